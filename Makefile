@@ -1,0 +1,66 @@
+# From a fresh clone, with nothing but Python >= 3.11:
+#   make demo    installs into .venv and joins a year of flights with the weather and with themselves
+#   make test    installs into .venv and runs the tests
+# PYTHON=/path/to/python picks the interpreter; DEMO_ARGS and PYTEST_ARGS are passed on.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+DEMO_ARGS ?=
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test check bench soak clean
+
+help:
+	@echo "make demo   run the main job on real data (creates $(VENV) first)"
+	@echo "make test   run the tests (creates $(VENV) first)"
+	@echo "make check  ruff, mypy and the import-direction test"
+	@echo "make soak   the long random tests"
+	@echo "make bench  the benchmarks"
+	@echo "make clean  remove $(VENV) and what the tools left behind"
+
+demo: $(VENV)/.demo-installed
+	$(BIN)/ivjoin demo $(DEMO_ARGS)
+
+# The second run takes the kernels as plain Python: compiled code hides reads out of bounds, plain Python shows them.
+test: $(VENV)/.dev-installed
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m "nojit and not soak" $(PYTEST_ARGS)
+
+check: $(VENV)/.dev-installed
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_layers.py
+
+soak: $(VENV)/.dev-installed
+	$(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
+
+bench: $(VENV)/.bench-installed
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find ivjoin tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# One stamp per extra: a changed pyproject.toml installs again, an unchanged one costs nothing.
+$(VENV)/.%-installed: pyproject.toml | $(VENV)/.created
+	@echo "installing ivjoin[$*] into $(VENV) (the first time takes a minute or two)"
+	@$(PIP_INSTALL) --editable '.[$*]'
+	@touch $@
+
+# Takes the first interpreter that runs and is new enough: version shims can be on PATH and still refuse to start.
+$(VENV)/.created:
+	@for python in $(PYTHON) python3 python3.13 python3.12 python3.11 python; do \
+	    if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	        echo "creating $(VENV) with $$("$$python" --version)"; \
+	        "$$python" -m venv $(VENV) || { \
+	            echo "make: '$$python -m venv' failed; on Debian and Ubuntu, 'apt install python3-venv' mends it" >&2; \
+	            exit 1; }; \
+	        touch $@; exit 0; \
+	    fi; \
+	done; \
+	echo "make: ivjoin needs Python 3.11 or newer and found $$(python3 --version 2>/dev/null || echo none);" \
+	     "name one with 'make ... PYTHON=/path/to/python3'" >&2; \
+	exit 1

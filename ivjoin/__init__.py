@@ -1,0 +1,81 @@
+"""ivjoin: joins of ordered streams on keys and a band condition, holding only the rows that can still match.
+
+The names below are loaded when they are first used, so that ``import ivjoin`` costs no more than the error classes:
+numba, sympy and sqlglot come in with the first condition or the first join, pyspark and pandas with ``ivjoin.spark``.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ivjoin.errors import (
+    ColumnError,
+    ConditionError,
+    EvaluationError,
+    IvjoinError,
+    LateRowError,
+    OrderError,
+    ProtocolError,
+    SchemaError,
+    SnapshotError,
+    UnsupportedError,
+)
+
+if TYPE_CHECKING:
+    from ivjoin.expr.fluent import left, lit, right
+    from ivjoin.metrics import JoinMetrics
+    from ivjoin.order import Order
+    from ivjoin.plan import explain
+    from ivjoin.stream import JoinStream, band_join
+    from ivjoin.symmetric import SymmetricHashJoin
+
+__version__ = "0.1.0"
+
+# public name -> the module it lives in
+_LAZY = {
+    "JoinMetrics": "ivjoin.metrics",
+    "JoinStream": "ivjoin.stream",
+    "Order": "ivjoin.order",
+    "SymmetricHashJoin": "ivjoin.symmetric",
+    "band_join": "ivjoin.stream",
+    "explain": "ivjoin.plan",
+    "left": "ivjoin.expr.fluent",
+    "lit": "ivjoin.expr.fluent",
+    "right": "ivjoin.expr.fluent",
+}
+
+__all__ = [
+    "ColumnError",
+    "ConditionError",
+    "EvaluationError",
+    "IvjoinError",
+    "JoinMetrics",
+    "JoinStream",
+    "LateRowError",
+    "Order",
+    "OrderError",
+    "ProtocolError",
+    "SchemaError",
+    "SnapshotError",
+    "SymmetricHashJoin",
+    "UnsupportedError",
+    "__version__",
+    "band_join",
+    "explain",
+    "left",
+    "lit",
+    "right",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'ivjoin' has no attribute {name!r}")
+    value = getattr(import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,236 @@
+"""From what is known of one side's future rows to the intervals outside which a stored row of the other side is dead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ivjoin.expr.nodes import Node, walk
+from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, value_of
+from ivjoin.order import Frontier, ordinal_range
+from ivjoin.plan import JoinPlan
+
+__all__ = ["Bounder"]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+# A contraction of the residual costs some hundred microseconds, a band term's bound one: contract when enough rows
+# have come to pay for it.
+_CONTRACT_EVERY = 256
+
+
+class Bounder:
+    """Closed ordinal intervals per axis of a side's store, kept up with the other side's frontier.
+
+    ``bounds(s)`` is a list of (low, high), one an axis, or None when no future row can match anything stored.
+    """
+
+    def __init__(self, plan: JoinPlan, frontiers: tuple[Frontier, Frontier]) -> None:
+        self._plan = plan
+        self._frontiers = frontiers
+        self._bounds: list[list[tuple[int, int]] | None] = [[], []]
+        self._contracted: list[dict[Node, tuple[int, int]] | None] = [{}, {}]
+        self._since = [0, 0]
+        self._propagators: dict[int, Any] = {}
+        self._terms = [self._terms_of(0), self._terms_of(1)]
+        self._deps: dict[Node, list[Node]] = {}
+        self._compare = self._comparable()
+        for s in (0, 1):
+            self._recompute(s, True)
+
+    def _terms_of(self, s: int) -> list[tuple[int, Node, int | None, int | None]]:
+        """(axis of side s, the other side's expression, low, high): low <= axis - expression <= high."""
+        out = []
+        for t in self._plan.terms:
+            mine, theirs = (t.left, t.right) if s == 0 else (t.right, t.left)
+            axis = self._plan.axis(s, mine)
+            if axis is None:
+                continue
+            if s == 0:
+                out.append((axis, theirs, t.lo, t.hi))
+            else:
+                out.append((axis, theirs, None if t.hi is None else -t.hi, None if t.lo is None else -t.lo))
+        return out
+
+    def bounds(self, s: int) -> list[tuple[int, int]] | None:
+        return self._bounds[s]
+
+    def move(self, p: int, force: bool, rows: int) -> bool:
+        """Take in side p's frontier; True if the other side's bounds may have moved. ``rows``: stored there now."""
+        moved = self._frontiers[p].refresh() or force
+        if moved:
+            self._since[1 - p] += max(rows, 1)
+            self._recompute(1 - p, force)
+        return moved
+
+    def missing_axes(self) -> Iterator[tuple[int, Node]]:
+        """Expressions that could prune now that more has been promised, but have no axis yet."""
+        for s in (0, 1):
+            known = set(self._frontiers[1 - s].intervals)
+            for t in self._plan.terms:
+                mine, theirs = (t.left, t.right) if s == 0 else (t.right, t.left)
+                if self._plan.axis(s, mine) is None and known & set(walk(theirs)):
+                    yield s, mine
+            if self._plan.separation.residual and known:
+                from ivjoin.plan import watched
+
+                for node in watched(self._plan.separation, s):
+                    if self._plan.axis(s, node) is None:
+                        yield s, node
+        for s in (0, 1):
+            self._terms[s] = self._terms_of(s)
+            self._recompute(s, True)
+
+    def lagging(self, rows_left: int, rows_right: int) -> int:
+        """The side to read next: the one whose frontier lags, else the one of which less has been read."""
+        left, right = self._frontiers
+        for a, b, offset, falling in self._compare:
+            x, y = left.intervals.get(a), right.intervals.get(b)
+            if x is None or y is None:
+                continue
+            if falling:
+                lag, unseen = y[1] + offset - x[1], (x[1], y[1])
+                start = ordinal_range(a.type)[1]
+            else:
+                lag, unseen = x[0] - y[0] - offset, (x[0], y[0])
+                start = ordinal_range(a.type)[0]
+            if start in unseen:
+                return 0 if unseen[0] == start and (unseen[1] != start or rows_left <= rows_right) else 1
+            return 0 if lag <= 0 else 1
+        return 0 if rows_left <= rows_right else 1
+
+    def _comparable(self) -> list[tuple[Node, Node, int, bool]]:
+        """Pairs of ordered expressions of one type in which the two sides' progress can be compared."""
+        orders = [{n: o.descending for n, _, o in side.orders} for side in self._plan.sides]
+        out = []
+        for t in self._plan.terms:
+            if t.left in orders[0] and t.right in orders[1] and orders[0][t.left] == orders[1][t.right]:
+                known = [x for x in (t.lo, t.hi) if x is not None]
+                out.append((t.left, t.right, sum(known) // len(known), orders[0][t.left]))
+        for a, down in orders[0].items():
+            out.extend((a, b, 0, down) for b, also in orders[1].items() if a.type == b.type and down == also)
+        return out
+
+    # -- inside --------------------------------------------------------------------------------------------------
+
+    def _recompute(self, s: int, force: bool) -> None:
+        """Bounds of side s from the other side's frontier."""
+        frontier = self._frontiers[1 - s]
+        if frontier.ended or self._plan.never:
+            self._bounds[s] = None
+            return
+        axes = self._plan.sides[s].axes
+        out = [(I64_MIN, I64_MAX)] * len(axes)
+        if not frontier.intervals:
+            self._bounds[s] = out
+            return
+        dead = False
+        for axis, theirs, lo, hi in self._terms[s]:
+            span = self._span(frontier, theirs)
+            if span is None:
+                continue
+            low, high = span
+            if low > high:
+                dead = True
+                break
+            a, b = out[axis]
+            if lo is not None:
+                a = max(a, low + lo)
+            if hi is not None:
+                b = min(b, high + hi)
+            out[axis] = (a, b)
+        if not dead and self._plan.separation.residual:
+            dead = self._contract(s, frontier, out, force)
+        if dead:
+            self._bounds[s] = None
+            return
+        for axis, (a, b) in enumerate(out):
+            least, most = ordinal_range(axes[axis].type)
+            a = I64_MIN if a <= least else a
+            b = I64_MAX if b >= most else b
+            if a > most or b < least or a > b:
+                # Rows for which the axis is null are decided on arrival, those of a residual axis are not.
+                if axis < self._plan.sides[s].band_axes:
+                    self._bounds[s] = None
+                    return
+                a, b = (I64_MAX, I64_MAX) if a > most else (a, b)
+            out[axis] = (max(a, I64_MIN), min(b, I64_MAX))
+        self._bounds[s] = out
+
+    def _span(self, frontier: Frontier, node: Node) -> tuple[int, int] | None:
+        """Ordinals that a future row can have at an expression; None when nothing is known."""
+        found = frontier.intervals.get(node)
+        if found is not None:
+            return found[0], found[1]
+        deps = self._deps.get(node)
+        if deps is None or len(frontier.promised):
+            inside = set(walk(node))
+            deps = self._deps[node] = [n for n in frontier.intervals if n in inside]
+        if not deps:
+            return None
+        from ivjoin.propagation import forward
+
+        dom = forward(node, {n: self._dom(n, frontier) for n in deps})
+        return _ordinals(dom, node)
+
+    @staticmethod
+    def _dom(node: Node, frontier: Frontier) -> Any:
+        from ivjoin.propagation import Dom
+
+        low, high, null = frontier.intervals[node]
+        t = node.type
+        least, most = ordinal_range(t)
+        if low > high:
+            return Dom.empty(t, null=null)
+        nan = t.kind == "float" and high >= NAN_ORDINAL
+        if t.kind == "float":
+            most = ordinal_of(float("inf"), t)
+            if low > most:
+                return Dom.of(t, float("inf"), float("inf"), null=null, nan=True)
+        lo = None if low <= least else value_of(low, t)
+        hi = None if high >= most else value_of(high, t)
+        return Dom.of(t, lo, hi, null=null, nan=nan)
+
+    def _contract(self, s: int, frontier: Frontier, out: list[tuple[int, int]], force: bool) -> bool:
+        """Tighten the bounds by propagating TRUE through the whole condition; True if nothing can match any more."""
+        plan = self._plan
+        watched = [(a, n) for a, n in enumerate(plan.sides[s].axes)]
+        if not watched or plan.condition is None:
+            return False
+        if not force and self._since[s] < _CONTRACT_EVERY:
+            known = self._contracted[s]
+            if known is None:
+                return True
+        else:
+            self._since[s] = 0
+            known = self._contracted[s] = self._propagate(s, frontier, [n for _, n in watched])
+            if known is None:
+                return True
+        for a, n in watched:
+            if n in known:
+                low, high = known[n]
+                out[a] = (max(out[a][0], low), min(out[a][1], high))
+        return False
+
+    def _propagate(self, s: int, frontier: Frontier, want: list[Node]) -> dict[Node, tuple[int, int]] | None:
+        from ivjoin.propagation import Outcome, contract_nodes
+
+        known = {n: self._dom(n, frontier) for n in frontier.intervals}
+        own = Frontier([], self._plan.sides[s].bounds)
+        known |= {n: self._dom(n, own) for n in own.intervals}
+        outcome, doms = contract_nodes([self._plan.condition], known, want)  # type: ignore[list-item]
+        if outcome is Outcome.INFEASIBLE:
+            return None
+        return {n: _ordinals(d, n) for n, d in doms.items()}
+
+
+def _ordinals(dom: Any, node: Node) -> tuple[int, int]:
+    """A domain as a closed interval of ordinals, NaN on top; (1, 0) when it holds no value."""
+    t = node.type
+    least, most = ordinal_range(t)
+    if dom.is_empty:
+        return (1, 0) if not (t.kind == "float" and dom.may_nan) else (NAN_ORDINAL, NAN_ORDINAL)
+    low = least if dom.lo is None else ordinal_of(dom.lo, t)
+    if t.kind == "float":
+        high = ordinal_of(float("inf"), t) if dom.hi is None else ordinal_of(dom.hi, t)
+        return low, NAN_ORDINAL if dom.may_nan else high
+    return low, most if dom.hi is None else ordinal_of(dom.hi, t)

@@ -1,0 +1,1 @@
+"""The main job on real data: ``ivjoin demo``."""

@@ -1,0 +1,125 @@
+"""The demo's two joins: their inputs, their conditions, and the same question put to DuckDB."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from ivjoin.demo import flights as data
+from ivjoin.demo.flights import DemoError
+
+__all__ = ["Job", "Verdict", "compare", "make_jobs"]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One join: what to ask ivjoin, and how DuckDB asks it.
+
+    Attributes
+    ----------
+    name : str
+        Also the name of the output file.
+    title : str
+        The question in a sentence.
+    left, right : pyarrow.Table
+        Each sorted by its order.
+    sql : str
+        The question for DuckDB, over tables ``l`` and ``r``, giving the same columns in the same order.
+    shown : tuple of str
+        Columns of the result that are printed.
+    """
+
+    name: str
+    title: str
+    left: pa.Table
+    right: pa.Table
+    on: str
+    condition: str
+    left_order: str
+    right_order: str
+    how: str
+    sql: str
+    shown: tuple[str, ...]
+
+
+def make_jobs(flights: pa.Table, weather: pa.Table) -> list[Job]:
+    """The two joins over the year's flights and readings."""
+    return [
+        Job(
+            name="flights_weather",
+            title="every flight with the weather at its origin in the two hours before its scheduled departure",
+            left=data.scheduled(flights),
+            right=data.weather_by_time(weather),
+            on="origin",
+            condition="r.measured BETWEEN l.scheduled - INTERVAL 2 HOURS AND l.scheduled",
+            left_order="scheduled",
+            right_order="measured",
+            how="left",
+            sql="SELECT l.*, r.* EXCLUDE (origin) FROM l LEFT JOIN r ON l.origin = r.origin "
+            "AND r.measured BETWEEN l.scheduled - INTERVAL 2 HOURS AND l.scheduled",
+            shown=("carrier", "flight", "origin", "dest", "scheduled", "measured", "temp", "wind_speed", "visib"),
+        ),
+        Job(
+            name="arrivals_departures",
+            title="every arrival of a plane with the take-offs of the same plane in the next four hours",
+            left=data.arrivals(flights),
+            right=data.departures(flights),
+            on="tailnum",
+            condition="r.departed BETWEEN l.arrived AND l.arrived + INTERVAL 4 HOURS",
+            left_order="arrived",
+            right_order="departed",
+            how="left",
+            sql="SELECT l.*, r.* EXCLUDE (tailnum) FROM l LEFT JOIN r ON l.tailnum = r.tailnum "
+            "AND r.departed BETWEEN l.arrived AND l.arrived + INTERVAL 4 HOURS",
+            shown=("tailnum", "flight", "origin", "dest", "arrived", "flight_next", "origin_next", "departed_next"),
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What DuckDB says of a result.
+
+    Attributes
+    ----------
+    rows, expected : int
+        Rows of the result, and of DuckDB's answer.
+    missing : int
+        Rows of DuckDB's answer that the result lacks, duplicates counted.
+    """
+
+    rows: int
+    expected: int
+    missing: int
+
+    @property
+    def same(self) -> bool:
+        """Whether both are the same multiset of rows: equally many, and none missing."""
+        return self.rows == self.expected and self.missing == 0
+
+
+def compare(job: Job, result: Path) -> Verdict:
+    """Ask DuckDB the same question and compare all rows and columns with the Parquet file written.
+
+    Raises
+    ------
+    DemoError
+        If duckdb is not installed.
+    """
+    try:
+        import duckdb
+    except ModuleNotFoundError as e:
+        raise DemoError("the check against DuckDB needs it: pip install 'ivjoin[demo]', or pass --no-check") from e
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
+        connection.register("l", job.left)
+        connection.register("r", job.right)
+        connection.execute(f"CREATE TEMP TABLE expected AS {job.sql}")
+        connection.execute("CREATE TEMP TABLE result AS SELECT * FROM read_parquet(?)", [str(result)])
+        counts = [
+            connection.execute(f"SELECT count(*) FROM {query}").fetchall()[0][0]
+            for query in ("result", "expected", "(FROM expected EXCEPT ALL FROM result)")
+        ]
+    return Verdict(*counts)

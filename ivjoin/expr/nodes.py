@@ -1,0 +1,159 @@
+"""The expression DAG: frozen, interned, typed nodes.
+
+Two structurally equal expressions are one object, so ``is`` compares them and a dictionary keyed by node is a
+dictionary keyed by expression. Nodes are made by :func:`make`, through ``ivjoin.expr.build``, which inserts the casts that
+make the arguments of an operator meet in one type. After building, an operator never sees mixed types except
+where the catalogue says so.
+
+The catalogue of operators (``op``: arguments -> type; ``params``):
+
+leaves
+    ``column`` (): params (side, name), side ``"left"`` or ``"right"``
+    ``literal`` (): params (physical value,) as ``types`` defines it; None is NULL
+arithmetic, arguments of one type
+    ``add sub mul`` ints, floats, decimals: int and decimal overflow err. ``add sub`` also duration with duration, and
+    timestamp +- duration -> timestamp (unit met beforehand; the zone of the condition for calendar days is
+    params (zone,), ``"UTC"`` if none). ``sub`` timestamp, timestamp -> duration.
+    ``div`` SQL ``/``: float64 or decimal; ``x / 0`` errs. ``intdiv`` SQL ``div`` truncates: int64.
+    ``mod`` dividend's sign; ``pmod`` not negative for a positive divisor. ``neg abs sign``.
+    ``least greatest`` n >= 2, skip nulls. ``floor ceil`` -> int64 from float, decimal(p,0) from decimal, int from int.
+    ``round bround`` params (digits,), HALF_UP and HALF_EVEN. ``trunc`` toward zero, float to float.
+    ``sqrt cbrt exp expm1 ln log10 log2 log1p sin cos tan asin acos atan sinh cosh tanh`` float64 -> float64;
+    ``pow`` float64, float64. ``ln`` and its kin of a value <= 0 is NULL.
+    ``add_up sub_down ...`` do not exist as text: ``next_up next_down`` float -> float is the neighbouring double,
+    used only by relaxed band terms.
+times
+    ``add_months`` date|timestamp, int32 -> same type, clamps to the month's end; params (zone,)
+    ``add_days`` date, int32 -> date. ``date_diff`` date, date -> int32 days.
+    ``date_trunc`` params (unit, zone): timestamp -> timestamp. ``trunc_date`` params (unit,): date -> date.
+    ``unix_seconds unix_millis unix_micros`` timestamp -> int64, floors. ``unix_date`` date -> int32.
+    ``extract`` params (field, zone): date|timestamp -> int32.
+comparison, arguments of one type -> bool
+    ``eq ne lt le gt ge``, ``eq_null_safe`` (never NULL)
+truth
+    ``and or`` n >= 2, ``not``, ``is_null`` any -> bool, ``is_nan``
+choice
+    ``coalesce`` n >= 1; ``case`` (when, then, when, then, ..., else)
+    ``in`` (x, literal, literal, ...) literals of x's type
+cast
+    ``cast`` params (target Type, zone): ANSI cast, errs where the value does not fit
+strings
+    ``like`` params (pattern, escape): string -> bool. ``function`` params (name, *options): a string function that
+    pyarrow.compute evaluates; result type as given.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from ivjoin.expr.types import Type
+
+__all__ = ["COMPARISONS", "LEFT", "RIGHT", "Node", "columns_of", "make", "rewrite", "sides_of", "walk"]
+
+LEFT: Final = "left"
+RIGHT: Final = "right"
+COMPARISONS: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe"})
+
+
+class Node:
+    """One operator of an expression, with its arguments and its type.
+
+    Attributes
+    ----------
+    op : str
+        Name in the catalogue of this module.
+    args : tuple of Node
+    params : tuple
+        What else the operator needs; hashable.
+    type : Type
+    """
+
+    __slots__ = ("__weakref__", "_hash", "args", "op", "params", "type")
+
+    op: str
+    args: tuple[Node, ...]
+    params: tuple[Any, ...]
+    type: Type
+
+    def __init__(self) -> None:
+        raise TypeError("nodes are made by ivjoin.expr.nodes.make, which interns them")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("nodes are frozen")
+
+    def __hash__(self) -> int:
+        return self._hash  # type: ignore[attr-defined]
+
+    def __reduce__(self) -> Any:
+        return make, (self.op, self.args, self.params, self.type)
+
+    def __str__(self) -> str:
+        from ivjoin.expr.text import to_text
+
+        return to_text(self)
+
+    def __repr__(self) -> str:
+        return f"<{self} : {self.type}>"
+
+
+_interned: weakref.WeakValueDictionary[tuple[Any, ...], Node] = weakref.WeakValueDictionary()
+_lock = threading.Lock()
+
+
+def make(op: str, args: tuple[Node, ...], params: tuple[Any, ...], type: Type) -> Node:
+    """The one node with this operator, arguments, parameters and type."""
+    # A literal's Python type is part of its identity: 1, 1.0 and True, or 0.0 and -0.0, must not be merged.
+    marks = tuple((p.__class__, repr(p)) if isinstance(p, (bool, int, float)) else p for p in params)
+    key = (op, args, marks, type)
+    with _lock:
+        node = _interned.get(key)
+        if node is None:
+            node = object.__new__(Node)
+            put = object.__setattr__
+            put(node, "op", op)
+            put(node, "args", args)
+            put(node, "params", params)
+            put(node, "type", type)
+            put(node, "_hash", hash(key))
+            _interned[key] = node
+    return node
+
+
+def walk(*roots: Node) -> Iterator[Node]:
+    """Each distinct node below the roots once, arguments before the node that uses them."""
+    seen: set[Node] = set()
+    for root in roots:
+        stack: list[tuple[Node, bool]] = [(root, False)]
+        while stack:
+            node, ready = stack.pop()
+            if node in seen:
+                continue
+            if ready:
+                seen.add(node)
+                yield node
+            else:
+                stack.append((node, True))
+                stack.extend((a, False) for a in reversed(node.args) if a not in seen)
+
+
+def columns_of(*roots: Node) -> list[Node]:
+    """The distinct column leaves, in order of first appearance."""
+    return [n for n in walk(*roots) if n.op == "column"]
+
+
+def sides_of(*roots: Node) -> frozenset[str]:
+    """Which inputs an expression reads: a subset of {"left", "right"}."""
+    return frozenset(n.params[0] for n in columns_of(*roots))
+
+
+def rewrite(root: Node, f: Callable[[Node], Node | None]) -> Node:
+    """Rebuild bottom-up; ``f`` sees each node with its new arguments and may return another in its place."""
+    done: dict[Node, Node] = {}
+    for node in walk(root):
+        args = tuple(done[a] for a in node.args)
+        new = node if args == node.args else make(node.op, args, node.params, node.type)
+        done[node] = f(new) or new
+    return done[root]

@@ -1,0 +1,244 @@
+"""Value types of expressions: the domains a node can have, and what they share.
+
+A :class:`Type` is what an expression node carries. Columns of any Arrow type have one; types that no operator
+takes (lists, structs, ...) are ``opaque`` and can only travel as payload or be tested with IS NULL.
+
+Physical values. One convention, used by the evaluator, the interval domains and the pruning axes alike:
+
+=============  =====================================================================================
+kind           physical value
+=============  =====================================================================================
+``int``        the integer
+``float``      the double (a float32 value is held exactly by a double)
+``decimal``    the unscaled integer, value * 10**scale
+``date``       days since 1970-01-01 (date64 becomes days too)
+``timestamp``  ticks of ``unit`` since the epoch: of the instant when ``tz`` is set, else of the local time
+``time``       ticks of ``unit`` since midnight
+``duration``   ticks of ``unit`` (Spark's day-time interval has unit ``us``)
+``months``     a number of months (Spark's year-month interval)
+``bool``       the truth value
+``string``     str (compared by UTF-8 bytes)
+``binary``     bytes
+=============  =====================================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from ivjoin.errors import UnsupportedError
+
+__all__ = ["TICKS_PER_SECOND", "Type", "finer_unit", "from_arrow", "named", "to_arrow"]
+
+TICKS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_UNITS = ("s", "ms", "us", "ns")
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """The type of an expression node.
+
+    Parameters
+    ----------
+    kind : str
+        One of int, float, decimal, bool, string, binary, date, time, timestamp, duration, months, null, opaque.
+    bits : int
+        Width of an int (8, 16, 32, 64) or float (32, 64).
+    signed : bool
+        For ints.
+    precision, scale : int
+        For decimals.
+    unit : str
+        ``s``, ``ms``, ``us`` or ``ns`` for time, timestamp and duration.
+    tz : str or None
+        Zone of a timestamp; None is a timestamp without zone.
+    text : str
+        The Arrow type's own text, for opaque types.
+    """
+
+    kind: str
+    bits: int = 0
+    signed: bool = True
+    precision: int = 0
+    scale: int = 0
+    unit: str = ""
+    tz: str | None = None
+    text: str = ""
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether physical values are integers (ints, decimals, all times)."""
+        return self.kind in _DISCRETE
+
+    @property
+    def is_numeric(self) -> bool:
+        return self.kind in ("int", "float", "decimal")
+
+    @property
+    def is_temporal(self) -> bool:
+        return self.kind in ("date", "time", "timestamp", "duration")
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether ``<`` is defined."""
+        return self.kind not in ("opaque", "null")
+
+    def physical_range(self) -> tuple[int, int]:
+        """Least and greatest physical value of a discrete type.
+
+        Dates are days of an int32; times lie within a day.
+        """
+        if self.kind == "int":
+            if self.signed:
+                return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
+            return 0, (1 << self.bits) - 1
+        if self.kind == "decimal":
+            top = 10**self.precision - 1
+            return -top, top
+        if self.kind in ("date", "months"):
+            return -(1 << 31), (1 << 31) - 1
+        if self.kind == "time":
+            return 0, 86_400 * TICKS_PER_SECOND[self.unit] - 1
+        if self.kind in ("timestamp", "duration"):
+            return -(1 << 63), (1 << 63) - 1
+        raise AssertionError(f"{self} has no physical range")
+
+    def __str__(self) -> str:
+        if self.kind == "int":
+            return f"{'' if self.signed else 'u'}int{self.bits}"
+        if self.kind == "float":
+            return f"float{self.bits}"
+        if self.kind == "decimal":
+            return f"decimal({self.precision},{self.scale})"
+        if self.kind == "timestamp":
+            return f"timestamp[{self.unit}, {self.tz}]" if self.tz else f"timestamp[{self.unit}]"
+        if self.kind in ("time", "duration"):
+            return f"{self.kind}[{self.unit}]"
+        return self.text or self.kind
+
+
+_DISCRETE = frozenset({"int", "decimal", "date", "time", "timestamp", "duration", "months"})
+
+BOOL = Type("bool")
+INT8, INT16, INT32, INT64 = (Type("int", b) for b in (8, 16, 32, 64))
+UINT8, UINT16, UINT32, UINT64 = (Type("int", b, signed=False) for b in (8, 16, 32, 64))
+FLOAT32, FLOAT64 = Type("float", 32), Type("float", 64)
+STRING, BINARY, DATE, MONTHS, NULL = Type("string"), Type("binary"), Type("date"), Type("months"), Type("null")
+
+
+def decimal(precision: int, scale: int) -> Type:
+    return Type("decimal", precision=precision, scale=scale)
+
+
+def timestamp(unit: str, tz: str | None = None) -> Type:
+    return Type("timestamp", unit=unit, tz=tz)
+
+
+def duration(unit: str) -> Type:
+    return Type("duration", unit=unit)
+
+
+def finer_unit(a: str, b: str) -> str:
+    """The finer of two time units, where times of different units meet."""
+    return max(a, b, key=_UNITS.index)
+
+
+def from_arrow(t: pa.DataType) -> Type:
+    """The expression type of an Arrow type.
+
+    A dictionary type gives its value type, float16 gives float32 (its values are exact there), date64 gives date,
+    view and large forms give their plain kind. decimal256 and everything nested is opaque.
+    """
+    pt = pa.types
+    if pt.is_dictionary(t):
+        return from_arrow(t.value_type)
+    if pt.is_integer(t):
+        return Type("int", t.bit_width, signed=pt.is_signed_integer(t))
+    if pt.is_floating(t):
+        return FLOAT64 if t.bit_width == 64 else FLOAT32
+    if pt.is_boolean(t):
+        return BOOL
+    if pt.is_decimal32(t) or pt.is_decimal64(t) or pt.is_decimal128(t):
+        return decimal(t.precision, t.scale)
+    if pt.is_string(t) or pt.is_large_string(t) or pt.is_string_view(t):
+        return STRING
+    if pt.is_binary(t) or pt.is_large_binary(t) or pt.is_binary_view(t) or pt.is_fixed_size_binary(t):
+        return BINARY
+    if pt.is_date(t):
+        return DATE
+    if pt.is_timestamp(t):
+        return timestamp(t.unit, t.tz)
+    if pt.is_time(t):
+        return Type("time", unit=t.unit)
+    if pt.is_duration(t):
+        return duration(t.unit)
+    if pt.is_null(t):
+        return NULL
+    return Type("opaque", text=str(t))
+
+
+def to_arrow(t: Type) -> pa.DataType:
+    """The plain Arrow type that holds values of ``t``."""
+    if t.kind == "int":
+        return getattr(pa, f"{'' if t.signed else 'u'}int{t.bits}")()
+    if t.kind == "float":
+        return pa.float64() if t.bits == 64 else pa.float32()
+    if t.kind == "decimal":
+        return pa.decimal128(t.precision, t.scale)
+    if t.kind == "timestamp":
+        return pa.timestamp(t.unit, t.tz)
+    if t.kind == "time":
+        return pa.time32(t.unit) if t.unit in ("s", "ms") else pa.time64(t.unit)
+    if t.kind == "duration":
+        return pa.duration(t.unit)
+    if t.kind == "months":
+        return pa.int32()
+    simple: dict[str, pa.DataType] = {
+        "bool": pa.bool_(), "string": pa.string(), "binary": pa.binary(), "date": pa.date32(), "null": pa.null(),
+    }
+    if t.kind in simple:
+        return simple[t.kind]
+    raise UnsupportedError(f"a value of type {t} cannot take part in an expression, only travel as payload")
+
+
+def named(name: Any) -> Type:
+    """The type of a name such as ``"int64"``, ``"double"``, ``"date32"``, ``"timestamp[us, UTC]"``, or of an Arrow type."""
+    if isinstance(name, Type):
+        return name
+    if isinstance(name, pa.DataType):
+        return from_arrow(name)
+    return from_arrow(_arrow_named(str(name).strip().lower(), str(name).strip()))
+
+
+def _arrow_named(lower: str, text: str) -> pa.DataType:
+    spark = {
+        "tinyint": pa.int8(), "byte": pa.int8(), "smallint": pa.int16(), "short": pa.int16(), "int": pa.int32(),
+        "integer": pa.int32(), "bigint": pa.int64(), "long": pa.int64(), "float": pa.float32(), "real": pa.float32(),
+        "double": pa.float64(), "boolean": pa.bool_(), "bool": pa.bool_(), "str": pa.string(), "date": pa.date32(),
+        "timestamp": pa.timestamp("us", "UTC"), "timestamp_ntz": pa.timestamp("us"), "decimal": pa.decimal128(10, 0),
+        "float16": pa.float16(), "half": pa.float16(),
+    }
+    if lower in spark:
+        return spark[lower]
+    head, _, rest = text.partition("[" if "[" in text else "(")
+    args = [a.strip() for a in rest.rstrip("])").split(",") if a.strip()]
+    head = head.strip().lower()
+    try:
+        if head == "timestamp":
+            tz = args[1].removeprefix("tz=") if len(args) > 1 else None
+            return pa.timestamp(args[0].lower(), tz)
+        if head == "duration":
+            return pa.duration(args[0].lower())
+        if head in ("time32", "time64"):
+            return getattr(pa, head)(args[0].lower())
+        if head in ("decimal", "decimal128"):
+            return pa.decimal128(int(args[0]), int(args[1]) if len(args) > 1 else 0)
+        return pa.type_for_alias(lower)
+    except (ValueError, IndexError) as e:
+        raise UnsupportedError(
+            f"unknown type name {text!r}; expected an Arrow or Spark name such as int64, double, date, "
+            "timestamp[us, UTC], decimal(10, 2)"
+        ) from e

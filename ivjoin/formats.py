@@ -1,0 +1,257 @@
+"""Files and standard streams as Arrow streams: Parquet, CSV, Arrow IPC; read batch by batch, written all or nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from ivjoin.replace import FileError, Replacement, unwritable
+
+__all__ = ["FORMATS", "FileError", "Sink", "Source", "format_of", "open_source"]
+
+FORMATS = ("parquet", "csv", "arrow", "arrows")
+_EXTENSIONS = {
+    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv",
+    ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".arrows": "arrows",
+}  # fmt: skip
+_ROW_GROUP_ROWS = 131_072
+_IPC_FILE_MAGIC = b"ARROW1"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An input: its schema, its batches, and the number of its rows where the file says so.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+    batches : Iterator[pyarrow.RecordBatch]
+        Read as they are asked for; a damaged file raises :class:`FileError` here.
+    rows : int or None
+    """
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+    rows: int | None
+
+
+def format_of(path: str, declared: str | None = None) -> str:
+    """The format of ``path``: by its extension, else as declared, else an Arrow stream where it is ``-``.
+
+    Raises
+    ------
+    FileError
+        If neither the extension nor ``declared`` tells.
+    """
+    known = _EXTENSIONS.get(Path(path).suffix.lower()) if path != "-" else None
+    if known or declared:
+        return known or str(declared)
+    if path == "-":
+        return "arrows"
+    expected = ", ".join(_EXTENSIONS)
+    raise FileError(f"the name {path!r} does not tell its format; expected one of {expected}, or --format")
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def open_source(
+    path: str, declared: str | None = None, batch_rows: int = 65536, csv_nulls: tuple[str, ...] = ()
+) -> Source:
+    """Open an input for reading batch by batch; never the whole file in memory.
+
+    Parameters
+    ----------
+    path : str
+        A file, or ``-`` for standard input.
+    declared : str, optional
+        One of :data:`FORMATS`, for a name whose extension does not tell.
+    batch_rows : int
+        Greatest number of rows in a batch.
+    csv_nulls : tuple of str
+        Unquoted CSV fields that mean null, besides the empty one.
+
+    Raises
+    ------
+    FileError
+        If the file is missing, unreadable, or not of its format.
+    """
+    kind = format_of(path, declared)
+    try:
+        if path != "-" and Path(path).is_dir():
+            raise FileError(f"cannot read {path!r}: it is a directory; expected a file")
+        if kind == "parquet":
+            source = _open_parquet(path, batch_rows)
+        elif kind == "csv":
+            source = _open_csv(path, csv_nulls)
+        else:
+            source = _open_ipc(path)
+    except (OSError, pa.ArrowException) as e:
+        raise _unreadable(path, kind, e) from e
+    return Source(source.schema, _batches(source.batches, batch_rows, path, kind), source.rows)
+
+
+def _open_parquet(path: str, batch_rows: int) -> Source:
+    import pyarrow.parquet as pq
+
+    if path == "-":
+        raise FileError("Parquet cannot be read from standard input: its schema stands at the end; use an Arrow stream")
+    file = pq.ParquetFile(path)
+    return Source(file.schema_arrow, file.iter_batches(batch_size=batch_rows), file.metadata.num_rows)
+
+
+def _open_csv(path: str, nulls: tuple[str, ...]) -> Source:
+    from pyarrow import csv
+
+    # quoted fields are never null, so "" and the empty field stay apart, and a file we wrote reads back as it was
+    options = csv.ConvertOptions(null_values=["", *nulls], strings_can_be_null=True, quoted_strings_can_be_null=False)
+    reader = csv.open_csv(sys.stdin.buffer if path == "-" else path, convert_options=options)
+    return Source(reader.schema, iter(reader), None)
+
+
+def _open_ipc(path: str) -> Source:
+    if path == "-":
+        reader = pa.ipc.open_stream(sys.stdin.buffer)
+        return Source(reader.schema, iter(reader), None)
+    file = pa.memory_map(path)
+    head = file.read(len(_IPC_FILE_MAGIC))
+    file.seek(0)
+    if head != _IPC_FILE_MAGIC:
+        reader = pa.ipc.open_stream(file)
+        return Source(reader.schema, iter(reader), None)
+    stored = pa.ipc.open_file(file)
+    batches = (stored.get_batch(i) for i in range(stored.num_record_batches))
+    return Source(stored.schema, batches, None)
+
+
+def _batches(batches: Iterator[pa.RecordBatch], rows: int, path: str, kind: str) -> Iterator[pa.RecordBatch]:
+    """Cut batches to at most ``rows`` rows, and name the file when it turns out damaged."""
+    while True:
+        try:
+            batch = next(batches, None)
+        except (OSError, pa.ArrowException) as e:
+            raise _unreadable(path, kind, e) from e
+        if batch is None:
+            return
+        for start in range(0, batch.num_rows, rows):
+            yield batch.slice(start, rows)
+
+
+def _unreadable(path: str, kind: str, error: Exception) -> FileError:
+    name = "standard input" if path == "-" else repr(path)
+    if isinstance(error, FileNotFoundError):
+        return FileError(f"cannot read {name}: there is no such file")
+    said = str(getattr(error, "strerror", None) or error).strip().splitlines() or [type(error).__name__]
+    return FileError(f"cannot read {name} as {kind}: {said[0].rstrip('.')}")
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+class Sink:
+    """An output of one format; it appears under its name only when :meth:`commit` is called.
+
+    Parameters
+    ----------
+    path : str
+        A file, or ``-`` for standard output.
+    schema : pyarrow.Schema
+    declared : str, optional
+        One of :data:`FORMATS`, for a name whose extension does not tell.
+
+    Raises
+    ------
+    FileError
+        If the place cannot be written to, or the format cannot hold a column: before any row is asked for.
+    """
+
+    def __init__(self, path: str, schema: pa.Schema, declared: str | None = None) -> None:
+        self._kind = format_of(path, declared)
+        if path == "-" and self._kind != "csv" and sys.stdout.isatty():
+            raise FileError(f"{self._kind} would fill the terminal with bytes; name a file with -o, or pipe it on")
+        # the IPC file format allows one dictionary per column in all, and batches may bring several; CSV knows
+        # neither dictionaries nor views
+        self._schema = _decoded(schema) if self._kind in ("csv", "arrow") else schema
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_rows = 0
+        self._place = Replacement(path)
+        try:
+            with self._errors_named():
+                self._writer = self._make_writer()
+        except BaseException:
+            self._place.abandon()
+            raise
+
+    def _make_writer(self) -> Any:
+        file, schema = self._place.file, self._schema
+        if self._kind == "parquet":
+            import pyarrow.parquet as pq
+
+            return pq.ParquetWriter(file, schema)
+        if self._kind == "csv":
+            from pyarrow import csv
+
+            writer = csv.CSVWriter(file, schema)
+            # nested columns have no place in CSV; an empty batch finds out before any work is done
+            writer.write_batch(pa.RecordBatch.from_pylist([], schema=schema))
+            return writer
+        return pa.ipc.new_file(file, schema) if self._kind == "arrow" else pa.ipc.new_stream(file, schema)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add the rows of one batch."""
+        if batch.schema != self._schema:
+            columns = [c.cast(f.type) for c, f in zip(batch.columns, self._schema, strict=True)]
+            batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        if self._kind != "parquet":
+            with self._errors_named():
+                self._writer.write_batch(batch)
+            return
+        # each write to Parquet makes a row group of its own: small batches are gathered first
+        self._pending.append(batch)
+        self._pending_rows += batch.num_rows
+        if self._pending_rows >= _ROW_GROUP_ROWS:
+            self._write_row_group()
+
+    def _write_row_group(self) -> None:
+        if self._pending:
+            with self._errors_named():
+                self._writer.write_table(pa.Table.from_batches(self._pending, self._schema))
+        self._pending, self._pending_rows = [], 0
+
+    def commit(self) -> None:
+        """Write what is left and put the file in place of an older one."""
+        self._write_row_group()
+        with self._errors_named():
+            self._writer.close()
+            self._place.commit()
+
+    def abandon(self) -> None:
+        """Drop what was written; after :meth:`commit` this does nothing."""
+        self._place.abandon()
+
+    @contextmanager
+    def _errors_named(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            raise  # the reader of a pipe went away: no fault of the file
+        except (OSError, pa.ArrowException) as e:
+            raise unwritable(self._place.path, e) from e
+
+
+def _decoded(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([f.with_type(_plain(f.type)) for f in schema], metadata=schema.metadata)
+
+
+def _plain(t: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(t):
+        return _plain(t.value_type)
+    if pa.types.is_string_view(t):
+        return pa.large_string()
+    return pa.large_binary() if pa.types.is_binary_view(t) else t

@@ -1,0 +1,42 @@
+"""What the operator counts."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+__all__ = ["JoinMetrics"]
+
+
+@dataclass(slots=True)
+class JoinMetrics:
+    """Counts since the operator was made; both sides together where no side is named.
+
+    Attributes
+    ----------
+    left_rows_in, right_rows_in : int
+        Rows pushed.
+    rows_out : int
+        Rows produced.
+    left_rows_retired, right_rows_retired : int
+        Rows decided and dropped: on arrival, by pruning, or at an end.
+    late_rows : int
+        Rows that broke their side's order or bounds.
+    state_rows, state_bytes : int
+        Rows in the side stores when the last call ended, and the memory that the stores and the key table hold.
+    peak_state_rows, peak_state_bytes : int
+        The greatest of these at the end of any call.
+    """
+
+    left_rows_in: int = 0
+    right_rows_in: int = 0
+    rows_out: int = 0
+    left_rows_retired: int = 0
+    right_rows_retired: int = 0
+    late_rows: int = 0
+    state_rows: int = 0
+    state_bytes: int = 0
+    peak_state_rows: int = 0
+    peak_state_bytes: int = 0
+
+    def as_dict(self) -> dict[str, int]:
+        return asdict(self)

@@ -1,0 +1,118 @@
+"""The small languages of the command line: keys, orders with slack, and bounds, from text to what the API takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from decimal import ROUND_CEILING, Decimal, InvalidOperation
+from typing import Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import pyarrow as pa
+
+from ivjoin.errors import OrderError
+
+__all__ = ["parse_bounds", "parse_keys", "parse_order"]
+
+_ORDER = re.compile(
+    r"(?P<expr>.+?)(?:\s+(?P<way>ASC|DESC))?(?:\s+NULLS\s+(?P<nulls>FIRST|LAST))?(?:\s+SLACK\s+(?P<slack>\S+))?\s*",
+    re.IGNORECASE | re.DOTALL,
+)
+_NUMBER = r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
+_SLACK = re.compile(rf"(?P<number>{_NUMBER})(?P<unit>us|ms|s|min|h|d)?")
+_MICROSECONDS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "d": 86_400 * 10**6}
+
+
+def parse_keys(texts: Sequence[str]) -> list[Any] | None:
+    """Keys from ``--on``: names, lists ``a,b``, and pairs ``left=right``.
+
+    >>> parse_keys(["a,b", "id=user_id"])
+    ['a', 'b', ('id', 'user_id')]
+    """
+    keys: list[Any] = []
+    for name in (part.strip() for text in texts for part in text.split(",")):
+        left, paired, right = (p.strip() for p in name.partition("="))
+        keys.append((left, right) if paired else name)
+    return keys or None
+
+
+def parse_order(text: str) -> Any:
+    """An :class:`ivjoin.Order` from ``EXPR [DESC] [NULLS FIRST|LAST] [SLACK n]``.
+
+    The slack is a number, or a length of time such as ``500ms``, ``10s``, ``5min``, ``2h``, ``1d``.
+
+    Raises
+    ------
+    OrderError
+        If the slack cannot be read.
+    """
+    from ivjoin import Order
+
+    found = _ORDER.fullmatch(text.strip())
+    if found is None:
+        raise OrderError("an order is empty; expected EXPR [DESC] [NULLS FIRST|LAST] [SLACK n]")
+    nulls: Literal["first", "last"] | None = None
+    if found["nulls"]:
+        nulls = "first" if found["nulls"].upper() == "FIRST" else "last"
+    descending = (found["way"] or "").upper() == "DESC"
+    return Order(found["expr"], descending=descending, slack=_slack(found["slack"]), nulls=nulls)
+
+
+def _slack(text: str | None) -> int | Decimal | timedelta | None:
+    if text is None:
+        return None
+    found = _SLACK.fullmatch(text)
+    if found is None:
+        raise OrderError(f"slack is {text!r}; expected a number, or a time such as 500ms, 10s, 5min, 2h, 1d")
+    if found["unit"]:
+        micros = Decimal(found["number"]) * _MICROSECONDS[found["unit"]]
+        return timedelta(microseconds=int(micros.to_integral_value(ROUND_CEILING)))  # a promise may only loosen
+    return int(text) if text.isdigit() else Decimal(text)
+
+
+def parse_bounds(texts: Sequence[str], schema: pa.Schema, timezone: str) -> dict[str, tuple[Any, Any]] | None:
+    """Bounds from ``NAME=LEAST..GREATEST``; an end left out is open.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        Tells how to read the values of a column: as numbers, dates or timestamps (ISO 8601).
+    timezone : str
+        Zone of timestamps written without one, for columns that have a zone.
+
+    Raises
+    ------
+    OrderError
+        If the text is not of this form, or a value not of the column's type.
+    """
+    bounds: dict[str, tuple[Any, Any]] = {}
+    for text in texts:
+        name, equals, span = (p.strip() for p in text.rpartition("="))
+        least, dots, greatest = span.partition("..")
+        if not (name and equals and dots):
+            raise OrderError(f"bounds are {text!r}; expected NAME=LEAST..GREATEST, such as k=0..6 or k=0..")
+        t = schema.field(name).type if name in schema.names else None
+        low, high = (_value(v.strip(), t, name, timezone) for v in (least, greatest))
+        bounds[name] = (low, high)
+    return bounds or None
+
+
+def _value(text: str, t: pa.DataType | None, name: str, timezone: str) -> Any:
+    if not text:
+        return None
+    try:
+        if t is not None and pa.types.is_dictionary(t):
+            t = t.value_type
+        if t is not None and pa.types.is_date(t):
+            return date.fromisoformat(text)
+        if t is not None and pa.types.is_timestamp(t):
+            at = datetime.fromisoformat(text)
+            return at.replace(tzinfo=ZoneInfo(timezone)) if t.tz and at.tzinfo is None else at
+        if t is not None and pa.types.is_floating(t):
+            return float(text)
+        return int(text) if re.fullmatch(r"[+-]?[0-9]+", text) else Decimal(text)
+    except (ValueError, InvalidOperation) as e:
+        raise OrderError(f"a bound of {name} is {text!r}; expected a value of type {t or 'number'}") from e
+    except ZoneInfoNotFoundError as e:
+        raise OrderError(f"timezone is {timezone!r}; expected a name such as UTC or Europe/Berlin") from e

@@ -1,0 +1,295 @@
+"""Declared orders and bounds of an input, and the frontier they add up to: what a future row can still have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any, Literal
+
+import numpy as np
+
+from ivjoin.errors import LateRowError, OrderError
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, value_of
+from ivjoin.expr.types import TICKS_PER_SECOND, Type
+
+__all__ = ["Frontier", "Order", "OrderTracker", "ordinal_range", "slack_ticks"]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Order:
+    """The promise that an expression of an input does not fall by more than ``slack`` below its greatest value so far.
+
+    Parameters
+    ----------
+    expr : str or expression
+        A column name, SQL text, an ``ivjoin.left(...)`` expression or a SymPy expression over one input.
+    descending : bool
+        The expression does not rise instead.
+    slack : number or timedelta, optional
+        In the expression's own units; a timedelta (or a number of seconds) for dates, times and timestamps.
+    nulls : {"first", "last"}, optional
+        Where rows stand whose value is null. By default they may stand anywhere.
+
+    Examples
+    --------
+    >>> from datetime import timedelta
+    >>> Order("ts", slack=timedelta(seconds=10))
+    Order(expr='ts', descending=False, slack=datetime.timedelta(seconds=10), nulls=None)
+    """
+
+    expr: Any
+    descending: bool = False
+    slack: Any = None
+    nulls: Literal["first", "last"] | None = None
+
+    def __post_init__(self) -> None:
+        if self.nulls not in (None, "first", "last"):
+            raise OrderError(f"nulls is {self.nulls!r}; expected 'first', 'last' or None")
+        if self.slack is not None and not isinstance(self.slack, (int, float, Decimal, timedelta)):
+            raise OrderError(f"slack is a {type(self.slack).__name__}; expected a number, or a timedelta for times")
+        negative = self.slack is not None and self.slack < (timedelta(0) if isinstance(self.slack, timedelta) else 0)
+        if negative or self.slack != self.slack:
+            raise OrderError(f"slack is {self.slack!r}; expected zero or more")
+
+
+def slack_ticks(slack: Any, t: Type, where: str) -> int | float:
+    """The slack in physical units of a type: rounded up, so that it promises no more than was said."""
+    if slack is None:
+        return 0
+    if isinstance(slack, timedelta):
+        micros = (slack.days * 86_400 + slack.seconds) * 1_000_000 + slack.microseconds
+        if t.kind == "date":
+            return -(-micros // 86_400_000_000)
+        if t.kind in ("timestamp", "time", "duration"):
+            return -(-micros * TICKS_PER_SECOND[t.unit] // 1_000_000)
+        raise OrderError(f"slack of {where} is a timedelta but the expression is {t}; give a number")
+    if t.kind in ("timestamp", "time", "duration"):
+        raise OrderError(f"slack of {where} is the number {slack!r} but the expression is {t}; give a timedelta")
+    if t.kind == "float":
+        return float(slack) if float(slack) >= slack else float(np.nextafter(float(slack), np.inf))
+    if t.kind == "bool":
+        raise OrderError(f"slack of {where}: a bool has no distance")
+    scaled = Decimal(str(slack)) * (10**t.scale if t.kind == "decimal" else 1)
+    if not scaled.is_finite():
+        raise OrderError(f"slack of {where} is {slack!r}; leave the order out if nothing is promised")
+    return int(scaled.to_integral_value(rounding="ROUND_CEILING"))
+
+
+def ordinal_range(t: Type) -> tuple[int, int]:
+    """Least and greatest ordinal that a value of the type can have; NaN is the greatest of a float."""
+    if t.kind == "float":
+        return ordinal_of(float("-inf"), t), NAN_ORDINAL
+    if t.kind == "bool":
+        return 0, 1
+    low, high = t.physical_range()
+    return ordinal_of(low, t), ordinal_of(high, t)
+
+
+def _clip(v: int) -> int:
+    return I64_MIN if v < I64_MIN else I64_MAX if v > I64_MAX else v
+
+
+class OrderTracker:
+    """Follows one declared order of one side: how far it has come, and which rows break it.
+
+    Works on ordinals, turned over (``~v``) when descending, so that inside, values always rise.
+    """
+
+    def __init__(self, node: Node, name: str, descending: bool, slack: Any, nulls: str | None) -> None:
+        if not has_ordinal(node.type):
+            raise OrderError(
+                f"order on {name}: a value of type {node.type} cannot be an order; "
+                "expected a number, a date or a time (a decimal of at most 18 digits)"
+            )
+        self.node, self.name, self.descending, self.nulls = node, name, descending, nulls
+        self.slack = slack_ticks(slack, node.type, name)
+        self._float = node.type.kind == "float"
+        self.edge = I64_MIN  # greatest turned ordinal seen
+        self.limit = I64_MIN  # no later row lies below it (turned)
+        self.seen_value = False
+        self.seen_null = False
+
+    def late(self, ordinals: np.ndarray, valid: np.ndarray | None, within: bool) -> np.ndarray | None:
+        """bool[n] of the rows that break the order, None if none does; moves the edge.
+
+        ``within`` False measures only against rows of earlier batches.
+        """
+        v = ~ordinals if self.descending else ordinals
+        n = len(v)
+        if n == 0:
+            return None
+        quiet = valid
+        if self._float:
+            nan = ordinals == NAN_ORDINAL
+            if nan.any():
+                quiet = ~nan if valid is None else valid & ~nan
+        if quiet is None and self.slack == 0 and v[0] >= self.edge and (n == 1 or bool((v[1:] >= v[:-1]).all())):
+            if self.nulls == "last" and self.seen_null:
+                return np.ones(n, dtype=bool)
+            self.edge = self.limit = int(v[-1])
+            self.seen_value = True
+            return None
+        if quiet is not None:
+            v = np.where(quiet, v, I64_MIN)
+        bad: np.ndarray | None
+        if within:
+            before = np.maximum.accumulate(np.concatenate((np.array([self.edge]), v[:-1])))
+            bad = v < self._below(before)
+        else:
+            bad = v < self._below(np.array([self.edge]))[0]
+        if quiet is not None:
+            bad &= quiet
+        if self.nulls is not None:
+            bad = self._null_breaks(bad, valid, n)
+        top = int(v.max())
+        if top > self.edge:
+            self.edge = top
+            self.limit = int(self._below(np.array([top]))[0])
+        self.seen_value |= bool(quiet is None or quiet.any())
+        return bad if bad.any() else None
+
+    def _below(self, edges: np.ndarray) -> np.ndarray:
+        """The least turned ordinal that keeps the promise, for each edge : int64[n]."""
+        if self.slack == 0:
+            return edges
+        if not self._float:
+            slack = min(int(self.slack), I64_MAX)
+            return np.where(edges < I64_MIN + slack, I64_MIN, edges - np.int64(slack))
+        # Slack over floats is rare and a batch has few distinct running maxima, so exactness may cost a loop.
+        distinct, back = np.unique(edges, return_inverse=True)
+        limits = [I64_MIN if e == I64_MIN else self._float_below(int(e)) for e in distinct]
+        return np.array(limits, dtype=np.int64)[back]
+
+    def _float_below(self, edge: int) -> int:
+        v = float(value_of(~edge if self.descending else edge, self.node.type))
+        if self.descending:
+            v = -v
+        s = v - self.slack
+        if np.isfinite(s) and np.isfinite(v):
+            from fractions import Fraction
+
+            if Fraction(v) - Fraction(self.slack) > Fraction(s):
+                s = float(np.nextafter(s, np.inf))
+        o = ordinal_of(-s if self.descending else s, self.node.type)
+        return ~o if self.descending else o
+
+    def _null_breaks(self, bad: np.ndarray, valid: np.ndarray | None, n: int) -> np.ndarray:
+        null = np.zeros(n, dtype=bool) if valid is None else ~valid
+        if self.nulls == "first":
+            had_value = np.concatenate(([self.seen_value], ~null[:-1]))
+            bad = bad | (null & np.logical_or.accumulate(had_value))
+        else:
+            had_null = np.concatenate(([self.seen_null], null[:-1]))
+            bad = bad | (~null & np.logical_or.accumulate(had_null))
+        self.seen_null |= bool(null.any())
+        return bad
+
+    def interval(self) -> tuple[int, int]:
+        """Ordinals that a future row can have here (a null aside)."""
+        low, high = ordinal_range(self.node.type)
+        if self.nulls == "last" and self.seen_null:
+            return high, low
+        if self.limit == I64_MIN:
+            return low, high
+        if not self.descending:
+            return max(low, self.limit), high
+        return (low, high) if self._float else (low, min(high, ~self.limit))
+
+    @property
+    def numeric_high(self) -> int | None:
+        """For a descending float order: the greatest ordinal short of NaN."""
+        return ~self.limit if self.descending and self._float and self.limit != I64_MIN else None
+
+    def save(self) -> dict[str, Any]:
+        return {"edge": self.edge, "limit": self.limit, "value": self.seen_value, "null": self.seen_null}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        self.edge, self.limit = state["edge"], state["limit"]
+        self.seen_value, self.seen_null = state["value"], state["null"]
+
+
+class Frontier:
+    """What is known of every future row of one side: closed ordinal intervals of expressions.
+
+    ``intervals`` maps a node to (low, high, may be null). ``version`` moves whenever one of them tightens.
+    """
+
+    def __init__(self, trackers: list[OrderTracker], bounds: Mapping[Node, tuple[int, int]]) -> None:
+        self.trackers = trackers
+        self.bounds = dict(bounds)
+        self.promised: dict[Node, tuple[int, int]] = {}
+        self.ended = False
+        self.version = 0
+        self.intervals: dict[Node, tuple[int, int, bool]] = {}
+        self.refresh()
+
+    def refresh(self) -> bool:
+        """Recompute; True if anything moved."""
+        out: dict[Node, tuple[int, int, bool]] = {}
+        for node, (low, high) in (*self.bounds.items(), *self.promised.items()):
+            self._meet(out, node, low, high, True)
+        for t in self.trackers:
+            low, high = t.interval()
+            self._meet(out, t.node, low, high, not (t.nulls == "first" and t.seen_value))
+        if out == self.intervals:
+            return False
+        self.intervals = out
+        self.version += 1
+        return True
+
+    @staticmethod
+    def _meet(out: dict[Node, tuple[int, int, bool]], node: Node, low: int, high: int, null: bool) -> None:
+        if node in out:
+            a, b, c = out[node]
+            low, high, null = max(low, a), min(high, b), null and c
+        out[node] = (low, high, null)
+
+    def promise(self, node: Node, value: Any, descending: bool) -> None:
+        """No later row lies below (above, when descending) the value."""
+        low, high = self.promised.get(node) or ordinal_range(node.type)
+        o = ordinal_of(value, node.type)
+        self.promised[node] = (low, min(high, o)) if descending else (max(low, o), high)
+        self.refresh()
+
+    def outside_promises(self, node: Node, ordinals: np.ndarray, valid: np.ndarray | None) -> np.ndarray | None:
+        """bool[n] of rows that lie outside what bounds and punctuation said of an expression."""
+        bad: np.ndarray | None = None
+        for source in (self.bounds, self.promised):
+            if node in source:
+                low, high = source[node]
+                wrong = (ordinals < low) | (ordinals > high)
+                bad = wrong if bad is None else bad | wrong
+        if bad is not None and valid is not None:
+            bad &= valid
+        return bad if bad is not None and bad.any() else None
+
+    def describe_late(self, side: str, name: str, node: Node, ordinal: int, limit: str) -> LateRowError:
+        return LateRowError(
+            f"late row on the {side} side: {name} is {shown(ordinal, node.type)}, but {limit}. "
+            'Give the order a slack, or use on_late="drop" or "join"'
+        )
+
+
+def shown(ordinal: int, t: Type) -> str:
+    """A value for a message, from its ordinal."""
+    from datetime import date, datetime, timezone
+
+    v = value_of(ordinal, t)
+    try:
+        if t.kind == "timestamp":
+            seconds, rest = divmod(int(v), TICKS_PER_SECOND[t.unit])
+            micros = rest * 1_000_000 // TICKS_PER_SECOND[t.unit]
+            at = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=seconds, microseconds=micros)
+            return at.replace(tzinfo=None).isoformat(" ") + (" UTC" if t.tz else "")
+        if t.kind == "date":
+            return date.fromordinal(date(1970, 1, 1).toordinal() + int(v)).isoformat()
+        if t.kind == "decimal":
+            return str(Decimal(int(v)).scaleb(-t.scale))
+    except (OverflowError, ValueError):
+        pass
+    return repr(v)

@@ -1,0 +1,90 @@
+"""Output rows: matched pairs, null-extended rows and single-sided rows as RecordBatches of the output schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.shj.store import SideStore
+
+__all__ = ["BatchRows", "Emitter", "OutputField", "Rows", "StoredRows"]
+
+
+class Rows(Protocol):
+    """Some rows of one input, wherever they lie."""
+
+    def __len__(self) -> int: ...
+    def column(self, index: int) -> pa.Array: ...
+
+
+class BatchRows:
+    """Rows of a batch, all of them or those at ``index`` : int64[n]."""
+
+    __slots__ = ("_batch", "_index", "_taken", "_wanted")
+
+    def __init__(self, batch: pa.RecordBatch, index: np.ndarray | None) -> None:
+        self._batch = batch
+        self._index = None if index is None else pa.array(index)
+
+    def __len__(self) -> int:
+        return self._batch.num_rows if self._index is None else len(self._index)
+
+    def column(self, index: int) -> pa.Array:
+        column = self._batch.column(index)
+        return column if self._index is None else column.take(self._index)
+
+
+class StoredRows:
+    """Rows of a side store, by id."""
+
+    __slots__ = ("_ids", "_place_of", "_store")
+
+    def __init__(self, store: SideStore, place_of: Sequence[int], ids: np.ndarray) -> None:
+        self._store, self._place_of, self._ids = store, place_of, ids
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def column(self, index: int) -> pa.Array:
+        return self._store.gather(self._place_of[index], self._ids)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputField:
+    """Where an output column comes from: a left column, a right one, or for a join key whichever is there."""
+
+    left: int | None
+    right: int | None
+
+
+class Emitter:
+    """Builds output batches of at most ``batch_size`` rows."""
+
+    def __init__(self, schema: pa.Schema, fields: Sequence[OutputField], batch_size: int) -> None:
+        self.schema = schema
+        self.batch_size = batch_size
+        self._fields = list(fields)
+        self._types = schema.types
+
+    def batch(self, left: Rows | None, right: Rows | None) -> pa.RecordBatch:
+        """One batch from rows of the two sides; a side that is None is null."""
+        n = len(left) if left is not None else len(right)  # type: ignore[arg-type]
+        arrays = []
+        for field, t in zip(self._fields, self._types, strict=True):
+            if left is not None and field.left is not None:
+                array = left.column(field.left)
+            elif right is not None and field.right is not None:
+                array = right.column(field.right)
+            else:
+                array = pa.nulls(n, t)
+            arrays.append(array if array.type == t else array.cast(t))
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def slices(self, n: int) -> Iterator[slice]:
+        """Cuts n rows into pieces of at most ``batch_size``."""
+        for start in range(0, n, self.batch_size):
+            yield slice(start, min(start + self.batch_size, n))

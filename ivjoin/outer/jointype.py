@@ -1,0 +1,76 @@
+"""The eight join types, as answers to the questions the operator asks."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from ivjoin.errors import ConditionError
+
+__all__ = ["JoinType", "join_type"]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinType:
+    """What a join type wants.
+
+    Attributes
+    ----------
+    name : str
+    pairs : bool
+        Matched pairs are output rows.
+    keep : (bool, bool)
+        Whether an unmatched left (right) row comes out null-extended when it is decided.
+    semi, anti : int or None
+        The side (0 left, 1 right) whose rows alone come out, at their first match, or when decided without one.
+    """
+
+    name: str
+    pairs: bool
+    keep: tuple[bool, bool]
+    semi: int | None = None
+    anti: int | None = None
+
+    @property
+    def single(self) -> int | None:
+        """The side whose columns alone are output, None when both are."""
+        return self.semi if self.semi is not None else self.anti
+
+    def owes(self, side: int) -> bool:
+        """Whether an unmatched row of the side becomes output when it is decided."""
+        return self.keep[side] or self.anti == side
+
+
+_TYPES = {
+    "inner": JoinType("inner", True, (False, False)),
+    "left": JoinType("left", True, (True, False)),
+    "right": JoinType("right", True, (False, True)),
+    "full": JoinType("full", True, (True, True)),
+    "left_semi": JoinType("left_semi", False, (False, False), semi=0),
+    "right_semi": JoinType("right_semi", False, (False, False), semi=1),
+    "left_anti": JoinType("left_anti", False, (False, False), anti=0),
+    "right_anti": JoinType("right_anti", False, (False, False), anti=1),
+}
+_ALIASES = {
+    "cross": "inner", "outer": "full", "fullouter": "full", "leftouter": "left", "rightouter": "right",
+    "semi": "left_semi", "leftsemi": "left_semi", "anti": "left_anti", "leftanti": "left_anti",
+    "rightsemi": "right_semi", "rightanti": "right_anti",
+}
+
+
+def join_type(how: str) -> JoinType:
+    """The join type of a name, Spark's aliases included.
+
+    Raises
+    ------
+    ConditionError
+        If there is no such type; names the nearest.
+    """
+    name = str(how).strip().lower()
+    plain = name.replace("_", "").replace(" ", "")
+    found = _TYPES.get(name) or _TYPES.get(_ALIASES.get(plain, plain))
+    if found is None:
+        near = difflib.get_close_matches(name, _TYPES, n=1, cutoff=0.4)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ConditionError(f"how is {how!r}; expected one of {', '.join(_TYPES)}{hint}")
+    return found

@@ -1,0 +1,489 @@
+"""The composition root: schemas, keys, condition, orders and join type become the tables the operator runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin import expr
+from ivjoin.errors import ColumnError, ConditionError, IvjoinError, OrderError, SchemaError, UnsupportedError
+from ivjoin.expr import build
+from ivjoin.expr.nodes import Node, columns_of, walk
+from ivjoin.expr.ordinal import has_ordinal, ordinal_of
+from ivjoin.expr.separate import BandTerm, JoinKey, Separation, separate
+from ivjoin.expr.types import Type, from_arrow
+from ivjoin.order import Order, ordinal_range
+from ivjoin.outer.emit import OutputField
+from ivjoin.outer.jointype import JoinType, join_type
+from ivjoin.shj.matcher import BandTable
+
+__all__ = ["JoinPlan", "SidePlan", "make_plan", "watched"]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+SIDES = ("left", "right")
+# Sub-expressions of residual conjuncts whose intervals may prune, a side; each costs eight bytes a row.
+_MAX_WATCHED = 4
+
+
+@dataclass(slots=True)
+class SidePlan:
+    """What is evaluated and stored of one input.
+
+    Attributes
+    ----------
+    schema : pa.Schema
+    stored : list of int
+        Columns kept with a stored row.
+    keys : list of Node
+        Key expressions, in the order of the other side's.
+    axes : list of Node
+        Expressions whose ordinals are stored with each row; the first is the primary axis.
+    band_axes : int
+        How many of the axes belong to band terms: a null there decides the row.
+    filters : list of Node
+        Conjuncts that read this side alone.
+    guards : list of (Node, int, int)
+        Outside these ranges the whole condition is evaluated on the pair.
+    orders : list of (Node, name, Order)
+    bounds : dict of Node to (int, int)
+        Declared bounds, as ordinals.
+    """
+
+    schema: pa.Schema
+    stored: list[int] = field(default_factory=list)
+    keys: list[Node] = field(default_factory=list)
+    axes: list[Node] = field(default_factory=list)
+    band_axes: int = 0
+    filters: list[Node] = field(default_factory=list)
+    guards: list[tuple[Node, int, int]] = field(default_factory=list)
+    orders: list[tuple[Node, str, Order]] = field(default_factory=list)
+    bounds: dict[Node, tuple[int, int]] = field(default_factory=dict)
+    bound_names: dict[Node, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class JoinPlan:
+    """Everything the operator needs to know, fixed before the first row."""
+
+    sides: tuple[SidePlan, SidePlan]
+    how: JoinType
+    on: list[tuple[str, str]]
+    schema: pa.Schema
+    fields: list[OutputField]
+    separation: Separation
+    given: Node | None  # the condition as the caller gave it
+    condition: Node | None  # key equalities of ``on`` included
+    null_safe: list[bool]  # one a key
+    int_keys: bool  # the key is one int64
+    terms: list[BandTerm]  # all, those implied by keys too
+    kernel_terms: list[BandTerm]
+    tables: tuple[BandTable, BandTable]  # [p]: rows of side p probe the other side's store
+    never: bool  # a constant conjunct is not TRUE
+    options: dict[str, Any]
+
+    def axis(self, side: int, node: Node) -> int | None:
+        """Place of an expression among the side's axes."""
+        axes = self.sides[side].axes
+        return axes.index(node) if node in axes else None
+
+
+def make_plan(
+    left_schema: pa.Schema, right_schema: pa.Schema, *, on: Any = None, condition: Any = None, how: str = "inner",
+    left_order: Any = None, right_order: Any = None, left_bounds: Any = None, right_bounds: Any = None,
+    suffix: str = "_right", batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC",
+) -> JoinPlan:
+    """Check the arguments and plan a join; every mistake a caller can make is reported here, before any row.
+
+    Raises
+    ------
+    IvjoinError
+        A subclass that says what came, what was expected and the nearest fix.
+    """
+    jt = join_type(how)
+    schemas = (_schema(left_schema, "left"), _schema(right_schema, "right"))
+    if on_late not in ("raise", "drop", "join"):
+        raise IvjoinError(f"on_late is {on_late!r}; expected 'raise', 'drop' or 'join'")
+    if isinstance(batch_size, bool) or not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
+        raise IvjoinError(f"batch_size is {batch_size!r}; expected a whole number of rows, at least 1")
+    pairs = _on_pairs(on, schemas)
+    scope = expr.Scope(schemas[0], schemas[1], on=[(a, b) for a, b in pairs])
+    given = expr.condition(condition, scope, timezone=timezone)
+    equalities = [_key_equality(a, b, schemas) for a, b in pairs]
+    conjuncts = [*equalities, *([given] if given is not None else [])]
+    whole = build.and_(*conjuncts) if len(conjuncts) > 1 else (conjuncts[0] if conjuncts else None)
+    _check_supported(whole)
+    sep = separate(whole)
+    schema, fields = _output(schemas, pairs, jt, suffix)
+    sides = (SidePlan(schemas[0]), SidePlan(schemas[1]))
+    for s, order, bounds in ((0, left_order, left_bounds), (1, right_order, right_bounds)):
+        _declare(sides[s], s, order, bounds, schemas, timezone)
+        sides[s].filters = list(sep.left_filter if s == 0 else sep.right_filter)
+    for g in sep.guards:
+        side = _side_of(g.node)
+        sides[side].guards.append((g.node, g.lo, g.hi))
+    for key in sep.keys:
+        sides[0].keys.append(key.left)
+        sides[1].keys.append(key.right)
+    null_safe = [k.null_safe for k in sep.keys]
+    int_keys = len(sep.keys) == 1 and not null_safe[0] and has_ordinal(sep.keys[0].left.type)
+    terms, unfit = _fitting([t for t in sep.bands if has_ordinal(t.left.type)])
+    if unfit:
+        sep = replace(sep, residual=(*sep.residual, *unfit))
+    kernel_terms = [t for t in terms if not _implied(t, sep.keys)]
+    for s in (0, 1):
+        _choose_axes(sides, s, kernel_terms, terms, sep)
+    tables = (_table(0, sides, kernel_terms), _table(1, sides, kernel_terms))
+    plan = JoinPlan(
+        sides=sides, how=jt, on=pairs, schema=schema, fields=fields, separation=sep, given=given, condition=whole,
+        null_safe=null_safe, int_keys=int_keys, terms=terms, kernel_terms=kernel_terms, tables=tables,
+        never=_constant_false(sep.constant),
+        options={"suffix": suffix, "batch_size": int(batch_size), "on_late": on_late, "timezone": timezone},
+    )
+    for s in (0, 1):
+        sides[s].stored = _stored_columns(plan, s)
+    return plan
+
+
+# -- arguments ---------------------------------------------------------------------------------------------------
+
+
+def _schema(schema: Any, side: str) -> pa.Schema:
+    if not isinstance(schema, pa.Schema):
+        converter = getattr(schema, "__arrow_c_schema__", None)
+        if converter is None:
+            raise SchemaError(f"the {side} schema is a {type(schema).__name__}; expected a pyarrow.Schema")
+        schema = pa.schema(schema)
+    seen: set[str] = set()
+    for name in schema.names:
+        if name in seen:
+            raise SchemaError(f"the {side} input has two columns named {name!r}; rename one of them")
+        seen.add(name)
+    return schema
+
+
+def _on_pairs(on: Any, schemas: tuple[pa.Schema, pa.Schema]) -> list[tuple[str, str]]:
+    if on is None:
+        return []
+    items: Sequence[Any] = [on] if isinstance(on, str) else list(on)
+    pairs = []
+    for item in items:
+        if isinstance(item, str):
+            pair = (item, item)
+        elif isinstance(item, (tuple, list)) and len(item) == 2 and all(isinstance(x, str) for x in item):
+            pair = (item[0], item[1])
+        else:
+            raise ColumnError(f"on holds {item!r}; expected a column name or a pair (left name, right name)")
+        for name, schema, side in zip(pair, schemas, SIDES, strict=True):
+            if name not in schema.names:
+                raise ColumnError(_unknown(name, schema, side))
+        pairs.append(pair)
+    return pairs
+
+
+def _unknown(name: str, schema: pa.Schema, side: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, schema.names, n=1, cutoff=0.5)
+    lower = [n for n in schema.names if n.lower() == name.lower()]
+    best = (lower or near or [None])[0]
+    hint = f"; did you mean {best!r}?" if best else ""
+    return f"column {name!r} is not in {side}: {', '.join(schema.names) or '(no columns)'}{hint}"
+
+
+def _key_equality(a: str, b: str, schemas: tuple[pa.Schema, pa.Schema]) -> Node:
+    left = build.column("left", a, from_arrow(schemas[0].field(a).type))
+    right = build.column("right", b, from_arrow(schemas[1].field(b).type))
+    for node, name, side, schema in ((left, a, "left", schemas[0]), (right, b, "right", schemas[1])):
+        if node.type.kind == "opaque":
+            raise UnsupportedError(
+                f"key column {name!r} of {side} is {schema.field(name).type}, which cannot be a join key; "
+                "use a number, string, binary, bool or time"
+            )
+    try:
+        return build.eq(left, right)
+    except ConditionError as e:
+        raise ConditionError(f"key columns left.{a} and right.{b} cannot be compared: {e}") from e
+
+
+def _check_supported(whole: Node | None) -> None:
+    from ivjoin.expr import evaluate
+
+    check = getattr(evaluate, "check_supported", None)
+    if whole is not None and check is not None:
+        check(whole)
+
+
+def _declare(
+    side: SidePlan, s: int, order: Any, bounds: Any, schemas: tuple[pa.Schema, pa.Schema], timezone: str
+) -> None:
+    orders = [] if order is None else list(order) if isinstance(order, (list, tuple)) else [order]
+    for item in orders:
+        o = item if isinstance(item, Order) else Order(item)
+        node = side_expression(o.expr, s, schemas[s], timezone, "order")
+        side.orders.append((node, str(node), o))
+    if bounds is None:
+        return
+    if not isinstance(bounds, Mapping):
+        raise OrderError(f"{SIDES[s]}_bounds is a {type(bounds).__name__}; expected {{column: (least, greatest)}}")
+    for name, pair in bounds.items():
+        node = side_expression(name, s, schemas[s], timezone, "bounds")
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise OrderError(f"bounds of {name} are {pair!r}; expected a pair (least, greatest), None for none")
+        if not has_ordinal(node.type):
+            raise OrderError(f"bounds of {name}: a value of type {node.type} cannot be bounded")
+        low, high = ordinal_range(node.type)
+        if pair[0] is not None:
+            low = physical_ordinal(pair[0], node.type, f"least value of {name}", up=True)
+        if pair[1] is not None:
+            high = physical_ordinal(pair[1], node.type, f"greatest value of {name}", up=False)
+        if low > high:
+            raise OrderError(f"bounds of {name} are {pair!r}: the least is above the greatest")
+        side.bounds[node] = (low, high)
+        side.bound_names[node] = str(node)
+
+
+def side_expression(obj: Any, s: int, schema: pa.Schema, timezone: str, what: str) -> Node:
+    """An expression over one side alone, for an order, a bound or a watermark."""
+    empty = pa.schema([])
+    scope = expr.Scope(schema, empty) if s == 0 else expr.Scope(empty, schema)
+    if isinstance(obj, str) and obj in schema.names:
+        return build.column(SIDES[s], obj, from_arrow(schema.field(obj).type))
+    try:
+        node = expr.scalar(obj, scope, timezone=timezone)
+    except ColumnError as e:
+        raise ColumnError(f"{what} {obj!r} of the {SIDES[s]} side: {e}") from e
+    wrong = [c for c in columns_of(node) if c.params[0] != SIDES[s]]
+    if wrong:
+        raise OrderError(f"{what} {obj!r} of the {SIDES[s]} side reads {wrong[0]} of the other side")
+    _check_supported(node)
+    return node
+
+
+def physical_ordinal(value: Any, t: Type, what: str, up: bool = True) -> int:
+    """The ordinal of a Python value given for an expression of type ``t``: rounded up or down where it falls between."""
+    try:
+        node = value if isinstance(value, Node) else build.literal(value)
+    except (TypeError, ValueError, IvjoinError) as e:
+        raise OrderError(f"{what} is {value!r}; expected a value of type {t}") from e
+    got = node.params[0]
+    low, high = ordinal_range(t)
+    if t.kind == "float" and node.type.is_numeric:
+        v = float(got) if node.type.kind != "decimal" else float(got) / 10.0**node.type.scale
+        return ordinal_of(v, t)
+    if t.kind in ("int", "decimal") and node.type.is_numeric and isinstance(got, (int, float)):
+        from fractions import Fraction
+        import math
+
+        if isinstance(got, float) and not math.isfinite(got):
+            return high if got > 0 else low
+        exact = Fraction(got) / 10**node.type.scale * 10**t.scale
+        whole = math.ceil(exact) if up else math.floor(exact)
+        least, most = t.physical_range()
+        return ordinal_of(min(max(whole, least), most), t)
+    if node.type.kind == t.kind == "bool":
+        return int(got)
+    try:
+        cast = build.cast(node, t)
+    except IvjoinError as e:
+        raise OrderError(f"{what} is {value!r}; expected a value of type {t}") from e
+    from ivjoin.expr.evaluate import evaluate
+
+    v = evaluate([cast], _no_column, 1)[0]
+    if (v.valid is not None and not v.valid[0]) or (v.error is not None and v.error[0]):
+        raise OrderError(f"{what} is {value!r}; expected a value of type {t}")
+    return ordinal_of(v.values[0].item() if hasattr(v.values[0], "item") else v.values[0], t)
+
+
+def _no_column(side: str, name: str) -> pa.Array:
+    raise AssertionError("a literal reads no column")
+
+
+# -- output ------------------------------------------------------------------------------------------------------
+
+
+def _output(
+    schemas: tuple[pa.Schema, pa.Schema], pairs: list[tuple[str, str]], jt: JoinType, suffix: str
+) -> tuple[pa.Schema, list[OutputField]]:
+    left, right = schemas
+    if jt.single is not None:
+        side = schemas[jt.single]
+        made = [OutputField(i, None) if jt.single == 0 else OutputField(None, i) for i in range(len(side))]
+        return pa.schema(list(side), metadata=side.metadata), made
+    shared = {a for a, b in pairs if a == b}
+    fields: list[pa.Field] = []
+    places: list[OutputField] = []
+    for i, f in enumerate(left):
+        if f.name in shared:
+            j = right.get_field_index(f.name)
+            other = right.field(j)
+            t = _common_arrow(f.type, other.type)
+            nullable = f.nullable or other.nullable
+            fields.append(pa.field(f.name, t, nullable=nullable, metadata=f.metadata))
+            places.append(OutputField(i, j))
+        else:
+            fields.append(f.with_nullable(True) if jt.keep[1] else f)
+            places.append(OutputField(i, None))
+    taken = set(left.names)
+    for j, f in enumerate(right):
+        if f.name in shared:
+            continue
+        name = f.name
+        if name in taken:
+            name = f.name + suffix
+            if name in taken or name in right.names:
+                raise SchemaError(
+                    f"the right column {f.name!r} collides with a left one, and {name!r} is taken too; "
+                    "choose another suffix or rename a column"
+                )
+        taken.add(name)
+        f = f.with_name(name)
+        fields.append(f.with_nullable(True) if jt.keep[0] else f)
+        places.append(OutputField(None, j))
+    return pa.schema(fields), places
+
+
+def _common_arrow(a: pa.DataType, b: pa.DataType) -> pa.DataType:
+    """The type of a key that comes out once: Spark's widening, a dictionary becomes its value type."""
+    from ivjoin.expr.types import to_arrow
+
+    if pa.types.is_dictionary(a):
+        a = a.value_type
+    if pa.types.is_dictionary(b):
+        b = b.value_type
+    if a == b:
+        return a
+    left = build.column("left", "a", from_arrow(a))
+    right = build.column("right", "b", from_arrow(b))
+    met = build.eq(left, right).args[0].type
+    if met.kind in ("string", "binary"):
+        large = pa.types.is_large_string(a) or pa.types.is_large_string(b)
+        if met.kind == "binary":
+            return pa.large_binary()
+        return pa.large_string() if large else pa.string()
+    return to_arrow(met)
+
+
+# -- axes and bands ----------------------------------------------------------------------------------------------
+
+
+def _side_of(node: Node) -> int:
+    return 0 if any(c.params[0] == "left" for c in columns_of(node)) else 1
+
+
+def _implied(term: BandTerm, keys: Sequence[JoinKey]) -> bool:
+    return term.lo == term.hi == 0 and any(
+        k.left is term.left and k.right is term.right and not k.null_safe for k in keys
+    )
+
+
+def _choose_axes(
+    sides: tuple[SidePlan, SidePlan], s: int, kernel_terms: list[BandTerm], terms: list[BandTerm], sep: Separation
+) -> None:
+    """Axes of a side: the primary one first, the other band axes, then what only prunes."""
+    own = [t.left if s == 0 else t.right for t in kernel_terms]
+    ordered_here = {n for n, _, _ in sides[s].orders}
+    ordered_there = {n for n, _, _ in sides[1 - s].orders}
+    score: dict[Node, int] = {}
+    for t in kernel_terms:
+        mine, theirs = (t.left, t.right) if s == 0 else (t.right, t.left)
+        points = score.get(mine, 0)
+        points += (t.lo is not None) + (t.hi is not None)
+        points += 8 * (mine in ordered_here) + 4 * (theirs in ordered_there) + 2 * bool(t.exact)
+        points += 3 * bool(ordered_here & set(walk(mine)))
+        score[mine] = points
+    axes = sorted(dict.fromkeys(own), key=lambda n: -score[n])
+    sides[s].axes = axes
+    sides[s].band_axes = len(axes)
+    # A key that is ordered or bounded on the other side prunes like a band, though the probe need not check it.
+    known_there = ordered_there | set(sides[1 - s].bounds)
+    for t in terms:
+        mine, theirs = (t.left, t.right) if s == 0 else (t.right, t.left)
+        if mine not in axes and known_there & set(walk(theirs)):
+            axes.append(mine)
+            sides[s].band_axes += 1
+    if sep.residual and (sides[1 - s].orders or sides[1 - s].bounds):
+        for node in watched(sep, s):
+            if node not in axes and len(axes) < sides[s].band_axes + _MAX_WATCHED:
+                axes.append(node)
+
+
+def watched(sep: Separation, s: int) -> list[Node]:
+    """Columns and largest one-sided expressions of the residual whose contracted intervals may prune."""
+    found: list[Node] = []
+    for conjunct in sep.residual:
+        one_sided = {
+            n for n in walk(conjunct)
+            if (cols := columns_of(n)) and all(c.params[0] == SIDES[s] for c in cols) and has_ordinal(n.type)
+        }
+        inner = {a for n in one_sided for a in n.args}
+        found.extend(n for n in one_sided if n not in inner and n.type.kind != "bool")
+        found.extend(c for c in columns_of(conjunct) if c in one_sided)
+    return list(dict.fromkeys(found))
+
+
+def _table(p: int, sides: tuple[SidePlan, SidePlan], kernel_terms: list[BandTerm]) -> BandTable:
+    """The band table with which rows of side p probe the other store."""
+    rows = []
+    for t in kernel_terms:
+        low, high = t.lo, t.hi
+        mine, theirs = (t.left, t.right) if p == 0 else (t.right, t.left)
+        if p == 0:  # right in [left - hi, left - lo]
+            low, high = (None if t.hi is None else -t.hi), (None if t.lo is None else -t.lo)
+        d_low = I64_MIN if low is None else low
+        d_high = I64_MAX if high is None else high
+        rows.append((sides[p].axes.index(mine), sides[1 - p].axes.index(theirs), d_low, d_high))
+    rows.sort(key=lambda r: r[1] != 0)
+    n_primary = sum(r[1] == 0 for r in rows)
+    return BandTable(np.array(rows, dtype=np.int64).reshape(len(rows), 4), n_primary)
+
+
+def _fitting(terms: list[BandTerm]) -> tuple[list[BandTerm], list[Node]]:
+    """Terms whose offsets the kernel can hold; a farther one is dropped and its conjunct decided pair by pair."""
+    fit, unfit = [], []
+    for t in terms:
+        lo, hi = t.lo, t.hi
+        if lo is not None and not I64_MIN + 1 < lo < I64_MAX - 1:
+            lo = None
+        if hi is not None and not I64_MIN + 1 < hi < I64_MAX - 1:
+            hi = None
+        if (lo, hi) != (t.lo, t.hi):
+            if t.exact:
+                unfit.append(t.source)
+            t = replace(t, lo=lo, hi=hi, exact=False)
+        if lo is not None or hi is not None:
+            fit.append(t)
+    return fit, unfit
+
+
+def _stored_columns(plan: JoinPlan, s: int) -> list[int]:
+    """Output columns of the side, and those the condition may still have to read."""
+    schema = plan.sides[s].schema
+    wanted: set[int] = set()
+    for f in plan.fields:
+        index = f.left if s == 0 else f.right
+        if index is not None:
+            wanted.add(index)
+    needed = list(plan.separation.residual)
+    if plan.condition is not None:
+        needed.append(plan.condition)
+    for node in needed:
+        wanted |= {schema.get_field_index(c.params[1]) for c in columns_of(node) if c.params[0] == SIDES[s]}
+    return sorted(wanted)
+
+
+def _constant_false(constant: Sequence[Node]) -> bool:
+    """Whether a conjunct without columns rules out every pair (an erring one is left to the pairs)."""
+    from ivjoin.expr.evaluate import evaluate
+
+    for node in constant:
+        v = evaluate([node], _no_column, 1)[0]
+        erred = v.error is not None and bool(v.error[0])
+        if not erred and ((v.valid is not None and not v.valid[0]) or not v.values[0]):
+            return True
+        if erred:
+            return False
+    return False

@@ -1,0 +1,87 @@
+"""A file that appears all or nothing: written beside its target, and put in its place at the end."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from ivjoin.errors import IvjoinError
+
+__all__ = ["FileError", "Replacement", "unwritable"]
+
+
+class FileError(IvjoinError):
+    """A file that cannot be read or written, or whose format is unknown."""
+
+
+class Replacement:
+    """An open binary file whose bytes appear under ``path`` only when :meth:`commit` is called.
+
+    Until then they lie in a hidden file in the same folder, so that a failure leaves an older file untouched and an
+    unwritable place is known before any work starts. Standard output (``-``), devices and pipes are written directly.
+
+    Raises
+    ------
+    FileError
+        If the place cannot be written to.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._partial: Path | None = None
+        self._target = Path(os.path.realpath(path))
+        self.file: IO[bytes] = sys.stdout.buffer if path == "-" else self._open()
+
+    def _open(self) -> IO[bytes]:
+        target = self._target
+        if target.is_dir():
+            raise FileError(f"cannot write {self.path!r}: it is a directory; expected the name of a file")
+        if not target.parent.is_dir():
+            raise FileError(f"cannot write {self.path!r}: there is no directory {str(target.parent)!r}")
+        if target.exists() and not os.access(target, os.W_OK):
+            raise FileError(f"cannot write {self.path!r}: the file there is read-only")
+        try:
+            if target.exists() and not target.is_file():
+                return target.open("wb")  # a device or a pipe, such as /dev/null, must never become a plain file
+            descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent)
+            # mkstemp's files are private: give it the mode of the file it replaces, or what open() would give
+            os.fchmod(descriptor, target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
+        except OSError as e:
+            raise unwritable(self.path, e) from e
+        self._partial = Path(name)
+        return os.fdopen(descriptor, "wb")
+
+    def commit(self) -> None:
+        """Put the file in place of an older one; afterwards :meth:`abandon` does nothing."""
+        self.file.flush()
+        if self._partial is None:
+            return
+        os.fsync(self.file.fileno())
+        self.file.close()
+        self._partial.replace(self._target)
+        self._partial = None
+
+    def abandon(self) -> None:
+        """Drop what was written."""
+        if self._partial is not None:
+            with suppress(OSError):
+                self.file.close()
+            self._partial.unlink(missing_ok=True)
+            self._partial = None
+
+
+def unwritable(path: str, error: Exception) -> FileError:
+    """What the system or Arrow said of a place or a column, in one line."""
+    name = "standard output" if path == "-" else repr(path)
+    said = str(getattr(error, "strerror", None) or error).strip().splitlines() or [type(error).__name__]
+    return FileError(f"cannot write {name}: {said[0].rstrip('.')}")
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

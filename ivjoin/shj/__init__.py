@@ -1,0 +1,1 @@
+"""The pruning symmetric hash join: side stores, key table, compiled kernels."""

@@ -1,0 +1,123 @@
+"""The one door between Arrow's buffers and numpy: offsets and validity are handled here and nowhere else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.shj import kernels
+
+__all__ = ["Bytes", "bitmap", "byte_width", "fixed_array", "fixed_view", "validity"]
+
+_DTYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+def byte_width(t: pa.DataType) -> int | None:
+    """Bytes per value of a fixed-width type that can be held as raw bytes, else None.
+
+    bool is bit-packed and the rest (nested, dictionary, extension, null) are not plain buffers.
+    """
+    if isinstance(t, pa.ExtensionType) or pa.types.is_boolean(t) or pa.types.is_dictionary(t) or pa.types.is_null(t):
+        return None
+    if pa.types.is_nested(t) or t.num_buffers != 2:
+        return None
+    try:
+        bits = t.bit_width
+    except ValueError:
+        return None
+    return bits // 8 if bits % 8 == 0 and bits > 0 else None
+
+
+def fixed_view(array: pa.Array, width: int) -> np.ndarray:
+    """The values of a fixed-width array as unsigned words, uint64[n, w] for wider ones, or uint8[n, w]; no copy."""
+    buf = array.buffers()[1]
+    n, offset = len(array), array.offset
+    dtype = _DTYPES.get(width)
+    if dtype is not None:
+        if buf is None:
+            return np.zeros(n, dtype=dtype)
+        return np.frombuffer(buf, dtype=dtype, count=n, offset=offset * width)
+    word, per = (np.uint64, width // 8) if width % 8 == 0 else (np.uint8, width)
+    if buf is None:
+        return np.zeros((n, per), dtype=word)
+    return np.frombuffer(buf, dtype=word, count=n * per, offset=offset * width).reshape(n, per)
+
+
+def validity(array: pa.Array) -> np.ndarray | None:
+    """bool[n], True where a value is there, or None when all are."""
+    if array.null_count == 0:
+        return None
+    buf = array.buffers()[0]
+    if buf is None:
+        return ~np.asarray(array.is_null())
+    bits = np.frombuffer(buf, dtype=np.uint8)
+    return np.unpackbits(bits, count=array.offset + len(array), bitorder="little")[array.offset :].view(bool)
+
+
+def bitmap(valid: np.ndarray) -> pa.Buffer:
+    """An Arrow bitmap of a bool[n]."""
+    return pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+
+def fixed_array(values: np.ndarray, valid: np.ndarray | None, t: pa.DataType) -> pa.Array:
+    """An array of type ``t`` over the raw words, without a copy."""
+    n = len(values)
+    if valid is None:
+        return pa.Array.from_buffers(t, n, [None, pa.py_buffer(values)], 0)
+    return pa.Array.from_buffers(t, n, [bitmap(valid), pa.py_buffer(values)], n - int(np.count_nonzero(valid)))
+
+
+@dataclass(slots=True)
+class Bytes:
+    """One byte string a row: ``buffer[offsets[i]:offsets[i+1]]``, offsets : int64[n + 1]."""
+
+    offsets: np.ndarray
+    buffer: np.ndarray
+
+    @classmethod
+    def of(cls, array: pa.Array) -> Bytes:
+        """The bytes of a string or binary array of any form; nulls are empty."""
+        t = array.type
+        if pa.types.is_string_view(t) or pa.types.is_binary_view(t) or pa.types.is_fixed_size_binary(t):
+            array = array.cast(pa.large_binary())
+            t = array.type
+        wide = pa.types.is_large_string(t) or pa.types.is_large_binary(t)
+        _, offsets, buffer = array.buffers()
+        n, offset = len(array), array.offset
+        if offsets is None or n == 0:
+            return cls(np.zeros(n + 1, dtype=np.int64), np.empty(0, dtype=np.uint8))
+        step = 8 if wide else 4
+        ends = np.frombuffer(offsets, dtype=np.int64 if wide else np.int32, count=n + 1, offset=offset * step)
+        raw = np.empty(0, dtype=np.uint8) if buffer is None else np.frombuffer(buffer, dtype=np.uint8)
+        return cls(ends.astype(np.int64), raw)
+
+    @classmethod
+    def fixed(cls, raw: np.ndarray) -> Bytes:
+        """Rows of equal size, from a uint8[n, w]."""
+        n, width = raw.shape
+        return cls(np.arange(n + 1, dtype=np.int64) * width, np.ascontiguousarray(raw).reshape(-1))
+
+    @classmethod
+    def gather(cls, starts: np.ndarray, sizes: np.ndarray, source: np.ndarray) -> Bytes:
+        offsets = np.zeros(len(starts) + 1, dtype=np.int64)
+        np.cumsum(sizes, out=offsets[1:])
+        out = np.empty(int(offsets[-1]), dtype=np.uint8)
+        kernels.gather_bytes(np.ascontiguousarray(starts), np.ascontiguousarray(sizes), 0, source, out)
+        return cls(offsets, out)
+
+    def then(self, other: Bytes) -> Bytes:
+        """Each row's length-prefixed bytes followed by the other's."""
+        n = len(self.offsets) - 1
+        total = int(self.offsets[-1] - self.offsets[0] + other.offsets[-1] - other.offsets[0]) + 4 * n
+        offsets = np.empty(n + 1, dtype=np.int64)
+        out = np.empty(total, dtype=np.uint8)
+        kernels.concat_pieces(self.offsets, self.buffer, other.offsets, other.buffer, offsets, out)
+        return Bytes(offsets, out)
+
+    def to_arrow(self) -> pa.Array:
+        n = len(self.offsets) - 1
+        return pa.Array.from_buffers(
+            pa.large_binary(), n, [None, pa.py_buffer(self.offsets), pa.py_buffer(self.buffer)], 0
+        )

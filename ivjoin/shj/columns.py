@@ -1,0 +1,334 @@
+"""Stored payload columns of one side: rings over raw words, rings over bytes, and whole Arrow arrays for the rest.
+
+A stored row has an absolute id; ids of one side run without gaps. Every column offers::
+
+    append(array)           rows with the next ids
+    grow(cap)               a ring of a new capacity (a power of two not below the rows held)
+    gather(ids, places)     the values of those rows, as an array of the column's type
+    select(places, ids)     only these rows are kept, renumbered from 0
+    trim(lo)                rows below lo are gone
+
+``places`` is ``ids & (cap - 1)``, computed once for all columns.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.shj import arrow
+from ivjoin.shj.arrow import Bytes
+
+__all__ = ["BytesColumn", "Column", "SegmentColumn", "WordColumn", "column_for"]
+
+
+class Column(Protocol):
+    """What a stored column offers; see the module's head."""
+
+    type: pa.DataType
+
+    @property
+    def nbytes(self) -> int: ...
+    def append(self, array: pa.Array, first: int) -> None: ...
+    def grow(self, cap: int, lo: int, hi: int) -> None: ...
+    def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array: ...
+    def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None: ...
+    def trim(self, lo: int) -> None: ...
+
+
+def column_for(t: pa.DataType, cap: int) -> Column:
+    """The store that fits an Arrow type."""
+    if arrow.byte_width(t) is not None:
+        return WordColumn(t, cap)
+    pt = pa.types
+    if pt.is_string(t) or pt.is_large_string(t) or pt.is_binary(t) or pt.is_large_binary(t):
+        return BytesColumn(t, cap)
+    if pt.is_boolean(t):
+        return BoolColumn(t, cap)
+    return SegmentColumn(t)
+
+
+def _put(ring: np.ndarray, first: int, values: np.ndarray) -> None:
+    """Write values at ids first, first+1, ... of a ring, in at most two pieces."""
+    at = first & (len(ring) - 1)
+    room = len(ring) - at
+    n = len(values)
+    if n <= room:
+        ring[at : at + n] = values
+    else:
+        ring[at:] = values[:room]
+        ring[: n - room] = values[room:]
+
+
+def _regrown(ring: np.ndarray, cap: int, lo: int, hi: int) -> np.ndarray:
+    fresh = np.empty((cap, *ring.shape[1:]), dtype=ring.dtype)
+    ids = np.arange(lo, hi)
+    fresh[ids & (cap - 1)] = ring[ids & (len(ring) - 1)]
+    return fresh
+
+
+class _Validity:
+    """A ring of validity bytes that exists only once a null has been seen."""
+
+    __slots__ = ("ring",)
+
+    def __init__(self) -> None:
+        self.ring: np.ndarray | None = None
+
+    def put(self, first: int, valid: np.ndarray | None, n: int, cap: int) -> None:
+        if self.ring is None:
+            if valid is None:
+                return
+            self.ring = np.ones(cap, dtype=bool)
+        _put(self.ring, first, np.ones(n, dtype=bool) if valid is None else valid)
+
+    def grow(self, cap: int, lo: int, hi: int) -> None:
+        if self.ring is not None:
+            self.ring = _regrown(self.ring, cap, lo, hi)
+
+    def at(self, places: np.ndarray) -> np.ndarray | None:
+        if self.ring is None:
+            return None
+        valid = self.ring[places]
+        return None if valid.all() else valid
+
+    def select(self, places: np.ndarray, cap: int) -> None:
+        if self.ring is not None:
+            valid = self.ring[places]
+            self.ring = None
+            if not valid.all():
+                self.ring = np.ones(cap, dtype=bool)
+                self.ring[: len(valid)] = valid
+
+    @property
+    def nbytes(self) -> int:
+        return 0 if self.ring is None else self.ring.nbytes
+
+
+class WordColumn:
+    """A ring of fixed-width raw words."""
+
+    def __init__(self, t: pa.DataType, cap: int) -> None:
+        width = arrow.byte_width(t)
+        assert width is not None
+        self.type = t
+        self._width = width
+        shape = arrow.fixed_view(pa.nulls(0, t), width)
+        self._ring = np.empty((cap, *shape.shape[1:]), dtype=shape.dtype)
+        self._valid = _Validity()
+
+    @property
+    def nbytes(self) -> int:
+        return self._ring.nbytes + self._valid.nbytes
+
+    def append(self, array: pa.Array, first: int) -> None:
+        _put(self._ring, first, arrow.fixed_view(array, self._width))
+        if array.null_count or self._valid.ring is not None:
+            self._valid.put(first, arrow.validity(array), len(array), len(self._ring))
+
+    def grow(self, cap: int, lo: int, hi: int) -> None:
+        self._ring = _regrown(self._ring, cap, lo, hi)
+        self._valid.grow(cap, lo, hi)
+
+    def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
+        return arrow.fixed_array(self._ring.take(places, axis=0), self._valid.at(places), self.type)
+
+    def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
+        fresh = np.empty((cap, *self._ring.shape[1:]), dtype=self._ring.dtype)
+        fresh[: len(places)] = self._ring[places]
+        self._ring = fresh
+        self._valid.select(places, cap)
+
+    def trim(self, lo: int) -> None:
+        pass
+
+
+class BoolColumn:
+    """A ring of bools, a byte each."""
+
+    def __init__(self, t: pa.DataType, cap: int) -> None:
+        self.type = t
+        self._ring = np.zeros(cap, dtype=bool)
+        self._valid = _Validity()
+
+    @property
+    def nbytes(self) -> int:
+        return self._ring.nbytes + self._valid.nbytes
+
+    def append(self, array: pa.Array, first: int) -> None:
+        n = len(array)
+        buf = array.buffers()[1]
+        if n:
+            bits = np.frombuffer(buf, dtype=np.uint8)
+            values = np.unpackbits(bits, count=array.offset + n, bitorder="little")[array.offset :]
+            _put(self._ring, first, values.view(bool))
+        self._valid.put(first, arrow.validity(array), n, len(self._ring))
+
+    def grow(self, cap: int, lo: int, hi: int) -> None:
+        self._ring = _regrown(self._ring, cap, lo, hi)
+        self._valid.grow(cap, lo, hi)
+
+    def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
+        valid = self._valid.at(places)
+        nulls = 0 if valid is None else len(valid) - int(np.count_nonzero(valid))
+        validity = None if valid is None else arrow.bitmap(valid)
+        return pa.Array.from_buffers(self.type, len(places), [validity, arrow.bitmap(self._ring[places])], nulls)
+
+    def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
+        fresh = np.zeros(cap, dtype=bool)
+        fresh[: len(places)] = self._ring[places]
+        self._ring = fresh
+        self._valid.select(places, cap)
+
+    def trim(self, lo: int) -> None:
+        pass
+
+
+class BytesColumn:
+    """Strings and binaries: rings of start and size, and an arena that drops its dead front now and then."""
+
+    def __init__(self, t: pa.DataType, cap: int) -> None:
+        self.type = t
+        self._wide = pa.types.is_large_string(t) or pa.types.is_large_binary(t)
+        self._starts = np.zeros(cap, dtype=np.int64)
+        self._sizes = np.zeros(cap, dtype=np.int64)
+        self._arena = np.empty(4096, dtype=np.uint8)
+        self._top = 0
+        self._base = 0  # arena offset of byte 0: starts are absolute and never rewritten by a trim
+        self._valid = _Validity()
+        self._next = 0
+
+    @property
+    def nbytes(self) -> int:
+        return self._starts.nbytes + self._sizes.nbytes + self._arena.nbytes + self._valid.nbytes
+
+    def append(self, array: pa.Array, first: int) -> None:
+        piece = Bytes.of(array)
+        n = len(array)
+        low, high = int(piece.offsets[0]), int(piece.offsets[-1])
+        used = self._top - self._base
+        if used + high - low > len(self._arena):
+            arena = np.empty(1 << (used + high - low).bit_length(), dtype=np.uint8)
+            arena[:used] = self._arena[:used]
+            self._arena = arena
+        self._arena[used : used + high - low] = piece.buffer[low:high]
+        _put(self._starts, first, piece.offsets[:-1] + (self._top - low))
+        _put(self._sizes, first, np.diff(piece.offsets))
+        self._top += high - low
+        self._next = first + n
+        self._valid.put(first, arrow.validity(array), n, len(self._starts))
+
+    def grow(self, cap: int, lo: int, hi: int) -> None:
+        self._starts = _regrown(self._starts, cap, lo, hi)
+        self._sizes = _regrown(self._sizes, cap, lo, hi)
+        self._valid.grow(cap, lo, hi)
+
+    def sizes(self, places: np.ndarray) -> np.ndarray:
+        """Bytes of each row : int64[n]."""
+        return self._sizes[places]
+
+    def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
+        out = Bytes.gather(self._starts[places] - self._base, self._sizes[places], self._arena)
+        offsets = out.offsets
+        if not self._wide:
+            if offsets[-1] > 2**31 - 1:
+                raise OverflowError(
+                    f"an output batch would hold {int(offsets[-1])} bytes of {self.type} in one column; "
+                    "use a smaller batch_size or a large_ type"
+                )
+            offsets = offsets.astype(np.int32)
+        valid = self._valid.at(places)
+        nulls = 0 if valid is None else len(valid) - int(np.count_nonzero(valid))
+        validity = None if valid is None else arrow.bitmap(valid)
+        return pa.Array.from_buffers(
+            self.type, len(places), [validity, pa.py_buffer(offsets), pa.py_buffer(out.buffer)], nulls
+        )
+
+    def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
+        out = Bytes.gather(self._starts[places] - self._base, self._sizes[places], self._arena)
+        n = len(places)
+        self._starts, sizes = np.zeros(cap, dtype=np.int64), self._sizes[places]
+        self._starts[:n] = out.offsets[:-1]
+        self._sizes = np.zeros(cap, dtype=np.int64)
+        self._sizes[:n] = sizes
+        self._base, self._top, self._next = 0, int(out.offsets[-1]), n
+        self._arena = np.empty(max(4096, 1 << self._top.bit_length()), dtype=np.uint8)
+        self._arena[: self._top] = out.buffer
+        self._valid.select(places, cap)
+
+    def trim(self, lo: int) -> None:
+        front = int(self._starts[lo & (len(self._starts) - 1)]) if lo < self._next else self._top
+        dead = front - self._base
+        used = self._top - self._base
+        if dead * 2 >= used and dead > 2048:
+            live = self._arena[dead:used]
+            room = max(4096, 1 << len(live).bit_length())
+            arena = np.empty(room, dtype=np.uint8) if room * 4 <= len(self._arena) else self._arena
+            arena[: len(live)] = live.copy() if arena is self._arena else live
+            self._arena = arena
+            self._base = front
+
+
+class SegmentColumn:
+    """Any other type: the Arrow arrays themselves, merged so that there are few of them."""
+
+    def __init__(self, t: pa.DataType) -> None:
+        self.type = t
+        self._parts: list[pa.Array] = []
+        self._firsts: list[int] = []
+        self._next = 0
+
+    @property
+    def nbytes(self) -> int:
+        return sum(_held(p) for p in self._parts)
+
+    def append(self, array: pa.Array, first: int) -> None:
+        self._parts.append(array)
+        self._firsts.append(first)
+        self._next = first + len(array)
+        # Equal-sized neighbours merge, so n appended rows are copied O(log n) times and few parts remain.
+        while len(self._parts) > 1 and len(self._parts[-2]) <= 2 * len(self._parts[-1]):
+            tail = self._parts.pop()
+            self._firsts.pop()
+            self._parts[-1] = pa.concat_arrays([self._parts[-1], tail])
+
+    def grow(self, cap: int, lo: int, hi: int) -> None:
+        pass
+
+    def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
+        if not len(ids) or not self._parts:
+            return pa.nulls(0, self.type) if not len(ids) else pa.nulls(len(ids), self.type)
+        if len(self._parts) == 1:
+            return self._parts[0].take(pa.array(ids - self._firsts[0]))
+        which = np.searchsorted(np.asarray(self._firsts), ids, side="right") - 1
+        order = np.argsort(which, kind="stable")
+        pieces = []
+        for part in np.unique(which):
+            pieces.append(self._parts[part].take(pa.array(ids[which == part] - self._firsts[part])))
+        back = np.empty(len(ids), dtype=np.int64)
+        back[order] = np.arange(len(ids))
+        return pa.concat_arrays(pieces).take(pa.array(back))
+
+    def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
+        kept = self.gather(ids, places)
+        self._parts, self._firsts = ([kept], [0]) if len(kept) else ([], [])
+        self._next = len(kept)
+
+    def trim(self, lo: int) -> None:
+        while self._parts and self._firsts[0] + len(self._parts[0]) <= lo:
+            del self._parts[0], self._firsts[0]
+        if self._parts:
+            dead = lo - self._firsts[0]
+            if dead > 1024 and dead * 2 > len(self._parts[0]):
+                keep = np.arange(dead, len(self._parts[0]))
+                self._parts[0] = self._parts[0].take(pa.array(keep))
+                self._firsts[0] = lo
+
+
+def _held(array: pa.Array) -> int:
+    try:
+        return int(array.get_total_buffer_size())
+    except (pa.ArrowNotImplementedError, AttributeError):
+        return int(array.nbytes)

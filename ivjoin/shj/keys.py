@@ -1,0 +1,230 @@
+"""The key table: one dense id per distinct join key, shared by both sides.
+
+A single key column with an int64 image (ints, floats, times, bools, short decimals) is its own key. Everything else, several
+columns, strings, null-safe keys, is packed into bytes without ambiguity, and equality of the bytes is equality of
+the key: ids are never decided by a hash alone. Ids of keys that no stored row uses any more are taken back when the
+table is rebuilt, so its size follows the live keys, not the keys ever seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.shj import kernels
+from ivjoin.shj.arrow import Bytes
+
+__all__ = ["ByteKeys", "IntKeys", "KeyTable", "NoKeys", "pack"]
+
+_NONE_U8 = np.empty(0, dtype=np.uint8)
+
+
+class KeyTable:
+    """Slots of the keys: heads, tails and fingers of both sides, and how many stored rows use each key.
+
+    Attributes
+    ----------
+    slots : int64[n, 8]
+        See ``kernels``; column 6 counts the rows that use the key.
+    """
+
+    def __init__(self) -> None:
+        self.slots = np.full((16, 8), -1, dtype=np.int64)
+        self.slots[:, 6] = 0
+        self.n_ids = 0
+        self.live = 0
+        self._free = np.empty(16, dtype=np.int64)
+        self._n_free = 0
+        self._table = np.zeros(64, dtype=np.int64)
+
+    @property
+    def nbytes(self) -> int:
+        return self.slots.nbytes + self._free.nbytes + self._table.nbytes
+
+    def _room(self, n: int) -> None:
+        """Make room for n new ids: slots for them, and a table that stays at most half full."""
+        need = self.n_ids + n
+        if need > len(self.slots):
+            cap = 1 << (need - 1).bit_length()
+            slots = np.full((cap, 8), -1, dtype=np.int64)
+            slots[:, 6] = 0
+            slots[: self.n_ids] = self.slots[: self.n_ids]
+            self.slots = slots
+            self._grow_ids(cap)
+        if 2 * need > len(self._table):
+            self._table = np.zeros(1 << (2 * need - 1).bit_length(), dtype=np.int64)
+            self._rehash()
+
+    def sweep(self) -> None:
+        """Take back the ids that no row uses, once they are the greater part. No id may be in flight."""
+        used = self.n_ids - self._n_free
+        if used <= 2 * self.live + 1024:
+            return
+        slots = self.slots
+        dead = np.flatnonzero(slots[: self.n_ids, 6] == 0)
+        if self.live * 8 < self.n_ids and len(dead):
+            top = int(np.flatnonzero(slots[: self.n_ids, 6] > 0)[-1]) + 1 if self.live else 0
+            dead = dead[dead < top]
+            self.n_ids = top
+        slots[dead, :6] = -1
+        cap = max(16, 1 << max(self.n_ids - 1, 0).bit_length())
+        if cap * 4 <= len(slots):
+            self.slots = np.ascontiguousarray(slots[:cap])
+            self._grow_ids(cap)
+        self.slots[self.n_ids :, :6] = -1
+        self.slots[self.n_ids :, 6] = 0
+        if len(self._free) < len(self.slots):
+            self._free = np.empty(len(self.slots), dtype=np.int64)
+        self._free[: len(dead)] = dead
+        self._n_free = len(dead)
+        self._table = np.zeros(max(64, 1 << (4 * max(self.live, 1)).bit_length()), dtype=np.int64)
+        self._rehash()
+
+    def _free_list(self) -> np.ndarray:
+        if len(self._free) < len(self.slots):
+            free = np.empty(len(self.slots), dtype=np.int64)
+            free[: self._n_free] = self._free[: self._n_free]
+            self._free = free
+        return self._free
+
+    def _took(self, packed: int) -> None:
+        self.n_ids, self._n_free = packed >> 32, packed & 0xFFFFFFFF
+
+    def _grow_ids(self, cap: int) -> None:
+        raise NotImplementedError
+
+    def _rehash(self) -> None:
+        raise NotImplementedError
+
+
+class NoKeys(KeyTable):
+    """A join without keys: every row has id 0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.n_ids = 1
+
+    def sweep(self) -> None:
+        pass
+
+    def ids(self, n: int, usable: np.ndarray | None) -> np.ndarray:
+        if usable is None:
+            return np.zeros(n, dtype=np.int64)
+        return usable.astype(np.int64) - 1
+
+
+class IntKeys(KeyTable):
+    """Keys that are one int64 each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._key_of = np.zeros(16, dtype=np.int64)
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + self._key_of.nbytes
+
+    def ids(self, keys: np.ndarray, usable: np.ndarray | None) -> np.ndarray:
+        """Id of each key : int64[n], -1 where ``usable`` is False."""
+        n = len(keys)
+        if 2 * (self.n_ids + n) > len(self._table) or self.n_ids + n > len(self.slots):
+            self._room(n)
+        out = np.empty(n, dtype=np.int64)
+        mask = _NONE_U8 if usable is None else usable.view(np.uint8)
+        self._took(
+            kernels.intern_ints(keys, mask, self._table, self._key_of, self._free_list(), self._n_free, out, self.n_ids)
+        )
+        return out
+
+    def export(self, ids: np.ndarray) -> pa.Array:
+        """The keys behind the ids, for a snapshot."""
+        return pa.array(self._key_of[ids])
+
+    def adopt(self, keys: pa.Array) -> np.ndarray:
+        return self.ids(np.ascontiguousarray(keys.to_numpy(), dtype=np.int64), None)
+
+    def _grow_ids(self, cap: int) -> None:
+        key_of = np.zeros(cap, dtype=np.int64)
+        n = min(cap, len(self._key_of))
+        key_of[:n] = self._key_of[:n]
+        self._key_of = key_of
+
+    def _rehash(self) -> None:
+        # A probe batch's new keys are in no row yet; the table must find them all the same, so every id below n_ids
+        # that holds a key counts as used until the next sweep.
+        used = self.slots
+        if self._n_free < self.n_ids:
+            used = self.slots.copy()
+            used[: self.n_ids, 6] = 1
+            used[self._free[: self._n_free], 6] = 0
+        kernels.rehash_ints(self._table, self._key_of, used, self.n_ids)
+
+
+class ByteKeys(KeyTable):
+    """Keys that are byte strings, kept once each in an arena."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._spans = np.zeros(33, dtype=np.int64)
+        self._arena = np.empty(1024, dtype=np.uint8)
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + self._spans.nbytes + self._arena.nbytes
+
+    def ids(self, keys: Bytes, usable: np.ndarray | None) -> np.ndarray:
+        """Id of each packed key, -1 where ``usable`` is False."""
+        n = len(keys.offsets) - 1
+        if 2 * (self.n_ids + n) > len(self._table) or self.n_ids + n > len(self.slots):
+            self._room(n)
+        top = int(self._spans[-1])
+        need = top + int(keys.offsets[-1] - keys.offsets[0])
+        if need > len(self._arena):
+            arena = np.empty(1 << need.bit_length(), dtype=np.uint8)
+            arena[:top] = self._arena[:top]
+            self._arena = arena
+        out = np.empty(n, dtype=np.int64)
+        mask = _NONE_U8 if usable is None else usable.view(np.uint8)
+        self._took(
+            kernels.intern_bytes(
+                keys.offsets, keys.buffer, mask, self._table, self._spans, self._arena, self._free_list(),
+                self._n_free, out, self.n_ids, top,
+            )
+        )
+        return out
+
+    def export(self, ids: np.ndarray) -> pa.Array:
+        starts, sizes = self._spans[2 * ids], self._spans[2 * ids + 1]
+        return Bytes.gather(starts, sizes, self._arena).to_arrow()
+
+    def adopt(self, keys: pa.Array) -> np.ndarray:
+        return self.ids(Bytes.of(keys), None)
+
+    def _grow_ids(self, cap: int) -> None:
+        spans = np.zeros(2 * cap + 1, dtype=np.int64)
+        n = min(2 * cap, len(self._spans) - 1)
+        spans[:n] = self._spans[:n]
+        spans[-1] = self._spans[-1]
+        self._spans = spans
+
+    def _rehash(self) -> None:
+        used = self.slots
+        if self._n_free < self.n_ids:
+            used = self.slots.copy()
+            used[: self.n_ids, 6] = 1
+            used[self._free[: self._n_free], 6] = 0
+        sizes = self._spans[1 : 2 * self.n_ids : 2]
+        total = int(sizes[used[: self.n_ids, 6] > 0].sum())
+        fresh = np.empty(max(1024, 1 << total.bit_length()), dtype=np.uint8)
+        self._spans[-1] = kernels.rehash_bytes(self._table, self._spans, self._arena, fresh, used, self.n_ids)
+        self._arena = fresh
+
+
+def pack(pieces: Sequence[Bytes]) -> Bytes:
+    """Several pieces a row as one byte string a row, unambiguously."""
+    whole = pieces[0]
+    for piece in pieces[1:]:
+        whole = whole.then(piece)
+    return whole

@@ -1,0 +1,91 @@
+"""Probing a batch against a side store: candidate pairs in bounded chunks, the residual condition decided in bulk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ivjoin.shj import kernels
+from ivjoin.shj.store import SideStore
+
+__all__ = ["BandTable", "Matcher"]
+
+_NO_BANDS = np.empty((0, 4), dtype=np.int64)
+_NO_PAIRS = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class BandTable:
+    """Band terms as the probe kernel reads them: int64[b, 4] of (probe axis, store axis, low, high), primary ones first."""
+
+    terms: np.ndarray
+    n_primary: int
+
+
+NO_BANDS = BandTable(_NO_BANDS, 0)
+
+
+class Matcher:
+    """Runs the probe kernel; owns the buffers that its pairs are written to.
+
+    Parameters
+    ----------
+    room : int
+        Pairs a chunk at most.
+    """
+
+    def __init__(self, room: int) -> None:
+        self._limit = room
+        self._probe = np.empty(min(room, 4096), dtype=np.int64)
+        self._store = np.empty(min(room, 4096), dtype=np.int64)
+        self._state = np.empty(2, dtype=np.int64)
+
+    @property
+    def nbytes(self) -> int:
+        return self._probe.nbytes + self._store.nbytes
+
+    def pairs(
+        self, kids: np.ndarray, axes: np.ndarray, bands: BandTable, store: SideStore, matched: np.ndarray, mode: int
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Chunks of (row of the batch, id in the store), int64[n] each, valid until the next one is asked for."""
+        state = self._state
+        state[0], state[1] = 0, -2
+        n = len(kids)
+        while True:
+            count = kernels.probe(
+                kids, axes, bands.terms, bands.n_primary, 3, 1 if store.ordered else 0, store.keys.slots, store.rows,
+                store.flags, store.offset, matched, mode, state, self._probe, self._store,
+            )
+            done = state[0] >= n
+            if count:
+                at = int(state[0]), int(state[1])
+                yield self._probe[:count], self._store[:count]
+                state[0], state[1] = at
+            if done:
+                return
+            if len(self._probe) < self._limit:
+                size = min(self._limit, 4 * len(self._probe))
+                self._probe, self._store = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
+
+    def mark(self, kids: np.ndarray, axes: np.ndarray, bands: BandTable, store: SideStore, matched: np.ndarray) -> None:
+        """Only sets ``matched`` for rows of the batch that have a partner, each stopping at its first."""
+        state = self._state
+        state[0], state[1] = 0, -2
+        kernels.probe(
+            kids, axes, bands.terms, bands.n_primary, 3, 1 if store.ordered else 0, store.keys.slots, store.rows,
+            store.flags, store.offset, matched, kernels.MARK_PROBE | kernels.FIRST_PROBE, state, _NO_PAIRS, _NO_PAIRS,
+        )
+
+    def decided(
+        self, chunks: Iterator[tuple[np.ndarray, np.ndarray]],
+        residual: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The chunks' pairs for which ``residual(rows, ids)`` : bool[n] holds."""
+        for rows, ids in chunks:
+            true = residual(rows, ids)
+            if true.all():
+                yield rows, ids
+            elif true.any():
+                yield rows[true], ids[true]

@@ -1,0 +1,213 @@
+"""The pull API: two Arrow streams in, one out, always reading from the side that holds the other back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from ivjoin.errors import IvjoinError, SchemaError
+from ivjoin.metrics import JoinMetrics
+from ivjoin.plan import make_plan
+from ivjoin.symmetric import SymmetricHashJoin
+
+__all__ = ["JoinStream", "band_join"]
+
+# Rows pushed at once, whatever the size of the batches that come in: the state holds a pushed batch whole, so this
+# is what keeps it near the window when the input is one large batch.
+_PUSH_ROWS = 2048
+
+
+class _Input:
+    """One side's batches, read one ahead at most."""
+
+    def __init__(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], coalesce: int) -> None:
+        self.schema = schema
+        self._batches = batches
+        self._coalesce = coalesce
+        self._most = max(_PUSH_ROWS, coalesce)
+        self._held: pa.RecordBatch | None = None
+        self._at = 0
+        self.rows = 0
+
+    def next(self) -> pa.RecordBatch | None:
+        """The next piece, None at the end."""
+        while self._held is None or self._at >= self._held.num_rows:
+            self._held, self._at = self._read(), 0
+            if self._held is None:
+                return None
+        piece = self._held.slice(self._at, self._most) if self._held.num_rows > self._most else self._held
+        self._at += piece.num_rows
+        self.rows += piece.num_rows
+        return piece
+
+    def _read(self) -> pa.RecordBatch | None:
+        batch = next(self._batches, None)
+        if batch is None or batch.num_rows >= self._coalesce:
+            return batch
+        parts, rows = [batch], batch.num_rows
+        while rows < self._coalesce:
+            more = next(self._batches, None)
+            if more is None:
+                break
+            parts.append(more)
+            rows += more.num_rows
+        if len(parts) == 1:
+            return batch
+        whole = pa.Table.from_batches(parts).combine_chunks().to_batches()
+        return whole[0] if whole else batch
+
+
+def _open(source: Any, side: str, coalesce: int) -> _Input:
+    """Anything that holds Arrow batches as an input."""
+    if isinstance(source, pa.RecordBatch):
+        return _Input(source.schema, iter([source]), coalesce)
+    if isinstance(source, pa.Table):
+        return _Input(source.schema, iter(source.to_batches()), coalesce)
+    if hasattr(source, "__arrow_c_stream__"):
+        reader = pa.RecordBatchReader.from_stream(source)
+        return _Input(reader.schema, iter(reader), coalesce)
+    if hasattr(source, "__arrow_c_array__"):
+        batch = pa.record_batch(source)
+        return _Input(batch.schema, iter([batch]), coalesce)
+    if isinstance(source, Iterable) and not isinstance(source, (str, bytes, dict)):
+        batches = iter(source)
+        first = next(batches, None)
+        if first is None:
+            raise SchemaError(
+                f"the {side} input is an iterable without a batch, so its schema is unknown; "
+                "pass a pyarrow.RecordBatchReader or a Table instead"
+            )
+        return _Input(_checked(first, side).schema, _chain(first, batches, side), coalesce)
+    raise SchemaError(
+        f"the {side} input is a {type(source).__name__}; expected an Arrow stream (pyarrow, polars, duckdb, ...) or an "
+        "iterable of RecordBatches"
+    )
+
+
+def _checked(batch: Any, side: str) -> pa.RecordBatch:
+    if isinstance(batch, pa.RecordBatch):
+        return batch
+    if hasattr(batch, "__arrow_c_array__"):
+        return pa.record_batch(batch)
+    raise SchemaError(f"the {side} input yields a {type(batch).__name__}; expected pyarrow.RecordBatch")
+
+
+def _chain(first: Any, rest: Iterator[Any], side: str) -> Iterator[pa.RecordBatch]:
+    yield _checked(first, side)
+    for batch in rest:
+        yield _checked(batch, side)
+
+
+class JoinStream:
+    """The output of a join: an iterable of RecordBatches that reads its inputs as it is read.
+
+    Also an Arrow stream (``__arrow_c_stream__``), so that polars, duckdb and others take it directly. It can be read once.
+    """
+
+    def __init__(self, operator: SymmetricHashJoin, left: _Input, right: _Input) -> None:
+        self._operator = operator
+        self._inputs = (left, right)
+        self._batches = self._run()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the output."""
+        return self._operator.schema
+
+    @property
+    def metrics(self) -> JoinMetrics:
+        """Counts so far."""
+        return self._operator.metrics
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self._batches
+
+    def __next__(self) -> pa.RecordBatch:
+        return next(self._batches)
+
+    def read_all(self) -> pa.Table:
+        """The rest of the output as a table."""
+        return pa.Table.from_batches(list(self._batches), schema=self.schema)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rest of the output as a RecordBatchReader."""
+        return pa.RecordBatchReader.from_batches(self.schema, self._batches)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def _run(self) -> Iterator[pa.RecordBatch]:
+        op, names = self._operator, ("left", "right")
+        open_ = [True, True]
+        while open_[0] or open_[1]:
+            p = 0 if not open_[1] else 1 if not open_[0] else op.lagging(self._inputs[0].rows, self._inputs[1].rows)
+            batch = self._inputs[p].next()
+            if batch is None:
+                open_[p] = False
+                yield from op.finish(names[p])
+            else:
+                yield from op.push(names[p], batch)
+
+
+def band_join(
+    left: Any, right: Any, on: Any = None, condition: Any = None, how: str = "inner", left_order: Any = None,
+    right_order: Any = None, left_bounds: Any = None, right_bounds: Any = None, suffix: str = "_right",
+    batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC", coalesce_rows: int = 0,
+) -> JoinStream:
+    """Join two Arrow streams on keys and a band condition, holding only the rows that can still match.
+
+    Parameters
+    ----------
+    left, right : Arrow stream
+        Anything with ``__arrow_c_stream__`` (pyarrow, polars, duckdb, pandas, ...) or an iterable of RecordBatches.
+    on : str, list of str, or list of (str, str), optional
+        Key columns.
+    condition : str, SymPy relation or ivjoin expression, optional
+        SQL text (Spark's dialect) such as ``"l.ts >= r.ts - INTERVAL 10 SECONDS AND l.ts <= r.ts"``.
+    how : str, default "inner"
+        inner, left, right, full, left_semi, left_anti, right_semi, right_anti, or Spark's aliases.
+    left_order, right_order : str, expression, Order, or a list of these, optional
+        Promises about the order of arrival; without one, nothing of the other side can be dropped before the end.
+    left_bounds, right_bounds : mapping of column to (least, greatest), optional
+        Closed bounds that every row keeps.
+    suffix : str, default "_right"
+        For right columns whose name collides.
+    batch_size : int, default 65536
+        Greatest number of rows of an output batch.
+    on_late : {"raise", "drop", "join"}
+        What to do with a row that breaks its side's order.
+    timezone : str, default "UTC"
+        Zone of calendar arithmetic.
+    coalesce_rows : int, default 0
+        Gather small input batches until they have this many rows; 0 never waits.
+
+    Returns
+    -------
+    JoinStream
+        An iterable of RecordBatches with ``schema``, ``read_all()``, ``metrics`` and ``__arrow_c_stream__``.
+
+    Raises
+    ------
+    IvjoinError
+        A subclass that says what came, what was expected, and the nearest fix.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> a = pa.table({"k": [1, 1, 2], "x": [1, 5, 9]})
+    >>> b = pa.table({"k": [1, 2, 2], "x": [2, 9, 30]})
+    >>> s = band_join(a, b, on="k", condition="abs(l.x - r.x) <= 1", left_order="x", right_order="x")
+    >>> s.read_all().to_pylist()
+    [{'k': 1, 'x': 1, 'x_right': 2}, {'k': 2, 'x': 9, 'x_right': 9}]
+    """
+    if isinstance(coalesce_rows, bool) or not isinstance(coalesce_rows, int) or coalesce_rows < 0:
+        raise IvjoinError(f"coalesce_rows is {coalesce_rows!r}; expected a number of rows, 0 for none")
+    a, b = _open(left, "left", coalesce_rows), _open(right, "right", coalesce_rows)
+    plan = make_plan(
+        a.schema, b.schema, on=on, condition=condition, how=how, left_order=left_order, right_order=right_order,
+        left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix, batch_size=batch_size, on_late=on_late,
+        timezone=timezone,
+    )
+    return JoinStream(SymmetricHashJoin.from_plan(plan), a, b)

@@ -1,0 +1,729 @@
+"""The push operator: a symmetric hash join over RecordBatches that prunes what can no longer match."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.bounds import Bounder
+from ivjoin.errors import EvaluationError, IvjoinError, LateRowError, ProtocolError, SchemaError
+from ivjoin.expr.evaluate import Vector, evaluate, first_error
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.ordinal import ordinals
+from ivjoin.metrics import JoinMetrics
+from ivjoin.order import Frontier, OrderTracker, shown
+from ivjoin.outer.emit import BatchRows, Emitter, Rows, StoredRows
+from ivjoin.plan import SIDES, JoinPlan, make_plan, physical_ordinal, side_expression
+from ivjoin.shj import kernels
+from ivjoin.shj.arrow import Bytes
+from ivjoin.shj.keys import ByteKeys, IntKeys, NoKeys, pack
+from ivjoin.shj.matcher import NO_BANDS, Matcher
+from ivjoin.shj.store import SideStore
+
+__all__ = ["SymmetricHashJoin"]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_MOST_PAIRS = 1 << 17
+
+
+@dataclass(slots=True)
+class _Arrived:
+    """A batch, evaluated: what the probe and the insert need of it."""
+
+    batch: pa.RecordBatch
+    kids: np.ndarray  # int64[n], -1 for a row that can never match
+    axes: np.ndarray  # int64[a, n]
+    absent: dict[int, np.ndarray] | None  # axis -> rows whose value there is unknown
+
+
+class SymmetricHashJoin:
+    """A pruning symmetric hash join that is fed batch by batch.
+
+    Parameters
+    ----------
+    left_schema, right_schema : pa.Schema
+    on : str, list of str, or list of (str, str), optional
+        Key columns, equal on both sides.
+    condition : str, SymPy relation or ivjoin expression, optional
+        What must hold besides; ``l.`` and ``r.`` name the sides.
+    how : str
+        inner, left, right, full, left_semi, left_anti, right_semi, right_anti, or Spark's aliases.
+    left_order, right_order : str, expression, Order, or a list of these
+        Promises about the order of arrival.
+    left_bounds, right_bounds : mapping of column to (least, greatest)
+        Closed bounds that every row keeps; None for none.
+    suffix : str
+        Appended to the name of a right column that collides.
+    batch_size : int
+        Greatest number of rows of an output batch.
+    on_late : {"raise", "drop", "join"}
+        What to do with a row that breaks its side's order or bounds.
+    timezone : str
+        Zone of calendar arithmetic and of timestamps without zone.
+
+    Raises
+    ------
+    IvjoinError
+        A subclass that says what came, what was expected, and the nearest fix.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> s = pa.schema({"k": pa.int64(), "t": pa.int64()})
+    >>> op = SymmetricHashJoin(s, s, on="k", condition="l.t >= r.t - 5 AND l.t <= r.t", left_order="t", right_order="t")
+    >>> list(op.push("left", pa.record_batch({"k": [1], "t": [10]})))
+    []
+    >>> [b.to_pylist() for b in op.push("right", pa.record_batch({"k": [1], "t": [12]}))]
+    [[{'k': 1, 't': 10, 't_right': 12}]]
+    """
+
+    def __init__(self, left_schema: pa.Schema, right_schema: pa.Schema, **options: Any) -> None:
+        self._setup(make_plan(left_schema, right_schema, **options))
+
+    @classmethod
+    def from_plan(cls, plan: JoinPlan, *, late_within: bool = True) -> SymmetricHashJoin:
+        """An operator for a plan. ``late_within`` False measures lateness against earlier batches only."""
+        self = cls.__new__(cls)
+        self._setup(plan, late_within)
+        return self
+
+    def _setup(self, plan: JoinPlan, late_within: bool = True) -> None:
+        self.plan = plan
+        self._how = plan.how
+        self._late_within = late_within
+        keys = IntKeys() if plan.int_keys else (ByteKeys() if plan.null_safe else NoKeys())
+        self._keys = keys
+        self._stores = tuple(
+            SideStore(
+                s, keys, [plan.sides[s].schema.field(i).type for i in plan.sides[s].stored], len(plan.sides[s].axes),
+                ordered=plan.tables[1 - s].n_primary > 0, report=self._how.owes(s),
+            )
+            for s in (0, 1)
+        )
+        self._frontiers = tuple(
+            Frontier(
+                [OrderTracker(n, name, o.descending, o.slack, o.nulls) for n, name, o in side.orders], side.bounds
+            )
+            for side in plan.sides
+        )
+        self._bounder = Bounder(plan, self._frontiers)
+        self._places = tuple(
+            [side.stored.index(i) if i in side.stored else -1 for i in range(len(side.schema))] for side in plan.sides
+        )
+        self._index = tuple({name: i for i, name in enumerate(side.schema.names)} for side in plan.sides)
+        batch_size = plan.options["batch_size"]
+        self._emitter = Emitter(plan.schema, plan.fields, batch_size)
+        self._matcher = Matcher(min(batch_size, _MOST_PAIRS))
+        self._candidates = Matcher(_MOST_PAIRS // 2)
+        self._roots: list[list[Node]] = [[], []]
+        self._refresh_roots()
+        self._ended = [False, False]
+        self._careful = False
+        self._failed: str | None = None
+        self._pending: Iterator[pa.RecordBatch] | None = None
+        self._metrics = JoinMetrics()
+        self._count_state()
+
+    # -- public --------------------------------------------------------------------------------------------------
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the output."""
+        return self.plan.schema
+
+    @property
+    def metrics(self) -> JoinMetrics:
+        return self._metrics
+
+    def push(self, side: str, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Feed a batch to a side; iterate to take the output.
+
+        The batch is taken at the call. The iterator must be drained before the next call.
+
+        Raises
+        ------
+        SchemaError, LateRowError, EvaluationError, ProtocolError
+        """
+        p = self._side(side)
+        self._ready()
+        if self._ended[p]:
+            raise ProtocolError(f"push({side!r}, ...) after finish({side!r}); a finished side takes no rows")
+        self._check_schema(p, batch)
+        arrived = self._arrive(p, batch)
+        return self._start(self._join(p, arrived))
+
+    def advance(self, side: str, values: Mapping[Any, Any]) -> Iterator[pa.RecordBatch]:
+        """Promise that no later row of a side has an expression below a value (above it, for a descending order)."""
+        p = self._side(side)
+        self._ready()
+        if not isinstance(values, Mapping) or not values:
+            raise IvjoinError(f"advance takes {{expression: value}}; got {values!r}")
+        schema = self.plan.sides[p].schema
+        frontier = self._frontiers[p]
+        promises = []
+        for name, value in values.items():
+            node = side_expression(name, p, schema, self.plan.options["timezone"], "watermark")
+            descending = any(t.node is node and t.descending for t in frontier.trackers)
+            ordinal = physical_ordinal(value, node.type, f"watermark of {name}", up=not descending)
+            promises.append((node, ordinal, descending))
+        for node, ordinal, descending in promises:
+            frontier.promise(node, ordinal, descending)
+        self._refresh_roots()
+        for s, node in self._bounder.missing_axes():
+            self._add_axis(s, node)
+        return self._start(self._settle(1 - p, force=True))
+
+    def finish(self, side: str | None = None) -> Iterator[pa.RecordBatch]:
+        """End one side, or both: everything that no row can change any more comes out."""
+        sides = (0, 1) if side is None else (self._side(side),)
+        self._ready()
+        fresh = [p for p in sides if not self._ended[p]]
+        for p in fresh:
+            self._ended[p] = True
+            self._frontiers[p].ended = True
+        return self._start(self._end(fresh))
+
+    def snapshot(self) -> bytes:
+        """The whole state as bytes, from which :meth:`restore` goes on."""
+        from ivjoin.snapshot import write
+
+        self._ready()
+        return write(self)
+
+    @classmethod
+    def restore(cls, blob: bytes) -> SymmetricHashJoin:
+        """An operator that goes on where a snapshot was taken.
+
+        Raises
+        ------
+        SnapshotError
+            If the bytes are no snapshot, are damaged, or come from a newer version.
+        """
+        from ivjoin.snapshot import read
+
+        return read(blob)
+
+    def lagging(self, rows_left: int, rows_right: int) -> int:
+        """Which side (0 left, 1 right) to read next so that neither piles up; given the rows read of each."""
+        return self._bounder.lagging(rows_left, rows_right)
+
+    def adopt_rows(self, s: int, arrays: list[pa.Array], matched: np.ndarray) -> None:
+        """Put rows of a snapshot into a side's store; the stored columns, in their order."""
+        side, index = self.plan.sides[s], self._index[s]
+        n = len(matched)
+        if n == 0:
+            return
+        nodes = list(dict.fromkeys([*side.keys, *side.axes]))
+        place = self._places[s]
+        vectors = evaluate(nodes, lambda _, name: arrays[place[index[name]]], n) if nodes else []
+        values = dict(zip(nodes, vectors, strict=True))
+        images: dict[Node, np.ndarray] = {}
+        axes = np.empty((len(side.axes), n), dtype=np.int64)
+        absent = {}
+        for a, node in enumerate(side.axes):
+            axes[a] = self._image(node, values, images)
+            present = _present(values[node])
+            if present is not None:
+                absent[a] = ~present
+        kids = self._key_ids(s, n, values, images, None)
+        self._stores[s].insert(kids, axes, arrays, absent or None, matched)
+
+    def refresh_bounds(self) -> None:
+        """Compute roots, axes and bounds anew after the frontiers were set from outside."""
+        self._refresh_roots()
+        for s, node in self._bounder.missing_axes():
+            self._add_axis(s, node)
+        for p in (0, 1):
+            self._bounder.move(p, True, self._stores[1 - p].live)
+
+    # -- protocol ------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _side(side: str) -> int:
+        if side not in SIDES:
+            raise ProtocolError(f"side is {side!r}; expected 'left' or 'right'")
+        return SIDES.index(side)
+
+    def _ready(self) -> None:
+        if self._failed is not None:
+            raise ProtocolError(f"this operator stopped with an error and cannot go on: {self._failed}")
+        if self._pending is not None:
+            raise ProtocolError("the output of the previous call was not taken to its end; drain its iterator first")
+
+    def _start(self, steps: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Run up to the first output, so that a call without output needs no draining."""
+        self._pending = steps
+        first = self._next(steps)
+        return iter(()) if first is None else self._drain(first, steps)
+
+    def _next(self, steps: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+        try:
+            batch = next(steps, None)
+        except Exception as e:
+            self._failed = str(e)
+            raise
+        if batch is None:
+            self._pending = None
+            self._count_state()
+        return batch
+
+    def _drain(self, batch: pa.RecordBatch | None, steps: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        while batch is not None:
+            self._metrics.rows_out += batch.num_rows
+            yield batch
+            batch = self._next(steps)
+
+    def _count_state(self) -> None:
+        m = self._metrics
+        left, right = self._stores
+        m.state_rows = left.live + right.live
+        m.state_bytes = left.nbytes + right.nbytes + self._keys.nbytes
+        m.peak_state_rows = max(m.peak_state_rows, m.state_rows)
+        m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)
+
+    def _check_schema(self, p: int, batch: pa.RecordBatch) -> None:
+        if not isinstance(batch, pa.RecordBatch):
+            raise SchemaError(f"push takes a pyarrow.RecordBatch; got a {type(batch).__name__}")
+        want = self.plan.sides[p].schema
+        got = batch.schema
+        if got is want or got.equals(want):
+            return
+        if got.names != want.names:
+            raise SchemaError(f"a {SIDES[p]} batch has columns {got.names}; expected {want.names}")
+        for a, b in zip(got, want, strict=True):
+            if a.type != b.type:
+                raise SchemaError(f"column {a.name!r} of a {SIDES[p]} batch is {a.type}; expected {b.type}")
+
+    # -- arrival -------------------------------------------------------------------------------------------------
+
+    def _refresh_roots(self) -> None:
+        """The expressions to evaluate for each batch of a side, once each."""
+        for s in (0, 1):
+            side, frontier = self.plan.sides[s], self._frontiers[s]
+            nodes = [*side.keys, *side.axes, *side.filters, *(g for g, _, _ in side.guards)]
+            nodes += [t.node for t in frontier.trackers] + list(frontier.bounds) + list(frontier.promised)
+            self._roots[s] = list(dict.fromkeys(nodes))
+
+    def _evaluate(self, p: int, batch: pa.RecordBatch) -> dict[Node, Vector]:
+        index = self._index[p]
+        roots = self._roots[p]
+        if not roots:
+            return {}
+        vectors = evaluate(roots, lambda _, name: batch.column(index[name]), batch.num_rows)
+        return dict(zip(roots, vectors, strict=True))
+
+    def _arrive(self, p: int, batch: pa.RecordBatch) -> _Arrived:
+        values = self._evaluate(p, batch)
+        images: dict[Node, np.ndarray] = {}
+        late = self._late_rows(p, values, images)
+        rows_in = batch.num_rows
+        if late is not None:
+            batch = batch.filter(pa.array(~late))
+            values, images = self._evaluate(p, batch), {}
+        if p == 0:
+            self._metrics.left_rows_in += rows_in
+        else:
+            self._metrics.right_rows_in += rows_in
+        return self._understood(p, batch, values, images)
+
+    def _image(self, node: Node, values: dict[Node, Vector], images: dict[Node, np.ndarray]) -> np.ndarray:
+        found = images.get(node)
+        if found is None:
+            found = images[node] = ordinals(values[node].values, node.type)
+        return found
+
+    def _late_rows(
+        self, p: int, values: dict[Node, Vector], images: dict[Node, np.ndarray]
+    ) -> np.ndarray | None:
+        """Rows to drop, bool[n]; None for none. Raises under ``on_late="raise"``."""
+        frontier = self._frontiers[p]
+        if not frontier.trackers and not frontier.bounds and not frontier.promised:
+            return None
+        before = [t.save() for t in frontier.trackers]
+        late: np.ndarray | None = None
+        try:
+            for t in frontier.trackers:
+                v = values[t.node]
+                valid = _present(v)
+                was = t.edge
+                bad = t.late(self._image(t.node, values, images), valid, self._late_within)
+                if bad is not None:
+                    self._complain(p, t.name, t.node, bad, values, images, f"rows up to {self._edge(t, was, bad, images)} have come")
+                    late = bad if late is None else late | bad
+            for node in {**frontier.bounds, **frontier.promised}:
+                bad = frontier.outside_promises(node, self._image(node, values, images), _present(values[node]))
+                if bad is not None:
+                    self._complain(p, str(node), node, bad, values, images, self._promise_text(p, node))
+                    late = bad if late is None else late | bad
+        except LateRowError:
+            for t, state in zip(frontier.trackers, before, strict=True):
+                t.load(state)
+            raise
+        if late is None:
+            return None
+        self._metrics.late_rows += int(late.sum())
+        return late if self.plan.options["on_late"] == "drop" else None
+
+    def _edge(self, t: OrderTracker, was: int, bad: np.ndarray, images: dict[Node, np.ndarray]) -> str:
+        seen = images[t.node][: int(bad.argmax())]
+        turned = ~seen if t.descending else seen
+        top = max(was, int(turned.max())) if len(turned) and self._late_within else was
+        if top == I64_MIN:
+            return "a null"
+        text = shown(~top if t.descending else top, t.node.type)
+        return text if not t.slack else f"{text} (slack {t.slack})"
+
+    def _promise_text(self, p: int, node: Node) -> str:
+        source = self._frontiers[p].bounds if node in self._frontiers[p].bounds else self._frontiers[p].promised
+        low, high = source[node]
+        return f"it was promised to lie from {shown(low, node.type)} to {shown(high, node.type)}"
+
+    def _complain(
+        self, p: int, name: str, node: Node, bad: np.ndarray, values: dict[Node, Vector],
+        images: dict[Node, np.ndarray], limit: str,
+    ) -> None:
+        if self.plan.options["on_late"] == "raise":
+            row = int(bad.argmax())
+            valid = values[node].valid
+            null = valid is not None and not valid[row]
+            what = "null" if null else shown(int(images[node][row]), node.type)
+            raise LateRowError(
+                f"late row on the {SIDES[p]} side (row {row} of the batch): {name} is {what}, but {limit}. "
+                'Declare a slack, or use on_late="drop" or on_late="join"'
+            )
+
+    def _understood(
+        self, p: int, batch: pa.RecordBatch, values: dict[Node, Vector], images: dict[Node, np.ndarray]
+    ) -> _Arrived:
+        """Key ids, axis values, and which rows can match at all."""
+        side = self.plan.sides[p]
+        n = batch.num_rows
+        usable: np.ndarray | None = None  # None: every row
+        absent: dict[int, np.ndarray] | None = None
+        wild = False
+        for node in side.keys:
+            v = values[node]
+            if v.error is not None and v.error.any():
+                self._raise(node, p, batch, int(v.error.argmax()))
+        for node, safe in zip(side.keys, self.plan.null_safe, strict=True):
+            if not safe:
+                usable = _both(usable, values[node].valid)
+        axes = np.empty((len(side.axes), n), dtype=np.int64)
+        for a, node in enumerate(side.axes):
+            v = values[node]
+            axes[a] = self._image(node, values, images)
+            erred = v.error if v.error is not None and v.error.any() else None
+            missing = v.valid if v.valid is None or not v.valid.all() else None
+            if a < side.band_axes and missing is not None:
+                usable = _both(usable, v.valid if erred is None else v.valid | erred)
+            if missing is not None or erred is not None:
+                away = np.zeros(n, dtype=bool) if missing is None else ~v.valid  # type: ignore[operator]
+                absent = {} if absent is None else absent
+                absent[a] = away if erred is None else away | erred
+            wild |= erred is not None and a < side.band_axes
+        for node in side.filters:
+            v = values[node]
+            true = v.values if v.valid is None else v.values & v.valid
+            if v.error is not None and v.error.any():
+                true = true | v.error
+                wild = True
+            usable = _both(usable, np.asarray(true, dtype=bool))
+        for node, low, high in side.guards:
+            if not _within(values[node], low, high):
+                wild = True
+        if self.plan.never or self._ended[1 - p] and not self._stores[1 - p].live:
+            usable = np.zeros(n, dtype=bool)
+        if wild and not self._careful:
+            self._careful = True
+        return _Arrived(batch, self._key_ids(p, n, values, images, usable), axes, absent)
+
+    def _key_ids(
+        self, p: int, n: int, values: dict[Node, Vector], images: dict[Node, np.ndarray], usable: np.ndarray | None
+    ) -> np.ndarray:
+        side = self.plan.sides[p]
+        if isinstance(self._keys, NoKeys):
+            return self._keys.ids(n, usable)
+        if isinstance(self._keys, IntKeys):
+            return self._keys.ids(np.ascontiguousarray(self._image(side.keys[0], values, images)), usable)
+        pieces = []
+        for node, safe in zip(side.keys, self.plan.null_safe, strict=True):
+            v = values[node]
+            pieces.append(_key_bytes(node, v, lambda node=node: self._image(node, values, images)))  # type: ignore[misc]
+            if safe:
+                valid = np.ones(n, dtype=np.uint8) if v.valid is None else v.valid.astype(np.uint8)
+                pieces.append(Bytes.fixed(valid.reshape(n, 1)))
+        return self._keys.ids(pack(pieces), usable)
+
+    def _raise(self, node: Node, p: int, batch: pa.RecordBatch, row: int) -> None:
+        index = self._index[p]
+        raise EvaluationError(first_error(node, lambda _, name: batch.column(index[name]), row))
+
+    # -- joining -------------------------------------------------------------------------------------------------
+
+    def _join(self, p: int, arrived: _Arrived) -> Iterator[pa.RecordBatch]:
+        """Probe the other store, keep what may still match, then prune with what this batch says of the future."""
+        n = arrived.batch.num_rows
+        matched = np.zeros(n, dtype=np.uint8)
+        if n:
+            if self._stores[1 - p].live:
+                yield from self._probe(p, arrived, matched)
+            yield from self._keep(p, arrived, matched)
+        yield from self._settle(1 - p)
+
+    def _probe(self, p: int, arrived: _Arrived, matched: np.ndarray) -> Iterator[pa.RecordBatch]:
+        how, store = self._how, self._stores[1 - p]
+        bands = NO_BANDS if self._careful else self.plan.tables[p]
+        nodes = [self.plan.condition] if self._careful else list(self.plan.separation.residual)
+        decide = self._decider(p, arrived.batch, [x for x in nodes if x is not None])
+        kids, axes = arrived.kids, arrived.axes
+        if how.single == p:
+            if decide is None:
+                self._matcher.mark(kids, axes, bands, store, matched)
+            else:
+                kids = kids.copy()
+                for rows, _ in self._candidates.decided(
+                    self._candidates.pairs(kids, axes, bands, store, matched, kernels.PAIRS), decide
+                ):
+                    matched[rows] = 1
+                    kids[rows] = -1
+            if how.semi == p:
+                yield from self._emit_rows(p, lambda ix: BatchRows(arrived.batch, ix), np.flatnonzero(matched))
+            return
+        if how.single == 1 - p:
+            mode = kernels.PAIRS | kernels.FIRST_STORE | (0 if decide is not None else kernels.MARK_STORE)
+            matcher = self._matcher if decide is None else self._candidates
+            chunks = matcher.pairs(kids, axes, bands, store, matched, mode)
+            gone = []
+            for _, ids in chunks if decide is None else matcher.decided(chunks, decide):
+                ids = np.unique(ids) if decide is not None else ids.copy()
+                store.mark(ids)
+                gone.append(ids)
+                if how.semi == 1 - p:
+                    yield from self._emit_rows(1 - p, lambda ix: self._stored(1 - p, ix), ids)
+            if gone:
+                ids = np.concatenate(gone)
+                store.remove(ids)
+                self._retired(1 - p, len(ids))
+            return
+        mark = (kernels.MARK_STORE if how.keep[1 - p] else 0) | (kernels.MARK_PROBE if how.keep[p] else 0)
+        if decide is None:
+            for rows, ids in self._matcher.pairs(kids, axes, bands, store, matched, kernels.PAIRS | mark):
+                yield self._pair_batch(p, arrived.batch, rows, ids)
+            return
+        chunks = self._candidates.pairs(kids, axes, bands, store, matched, kernels.PAIRS)
+        for rows, ids in self._candidates.decided(chunks, decide):
+            if how.keep[1 - p]:
+                store.mark(ids)
+            if how.keep[p]:
+                matched[rows] = 1
+            for cut in self._emitter.slices(len(rows)):
+                yield self._pair_batch(p, arrived.batch, rows[cut], ids[cut])
+
+    def _stored(self, s: int, ids: np.ndarray) -> StoredRows:
+        return StoredRows(self._stores[s], self._places[s], ids)
+
+    def _pair_batch(self, p: int, batch: pa.RecordBatch, rows: np.ndarray, ids: np.ndarray) -> pa.RecordBatch:
+        here: Rows = BatchRows(batch, rows.copy())
+        there: Rows = self._stored(1 - p, ids)
+        return self._emitter.batch(here, there) if p == 0 else self._emitter.batch(there, here)
+
+    def _emit_rows(self, s: int, rows_of: Callable[[np.ndarray], Rows], index: np.ndarray) -> Iterator[pa.RecordBatch]:
+        """Rows of one side alone, or null-extended."""
+        for cut in self._emitter.slices(len(index)):
+            rows = rows_of(index[cut])
+            yield self._emitter.batch(rows, None) if s == 0 else self._emitter.batch(None, rows)
+
+    def _decider(
+        self, p: int, batch: pa.RecordBatch, nodes: list[Node]
+    ) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
+        """The residual conjuncts as a function of (rows of the batch, ids in the other store) to bool[n]."""
+        if not nodes:
+            return None
+        store, places, index = self._stores[1 - p], self._places, self._index
+
+        def decide(rows: np.ndarray, ids: np.ndarray) -> np.ndarray:
+            taken = pa.array(rows)
+
+            def column(side: str, name: str) -> pa.Array:
+                s = SIDES.index(side)
+                i = index[s][name]
+                return batch.column(i).take(taken) if s == p else store.gather(places[s][i], ids)
+
+            true = np.ones(len(rows), dtype=bool)
+            open_ = np.ones(len(rows), dtype=bool)  # no conjunct so far is FALSE
+            for node, v in zip(nodes, evaluate(nodes, column, len(rows)), strict=True):
+                holds = np.asarray(v.values, dtype=bool)
+                if v.error is not None and (v.error & open_).any():
+                    raise EvaluationError(first_error(node, column, int((v.error & open_).argmax())))
+                known = np.ones(len(rows), dtype=bool) if v.valid is None else v.valid.copy()
+                if v.error is not None:
+                    known &= ~v.error
+                true &= holds & known
+                open_ &= holds | ~known
+            return true
+
+        return decide
+
+    def _keep(self, p: int, arrived: _Arrived, matched: np.ndarray) -> Iterator[pa.RecordBatch]:
+        """Store the rows that may still match; the others are decided now."""
+        how, store = self._how, self._stores[p]
+        alive = self._alive(p, arrived)
+        if how.single == p and matched.any():
+            done = matched.view(bool)
+            alive = ~done if alive is None else alive & ~done
+        if alive is None:
+            self._insert(p, arrived.batch, arrived.kids, arrived.axes, arrived.absent, matched)
+            return
+        if alive.any():
+            index = np.flatnonzero(alive)
+            absent = None if arrived.absent is None else {a: m[index] for a, m in arrived.absent.items()}
+            self._insert(
+                p, arrived.batch, arrived.kids[index], np.ascontiguousarray(arrived.axes[:, index]), absent,
+                matched[index], index,
+            )
+        self._retired(p, len(alive) - int(np.count_nonzero(alive)))
+        if how.owes(p):
+            left_out = np.flatnonzero(~alive & ~matched.view(bool))
+            yield from self._emit_rows(p, lambda ix: BatchRows(arrived.batch, ix), left_out)
+        store.settle()
+
+    def _alive(self, p: int, arrived: _Arrived) -> np.ndarray | None:
+        """bool[n], None for all: which rows a future row of the other side can match."""
+        n = len(arrived.kids)
+        if self._ended[1 - p]:
+            return np.zeros(n, dtype=bool)
+        bounds = self._bounder.bounds(p)
+        if bounds is None:
+            return np.zeros(n, dtype=bool)
+        alive: np.ndarray | None = None
+        if n and int(arrived.kids.min()) < 0:
+            alive = arrived.kids >= 0
+        for a, (low, high) in enumerate(bounds):
+            if low == I64_MIN and high == I64_MAX:
+                continue
+            v = arrived.axes[a]
+            if low != I64_MIN and int(v.min()) < low or high != I64_MAX and int(v.max()) > high:
+                inside = (v >= low) & (v <= high)
+                if arrived.absent is not None and a in arrived.absent:
+                    inside |= arrived.absent[a]
+                alive = inside if alive is None else alive & inside
+        return None if alive is None or alive.all() else alive
+
+    def _insert(
+        self, p: int, batch: pa.RecordBatch, kids: np.ndarray, axes: np.ndarray, absent: dict[int, np.ndarray] | None,
+        matched: np.ndarray, index: np.ndarray | None = None,
+    ) -> None:
+        stored = self.plan.sides[p].stored
+        arrays = [batch.column(i) for i in stored]
+        if index is not None:
+            taken = pa.array(index)
+            arrays = [a.take(taken) for a in arrays]
+        keep = matched if self._how.keep[p] else None
+        self._stores[p].insert(kids, axes, arrays, absent, keep)
+
+    # -- pruning -------------------------------------------------------------------------------------------------
+
+    def _settle(self, s: int, force: bool = False) -> Iterator[pa.RecordBatch]:
+        """Prune a store by the other side's frontier, emit what that decides, and give memory back."""
+        store = self._stores[s]
+        if self._bounder.move(1 - s, force, store.live) and store.live:
+            bounds = self._bounder.bounds(s)
+            before = store.live
+            if bounds is None:
+                gone = [store.clear()]
+            else:
+                gone = [store.prune(a, low, high) for a, (low, high) in enumerate(bounds)]
+            self._retired(s, before - store.live)
+            for ids in gone:
+                yield from self._emit_retired(s, ids)
+        for each in self._stores:
+            each.settle()
+        self._keys.sweep()
+        if self._careful and not self._stores[0].live and not self._stores[1].live:
+            self._careful = False
+
+    def _end(self, sides: list[int]) -> Iterator[pa.RecordBatch]:
+        for p in sides:
+            self._bounder.move(p, True, 0)
+            store = self._stores[1 - p]
+            before = store.live
+            ids = store.clear()
+            self._retired(1 - p, before)
+            yield from self._emit_retired(1 - p, ids)
+            store.settle()
+        self._keys.sweep()
+
+    def _emit_retired(self, s: int, ids: np.ndarray) -> Iterator[pa.RecordBatch]:
+        if len(ids) and self._how.owes(s):
+            if self._how.keep[s]:
+                ids = ids[~self._stores[s].matched(ids)]
+            yield from self._emit_rows(s, lambda ix: self._stored(s, ix), ids)
+
+    def _retired(self, s: int, n: int) -> None:
+        if s == 0:
+            self._metrics.left_rows_retired += n
+        else:
+            self._metrics.right_rows_retired += n
+
+    def _add_axis(self, s: int, node: Node) -> None:
+        """Begin to keep an expression's value with each row, for those already stored too."""
+        store, side = self._stores[s], self.plan.sides[s]
+        ids = store.live_ids()
+        batch = {i: store.gather(self._places[s][i], ids) for i in side.stored}
+        index = self._index[s]
+        v = evaluate([node], lambda _, name: batch[index[name]], len(ids))[0]
+        side.axes.append(node)
+        absent = None
+        present = _present(v)
+        if present is not None:
+            absent = ~present
+        store.add_axis(ids, ordinals(v.values, node.type), absent)
+        self._refresh_roots()
+
+
+def _present(v: Vector) -> np.ndarray | None:
+    """Rows with a value: neither null nor an error."""
+    valid = v.valid
+    if v.error is not None and v.error.any():
+        valid = ~v.error if valid is None else valid & ~v.error
+    return valid
+
+
+def _both(a: np.ndarray | None, b: np.ndarray | None) -> np.ndarray | None:
+    if a is None:
+        return b
+    return a if b is None else a & b
+
+
+def _within(v: Vector, low: int, high: int) -> bool:
+    present = _present(v)
+    values = v.values if present is None else v.values[present]
+    return len(values) == 0 or (low <= int(values.min()) and int(values.max()) <= high)
+
+
+def _key_bytes(node: Node, v: Vector, image: Callable[[], np.ndarray]) -> Bytes:
+    """A key column as bytes of equal values, whatever its Arrow form."""
+    from ivjoin.expr.ordinal import has_ordinal
+
+    if has_ordinal(node.type):
+        o = np.ascontiguousarray(image())
+        if v.valid is not None:
+            o = np.where(v.valid, o, 0)
+        return Bytes.fixed(o.view(np.uint8).reshape(len(o), 8))
+    if isinstance(v.values, (pa.Array, pa.ChunkedArray)):
+        array = v.values if v.valid is None else _blank(v.values, v.valid)
+        return Bytes.of(array)
+    wide = [b"" if v.valid is not None and not ok else int(x).to_bytes(32, "little", signed=True)
+            for x, ok in zip(v.values, v.valid if v.valid is not None else [True] * len(v.values), strict=True)]
+    return Bytes.of(pa.array(wide, type=pa.large_binary()))
+
+
+def _blank(array: pa.Array, valid: np.ndarray) -> pa.Array:
+    import pyarrow.compute as pc
+
+    empty = pa.scalar(b"" if pa.types.is_large_binary(array.type) or pa.types.is_binary(array.type) else "", array.type)
+    return pc.if_else(pa.array(valid), array, empty)
