@@ -1,4 +1,4 @@
-"""From what is known of one side's future rows to the intervals outside which a stored row of the other side is dead."""
+"""From what is known of one side's future rows to the intervals outside which the other side's rows are dead."""
 
 from __future__ import annotations
 
@@ -169,11 +169,11 @@ class Bounder:
             return None
         from ivjoin.propagation import forward
 
-        dom = forward(node, {n: self._dom(n, frontier) for n in deps})
+        dom = forward(node, {n: self.domain(n, frontier) for n in deps})
         return _ordinals(dom, node)
 
     @staticmethod
-    def _dom(node: Node, frontier: Frontier) -> Any:
+    def domain(node: Node, frontier: Frontier) -> Any:
         from ivjoin.propagation import Dom
 
         low, high, null = frontier.intervals[node]
@@ -214,9 +214,9 @@ class Bounder:
     def _propagate(self, s: int, frontier: Frontier, want: list[Node]) -> dict[Node, tuple[int, int]] | None:
         from ivjoin.propagation import Outcome, contract_nodes
 
-        known = {n: self._dom(n, frontier) for n in frontier.intervals}
+        known = {n: self.domain(n, frontier) for n in frontier.intervals}
         own = Frontier([], self._plan.sides[s].bounds)
-        known |= {n: self._dom(n, own) for n in own.intervals}
+        known |= {n: self.domain(n, own) for n in own.intervals}
         outcome, doms = contract_nodes([self._plan.condition], known, want)  # type: ignore[list-item]
         if outcome is Outcome.INFEASIBLE:
             return None

@@ -255,3 +255,6 @@ class _Progress:
         if self._bar is not None:
             said = f"{self._read:,} rows read, {m.rows_out:,} out, {m.state_rows:,} held"
             self._bar.update(self._task, description=said)
+
+if __name__ == "__main__":
+    sys.exit(main())

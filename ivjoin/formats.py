@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -111,8 +111,19 @@ def _open_csv(path: str, nulls: tuple[str, ...]) -> Source:
 
     # quoted fields are never null, so "" and the empty field stay apart, and a file we wrote reads back as it was
     options = csv.ConvertOptions(null_values=["", *nulls], strings_can_be_null=True, quoted_strings_can_be_null=False)
-    reader = csv.open_csv(sys.stdin.buffer if path == "-" else path, convert_options=options)
+    # a null of a single column is an empty line
+    parse = csv.ParseOptions(ignore_empty_lines="," in _csv_header(path))
+    reader = csv.open_csv(sys.stdin.buffer if path == "-" else path, parse_options=parse, convert_options=options)
     return Source(reader.schema, iter(reader), None)
+
+
+def _csv_header(path: str) -> str:
+    if path == "-":
+        head = sys.stdin.buffer.peek(1 << 16).partition(b"\n")[0]  # type: ignore[union-attr]
+    else:
+        with open(path, "rb") as file:
+            head = file.readline(1 << 16)
+    return str(head, "utf-8", errors="replace")
 
 
 def _open_ipc(path: str) -> Source:
@@ -181,11 +192,12 @@ class Sink:
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
         self._place = Replacement(path)
+        self._writer: Any = None
         try:
             with self._errors_named():
                 self._writer = self._make_writer()
         except BaseException:
-            self._place.abandon()
+            self.abandon()
             raise
 
     def _make_writer(self) -> Any:
@@ -233,6 +245,10 @@ class Sink:
 
     def abandon(self) -> None:
         """Drop what was written; after :meth:`commit` this does nothing."""
+        if self._writer is not None:
+            # closed while its file is open, even if it fails: left to the garbage collector it would complain later
+            with suppress(Exception):
+                self._writer.close()
         self._place.abandon()
 
     @contextmanager

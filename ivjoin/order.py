@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, timedelta
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -153,6 +153,10 @@ class OrderTracker:
         self.seen_value |= bool(quiet is None or quiet.any())
         return bad if bad.any() else None
 
+    def least_after(self, edge: int) -> int:
+        """The least turned ordinal of a later row, once the (turned) greatest is ``edge``."""
+        return int(self._below(np.array([edge]))[0])
+
     def _below(self, edges: np.ndarray) -> np.ndarray:
         """The least turned ordinal that keeps the promise, for each edge : int64[n]."""
         if self.slack == 0:
@@ -277,14 +281,14 @@ class Frontier:
 
 def shown(ordinal: int, t: Type) -> str:
     """A value for a message, from its ordinal."""
-    from datetime import date, datetime, timezone
+    from datetime import date, datetime
 
     v = value_of(ordinal, t)
     try:
         if t.kind == "timestamp":
             seconds, rest = divmod(int(v), TICKS_PER_SECOND[t.unit])
             micros = rest * 1_000_000 // TICKS_PER_SECOND[t.unit]
-            at = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=seconds, microseconds=micros)
+            at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds, microseconds=micros)
             return at.replace(tzinfo=None).isoformat(" ") + (" UTC" if t.tz else "")
         if t.kind == "date":
             return date.fromordinal(date(1970, 1, 1).toordinal() + int(v)).isoformat()

@@ -264,7 +264,7 @@ def side_expression(obj: Any, s: int, schema: pa.Schema, timezone: str, what: st
 
 
 def physical_ordinal(value: Any, t: Type, what: str, up: bool = True) -> int:
-    """The ordinal of a Python value given for an expression of type ``t``: rounded up or down where it falls between."""
+    """The ordinal of a Python value given for an expression of type ``t``; rounded where it falls between two."""
     try:
         node = value if isinstance(value, Node) else build.literal(value)
     except (TypeError, ValueError, IvjoinError) as e:
@@ -275,8 +275,8 @@ def physical_ordinal(value: Any, t: Type, what: str, up: bool = True) -> int:
         v = float(got) if node.type.kind != "decimal" else float(got) / 10.0**node.type.scale
         return ordinal_of(v, t)
     if t.kind in ("int", "decimal") and node.type.is_numeric and isinstance(got, (int, float)):
-        from fractions import Fraction
         import math
+        from fractions import Fraction
 
         if isinstance(got, float) and not math.isfinite(got):
             return high if got > 0 else low

@@ -1,4 +1,4 @@
-"""The operator's state as bytes: a JSON header (the plan, the frontiers, the counts), then each side's rows as Arrow IPC.
+"""The operator's state as bytes: a JSON header (plan, frontiers, counts), then each side's rows as Arrow IPC.
 
 Keys and axis values are not written: the stored columns hold everything the condition reads, so they are computed
 again, and a snapshot does not depend on how a version of ivjoin lays its index out.
@@ -40,7 +40,7 @@ def write(op: SymmetricHashJoin) -> bytes:
         "frontiers": [_frontier(f) for f in op._frontiers],
         "metrics": op.metrics.as_dict(),
         "careful": op._careful,
-        "late_within": op._late_within,
+        "late_within": op._intake.late_within,
         "sizes": [len(t) for t in tables],
     }
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -72,7 +72,7 @@ def _open(blob: bytes) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
     version = int.from_bytes(blob[8:10], "little")
     if version > VERSION:
         raise SnapshotError(
-            f"the snapshot has format {version}, newer than {VERSION}, the newest that this ivjoin reads; upgrade ivjoin"
+            f"the snapshot has format {version}; the newest that this ivjoin reads is {VERSION}: upgrade ivjoin"
         )
     body = blob[14:]
     if zlib.crc32(body) != int.from_bytes(blob[10:14], "little"):

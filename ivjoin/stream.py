@@ -103,7 +103,7 @@ def _chain(first: Any, rest: Iterator[Any], side: str) -> Iterator[pa.RecordBatc
 class JoinStream:
     """The output of a join: an iterable of RecordBatches that reads its inputs as it is read.
 
-    Also an Arrow stream (``__arrow_c_stream__``), so that polars, duckdb and others take it directly. It can be read once.
+    Also an Arrow stream (``__arrow_c_stream__``), so that polars, duckdb and others take it directly; read it once.
     """
 
     def __init__(self, operator: SymmetricHashJoin, left: _Input, right: _Input) -> None:

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.arrival import Arrived, Intake, has_value
 from ivjoin.bounds import Bounder
-from ivjoin.errors import EvaluationError, IvjoinError, LateRowError, ProtocolError, SchemaError
-from ivjoin.expr.evaluate import Vector, evaluate, first_error
+from ivjoin.errors import EvaluationError, IvjoinError, ProtocolError, SchemaError
+from ivjoin.expr.evaluate import evaluate, first_error
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.metrics import JoinMetrics
-from ivjoin.order import Frontier, OrderTracker, shown
+from ivjoin.order import Frontier, OrderTracker
 from ivjoin.outer.emit import BatchRows, Emitter, Rows, StoredRows
 from ivjoin.plan import SIDES, JoinPlan, make_plan, physical_ordinal, side_expression
 from ivjoin.shj import kernels
-from ivjoin.shj.arrow import Bytes
-from ivjoin.shj.keys import ByteKeys, IntKeys, NoKeys, pack
+from ivjoin.shj.keys import ByteKeys, IntKeys, NoKeys
 from ivjoin.shj.matcher import NO_BANDS, Matcher
 from ivjoin.shj.store import SideStore
 
@@ -28,16 +27,6 @@ __all__ = ["SymmetricHashJoin"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _MOST_PAIRS = 1 << 17
-
-
-@dataclass(slots=True)
-class _Arrived:
-    """A batch, evaluated: what the probe and the insert need of it."""
-
-    batch: pa.RecordBatch
-    kids: np.ndarray  # int64[n], -1 for a row that can never match
-    axes: np.ndarray  # int64[a, n]
-    absent: dict[int, np.ndarray] | None  # axis -> rows whose value there is unknown
 
 
 class SymmetricHashJoin:
@@ -94,7 +83,6 @@ class SymmetricHashJoin:
     def _setup(self, plan: JoinPlan, late_within: bool = True) -> None:
         self.plan = plan
         self._how = plan.how
-        self._late_within = late_within
         keys = IntKeys() if plan.int_keys else (ByteKeys() if plan.null_safe else NoKeys())
         self._keys = keys
         self._stores = tuple(
@@ -114,13 +102,12 @@ class SymmetricHashJoin:
         self._places = tuple(
             [side.stored.index(i) if i in side.stored else -1 for i in range(len(side.schema))] for side in plan.sides
         )
-        self._index = tuple({name: i for i, name in enumerate(side.schema.names)} for side in plan.sides)
+        self._intake = Intake(plan, self._frontiers, keys, late_within)
+        self._index = self._intake.index
         batch_size = plan.options["batch_size"]
         self._emitter = Emitter(plan.schema, plan.fields, batch_size)
         self._matcher = Matcher(min(batch_size, _MOST_PAIRS))
         self._candidates = Matcher(_MOST_PAIRS // 2)
-        self._roots: list[list[Node]] = [[], []]
-        self._refresh_roots()
         self._ended = [False, False]
         self._careful = False
         self._failed: str | None = None
@@ -153,7 +140,14 @@ class SymmetricHashJoin:
         if self._ended[p]:
             raise ProtocolError(f"push({side!r}, ...) after finish({side!r}); a finished side takes no rows")
         self._check_schema(p, batch)
-        arrived = self._arrive(p, batch)
+        rows_in = batch.num_rows
+        arrived = self._intake.take(p, batch, self._ended[1 - p] and not self._stores[1 - p].live)
+        if p == 0:
+            self._metrics.left_rows_in += rows_in
+        else:
+            self._metrics.right_rows_in += rows_in
+        self._metrics.late_rows += arrived.late
+        self._careful |= arrived.wild
         return self._start(self._join(p, arrived))
 
     def advance(self, side: str, values: Mapping[Any, Any]) -> Iterator[pa.RecordBatch]:
@@ -172,7 +166,7 @@ class SymmetricHashJoin:
             promises.append((node, ordinal, descending))
         for node, ordinal, descending in promises:
             frontier.promise(node, ordinal, descending)
-        self._refresh_roots()
+        self._intake.refresh()
         for s, node in self._bounder.missing_axes():
             self._add_axis(s, node)
         return self._start(self._settle(1 - p, force=True))
@@ -225,16 +219,16 @@ class SymmetricHashJoin:
         axes = np.empty((len(side.axes), n), dtype=np.int64)
         absent = {}
         for a, node in enumerate(side.axes):
-            axes[a] = self._image(node, values, images)
-            present = _present(values[node])
+            axes[a] = self._intake.image(node, values, images)
+            present = has_value(values[node])
             if present is not None:
                 absent[a] = ~present
-        kids = self._key_ids(s, n, values, images, None)
+        kids = self._intake.key_ids(s, n, values, images, None)
         self._stores[s].insert(kids, axes, arrays, absent or None, matched)
 
     def refresh_bounds(self) -> None:
         """Compute roots, axes and bounds anew after the frontiers were set from outside."""
-        self._refresh_roots()
+        self._intake.refresh()
         for s, node in self._bounder.missing_axes():
             self._add_axis(s, node)
         for p in (0, 1):
@@ -298,173 +292,9 @@ class SymmetricHashJoin:
             if a.type != b.type:
                 raise SchemaError(f"column {a.name!r} of a {SIDES[p]} batch is {a.type}; expected {b.type}")
 
-    # -- arrival -------------------------------------------------------------------------------------------------
-
-    def _refresh_roots(self) -> None:
-        """The expressions to evaluate for each batch of a side, once each."""
-        for s in (0, 1):
-            side, frontier = self.plan.sides[s], self._frontiers[s]
-            nodes = [*side.keys, *side.axes, *side.filters, *(g for g, _, _ in side.guards)]
-            nodes += [t.node for t in frontier.trackers] + list(frontier.bounds) + list(frontier.promised)
-            self._roots[s] = list(dict.fromkeys(nodes))
-
-    def _evaluate(self, p: int, batch: pa.RecordBatch) -> dict[Node, Vector]:
-        index = self._index[p]
-        roots = self._roots[p]
-        if not roots:
-            return {}
-        vectors = evaluate(roots, lambda _, name: batch.column(index[name]), batch.num_rows)
-        return dict(zip(roots, vectors, strict=True))
-
-    def _arrive(self, p: int, batch: pa.RecordBatch) -> _Arrived:
-        values = self._evaluate(p, batch)
-        images: dict[Node, np.ndarray] = {}
-        late = self._late_rows(p, values, images)
-        rows_in = batch.num_rows
-        if late is not None:
-            batch = batch.filter(pa.array(~late))
-            values, images = self._evaluate(p, batch), {}
-        if p == 0:
-            self._metrics.left_rows_in += rows_in
-        else:
-            self._metrics.right_rows_in += rows_in
-        return self._understood(p, batch, values, images)
-
-    def _image(self, node: Node, values: dict[Node, Vector], images: dict[Node, np.ndarray]) -> np.ndarray:
-        found = images.get(node)
-        if found is None:
-            found = images[node] = ordinals(values[node].values, node.type)
-        return found
-
-    def _late_rows(
-        self, p: int, values: dict[Node, Vector], images: dict[Node, np.ndarray]
-    ) -> np.ndarray | None:
-        """Rows to drop, bool[n]; None for none. Raises under ``on_late="raise"``."""
-        frontier = self._frontiers[p]
-        if not frontier.trackers and not frontier.bounds and not frontier.promised:
-            return None
-        before = [t.save() for t in frontier.trackers]
-        late: np.ndarray | None = None
-        try:
-            for t in frontier.trackers:
-                v = values[t.node]
-                valid = _present(v)
-                was = t.edge
-                bad = t.late(self._image(t.node, values, images), valid, self._late_within)
-                if bad is not None:
-                    self._complain(p, t.name, t.node, bad, values, images, f"rows up to {self._edge(t, was, bad, images)} have come")
-                    late = bad if late is None else late | bad
-            for node in {**frontier.bounds, **frontier.promised}:
-                bad = frontier.outside_promises(node, self._image(node, values, images), _present(values[node]))
-                if bad is not None:
-                    self._complain(p, str(node), node, bad, values, images, self._promise_text(p, node))
-                    late = bad if late is None else late | bad
-        except LateRowError:
-            for t, state in zip(frontier.trackers, before, strict=True):
-                t.load(state)
-            raise
-        if late is None:
-            return None
-        self._metrics.late_rows += int(late.sum())
-        return late if self.plan.options["on_late"] == "drop" else None
-
-    def _edge(self, t: OrderTracker, was: int, bad: np.ndarray, images: dict[Node, np.ndarray]) -> str:
-        seen = images[t.node][: int(bad.argmax())]
-        turned = ~seen if t.descending else seen
-        top = max(was, int(turned.max())) if len(turned) and self._late_within else was
-        if top == I64_MIN:
-            return "a null"
-        text = shown(~top if t.descending else top, t.node.type)
-        return text if not t.slack else f"{text} (slack {t.slack})"
-
-    def _promise_text(self, p: int, node: Node) -> str:
-        source = self._frontiers[p].bounds if node in self._frontiers[p].bounds else self._frontiers[p].promised
-        low, high = source[node]
-        return f"it was promised to lie from {shown(low, node.type)} to {shown(high, node.type)}"
-
-    def _complain(
-        self, p: int, name: str, node: Node, bad: np.ndarray, values: dict[Node, Vector],
-        images: dict[Node, np.ndarray], limit: str,
-    ) -> None:
-        if self.plan.options["on_late"] == "raise":
-            row = int(bad.argmax())
-            valid = values[node].valid
-            null = valid is not None and not valid[row]
-            what = "null" if null else shown(int(images[node][row]), node.type)
-            raise LateRowError(
-                f"late row on the {SIDES[p]} side (row {row} of the batch): {name} is {what}, but {limit}. "
-                'Declare a slack, or use on_late="drop" or on_late="join"'
-            )
-
-    def _understood(
-        self, p: int, batch: pa.RecordBatch, values: dict[Node, Vector], images: dict[Node, np.ndarray]
-    ) -> _Arrived:
-        """Key ids, axis values, and which rows can match at all."""
-        side = self.plan.sides[p]
-        n = batch.num_rows
-        usable: np.ndarray | None = None  # None: every row
-        absent: dict[int, np.ndarray] | None = None
-        wild = False
-        for node in side.keys:
-            v = values[node]
-            if v.error is not None and v.error.any():
-                self._raise(node, p, batch, int(v.error.argmax()))
-        for node, safe in zip(side.keys, self.plan.null_safe, strict=True):
-            if not safe:
-                usable = _both(usable, values[node].valid)
-        axes = np.empty((len(side.axes), n), dtype=np.int64)
-        for a, node in enumerate(side.axes):
-            v = values[node]
-            axes[a] = self._image(node, values, images)
-            erred = v.error if v.error is not None and v.error.any() else None
-            missing = v.valid if v.valid is None or not v.valid.all() else None
-            if a < side.band_axes and missing is not None:
-                usable = _both(usable, v.valid if erred is None else v.valid | erred)
-            if missing is not None or erred is not None:
-                away = np.zeros(n, dtype=bool) if missing is None else ~v.valid  # type: ignore[operator]
-                absent = {} if absent is None else absent
-                absent[a] = away if erred is None else away | erred
-            wild |= erred is not None and a < side.band_axes
-        for node in side.filters:
-            v = values[node]
-            true = v.values if v.valid is None else v.values & v.valid
-            if v.error is not None and v.error.any():
-                true = true | v.error
-                wild = True
-            usable = _both(usable, np.asarray(true, dtype=bool))
-        for node, low, high in side.guards:
-            if not _within(values[node], low, high):
-                wild = True
-        if self.plan.never or self._ended[1 - p] and not self._stores[1 - p].live:
-            usable = np.zeros(n, dtype=bool)
-        if wild and not self._careful:
-            self._careful = True
-        return _Arrived(batch, self._key_ids(p, n, values, images, usable), axes, absent)
-
-    def _key_ids(
-        self, p: int, n: int, values: dict[Node, Vector], images: dict[Node, np.ndarray], usable: np.ndarray | None
-    ) -> np.ndarray:
-        side = self.plan.sides[p]
-        if isinstance(self._keys, NoKeys):
-            return self._keys.ids(n, usable)
-        if isinstance(self._keys, IntKeys):
-            return self._keys.ids(np.ascontiguousarray(self._image(side.keys[0], values, images)), usable)
-        pieces = []
-        for node, safe in zip(side.keys, self.plan.null_safe, strict=True):
-            v = values[node]
-            pieces.append(_key_bytes(node, v, lambda node=node: self._image(node, values, images)))  # type: ignore[misc]
-            if safe:
-                valid = np.ones(n, dtype=np.uint8) if v.valid is None else v.valid.astype(np.uint8)
-                pieces.append(Bytes.fixed(valid.reshape(n, 1)))
-        return self._keys.ids(pack(pieces), usable)
-
-    def _raise(self, node: Node, p: int, batch: pa.RecordBatch, row: int) -> None:
-        index = self._index[p]
-        raise EvaluationError(first_error(node, lambda _, name: batch.column(index[name]), row))
-
     # -- joining -------------------------------------------------------------------------------------------------
 
-    def _join(self, p: int, arrived: _Arrived) -> Iterator[pa.RecordBatch]:
+    def _join(self, p: int, arrived: Arrived) -> Iterator[pa.RecordBatch]:
         """Probe the other store, keep what may still match, then prune with what this batch says of the future."""
         n = arrived.batch.num_rows
         matched = np.zeros(n, dtype=np.uint8)
@@ -474,7 +304,7 @@ class SymmetricHashJoin:
             yield from self._keep(p, arrived, matched)
         yield from self._settle(1 - p)
 
-    def _probe(self, p: int, arrived: _Arrived, matched: np.ndarray) -> Iterator[pa.RecordBatch]:
+    def _probe(self, p: int, arrived: Arrived, matched: np.ndarray) -> Iterator[pa.RecordBatch]:
         how, store = self._how, self._stores[1 - p]
         bands = NO_BANDS if self._careful else self.plan.tables[p]
         nodes = [self.plan.condition] if self._careful else list(self.plan.separation.residual)
@@ -568,7 +398,7 @@ class SymmetricHashJoin:
 
         return decide
 
-    def _keep(self, p: int, arrived: _Arrived, matched: np.ndarray) -> Iterator[pa.RecordBatch]:
+    def _keep(self, p: int, arrived: Arrived, matched: np.ndarray) -> Iterator[pa.RecordBatch]:
         """Store the rows that may still match; the others are decided now."""
         how, store = self._how, self._stores[p]
         alive = self._alive(p, arrived)
@@ -591,7 +421,7 @@ class SymmetricHashJoin:
             yield from self._emit_rows(p, lambda ix: BatchRows(arrived.batch, ix), left_out)
         store.settle()
 
-    def _alive(self, p: int, arrived: _Arrived) -> np.ndarray | None:
+    def _alive(self, p: int, arrived: Arrived) -> np.ndarray | None:
         """bool[n], None for all: which rows a future row of the other side can match."""
         n = len(arrived.kids)
         if self._ended[1 - p]:
@@ -606,7 +436,7 @@ class SymmetricHashJoin:
             if low == I64_MIN and high == I64_MAX:
                 continue
             v = arrived.axes[a]
-            if low != I64_MIN and int(v.min()) < low or high != I64_MAX and int(v.max()) > high:
+            if (low != I64_MIN and int(v.min()) < low) or (high != I64_MAX and int(v.max()) > high):
                 inside = (v >= low) & (v <= high)
                 if arrived.absent is not None and a in arrived.absent:
                     inside |= arrived.absent[a]
@@ -678,52 +508,8 @@ class SymmetricHashJoin:
         v = evaluate([node], lambda _, name: batch[index[name]], len(ids))[0]
         side.axes.append(node)
         absent = None
-        present = _present(v)
+        present = has_value(v)
         if present is not None:
             absent = ~present
         store.add_axis(ids, ordinals(v.values, node.type), absent)
-        self._refresh_roots()
-
-
-def _present(v: Vector) -> np.ndarray | None:
-    """Rows with a value: neither null nor an error."""
-    valid = v.valid
-    if v.error is not None and v.error.any():
-        valid = ~v.error if valid is None else valid & ~v.error
-    return valid
-
-
-def _both(a: np.ndarray | None, b: np.ndarray | None) -> np.ndarray | None:
-    if a is None:
-        return b
-    return a if b is None else a & b
-
-
-def _within(v: Vector, low: int, high: int) -> bool:
-    present = _present(v)
-    values = v.values if present is None else v.values[present]
-    return len(values) == 0 or (low <= int(values.min()) and int(values.max()) <= high)
-
-
-def _key_bytes(node: Node, v: Vector, image: Callable[[], np.ndarray]) -> Bytes:
-    """A key column as bytes of equal values, whatever its Arrow form."""
-    from ivjoin.expr.ordinal import has_ordinal
-
-    if has_ordinal(node.type):
-        o = np.ascontiguousarray(image())
-        if v.valid is not None:
-            o = np.where(v.valid, o, 0)
-        return Bytes.fixed(o.view(np.uint8).reshape(len(o), 8))
-    if isinstance(v.values, (pa.Array, pa.ChunkedArray)):
-        array = v.values if v.valid is None else _blank(v.values, v.valid)
-        return Bytes.of(array)
-    wide = [b"" if v.valid is not None and not ok else int(x).to_bytes(32, "little", signed=True)
-            for x, ok in zip(v.values, v.valid if v.valid is not None else [True] * len(v.values), strict=True)]
-    return Bytes.of(pa.array(wide, type=pa.large_binary()))
-
-
-def _blank(array: pa.Array, valid: np.ndarray) -> pa.Array:
-    import pyarrow.compute as pc
-
-    empty = pa.scalar(b"" if pa.types.is_large_binary(array.type) or pa.types.is_binary(array.type) else "", array.type)
-    return pc.if_else(pa.array(valid), array, empty)
+        self._intake.refresh()

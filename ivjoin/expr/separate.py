@@ -12,63 +12,20 @@ A row outside a guard, or one whose nodes err, keeps promise 1; for its pairs th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
-from math import ceil, floor, gcd, lcm
+from dataclasses import dataclass, replace
 
-from ivjoin.expr.linear import (
-    BOTH_SIDES,
-    LEFT_SIDE,
-    RIGHT_SIDE,
-    Box,
-    Form,
-    Forms,
-    Limit,
-    Number,
-    guard_box,
-    scale_of,
-    span,
-)
+from ivjoin.expr.isolate import Isolator, never_nan
+from ivjoin.expr.linear import BOTH_SIDES, LEFT_SIDE, RIGHT_SIDE, Forms, Limit, guard_box, span
+from ivjoin.expr.mixed import Inequality, consequences
 from ivjoin.expr.nodes import COMPARISONS, Node, columns_of, make, walk
-from ivjoin.expr.onesided import SidePool, cast_to, literal
+from ivjoin.expr.normal import FLIPPED, conjuncts_of, flattened, is_literal
+from ivjoin.expr.onesided import SidePool, cast_to
 from ivjoin.expr.ordinal import has_ordinal
+from ivjoin.expr.parts import BandTerm, Found, Guard, JoinKey, cut, guard_of, hull, merged
+from ivjoin.expr.placing import place
 from ivjoin.expr.types import BOOL, FLOAT64, Type
 
 __all__ = ["BandTerm", "Guard", "JoinKey", "Separation", "conjuncts_of", "separate"]
-
-
-@dataclass(frozen=True, slots=True)
-class JoinKey:
-    """``left = right``, of one type; with ``null_safe`` nulls are equal to each other."""
-
-    left: Node
-    right: Node
-    null_safe: bool
-
-
-@dataclass(frozen=True, slots=True)
-class BandTerm:
-    """``lo <= ordinal(left) - ordinal(right) <= hi`` over unbounded integers; None is no bound.
-
-    ``exact`` says that the band, where the guards hold, implies ``source``; otherwise ``source`` is in the residual.
-    """
-
-    left: Node
-    right: Node
-    lo: int | None
-    hi: int | None
-    exact: bool
-    source: Node
-
-
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """A one-sided node whose physical value must lie in [lo, hi] for the rewrite to be exact; null is inside."""
-
-    node: Node
-    lo: int
-    hi: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,101 +57,19 @@ def separate(condition: Node | None) -> Separation:
     Returns
     -------
     Separation
+
+    Examples
+    --------
+    >>> from ivjoin.expr import Scope, condition
+    >>> import pyarrow as pa
+    >>> scope = Scope(pa.schema({"a": pa.int64()}), pa.schema({"a": pa.int64()}))
+    >>> (band,) = separate(condition("2 * l.a < 2 * r.a + 5", scope)).bands
+    >>> str(band.left), str(band.right), band.lo, band.hi
+    ('l.a', 'r.a', None, 2)
     """
     if condition is None:
         return Separation()
     return _Separator(condition).run()
-
-
-_FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "eq_null_safe": "eq_null_safe", "ne": "ne"}
-_NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
-
-
-def _is_literal(n: Node, value: object) -> bool:
-    return n.op == "literal" and n.params[0] is value
-
-
-def _negation(n: Node) -> Node:
-    """NOT n with the negation at the leaves; the same in three values and in what it raises."""
-    if n.op == "not":
-        return n.args[0]
-    if n.op in _NEGATED:
-        # Spark's order is total (NaN is greatest and equal to itself), so this holds for floats too.
-        return make(_NEGATED[n.op], n.args, (), BOOL)
-    if n.op in ("and", "or"):
-        return make("or" if n.op == "and" else "and", tuple(_negation(a) for a in n.args), (), BOOL)
-    if n.op == "literal" and n.type == BOOL and n.params[0] is not None:
-        return literal(not n.params[0], BOOL)
-    return make("not", (n,), (), BOOL)
-
-
-def _simpler(n: Node) -> Node:
-    """``n`` in a form that is TRUE for the same pairs and raises for the same pairs."""
-    while True:
-        if n.op == "not":
-            new = _negation(n.args[0])
-        elif n.op == "coalesce" and len(n.args) == 2 and _is_literal(n.args[1], False):
-            new = n.args[0]
-        elif n.op in ("eq", "eq_null_safe") and _is_literal(n.args[1], True):
-            new = n.args[0]
-        elif n.op in ("eq", "eq_null_safe") and _is_literal(n.args[0], True):
-            new = n.args[1]
-        elif n.op == "eq" and _is_literal(n.args[1], False):
-            new = _negation(n.args[0])
-        elif n.op == "eq" and _is_literal(n.args[0], False):
-            new = _negation(n.args[1])
-        else:
-            return n
-        if new is n:
-            return n
-        n = new
-
-
-def _flattened(op: str, root: Node) -> list[Node]:
-    out: list[Node] = []
-    stack = [root]
-    while stack:
-        n = _simpler(stack.pop())
-        if n.op == op:
-            stack.extend(reversed(n.args))
-        elif n not in out:
-            out.append(n)
-    return out
-
-
-def conjuncts_of(condition: Node | None) -> list[Node]:
-    """The conjuncts of a condition in source order, with NOT pushed down to the leaves."""
-    return [] if condition is None else _flattened("and", condition)
-
-
-@dataclass(slots=True)
-class _Found:
-    """What one conjunct (or a branch of an OR) gives: its parts, and what a guard has to ensure for them."""
-
-    exact: bool = False
-    keys: list[JoinKey] = field(default_factory=list)
-    bands: list[BandTerm] = field(default_factory=list)
-    filters: list[Node] = field(default_factory=list)
-    #: Where the built nodes of the bands do not err.
-    box: Box = field(default_factory=dict)
-    #: Where the conjunct itself does not err either, which matters only if the bands replace it.
-    exact_box: Box = field(default_factory=dict)
-
-    def take(self, other: _Found) -> None:
-        self.keys += other.keys
-        self.bands += other.bands
-        self.filters += other.filters
-        cut(self.box, other.box)
-        cut(self.exact_box, other.exact_box)
-
-
-@dataclass(frozen=True, slots=True)
-class _Consequence:
-    """``form <= 0`` (``< 0`` if strict); a null in the sides of ``nullable`` says nothing."""
-
-    form: Form
-    strict: bool
-    nullable: int = 0
 
 
 class _Separator:
@@ -203,13 +78,14 @@ class _Separator:
         self.forms = Forms()
         self.pool = SidePool(self.forms)
         self.conjuncts = conjuncts_of(condition)
+        self.known = self._known(self.conjuncts, frozenset())
         for c in self.conjuncts:
             self.pool.add(c)
 
     def run(self) -> Separation:
         one_sided: dict[int, list[Node]] = {0: [], LEFT_SIDE: [], RIGHT_SIDE: []}
         residual: list[Node] = []
-        total = _Found()
+        total = Found()
         for c in self.conjuncts:
             sides = self.forms.sides(c)
             if sides != BOTH_SIDES:
@@ -226,16 +102,27 @@ class _Separator:
                 here.append(f)
         return Separation(
             keys=tuple(dict.fromkeys(total.keys)),
-            bands=_merged(total.bands),
+            bands=tuple(merged(total.bands)),
             left_filter=tuple(one_sided[LEFT_SIDE]),
             right_filter=tuple(one_sided[RIGHT_SIDE]),
             residual=tuple(residual),
-            constant=tuple(c for c in one_sided[0] if not _is_literal(c, True)),
-            guards=tuple(_guard(n, lo, hi) for n, (lo, hi) in total.box.items()),
+            constant=tuple(c for c in one_sided[0] if not is_literal(c, True)),
+            guards=tuple(guard_of(n, lo, hi) for n, (lo, hi) in total.box.items()),
             condition=self.condition,
         )
 
-    def analyse(self, c: Node) -> _Found:
+    def _known(self, conjuncts: list[Node], before: frozenset[Node]) -> frozenset[Node]:
+        """Float nodes that are not NaN wherever all conjuncts are TRUE."""
+        comparisons = [c for c in conjuncts if c.op in COMPARISONS and c.args[0].type.kind == "float"]
+        known = before
+        while comparisons:
+            new = known.union(*(never_nan(c.op, *c.args, known) for c in comparisons))
+            if new == known:
+                break
+            known = new
+        return known
+
+    def analyse(self, c: Node) -> Found:
         """What follows from a conjunct that reads both sides."""
         if c.op in COMPARISONS:
             return self.comparison(c)
@@ -243,94 +130,81 @@ class _Separator:
             return self.disjunction(c)
         if c.op == "in":
             return self.membership(c)
-        return _Found()
+        return Found()
 
-    # Comparisons
-
-    def comparison(self, c: Node) -> _Found:
+    def comparison(self, c: Node) -> Found:
         op, (a, b) = c.op, c.args
         if op == "ne":
-            return _Found()
+            return Found()
         sides = self.forms.sides(a), self.forms.sides(b)
         if sides == (RIGHT_SIDE, LEFT_SIDE):
-            a, b, op, sides = b, a, _FLIPPED[op], (LEFT_SIDE, RIGHT_SIDE)
+            a, b, op, sides = b, a, FLIPPED[op], (LEFT_SIDE, RIGHT_SIDE)
         written = sides == (LEFT_SIDE, RIGHT_SIDE)
         if op == "eq_null_safe":
-            return _Found(exact=True, keys=[JoinKey(a, b, True)]) if written else _Found()
-        found = _Found()
-        if written and op == "eq":
-            found.exact = True
-            found.keys.append(JoinKey(a, b, False))
+            return Found(exact=True, keys=[JoinKey(a, b, True)]) if written else Found()
+        keyed = written and op == "eq"
+        found = Found()
         if a.type.is_discrete:
-            linear = self.linear(c, op, a, b, keyed=bool(found.keys))
-            if linear is not None and linear.bands:
-                linear.exact |= found.exact
-                linear.keys = found.keys or linear.keys
-                return linear
-        if written:
-            self._as_written(found, c, op, a, b)
+            found = self._linear(c, op, a, b, keyed)
+        elif a.type.kind == "float" and not written:
+            found = self._floats(c, op, a, b)
+        if written and not found.bands:
+            found = self._as_written(c, op, a, b)
+        if keyed:
+            found.exact = True
+            found.keys = [JoinKey(a, b, False)]
         return found
 
-    def _as_written(self, found: _Found, c: Node, op: str, a: Node, b: Node) -> None:
-        exact = True
-        if not has_ordinal(a.type):
+    def _as_written(self, c: Node, op: str, a: Node, b: Node) -> Found:
+        exact = has_ordinal(a.type)
+        if not exact:
             if a.type.kind != "decimal":
-                return
+                return Found()
             # Rounding to the nearest double keeps the order, but joins neighbours.
-            a, b, exact = cast_to(a, FLOAT64), cast_to(b, FLOAT64), False
-        strict = int(exact)
-        lo = {"ge": 0, "gt": strict, "eq": 0}.get(op)
-        hi = {"le": 0, "lt": -strict, "eq": 0}.get(op)
-        found.bands.append(BandTerm(a, b, lo, hi, exact, c))
-        found.exact |= exact
+            a, b = cast_to(a, FLOAT64), cast_to(b, FLOAT64)
+        lo = {"ge": 0, "gt": int(exact), "eq": 0}.get(op)
+        hi = {"le": 0, "lt": -int(exact), "eq": 0}.get(op)
+        return Found(exact=exact, bands=[BandTerm(a, b, lo, hi, exact, c)])
 
-    def linear(self, c: Node, op: str, a: Node, b: Node, keyed: bool) -> _Found | None:
-        """Bands from the difference of two linear forms; None where there are no such forms."""
+    def _linear(self, c: Node, op: str, a: Node, b: Node, keyed: bool) -> Found:
+        """Bands from the difference of two linear forms."""
+        found = Found()
         fa, fb = self.forms.form(a), self.forms.form(b)
         if fa is None or fb is None:
-            return None
+            return found
         d = fa.plus(fb, -1)
         if any(self.forms.sides(n) == 0 for n in d.terms):
-            return None
-        found = _Found()
+            return found
         signs = (1,) if op in ("le", "lt") else (-1,) if op in ("ge", "gt") else (1, -1)
         results = [
-            self._add_band(found, q, c)
+            place(self.forms, self.pool, found, q, c)
             for k in signs
-            for q in consequences(self.forms, _Consequence(d.scaled(k), op in ("lt", "gt")))
+            for q in consequences(self.forms, Inequality(d.scaled(k), op in ("lt", "gt")))
         ]
+        found.bands = merged(found.bands)
         if not found.bands or not all(results):
             return found
-        found.bands = list(_merged(found.bands))
         covered = set(walk(*(n for t in found.bands for n in (t.left, t.right))))
         if d.exact and not any(self.forms.sides(n) == BOTH_SIDES for n in d.terms):
             if keyed:
-                return self._made_exact(found, [])
-            if op == "eq":
-                self._add_key(found)
-            return self._made_exact(found, self.forms.limits((a, b), covered))
+                return _made_exact(found, [])
+            if op == "eq" and found.bands[0].lo == found.bands[0].hi == 0:
+                # An equality that becomes one-sided by moving terms is a key too.
+                found.keys.append(JoinKey(found.bands[0].left, found.bands[0].right, False))
+            return _made_exact(found, self.forms.limits((a, b), covered))
         inner = self._abs_argument(op, a, b)
         if inner is not None:
             m, other, t = inner
             form = self.forms.form(m)
             assert form is not None
             top = span(t)[1]
-            limits = self.forms.limits((m, other), covered)
-            return self._made_exact(found, [*limits, Limit(form.terms, form.lo, -top, top)])
-        return found
-
-    def _made_exact(self, found: _Found, limits: list[Limit]) -> _Found:
-        box = guard_box(limits)
-        if box is not None:
-            cut(found.exact_box, box)
-            found.exact = True
-            found.bands = [replace(t, exact=True) for t in found.bands]
+            return _made_exact(found, [*self.forms.limits((m, other), covered), Limit(form.terms, form.lo, -top, top)])
         return found
 
     def _abs_argument(self, op: str, a: Node, b: Node) -> tuple[Node, Node, Type] | None:
-        """(m, other, type of the abs) where the comparison is ``abs(m) <= other`` and nothing but linear else."""
+        """(m, other, type of the abs) where the comparison is ``abs(m) <= other`` and all else is linear."""
         if op in ("ge", "gt"):
-            a, b, op = b, a, _FLIPPED[op]
+            a, b, op = b, a, FLIPPED[op]
         if op not in ("le", "lt"):
             return None
         while a.op == "cast" and a.args[0].type.is_discrete and _contains(a.type, a.args[0].type):
@@ -343,131 +217,80 @@ class _Separator:
                 return None
         return a.args[0], b, a.type
 
-    def _add_key(self, found: _Found) -> None:
-        """An equality that only becomes one-sided by moving terms is still a key."""
-        (t,) = found.bands
-        if t.lo == t.hi == 0:
-            found.keys.append(JoinKey(t.left, t.right, False))
+    def _floats(self, c: Node, op: str, a: Node, b: Node) -> Found:
+        """Relaxed bands from two-sided float expressions."""
+        isolator = Isolator(self.forms, self.known)
+        isolator.compare(op, a, b)
+        found = Found()
+        for band in isolator.bands:
+            if self.forms.sides(band.smaller) == LEFT_SIDE:
+                found.bands.append(BandTerm(band.smaller, band.greater, None, 0, False, c))
+            else:
+                found.bands.append(BandTerm(band.greater, band.smaller, 0, None, False, c))
+        for q in isolator.inequalities:
+            for follows in consequences(self.forms, q):
+                place(self.forms, self.pool, found, follows, c)
+        if isolator.bands:
+            # A row with a NaN never matches here; dropped at once, it cannot stay in the state for ever.
+            for n in columns_of(c):
+                if n in self.known:
+                    nan = make("is_nan", (n,), (), BOOL)
+                    found.filters.append(make("not", (nan,), (), BOOL))
+        return found
 
-    def _add_band(self, found: _Found, q: _Consequence, c: Node) -> bool:
-        """Turn ``q`` into a relaxed band of ``found`` (or a filter, if it reads one side); False where that fails."""
-        terms = q.form.terms
-        if not terms:
-            return False
-        denominators = lcm(*(Fraction(k).denominator for k in terms.values()))
-        f = Fraction(denominators, gcd(*(int(k * denominators) for k in terms.values())))
-        left = {n: int(k * f) for n, k in terms.items() if self.forms.sides(n) == LEFT_SIDE}
-        right = {n: int(-k * f) for n, k in terms.items() if self.forms.sides(n) == RIGHT_SIDE}
-        if not left or not right:
-            return self._add_filter(found, q, left, right, f)
-        left_minus, right_minus = ({n: -k for n, k in side.items()} for side in (left, right))
-        up = self.pool.rank(left, right), _leading(left)
-        down = self.pool.rank(left_minus, right_minus), _leading(left_minus)
-        flip = down > up
-        if flip:
-            left, right = left_minus, right_minus
-        nodes = self.pool.pair(left, right)
-        if nodes is None:
-            return False
-        a, ca, b, cb = nodes
-        limits = self.forms.limits([n for n in (a, b) if not self.pool.knows(n)], self.pool.known)
-        box = guard_box(limits)
-        if box is None:
-            return False
-        cut(found.box, box)
-        scale = scale_of(a.type)
-        lo = hi = None
-        if flip:
-            bound = (ca - cb + f * q.form.lo) * scale
-            lo = floor(bound) + 1 if q.strict else ceil(bound)
-        else:
-            bound = (ca - cb - f * q.form.lo) * scale
-            hi = ceil(bound) - 1 if q.strict else floor(bound)
-        if q.nullable:
-            # The null side becomes the end of its type at which the band holds whatever the other side is.
-            low, high = a.type.physical_range()
-            ends = (high, low) if flip else (low, high)
-            a, b = (
-                make("coalesce", (n, literal(end, n.type)), (), n.type) if self.forms.sides(n) & q.nullable else n
-                for n, end in zip((a, b), ends)
-            )
-            lo, hi = (None if lo is None else min(lo, 0)), (None if hi is None else max(hi, 0))
-        found.bands.append(BandTerm(a, b, lo, hi, False, c))
-        return True
-
-    def _add_filter(
-        self, found: _Found, q: _Consequence, left: dict[Node, int], right: dict[Node, int], f: Fraction
-    ) -> bool:
-        side, sign = (left, 1) if left else (right, -1)
-        if q.nullable or len(side) != 1:
-            return False
-        ((n, k),) = side.items()
-        bound = Fraction(-f * q.form.lo) / (k * sign) * scale_of(n.type)
-        low, high = n.type.physical_range()
-        if k * sign > 0:
-            end, op = (ceil(bound) - 1 if q.strict else floor(bound)), "le"
-        else:
-            end, op = (floor(bound) + 1 if q.strict else ceil(bound)), "ge"
-        if low <= end <= high:
-            found.filters.append(make(op, (n, literal(end, n.type)), (), BOOL))
-        return True
-
-    # Choices
-
-    def membership(self, c: Node) -> _Found:
+    def membership(self, c: Node) -> Found:
         """``x IN (...)``: between the least and the greatest literal."""
         x, *items = c.args
-        if any(i.op != "literal" for i in items) or not x.type.is_discrete:
-            return _Found()
-        values = sorted((i for i in items if i.params[0] is not None), key=lambda i: i.params[0])
-        if not values:
-            return _Found()
+        values = [i for i in items if i.op != "literal" or i.params[0] is not None]
+        if not values or not (x.type.is_discrete or x.type.kind == "float"):
+            return Found()
+        if any(i.op != "literal" or i.params[0] != i.params[0] for i in values):
+            return Found()
+        values.sort(key=lambda i: i.params[0])
         if len(values) == 1:
             return self.comparison(make("eq", (x, values[0]), (), BOOL))
-        found = _Found()
+        found = Found()
         for op, end in (("ge", values[0]), ("le", values[-1])):
-            part = self.comparison(make(op, (x, end), (), BOOL))
-            found.take(part)
+            if x.type.kind == "float":
+                self.known = self.known | {*never_nan("le", x, values[-1], self.known)}
+            found.take(self.comparison(make(op, (x, end), (), BOOL)))
         found.bands = [replace(t, exact=False, source=c) for t in found.bands]
         found.exact_box = {}
         return found
 
-    def disjunction(self, c: Node) -> _Found:
-        """The hull of what the branches have in common."""
-        hull: dict[tuple[Node, Node], tuple[int | None, int | None]] | None = None
+    def disjunction(self, c: Node) -> Found:
+        """What the branches have in common: the hull of their bands, and equal keys."""
+        out = Found()
+        branches: list[list[BandTerm]] = []
         keys: list[JoinKey] | None = None
-        out = _Found()
-        for branch in _flattened("or", c):
+        known = self.known
+        for branch in flattened("or", c):
             if branch.op == "literal" and branch.params[0] is not True:
                 continue
-            part = _Found()
-            for x in _flattened("and", branch):
+            conjuncts = flattened("and", branch)
+            self.known = self._known(conjuncts, known)
+            part = Found()
+            for x in conjuncts:
+                self.pool.add(x)
                 if self.forms.sides(x) == BOTH_SIDES:
                     part.take(self.analyse(x))
-            bands = {(t.left, t.right): (t.lo, t.hi) for t in _merged(part.bands)}
             cut(out.box, part.box)
-            if hull is None or keys is None:
-                hull, keys = bands, part.keys
-                continue
-            keys = [k for k in keys if k in part.keys]
-            hull = {p: _hull(hull[p], bands[p]) for p in hull if p in bands}
-        out.keys = keys or []
-        out.bands = list(_merged(BandTerm(a, b, lo, hi, False, c) for (a, b), (lo, hi) in (hull or {}).items()))
+            branches.append(part.bands)
+            keys = part.keys if keys is None else [k for k in keys if k in part.keys]
+        self.known = known
+        if branches:
+            out.keys = keys or []
+            out.bands = hull(branches, c)
         return out
 
 
-def cut(box: Box, other: Box) -> None:
-    """Make ``box`` the intersection of both; a node in one alone is unbounded in the other."""
-    for n, (lo, hi) in other.items():
-        old = box.get(n, (lo, hi))
-        box[n] = (max(lo, old[0]), min(hi, old[1]))
-
-
-def consequences(forms: Forms, q: _Consequence) -> list[_Consequence]:
-    """Inequalities without mixed atoms that follow from ``q``."""
-    if any(forms.sides(n) == BOTH_SIDES for n in q.form.terms):
-        return []
-    return [q]
+def _made_exact(found: Found, limits: list[Limit]) -> Found:
+    box = guard_box(limits)
+    if box is not None:
+        cut(found.exact_box, box)
+        found.exact = True
+        found.bands = [replace(t, exact=True) for t in found.bands]
+    return found
 
 
 def _contains(outer: Type, inner: Type) -> bool:
@@ -475,36 +298,3 @@ def _contains(outer: Type, inner: Type) -> bool:
         return False
     (a, b), (c, d) = span(outer), span(inner)
     return a <= c and d <= b
-
-
-def _leading(terms: dict[Node, int]) -> bool:
-    """Whether the first atom, in an order that does not depend on the conjunct, has a positive factor."""
-    if len(terms) == 1:
-        return next(iter(terms.values())) > 0
-    first = min(terms, key=lambda n: ([c.params for c in columns_of(n)], n.op, repr(n.params)))
-    return terms[first] > 0
-
-
-def _hull(a: tuple[int | None, int | None], b: tuple[int | None, int | None]) -> tuple[int | None, int | None]:
-    lo = None if a[0] is None or b[0] is None else min(a[0], b[0])
-    hi = None if a[1] is None or b[1] is None else max(a[1], b[1])
-    return lo, hi
-
-
-def _merged(bands: Iterable[BandTerm]) -> tuple[BandTerm, ...]:
-    """One term for each pair of nodes: the intersection, exact if all of it is."""
-    out: dict[tuple[Node, Node], BandTerm] = {}
-    for t in bands:
-        old = out.get((t.left, t.right))
-        if old is not None:
-            lo = t.lo if old.lo is None else old.lo if t.lo is None else max(old.lo, t.lo)
-            hi = t.hi if old.hi is None else old.hi if t.hi is None else min(old.hi, t.hi)
-            both = old.source if t.source is old.source else make("and", (old.source, t.source), (), BOOL)
-            t = BandTerm(t.left, t.right, lo, hi, old.exact and t.exact, both)
-        out[t.left, t.right] = t
-    return tuple(t for t in out.values() if t.lo is not None or t.hi is not None)
-
-
-def _guard(n: Node, lo: Number, hi: Number) -> Guard:
-    scale = scale_of(n.type)
-    return Guard(n, ceil(lo * scale), floor(hi * scale))

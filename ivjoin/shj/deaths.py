@@ -1,7 +1,7 @@
 """Which stored rows die when a bound moves: one schedule per axis and direction.
 
 A row dies by an axis when its value leaves the interval that future rows of the other side can reach. While rows
-arrive in the order in which they die, the oldest row dies first and the schedule is empty: the store walks its own prefix.
+arrive in the order in which they die, the oldest dies first and the schedule is empty: the store walks its own prefix.
 Otherwise each inserted batch becomes a run sorted by time of death, and a heap of runs finds the dead in
 O(dead x log runs): a bound that passes nothing costs one comparison.
 """

@@ -126,7 +126,7 @@ def _hash_bytes(buf, start, stop):  # type: ignore[no-untyped-def]
 
 @_compiled(_i8(_in1, _in_u8, _in_u8, _io1, _io1, _io_u8, _io1, _i8, _io1, _i8, _i8))
 def intern_bytes(offsets, buf, usable, table, spans, arena, free, n_free, out, n_ids, top):  # type: ignore[no-untyped-def]
-    """Id of each byte string ``buf[offsets[i]:offsets[i+1]]``; ``spans[2 * id]`` is its place in the arena, then its length.
+    """Id of each byte string ``buf[offsets[i]:offsets[i+1]]``; ``spans[2 * id]`` is its arena place, then its length.
 
     Returns n_ids * 2**32 + n_free; the new top of the arena is left in ``spans[-1]``.
     """
@@ -314,7 +314,8 @@ def prune_prefix(lo, hi, column, low, high, rows, flags, slots, side, dead, tall
 
 @_compiled(_i8(_in1, _in2, _in2, _i8, _i8, _i8, _io2, _in2, _io_u8, _i8, _io_u8, _i8, _io1, _io1, _io1))
 def probe(  # type: ignore[no-untyped-def]
-    kids, axes, bands, n_primary, axis_base, ordered, slots, rows, flags, side, matched, mode, state, out_probe, out_store
+    kids, axes, bands, n_primary, axis_base, ordered, slots, rows, flags, side, matched, mode, state, out_probe,
+    out_store,
 ):
     """Find the stored rows that match each probe row; returns how many pairs were written.
 
@@ -386,7 +387,6 @@ def probe(  # type: ignore[no-untyped-def]
                         if node < 0 or rows[node & mask, axis_base] >= low:
                             break
                 slots[kid, side + 2] = node if node >= 0 else finger
-        stop_row = False
         while node >= 0:
             pos = node & mask
             nxt = rows[pos, 0]
@@ -436,7 +436,6 @@ def probe(  # type: ignore[no-untyped-def]
                 if mode & MARK_PROBE:
                     matched[i] = 1
                 if mode & FIRST_PROBE:
-                    stop_row = True
                     break
             node = nxt
         i += 1

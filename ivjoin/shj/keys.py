@@ -1,9 +1,9 @@
 """The key table: one dense id per distinct join key, shared by both sides.
 
-A single key column with an int64 image (ints, floats, times, bools, short decimals) is its own key. Everything else, several
-columns, strings, null-safe keys, is packed into bytes without ambiguity, and equality of the bytes is equality of
-the key: ids are never decided by a hash alone. Ids of keys that no stored row uses any more are taken back when the
-table is rebuilt, so its size follows the live keys, not the keys ever seen.
+A single key column with an int64 image (ints, floats, times, bools, short decimals) is its own key. Everything else,
+several columns, strings, null-safe keys, is packed into bytes without ambiguity, and equality of the bytes is
+equality of the key: ids are never decided by a hash alone. Ids of keys that no stored row uses any more are taken
+back when the table is rebuilt, so its size follows the live keys, not the keys ever seen.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ _NO_PAIRS = np.empty(0, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True)
 class BandTable:
-    """Band terms as the probe kernel reads them: int64[b, 4] of (probe axis, store axis, low, high), primary ones first."""
+    """Band terms as the probe kernel reads them: int64[b, 4] of (probe axis, store axis, low, high), primary first."""
 
     terms: np.ndarray
     n_primary: int

@@ -58,8 +58,8 @@ class SideStore:
     # -- rows in -------------------------------------------------------------------------------------------------
 
     def insert(
-        self, kids: np.ndarray, axes: np.ndarray, arrays: Sequence[pa.Array], absent: dict[int, np.ndarray] | None,
-        matched: np.ndarray | None = None,
+        self, kids: np.ndarray, axes: np.ndarray, arrays: Sequence[pa.Array],
+        absent: dict[int, np.ndarray] | None, matched: np.ndarray | None = None,
     ) -> None:
         """Store rows: their key ids, axes : int64[a, n] and payload. ``absent`` names rows an axis must not kill."""
         n = len(kids)
@@ -76,7 +76,8 @@ class SideStore:
                 ids = self.live_ids()
                 d.begin(self.rows[ids & (self.cap - 1), _FIRST_AXIS + d.axis], ids)
         self.keys.live += kernels.insert(
-            kids, axes, first, _FIRST_AXIS, 1 if self.ordered else 0, self.rows, self.flags, self.keys.slots, self.offset
+            kids, axes, first, _FIRST_AXIS, 1 if self.ordered else 0, self.rows, self.flags, self.keys.slots,
+            self.offset,
         )
         for column, array in zip(self.columns, arrays, strict=True):
             column.append(array, first)

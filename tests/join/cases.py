@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -194,8 +194,17 @@ def outputs(case: Case, batches: Iterator[pa.RecordBatch], schema: pa.Schema) ->
         yield batch
 
 
-def run_push(case: Case) -> tuple[pa.Table, Any]:
-    """Play the script on a ``SymmetricHashJoin``; the output and the finished operator."""
+@dataclass(frozen=True)
+class Run:
+    """What a run gave: the output, the final metrics, and the rows retired before the end was told."""
+
+    table: pa.Table
+    metrics: Any
+    retired_early: int
+
+
+def run_push(case: Case) -> Run:
+    """Play the script on a ``SymmetricHashJoin``."""
     from ivjoin import SymmetricHashJoin
 
     op = SymmetricHashJoin(case.left.schema, case.right.schema, **case.call())
@@ -215,11 +224,12 @@ def run_push(case: Case) -> tuple[pa.Table, Any]:
             op = SymmetricHashJoin.restore(blob)
             assert op.schema.equals(schema)
             assert op.snapshot() == blob, "a snapshot of a restored operator differs from the one it came from"
+    early = op.metrics.left_rows_retired + op.metrics.right_rows_retired
     out += outputs(case, op.finish(), schema)
-    return pa.Table.from_batches(out, schema), op
+    return Run(pa.Table.from_batches(out, schema), op.metrics, early)
 
 
-def run_pull(case: Case) -> tuple[pa.Table, Any]:
+def run_pull(case: Case) -> Run:
     """The same through ``band_join``, the batches of each side in their order."""
     from ivjoin import band_join
 
@@ -229,21 +239,21 @@ def run_pull(case: Case) -> tuple[pa.Table, Any]:
 
     stream = band_join(batches("left"), batches("right"), **case.call())
     schema = stream.schema
-    return pa.Table.from_batches(list(outputs(case, iter(stream), schema)), schema), stream
+    return Run(pa.Table.from_batches(list(outputs(case, iter(stream), schema)), schema), stream.metrics, 0)
 
 
-def check(case: Case, run: Any = run_push) -> Any:
-    """Run a case and compare with the oracle; the finished operator or stream."""
-    got, done = run(case)
+def check(case: Case, run: Callable[[Case], Run] = run_push) -> Run:
+    """Run a case and compare with the oracle."""
+    done = run(case)
     want = case.expected()
-    have = Counter(rows(got))
+    have = Counter(rows(done.table))
     if have != want:
         lost, invented = want - have, have - want
         raise Broken(f"lost {dict(lost)}\ninvented {dict(invented)}\n{case!r}")
-    assert_schema(case, got.schema)
+    assert_schema(case, done.table.schema)
     m = done.metrics
     assert (m.left_rows_in, m.right_rows_in) == (case.left.num_rows, case.right.num_rows)
-    assert m.rows_out == got.num_rows
+    assert m.rows_out == done.table.num_rows
     assert (m.state_rows, m.late_rows) == (0, 0)
     assert (m.left_rows_retired, m.right_rows_retired) == (case.left.num_rows, case.right.num_rows)
     assert 0 <= m.peak_state_rows <= case.left.num_rows + case.right.num_rows
@@ -279,4 +289,4 @@ def whole(case: Case, size: int | None = None) -> Case:
     return replace(case, script=tuple(script))
 
 
-__all__ = ["Broken", "Case", "OrderSpec", "check", "common_type", "run_pull", "run_push", "whole"]
+__all__ = ["Broken", "Case", "OrderSpec", "Run", "check", "common_type", "run_pull", "run_push", "whole"]

@@ -20,6 +20,8 @@ def _seen(table: pa.Table) -> pa.Table:
             c = pa.array(compared(c), pa.int64())
         elif pa.types.is_dictionary(c.type):
             c = pc.cast(c, c.type.value_type)
+        elif pa.types.is_integer(c.type):
+            c = pc.cast(c, pa.int64())  # DuckDB would take a literal for a UINT8 beside one
         out[name] = c
     return pa.table({**out, "_i": pa.array(range(table.num_rows), pa.int64())})
 

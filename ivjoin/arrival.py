@@ -1,0 +1,269 @@
+"""What arrives: a batch's keys, axis values and lateness, worked out before the first row is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.errors import EvaluationError, LateRowError
+from ivjoin.expr.evaluate import Vector, evaluate, first_error
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.ordinal import has_ordinal, ordinals
+from ivjoin.order import Frontier, OrderTracker, shown
+from ivjoin.plan import SIDES, JoinPlan
+from ivjoin.shj.arrow import Bytes
+from ivjoin.shj.keys import IntKeys, KeyTable, NoKeys, pack
+
+__all__ = ["Arrived", "Intake", "has_value"]
+
+I64_MIN = -(2**63)
+
+
+@dataclass(slots=True)
+class Arrived:
+    """A batch, evaluated: what the probe and the insert need of it.
+
+    Attributes
+    ----------
+    batch : pa.RecordBatch
+        Its rows, without late ones that were dropped.
+    kids : int64[n]
+        Key ids, -1 for a row that can never match.
+    axes : int64[a, n]
+    absent : dict of int to bool[n], or None
+        Axis -> rows whose value there is unknown.
+    wild : bool
+        Some row lies outside the plan's guards, or erred: pairs must be decided by the whole condition.
+    late : int
+        Rows that broke an order or a bound.
+    """
+
+    batch: pa.RecordBatch
+    kids: np.ndarray
+    axes: np.ndarray
+    absent: dict[int, np.ndarray] | None
+    wild: bool
+    late: int
+
+
+class Intake:
+    """Evaluates batches of both sides; owns nothing but the lists of expressions."""
+
+    def __init__(
+        self, plan: JoinPlan, frontiers: tuple[Frontier, Frontier], keys: KeyTable, late_within: bool
+    ) -> None:
+        self._plan = plan
+        self._frontiers = frontiers
+        self._keys = keys
+        self.late_within = late_within
+        self.index = tuple({name: i for i, name in enumerate(side.schema.names)} for side in plan.sides)
+        self._roots: list[list[Node]] = [[], []]
+        self.refresh()
+
+    def refresh(self) -> None:
+        """The expressions to evaluate for each batch of a side, once each."""
+        for s in (0, 1):
+            side, frontier = self._plan.sides[s], self._frontiers[s]
+            nodes = [*side.keys, *side.axes, *side.filters, *(g for g, _, _ in side.guards)]
+            nodes += [t.node for t in frontier.trackers] + list(frontier.bounds) + list(frontier.promised)
+            self._roots[s] = list(dict.fromkeys(nodes))
+
+    def _evaluate(self, p: int, batch: pa.RecordBatch) -> dict[Node, Vector]:
+        index = self.index[p]
+        roots = self._roots[p]
+        if not roots:
+            return {}
+        vectors = evaluate(roots, lambda _, name: batch.column(index[name]), batch.num_rows)
+        return dict(zip(roots, vectors, strict=True))
+
+    def take(self, p: int, batch: pa.RecordBatch, dead: bool) -> Arrived:
+        """Evaluate a batch of side p. ``dead``: the other side has ended with nothing stored, so no row can match.
+
+        Raises
+        ------
+        LateRowError, EvaluationError
+        """
+        values = self._evaluate(p, batch)
+        images: dict[Node, np.ndarray] = {}
+        late = self._late_rows(p, values, images)
+        count = 0
+        if late is not None:
+            count = int(np.count_nonzero(late))
+            if self._plan.options["on_late"] == "drop":
+                batch = batch.filter(pa.array(~late))
+                values, images = self._evaluate(p, batch), {}
+        return self._understood(p, batch, values, images, dead, count)
+
+    def image(self, node: Node, values: dict[Node, Vector], images: dict[Node, np.ndarray]) -> np.ndarray:
+        found = images.get(node)
+        if found is None:
+            found = images[node] = ordinals(values[node].values, node.type)
+        return found
+
+    def _late_rows(
+        self, p: int, values: dict[Node, Vector], images: dict[Node, np.ndarray]
+    ) -> np.ndarray | None:
+        """Late rows, bool[n]; None for none. Raises under ``on_late="raise"``."""
+        frontier = self._frontiers[p]
+        if not frontier.trackers and not frontier.bounds and not frontier.promised:
+            return None
+        before = [t.save() for t in frontier.trackers]
+        late: np.ndarray | None = None
+        try:
+            for t in frontier.trackers:
+                v = values[t.node]
+                valid = has_value(v)
+                was = t.edge
+                bad = t.late(self.image(t.node, values, images), valid, self.late_within)
+                if bad is not None:
+                    seen = f"rows up to {self._edge(t, was, bad, images)} have come"
+                    self._complain(p, t.name, t.node, bad, values, images, seen)
+                    late = bad if late is None else late | bad
+            for node in {**frontier.bounds, **frontier.promised}:
+                bad = frontier.outside_promises(node, self.image(node, values, images), has_value(values[node]))
+                if bad is not None:
+                    self._complain(p, str(node), node, bad, values, images, self._promise_text(p, node))
+                    late = bad if late is None else late | bad
+        except LateRowError:
+            for t, state in zip(frontier.trackers, before, strict=True):
+                t.load(state)
+            raise
+        return late
+
+    def _edge(self, t: OrderTracker, was: int, bad: np.ndarray, images: dict[Node, np.ndarray]) -> str:
+        seen = images[t.node][: int(bad.argmax())]
+        turned = ~seen if t.descending else seen
+        top = max(was, int(turned.max())) if len(turned) and self.late_within else was
+        if top == I64_MIN:
+            return "a null"
+        text = shown(~top if t.descending else top, t.node.type)
+        return text if not t.slack else f"{text} (slack {t.slack})"
+
+    def _promise_text(self, p: int, node: Node) -> str:
+        source = self._frontiers[p].bounds if node in self._frontiers[p].bounds else self._frontiers[p].promised
+        low, high = source[node]
+        return f"it was promised to lie from {shown(low, node.type)} to {shown(high, node.type)}"
+
+    def _complain(
+        self, p: int, name: str, node: Node, bad: np.ndarray, values: dict[Node, Vector],
+        images: dict[Node, np.ndarray], limit: str,
+    ) -> None:
+        if self._plan.options["on_late"] == "raise":
+            row = int(bad.argmax())
+            valid = values[node].valid
+            null = valid is not None and not valid[row]
+            what = "null" if null else shown(int(images[node][row]), node.type)
+            raise LateRowError(
+                f"late row on the {SIDES[p]} side (row {row} of the batch): {name} is {what}, but {limit}. "
+                'Declare a slack, or use on_late="drop" or on_late="join"'
+            )
+
+    def _understood(
+        self, p: int, batch: pa.RecordBatch, values: dict[Node, Vector], images: dict[Node, np.ndarray], dead: bool,
+        late: int,
+    ) -> Arrived:
+        """Key ids, axis values, and which rows can match at all."""
+        side = self._plan.sides[p]
+        n = batch.num_rows
+        usable: np.ndarray | None = None  # None: every row
+        absent: dict[int, np.ndarray] | None = None
+        wild = False
+        for node in side.keys:
+            v = values[node]
+            if v.error is not None and v.error.any():
+                self._raise(node, p, batch, int(v.error.argmax()))
+        for node, safe in zip(side.keys, self._plan.null_safe, strict=True):
+            if not safe:
+                usable = _both(usable, values[node].valid)
+        axes = np.empty((len(side.axes), n), dtype=np.int64)
+        for a, node in enumerate(side.axes):
+            v = values[node]
+            axes[a] = self.image(node, values, images)
+            erred = v.error if v.error is not None and v.error.any() else None
+            missing = v.valid if v.valid is None or not v.valid.all() else None
+            if a < side.band_axes and missing is not None:
+                usable = _both(usable, v.valid if erred is None else v.valid | erred)
+            if missing is not None or erred is not None:
+                away = np.zeros(n, dtype=bool) if missing is None else ~v.valid  # type: ignore[operator]
+                absent = {} if absent is None else absent
+                absent[a] = away if erred is None else away | erred
+            wild |= erred is not None and a < side.band_axes
+        for node in side.filters:
+            v = values[node]
+            true = v.values if v.valid is None else v.values & v.valid
+            if v.error is not None and v.error.any():
+                true = true | v.error
+                wild = True
+            usable = _both(usable, np.asarray(true, dtype=bool))
+        for node, low, high in side.guards:
+            if not _within(values[node], low, high):
+                wild = True
+        if self._plan.never or dead:
+            usable = np.zeros(n, dtype=bool)
+        return Arrived(batch, self.key_ids(p, n, values, images, usable), axes, absent, wild, late)
+
+    def key_ids(
+        self, p: int, n: int, values: dict[Node, Vector], images: dict[Node, np.ndarray], usable: np.ndarray | None
+    ) -> np.ndarray:
+        side = self._plan.sides[p]
+        if isinstance(self._keys, NoKeys):
+            return self._keys.ids(n, usable)
+        if isinstance(self._keys, IntKeys):
+            return self._keys.ids(np.ascontiguousarray(self.image(side.keys[0], values, images)), usable)
+        pieces = []
+        for node, safe in zip(side.keys, self._plan.null_safe, strict=True):
+            v = values[node]
+            pieces.append(_key_bytes(node, v, lambda node=node: self.image(node, values, images)))  # type: ignore[misc]
+            if safe:
+                valid = np.ones(n, dtype=np.uint8) if v.valid is None else v.valid.astype(np.uint8)
+                pieces.append(Bytes.fixed(valid.reshape(n, 1)))
+        return self._keys.ids(pack(pieces), usable)
+
+    def _raise(self, node: Node, p: int, batch: pa.RecordBatch, row: int) -> None:
+        index = self.index[p]
+        raise EvaluationError(first_error(node, lambda _, name: batch.column(index[name]), row))
+
+
+def has_value(v: Vector) -> np.ndarray | None:
+    """Rows with a value: neither null nor an error."""
+    valid = v.valid
+    if v.error is not None and v.error.any():
+        valid = ~v.error if valid is None else valid & ~v.error
+    return valid
+
+
+def _both(a: np.ndarray | None, b: np.ndarray | None) -> np.ndarray | None:
+    if a is None:
+        return b
+    return a if b is None else a & b
+
+
+def _within(v: Vector, low: int, high: int) -> bool:
+    present = has_value(v)
+    values = v.values if present is None else v.values[present]
+    return len(values) == 0 or (low <= int(values.min()) and int(values.max()) <= high)
+
+
+def _key_bytes(node: Node, v: Vector, image: Callable[[], np.ndarray]) -> Bytes:
+    """A key column as bytes of equal values, whatever its Arrow form."""
+    if has_ordinal(node.type):
+        o = np.ascontiguousarray(image())
+        if v.valid is not None:
+            o = np.where(v.valid, o, 0)
+        return Bytes.fixed(o.view(np.uint8).reshape(len(o), 8))
+    if isinstance(v.values, (pa.Array, pa.ChunkedArray)):
+        array = v.values if v.valid is None else _blank(v.values, v.valid)
+        return Bytes.of(array)
+    wide = [b"" if v.valid is not None and not ok else int(x).to_bytes(32, "little", signed=True)
+            for x, ok in zip(v.values, v.valid if v.valid is not None else [True] * len(v.values), strict=True)]
+    return Bytes.of(pa.array(wide, type=pa.large_binary()))
+
+
+def _blank(array: pa.Array, valid: np.ndarray) -> pa.Array:
+    import pyarrow.compute as pc
+
+    empty = pa.scalar(b"" if pa.types.is_large_binary(array.type) or pa.types.is_binary(array.type) else "", array.type)
+    return pc.if_else(pa.array(valid), array, empty)

@@ -1,0 +1,348 @@
+"""Where types meet: Spark's ANSI widening, casts, and the exact conversion of literals."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from ivjoin.errors import ConditionError, UnsupportedError
+from ivjoin.expr.literals import (
+    date_of,
+    instant_of,
+    is_literal,
+    literal,
+    parse_date,
+    parse_number,
+    parse_time,
+    parse_timestamp,
+    rescaled,
+    zone_named,
+)
+from ivjoin.expr.nodes import Node, make
+from ivjoin.expr.types import (
+    BOOL,
+    FLOAT64,
+    INT32,
+    INT64,
+    STRING,
+    TICKS_PER_SECOND,
+    UINT64,
+    Type,
+    decimal,
+    finer_unit,
+    timestamp,
+)
+
+__all__ = ["as_bool", "as_decimal", "as_double", "as_int32", "as_number", "as_text", "bounded", "cast", "common_type",
+           "exact_value", "meet", "meet_all", "wider_decimal"]  # fmt: skip
+
+_INT_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
+MAX_DIGITS = 38
+MIN_SCALE = 6
+
+
+def bounded(precision: int, scale: int) -> Type:
+    """Spark's 38-digit cap on a result type: fraction digits go first, down to six."""
+    if precision <= MAX_DIGITS:
+        return decimal(precision, scale)
+    whole = precision - scale
+    return decimal(MAX_DIGITS, max(MAX_DIGITS - whole, min(scale, MIN_SCALE)))
+
+
+def wider_decimal(a: Type, b: Type) -> Type:
+    """The decimal that holds both; past 38 digits it keeps the digits before the point."""
+    scale = max(a.scale, b.scale)
+    whole = max(a.precision - a.scale, b.precision - b.scale)
+    if whole + scale <= MAX_DIGITS:
+        return decimal(whole + scale, scale)
+    return decimal(MAX_DIGITS, max(0, min(scale, MAX_DIGITS - whole)))
+
+
+def decimal_of(node: Node) -> Type:
+    """The decimal type an int or decimal argument counts as: an int literal has the digits it is written with."""
+    t = node.type
+    if t.kind == "decimal":
+        return t
+    if is_literal(node) and node.params[0] is not None:
+        return decimal(max(1, len(str(abs(node.params[0])))), 0)
+    return decimal(_INT_DIGITS[t.bits], 0)
+
+
+def common_type(a: Type, b: Type, zone: str = "UTC") -> Type | None:
+    """The type in which values of ``a`` and ``b`` meet; None if there is none."""
+    if a == b:
+        return a
+    if a.kind == "null":
+        return b
+    if b.kind == "null":
+        return a
+    kinds = {a.kind, b.kind}
+    if "string" in kinds:
+        other = b if a.kind == "string" else a
+        if other.is_numeric:
+            # Spark: with an integral number the text is read as bigint, with a fractional one as double.
+            return (UINT64 if other == UINT64 else INT64) if other.kind == "int" else FLOAT64
+        return other if other.kind in ("date", "timestamp", "time", "bool", "binary") else None
+    if a.is_numeric and b.is_numeric:
+        return _common_number(a, b)
+    if kinds == {"timestamp"}:
+        unit = finer_unit(a.unit, b.unit)
+        if not a.tz and not b.tz:
+            return timestamp(unit)
+        return timestamp(unit, _common_zone(a.tz, b.tz))
+    if kinds == {"date", "timestamp"}:
+        return a if a.kind == "timestamp" else b
+    if len(kinds) == 1 and a.kind in ("time", "duration"):
+        return Type(a.kind, unit=finer_unit(a.unit, b.unit))
+    return None
+
+
+def _common_zone(a: str | None, b: str | None) -> str | None:
+    # The zone of a type says nothing about its instants; any rule will do that does not depend on the order.
+    if not a or not b:
+        return a or b
+    return "UTC" if "UTC" in (a, b) else min(a, b)
+
+
+def _common_number(a: Type, b: Type) -> Type:
+    if a.kind == "float" or b.kind == "float":
+        return a if a.kind == b.kind and a.bits == b.bits else FLOAT64
+    if a.kind == "decimal" or b.kind == "decimal":
+        return wider_decimal(*(t if t.kind == "decimal" else decimal(_INT_DIGITS[t.bits], 0) for t in (a, b)))
+    if a.signed == b.signed:
+        return a if a.bits >= b.bits else b
+    signed, unsigned = (a, b) if a.signed else (b, a)
+    bits = max(signed.bits, unsigned.bits * 2)
+    return Type("int", bits) if bits <= 64 else decimal(20, 0)
+
+
+def meet(a: Node, b: Node, zone: str, what: str) -> tuple[Node, Node]:
+    """Both arguments in their common type; ``what`` names the operator in the error."""
+    t = _meeting_type(a, b, zone)
+    if t is None:
+        raise ConditionError(f"{what} cannot take {a.type} and {b.type}: {a} and {b}{_cast_hint(a.type, b.type)}")
+    return _implicit(a, t, zone, what), _implicit(b, t, zone, what)
+
+
+def meet_all(args: list[Node], zone: str, what: str) -> list[Node]:
+    """All arguments in their common type."""
+    t = args[0].type
+    for i, n in enumerate(args[1:], 1):
+        common = common_type(t, n.type, zone)
+        if common is None:
+            raise ConditionError(f"{what} cannot take {t} and {n.type}: argument {i + 1} is {n}{_cast_hint(t, n.type)}")
+        t = common
+    return [_implicit(n, t, zone, what) for n in args]
+
+
+def _cast_hint(a: Type, b: Type) -> str:
+    kinds = {a.kind, b.kind}
+    if "opaque" in kinds:
+        return "; a nested column can only travel as payload or be tested with IS NULL"
+    if "timestamp" in kinds and kinds & {"int", "float", "decimal"}:
+        return "; unix_seconds(), unix_millis() and unix_micros() turn a timestamp into a number"
+    if "duration" in kinds and kinds & {"int", "float", "decimal"}:
+        return "; write the number as an interval, such as INTERVAL 10 SECONDS"
+    if "months" in kinds:
+        return "; months have no fixed length: add them to a date or timestamp"
+    return "; a CAST would make them one type"
+
+
+def _meeting_type(a: Node, b: Node, zone: str) -> Type | None:
+    kinds = {a.type.kind, b.type.kind}
+    if kinds == {"int", "decimal"}:
+        return wider_decimal(decimal_of(a), decimal_of(b))
+    return common_type(a.type, b.type, zone)
+
+
+def _implicit(node: Node, t: Type, zone: str, what: str) -> Node:
+    if node.type.kind == "string" and t.kind != "string" and is_literal(node):
+        out = cast(node, t, zone)
+        if not is_literal(out):
+            raise ConditionError(f"the text '{node.params[0]}' cannot be read as {t}, which {what} needs here")
+        return out
+    return cast(node, t, zone)
+
+
+_CASTS: dict[str, frozenset[str]] = {
+    "int": frozenset({"int", "float", "decimal", "bool", "string", "timestamp", "binary"}),
+    "float": frozenset({"int", "float", "decimal", "bool", "string", "timestamp"}),
+    "decimal": frozenset({"int", "float", "decimal", "bool", "string", "timestamp"}),
+    "bool": frozenset({"int", "float", "decimal", "bool", "string"}),
+    "string": frozenset({"int", "float", "decimal", "bool", "string", "binary", "date", "timestamp", "time"}),
+    "binary": frozenset({"string", "binary"}),
+    "date": frozenset({"date", "timestamp", "string"}),
+    "timestamp": frozenset({"date", "timestamp", "string", "int", "float", "decimal"}),
+    "time": frozenset({"time", "string"}),
+    "duration": frozenset({"duration"}),
+    "months": frozenset({"months"}),
+}
+
+
+def cast(x: Node, type: Type, zone: str = "UTC") -> Node:
+    """``CAST(x AS type)`` under ANSI; ``zone`` is where local times are read. Literals are converted at once if they fit.
+
+    Raises
+    ------
+    UnsupportedError
+        If there is no such cast.
+    """
+    if x.type == type:
+        return x
+    if x.type.kind == "null":
+        return literal(None, type)
+    if type.kind not in _CASTS.get(x.type.kind, ()) or (type.kind == "binary" and x.type.kind == "int"):
+        hint = ""
+        if type.kind == "timestamp" and x.type.kind == "date":
+            hint = ""
+        elif {x.type.kind, type.kind} == {"date", "int"}:
+            hint = "; unix_date() and date_from_unix_date() convert days"
+        raise UnsupportedError(f"a cast from {x.type} to {type} is not supported: {x}{hint}")
+    if is_literal(x):
+        if x.params[0] is None:
+            return literal(None, type)
+        folded = _converted(x, type, zone)
+        if folded is not None:
+            return folded
+    return make("cast", (x,), (type, zone), type)
+
+
+def _converted(x: Node, t: Type, zone: str) -> Node | None:
+    """The literal in another type; None if that errs, or is best left to the evaluator."""
+    try:
+        value = _conversion(x.params[0], x.type, t, zone)
+        return value if value is None or isinstance(value, Node) else literal(value, t)
+    except (ConditionError, ValueError, OverflowError):
+        return None
+
+
+def _conversion(v: Any, s: Type, t: Type, zone: str) -> Any:
+    if s.kind == "string":
+        return _from_text(v, t, zone)
+    if s.is_numeric and t.is_numeric:
+        return _number_as(Fraction(v, 10**s.scale) if s.kind == "decimal" else v, t)
+    if s.kind == "date" and t.kind == "timestamp":
+        seconds = v * 86_400
+        if t.tz:
+            seconds = instant_of(dt.datetime.combine(date_of(v), dt.time()), zone_named(zone))
+        return seconds * TICKS_PER_SECOND[t.unit]
+    if s.kind == t.kind and s.kind in ("timestamp", "duration", "time"):
+        if s.kind == "timestamp" and bool(s.tz) != bool(t.tz):
+            if s.tz or v % TICKS_PER_SECOND[s.unit]:
+                return None
+            local = dt.datetime(1970, 1, 1) + dt.timedelta(seconds=v // TICKS_PER_SECOND[s.unit])
+            return instant_of(local, zone_named(zone)) * TICKS_PER_SECOND[t.unit]
+        ticks = Fraction(v * TICKS_PER_SECOND[t.unit], TICKS_PER_SECOND[s.unit])
+        return int(ticks) if ticks.denominator == 1 else None
+    if s.kind == "bool" and t.kind == "int":
+        return int(v)
+    if s.kind == "int" and t.kind == "string":
+        return str(v)
+    if s.kind == "string" and t.kind == "binary":
+        return v.encode()
+    return None
+
+
+def _number_as(v: Any, t: Type) -> Any:
+    if t.kind == "float":
+        if isinstance(v, Fraction):
+            v = v.numerator / v.denominator
+        elif isinstance(v, int) and t.bits == 32:
+            return None
+        return float(v)
+    if isinstance(v, float) and not math.isfinite(v):
+        return None
+    if t.kind == "int":
+        return int(v)
+    if isinstance(v, float):
+        v = Decimal(repr(v))
+        return rescaled(int(v.scaleb(400)), 400, t.scale) if -300 < v.adjusted() < 90 else None
+    exact = Fraction(v)
+    # A decimal's denominator divides a power of ten, so 40 more digits hold it exactly.
+    return rescaled(int(exact * 10 ** (t.scale + 40)), t.scale + 40, t.scale)
+
+
+def _from_text(text: str, t: Type, zone: str) -> Any:
+    if t.kind == "date":
+        return parse_date(text)
+    if t.kind == "timestamp":
+        node = parse_timestamp(text, bool(t.tz), zone)
+        return None if node is None else _converted(node, t, zone) if node.type.unit != t.unit else node.params[0]
+    if t.kind == "time":
+        node = parse_time(text)
+        return None if node is None else node.params[0] if node.type == t else _converted(node, t, zone)
+    if t.kind == "bool":
+        word = text.strip().lower()
+        return True if word in ("t", "true", "y", "yes", "1") else False if word in ("f", "false", "n", "no", "0") else None
+    if t.kind == "binary":
+        return text.encode()
+    number = parse_number(text)
+    if number is None:
+        return None
+    if t.kind == "int":
+        return number if isinstance(number, int) else None
+    if t.kind == "float":
+        return float(number)
+    return None if isinstance(number, float) else _number_as(Fraction(number), t)
+
+
+def exact_value(node: Node) -> Fraction | None:
+    """A literal's value as an exact number: the number itself, or seconds for times; None for what is neither."""
+    if not is_literal(node) or node.params[0] is None:
+        return None
+    v, t = node.params[0], node.type
+    if t.kind in ("int", "date", "months"):
+        return Fraction(v)
+    if t.kind == "decimal":
+        return Fraction(v, 10**t.scale)
+    if t.kind == "float":
+        return Fraction(v) if math.isfinite(v) else None
+    if t.kind in ("timestamp", "duration", "time"):
+        return Fraction(v, TICKS_PER_SECOND[t.unit])
+    return None
+
+
+def as_double(x: Node, what: str) -> Node:
+    """``x`` as float64."""
+    if not x.type.is_numeric and x.type.kind not in ("string", "null"):
+        raise ConditionError(f"{what} needs a number, not {x.type}: {x}")
+    return _implicit(x, FLOAT64, "UTC", what)
+
+
+def as_number(x: Node, what: str) -> Node:
+    """``x`` if it is a number; a text becomes a double, as Spark has it."""
+    if x.type.is_numeric:
+        return x
+    if x.type.kind in ("string", "null"):
+        return _implicit(x, FLOAT64, "UTC", what)
+    raise ConditionError(f"{what} needs a number, not {x.type}: {x}{_cast_hint(x.type, INT32)}")
+
+
+def as_decimal(x: Node) -> Node:
+    return cast(x, decimal_of(x))
+
+
+def as_int32(x: Node, what: str) -> Node:
+    """``x`` as int32, from narrower ints and int literals only, as Spark has it for day and month counts."""
+    if x.type.kind == "int" and (x.type.bits < 32 or x.type == INT32):
+        return cast(x, INT32)
+    if x.type.kind == "null":
+        return cast(x, INT32)
+    raise ConditionError(f"{what} needs a whole number of int32, not {x.type}: {x}; CAST(... AS INT) makes it one")
+
+
+def as_text(x: Node, what: str) -> Node:
+    if x.type.kind == "opaque":
+        raise ConditionError(f"{what} needs a string, not {x.type}: {x}")
+    return x if x.type.kind == "binary" else cast(x, STRING)
+
+
+def as_bool(x: Node, what: str) -> Node:
+    """``x`` if it is a truth value, or NULL as one."""
+    if x.type.kind in ("bool", "null"):
+        return cast(x, BOOL)
+    raise ConditionError(f"{what} needs a condition (true or false), not {x.type}: {x}")
+

@@ -1,0 +1,304 @@
+"""Literals: Python values and the texts of dates, timestamps and intervals, as typed literal nodes."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from decimal import ROUND_HALF_UP, Context, Decimal
+from fractions import Fraction
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from ivjoin.errors import ConditionError, UnsupportedError
+from ivjoin.expr.nodes import Node, make
+from ivjoin.expr.types import (
+    BINARY,
+    BOOL,
+    DATE,
+    FLOAT64,
+    INT32,
+    INT64,
+    NULL,
+    STRING,
+    TICKS_PER_SECOND,
+    Type,
+    decimal,
+    duration,
+    timestamp,
+)
+
+__all__ = [
+    "date_of", "decimal_text", "is_literal", "literal", "parse_date", "parse_number", "parse_time", "parse_timestamp",
+    "physical", "rescaled", "seconds_of", "zone_named",
+]  # fmt: skip
+
+_EPOCH = dt.datetime(1970, 1, 1)
+_EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
+_WIDE = Context(prec=80, rounding=ROUND_HALF_UP)
+
+
+def is_literal(node: Node) -> bool:
+    return node.op == "literal"
+
+
+def literal(value: Any, type: Type | None = None) -> Node:
+    """A constant.
+
+    Parameters
+    ----------
+    value : object
+        With ``type``: the physical value (``ivjoin.expr.types``), or a Python date, datetime, time, timedelta or
+        Decimal, which is converted exactly. Without it: bool, int (int32, else int64, else decimal), float
+        (float64), Decimal (as Spark types the same digits: 1.0 is decimal(2,1)), str, bytes, None, date, datetime
+        (aware: an instant; naive: without zone), time, timedelta, or a NumPy or Arrow scalar.
+    type : Type, optional
+
+    Raises
+    ------
+    ConditionError
+        If the value does not fit the type.
+    UnsupportedError
+        If there is no literal for such a value.
+    """
+    if value is not None and not isinstance(value, (bool, int, float, str, bytes)):
+        value = _plain(value)
+    if type is None:
+        type = _natural_type(value)
+    return make("literal", (), (None if value is None else physical(value, type),), type)
+
+
+def _plain(value: Any) -> Any:
+    """NumPy and Arrow scalars as Python objects."""
+    if hasattr(value, "as_py"):
+        return value.as_py()
+    if hasattr(value, "dtype") and hasattr(value, "item") and not getattr(value, "shape", ()):
+        if value.dtype.kind in "mM":
+            import pyarrow as pa
+
+            return pa.scalar(value).as_py()
+        return value.item()
+    return value
+
+
+def _natural_type(value: Any) -> Type:
+    if value is None:
+        return NULL
+    if isinstance(value, bool):
+        return BOOL
+    if isinstance(value, int):
+        if -(1 << 31) <= value < 1 << 31:
+            return INT32
+        return INT64 if -(1 << 63) <= value < 1 << 63 else _digits_type(Decimal(value))
+    if isinstance(value, float):
+        return FLOAT64
+    if isinstance(value, Decimal):
+        return _digits_type(value)
+    if isinstance(value, str):
+        return STRING
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return BINARY
+    fine = "ns" if getattr(value, "nanosecond", 0) or getattr(value, "nanoseconds", 0) else "us"
+    if isinstance(value, dt.datetime):
+        return timestamp(fine, "UTC" if value.tzinfo else None)
+    if isinstance(value, dt.date):
+        return DATE
+    if isinstance(value, dt.time):
+        if value.tzinfo:
+            raise UnsupportedError(f"a time of day with a zone ({value!r}) has no type here; drop the zone")
+        return Type("time", unit="us")
+    if isinstance(value, dt.timedelta):
+        return duration(fine)
+    raise UnsupportedError(
+        f"a constant of {value.__class__.__module__}.{value.__class__.__qualname__} cannot be used in a condition; "
+        "expected bool, int, float, Decimal, str, bytes, date, datetime, time, timedelta or None"
+    )
+
+
+def _digits_type(value: Decimal) -> Type:
+    """Spark's type of a decimal literal: as many digits as are written."""
+    if not value.is_finite():
+        raise ConditionError(f"{value} has no decimal type; use float({str(value)!r}) instead")
+    _, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    scale = max(0, -exponent)
+    precision = max(len(digits) + max(0, exponent) if digits != (0,) else 1, scale, 1)
+    if precision > 38:
+        raise ConditionError(f"the number {value} needs {precision} digits; a decimal has at most 38")
+    return decimal(precision, scale)
+
+
+def physical(value: Any, type: Type) -> Any:
+    """The physical value of a Python value of this type."""
+    kind = type.kind
+    if isinstance(value, bool):
+        if kind == "bool":
+            return value
+    elif isinstance(value, Decimal) and kind == "decimal":
+        return _fits(_WIDE.to_integral_exact(_WIDE.scaleb(value, type.scale)), value, type)
+    elif isinstance(value, dt.datetime) and kind == "timestamp":
+        return _fits(seconds_of(value) * TICKS_PER_SECOND[type.unit], value, type)
+    elif isinstance(value, dt.date) and kind == "date" and not isinstance(value, dt.datetime):
+        return value.toordinal() - _EPOCH_DAY
+    elif isinstance(value, (dt.timedelta, dt.time)) and kind in ("duration", "time"):
+        return _fits(seconds_of(value) * TICKS_PER_SECOND[type.unit], value, type)
+    elif isinstance(value, int) and type.is_discrete:
+        return _fits(value, value, type)
+    elif isinstance(value, (int, float)) and kind == "float":
+        return _as_float(value, type)
+    elif isinstance(value, str) and kind == "string":
+        return value
+    elif isinstance(value, (bytes, bytearray, memoryview)) and kind == "binary":
+        return bytes(value)
+    raise ConditionError(f"{value!r} is no value of type {type}")
+
+
+def _as_float(value: float, type: Type) -> float:
+    if type.bits == 32:
+        import struct
+
+        try:
+            return float(struct.unpack("<f", struct.pack("<f", value))[0])
+        except OverflowError:
+            return math.copysign(math.inf, value)
+    return float(value)
+
+
+def _fits(x: Any, value: Any, type: Type) -> int:
+    lo, hi = type.physical_range()
+    n = int(x)
+    if n != x or not lo <= n <= hi:
+        raise ConditionError(f"{value!r} does not fit {type} exactly")
+    return n
+
+
+def seconds_of(value: dt.datetime | dt.timedelta | dt.time) -> Fraction:
+    """Seconds since the epoch (of the instant, or of the local time if there is no zone), of a span, or since midnight."""
+    if isinstance(value, dt.datetime):
+        if value.tzinfo is not None:
+            value = value.astimezone(dt.UTC)
+        span = value.replace(tzinfo=None) - _EPOCH
+    elif isinstance(value, dt.timedelta):
+        span = value
+    else:
+        span = dt.timedelta(hours=value.hour, minutes=value.minute, seconds=value.second, microseconds=value.microsecond)
+    # pandas' subclasses of datetime and timedelta carry nanoseconds.
+    extra = int(getattr(span, "nanoseconds", 0))
+    micros = (span.days * 86_400 + span.seconds) * 1_000_000 + span.microseconds
+    return Fraction(micros * 1_000 + extra, 10**9)
+
+
+def date_of(days: int) -> dt.date:
+    return dt.date.fromordinal(days + _EPOCH_DAY)
+
+
+def rescaled(unscaled: int, source: int, target: int) -> int:
+    """An unscaled decimal at another scale, rounded half up (away from zero) where digits go."""
+    if target >= source:
+        return unscaled * 10 ** (target - source)
+    unit = 10 ** (source - target)
+    q, rest = divmod(abs(unscaled), unit)
+    q += 2 * rest >= unit
+    return -q if unscaled < 0 else q
+
+
+def decimal_text(unscaled: int, scale: int) -> str:
+    return format(Decimal(unscaled).scaleb(-scale, _WIDE), "f")
+
+
+def zone_named(name: str) -> dt.tzinfo:
+    """The zone of a name such as ``UTC``, ``Z``, ``+05:30``, ``GMT+8`` or ``Europe/Paris``."""
+    text = name.strip()
+    if text in ("UTC", "Z", "Etc/UTC", "GMT", "UT"):
+        return dt.UTC
+    m = re.fullmatch(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?", text)
+    if m:
+        h, mi, s = (int(g or 0) for g in m.groups()[1:])
+        if h <= 18 and mi < 60 and s < 60:
+            offset = dt.timedelta(hours=h, minutes=mi, seconds=s)
+            return dt.timezone(offset if m[1] == "+" else -offset)
+    try:
+        return ZoneInfo(text)
+    except Exception as e:
+        raise ConditionError(
+            f"unknown time zone {name!r}; expected a name such as 'UTC', 'Europe/Paris' or an offset such as '+02:00'"
+        ) from e
+
+
+_DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
+_STAMP = re.compile(
+    r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{0,9})\d*)?)?\s*(\S+)?)?)?)?"
+)
+_TIME = re.compile(r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{0,9})\d*)?)?")
+
+
+def parse_date(text: str) -> Node | None:
+    """The date literal of ``2024-01-31``, ``2024-1``, or of the date part of a timestamp text; None if it is none."""
+    s = text.strip()
+    m = _DATE.fullmatch(re.split(r"[T ]", s, maxsplit=1)[0])
+    try:
+        return literal(dt.date(int(m[1]), int(m[2] or 1), int(m[3] or 1))) if m else None
+    except ValueError:
+        return None
+
+
+def parse_timestamp(text: str, zoned: bool, zone: str) -> Node | None:
+    """A timestamp literal in microseconds, or nanoseconds if it is written with more than six digits.
+
+    Without a zone of its own the text is local time in ``zone``, if ``zoned``; a zone in the text of a timestamp
+    without zone is ignored, as Spark does.
+    """
+    m = _STAMP.fullmatch(text.strip())
+    if m is None:
+        return None
+    try:
+        local = dt.datetime(int(m[1]), *(int(m[i] or d) for i, d in ((2, 1), (3, 1), (4, 0), (5, 0), (6, 0))))  # type: ignore[arg-type]
+        tz = zone_named(m[8]) if m[8] else None
+    except (ValueError, ConditionError):
+        return None
+    nanos = int((m[7] or "").ljust(9, "0"))
+    seconds = instant_of(local, tz or zone_named(zone)) if zoned else _whole(local)
+    unit = "ns" if nanos % 1000 else "us"
+    per = TICKS_PER_SECOND[unit]
+    ticks = seconds * per + nanos * per // 10**9
+    if not -(1 << 63) <= ticks < 1 << 63:
+        return None
+    return literal(ticks, timestamp(unit, zone if zoned else None))
+
+
+def _whole(local: dt.datetime) -> int:
+    span = local - _EPOCH
+    return span.days * 86_400 + span.seconds
+
+
+def instant_of(local: dt.datetime, tz: dt.tzinfo) -> int:
+    """Epoch second of a local time: the earlier of two, and past a gap by the gap's length, as java.time has it."""
+    offset = local.replace(tzinfo=tz, fold=0).utcoffset()
+    assert offset is not None
+    return _whole(local) - offset.days * 86_400 - offset.seconds
+
+
+def parse_time(text: str) -> Node | None:
+    """The time-of-day literal of ``10:30`` or ``10:30:05.25``."""
+    m = _TIME.fullmatch(text.strip())
+    if m is None or int(m[1]) > 23 or int(m[2]) > 59 or int(m[3] or 0) > 59:
+        return None
+    nanos = int((m[4] or "").ljust(9, "0"))
+    unit = "ns" if nanos % 1000 else "us"
+    per = TICKS_PER_SECOND[unit]
+    seconds = int(m[1]) * 3600 + int(m[2]) * 60 + int(m[3] or 0)
+    return literal(seconds * per + nanos * per // 10**9, Type("time", unit=unit))
+
+
+def parse_number(text: str) -> int | Decimal | float | None:
+    """What a number text casts to: an int, a Decimal, or a float for NaN and the infinities."""
+    s = text.strip()
+    special = {"nan": math.nan, "inf": math.inf, "infinity": math.inf}
+    bare = s.lstrip("+-").lower()
+    if bare in special and len(s) - len(bare) <= 1:
+        return -special[bare] if s.startswith("-") else special[bare]
+    if re.fullmatch(r"[+-]?\d+", s):
+        return int(s)
+    if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", s):
+        return Decimal(s)
+    return None

@@ -1,0 +1,74 @@
+"""A condition as a list of conjuncts, with NOT at the leaves."""
+
+from __future__ import annotations
+
+from ivjoin.expr.nodes import Node, make
+from ivjoin.expr.types import BOOL
+
+__all__ = ["FLIPPED", "conjuncts_of", "flattened", "is_literal"]
+
+FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "eq_null_safe": "eq_null_safe", "ne": "ne"}
+_NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
+
+
+def is_literal(n: Node, value: object) -> bool:
+    """Whether ``n`` is the literal True, False or None that ``value`` is."""
+    return n.op == "literal" and n.params[0] is value
+
+
+def _negation(n: Node) -> Node:
+    """NOT n with the negation at the leaves; the same in three values and in what it raises."""
+    if n.op == "not":
+        return n.args[0]
+    if n.op in _NEGATED:
+        # Spark's order is total (NaN is greatest and equal to itself), so this holds for floats too.
+        return make(_NEGATED[n.op], n.args, (), BOOL)
+    if n.op in ("and", "or"):
+        negated = tuple(make("not", (a,), (), BOOL) for a in n.args)
+        return make("or" if n.op == "and" else "and", negated, (), BOOL)
+    if n.op == "literal" and n.type == BOOL and n.params[0] is not None:
+        return make("literal", (), (not n.params[0],), BOOL)
+    return make("not", (n,), (), BOOL)
+
+
+def _simpler(n: Node) -> Node:
+    """``n`` in a form that is TRUE for the same pairs and raises for the same pairs; only for where TRUE is wanted."""
+    while True:
+        if n.op == "not":
+            new = _negation(n.args[0])
+        elif n.op == "coalesce" and len(n.args) == 2 and is_literal(n.args[1], False):
+            new = n.args[0]
+        elif n.op in ("eq", "eq_null_safe"):
+            a, b = n.args
+            if is_literal(a, True) or is_literal(a, False):
+                a, b = b, a
+            if is_literal(b, True):
+                new = a
+            elif is_literal(b, False):
+                # NULL = FALSE is NULL and NULL <=> FALSE is FALSE: neither is TRUE, as NOT NULL is not.
+                new = make("not", (a,), (), BOOL)
+            else:
+                return n
+        else:
+            return n
+        if new is n:
+            return n
+        n = new
+
+
+def flattened(op: str, root: Node) -> list[Node]:
+    """The distinct arguments of a tree of ``and`` or ``or`` nodes, in order, each as simple as it gets."""
+    out: dict[Node, None] = {}
+    stack = [root]
+    while stack:
+        n = _simpler(stack.pop())
+        if n.op == op:
+            stack.extend(reversed(n.args))
+        else:
+            out.setdefault(n)
+    return list(out)
+
+
+def conjuncts_of(condition: Node | None) -> list[Node]:
+    """The conjuncts of a condition in source order, with NOT pushed down to the leaves."""
+    return [] if condition is None else flattened("and", condition)

@@ -1,0 +1,82 @@
+"""Places a linear inequality: a band term on one node per side, or a filter of one side."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import ceil, floor, gcd, lcm
+
+from ivjoin.expr.linear import LEFT_SIDE, RIGHT_SIDE, Forms, guard_box, scale_of
+from ivjoin.expr.mixed import Inequality
+from ivjoin.expr.nodes import Node, columns_of, make
+from ivjoin.expr.onesided import SidePool, literal
+from ivjoin.expr.parts import BandTerm, Found, cut
+from ivjoin.expr.types import BOOL
+
+__all__ = ["place"]
+
+
+def place(forms: Forms, pool: SidePool, found: Found, q: Inequality, source: Node) -> bool:
+    """Add a relaxed band (or a filter, if ``q`` reads one side) for ``q`` to ``found``; False where that fails."""
+    terms = q.form.terms
+    if not terms:
+        return False
+    denominators = lcm(*(Fraction(k).denominator for k in terms.values()))
+    f = Fraction(denominators, gcd(*(int(k * denominators) for k in terms.values())))
+    left = {n: int(k * f) for n, k in terms.items() if forms.sides(n) == LEFT_SIDE}
+    right = {n: int(-k * f) for n, k in terms.items() if forms.sides(n) == RIGHT_SIDE}
+    if not left or not right:
+        return _filter(found, q)
+    left_minus, right_minus = ({n: -k for n, k in side.items()} for side in (left, right))
+    # Either sign will do. One for which the condition names the nodes is best, else the one that all conjuncts take.
+    flip = (pool.rank(left_minus, right_minus), _leading(left_minus)) > (pool.rank(left, right), _leading(left))
+    if flip:
+        left, right = left_minus, right_minus
+    nodes = pool.pair(left, right)
+    if nodes is None:
+        return False
+    a, ca, b, cb = nodes
+    box = guard_box(forms.limits([n for n in (a, b) if not pool.knows(n)], pool.known))
+    if box is None:
+        return False
+    cut(found.box, box)
+    lo = hi = None
+    if flip:
+        bound = (ca - cb + f * q.form.lo) * scale_of(a.type)
+        lo = floor(bound) + 1 if q.strict else ceil(bound)
+    else:
+        bound = (ca - cb - f * q.form.lo) * scale_of(a.type)
+        hi = ceil(bound) - 1 if q.strict else floor(bound)
+    if q.nullable:
+        # A null becomes the end of the type at which the band holds whatever the other side is.
+        low, high = a.type.physical_range()
+        ends = (high, low) if flip else (low, high)
+        a, b = (
+            make("coalesce", (n, literal(end, n.type)), (), n.type) if forms.sides(n) & q.nullable else n
+            for n, end in zip((a, b), ends)
+        )
+        lo, hi = (None if lo is None else min(lo, 0)), (None if hi is None else max(hi, 0))
+    found.bands.append(BandTerm(a, b, lo, hi, False, source))
+    return True
+
+
+def _leading(terms: dict[Node, int]) -> bool:
+    """Whether the first atom, in an order that does not depend on the conjunct, has a positive factor."""
+    if len(terms) == 1:
+        return next(iter(terms.values())) > 0
+    first = min(terms, key=lambda n: ([c.params for c in columns_of(n)], n.op, repr(n.params)))
+    return terms[first] > 0
+
+
+def _filter(found: Found, q: Inequality) -> bool:
+    if q.nullable or len(q.form.terms) != 1:
+        return False
+    ((n, k),) = q.form.terms.items()
+    bound = Fraction(-q.form.lo) / k * scale_of(n.type)
+    low, high = n.type.physical_range()
+    if k > 0:
+        end, op = (ceil(bound) - 1 if q.strict else floor(bound)), "le"
+    else:
+        end, op = (floor(bound) + 1 if q.strict else ceil(bound)), "ge"
+    if low <= end <= high:
+        found.filters.append(make(op, (n, literal(end, n.type)), (), BOOL))
+    return True

@@ -1,0 +1,68 @@
+"""Random joins for as long as you like: ``python tests/join/fuzz.py --seconds 60 --seed 1``.
+
+Ends with status 1 and the smallest failing case it found, as Python text that can be run by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
+
+from join.cases import Case, check, run_pull
+from join.strategies import cases
+
+PHASES = (Phase.generate, Phase.shrink)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=0, help="the first seed; each round of 200 cases takes the next")
+    parser.add_argument("--rows", type=int, default=14, help="most rows of an input")
+    parser.add_argument("--how", help="this join type alone")
+    parser.add_argument("--pull", action="store_true", help="through band_join, not SymmetricHashJoin")
+    args = parser.parse_args()
+    end = time.monotonic() + args.seconds
+    done: Counter[str] = Counter()
+    failed: list[tuple[Case, Exception]] = []
+    round_ = args.seed
+    while time.monotonic() < end:
+
+        @seed(round_)
+        @settings(
+            max_examples=200, deadline=None, database=None, phases=PHASES, derandomize=False, verbosity=Verbosity.quiet,
+            suppress_health_check=list(HealthCheck), report_multiple_bugs=False,
+        )
+        @given(cases(max_rows=args.rows))
+        def play(case: Case) -> None:
+            if (time.monotonic() > end and not failed) or args.how not in (None, case.how):
+                return
+            done[case.how] += 1
+            try:
+                check(case, run_pull) if args.pull else check(case)
+            except Exception as error:
+                failed.append((case, error))
+                raise
+
+        try:
+            play()
+        except Exception:
+            case, error = failed[-1]
+            print(f"# seed {round_}, case {sum(done.values())}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
+            print(f"# {str(error)[:2000]}" if not str(error).startswith("lost") else "\n".join(f"# {x}" for x in str(error).splitlines()[:2]))
+            print(case)
+            return 1
+        round_ += 1
+    print(f"{sum(done.values())} joins, seeds {args.seed} to {round_ - 1}, all as the nested loop has it: {dict(done)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

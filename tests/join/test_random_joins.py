@@ -1,0 +1,113 @@
+"""Random joins against the nested loop: any types, condition, join type, orders, batches and interleaving."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from join.cases import Case, Event, check, run_pull, whole
+from join.conditions import Term, swapped
+from join.strategies import cases
+
+MIRROR = {"left": "right", "right": "left", "left_semi": "right_semi", "right_semi": "left_semi",
+          "left_anti": "right_anti", "right_anti": "left_anti"}
+
+
+def mirrored(case: Case) -> Case:
+    """The same join with its inputs exchanged."""
+    other = {"left": "right", "right": "left"}
+    t = case.condition
+    condition = None if t is None else Term(swapped(t.sql), swapped(t.duck), lambda a, b: t.value(b, a), t.family)
+    script = tuple((e[0], other[e[1]], *e[2:]) if len(e) > 1 else e for e in case.script)
+    return replace(
+        case, left=case.right, right=case.left, how=MIRROR.get(case.how, case.how),
+        names=tuple((b, a) for a, b in case.names), condition=condition, left_order=case.right_order,
+        right_order=case.left_order, left_bounds=case.right_bounds, right_bounds=case.left_bounds, script=script,
+    )
+
+
+def snapshots_everywhere(case: Case) -> Case:
+    script: list[Event] = [("snapshot",)]
+    for event in case.script:
+        script += [event, ("snapshot",)]
+    return replace(case, script=tuple(script))
+
+
+def one_side_first(case: Case, side: str) -> Case:
+    """All of a side, its end, then all of the other."""
+    mine = [e for e in case.script if e[0] == "push" and e[1] == side]
+    others = [e for e in case.script if e[0] == "push" and e[1] != side]
+    return replace(case, script=(*mine, ("finish", side), *others))
+
+
+@pytest.mark.nojit
+@given(cases(max_rows=6))
+@settings(max_examples=40)
+def test_tiny_joins(case: Case) -> None:
+    check(case)
+
+
+@given(cases())
+@settings(max_examples=400)
+def test_pushed_batches(case: Case) -> None:
+    check(case)
+
+
+@given(cases())
+@settings(max_examples=120)
+def test_pulled_streams(case: Case) -> None:
+    check(case, run_pull)
+
+
+@given(cases())
+@settings(max_examples=80)
+def test_inputs_exchanged(case: Case) -> None:
+    check(mirrored(case))
+
+
+@given(cases())
+@settings(max_examples=60)
+def test_snapshot_and_restore_at_every_step(case: Case) -> None:
+    check(snapshots_everywhere(case))
+
+
+@given(cases())
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+def test_however_it_is_cut(case: Case) -> None:
+    for size in (1, 2, 7, None):
+        check(whole(case, size))
+    check(one_side_first(case, "left"))
+    check(one_side_first(case, "right"))
+    check(replace(case, sliced=not case.sliced, batch_size=1))
+
+
+@given(cases())
+@settings(max_examples=60)
+def test_pruning_switched_off(case: Case) -> None:
+    """Without orders, bounds and watermarks nothing is pruned before an end, and the answer is the same."""
+    script = tuple(e for e in case.script if e[0] != "advance")
+    bare = replace(case, left_order=(), right_order=(), left_bounds=None, right_bounds=None, script=script)
+    check(bare)
+
+
+@pytest.mark.soak
+@given(cases(max_rows=40))
+@settings(max_examples=3000, derandomize=False)
+def test_pushed_batches_at_length(case: Case) -> None:
+    check(case)
+
+
+@pytest.mark.soak
+@given(cases(max_rows=25))
+@settings(max_examples=1000, derandomize=False)
+def test_everything_at_length(case: Case) -> None:
+    check(snapshots_everywhere(mirrored(case)))
+    check(case, run_pull)
+
+
+def test_the_mirror_mirrors() -> None:
+    """A test of the tests: exchanging the sides of a text touches qualifiers alone."""
+    assert swapped("l.a >= r.b - 1 AND lower(r.s) = upper(l.s)") == "r.a >= l.b - 1 AND lower(l.s) = upper(r.s)"
+    assert swapped("coalesce(1.5, x) > girl.a") == "coalesce(1.5, x) > girl.a"

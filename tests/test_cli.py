@@ -1,0 +1,236 @@
+"""The command line end to end: files and pipes in, files and pipes out."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from ivjoin.cli import main
+from ivjoin.formats import Sink, open_source
+
+BAND = "l.t BETWEEN r.t - 3 AND r.t + 2"
+ORDERED = ["--on", "k", "--where", BAND, "--left-order", "t", "--right-order", "t"]
+
+
+def side(rows: int, seed: int, payload: str) -> pa.Table:
+    draw = random.Random(seed)
+    t = 0
+    columns: dict[str, list[Any]] = {"k": [], "t": [], payload: []}
+    for i in range(rows):
+        t += draw.randrange(3)
+        columns["k"].append(draw.choice([None, 1, 2, 3]))
+        columns["t"].append(t)
+        columns[payload].append(f"{payload}{i}" if i % 5 else None)
+    return pa.table(columns)
+
+
+LEFT, RIGHT = side(400, 1, "a"), side(300, 2, "b")
+
+
+def expected(how: str) -> Counter[tuple[Any, ...]]:
+    """The join as a nested loop: rows of k, t, a, t_right, b."""
+    lefts, rights = LEFT.to_pylist(), RIGHT.to_pylist()
+    rows: Counter[tuple[Any, ...]] = Counter()
+    for x in lefts:
+        found = [y for y in rights if x["k"] is not None and x["k"] == y["k"] and -3 <= x["t"] - y["t"] <= 2]
+        rows.update((x["k"], x["t"], x["a"], y["t"], y["b"]) for y in found)
+        if not found and how == "left":
+            rows[(x["k"], x["t"], x["a"], None, None)] += 1
+    return rows
+
+
+def write(path: Path, table: pa.Table) -> Path:
+    sink = Sink(str(path), table.schema)
+    for batch in table.to_batches(max_chunksize=64):
+        sink.write(batch)
+    sink.commit()
+    return path
+
+
+def rows_of(path: Path) -> Counter[tuple[Any, ...]]:
+    source = open_source(str(path))
+    return Counter(tuple(row.values()) for row in pa.Table.from_batches(source.batches, source.schema).to_pylist())
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    return str(write(tmp_path / "l.parquet", LEFT)), str(write(tmp_path / "r.parquet", RIGHT))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "arrow", "arrows"])
+@pytest.mark.parametrize("how", ["inner", "left"])
+def test_join_in_every_format(tmp_path: Path, kind: str, how: str) -> None:
+    left, right = write(tmp_path / f"l.{kind}", LEFT), write(tmp_path / f"r.{kind}", RIGHT)
+    out = tmp_path / f"out.{kind}"
+    assert main(["join", str(left), str(right), *ORDERED, "--how", how, "-q", "-o", str(out)]) == 0
+    assert rows_of(out) == expected(how)
+    assert {p.name for p in tmp_path.iterdir()} == {left.name, right.name, out.name}
+
+
+def test_metrics_on_standard_error_and_as_json(
+    tmp_path: Path, files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, report = tmp_path / "out.parquet", tmp_path / "m.json"
+    assert main(["join", *files, *ORDERED, "-o", str(out), "--metrics-json", str(report)]) == 0
+    said = capsys.readouterr()
+    figures = json.loads(report.read_text())
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert said.err.startswith(f"ivjoin: 400 + 300 rows in, {figures['rows_out']:,} out, in ")
+    assert f"at most {figures['peak_state_rows']:,} rows held" in said.err
+    assert (figures["left_rows_in"], figures["right_rows_in"]) == (400, 300)
+    assert figures["rows_out"] == sum(expected("inner").values())
+    assert figures["seconds"] > 0
+
+
+def test_quiet_says_nothing(tmp_path: Path, files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["join", *files, *ORDERED, "-q", "-o", str(tmp_path / "o.csv")]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_orders_keep_the_state_small(tmp_path: Path) -> None:
+    big = pa.table({"t": pa.array(range(100_000))})
+    files = [str(write(tmp_path / name, big)) for name in ("l.parquet", "r.parquet")]
+    peaks = {}
+    for name, orders in (("with", ["--left-order", "t", "--right-order", "t"]), ("without", [])):
+        report = tmp_path / f"{name}.json"
+        where = ["--where", "l.t BETWEEN r.t - 10 AND r.t + 10"]
+        arguments = ["join", *files, *where, *orders, "--how", "left_semi", "-q", "-o", os.devnull]
+        assert main([*arguments, "--format", "arrows", "--metrics-json", str(report)]) == 0
+        figures = json.loads(report.read_text())
+        assert figures["rows_out"] == 100_000
+        peaks[name] = figures["peak_state_rows"]
+    assert peaks["with"] < 5_000
+    assert peaks["without"] > 50_000
+
+
+def test_slack_and_late_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    left = str(write(tmp_path / "l.csv", pa.table({"t": [1, 5, 4, 9, 2]})))
+    right = str(write(tmp_path / "r.csv", pa.table({"t": [1, 2, 4, 5, 9]})))
+    question = ["join", left, right, "--where", "l.t = r.t", "--right-order", "t", "-o", str(tmp_path / "o.csv")]
+    assert main([*question, "--left-order", "t SLACK 7"]) == 0
+    assert "late" not in capsys.readouterr().err
+    assert len(rows_of(tmp_path / "o.csv")) == 5
+    assert main([*question, "--left-order", "t SLACK 1", "--on-late", "drop"]) == 0
+    assert capsys.readouterr().err.rstrip().endswith("; 1 late")
+    assert len(rows_of(tmp_path / "o.csv")) == 4
+
+
+def test_the_output_may_replace_an_input(tmp_path: Path, files: tuple[str, str]) -> None:
+    assert main(["join", *files, *ORDERED, "-q", "-o", files[0]]) == 0
+    assert rows_of(Path(files[0])) == expected("inner")
+
+
+def test_the_old_file_stays_when_the_join_fails_midway(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rising = list(range(50_000))
+    left = str(write(tmp_path / "l.parquet", pa.table({"t": [*rising, 0]})))
+    right = str(write(tmp_path / "r.parquet", pa.table({"t": rising})))
+    out = tmp_path / "out.csv"
+    out.write_text("old\n")
+    before = {p.name for p in tmp_path.iterdir()}
+    report = tmp_path / "m.json"
+    arguments = ["join", left, right, "--where", "l.t = r.t", "--left-order", "t", "--right-order", "t", "-o", str(out)]
+    assert main([*arguments, "--metrics-json", str(report)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("ivjoin: error: ")
+    assert "late row on the left side" in said
+    assert out.read_text() == "old\n"
+    assert {p.name for p in tmp_path.iterdir()} == before
+
+
+def test_explain(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", *files, *ORDERED]) == 0
+    said = capsys.readouterr().out
+    assert "band term" in said
+    assert "key" in said
+
+
+# -- other processes --------------------------------------------------------------------------------------------------
+
+COMMAND = [sys.executable, "-m", "ivjoin.cli"]
+
+
+def stream_bytes(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=64)
+    return sink.getvalue().to_pybytes()
+
+
+def test_a_pipe_in_and_a_pipe_out(files: tuple[str, str]) -> None:
+    done = subprocess.run(
+        [*COMMAND, "join", "-", files[1], *ORDERED], input=stream_bytes(LEFT), capture_output=True, timeout=120, check=True
+    )
+    result = pa.ipc.open_stream(done.stdout).read_all()
+    assert Counter(tuple(row.values()) for row in result.to_pylist()) == expected("inner")
+    assert b"rows in" in done.stderr  # metrics, but no bar: standard error is no terminal here
+    assert b"\x1b[" not in done.stderr
+
+
+def test_csv_through_pipes(files: tuple[str, str]) -> None:
+    text = "k,t,a\n1,5,x\n"
+    arguments = ["join", "-", files[1], "--format", "csv", *ORDERED, "-q"]
+    done = subprocess.run([*COMMAND, *arguments], input=text.encode(), capture_output=True, timeout=120, check=True)
+    assert done.stdout.splitlines()[0] == b'"k","t","a","t_right","b"'
+
+
+def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
+    big = pa.table({"t": pa.array(range(200_000))})
+    files = [str(write(tmp_path / name, big)) for name in ("l.parquet", "r.parquet")]
+    arguments = ["join", *files, "--where", "l.t = r.t", "--left-order", "t", "--right-order", "t", "--format", "csv"]
+    with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b'"t","t_right"\n'
+        process.stdout.close()
+        said = process.stderr.read()
+        assert process.wait(timeout=60) == 128 + signal.SIGPIPE
+    assert said == b""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stopped_join_leaves_nothing_behind(tmp_path: Path, files: tuple[str, str], number: signal.Signals) -> None:
+    out = tmp_path / "out.csv"
+    out.write_text("old\n")
+    before = {p.name for p in tmp_path.iterdir()}
+    with subprocess.Popen(
+        [*COMMAND, "join", "-", files[1], *ORDERED, "-o", str(out)], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(stream_bytes(LEFT)[:-8])  # no end yet: the join waits for more
+        process.stdin.flush()
+        deadline = time.monotonic() + 60
+        while {p.name for p in tmp_path.iterdir()} == before and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert len(list(tmp_path.iterdir())) == len(before) + 1, "the unfinished output should be there by now"
+        process.send_signal(number)
+        process.stdin.close()
+        said = process.stderr.read()
+        assert process.wait(timeout=60) == 128 + number
+    assert b"Traceback" not in said
+    assert {p.name for p in tmp_path.iterdir()} == before
+    assert out.read_text() == "old\n"
+
+
+def test_version_and_help() -> None:
+    import ivjoin
+
+    done = subprocess.run([*COMMAND, "--version"], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == f"ivjoin {ivjoin.__version__}\n"
+    for command in ([], ["join"], ["explain"], ["demo"]):
+        done = subprocess.run([*COMMAND, *command, "--help"], capture_output=True, text=True, timeout=60, check=True)
+        assert done.stdout.startswith("usage: ivjoin")

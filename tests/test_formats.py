@@ -1,0 +1,180 @@
+"""Files and streams: what is written is read back, and a file appears all or nothing."""
+
+from __future__ import annotations
+
+import os
+import stat
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from ivjoin.formats import Sink, format_of, open_source
+from ivjoin.replace import FileError, Replacement
+
+TABLE = pa.table(
+    {
+        "id": pa.array([1, 2, None, 4], pa.int32()),
+        "price": pa.array([0.1, None, float("inf"), -0.0]),
+        "name": ["", None, 'a "quoted", one', "NA"],
+        "paid": pa.array([Decimal("1.50"), None, Decimal("-0.01"), Decimal("0.00")], pa.decimal128(9, 2)),
+        "day": [date(2024, 2, 29), None, date(1969, 12, 31), date(9999, 1, 1)],
+        "at": pa.array([datetime(2024, 3, 1, 12, tzinfo=UTC), None] * 2, pa.timestamp("us", "UTC")),
+    }
+)
+
+
+def write(path: Path, table: pa.Table, rows: int = 3) -> None:
+    sink = Sink(str(path), table.schema)
+    for batch in table.to_batches(max_chunksize=rows):
+        sink.write(batch)
+    sink.commit()
+
+
+def read(path: Path, **options: object) -> pa.Table:
+    source = open_source(str(path), **options)  # type: ignore[arg-type]
+    return pa.Table.from_batches(source.batches, source.schema)
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.pq", "t.arrow", "t.feather", "t.ipc", "t.arrows"])
+def test_binary_formats_round_trip(tmp_path: Path, name: str) -> None:
+    write(tmp_path / name, TABLE)
+    assert read(tmp_path / name).equals(TABLE)
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_csv_round_trip_keeps_nulls_apart_from_empty_strings(tmp_path: Path) -> None:
+    write(tmp_path / "t.csv", TABLE)
+    back = read(tmp_path / "t.csv")
+    assert back.schema.types[:3] == [pa.int64(), pa.float64(), pa.string()]
+    for name in ("id", "price", "name", "day", "at"):
+        assert back[name].to_pylist() == TABLE[name].to_pylist(), name
+
+
+def test_csv_nulls_by_name(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n1,x\nNA,NA\n")
+    assert read(tmp_path / "t.csv")["a"].to_pylist() == ["1", "NA"]
+    assert read(tmp_path / "t.csv", csv_nulls=("NA",)).to_pylist() == [{"a": 1, "b": "x"}, {"a": None, "b": None}]
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.csv", "t.arrow", "t.arrows"])
+def test_no_rows_keep_their_schema(tmp_path: Path, name: str) -> None:
+    write(tmp_path / name, TABLE.slice(0, 0))
+    back = read(tmp_path / name)
+    assert back.num_rows == 0
+    assert back.schema.names == TABLE.schema.names
+
+
+def test_batches_are_cut_and_rows_counted(tmp_path: Path) -> None:
+    big = pa.table({"a": range(300_000)})
+    for name in ("t.parquet", "t.arrow"):
+        write(tmp_path / name, big, rows=7_000)
+        source = open_source(str(tmp_path / name), batch_rows=1_000)
+        sizes = [b.num_rows for b in source.batches]
+        assert sum(sizes) == 300_000
+        assert max(sizes) == 1_000
+    import pyarrow.parquet as pq
+
+    assert open_source(str(tmp_path / "t.parquet")).rows == 300_000
+    groups = pq.ParquetFile(tmp_path / "t.parquet").metadata
+    assert groups.num_row_groups == 3  # small batches are gathered into large row groups
+
+
+def test_dictionaries_of_several_batches(tmp_path: Path) -> None:
+    t = pa.dictionary(pa.int8(), pa.string())
+    batches = [pa.record_batch({"a": pa.array(v, t)}) for v in (["x", None], ["y", "x"])]
+    for name in ("t.arrow", "t.arrows", "t.csv", "t.parquet"):
+        write(tmp_path / name, pa.Table.from_batches(batches), rows=2)
+        assert read(tmp_path / name)["a"].to_pylist() == ["x", None, "y", "x"], name
+
+
+def test_formats_by_name_and_by_declaration() -> None:
+    assert format_of("a/b.PARQUET") == "parquet"
+    assert format_of("x.csv", "parquet") == "csv"
+    assert format_of("x.dat", "arrow") == "arrow"
+    assert format_of("-") == "arrows"
+    assert format_of("-", "csv") == "csv"
+    with pytest.raises(FileError, match=r"'x\.dat' does not tell its format; expected one of .*--format"):
+        format_of("x.dat")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        pytest.param("gone.parquet", None, "there is no such file", id="missing"),
+        pytest.param("t.parquet", b"PAR1 but no more", "cannot read '.*t.parquet' as parquet: ", id="no parquet"),
+        pytest.param("t.arrow", b"ARROW1 but no more", "cannot read '.*t.arrow' as arrow: ", id="no arrow file"),
+        pytest.param("t.arrows", b"\x10\x00\x00\x00", "cannot read '.*t.arrows' as arrows: ", id="no arrow stream"),
+        pytest.param("t.csv", b"", "cannot read '.*t.csv' as csv: Empty CSV file", id="empty csv"),
+        pytest.param("t.csv", b"a,b\n1,2\n3\n", "cannot read '.*t.csv' as csv: .*Expected 2 columns", id="ragged csv"),
+    ],
+)
+def test_unreadable(tmp_path: Path, name: str, content: bytes | None, said: str) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(FileError, match=said):
+        read(tmp_path / name)
+
+
+def test_damage_far_into_a_file_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a\n" + "1\n" * 600_000 + "x\n")
+    source = open_source(str(path))
+    assert next(source.batches)["a"][0].as_py() == 1
+    with pytest.raises(FileError, match=r"cannot read '.*t\.csv' as csv: .*'x'"):
+        list(source.batches)
+
+
+def test_directories_are_no_files(tmp_path: Path) -> None:
+    (tmp_path / "d.parquet").mkdir()
+    with pytest.raises(FileError, match="it is a directory"):
+        open_source(str(tmp_path / "d.parquet"))
+    with pytest.raises(FileError, match="it is a directory"):
+        Sink(str(tmp_path / "d.parquet"), TABLE.schema)
+
+
+def test_unwritable_places_are_known_at_once(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="there is no directory '.*nowhere'"):
+        Sink(str(tmp_path / "nowhere" / "t.csv"), TABLE.schema)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileError, match="there is no directory '.*file'"):
+        Sink(str(tmp_path / "file" / "t.csv"), TABLE.schema)
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_column_that_csv_cannot_hold_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="cannot write '.*t.csv': Unsupported Type:list"):
+        Sink(str(tmp_path / "t.csv"), pa.schema({"a": pa.list_(pa.int64())}))
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_older_file_stays_until_commit(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    sink = Sink(str(path), TABLE.schema)
+    sink.write(TABLE.to_batches()[0])
+    sink.abandon()
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["t.parquet"]
+    write(path, TABLE)
+    assert read(path).equals(TABLE)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_a_link_keeps_pointing_to_the_replaced_file(tmp_path: Path) -> None:
+    (tmp_path / "real.csv").write_text("old\n")
+    (tmp_path / "link.csv").symlink_to("real.csv")
+    write(tmp_path / "link.csv", pa.table({"a": [1]}))
+    assert (tmp_path / "link.csv").is_symlink()
+    assert (tmp_path / "real.csv").read_text() == '"a"\n1\n'
+
+
+def test_a_device_is_written_and_never_replaced() -> None:
+    place = Replacement(os.devnull)
+    place.file.write(b"x")
+    place.commit()
+    place.abandon()
+    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
