@@ -10,17 +10,19 @@ import pyarrow as pa
 
 from ivjoin.arrival import Arrived, Intake, has_value
 from ivjoin.bounds import Bounder
-from ivjoin.errors import EvaluationError, IvjoinError, ProtocolError, SchemaError
-from ivjoin.expr.evaluate import evaluate, first_error
+from ivjoin.errors import IvjoinError, ProtocolError, SchemaError
+from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.metrics import JoinMetrics
 from ivjoin.order import Frontier, OrderTracker
 from ivjoin.outer.emit import BatchRows, Emitter, Rows, StoredRows
 from ivjoin.plan import SIDES, JoinPlan, make_plan, physical_ordinal, side_expression
+from ivjoin.residual import holds
 from ivjoin.shj import kernels
+from ivjoin.shj.arrow import byte_width, take
 from ivjoin.shj.keys import ByteKeys, IntKeys, NoKeys
-from ivjoin.shj.matcher import NO_BANDS, Matcher
+from ivjoin.shj.matcher import NO_BANDS, Decide, Matcher
 from ivjoin.shj.store import SideStore
 
 __all__ = ["SymmetricHashJoin"]
@@ -102,6 +104,7 @@ class SymmetricHashJoin:
         self._places = tuple(
             [side.stored.index(i) if i in side.stored else -1 for i in range(len(side.schema))] for side in plan.sides
         )
+        self._widths = tuple([byte_width(t) for t in side.schema.types] for side in plan.sides)
         self._intake = Intake(plan, self._frontiers, keys, late_within)
         self._index = self._intake.index
         batch_size = plan.options["batch_size"]
@@ -321,7 +324,8 @@ class SymmetricHashJoin:
                     matched[rows] = 1
                     kids[rows] = -1
             if how.semi == p:
-                yield from self._emit_rows(p, lambda ix: BatchRows(arrived.batch, ix), np.flatnonzero(matched))
+                rows_of = self._batch_rows(p, arrived.batch)
+                yield from self._emit_rows(p, rows_of, np.flatnonzero(matched))
             return
         if how.single == 1 - p:
             mode = kernels.PAIRS | kernels.FIRST_STORE | (0 if decide is not None else kernels.MARK_STORE)
@@ -353,11 +357,14 @@ class SymmetricHashJoin:
             for cut in self._emitter.slices(len(rows)):
                 yield self._pair_batch(p, arrived.batch, rows[cut], ids[cut])
 
+    def _batch_rows(self, p: int, batch: pa.RecordBatch) -> Callable[[np.ndarray], Rows]:
+        return lambda index: BatchRows(batch, index, self._widths[p])
+
     def _stored(self, s: int, ids: np.ndarray) -> StoredRows:
         return StoredRows(self._stores[s], self._places[s], ids)
 
     def _pair_batch(self, p: int, batch: pa.RecordBatch, rows: np.ndarray, ids: np.ndarray) -> pa.RecordBatch:
-        here: Rows = BatchRows(batch, rows.copy())
+        here: Rows = BatchRows(batch, rows, self._widths[p])
         there: Rows = self._stored(1 - p, ids)
         return self._emitter.batch(here, there) if p == 0 else self._emitter.batch(there, here)
 
@@ -367,36 +374,21 @@ class SymmetricHashJoin:
             rows = rows_of(index[cut])
             yield self._emitter.batch(rows, None) if s == 0 else self._emitter.batch(None, rows)
 
-    def _decider(
-        self, p: int, batch: pa.RecordBatch, nodes: list[Node]
-    ) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
+    def _decider(self, p: int, batch: pa.RecordBatch, nodes: list[Node]) -> Decide | None:
         """The residual conjuncts as a function of (rows of the batch, ids in the other store) to bool[n]."""
         if not nodes:
             return None
-        store, places, index = self._stores[1 - p], self._places, self._index
+        store, places, index, widths = self._stores[1 - p], self._places[1 - p], self._index, self._widths[p]
 
-        def decide(rows: np.ndarray, ids: np.ndarray) -> np.ndarray:
-            taken = pa.array(rows)
-
+        def columns(rows: np.ndarray, ids: np.ndarray) -> Callable[[str, str], pa.Array]:
             def column(side: str, name: str) -> pa.Array:
                 s = SIDES.index(side)
                 i = index[s][name]
-                return batch.column(i).take(taken) if s == p else store.gather(places[s][i], ids)
+                return take(batch.column(i), rows, widths[i]) if s == p else store.gather(places[i], ids)
 
-            true = np.ones(len(rows), dtype=bool)
-            open_ = np.ones(len(rows), dtype=bool)  # no conjunct so far is FALSE
-            for node, v in zip(nodes, evaluate(nodes, column, len(rows)), strict=True):
-                holds = np.asarray(v.values, dtype=bool)
-                if v.error is not None and (v.error & open_).any():
-                    raise EvaluationError(first_error(node, column, int((v.error & open_).argmax())))
-                known = np.ones(len(rows), dtype=bool) if v.valid is None else v.valid.copy()
-                if v.error is not None:
-                    known &= ~v.error
-                true &= holds & known
-                open_ &= holds | ~known
-            return true
+            return column
 
-        return decide
+        return lambda rows, ids: holds(nodes, columns(rows, ids), len(rows))
 
     def _keep(self, p: int, arrived: Arrived, matched: np.ndarray) -> Iterator[pa.RecordBatch]:
         """Store the rows that may still match; the others are decided now."""
@@ -418,7 +410,7 @@ class SymmetricHashJoin:
         self._retired(p, len(alive) - int(np.count_nonzero(alive)))
         if how.owes(p):
             left_out = np.flatnonzero(~alive & ~matched.view(bool))
-            yield from self._emit_rows(p, lambda ix: BatchRows(arrived.batch, ix), left_out)
+            yield from self._emit_rows(p, self._batch_rows(p, arrived.batch), left_out)
         store.settle()
 
     def _alive(self, p: int, arrived: Arrived) -> np.ndarray | None:

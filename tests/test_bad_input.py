@@ -68,7 +68,7 @@ QUESTIONS = [
     pytest.param(["--on", "id", "--left-order", "r.ts"], r"(?i)order", id="order on the other side"),
     pytest.param(["--on", "id", "--left-order", "name"], r"(?i)order.*string", id="order of text"),
     pytest.param(["--on", "id", "--left-order", "ts SLACK soon"], r"slack is 'soon'", id="slack in words"),
-    pytest.param(["--on", "id", "--left-order", "ts SLACK 5s"], r"(?i)slack.*(int64|number)", id="time slack of a number"),
+    pytest.param(["--on", "id", "--left-order", "ts SLACK 5s"], r"(?i)slack.*number", id="time slack of a number"),
     pytest.param(["--on", "id", "--left-bounds", "ts:0-5"], r"expected NAME=LEAST\.\.GREATEST", id="bounds form"),
     pytest.param(["--on", "id", "--left-bounds", "ts=9..5"], r"least is above the greatest", id="bounds crossed"),
     pytest.param(["--on", "id", "--left-bounds", "tz=1..5"], r"'?tz'?", id="bounds of a missing column"),
@@ -113,7 +113,7 @@ def test_refused_at_a_row(
         pytest.param(["join", "l.parquet", "r.arrow"], "there is no such file", id="missing file"),
         pytest.param(["join", "-", "-"], "both standard input", id="twice standard input"),
         pytest.param(["join", "l.parquet"], "RIGHT.*see 'ivjoin join --help'", id="one file"),
-        pytest.param(["join", "l.parquet", "r.parquet", "--onn", "id"], "unrecognized arguments: --onn", id="unknown option"),
+        pytest.param(["join", "l.parquet", "r.parquet", "--onn", "i"], "unrecognized arguments: --onn", id="option"),
         pytest.param(["jion"], "invalid choice: 'jion'", id="unknown command"),
         pytest.param([], "COMMAND.*see 'ivjoin --help'", id="no command"),
     ],
@@ -125,15 +125,14 @@ def test_refused_arguments(
 
 
 def test_unwritable_places(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "d.parquet").mkdir()
     for place, said in (
         (str(folder / "nowhere" / "out.parquet"), "there is no directory"),
-        (str(folder), "does not tell its format"),
+        (str(folder / "d.parquet"), "it is a directory"),
         (str(folder / "l.parquet" / "out.parquet"), "there is no directory"),
         ("/proc/out.parquet", "cannot write '/proc/out.parquet': "),
     ):
         for option in ("-o", "--metrics-json"):
-            if option == "--metrics-json" and said == "does not tell its format":
-                said = "it is a directory"  # noqa: PLW2901
             message = refusal(folder, "join", "l.parquet", "r.parquet", "--on", "id", option, place, capsys=capsys)
             assert said in message
 
@@ -150,7 +149,8 @@ def test_a_folder_without_permission(folder: Path, capsys: pytest.CaptureFixture
 
 def test_a_damaged_input_stops_the_join(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "l.csv").write_text("id,ts\n" + "1,2\n" * 400_000 + "x,y\n")
-    message = refusal(folder, "join", "l.csv", "r.parquet", "--on", "id", "--how", "left_anti", "-o", "out.parquet", capsys=capsys)
+    question = ["--on", "id", "--how", "left_anti", "-o", "out.parquet"]
+    message = refusal(folder, "join", "l.csv", "r.parquet", *question, capsys=capsys)
     assert re.search(r"cannot read '.*l\.csv' as csv: ", message)
 
 

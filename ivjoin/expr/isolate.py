@@ -103,12 +103,14 @@ def _beyond(u: Node, up: bool, bits: int = 64) -> Node:
     to = math.inf if up else -math.inf
     if x is not None:
         return _number(math.nextafter(x, to) if bits == 64 else _narrow_step(x, to))
-    if bits == 32:
-        # Farther than one float32 step at any magnitude, the subnormal ones included.
-        size = make("abs", (u,), (), FLOAT64)
-        step = _arith("add", _arith("mul", size, _number(2.0**-22)), _number(2.0**-148))
-        u = _arith("add" if up else "sub", u, step)
-    return make("next_up" if up else "next_down", (u,), (), FLOAT64)
+    if bits == 64:
+        return make("next_up" if up else "next_down", (u,), (), FLOAT64)
+    if not up:
+        return _neg(_beyond(_neg(u), True, bits))
+    # Farther than one float32 step at any magnitude, the subnormal ones included; past -inf lies the least finite one.
+    step = _arith("add", _arith("mul", make("abs", (u,), (), FLOAT64), _number(2.0**-22)), _number(2.0**-148))
+    raised = make("next_up", (_arith("add", u, step),), (), FLOAT64)
+    return make("greatest", (raised, _number(-float(np.finfo(np.float32).max))), (), FLOAT64)
 
 
 def _narrow_step(x: float, to: float) -> float:

@@ -86,7 +86,7 @@ class SidePool:
             return _int_sum(terms)
         if kinds <= {"int", "decimal"}:
             return _decimal_sum(terms)
-        if kinds <= {"timestamp", "duration"}:
+        if kinds <= {"timestamp", "duration", "int"} and kinds & {"timestamp", "duration"}:
             return _time_sum(terms)
         if kinds <= {"date", "int"}:
             return _date_sum(terms)
@@ -165,27 +165,35 @@ def _decimal_sum(terms: Terms) -> Node | None:
 
 
 def _time_sum(terms: Terms) -> Node | None:
-    """A timestamp plus durations, or a difference of timestamps."""
-    units = {n.type.unit for n in terms}
-    if len(units) > 1 or any(abs(c) != 1 for c in terms.values()):
+    """A timestamp plus durations (and counts of ticks), or a difference of timestamps."""
+    units = {n.type.unit for n in terms if n.type.kind != "int"}
+    if len(units) > 1 or not _whole(terms):
         return None
-    points = sorted(((n, c) for n, c in terms.items() if n.type.kind == "timestamp"), key=lambda p: -p[1])
-    spans = sorted(((n, c) for n, c in terms.items() if n.type.kind == "duration"), key=lambda p: -p[1])
     width = duration(units.pop())
+    points = sorted(((n, c) for n, c in terms.items() if n.type.kind == "timestamp"), key=lambda p: -p[1])
+    spans = []
+    for n, c in terms.items():
+        if n.type.kind == "int":
+            if (n.type.bits == 64 and not n.type.signed) or abs(c) >= 1 << 62:
+                return None
+            n = make("mul", (literal(abs(int(c)), width), cast_to(n, INT64)), (), width)
+        elif abs(c) != 1:
+            return None
+        if n.type.kind == "duration":
+            spans.append((n, c))
+    spans.sort(key=lambda p: -p[1])
     if [c for _, c in points] == [1]:
         out, t = points[0][0], points[0][0].type
-        if t.tz not in (None, "UTC"):
-            return None
     elif [c for _, c in points] == [1, -1]:
         (a, _), (b, _) = points
         out, t = make("sub", (a, b), ("UTC",), width), width
-    elif not points and spans[0][1] == 1:
+    elif not points and spans[0][1] > 0:
         (out, _), *spans = spans
         t = width
     else:
         return None
     for n, c in spans:
-        out = make("add" if c > 0 else "sub", (out, n), ("UTC",) if t.kind == "timestamp" else (), t)
+        out = make("add" if c > 0 else "sub", (out, n), ("UTC",), t)
     return out
 
 

@@ -263,6 +263,7 @@ class _Separator:
         out = Found()
         branches: list[list[BandTerm]] = []
         keys: list[JoinKey] | None = None
+        one_sided: dict[int, list[Node]] = {LEFT_SIDE: [], RIGHT_SIDE: []}
         known = self.known
         for branch in flattened("or", c):
             if branch.op == "literal" and branch.params[0] is not True:
@@ -277,10 +278,17 @@ class _Separator:
             cut(out.box, part.box)
             branches.append(part.bands)
             keys = part.keys if keys is None else [k for k in keys if k in part.keys]
+            for side, filters in one_sided.items():
+                here = [x for x in [*conjuncts, *part.filters] if self.forms.sides(x) == side]
+                if here:
+                    filters.append(here[0] if len(here) == 1 else make("and", tuple(here), (), BOOL))
         self.known = known
         if branches:
             out.keys = keys or []
             out.bands = hull(branches, c)
+        for filters in one_sided.values():
+            if filters and len(filters) == len(branches):
+                out.filters += set(filters) if len(set(filters)) == 1 else [make("or", tuple(filters), (), BOOL)]
         return out
 
 

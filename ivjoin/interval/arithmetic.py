@@ -1,7 +1,8 @@
-"""Arithmetic and rounding functions on intervals (IEEE 1788-2015, clauses 9.1 and 10.5.3): every bound is the tightest double.
+"""Arithmetic and rounding functions on intervals (IEEE 1788-2015, clauses 9.1 and 10.5.3).
 
-Products follow the nine sign cases of Moore, Kearfott and Cloud, *Introduction to Interval Analysis* (2009), section 2.4,
-with ``0 * inf = 0``: an infinite endpoint is a limit, and zero times every real number is zero.
+Every bound is the tightest double. Products follow the nine sign cases of Moore, Kearfott and Cloud, *Introduction to
+Interval Analysis* (2009), section 2.4, with ``0 * inf = 0``: an infinite endpoint is a limit, and zero times every real
+number is zero.
 """
 
 from __future__ import annotations
@@ -188,11 +189,11 @@ def pown(x: Interval, n: int) -> Interval:
         return sqr(x)
     if n == -1:
         return recip(x)
+    if a >= 0.0:
+        return make(_power_down(a, n), _power_up(b, n)) if n > 0 else make(_power_down(b, n), _power_up(a, n))
     if b <= 0.0:
         mirrored = pown(make(-b, -a), n)
         return neg(mirrored) if n & 1 else mirrored
-    if a >= 0.0:
-        return make(_power_down(a, n), _power_up(b, n)) if n > 0 else make(_power_down(b, n), _power_up(a, n))
     if n & 1:
         return ENTIRE if n < 0 else make(-_power_up(-a, n), _power_up(b, n))
     farthest = -a if -a > b else b

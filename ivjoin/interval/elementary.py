@@ -1,4 +1,4 @@
-"""Exponential, logarithmic and hyperbolic functions, and powers (IEEE 1788-2015, table 9.1): every bound is the tightest double."""
+"""Exponential, logarithmic and hyperbolic functions, and powers (IEEE 1788-2015, table 9.1), with tightest bounds."""
 
 from __future__ import annotations
 

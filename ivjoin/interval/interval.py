@@ -1,4 +1,4 @@
-"""The interval type: closed, connected sets of real numbers with double endpoints (IEEE 1788-2015, clauses 10.2, 12.2)."""
+"""The interval type: closed, connected sets of reals with double endpoints (IEEE 1788-2015, clauses 10.2 and 12.2)."""
 
 from __future__ import annotations
 
@@ -33,10 +33,13 @@ def _outward(number: Any, up: bool) -> float:
     """The nearest double not below (`up`) or not above `number`."""
     if type(number) is float:
         return number
+    if type(number) is int and -9007199254740992 <= number <= 9007199254740992:  # up to 2**53 an int is a double
+        return float(number)
     number = _plain(number)
     if isinstance(number, float) or (isinstance(number, Decimal) and not number.is_finite()):
         return float(number)
-    return ratio(*number.as_integer_ratio(), up)
+    numerator, denominator = number.as_integer_ratio()
+    return ratio(numerator, denominator, up)
 
 
 class Interval:
@@ -66,6 +69,8 @@ class Interval:
     """
 
     __slots__ = ("inf", "sup")
+
+    __array_ufunc__ = None  # so that numpy leaves `np.float64(2) * interval` to this class
 
     inf: float
     sup: float
@@ -141,14 +146,14 @@ class Interval:
 
 
 _new = Interval.__new__
-_set_inf = Interval.inf.__set__  # type: ignore[attr-defined]
-_set_sup = Interval.sup.__set__  # type: ignore[attr-defined]
+_set_inf = Interval.__dict__["inf"].__set__
+_set_sup = Interval.__dict__["sup"].__set__
 
 
 def _in_order(inf: Any, sup: Any) -> bool:
     """Whether `inf` does not exceed `sup` before rounding: outward rounding can put 2**53 + 1 and 2**53 in order."""
     inf, sup = _plain(inf), _plain(sup)
-    if isinstance(inf, Decimal) and isinstance(sup, Fraction) or isinstance(inf, Fraction) and isinstance(sup, Decimal):
+    if {type(inf), type(sup)} == {Decimal, Fraction}:  # which Python does not compare
         inf, sup = Fraction(inf), Fraction(sup)
     return bool(inf <= sup)
 
@@ -171,8 +176,8 @@ def make(inf: float, sup: float) -> Interval:
     return interval
 
 
-EMPTY = make(INF, -INF)
-ENTIRE = make(-INF, INF)
+EMPTY: Interval = make(INF, -INF)
+ENTIRE: Interval = make(-INF, INF)
 
 
 def _is_operand(value: Any) -> bool:

@@ -22,7 +22,7 @@ def sup(x: Interval) -> float:
 
 
 def mid(x: Interval) -> float:
-    """The midpoint rounded to nearest: 0 for `ENTIRE`, the largest double (with its sign) for a half-line, NaN for `EMPTY`."""
+    """The midpoint rounded to nearest; NaN for `EMPTY`, 0 for `ENTIRE`, the largest double (signed) for a half-line."""
     a, b = x.inf, x.sup
     if a > b:
         return nan

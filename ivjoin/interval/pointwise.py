@@ -6,7 +6,8 @@ ends round to the same double (Ziv's strategy; Muller, *Elementary Functions*, s
 double would never let them agree, so such arguments are recognised first and enclosed by a point.
 
 Some enclosures are a *representative* instead: where the value is known to lie strictly between two neighbouring
-doubles (``sin(x)`` just below a tiny x, ``exp(1000)`` beyond the largest), any point of the gap rounds as the value does.
+doubles (``sin(x)`` just below a tiny x, ``exp(1000)`` beyond the largest), any point of the gap rounds as the value
+does. Such a result is good for rounding alone, not for further arithmetic.
 """
 
 from __future__ import annotations
@@ -243,6 +244,11 @@ def _arc(x: float, p: int) -> tuple[int, int]:
 def asin_at(x: float, p: int) -> Enclosure:
     if -_SMALL < x < _SMALL:
         return _beside(x, True) if x else _ZERO
+    return asin_enclosed(x, p)
+
+
+def asin_enclosed(x: float, p: int) -> Enclosure:
+    """`asin_at` with an absolute error for tiny `x` too, fit for further arithmetic."""
     opposite, adjacent = _arc(x, p)
     lo_hi = _about(atan_fixed(opposite, adjacent, p), UNITS, -p)
     return lo_hi if x > 0.0 else _mirrored(lo_hi)
@@ -259,6 +265,11 @@ def acos_at(x: float, p: int) -> Enclosure:
 def atan_at(x: float, p: int) -> Enclosure:
     if -_SMALL < x < _SMALL:
         return _beside(x, False) if x else _ZERO
+    return atan_enclosed(x, p)
+
+
+def atan_enclosed(x: float, p: int) -> Enclosure:
+    """`atan_at` with an absolute error for tiny `x` too, fit for further arithmetic."""
     n, s = _dyadic(abs(x))
     lo_hi = _about(atan_fixed(n, 1 << s, p), UNITS, -p)
     return lo_hi if x > 0.0 else _mirrored(lo_hi)

@@ -1,4 +1,4 @@
-"""Relations between intervals, and between intervals and numbers (IEEE 1788-2015, clauses 9.4, 10.5.10, 10.6.3, 10.6.4)."""
+"""Relations between intervals, or an interval and a number (IEEE 1788-2015, clauses 9.4, 10.5.10, 10.6.3, 10.6.4)."""
 
 from __future__ import annotations
 

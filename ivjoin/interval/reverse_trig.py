@@ -16,7 +16,9 @@ from ivjoin.interval.pointwise import (
     above,
     acos_at,
     asin_at,
+    asin_enclosed,
     atan_at,
+    atan_enclosed,
     below,
     half_turns_at,
     quarter_turns,
@@ -30,9 +32,10 @@ Angle = Callable[[float, int], Enclosure]
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """One end of a branch in every period: ``sign * angle(value) + (quarters + period * k) * pi/2``."""
+    """One end of a branch: ``sign * angle(value) + quarters * pi/2``, and the same a number of periods further."""
 
-    angle: Angle
+    angle: Angle  # for rounding by itself
+    summand: Angle  # for adding quarter turns to
     value: float
     sign: int
     quarters: int
@@ -40,24 +43,20 @@ class _End:
     def enclose(self, turn: int, p: int) -> Enclosure:
         """The end moved by `turn` quarter turns."""
         quarters = self.quarters + turn
-        lo, hi, e = self._arc(p)
         if quarters == 0:
-            return lo, hi, e
+            return self._signed(self.angle, p)
+        lo, hi, e = self._signed(self.summand, p)
         more, most, base = half_turns_at(quarters, p + quarters.bit_length())
-        # Both to `base`: the angle's last bits below it are rounded outward.
-        if e >= base:
-            return (lo << (e - base)) + more, (hi << (e - base)) + most, base
-        return (lo >> (base - e)) + more, -(-hi >> (base - e)) + most, base
+        return (lo << (e - base)) + more, (hi << (e - base)) + most, base
 
-    def _arc(self, p: int) -> Enclosure:
+    def _signed(self, angle: Angle, p: int) -> Enclosure:
         if self.value in (-INF, INF):  # the tangent's limits
-            lo, hi, e = half_turns_at(self.sign if self.value > 0.0 else -self.sign, p)
-            return lo, hi, e
-        lo, hi, e = self.angle(self.value, p)
+            return half_turns_at(self.sign if self.value > 0.0 else -self.sign, p)
+        lo, hi, e = angle(self.value, p)
         return (lo, hi, e) if self.sign > 0 else (-hi, -lo, e)
 
     def mirrored(self) -> _End:
-        return _End(self.angle, self.value, -self.sign, -self.quarters)
+        return _End(self.angle, self.summand, self.value, -self.sign, -self.quarters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +72,9 @@ class _Branch:
 
     def first_from(self, a: float) -> float:
         """The lowest member that is not below `a`, rounded down but not below `a`."""
-        # A branch reaches at most 6 quarter turns from the start of its period, so two periods back is early enough.
-        turn = quarter_turns(a, 8)[0] // self.period * self.period - 2 * self.period
+        # No branch ends after its period does, so the one before that of `a` is early enough, even if 8 bits are too
+        # few to count the quarter turns of an `a` beside a multiple of pi/2.
+        turn = quarter_turns(a, 8)[0] // self.period * self.period - self.period
         while above(self.upper.enclose, turn) < a:
             turn += self.period
         bound = below(self.lower.enclose, turn)
@@ -100,8 +100,8 @@ def sin_rev(c: Interval, x: Interval = ENTIRE) -> Interval:
         return EMPTY
     if lo == -1.0 and hi == 1.0:
         return x
-    rising = _Branch(_End(asin_at, lo, 1, 0), _End(asin_at, hi, 1, 0), 4)
-    falling = _Branch(_End(asin_at, hi, -1, 2), _End(asin_at, lo, -1, 2), 4)
+    rising = _Branch(_End(asin_at, asin_enclosed, lo, 1, 0), _End(asin_at, asin_enclosed, hi, 1, 0), 4)
+    falling = _Branch(_End(asin_at, asin_enclosed, hi, -1, 2), _End(asin_at, asin_enclosed, lo, -1, 2), 4)
     return _contract([rising, falling], x)
 
 
@@ -112,7 +112,7 @@ def cos_rev(c: Interval, x: Interval = ENTIRE) -> Interval:
         return EMPTY
     if lo == -1.0 and hi == 1.0:
         return x
-    falling = _Branch(_End(acos_at, hi, 1, 0), _End(acos_at, lo, 1, 0), 4)
+    falling = _Branch(_End(acos_at, acos_at, hi, 1, 0), _End(acos_at, acos_at, lo, 1, 0), 4)
     return _contract([falling, falling.mirrored()], x)
 
 
@@ -122,4 +122,6 @@ def tan_rev(c: Interval, x: Interval = ENTIRE) -> Interval:
         return EMPTY
     if c == ENTIRE:
         return x
-    return _contract([_Branch(_End(atan_at, c.inf, 1, 0), _End(atan_at, c.sup, 1, 0), 2)], x)
+    return _contract(
+        [_Branch(_End(atan_at, atan_enclosed, c.inf, 1, 0), _End(atan_at, atan_enclosed, c.sup, 1, 0), 2)], x
+    )

@@ -70,9 +70,7 @@ def cos(x: Interval) -> Interval:
     return _wave(cos_at, a, b, first, last, 0)
 
 
-def _wave(
-    enclose: Callable[..., Enclosure], a: float, b: float, first: int, last: int, crest: int
-) -> Interval:
+def _wave(enclose: Callable[..., Enclosure], a: float, b: float, first: int, last: int, crest: int) -> Interval:
     """The image of [a, b] under a sine or cosine whose maxima start the quarter turns `crest` modulo 4."""
     high = _passes(first, last, crest)
     low = _passes(first, last, crest + 2)

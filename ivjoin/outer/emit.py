@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.shj.arrow import take
 from ivjoin.shj.store import SideStore
 
 __all__ = ["BatchRows", "Emitter", "OutputField", "Rows", "StoredRows"]
@@ -24,33 +25,35 @@ class Rows(Protocol):
 class BatchRows:
     """Rows of a batch, all of them or those at ``index`` : int64[n]."""
 
-    __slots__ = ("_batch", "_index", "_taken", "_wanted")
+    __slots__ = ("_batch", "_index", "_widths")
 
-    def __init__(self, batch: pa.RecordBatch, index: np.ndarray | None) -> None:
+    def __init__(self, batch: pa.RecordBatch, index: np.ndarray | None, widths: Sequence[int | None]) -> None:
         self._batch = batch
-        self._index = None if index is None else pa.array(index)
+        self._index = index
+        self._widths = widths
 
     def __len__(self) -> int:
         return self._batch.num_rows if self._index is None else len(self._index)
 
     def column(self, index: int) -> pa.Array:
         column = self._batch.column(index)
-        return column if self._index is None else column.take(self._index)
+        return column if self._index is None else take(column, self._index, self._widths[index])
 
 
 class StoredRows:
     """Rows of a side store, by id."""
 
-    __slots__ = ("_ids", "_place_of", "_store")
+    __slots__ = ("_columns", "_ids", "_place_of", "_places")
 
     def __init__(self, store: SideStore, place_of: Sequence[int], ids: np.ndarray) -> None:
-        self._store, self._place_of, self._ids = store, place_of, ids
+        self._columns, self._place_of, self._ids = store.columns, place_of, ids
+        self._places = ids & (store.cap - 1)
 
     def __len__(self) -> int:
         return len(self._ids)
 
     def column(self, index: int) -> pa.Array:
-        return self._store.gather(self._place_of[index], self._ids)
+        return self._columns[self._place_of[index]].gather(self._ids, self._places)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ivjoin.shj import kernels
 
-__all__ = ["Bytes", "bitmap", "byte_width", "fixed_array", "fixed_view", "validity"]
+__all__ = ["Bytes", "bitmap", "byte_width", "fixed_array", "fixed_view", "take", "validity"]
 
 _DTYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
@@ -54,6 +54,13 @@ def validity(array: pa.Array) -> np.ndarray | None:
         return ~np.asarray(array.is_null())
     bits = np.frombuffer(buf, dtype=np.uint8)
     return np.unpackbits(bits, count=array.offset + len(array), bitorder="little")[array.offset :].view(bool)
+
+
+def take(array: pa.Array, index: np.ndarray, width: int | None) -> pa.Array:
+    """Rows of an array; ``width`` is its type's :func:`byte_width`, where numpy is several times faster than Arrow."""
+    if width is None or array.null_count:
+        return array.take(pa.array(index))
+    return fixed_array(fixed_view(array, width).take(index, axis=0), None, array.type)
 
 
 def bitmap(valid: np.ndarray) -> pa.Buffer:

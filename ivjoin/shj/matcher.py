@@ -10,7 +10,10 @@ import numpy as np
 from ivjoin.shj import kernels
 from ivjoin.shj.store import SideStore
 
-__all__ = ["BandTable", "Matcher"]
+__all__ = ["NO_BANDS", "BandTable", "Decide", "Matcher"]
+
+# (rows of the batch, ids in the store) -> bool[n]
+Decide = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 _NO_BANDS = np.empty((0, 4), dtype=np.int64)
 _NO_PAIRS = np.empty(0, dtype=np.int64)
@@ -79,8 +82,7 @@ class Matcher:
         )
 
     def decided(
-        self, chunks: Iterator[tuple[np.ndarray, np.ndarray]],
-        residual: Callable[[np.ndarray, np.ndarray], np.ndarray],
+        self, chunks: Iterator[tuple[np.ndarray, np.ndarray]], residual: Decide
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """The chunks' pairs for which ``residual(rows, ids)`` : bool[n] holds."""
         for rows, ids in chunks:

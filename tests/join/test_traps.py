@@ -172,9 +172,10 @@ TRAPS = [
          lambda a, b: a["a"] <= b["a"] <= a["b"], {"b": (I64, [30, 3, 2, 9, 6, 8, 25], [0] * 9)}),
     Trap("foreign unit", "l.a BETWEEN r.a - 2 AND r.a + 2 AND l.b > 5", (I64, I64), [*range(100, 120)], [*range(90, 125, 2)],
          lambda a, b: b["a"] - 2 <= a["a"] <= b["a"] + 2 and a["b"] > 5, {"b": (I64, [*range(20)], [0] * 18)}),
-    Trap("decimal half up", "l.a * 0.10 >= r.a", (KINDS["dec10"], KINDS["dec10"]),
-         [Decimal(n) / 100 for n in (-900, 4, 5, 14, 15, 16, 95, 105)], [Decimal(n) / 100 for n in (-900, 0, 1, 2, 9, 10, 11, 500)],
-         lambda a, b: (a["a"] * Decimal("0.10")).quantize(Decimal("0.0001"), ROUND_HALF_UP) >= b["a"]),
+    Trap("decimal half up", "CAST(l.a AS DECIMAL(10, 1)) >= r.a", (KINDS["dec10"], KINDS["dec10"]),
+         [Decimal(n) / 100 for n in (-900, -16, -15, -14, 4, 5, 14, 15, 16, 95)],
+         [Decimal(n) / 100 for n in (-900, -20, -10, 0, 10, 20, 100, 500)],
+         lambda a, b: a["a"].quantize(Decimal("0.1"), ROUND_HALF_UP) >= b["a"]),
     Trap("decimal rounding", "round(l.a, 1) <= r.a", (KINDS["dec10"], KINDS["dec10"]),
          [Decimal(n) / 100 for n in (-25, -5, -4, 4, 5, 14, 15, 16, 9000)], [Decimal(n) / 10 for n in (-900, -3, -2, -1, 0, 1, 2)],
          lambda a, b: a["a"].quantize(Decimal("0.1"), ROUND_HALF_UP) <= b["a"]),
@@ -245,7 +246,7 @@ TRAPS += [
 
 
 def orders_of(trap: Trap) -> list[bool]:
-    return [] if "string" in trap.kinds[0].name else [False, True]
+    return [] if trap.kinds[0].name in ("string", "dec20") else [False, True]
 
 
 def table(trap: Trap, side: int, descending: bool) -> pa.Table:
@@ -284,7 +285,7 @@ def play(trap: Trap, how: str, keys: bool = False) -> int:
             left_order = (OrderSpec(trap.order[0], left_falls),) if a and ordered else ()
             right_order = (OrderSpec(trap.order[1], right_falls),) if b and ordered else ()
             plays = scripts(left.num_rows, right.num_rows)
-            for script in plays if a and b else plays[2:3]:
+            for script in plays if a and b and left_falls == right_falls else plays[2:3]:
                 case = Case(left, right, how, (), condition, left_order, right_order, script=tuple(script))
                 early += check(case).retired_early
     return early

@@ -1,0 +1,92 @@
+"""Conditions and expressions: typed nodes, and the ways to write them down.
+
+An expression is an immutable, interned graph of :class:`~ivjoin.expr.nodes.Node`. It can be written as Spark SQL text
+(:mod:`ivjoin.expr.sqltext`), with Python operators (:mod:`ivjoin.expr.fluent`) or as a SymPy relation
+(:mod:`ivjoin.expr.sympyform`); :func:`condition` and :func:`scalar` take any of these. Names are resolved by a
+:class:`Scope`. sympy and sqlglot are loaded when they are first needed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ivjoin.errors import ConditionError
+from ivjoin.expr.nodes import Node, columns_of
+from ivjoin.expr.scope import Scope
+from ivjoin.expr.types import Type
+
+__all__ = ["Node", "Scope", "Type", "condition", "scalar"]
+
+
+def condition(obj: Any, scope: Scope, timezone: str = "UTC") -> Node | None:
+    """The bool node of a condition in any of its forms.
+
+    Parameters
+    ----------
+    obj : None, str, fluent Expr, SymPy relation or boolean, Node, bool
+        SQL text, or an object of one of the other forms. None is no condition.
+    scope : Scope
+        What the names mean.
+    timezone : str
+        The zone of local times and calendar days.
+
+    Returns
+    -------
+    Node or None
+        None if and only if ``obj`` is None.
+
+    Raises
+    ------
+    ConditionError
+        If it does not parse, does not type, or is not true or false.
+    """
+    if obj is None:
+        return None
+    node = scalar(obj, scope, timezone)
+    if node.type.kind not in ("bool", "null"):
+        raise ConditionError(f"a condition must be true or false, but this is a value of type {node.type}: {node}")
+    from ivjoin.expr.build import cast
+    from ivjoin.expr.types import BOOL
+
+    return cast(node, BOOL)
+
+
+def scalar(obj: Any, scope: Scope, timezone: str = "UTC") -> Node:
+    """The node of an expression of any type, such as an order; see :func:`condition`."""
+    if isinstance(obj, str):
+        from ivjoin.expr.sqltext import parse_scalar
+
+        return parse_scalar(obj, scope, timezone)
+    if isinstance(obj, Node):
+        _check_columns(obj, scope)
+        return obj
+    from ivjoin.expr.fluent import Expr
+
+    if isinstance(obj, Expr):
+        return obj.resolve(scope, timezone)
+    module = obj.__class__.__module__.partition(".")[0]
+    if module == "sympy" or any(c.__module__.startswith("sympy.") for c in obj.__class__.__mro__):
+        from ivjoin.expr.sympyform import from_sympy
+
+        return from_sympy(obj, scope, timezone)
+    if isinstance(obj, bool):
+        from ivjoin.expr.literals import literal
+
+        return literal(obj)
+    hint = ""
+    if module == "pyspark":
+        hint = "; a PySpark Column is taken by ivjoin.spark only, here pass its SQL text"
+    elif module in ("polars", "ibis", "duckdb", "pandas", "pyarrow"):
+        hint = "; pass its SQL text"
+    raise ConditionError(
+        f"a condition cannot be made of {obj.__class__.__module__}.{obj.__class__.__qualname__}; expected SQL text, "
+        f"an ivjoin expression, a SymPy relation or None{hint}"
+    )
+
+
+def _check_columns(node: Node, scope: Scope) -> None:
+    for c in columns_of(node):
+        side, name = c.params
+        known = scope.resolve(side, name)
+        if known.type != c.type:
+            raise ConditionError(f"{c} has type {c.type} in the expression, but {known.type} in the input")

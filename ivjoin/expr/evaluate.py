@@ -1,0 +1,271 @@
+"""Exact, vectorised evaluation of expressions on Arrow arrays, with Spark's ANSI meaning.
+
+A list of expressions becomes a program once: the distinct nodes in order, each with a kernel that its operator's rule
+made for the argument types and constants at hand (``ops_*.py``). A run loads the columns, calls the kernels one after
+the other and wraps the results. Nothing raises for a row: rows that overflow, divide by zero or fail a cast are marked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.expr import (
+    ops_casts, ops_compare, ops_decimal, ops_float, ops_integer, ops_round, ops_strings, ops_time, ops_truth,
+)
+from ivjoin.expr.nodes import COMPARISONS, Node, walk
+from ivjoin.expr.ops_cells import Cell, Kernel, Rule, const_cell, objects, unsupported
+from ivjoin.expr.ops_columns import load, loader
+from ivjoin.expr.types import Type
+
+__all__ = ["Vector", "check_supported", "compiled", "evaluate", "first_error", "from_arrow_array"]
+
+Column = Callable[[str, str], Any]
+Program = Callable[[Column, int], list["Vector"]]
+
+
+@dataclass(slots=True)
+class Vector:
+    """The values of one expression for n rows.
+
+    Attributes
+    ----------
+    values : ndarray[n] or pa.Array
+        Physical values (``ivjoin.expr.types``): bool, intN/uintN, float32/64 in their own dtype; decimals int64 up to 18
+        digits, else object (Python ints); dates and months int32; times int64; strings and bytes as ``large_string``
+        and ``large_binary`` arrays. Arbitrary where not valid.
+    valid : bool[n] or None
+        Rows that are not NULL; None means all.
+    error : bool[n] or None
+        Rows where the evaluation errs, whatever ``valid`` says of them; None means none.
+    """
+
+    values: Any
+    valid: np.ndarray | None
+    error: np.ndarray | None
+
+
+_LIMIT = 256
+_programs: dict[tuple[Node, ...], Program] = {}
+
+
+def evaluate(roots: Sequence[Node], column: Column, n: int) -> list[Vector]:
+    """The values of expressions, one Vector each; sub-expressions they share are computed once.
+
+    Parameters
+    ----------
+    roots : sequence of Node
+    column : callable
+        ``column(side, name)`` gives the Arrow array (or chunked array) of n rows.
+    n : int
+        Number of rows.
+
+    Raises
+    ------
+    UnsupportedError
+        If an operator has no rule for its argument types; never because of a value.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from ivjoin.expr.nodes import make
+    >>> from ivjoin.expr.types import INT64
+    >>> a = make("column", (), ("left", "a"), INT64)
+    >>> [v] = evaluate([make("add", (a, a), (), INT64)], lambda side, name: pa.array([1, None, 2**62]), 3)
+    >>> v.values[0], v.valid.tolist(), v.error.tolist()
+    (np.int64(2), [True, False, True], [False, False, True])
+    """
+    key = tuple(roots)
+    program = _programs.get(key)
+    if program is None:
+        program = compiled(roots)
+        while len(_programs) >= _LIMIT:  # the oldest goes; a program is quickly made again
+            _programs.pop(next(iter(_programs)), None)
+        _programs[key] = program
+    return program(column, n)
+
+
+def compiled(roots: Sequence[Node]) -> Program:
+    """A callable ``(column, n) -> list of Vector`` for these expressions, without the look-up of :func:`evaluate`."""
+    place: dict[Node, int] = {}
+    constants: dict[int, Cell] = {}
+    loads: list[tuple[int, str, str, Callable[[Any], Cell]]] = []
+    steps: list[Callable[[list[Any]], None]] = []
+    spread: list[tuple[int, Cell]] = []
+    quiet = False
+    with np.errstate(all="ignore"):
+        for node in walk(*roots):
+            i = place[node] = len(place)
+            if node.op == "column":
+                side, name = node.params
+                loads.append((i, side, name, loader(node.type)))
+                continue
+            if node.op == "literal":
+                constants[i] = const_cell(node.params[0], node.type)
+                continue
+            at = [place[a] for a in node.args]
+            known = [constants.get(j) for j in at]
+            clean = tuple(c if c is not None and c[1] is None and c[2] is None else None for c in known)
+            kernel = _rule(node)(node, clean)
+            if at and all(c is not None for c in known):
+                constants[i] = kernel(*known)
+                continue
+            quiet = quiet or _may_warn(node)
+            steps.append(_step(kernel, i, at))
+    # A constant that is NULL or errs is spread over the rows, so that masks always have one entry a row.
+    start: list[Any] = [None] * len(place)
+    for j, cell in constants.items():
+        if cell[1] is None and cell[2] is None:
+            start[j] = cell
+        else:
+            spread.append((j, cell))
+    finish = [(place[r], _finisher(r.type, place[r] in constants)) for r in roots]
+
+    def run(column: Column, n: int) -> list[Vector]:
+        cells = start.copy()
+        for i, side, name, fetch in loads:
+            cells[i] = fetch(column(side, name))
+        if spread:
+            for i, cell in spread:
+                cells[i] = _spread(cell, n)
+        for step in steps:
+            step(cells)
+        return [wrap(cells[i], n) for i, wrap in finish]
+
+    if not quiet:
+        return run
+
+    def run_quietly(column: Column, n: int) -> list[Vector]:
+        with np.errstate(all="ignore"):
+            return run(column, n)
+
+    return run_quietly
+
+
+def _step(kernel: Kernel, out: int, at: list[int]) -> Callable[[list[Any]], None]:
+    if len(at) == 1:
+        (i,) = at
+
+        def step1(cells: list[Any]) -> None:
+            cells[out] = kernel(cells[i])
+
+        return step1
+    if len(at) == 2:
+        j, k = at
+
+        def step2(cells: list[Any]) -> None:
+            cells[out] = kernel(cells[j], cells[k])
+
+        return step2
+
+    def step(cells: list[Any]) -> None:
+        cells[out] = kernel(*[cells[i] for i in at])
+
+    return step
+
+
+_SILENT = COMPARISONS | {"and", "or", "not", "is_null", "coalesce", "case", "in", "is_nan"}
+
+
+def _may_warn(node: Node) -> bool:
+    """Whether numpy could warn of what the kernel does; integer sums on arrays wrap in silence."""
+    return not (node.op in _SILENT or (node.op in ("add", "sub", "mul", "neg") and node.type.kind == "int"))
+
+
+_BY_KIND: dict[str, dict[str, Rule]] = {
+    "int": ops_integer.RULES, "float": ops_float.RULES, "decimal": ops_decimal.RULES,
+}
+_TIMES = frozenset({"date", "time", "timestamp", "duration", "months"})
+
+
+def _rule(node: Node) -> Rule:
+    """The rule of a node, found by operator and the kind of its first argument.
+
+    Raises
+    ------
+    UnsupportedError
+        If there is none.
+    """
+    op = node.op
+    rule: Rule | None
+    if op in COMPARISONS:
+        return ops_compare.compare_rule
+    if op == "cast":
+        return ops_casts.cast_rule
+    rule = ops_truth.RULES.get(op) or ops_strings.RULES.get(op)
+    if rule is None and node.args:
+        kind = node.args[0].type.kind
+        if kind in _TIMES or any(a.type.kind in _TIMES for a in node.args):
+            rule = ops_time.RULES.get(op)
+        else:
+            rule = ops_round.RULES.get(op) or _BY_KIND.get(kind, {}).get(op)
+    if rule is None:
+        raise unsupported(node)
+    return rule
+
+
+def check_supported(*roots: Node) -> None:
+    """Find out, before any row is seen, whether expressions can be evaluated.
+
+    Raises
+    ------
+    UnsupportedError
+        Naming the sub-expression that cannot.
+    """
+    compiled(roots)
+
+
+def from_arrow_array(array: Any, type: Type) -> Vector:
+    """The physical values of an Arrow array whose type maps to ``type``, as a Vector; zero copy where possible."""
+    return _wrap(type, load(array, type))
+
+
+def _wrap(t: Type, cell: Cell) -> Vector:
+    if t.kind == "decimal":
+        return Vector(_as_declared(cell[0], t), cell[1], cell[2])
+    return Vector(*cell)
+
+
+def _finisher(t: Type, constant: bool) -> Callable[[Cell, int], Vector]:
+    if constant:
+        return lambda cell, n: _wrap(t, _spread(cell, n))
+    if t.kind == "decimal":
+        return lambda cell, n: _wrap(t, cell)
+    return lambda cell, n: Vector(cell[0], cell[1], cell[2])
+
+
+def _spread(cell: Cell, n: int) -> Cell:
+    """The cell of a constant for n rows."""
+    v, ok, err = cell
+    if len(v) != n or n == 0:
+        v = np.repeat(v[:1], n) if isinstance(v, np.ndarray) else v.take(pa.array(np.zeros(n, dtype=np.int64)))
+        ok = None if ok is None else np.repeat(ok[:1], n)
+        err = None if err is None else np.repeat(err[:1], n)
+    return v, ok, err
+
+
+def _as_declared(values: np.ndarray, t: Type) -> np.ndarray:
+    """Decimals as the contract of Vector has them, whatever the kernels found shortest."""
+    if t.precision > 18:
+        return values if values.dtype == object else objects(values.tolist())
+    if values.dtype == object:  # only rows without a value can be too large
+        return np.array([v if -(1 << 63) <= v < 1 << 63 else 0 for v in values.tolist()], dtype=np.int64)
+    return values
+
+
+def first_error(root: Node, column: Column, row: int) -> str:
+    """A sentence on why an expression errs at a row: the failing sub-expression and the values it read.
+
+    Examples
+    --------
+    ``"integer overflow in l.a + 10 (int32) at l.a = 2147483647"``
+    """
+    from ivjoin.expr.failure import describe
+
+    return describe(root, column, row)
+
+

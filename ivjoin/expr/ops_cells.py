@@ -1,0 +1,142 @@
+"""What the operators of the evaluator pass to each other: cells, masks, constants.
+
+A cell is ``(values, valid, error)``: the values of a node for n rows, which rows have one (None: all) and which rows
+err (None: none). Values and masks have n rows, or one row throughout when the node is a constant. Every kernel is a
+plain function from the cells of the arguments to the cell of the node; it is made once per plan by a *rule*, which sees
+the node and those arguments that are constants.
+
+Rows that are not valid or that err hold arbitrary but harmless values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.errors import UnsupportedError
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.types import Type
+
+__all__ = [
+    "Cell", "Consts", "Kernel", "Mask", "Rule", "absent", "combined", "const_cell", "dtype_of", "flagged", "literal_value",
+    "met", "one", "present", "unary", "unsupported",
+]
+
+Mask = np.ndarray | None
+Cell = tuple[Any, Mask, Mask]
+Kernel = Callable[..., Cell]
+Consts = tuple[Cell | None, ...]  # for each argument its cell if it is a constant without null or error
+Rule = Callable[[Node, Consts], Kernel]
+
+count = np.count_nonzero
+
+
+def met(a: Mask, b: Mask) -> Mask:
+    """Rows valid in both."""
+    if a is None:
+        return b
+    return a if b is None else a & b
+
+
+def combined(a: Mask, b: Mask) -> Mask:
+    """Rows that err in either."""
+    if a is None:
+        return b
+    return a if b is None else a | b
+
+
+def flagged(error: Mask, bad: np.ndarray, valid: Mask) -> Mask:
+    """The error mask with the valid ones of the ``bad`` rows added."""
+    if not count(bad):
+        return error
+    if valid is not None:
+        bad = bad & valid
+        if not count(bad):
+            return error
+    return bad if error is None else error | bad
+
+
+def present(cell: Cell) -> Mask:
+    """Rows that have a value: valid and no error. None: all."""
+    _, valid, error = cell
+    return valid if error is None else ~error if valid is None else valid & ~error
+
+
+def absent(valid: Mask, n: int) -> np.ndarray:
+    return np.zeros(n, dtype=bool) if valid is None else ~valid
+
+
+def unary(f: Callable[[Any], Any]) -> Kernel:
+    """The kernel of a function of one argument that neither errs nor makes nulls."""
+
+    def kernel(a: Cell) -> Cell:
+        v, ok, err = a
+        return f(v), ok, err
+
+    return kernel
+
+
+def one(cell: Cell) -> np.ndarray:
+    """The value of a constant cell as an array without dimensions, the form that numpy broadcasts fastest."""
+    values: np.ndarray = cell[0]
+    return values.reshape(())
+
+
+def literal_value(node: Node) -> Any:
+    """The physical value of a literal that is not NULL; None for any other node."""
+    return node.params[0] if node.op == "literal" else None
+
+
+_FIXED: dict[str, Any] = {
+    "bool": np.bool_, "date": np.int32, "months": np.int32, "timestamp": np.int64, "time": np.int64,
+    "duration": np.int64, "null": np.bool_,
+}
+
+
+def dtype_of(t: Type) -> np.dtype:
+    """The dtype of values of a type; decimals inside the evaluator are int64 where they fit, else object."""
+    if t.kind == "int":
+        return np.dtype(f"{'i' if t.signed else 'u'}{t.bits // 8}")
+    if t.kind == "float":
+        return np.dtype(f"f{t.bits // 8}")
+    if t.kind in _FIXED:
+        return np.dtype(_FIXED[t.kind])
+    raise AssertionError(f"{t} has no numpy dtype")
+
+
+def const_cell(value: Any, t: Type) -> Cell:
+    """The one-row cell of a literal."""
+    null = np.zeros(1, dtype=bool) if value is None else None
+    if t.kind in ("string", "binary"):
+        return pa.array([value], type=pa.large_string() if t.kind == "string" else pa.large_binary()), null, None
+    if t.kind == "opaque":
+        raise UnsupportedError(f"a literal of type {t} cannot take part in an expression")
+    if value is None:
+        value = 0
+    if t.kind == "decimal":
+        return narrowest([int(value)]), null, None
+    return np.array([value], dtype=dtype_of(t)), null, None
+
+
+def narrowest(integers: list[int]) -> np.ndarray:
+    """Python ints as int64 where all fit, else as objects."""
+    try:
+        return np.array(integers, dtype=np.int64)
+    except OverflowError:
+        return objects(integers)
+
+
+def objects(items: list[Any]) -> np.ndarray:
+    """A one-dimensional object array of the items."""
+    out = np.empty(len(items), dtype=object)
+    out[:] = items
+    return out
+
+
+def unsupported(node: Node, why: str = "") -> UnsupportedError:
+    """The error for an operator that has no rule for its argument types."""
+    types = ", ".join(str(a.type) for a in node.args)
+    return UnsupportedError(f"{node} cannot be evaluated: no rule for {node.op}({types}) -> {node.type}{why and '; '}{why}")

@@ -1,0 +1,3 @@
+"""strings operators (being written)."""
+from ivjoin.expr.ops_cells import Rule
+RULES: dict[str, Rule] = {}

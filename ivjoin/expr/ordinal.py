@@ -1,0 +1,103 @@
+"""Order-preserving int64 images of physical values: one number line for pruning, bands and declared orders.
+
+An ordinal compares as its value does in Spark's order: -0.0 equals 0.0, NaN equals itself and lies above +inf.
+Neighbouring values of a type have neighbouring ordinals (for floats: neighbouring doubles), so a strict bound is the
+loose bound moved by one.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+import numpy as np
+
+from ivjoin.expr.types import Type
+
+__all__ = ["NAN_ORDINAL", "has_ordinal", "ordinal_of", "ordinals", "value_of"]
+
+_INFINITY: Final = 0x7FF0_0000_0000_0000  # the bits of +inf are its ordinal
+NAN_ORDINAL: Final = _INFINITY + 1
+_TOP_BIT: Final = 1 << 63
+_LOW_BITS: Final = np.array((1 << 63) - 1, dtype=np.int64)
+_SHIFT: Final = np.array(63, dtype=np.int64)
+_PLAIN: Final = frozenset({"int", "date", "time", "timestamp", "duration", "months", "bool"})
+
+
+def has_ordinal(t: Type) -> bool:
+    """Whether values of the type have int64 images: numbers, times, bool and decimals of at most 18 digits."""
+    return t.kind in _PLAIN or t.kind == "float" or (t.kind == "decimal" and t.precision <= 18)
+
+
+def ordinals(values: np.ndarray, t: Type) -> np.ndarray:
+    """The ordinals of physical values.
+
+    Parameters
+    ----------
+    values : ndarray[n]
+        As ``Vector.values`` holds them.
+    t : Type
+        Their type, one that :func:`has_ordinal`.
+
+    Returns
+    -------
+    int64[n]
+        ``values`` itself where that is int64 already and the image is the value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ivjoin.expr.types import FLOAT64
+    >>> ordinals(np.array([0.0, -0.0, 5e-324, -5e-324]), FLOAT64).tolist()
+    [0, 0, 1, -1]
+    """
+    if t.kind == "float":
+        return _float_ordinals(values)
+    if values.dtype == np.int64:
+        return values
+    if values.dtype == np.uint64:
+        return (values ^ np.uint64(_TOP_BIT)).view(np.int64)
+    return values.astype(np.int64)
+
+
+def _float_ordinals(values: np.ndarray) -> np.ndarray:
+    x = np.ascontiguousarray(values, dtype=np.float64)
+    bits = x.view(np.int64)
+    sign = bits >> _SHIFT
+    # Negative doubles are stored as sign and magnitude: turn the magnitude over, and move up by one so that -0.0 is 0.
+    image = (bits ^ (sign & _LOW_BITS)) - sign
+    nan = x != x
+    if np.count_nonzero(nan):
+        image[nan] = NAN_ORDINAL
+    return image
+
+
+def ordinal_of(value: Any, t: Type) -> int:
+    """The ordinal of one physical value (``int(value)`` of a bool, the integer of a discrete type)."""
+    if t.kind == "float":
+        x = float(value)
+        if x != x:
+            return NAN_ORDINAL
+        bits: int = struct.unpack("<q", struct.pack("<d", x))[0]
+        return bits if bits >= 0 else -(bits + _TOP_BIT)
+    if t.kind == "int" and t.bits == 64 and not t.signed:
+        return int(value) - _TOP_BIT
+    return int(value)
+
+
+def value_of(ordinal: int, t: Type) -> Any:
+    """The physical value with this ordinal: an int, a float or a bool.
+
+    Ordinals that no double has give the nearest one: NaN above NaN's, -inf below that of -inf.
+    """
+    if t.kind == "float":
+        if ordinal > _INFINITY:
+            return float("nan")
+        magnitude = min(abs(ordinal), _INFINITY)
+        x: float = struct.unpack("<d", struct.pack("<q", magnitude))[0]
+        return -x if ordinal < 0 else x
+    if t.kind == "bool":
+        return bool(ordinal)
+    if t.kind == "int" and t.bits == 64 and not t.signed:
+        return int(ordinal) + _TOP_BIT
+    return int(ordinal)

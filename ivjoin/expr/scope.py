@@ -1,0 +1,147 @@
+"""Which column a name in a condition means."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+
+from ivjoin.errors import ColumnError, ConditionError
+from ivjoin.expr.nodes import LEFT, RIGHT, Node, make
+from ivjoin.expr.types import from_arrow
+
+__all__ = ["Scope", "nearest"]
+
+_QUALIFIERS = {"l": LEFT, "left": LEFT, "r": RIGHT, "right": RIGHT}
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """``"; did you mean 'ts'?"``, or nothing."""
+    by_fold = {k.casefold(): k for k in known}
+    hits = difflib.get_close_matches(name.casefold(), list(by_fold), n=2, cutoff=0.6)
+    return f"; did you mean {' or '.join(repr(by_fold[h]) for h in hits)}?" if hits else ""
+
+
+class Scope:
+    """The columns of both inputs, by the names a condition may use.
+
+    Parameters
+    ----------
+    left, right : pa.Schema
+        For an expression over one input, the other may be an empty schema.
+    on : iterable of (str, str), optional
+        The key columns, left and right name; a bare key name of both sides means the key.
+    case_sensitive : bool, optional
+        Whether ``TS`` and ``ts`` are two names.
+    aliases : mapping of str to str, optional
+        More names of the sides, beside ``l``, ``left``, ``r`` and ``right``: alias -> ``"left"`` or ``"right"``.
+    """
+
+    __slots__ = ("_exact", "_folded", "_qualifiers", "case_sensitive", "left", "on", "right")
+
+    def __init__(
+        self,
+        left: pa.Schema,
+        right: pa.Schema,
+        on: Iterable[tuple[str, str]] = (),
+        case_sensitive: bool = True,
+        aliases: Mapping[str, str] | None = None,
+    ) -> None:
+        self.left, self.right = left, right
+        self.on = [(a, b) for a, b in on]
+        self.case_sensitive = case_sensitive
+        self._qualifiers = dict(_QUALIFIERS)
+        for alias, side in (aliases or {}).items():
+            if side not in (LEFT, RIGHT):
+                raise ConditionError(f"the alias {alias!r} must name 'left' or 'right', not {side!r}")
+            self._qualifiers[alias.lower()] = side
+        self._exact: dict[str, dict[str, list[int]]] = {LEFT: {}, RIGHT: {}}
+        self._folded: dict[str, dict[str, list[int]]] = {LEFT: {}, RIGHT: {}}
+        for side, schema in ((LEFT, left), (RIGHT, right)):
+            for i, name in enumerate(schema.names):
+                self._exact[side].setdefault(name, []).append(i)
+                self._folded[side].setdefault(name.lower(), []).append(i)
+
+    def side_of(self, qualifier: str) -> str | None:
+        """``"left"``, ``"right"``, or None if the qualifier names no side."""
+        return self._qualifiers.get(qualifier.lower())
+
+    def resolve(self, qualifier: str | None, name: str) -> Node:
+        """The column node of ``qualifier.name``, or of a bare name.
+
+        Raises
+        ------
+        ColumnError
+            If the name is unknown or ambiguous.
+        """
+        if qualifier is not None:
+            side = self.side_of(qualifier)
+            if side is None:
+                raise self._unknown_qualifier(qualifier, name)
+            index = self._find(side, name)
+            if index is None:
+                raise self._unknown(side, name)
+            return self._column(side, index)
+        found = [(side, i) for side in (LEFT, RIGHT) if (i := self._find(side, name)) is not None]
+        if not found:
+            raise self._unknown(None, name)
+        if len(found) == 2 and not self._is_key(found[0][1], found[1][1]):
+            raise ColumnError(f"column {name!r} is ambiguous: both inputs have it; write l.{name} or r.{name}")
+        return self._column(*found[0])
+
+    def _is_key(self, left: int, right: int) -> bool:
+        a, b = self.left.names[left], self.right.names[right]
+        return any(self._same(a, x) and self._same(b, y) for x, y in self.on)
+
+    def _same(self, a: str, b: str) -> bool:
+        return a == b or (not self.case_sensitive and a.lower() == b.lower())
+
+    def _find(self, side: str, name: str) -> int | None:
+        hits = self._exact[side].get(name) if self.case_sensitive else self._folded[side].get(name.lower())
+        if not hits:
+            return None
+        if len(hits) > 1:
+            exact = self._exact[side].get(name, hits)
+            if len(exact) == 1:
+                return exact[0]
+            names = self._schema(side).names
+            raise ColumnError(f"column {name!r} is ambiguous: {side} has {', '.join(repr(names[i]) for i in hits)}")
+        return hits[0]
+
+    def _schema(self, side: str) -> pa.Schema:
+        return self.left if side == LEFT else self.right
+
+    def _column(self, side: str, index: int) -> Node:
+        field = self._schema(side).field(index)
+        return make("column", (), (side, field.name), from_arrow(field.type))
+
+    def _unknown(self, side: str | None, name: str) -> ColumnError:
+        sides = [s for s in ((LEFT, RIGHT) if side is None else (side,)) if len(self._schema(s).names) or side]
+        known = [n for s in sides for n in self._schema(s).names]
+        hint = nearest(name, known)
+        if not hint and side is not None:
+            other = RIGHT if side == LEFT else LEFT
+            if self._find(other, name) is not None:
+                hint = f"; {other} has it: write {other[0]}.{name}"
+        there = "; ".join(f"{s} has {_listed(self._schema(s).names)}" for s in sides) or "there are no columns"
+        where = side if side is not None else "either input" if len(sides) == 2 else sides[0] if sides else "the input"
+        return ColumnError(f"column {name!r} is not in {where}: {there}{hint}")
+
+    def _unknown_qualifier(self, qualifier: str, name: str) -> ColumnError:
+        if self._has(qualifier):
+            return ColumnError(
+                f"{qualifier}.{name}: fields of a struct column cannot be read in a condition; make the field a column first"
+            )
+        return ColumnError(
+            f"{qualifier!r} in {qualifier}.{name} names no input; expected one of {', '.join(sorted(self._qualifiers))}"
+            f"{nearest(qualifier, self._qualifiers)}"
+        )
+
+    def _has(self, name: str) -> bool:
+        return any(self._find(side, name) is not None for side in (LEFT, RIGHT))
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(names[:20])
+    return f"{shown}, ... ({len(names)} in all)" if len(names) > 20 else shown or "no columns"

@@ -1,0 +1,520 @@
+"""Conditions as SQL text, in Spark's dialect: sqlglot reads the grammar, names and types are resolved here.
+
+sqlglot's own table of functions is left empty, so that every call arrives as it is written; what it means is said in
+``sqlfunctions``. Where sqlglot's precedence differs from Spark's, the text is refused until it has parentheses.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from ivjoin.errors import ColumnError, ConditionError, IvjoinError, UnsupportedError
+from ivjoin.expr import build, chrono, strings
+from ivjoin.expr.literals import is_literal, literal, zone_named
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.scope import Scope
+from ivjoin.expr.sqlfunctions import call
+from ivjoin.expr.types import (
+    BINARY,
+    BOOL,
+    DATE,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    STRING,
+    UINT8,
+    UINT16,
+    UINT32,
+    UINT64,
+    Type,
+    decimal,
+    timestamp,
+)
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+__all__ = ["parse", "parse_scalar"]
+
+
+def parse(text: str, scope: Scope, timezone: str = "UTC") -> Node:
+    """The condition that ``text`` says, a bool node.
+
+    Parameters
+    ----------
+    text : str
+        A boolean expression of Spark SQL over the columns of ``scope``.
+    timezone : str
+        The zone of local times, calendar days and literals without a zone.
+
+    Raises
+    ------
+    ConditionError
+        If the text does not parse or does not type; the place is marked in the message.
+    ColumnError
+        If a name is unknown or ambiguous.
+    UnsupportedError
+        If a construct or function is not supported.
+    """
+    node = parse_scalar(text, scope, timezone)
+    if node.type.kind not in ("bool", "null"):
+        raise ConditionError(f"a condition must be true or false, but this is a value of type {node.type}: {text.strip()}")
+    return build.cast(node, BOOL)
+
+
+def parse_scalar(text: str, scope: Scope, timezone: str = "UTC") -> Node:
+    """The expression that ``text`` says, of any type; see :func:`parse`."""
+    zone_named(timezone)
+    if not text.strip():
+        raise ConditionError("the condition is empty; pass None for no condition")
+    tree = _tree(text)
+    try:
+        return _Reader(text, scope, timezone).read(tree)
+    except RecursionError:
+        raise ConditionError("the condition is nested too deeply to be read") from None
+
+
+@functools.cache
+def _parser_class() -> Any:
+    from sqlglot.dialects.spark import Spark
+
+    base = Spark.Parser
+    kept = {"CAST", "TRY_CAST", "EXTRACT", "TRIM"}
+    return type(
+        "_ConditionParser",
+        (base,),
+        {
+            "FUNCTIONS": {},
+            "NO_PAREN_FUNCTIONS": {},
+            "FUNCTION_PARSERS": {k: v for k, v in base.FUNCTION_PARSERS.items() if k in kept},
+        },
+    )
+
+
+def _tree(text: str) -> exp.Expression:
+    from sqlglot.dialects.spark import Spark
+    from sqlglot.errors import ParseError, TokenError
+    from sqlglot.tokens import TokenType
+
+    dialect = Spark()
+    try:
+        tokens = dialect.tokenize(text)
+        for before, token in zip(tokens, tokens[1:]):
+            # After a dot even a keyword is a column name.
+            if before.token_type == TokenType.DOT and token.text.isidentifier() and token.token_type != TokenType.VAR:
+                if token.token_type not in (TokenType.IDENTIFIER, TokenType.STRING):
+                    token.token_type = TokenType.VAR
+        trees = _parser_class()(dialect=dialect).parse(tokens, text)
+    except TokenError as e:
+        raise ConditionError(f"the condition cannot be read: {str(e).splitlines()[0]}\n  {text.strip()}") from None
+    except ParseError as e:
+        raise _syntax_error(text, e) from None
+    except RecursionError:
+        raise ConditionError("the condition is nested too deeply to be read") from None
+    trees = [t for t in trees if t is not None]
+    if len(trees) != 1:
+        raise ConditionError(f"expected one condition, got {len(trees)} statements: {text.strip()}")
+    return trees[0]
+
+
+def _syntax_error(text: str, e: Any) -> ConditionError:
+    first = e.errors[0] if e.errors else {}
+    what = str(first.get("description") or e).split(". Line")[0]
+    if "missing for" in what:
+        what = "something is missing here"
+    elif what.startswith("Invalid expression"):
+        what = "this was not expected here"
+    line, col, mark = first.get("line"), first.get("col"), first.get("highlight") or ""
+    if not line or not col:
+        return ConditionError(f"the condition cannot be read: {what}\n  {text.strip()}")
+    start = max(0, col - max(len(mark), 1))
+    return ConditionError(
+        f"the condition cannot be read, line {line}, column {start + 1}: {what}\n"
+        + _marked(text, line - 1, start, max(len(mark), 1))
+    )
+
+
+def _marked(text: str, line: int, start: int, width: int) -> str:
+    lines = text.splitlines() or [""]
+    shown = lines[min(line, len(lines) - 1)]
+    cut = max(0, start - 80)
+    return f"  {shown[cut : cut + 160]}\n  {' ' * (start - cut)}{'^' * width}"
+
+
+class _Reader:
+    """One text on its way to a node."""
+
+    def __init__(self, text: str, scope: Scope, zone: str) -> None:
+        self.text, self.scope, self.zone = text, scope, zone
+
+    def read(self, e: exp.Expression) -> Node:
+        reader = _readers().get(e.__class__)
+        try:
+            if reader is None:
+                raise UnsupportedError(f"{_described(e)} cannot be used in a condition")
+            return reader(self, e)
+        except IvjoinError as error:
+            if getattr(error, "placed", False):
+                raise
+            raise self._placed(error, e) from None
+
+    def _placed(self, error: IvjoinError, e: exp.Expression) -> IvjoinError:
+        """The same error with the place in the text marked."""
+        span = self._span(e)
+        out = error
+        if span is not None:
+            start, end = span
+            line = self.text.count("\n", 0, start)
+            begin = self.text.rfind("\n", 0, start) + 1
+            stop = self.text.find("\n", start)
+            width = max(1, min(end, stop if stop >= 0 else len(self.text)) - start)
+            out = error.__class__(f"{error}\n{_marked(self.text, line, start - begin, width)}")
+        out.placed = True  # type: ignore[attr-defined]
+        return out
+
+    def _span(self, e: exp.Expression) -> tuple[int, int] | None:
+        spans = [(n.meta["start"], n.meta["end"] + 1) for n in e.walk() if "start" in n.meta and "end" in n.meta]
+        if e.__class__.__name__ == "Anonymous":
+            import re
+
+            m = re.search(rf"\b{re.escape(str(e.this))}\s*\(", self.text)
+            if m:
+                spans.append((m.start(), m.end()))
+        if not spans:
+            return None
+        return min(s for s, _ in spans), max(t for _, t in spans)
+
+    # Leaves
+
+    def column(self, e: Any) -> Node:
+        parts = [p.name for p in e.parts]
+        if len(parts) > 2:
+            raise UnsupportedError(
+                f"{'.'.join(parts)}: fields of a struct column cannot be read in a condition; make the field a column first"
+            )
+        if len(parts) == 1:
+            return self.scope.resolve(None, parts[0])
+        if self.scope.side_of(parts[0]) is None:
+            try:
+                self.scope.resolve(None, parts[0])
+            except ColumnError:
+                pass
+            else:
+                raise UnsupportedError(
+                    f"{'.'.join(parts)}: fields of a struct column cannot be read in a condition; make the field a column first"
+                )
+        return self.scope.resolve(parts[0], parts[1])
+
+    def constant(self, e: Any, sign: int = 1) -> Node:
+        if e.is_string:
+            return literal(str(e.this))
+        word = str(e.this).replace("_", "")
+        if "e" in word.lower():
+            value = float(word)
+            if value in (float("inf"), 0.0) and Decimal(word) != value:
+                raise ConditionError(f"the number {word} is beyond what a double holds")
+            return literal(sign * value)
+        return literal(sign * int(word)) if word.isdigit() else literal(Decimal(word) * sign)
+
+    def null(self, e: Any) -> Node:
+        return literal(None)
+
+    def boolean(self, e: Any) -> Node:
+        return literal(bool(e.this))
+
+    def raw_string(self, e: Any) -> Node:
+        return literal(str(e.this))
+
+    def hex_string(self, e: Any) -> Node:
+        digits = str(e.this)
+        try:
+            return literal(bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits))
+        except ValueError:
+            raise ConditionError(f"X'{digits}' has digits that are not hexadecimal") from None
+
+    def adjacent_strings(self, e: Any) -> Node:
+        return literal("".join(str(x.this) for x in e.expressions))
+
+    def interval(self, e: Any) -> Node:
+        from sqlglot import exp
+
+        value, unit = e.this, e.args.get("unit")
+        if value is None:
+            raise ConditionError("INTERVAL needs a number or a text, such as INTERVAL 10 SECONDS")
+        sign = 1
+        while isinstance(value, (exp.Neg, exp.Paren)):
+            sign = -sign if isinstance(value, exp.Neg) else sign
+            value = value.this
+        if isinstance(unit, exp.IntervalSpan):
+            if not isinstance(value, exp.Literal):
+                raise UnsupportedError("INTERVAL ... TO ... needs a text in quotes")
+            out = chrono.interval_text(str(value.this), unit.this.name, unit.expression.name)
+        elif isinstance(value, exp.Literal):
+            out = chrono.interval_text(str(value.this), None if unit is None else unit.name)
+        elif unit is None:
+            raise ConditionError("INTERVAL needs a unit, such as INTERVAL 10 SECONDS")
+        else:
+            out = build.mul(chrono.interval(1, unit.name), self.read(value))
+        return build.neg(out) if sign < 0 else out
+
+    # Operators
+
+    def paren(self, e: Any) -> Node:
+        return self.read(e.this)
+
+    def binary(self, e: Any, make: Callable[[Node, Node], Node]) -> Node:
+        return make(self.read(e.this), self.read(e.expression))
+
+    def plus(self, e: Any) -> Node:
+        return build.add(*self._summands(e), self.zone)
+
+    def minus(self, e: Any) -> Node:
+        return build.sub(*self._summands(e), self.zone)
+
+    def _summands(self, e: Any) -> tuple[Node, Node]:
+        a, b = self.read(e.this), self.read(e.expression)
+        # An interval in hours makes a timestamp of a date even where it is a whole number of days.
+        if a.type == DATE and b.type.kind == "duration" and _has_clock(e.expression):
+            a = build.cast(a, timestamp("us", self.zone), self.zone)
+        elif b.type == DATE and a.type.kind == "duration" and _has_clock(e.this):
+            b = build.cast(b, timestamp("us", self.zone), self.zone)
+        return a, b
+
+    def negative(self, e: Any) -> Node:
+        from sqlglot import exp
+
+        inner = e.this
+        if isinstance(inner, exp.Literal) and not inner.is_string:
+            return self.constant(inner, -1)
+        if isinstance(inner, exp.TryCast) and isinstance(inner.this, exp.Literal) and not inner.args.get("safe"):
+            # A number with a suffix: -128Y is a number, -(128Y) would overflow.
+            if not inner.this.is_string or str(inner.this.this).replace(".", "").isdigit():
+                number = Decimal(str(inner.this.this))
+                return build.cast(literal(-number), self._type(inner.args["to"]), self.zone)
+        return build.neg(self.read(inner))
+
+    def comparison(self, e: Any, op: str) -> Node:
+        self._refuse_ambiguous(e)
+        return build.compare(op, self.read(e.this), self.read(e.expression), self.zone)
+
+    def _refuse_ambiguous(self, e: Any) -> None:
+        from sqlglot import exp
+
+        loose = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Between, exp.In,
+                 exp.Is, exp.Like, exp.ILike, exp.RegexpLike, exp.Not)  # fmt: skip
+        for side in (e.this, e.expression):
+            if isinstance(side, loose):
+                raise ConditionError("comparisons do not chain; write a < b AND b < c, or put parentheses around one of them")
+
+    def joined(self, e: Any, make: Callable[..., Node]) -> Node:
+        kind = e.__class__
+        parts, rest = [], e
+        while isinstance(rest, kind):
+            parts.append(rest.args["expression"])
+            rest = rest.this
+        parts.append(rest)
+        return make(*(self.read(p) for p in reversed(parts)))
+
+    def between(self, e: Any) -> Node:
+        if e.args.get("symmetric"):
+            raise UnsupportedError("BETWEEN SYMMETRIC; use BETWEEN least(a, b) AND greatest(a, b)")
+        return build.between(self.read(e.this), self.read(e.args["low"]), self.read(e.args["high"]), self.zone)
+
+    def membership(self, e: Any) -> Node:
+        if any(e.args.get(k) for k in ("query", "unnest", "field")):
+            raise UnsupportedError("IN takes a list of values in parentheses, not a query")
+        return build.in_(self.read(e.this), [self.read(x) for x in e.expressions], self.zone)
+
+    def is_(self, e: Any) -> Node:
+        from sqlglot import exp
+
+        x = self.read(e.this)
+        if isinstance(e.expression, exp.Null):
+            return build.is_null(x)
+        if isinstance(e.expression, exp.Boolean):
+            return build.eq_null_safe(x, literal(bool(e.expression.this)), self.zone)
+        raise ConditionError(f"IS takes NULL, TRUE, FALSE or [NOT] DISTINCT FROM, not {e.expression.sql('spark')}")
+
+    def like(self, e: Any, escape: str = "\\") -> Node:
+        from sqlglot import exp
+
+        if isinstance(e.expression, (exp.Any, exp.All)):
+            raise UnsupportedError("LIKE ANY and LIKE ALL; join single LIKEs with OR or AND")
+        make = strings.ilike if isinstance(e, exp.ILike) else strings.like
+        out = make(self.read(e.this), strings.constant_text(self.read(e.expression), "the pattern of LIKE"), escape)
+        return build.not_(out) if e.args.get("negate") else out
+
+    def escaped(self, e: Any) -> Node:
+        return self.like(e.this, strings.constant_text(self.read(e.expression), "the ESCAPE of LIKE"))
+
+    def rlike(self, e: Any) -> Node:
+        out = strings.rlike(self.read(e.this), strings.constant_text(self.read(e.expression), "the pattern of RLIKE"))
+        return build.not_(out) if e.args.get("negate") else out
+
+    def pipes(self, e: Any) -> Node:
+        from sqlglot import exp
+
+        if isinstance(e.expression, (exp.Add, exp.Sub)):
+            raise ConditionError("|| beside + or -: put parentheses around one of them")
+        return strings.concat(self.read(e.this), self.read(e.expression))
+
+    def case(self, e: Any) -> Node:
+        subject = self.read(e.this) if e.this is not None else None
+        whens = []
+        for branch in e.args["ifs"]:
+            test = self.read(branch.this)
+            if subject is not None:
+                test = build.eq(subject, test, self.zone)
+            whens.append((test, self.read(branch.args["true"])))
+        default = e.args.get("default")
+        return build.case(whens, None if default is None else self.read(default), self.zone)
+
+    def if_(self, e: Any) -> Node:
+        other = e.args.get("false")
+        return build.case([(self.read(e.this), self.read(e.args["true"]))], None if other is None else self.read(other),
+                          self.zone)  # fmt: skip
+
+    def cast(self, e: Any) -> Node:
+        from sqlglot import exp
+
+        if e.args.get("safe"):
+            raise UnsupportedError("TRY_CAST; CAST raises where a value does not fit: guard it with CASE")
+        if e.args.get("format"):
+            raise UnsupportedError("CAST with a FORMAT")
+        t = self._type(e.args["to"])
+        out = build.cast(self.read(e.this), t, self.zone)
+        typed_literal = type(e) is exp.Cast and isinstance(e.this, exp.Literal)
+        if typed_literal and not is_literal(out):
+            example = {"date": "DATE '2024-01-31'", "timestamp": "TIMESTAMP '2024-01-31 10:30:00'"}.get(t.kind, "a value")
+            raise ConditionError(f"'{e.this.this}' is no {t.kind}; expected {example}")
+        return out
+
+    def _type(self, to: Any) -> Type:
+        name = to.this.name if hasattr(to.this, "name") else str(to.this)
+        if name == "DECIMAL":
+            sizes = [int(p.this.this) for p in to.expressions]
+            precision, scale = (sizes + [0])[:2] if sizes else (10, 0)
+            if not 1 <= precision <= 38 or not 0 <= scale <= precision:
+                raise ConditionError(f"decimal({precision},{scale}): the precision is at most 38, the scale at most that")
+            return decimal(precision, scale)
+        if name in ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ"):
+            return timestamp("us", self.zone)
+        if name not in _TYPES:
+            raise UnsupportedError(f"a cast to {to.sql('spark')} is not supported in a condition")
+        return _TYPES[name]
+
+    def extract(self, e: Any) -> Node:
+        return chrono.extract(e.this.name, self.read(e.expression), self.zone)
+
+    def trim(self, e: Any) -> Node:
+        characters = e.args.get("expression")
+        what = " " if characters is None else strings.constant_text(self.read(characters), "what TRIM removes")
+        make = {"LEADING": strings.ltrim, "TRAILING": strings.rtrim}.get(str(e.args.get("position") or ""), strings.trim)
+        return make(self.read(e.this), what)
+
+    def function(self, e: Any) -> Node:
+        name, args = str(e.this), list(e.expressions)
+        if len(args) == 3 and name.lower() in ("timestampadd", "dateadd", "date_add"):
+            return chrono.add_interval(self.read(args[2]), self.read(args[1]), args[0].name, self.zone)
+        if len(args) == 3 and name.lower() in ("datediff", "date_diff", "timestampdiff"):
+            if name.lower() != "timestampdiff" and args[0].name.lower() == "day":
+                return build.days_apart(self.read(args[2]), self.read(args[1]), self.zone)
+            raise UnsupportedError(f"{name}() with a unit; compare the difference of the timestamps with an interval")
+        return call(name, [self.read(a) for a in args], self.zone)
+
+
+_TYPES = {
+    "BOOLEAN": BOOL, "TINYINT": INT8, "SMALLINT": INT16, "INT": INT32, "BIGINT": INT64, "UTINYINT": UINT8,
+    "USMALLINT": UINT16, "UINT": UINT32, "UBIGINT": UINT64, "FLOAT": FLOAT32, "DOUBLE": FLOAT64, "DATE": DATE,
+    "TIMESTAMPNTZ": timestamp("us"), "TEXT": STRING, "VARCHAR": STRING, "CHAR": STRING, "BINARY": BINARY,
+    "TIME": Type("time", unit="us"),
+}  # fmt: skip
+_CLOCK_UNITS = ("hour", "minute", "second", "millisecond", "microsecond", "nanosecond")
+
+
+def _has_clock(e: Any) -> bool:
+    """Whether an interval is written with hours or shorter units."""
+    from sqlglot import exp
+
+    found = list(e.find_all(exp.Interval))
+    if not found:
+        return False
+    for i in found:
+        unit = i.args.get("unit")
+        if unit is None:
+            words = str(i.this.this).lower() if isinstance(i.this, exp.Literal) else ""
+            if any(u in words for u in _CLOCK_UNITS):
+                return True
+            continue
+        last = unit.expression if isinstance(unit, exp.IntervalSpan) else unit
+        if chrono.unit_named(last.name) in _CLOCK_UNITS:
+            return True
+    return False
+
+
+def _described(e: Any) -> str:
+    text = e.sql("spark")
+    kind = {"Subquery": "a subquery", "Select": "a query", "Window": "a window function", "Star": "*", "Alias": "a name (AS)",
+            "Lambda": "a lambda function", "Bracket": "an element of an array or map", "Dot": "a field of a struct",
+            "Tuple": "a tuple", "Placeholder": "a placeholder", "Parameter": "a parameter",
+            "Exists": "a subquery"}.get(e.__class__.__name__)  # fmt: skip
+    if kind is None:
+        kind = "the bitwise operator" if e.__class__.__name__.startswith("Bitwise") else "the construct"
+    return f"{kind} in {text[:120]!r}"
+
+
+@functools.cache
+def _readers() -> dict[type, Callable[[_Reader, Any], Node]]:
+    from sqlglot import exp
+
+    out: dict[type, Callable[[_Reader, Any], Node]] = {
+        exp.Column: _Reader.column,
+        exp.Literal: _Reader.constant,
+        exp.Null: _Reader.null,
+        exp.Boolean: _Reader.boolean,
+        exp.RawString: _Reader.raw_string,
+        exp.HexString: _Reader.hex_string,
+        exp.Concat: _Reader.adjacent_strings,
+        exp.Interval: _Reader.interval,
+        exp.Paren: _Reader.paren,
+        exp.Add: _Reader.plus,
+        exp.Sub: _Reader.minus,
+        exp.Neg: _Reader.negative,
+        exp.Between: _Reader.between,
+        exp.In: _Reader.membership,
+        exp.Is: _Reader.is_,
+        exp.Like: _Reader.like,
+        exp.ILike: _Reader.like,
+        exp.Escape: _Reader.escaped,
+        exp.RegexpLike: _Reader.rlike,
+        exp.DPipe: _Reader.pipes,
+        exp.Case: _Reader.case,
+        exp.If: _Reader.if_,
+        exp.Cast: _Reader.cast,
+        exp.TryCast: _Reader.cast,
+        exp.Extract: _Reader.extract,
+        exp.Trim: _Reader.trim,
+        exp.Anonymous: _Reader.function,
+        exp.And: lambda r, e: r.joined(e, build.and_),
+        exp.Or: lambda r, e: r.joined(e, build.or_),
+        exp.Not: lambda r, e: build.not_(r.read(e.this)),
+        exp.Mul: lambda r, e: r.binary(e, build.mul),
+        exp.Div: lambda r, e: r.binary(e, build.div),
+        exp.IntDiv: lambda r, e: r.binary(e, build.intdiv),
+        exp.Mod: lambda r, e: r.binary(e, build.mod),
+        exp.NullSafeNEQ: lambda r, e: build.not_(r.comparison(e, "eq_null_safe")),
+    }
+    for kind, op in ((exp.EQ, "eq"), (exp.NEQ, "ne"), (exp.LT, "lt"), (exp.LTE, "le"), (exp.GT, "gt"), (exp.GTE, "ge"),
+                     (exp.NullSafeEQ, "eq_null_safe")):  # fmt: skip
+        out[kind] = functools.partial(_compared, op)
+    return out
+
+
+def _compared(op: str, r: _Reader, e: Any) -> Node:
+    return r.comparison(e, op)

@@ -1,0 +1,41 @@
+"""The residual conjuncts, decided in bulk on candidate pairs with the row-wise laziness that AND has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.errors import EvaluationError
+from ivjoin.expr.evaluate import evaluate, first_error
+from ivjoin.expr.nodes import Node
+
+__all__ = ["holds"]
+
+
+def holds(nodes: Sequence[Node], column: Callable[[str, str], pa.Array], n: int) -> np.ndarray:
+    """bool[n]: for which pairs every conjunct is TRUE.
+
+    Raises
+    ------
+    EvaluationError
+        If a conjunct errs for a pair for which no conjunct before it is FALSE.
+    """
+    true = np.ones(n, dtype=bool)
+    unrefuted = np.ones(n, dtype=bool)
+    for node, v in zip(nodes, evaluate(nodes, column, n), strict=True):
+        value = np.asarray(v.values, dtype=bool)
+        known: np.ndarray | None = v.valid
+        if v.error is not None:
+            erred = v.error & unrefuted
+            if erred.any():
+                raise EvaluationError(first_error(node, column, int(erred.argmax())))
+            known = ~v.error if known is None else known & ~v.error
+        if known is None:
+            true &= value
+            unrefuted &= value
+        else:
+            true &= value & known
+            unrefuted &= value | ~known
+    return true

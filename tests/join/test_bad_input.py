@@ -1,0 +1,343 @@
+"""Bad input: one clear error, an IvjoinError of the right class that says what came and what would do."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+LEFT = pa.schema({"id": pa.int64(), "k": pa.string(), "ts": pa.timestamp("us"), "price": pa.float64(), "tags": pa.list_(pa.string())})
+RIGHT = pa.schema({"id": pa.int64(), "k": pa.string(), "ts": pa.timestamp("us"), "volume": pa.int32(), "big": pa.decimal256(50, 2)})
+
+
+def bad(id_: str, error: str, *parts: str, **options: Any) -> Any:
+    return pytest.param(error, parts, options, id=id_)
+
+
+CASES = [
+    bad("unknown on", "ColumnError", "tS", "left", "ts", on="tS"),
+    bad("unknown on lists columns", "ColumnError", "zzz", "id", "k", "price", on="zzz"),
+    bad("on of the right alone", "ColumnError", "volume", "left", on="volume"),
+    bad("on pair with an unknown right name", "ColumnError", "'kk'", "right", "'k'", on=[("k", "kk")]),
+    bad("on of no known form", "ColumnError", "on", "pair", on=[("k", "k", "k")]),
+    bad("on by number", "ColumnError", "on", on=[3]),
+    bad("keys of unlike types", "ConditionError", "price", "k", on=[("price", "k"), ("tags", "big")]),
+    bad("nested key", "IvjoinError", "tags", "list", on=[("tags", "k")]),
+    bad("unknown column", "ColumnError", "prise", "price", condition="l.prise > 3"),
+    bad("unknown column of the right", "ColumnError", "volum", "volume", condition="l.price > r.volum"),
+    bad("wrong case", "ColumnError", "TS", "'ts'", condition="l.TS > r.ts"),
+    bad("ambiguous column", "ColumnError", "ts", "l.ts", "r.ts", condition="ts > r.ts"),
+    bad("unknown qualifier", "IvjoinError", "q", condition="q.ts > r.ts"),
+    bad("does not parse", "ConditionError", "line 1", condition="l.ts > > r.ts"),
+    bad("does not parse, second line", "ConditionError", "line 2", condition="l.ts > r.ts\n AND AND l.id = 3"),
+    bad("unclosed bracket", "ConditionError", "(", condition="(l.ts > r.ts"),
+    bad("a whole query", "ConditionError", "SELECT", condition="SELECT 1"),
+    bad("an empty text", "ConditionError", condition="  "),
+    bad("not boolean", "ConditionError", "int", condition="l.id + r.id"),
+    bad("not a condition", "ConditionError", "42", condition=42),
+    bad("an aggregate", "ConditionError", "sum", condition="sum(l.id) > 3"),
+    bad("a subquery", "ConditionError", condition="l.id IN (SELECT 1)"),
+    bad("unknown function", "UnsupportedError", "frobnicate", condition="frobnicate(l.id) > 3"),
+    bad("not deterministic", "UnsupportedError", "rand", condition="rand() > l.price"),
+    bad("unlike types", "ConditionError", "timestamp", "int", condition="l.ts > r.volume"),
+    bad("unlike types under plus", "ConditionError", "timestamp", condition="l.ts + r.ts > l.ts"),
+    bad("nested in a comparison", "ConditionError", "tags", "list", condition="l.tags = l.tags"),
+    bad("decimal256 in arithmetic", "ConditionError", "big", "decimal256", condition="r.big + 1 > 3"),
+    bad("bool operator on numbers", "ConditionError", "int", condition="l.id AND r.id = 3"),
+    bad("wrong how", "IvjoinError", "lefft", "left", how="lefft"),
+    bad("how of no kind", "IvjoinError", "inner", "right_anti", how="sideways"),
+    bad("how is None", "IvjoinError", "None", how=None),
+    bad("order on a missing column", "ColumnError", "tss", "ts", left_order="tss"),
+    bad("order that does not parse", "ConditionError", left_order="ts +"),
+    bad("order over the other side", "IvjoinError", "volume", left_order="volume"),
+    bad("order over text", "OrderError", "k", "string", left_order="k"),
+    bad("order over a list", "IvjoinError", "tags", left_order="tags"),
+    bad("bounds that are no mapping", "OrderError", "left_bounds", left_bounds=[("id", 0, 3)]),
+    bad("bounds of one value", "OrderError", "id", "pair", left_bounds={"id": 3}),
+    bad("bounds the wrong way round", "OrderError", "id", left_bounds={"id": (5, 3)}),
+    bad("bounds of an unknown column", "ColumnError", "idd", "id", left_bounds={"idd": (0, 3)}),
+    bad("bounds of another type", "OrderError", "ts", "timestamp", left_bounds={"ts": (0, 3)}),
+    bad("bounds of text", "OrderError", "k", left_bounds={"k": ("a", "b")}),
+    bad("suffix that collides too", "SchemaError", "id", "suffix", suffix=""),
+    bad("wrong on_late", "IvjoinError", "ignore", "raise", "drop", "join", on_late="ignore"),
+    bad("batch_size zero", "IvjoinError", "batch_size", "0", batch_size=0),
+    bad("batch_size a fraction", "IvjoinError", "batch_size", batch_size=2.5),
+    bad("unknown time zone", "IvjoinError", "Mars/Olympus", timezone="Mars/Olympus", condition="l.ts + INTERVAL 1 DAY > r.ts"),
+]
+
+
+@pytest.mark.parametrize(("error", "parts", "options"), CASES)
+def test_refused_at_the_call(error: str, parts: tuple[str, ...], options: dict[str, Any]) -> None:
+    import ivjoin
+
+    with pytest.raises(getattr(ivjoin, error)) as e:
+        ivjoin.SymmetricHashJoin(LEFT, RIGHT, **options)
+    text = str(e.value)
+    assert isinstance(e.value, ivjoin.IvjoinError)
+    for part in parts:
+        assert part.lower() in text.lower(), f"{part!r} is not in: {text}"
+    assert len(text) > 20
+    assert "Traceback" not in text
+    # The same from the pull interface, before a row is read.
+    with pytest.raises(getattr(ivjoin, error)):
+        ivjoin.band_join(LEFT.empty_table(), RIGHT.empty_table(), **options)
+
+
+def test_the_place_of_a_mistake_is_marked() -> None:
+    import ivjoin
+
+    with pytest.raises(ivjoin.ConditionError) as e:
+        ivjoin.SymmetricHashJoin(LEFT, RIGHT, condition="l.id = r.id AND l.price >")
+    assert "col" in str(e.value)
+    assert "l.price" in str(e.value)
+
+
+def test_type_errors_name_the_node_and_both_types() -> None:
+    import ivjoin
+
+    with pytest.raises(ivjoin.ConditionError) as e:
+        ivjoin.SymmetricHashJoin(LEFT, RIGHT, condition="l.id = r.id AND l.ts > r.volume")
+    for part in ("l.ts", "timestamp[us]", "int32"):
+        assert part in str(e.value)
+
+
+@pytest.mark.parametrize("make", [
+    pytest.param(lambda iv: iv.Order("ts", nulls="middle"), id="nulls"),
+    pytest.param(lambda iv: iv.Order("ts", slack=-1), id="negative slack"),
+    pytest.param(lambda iv: iv.Order("ts", slack=dt.timedelta(seconds=-1)), id="negative timedelta"),
+    pytest.param(lambda iv: iv.Order("ts", slack=float("nan")), id="slack NaN"),
+    pytest.param(lambda iv: iv.Order("ts", slack="10"), id="slack text"),
+])
+def test_orders_that_say_nothing_sound(make: Any) -> None:
+    import ivjoin
+
+    with pytest.raises(ivjoin.OrderError, match="nulls|slack"):
+        make(ivjoin)
+
+
+@pytest.mark.parametrize(("order", "part"), [
+    pytest.param(dict(expr="ts", slack=3), "timedelta", id="number for a timestamp"),
+    pytest.param(dict(expr="id", slack=dt.timedelta(1)), "number", id="timedelta for an int"),
+])
+def test_slack_in_the_wrong_units(order: dict[str, Any], part: str) -> None:
+    import ivjoin
+
+    with pytest.raises(ivjoin.OrderError, match=part):
+        ivjoin.SymmetricHashJoin(LEFT, RIGHT, left_order=ivjoin.Order(**order))
+
+
+S = pa.schema({"k": pa.int64(), "a": pa.int32()})
+
+
+def op(**options: Any) -> Any:
+    from ivjoin import SymmetricHashJoin
+
+    return SymmetricHashJoin(S, S, **{"on": "k", "how": "full", **options})
+
+
+@pytest.mark.parametrize(("batch", "parts"), [
+    pytest.param(pa.record_batch({"k": [1]}), ("left", "a"), id="a column missing"),
+    pytest.param(pa.record_batch({"k": [1], "a": pa.array([1], pa.int64())}), ("a", "int64", "int32"), id="another type"),
+    pytest.param(pa.record_batch({"k": [1], "b": pa.array([1], pa.int32())}), ("b", "a"), id="another name"),
+    pytest.param(pa.record_batch({"a": pa.array([1], pa.int32()), "k": [1]}), ("k", "a"), id="another sequence"),
+    pytest.param({"k": [1], "a": [1]}, ("RecordBatch", "dict"), id="no batch"),
+])
+def test_batches_of_another_schema(batch: Any, parts: tuple[str, ...]) -> None:
+    import ivjoin
+
+    o = op()
+    with pytest.raises(ivjoin.SchemaError) as e:
+        list(o.push("left", batch))
+    for part in parts:
+        assert part in str(e.value)
+    # The operator goes on.
+    assert list(o.push("left", pa.record_batch({"k": [1], "a": pa.array([1], pa.int32())}))) == []
+    assert o.metrics.left_rows_in == 1
+
+
+def test_schemas_that_are_none() -> None:
+    import ivjoin
+
+    with pytest.raises(ivjoin.SchemaError, match=r"left.*(dict|Schema)"):
+        ivjoin.SymmetricHashJoin({"a": "int64"}, S)
+    twice = pa.schema([("a", pa.int64()), ("a", pa.int64())])
+    with pytest.raises(ivjoin.SchemaError, match=r"right.*'a'"):
+        ivjoin.SymmetricHashJoin(S, twice)
+
+
+@pytest.mark.parametrize("thing", [42, "table", None, [1, 2]], ids=str)
+def test_inputs_that_are_no_arrow(thing: Any) -> None:
+    import ivjoin
+
+    with pytest.raises((ivjoin.IvjoinError, TypeError)) as e:
+        ivjoin.band_join(thing, S.empty_table(), on="k").read_all()
+    assert "left" in str(e.value)
+
+
+def test_an_iterable_whose_later_batch_differs() -> None:
+    import ivjoin
+
+    def batches() -> Any:
+        yield pa.record_batch({"k": [1], "a": pa.array([1], pa.int32())})
+        yield pa.record_batch({"k": [2], "b": pa.array([1], pa.int32())})
+
+    with pytest.raises(ivjoin.SchemaError, match="b"):
+        ivjoin.band_join(batches(), S.empty_table(), on="k", how="left").read_all()
+
+
+def test_an_error_of_the_source_passes_through() -> None:
+    import ivjoin
+
+    def batches() -> Any:
+        yield pa.record_batch({"k": [1], "a": pa.array([1], pa.int32())})
+        raise RuntimeError("the disk is on fire")
+
+    with pytest.raises(RuntimeError, match="on fire"):
+        ivjoin.band_join(batches(), S.empty_table(), on="k", how="left").read_all()
+
+
+def one() -> pa.RecordBatch:
+    return pa.record_batch({"k": [1], "a": pa.array([1], pa.int32())})
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_push_after_finish(side: str) -> None:
+    import ivjoin
+
+    o = op()
+    list(o.push(side, one()))
+    list(o.finish(side))
+    with pytest.raises(ivjoin.ProtocolError, match=rf"finish.*{side}|{side}.*finish"):
+        o.push(side, one())
+    assert len(list(o.push("right" if side == "left" else "left", one()))) >= 1
+    list(o.finish())
+    for s in ("left", "right"):
+        with pytest.raises(ivjoin.ProtocolError):
+            o.push(s, one())
+
+
+def test_finish_twice_gives_nothing_more() -> None:
+    o = op()
+    list(o.push("left", one()))
+    assert sum(b.num_rows for b in o.finish("right")) == 1
+    assert list(o.finish("right")) == []
+    assert list(o.finish()) == []
+    assert list(o.finish()) == []
+
+
+def test_side_of_no_name() -> None:
+    import ivjoin
+
+    for call in (lambda: op().push("up", one()), lambda: op().finish("up"), lambda: op().advance("up", {"a": 1})):
+        with pytest.raises(ivjoin.ProtocolError, match=r"up.*left.*right"):
+            call()
+
+
+@pytest.mark.nojit
+def test_output_must_be_drained_first() -> None:
+    import ivjoin
+
+    o = op(batch_size=1)
+    list(o.push("left", pa.record_batch({"k": [1, 1, 1], "a": pa.array([1, 2, 3], pa.int32())})))
+    out = o.push("right", one())
+    assert next(out).num_rows == 1
+    for call in (lambda: o.push("left", one()), lambda: o.finish(), lambda: o.advance("left", {"a": 1}), lambda: o.snapshot()):
+        with pytest.raises(ivjoin.ProtocolError, match="drain"):
+            call()
+    assert sum(b.num_rows for b in out) == 2
+    assert list(o.push("left", one()))[0].num_rows == 1
+
+
+def test_the_batch_is_taken_at_the_call() -> None:
+    """An iterator that is not touched still counts as output to drain; nothing is lost by waiting."""
+    o = op(how="inner")
+    list(o.push("left", one()))
+    out = o.push("right", one())
+    assert o.metrics.right_rows_in == 1
+    assert sum(b.num_rows for b in out) == 1
+
+
+@pytest.mark.parametrize("values", [{}, None, {"zz": 1}, {"a": "soon"}, {"k": None}], ids=str)
+def test_watermarks_that_say_nothing(values: Any) -> None:
+    import ivjoin
+
+    with pytest.raises(ivjoin.IvjoinError):
+        list(op().advance("left", values))
+
+
+def test_advance_after_finish_is_harmless_or_refused() -> None:
+    import ivjoin
+
+    o = op()
+    list(o.push("right", one()))
+    list(o.finish("left"))
+    try:
+        assert list(o.advance("left", {"a": 3})) == []
+    except ivjoin.ProtocolError:
+        pass
+    assert o.metrics.right_rows_retired == 1
+
+
+# Snapshots
+
+
+def test_a_snapshot_of_another_version_is_refused_by_name() -> None:
+    import ivjoin
+
+    o = op()
+    list(o.push("left", one()))
+    blob = o.snapshot()
+    assert isinstance(blob, bytes)
+    for broken in (b"", b"hello", blob[: len(blob) // 2], blob[:-1], b"PAR1" + blob, blob[:20] + b"\xff" * 8 + blob[28:]):
+        with pytest.raises(ivjoin.SnapshotError) as e:
+            ivjoin.SymmetricHashJoin.restore(broken)
+        assert len(str(e.value)) > 20
+    with pytest.raises((ivjoin.SnapshotError, TypeError)):
+        ivjoin.SymmetricHashJoin.restore("text")
+
+
+def test_every_flipped_byte_is_refused_or_harmless() -> None:
+    """A damaged snapshot never crashes and never gives an operator that errs in a foreign way."""
+    import ivjoin
+
+    o = op()
+    list(o.push("left", one()))
+    blob = o.snapshot()
+    for at in range(0, len(blob), max(1, len(blob) // 150)):
+        broken = bytearray(blob)
+        broken[at] ^= 0x41
+        with pytest.raises(ivjoin.SnapshotError):
+            ivjoin.SymmetricHashJoin.restore(bytes(broken))
+
+
+def test_a_restored_operator_is_independent() -> None:
+    import ivjoin
+
+    o = op()
+    list(o.push("left", one()))
+    other = ivjoin.SymmetricHashJoin.restore(o.snapshot())
+    assert sum(b.num_rows for b in other.push("right", one())) == 1
+    assert o.metrics.right_rows_in == 0
+    assert other.metrics.left_rows_in == 1
+    assert sum(b.num_rows for b in o.finish()) == 1
+
+
+def test_explain_refuses_what_the_join_refuses() -> None:
+    import ivjoin
+
+    with pytest.raises(ivjoin.ColumnError, match="price"):
+        ivjoin.explain("l.prise > 3", LEFT, RIGHT)
+    with pytest.raises(ivjoin.ConditionError):
+        ivjoin.explain("l.ts >", LEFT, RIGHT)
+
+
+def test_explain_names_what_prunes_and_why_not() -> None:
+    import ivjoin
+
+    text = str(ivjoin.explain("l.ts >= r.ts - INTERVAL 10 SECONDS AND l.k = r.k AND l.price <> r.volume", LEFT, RIGHT, left_order="ts"))
+    for part in ("key", "band", "residual", "ts", "right"):
+        assert part in text.lower()
+    # The right never prunes the left: nothing is known of the right's future rows.
+    assert "order" in text.lower() or "declare" in text.lower()

@@ -1,0 +1,254 @@
+"""Rows that break a promise: an error, dropped and counted, or joined with what is still there."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from join.cases import Case, OrderSpec, check, whole
+from join.conditions import Term
+from join.tables import rows
+
+T = pa.schema({"n": pa.int64(), "a": pa.int64()})
+NEAR = "l.a BETWEEN r.a - 2 AND r.a + 2"
+
+
+def batch(*values: Any, t: pa.DataType = pa.int64()) -> pa.RecordBatch:
+    return pa.record_batch({"n": pa.array(range(len(values)), pa.int64()), "a": pa.array(values, t)})
+
+
+def make(on_late: str | None = None, how: str = "inner", schema: pa.Schema = T, condition: str = NEAR, **options: Any) -> Any:
+    from ivjoin import SymmetricHashJoin
+
+    if on_late:
+        options["on_late"] = on_late
+    return SymmetricHashJoin(schema, schema, how=how, condition=condition, **{"left_order": "a", "right_order": "a", **options})
+
+
+def pull(out: Any) -> list[tuple]:
+    return sorted((r for b in out for r in rows(b)), key=repr)
+
+
+@pytest.mark.nojit
+def test_raise_names_side_column_value_and_frontier() -> None:
+    from ivjoin import IvjoinError, LateRowError
+
+    op = make()
+    pull(op.push("left", batch(5, 77)))
+    with pytest.raises(LateRowError) as e:
+        pull(op.push("left", batch(80, 76)))
+    assert issubclass(LateRowError, IvjoinError)
+    for part in ("left", "a", "76", "80", "on_late", "slack"):
+        assert part in str(e.value)
+
+
+def test_raise_is_the_default_and_counts_within_a_batch() -> None:
+    from ivjoin import LateRowError
+
+    with pytest.raises(LateRowError):
+        pull(make().push("right", batch(1, 3, 2)))
+    with pytest.raises(LateRowError):
+        pull(make("raise").push("right", batch(1, 3, 2)))
+
+
+def test_a_refused_batch_leaves_the_operator_as_it_was() -> None:
+    from ivjoin import LateRowError
+
+    op = make(how="full")
+    pull(op.push("left", batch(5)))
+    before = op.snapshot()
+    with pytest.raises(LateRowError):
+        pull(op.push("left", batch(9, 4)))
+    assert op.snapshot() == before
+    assert op.metrics.left_rows_in == 1
+    assert pull(op.push("left", batch(5, 6))) == []
+    assert len(pull(op.push("right", batch(6)))) == 3
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"])
+def test_dropped_rows_are_counted_and_are_no_rows_of_the_input(how: str) -> None:
+    """A dropped row neither joins nor comes out as unmatched."""
+    op = make("drop", how)
+    out = [*op.push("left", batch(1, 5, 4, 9)), *op.push("right", batch(4, 8, 3, 8)), *op.push("left", batch(2, 9)), *op.finish()]
+    assert op.metrics.late_rows == 3
+    assert (op.metrics.left_rows_in, op.metrics.right_rows_in) == (6, 4)
+    left = pa.table({"n": [0, 1, 3, 1], "a": [1, 5, 9, 9]})
+    right = pa.table({"n": [0, 1, 3], "a": [4, 8, 8]})
+    case = Case(left, right, how, (), Term(NEAR, "", lambda a, b: abs(a["a"] - b["a"]) <= 2, "bool"))
+    assert sorted((r for b in out for r in rows(b)), key=repr) == sorted(case.expected().elements(), key=repr)
+
+
+def test_join_takes_a_late_row_to_what_is_still_there() -> None:
+    op = make("join", "inner")
+    assert pull(op.push("right", batch(1, 50))) == []
+    # The left has come to 49: the right's 1 was pruned, 50 is there.
+    assert len(pull(op.push("left", batch(49)))) == 1
+    assert pull(op.push("left", batch(2))) == []
+    assert op.metrics.late_rows == 1
+    assert len(pull(op.push("left", batch(48)))) == 1
+    assert op.metrics.late_rows == 2
+
+
+def test_join_gives_a_late_row_once() -> None:
+    """Its partner may have come out as unmatched; the late row itself comes out exactly once."""
+    op = make("join", "full")
+    out = pull(op.push("left", batch(1))) + pull(op.push("right", batch(10)))
+    assert out == [(0, 1, None, None)]
+    out = pull(op.push("right", batch(2)))  # late: its partner 1 has gone
+    out += pull(op.finish())
+    assert out.count((None, None, 0, 2)) == 1
+    assert out.count((None, None, 0, 10)) == 1
+    assert len(out) == 2
+
+
+def test_a_late_row_does_not_move_the_frontier_back() -> None:
+    op = make("join", "left")
+    pull(op.push("right", batch(10)))
+    pull(op.push("right", batch(1)))
+    assert pull(op.push("left", batch(5))) == [(0, 5, None, None)], "decided by the frontier at 10"
+
+
+def test_a_row_at_the_frontier_is_not_late() -> None:
+    op = make()
+    pull(op.push("left", batch(5, 5)))
+    pull(op.push("left", batch(5)))
+    assert op.metrics.late_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("t", "values", "slack", "late"),
+    [
+        pytest.param(pa.int64(), (10, 7), 3, False, id="int at the limit"),
+        pytest.param(pa.int64(), (10, 6), 3, True, id="int past it"),
+        pytest.param(pa.int64(), (-2**63 + 2, -2**63), 2, False, id="int at the type's end"),
+        pytest.param(pa.int64(), (-2**63 + 2, -2**63), 5, False, id="slack past the type's end"),
+        pytest.param(pa.int64(), (-2**63 + 2, -2**63), 1, True, id="int late at the type's end"),
+        pytest.param(pa.float64(), (0.3, 0.2), 0.1, False, id="0.3 - 0.1 rounds below 0.2"),
+        pytest.param(pa.float64(), (0.30000000000000004, 0.2), 0.1, True, id="exactly one ulp past"),
+        pytest.param(pa.float64(), (1e16, 1e16 - 2), 1, True, id="float whose ulp is above the slack"),
+        pytest.param(pa.float64(), (0.0, -0.0), None, False, id="signed zeros are one value"),
+        pytest.param(pa.float64(), (1.0, float("nan"), 1.0), None, False, id="NaN carries no order"),
+        pytest.param(pa.float64(), (1.0, None, 1.0), None, False, id="null carries no order"),
+        pytest.param(pa.float64(), (float("inf"), 5.0), 10, True, id="after infinity"),
+        pytest.param(pa.date32(), (dt.date(2024, 1, 10), dt.date(2024, 1, 8)), dt.timedelta(days=2), False, id="days"),
+        pytest.param(pa.date32(), (dt.date(2024, 1, 10), dt.date(2024, 1, 7)), dt.timedelta(days=2), True, id="days past"),
+        pytest.param(pa.timestamp("s"), (dt.datetime(2024, 1, 1, 0, 0, 10), dt.datetime(2024, 1, 1, 0, 0, 9)),
+                     dt.timedelta(milliseconds=1000), False, id="seconds"),
+        pytest.param(pa.timestamp("s"), (dt.datetime(2024, 1, 1, 0, 0, 10), dt.datetime(2024, 1, 1, 0, 0, 9)),
+                     dt.timedelta(milliseconds=999), True, id="less than a tick is less than a second"),
+        pytest.param(pa.timestamp("ns", "UTC"), (dt.datetime(2024, 1, 1, 0, 0, 10, tzinfo=dt.timezone.utc), dt.datetime(2024, 1, 1, 0, 0, 9, tzinfo=dt.timezone.utc)),
+                     dt.timedelta(seconds=1), False, id="nanoseconds"),
+        pytest.param(pa.uint64(), (2**64 - 1, 2**63), 2**63 - 1, False, id="uint64"),
+        pytest.param(pa.uint64(), (2**64 - 1, 2**63 - 1), 2**63 - 1, True, id="uint64 past"),
+    ],
+)
+@pytest.mark.parametrize("descending", [False, True], ids=["ascending", "descending"])
+@pytest.mark.parametrize("apart", [False, True], ids=["one batch", "batch by batch"])
+def test_lateness_with_slack_is_exact(t: pa.DataType, values: tuple, slack: Any, late: bool, descending: bool, apart: bool) -> None:
+    from ivjoin import LateRowError, Order
+
+    if descending:
+        if t == pa.float64():
+            values = tuple(None if v is None else -v for v in values)
+        elif t == pa.int64():
+            values = tuple(-1 - v for v in values)
+        else:
+            values = tuple(reversed(values))
+    schema = pa.schema({"n": pa.int64(), "a": t})
+    order = Order("a", descending=descending, slack=slack)
+    op = make(schema=schema, condition="l.a <= r.a", left_order=order, right_order=None)
+    batches = [batch(v, t=t) for v in values] if apart else [batch(*values, t=t)]
+    for b in batches[:-1]:
+        pull(op.push("left", b))
+    if late:
+        with pytest.raises(LateRowError):
+            pull(op.push("left", batches[-1]))
+    else:
+        pull(op.push("left", batches[-1]))
+        assert op.metrics.late_rows == 0
+
+
+def test_each_order_of_a_list_holds_by_itself() -> None:
+    from ivjoin import LateRowError, SymmetricHashJoin
+
+    schema = pa.schema({"a": pa.int64(), "b": pa.int64()})
+    op = SymmetricHashJoin(schema, schema, on="a", left_order=["a", "b"])
+    pull(op.push("left", pa.record_batch({"a": [1, 1, 2], "b": [5, 6, 6]})))
+    with pytest.raises(LateRowError, match="b"):
+        pull(op.push("left", pa.record_batch({"a": [3], "b": [1]})))
+
+
+@pytest.mark.parametrize("value", [-1, 11])
+def test_a_row_out_of_bounds_is_treated_like_a_late_one(value: int) -> None:
+    from ivjoin import LateRowError
+
+    op = make(left_order=None, right_order=None, left_bounds={"a": (0, 10)})
+    pull(op.push("left", batch(0, 10, None)))
+    with pytest.raises(LateRowError) as e:
+        pull(op.push("left", batch(value)))
+    for part in ("left", "a", str(value), "0", "10"):
+        assert part in str(e.value)
+    op = make("drop", left_order=None, right_order=None, left_bounds={"a": (0, 10)})
+    pull(op.push("left", batch(5, value)))
+    assert op.metrics.late_rows == 1
+    assert op.metrics.state_rows == 1
+
+
+def test_a_row_behind_a_watermark_is_late() -> None:
+    from ivjoin import LateRowError
+
+    op = make(left_order=None, right_order=None)
+    pull(op.advance("left", {"a": 10}))
+    pull(op.push("left", batch(10, None)))
+    with pytest.raises(LateRowError):
+        pull(op.push("left", batch(9)))
+
+
+def test_nan_is_never_late_behind_a_watermark_of_a_falling_order() -> None:
+    from ivjoin import Order
+
+    schema = pa.schema({"n": pa.int64(), "a": pa.float64()})
+    falls = Order("a", descending=True)
+    op = make(schema=schema, condition="l.a >= r.a", how="full", left_order=falls, right_order=falls)
+    pull(op.push("right", batch(5.0, t=pa.float64())))
+    pull(op.advance("left", {"a": 3.0}))
+    got = pull(op.push("left", batch(float("nan"), t=pa.float64())))
+    assert op.metrics.late_rows == 0
+    assert ("NaN" in got[0]) and got[0][2] == 0, "NaN is above 5.0, so the right row had to wait for it"
+
+
+@pytest.mark.parametrize(("nulls", "values"), [("first", (1, None)), ("last", (None, 1))])
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_null_in_the_wrong_place_is_late(nulls: str, values: tuple, apart: bool) -> None:
+    from ivjoin import LateRowError, Order
+
+    op = make(left_order=Order("a", nulls=nulls))
+    batches = [batch(v) for v in values] if apart else [batch(*values)]
+    with pytest.raises(LateRowError, match="null"):
+        for b in batches:
+            pull(op.push("left", b))
+
+
+def test_the_pull_interface_raises_and_drops_too() -> None:
+    from ivjoin import LateRowError, band_join
+
+    left, right = pa.table({"a": [1, 3, 2]}), pa.table({"a": [1, 2, 3]})
+    with pytest.raises(LateRowError):
+        band_join(left, right, condition="l.a = r.a", left_order="a", right_order="a").read_all()
+    stream = band_join(left, right, condition="l.a = r.a", left_order="a", right_order="a", on_late="drop")
+    assert stream.read_all().num_rows == 2
+    assert stream.metrics.late_rows == 1
+
+
+def test_late_rows_that_are_joined_do_not_disturb_the_others() -> None:
+    """With nothing pruned (no order on the other side matters), ``join`` is the plain join."""
+    left = pa.table({"n": range(6), "a": [1, 9, 2, 8, 3, 7]})
+    right = pa.table({"n": range(3), "a": [2, 7, 8]})
+    case = Case(
+        left, right, "right", (), Term(NEAR, "", lambda a, b: abs(a["a"] - b["a"]) <= 2, "bool"), (), (OrderSpec("a"),),
+        options={"on_late": "join"},
+    )
+    check(whole(case, 2))
