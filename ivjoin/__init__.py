@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ivjoin.expr.fluent import left, lit, right
     from ivjoin.metrics import JoinMetrics
     from ivjoin.order import Order
-    from ivjoin.explain import explain
+    from ivjoin.explanation import explain
     from ivjoin.stream import JoinStream, band_join
     from ivjoin.symmetric import SymmetricHashJoin
 
@@ -39,7 +39,7 @@ _LAZY = {
     "Order": "ivjoin.order",
     "SymmetricHashJoin": "ivjoin.symmetric",
     "band_join": "ivjoin.stream",
-    "explain": "ivjoin.explain",
+    "explain": "ivjoin.explanation",
     "left": "ivjoin.expr.fluent",
     "lit": "ivjoin.expr.fluent",
     "right": "ivjoin.expr.fluent",

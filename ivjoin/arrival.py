@@ -35,8 +35,10 @@ class Arrived:
     axes : int64[a, n]
     absent : dict of int to bool[n], or None
         Axis -> rows whose value there is unknown.
-    wild : bool
-        Some row lies outside the plan's guards, or erred: pairs must be decided by the whole condition.
+    careful : bool
+        Some row here or before lies outside the plan's guards, or erred: the whole condition decides each pair.
+    kept : bool[n] or None
+        Rows that may be stored; None for all whose key id is not -1.
     late : int
         Rows that broke an order or a bound.
     """
@@ -45,7 +47,8 @@ class Arrived:
     kids: np.ndarray
     axes: np.ndarray
     absent: dict[int, np.ndarray] | None
-    wild: bool
+    careful: bool
+    kept: np.ndarray | None
     late: int
 
 
@@ -53,11 +56,13 @@ class Intake:
     """Evaluates batches of both sides; owns nothing but the lists of expressions."""
 
     def __init__(
-        self, plan: JoinPlan, frontiers: tuple[Frontier, Frontier], keys: KeyTable, late_within: bool
+        self, plan: JoinPlan, frontiers: tuple[Frontier, Frontier], keys: KeyTable, late_within: bool,
+        on_key_error: Callable[[], None],
     ) -> None:
         self._plan = plan
+        self._on_key_error = on_key_error
         self._frontiers = frontiers
-        self._keys = keys
+        self.keys = keys
         self.late_within = late_within
         self.index = tuple({name: i for i, name in enumerate(side.schema.names)} for side in plan.sides)
         self._roots: list[list[Node]] = [[], []]
@@ -79,7 +84,7 @@ class Intake:
         vectors = evaluate(roots, lambda _, name: batch.column(index[name]), batch.num_rows)
         return dict(zip(roots, vectors, strict=True))
 
-    def take(self, p: int, batch: pa.RecordBatch, dead: bool) -> Arrived:
+    def take(self, p: int, batch: pa.RecordBatch, dead: bool, careful: bool) -> Arrived:
         """Evaluate a batch of side p. ``dead``: the other side has ended with nothing stored, so no row can match.
 
         Raises
@@ -88,14 +93,14 @@ class Intake:
         """
         values = self._evaluate(p, batch)
         images: dict[Node, np.ndarray] = {}
-        late = self._late_rows(p, values, images)
+        late = self._late_rows(p, batch, values, images)
         count = 0
         if late is not None:
             count = int(np.count_nonzero(late))
             if self._plan.options["on_late"] == "drop":
                 batch = batch.filter(pa.array(~late))
                 values, images = self._evaluate(p, batch), {}
-        return self._understood(p, batch, values, images, dead, count)
+        return self._understood(p, batch, values, images, dead, careful, count)
 
     def image(self, node: Node, values: dict[Node, Vector], images: dict[Node, np.ndarray]) -> np.ndarray:
         found = images.get(node)
@@ -104,7 +109,7 @@ class Intake:
         return found
 
     def _late_rows(
-        self, p: int, values: dict[Node, Vector], images: dict[Node, np.ndarray]
+        self, p: int, batch: pa.RecordBatch, values: dict[Node, Vector], images: dict[Node, np.ndarray]
     ) -> np.ndarray | None:
         """Late rows, bool[n]; None for none. Raises under ``on_late="raise"``."""
         frontier = self._frontiers[p]
@@ -115,6 +120,10 @@ class Intake:
         try:
             for t in frontier.trackers:
                 v = values[t.node]
+                erred = _erred(v)
+                if erred is not None:
+                    why = first_error(t.node, lambda _, name: batch.column(self.index[p][name]), int(erred.argmax()))
+                    raise EvaluationError(f"order of the {SIDES[p]} side: {why}")
                 valid = has_value(v)
                 was = t.edge
                 bad = t.late(self.image(t.node, values, images), valid, self.late_within)
@@ -127,7 +136,7 @@ class Intake:
                 if bad is not None:
                     self._complain(p, str(node), node, bad, values, images, self._promise_text(p, node))
                     late = bad if late is None else late | bad
-        except LateRowError:
+        except (LateRowError, EvaluationError):
             for t, state in zip(frontier.trackers, before, strict=True):
                 t.load(state)
             raise
@@ -136,6 +145,8 @@ class Intake:
     def _edge(self, t: OrderTracker, was: int, bad: np.ndarray, images: dict[Node, np.ndarray]) -> str:
         seen = images[t.node][: int(bad.argmax())]
         turned = ~seen if t.descending else seen
+        if t.nulls == "last" and t.seen_null:
+            return "a null"
         top = max(was, int(turned.max())) if len(turned) and self.late_within else was
         if top == I64_MIN:
             return "a null"
@@ -163,56 +174,61 @@ class Intake:
 
     def _understood(
         self, p: int, batch: pa.RecordBatch, values: dict[Node, Vector], images: dict[Node, np.ndarray], dead: bool,
-        late: int,
+        careful: bool, late: int,
     ) -> Arrived:
         """Key ids, axis values, and which rows can match at all."""
+        wild: np.ndarray | None = None  # rows that err, or may with some partner
+        for node in self._plan.sides[p].keys:
+            wild = _either(wild, _erred(values[node]))
+        if wild is not None:
+            self._on_key_error()
         side = self._plan.sides[p]
         n = batch.num_rows
-        usable: np.ndarray | None = None  # None: every row
-        absent: dict[int, np.ndarray] | None = None
-        wild = False
-        for node in side.keys:
-            v = values[node]
-            if v.error is not None and v.error.any():
-                self._raise(node, p, batch, int(v.error.argmax()))
+        keyed: np.ndarray | None = None  # rows whose keys can be equal to some other's; None: every row
         for node, safe in zip(side.keys, self._plan.null_safe, strict=True):
             if not safe:
-                usable = _both(usable, values[node].valid)
+                keyed = _both(keyed, values[node].valid)
+        usable = keyed  # rows for which no conjunct of this side alone is FALSE or NULL
+        absent: dict[int, np.ndarray] | None = None
         axes = np.empty((len(side.axes), n), dtype=np.int64)
         for a, node in enumerate(side.axes):
             v = values[node]
             axes[a] = self.image(node, values, images)
-            erred = v.error if v.error is not None and v.error.any() else None
+            erred = _erred(v)
             missing = v.valid if v.valid is None or not v.valid.all() else None
-            if a < side.band_axes and missing is not None:
-                usable = _both(usable, v.valid if erred is None else v.valid | erred)
+            if a < side.band_axes:
+                usable = _both(usable, missing)
+                wild = _either(wild, erred)
             if missing is not None or erred is not None:
-                away = np.zeros(n, dtype=bool) if missing is None else ~v.valid  # type: ignore[operator]
                 absent = {} if absent is None else absent
-                absent[a] = away if erred is None else away | erred
-            wild |= erred is not None and a < side.band_axes
+                absent[a] = _either(erred, None if missing is None else ~missing)  # type: ignore[assignment]
         for node in side.filters:
             v = values[node]
-            true = v.values if v.valid is None else v.values & v.valid
-            if v.error is not None and v.error.any():
-                true = true | v.error
-                wild = True
-            usable = _both(usable, np.asarray(true, dtype=bool))
+            usable = _both(usable, np.asarray(v.values if v.valid is None else v.values & v.valid, dtype=bool))
+            wild = _either(wild, _erred(v))
         for node, low, high in side.guards:
-            if not _within(values[node], low, high):
-                wild = True
+            wild = _either(wild, _outside(values[node], low, high))
         if self._plan.never or dead:
-            usable = np.zeros(n, dtype=bool)
-        return Arrived(batch, self.key_ids(p, n, values, images, usable), axes, absent, wild, late)
+            usable = keyed = np.zeros(n, dtype=bool)
+            wild = None
+        careful = wild is not None or careful
+        kept: np.ndarray | None = None
+        if careful:
+            # An error must come out for a pair that a conjunct further right would refuse, so all rows are probed;
+            # of those that cannot match, only the ones that may raise are stored.
+            kept = _either(usable, wild) if usable is not None else None
+            usable = keyed
+        kids = self.key_ids(p, n, values, images, usable)
+        return Arrived(batch, kids, axes, absent, careful, kept, late)
 
     def key_ids(
         self, p: int, n: int, values: dict[Node, Vector], images: dict[Node, np.ndarray], usable: np.ndarray | None
     ) -> np.ndarray:
         side = self._plan.sides[p]
-        if isinstance(self._keys, NoKeys):
-            return self._keys.ids(n, usable)
-        if isinstance(self._keys, IntKeys):
-            return self._keys.ids(np.ascontiguousarray(self.image(side.keys[0], values, images)), usable)
+        if isinstance(self.keys, NoKeys):
+            return self.keys.ids(n, usable)
+        if isinstance(self.keys, IntKeys):
+            return self.keys.ids(np.ascontiguousarray(self.image(side.keys[0], values, images)), usable)
         pieces = []
         for node, safe in zip(side.keys, self._plan.null_safe, strict=True):
             v = values[node]
@@ -220,11 +236,7 @@ class Intake:
             if safe:
                 valid = np.ones(n, dtype=np.uint8) if v.valid is None else v.valid.astype(np.uint8)
                 pieces.append(Bytes.fixed(valid.reshape(n, 1)))
-        return self._keys.ids(pack(pieces), usable)
-
-    def _raise(self, node: Node, p: int, batch: pa.RecordBatch, row: int) -> None:
-        index = self.index[p]
-        raise EvaluationError(first_error(node, lambda _, name: batch.column(index[name]), row))
+        return self.keys.ids(pack(pieces), usable)
 
 
 def has_value(v: Vector) -> np.ndarray | None:
@@ -241,10 +253,26 @@ def _both(a: np.ndarray | None, b: np.ndarray | None) -> np.ndarray | None:
     return a if b is None else a & b
 
 
-def _within(v: Vector, low: int, high: int) -> bool:
+def _either(a: np.ndarray | None, b: np.ndarray | None) -> np.ndarray | None:
+    if a is None:
+        return b
+    return a if b is None else a | b
+
+
+def _erred(v: Vector) -> np.ndarray | None:
+    return v.error if v.error is not None and v.error.any() else None
+
+
+def _outside(v: Vector, low: int, high: int) -> np.ndarray | None:
+    """bool[n] of the values that lie outside [low, high], None for none."""
+    values = v.values
+    if len(values) == 0 or (low <= int(values.min()) and int(values.max()) <= high):
+        return None
+    bad = np.asarray((values < low) | (values > high), dtype=bool)
     present = has_value(v)
-    values = v.values if present is None else v.values[present]
-    return len(values) == 0 or (low <= int(values.min()) and int(values.max()) <= high)
+    if present is not None:
+        bad &= present
+    return bad if bad.any() else None
 
 
 def _key_bytes(node: Node, v: Vector, image: Callable[[], np.ndarray]) -> Bytes:

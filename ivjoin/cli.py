@@ -51,8 +51,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    print(f"ivjoin: error: {' '.join(message.split())}", file=sys.stderr)
+    print(f"ivjoin: error: {_one_line(message)}", file=sys.stderr)
     return code
+
+
+def _one_line(message: str) -> str:
+    """A message in one line; carets under a line of the condition become the words that they mark."""
+    lines = message.splitlines()
+    if len(lines) > 2 and set(lines[-1]) <= {" ", "^"}:
+        marks, text = lines.pop(), lines.pop()
+        start = marks.index("^")
+        marked, before = text[start : len(marks)].strip(), text[:start].strip()
+        lines[-1] += f", at {marked!r}" if marked else f", after {before!r}"
+    return " ".join(" ".join(lines).split())
 
 
 # -- arguments --------------------------------------------------------------------------------------------------------

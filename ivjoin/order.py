@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, timedelta
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
@@ -57,27 +59,29 @@ class Order:
             raise OrderError(f"slack is {self.slack!r}; expected zero or more")
 
 
-def slack_ticks(slack: Any, t: Type, where: str) -> int | float:
-    """The slack in physical units of a type: rounded up, so that it promises no more than was said."""
+def slack_ticks(slack: Any, t: Type, where: str) -> int | Fraction:
+    """The slack in physical units of a type, exact: whole ticks, since values lie on them, or a fraction for floats."""
     if slack is None:
         return 0
     if isinstance(slack, timedelta):
         micros = (slack.days * 86_400 + slack.seconds) * 1_000_000 + slack.microseconds
         if t.kind == "date":
-            return -(-micros // 86_400_000_000)
+            return micros // 86_400_000_000
         if t.kind in ("timestamp", "time", "duration"):
-            return -(-micros * TICKS_PER_SECOND[t.unit] // 1_000_000)
+            return micros * TICKS_PER_SECOND[t.unit] // 1_000_000
         raise OrderError(f"slack of {where} is a timedelta but the expression is {t}; give a number")
     if t.kind in ("timestamp", "time", "duration"):
         raise OrderError(f"slack of {where} is the number {slack!r} but the expression is {t}; give a timedelta")
     if t.kind == "float":
-        return float(slack) if float(slack) >= slack else float(np.nextafter(float(slack), np.inf))
+        if not math.isfinite(slack):
+            raise OrderError(f"slack of {where} is {slack!r}; leave the order out if nothing is promised")
+        return Fraction(slack)
     if t.kind == "bool":
         raise OrderError(f"slack of {where}: a bool has no distance")
     scaled = Decimal(str(slack)) * (10**t.scale if t.kind == "decimal" else 1)
     if not scaled.is_finite():
         raise OrderError(f"slack of {where} is {slack!r}; leave the order out if nothing is promised")
-    return int(scaled.to_integral_value(rounding="ROUND_CEILING"))
+    return int(scaled.to_integral_value(rounding="ROUND_FLOOR"))
 
 
 def ordinal_range(t: Type) -> tuple[int, int]:
@@ -173,12 +177,15 @@ class OrderTracker:
         v = float(value_of(~edge if self.descending else edge, self.node.type))
         if self.descending:
             v = -v
-        s = v - self.slack
-        if np.isfinite(s) and np.isfinite(v):
-            from fractions import Fraction
-
-            if Fraction(v) - Fraction(self.slack) > Fraction(s):
-                s = float(np.nextafter(s, np.inf))
+        s = v
+        if math.isfinite(v):
+            exact = Fraction(v) - self.slack
+            try:
+                s = float(exact)
+            except OverflowError:
+                s = -math.inf
+            if math.isfinite(s) and Fraction(s) < exact:
+                s = math.nextafter(s, math.inf)
         o = ordinal_of(-s if self.descending else s, self.node.type)
         return ~o if self.descending else o
 
@@ -253,11 +260,14 @@ class Frontier:
             low, high, null = max(low, a), min(high, b), null and c
         out[node] = (low, high, null)
 
-    def promise(self, node: Node, value: Any, descending: bool) -> None:
-        """No later row lies below (above, when descending) the value."""
+    def promise(self, node: Node, ordinal: int, descending: bool) -> None:
+        """No later row lies below (above, when descending) the value of this ordinal; a NaN has no order and may."""
         low, high = self.promised.get(node) or ordinal_range(node.type)
-        o = ordinal_of(value, node.type)
-        self.promised[node] = (low, min(high, o)) if descending else (max(low, o), high)
+        if not descending:
+            low = max(low, ordinal)
+        elif node.type.kind != "float":
+            high = min(high, ordinal)
+        self.promised[node] = (low, high)
         self.refresh()
 
     def outside_promises(self, node: Node, ordinals: np.ndarray, valid: np.ndarray | None) -> np.ndarray | None:

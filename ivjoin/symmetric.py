@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -13,15 +14,16 @@ from ivjoin.bounds import Bounder
 from ivjoin.errors import IvjoinError, ProtocolError, SchemaError
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ordinal import ordinals
+from ivjoin.expr.ordinal import has_ordinal, ordinals
+from ivjoin.expr.separate import conjuncts_of
 from ivjoin.metrics import JoinMetrics
 from ivjoin.order import Frontier, OrderTracker
 from ivjoin.outer.emit import BatchRows, Emitter, Rows, StoredRows
 from ivjoin.plan import SIDES, JoinPlan, make_plan, physical_ordinal, side_expression
 from ivjoin.residual import holds
 from ivjoin.shj import kernels
-from ivjoin.shj.arrow import byte_width, take
-from ivjoin.shj.keys import ByteKeys, IntKeys, NoKeys
+from ivjoin.shj.arrow import byte_width, plain_type, take, to_plain
+from ivjoin.shj.keys import ByteKeys, IntKeys, KeyTable, NoKeys
 from ivjoin.shj.matcher import NO_BANDS, Decide, Matcher
 from ivjoin.shj.store import SideStore
 
@@ -85,15 +87,13 @@ class SymmetricHashJoin:
     def _setup(self, plan: JoinPlan, late_within: bool = True) -> None:
         self.plan = plan
         self._how = plan.how
-        keys = IntKeys() if plan.int_keys else (ByteKeys() if plan.null_safe else NoKeys())
-        self._keys = keys
-        self._stores = tuple(
-            SideStore(
-                s, keys, [plan.sides[s].schema.field(i).type for i in plan.sides[s].stored], len(plan.sides[s].axes),
-                ordered=plan.tables[1 - s].n_primary > 0, report=self._how.owes(s),
-            )
-            for s in (0, 1)
+        self._plain = tuple([plain_type(t) for t in side.schema.types] for side in plan.sides)
+        self._plain_schemas = tuple(
+            pa.schema([f.with_type(t) for f, t in zip(side.schema, types, strict=True)])
+            for side, types in zip(plan.sides, self._plain, strict=True)
         )
+        self._converts = tuple(types != side.schema.types for side, types in zip(plan.sides, self._plain, strict=True))
+        keys = self._make_stores()
         self._frontiers = tuple(
             Frontier(
                 [OrderTracker(n, name, o.descending, o.slack, o.nulls) for n, name, o in side.orders], side.bounds
@@ -104,8 +104,8 @@ class SymmetricHashJoin:
         self._places = tuple(
             [side.stored.index(i) if i in side.stored else -1 for i in range(len(side.schema))] for side in plan.sides
         )
-        self._widths = tuple([byte_width(t) for t in side.schema.types] for side in plan.sides)
-        self._intake = Intake(plan, self._frontiers, keys, late_within)
+        self._widths = tuple([byte_width(t) for t in types] for types in self._plain)
+        self._intake = Intake(plan, self._frontiers, keys, late_within, self._rekey)
         self._index = self._intake.index
         batch_size = plan.options["batch_size"]
         self._emitter = Emitter(plan.schema, plan.fields, batch_size)
@@ -117,6 +117,37 @@ class SymmetricHashJoin:
         self._pending: Iterator[pa.RecordBatch] | None = None
         self._metrics = JoinMetrics()
         self._count_state()
+
+    def _make_stores(self) -> KeyTable:
+        """An empty key table and an empty store a side."""
+        plan = self.plan
+        self._keys: KeyTable = IntKeys() if plan.int_keys else ByteKeys() if plan.null_safe else NoKeys()
+        self._stores = tuple(
+            SideStore(
+                s, self._keys, [self._plain[s][i] for i in plan.sides[s].stored], len(plan.sides[s].axes),
+                ordered=plan.tables[1 - s].n_primary > 0, report=plan.how.owes(s),
+            )
+            for s in (0, 1)
+        )
+        return self._keys
+
+    def _rekey(self) -> None:
+        """A computed key has erred for some row: from now on hash by plain columns alone, decide the rest by pair."""
+        old = self._stores
+        plan = self.plan
+        plain = [
+            a.op == b.op == "column" for a, b in zip(plan.sides[0].keys, plan.sides[1].keys, strict=True)
+        ]
+        plan.null_safe = list(compress(plan.null_safe, plain))
+        for side in plan.sides:
+            side.keys = list(compress(side.keys, plain))
+        plan.int_keys = len(plan.null_safe) == 1 and not plan.null_safe[0] and has_ordinal(plan.sides[0].keys[0].type)
+        self._careful = True
+        self._intake.keys = self._make_stores()
+        self._intake.refresh()
+        for s, store in enumerate(old):
+            ids = store.live_ids()
+            self.adopt_rows(s, [store.gather(i, ids) for i in range(len(store.columns))], store.matched(ids))
 
     # -- public --------------------------------------------------------------------------------------------------
 
@@ -144,13 +175,16 @@ class SymmetricHashJoin:
             raise ProtocolError(f"push({side!r}, ...) after finish({side!r}); a finished side takes no rows")
         self._check_schema(p, batch)
         rows_in = batch.num_rows
-        arrived = self._intake.take(p, batch, self._ended[1 - p] and not self._stores[1 - p].live)
+        if self._converts[p]:
+            plain = [to_plain(a, t) for a, t in zip(batch.columns, self._plain[p], strict=True)]
+            batch = pa.RecordBatch.from_arrays(plain, schema=self._plain_schemas[p])
+        arrived = self._intake.take(p, batch, self._ended[1 - p] and not self._stores[1 - p].live, self._careful)
         if p == 0:
             self._metrics.left_rows_in += rows_in
         else:
             self._metrics.right_rows_in += rows_in
         self._metrics.late_rows += arrived.late
-        self._careful |= arrived.wild
+        self._careful = arrived.careful
         return self._start(self._join(p, arrived))
 
     def advance(self, side: str, values: Mapping[Any, Any]) -> Iterator[pa.RecordBatch]:
@@ -310,8 +344,8 @@ class SymmetricHashJoin:
     def _probe(self, p: int, arrived: Arrived, matched: np.ndarray) -> Iterator[pa.RecordBatch]:
         how, store = self._how, self._stores[1 - p]
         bands = NO_BANDS if self._careful else self.plan.tables[p]
-        nodes = [self.plan.condition] if self._careful else list(self.plan.separation.residual)
-        decide = self._decider(p, arrived.batch, [x for x in nodes if x is not None])
+        nodes = conjuncts_of(self.plan.condition) if self._careful else self.plan.separation.residual
+        decide = self._decider(p, arrived.batch, list(nodes))
         kids, axes = arrived.kids, arrived.axes
         if how.single == p:
             if decide is None:
@@ -424,6 +458,8 @@ class SymmetricHashJoin:
         alive: np.ndarray | None = None
         if n and int(arrived.kids.min()) < 0:
             alive = arrived.kids >= 0
+        if arrived.kept is not None:
+            alive = arrived.kept if alive is None else alive & arrived.kept
         for a, (low, high) in enumerate(bounds):
             if low == I64_MIN and high == I64_MAX:
                 continue
@@ -442,8 +478,8 @@ class SymmetricHashJoin:
         stored = self.plan.sides[p].stored
         arrays = [batch.column(i) for i in stored]
         if index is not None:
-            taken = pa.array(index)
-            arrays = [a.take(taken) for a in arrays]
+            widths = self._widths[p]
+            arrays = [take(a, index, widths[i]) for i, a in zip(stored, arrays, strict=True)]
         keep = matched if self._how.keep[p] else None
         self._stores[p].insert(kids, axes, arrays, absent, keep)
 

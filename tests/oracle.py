@@ -20,7 +20,10 @@ def same(a: Any, b: Any, null_safe: bool) -> bool:
 
 
 def pairs(
-    left: Sequence[Any], right: Sequence[Any], how: str, keys: Sequence[Key] = (),
+    left: Sequence[Any],
+    right: Sequence[Any],
+    how: str,
+    keys: Sequence[Key] = (),
     condition: Callable[[Any, Any], bool | None] | None = None,
 ) -> list[Pair]:
     """Which rows meet, as positions. A semi or anti join names rows of its preserved side alone."""
@@ -47,10 +50,16 @@ def pairs(
 
 
 def join(
-    left: Sequence[Any], right: Sequence[Any], how: str, keys: Sequence[Key] = (),
-    condition: Callable[[Any, Any], bool | None] | None = None, *,
-    left_out: Sequence[tuple[Hashable, ...]] | None = None, right_out: Sequence[tuple[Hashable, ...]] | None = None,
-    widths: tuple[int, int] | None = None, merged: Sequence[tuple[int, int]] = (),
+    left: Sequence[Any],
+    right: Sequence[Any],
+    how: str,
+    keys: Sequence[Key] = (),
+    condition: Callable[[Any, Any], bool | None] | None = None,
+    *,
+    left_out: Sequence[tuple[Hashable, ...]] | None = None,
+    right_out: Sequence[tuple[Hashable, ...]] | None = None,
+    widths: tuple[int, int] | None = None,
+    merged: Sequence[tuple[int, int]] = (),
 ) -> Counter[tuple[Hashable, ...]]:
     """The multiset of output rows.
 

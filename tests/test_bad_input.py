@@ -39,7 +39,7 @@ def refusal(folder: Path, *arguments: str, capsys: pytest.CaptureFixture[str]) -
     """Run a join that must fail; what it says, after checking that it did no harm."""
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     try:
-        code = main([str(folder / a) if re.fullmatch(r"[lr]\.\w+|out\.\w+", a) else a for a in arguments])
+        code = main([str(folder / a) if re.fullmatch(r"\w+\.(parquet|csv|arrow|gone)", a) else a for a in arguments])
     except SystemExit as e:  # argparse
         code = e.code  # type: ignore[assignment]
     said = capsys.readouterr()
@@ -53,13 +53,14 @@ def refusal(folder: Path, *arguments: str, capsys: pytest.CaptureFixture[str]) -
 
 
 QUESTIONS = [
-    pytest.param(["--where", "l.tz > r.ts"], r"'?tz'?.*id, ts, price.*did you mean '?ts'?", id="unknown column"),
+    pytest.param(["--where", "l.pric > r.ts"], r"'pric'.*id, ts, price.*did you mean 'price'", id="unknown column"),
     pytest.param(["--on", "idd"], r"'?idd'?.*id", id="unknown key"),
     pytest.param(["--on", "id=idx"], r"'?idx'?.*id", id="unknown right key"),
     pytest.param(["--where", "ts > 3"], r"(?i)ambiguous.*ts|ts.*both", id="ambiguous column"),
-    pytest.param(["--where", "l.ts >"], r"(?i)(line|col|position|char).*\d", id="incomplete condition"),
-    pytest.param(["--where", "l.ts >= (r.ts"], r"(?i)(line|col|position|char).*\d|\)", id="open bracket"),
-    pytest.param(["--where", "l.ts + 1"], r"(?i)bool", id="not a condition"),
+    pytest.param(["--where", "l.ts >"], r"line 1, column \d+.*, at '>'$", id="incomplete condition"),
+    pytest.param(["--where", "l.ts >= (r.ts"], r"line 1, column \d+", id="open bracket"),
+    pytest.param(["--where", "l.ts =\n r.ts 3"], r"line 2, column \d+.*, at '3'$", id="condition of two lines"),
+    pytest.param(["--where", "l.ts + 1"], r"true or false.*int64", id="not a condition"),
     pytest.param(["--where", "l.tags > 3"], r"(?i)list<.*>", id="type an operator cannot take"),
     pytest.param(["--where", "l.name - r.name > 3"], r"(?i)string|cast", id="text minus text"),
     pytest.param(["--where", "soundex(l.name) = r.name"], r"(?i)soundex", id="unknown function"),
@@ -95,7 +96,7 @@ def test_refused_before_any_work(
         pytest.param(["--where", "l.small + CAST(100 AS TINYINT) > r.ts"], r"(?i)overflow.*small", id="overflow"),
         pytest.param(["--where", "l.ts div r.zero > 3"], r"(?i)division by zero|divi", id="division by zero"),
         pytest.param(["--where", "CAST(l.name AS INT) > r.ts"], r"(?i)cast.*'x'|'x'", id="a cast of text"),
-        pytest.param(["--on", "id", "--left-order", "ts DESC"], r"late row on the left side: ts is 20", id="late row"),
+        pytest.param(["--on", "id", "--left-order", "ts DESC"], r"late row on the left side.*ts is 20", id="late row"),
         pytest.param(["--on", "id", "--left-bounds", "ts=0..25"], r"(?i)ts is 30.*25", id="row out of bounds"),
     ],
 )

@@ -28,6 +28,7 @@ MAY_IMPORT = {
     "bounds": _PLANNING,
     "residual": _PLANNING,
     "arrival": _PLANNING,
+    "residual": _PLANNING,
     "symmetric": _OPERATOR | {"snapshot"},
     "snapshot": _OPERATOR,
     "explanation": _OPERATOR,

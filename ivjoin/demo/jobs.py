@@ -59,7 +59,7 @@ def make_jobs(flights: pa.Table, weather: pa.Table) -> list[Job]:
             how="left",
             sql="SELECT l.*, r.* EXCLUDE (origin) FROM l LEFT JOIN r ON l.origin = r.origin "
             "AND r.measured BETWEEN l.scheduled - INTERVAL 2 HOURS AND l.scheduled",
-            shown=("carrier", "flight", "origin", "dest", "scheduled", "measured", "temp", "wind_speed", "visib"),
+            shown=("carrier", "flight", "origin", "dest", "scheduled", "measured", "temp", "wind_speed"),
         ),
         Job(
             name="arrivals_departures",
@@ -73,7 +73,7 @@ def make_jobs(flights: pa.Table, weather: pa.Table) -> list[Job]:
             how="left",
             sql="SELECT l.*, r.* EXCLUDE (tailnum) FROM l LEFT JOIN r ON l.tailnum = r.tailnum "
             "AND r.departed BETWEEN l.arrived AND l.arrived + INTERVAL 4 HOURS",
-            shown=("tailnum", "flight", "origin", "dest", "arrived", "flight_next", "origin_next", "departed_next"),
+            shown=("tailnum", "flight", "dest", "arrived", "flight_next", "origin_next", "departed_next"),
         ),
     ]
 

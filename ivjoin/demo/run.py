@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -90,12 +91,12 @@ def run_demo(output: Path, batch_rows: int = 4096, check: bool = True) -> bool:
     console.print(f"read {flights.num_rows:,} flights and {weather.num_rows:,} weather readings in {took:.1f} s")
     with console.status("starting up"):
         took = _warm_up(jobs[0])
-    console.print(f"started up in {took:.1f} s (imports, planning, kernels: compiled once, then kept on disk)\n")
+    console.print(f"started up in {took:.1f} s (imports, planning, kernels)\n")
 
     all_same = True
     for number, job in enumerate(jobs, 1):
         console.print(f"[bold cyan]{number}. {job.title}[/bold cyan]")
-        console.print(f"   {job.how} outer join on {job.on}, where {job.condition}", style="dim")
+        console.print(f"   {job.how} join on {job.on}, where\n   {job.condition}", style="dim")
         run = _run(console, job, output, batch_rows)
         _show_head(console, job, run.head)
         verdict = None
@@ -164,7 +165,8 @@ def _run(console: Console, job: Job, output: Path, batch_rows: int) -> Run:
 def _show_head(console: Console, job: Job, head: pa.Table) -> None:
     from rich.table import Table
 
-    table = Table(title=f"first rows, {len(job.shown)} of {head.num_columns} columns", title_justify="left")
+    console.print(f"   the first rows, {len(job.shown)} of {head.num_columns} columns")
+    table = Table(box=None, padding=(0, 0, 0, 2), header_style="cyan")
     for name in job.shown:
         kind = head.schema.field(name).type
         numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind)
@@ -177,14 +179,16 @@ def _show_head(console: Console, job: Job, head: pa.Table) -> None:
 def _cell(value: Any) -> str:
     if value is None:
         return "[dim]null[/dim]"
-    return f"{value:%m-%d %H:%M}" if hasattr(value, "strftime") else str(value)
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return f"{value:%m-%d %H:%M}" if isinstance(value, datetime) else str(value)
 
 
 def _show_figures(console: Console, run: Run, verdict: Verdict | None) -> None:
     from rich.table import Table
 
     m = run.metrics
-    figures = Table(show_header=False, box=None, padding=(0, 2))
+    figures = Table(show_header=False, box=None, padding=(0, 0, 0, 2))
     figures.add_column(style="bold")
     figures.add_row("rows in", f"{m.left_rows_in:,} left + {m.right_rows_in:,} right = {run.rows_in:,}")
     figures.add_row("rows out", f"{m.rows_out:,}{_judgement(verdict)}")

@@ -23,7 +23,7 @@ def condition(obj: Any, scope: Scope, timezone: str = "UTC") -> Node | None:
 
     Parameters
     ----------
-    obj : None, str, fluent Expr, SymPy relation or boolean, Node, bool
+    obj : None, str, fluent Expr, SymPy relation or boolean, Node
         SQL text, or an object of one of the other forms. None is no condition.
     scope : Scope
         What the names mean.
@@ -70,9 +70,10 @@ def scalar(obj: Any, scope: Scope, timezone: str = "UTC") -> Node:
 
         return from_sympy(obj, scope, timezone)
     if isinstance(obj, bool):
-        from ivjoin.expr.literals import literal
-
-        return literal(obj)
+        raise ConditionError(
+            f"the condition is Python's {obj}: it was compared before it came here. With SymPy write Eq(a, b) and "
+            "Ne(a, b) for == and !=; pass None for no condition"
+        )
     hint = ""
     if module == "pyspark":
         hint = "; a PySpark Column is taken by ivjoin.spark only, here pass its SQL text"

@@ -1,47 +1,35 @@
-"""Constructors of arithmetic: + - * / div % and the functions of numbers, typed as Spark's ANSI mode types them."""
+"""Constructors of + - * / div %, typed as Spark's ANSI mode types them, and of sums with times."""
 
 from __future__ import annotations
 
-import math
-
 from ivjoin.errors import ConditionError, UnsupportedError
 from ivjoin.expr.coerce import (
-    MAX_DIGITS,
     as_decimal,
-    as_double,
     as_int32,
     as_number,
+    as_numbers,
     bounded,
     cast,
     common_type,
     meet,
-    meet_all,
     wider_decimal,
 )
 from ivjoin.expr.literals import is_literal, literal
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import (
-    BOOL,
     DATE,
-    FLOAT32,
     FLOAT64,
     INT32,
     INT64,
     MONTHS,
     TICKS_PER_SECOND,
     Type,
-    decimal,
     duration,
     finer_unit,
     timestamp,
 )
 
-__all__ = [
-    "abs_", "acos", "add", "asin", "atan", "bround", "cbrt", "ceil", "cos", "cosh", "days_apart", "div", "duration_of_days",
-    "exp", "expm1", "floor", "greatest", "intdiv", "is_day_count", "is_nan", "least", "ln", "log", "log10", "log1p",
-    "log2", "mod", "mul", "neg", "next_down", "next_up", "pmod", "pow_", "rint", "round_", "sign", "sin", "sinh", "sqrt",
-    "sub", "tan", "tanh", "trunc",
-]  # fmt: skip
+__all__ = ["add", "days_apart", "div", "duration_of_days", "intdiv", "is_day_count", "mod", "mul", "neg", "pmod", "sub"]
 
 _DAY_SECONDS = 86_400
 
@@ -74,7 +62,7 @@ def _is_timed(x: Node) -> bool:
 
 def _sum(op: str, a: Node, b: Node, zone: str) -> Node:
     sign = "+" if op == "add" else "-"
-    a, b = as_number(a, sign), as_number(b, sign)
+    a, b = as_numbers(a, b, sign)
     if _is_decimal_pair(a, b):
         a, b = as_decimal(a), as_decimal(b)
         s, t = a.type, b.type
@@ -120,8 +108,8 @@ def _plus_time(a: Node, b: Node, sign: int, zone: str) -> Node:
     if kb == "null" or ka == "null":
         known = a if kb == "null" else b
         if known.type.kind in ("duration", "months"):
-            return _plus_time(*((known, literal(None, known.type)) if kb == "null" else (literal(None, known.type), known)),
-                              sign, zone)  # fmt: skip
+            null = literal(None, known.type)
+            return _plus_time(known, null, sign, zone) if kb == "null" else _plus_time(null, known, sign, zone)
         raise ConditionError(f"{op} cannot take {a.type} and {b.type}: {a} and {b}")
     if {ka, kb} == {"string", "date"} or {ka, kb} == {"string", "timestamp"}:
         a, b = meet(a, b, zone, op)
@@ -160,6 +148,8 @@ def _plus_time(a: Node, b: Node, sign: int, zone: str) -> Node:
     hint = ""
     if {ka, kb} == {"timestamp", "int"} or {ka, kb} == {"duration", "int"}:
         hint = "; write the number as an interval, such as INTERVAL 10 SECONDS or r.n * INTERVAL 1 SECOND"
+    elif {ka, kb} == {"duration", "months"}:
+        hint = "; months have no fixed length: add the two one after the other"
     elif ka == "time" or kb == "time":
         hint = "; times of day can only be compared"
     raise ConditionError(f"{op} cannot take {a.type} and {b.type}: {a} and {b}{hint}")
@@ -171,7 +161,7 @@ def _month_count(b: Node, sign: int) -> Node:
     if b.op == "mul" and b.type == MONTHS:
         n = make("mul", b.args, (), INT32)
         return n if sign > 0 else neg(n)
-    raise UnsupportedError(f"months that are not a constant or a count times INTERVAL 1 MONTH: {b}; use add_months(x, n)")
+    raise UnsupportedError(f"months that are neither constant nor n * INTERVAL 1 MONTH: {b}; use add_months(x, n)")
 
 
 def _whole_days(b: Node) -> int | None:
@@ -234,7 +224,7 @@ def mul(a: Node, b: Node) -> Node:
             return make("mul", (literal(a.params[0], INT32), b), (), MONTHS)
         b = cast(b, INT64)
         return _folded("mul", a, b, a.type) or make("mul", (a, b), (), a.type)
-    a, b = as_number(a, "*"), as_number(b, "*")
+    a, b = as_numbers(a, b, "*")
     if _is_decimal_pair(a, b):
         a, b = as_decimal(a), as_decimal(b)
         t = bounded(a.type.precision + b.type.precision + 1, a.type.scale + b.type.scale)
@@ -249,7 +239,7 @@ def div(a: Node, b: Node) -> Node:
     """``a / b``: decimal if one is decimal and none is float, else float64; division by zero errs."""
     if a.type.kind == "duration":
         raise UnsupportedError(f"division of an interval is not supported: {a} / {b}; compare unix_micros() instead")
-    a, b = as_number(a, "/"), as_number(b, "/")
+    a, b = as_numbers(a, b, "/")
     if _is_decimal_pair(a, b):
         a, b = as_decimal(a), as_decimal(b)
         s, t = a.type, b.type
@@ -262,7 +252,9 @@ def intdiv(a: Node, b: Node) -> Node:
     """``a div b``: int64, truncated toward zero; of ints or decimals."""
     for x in (a, b):
         if x.type.kind not in ("int", "decimal", "null"):
-            raise ConditionError(f"div needs whole numbers or decimals, not {x.type}: {x}; use floor(a / b) or CAST to bigint")
+            raise ConditionError(
+                f"div needs whole numbers or decimals, not {x.type}: {x}; CAST(a / b AS BIGINT) does it"
+            )
     a, b = (cast(x, INT64) if x.type.kind == "null" else x for x in (a, b))
     if _is_decimal_pair(a, b):
         a, b = _same_decimal(as_decimal(a), as_decimal(b))
@@ -286,7 +278,7 @@ def pmod(a: Node, b: Node) -> Node:
 
 
 def _remainder(op: str, a: Node, b: Node) -> Node:
-    a, b = as_number(a, "%"), as_number(b, "%")
+    a, b = as_numbers(a, b, "%")
     if _is_decimal_pair(a, b):
         a, b = as_decimal(a), as_decimal(b)
         s, t = a.type, b.type
@@ -295,7 +287,7 @@ def _remainder(op: str, a: Node, b: Node) -> Node:
         a, b = _same_decimal(a, b)
         return make(op, (a, b), (), result)
     a, b = meet(a, b, "UTC", "%")
-    return _remainder(op, a, b) if a.type.kind == "decimal" and not a.type == b.type else make(op, (a, b), (), a.type)
+    return make(op, (a, b), (), a.type)
 
 
 def neg(a: Node) -> Node:
@@ -317,193 +309,3 @@ def neg(a: Node) -> Node:
     if t.kind == "months":
         raise UnsupportedError(f"months that are not a constant cannot be negated: {a}")
     return make("neg", (a,), (), t)
-
-
-def abs_(a: Node) -> Node:
-    """``abs(a)``; of a number or an interval."""
-    if a.type.kind != "duration":
-        a = as_number(a, "abs")
-    return a if a.type.kind == "int" and not a.type.signed else make("abs", (a,), (), a.type)
-
-
-def sign(a: Node) -> Node:
-    """``sign(a)``: -1.0, 0.0 or 1.0."""
-    return make("sign", (as_double(a, "sign"),), (), FLOAT64)
-
-
-def _choice(op: str, args: tuple[Node, ...], zone: str) -> Node:
-    if len(args) < 2:
-        raise ConditionError(f"{op} needs two arguments or more, got {len(args)}")
-    met = meet_all(list(args), zone, op)
-    if not met[0].type.is_ordered:
-        raise ConditionError(f"{op} cannot take {met[0].type}: {met[0]}")
-    return make(op, tuple(met), (), met[0].type)
-
-
-def least(*args: Node, zone: str = "UTC") -> Node:
-    """The least argument that is not null; NaN counts as the greatest value."""
-    return _choice("least", args, zone)
-
-
-def greatest(*args: Node, zone: str = "UTC") -> Node:
-    """The greatest argument that is not null; NaN counts as the greatest value."""
-    return _choice("greatest", args, zone)
-
-
-def _integral(op: str, a: Node) -> Node:
-    a = as_number(a, op)
-    t = a.type
-    if t.kind == "int" or (t.kind == "decimal" and t.scale == 0):
-        return a
-    if t.kind == "decimal":
-        return make(op, (a,), (), decimal(min(t.precision - t.scale + 1, MAX_DIGITS), 0))
-    return make(op, (cast(a, FLOAT64),), (), INT64)
-
-
-def floor(a: Node) -> Node:
-    """The greatest whole number not above: int64 of a float, decimal(p, 0) of a decimal, an int itself."""
-    return _integral("floor", a)
-
-
-def ceil(a: Node) -> Node:
-    """The least whole number not below."""
-    return _integral("ceil", a)
-
-
-def _rounded(op: str, a: Node, digits: int) -> Node:
-    a = as_number(a, "round")
-    t = a.type
-    if t.kind == "int" and digits >= 0:
-        return a
-    if t.kind == "decimal":
-        whole = t.precision - t.scale + 1
-        if digits < 0:
-            t = decimal(min(max(whole, -digits + 1), MAX_DIGITS), 0)
-        else:
-            scale = min(t.scale, digits)
-            t = decimal(min(whole + scale, MAX_DIGITS), scale)
-    return make(op, (a,), (digits,), t)
-
-
-def round_(a: Node, digits: int = 0) -> Node:
-    """``round(a, digits)``, halves away from zero."""
-    return _rounded("round", a, digits)
-
-
-def bround(a: Node, digits: int = 0) -> Node:
-    """``bround(a, digits)``, halves to the even digit."""
-    return _rounded("bround", a, digits)
-
-
-def rint(a: Node) -> Node:
-    """``rint(a)``: the nearest whole double, halves to even."""
-    return make("bround", (as_double(a, "rint"),), (0,), FLOAT64)
-
-
-def trunc(a: Node) -> Node:
-    """Toward zero, float to float."""
-    a = as_number(a, "trunc")
-    return a if a.type.kind == "int" else make("trunc", (a if a.type.kind == "float" else cast(a, FLOAT64),), (),
-                                               a.type if a.type.kind == "float" else FLOAT64)  # fmt: skip
-
-
-def _real(op: str, a: Node) -> Node:
-    return make(op, (as_double(a, op),), (), FLOAT64)
-
-
-def sqrt(a: Node) -> Node:
-    return _real("sqrt", a)
-
-
-def cbrt(a: Node) -> Node:
-    return _real("cbrt", a)
-
-
-def exp(a: Node) -> Node:
-    return _real("exp", a)
-
-
-def expm1(a: Node) -> Node:
-    return _real("expm1", a)
-
-
-def ln(a: Node) -> Node:
-    """Natural logarithm; NULL of what is not positive."""
-    return _real("ln", a)
-
-
-def log10(a: Node) -> Node:
-    return _real("log10", a)
-
-
-def log2(a: Node) -> Node:
-    return _real("log2", a)
-
-
-def log1p(a: Node) -> Node:
-    return _real("log1p", a)
-
-
-def log(base: Node, a: Node) -> Node:
-    """``log(base, a)``."""
-    return div(ln(a), ln(base))
-
-
-def sin(a: Node) -> Node:
-    return _real("sin", a)
-
-
-def cos(a: Node) -> Node:
-    return _real("cos", a)
-
-
-def tan(a: Node) -> Node:
-    return _real("tan", a)
-
-
-def asin(a: Node) -> Node:
-    return _real("asin", a)
-
-
-def acos(a: Node) -> Node:
-    return _real("acos", a)
-
-
-def atan(a: Node) -> Node:
-    return _real("atan", a)
-
-
-def sinh(a: Node) -> Node:
-    return _real("sinh", a)
-
-
-def cosh(a: Node) -> Node:
-    return _real("cosh", a)
-
-
-def tanh(a: Node) -> Node:
-    return _real("tanh", a)
-
-
-def pow_(a: Node, b: Node) -> Node:
-    """``pow(a, b)`` of doubles."""
-    return make("pow", (as_double(a, "pow"), as_double(b, "pow")), (), FLOAT64)
-
-
-def is_nan(a: Node) -> Node:
-    """Whether ``a`` is NaN; never NULL."""
-    a = as_number(a, "isnan")
-    return make("is_nan", (a if a.type.kind == "float" else cast(a, FLOAT64),), (), BOOL)
-
-
-def next_up(a: Node) -> Node:
-    """The next greater float of the type."""
-    return make("next_up", (a,), (), a.type)
-
-
-def next_down(a: Node) -> Node:
-    """The next smaller float of the type."""
-    return make("next_down", (a,), (), a.type)
-
-
-_ = (math, FLOAT32)

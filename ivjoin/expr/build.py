@@ -16,30 +16,81 @@ What is fixed here, beyond the catalogue of ``ivjoin.expr.nodes``:
 
 from __future__ import annotations
 
+import operator
 from fractions import Fraction
 from math import floor as floor_of
-from typing import Any
 
 from ivjoin.errors import ConditionError, UnsupportedError
-from ivjoin.expr.arith import (
-    abs_, acos, add, asin, atan, bround, cbrt, ceil, cos, cosh, days_apart, div, duration_of_days, exp, expm1, floor,
-    greatest, intdiv, is_day_count, is_nan, least, ln, log, log1p, log2, log10, mod, mul, neg, next_down, next_up, pmod,
-    pow_, rint, round_, sign, sin, sinh, sqrt, sub, tan, tanh, trunc,
-)  # fmt: skip
-from ivjoin.expr.coerce import as_bool, cast, common_type, exact_value, meet, meet_all
-from ivjoin.expr.literals import is_literal, literal
+from ivjoin.expr.arith import add, div, duration_of_days, intdiv, is_day_count, mod, mul, neg, pmod, sub
+from ivjoin.expr.chrono import (
+    add_days,
+    add_interval,
+    add_months,
+    date_trunc,
+    days_apart,
+    extract,
+    interval,
+    trunc_date,
+    unix_date,
+    unix_micros,
+    unix_millis,
+    unix_seconds,
+)
+from ivjoin.expr.coerce import NESTED, as_bool, cast, common_type, exact_value, meet, meet_all
+from ivjoin.expr.literals import is_fixed, is_literal, literal, parse_date, parse_time, parse_timestamp
 from ivjoin.expr.nodes import LEFT, RIGHT, Node, make
-from ivjoin.expr.types import BOOL, INT32, TICKS_PER_SECOND, Type
+from ivjoin.expr.numeric import (
+    abs_,
+    acos,
+    asin,
+    atan,
+    bround,
+    cbrt,
+    ceil,
+    cos,
+    cosh,
+    exp,
+    expm1,
+    floor,
+    greatest,
+    is_nan,
+    least,
+    ln,
+    log,
+    log1p,
+    log2,
+    log10,
+    next_down,
+    next_up,
+    pow_,
+    rint,
+    round_,
+    sign,
+    sin,
+    sinh,
+    sqrt,
+    tan,
+    tanh,
+    trunc,
+)
+from ivjoin.expr.strings import concat, like
+from ivjoin.expr.types import BOOL, INT32, TICKS_PER_SECOND, Type, timestamp
 
 __all__ = [
-    "abs_", "acos", "add", "and_", "asin", "atan", "between", "bround", "case", "cast", "cbrt", "ceil", "coalesce",
-    "column", "common_type", "compare", "cos", "cosh", "days_apart", "div", "eq", "eq_null_safe", "exp", "expm1", "floor",
-    "ge", "greatest", "gt", "if_", "in_", "intdiv", "is_nan", "is_not_null", "is_null", "le", "least", "literal", "ln",
-    "log", "log10", "log1p", "log2", "lt", "mod", "mul", "ne", "neg", "next_down", "next_up", "not_", "nullif", "or_",
-    "pmod", "pow_", "rint", "round_", "sign", "sin", "sinh", "sqrt", "sub", "tan", "tanh", "trunc",
+    "abs_", "acos", "add", "add_days", "add_interval", "add_months", "and_", "asin", "atan", "between", "bround",
+    "case", "cast", "cbrt", "ceil", "coalesce", "column", "common_type", "compare", "concat", "cos", "cosh",
+    "date_trunc", "days_apart", "div", "eq", "eq_null_safe", "exp", "expm1", "extract", "floor", "ge", "greatest",
+    "gt", "if_", "in_", "intdiv", "interval", "is_nan", "is_not_null", "is_null", "le", "least", "like", "literal",
+    "ln", "log", "log10", "log1p", "log2", "lt", "mod", "mul", "ne", "neg", "next_down", "next_up", "not_", "nullif",
+    "or_", "pmod", "pow_", "rint", "round_", "sign", "sin", "sinh", "sqrt", "sub", "tan", "tanh", "trunc",
+    "trunc_date", "unix_date", "unix_micros", "unix_millis", "unix_seconds",
 ]  # fmt: skip
 
 _SYMBOLS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq_null_safe": "<=>"}
+_COMPARED = {
+    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+    "eq_null_safe": operator.eq,
+}  # fmt: skip
 _FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 
@@ -58,9 +109,7 @@ def compare(op: str, a: Node, b: Node, zone: str = "UTC") -> Node:
     what = _SYMBOLS[op]
     for x in (a, b):
         if x.type.kind == "opaque":
-            raise UnsupportedError(
-                f"{what} cannot take {x.type}: {x}; a nested column can only travel as payload or be tested with IS NULL"
-            )
+            raise UnsupportedError(f"{what} cannot take {x.type}: {x}; {NESTED}")
     a, b = _dates_with_intervals(a, b)
     if is_literal(b) and not is_literal(a):
         out = _against_literal(op, a, b, zone)
@@ -75,6 +124,8 @@ def compare(op: str, a: Node, b: Node, zone: str = "UTC") -> Node:
     a, b = meet(a, b, zone, what)
     if a.type.kind == "null":
         return literal(True if op == "eq_null_safe" else None, BOOL)
+    if is_literal(a) and is_literal(b) and a.type.is_discrete and None not in (a.params[0], b.params[0]):
+        return literal(_COMPARED[op](a.params[0], b.params[0]))
     return make(op, (a, b), (), BOOL)
 
 
@@ -104,6 +155,11 @@ def _against_literal(op: str, x: Node, lit: Node, zone: str) -> Node | None:
     t = x.type
     if lit.type.kind == "string" and t.kind in ("date", "timestamp", "time"):
         lit = _read(lit, t, zone, _SYMBOLS[op])
+    elif lit.type.kind == "string" and t.is_numeric:
+        lit = meet(x, lit, zone, _SYMBOLS[op])[1]
+    if t.kind == lit.type.kind == "timestamp" and bool(t.tz) != bool(lit.type.tz) and is_fixed(zone):
+        # Local time and instant are one scale here, so the column need not be converted.
+        lit = cast(lit, timestamp(lit.type.unit, t.tz), zone)
     if not _comparable(x, lit):
         return None
     value = exact_value(lit)
@@ -135,8 +191,6 @@ TIMED = ("timestamp", "duration", "time")
 
 def _read(lit: Node, t: Type, zone: str, what: str) -> Node:
     """A text literal as a time: in the unit it is written in where that is finer."""
-    from ivjoin.expr.literals import parse_date, parse_time, parse_timestamp
-
     text = lit.params[0]
     if text is None:
         return literal(None, t)
@@ -147,7 +201,7 @@ def _read(lit: Node, t: Type, zone: str, what: str) -> Node:
     )  # fmt: skip
     if out is None:
         example = {"date": "2024-01-31", "time": "10:30:00"}.get(t.kind, "2024-01-31 10:30:00")
-        raise ConditionError(f"the text '{text}' cannot be read as {t}, which {what} needs here; write it as '{example}'")
+        raise ConditionError(f"the text '{text}' cannot be read as {t}, which {what} needs here; expected '{example}'")
     return out
 
 
@@ -274,9 +328,9 @@ def nullif(a: Node, b: Node, zone: str = "UTC") -> Node:
 
 
 def in_(x: Node, items: list[Node], zone: str = "UTC") -> Node:
-    """``x IN (items)``; items that are not constants become comparisons joined by OR."""
+    """``x IN (items)``, FALSE if there are none; items that are not constants become comparisons joined by OR."""
     if not items:
-        raise ConditionError(f"IN needs at least one value: {x} IN ()")
+        return literal(False)
     if x.type.kind == "opaque":
         raise UnsupportedError(f"IN cannot take {x.type}: {x}")
     if len(items) == 1:
@@ -291,7 +345,7 @@ def in_(x: Node, items: list[Node], zone: str = "UTC") -> Node:
             met.append(e)
         elif e.op == "eq" and e.args[0] is x:
             met.append(e.args[1])
-        elif e.op != "lt" or e.args[0] is not x:
+        elif e.op not in ("lt", "gt") or e.args[0] is not x:
             # This one meets in another type: all do.
             t = None
             break
@@ -304,6 +358,3 @@ def in_(x: Node, items: list[Node], zone: str = "UTC") -> Node:
     if not all(is_literal(i) for i in all_met[1:]):
         return or_(*(eq(x, i, zone) for i in items))
     return make("in", tuple(all_met), (), BOOL)
-
-
-_: Any = None

@@ -6,15 +6,16 @@ import re
 from fractions import Fraction
 
 from ivjoin.errors import ConditionError, UnsupportedError
-from ivjoin.expr.arith import add, mul
+from ivjoin.expr.arith import add, days_apart, mul
 from ivjoin.expr.coerce import as_int32, cast
 from ivjoin.expr.literals import literal
 from ivjoin.expr.nodes import Node, make
-from ivjoin.expr.types import DATE, INT32, INT64, MONTHS, TICKS_PER_SECOND, Type, duration, timestamp
+from ivjoin.expr.types import DATE, INT32, INT64, MONTHS, duration, timestamp
 
 __all__ = [
-    "add_days", "add_interval", "add_months", "date_trunc", "extract", "from_days", "interval", "interval_text",
-    "last_day", "timestamp_of", "trunc_date", "unix_date", "unix_micros", "unix_millis", "unix_seconds", "unit_named",
+    "add_days", "add_interval", "add_months", "date_trunc", "days_apart", "extract", "from_days", "interval",
+    "interval_text", "last_day", "timestamp_of", "trunc_date", "unix_date", "unix_micros", "unix_millis",
+    "unix_seconds", "unit_named",
 ]  # fmt: skip
 
 # Nanoseconds of the units of a day-time interval.
@@ -32,9 +33,9 @@ _SHORT = {
 TRUNC_UNITS = ("microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year")
 FIELDS = {
     "year": "year", "quarter": "quarter", "month": "month", "day": "day", "dayofmonth": "day", "hour": "hour",
-    "minute": "minute", "second": "second", "week": "week", "weekofyear": "week", "dayofweek": "dayofweek", "dow": "dayofweek",
-    "dayofweek_iso": "dayofweek_iso", "dow_iso": "dayofweek_iso", "weekday": "weekday", "dayofyear": "dayofyear",
-    "doy": "dayofyear", "yearofweek": "yearofweek",
+    "minute": "minute", "second": "second", "week": "week", "weekofyear": "week", "dayofweek": "dayofweek",
+    "dow": "dayofweek", "dayofweek_iso": "dayofweek_iso", "dow_iso": "dayofweek_iso", "weekday": "weekday",
+    "dayofyear": "dayofyear", "doy": "dayofyear", "yearofweek": "yearofweek",
 }  # fmt: skip
 
 
@@ -64,7 +65,7 @@ def interval(amount: Fraction | int, unit: str) -> Node:
     return literal(n, duration("ns")) if n % 1000 else literal(n // 1000, duration("us"))
 
 
-_CLOCK = re.compile(r"(?:(\d+)(?:\s+|$))?(?:(\d+)(?::(\d+))?(?::(\d+(?:\.\d*)?))?)?")
+_LIMITS = {"hour": 24, "minute": 60, "second": 60}
 _FIELDS_ORDER = ("day", "hour", "minute", "second")
 
 
@@ -93,10 +94,10 @@ def interval_text(text: str, first: str | None = None, last: str | None = None) 
         ok = len(parts) == len(units) and all(
             re.fullmatch(r"\d+(\.\d*)?" if u == "second" else r"\d+", p) for u, p in zip(units, parts)
         )
-        if ok and all(Fraction(p) < 60 for u, p in zip(units[1:], parts[1:]) if u in ("minute", "second")):
+        if ok and all(Fraction(p) < _LIMITS[u] for u, p in zip(units[1:], parts[1:])):
             nanos = sum((Fraction(p) * _NANOS[u] for u, p in zip(units, parts)), Fraction(0))
             return interval(sign * nanos, "nanosecond")
-        shape = {"day": "1 ", "hour": "", "minute": ""}[a] + ":".join("02:03:04".split(":")[: len(units) - (a == "day")])
+        shape = ("1 " if a == "day" else "") + ":".join(("02", "03", "04")[: len(units) - (a == "day")])
         raise ConditionError(f"INTERVAL '{text}' {a.upper()} TO {b.upper()}: expected '{shape}'")
     raise ConditionError(f"INTERVAL ... {a.upper()} TO {b.upper()} is no interval; YEAR TO MONTH and DAY TO SECOND are")
 
@@ -119,15 +120,8 @@ def _worded(s: str) -> Node:
 
 
 def add_interval(x: Node, count: Node, unit: str, zone: str = "UTC") -> Node:
-    """``x + count units``, as ``timestampadd``; a date becomes a timestamp for units shorter than a day."""
-    u = unit_named(unit)
-    if x.type.kind == "date" and u not in _MONTHS and u not in ("day", "week"):
-        x = cast(x, timestamp("us", zone), zone)
-    if u in _MONTHS:
-        return add(x, mul(interval(1, u), count), zone)
-    if x.type.kind == "date":
-        return add_days(x, count if u == "day" else mul(literal(7), count), zone)
-    return add(x, mul(interval(1, u), count), zone)
+    """``x + count units``, as ``timestampadd``: always a timestamp."""
+    return add(_stamped(x, "timestampadd", zone), mul(interval(1, unit), count), zone)
 
 
 def add_days(d: Node, n: Node, zone: str = "UTC") -> Node:
@@ -143,7 +137,7 @@ def add_months(d: Node, n: Node, zone: str = "UTC") -> Node:
 def last_day(d: Node, zone: str = "UTC") -> Node:
     """The last day of the month: the first of the next month, less one day."""
     first = trunc_date(d, "month", zone)
-    return make("add_days", (make("add_months", (first, literal(1, INT32)), (zone,), DATE), literal(-1, INT32)), (), DATE)
+    return add_days(add_months(first, literal(1), zone), literal(-1), zone)
 
 
 def _dated(x: Node, what: str, zone: str) -> Node:
@@ -238,6 +232,3 @@ def timestamp_of(n: Node, unit: str, zone: str = "UTC") -> Node:
     epoch = literal(0, t)
     # Without calendar days: the zone of the sum is UTC whatever the condition's.
     return add(epoch, mul(literal(_NANOS[unit] // 1000, duration("us")), n), "UTC")
-
-
-_ = (TICKS_PER_SECOND, Type, _CLOCK)

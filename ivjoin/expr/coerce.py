@@ -19,6 +19,7 @@ from ivjoin.expr.literals import (
     parse_time,
     parse_timestamp,
     rescaled,
+    shifted,
     zone_named,
 )
 from ivjoin.expr.nodes import Node, make
@@ -36,12 +37,15 @@ from ivjoin.expr.types import (
     timestamp,
 )
 
-__all__ = ["as_bool", "as_decimal", "as_double", "as_int32", "as_number", "as_text", "bounded", "cast", "common_type",
-           "exact_value", "meet", "meet_all", "wider_decimal"]  # fmt: skip
+__all__ = [
+    "NESTED", "as_bool", "as_decimal", "as_double", "as_int32", "as_number", "as_numbers", "as_text", "bounded", "cast",
+    "common_type", "exact_value", "meet", "meet_all", "wider_decimal",
+]  # fmt: skip
 
 _INT_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 MAX_DIGITS = 38
 MIN_SCALE = 6
+NESTED = "a nested column can only travel as payload or be tested with IS NULL"
 
 
 def bounded(precision: int, scale: int) -> Type:
@@ -141,7 +145,7 @@ def meet_all(args: list[Node], zone: str, what: str) -> list[Node]:
 def _cast_hint(a: Type, b: Type) -> str:
     kinds = {a.kind, b.kind}
     if "opaque" in kinds:
-        return "; a nested column can only travel as payload or be tested with IS NULL"
+        return f"; {NESTED}"
     if "timestamp" in kinds and kinds & {"int", "float", "decimal"}:
         return "; unix_seconds(), unix_millis() and unix_micros() turn a timestamp into a number"
     if "duration" in kinds and kinds & {"int", "float", "decimal"}:
@@ -167,6 +171,7 @@ def _implicit(node: Node, t: Type, zone: str, what: str) -> Node:
     return cast(node, t, zone)
 
 
+_TRUTHS = {w: w in ["t", "true", "y", "yes", "1"] for w in ["t", "true", "y", "yes", "1", "f", "false", "n", "no", "0"]}
 _CASTS: dict[str, frozenset[str]] = {
     "int": frozenset({"int", "float", "decimal", "bool", "string", "timestamp", "binary"}),
     "float": frozenset({"int", "float", "decimal", "bool", "string", "timestamp"}),
@@ -183,7 +188,7 @@ _CASTS: dict[str, frozenset[str]] = {
 
 
 def cast(x: Node, type: Type, zone: str = "UTC") -> Node:
-    """``CAST(x AS type)`` under ANSI; ``zone`` is where local times are read. Literals are converted at once if they fit.
+    """``CAST(x AS type)`` under ANSI; ``zone`` is where local times are read. A literal that fits is converted at once.
 
     Raises
     ------
@@ -196,9 +201,7 @@ def cast(x: Node, type: Type, zone: str = "UTC") -> Node:
         return literal(None, type)
     if type.kind not in _CASTS.get(x.type.kind, ()) or (type.kind == "binary" and x.type.kind == "int"):
         hint = ""
-        if type.kind == "timestamp" and x.type.kind == "date":
-            hint = ""
-        elif {x.type.kind, type.kind} == {"date", "int"}:
+        if {x.type.kind, type.kind} == {"date", "int"}:
             hint = "; unix_date() and date_from_unix_date() convert days"
         raise UnsupportedError(f"a cast from {x.type} to {type} is not supported: {x}{hint}")
     if is_literal(x):
@@ -231,10 +234,8 @@ def _conversion(v: Any, s: Type, t: Type, zone: str) -> Any:
         return seconds * TICKS_PER_SECOND[t.unit]
     if s.kind == t.kind and s.kind in ("timestamp", "duration", "time"):
         if s.kind == "timestamp" and bool(s.tz) != bool(t.tz):
-            if s.tz or v % TICKS_PER_SECOND[s.unit]:
-                return None
-            local = dt.datetime(1970, 1, 1) + dt.timedelta(seconds=v // TICKS_PER_SECOND[s.unit])
-            return instant_of(local, zone_named(zone)) * TICKS_PER_SECOND[t.unit]
+            whole, rest = divmod(v, TICKS_PER_SECOND[s.unit])
+            v = shifted(whole, zone_named(zone), to_instant=bool(t.tz)) * TICKS_PER_SECOND[s.unit] + rest
         ticks = Fraction(v * TICKS_PER_SECOND[t.unit], TICKS_PER_SECOND[s.unit])
         return int(ticks) if ticks.denominator == 1 else None
     if s.kind == "bool" and t.kind == "int":
@@ -276,7 +277,7 @@ def _from_text(text: str, t: Type, zone: str) -> Any:
         return None if node is None else node.params[0] if node.type == t else _converted(node, t, zone)
     if t.kind == "bool":
         word = text.strip().lower()
-        return True if word in ("t", "true", "y", "yes", "1") else False if word in ("f", "false", "n", "no", "0") else None
+        return _TRUTHS.get(word)
     if t.kind == "binary":
         return text.encode()
     number = parse_number(text)
@@ -321,6 +322,16 @@ def as_number(x: Node, what: str) -> Node:
     raise ConditionError(f"{what} needs a number, not {x.type}: {x}{_cast_hint(x.type, INT32)}")
 
 
+def as_numbers(a: Node, b: Node, what: str) -> tuple[Node, Node]:
+    """Both as numbers: a text takes after the other argument, and a NULL is of its type."""
+    if "string" in (a.type.kind, b.type.kind) or "null" in (a.type.kind, b.type.kind):
+        if a.type.is_numeric or b.type.is_numeric:
+            t = common_type(a.type, b.type)
+            assert t is not None
+            return tuple(_implicit(x, t, "UTC", what) if not x.type.is_numeric else x for x in (a, b))  # type: ignore[return-value]
+    return as_number(a, what), as_number(b, what)
+
+
 def as_decimal(x: Node) -> Node:
     return cast(x, decimal_of(x))
 
@@ -329,8 +340,8 @@ def as_int32(x: Node, what: str) -> Node:
     """``x`` as int32, from narrower ints and int literals only, as Spark has it for day and month counts."""
     if x.type.kind == "int" and (x.type.bits < 32 or x.type == INT32):
         return cast(x, INT32)
-    if x.type.kind == "null":
-        return cast(x, INT32)
+    if x.type.kind == "null" or (x.type.kind == "string" and is_literal(x)):
+        return _implicit(x, INT32, "UTC", what)
     raise ConditionError(f"{what} needs a whole number of int32, not {x.type}: {x}; CAST(... AS INT) makes it one")
 
 
@@ -345,4 +356,3 @@ def as_bool(x: Node, what: str) -> Node:
     if x.type.kind in ("bool", "null"):
         return cast(x, BOOL)
     raise ConditionError(f"{what} needs a condition (true or false), not {x.type}: {x}")
-

@@ -15,11 +15,20 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.expr import (
-    ops_casts, ops_compare, ops_decimal, ops_float, ops_integer, ops_round, ops_strings, ops_time, ops_truth,
+    ops_casts,
+    ops_compare,
+    ops_decimal,
+    ops_float,
+    ops_integer,
+    ops_round,
+    ops_strings,
+    ops_time,
+    ops_truth,
 )
 from ivjoin.expr.nodes import COMPARISONS, Node, walk
 from ivjoin.expr.ops_cells import Cell, Kernel, Rule, const_cell, objects, unsupported
 from ivjoin.expr.ops_columns import load, loader
+from ivjoin.expr.ops_failure import describe
 from ivjoin.expr.types import Type
 
 __all__ = ["Vector", "check_supported", "compiled", "evaluate", "first_error", "from_arrow_array"]
@@ -35,8 +44,8 @@ class Vector:
     Attributes
     ----------
     values : ndarray[n] or pa.Array
-        Physical values (``ivjoin.expr.types``): bool, intN/uintN, float32/64 in their own dtype; decimals int64 up to 18
-        digits, else object (Python ints); dates and months int32; times int64; strings and bytes as ``large_string``
+        Physical values (``ivjoin.expr.types``): bool, intN/uintN, float32/64 in their own dtype; decimals int64 up
+        to 18 digits, else object (Python ints); dates and months int32; times int64; strings and bytes as ``large_string``
         and ``large_binary`` arrays. Arbitrary where not valid.
     valid : bool[n] or None
         Rows that are not NULL; None means all.
@@ -168,12 +177,12 @@ def _step(kernel: Kernel, out: int, at: list[int]) -> Callable[[list[Any]], None
     return step
 
 
-_SILENT = COMPARISONS | {"and", "or", "not", "is_null", "coalesce", "case", "in", "is_nan"}
+_MAY_WARN = frozenset({"div", "intdiv", "mod", "pmod", "cast", "round", "bround"})
 
 
 def _may_warn(node: Node) -> bool:
-    """Whether numpy could warn of what the kernel does; integer sums on arrays wrap in silence."""
-    return not (node.op in _SILENT or (node.op in ("add", "sub", "mul", "neg") and node.type.kind == "int"))
+    """Whether numpy could warn of what the kernel does; sums of integers in arrays wrap in silence."""
+    return node.op in _MAY_WARN or any(n.type.kind == "float" for n in (node, *node.args))
 
 
 _BY_KIND: dict[str, dict[str, Rule]] = {
@@ -264,8 +273,24 @@ def first_error(root: Node, column: Column, row: int) -> str:
     --------
     ``"integer overflow in l.a + 10 (int32) at l.a = 2147483647"``
     """
-    from ivjoin.expr.failure import describe
+    arrays: dict[tuple[str, str], Any] = {}
 
-    return describe(root, column, row)
+    def here(side: str, name: str) -> Any:
+        if (side, name) not in arrays:
+            arrays[side, name] = column(side, name).slice(row, 1)
+        return arrays[side, name]
 
+    def probe(node: Node) -> tuple[bool, Any]:
+        (v,) = compiled([node])(here, 1)
+        errs = v.error is not None and bool(v.error[0])
+        return errs, None if errs or (v.valid is not None and not v.valid[0]) else v.values[0]
 
+    def shown(node: Node) -> str:
+        scalar = here(*node.params)[0]
+        try:
+            value = scalar.as_py()
+        except (ValueError, OverflowError, ImportError):  # a time that Python's datetime cannot hold
+            return str(probe(node)[1])
+        return repr(value) if isinstance(value, (str, bytes)) else "NULL" if value is None else str(value)
+
+    return describe(root, probe, shown)

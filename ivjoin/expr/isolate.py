@@ -25,7 +25,7 @@ from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.onesided import cast_to, literal
 from ivjoin.expr.types import BOOL, FLOAT64
 
-__all__ = ["FloatBand", "Isolator", "never_nan", "plus_constant", "shift"]
+__all__ = ["FloatBand", "Isolator", "never_nan", "plus_constant", "shift", "shifted_image"]
 
 _PASSES_NAN = frozenset({"add", "sub", "mul", "div", "neg", "abs", "sqrt", "cast", "greatest"})
 
@@ -58,6 +58,8 @@ def never_nan(op: str, a: Node, b: Node, known: Collection[Node]) -> list[Node]:
         out.append(n)
         if n.op in _PASSES_NAN:
             stack.extend(n.args)
+        elif n.op == "pow" and (_value(n.args[1]) or 0.0) != 0.0:
+            stack.append(n.args[0])
     return out
 
 
@@ -136,6 +138,13 @@ def plus_constant(n: Node, k: float) -> Node:
     return _arith("add", n, _number(k)) if k else n
 
 
+def shifted_image(image: Node, k: Fraction, up: bool) -> Node:
+    """A double not less (not more, unless ``up``) than the image of x + k, from the rounded image of an exact x."""
+    shift_by = _beyond(_number(float(k)), up)
+    moved = _arith("add", _beyond(_beyond(image, up), up), shift_by)
+    return _beyond(_beyond(moved, up), up)
+
+
 @dataclass(slots=True)
 class Isolator:
     """Collects what follows from one comparison."""
@@ -194,6 +203,8 @@ class Isolator:
             self._discrete(e, u, up=True)
             return
         more = _beyond(u, True, e.type.bits)
+        if _value(more) == math.inf:
+            return
         if e.op in ("add", "sub"):
             p, q = e.args
             if self._free(q, u):
@@ -239,6 +250,8 @@ class Isolator:
             self._discrete(e, u, up=False)
             return
         less = _beyond(u, False, e.type.bits)
+        if _value(less) == -math.inf:
+            return
         if e.op in ("add", "sub"):
             p, q = e.args
             if self._free(q, u):
@@ -287,7 +300,7 @@ class Isolator:
                 return
             end = Fraction(x)
             d = form.plus(Form({}, end, end), -1)
-            self.inequalities.append(Inequality(d if up else d.scaled(-1), False))
+            self.inequalities.append(Inequality(d if up else d.scaled(-1)))
         elif m.op in ("add", "sub") and m.type.kind in ("int", "decimal"):
             p, q = m.args
             if not (self._free(p, p) and self._free(q, u)):

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
 
-from ivjoin.expr.nodes import LEFT, Node, walk
+from ivjoin.expr.nodes import LEFT, Node
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
 
 __all__ = ["BOTH_SIDES", "LEFT_SIDE", "RIGHT_SIDE", "Box", "Form", "Forms", "Limit", "Number", "guard_box",
-           "scale_of", "span"]  # fmt: skip
+           "scale_of", "size", "span"]  # fmt: skip
 
 Number = int | Fraction
 Box = dict[Node, tuple[Number, Number]]
@@ -71,6 +71,11 @@ class Form:
         return Form(self.terms, self.lo - below, self.hi + above, self.lost)
 
 
+def size(x: Number) -> Number:
+    """The absolute value, for which mypy knows a type."""
+    return x if x >= 0 else -x
+
+
 def scale_of(t: Type) -> int:
     """Physical units per unit of value."""
     return 10**t.scale if t.kind == "decimal" else 1
@@ -100,9 +105,14 @@ class Forms:
         return form is not None and node in form.terms
 
     def _learn(self, root: Node) -> None:
-        for n in walk(root):
-            if n in self._sides:
+        stack = [root]
+        while stack:
+            n = stack[-1]
+            unknown = [a for a in n.args if a not in self._sides]
+            if unknown:
+                stack += unknown
                 continue
+            stack.pop()
             if n.op == "column":
                 self._sides[n] = LEFT_SIDE if n.params[0] == LEFT else RIGHT_SIDE
             else:
@@ -197,7 +207,7 @@ def _sum(n: Node, forms: list[Form]) -> Form | None:
     if kinds == ["timestamp", "timestamp"]:
         return out.widened(_ZONE_SLACK_SECONDS * ticks, _ZONE_SLACK_SECONDS * ticks)
     # Only whole days of an interval are calendar days of the zone; a shorter one is added to the instant.
-    if n.args[1].op == "literal" and abs(b.lo) < 86_400 * ticks:
+    if n.args[1].op == "literal" and size(b.lo) < 86_400 * ticks:
         return out
     return None
 
@@ -223,7 +233,7 @@ def _intdiv(n: Node, forms: list[Form]) -> Form | None:
     a, b = forms
     if b.terms or b.lo != b.hi or not b.lo or n.type.kind != "int" or any(x.type.kind != "int" for x in n.args):
         return None
-    off = 1 - Fraction(1, abs(b.lo))
+    off = 1 - 1 / Fraction(size(b.lo))
     return a.scaled(Fraction(1) / b.lo).widened(off, off)
 
 
@@ -297,6 +307,10 @@ def _reach(atom: Node) -> tuple[Number, Number]:
         target = {"unix_seconds": 1, "unix_millis": 1_000, "unix_micros": 1_000_000}[atom.op]
         if target < unit:
             return lo * target // unit, hi * target // unit
+    if atom.op == "cast" and atom.type.kind == "date" and atom.args[0].type.kind == "timestamp":
+        day = 86_400 * TICKS_PER_SECOND[atom.args[0].type.unit]
+        # Local dates may lie a day beside those of UTC.
+        return max(lo, -(1 << 63) // day - 1), min(hi, (1 << 63) // day + 1)
     if atom.op == "cast" and atom.args[0].type.is_discrete and atom.args[0].type.kind == atom.type.kind != "decimal":
         k = Fraction(TICKS_PER_SECOND.get(atom.type.unit, 1), TICKS_PER_SECOND.get(atom.args[0].type.unit, 1))
         inner = span(atom.args[0].type)
@@ -346,7 +360,7 @@ def _is_roomy(atom: Node, lo: Number, hi: Number) -> bool:
     t = atom.type
     least, most = _reach(atom)
     if t.kind == "decimal":
-        wanted: Number = most / 1000
+        wanted: Number = Fraction(most) / 1000
     elif t.kind in ("timestamp", "duration"):
         wanted = _ROOMY_TICKS[t.unit]
     elif t.kind == "time":

@@ -29,8 +29,8 @@ from ivjoin.expr.types import (
 )
 
 __all__ = [
-    "date_of", "decimal_text", "is_literal", "literal", "parse_date", "parse_number", "parse_time", "parse_timestamp",
-    "physical", "rescaled", "seconds_of", "zone_named",
+    "date_of", "decimal_text", "instant_of", "is_fixed", "is_literal", "literal", "parse_date", "parse_number",
+    "parse_time", "parse_timestamp", "physical", "rescaled", "seconds_of", "shifted", "zone_named",
 ]  # fmt: skip
 
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -173,7 +173,7 @@ def _fits(x: Any, value: Any, type: Type) -> int:
 
 
 def seconds_of(value: dt.datetime | dt.timedelta | dt.time) -> Fraction:
-    """Seconds since the epoch (of the instant, or of the local time if there is no zone), of a span, or since midnight."""
+    """Seconds since the epoch (of the instant; of the local time if there is no zone), of a span, or since midnight."""
     if isinstance(value, dt.datetime):
         if value.tzinfo is not None:
             value = value.astimezone(dt.UTC)
@@ -181,7 +181,7 @@ def seconds_of(value: dt.datetime | dt.timedelta | dt.time) -> Fraction:
     elif isinstance(value, dt.timedelta):
         span = value
     else:
-        span = dt.timedelta(hours=value.hour, minutes=value.minute, seconds=value.second, microseconds=value.microsecond)
+        span = dt.datetime.combine(_EPOCH, value) - _EPOCH
     # pandas' subclasses of datetime and timedelta carry nanoseconds.
     extra = int(getattr(span, "nanoseconds", 0))
     micros = (span.days * 86_400 + span.seconds) * 1_000_000 + span.microseconds
@@ -225,11 +225,10 @@ def zone_named(name: str) -> dt.tzinfo:
         ) from e
 
 
-_DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
-_STAMP = re.compile(
-    r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{0,9})\d*)?)?\s*(\S+)?)?)?)?"
-)
-_TIME = re.compile(r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{0,9})\d*)?)?")
+_DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?", re.ASCII)
+_CLOCK = r"(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d{0,9})\d*)?)?)?"
+_STAMP = re.compile(rf"(\d{{4}})(?:-(\d{{1,2}})(?:-(\d{{1,2}})(?:[T ]{_CLOCK}\s*(\S+)?)?)?)?", re.ASCII)
+_TIME = re.compile(_CLOCK, re.ASCII)
 
 
 def parse_date(text: str) -> Node | None:
@@ -252,7 +251,8 @@ def parse_timestamp(text: str, zoned: bool, zone: str) -> Node | None:
     if m is None:
         return None
     try:
-        local = dt.datetime(int(m[1]), *(int(m[i] or d) for i, d in ((2, 1), (3, 1), (4, 0), (5, 0), (6, 0))))  # type: ignore[arg-type]
+        year, month, day, hour, minute, second = (int(g or d) for g, d in zip(m.groups(), (1, 1, 1, 0, 0, 0)))
+        local = dt.datetime(year, month, day, hour, minute, second)
         tz = zone_named(m[8]) if m[8] else None
     except (ValueError, ConditionError):
         return None
@@ -278,10 +278,22 @@ def instant_of(local: dt.datetime, tz: dt.tzinfo) -> int:
     return _whole(local) - offset.days * 86_400 - offset.seconds
 
 
+def shifted(seconds: int, tz: dt.tzinfo, to_instant: bool) -> int:
+    """Local seconds as those of the instant, or the reverse."""
+    if to_instant:
+        return instant_of(_EPOCH + dt.timedelta(seconds=seconds), tz)
+    return _whole((_EPOCH.replace(tzinfo=dt.UTC) + dt.timedelta(seconds=seconds)).astimezone(tz).replace(tzinfo=None))
+
+
+def is_fixed(zone: str) -> bool:
+    """Whether a zone has one offset for ever, so that its local times and the instants map onto each other."""
+    return isinstance(zone_named(zone), dt.timezone)
+
+
 def parse_time(text: str) -> Node | None:
     """The time-of-day literal of ``10:30`` or ``10:30:05.25``."""
     m = _TIME.fullmatch(text.strip())
-    if m is None or int(m[1]) > 23 or int(m[2]) > 59 or int(m[3] or 0) > 59:
+    if m is None or m[2] is None or int(m[1]) > 23 or int(m[2]) > 59 or int(m[3] or 0) > 59:
         return None
     nanos = int((m[4] or "").ljust(9, "0"))
     unit = "ns" if nanos % 1000 else "us"
@@ -297,8 +309,8 @@ def parse_number(text: str) -> int | Decimal | float | None:
     bare = s.lstrip("+-").lower()
     if bare in special and len(s) - len(bare) <= 1:
         return -special[bare] if s.startswith("-") else special[bare]
-    if re.fullmatch(r"[+-]?\d+", s):
+    if re.fullmatch(r"[+-]?\d+", s, re.ASCII):
         return int(s)
-    if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", s):
+    if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", s, re.ASCII):
         return Decimal(s)
     return None

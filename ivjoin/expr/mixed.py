@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from math import ceil, floor, isqrt
+from math import floor, isqrt
 
 from ivjoin.expr.linear import BOTH_SIDES, Form, Forms, Number
 from ivjoin.expr.nodes import Node
@@ -24,26 +24,26 @@ Power = tuple[Fraction, Form, int]
 
 @dataclass(frozen=True, slots=True)
 class Inequality:
-    """``form <= 0`` (``< 0`` if strict); a null in the sides of ``nullable`` says nothing."""
+    """``form <= 0``, unless an atom in ``nullable`` is null."""
 
     form: Form
-    strict: bool
-    nullable: int = 0
+    nullable: frozenset[Node] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """A stand-in for an atom; a constant one has no terms. ``nullable``: sides whose null drops the stand-in."""
+    """A stand-in for an atom, unless one of ``nullable`` is null; a constant one has no terms."""
 
     form: Form
-    nullable: int = 0
+    nullable: frozenset[Node] = frozenset()
 
 
 def consequences(forms: Forms, q: Inequality, depth: int = 3) -> list[Inequality]:
     """Inequalities without two-sided atoms that follow from ``q``; empty if none is known."""
     mixed = [n for n in q.form.terms if forms.sides(n) == BOTH_SIDES]
     if not mixed:
-        return [q]
+        # Where such an atom has cancelled out, nothing shows any more that it was null.
+        return [q] if q.nullable <= q.form.terms.keys() else []
     if depth == 0 or len(mixed) > 4:
         return []
     if any(z.op == "mul" and _proportion(forms, z) is None for z in mixed):
@@ -60,10 +60,10 @@ def consequences(forms: Forms, q: Inequality, depth: int = 3) -> list[Inequality
             for m, pick in zip(others, picks):
                 base = _put(base, m, pick.form)
                 nullable |= pick.nullable
-            out += _with_square(forms, Inequality(base, q.strict, nullable), z, depth)
+            out += _with_square(forms, Inequality(base, nullable), z, depth)
             for pick in options[z]:
                 if pick.form.terms:
-                    new = Inequality(_put(base, z, pick.form), q.strict, nullable | pick.nullable)
+                    new = Inequality(_put(base, z, pick.form), nullable | pick.nullable)
                     out += consequences(forms, new, depth - 1)
             if len(out) > _MOST:
                 return out[:_MOST]
@@ -71,7 +71,7 @@ def consequences(forms: Forms, q: Inequality, depth: int = 3) -> list[Inequality
         base = q.form
         for z in mixed:
             base = _put(base, z, next(c.form for c in options[z] if not c.form.terms))
-        out.append(Inequality(base, q.strict, q.nullable))
+        out.append(Inequality(base, q.nullable))
     return _distinct(out)
 
 
@@ -79,7 +79,7 @@ def _distinct(items: list[Inequality]) -> list[Inequality]:
     seen = set()
     out = []
     for q in items:
-        key = (frozenset(q.form.terms.items()), q.form.lo, q.strict, q.nullable)
+        key = (frozenset(q.form.terms.items()), q.form.lo, q.nullable)
         if key not in seen:
             seen.add(key)
             out.append(q)
@@ -106,8 +106,8 @@ def _choices(forms: Forms, z: Node, below: bool) -> list[_Choice]:
         for a in z.args:
             f = forms.form(a)
             # A null argument is skipped, so the others' inequality says nothing of it.
-            if f is not None:
-                out.append(_Choice(f, forms.sides(a)))
+            if f is not None and not f.lost:
+                out.append(_Choice(f, frozenset(f.terms)))
         return out
     if z.op == "mul":
         square = _proportion(forms, z)
@@ -147,7 +147,7 @@ def _multiplied_out(forms: Forms, q: Inequality, depth: int) -> list[Inequality]
 
     separated = split_by_side(forms, q.form)
     if separated is not None:
-        return [Inequality(separated, q.strict, q.nullable)]
+        return [Inequality(separated, q.nullable)]
     found = powers(forms, q.form)
     return [] if found is None else _with_power(forms, q, *found, depth)
 
@@ -160,26 +160,24 @@ def _with_power(forms: Forms, q: Inequality, power: Power, rest: Form, depth: in
     if c <= 0:
         return []
     ends = [a, a.scaled(-1)] if n % 2 == 0 else [a]
-    strict = False
     if rest.terms:
         if n != 2:
             return []
         # a**2 >= 2 |a| - 1, the tangents at 1 and -1.
         parts = [rest.plus(e, 2 * c).plus(Form({}, -c, -c)) for e in ends]
-        strict = q.strict
     else:
         whole = all(x.type.kind == "int" and k == int(k) for x, k in a.terms.items()) and a.lo == int(a.lo)
-        root = root_bound(Fraction(-rest.lo) / c, n, q.strict, whole)
+        root = root_bound(Fraction(-rest.lo) / c, n, whole)
         if root is None:
             return []
         parts = [e.plus(Form({}, root, root), -1) for e in ends]
-    return [i for p in parts for i in consequences(forms, Inequality(p, strict, q.nullable), depth - 1)]
+    return [i for p in parts for i in consequences(forms, Inequality(p, q.nullable), depth - 1)]
 
 
-def root_bound(u: Fraction, n: int, strict: bool, whole: bool) -> Number | None:
-    """A bound of ``a`` (of ``|a|`` for even n) for ``a**n <= u``, ``< u`` if strict; None if no ``a`` will do."""
+def root_bound(u: Fraction, n: int, whole: bool) -> Number | None:
+    """A bound of ``a`` (of ``|a|`` for even n) for ``a**n <= u``; None if no ``a`` will do."""
     if whole:
-        top = ceil(u) - 1 if strict else floor(u)
+        top = floor(u)
         if top >= 0:
             return _root(top, n)
         below = _root(-top, n)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from ivjoin.expr.linear import BOTH_SIDES, Forms, Number, span
+from ivjoin.expr.linear import BOTH_SIDES, Forms, Number, size, span
 from ivjoin.expr.nodes import Node, make, walk
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.expr.types import DATE, INT32, INT64, Type, decimal, duration
@@ -53,13 +53,15 @@ class SidePool:
     def pair(self, left: Terms, right: Terms) -> tuple[Node, Number, Node, Number] | None:
         """Nodes of one type whose values are the sums ``left`` and ``right``, each plus the constant beside it."""
         found = self._found_pair(left, right)
-        if found is not None:
+        if found is not None and found[1] == found[3] == 0:
             return found
+        # A constant beside a node keeps it from being shared with other conjuncts; a widening does not.
         made = [self._made(terms) for terms in (left, right)]
-        if made[0] is None or made[1] is None:
-            return None
-        a, b = _meet(made[0], made[1])
-        return None if a is None or b is None else (a, 0, b, 0)
+        if made[0] is not None and made[1] is not None:
+            a, b = _meet(made[0], made[1])
+            if a is not None and b is not None:
+                return a, 0, b, 0
+        return found
 
     def rank(self, left: Terms, right: Terms) -> int:
         """How many of the two sums the condition names itself."""
@@ -141,7 +143,7 @@ def _chain(parts: list[tuple[Node, int]], t: Type) -> Node:
 def _int_sum(terms: Terms) -> Node | None:
     if not _whole(terms) or any(n.type.bits == 64 and not n.type.signed for n in terms):
         return None
-    if any(abs(c) >= 1 << 62 for c in terms.values()):
+    if any(size(c) >= 1 << 62 for c in terms.values()):
         return None
     return _chain([(cast_to(n, INT64), int(c)) for n, c in terms.items()], INT64)
 
@@ -150,7 +152,7 @@ def _decimal_sum(terms: Terms) -> Node | None:
     if not _whole(terms):
         return None
     scale = max(n.type.scale for n in terms)
-    most = sum(abs(c) * max(-span(n.type)[0], span(n.type)[1]) for n, c in terms.items())
+    most = sum(size(c) * max(-span(n.type)[0], span(n.type)[1]) for n, c in terms.items())
     precision = _digits(0, most) + scale
     if precision > 18:
         return None
@@ -158,7 +160,7 @@ def _decimal_sum(terms: Terms) -> Node | None:
     parts: list[tuple[Node, int]] = []
     for n, c in terms.items():
         # A product would double the scale, so a small factor is written out as repeated addition.
-        if abs(c) > 4:
+        if size(c) > 4:
             return None
         parts += [(cast_to(n, t), 1 if c > 0 else -1)] * abs(int(c))
     return _chain(parts, t)
@@ -174,10 +176,10 @@ def _time_sum(terms: Terms) -> Node | None:
     spans = []
     for n, c in terms.items():
         if n.type.kind == "int":
-            if (n.type.bits == 64 and not n.type.signed) or abs(c) >= 1 << 62:
+            if (n.type.bits == 64 and not n.type.signed) or size(c) >= 1 << 62:
                 return None
             n = make("mul", (literal(abs(int(c)), width), cast_to(n, INT64)), (), width)
-        elif abs(c) != 1:
+        elif size(c) != 1:
             return None
         if n.type.kind == "duration":
             spans.append((n, c))
@@ -204,7 +206,7 @@ def _date_sum(terms: Terms) -> Node | None:
         return make("date_diff", (dates[0][0], dates[1][0]), (), INT32)
     if [c for _, c in dates] == [1] and len(counts) == 1:
         (n, c), t = counts[0], counts[0][0].type
-        if abs(c) == 1 and t.bits <= 32 and (t.signed or t.bits < 32):
+        if size(c) == 1 and t.bits <= 32 and (t.signed or t.bits < 32):
             days = cast_to(n, INT32)
             days = days if c > 0 else make("neg", (days,), (), INT32)
             return make("add_days", (dates[0][0], days), (), DATE)

@@ -21,8 +21,8 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import Type
 
 __all__ = [
-    "Cell", "Consts", "Kernel", "Mask", "Rule", "absent", "combined", "const_cell", "dtype_of", "flagged", "literal_value",
-    "met", "one", "present", "unary", "unsupported",
+    "Cell", "Consts", "Kernel", "Mask", "Rule", "absent", "combined", "const_cell", "dtype_of", "flagged", "met",
+    "narrowest", "objects", "one", "present", "unary", "unsupported",
 ]
 
 Mask = np.ndarray | None
@@ -85,11 +85,6 @@ def one(cell: Cell) -> np.ndarray:
     return values.reshape(())
 
 
-def literal_value(node: Node) -> Any:
-    """The physical value of a literal that is not NULL; None for any other node."""
-    return node.params[0] if node.op == "literal" else None
-
-
 _FIXED: dict[str, Any] = {
     "bool": np.bool_, "date": np.int32, "months": np.int32, "timestamp": np.int64, "time": np.int64,
     "duration": np.int64, "null": np.bool_,
@@ -139,4 +134,5 @@ def objects(items: list[Any]) -> np.ndarray:
 def unsupported(node: Node, why: str = "") -> UnsupportedError:
     """The error for an operator that has no rule for its argument types."""
     types = ", ".join(str(a.type) for a in node.args)
-    return UnsupportedError(f"{node} cannot be evaluated: no rule for {node.op}({types}) -> {node.type}{why and '; '}{why}")
+    reason = f"; {why}" if why else ""
+    return UnsupportedError(f"{node} cannot be evaluated: no rule for {node.op}({types}) -> {node.type}{reason}")

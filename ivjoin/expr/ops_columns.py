@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from ivjoin.expr.ops_cells import Cell, Mask, dtype_of, objects
 from ivjoin.expr.types import TICKS_PER_SECOND, Type, from_arrow
 
-__all__ = ["load", "loader"]
+__all__ = ["load", "loader", "nothing"]
 
 _I64 = np.dtype(np.int64)
 
@@ -75,7 +75,7 @@ def load(array: Any, t: Type) -> Cell:
         array = pc.run_end_decode(array)
     a = array.type
     if t.kind == "null" or pa.types.is_null(a):
-        return _nothing(len(array), t)
+        return nothing(len(array), t)
     if t.kind == "opaque":
         return array, _valid(array), None
     if t.kind in ("string", "binary"):
@@ -89,7 +89,8 @@ def load(array: Any, t: Type) -> Cell:
     return _ticks(_fixed(array), a, t), valid, None
 
 
-def _nothing(n: int, t: Type) -> Cell:
+def nothing(n: int, t: Type) -> Cell:
+    """The cell of n nulls."""
     valid = np.zeros(n, dtype=bool)
     if t.kind in ("string", "binary"):
         return pa.nulls(n, pa.large_string() if t.kind == "string" else pa.large_binary()), valid, None

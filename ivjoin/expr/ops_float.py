@@ -9,7 +9,18 @@ import numpy as np
 
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ops_cells import (
-    Cell, Consts, Kernel, Rule, combined, count, dtype_of, flagged, met, one, unary, unsupported,
+    Cell,
+    Consts,
+    Kernel,
+    Rule,
+    combined,
+    count,
+    dtype_of,
+    flagged,
+    met,
+    one,
+    unary,
+    unsupported,
 )
 
 __all__ = ["RULES", "whole_floats"]

@@ -9,10 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ops_cells import Cell, Consts, Kernel, Mask, combined, count, dtype_of, flagged, met, unsupported
+from ivjoin.expr.ops_cells import Cell, Consts, Kernel, Mask, Rule, combined, count, dtype_of, flagged, met, unsupported
 from ivjoin.expr.types import Type
 
-__all__ = ["RULES", "add_wrapped", "affine", "add_ints", "mul_ints", "narrowed", "sub_ints", "whole_quotient"]
+__all__ = ["RULES", "add_wrapped", "affine", "add_ints", "mul_ints", "narrowed", "SUMS", "mul_wrapped", "sub_ints",
+           "whole_quotient"]  # fmt: skip
 
 
 def affine(t: Type, factor: int, constant: int) -> Kernel:
@@ -280,19 +281,21 @@ def narrowed(a: Cell, t: Type) -> Cell:
     return r, ok, err
 
 
-def _same(node: Node) -> None:
-    if any(a.type != node.type for a in node.args):
-        raise unsupported(node, "the arguments of integer arithmetic have its type")
-
-
 def _arith(node: Node, consts: Consts) -> Kernel:
-    _same(node)
-    return _OPS[node.op](node, consts)
+    want = dtype_of(node.type)
+    if any(a.type.kind not in ("int", "months") or dtype_of(a.type) != want for a in node.args):
+        raise unsupported(node, "the arguments of integer arithmetic have its type")
+    return SUMS[node.op](node, consts)
 
 
-def _floor(node: Node, consts: Consts) -> Kernel:
+def _floor(node: Node, _: Consts) -> Kernel:
     return lambda a: narrowed(a, node.type)
 
 
-_OPS = {"add": _add, "sub": _sub, "mul": _mul, "neg": _neg, "abs": _abs, "mod": _mod, "pmod": _pmod}
-RULES = {op: _arith for op in _OPS} | {"sign": _sign, "intdiv": _intdiv, "floor": _floor, "ceil": _floor}
+# For everything that is an integer of some width inside; the caller has seen to the types.
+SUMS: dict[str, Rule] = {
+    "add": _add, "sub": _sub, "mul": _mul, "neg": _neg, "abs": _abs, "mod": _mod, "pmod": _pmod,
+}
+RULES: dict[str, Rule] = dict.fromkeys(SUMS, _arith) | {
+    "sign": _sign, "intdiv": _intdiv, "floor": _floor, "ceil": _floor,
+}

@@ -13,7 +13,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ops_cells import Cell, Consts, Kernel, Mask, Rule, absent, combined, flagged, present, unary, unsupported
+from ivjoin.expr.ops_cells import (
+    Cell,
+    Consts,
+    Kernel,
+    Mask,
+    Rule,
+    absent,
+    combined,
+    flagged,
+    present,
+    unary,
+    unsupported,
+)
 from ivjoin.expr.ops_compare import comparer
 
 __all__ = ["RULES", "choose"]

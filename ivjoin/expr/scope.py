@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
-from ivjoin.errors import ColumnError, ConditionError
+from ivjoin.errors import ColumnError, ConditionError, UnsupportedError
 from ivjoin.expr.nodes import LEFT, RIGHT, Node, make
 from ivjoin.expr.types import from_arrow
 
-__all__ = ["Scope", "nearest"]
+__all__ = ["Scope", "nearest", "no_field"]
 
 _QUALIFIERS = {"l": LEFT, "left": LEFT, "r": RIGHT, "right": RIGHT}
 
@@ -128,18 +128,22 @@ class Scope:
         where = side if side is not None else "either input" if len(sides) == 2 else sides[0] if sides else "the input"
         return ColumnError(f"column {name!r} is not in {where}: {there}{hint}")
 
-    def _unknown_qualifier(self, qualifier: str, name: str) -> ColumnError:
-        if self._has(qualifier):
-            return ColumnError(
-                f"{qualifier}.{name}: fields of a struct column cannot be read in a condition; make the field a column first"
-            )
+    def _unknown_qualifier(self, qualifier: str, name: str) -> ColumnError | UnsupportedError:
+        for side in (LEFT, RIGHT):
+            index = self._find(side, qualifier)
+            if index is not None and pa.types.is_struct(self._schema(side).field(index).type):
+                return no_field(f"{qualifier}.{name}")
         return ColumnError(
             f"{qualifier!r} in {qualifier}.{name} names no input; expected one of {', '.join(sorted(self._qualifiers))}"
             f"{nearest(qualifier, self._qualifiers)}"
         )
 
-    def _has(self, name: str) -> bool:
-        return any(self._find(side, name) is not None for side in (LEFT, RIGHT))
+
+def no_field(path: str) -> UnsupportedError:
+    """The error for a field of a struct column."""
+    return UnsupportedError(
+        f"{path}: fields of a struct column cannot be read in a condition; make the field a column of its own first"
+    )
 
 
 def _listed(names: list[str]) -> str:

@@ -13,9 +13,10 @@ A row outside a guard, or one whose nodes err, keeps promise 1; for its pairs th
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from ivjoin.expr.isolate import Isolator, never_nan
-from ivjoin.expr.linear import BOTH_SIDES, LEFT_SIDE, RIGHT_SIDE, Forms, Limit, guard_box, span
+from ivjoin.expr.linear import BOTH_SIDES, LEFT_SIDE, RIGHT_SIDE, Form, Forms, Limit, guard_box, scale_of, span
 from ivjoin.expr.mixed import Inequality, consequences
 from ivjoin.expr.nodes import COMPARISONS, Node, columns_of, make, walk
 from ivjoin.expr.normal import FLIPPED, conjuncts_of, flattened, is_literal
@@ -116,7 +117,7 @@ class _Separator:
         comparisons = [c for c in conjuncts if c.op in COMPARISONS and c.args[0].type.kind == "float"]
         known = before
         while comparisons:
-            new = known.union(*(never_nan(c.op, *c.args, known) for c in comparisons))
+            new = known.union(*(never_nan(c.op, c.args[0], c.args[1], known) for c in comparisons))
             if new == known:
                 break
             known = new
@@ -176,10 +177,13 @@ class _Separator:
         if any(self.forms.sides(n) == 0 for n in d.terms):
             return found
         signs = (1,) if op in ("le", "lt") else (-1,) if op in ("ge", "gt") else (1, -1)
+        # Both sides are whole numbers of the type's least step, so "less" is "less by a step".
+        gap = Fraction(op in ("lt", "gt")) / scale_of(a.type)
+        step = Form({}, gap, gap)
         results = [
             place(self.forms, self.pool, found, q, c)
             for k in signs
-            for q in consequences(self.forms, Inequality(d.scaled(k), op in ("lt", "gt")))
+            for q in consequences(self.forms, Inequality(d.scaled(k).plus(step)))
         ]
         found.bands = merged(found.bands)
         if not found.bands or not all(results):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
 
 from ivjoin.errors import ConditionError, UnsupportedError
 from ivjoin.expr import build, chrono, strings
@@ -11,9 +13,22 @@ from ivjoin.expr.literals import is_literal, literal
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.scope import nearest
 from ivjoin.expr.strings import constant_int, constant_text
-from ivjoin.expr.types import BINARY, BOOL, DATE, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, STRING, decimal, timestamp
+from ivjoin.expr.types import (
+    BINARY,
+    BOOL,
+    DATE,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    STRING,
+    decimal,
+    timestamp,
+)
 
-__all__ = ["FUNCTIONS", "call"]
+__all__ = ["FUNCTIONS", "call", "extracted"]
 
 _ANY = 1 << 30
 
@@ -45,7 +60,9 @@ def call(name: str, args: list[Node], zone: str) -> Node:
             raise UnsupportedError(f"the function {name}() is not supported in a condition: {reason}")
         raise UnsupportedError(f"the function {name}() is not known here{nearest(name, FUNCTIONS)}")
     if not f.least <= len(args) <= f.most:
-        count = str(f.least) if f.least == f.most else f"{f.least} or more" if f.most == _ANY else f"{f.least} to {f.most}"
+        count = (
+            str(f.least) if f.least == f.most else f"{f.least} or more" if f.most == _ANY else f"{f.least} to {f.most}"
+        )
         raise ConditionError(f"{name}() takes {count} argument{'' if count == '1' else 's'}, got {len(args)}")
     return f.make(args, zone)
 
@@ -87,8 +104,8 @@ def _with_int(name: str, make: Callable[[Node, int], Node]) -> None:
 
 
 # Numbers
-for _name in ("sqrt", "cbrt", "exp", "expm1", "ln", "log10", "log2", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
-              "sinh", "cosh", "tanh", "floor", "rint"):  # fmt: skip
+for _name in ("sqrt", "cbrt", "exp", "expm1", "ln", "log10", "log2", "log1p", "sin", "cos", "tan", "asin", "acos",
+              "atan", "sinh", "cosh", "tanh", "floor", "rint"):  # fmt: skip
     _one(_name, getattr(build, _name))
 _one("abs", build.abs_)
 _one("ceil ceiling", build.ceil)
@@ -114,7 +131,8 @@ _put("bround", 1, 2, lambda a, z: build.bround(a[0], _digits(a, "bround")))
 
 
 def _nanvl(a: list[Node], z: str) -> Node:
-    x, y = (build.cast(n, FLOAT64) for n in a)
+    t = FLOAT32 if a[0].type == a[1].type == FLOAT32 else FLOAT64
+    x, y = (build.cast(n, t) for n in a)
     return build.if_(build.is_nan(x), y, x)
 
 
@@ -138,18 +156,28 @@ for _name, _type in (("tinyint", INT8), ("smallint", INT16), ("int", INT32), ("b
 _zoned("timestamp to_timestamp to_timestamp_ltz", lambda a, z: build.cast(a, timestamp("us", z), z))
 _zoned("to_timestamp_ntz", lambda a, z: build.cast(a, timestamp("us"), z))
 
+
+def extracted(field: str, x: Node, zone: str) -> Node:
+    """``EXTRACT(field FROM x)``."""
+    if field.lower().rstrip("s") in ("second", "sec", ""):
+        raise UnsupportedError(
+            "EXTRACT(SECOND) has a fraction, which is not supported; second(x) gives the whole second"
+        )
+    return chrono.extract(field, x, zone)
+
+
 # Times
 for _name in ("unix_seconds", "unix_millis", "unix_micros", "unix_date", "last_day"):
     _zoned(_name, getattr(chrono, _name))
 _zoned("unix_timestamp to_unix_timestamp", chrono.unix_seconds)
 _one("date_from_unix_date", chrono.from_days)
-for _unit in ("second", "milli", "micro"):
-    _put(f"timestamp_{_unit}s", 1, 1,
-         lambda a, z, u=_unit: chrono.timestamp_of(a[0], u if u == "second" else u + "second", z))  # type: ignore[misc] # fmt: skip
+for _name, _unit in (("timestamp_seconds", "second"), ("timestamp_millis", "millisecond"),
+                     ("timestamp_micros", "microsecond")):  # fmt: skip
+    _put(_name, 1, 1, lambda a, z, u=_unit: chrono.timestamp_of(a[0], u, z))  # type: ignore[misc]
 for _name in ("year", "quarter", "month", "day", "dayofmonth", "hour", "minute", "second", "weekofyear", "dayofweek",
               "weekday", "dayofyear"):  # fmt: skip
     _put(_name, 1, 1, lambda a, z, f=_name: chrono.extract(f, a[0], z))  # type: ignore[misc]
-_put("date_part datepart", 2, 2, lambda a, z: chrono.extract(constant_text(a[0], "the field of date_part"), a[1], z))
+_put("date_part datepart", 2, 2, lambda a, z: extracted(constant_text(a[0], "the field of date_part"), a[1], z))
 _put("date_trunc", 2, 2, lambda a, z: chrono.date_trunc(constant_text(a[0], "the unit of date_trunc"), a[1], z))
 _put("trunc", 2, 2, lambda a, z: chrono.trunc_date(a[0], constant_text(a[1], "the unit of trunc"), z))
 _put("date_add dateadd", 2, 2, lambda a, z: chrono.add_days(a[0], a[1], z))
@@ -159,16 +187,14 @@ _put("add_months", 2, 2, lambda a, z: chrono.add_months(a[0], a[1], z))
 
 
 def _day_time_interval(a: list[Node], z: str) -> Node:
-    total: Node | None = None
+    parts = []
     for n, unit in zip(a, ("day", "hour", "minute", "second")):
         if n.type.kind == "decimal" and is_literal(n) and n.params[0] is not None:
-            from fractions import Fraction
-
-            part = chrono.interval(Fraction(n.params[0], 10**n.type.scale), unit)
+            parts.append(chrono.interval(Fraction(n.params[0], 10**n.type.scale), unit))
         else:
-            part = build.mul(chrono.interval(1, unit), n)
-        total = part if total is None else build.add(total, part)
-    return total if total is not None else chrono.interval(0, "second")
+            parts.append(build.mul(chrono.interval(1, unit), n))
+    parts = [p for p in parts if not is_literal(p) or p.params[0] != 0] or [chrono.interval(0, "second")]
+    return reduce(build.add, parts)
 
 
 _put("make_dt_interval", 0, 4, _day_time_interval)
@@ -186,10 +212,27 @@ for _name in ("startswith", "endswith", "contains", "rlike"):
     _with_text(_name, getattr(strings, _name))
 _with_text("regexp_like", strings.rlike)
 _with_text("regexp", strings.rlike)
-_put("like", 2, 3, lambda a, z: strings.like(a[0], constant_text(a[1], "the pattern of like"),
-                                            constant_text(a[2], "the escape of like") if len(a) > 2 else "\\"))  # fmt: skip
-_put("ilike", 2, 3, lambda a, z: strings.ilike(a[0], constant_text(a[1], "the pattern of ilike"),
-                                              constant_text(a[2], "the escape of ilike") if len(a) > 2 else "\\"))  # fmt: skip
+
+
+def _text_at(a: list[Node], i: int, default: str, what: str) -> str:
+    return constant_text(a[i], what) if len(a) > i else default
+
+
+def _trimmed(make: Callable[[Node, str], Node], characters_first: bool) -> Callable[[list[Node], str], Node]:
+    def trim(a: list[Node], zone: str) -> Node:
+        if len(a) == 1:
+            return make(a[0], " ")
+        # Spark's two-argument ltrim and rtrim take the characters first.
+        characters, x = a if characters_first else reversed(a)
+        return make(x, constant_text(characters, "what a trim removes"))
+
+    return trim
+
+
+_put("like", 2, 3, lambda a, z: strings.like(
+    a[0], constant_text(a[1], "the pattern of like"), _text_at(a, 2, "\\", "the escape of like")))  # fmt: skip
+_put("ilike", 2, 3, lambda a, z: strings.ilike(
+    a[0], constant_text(a[1], "the pattern of ilike"), _text_at(a, 2, "\\", "the escape of ilike")))  # fmt: skip
 _with_int("left", strings.left_part)
 _with_int("right", strings.right_part)
 _with_int("repeat", strings.repeat)
@@ -197,15 +240,13 @@ _put("substring substr", 2, 3, lambda a, z: strings.substring(
     a[0], constant_int(a[1], "the position of substring"),
     constant_int(a[2], "the length of substring") if len(a) > 2 else None))  # fmt: skip
 _put("replace", 2, 3, lambda a, z: strings.replace(
-    a[0], constant_text(a[1], "the search text of replace"),
-    constant_text(a[2], "the replacement of replace") if len(a) > 2 else ""))  # fmt: skip
-_put("lpad", 2, 3, lambda a, z: strings.lpad(a[0], constant_int(a[1], "the width of lpad"),
-                                            constant_text(a[2], "the fill of lpad") if len(a) > 2 else " "))  # fmt: skip
-_put("rpad", 2, 3, lambda a, z: strings.rpad(a[0], constant_int(a[1], "the width of rpad"),
-                                            constant_text(a[2], "the fill of rpad") if len(a) > 2 else " "))  # fmt: skip
+    a[0], constant_text(a[1], "the search text of replace"), _text_at(a, 2, "", "the replacement")))  # fmt: skip
+_put("lpad", 2, 3, lambda a, z: strings.lpad(
+    a[0], constant_int(a[1], "the width of lpad"), _text_at(a, 2, " ", "the fill of lpad")))  # fmt: skip
+_put("rpad", 2, 3, lambda a, z: strings.rpad(
+    a[0], constant_int(a[1], "the width of rpad"), _text_at(a, 2, " ", "the fill of rpad")))  # fmt: skip
 _put("concat", 0, _ANY, lambda a, z: strings.concat(*a))
 _one("space", lambda a: strings.repeat(literal(" "), constant_int(a, "the argument of space")))
-_put("trim btrim", 1, 2, lambda a, z: strings.trim(a[0], constant_text(a[1], "what trim removes") if len(a) > 1 else " "))
-# Spark's two-argument ltrim and rtrim take the characters first.
-_put("ltrim", 1, 2, lambda a, z: strings.ltrim(a[-1], constant_text(a[0], "what ltrim removes") if len(a) > 1 else " "))
-_put("rtrim", 1, 2, lambda a, z: strings.rtrim(a[-1], constant_text(a[0], "what rtrim removes") if len(a) > 1 else " "))
+_put("trim btrim", 1, 2, _trimmed(strings.trim, False))
+_put("ltrim", 1, 2, _trimmed(strings.ltrim, True))
+_put("rtrim", 1, 2, _trimmed(strings.rtrim, True))

@@ -11,12 +11,13 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from ivjoin.errors import ColumnError, ConditionError, IvjoinError, UnsupportedError
+from ivjoin.errors import ConditionError, IvjoinError, UnsupportedError
 from ivjoin.expr import build, chrono, strings
-from ivjoin.expr.literals import is_literal, literal, zone_named
+from ivjoin.expr.literals import is_literal, literal, parse_timestamp, zone_named
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.scope import Scope
-from ivjoin.expr.sqlfunctions import call
+from ivjoin.expr.scope import Scope, no_field
+from ivjoin.expr.sqlfunctions import call, extracted
+from ivjoin.expr.sqlgrammar import described, placed, tree
 from ivjoin.expr.types import (
     BINARY,
     BOOL,
@@ -64,7 +65,7 @@ def parse(text: str, scope: Scope, timezone: str = "UTC") -> Node:
     """
     node = parse_scalar(text, scope, timezone)
     if node.type.kind not in ("bool", "null"):
-        raise ConditionError(f"a condition must be true or false, but this is a value of type {node.type}: {text.strip()}")
+        raise ConditionError(f"a condition must be true or false, but this one is of type {node.type}: {text.strip()}")
     return build.cast(node, BOOL)
 
 
@@ -73,78 +74,11 @@ def parse_scalar(text: str, scope: Scope, timezone: str = "UTC") -> Node:
     zone_named(timezone)
     if not text.strip():
         raise ConditionError("the condition is empty; pass None for no condition")
-    tree = _tree(text)
+    root = tree(text)
     try:
-        return _Reader(text, scope, timezone).read(tree)
+        return _Reader(text, scope, timezone).read(root)
     except RecursionError:
         raise ConditionError("the condition is nested too deeply to be read") from None
-
-
-@functools.cache
-def _parser_class() -> Any:
-    from sqlglot.dialects.spark import Spark
-
-    base = Spark.Parser
-    kept = {"CAST", "TRY_CAST", "EXTRACT", "TRIM"}
-    return type(
-        "_ConditionParser",
-        (base,),
-        {
-            "FUNCTIONS": {},
-            "NO_PAREN_FUNCTIONS": {},
-            "FUNCTION_PARSERS": {k: v for k, v in base.FUNCTION_PARSERS.items() if k in kept},
-        },
-    )
-
-
-def _tree(text: str) -> exp.Expression:
-    from sqlglot.dialects.spark import Spark
-    from sqlglot.errors import ParseError, TokenError
-    from sqlglot.tokens import TokenType
-
-    dialect = Spark()
-    try:
-        tokens = dialect.tokenize(text)
-        for before, token in zip(tokens, tokens[1:]):
-            # After a dot even a keyword is a column name.
-            if before.token_type == TokenType.DOT and token.text.isidentifier() and token.token_type != TokenType.VAR:
-                if token.token_type not in (TokenType.IDENTIFIER, TokenType.STRING):
-                    token.token_type = TokenType.VAR
-        trees = _parser_class()(dialect=dialect).parse(tokens, text)
-    except TokenError as e:
-        raise ConditionError(f"the condition cannot be read: {str(e).splitlines()[0]}\n  {text.strip()}") from None
-    except ParseError as e:
-        raise _syntax_error(text, e) from None
-    except RecursionError:
-        raise ConditionError("the condition is nested too deeply to be read") from None
-    trees = [t for t in trees if t is not None]
-    if len(trees) != 1:
-        raise ConditionError(f"expected one condition, got {len(trees)} statements: {text.strip()}")
-    return trees[0]
-
-
-def _syntax_error(text: str, e: Any) -> ConditionError:
-    first = e.errors[0] if e.errors else {}
-    what = str(first.get("description") or e).split(". Line")[0]
-    if "missing for" in what:
-        what = "something is missing here"
-    elif what.startswith("Invalid expression"):
-        what = "this was not expected here"
-    line, col, mark = first.get("line"), first.get("col"), first.get("highlight") or ""
-    if not line or not col:
-        return ConditionError(f"the condition cannot be read: {what}\n  {text.strip()}")
-    start = max(0, col - max(len(mark), 1))
-    return ConditionError(
-        f"the condition cannot be read, line {line}, column {start + 1}: {what}\n"
-        + _marked(text, line - 1, start, max(len(mark), 1))
-    )
-
-
-def _marked(text: str, line: int, start: int, width: int) -> str:
-    lines = text.splitlines() or [""]
-    shown = lines[min(line, len(lines) - 1)]
-    cut = max(0, start - 80)
-    return f"  {shown[cut : cut + 160]}\n  {' ' * (start - cut)}{'^' * width}"
 
 
 class _Reader:
@@ -157,59 +91,18 @@ class _Reader:
         reader = _readers().get(e.__class__)
         try:
             if reader is None:
-                raise UnsupportedError(f"{_described(e)} cannot be used in a condition")
+                raise UnsupportedError(f"{described(e)} cannot be used in a condition")
             return reader(self, e)
         except IvjoinError as error:
-            if getattr(error, "placed", False):
-                raise
-            raise self._placed(error, e) from None
-
-    def _placed(self, error: IvjoinError, e: exp.Expression) -> IvjoinError:
-        """The same error with the place in the text marked."""
-        span = self._span(e)
-        out = error
-        if span is not None:
-            start, end = span
-            line = self.text.count("\n", 0, start)
-            begin = self.text.rfind("\n", 0, start) + 1
-            stop = self.text.find("\n", start)
-            width = max(1, min(end, stop if stop >= 0 else len(self.text)) - start)
-            out = error.__class__(f"{error}\n{_marked(self.text, line, start - begin, width)}")
-        out.placed = True  # type: ignore[attr-defined]
-        return out
-
-    def _span(self, e: exp.Expression) -> tuple[int, int] | None:
-        spans = [(n.meta["start"], n.meta["end"] + 1) for n in e.walk() if "start" in n.meta and "end" in n.meta]
-        if e.__class__.__name__ == "Anonymous":
-            import re
-
-            m = re.search(rf"\b{re.escape(str(e.this))}\s*\(", self.text)
-            if m:
-                spans.append((m.start(), m.end()))
-        if not spans:
-            return None
-        return min(s for s, _ in spans), max(t for _, t in spans)
+            raise placed(error, e, self.text) from None
 
     # Leaves
 
     def column(self, e: Any) -> Node:
         parts = [p.name for p in e.parts]
         if len(parts) > 2:
-            raise UnsupportedError(
-                f"{'.'.join(parts)}: fields of a struct column cannot be read in a condition; make the field a column first"
-            )
-        if len(parts) == 1:
-            return self.scope.resolve(None, parts[0])
-        if self.scope.side_of(parts[0]) is None:
-            try:
-                self.scope.resolve(None, parts[0])
-            except ColumnError:
-                pass
-            else:
-                raise UnsupportedError(
-                    f"{'.'.join(parts)}: fields of a struct column cannot be read in a condition; make the field a column first"
-                )
-        return self.scope.resolve(parts[0], parts[1])
+            raise no_field(".".join(parts))
+        return self.scope.resolve(None, parts[0]) if len(parts) == 1 else self.scope.resolve(parts[0], parts[1])
 
     def constant(self, e: Any, sign: int = 1) -> Node:
         if e.is_string:
@@ -217,7 +110,7 @@ class _Reader:
         word = str(e.this).replace("_", "")
         if "e" in word.lower():
             value = float(word)
-            if value in (float("inf"), 0.0) and Decimal(word) != value:
+            if value == float("inf"):
                 raise ConditionError(f"the number {word} is beyond what a double holds")
             return literal(sign * value)
         return literal(sign * int(word)) if word.isdigit() else literal(Decimal(word) * sign)
@@ -306,11 +199,11 @@ class _Reader:
     def _refuse_ambiguous(self, e: Any) -> None:
         from sqlglot import exp
 
-        loose = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Between, exp.In,
-                 exp.Is, exp.Like, exp.ILike, exp.RegexpLike, exp.Not)  # fmt: skip
+        loose = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Between,
+                 exp.In, exp.Is, exp.Like, exp.ILike, exp.RegexpLike, exp.Not)  # fmt: skip
         for side in (e.this, e.expression):
             if isinstance(side, loose):
-                raise ConditionError("comparisons do not chain; write a < b AND b < c, or put parentheses around one of them")
+                raise ConditionError("comparisons do not chain; write a < b AND b < c, or put parentheses around one")
 
     def joined(self, e: Any, make: Callable[..., Node]) -> Node:
         kind = e.__class__
@@ -329,6 +222,8 @@ class _Reader:
     def membership(self, e: Any) -> Node:
         if any(e.args.get(k) for k in ("query", "unnest", "field")):
             raise UnsupportedError("IN takes a list of values in parentheses, not a query")
+        if not e.expressions:
+            raise ConditionError("IN needs at least one value in its parentheses")
         return build.in_(self.read(e.this), [self.read(x) for x in e.expressions], self.zone)
 
     def is_(self, e: Any) -> Node:
@@ -388,20 +283,28 @@ class _Reader:
         if e.args.get("format"):
             raise UnsupportedError("CAST with a FORMAT")
         t = self._type(e.args["to"])
-        out = build.cast(self.read(e.this), t, self.zone)
-        typed_literal = type(e) is exp.Cast and isinstance(e.this, exp.Literal)
-        if typed_literal and not is_literal(out):
-            example = {"date": "DATE '2024-01-31'", "timestamp": "TIMESTAMP '2024-01-31 10:30:00'"}.get(t.kind, "a value")
-            raise ConditionError(f"'{e.this.this}' is no {t.kind}; expected {example}")
+        if type(e) is exp.Cast and isinstance(e.this, exp.Literal) and e.this.is_string:
+            return self._typed_literal(str(e.this.this), t)
+        return build.cast(self.read(e.this), t, self.zone)
+
+    def _typed_literal(self, text: str, t: Type) -> Node:
+        """``TIMESTAMP '...'`` and its like; a timestamp keeps nanoseconds where they are written."""
+        if t.kind == "timestamp":
+            out = parse_timestamp(text, bool(t.tz), self.zone)
+        else:
+            out = build.cast(literal(text), t, self.zone)
+        if out is None or not is_literal(out):
+            example = {"date": "2024-01-31", "timestamp": "2024-01-31 10:30:00", "time": "10:30:00"}.get(t.kind)
+            raise ConditionError(f"'{text}' is no {t.kind}" + (f"; expected such as '{example}'" if example else ""))
         return out
 
     def _type(self, to: Any) -> Type:
         name = to.this.name if hasattr(to.this, "name") else str(to.this)
         if name == "DECIMAL":
             sizes = [int(p.this.this) for p in to.expressions]
-            precision, scale = (sizes + [0])[:2] if sizes else (10, 0)
+            precision, scale = [*sizes, 0][:2] if sizes else (10, 0)
             if not 1 <= precision <= 38 or not 0 <= scale <= precision:
-                raise ConditionError(f"decimal({precision},{scale}): the precision is at most 38, the scale at most that")
+                raise ConditionError(f"decimal({precision},{scale}): at most 38 digits, and no larger a scale")
             return decimal(precision, scale)
         if name in ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ"):
             return timestamp("us", self.zone)
@@ -410,12 +313,14 @@ class _Reader:
         return _TYPES[name]
 
     def extract(self, e: Any) -> Node:
-        return chrono.extract(e.this.name, self.read(e.expression), self.zone)
+        return extracted(e.this.name, self.read(e.expression), self.zone)
 
     def trim(self, e: Any) -> Node:
         characters = e.args.get("expression")
         what = " " if characters is None else strings.constant_text(self.read(characters), "what TRIM removes")
-        make = {"LEADING": strings.ltrim, "TRAILING": strings.rtrim}.get(str(e.args.get("position") or ""), strings.trim)
+        make = {"LEADING": strings.ltrim, "TRAILING": strings.rtrim}.get(
+            str(e.args.get("position") or ""), strings.trim
+        )
         return make(self.read(e.this), what)
 
     def function(self, e: Any) -> Node:
@@ -456,17 +361,6 @@ def _has_clock(e: Any) -> bool:
         if chrono.unit_named(last.name) in _CLOCK_UNITS:
             return True
     return False
-
-
-def _described(e: Any) -> str:
-    text = e.sql("spark")
-    kind = {"Subquery": "a subquery", "Select": "a query", "Window": "a window function", "Star": "*", "Alias": "a name (AS)",
-            "Lambda": "a lambda function", "Bracket": "an element of an array or map", "Dot": "a field of a struct",
-            "Tuple": "a tuple", "Placeholder": "a placeholder", "Parameter": "a parameter",
-            "Exists": "a subquery"}.get(e.__class__.__name__)  # fmt: skip
-    if kind is None:
-        kind = "the bitwise operator" if e.__class__.__name__.startswith("Bitwise") else "the construct"
-    return f"{kind} in {text[:120]!r}"
 
 
 @functools.cache

@@ -1,6 +1,7 @@
 """Constructors of string functions: pattern matches and what pyarrow.compute offers.
 
-A ``function`` node's params are (name, *options): the value is ``getattr(pyarrow.compute, name)(*arguments, *options)``.
+The params of a ``function`` node are (name, *options); its value is
+``getattr(pyarrow.compute, name)(*arguments, *options)``.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from ivjoin.expr.literals import is_literal, literal
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import BINARY, BOOL, INT32, STRING, Type
 
-__all__ = ["concat", "contains", "endswith", "ilike", "initcap", "left_part", "length", "like", "lower", "lpad", "ltrim",
-           "octet_length", "repeat", "replace", "reverse", "right_part", "rlike", "rpad", "rtrim", "startswith", "substring",
-           "translate_name", "trim", "upper"]  # fmt: skip
+__all__ = [
+    "concat", "constant_int", "constant_text", "contains", "endswith", "ilike", "initcap", "left_part", "length",
+    "like", "lower", "lpad", "ltrim", "octet_length", "repeat", "replace", "reverse", "right_part", "rlike", "rpad",
+    "rtrim", "startswith", "substring", "trim", "upper",
+]  # fmt: skip
 
 
 def _function(name: str, args: tuple[Node, ...], options: tuple[Any, ...], type: Type) -> Node:
@@ -130,10 +133,7 @@ def substring(x: Node, position: int, count: int | None = None) -> Node:
     if count is not None and count <= 0:
         return _function("utf8_slice_codeunits", (x,), (0, 0), STRING)
     stop = None if count is None else start + count
-    if start < 0 and stop is not None:
-        # Counted from the end: a text shorter than the position loses part of the span, which no slice expresses.
-        if stop < 0:
-            raise UnsupportedError(f"substring(x, {position}, {count}) counts from the end; leave the length out")
+    if start < 0 and stop is not None and stop >= 0:
         stop = None
     return _function("utf8_slice_codeunits", (x,), (start,) if stop is None else (start, stop), STRING)
 
@@ -182,13 +182,3 @@ def concat(*args: Node) -> Node:
         return args[0] if len(args) == 1 else _function("binary_join_element_wise", (*args, literal(b"")), (), BINARY)
     texts = tuple(_text(a, "concat") for a in args)
     return texts[0] if len(texts) == 1 else _function("binary_join_element_wise", (*texts, literal("")), (), STRING)
-
-
-# SQL names of pyarrow's functions, for messages.
-translate_name = {
-    "match_substring_regex": "rlike", "starts_with": "startswith", "ends_with": "endswith", "match_substring": "contains",
-    "utf8_upper": "upper", "utf8_lower": "lower", "utf8_title": "initcap", "utf8_reverse": "reverse",
-    "utf8_length": "length", "binary_length": "octet_length", "utf8_trim": "trim", "utf8_ltrim": "ltrim",
-    "utf8_rtrim": "rtrim", "utf8_slice_codeunits": "slice", "replace_substring": "replace", "utf8_lpad": "lpad",
-    "utf8_rpad": "rpad", "binary_repeat": "repeat", "binary_join_element_wise": "concat",
-}  # fmt: skip

@@ -7,6 +7,7 @@ follows from the polynomial inequality follows from the condition. sympy is impo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -98,8 +99,8 @@ def powers(forms: Forms, form: Form) -> tuple[Power, Form] | None:
         return None
 
     def linear(p: Any) -> Form | None:
-        terms: dict[Node, Number] = {}
-        constant: Fraction = Fraction(0)
+        terms: dict[Node, Fraction] = {}
+        constant = Fraction(0)
         for exponents, c in p.terms():
             if sum(exponents) > 1:
                 return None
@@ -111,19 +112,20 @@ def powers(forms: Forms, form: Form) -> tuple[Power, Form] | None:
 
     at_zero = poly.coeff_monomial(tuple([0] * len(atoms)))
     top = sympy.Poly({m: c for m, c in poly.terms() if sum(m) == degree}, *poly.gens, domain="QQ")
-    # The whole of it may be a power once its constant is left out; else its highest terms may be.
-    for power_part in (poly - at_zero, top):
-        factor, bases = power_part.factor_list()
-        if len(bases) == 1 and bases[0][1] == degree:
-            base, rest = linear(bases[0][0]), linear(poly - power_part)
-            if base is not None and rest is not None:
-                return (_fraction(factor), base, degree), rest
-    if degree == 2:
-        return _completed(poly, top, linear)
-    return None
+    # Leaving out the constant alone gives bounds without slack; leaving out the linear part is the last resort.
+    return _powered(poly, poly - at_zero, linear) or _completed(poly, top, linear) or _powered(poly, top, linear)
 
 
-def _completed(poly: Any, top: Any, linear: Any) -> tuple[Power, Form] | None:
+def _powered(poly: Any, part: Any, linear: Callable[[Any], Form | None]) -> tuple[Power, Form] | None:
+    """``part`` as a power of a linear form, and the rest of ``poly``."""
+    factor, bases = part.factor_list()
+    if len(bases) != 1 or bases[0][1] != part.total_degree():
+        return None
+    base, rest = linear(bases[0][0]), linear(poly - part)
+    return None if base is None or rest is None else ((_fraction(factor), base, bases[0][1]), rest)
+
+
+def _completed(poly: Any, top: Any, linear: Callable[[Any], Form | None]) -> tuple[Power, Form] | None:
     """Complete the square where the linear part is a multiple of the base."""
     factor, bases = top.factor_list()
     if len(bases) != 1 or bases[0][1] != 2:

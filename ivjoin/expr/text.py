@@ -23,11 +23,11 @@ _INFIX = {
     "intdiv": ("div", _MUL), "mod": ("%", _MUL),
 }  # fmt: skip
 _SQL_NAMES = {
-    "match_substring_regex": "rlike", "starts_with": "startswith", "ends_with": "endswith", "match_substring": "contains",
-    "utf8_upper": "upper", "utf8_lower": "lower", "utf8_title": "initcap", "utf8_reverse": "reverse",
-    "utf8_length": "length", "binary_length": "octet_length", "utf8_trim": "trim", "utf8_ltrim": "ltrim",
-    "utf8_rtrim": "rtrim", "replace_substring": "replace", "utf8_lpad": "lpad", "utf8_rpad": "rpad",
-    "binary_repeat": "repeat", "is_nan": "isnan", "trunc_date": "trunc",
+    "match_substring_regex": "rlike", "starts_with": "startswith", "ends_with": "endswith",
+    "match_substring": "contains", "utf8_upper": "upper", "utf8_lower": "lower", "utf8_title": "initcap",
+    "utf8_reverse": "reverse", "utf8_length": "length", "binary_length": "octet_length", "utf8_trim": "trim",
+    "utf8_ltrim": "ltrim", "utf8_rtrim": "rtrim", "replace_substring": "replace", "utf8_lpad": "lpad",
+    "utf8_rpad": "rpad", "binary_repeat": "repeat", "is_nan": "isnan", "trunc_date": "trunc",
 }  # fmt: skip
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -167,7 +167,7 @@ _SPECIAL: dict[str, Callable[[Node, Arg], tuple[str, int]]] = {
     "round": lambda n, arg: (_call("round", [arg(0)], [n.params[0] or None]), _ATOM),
     "bround": lambda n, arg: (_call("bround", [arg(0)], [n.params[0] or None]), _ATOM),
 }
-_FIELD_NAMES = {"week": "weekofyear"}
+_FIELD_NAMES: dict[str, str] = {"week": "weekofyear"}
 
 
 def _string(s: str) -> str:

@@ -23,7 +23,9 @@ from ivjoin.interval.pointwise import (
     half_turns_at,
     quarter_turns,
 )
+from ivjoin.interval.relations import disjoint
 from ivjoin.interval.rounding import INF
+from ivjoin.interval.trigonometric import cos, sin, tan
 
 __all__ = ["cos_rev", "sin_rev", "tan_rev"]
 
@@ -81,7 +83,7 @@ class _Branch:
         return bound if bound > a else a
 
 
-def _contract(branches: list[_Branch], x: Interval) -> Interval:
+def _contract(branches: list[_Branch], forward: Callable[[Interval], Interval], c: Interval, x: Interval) -> Interval:
     if x.inf > x.sup:
         return EMPTY
     lo, hi = -INF, INF
@@ -90,6 +92,9 @@ def _contract(branches: list[_Branch], x: Interval) -> Interval:
         lo = min(branch.first_from(x.inf) for branch in branches)
     if x.sup != INF:
         hi = -min(branch.mirrored().first_from(-x.sup) for branch in branches)
+    if lo == hi and disjoint(forward(make(lo, hi)), c):
+        # Members beside a lone point of x were rounded onto it, but it is none itself.
+        return EMPTY
     return make(lo, hi) if lo <= hi else EMPTY
 
 
@@ -102,7 +107,7 @@ def sin_rev(c: Interval, x: Interval = ENTIRE) -> Interval:
         return x
     rising = _Branch(_End(asin_at, asin_enclosed, lo, 1, 0), _End(asin_at, asin_enclosed, hi, 1, 0), 4)
     falling = _Branch(_End(asin_at, asin_enclosed, hi, -1, 2), _End(asin_at, asin_enclosed, lo, -1, 2), 4)
-    return _contract([rising, falling], x)
+    return _contract([rising, falling], sin, c, x)
 
 
 def cos_rev(c: Interval, x: Interval = ENTIRE) -> Interval:
@@ -113,7 +118,7 @@ def cos_rev(c: Interval, x: Interval = ENTIRE) -> Interval:
     if lo == -1.0 and hi == 1.0:
         return x
     falling = _Branch(_End(acos_at, acos_at, hi, 1, 0), _End(acos_at, acos_at, lo, 1, 0), 4)
-    return _contract([falling, falling.mirrored()], x)
+    return _contract([falling, falling.mirrored()], cos, c, x)
 
 
 def tan_rev(c: Interval, x: Interval = ENTIRE) -> Interval:
@@ -122,6 +127,5 @@ def tan_rev(c: Interval, x: Interval = ENTIRE) -> Interval:
         return EMPTY
     if c == ENTIRE:
         return x
-    return _contract(
-        [_Branch(_End(atan_at, atan_enclosed, c.inf, 1, 0), _End(atan_at, atan_enclosed, c.sup, 1, 0), 2)], x
-    )
+    lower, upper = (_End(atan_at, atan_enclosed, value, 1, 0) for value in (c.inf, c.sup))
+    return _contract([_Branch(lower, upper, 2)], tan, c, x)

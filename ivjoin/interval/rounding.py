@@ -212,12 +212,12 @@ def _div(a: float, b: float, up: bool) -> float:
         return 0.0
     q = a / b
     if (
-        2.0**-900 < (a if a > 0.0 else -a) < _FACTOR_CEILING
-        and 2.0**-900 < (b if b > 0.0 else -b) < _FACTOR_CEILING
-        and 2.0**-900 < (q if q > 0.0 else -q) < _FACTOR_CEILING
+        2.0**-900 < (a if a > 0.0 else -a) < _FACTOR_CEILING  # so q * b, which is close to a, is above the floor
+        and -_FACTOR_CEILING < b < _FACTOR_CEILING
+        and -_FACTOR_CEILING < q < _FACTOR_CEILING
     ):
         p = q * b
-        # a and p agree in their leading bits, so a - p is exact, and the whole is the exact remainder a - q * b.
+        # p is between a / 2 and 2 a, so a - p is exact (Sterbenz), and the sign is that of the remainder a - q * b.
         rest = (a - p) - _product_error(q, b, p)
         if rest == 0.0:
             return q

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.shj.arrow import take
+from ivjoin.shj.arrow import from_plain, take
 from ivjoin.shj.store import SideStore
 
 __all__ = ["BatchRows", "Emitter", "OutputField", "Rows", "StoredRows"]
@@ -84,7 +84,7 @@ class Emitter:
                 array = right.column(field.right)
             else:
                 array = pa.nulls(n, t)
-            arrays.append(array if array.type == t else array.cast(t))
+            arrays.append(array if array.type == t else from_plain(array, t))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def slices(self, n: int) -> Iterator[slice]:

@@ -6,10 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ivjoin.shj import kernels
 
-__all__ = ["Bytes", "bitmap", "byte_width", "fixed_array", "fixed_view", "take", "validity"]
+__all__ = [
+    "Bytes", "bitmap", "byte_width", "fixed_array", "fixed_view", "from_plain", "plain_type", "take", "to_plain",
+    "validity",
+]
 
 _DTYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
@@ -54,6 +58,52 @@ def validity(array: pa.Array) -> np.ndarray | None:
         return ~np.asarray(array.is_null())
     bits = np.frombuffer(buf, dtype=np.uint8)
     return np.unpackbits(bits, count=array.offset + len(array), bitorder="little")[array.offset :].view(bool)
+
+
+def plain_type(t: pa.DataType) -> pa.DataType:
+    """The type that stands in for one that Arrow has no ``take`` for (views, run ends), in nested types too."""
+    pt = pa.types
+    if pt.is_string_view(t):
+        return pa.large_string()
+    if pt.is_binary_view(t):
+        return pa.large_binary()
+    if pt.is_run_end_encoded(t):
+        return plain_type(t.value_type)
+    if pt.is_list(t) or pt.is_large_list(t) or pt.is_fixed_size_list(t):
+        inner = plain_type(t.value_type)
+        if inner == t.value_type:
+            return t
+        field = t.value_field.with_type(inner)
+        if pt.is_fixed_size_list(t):
+            return pa.list_(field, t.list_size)
+        return pa.list_(field) if pt.is_list(t) else pa.large_list(field)
+    if pt.is_struct(t):
+        fields = [t.field(i) for i in range(t.num_fields)]
+        if all(plain_type(f.type) == f.type for f in fields):
+            return t
+        return pa.struct([f.with_type(plain_type(f.type)) for f in fields])
+    if pt.is_map(t):
+        key, item = plain_type(t.key_type), plain_type(t.item_type)
+        return t if (key, item) == (t.key_type, t.item_type) else pa.map_(key, t.item_field.with_type(item))
+    return t
+
+
+def to_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
+    """An array as its :func:`plain_type` ``t``."""
+    if array.type == t:
+        return array
+    if pa.types.is_run_end_encoded(array.type):
+        array = pc.run_end_decode(array)
+    return array if array.type == t else array.cast(t)
+
+
+def from_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
+    """Back from a plain type to the column's own."""
+    if array.type == t:
+        return array
+    if pa.types.is_run_end_encoded(t):
+        return pc.run_end_encode(array.cast(t.value_type), run_end_type=t.run_end_type)
+    return array.cast(t)
 
 
 def take(array: pa.Array, index: np.ndarray, width: int | None) -> pa.Array:

@@ -28,6 +28,7 @@ class Column(Protocol):
     """What a stored column offers; see the module's head."""
 
     type: pa.DataType
+    varies: bool  # memory changes with what is stored, not with the capacity alone
 
     @property
     def nbytes(self) -> int: ...
@@ -110,6 +111,8 @@ class _Validity:
 class WordColumn:
     """A ring of fixed-width raw words."""
 
+    varies = False
+
     def __init__(self, t: pa.DataType, cap: int) -> None:
         width = arrow.byte_width(t)
         assert width is not None
@@ -147,6 +150,8 @@ class WordColumn:
 
 class BoolColumn:
     """A ring of bools, a byte each."""
+
+    varies = False
 
     def __init__(self, t: pa.DataType, cap: int) -> None:
         self.type = t
@@ -188,6 +193,8 @@ class BoolColumn:
 
 class BytesColumn:
     """Strings and binaries: rings of start and size, and an arena that drops its dead front now and then."""
+
+    varies = True
 
     def __init__(self, t: pa.DataType, cap: int) -> None:
         self.type = t
@@ -273,6 +280,8 @@ class BytesColumn:
 
 class SegmentColumn:
     """Any other type: the Arrow arrays themselves, merged so that there are few of them."""
+
+    varies = True
 
     def __init__(self, t: pa.DataType) -> None:
         self.type = t

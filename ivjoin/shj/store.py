@@ -54,6 +54,8 @@ class SideStore:
         self.columns: list[Column] = [column_for(t, self.cap) for t in types]
         self.deaths: dict[tuple[int, bool], Deaths] = {}
         self._tally = np.zeros(3, dtype=np.int64)
+        self._ring_bytes: int | None = None  # unknown since the last change of capacity
+        self._varying: list[Column] = []
 
     # -- rows in -------------------------------------------------------------------------------------------------
 
@@ -92,6 +94,7 @@ class SideStore:
         rows[:, :-1] = self.rows
         rows[ids & (self.cap - 1), -1] = values
         self.rows = rows
+        self._ring_bytes = None
         axis = self.n_axes
         self.n_axes += 1
         if absent is not None and absent.any():
@@ -184,8 +187,18 @@ class SideStore:
 
     @property
     def nbytes(self) -> int:
-        own = self.rows.nbytes + self.flags.nbytes
-        return own + sum(c.nbytes for c in self.columns) + sum(d.nbytes for d in self.deaths.values())
+        """Memory held: rings as allocated, arenas and runs as they are now."""
+        if self._ring_bytes is None:
+            rings = [c.nbytes for c in self.columns if not c.varies]
+            self._ring_bytes = self.rows.nbytes + self.flags.nbytes + sum(rings)
+            self._varying = [c for c in self.columns if c.varies]
+        total = self._ring_bytes
+        for column in self._varying:
+            total += column.nbytes
+        for d in self.deaths.values():
+            if not d.in_order:
+                total += d.nbytes
+        return total
 
     # -- inside --------------------------------------------------------------------------------------------------
 
@@ -247,6 +260,7 @@ class SideStore:
         for column in self.columns:
             column.grow(cap, self.lo, self.hi)
         self.rows, self.flags, self.cap = rows, flags, cap
+        self._ring_bytes = None
 
     def _renumber(self, ids: np.ndarray, cap: int = 0) -> None:
         """Keep only these rows, as ids 0, 1, ...; relinks every list."""
@@ -262,6 +276,7 @@ class SideStore:
         self.rows = np.empty((cap, self.rows.shape[1]), dtype=np.int64)
         self.flags = np.zeros(cap, dtype=np.uint8)
         self.cap, self.lo, self.hi, self.live = cap, 0, n, n
+        self._ring_bytes = None
         self.keys.live += kernels.insert(
             kids, axes, 0, _FIRST_AXIS, 1 if self.ordered else 0, self.rows, self.flags, self.keys.slots, self.offset
         )

@@ -1,4 +1,4 @@
-"""Arithmetic and its reverse against exact rational arithmetic: results contain every value and no bound can move inward."""
+"""Arithmetic and its reverse against exact rational arithmetic: all values are in, and no bound can move inward."""
 
 from __future__ import annotations
 
@@ -11,12 +11,24 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from ivjoin import interval as iv
-from ivjoin.interval import EMPTY, ENTIRE, Interval
+from ivjoin.interval import EMPTY, ENTIRE, Interval, rounding
 
 INF = math.inf
 MAX = 1.7976931348623157e308
 EDGES = [0.0, 5e-324, 1e-323, 2.2250738585072014e-308, 2.225073858507201e-308, 0.1, 1.0, 1.0000000000000002, 1.5, 3.0]
-EDGES += [2.0**53 + 2, 2.0**-485, 2.0**-480, 2.0**500, 2.0**990, 2.0**1000, MAX / 2, MAX * (1 - 2**-53), MAX]
+EDGES += [
+    2.0**53 + 2,
+    1.3 * 2.0**-899,
+    1.7 * 2.0**-961,
+    2.0**-485,
+    2.0**-480,
+    2.0**500,
+    2.0**990,
+    2.0**1000,
+    MAX / 2,
+    MAX * (1 - 2**-53),
+    MAX,
+]
 EDGES += [-edge for edge in EDGES]
 
 doubles = st.sampled_from(EDGES) | st.floats(allow_nan=False, allow_infinity=False) | st.floats(-1e3, 1e3)
@@ -81,6 +93,8 @@ def test_add_and_sub(x, y):
 
 @given(bounded(), bounded())
 @example(Interval(2.0**-500, 2.0**-500), Interval(1 + 2**-52, 1 + 2**-52))
+@example(Interval(1.3 * 2.0**-500, 1.3 * 2.0**-500), Interval(-1.7 * 2.0**-520, 1.7 * 2.0**-540))
+@example(Interval(-1.3 * 2.0**996, 1.3 * 2.0**1010), Interval(1.9 * 2.0**-1000, 1.7 * 2.0**-40))
 @example(Interval(2.0**1000, 2.0**1000), Interval(2.0**-1074, 2.0**-1074))
 def test_mul(x, y):
     assert_tightest(iv.mul(x, y), [a * b for a, b in corners(x, y)])
@@ -89,10 +103,41 @@ def test_mul(x, y):
 @given(bounded(), bounded())
 @example(Interval(1.0, 1.0), Interval(5e-324, 5e-324))
 @example(Interval(5e-324, 5e-324), Interval(3.0, MAX))
+@example(Interval(1.3 * 2.0**-200, 1.3 * 2.0**-200), Interval(1.7 * 2.0**860, 1.7 * 2.0**874))
+@example(Interval(1.3 * 2.0**-890, 1.3 * 2.0**-890), Interval(1.7 * 2.0**-1060, 1.7 * 2.0**900))
+@example(Interval(-1.3 * 2.0**-899, 1.3), Interval(-1.7, -1.7 * 2.0**-1030))
 def test_div(x, y):
     assume(not y.inf <= 0.0 <= y.sup)
     assert_tightest(iv.div(x, y), [a / b for a, b in corners(x, y)])
     assert iv.recip(y) == iv.div(Interval(1, 1), y)
+
+
+def near(*exponents: int) -> st.SearchStrategy[float]:
+    """Doubles with all bits of the significand in use, around a power of two."""
+    exponent = st.sampled_from(exponents).flatmap(lambda e: st.integers(e - 4, e + 4))
+    significand = st.integers(2**52, 2**53 - 1)
+    return st.builds(lambda m, e, sign: sign * math.ldexp(m, e - 52), significand, exponent, st.sampled_from([1, -1]))
+
+
+# Around the ranges where an operation goes over to integers, and where its result leaves the doubles.
+hard = near(0, 30, 100, 500, 980, 990, 1000, 1015, -10, -30, -70, -480, -500, -530, -900, -960, -980, -1010)
+
+
+@settings(max_examples=1500)
+@given(hard, hard, hard)
+@example(3.0, -(2.0**1000), 1.0)
+@example(1.3 * 2.0**-890, -1.7 * 2.0**-1060, 1.0)
+def test_rounded_operations_on_either_side_of_their_limits(a, b, c):
+    exact_a, exact_b, exact_c = Fraction(a), Fraction(b), Fraction(c)
+    expected = [
+        (rounding.add_down, rounding.add_up, (a, b), exact_a + exact_b),
+        (rounding.mul_down, rounding.mul_up, (a, b), exact_a * exact_b),
+        (rounding.div_down, rounding.div_up, (a, b), exact_a / exact_b),
+        (rounding.fma_down, rounding.fma_up, (a, b, c), exact_a * exact_b + exact_c),
+    ]
+    for down, up, operands, value in expected:
+        assert is_rounded_down(down(*operands), value), (down.__name__, operands)
+        assert is_rounded_up(up(*operands), value), (up.__name__, operands)
 
 
 @given(bounded())
@@ -199,6 +244,10 @@ def test_mul_rev_keeps_to_its_pair(b, c, x):
         assert first.sup <= 0.0 <= second.inf
         assert b.inf < 0.0 < b.sup
         assert 0 not in c
+        edge = Fraction(c.inf if c.inf > 0.0 else c.sup)
+        below, above = (b.inf, b.sup) if edge > 0 else (b.sup, b.inf)
+        assert is_rounded_up(first.sup, 0 if math.isinf(below) else edge / Fraction(below))
+        assert is_rounded_down(second.inf, 0 if math.isinf(above) else edge / Fraction(above))
     narrowed = iv.mul_rev_to_pair(b, c, x)
     assert set(narrowed) == {iv.intersection(first, x), iv.intersection(second, x)}
     assert narrowed[0] != EMPTY or narrowed[1] == EMPTY

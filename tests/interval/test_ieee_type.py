@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ivjoin import interval as iv
@@ -59,6 +59,10 @@ exact_numbers = (
 
 
 @given(exact_numbers)
+@example(Fraction(2**200 + 1, 2**200))
+@example(-Fraction(2**200 + 1, 2**200))
+@example(2**200 + 1)
+@example(Fraction(1, 2**1080))
 def test_a_number_is_rounded_outward_and_no_further(number):
     interval = Interval(number, number)
     assert number in interval

@@ -9,11 +9,12 @@ from typing import Any
 
 import oracle
 import pyarrow as pa
-
 from join.conditions import Term
 from join.tables import physical, records, rows
 
-Event = tuple[Any, ...]  # ("push", side, start, stop) | ("finish", side) | ("advance", side, name, value) | ("snapshot",)
+Event = tuple[
+    Any, ...
+]  # ("push", side, start, stop) | ("finish", side) | ("advance", side, name, value) | ("snapshot",)
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,9 @@ class OrderSpec:
 
     def __repr__(self) -> str:
         extra = "".join(
-            f", {k}={v!r}" for k, v in (("descending", self.descending), ("slack", self.slack), ("nulls", self.nulls)) if v
+            f", {k}={v!r}"
+            for k, v in (("descending", self.descending), ("slack", self.slack), ("nulls", self.nulls))
+            if v
         )
         return f"ivjoin.Order({self.expr!r}{extra})"
 
@@ -64,7 +67,11 @@ class Case:
     @property
     def merged(self) -> list[str]:
         """Columns that come out once."""
-        return [] if self.names and isinstance(self.on, list) and isinstance(self.on[0], tuple) else [a for a, _ in self.names]
+        return (
+            []
+            if self.names and isinstance(self.on, list) and isinstance(self.on[0], tuple)
+            else [a for a, _ in self.names]
+        )
 
     def call(self) -> dict[str, Any]:
         """Keyword arguments for ``SymmetricHashJoin`` and ``band_join``."""
@@ -75,9 +82,14 @@ class Case:
             return made[0] if len(made) == 1 else made or None
 
         return {
-            "on": self.on, "condition": self.condition.sql if self.condition else None, "how": self.how,
-            "left_order": orders(self.left_order), "right_order": orders(self.right_order),
-            "left_bounds": self.left_bounds, "right_bounds": self.right_bounds, "batch_size": self.batch_size,
+            "on": self.on,
+            "condition": self.condition.sql if self.condition else None,
+            "how": self.how,
+            "left_order": orders(self.left_order),
+            "right_order": orders(self.right_order),
+            "left_bounds": self.left_bounds,
+            "right_bounds": self.right_bounds,
+            "batch_size": self.batch_size,
             **self.options,
         }
 
@@ -86,14 +98,20 @@ class Case:
         keys = [(lambda a, p=p: a[p], lambda b, q=q: b[q], False) for p, q in self.names]
         left, right = self.widened(self.left, self.right), self.widened(self.right, self.left)
         return oracle.join(
-            records(self.left), records(self.right), self.how, keys, self.condition.value if self.condition else None,
-            left_out=rows(left), right_out=rows(right), widths=(left.num_columns, right.num_columns),
+            records(self.left),
+            records(self.right),
+            self.how,
+            keys,
+            self.condition.value if self.condition else None,
+            left_out=rows(left),
+            right_out=rows(right),
+            widths=(left.num_columns, right.num_columns),
             merged=[(left.schema.get_field_index(n), right.schema.get_field_index(n)) for n in self.merged],
         )
 
     def widened(self, table: pa.Table, other: pa.Table) -> pa.Table:
-        """The table with its merged columns in the common type of both sides."""
-        for name in self.merged:
+        """The table with its merged columns in the common type; a semi or anti join leaves its side as it is."""
+        for name in self.merged if self.how in ("inner", "left", "right", "full") else ():
             i = table.schema.get_field_index(name)
             t = common_type(table.schema.field(name).type, other.schema.field(name).type)
             table = table.set_column(i, name, table.column(name).cast(t))
@@ -114,7 +132,11 @@ class Case:
 
     def reproduction(self) -> str:
         """Python text that does the same."""
-        lines = ["import datetime, pyarrow as pa, ivjoin", "from decimal import Decimal", "from datetime import timedelta"]
+        lines = [
+            "import datetime, pyarrow as pa, ivjoin",
+            "from decimal import Decimal",
+            "from datetime import timedelta",
+        ]
         for side in ("left", "right"):
             table = getattr(self, side)
             body = ", ".join(f"{name!r}: {_array_text(table.column(name))}" for name in table.schema.names)
@@ -127,7 +149,9 @@ class Case:
             kind, *args = event
             if kind == "push":
                 side, start, stop = args
-                lines.append(f"out += op.push({side!r}, {side}.slice({start}, {stop - start}).combine_chunks().to_batches()[0])")
+                lines.append(
+                    f"out += op.push({side!r}, {side}.slice({start}, {stop - start}).combine_chunks().to_batches()[0])"
+                )
             elif kind == "snapshot":
                 lines.append("op = ivjoin.SymmetricHashJoin.restore(op.snapshot())")
             elif kind == "advance":
@@ -136,6 +160,9 @@ class Case:
                 lines.append(f"out += op.finish({args[0]!r})")
         lines += ["out += op.finish()", "print(pa.Table.from_batches(out, op.schema).to_pylist())"]
         return "\n".join(lines)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))  # hypothesis would print the fields
 
     def __repr__(self) -> str:
         return "\n" + self.reproduction() + f"\n# expected: {self.expected()}"

@@ -13,7 +13,6 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-
 from join.tables import DAY, NANOS, Kind
 
 Value = Callable[[dict[str, Any], dict[str, Any]], Any]
@@ -101,9 +100,12 @@ def constant(kind: Kind, v: Any) -> Term:
         word = "TIMESTAMP" if kind.type.tz else "TIMESTAMP_NTZ"
         return lit(f"{word} '{at}'", nanos // 1000 * 1000, "ts", f"({nanos // 1000 * 1000})")
     if kind.family == "dur":
-        return lit(f"INTERVAL '{v * NANOS[kind.type.unit] // NANOS['s']}' SECOND",
-                   v * NANOS[kind.type.unit] // NANOS["s"] * NANOS["s"], "dur",
-                   f"({v * NANOS[kind.type.unit] // NANOS['s'] * NANOS['s']})")
+        return lit(
+            f"INTERVAL '{v * NANOS[kind.type.unit] // NANOS['s']}' SECOND",
+            v * NANOS[kind.type.unit] // NANOS["s"] * NANOS["s"],
+            "dur",
+            f"({v * NANOS[kind.type.unit] // NANOS['s'] * NANOS['s']})",
+        )
     if kind.family == "str":
         return lit(f"'{v}'", v, "str")
     if kind.family == "bool":
@@ -122,8 +124,16 @@ def _strict(f: Callable[..., Any], *terms: Term) -> Value:
 
 
 _RESULT = {
-    ("date", "days"): "date", ("date", "date"): "days", ("ts", "dur"): "ts", ("ts", "ts"): "dur", ("dur", "dur"): "dur",
-    ("int", "int"): "int", ("dec", "dec"): "dec", ("int", "dec"): "dec", ("dec", "int"): "dec", ("f32", "f32"): "f32",
+    ("date", "days"): "date",
+    ("date", "date"): "days",
+    ("ts", "dur"): "ts",
+    ("ts", "ts"): "dur",
+    ("dur", "dur"): "dur",
+    ("int", "int"): "int",
+    ("dec", "dec"): "dec",
+    ("int", "dec"): "dec",
+    ("dec", "int"): "dec",
+    ("f32", "f32"): "f32",
 }
 
 
@@ -131,7 +141,9 @@ def arith(op: str, x: Term, y: Term) -> Term:
     """``+ - *`` of two terms, at the width the machine has."""
     family = _RESULT.get((x.family, y.family)) or "f64"
     f: Callable[[Any, Any], Any] = {
-        "+": lambda p, q: p + q, "-": lambda p, q: p - q, "*": lambda p, q: p * q,
+        "+": lambda p, q: p + q,
+        "-": lambda p, q: p - q,
+        "*": lambda p, q: p * q,
     }[op]
     if family == "f32":
         exact = f
@@ -145,7 +157,9 @@ def arith(op: str, x: Term, y: Term) -> Term:
 
 def ratio(x: Term, y: Term) -> Term:
     """``/``, a double; for divisors that are never zero."""
-    return Term(f"({x.sql} / {y.sql})", f"({x.duck} / {y.duck})", _strict(lambda p, q: float(p) / float(q), x, y), "f64")
+    return Term(
+        f"({x.sql} / {y.sql})", f"({x.duck} / {y.duck})", _strict(lambda p, q: float(p) / float(q), x, y), "f64"
+    )
 
 
 def absolute(x: Term) -> Term:
@@ -153,13 +167,18 @@ def absolute(x: Term) -> Term:
 
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "<": lambda p, q: rank(p) < rank(q), "<=": lambda p, q: rank(p) <= rank(q), ">": lambda p, q: rank(p) > rank(q),
-    ">=": lambda p, q: rank(p) >= rank(q), "=": lambda p, q: rank(p) == rank(q), "<>": lambda p, q: rank(p) != rank(q),
+    "<": lambda p, q: rank(p) < rank(q),
+    "<=": lambda p, q: rank(p) <= rank(q),
+    ">": lambda p, q: rank(p) > rank(q),
+    ">=": lambda p, q: rank(p) >= rank(q),
+    "=": lambda p, q: rank(p) == rank(q),
+    "<>": lambda p, q: rank(p) != rank(q),
 }
 
 
 def compare(x: Term, op: str, y: Term) -> Term:
     if op == "<=>":
+
         def null_safe(a: dict[str, Any], b: dict[str, Any]) -> bool:
             p, q = x.value(a, b), y.value(a, b)
             return (p is None and q is None) if p is None or q is None else rank(p) == rank(q)
@@ -170,7 +189,9 @@ def compare(x: Term, op: str, y: Term) -> Term:
 
 def between(x: Term, lo: Term, hi: Term) -> Term:
     both = all_of(compare(x, ">=", lo), compare(x, "<=", hi))
-    return Term(f"{x.sql} BETWEEN {lo.sql} AND {hi.sql}", f"{x.duck} BETWEEN {lo.duck} AND {hi.duck}", both.value, "bool")
+    return Term(
+        f"{x.sql} BETWEEN {lo.sql} AND {hi.sql}", f"{x.duck} BETWEEN {lo.duck} AND {hi.duck}", both.value, "bool"
+    )
 
 
 def all_of(*terms: Term) -> Term:
@@ -206,7 +227,9 @@ def choose(when: Term, then: Term, other: Term) -> Term:
 
     return Term(
         f"CASE WHEN {when.sql} THEN {then.sql} ELSE {other.sql} END",
-        f"CASE WHEN {when.duck} THEN {then.duck} ELSE {other.duck} END", value, then.family,
+        f"CASE WHEN {when.duck} THEN {then.duck} ELSE {other.duck} END",
+        value,
+        then.family,
     )
 
 
@@ -215,7 +238,9 @@ def first_value(*terms: Term) -> Term:
         return next((v for v in (t.value(a, b) for t in terms) if v is not None), None)
 
     return Term(
-        f"coalesce({', '.join(t.sql for t in terms)})", f"coalesce({', '.join(t.duck for t in terms)})", value,
+        f"coalesce({', '.join(t.sql for t in terms)})",
+        f"coalesce({', '.join(t.duck for t in terms)})",
+        value,
         terms[0].family,
     )
 
@@ -230,7 +255,10 @@ def extreme(name: str, *terms: Term) -> Term:
         return (min if name == "least" else max)(values, key=rank)
 
     return Term(
-        f"{name}({', '.join(t.sql for t in terms)})", f"{name}({', '.join(t.duck for t in terms)})", value, terms[0].family,
+        f"{name}({', '.join(t.sql for t in terms)})",
+        f"{name}({', '.join(t.duck for t in terms)})",
+        value,
+        terms[0].family,
     )
 
 
@@ -246,14 +274,18 @@ def within(x: Term, values: list[int]) -> Term:
 def like(x: Term, pattern: str) -> Term:
     form = re.compile("".join(".*" if c == "%" else "." if c == "_" else re.escape(c) for c in pattern), re.DOTALL)
     return Term(
-        f"{x.sql} LIKE '{pattern}'", f"{x.duck} LIKE '{pattern}'",
-        _strict(lambda v: form.fullmatch(v) is not None, x), "bool",
+        f"{x.sql} LIKE '{pattern}'",
+        f"{x.duck} LIKE '{pattern}'",
+        _strict(lambda v: form.fullmatch(v) is not None, x),
+        "bool",
     )
 
 
 def remainder(x: Term, m: int) -> Term:
     """``%`` with the dividend's sign."""
     return Term(
-        f"({x.sql} % {m})", f"({x.duck} % {m})",
-        _strict(lambda v: v - m * (abs(v) // m) * (1 if v >= 0 else -1), x), "int",
+        f"({x.sql} % {m})",
+        f"({x.duck} % {m})",
+        _strict(lambda v: v - m * (abs(v) // m) * (1 if v >= 0 else -1), x),
+        "int",
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
-
 from join.tables import compared
 
 _SEMI = ("left_semi", "left_anti", "right_semi", "right_anti")
@@ -34,7 +33,9 @@ def pairs(left: pa.Table, right: pa.Table, how: str, condition: str) -> list[tup
         if how in _SEMI:
             kept, other = ("l", "r") if how.startswith("left") else ("r", "l")
             word = "NOT EXISTS" if how.endswith("anti") else "EXISTS"
-            sql = f"SELECT {kept}._i FROM {kept}t {kept} WHERE {word} (SELECT 1 FROM {other}t {other} WHERE {condition})"
+            sql = (
+                f"SELECT {kept}._i FROM {kept}t {kept} WHERE {word} (SELECT 1 FROM {other}t {other} WHERE {condition})"
+            )
             got = [i for (i,) in db.sql(sql).fetchall()]
             return [(i, None) if kept == "l" else (None, i) for i in got]
         met = db.sql(f"SELECT l._i, r._i FROM lt l {how.upper()} JOIN rt r ON {condition}").fetchall()

@@ -14,7 +14,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
-
 from join.cases import Case, check, run_pull
 from join.strategies import cases
 
@@ -37,8 +36,14 @@ def main() -> int:
 
         @seed(round_)
         @settings(
-            max_examples=200, deadline=None, database=None, phases=PHASES, derandomize=False, verbosity=Verbosity.quiet,
-            suppress_health_check=list(HealthCheck), report_multiple_bugs=False,
+            max_examples=200,
+            deadline=None,
+            database=None,
+            phases=PHASES,
+            derandomize=False,
+            verbosity=Verbosity.quiet,
+            suppress_health_check=list(HealthCheck),
+            report_multiple_bugs=False,
         )
         @given(cases(max_rows=args.rows))
         def play(case: Case) -> None:
@@ -47,16 +52,17 @@ def main() -> int:
             done[case.how] += 1
             try:
                 check(case, run_pull) if args.pull else check(case)
-            except Exception as error:
-                failed.append((case, error))
+            except Exception as e:
+                failed.append((case, e))
                 raise
 
         try:
             play()
         except Exception:
-            case, error = failed[-1]
-            print(f"# seed {round_}, case {sum(done.values())}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
-            print(f"# {str(error)[:2000]}" if not str(error).startswith("lost") else "\n".join(f"# {x}" for x in str(error).splitlines()[:2]))
+            case, failure = failed[-1]
+            told = str(failure).splitlines() or [""]
+            print(f"# seed {round_}, case {sum(done.values())}: {type(failure).__name__}")
+            print("\n".join(f"# {line[:1000]}" for line in told[:2]))
             print(case)
             return 1
         round_ += 1

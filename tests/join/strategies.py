@@ -12,7 +12,6 @@ from typing import Any
 import oracle
 import pyarrow as pa
 from hypothesis import strategies as st
-
 from join import conditions as c
 from join.cases import Case, Event, OrderSpec
 from join.conditions import Term
@@ -23,14 +22,35 @@ Draw = Callable[[st.SearchStrategy[Any]], Any]
 # Kinds that meet in one comparison: left, right.
 BANDS = (
     *((k, k) for k in KINDS if k not in ("fixed", "binary", "tsz_tokyo", "large_string", "string_view", "dictionary")),
-    ("int32", "int64"), ("int8", "int32"), ("uint8", "int16"), ("int64", "uint32"), ("float32", "float64"),
-    ("int32", "float64"), ("int32", "dec10"), ("ts_s", "ts_us"), ("ts_ms", "ts_ns"), ("tsz_s", "tsz_us"),
-    ("tsz_us", "tsz_tokyo"), ("date32", "date64"), ("dur_s", "dur_us"), ("string", "large_string"),
-    ("dict_int", "int64"), ("dec10", "dec20"), ("int64", "uint64"), ("dictionary", "string_view"),
+    ("int32", "int64"),
+    ("int8", "int32"),
+    ("uint8", "int16"),
+    ("int64", "uint32"),
+    ("float32", "float64"),
+    ("int32", "float64"),
+    ("int32", "dec10"),
+    ("ts_s", "ts_us"),
+    ("ts_ms", "ts_ns"),
+    ("tsz_s", "tsz_us"),
+    ("tsz_us", "tsz_tokyo"),
+    ("date32", "date64"),
+    ("dur_s", "dur_us"),
+    ("string", "large_string"),
+    ("dict_int", "int64"),
+    ("dec10", "dec20"),
+    ("int64", "uint64"),
+    ("dictionary", "string_view"),
 )
 KEYS = (
-    *((k, k) for k in KINDS), ("int32", "int64"), ("int8", "int64"), ("float32", "float64"), ("ts_s", "ts_us"),
-    ("dictionary", "string"), ("string", "large_string"), ("string_view", "dictionary"), ("tsz_us", "tsz_tokyo"),
+    *((k, k) for k in KINDS),
+    ("int32", "int64"),
+    ("int8", "int64"),
+    ("float32", "float64"),
+    ("ts_s", "ts_us"),
+    ("dictionary", "string"),
+    ("string", "large_string"),
+    ("string_view", "dictionary"),
+    ("tsz_us", "tsz_tokyo"),
 )
 PLAIN = ("int32", "int64", "float64", "ts_us", "date32")  # drawn more often: here pruning has most to do
 BOUNDABLE = ("int", "uint", "date", "ts", "dec")
@@ -80,12 +100,15 @@ def band_condition(draw: Draw, ka: Kind, kb: Kind) -> Term:
         lambda: c.all_of(c.compare(a, "=", b), c.compare(low, less, plus(high, near))),
         lambda: c.choose(
             c.compare(c.col("r", "x", KINDS["int32"]), ">", c.number(1)),
-            c.between(a, minus(b, near), b), c.between(a, b, plus(b, far)),
+            c.between(a, minus(b, near), b),
+            c.between(a, b, plus(b, far)),
         ),
     ]
     if ka.family != "uint" or kb.family != "uint":
         signed: list[Callable[[], Term]] = [
-            lambda: c.between(minus(a, b), _negative(ka, draw(st.integers(0, 4))), _distance(ka, draw(st.integers(0, 4)))),
+            lambda: c.between(
+                minus(a, b), _negative(ka, draw(st.integers(0, 4))), _distance(ka, draw(st.integers(0, 4)))
+            ),
             lambda: c.compare(minus(a, b), less, _distance(ka, draw(st.integers(0, 4)))),
         ]
         windows += signed
@@ -112,9 +135,11 @@ def band_condition(draw: Draw, ka: Kind, kb: Kind) -> Term:
                 lambda: c.compare(rest[0], "=", rest[1]),
                 lambda: c.within(minus(a, b), [-2, 0, 3]),
                 lambda: c.all_of(
-                    c.compare(a, ">", c.number(0)), c.compare(b, ">", c.number(0)),
+                    c.compare(a, ">", c.number(0)),
+                    c.compare(b, ">", c.number(0)),
                     c.compare(
-                        c.ratio(a, c.choose(c.compare(b, ">", c.number(0)), b, c.number(1))), "<",
+                        c.ratio(a, c.choose(c.compare(b, ">", c.number(0)), b, c.number(1))),
+                        "<",
                         c.lit("1.3D", 1.3, "f64", "1.3::DOUBLE"),
                     ),
                 ),
@@ -136,11 +161,18 @@ def residual(draw: Draw, ka: Kind) -> Term:
     s, t = c.col("l", "s", KINDS["string"]), c.col("r", "s", KINDS["string"])
     w, a = c.col("l", "w", KINDS["int32"]), c.col("l", "a", ka)
     choices: list[Callable[[], Term]] = [
-        lambda: c.compare(x, "<>", y), lambda: c.like(s, draw(st.sampled_from(("a%", "%b", "_", "%a%")))),
-        lambda: c.compare(s, "<>", t), lambda: c.compare(s, "<=", t), lambda: c.within(x, [1, 2, 3]),
-        lambda: c.compare(x, ">", c.number(0)), lambda: c.compare(y, "<=", c.number(1)), lambda: c.compare(x, "<=>", y),
-        lambda: c.any_of(c.is_null(x), c.compare(y, ">", c.number(0))), lambda: c.negation(c.is_null(t)),
-        lambda: c.negation(c.within(y, [0, 1])), lambda: c.compare(c.arith("+", x, y), ">", w),
+        lambda: c.compare(x, "<>", y),
+        lambda: c.like(s, draw(st.sampled_from(("a%", "%b", "_", "%a%")))),
+        lambda: c.compare(s, "<>", t),
+        lambda: c.compare(s, "<=", t),
+        lambda: c.within(x, [1, 2, 3]),
+        lambda: c.compare(x, ">", c.number(0)),
+        lambda: c.compare(y, "<=", c.number(1)),
+        lambda: c.compare(x, "<=>", y),
+        lambda: c.any_of(c.is_null(x), c.compare(y, ">", c.number(0))),
+        lambda: c.negation(c.is_null(t)),
+        lambda: c.negation(c.within(y, [0, 1])),
+        lambda: c.compare(c.arith("+", x, y), ">", w),
         lambda: c.compare(c.choose(c.compare(x, "<", y), s, t), ">=", c.lit("'a'", "a", "str")),
         lambda: c.any_of(c.compare(x, "=", y), c.like(s, "a%")),
     ]
@@ -158,14 +190,16 @@ def key_condition(draw: Draw, ka: Kind, kb: Kind) -> Term | None:
     x, y = c.col("l", "x", KINDS["int32"]), c.col("r", "x", KINDS["int32"])
     k, j = c.col("l", "k", ka), c.col("r", "j", kb)
     return {
-        6: c.compare(k, "=", j), 7: c.compare(k, "<=>", j),
-        8: c.compare(c.arith("+", x, c.number(1)), "=", y), 9: c.compare(x, "<=>", y),
+        6: c.compare(k, "=", j),
+        7: c.compare(k, "<=>", j),
+        8: c.compare(c.arith("+", x, c.number(1)), "=", y),
+        9: c.compare(x, "<=>", y),
     }[which]
 
 
 def values(draw: Draw, kind: Kind, n: int, nulls: bool, window: tuple[int, int] = (0, 100)) -> list[Any]:
     """Values out of a part of the domain, (start, length), so that the two sides meet."""
-    domain = list(kind.domain[min(window[0], len(kind.domain) - 1):][: window[1]])
+    domain = list(kind.domain[min(window[0], len(kind.domain) - 1) :][: window[1]])
     if nulls:
         domain = [None, *domain]
     return draw(st.lists(st.sampled_from(domain), min_size=n, max_size=n))
@@ -188,7 +222,11 @@ def keeps_order(seen: Sequence[Any], slack: Any) -> bool:
 
 
 def arranged(
-    draw: Draw, seen: list[Any], descending: bool, slack: Any, nulls: str | None,
+    draw: Draw,
+    seen: list[Any],
+    descending: bool,
+    slack: Any,
+    nulls: str | None,
 ) -> list[int]:
     """A permutation of positions after which the values keep the order; nulls and NaN stay where they stand."""
     quiet = [v is None or v != v for v in seen]
@@ -216,7 +254,7 @@ def python_value(kind: Kind, v: Any, up: bool) -> Any:
         span = dt.timedelta(microseconds=-(-nanos // 1000) if up else nanos // 1000)
         if kind.family == "dur":
             return span
-        epoch = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc if kind.type.tz else None)
+        epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC if kind.type.tz else None)
         return epoch + span
     return v
 
@@ -238,16 +276,34 @@ class SideDraw:
     """One side while it is being drawn: its columns, then the orders they are put in."""
 
     def __init__(
-        self, draw: Draw, key_name: str, key: Kind, band: Kind, rows: int, windows: Sequence[tuple[int, int]],
+        self,
+        draw: Draw,
+        key_name: str,
+        key: Kind,
+        band: Kind,
+        rows: int,
+        windows: Sequence[tuple[int, int]],
     ) -> None:
         self.draw = draw
         nulls = draw(st.booleans())
-        self.kinds = {"n": KINDS["int64"], key_name: key, "a": band, "b": band, "x": KINDS["int32"],
-                      "w": KINDS["int32"], "s": KINDS["string"]}
+        self.kinds = {
+            "n": KINDS["int64"],
+            key_name: key,
+            "a": band,
+            "b": band,
+            "x": KINDS["int32"],
+            "w": KINDS["int32"],
+            "s": KINDS["string"],
+        }
         self.data: dict[str, list[Any]] = {
-            "n": list(range(rows)), key_name: values(draw, key, rows, nulls, windows[0]),
-            "a": values(draw, band, rows, nulls, windows[1]), "b": values(draw, band, rows, nulls, windows[1]),
-            "x": [None if v == 9 else v for v in draw(st.lists(st.integers(-1, 9 if nulls else 4), min_size=rows, max_size=rows))],
+            "n": list(range(rows)),
+            key_name: values(draw, key, rows, nulls, windows[0]),
+            "a": values(draw, band, rows, nulls, windows[1]),
+            "b": values(draw, band, rows, nulls, windows[1]),
+            "x": [
+                None if v == 9 else v
+                for v in draw(st.lists(st.integers(-1, 9 if nulls else 4), min_size=rows, max_size=rows))
+            ],
             "w": draw(st.lists(st.integers(0, 4), min_size=rows, max_size=rows)),
             "s": values(draw, KINDS["string"], rows, nulls),
         }
@@ -353,12 +409,20 @@ def script(draw: Draw, left: SideDraw, right: SideDraw) -> list[Event]:
 def cases(draw: Draw, max_rows: int = ROWS) -> Case:
     """Any join of two small inputs, the promises kept."""
     common = draw(st.booleans())
-    ka, kb = (KINDS[k] for k in (draw(st.sampled_from([(p, p) for p in PLAIN])) if common else draw(st.sampled_from(BANDS))))
+    ka, kb = (
+        KINDS[k] for k in (draw(st.sampled_from([(p, p) for p in PLAIN])) if common else draw(st.sampled_from(BANDS)))
+    )
     keyed = draw(st.sampled_from(("none", "same", "same", "two", "pair", "pair")))
     kl, kr = (KINDS[k] for k in draw(st.sampled_from(KEYS)))
-    rows = [draw(st.integers(0, max_rows) if draw(st.integers(0, 3)) == 0 else st.integers(max_rows // 2, max_rows)) for _ in range(2)]
+    rows = [
+        draw(st.integers(0, max_rows) if draw(st.integers(0, 3)) == 0 else st.integers(max_rows // 2, max_rows))
+        for _ in range(2)
+    ]
     right_key = "j" if keyed in ("pair", "none") else "k"
-    windows = [(draw(st.integers(0, 12)), draw(st.sampled_from((1, 2, 4)))), draw(st.sampled_from(((0, 100), (3, 8), (8, 8))))]
+    windows = [
+        (draw(st.integers(0, 12)), draw(st.sampled_from((1, 2, 4)))),
+        draw(st.sampled_from(((0, 100), (3, 8), (8, 8)))),
+    ]
     left, right = SideDraw(draw, "k", kl, ka, rows[0], windows), SideDraw(draw, right_key, kr, kb, rows[1], windows)
     left.declare()
     right.declare()
@@ -371,8 +435,17 @@ def cases(draw: Draw, max_rows: int = ROWS) -> Case:
         conjuncts = draw(st.permutations(conjuncts))
     names = {"none": (), "same": (("k", "k"),), "two": (("k", "k"), ("x", "x")), "pair": (("k", "j"),)}[keyed]
     return Case(
-        left.table(), right.table(), draw(st.sampled_from(oracle.HOWS)), names,
-        c.all_of(*conjuncts) if conjuncts else None, tuple(left.orders), tuple(right.orders), left.bounds(), right.bounds(),
-        draw(st.sampled_from((1, 2, 5, 65536))), tuple(script(draw, left, right)), draw(st.booleans()),
+        left.table(),
+        right.table(),
+        draw(st.sampled_from(oracle.HOWS)),
+        names,
+        c.all_of(*conjuncts) if conjuncts else None,
+        tuple(left.orders),
+        tuple(right.orders),
+        left.bounds(),
+        right.bounds(),
+        draw(st.sampled_from((1, 2, 5, 65536))),
+        tuple(script(draw, left, right)),
+        draw(st.booleans()),
         {"on_late": draw(st.sampled_from(("raise", "raise", "drop", "join")))},
     )

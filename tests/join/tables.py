@@ -44,7 +44,26 @@ def _f32(*values: float) -> tuple[float, ...]:
 NAN, INF = float("nan"), float("inf")
 _SMALL = tuple(range(-12, 13))
 _UNSIGNED = tuple(range(25))
-_DOUBLES = (-INF, -7.5, -1.0, -0.5, -0.0, 0.0, 0.1, 0.30000000000000004, 0.5, 1.0, 1.1, 1.5, 2.0, 3.0, 4.5, 8.0, INF, NAN)
+_DOUBLES = (
+    -INF,
+    -7.5,
+    -1.0,
+    -0.5,
+    -0.0,
+    0.0,
+    0.1,
+    0.30000000000000004,
+    0.5,
+    1.0,
+    1.1,
+    1.5,
+    2.0,
+    3.0,
+    4.5,
+    8.0,
+    INF,
+    NAN,
+)
 _SINGLES = _f32(-INF, -7.5, -1.0, -0.5, -0.0, 0.0, 0.1, 0.3, 0.5, 1.0, 1.1, 1.5, 2.0, 3.0, 4.5, 8.0, INF, NAN)
 _CENTS = tuple(Decimal(n) / 100 for n in (-1200, -375, -100, -1, 0, 1, 99, 100, 101, 150, 200, 250, 375, 500, 1200))
 _WORDS = ("", "a", "ab", "abc", "abd", "b", "B", "ba", "z", "é", "日本", "a" * 20)
@@ -65,12 +84,18 @@ def _spans(unit: str) -> tuple[int, ...]:
 KINDS: dict[str, Kind] = {
     k.name: k
     for k in (
-        Kind("int8", pa.int8(), _SMALL), Kind("int16", pa.int16(), _SMALL),
-        Kind("int32", pa.int32(), _SMALL), Kind("int64", pa.int64(), _SMALL),
-        Kind("uint8", pa.uint8(), _UNSIGNED, "uint"), Kind("uint16", pa.uint16(), _UNSIGNED, "uint"),
-        Kind("uint32", pa.uint32(), _UNSIGNED, "uint"), Kind("uint64", pa.uint64(), _UNSIGNED, "uint"),
-        Kind("float32", pa.float32(), _SINGLES, "f32"), Kind("float64", pa.float64(), _DOUBLES, "f64"),
-        Kind("dec10", pa.decimal128(10, 2), _CENTS, "dec"), Kind("dec20", pa.decimal128(20, 2), _CENTS, "dec"),
+        Kind("int8", pa.int8(), _SMALL),
+        Kind("int16", pa.int16(), _SMALL),
+        Kind("int32", pa.int32(), _SMALL),
+        Kind("int64", pa.int64(), _SMALL),
+        Kind("uint8", pa.uint8(), _UNSIGNED, "uint"),
+        Kind("uint16", pa.uint16(), _UNSIGNED, "uint"),
+        Kind("uint32", pa.uint32(), _UNSIGNED, "uint"),
+        Kind("uint64", pa.uint64(), _UNSIGNED, "uint"),
+        Kind("float32", pa.float32(), _SINGLES, "f32"),
+        Kind("float64", pa.float64(), _DOUBLES, "f64"),
+        Kind("dec10", pa.decimal128(10, 2), _CENTS, "dec"),
+        Kind("dec20", pa.decimal128(20, 2), _CENTS, "dec"),
         Kind("date32", pa.date32(), tuple(NOON // DAY + n for n in range(-12, 13)), "date"),
         Kind("date64", pa.date64(), tuple((NOON // DAY + n) * DAY * 1000 for n in range(-12, 13)), "date"),
         *(Kind(f"ts_{u}", pa.timestamp(u), _instants(u), "ts") for u in NANOS),
@@ -79,7 +104,8 @@ KINDS: dict[str, Kind] = {
         *(Kind(f"dur_{u}", pa.duration(u), _spans(u), "dur") for u in ("s", "ms", "us", "ns")),
         Kind("time32", pa.time32("s"), tuple(range(0, 40, 2)), "time"),
         Kind("time64", pa.time64("us"), tuple(range(0, 40, 2)), "time"),
-        Kind("string", pa.string(), _WORDS, "str"), Kind("large_string", pa.large_string(), _WORDS, "str"),
+        Kind("string", pa.string(), _WORDS, "str"),
+        Kind("large_string", pa.large_string(), _WORDS, "str"),
         Kind("string_view", pa.string_view(), _WORDS, "str"),
         Kind("dictionary", pa.dictionary(pa.int8(), pa.string()), _WORDS, "str"),
         Kind("dict_int", pa.dictionary(pa.int32(), pa.int64()), _SMALL),

@@ -8,7 +8,6 @@ import oracle
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
-
 from join import duck
 from join.cases import Case
 from join.strategies import arranged, cases, keeps_order
@@ -73,11 +72,15 @@ def test_a_condition_that_is_null_is_not_true() -> None:
 
 def test_null_safe_keys_and_merged_columns() -> None:
     key = [(lambda a: a[0], lambda b: b[0], True)]
-    assert oracle.join([(None, 1)], [(None, 2), (5, 3)], "full", key, merged=[(0, 0)]) == Counter({(None, 1, 2): 1, (5, None, 3): 1})
+    assert oracle.join([(None, 1)], [(None, 2), (5, 3)], "full", key, merged=[(0, 0)]) == Counter(
+        {(None, 1, 2): 1, (5, None, 3): 1}
+    )
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "equal"), [(NAN, NAN, True), (-0.0, 0.0, True), (None, None, False), (1, 1.0, True), (NAN, 1.0, False)], ids=str
+    ("a", "b", "equal"),
+    [(NAN, NAN, True), (-0.0, 0.0, True), (None, None, False), (1, 1.0, True), (NAN, 1.0, False)],
+    ids=str,
 )
 def test_equality_of_keys(a: object, b: object, equal: bool) -> None:
     assert oracle.same(a, b, False) is equal
@@ -118,7 +121,9 @@ def test_arranged_rows_keep_their_promise(descending: bool, nulls: str | None) -
 
 
 @pytest.mark.parametrize(
-    ("seen", "slack", "kept"), [([1, 2, 0], 2, True), ([1, 3, 0], 2, False), ([1, 3, 0], 3, True), ([], 0, True), ([2, 1], 0, False)], ids=str
+    ("seen", "slack", "kept"),
+    [([1, 2, 0], 2, True), ([1, 3, 0], 2, False), ([1, 3, 0], 3, True), ([], 0, True), ([2, 1], 0, False)],
+    ids=str,
 )
 def test_keeps_order(seen: list[int], slack: int, kept: bool) -> None:
     assert keeps_order(seen, slack) is kept

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import decimal
 from typing import Any
 
@@ -25,6 +26,10 @@ class Celsius(pa.ExtensionType):
         return cls()
 
 
+with contextlib.suppress(pa.ArrowKeyError):  # a second import of this module
+    pa.register_extension_type(Celsius())
+
+
 def words(n: int = N) -> list[str | None]:
     return [None if i % 5 == 3 else "word " * (i % 4) + str(i) for i in range(n)]
 
@@ -36,7 +41,18 @@ def payloads() -> dict[str, pa.Array]:
     maps = [None if i % 5 == 3 else [(f"k{j}", j) for j in range(i % 3)] for i in range(N)]
     out: dict[str, pa.Array] = {
         str(t): pa.array(numbers, t)
-        for t in (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(), pa.float32(), pa.float64())
+        for t in (
+            pa.int8(),
+            pa.int16(),
+            pa.int32(),
+            pa.int64(),
+            pa.uint8(),
+            pa.uint16(),
+            pa.uint32(),
+            pa.uint64(),
+            pa.float32(),
+            pa.float64(),
+        )
     }
     out["float16"] = pa.array([None if v is None else float(v) for v in numbers], pa.float32()).cast(pa.float16())
     out["bool"] = pa.array([None if v is None else v % 2 == 0 for v in numbers], pa.bool_())
@@ -52,31 +68,53 @@ def payloads() -> dict[str, pa.Array]:
             context.prec = 80
             values = [None if v is None else decimal.Decimal(10 ** (digits - 3) - 1) * v / 100 for v in numbers]
             out[name] = pa.array(values, getattr(pa, name)(digits, 2))
-    out["date32"], out["date64"] = pa.array(numbers, pa.date32()), pa.array([None if v is None else v * 86_400_000 for v in numbers], pa.int64()).view(pa.date64())
+    out["date32"], out["date64"] = (
+        pa.array(numbers, pa.date32()),
+        pa.array([None if v is None else v * 86_400_000 for v in numbers], pa.int64()).view(pa.date64()),
+    )
     for t in (pa.time32("s"), pa.time32("ms")):
         out[str(t)] = pa.array(numbers, pa.int32()).view(t)
-    for t in (pa.time64("us"), pa.time64("ns"), *(pa.timestamp(u) for u in ("s", "ms", "us", "ns")), pa.timestamp("us", "Asia/Tokyo"),
-              *(pa.duration(u) for u in ("s", "ms", "us", "ns"))):
+    for t in (
+        pa.time64("us"),
+        pa.time64("ns"),
+        *(pa.timestamp(u) for u in ("s", "ms", "us", "ns")),
+        pa.timestamp("us", "Asia/Tokyo"),
+        *(pa.duration(u) for u in ("s", "ms", "us", "ns")),
+    ):
         out[str(t)] = pa.array(numbers, pa.int64()).view(t)
-    out["interval"] = pa.array([None if v is None else pa.MonthDayNano([v, v, v]) for v in numbers], pa.month_day_nano_interval())
+    out["interval"] = pa.array(
+        [None if v is None else pa.MonthDayNano([v, v, v]) for v in numbers], pa.month_day_nano_interval()
+    )
     out["list"], out["large_list"] = pa.array(lists, pa.list_(pa.int64())), pa.array(lists, pa.large_list(pa.int64()))
     out["fixed_list"] = pa.array([None if v is None else [v, v + 1] for v in numbers], pa.list_(pa.int32(), 2))
     out["list_view"] = pa.array(lists, pa.list_view(pa.int64()))
     out["large_list_view"] = pa.array(lists, pa.large_list_view(pa.int64()))
-    out["struct"] = pa.array([None if v is None else {"x": v, "y": str(v)} for v in numbers], pa.struct({"x": pa.int8(), "y": pa.string()}))
+    out["struct"] = pa.array(
+        [None if v is None else {"x": v, "y": str(v)} for v in numbers], pa.struct({"x": pa.int8(), "y": pa.string()})
+    )
     out["nested"] = pa.array(nested, pa.list_(pa.struct({"a": pa.int32(), "b": pa.list_(pa.string())})))
     out["map"] = pa.array(maps, pa.map_(pa.string(), pa.int32()))
     out["dictionary"] = pa.array(words()).dictionary_encode()
-    out["dictionary_ordered"] = pa.DictionaryArray.from_arrays(pa.array([None if v is None else v % 3 for v in numbers], pa.int8()), ["x", "y", "z"], ordered=True)
-    out["dictionary_of_doubles"] = pa.DictionaryArray.from_arrays(pa.array([None if v is None else v % 3 for v in numbers], pa.int8()), pa.array([1.5, 2.5, None]))
-    out["extension"] = pa.ExtensionArray.from_storage(Celsius(), pa.array([None if v is None else v / 2 for v in numbers], pa.float64()))
-    out["uuid"] = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([None if v is None else bytes([v] * 16) for v in numbers], pa.binary(16)))
+    out["dictionary_ordered"] = pa.DictionaryArray.from_arrays(
+        pa.array([None if v is None else v % 3 for v in numbers], pa.int8()), ["x", "y", "z"], ordered=True
+    )
+    out["dictionary_of_doubles"] = pa.DictionaryArray.from_arrays(
+        pa.array([None if v is None else v % 3 for v in numbers], pa.int8()), pa.array([1.5, 2.5, None])
+    )
+    out["extension"] = pa.ExtensionArray.from_storage(
+        Celsius(), pa.array([None if v is None else v / 2 for v in numbers], pa.float64())
+    )
+    out["uuid"] = pa.ExtensionArray.from_storage(
+        pa.uuid(), pa.array([None if v is None else bytes([v] * 16) for v in numbers], pa.binary(16))
+    )
     out["dense_union"] = pa.UnionArray.from_dense(
-        pa.array([i % 2 for i in range(N)], pa.int8()), pa.array([i // 2 for i in range(N)], pa.int32()),
+        pa.array([i % 2 for i in range(N)], pa.int8()),
+        pa.array([i // 2 for i in range(N)], pa.int32()),
         [pa.array(range(N // 2)), pa.array([str(i) for i in range(N // 2)])],
     )
     out["sparse_union"] = pa.UnionArray.from_sparse(
-        pa.array([i % 2 for i in range(N)], pa.int8()), [pa.array(range(N)), pa.array([str(i) for i in range(N)])],
+        pa.array([i % 2 for i in range(N)], pa.int8()),
+        [pa.array(range(N)), pa.array([str(i) for i in range(N)])],
     )
     out["run_end"] = pa.RunEndEncodedArray.from_arrays(pa.array([4, 7, N], pa.int32()), pa.array(["x", None, "z"]))
     return out
@@ -99,7 +137,9 @@ def plain(array: Any) -> list[Any]:
 def batch(payload: pa.Array, key: int, offset: int) -> pa.RecordBatch:
     """The payload twice over, behind an offset that lies within a byte of the bitmaps."""
     n = len(payload) - offset
-    return pa.record_batch({"k": pa.array([key] * n), "a": pa.array(range(offset, offset + n)), "p": payload.slice(offset)})
+    return pa.record_batch(
+        {"k": pa.array([key] * n), "a": pa.array(range(offset, offset + n)), "p": payload.slice(offset)}
+    )
 
 
 @pytest.mark.parametrize("name", PAYLOADS)
@@ -148,7 +188,13 @@ def test_passes_through_pruning(name: str, how: str) -> None:
     payload = PAYLOADS[name]
     whole = batch(payload, 1, 0)
     op = SymmetricHashJoin(
-        whole.schema, whole.schema, condition="l.a BETWEEN r.a - 1 AND r.a", how=how, left_order="a", right_order="a", batch_size=3,
+        whole.schema,
+        whole.schema,
+        condition="l.a BETWEEN r.a - 1 AND r.a",
+        how=how,
+        left_order="a",
+        right_order="a",
+        batch_size=3,
     )
     out: list[pa.RecordBatch] = []
     for start in range(0, N, 4):
@@ -189,15 +235,24 @@ def test_dictionaries_that_differ_from_batch_to_batch() -> None:
     out: list[pa.RecordBatch] = []
 
     def codes(values: list[str | None], dictionary: list[str]) -> pa.Array:
-        return pa.DictionaryArray.from_arrays(pa.array([None if v is None else dictionary.index(v) for v in values], pa.int8()), dictionary)
+        return pa.DictionaryArray.from_arrays(
+            pa.array([None if v is None else dictionary.index(v) for v in values], pa.int8()), dictionary
+        )
 
     out += op.push("left", pa.record_batch([codes(["x", "y"], ["x", "y"]), codes(["p", None], ["p"])], schema=schema))
-    out += op.push("left", pa.record_batch([codes(["y", None], ["z", "y"]), codes(["q", "p"], ["q", "p", "r"])], schema=schema))
-    out += op.push("right", pa.record_batch([codes(["y", "z"], ["unused", "z", "y"]), codes(["r", "p"], ["p", "r"])], schema=schema))
+    out += op.push(
+        "left", pa.record_batch([codes(["y", None], ["z", "y"]), codes(["q", "p"], ["q", "p", "r"])], schema=schema)
+    )
+    out += op.push(
+        "right",
+        pa.record_batch([codes(["y", "z"], ["unused", "z", "y"]), codes(["r", "p"], ["p", "r"])], schema=schema),
+    )
     out += op.finish()
     table = pa.Table.from_batches(out, op.schema)
     got = sorted(((r["k"], r["p"], r["p_right"]) for r in table.to_pylist()), key=str)
-    assert got == sorted([("y", None, "r"), ("y", "q", "r"), ("x", "p", None), (None, "p", None), ("z", None, "p")], key=str)
+    assert got == sorted(
+        [("y", None, "r"), ("y", "q", "r"), ("x", "p", None), (None, "p", None), ("z", None, "p")], key=str
+    )
 
 
 def test_a_null_in_the_dictionary_itself_is_a_null_key() -> None:

@@ -6,13 +6,18 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-
 from join.cases import Case, Event, check, run_pull, whole
 from join.conditions import Term, swapped
 from join.strategies import cases
 
-MIRROR = {"left": "right", "right": "left", "left_semi": "right_semi", "right_semi": "left_semi",
-          "left_anti": "right_anti", "right_anti": "left_anti"}
+MIRROR = {
+    "left": "right",
+    "right": "left",
+    "left_semi": "right_semi",
+    "right_semi": "left_semi",
+    "left_anti": "right_anti",
+    "right_anti": "left_anti",
+}
 
 
 def mirrored(case: Case) -> Case:
@@ -22,9 +27,17 @@ def mirrored(case: Case) -> Case:
     condition = None if t is None else Term(swapped(t.sql), swapped(t.duck), lambda a, b: t.value(b, a), t.family)
     script = tuple((e[0], other[e[1]], *e[2:]) if len(e) > 1 else e for e in case.script)
     return replace(
-        case, left=case.right, right=case.left, how=MIRROR.get(case.how, case.how),
-        names=tuple((b, a) for a, b in case.names), condition=condition, left_order=case.right_order,
-        right_order=case.left_order, left_bounds=case.right_bounds, right_bounds=case.left_bounds, script=script,
+        case,
+        left=case.right,
+        right=case.left,
+        how=MIRROR.get(case.how, case.how),
+        names=tuple((b, a) for a, b in case.names),
+        condition=condition,
+        left_order=case.right_order,
+        right_order=case.left_order,
+        left_bounds=case.right_bounds,
+        right_bounds=case.left_bounds,
+        script=script,
     )
 
 

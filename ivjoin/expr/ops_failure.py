@@ -1,0 +1,49 @@
+"""Why an expression errs at a row, in words: the innermost sub-expression that fails and the values it read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ivjoin.expr.nodes import Node, columns_of
+
+__all__ = ["describe"]
+
+# Whether a node errs in the row, and its value there (None for NULL).
+Probe = Callable[[Node], tuple[bool, Any]]
+
+
+def describe(root: Node, probe: Probe, shown: Callable[[Node], str]) -> str:
+    """The sentence for the row that ``probe`` looks at; ``shown`` gives a column's value as text."""
+    node = root
+    while True:
+        guilty = _guilty(node, probe)
+        if guilty is None:
+            break
+        node = guilty
+    columns = columns_of(node)
+    at = ", ".join(f"{c} = {shown(c)}" for c in columns)
+    return f"{_what(node, probe)} in {node} ({node.type}){' at ' if at else ''}{at}"
+
+
+def _guilty(node: Node, probe: Probe) -> Node | None:
+    """The argument whose error is the node's."""
+    if node.op != "case":
+        return next((a for a in node.args if probe(a)[0]), None)
+    for i in range(0, len(node.args) - 1, 2):
+        errs, true = probe(node.args[i])
+        if errs:
+            return node.args[i]
+        if true:
+            return node.args[i + 1]
+    return node.args[-1]
+
+
+def _what(node: Node, probe: Probe) -> str:
+    op, t = node.op, node.type
+    if op == "cast":
+        return "a value that the cast cannot take"
+    if op in ("div", "intdiv", "mod", "pmod") and probe(node.args[1])[1] == 0:
+        return "division by zero"
+    kind = {"int": "integer", "decimal": "decimal"}.get(t.kind, t.kind)
+    return f"{kind} overflow"

@@ -1,0 +1,190 @@
+"""Time zones as tables: offsets and conversions of whole arrays of seconds.
+
+``zoneinfo`` answers for one datetime at a time, so a zone's transitions are read from its TZif file (RFC 8536), and the
+yearly rule past the last of them is laid out, by asking zoneinfo, over one cycle of the calendar (400 years).
+
+A local time that a transition skips moves forward by the length of the gap; one that occurs twice is the earlier
+instant, unless the caller prefers an offset that fits (java.time does so where a day is added to an instant).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import struct
+import zoneinfo
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from ivjoin.expr.literals import zone_named
+
+__all__ = ["Zone", "zone_of"]
+
+_DAY = 86_400
+_CYCLE = 146_097 * _DAY  # seconds in 400 Gregorian years, a whole number of weeks
+
+
+class Zone:
+    """The offsets of a time zone.
+
+    Parameters
+    ----------
+    first : int
+        Offset before the first transition, seconds east of UTC.
+    at : int64[k]
+        Seconds since the epoch of the transitions, ascending.
+    offset : int64[k]
+        Offset from each transition on.
+    cycle : tuple of (int, Zone) or None
+        From this second on the offsets repeat every 400 years, as that zone has them.
+    """
+
+    def __init__(self, first: int, at: np.ndarray, offset: np.ndarray, yearly: zoneinfo.ZoneInfo | None = None) -> None:
+        self._before = np.concatenate((np.array([first], dtype=np.int64), offset))
+        self._at = at
+        self._yearly = yearly
+        self._last = int(at[-1]) if len(at) else -(1 << 62)
+        self._tail: Zone | None = None
+        self.fixed = int(first) if not len(at) and yearly is None else None
+        # Up to this local time the offset before the transition holds: the end of a gap, or of the second pass of an
+        # overlap. Transitions that close upon each other are kept ascending.
+        steps = np.maximum(self._before[:-1], self._before[1:])
+        self._until = np.maximum.accumulate(at + steps) if len(at) else at
+
+    @property
+    def is_utc(self) -> bool:
+        return self.fixed == 0
+
+    def offsets(self, seconds: np.ndarray) -> np.ndarray:
+        """Offsets at instants, int64[n] of seconds since the epoch to int64[n] of seconds east of UTC."""
+        if self.fixed is not None:
+            return np.full(len(seconds), self.fixed, dtype=np.int64)
+        out = self._before[np.searchsorted(self._at, seconds, side="right")]
+        if self._yearly is not None:
+            late = seconds >= self._last
+            if np.count_nonzero(late):
+                turned = self._last + (seconds[late] - self._last) % _CYCLE
+                out[late] = self._beyond().offsets(turned)
+        return out
+
+    def local(self, seconds: np.ndarray) -> np.ndarray:
+        """Local times of instants."""
+        return seconds + self.offsets(seconds)
+
+    def instants(self, local: np.ndarray, preferred: np.ndarray | None = None) -> np.ndarray:
+        """Instants of local times.
+
+        Parameters
+        ----------
+        local : int64[n]
+            Seconds of the local time since its 1970.
+        preferred : int64[n], optional
+            Offsets to keep where they are valid.
+        """
+        if self.fixed is not None:
+            return local - self.fixed
+        out = local - self._before[np.searchsorted(self._until, local, side="right")]
+        if self._yearly is not None:
+            late = local >= self._last + 2 * _DAY
+            if np.count_nonzero(late):
+                rest = local[late]
+                turned = self._last + (rest - self._last) % _CYCLE
+                # Two cycles are laid out, so a little past the first is still right.
+                out[late] = self._beyond().instants(turned) + (rest - turned)
+        if preferred is not None:
+            kept = local - preferred
+            out = np.where(self.offsets(kept) == preferred, kept, out)
+        return out
+
+    def _beyond(self) -> Zone:
+        if self._tail is None:
+            assert self._yearly is not None
+            self._tail = _probed(self._yearly, self._last)
+        return self._tail
+
+
+def _probed(tz: zoneinfo.ZoneInfo, start: int) -> Zone:
+    """The transitions of a yearly rule from a second on, over a cycle and a year more."""
+    epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+    def offset(second: int) -> int:
+        found = (epoch + dt.timedelta(seconds=second)).astimezone(tz).utcoffset()
+        assert found is not None
+        return found.days * _DAY + found.seconds
+
+    # A rule's two transitions of a year are weeks apart, so that looking every ten days sees each.
+    step = 10 * _DAY
+    at, after = [], []
+    low, before = start, offset(start)
+    first = before
+    while low < start + _CYCLE + 370 * _DAY:
+        high = low + step
+        now = offset(high)
+        if now != before:
+            a, b = low, high
+            while b - a > 1:
+                middle = (a + b) // 2
+                a, b = (middle, b) if offset(middle) == before else (a, middle)
+            at.append(b)
+            after.append(now)
+        low, before = high, now
+    return Zone(first, np.array(at, dtype=np.int64), np.array(after, dtype=np.int64))
+
+
+@lru_cache(maxsize=128)
+def zone_of(name: str | None) -> Zone:
+    """The table of a zone name; None, and every name of UTC, is UTC.
+
+    Raises
+    ------
+    ConditionError
+        If there is no such zone.
+    """
+    none = np.zeros(0, dtype=np.int64)
+    tz = zone_named(name) if name else dt.UTC
+    if isinstance(tz, zoneinfo.ZoneInfo):
+        return _read(tz)
+    found = tz.utcoffset(None)
+    assert found is not None
+    return Zone(found.days * _DAY + found.seconds, none, none)
+
+
+def _octets(key: str) -> bytes:
+    for folder in zoneinfo.TZPATH:
+        path = Path(folder, *key.split("/"))
+        if path.is_file():
+            return path.read_bytes()
+    from importlib import resources
+
+    *package, name = key.split("/")
+    return resources.files(".".join(["tzdata.zoneinfo", *package])).joinpath(name).read_bytes()
+
+
+def _read(tz: zoneinfo.ZoneInfo) -> Zone:
+    octets = _octets(tz.key)
+    version, counts = octets[4:5], struct.unpack(">6l", octets[20:44])
+    width, code, start = 4, "l", 44
+    if version >= b"2":
+        # The second block repeats the first with times of 64 bits.
+        utc, std, leaps, times, kinds, chars = counts
+        start = 44 + times * 5 + kinds * 6 + chars + leaps * 8 + std + utc
+        counts = struct.unpack(">6l", octets[start + 20 : start + 44])
+        width, code, start = 8, "q", start + 44
+    utc, std, leaps, times, kinds, chars = counts
+    at = np.array(struct.unpack(f">{times}{code}", octets[start : start + times * width]), dtype=np.int64)
+    start += times * width
+    which = octets[start : start + times]
+    start += times
+    offsets = [struct.unpack(">lbb", octets[start + 6 * i : start + 6 * i + 6])[0] for i in range(kinds)]
+    start += 6 * kinds + chars + leaps * (width + 4) + std + utc
+    rule = octets[start:].strip().decode() if version >= b"2" else ""
+    offset = np.array([offsets[i] for i in which], dtype=np.int64)
+    yearly = tz if "," in rule else None
+    if not times and yearly is None:
+        return Zone(offsets[0], at, offset)
+    # Entries that change the abbreviation alone are left out.
+    moves = np.concatenate(([offsets[0]], offset[:-1])) != offset if times else np.zeros(0, dtype=bool)
+    if times:
+        moves[-1] = True  # keeps the second from which the yearly rule holds
+    return Zone(offsets[0], at[moves], offset[moves], yearly)

@@ -1,0 +1,28 @@
+"""``DataFrame.band_join`` for PySpark: importing this package adds it to classic and Connect DataFrames.
+
+>>> import ivjoin.spark  # doctest: +SKIP
+>>> matches = clicks.band_join(views, on="user", condition="l.ts BETWEEN r.ts AND r.ts + INTERVAL 1 HOUR",
+...                            how="left", left_order="ts", right_order="ts")  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from ivjoin.spark.needs import require_packages
+
+require_packages()
+
+from ivjoin.spark.join import band_join  # noqa: E402
+from ivjoin.spark.metrics import metrics  # noqa: E402
+from ivjoin.spark.session import SparkSetupError, session  # noqa: E402
+
+__all__ = ["SparkSetupError", "attach", "band_join", "metrics", "session"]
+
+
+def attach() -> None:
+    """Add ``band_join`` to the DataFrame classes; done at import."""
+    from pyspark.sql import DataFrame
+
+    DataFrame.band_join = band_join
+
+
+attach()

@@ -1,0 +1,78 @@
+"""Buckets: how many groups the stateful operator has, and which label each carries.
+
+Spark hashes a group's label once more to choose its state partition. Labels are chosen so that B buckets on B state
+partitions fall on one partition each: with the plain labels 0 .. B - 1 some partitions would hold several buckets and
+others none. Labels depend on B alone, and the first is always 0, so that a checkpoint made with another bucket count is
+always met by the bucket that checks it.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from ivjoin.errors import IvjoinError
+
+__all__ = ["bucket_labels", "checked_count", "murmur3_of_int", "state_partition"]
+
+_MASK = 0xFFFFFFFF
+# Beyond this the labels are found by luck alone and the search would take long; an even spread comes by itself.
+_MOST_CHOSEN = 512
+
+
+def _rotated(x: int, bits: int) -> int:
+    return ((x << bits) | (x >> (32 - bits))) & _MASK
+
+
+def murmur3_of_int(value: int, seed: int = 42) -> int:
+    """Spark's ``hash(value)`` of an int: MurmurHash3 x86 32 of its four bytes, as a signed int32.
+
+    Source: Austin Appleby's MurmurHash3 (public domain).
+    """
+    k = _rotated((value & _MASK) * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
+    h = (_rotated(seed ^ k, 13) * 5 + 0xE6546B64) & _MASK
+    h ^= 4
+    h = (h ^ (h >> 16)) * 0x85EBCA6B & _MASK
+    h = (h ^ (h >> 13)) * 0xC2B2AE35 & _MASK
+    h ^= h >> 16
+    return h - (1 << 32) if h >> 31 else h
+
+
+def state_partition(label: int, partitions: int) -> int:
+    """Where Spark keeps the state of the group with this label."""
+    return murmur3_of_int(label) % partitions
+
+
+@lru_cache(maxsize=64)
+def bucket_labels(count: int) -> tuple[int, ...]:
+    """The labels of ``count`` buckets; no two share a state partition when there are ``count`` of those.
+
+    Examples
+    --------
+    >>> sorted(state_partition(x, 8) for x in bucket_labels(8))
+    [0, 1, 2, 3, 4, 5, 6, 7]
+    """
+    if count > _MOST_CHOSEN:
+        return tuple(range(count))
+    labels, taken, candidate = [0], {state_partition(0, count)}, 1
+    while len(labels) < count:
+        place = state_partition(candidate, count)
+        if place not in taken:
+            labels.append(candidate)
+            taken.add(place)
+        candidate += 1
+    return tuple(labels)
+
+
+def checked_count(buckets: object, default: int) -> int:
+    """The bucket count that an option means; the default for None.
+
+    Raises
+    ------
+    IvjoinError
+        If it is not a whole number from 1 to 100,000.
+    """
+    if buckets is None:
+        return default
+    if isinstance(buckets, bool) or not isinstance(buckets, int) or not 1 <= buckets <= 100_000:
+        raise IvjoinError(f"buckets is {buckets!r}; expected a whole number from 1 to 100000, or None for the default")
+    return buckets

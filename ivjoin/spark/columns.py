@@ -1,0 +1,80 @@
+"""Expressions of one side as Spark SQL, for what Spark does itself: hashing keys to buckets and sorting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.types import Type
+from ivjoin.plan import JoinPlan
+
+__all__ = ["as_spark_sql", "bucket_sql", "key_sql", "place"]
+
+_INTS = {8: "TINYINT", 16: "SMALLINT", 32: "INT", 64: "BIGINT"}
+_KINDS = {"bool": "BOOLEAN", "string": "STRING", "binary": "BINARY", "date": "DATE"}
+
+
+def place(index: int) -> str:
+    """The name under which a side's column travels: names of users may hold anything, and collide."""
+    return f"c{index}"
+
+
+def as_spark_sql(node: Node, names: Sequence[str]) -> str | None:
+    """A column, or a column cast to a wider type, as Spark SQL over :func:`place` names; None for anything else.
+
+    These are the forms that Spark and ivjoin evaluate alike without a doubt, which is all that a shuffle may rest on.
+    """
+    if node.op == "column":
+        return f"`{place(list(names).index(node.params[1]))}`"
+    if node.op == "cast":
+        inner = as_spark_sql(node.args[0], names)
+        target = _type_name(node.type)
+        if inner is None or target is None or not _widens(node.args[0].type, node.type):
+            return None
+        return f"CAST({inner} AS {target})"
+    return None
+
+
+def _widens(a: Type, b: Type) -> bool:
+    if a.kind == b.kind == "int":
+        return a.bits <= b.bits
+    if a.kind == b.kind == "float":
+        return a.bits <= b.bits
+    if a.kind == b.kind == "decimal":
+        return b.scale >= a.scale and b.precision - b.scale >= a.precision - a.scale
+    if (a.kind, b.kind) == ("int", "decimal"):
+        return b.precision - b.scale >= {8: 3, 16: 5, 32: 10, 64: 20}[a.bits]
+    return (a.kind, b.kind) in {("int", "float"), ("decimal", "float"), ("date", "timestamp"), ("timestamp", "timestamp")}
+
+
+def _type_name(t: Type) -> str | None:
+    if t.kind == "int" and t.signed:
+        return _INTS[t.bits]
+    if t.kind == "float":
+        return "DOUBLE" if t.bits == 64 else "FLOAT"
+    if t.kind == "decimal":
+        return f"DECIMAL({t.precision},{t.scale})"
+    if t.kind == "timestamp":
+        return "TIMESTAMP" if t.tz else "TIMESTAMP_NTZ"
+    return _KINDS.get(t.kind)
+
+
+def key_sql(plan: JoinPlan) -> list[tuple[str, str]]:
+    """The join keys that both sides can hash in Spark, as (left, right) SQL; empty when there is none.
+
+    Hashes depend on the type, so both sides are brought to their common type first (the nodes already are).
+    """
+    names = [side.schema.names for side in plan.sides]
+    out = []
+    for key in plan.separation.keys:
+        left, right = as_spark_sql(key.left, names[0]), as_spark_sql(key.right, names[1])
+        if left is not None and right is not None:
+            out.append((left, right))
+    return out
+
+
+def bucket_sql(keys: Sequence[tuple[str, str]], side: int, buckets: int) -> str:
+    """The bucket number of a row of a side; 0 for all rows of a join without keys."""
+    if not keys or buckets == 1:
+        return "0"
+    return f"pmod(hash({', '.join(pair[side] for pair in keys)}), {buckets})"

@@ -1,0 +1,203 @@
+"""``band_join`` on DataFrames: arguments are resolved against both schemas and the session, then handed to a backend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from ivjoin import expr
+from ivjoin.errors import IvjoinError, UnsupportedError
+from ivjoin.expr.nodes import Node
+from ivjoin.order import Order
+from ivjoin.plan import SIDES
+from ivjoin.spark.buckets import checked_count
+from ivjoin.spark.conditions import aliases_of, condition_of
+from ivjoin.spark.metrics import PREFIX
+from ivjoin.spark.schema import arrow_schema, output_type, refuse_collated, spelled_alike
+from ivjoin.spark.session import Settings, settings_of
+from ivjoin.spark.spec import JoinSpec
+from ivjoin.spark.watermark import delays, with_watermarks
+
+__all__ = ["band_join", "resolved"]
+
+BACKENDS = ("applyInPandasWithState", "transformWithState")
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A call of ``band_join`` with everything looked up."""
+
+    spec: JoinSpec
+    settings: Settings
+    types: tuple[Any, Any]
+
+
+def band_join(
+    left: Any, right: Any, on: Any = None, condition: Any = None, how: str = "inner", left_order: Any = None,
+    right_order: Any = None, left_bounds: Mapping[str, Any] | None = None,
+    right_bounds: Mapping[str, Any] | None = None, suffix: str = "_right", batch_size: int = 65536,
+    on_late: str = "drop", timezone: str | None = None, *, buckets: int | None = None,
+    backend: str = "applyInPandasWithState", name: str | None = None,
+) -> Any:
+    """Join two DataFrames on keys and a band condition, holding only the rows that can still match.
+
+    Parameters
+    ----------
+    left, right : DataFrame
+        Both streaming or both static; classic or Connect.
+    on : str, list of str, or list of (str, str), optional
+        Key columns. Not needed: without a key, one task holds the state.
+    condition : str or Column, optional
+        SQL text with ``l.`` and ``r.`` (or the DataFrames' aliases) naming the sides, or a Column over both.
+    how : str, default "inner"
+        inner, left, right, full, left_semi, left_anti, right_semi, right_anti, or Spark's aliases.
+    left_order, right_order : str, Order, or a list of these, optional
+        In which order rows arrive, up to a slack. A watermark set by ``withWatermark`` counts as one, its delay as the
+        slack. Static frames are sorted by whatever prunes best; there, an order is only a hint.
+    left_bounds, right_bounds : mapping of column to (least, greatest), optional
+    suffix : str, default "_right"
+        For right columns whose name collides.
+    batch_size : int, default 65536
+        Greatest number of rows the operator emits at once.
+    on_late : {"drop", "join", "raise"}
+        What to do with a row that breaks its side's order (streaming only): dropped and counted by default.
+    timezone : str, optional
+        The session's by default.
+    buckets : int, optional
+        How many groups the state is divided into; ``spark.sql.shuffle.partitions`` by default. A checkpoint keeps to the
+        number it began with.
+    backend : {"applyInPandasWithState", "transformWithState"}
+        For streaming frames.
+    name : str, optional
+        Tells this join's counts from another's in the same query, see :func:`ivjoin.spark.metrics`.
+
+    Returns
+    -------
+    DataFrame
+
+    Raises
+    ------
+    IvjoinError
+        A subclass that says what came, what was expected, and the nearest fix; before the query starts.
+    """
+    if backend not in BACKENDS:
+        raise IvjoinError(f"backend is {backend!r}; expected {' or '.join(map(repr, BACKENDS))}")
+    streaming = _streaming(left, right)
+    call = resolved(
+        left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size,
+        on_late, timezone,
+    )
+    out = output_type(call.spec.plan(), call.types)
+    count = checked_count(buckets, call.settings.partitions)
+    if not streaming:
+        from ivjoin.spark.static import static_join
+
+        return static_join(left, right, call.spec, out, buckets)
+    observed_as = PREFIX if name is None else f"{PREFIX}-{name}"
+    if backend == "transformWithState":
+        from ivjoin.spark.segments import segmented_join
+
+        return segmented_join(left, right, call.spec, out, count, observed_as)
+    from ivjoin.spark.streaming import streaming_join
+
+    return streaming_join(left, right, call.spec, out, count, observed_as)
+
+
+def _streaming(left: Any, right: Any) -> bool:
+    """Whether both sides are streams.
+
+    Raises
+    ------
+    IvjoinError
+        If one side is a stream and the other is not, or one is no DataFrame.
+    """
+    for frame, side in ((left, "left"), (right, "right")):
+        if not hasattr(frame, "isStreaming") or not hasattr(frame, "mapInArrow"):
+            raise IvjoinError(f"the {side} input is a {type(frame).__name__}; expected a PySpark DataFrame")
+    a, b = left.isStreaming, right.isStreaming
+    if a != b:
+        static = "right" if a else "left"
+        raise UnsupportedError(
+            f"one side is a stream and the {static} side is static: the static rows would have to be read again in every "
+            "micro-batch. Read both as streams (spark.readStream on the same files), or join each micro-batch to the "
+            "static frame with Spark's own join inside foreachBatch"
+        )
+    return bool(a)
+
+
+def resolved(
+    left: Any, right: Any, on: Any = None, condition: Any = None, how: str = "inner", left_order: Any = None,
+    right_order: Any = None, left_bounds: Any = None, right_bounds: Any = None, suffix: str = "_right",
+    batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None,
+) -> Resolved:
+    """Look every name up and plan once, so that all mistakes are reported here."""
+    settings = settings_of(left.sparkSession)
+    zone = timezone or settings.timezone
+    types = (left.schema, right.schema)
+    schemas = [arrow_schema(t, zone) for t in types]
+    if not settings.case_sensitive:
+        spelt = spelled_alike(schemas[0].names, schemas[1].names)
+        schemas[1] = pa.schema([f.with_name(n) for f, n in zip(schemas[1], spelt, strict=True)])
+    pairs = _pairs(on, schemas, settings.case_sensitive)
+    scope = expr.Scope(
+        schemas[0], schemas[1], on=pairs, case_sensitive=settings.case_sensitive, aliases=aliases_of(left, right)
+    )
+    given = condition_of(condition, left, right, scope, zone)
+    orders = [
+        _orders(o, s, t, schemas, settings.case_sensitive, zone)
+        for s, (o, t) in enumerate(zip((left_order, right_order), types, strict=True))
+    ]
+    spec = JoinSpec(
+        schemas=(schemas[0], schemas[1]), on=tuple(pairs), condition=given, how=how, orders=(orders[0], orders[1]),
+        bounds=(left_bounds, right_bounds), suffix=suffix, on_late=on_late, timezone=zone, batch_size=batch_size,
+    )
+    plan = spec.plan()
+    refuse_collated([n for n in (plan.condition,) if n is not None], types)
+    return Resolved(spec, settings, types)
+
+
+def _pairs(on: Any, schemas: list[pa.Schema], case_sensitive: bool) -> list[tuple[str, str]]:
+    """Key pairs, each name as its schema spells it; unknown names are left for the planner to report."""
+    if on is None:
+        return []
+    items = [on] if isinstance(on, str) else list(on)
+    return [
+        tuple(_spelt(n, schemas[s].names, case_sensitive) for s, n in enumerate((i, i) if isinstance(i, str) else i))
+        for i in items
+    ]  # type: ignore[misc]
+
+
+def _spelt(name: Any, names: list[str], case_sensitive: bool) -> Any:
+    if case_sensitive or not isinstance(name, str) or name in names:
+        return name
+    alike = [n for n in names if n.lower() == name.lower()]
+    return alike[0] if len(alike) == 1 else name
+
+
+def _orders(
+    given: Any, side: int, types: Any, schemas: list[pa.Schema], case_sensitive: bool, zone: str
+) -> tuple[Order, ...]:
+    """Declared orders and watermarks of a side, their expressions as nodes."""
+    items = [] if given is None else list(given) if isinstance(given, (list, tuple)) else [given]
+    names = schemas[side].names
+    declared = [o if isinstance(o, Order) else Order(o) for o in items]
+    declared = [
+        Order(_spelt(o.expr, names, case_sensitive), o.descending, o.slack) for o in declared
+    ]
+    delay = {names[i]: d for i, f in enumerate(types) for n, d in delays([f]).items()}
+    empty = pa.schema([])
+    scope = expr.Scope(schemas[0] if side == 0 else empty, schemas[1] if side == 1 else empty, case_sensitive=case_sensitive)
+    out = []
+    for o in with_watermarks(declared, delay, names):
+        node = o.expr if isinstance(o.expr, Node) else _side_node(o.expr, side, scope, zone)
+        out.append(Order(node, o.descending, o.slack))
+    return tuple(out)
+
+
+def _side_node(given: Any, side: int, scope: expr.Scope, zone: str) -> Node:
+    if isinstance(given, str) and given in (scope.left if side == 0 else scope.right).names:
+        return scope.resolve(SIDES[side], given)
+    return expr.scalar(given, scope, timezone=zone)

@@ -1,0 +1,138 @@
+"""First stage of a streaming join: every map task packs its rows into one row per bucket, and says how far it has seen.
+
+::
+
+    bucket | c0 c1 c2 ...                      label | side | rows (Arrow IPC) | seen
+    -------+-------------     packs to         ------+------+------------------+-------------
+      3    | ...                                 6   |  0   |  <rows of 3>     | null
+      0    | ...                                 0   |  0   |  <rows of 0>     | null
+      3    | ...                                 0   |  0   |  null            | [1700000000]   one such row per bucket
+
+Rows cross to Python once, as Arrow, so every type survives; what is shuffled and grouped are few, fat rows. A row of
+``seen`` (a tick) goes to every bucket, so that those without rows of their own still learn how far each side has come.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.arrival import has_value
+from ivjoin.expr.evaluate import evaluate
+from ivjoin.expr.ordinal import NAN_ORDINAL, ordinals
+from ivjoin.plan import JoinPlan
+from ivjoin.spark.spec import JoinSpec
+
+__all__ = ["PACKED_SCHEMA", "Seen", "fitted", "packer", "unpacked"]
+
+PACKED_SCHEMA = "label int, side tinyint, rows binary, seen binary"
+_ARROW = pa.schema([("label", pa.int32()), ("side", pa.int8()), ("rows", pa.binary()), ("seen", pa.binary())])
+# Arrow bytes gathered before a task hands them on: few fat rows are cheap downstream, and a task must not grow.
+_FLUSH_BYTES = 32 << 20
+
+
+class Seen:
+    """The greatest value of each declared order of one side among the rows shown to it, as turned ordinals."""
+
+    def __init__(self, plan: JoinPlan, side: int) -> None:
+        self._index = {name: i for i, name in enumerate(plan.sides[side].schema.names)}
+        self._orders = [(node, o.descending) for node, _, o in plan.sides[side].orders]
+        self.edges: list[int | None] = [None] * len(self._orders)
+
+    def show(self, batch: pa.RecordBatch) -> None:
+        if not self._orders:
+            return
+        nodes = [node for node, _ in self._orders]
+        vectors = evaluate(nodes, lambda _, name: batch.column(self._index[name]), batch.num_rows)
+        for i, ((node, descending), v) in enumerate(zip(self._orders, vectors, strict=True)):
+            image = ordinals(v.values, node.type)
+            present = has_value(v)
+            if node.type.kind == "float":
+                ordered = image != NAN_ORDINAL
+                present = ordered if present is None else present & ordered
+            if present is not None:
+                image = image[present]
+            if len(image):
+                top = int((~image if descending else image).max())
+                before = self.edges[i]
+                self.edges[i] = top if before is None else max(before, top)
+
+    def merge(self, text: bytes) -> None:
+        """Take in what another task has seen."""
+        for i, other in enumerate(json.loads(text)):
+            mine = self.edges[i]
+            self.edges[i] = other if mine is None else mine if other is None else max(mine, other)
+
+    def text(self) -> bytes:
+        return json.dumps(self.edges).encode()
+
+
+def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch's columns by position, under the names and types of the plan."""
+    columns = [
+        c if c.type == f.type else c.cast(f.type) for c, f in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def packer(spec: JoinSpec, side: int, labels: Sequence[int]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function of a map task; its input is the bucket number and then the side's columns."""
+
+    def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        seen = Seen(spec.plan(), side)
+        schema = spec.schemas[side]
+        pieces: list[pa.RecordBatch] = []
+        held, any_rows = 0, False
+        for batch in batches:
+            if batch.num_rows == 0:
+                continue
+            any_rows = True
+            seen.show(fitted(batch.slice(0).select(batch.schema.names[1:]), schema))
+            pieces.append(batch)
+            held += batch.nbytes
+            if held >= _FLUSH_BYTES:
+                yield from _packed(pieces, schema, side, labels)
+                pieces, held = [], 0
+        if pieces:
+            yield from _packed(pieces, schema, side, labels)
+        if any_rows:
+            yield _rows([(label, side, None, seen.text()) for label in labels])
+
+    return pack
+
+
+def _packed(
+    pieces: list[pa.RecordBatch], schema: pa.Schema, side: int, labels: Sequence[int]
+) -> Iterator[pa.RecordBatch]:
+    """One row per bucket that has any."""
+    whole = pieces[0] if len(pieces) == 1 else pa.Table.from_batches(pieces).combine_chunks().to_batches()[0]
+    buckets = np.asarray(whole.column(0))
+    batch = fitted(whole.select(whole.schema.names[1:]), schema)
+    if len(labels) == 1:
+        yield _rows([(labels[0], side, batch.serialize().to_pybytes(), None)])
+        return
+    small = buckets.astype(np.uint16 if len(labels) <= 1 << 16 else np.int32)
+    order = np.argsort(small, kind="stable")
+    counts = np.bincount(small, minlength=len(labels))
+    ends = np.cumsum(counts)
+    grouped = batch.take(pa.array(order))
+    out = []
+    for bucket in np.flatnonzero(counts):
+        n = int(counts[bucket])
+        rows = grouped.slice(int(ends[bucket]) - n, n)
+        out.append((labels[bucket], side, rows.serialize().to_pybytes(), None))
+    yield _rows(out)
+
+
+def _rows(rows: list[tuple[int, int, bytes | None, bytes | None]]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, f.type) for column, f in zip(zip(*rows, strict=True), _ARROW, strict=True)], schema=_ARROW
+    )
+
+
+def unpacked(rows: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch that :func:`packer` packed."""
+    return pa.ipc.read_record_batch(pa.py_buffer(rows), schema)

@@ -1,0 +1,78 @@
+"""Spark schemas and Arrow schemas of the two inputs and of the output."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import DataType, StructField, StructType
+
+from ivjoin.errors import UnsupportedError
+from ivjoin.expr.nodes import Node, columns_of
+from ivjoin.plan import SIDES, JoinPlan
+from ivjoin.spark.watermark import without_watermark
+
+__all__ = ["arrow_schema", "output_type", "refuse_collated", "spark_type", "spelled_alike"]
+
+
+def arrow_schema(schema: StructType, timezone: str) -> pa.Schema:
+    """The Arrow schema in which Spark hands rows of this type to Python; every column may be null."""
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    fields = []
+    for f in schema:
+        try:
+            t = to_arrow_type(f.dataType, timezone=timezone)
+        except Exception as e:
+            raise UnsupportedError(
+                f"column {f.name!r} is {f.dataType.simpleString()}, which Spark cannot hand to Python; "
+                "drop it, or cast it to another type, before band_join"
+            ) from e
+        fields.append(pa.field(f.name, t))
+    return pa.schema(fields)
+
+
+def spark_type(t: pa.DataType) -> DataType:
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    return from_arrow_type(t, prefer_timestamp_ntz=True)
+
+
+def spelled_alike(left: list[str], right: list[str]) -> list[str]:
+    """The right names, those that are a left name but for case spelt as that one: one name to this session."""
+    known = {n.lower(): n for n in left}
+    return [known.get(n.lower(), n) for n in right]
+
+
+def output_type(plan: JoinPlan, types: tuple[StructType, StructType]) -> StructType:
+    """The output's schema: each column has the type of the input it comes from, a merged key the common one."""
+    out = []
+    for field, place in zip(plan.schema, plan.fields, strict=True):
+        if place.left is not None and place.right is not None:
+            a, b = types[0][place.left], types[1][place.right]
+            t = a.dataType if a.dataType == b.dataType else spark_type(field.type)
+            source = a
+        else:
+            side, index = (0, place.left) if place.left is not None else (1, place.right)
+            source = types[side][index]
+            t = source.dataType
+        out.append(StructField(field.name, t, True, without_watermark(source.metadata)))
+    return StructType(out)
+
+
+def refuse_collated(nodes: list[Node], types: tuple[StructType, StructType]) -> None:
+    """
+    Raises
+    ------
+    UnsupportedError
+        If an expression reads a string column with a collation: strings are compared by their bytes.
+    """
+    for column in columns_of(*nodes):
+        side, name = column.params
+        for f in types[SIDES.index(side)]:
+            collation = getattr(f.dataType, "collation", "UTF8_BINARY")
+            if f.name == name and collation != "UTF8_BINARY":
+                raise UnsupportedError(
+                    f"column {name!r} of {side} has the collation {collation}; band_join compares strings by their "
+                    "bytes: use a column of collation UTF8_BINARY (for example upper(...)) in the join condition"
+                )

@@ -1,0 +1,104 @@
+"""A join of two static DataFrames: both sides of a key in one task, sorted, and streamed through the operator.
+
+::
+
+    left  -- side 0, keys, order --+
+                                   +-- union -- repartition(keys) -- sortWithinPartitions(order) -- operator (mapInArrow)
+    right -- side 1, keys, order --+
+
+Sorted along a band, rows leave the operator as soon as the band has passed them: a task holds the window, and Spark's
+sort, which can spill, holds the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructField, StructType
+
+from ivjoin.order import Order
+from ivjoin.plan import SIDES
+from ivjoin.spark.columns import key_sql, place
+from ivjoin.spark.slots import share_slots
+from ivjoin.spark.sorting import image_adder, sort_key
+from ivjoin.spark.spec import JoinSpec
+from ivjoin.symmetric import SymmetricHashJoin
+
+__all__ = ["static_join"]
+
+
+def static_join(left: Any, right: Any, spec: JoinSpec, out: StructType, buckets: int | None) -> Any:
+    """The joined frame. ``buckets`` None leaves the number of tasks to Spark."""
+    plan = spec.plan()
+    key = sort_key(plan)
+    keys = key_sql(plan)
+    types = [[f.dataType for f in frame.schema] for frame in (left, right)]
+    slots, *places = share_slots(types[0], types[1])
+    tagged = []
+    for side, frame in enumerate((left, right)):
+        rows = frame.toDF(*[place(i) for i in range(len(types[side]))])
+        if key is not None and key.sql is None:
+            rows = _with_image(rows, spec, side, key.nodes[side])
+        columns = [F.lit(side).cast("tinyint").alias("side")]
+        columns += [F.expr(pair[side]).alias(f"k{i}") for i, pair in enumerate(keys)]
+        if key is not None:
+            columns.append((F.col("o") if key.sql is None else F.expr(key.sql[side])).alias("o"))
+        where = {slot: i for i, slot in enumerate(places[side])}
+        for slot, t in enumerate(slots):
+            column = F.col(place(where[slot])) if slot in where else F.lit(None).cast(t)
+            columns.append(column.alias(f"s{slot}"))
+        tagged.append(rows.select(*columns))
+    both = tagged[0].union(tagged[1])
+    by = [F.col(f"k{i}") for i in range(len(keys))]
+    if not by:
+        both = both.coalesce(1)
+    elif buckets is None:
+        both = both.repartition(*by)
+    else:
+        both = both.repartition(buckets, *by)
+    run = spec.with_orders((), (), "raise")
+    if key is not None:
+        both = both.sortWithinPartitions("o")
+        run = spec.with_orders((Order(key.nodes[0]),), (Order(key.nodes[1]),), "raise")
+    payload = both.select("side", *[f"s{i}" for i in range(len(slots))])
+    return payload.mapInArrow(_joiner(run, places), out)
+
+
+def _with_image(rows: Any, spec: JoinSpec, side: int, node: Any) -> Any:
+    schema = StructType([StructField("o", LongType()), *[StructField(f.name, f.dataType) for f in rows.schema]])
+    return rows.mapInArrow(image_adder(spec, side, node), schema)
+
+
+def _joiner(spec: JoinSpec, places: list[list[int]]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function of a task: tagged rows in, in order; joined rows out."""
+
+    def join(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        op = SymmetricHashJoin.from_plan(spec.plan())
+        for batch in batches:
+            tags = np.asarray(batch.column(0))
+            for side in (0, 1):
+                rows = _of_side(batch, tags, side, places[side], spec.schemas[side])
+                if rows is not None:
+                    yield from op.push(SIDES[side], rows)
+        yield from op.finish()
+
+    return join
+
+
+def _of_side(
+    batch: pa.RecordBatch, tags: np.ndarray, side: int, places: list[int], schema: pa.Schema
+) -> pa.RecordBatch | None:
+    """The rows of one side, under the names of the plan; None if the batch has none."""
+    index = np.flatnonzero(tags == side)
+    if len(index) == 0:
+        return None
+    columns = [batch.column(1 + slot) for slot in places]
+    if len(index) < batch.num_rows:
+        taken = pa.array(index)
+        columns = [c.take(taken) for c in columns]
+    fit = [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(fit, schema=schema)

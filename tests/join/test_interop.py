@@ -1,0 +1,214 @@
+"""Other systems' objects in, a JoinStream out."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+LEFT = pa.table({"k": ["x", "y", "x", None], "a": [1, 2, 3, 4], "v": [1.5, None, 2.5, 3.5]})
+RIGHT = pa.table({"k": ["x", "x", "z"], "a": [2, 4, 4], "w": [True, False, None]})
+CALL: dict[str, Any] = {"on": "k", "condition": "l.a <= r.a", "how": "left", "left_order": "a", "right_order": "a"}
+WANT = sorted(
+    [
+        ("x", 1, 1.5, 2, True),
+        ("x", 1, 1.5, 4, False),
+        ("x", 3, 2.5, 4, False),
+        ("y", 2, None, None, None),
+        (None, 4, 3.5, None, None),
+    ],
+    key=str,
+)
+
+
+def same(rows: list[dict[str, Any]]) -> None:
+    assert list(rows[0]) == ["k", "a", "v", "a_right", "w"]
+    assert sorted((tuple(r.values()) for r in rows), key=str) == WANT
+
+
+def _polars(t: pa.Table) -> Any:
+    import polars
+
+    return polars.from_arrow(t)
+
+
+def _duckdb(t: pa.Table) -> Any:
+    import duckdb
+
+    db = duckdb.connect(":memory:")
+    db.register("t", t)
+    return db.sql("SELECT * FROM t")
+
+
+class Capsule:
+    """An object that knows the C stream interface and nothing else."""
+
+    def __init__(self, t: pa.Table) -> None:
+        self._t = t
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._t.__arrow_c_stream__(requested_schema)
+
+
+INPUTS = {
+    "table": lambda t: t,
+    "reader": lambda t: t.to_reader(max_chunksize=1),
+    "batch": lambda t: t.combine_chunks().to_batches()[0],
+    "list of batches": lambda t: t.to_batches(max_chunksize=2),
+    "generator of batches": lambda t: iter(t.to_batches(max_chunksize=2)),
+    "polars": _polars,
+    "duckdb": _duckdb,
+    "c stream": Capsule,
+}
+
+
+@pytest.mark.parametrize("left", INPUTS)
+@pytest.mark.parametrize("right", ["table", "polars", "duckdb", "generator of batches"])
+def test_inputs(left: str, right: str) -> None:
+    from ivjoin import band_join
+
+    same(band_join(INPUTS[left](LEFT), INPUTS[right](RIGHT), **CALL).read_all().to_pylist())
+
+
+def stream() -> Any:
+    from ivjoin import band_join
+
+    return band_join(LEFT, RIGHT, **CALL)
+
+
+def test_a_stream_tells_its_schema_before_it_is_read() -> None:
+    s = stream()
+    assert isinstance(s.schema, pa.Schema)
+    assert s.schema.names == ["k", "a", "v", "a_right", "w"]
+    batches = list(s)
+    assert all(isinstance(b, pa.RecordBatch) and b.schema == s.schema for b in batches)
+    assert s.metrics.rows_out == 5
+    assert s.metrics.state_rows == 0
+
+
+def test_read_all() -> None:
+    t = stream().read_all()
+    assert isinstance(t, pa.Table)
+    same(t.to_pylist())
+
+
+def test_pyarrow_takes_a_stream() -> None:
+    same(pa.table(stream()).to_pylist())
+    same(pa.RecordBatchReader.from_stream(stream()).read_all().to_pylist())
+
+
+def test_polars_takes_a_stream() -> None:
+    import polars
+
+    taken = polars.from_arrow(stream())  # a Series of structs, or a DataFrame, by the version of polars
+    same((taken.struct.unnest() if isinstance(taken, polars.Series) else taken).to_dicts())
+    same(polars.DataFrame(stream()).to_dicts())
+
+
+def test_duckdb_takes_a_stream() -> None:
+    import duckdb
+
+    db = duckdb.connect(":memory:")
+    joined = stream()
+    relation = db.from_arrow(joined)
+    same([dict(zip(relation.columns, row)) for row in relation.fetchall()])
+    joined = stream()
+    assert db.sql("SELECT count(*), count(w) FROM joined").fetchall() == [(5, 3)]
+
+
+def test_a_stream_feeds_another_join() -> None:
+    from ivjoin import band_join
+
+    again = band_join(stream(), RIGHT, on="k", how="left_semi").read_all()
+    assert sorted(again.column("a").to_pylist()) == [1, 1, 3]
+
+
+def test_an_exhausted_stream_gives_no_rows_again() -> None:
+    from ivjoin import IvjoinError
+
+    s = stream()
+    assert s.read_all().num_rows == 5
+    with contextlib.suppress(IvjoinError):  # refusing is as good
+        assert s.read_all().num_rows == 0
+
+
+def test_half_read_then_taken_over() -> None:
+    """Iterating and reading the rest gives every row once."""
+    from ivjoin import band_join
+
+    s = band_join(LEFT, RIGHT, **CALL, batch_size=1)
+    first = next(iter(s))
+    rest = s.read_all()
+    same([*first.to_pylist(), *rest.to_pylist()])
+
+
+def test_an_error_reaches_the_consumer() -> None:
+    from ivjoin import band_join
+
+    left = pa.table({"a": [3, 1]})
+    reader = pa.RecordBatchReader.from_stream(band_join(left, left, condition="l.a = r.a", left_order="a"))
+    with pytest.raises(Exception, match="late"):
+        reader.read_all()
+
+
+def test_empty_inputs_of_every_sort() -> None:
+    from ivjoin import band_join
+
+    for make in INPUTS.values():
+        if make in (INPUTS["batch"], INPUTS["list of batches"], INPUTS["generator of batches"]):
+            continue  # no batch, no schema
+        assert (
+            band_join(make(LEFT.slice(0, 0)), make(RIGHT.slice(0, 0)), **{**CALL, "how": "full"}).read_all().num_rows
+            == 0
+        )
+        same(band_join(make(LEFT), make(RIGHT), **CALL).read_all().to_pylist())
+
+
+def test_an_iterable_without_batches_is_refused_or_empty() -> None:
+    from ivjoin import IvjoinError, band_join
+
+    with pytest.raises(IvjoinError, match=r"left.*(schema|batch)"):
+        band_join(iter([]), RIGHT, **CALL)
+
+
+def test_reading_is_lazy_and_reads_ahead_at_most_one_batch_a_side() -> None:
+    from ivjoin import band_join
+
+    pulled = {"left": 0, "right": 0}
+
+    def source(side: str, t: pa.Table) -> Any:
+        for b in t.to_batches(max_chunksize=10):
+            pulled[side] += 1
+            yield b
+
+    t = pa.table({"a": range(1000)})
+    s = band_join(source("left", t), source("right", t), condition="l.a = r.a", left_order="a", right_order="a")
+    assert max(pulled.values()) <= 1
+    out = iter(s)
+    next(out)
+    assert max(pulled.values()) <= 3, f"one batch of each makes output, one may be read ahead: {pulled}"
+    assert sum(b.num_rows for b in out) + 10 == 1000
+    assert s.metrics.peak_state_rows <= 40
+
+
+def test_forms_of_a_condition_agree() -> None:
+    """The same condition as text, as SymPy and by Python operators."""
+    import sympy
+
+    import ivjoin
+
+    t = pa.table({"n": range(40), "a": range(40)})
+    l_a, r_a = sympy.symbols("l_a r_a")
+    forms = [
+        "l.a > r.a - 3 AND l.a < r.a + 5",
+        sympy.And(l_a > r_a - 3, l_a < r_a + 5),
+        (ivjoin.left("a") > ivjoin.right("a") - 3) & (ivjoin.left("a") < ivjoin.right("a") + 5),
+    ]
+    got = []
+    for form in forms:
+        s = ivjoin.band_join(t, t, condition=form, left_order="a", right_order="a")
+        got.append(sorted((r["n"], r["n_right"]) for r in s.read_all().to_pylist()))
+        assert s.metrics.peak_state_rows <= 80
+    assert got[0] == got[1] == got[2] == sorted((i, j) for i in range(40) for j in range(40) if j - 3 < i < j + 5)

@@ -1,0 +1,108 @@
+"""One row that matches very many: output in pieces, made when they are asked for."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+S = pa.schema({"k": pa.int64(), "a": pa.int64()})
+
+
+def same_key(n: int) -> pa.RecordBatch:
+    return pa.record_batch({"k": pa.array(np.zeros(n, dtype=np.int64)), "a": pa.array(np.arange(n))})
+
+
+def make(how: str = "inner", condition: str | None = None, **options: Any) -> Any:
+    from ivjoin import SymmetricHashJoin
+
+    return SymmetricHashJoin(S, S, **{"on": "k", "how": how, "condition": condition, **options})
+
+
+def seen_once(batches: Any, column: str, size: int) -> np.ndarray:
+    parts = []
+    for b in batches:
+        assert 0 < b.num_rows <= size
+        parts.append(b.column(b.schema.get_field_index(column)).to_numpy())
+    return np.sort(np.concatenate(parts))
+
+
+@pytest.mark.parametrize("size", [97, 1000, 65_536])
+@pytest.mark.parametrize("stored", ["left", "right"])
+def test_one_row_against_many(size: int, stored: str) -> None:
+    n = 200_000 if size > 97 else 20_000
+    op = make(batch_size=size)
+    assert list(op.push(stored, same_key(n))) == []
+    out = op.push("right" if stored == "left" else "left", same_key(1))
+    np.testing.assert_array_equal(seen_once(out, "a" if stored == "left" else "a_right", size), np.arange(n))
+
+
+def test_a_million_matches_of_one_row() -> None:
+    n = 1_000_000
+    op = make("full")
+    list(op.push("left", same_key(n)))
+    np.testing.assert_array_equal(seen_once(op.push("right", same_key(1)), "a", 65_536), np.arange(n))
+    assert list(op.finish()) == [], "every row has matched"
+
+
+def test_the_probe_is_resumed_not_run_ahead() -> None:
+    """The first batch costs a small part of the whole, and nothing large waits in memory."""
+    n = 2_000
+    op = make(batch_size=1000)
+    list(op.push("left", same_key(n)))
+    warm = make(batch_size=1000)
+    list(warm.push("left", same_key(10)))
+    list(warm.push("right", same_key(10)))
+    before = pa.total_allocated_bytes()
+    start = time.perf_counter()
+    out = op.push("right", same_key(n))
+    first = next(out)
+    early = time.perf_counter() - start
+    assert pa.total_allocated_bytes() - before < 4_000_000, "4 million pairs are 128 MB"
+    rows = first.num_rows + sum(b.num_rows for b in out)
+    total = time.perf_counter() - start
+    assert rows == n * n
+    assert early < total / 3
+
+
+@pytest.mark.parametrize("how", ["left_semi", "left_anti", "right_semi", "right_anti"])
+def test_semi_and_anti_do_not_explode(how: str) -> None:
+    n = 20_000
+    op = make(how, batch_size=1000)
+    out = [*op.push("left", same_key(n)), *op.push("right", same_key(n)), *op.finish()]
+    assert sum(b.num_rows for b in out) == (n if how.endswith("semi") else 0)
+    assert all(b.num_rows <= 1000 for b in out)
+
+
+def test_many_candidates_few_matches() -> None:
+    """The residual rejects nearly all of 4 million pairs; what is left is whole."""
+    n = 2_000
+    op = make(condition="(l.a * 7919) % 2003 = (r.a * 104729 + 5) % 2003", batch_size=500)
+    out = [*op.push("left", same_key(n)), *op.push("right", same_key(n))]
+    a = np.arange(n)
+    x, y = (a * 7919) % 2003, (a * 104729 + 5) % 2003
+    assert sum(b.num_rows for b in out) == int((x[:, None] == y[None, :]).sum()) > 1000
+
+
+def test_unmatched_rows_come_in_pieces_too() -> None:
+    n = 100_000
+    op = make("full", batch_size=1000)
+    list(op.push("left", same_key(n)))
+    assert len(seen_once(op.finish(), "a", 1000)) == n
+
+
+@pytest.mark.parametrize("size", range(1, 12))
+@pytest.mark.nojit
+def test_every_size_of_batch(size: int) -> None:
+    """Resuming within a row, at its last match, and at the last row of a batch."""
+    op = make("full", "l.a <= r.a + 1", batch_size=size)
+    got = []
+    for side, n in (("left", 4), ("right", 3), ("left", 2), ("", 0)):
+        for b in op.push(side, same_key(n)) if side else op.finish():
+            assert 0 < b.num_rows <= size
+            got += [(r["a"], r["a_right"]) for r in b.to_pylist()]
+    want = [(a, b) for a in (0, 1, 2, 3, 0, 1) for b in range(3) if a <= b + 1]
+    assert sorted(got) == sorted(want)
