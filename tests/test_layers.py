@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent / "ivjoin"
 
 # A room may import itself, the errors, and what stands here. Rooms that may not know each other do not list each other.
 _PLANNING = {"expr", "interval", "propagation", "shj", "outer", "metrics", "order", "plan"}
-_OPERATOR = _PLANNING | {"arrival", "bounds", "residual", "symmetric"}
+_OPERATOR = _PLANNING | {"arrival", "bounds", "engine", "residual", "symmetric"}
 MAY_IMPORT = {
     "__init__": set(),
     "errors": set(),
@@ -27,8 +27,10 @@ MAY_IMPORT = {
     "plan": {"expr", "interval", "propagation", "shj", "outer", "order"},
     "bounds": _PLANNING,
     "residual": _PLANNING,
+    "engine": _OPERATOR,
     "arrival": _PLANNING,
     "residual": _PLANNING,
+    "engine": _OPERATOR,
     "symmetric": _OPERATOR | {"snapshot"},
     "snapshot": _OPERATOR,
     "explanation": _OPERATOR,

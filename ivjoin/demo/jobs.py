@@ -22,7 +22,7 @@ class Job:
     name : str
         Also the name of the output file.
     title : str
-        The question in a sentence.
+        The question, in less than a line.
     left, right : pyarrow.Table
         Each sorted by its order.
     sql : str
@@ -49,7 +49,7 @@ def make_jobs(flights: pa.Table, weather: pa.Table) -> list[Job]:
     return [
         Job(
             name="flights_weather",
-            title="every flight with the weather at its origin in the two hours before its scheduled departure",
+            title="flights, and the weather at their origin in the two hours before",
             left=data.scheduled(flights),
             right=data.weather_by_time(weather),
             on="origin",
@@ -63,7 +63,7 @@ def make_jobs(flights: pa.Table, weather: pa.Table) -> list[Job]:
         ),
         Job(
             name="arrivals_departures",
-            title="every arrival of a plane with the take-offs of the same plane in the next four hours",
+            title="arrivals, and the take-offs of the same plane in the next four hours",
             left=data.arrivals(flights),
             right=data.departures(flights),
             on="tailnum",

@@ -96,7 +96,7 @@ def run_demo(output: Path, batch_rows: int = 4096, check: bool = True) -> bool:
     all_same = True
     for number, job in enumerate(jobs, 1):
         console.print(f"[bold cyan]{number}. {job.title}[/bold cyan]")
-        console.print(f"   {job.how} join on {job.on}, where\n   {job.condition}", style="dim")
+        console.print(f"   {job.how} outer join on {job.on}, where\n   {job.condition}", style="dim")
         run = _run(console, job, output, batch_rows)
         _show_head(console, job, run.head)
         verdict = None
@@ -174,6 +174,7 @@ def _show_head(console: Console, job: Job, head: pa.Table) -> None:
     for row in head.select(job.shown).to_pylist():
         table.add_row(*(_cell(row[name]) for name in job.shown))
     console.print(table)
+    console.print()
 
 
 def _cell(value: Any) -> str:

@@ -17,4 +17,4 @@ def spark_note() -> str:
         return "Spark: not installed; pip install 'ivjoin[spark]' brings it."
     if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
         return "Spark: no Java found; install a Java 17 runtime, or point JAVA_HOME to one."
-    return "Spark: installed; the demo does not use it yet."
+    return "Spark: found, but the demo does not use it yet."

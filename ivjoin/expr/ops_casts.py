@@ -79,15 +79,18 @@ def _float_to_int(t: Type, u: Type, zone: Zone) -> Kernel:
 
 
 def _float_to_decimal(t: Type, u: Type, zone: Zone) -> Kernel:
-    """Through the decimal text of the double, as Spark does; a float32 is widened first."""
+    """Through the decimal text of the double, as Spark does; a float32 is widened first. NaN and infinities are NULL."""
     top = 10**u.precision
 
     def kernel(a: Cell) -> Cell:
         v, ok, err = a
         out, bad = [], np.zeros(len(v), dtype=bool)
+        finite = np.isfinite(v)
+        if count(finite) < len(v):
+            ok = finite if ok is None else ok & finite
         for i, x in enumerate(v.tolist()):
             n = top
-            if x == x and abs(x) < 1e39:
+            if abs(x) < 1e39:
                 sign, digits, exponent = Decimal(repr(x)).as_tuple()
                 assert isinstance(exponent, int)
                 number = int("".join(map(str, digits)))

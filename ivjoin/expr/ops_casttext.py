@@ -71,7 +71,7 @@ def _float_parser(u: Type, _: Zone) -> Parse:
             return float(s.rstrip("dDfF"))
         bare = s[1:] if s[:1] in ("+", "-") else s
         special = _SPECIAL.get(bare.lower())
-        if special is None or (special != special and bare != s):
+        if special is None or (special != special and bare != s and bare != "NaN"):
             return None
         return -special if s.startswith("-") else special
 
@@ -110,7 +110,7 @@ def _bool_parser(u: Type, _: Zone) -> Parse:
 _DATE = re.compile(r"([+-]?[0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[T ].*)?)?)?", re.DOTALL)
 _STAMP = re.compile(
     r"([+-]?[0-9]{4,6})(?:-([0-9]{1,2})(?:-([0-9]{1,2})"
-    r"(?:[T ](?:([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?)?\s*(\S.*)?)?)?)?)?"
+    r"(?:[T ]([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?)?\s*(\S.*)?)?)?)?)?"
 )
 _CLOCK = re.compile(r"([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?)?")
 
@@ -208,6 +208,8 @@ def java_double(x: float, digits: str | None = None) -> str:
     sign, figures, exponent = Decimal(text).as_tuple()
     assert isinstance(exponent, int)
     figure = "".join(map(str, figures)).rstrip("0") or "0"
+    if len(figure) == 1 and abs(x) < 1e-300 and float(f"{x:.1e}") == x:
+        figure = f"{abs(x):.1e}".replace(".", "")[:2]  # Java writes two digits at least, the nearest: 4.9E-324
     minus = "-" if sign else ""
     if x == 0:
         return minus + "0.0"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -65,6 +66,8 @@ def _function(node: Node, consts: Consts) -> Kernel:
     except (pa.ArrowException, TypeError, ValueError) as e:
         raise UnsupportedError(f"{node} cannot be evaluated: {e}") from e
     alone = all(c is not None for c in consts)
+    if name in _BY_PYTHON:
+        f = _unless_ascii(f, _BY_PYTHON[name])
 
     def kernel(*cells: Cell) -> Cell:
         error = None
@@ -78,6 +81,26 @@ def _function(node: Node, consts: Consts) -> Kernel:
         return v, valid, error
 
     return kernel
+
+
+def _initcap(s: str) -> str:
+    """Each word that a space begins, with its first letter large and the others small."""
+    return " ".join(w[:1].upper() + w[1:] for w in s.lower().split(" "))
+
+
+# Where Arrow maps one character to one, as Java and Python do not ("straße" to "STRASSE"), or takes other word ends.
+_BY_PYTHON: dict[str, Callable[[str], str]] = {
+    "utf8_upper": str.upper, "utf8_lower": str.lower, "utf8_title": _initcap,
+}  # fmt: skip
+
+
+def _unless_ascii(f: Any, exact: Callable[[str], str]) -> Any:
+    def mapped(array: Any) -> Any:
+        if exact is not _initcap and pc.all(pc.string_is_ascii(array)).as_py() is not False:
+            return f(array)
+        return pa.array([None if s is None else exact(s) for s in array.to_pylist()], type=pa.large_string())
+
+    return mapped
 
 
 def _sample(a: Node) -> Any:

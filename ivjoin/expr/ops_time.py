@@ -48,8 +48,23 @@ def _sum(node: Node, consts: Consts) -> Kernel:
     if same and (a.type.kind in ("duration", "months") or (a.type.kind == "timestamp" and node.op == "sub")):
         if bool(a.type.tz) != bool(b.type.tz):
             raise unsupported(node, "an instant and a local time have no difference")
+        zone = zone_of(node.params[0]) if a.type.tz and node.params else zone_of(None)
+        if zone.fixed is None:
+            return _local_difference(zone, TICKS_PER_SECOND[a.type.unit])
         return SUMS[node.op](node, consts)
     raise unsupported(node)
+
+
+def _local_difference(zone: Zone, per: int) -> Kernel:
+    """Spark subtracts the local times: from noon to noon is a day, whatever the clocks did in between."""
+
+    def kernel(a: Cell, b: Cell) -> Cell:
+        r, ok, err = sub_ints(a, b)
+        shift = (zone.offsets(a[0] // per) - zone.offsets(b[0] // per)) * per
+        r, over = add_wrapped(r, shift)
+        return r, ok, flagged(err, over, ok)
+
+    return kernel
 
 
 def _moved(node: Node, unit: str, sign: int, consts: Consts) -> Kernel:

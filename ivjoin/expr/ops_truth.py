@@ -21,6 +21,7 @@ from ivjoin.expr.ops_cells import (
     Rule,
     absent,
     combined,
+    const_cell,
     flagged,
     present,
     unary,
@@ -201,6 +202,9 @@ def _in(node: Node, consts: Consts) -> Kernel:
     eq = comparer("eq", x.type.kind)
     text = x.type.kind in ("string", "binary")
 
+    if len(items) > 8 and consts[0] is None and all(i.op == "literal" for i in items):
+        return _among(node, text)
+
     def kernel(a: Cell, *cells: Cell) -> Cell:
         v, ok, err = a
         n = max(len(c[0]) for c in (a, *cells))
@@ -221,6 +225,32 @@ def _in(node: Node, consts: Consts) -> Kernel:
         if np.count_nonzero(null):
             valid = found | ~null if ok is None else ok & (found | ~null)
         return found, valid, err
+
+    return kernel
+
+
+def _among(node: Node, text: bool) -> Kernel:
+    """IN of many literals: one look-up instead of a comparison each."""
+    t, values = node.args[0].type, [i.params[0] for i in node.args[1:]]
+    nulls = None in values
+    cells = [const_cell(v, t)[0] for v in values if v is not None]
+    listed: Any = None
+    if cells:
+        listed = pa.concat_arrays(cells) if text else np.unique(np.concatenate(cells))
+
+    def kernel(a: Cell, *_: Cell) -> Cell:
+        v, ok, err = a
+        if listed is None:
+            found = np.zeros(len(v), dtype=bool)
+        elif text:
+            found = pc.is_in(v, value_set=listed).to_numpy(zero_copy_only=False)
+        else:
+            # A value is in a sorted list if it is where it would be inserted; NaN sorts last.
+            at = np.minimum(np.searchsorted(listed, v), len(listed) - 1)
+            found = comparer("eq", t.kind)(listed[at], v)
+        if nulls:
+            ok = found if ok is None else ok & found
+        return found, ok, err
 
     return kernel
 

@@ -22,27 +22,30 @@ positive = st.floats(min_value=0.0, exclude_min=True, allow_infinity=False)
 modest = st.floats(-800.0, 800.0)
 unit = st.floats(-1.0, 1.0)
 near_one = st.integers(1, 2**30).map(lambda n: 1.0 + n * 2.0**-52) | st.integers(1, 2**30).map(lambda n: 1 - n * 2**-53)
+# Where the first terms of a series decide, and where they cease to.
+small = st.builds(lambda m, e: math.ldexp(m, e), st.integers(2**52, 2**53 - 1), st.integers(-115, -72))
+small = small | small.map(lambda x: -x)
 near_zeros = st.integers(-(10**9), 10**9).map(lambda n: n * math.pi / 2)
 
 FUNCTIONS = {
-    "exp": (mpmath.exp, modest | wide),
-    "exp2": (lambda x: mpmath.power(2, x), st.floats(-1100.0, 1100.0)),
-    "exp10": (lambda x: mpmath.power(10, x), st.floats(-340.0, 340.0)),
+    "exp": (mpmath.exp, modest | wide | small),
+    "exp2": (lambda x: mpmath.power(2, x), st.floats(-1100.0, 1100.0) | small),
+    "exp10": (lambda x: mpmath.power(10, x), st.floats(-340.0, 340.0) | small),
     "log": (mpmath.log, positive | near_one),
     "log2": (lambda x: mpmath.log(x) / mpmath.log(2), positive | near_one),
     "log10": (lambda x: mpmath.log(x) / mpmath.log(10), positive | near_one),
-    "sin": (mpmath.sin, wide | modest | near_zeros),
-    "cos": (mpmath.cos, wide | modest | near_zeros),
-    "tan": (mpmath.tan, wide | modest | near_zeros),
-    "asin": (mpmath.asin, unit),
-    "acos": (mpmath.acos, unit),
-    "atan": (mpmath.atan, wide | modest),
-    "sinh": (mpmath.sinh, modest),
-    "cosh": (mpmath.cosh, modest),
-    "tanh": (mpmath.tanh, modest | st.floats(-25.0, 25.0)),
-    "asinh": (mpmath.asinh, wide | modest),
+    "sin": (mpmath.sin, wide | modest | near_zeros | small),
+    "cos": (mpmath.cos, wide | modest | near_zeros | small),
+    "tan": (mpmath.tan, wide | modest | near_zeros | small),
+    "asin": (mpmath.asin, unit | small),
+    "acos": (mpmath.acos, unit | small),
+    "atan": (mpmath.atan, wide | modest | small),
+    "sinh": (mpmath.sinh, modest | small),
+    "cosh": (mpmath.cosh, modest | small),
+    "tanh": (mpmath.tanh, modest | st.floats(-25.0, 25.0) | small),
+    "asinh": (mpmath.asinh, wide | modest | small),
     "acosh": (mpmath.acosh, st.floats(1.0, MAX) | near_one.filter(lambda x: x >= 1.0)),
-    "atanh": (mpmath.atanh, unit.filter(lambda x: abs(x) < 1.0) | near_one.filter(lambda x: x < 1.0)),
+    "atanh": (mpmath.atanh, unit.filter(lambda x: abs(x) < 1.0) | near_one.filter(lambda x: x < 1.0) | small),
 }
 
 

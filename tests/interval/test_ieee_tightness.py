@@ -123,7 +123,7 @@ def near(*exponents: int) -> st.SearchStrategy[float]:
 hard = near(0, 30, 100, 500, 980, 990, 1000, 1015, -10, -30, -70, -480, -500, -530, -900, -960, -980, -1010)
 
 
-@settings(max_examples=1500)
+@settings(max_examples=300)
 @given(hard, hard, hard)
 @example(3.0, -(2.0**1000), 1.0)
 @example(1.3 * 2.0**-890, -1.7 * 2.0**-1060, 1.0)

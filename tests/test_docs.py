@@ -1,0 +1,63 @@
+"""What the documents show is what happens: the README's example, every docstring's, and every link."""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import io
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def modules() -> list[str]:
+    """Every module that the core's own dependencies can import."""
+    names = []
+    for path in sorted((ROOT / "ivjoin").rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        if "spark" not in parts:
+            names.append(".".join(parts).removesuffix(".__init__"))
+    return names
+
+
+@pytest.mark.parametrize("name", modules())
+def test_docstrings(name: str) -> None:
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        failed, _ = doctest.testmod(import_module(name), optionflags=flags)
+    assert failed == 0, said.getvalue()
+
+
+def test_the_readme_example() -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        exec(compile(code, "README.md", "exec"), {})
+    *batches, peak = said.getvalue().splitlines()
+    rows = [row for batch in batches for row in eval(batch)]
+    assert sorted(rows, key=lambda row: (row["user"], row["ts"])) == [
+        {"user": 1, "ts": 10, "page": "home", "ts_right": 5, "ad": "shoes"},
+        {"user": 1, "ts": 70, "page": "cart", "ts_right": None, "ad": None},
+        {"user": 2, "ts": 75, "page": "home", "ts_right": 60, "ad": "books"},
+    ]
+    assert 0 < int(peak) <= 6
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
+        if "://" not in target:
+            assert (document.parent / target).exists(), target
+
+
+def test_the_changelog_has_this_version() -> None:
+    import ivjoin
+
+    assert f"## {ivjoin.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+    assert f'version = "{ivjoin.__version__}"' in (ROOT / "pyproject.toml").read_text()
