@@ -11,14 +11,13 @@ PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check bench soak clean
+.PHONY: help demo test check soak clean
 
 help:
 	@echo "make demo   run the main job on real data (creates $(VENV) first)"
 	@echo "make test   run the tests (creates $(VENV) first)"
 	@echo "make check  ruff, mypy and the import-direction test"
 	@echo "make soak   the long random tests"
-	@echo "make bench  the benchmarks"
 	@echo "make clean  remove $(VENV) and what the tools left behind"
 
 demo: $(VENV)/.demo-installed
@@ -35,10 +34,7 @@ check: $(VENV)/.dev-installed
 	$(BIN)/python -m pytest -q tests/test_layers.py
 
 soak: $(VENV)/.dev-installed
-	$(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
-
-bench: $(VENV)/.bench-installed
-	$(BIN)/python -m bench
+	IVJOIN_HYPOTHESIS=join-fresh $(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -17,7 +17,7 @@ import pyarrow as pa
 import ivjoin
 from ivjoin.errors import IvjoinError
 from ivjoin.formats import FORMATS, Sink, Source, open_source
-from ivjoin.options import parse_bounds, parse_keys, parse_order
+from ivjoin.options import parse_bounds, parse_keys, parse_order, parse_zone
 from ivjoin.replace import Replacement, unwritable
 
 __all__ = ["main"]
@@ -151,7 +151,7 @@ def _question(options: argparse.Namespace, left: pa.Schema, right: pa.Schema) ->
         "right_order": [parse_order(text) for text in options.right_order] or None,
         "left_bounds": parse_bounds(options.left_bounds, left, options.timezone),
         "right_bounds": parse_bounds(options.right_bounds, right, options.timezone),
-        "timezone": options.timezone,
+        "timezone": parse_zone(options.timezone),
     }
 
 

@@ -103,7 +103,9 @@ def _open_parquet(path: str, batch_rows: int) -> Source:
     if path == "-":
         raise FileError("Parquet cannot be read from standard input: its schema stands at the end; use an Arrow stream")
     file = pq.ParquetFile(path)
-    return Source(file.schema_arrow, file.iter_batches(batch_size=batch_rows), file.metadata.num_rows)
+    rows = file.metadata.num_rows
+    # older pyarrow stumbles over a file without row groups
+    return Source(file.schema_arrow, file.iter_batches(batch_size=batch_rows) if rows else iter(()), rows)
 
 
 def _open_csv(path: str, nulls: tuple[str, ...]) -> Source:

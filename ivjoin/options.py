@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, timedelta, tzinfo
+from datetime import timezone as timezone_of
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from typing import Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -13,12 +14,13 @@ import pyarrow as pa
 
 from ivjoin.errors import OrderError
 
-__all__ = ["parse_bounds", "parse_keys", "parse_order"]
+__all__ = ["parse_bounds", "parse_keys", "parse_order", "parse_zone"]
 
 _ORDER = re.compile(
     r"(?P<expr>.+?)(?:\s+(?P<way>ASC|DESC))?(?:\s+NULLS\s+(?P<nulls>FIRST|LAST))?(?:\s+SLACK\s+(?P<slack>\S+))?\s*",
     re.IGNORECASE | re.DOTALL,
 )
+_OFFSET = re.compile(r"(?:UTC|GMT|UT|Z)?(?:(?P<sign>[+-])(?P<h>[0-9]{1,2})(?::?(?P<m>[0-9]{2}))?)?")
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 _SLACK = re.compile(rf"(?P<number>{_NUMBER})(?P<unit>us|ms|s|min|h|d)?")
 _MICROSECONDS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "d": 86_400 * 10**6}
@@ -71,6 +73,29 @@ def _slack(text: str | None) -> int | Decimal | timedelta | None:
     return int(text) if text.isdigit() else Decimal(text)
 
 
+def parse_zone(text: str) -> str:
+    """The name of a time zone, unchanged.
+
+    Raises
+    ------
+    OrderError
+        If there is no such zone here.
+    """
+    _zone(text)
+    return text
+
+
+def _zone(text: str) -> tzinfo:
+    offset = _OFFSET.fullmatch(text)
+    if offset:
+        length = timedelta(hours=int(offset["h"] or 0), minutes=int(offset["m"] or 0))
+        return timezone_of(-length if offset["sign"] == "-" else length)
+    try:
+        return ZoneInfo(text)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as e:
+        raise OrderError(f"timezone is {text!r}; expected a name such as UTC, Europe/Berlin or +02:00") from e
+
+
 def parse_bounds(texts: Sequence[str], schema: pa.Schema, timezone: str) -> dict[str, tuple[Any, Any]] | None:
     """Bounds from ``NAME=LEAST..GREATEST``; an end left out is open.
 
@@ -108,11 +133,11 @@ def _value(text: str, t: pa.DataType | None, name: str, timezone: str) -> Any:
             return date.fromisoformat(text)
         if t is not None and pa.types.is_timestamp(t):
             at = datetime.fromisoformat(text)
-            return at.replace(tzinfo=ZoneInfo(timezone)) if t.tz and at.tzinfo is None else at
+            return at.replace(tzinfo=_zone(timezone)) if t.tz and at.tzinfo is None else at
         if t is not None and pa.types.is_floating(t):
             return float(text)
         return int(text) if re.fullmatch(r"[+-]?[0-9]+", text) else Decimal(text)
+    except OrderError:
+        raise
     except (ValueError, InvalidOperation) as e:
         raise OrderError(f"a bound of {name} is {text!r}; expected a value of type {t or 'number'}") from e
-    except ZoneInfoNotFoundError as e:
-        raise OrderError(f"timezone is {timezone!r}; expected a name such as UTC or Europe/Berlin") from e

@@ -26,8 +26,6 @@ MAY_IMPORT = {
     "outer": {"expr", "shj"},
     "plan": {"expr", "interval", "propagation", "shj", "outer", "order"},
     "bounds": _PLANNING,
-    "residual": _PLANNING,
-    "engine": _OPERATOR,
     "arrival": _PLANNING,
     "residual": _PLANNING,
     "engine": _OPERATOR,

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import Order, OrderError
-from ivjoin.options import parse_bounds, parse_keys, parse_order
+from ivjoin.options import parse_bounds, parse_keys, parse_order, parse_zone
 
 
 @pytest.mark.parametrize(
@@ -105,6 +105,13 @@ def test_no_bounds() -> None:
 def test_bounds_that_cannot_be_read(text: str, said: str) -> None:
     with pytest.raises(OrderError, match=said):
         parse_bounds([text], SCHEMA, "UTC")
+
+
+def test_zones() -> None:
+    for zone in ("UTC", "+05:30", "GMT-8", "Z", "Europe/Berlin"):
+        assert parse_zone(zone) == zone
+    bounds = parse_bounds(["z=2024-03-01.."], SCHEMA, "-05:30")
+    assert bounds == {"z": (datetime.fromisoformat("2024-03-01T00:00:00-05:30"), None)}
 
 
 def test_unknown_zone() -> None:

@@ -137,6 +137,9 @@ def _plus_time(a: Node, b: Node, sign: int, zone: str) -> Node:
     if sign < 0 and ka == kb == "date":
         return make("date_diff", (a, b), (), INT32)
     if sign < 0 and {ka, kb} <= {"date", "timestamp"}:
+        if ka == kb == "timestamp" and bool(a.type.tz) != bool(b.type.tz):
+            # Spark: unlike in a comparison, it is the instant that becomes local time.
+            a, b = (cast(x, timestamp(x.type.unit), zone) for x in (a, b))
         a, b = meet(a, b, zone, op)
         return make("sub", (a, b), (zone,), duration(a.type.unit))
     if ka == kb == "time" and sign < 0:

@@ -45,8 +45,8 @@ class Vector:
     ----------
     values : ndarray[n] or pa.Array
         Physical values (``ivjoin.expr.types``): bool, intN/uintN, float32/64 in their own dtype; decimals int64 up
-        to 18 digits, else object (Python ints); dates and months int32; times int64; strings and bytes as ``large_string``
-        and ``large_binary`` arrays. Arbitrary where not valid.
+        to 18 digits, else object (Python ints); dates and months int32; times int64; strings and bytes as
+        ``large_string`` and ``large_binary`` arrays. Arbitrary where not valid.
     valid : bool[n] or None
         Rows that are not NULL; None means all.
     error : bool[n] or None

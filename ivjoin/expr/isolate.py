@@ -302,19 +302,23 @@ class Isolator:
             d = form.plus(Form({}, end, end), -1)
             self.inequalities.append(Inequality(d if up else d.scaled(-1)))
         elif m.op in ("add", "sub") and m.type.kind in ("int", "decimal"):
-            p, q = m.args
-            if not (self._free(p, p) and self._free(q, u)):
-                p, q = q, p
-                if m.op == "sub" or not (self._free(p, p) and self._free(q, u)):
+            (p, q), sign = m.args, 1 if m.op == "add" else -1
+            for n, s, other, t in ((p, 1, q, sign), (q, sign, p, 1)):
+                if self._free(other, u) and self._free(n, n):
+                    self._isolated_number(n, s, other, t, u, up)
                     return
-            # q itself is not a float: its rounded image moves by at most one step, a product of roundings by two.
-            rise = up == (m.op == "sub")
-            rounded = _beyond(_beyond(cast_to(q, FLOAT64), rise), rise)
-            bound = _arith("add" if m.op == "sub" else "sub", u, rounded)
-            if up:
-                self._emit(cast_to(p, FLOAT64), _beyond(bound, True), False)
-            else:
-                self._emit(_beyond(bound, False), cast_to(p, FLOAT64), True)
+
+    def _isolated_number(self, n: Node, s: int, other: Node, t: int, u: Node, up: bool) -> None:
+        """``s * n + t * other <= u`` (>= unless ``up``) for exact numbers and signs s, t, solved for ``n``."""
+        above = up == (s > 0)
+        # The rounded image of the other number is at most a step beside it; two, where a cast rounds twice.
+        rises = above == (s * t < 0)
+        image = _beyond(_beyond(cast_to(other, FLOAT64), rises), rises)
+        bound = _arith("add" if s * t < 0 else "sub", u if s > 0 else _neg(u), image)
+        if above:
+            self._emit(cast_to(n, FLOAT64), _beyond(bound, True), False)
+        else:
+            self._emit(_beyond(bound, False), cast_to(n, FLOAT64), True)
 
     def _each(self, e: Node, u: Node, up: bool) -> None:
         """greatest(..) <= u bounds each argument, but a null one is skipped."""

@@ -71,7 +71,7 @@ def consequences(forms: Forms, q: Inequality, depth: int = 3) -> list[Inequality
         base = q.form
         for z in mixed:
             base = _put(base, z, next(c.form for c in options[z] if not c.form.terms))
-        out.append(Inequality(base, q.nullable))
+        out += consequences(forms, Inequality(base, q.nullable), 0)
     return _distinct(out)
 
 
@@ -147,7 +147,7 @@ def _multiplied_out(forms: Forms, q: Inequality, depth: int) -> list[Inequality]
 
     separated = split_by_side(forms, q.form)
     if separated is not None:
-        return [Inequality(separated, q.nullable)]
+        return consequences(forms, Inequality(separated, q.nullable), 0)
     found = powers(forms, q.form)
     return [] if found is None else _with_power(forms, q, *found, depth)
 

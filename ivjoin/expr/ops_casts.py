@@ -79,7 +79,7 @@ def _float_to_int(t: Type, u: Type, zone: Zone) -> Kernel:
 
 
 def _float_to_decimal(t: Type, u: Type, zone: Zone) -> Kernel:
-    """Through the decimal text of the double, as Spark does; a float32 is widened first. NaN and infinities are NULL."""
+    """Through the decimal text of the double, as Spark has it (a float32 is widened first); NaN and infinity are NULL."""
     top = 10**u.precision
 
     def kernel(a: Cell) -> Cell:

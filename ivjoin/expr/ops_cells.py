@@ -22,7 +22,7 @@ from ivjoin.expr.types import Type
 
 __all__ = [
     "Cell", "Consts", "Kernel", "Mask", "Rule", "absent", "combined", "const_cell", "dtype_of", "flagged", "met",
-    "narrowest", "objects", "one", "present", "unary", "unsupported",
+    "narrowest", "objects", "one", "present", "rows", "unary", "unsupported",
 ]
 
 Mask = np.ndarray | None
@@ -63,6 +63,12 @@ def present(cell: Cell) -> Mask:
     """Rows that have a value: valid and no error. None: all."""
     _, valid, error = cell
     return valid if error is None else ~error if valid is None else valid & ~error
+
+
+def rows(*values: Any) -> int:
+    """The number of rows of values of which some may be constants, of one row."""
+    lengths = [len(v) for v in values]
+    return 0 if 0 in lengths else max(lengths)
 
 
 def absent(valid: Mask, n: int) -> np.ndarray:

@@ -18,6 +18,7 @@ from ivjoin.expr.types import TICKS_PER_SECOND, Type, from_arrow
 __all__ = ["load", "loader", "nothing"]
 
 _I64 = np.dtype(np.int64)
+_LARGE = {"string": pa.large_string(), "binary": pa.large_binary()}
 
 
 def loader(t: Type) -> Callable[[Any], Cell]:
@@ -70,7 +71,10 @@ def load(array: Any, t: Type) -> Cell:
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+        words = array.dictionary
+        if t.kind in _LARGE:
+            words = words.cast(_LARGE[t.kind])  # Arrow has no take for views
+        array = words.take(array.indices)
     if pa.types.is_run_end_encoded(array.type):
         array = pc.run_end_decode(array)
     a = array.type
@@ -79,8 +83,8 @@ def load(array: Any, t: Type) -> Cell:
     if t.kind == "opaque":
         return array, _valid(array), None
     if t.kind in ("string", "binary"):
-        large = pa.large_string() if t.kind == "string" else pa.large_binary()
-        return (array if a == large else _plain_text(array, large)), _valid(array), None
+        large = _LARGE[t.kind]
+        return (array if a == large else array.cast(large)), _valid(array), None
     valid = _valid(array)
     if t.kind == "bool":
         return _bits(array.buffers()[1], array.offset, len(array)), valid, None
@@ -93,14 +97,10 @@ def nothing(n: int, t: Type) -> Cell:
     """The cell of n nulls."""
     valid = np.zeros(n, dtype=bool)
     if t.kind in ("string", "binary"):
-        return pa.nulls(n, pa.large_string() if t.kind == "string" else pa.large_binary()), valid, None
+        return pa.nulls(n, _LARGE[t.kind]), valid, None
     if t.kind == "opaque":
         return pa.nulls(n), valid, None
     return np.zeros(n, dtype=_I64 if t.kind == "decimal" else dtype_of(t)), valid, None
-
-
-def _plain_text(array: Any, large: pa.DataType) -> Any:
-    return array.cast(large)
 
 
 def _valid(array: Any) -> Mask:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ops_cells import Cell, Consts, Kernel, absent, combined, met, one, unsupported
+from ivjoin.expr.ops_cells import Cell, Consts, Kernel, absent, combined, met, one, rows, unsupported
 
 __all__ = ["COMPARE", "compare_rule", "comparer"]
 
@@ -119,7 +119,7 @@ def _text_kernel(f: Compare, left: Cell | None, right: Cell | None) -> Kernel:
 def _null_safe(eq: Compare) -> Kernel:
     def kernel(a: Cell, b: Cell) -> Cell:
         (x, ok, err), (y, ok2, err2) = a, b
-        n = max(len(x), len(y))
+        n = rows(x, y)
         if len(x) != len(y) and not isinstance(x, np.ndarray):
             x, y = (x[0] if len(x) == 1 else x), (y[0] if len(y) == 1 else y)
         same = eq(x, y)

@@ -42,7 +42,7 @@ def _guilty(node: Node, probe: Probe) -> Node | None:
 def _what(node: Node, probe: Probe) -> str:
     op, t = node.op, node.type
     if op == "cast":
-        return "a value that the cast cannot take"
+        return f"the value cannot be cast to {t}"
     if op in ("div", "intdiv", "mod", "pmod") and probe(node.args[1])[1] == 0:
         return "division by zero"
     kind = {"int": "integer", "decimal": "decimal"}.get(t.kind, t.kind)

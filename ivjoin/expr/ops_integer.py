@@ -206,12 +206,12 @@ def _sign(node: Node, _: Consts) -> Kernel:
     return lambda a: (np.sign(a[0]).astype(dtype), a[1], a[2])
 
 
-def _divisor(y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """A divisor without zeros, and the rows where it was zero (None: none)."""
+def _divisor(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """The divisor y of x without zeros, and the rows where it was zero (None: none)."""
     zero = y == 0
     if not count(zero):
         return y, None
-    return np.where(zero, y.dtype.type(1), y), zero
+    return np.where(zero, y.dtype.type(1), y), np.broadcast_to(zero, np.broadcast_shapes(x.shape, y.shape))
 
 
 def whole_quotient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -226,7 +226,7 @@ def _intdiv(node: Node, _: Consts) -> Kernel:
     def kernel(a: Cell, b: Cell) -> Cell:
         (x, ok, err), (y, ok2, err2) = a, b
         ok, err = met(ok, ok2), combined(err, err2)
-        y, zero = _divisor(y)
+        y, zero = _divisor(x, y)
         if zero is not None:
             err = flagged(err, zero, ok)
         if t.kind == "int" and t.bits < 64:
@@ -243,7 +243,7 @@ def _mod(node: Node, _: Consts) -> Kernel:
     def kernel(a: Cell, b: Cell) -> Cell:
         (x, ok, err), (y, ok2, err2) = a, b
         ok, err = met(ok, ok2), combined(err, err2)
-        y, zero = _divisor(y)
+        y, zero = _divisor(x, y)
         return np.fmod(x, y), ok, err if zero is None else flagged(err, zero, ok)
 
     return kernel
@@ -253,7 +253,7 @@ def _pmod(node: Node, _: Consts) -> Kernel:
     def kernel(a: Cell, b: Cell) -> Cell:
         (x, ok, err), (y, ok2, err2) = a, b
         ok, err = met(ok, ok2), combined(err, err2)
-        y, zero = _divisor(y)
+        y, zero = _divisor(x, y)
         r = np.fmod(x, y)
         if r.dtype.kind == "i":
             r = np.where((r < 0) & (y > 0), r + y, r)  # a negative divisor leaves the remainder as it is

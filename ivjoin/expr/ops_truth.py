@@ -24,6 +24,7 @@ from ivjoin.expr.ops_cells import (
     const_cell,
     flagged,
     present,
+    rows,
     unary,
     unsupported,
 )
@@ -42,7 +43,7 @@ def _connective(decisive: bool) -> Rule:
             for c in cells[1:]:
                 value = plain(value, c[0])
             return value, None, None
-        n = max(len(c[0]) for c in cells)
+        n = rows(*(c[0] for c in cells))
         decided: np.ndarray = np.zeros(n, dtype=bool)
         null: Mask = None
         err = None
@@ -131,7 +132,7 @@ def _full(mask: Mask, n: int, fill: bool) -> np.ndarray:
 
 def _pick(n: int, picks: list[tuple[np.ndarray, Any]], default: Any) -> Any:
     if isinstance(default, np.ndarray):
-        out = np.broadcast_to(default, n)
+        out = default if len(default) == n else np.repeat(default, n)
         for mask, v in reversed(picks):
             out = np.where(mask, v, out)
         return out
@@ -152,7 +153,7 @@ def _coalesce(node: Node, consts: Consts) -> Kernel:
     _choosable(node, *node.args)
 
     def kernel(*cells: Cell) -> Cell:
-        n = max(len(c[0]) for c in cells)
+        n = rows(*(c[0] for c in cells))
         # An error decides a row as a value does: the arguments after it are not looked at.
         picks = []
         for v, ok, err in cells[:-1]:
@@ -170,7 +171,7 @@ def _case(node: Node, consts: Consts) -> Kernel:
     _choosable(node, *node.args[1:-1:2], node.args[-1])
 
     def kernel(*cells: Cell) -> Cell:
-        n = max(len(c[0]) for c in cells)
+        n = rows(*(c[0] for c in cells))
         undecided = np.ones(n, dtype=bool)
         error: Mask = None
         picks = []
@@ -207,7 +208,7 @@ def _in(node: Node, consts: Consts) -> Kernel:
 
     def kernel(a: Cell, *cells: Cell) -> Cell:
         v, ok, err = a
-        n = max(len(c[0]) for c in (a, *cells))
+        n = rows(v, *(c[0] for c in cells))
         found, null = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
         for w, ok2, err2 in cells:
             if w.__class__ is not v.__class__ or (ok2 is not None and not np.count_nonzero(ok2)):
@@ -271,7 +272,7 @@ def _extreme(greatest: bool) -> Rule:
         def better(x: Any, y: Any) -> Any:
             if kind not in ("string", "binary"):
                 return pair(x, y)
-            n = max(len(x), len(y))
+            n = rows(x, y)
             mask = before(x if len(x) == n else x[0], y if len(y) == n else y[0])
             return _pick(n, [(mask, x)], y)
 
@@ -282,7 +283,7 @@ def _extreme(greatest: bool) -> Rule:
                 if ok is None and ok2 is None:
                     v = better(v, w)
                     continue
-                n = max(len(v), len(w))
+                n = rows(v, w)
                 have, have2 = ~absent(ok, n), ~absent(ok2, n)
                 v = _pick(n, [(have & have2, better(v, w)), (have, v)], w)
                 ok = have | have2

@@ -105,9 +105,13 @@ RELAXED = [
     ("abs(l.a - r.a) + abs(l.b - r.b) <= 10", ["-10 <= l.a ~ r.a <= 10 ?", "-10 <= l.b ~ r.b <= 10 ?"]),
     ("abs(l.a - r.a) = 5", ["-5 <= l.a ~ r.a <= 5 ?"]),
     ("l.a*l.a - 2*l.a*r.a + r.a*r.a < 400", ["-19 <= l.a ~ r.a <= 19 ?"]),
-    ("l.i*l.i - 2*l.i*r.i + r.i*r.i + 4*(l.i - r.i) < 45", ["-8 <= l.i ~ r.i <= 4 ?"]),
+    ("l.i*l.i - 2*l.i*r.i + r.i*r.i + 4*(l.i - r.i) < 46", ["-9 <= l.i ~ r.i <= 5 ?"]),
     ("(l.a + r.a) * (l.a - r.a) < 10", ["l.a * l.a ~ r.a * r.a <= 9 ?"]),
     ("(l.a - r.a) * (l.a - r.a) * (l.a - r.a) <= 30", ["l.a ~ r.a <= 3 ?"]),
+    ("(l.a - r.a) * (l.a - r.a) * (l.a - r.a) <= -27", ["l.a ~ r.a <= -3 ?"]),
+    ("(l.a - r.a) * (l.a - r.a) * (l.a - r.a) <= -28", ["l.a ~ r.a <= -4 ?"]),
+    ("CAST(l.p - r.p AS DECIMAL(10,1)) <= 0.5", ["l.p ~ r.p <= 55 ?"]),
+    ("CAST(l.p AS DECIMAL(38,30)) - CAST(r.p AS DECIMAL(38,10)) <= 0.5", ["l.p ~ r.p <= 50 ?"]),
     ("l.a - r.a IN (1, 2, 5)", ["1 <= l.a ~ r.a <= 5 ?"]),
     ("(l.a - r.a) div 10 < 3", ["l.a ~ r.a <= 29 ?"]),
     ("(unix_timestamp(l.ts) - unix_timestamp(r.ts)) / 60 < 5", ["unix_seconds(l.ts) ~ unix_seconds(r.ts) <= 300 ?"]),
@@ -240,6 +244,9 @@ def test_a_guard_keeps_out_the_rows_for_which_the_conjunct_errs():
     assert guards("l.ts >= r.ts - INTERVAL 10 SECONDS") == {"r.ts": (-(2**63) + 10**7, 2**63 - 1)}
     assert guards("l.i >= r.i + 7") == {"r.i": (-(2**31), 2**31 - 8)}
     assert guards("l.i - r.i <= 7") == {"l.i": (-(2**30), 2**30 - 1), "r.i": (-(2**30) + 1, 2**30)}
+    assert guards("abs(l.i - r.i) < 20") == dict.fromkeys(("l.i", "r.i"), (-(2**30) + 1, 2**30 - 1))
+    assert guards("l.a - r.t <= 7") == {"l.a": (-(2**63) + 127, 2**63 - 129)}
+    assert guards("l.a - r.a + r.t <= 7") == {"l.a": (-(2**62) + 64, 2**62 - 64), "r.a": (-(2**62) + 64, 2**62 - 64)}
     assert guards("2 * l.a < 2 * r.a + 4") == {"l.a": (-(2**62), 2**62 - 1), "r.a": (-(2**62), 2**62 - 3)}
 
 

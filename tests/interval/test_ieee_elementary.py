@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ivjoin import interval as iv
-from ivjoin.interval import EMPTY, ENTIRE, Interval
+from ivjoin.interval import EMPTY, ENTIRE, Interval, pointwise, powers
 
 INF = math.inf
 MAX = 1.7976931348623157e308
@@ -141,6 +141,41 @@ def test_atan2_at_points(y, x):
     assert iv.atan2(Interval(-y, -y), Interval(x, x)) == -got
 
 
+# Enclosures that are no representatives, at precisions so low that a wrong error bound shows.
+ENCLOSURES = {
+    name: (getattr(pointwise, f"{name}_at"), reference, arguments.filter(lambda x: abs(x) > 1e-8))
+    for name, (reference, arguments) in FUNCTIONS.items()
+    if name not in ("cosh", "tanh")
+} | {
+    "cosh": (pointwise.cosh_at, mpmath.cosh, modest.filter(lambda x: abs(x) > 1e-8)),
+    "tanh": (pointwise.tanh_at, mpmath.tanh, st.floats(1e-3, 20.0)),
+}
+
+
+@pytest.mark.parametrize("name", ENCLOSURES)
+def test_the_error_bounds_of_enclosures(name):
+    enclose, reference, arguments = ENCLOSURES[name]
+
+    @settings(max_examples=60, deadline=None)
+    @given(arguments, st.integers(70, 140))
+    def check(x, p):
+        lo, hi, e = enclose(x, p)
+        if lo == hi:  # exact, or beyond the doubles
+            return
+        value = true_value(reference, x) / Fraction(2) ** e
+        assert lo < value < hi
+        assert (hi - lo) * 2**40 < abs(value) * 2**p  # and the bound is of some use
+
+    check()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 2**20).map(lambda n: 1.0 + n * 2.0**-52), st.floats(2.0**28, 2.0**40), st.integers(70, 140))
+def test_the_error_bound_of_powers_with_large_exponents(x, y, p):
+    lo, hi, e = powers.pow_at(x, y, p)
+    assert lo < true_value(mpmath.power, x, y) / Fraction(2) ** e < hi
+
+
 @pytest.mark.parametrize(
     ("name", "x", "expected"),
     [
@@ -222,6 +257,28 @@ def test_pow_over_boxes(a, b, c, d, part, other):
         assert true_value(mpmath.power, base, exponent) in iv.pow(x, y)
 
 
+@pytest.mark.parametrize(
+    ("x", "y", "expected"),
+    [
+        (Interval(1, 1), ENTIRE, Interval(1, 1)),
+        (Interval(0, 1), Interval(0, INF), Interval(0, 1)),
+        (Interval(1, 2), Interval(-INF, 0), Interval(0, 1)),
+        (Interval(0, 0), Interval(0, 0), EMPTY),
+        (Interval(0, 0), Interval(-1, 1), Interval(0, 0)),
+        (Interval(-3, 0), Interval(2, 2), Interval(0, 0)),
+        (Interval(-3, -1), Interval(2, 2), EMPTY),
+        (Interval(-3, 2), Interval(0, 0), Interval(1, 1)),
+        (Interval(-3, 4), Interval(0.5, 0.5), Interval(0, 2)),
+        (Interval(4, 4), Interval(-0.5, -0.5), Interval(0.5, 0.5)),
+        (Interval(0, INF), Interval(-1, -1), Interval(0, INF)),
+        (ENTIRE, ENTIRE, Interval(0, INF)),
+        (EMPTY, ENTIRE, EMPTY),
+    ],
+)
+def test_pow_at_edges(x, y, expected):
+    assert iv.pow(x, y) == expected
+
+
 # Reverse functions ----------------------------------------------------------------------------------------------------
 
 windows = st.tuples(st.floats(-1e3, 1e3) | wide, st.floats(0.0, 20.0), st.floats(0.0, 1.0))
@@ -296,6 +353,17 @@ def test_reverse_functions_end_at_the_image(name):
 )
 def test_reverse_functions_at_edges(reverse, c, x, expected):
     assert reverse(c, x) == expected
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_reverse_functions_beside_the_multiples_of_half_pi(name):
+    function = getattr(iv, name)
+    for k in range(1, 4097, 19):
+        for beside in (-1e-3, -1e-5, -1e-7, 1e-4):
+            start = k * math.pi / 2 + beside
+            image = function(Interval(start, start))
+            assert REVERSE[name](image, Interval(start, start + 1.0)).inf == start
+            assert REVERSE[name](image, Interval(start - 1.0, start)).sup == start
 
 
 def test_reverse_functions_on_huge_intervals():

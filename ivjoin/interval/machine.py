@@ -1,0 +1,344 @@
+"""Intervals of machine integers: bounds of + - * div % and of their inverses, exact in Python ints.
+
+An interval is two ints ``lo <= hi``; ``(1, 0)`` is empty. Decimals are integers here (their unscaled values), and so are
+dates, times and durations. Nothing knows a width: whoever calls clips at the limits of the type, since a value past them
+is an error under ANSI and no row has it.
+
+A function ``f(...)`` gives the hull of the results over the members; ``f_rev(...)`` the hull of those members of ``x``
+that can give a result in ``z``. Pieces are met with ``x`` one by one before their hull is taken, so that a gap
+around zero is used. Division truncates, ``mod`` has the dividend's sign, ``pmod`` is not negative for a positive divisor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isqrt
+
+__all__ = [
+    "EMPTY", "abs_", "abs_rev", "div", "div_rev_dividend", "div_rev_divisor", "first_true", "hull", "last_true", "meet",
+    "mod", "mod_rev_dividend", "mod_rev_divisor", "mul", "mul_rev", "pmod", "pmod_rev_dividend", "pmod_rev_divisor",
+    "sqr", "sqr_rev", "truncated",
+]  # fmt: skip
+
+Pair = tuple[int, int]
+EMPTY: Pair = (1, 0)
+
+
+def hull(a: Pair, b: Pair) -> Pair:
+    """The smallest interval that holds both."""
+    if a[0] > a[1]:
+        return b
+    if b[0] > b[1]:
+        return a
+    return (a[0] if a[0] < b[0] else b[0], a[1] if a[1] > b[1] else b[1])
+
+
+def meet(a: Pair, b: Pair) -> Pair:
+    """What both hold; EMPTY when nothing."""
+    lo = a[0] if a[0] > b[0] else b[0]
+    hi = a[1] if a[1] < b[1] else b[1]
+    return (lo, hi) if lo <= hi else EMPTY
+
+
+def mul(a: Pair, b: Pair) -> Pair:
+    """``a * b``."""
+    p, q, r, s = a[0] * b[0], a[0] * b[1], a[1] * b[0], a[1] * b[1]
+    return min(p, q, r, s), max(p, q, r, s)
+
+
+def _ratio(z: Pair, bl: int, bh: int) -> Pair:
+    """The integers between the least and the greatest real quotient ``z / b`` over ``0 < bl <= b <= bh``."""
+    lo = -(-z[0] // (bh if z[0] >= 0 else bl))
+    hi = z[1] // (bl if z[1] >= 0 else bh)
+    return lo, hi
+
+
+def _by_sign(b: Pair, positive: Callable[[int, int], Pair], negative: Callable[[int, int], Pair]) -> Pair:
+    """The hull of a function over the positive members of ``b`` and over the (turned) negative ones."""
+    out = EMPTY
+    if b[1] > 0:
+        out = positive(b[0] if b[0] > 0 else 1, b[1])
+    if b[0] < 0:
+        out = hull(out, negative(-b[1] if b[1] < 0 else 1, -b[0]))
+    return out
+
+
+def _neg(a: Pair) -> Pair:
+    return (-a[1], -a[0]) if a[0] <= a[1] else EMPTY
+
+
+def mul_rev(z: Pair, b: Pair, x: Pair) -> Pair:
+    """Members of ``x`` with ``x * b`` in ``z``."""
+    if b[0] <= 0 <= b[1] and z[0] <= 0 <= z[1]:
+        return x
+    return _by_sign(b, lambda bl, bh: meet(_ratio(z, bl, bh), x), lambda bl, bh: meet(_neg(_ratio(z, bl, bh)), x))
+
+
+def sqr(a: Pair) -> Pair:
+    """``a * a`` of one and the same value."""
+    lo, hi = abs_(a)
+    return lo * lo, hi * hi
+
+
+def sqr_rev(z: Pair, x: Pair) -> Pair:
+    """Members of ``x`` whose square is in ``z``."""
+    if z[1] < 0:
+        return EMPTY
+    root = 0 if z[0] <= 0 else isqrt(z[0] - 1) + 1
+    return abs_rev((root, isqrt(z[1])), x)
+
+
+def abs_(a: Pair) -> Pair:
+    if a[0] >= 0:
+        return a
+    if a[1] <= 0:
+        return -a[1], -a[0]
+    return 0, max(-a[0], a[1])
+
+
+def abs_rev(z: Pair, x: Pair) -> Pair:
+    """Members of ``x`` whose magnitude is in ``z``."""
+    if z[0] < 0:
+        z = (0, z[1])
+    if z[0] > z[1]:
+        return EMPTY
+    return hull(meet(z, x), meet(_neg(z), x))
+
+
+# Division
+
+
+def truncated(a: int, b: int) -> int:
+    """``a / b`` cut toward zero."""
+    q = abs(a) // abs(b)
+    return q if (a < 0) == (b < 0) else -q
+
+
+def _quotients(a: Pair, bl: int, bh: int) -> Pair:
+    lo, hi = a
+    low = lo // bh if lo >= 0 else -(-lo // bl)
+    high = hi // bl if hi >= 0 else -(-hi // bh)
+    return low, high
+
+
+def div(a: Pair, b: Pair) -> Pair:
+    """``a div b`` over the members of ``b`` other than 0."""
+    return _by_sign(b, lambda bl, bh: _quotients(a, bl, bh), lambda bl, bh: _neg(_quotients(a, bl, bh)))
+
+
+def _dividends(q: Pair, bl: int, bh: int) -> Pair:
+    low = q[0] * bl if q[0] > 0 else (q[0] - 1) * bh + 1
+    high = (q[1] + 1) * bh - 1 if q[1] >= 0 else q[1] * bl
+    return low, high
+
+
+def div_rev_dividend(q: Pair, b: Pair, x: Pair) -> Pair:
+    """Members of ``x`` with ``x div b`` in ``q``."""
+    return _by_sign(b, lambda bl, bh: meet(_dividends(q, bl, bh), x), lambda bl, bh: meet(_neg(_dividends(q, bl, bh)), x))
+
+
+def _divisors(q: Pair, a: Pair, bl: int, bh: int) -> Pair:
+    """Bounds of ``bl <= b <= bh``, positive, for which the dividends of ``q`` and ``a`` meet."""
+    if q[0] > 0:
+        bh = min(bh, a[1] // q[0])
+    else:
+        bl = max(bl, -((a[1] - 1) // (1 - q[0])))
+    if q[1] >= 0:
+        bl = max(bl, -(-(a[0] + 1) // (q[1] + 1)))
+    else:
+        bh = min(bh, -a[0] // -q[1])
+    return (bl, bh) if bl <= bh else EMPTY
+
+
+def div_rev_divisor(q: Pair, a: Pair, x: Pair) -> Pair:
+    """Members of ``x``, the divisor, with ``a div x`` in ``q``; 0 is none."""
+
+    return _by_sign(x, lambda bl, bh: _divisors(q, a, bl, bh), lambda bl, bh: _neg(_divisors(q, _neg(a), bl, bh)))
+
+
+# Remainders
+
+# So many divisors are tried one by one; with more, only sign and magnitude are used.
+_FEW = 12
+
+
+def _remainders(a: Pair, bl: int, bh: int) -> Pair:
+    """``a % b`` for ``0 <= a``, ``0 < bl <= b <= bh``."""
+    lo, hi = a
+    if hi < bl:
+        return a
+    if bl == bh and hi - lo < bl and lo % bl <= hi % bl:
+        return lo % bl, hi % bl
+    if bl != bh and lo // bl == lo // bh == hi // bl == hi // bh:
+        q = lo // bl
+        return lo - q * bh, hi - q * bl
+    return 0, min(hi, bh - 1)
+
+
+def mod(a: Pair, b: Pair) -> Pair:
+    """``a % b`` with the sign of ``a``, over the members of ``b`` other than 0."""
+    m = abs_(b)
+    if m[1] == 0:
+        return EMPTY
+    bl, bh = max(m[0], 1), m[1]
+    out = EMPTY
+    if a[1] >= 0:
+        out = _remainders((max(a[0], 0), a[1]), bl, bh)
+    if a[0] < 0:
+        out = hull(out, _neg(_remainders((max(-a[1], 0), -a[0]), bl, bh)))
+    return out
+
+
+def _next_with(x: int, k: int, r: Pair) -> int:
+    """The least integer from ``x`` on whose remainder in [0, k) is in ``r``, which lies in [0, k)."""
+    have = x % k
+    if have < r[0]:
+        return x + r[0] - have
+    return x if have <= r[1] else x + k - have + r[0]
+
+
+def _last_with(x: int, k: int, r: Pair) -> int:
+    have = x % k
+    if have > r[1]:
+        return x - have + r[1]
+    return x if have >= r[0] else x - have - k + r[1]
+
+
+def _congruent(r: Pair, k: int, x: Pair) -> Pair:
+    """Members of ``x`` whose remainder in [0, k) is in ``r``."""
+    r = meet(r, (0, k - 1))
+    if r == EMPTY or x[0] > x[1]:
+        return EMPTY
+    lo, hi = _next_with(x[0], k, r), _last_with(x[1], k, r)
+    return (lo, hi) if lo <= hi else EMPTY
+
+
+def _signed_dividends(z: Pair, k: int, x: Pair) -> Pair:
+    """Members of ``x`` with ``x % k`` in ``z``, the remainder having the sign of x."""
+    out = EMPTY
+    if x[1] >= 0:
+        out = _congruent(z, k, (max(x[0], 0), x[1]))
+    if x[0] <= 0:
+        out = hull(out, _neg(_congruent(_neg(z), k, (max(-x[1], 0), -x[0]))))
+    return out
+
+
+def _roughly_signed(z: Pair, bl: int, x: Pair) -> Pair:
+    # A remainder has the sign of the dividend and at most its magnitude; a dividend below the divisor is its own.
+    if z[0] > 0:
+        x = meet(x, (z[0], x[1]))
+    elif z[1] < 0:
+        x = meet(x, (x[0], z[1]))
+    if x != EMPTY and -bl < x[0] and x[1] < bl:
+        x = meet(x, z)
+    return x
+
+
+def mod_rev_dividend(z: Pair, b: Pair, x: Pair) -> Pair:
+    """Members of ``x`` with ``x % b`` in ``z``."""
+    m = abs_(b)
+    bl, bh = max(m[0], 1), m[1]
+    if bh - bl < _FEW:
+        out = EMPTY
+        for k in range(bl, bh + 1):
+            out = hull(out, _signed_dividends(z, k, x))
+        return out
+    return _roughly_signed(z, bl, x)
+
+
+def mod_rev_divisor(z: Pair, a: Pair, x: Pair) -> Pair:
+    """Members of ``x``, the divisor, with ``a % x`` in ``z``."""
+    out = EMPTY
+    if x[0] < 0:
+        out = hull(out, _neg(_moduli(z, a, (max(-x[1], 1), -x[0]))))
+    if x[1] > 0:
+        out = hull(out, _moduli(z, a, (max(x[0], 1), x[1])))
+    return out
+
+
+def _moduli(z: Pair, a: Pair, b: Pair) -> Pair:
+    """Members of the positive ``b`` with ``a % b`` in ``z``: tried one by one while they are few, at both ends."""
+    least = z[0] + 1 if z[0] > 0 else 1 - z[1] if z[1] < 0 else 1
+    lo, hi = max(b[0], least), b[1]
+    tries = _FEW
+    while lo <= hi and tries and meet(mod(a, (lo, lo)), z) == EMPTY:
+        lo, tries = lo + 1, tries - 1
+    while lo <= hi and tries and meet(mod(a, (hi, hi)), z) == EMPTY:
+        hi, tries = hi - 1, tries - 1
+    return (lo, hi) if lo <= hi else EMPTY
+
+
+def _floor_remainders(a: Pair, bl: int, bh: int) -> Pair:
+    if a[0] >= 0:
+        return _remainders(a, bl, bh)
+    if bl == bh and a[1] - a[0] < bl and a[0] % bl <= a[1] % bl:
+        return a[0] % bl, a[1] % bl
+    if a[1] < 0 and -a[0] <= bl:
+        return bl + a[0], bh + a[1]
+    return 0, bh - 1
+
+
+def pmod(a: Pair, b: Pair) -> Pair:
+    """``pmod(a, b)``: the remainder in [0, b) for positive members of ``b``, ``a % b`` for negative ones."""
+    return _by_sign(b, lambda bl, bh: _floor_remainders(a, bl, bh), lambda bl, bh: mod(a, (bl, bh)))
+
+
+def pmod_rev_dividend(z: Pair, b: Pair, x: Pair) -> Pair:
+    """Members of ``x`` with ``pmod(x, b)`` in ``z``."""
+
+    def positive(bl: int, bh: int) -> Pair:
+        if z[1] < 0:
+            return EMPTY
+        if bh - bl < _FEW:
+            out = EMPTY
+            for k in range(bl, bh + 1):
+                out = hull(out, _congruent(z, k, x))
+            return out
+        if x[0] >= 0:
+            return _roughly_signed(z, bl, x)
+        return x if z[0] < bh else EMPTY
+
+    return _by_sign(b, positive, lambda bl, bh: mod_rev_dividend(z, (bl, bh), x))
+
+
+def pmod_rev_divisor(z: Pair, a: Pair, x: Pair) -> Pair:
+    """Members of ``x``, the divisor, with ``pmod(a, x)`` in ``z``."""
+    out = EMPTY
+    if x[1] > 0 and z[1] >= 0:
+        lo, hi, tries = max(x[0], 1, z[0] + 1), x[1], _FEW
+        while lo <= hi and tries and meet(_floor_remainders(a, lo, lo), z) == EMPTY:
+            lo, tries = lo + 1, tries - 1
+        while lo <= hi and tries and meet(_floor_remainders(a, hi, hi), z) == EMPTY:
+            hi, tries = hi - 1, tries - 1
+        out = (lo, hi) if lo <= hi else EMPTY
+    if x[0] < 0:
+        out = hull(out, _neg(_moduli(z, a, (max(-x[1], 1), -x[0]))))
+    return out
+
+
+# Monotone functions without a formula for the inverse
+
+
+def first_true(test: Callable[[int], bool], lo: int, hi: int) -> int:
+    """The least int of [lo, hi] for which a rising test holds; ``hi + 1`` if there is none."""
+    if lo > hi or test(lo):
+        return lo
+    step = 1
+    # From the near end in growing steps: bounds mostly move a little.
+    while lo + step < hi and not test(lo + step):
+        lo, step = lo + step, step * 4
+    bad, good = lo, min(lo + step, hi)
+    if good == hi and not test(hi):
+        return hi + 1
+    while good - bad > 1:
+        middle = (bad + good) >> 1
+        if test(middle):
+            good = middle
+        else:
+            bad = middle
+    return good
+
+
+def last_true(test: Callable[[int], bool], lo: int, hi: int) -> int:
+    """The greatest int of [lo, hi] for which a falling test holds; ``lo - 1`` if there is none."""
+    return -first_true(lambda n: test(-n), -hi, -lo)

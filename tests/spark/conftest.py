@@ -1,0 +1,45 @@
+"""One Spark session for all of these tests, or a reason to skip them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def missing() -> str | None:
+    """Why Spark cannot run here."""
+    if find_spec("pyspark") is None:
+        return "pyspark is not installed (pip install 'ivjoin[spark]')"
+    if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
+        return "no Java runtime (install openjdk-17-jre-headless)"
+    return None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    reason = missing()
+    for item in items:
+        if here in Path(item.path).parents and item.get_closest_marker("spark") and reason:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    from ivjoin.spark import session
+
+    folder = tmp_path_factory.mktemp("warehouse")
+    s = session(
+        "local[2]", "ivjoin tests", spark__ui__enabled="false", spark__sql__shuffle__partitions=2,
+        spark__sql__session__timeZone="UTC", spark__sql__warehouse__dir=str(folder), spark__driver__memory="1g",
+        spark__ui__showConsoleProgress="false", spark__sql__streaming__metricsEnabled="false",
+        spark__sql__adaptive__enabled="true",
+    )
+    s.sparkContext.setLogLevel("OFF")
+    yield s
+    s.stop()

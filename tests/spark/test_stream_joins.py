@@ -1,0 +1,166 @@
+"""Streaming joins against DuckDB: every join type, orders that are not time, no key, splits, late rows, idle buckets."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from spark.script import Script
+from spark.second_opinion import joined
+
+pytestmark = pytest.mark.spark
+
+HOWS = ("inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti")
+START = datetime(2024, 5, 1, tzinfo=UTC)
+TIMED = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("v", pa.int64())])
+NUMBERS = pa.schema([("k", pa.string()), ("x", pa.float64()), ("v", pa.int64())])
+BAND = "l.ts BETWEEN r.ts - INTERVAL 10 SECONDS AND r.ts + INTERVAL 5 SECONDS"
+FAR = 10_000.0  # seconds after the start: a row there lets everything before it be decided
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def timed_rows(seed: int, batches: int, size: int) -> list[list[tuple[Any, ...]]]:
+    """Batches that rise in time with a few null keys and null times."""
+    rng = random.Random(seed)
+    out = []
+    for b in range(batches):
+        rows = [
+            (
+                rng.choice([1, 2, 3, 4, 5, 6, None]),
+                None if rng.random() < 0.03 else at(b * 20 + rng.random() * 20),
+                seed * 1000 + b * size + i,
+            )
+            for i in range(size)
+        ]
+        out.append(sorted(rows, key=lambda r: r[1] or START))
+    return out
+
+
+def table(rows: list[list[tuple[Any, ...]]], schema: pa.Schema) -> pa.Table:
+    flat = [r for batch in rows for r in batch]
+    return pa.table([pa.array(c, f.type) for c, f in zip(zip(*flat, strict=True), schema, strict=True)], schema=schema)
+
+
+COLUMNS = "coalesce(l.k, r.k) AS k, l.ts, l.v, r.ts AS ts_right, r.v AS v_right"
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_each_join_type_agrees_with_duckdb(spark: Any, tmp_path: Path, how: str) -> None:
+    left, right = timed_rows(1, 3, 40), timed_rows(2, 3, 40)
+    condition = BAND + " AND (l.v + r.v) % 3 <> 0"
+
+    def join(a: Any, b: Any) -> Any:
+        return a.withWatermark("ts", "0 seconds").band_join(b, on="k", condition=condition, how=how, right_order="ts")
+
+    script = Script(spark, tmp_path, join, TIMED, TIMED)
+    for a, b in zip(left, right, strict=True):
+        script.add(left=a, right=b)
+    script.add(left=[(-1, at(FAR), -1)], right=[(-2, at(FAR), -2)])
+    got = script.run()
+    sql = BAND.replace("SECONDS", "SECOND") + " AND l.k = r.k AND (l.v + r.v) % 3 <> 0"
+    assert got == joined(table(left, TIMED), table(right, TIMED), how, sql, COLUMNS)
+    counts = script.counts()
+    assert counts[-1]["state_rows"] <= 2  # the far rows alone
+    assert sum(c["left_rows_retired"] for c in counts) >= 120 - 2
+    assert sum(c["late_rows"] for c in counts) == 0
+
+
+def test_numeric_band_without_keys_watermark_or_time(spark: Any, tmp_path: Path) -> None:
+    rng = random.Random(5)
+    left = [[("a", b * 50 + rng.random() * 50, b * 100 + i) for i in range(60)] for b in range(4)]
+    right = [[("b", b * 50 + rng.random() * 50, b * 100 + i) for i in range(60)] for b in range(4)]
+
+    def join(a: Any, b: Any) -> Any:
+        from ivjoin import Order
+
+        return a.band_join(
+            b, condition="l.x BETWEEN r.x - 5 AND r.x + 5", how="full", left_order=Order("x", slack=50),
+            right_order=Order("x", slack=50.0),
+        )
+
+    script = Script(spark, tmp_path, join, NUMBERS, NUMBERS)
+    for a, b in zip(left, right, strict=True):
+        script.add(left=a, right=b)
+    script.add(left=[("z", 1e6, -1)], right=[("z", 2e6, -2)])
+    got = script.run()
+    want = joined(
+        table(left, NUMBERS), table(right, NUMBERS), "full", "l.x BETWEEN r.x - 5 AND r.x + 5",
+        "l.k, l.x, l.v, r.k AS k_right, r.x AS x_right, r.v AS v_right",
+    )
+    # the far right row is out of reach of all future left rows but one side's frontier alone decides it
+    assert got - want == Counter() or all(row[5] == -2 or row[2] == -1 for row in (got - want))
+    assert want - got == Counter()
+    assert max(c["state_rows"] for c in script.counts()) < 320  # of 480: about the slack and the window
+
+
+@pytest.mark.parametrize("seed", [11, 12])
+def test_splits_into_micro_batches_change_nothing(spark: Any, tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    left, right = timed_rows(3, 1, 80)[0], timed_rows(4, 1, 80)[0]
+
+    def join(a: Any, b: Any) -> Any:
+        return a.band_join(b, on="k", condition=BAND, how="full", left_order="ts", right_order="ts", buckets=3)
+
+    def cut(rows: list[tuple[Any, ...]]) -> list[list[tuple[Any, ...]]]:
+        places = sorted(rng.sample(range(1, len(rows)), 3))
+        # a null time anywhere is never late; others keep their order across files, but not within one
+        parts = [rows[a:b] for a, b in zip([0, *places], [*places, len(rows)], strict=True)]
+        return [rng.sample(p, len(p)) for p in parts]
+
+    script = Script(spark, tmp_path, join, TIMED, TIMED)
+    for part in cut(left):
+        script.add(left=part)
+    for part in cut(right):
+        script.add(right=part)
+    script.add(left=[(-1, at(FAR), -1)], right=[(-2, at(FAR), -2)])
+    sql = BAND.replace("SECONDS", "SECOND") + " AND l.k = r.k"
+    assert script.run() == joined(table([left], TIMED), table([right], TIMED), "full", sql, COLUMNS)
+
+
+def test_late_rows_are_dropped_and_counted_against_earlier_batches(spark: Any, tmp_path: Path) -> None:
+    def join(a: Any, b: Any) -> Any:
+        return a.withWatermark("ts", "10 seconds").band_join(
+            b, on="k", condition=BAND, how="left", right_order="ts", buckets=4
+        )
+
+    script = Script(spark, tmp_path, join, TIMED, TIMED)
+    script.add(left=[(1, at(100), 1), (1, at(0), 2)], right=[(1, at(0), 10)])  # 0 s is not late: same micro-batch
+    script.add(left=[(2, at(89.9), 3), (3, at(90), 4), (4, None, 5)], right=[(9, at(99), 11)])  # 3 is late, 4 is on the edge
+    script.add(left=[(7, at(500), 6)], right=[(7, at(300), 12)])
+    got = script.run()
+    assert sum(c["late_rows"] for c in script.counts()) == 1
+    assert {row[2] for row in got} == {1, 2, 4, 5}  # 6 is not decided yet
+    assert {row[4] for row in got if row[2] == 2} == {10}
+    assert {row[4] for row in got if row[2] in (1, 4, 5)} == {None}
+
+
+def test_idle_buckets_prune_and_emit_in_the_batch_that_decides(spark: Any, tmp_path: Path) -> None:
+    def join(a: Any, b: Any) -> Any:
+        return a.band_join(b, on="k", condition=BAND, how="left", left_order="ts", right_order="ts", buckets=100)
+
+    script = Script(spark, tmp_path, join, TIMED, TIMED)
+    script.add(left=[(k, at(k / 100), k) for k in range(300)], right=[(0, at(0), 0)])
+    first = script.run()
+    assert set(first) == {(0, int(at(0).timestamp() * 1e6), 0, int(at(0).timestamp() * 1e6), 0)}
+    assert script.counts()[-1]["state_rows"] >= 300
+    script.add(right=[(0, at(FAR), 1)])  # one key of one bucket
+    second = script.run()
+    assert {row[2] for row in second} == set(range(1, 300))
+    assert script.counts()[-1]["state_rows"] == 1
+
+
+def test_frames_without_order_hold_everything_and_lose_nothing(spark: Any, tmp_path: Path) -> None:
+    left, right = timed_rows(6, 2, 30), timed_rows(7, 2, 30)
+    script = Script(spark, tmp_path, lambda a, b: a.band_join(b, on="k", condition=BAND), TIMED, TIMED)
+    for a, b in zip(reversed(left), right, strict=True):
+        script.add(left=a, right=b)
+    sql = BAND.replace("SECONDS", "SECOND") + " AND l.k = r.k"
+    assert script.run() == joined(table(left, TIMED), table(right, TIMED), "inner", sql, COLUMNS)
