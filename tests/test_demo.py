@@ -116,8 +116,10 @@ def test_demo_on_three_days(
     short_flights, short_weather = shortened(flights, weather, 3)
     monkeypatch.setattr("ivjoin.demo.run.read_flights", lambda: short_flights)
     monkeypatch.setattr("ivjoin.demo.run.read_weather", lambda: short_weather)
+    monkeypatch.setattr("ivjoin.demo.run.spark_note", lambda: "Spark: 'ivjoin[spark]'")
     assert main(["demo", "--output", str(tmp_path / "out")]) == 0
     shown = capsys.readouterr().out
+    assert "Spark: 'ivjoin[spark]'" in shown
     assert shown.count("the same rows") == 2
     assert "peak rows held" in shown
     written = {path.name for path in (tmp_path / "out").iterdir()}

@@ -105,7 +105,7 @@ def run_demo(output: Path, batch_rows: int = 4096, check: bool = True) -> bool:
                 verdict = compare(job, run.path)
             all_same &= verdict.same
         _show_figures(console, run, verdict)
-    console.print(spark_note(), style="dim")
+    console.print(spark_note(), style="dim", markup=False)
     if not all_same:
         console.print("[bold red]a result differs from DuckDB's[/bold red]")
     return all_same
@@ -178,14 +178,17 @@ def _show_head(console: Console, job: Job, head: pa.Table) -> None:
 
 
 def _cell(value: Any) -> str:
+    from rich.markup import escape
+
     if value is None:
         return "[dim]null[/dim]"
     if isinstance(value, float):
         return f"{value:.4g}"
-    return f"{value:%m-%d %H:%M}" if isinstance(value, datetime) else str(value)
+    return f"{value:%m-%d %H:%M}" if isinstance(value, datetime) else escape(str(value))
 
 
 def _show_figures(console: Console, run: Run, verdict: Verdict | None) -> None:
+    from rich.markup import escape
     from rich.table import Table
 
     m = run.metrics
@@ -196,7 +199,7 @@ def _show_figures(console: Console, run: Run, verdict: Verdict | None) -> None:
     figures.add_row("speed", f"{run.rows_in / run.seconds:,.0f} rows/s in, {run.seconds:.2f} s with writing the file")
     share = m.peak_state_rows / max(run.rows_in, 1)
     figures.add_row("peak rows held", f"{m.peak_state_rows:,} of {run.rows_in:,} read ({share:.1%})")
-    figures.add_row("written", str(run.path))
+    figures.add_row("written", escape(str(run.path)))
     console.print(figures)
     console.print()
 

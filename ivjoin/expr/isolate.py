@@ -27,7 +27,7 @@ from ivjoin.expr.types import BOOL, FLOAT64
 
 __all__ = ["FloatBand", "Isolator", "never_nan", "plus_constant", "shift", "shifted_image"]
 
-_PASSES_NAN = frozenset({"add", "sub", "mul", "div", "neg", "abs", "sqrt", "cast", "greatest"})
+_PASSES_NAN = frozenset({"add", "sub", "mul", "div", "neg", "abs", "sqrt", "cast"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class FloatBand:
 
 
 def never_nan(op: str, a: Node, b: Node, known: Collection[Node]) -> list[Node]:
-    """Float nodes that are not NaN wherever ``a op b`` is TRUE, given those that are ``known`` not to be."""
+    """Float nodes that are null or not NaN wherever ``a op b`` is TRUE, given those that are ``known`` to be so."""
     if op in ("gt", "ge"):
         a, b, op = b, a, {"gt": "lt", "ge": "le"}[op]
     out: list[Node] = []
@@ -58,6 +58,9 @@ def never_nan(op: str, a: Node, b: Node, known: Collection[Node]) -> list[Node]:
         out.append(n)
         if n.op in _PASSES_NAN:
             stack.extend(n.args)
+        elif n.op == "greatest":
+            # An argument that is null is skipped, and then says nothing of its own arguments.
+            out += [x for x in n.args if x.type.kind == "float" and x.op != "literal"]
         elif n.op == "pow" and (_value(n.args[1]) or 0.0) != 0.0:
             stack.append(n.args[0])
     return out

@@ -89,8 +89,10 @@ def _decimal_parser(u: Type, _: Zone) -> Parse:
         except InvalidOperation:  # an exponent past Python's range
             return None
         assert isinstance(exponent, int)
-        number, shift = int("".join(map(str, digits))), exponent + u.scale
-        if number == 0 or shift < -len(digits) - 1:
+        # 38 digits and the one that rounds are all that count, and Python refuses to read thousands of them.
+        kept = digits[:200]
+        number, shift = int("".join(map(str, kept))), exponent + len(digits) - len(kept) + u.scale
+        if number == 0 or shift < -len(kept) - 1:
             return 0
         if shift > 80:
             return None
@@ -200,16 +202,18 @@ def _formatting(make: Callable[[Type, Zone], Format]) -> Callable[[Type, Type, Z
 
 def java_double(x: float, digits: str | None = None) -> str:
     """``Double.toString``: plain from 0.001 up to 10**7, else with an exponent; the shortest digits that read back."""
+    if 1e-3 <= abs(x) < 1e7 and digits is None:
+        return repr(x)  # Python writes these the same way
     if x != x:
         return "NaN"
     if x in (float("inf"), float("-inf")):
         return "Infinity" if x > 0 else "-Infinity"
     text = digits or repr(x)
+    if abs(x) < 1e-320 and float(f"{x:.1e}") == x:
+        text = f"{x:.1e}"  # Java writes two digits at least, the nearest: 4.9E-324
     sign, figures, exponent = Decimal(text).as_tuple()
     assert isinstance(exponent, int)
     figure = "".join(map(str, figures)).rstrip("0") or "0"
-    if len(figure) == 1 and abs(x) < 1e-300 and float(f"{x:.1e}") == x:
-        figure = f"{abs(x):.1e}".replace(".", "")[:2]  # Java writes two digits at least, the nearest: 4.9E-324
     minus = "-" if sign else ""
     if x == 0:
         return minus + "0.0"

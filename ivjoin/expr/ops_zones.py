@@ -60,13 +60,22 @@ class Zone:
         """Offsets at instants, int64[n] of seconds since the epoch to int64[n] of seconds east of UTC."""
         if self.fixed is not None:
             return np.full(len(seconds), self.fixed, dtype=np.int64)
-        out = self._before[np.searchsorted(self._at, seconds, side="right")]
+        out = self._between(self._at, seconds)
         if self._yearly is not None:
             late = seconds >= self._last
             if np.count_nonzero(late):
                 turned = self._last + (seconds[late] - self._last) % _CYCLE
                 out[late] = self._beyond().offsets(turned)
         return out
+
+    def _between(self, changes: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """The offset that holds at each x, where the next one begins at each of ``changes``."""
+        if len(x):
+            # A batch of a stream seldom spans a change: two searches then do for all.
+            low, high = changes.searchsorted((x.min(), x.max()), side="right")
+            if low == high:
+                return np.full(len(x), self._before[low])
+        return self._before[changes.searchsorted(x, side="right")]
 
     def local(self, seconds: np.ndarray) -> np.ndarray:
         """Local times of instants."""
@@ -84,7 +93,7 @@ class Zone:
         """
         if self.fixed is not None:
             return local - self.fixed
-        out = local - self._before[np.searchsorted(self._until, local, side="right")]
+        out = local - self._between(self._until, local)
         if self._yearly is not None:
             late = local >= self._last + 2 * _DAY
             if np.count_nonzero(late):

@@ -319,17 +319,29 @@ def pmod_rev_divisor(z: Pair, a: Pair, x: Pair) -> Pair:
 # Monotone functions without a formula for the inverse
 
 
-def first_true(test: Callable[[int], bool], lo: int, hi: int) -> int:
-    """The least int of [lo, hi] for which a rising test holds; ``hi + 1`` if there is none."""
+def first_true(test: Callable[[int], bool], lo: int, hi: int, near: int | None = None) -> int:
+    """The least int of [lo, hi] for which a rising test holds; ``hi + 1`` if there is none. ``near`` is a guess."""
     if lo > hi or test(lo):
         return lo
+    # From here on, test(bad) is False; the answer lies in (bad, good], where good = hi + 1 stands for "none".
+    bad, good = lo, hi + 1
     step = 1
-    # From the near end in growing steps: bounds mostly move a little.
-    while lo + step < hi and not test(lo + step):
-        lo, step = lo + step, step * 4
-    bad, good = lo, min(lo + step, hi)
-    if good == hi and not test(hi):
-        return hi + 1
+    if near is None or not lo < near <= hi:
+        near = lo + 1
+    if near < good and test(near):
+        good = near
+        while good - step > bad:
+            if not test(good - step):
+                bad = good - step
+                break
+            good, step = good - step, step * 8
+    else:
+        bad = min(near, hi)
+        while bad + step < good:
+            if test(bad + step):
+                good = bad + step
+                break
+            bad, step = bad + step, step * 8
     while good - bad > 1:
         middle = (bad + good) >> 1
         if test(middle):
@@ -339,6 +351,6 @@ def first_true(test: Callable[[int], bool], lo: int, hi: int) -> int:
     return good
 
 
-def last_true(test: Callable[[int], bool], lo: int, hi: int) -> int:
+def last_true(test: Callable[[int], bool], lo: int, hi: int, near: int | None = None) -> int:
     """The greatest int of [lo, hi] for which a falling test holds; ``lo - 1`` if there is none."""
-    return -first_true(lambda n: test(-n), -hi, -lo)
+    return -first_true(lambda n: test(-n), -hi, -lo, None if near is None else -near)

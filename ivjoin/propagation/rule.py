@@ -170,7 +170,7 @@ def strict_binary(
             free = makes_nan((alo, ahi), (blo, bhi))
         # Where the other argument can make the result NULL or NaN by itself, this one can have any value.
         if free or zf & bf:
-            s.drop_flags(a, zf | (af if zf & bf else 0))
+            s.drop_flags(a, af if zf & bf & NULL else zf | NAN)
         elif zlo > zhi or blo > bhi:
             s.cut(a, 1, 0, zf)
         elif alo > ahi or backward_a is None:
@@ -179,7 +179,7 @@ def strict_binary(
             s.cut(a, *backward_a((zlo, zhi), (blo, bhi), (alo, ahi)), zf)
             alo, ahi, af = D[a]
         if free or zf & af:
-            s.drop_flags(b, zf | (bf if zf & af else 0))
+            s.drop_flags(b, bf if zf & af & NULL else zf | NAN)
         elif zlo > zhi or alo > ahi:
             s.cut(b, 1, 0, zf)
         elif blo > bhi or backward_b is None:

@@ -25,8 +25,8 @@ from numba import types
 
 __all__ = [
     "FIRST_PROBE", "FIRST_STORE", "LIVE", "MARK_PROBE", "MARK_STORE", "MATCHED", "PAIRS",
-    "concat_pieces", "gather_bytes", "insert", "intern_bytes", "intern_ints", "probe", "prune_prefix", "rehash_bytes",
-    "rehash_ints", "unlink",
+    "concat_pieces", "gather_bytes", "insert", "intern_bytes", "intern_ints", "merge_runs", "probe", "probe_runs",
+    "prune_prefix", "rehash_bytes", "rehash_ints", "unlink",
 ]
 
 I64_MIN = -(2**63)
@@ -190,15 +190,16 @@ def rehash_bytes(table, spans, arena, fresh, slots, n_ids):  # type: ignore[no-u
     return top
 
 
-@_compiled(_i8(_in1, _in2, _i8, _i8, _i8, _io2, _io_u8, _io2, _i8))
-def insert(kids, axes, first, axis_base, ordered, rows, flags, slots, side):  # type: ignore[no-untyped-def]
+@_compiled(_i8(_in1, _in2, _i8, _i8, _i8, _io2, _io_u8, _io2, _i8, _io1))
+def insert(kids, axes, first, axis_base, ordered, rows, flags, slots, side, tally):  # type: ignore[no-untyped-def]
     """Append rows with ids first, first+1, ...; returns how many keys came to life.
 
     ``ordered`` 1 keeps each key's list ascending in the first axis (walking back from the tail, which costs what the
-    row is out of order by); 0 appends.
+    row is out of order by, and is added to ``tally[0]``); 0 appends.
     """
     mask = rows.shape[0] - 1
     born = 0
+    steps = 0
     n_axes = axes.shape[0]
     for i in range(kids.shape[0]):
         kid = kids[i]
@@ -226,6 +227,7 @@ def insert(kids, axes, first, axis_base, ordered, rows, flags, slots, side):  # 
                     else:
                         while rows[after & mask, axis_base] > v:
                             after = rows[after & mask, 1]
+                            steps += 1
             if after < 0:
                 head = slots[kid, side]
                 rows[pos, 0] = head
@@ -244,6 +246,7 @@ def insert(kids, axes, first, axis_base, ordered, rows, flags, slots, side):  # 
         if slots[kid, 6] == 0:
             born += 1
         slots[kid, 6] += 1
+    tally[0] += steps
     return born
 
 
@@ -312,6 +315,49 @@ def prune_prefix(lo, hi, column, low, high, rows, flags, slots, side, dead, tall
     return count
 
 
+@numba.njit(types.UniTuple(_i8, 2)(_in2, _in2, _i8, _i8), cache=True, nogil=True)
+def _window(axes, bands, n_primary, i):  # type: ignore[no-untyped-def]
+    """The closed interval of the store's first axis that row i can match; (1, 0) when its bound lies past int64."""
+    low = I64_MIN
+    high = I64_MAX
+    for b in range(n_primary):
+        v = axes[bands[b, 0], i]
+        d = bands[b, 2]
+        if d != I64_MIN:
+            if d > 0 and v > I64_MAX - d:
+                return 1, 0
+            if not (d < 0 and v < I64_MIN - d) and v + d > low:
+                low = v + d
+        d = bands[b, 3]
+        if d != I64_MAX:
+            if d < 0 and v < I64_MIN - d:
+                return 1, 0
+            if not (d > 0 and v > I64_MAX - d) and v + d < high:
+                high = v + d
+    return low, high
+
+
+@numba.njit(types.boolean(_in2, _in2, _i8, _i8, _i8, _in2, _i8), cache=True, nogil=True)
+def _others(axes, bands, n_primary, axis_base, i, rows, pos):  # type: ignore[no-untyped-def]
+    """Whether the stored row at a place satisfies the band terms on the other axes."""
+    for b in range(n_primary, bands.shape[0]):
+        p = axes[bands[b, 0], i]
+        v = rows[pos, axis_base + bands[b, 1]]
+        d = bands[b, 2]
+        if d != I64_MIN:
+            if d > 0 and p > I64_MAX - d:
+                return False
+            if not (d < 0 and p < I64_MIN - d) and v < p + d:
+                return False
+        d = bands[b, 3]
+        if d != I64_MAX:
+            if d < 0 and p < I64_MIN - d:
+                return False
+            if not (d > 0 and p > I64_MAX - d) and v > p + d:
+                return False
+    return True
+
+
 @_compiled(_i8(_in1, _in2, _in2, _i8, _i8, _i8, _io2, _in2, _io_u8, _i8, _io_u8, _i8, _io1, _io1, _io1))
 def probe(  # type: ignore[no-untyped-def]
     kids, axes, bands, n_primary, axis_base, ordered, slots, rows, flags, side, matched, mode, state, out_probe,
@@ -328,8 +374,9 @@ def probe(  # type: ignore[no-untyped-def]
     bands : int64[b, 4]
         (probe axis, store axis, low, high): a stored value must lie in [probe + low, probe + high]; the
         least and greatest int64 stand for no bound. The first ``n_primary`` are about the store's first axis.
-    state : int64[2]
-        Probe row and list node to go on from (node -2: the row's beginning); updated when the output is full.
+    state : int64[4]
+        Probe row and list node to go on from (node -2: the row's beginning), updated when the output is full; then the
+        steps walked to find where matches begin, added up.
     """
     mask = rows.shape[0] - 1
     n = kids.shape[0]
@@ -337,6 +384,7 @@ def probe(  # type: ignore[no-untyped-def]
     room = out_probe.shape[0]
     emit = mode & PAIRS
     count = 0
+    steps = 0
     i = state[0]
     node = state[1]
     while i < n:
@@ -346,26 +394,8 @@ def probe(  # type: ignore[no-untyped-def]
             i += 1
             node = -2
             continue
-        low = I64_MIN
-        high = I64_MAX
-        feasible = True
-        for b in range(n_primary):
-            v = axes[bands[b, 0], i]
-            d = bands[b, 2]
-            if d != I64_MIN:
-                if d > 0 and v > I64_MAX - d:
-                    feasible = False
-                elif not (d < 0 and v < I64_MIN - d):
-                    if v + d > low:
-                        low = v + d
-            d = bands[b, 3]
-            if d != I64_MAX:
-                if d < 0 and v < I64_MIN - d:
-                    feasible = False
-                elif not (d > 0 and v > I64_MAX - d):
-                    if v + d < high:
-                        high = v + d
-        if not feasible or low > high:
+        low, high = _window(axes, bands, n_primary, i)
+        if low > high:
             i += 1
             node = -2
             continue
@@ -380,10 +410,12 @@ def probe(  # type: ignore[no-untyped-def]
                         if prv < 0 or rows[prv & mask, axis_base] < low:
                             break
                         node = prv
+                        steps += 1
                 else:
                     while True:
                         finger = node
                         node = rows[node & mask, 0]
+                        steps += 1
                         if node < 0 or rows[node & mask, axis_base] >= low:
                             break
                 slots[kid, side + 2] = node if node >= 0 else finger
@@ -400,26 +432,7 @@ def probe(  # type: ignore[no-untyped-def]
                 if v < low:
                     node = nxt
                     continue
-            ok = True
-            for b in range(n_primary, n_bands):
-                p = axes[bands[b, 0], i]
-                v = rows[pos, axis_base + bands[b, 1]]
-                d = bands[b, 2]
-                if d != I64_MIN:
-                    if d > 0 and p > I64_MAX - d:
-                        ok = False
-                        break
-                    if not (d < 0 and p < I64_MIN - d) and v < p + d:
-                        ok = False
-                        break
-                d = bands[b, 3]
-                if d != I64_MAX:
-                    if d < 0 and p < I64_MIN - d:
-                        ok = False
-                        break
-                    if not (d > 0 and p > I64_MAX - d) and v > p + d:
-                        ok = False
-                        break
+            ok = n_primary == n_bands or _others(axes, bands, n_primary, axis_base, i, rows, pos)
             if ok and mode & FIRST_STORE and flags[pos] & MATCHED:
                 ok = False
             if ok:
@@ -427,6 +440,7 @@ def probe(  # type: ignore[no-untyped-def]
                     if count == room:
                         state[0] = i
                         state[1] = node
+                        state[2] += steps
                         return count
                     out_probe[count] = i
                     out_store[count] = node
@@ -442,6 +456,118 @@ def probe(  # type: ignore[no-untyped-def]
         node = -2
     state[0] = n
     state[1] = -2
+    state[2] += steps
+    return count
+
+
+@_compiled(_i8(_io1, _io1, _io1, _i8, _i8, _i8, _in_u8, _i8, _io1, _io1, _io1))
+def merge_runs(keys, values, ids, a, b, c, flags, lo, key_buffer, value_buffer, id_buffer):  # type: ignore[no-untyped-def]
+    """Merge the sorted runs [a, b) and [b, c) in place, leaving out rows that are gone; returns the new end."""
+    mask = flags.shape[0] - 1
+    n = 0
+    for i in range(a, b):
+        if ids[i] >= lo and flags[ids[i] & mask] & LIVE:
+            key_buffer[n] = keys[i]
+            value_buffer[n] = values[i]
+            id_buffer[n] = ids[i]
+            n += 1
+    i = 0
+    j = b
+    out = a
+    while i < n or j < c:
+        if j < c and not (ids[j] >= lo and flags[ids[j] & mask] & LIVE):
+            j += 1
+            continue
+        left = j >= c
+        if i < n and not left:
+            left = key_buffer[i] < keys[j] or (key_buffer[i] == keys[j] and value_buffer[i] <= values[j])
+        if left:
+            keys[out] = key_buffer[i]
+            values[out] = value_buffer[i]
+            ids[out] = id_buffer[i]
+            i += 1
+        else:
+            keys[out] = keys[j]
+            values[out] = values[j]
+            ids[out] = ids[j]
+            j += 1
+        out += 1
+    return out
+
+
+@_compiled(
+    _i8(_in1, _in2, _in2, _i8, _i8, _in1, _in1, _in1, _in1, _i8, _i8, _in2, _io_u8, _io_u8, _i8, _io1, _io1, _io1)
+)
+def probe_runs(  # type: ignore[no-untyped-def]
+    kids, axes, bands, n_primary, axis_base, run_keys, run_values, run_ids, ends, n_runs, lo, rows, flags, matched,
+    mode, state, out_probe, out_store,
+):
+    """As ``probe``, over sorted runs: for each probe row, a binary search in each run. Indifferent to disorder.
+
+    ``state`` holds probe row, run and place in the run (-1: search for it).
+    """
+    mask = rows.shape[0] - 1
+    n = kids.shape[0]
+    room = out_probe.shape[0]
+    emit = mode & PAIRS
+    count = 0
+    i = state[0]
+    r = state[1]
+    at = state[2]
+    while i < n:
+        kid = kids[i]
+        low, high = _window(axes, bands, n_primary, i)
+        if kid < 0 or low > high:
+            i += 1
+            r = 0
+            at = -1
+            continue
+        done = False
+        while r < n_runs and not done:
+            stop = ends[r]
+            if at < 0:
+                at = ends[r - 1] if r > 0 else 0
+                top = stop
+                while at < top:
+                    mid = (at + top) >> 1
+                    if run_keys[mid] < kid or (run_keys[mid] == kid and run_values[mid] < low):
+                        at = mid + 1
+                    else:
+                        top = mid
+            while at < stop and run_keys[at] == kid and run_values[at] <= high:
+                rid = run_ids[at]
+                pos = rid & mask
+                ok = rid >= lo and flags[pos] & LIVE
+                if ok and n_primary < bands.shape[0]:
+                    ok = _others(axes, bands, n_primary, axis_base, i, rows, pos)
+                if ok and mode & FIRST_STORE and flags[pos] & MATCHED:
+                    ok = False
+                if ok:
+                    if emit:
+                        if count == room:
+                            state[0] = i
+                            state[1] = r
+                            state[2] = at
+                            return count
+                        out_probe[count] = i
+                        out_store[count] = rid
+                        count += 1
+                    if mode & MARK_STORE:
+                        flags[pos] |= MATCHED
+                    if mode & MARK_PROBE:
+                        matched[i] = 1
+                    if mode & FIRST_PROBE:
+                        done = True
+                        break
+                at += 1
+            r += 1
+            at = -1
+        i += 1
+        r = 0
+        at = -1
+    state[0] = n
+    state[1] = 0
+    state[2] = -1
     return count
 
 

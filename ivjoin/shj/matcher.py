@@ -43,7 +43,7 @@ class Matcher:
         self._limit = room
         self._probe = np.empty(min(room, 4096), dtype=np.int64)
         self._store = np.empty(min(room, 4096), dtype=np.int64)
-        self._state = np.empty(2, dtype=np.int64)
+        self._state = np.empty(4, dtype=np.int64)
 
     @property
     def nbytes(self) -> int:
@@ -53,33 +53,54 @@ class Matcher:
         self, kids: np.ndarray, axes: np.ndarray, bands: BandTable, store: SideStore, matched: np.ndarray, mode: int
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Chunks of (row of the batch, id in the store), int64[n] each, valid until the next one is asked for."""
-        state = self._state
-        state[0], state[1] = 0, -2
+        state = self._start(store, bands)
         n = len(kids)
         while True:
-            count = kernels.probe(
-                kids, axes, bands.terms, bands.n_primary, 3, 1 if store.ordered else 0, store.keys.slots, store.rows,
-                store.flags, store.offset, matched, mode, state, self._probe, self._store,
-            )
+            count = self._run(kids, axes, bands, store, matched, mode, self._probe, self._store)
             done = state[0] >= n
             if count:
-                at = int(state[0]), int(state[1])
+                at = state.copy()
                 yield self._probe[:count], self._store[:count]
-                state[0], state[1] = at
+                state[:] = at
             if done:
                 return
             if len(self._probe) < self._limit:
                 size = min(self._limit, 4 * len(self._probe))
                 self._probe, self._store = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
 
+    def _start(self, store: SideStore, bands: BandTable) -> np.ndarray:
+        state = self._state
+        state[0] = state[2] = 0
+        state[1] = -2
+        if store.runs is not None and bands.n_primary > 0:
+            state[1], state[2] = 0, -1
+        return state
+
+    def _run(
+        self, kids: np.ndarray, axes: np.ndarray, bands: BandTable, store: SideStore, matched: np.ndarray, mode: int,
+        out_probe: np.ndarray, out_store: np.ndarray,
+    ) -> int:
+        """One call of the kernel that fits the store's index."""
+        runs = store.runs
+        if runs is not None and bands.n_primary > 0:
+            return kernels.probe_runs(  # type: ignore[no-any-return]
+                kids, axes, bands.terms, bands.n_primary, 3, runs.keys, runs.values, runs.ids, runs.ends, runs.count,
+                store.lo, store.rows, store.flags, matched, mode, self._state, out_probe, out_store,
+            )
+        count = kernels.probe(
+            kids, axes, bands.terms, bands.n_primary, 3, 1 if store.ordered else 0, store.keys.slots, store.rows,
+            store.flags, store.offset, matched, mode, self._state, out_probe, out_store,
+        )
+        if self._state[2] and store.ordered:
+            store.walked(int(self._state[2]))
+            self._state[2] = 0
+        return count  # type: ignore[no-any-return]
+
     def mark(self, kids: np.ndarray, axes: np.ndarray, bands: BandTable, store: SideStore, matched: np.ndarray) -> None:
         """Only sets ``matched`` for rows of the batch that have a partner, each stopping at its first."""
-        state = self._state
-        state[0], state[1] = 0, -2
-        kernels.probe(
-            kids, axes, bands.terms, bands.n_primary, 3, 1 if store.ordered else 0, store.keys.slots, store.rows,
-            store.flags, store.offset, matched, kernels.MARK_PROBE | kernels.FIRST_PROBE, state, _NO_PAIRS, _NO_PAIRS,
-        )
+        self._start(store, bands)
+        mode = kernels.MARK_PROBE | kernels.FIRST_PROBE
+        self._run(kids, axes, bands, store, matched, mode, _NO_PAIRS, _NO_PAIRS)
 
     def decided(
         self, chunks: Iterator[tuple[np.ndarray, np.ndarray]], residual: Decide

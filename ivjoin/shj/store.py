@@ -11,12 +11,15 @@ from ivjoin.shj import kernels
 from ivjoin.shj.columns import Column, column_for
 from ivjoin.shj.deaths import Deaths
 from ivjoin.shj.keys import KeyTable
+from ivjoin.shj.runs import SortedRuns
 
 __all__ = ["SideStore"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _NO_IDS = np.empty(0, dtype=np.int64)
 _FIRST_AXIS = 3
+# Steps of walking a row, on average, that are still cheaper than the runs' binary searches.
+_WORTH_WALKING = 128
 
 
 class SideStore:
@@ -54,6 +57,9 @@ class SideStore:
         self.columns: list[Column] = [column_for(t, self.cap) for t in types]
         self.deaths: dict[tuple[int, bool], Deaths] = {}
         self._tally = np.zeros(3, dtype=np.int64)
+        self.runs: SortedRuns | None = None
+        self.disordered = False
+        self._steps = self._linked = 0
         self._ring_bytes: int | None = None  # unknown since the last change of capacity
         self._varying: list[Column] = []
 
@@ -67,6 +73,8 @@ class SideStore:
         n = len(kids)
         if n == 0:
             return
+        if self.disordered:
+            self._sort()
         if self.hi - self.lo + n > self.cap:
             self._make_room(n)
         first = self.hi
@@ -77,10 +85,7 @@ class SideStore:
             if not d.arrive(axes[d.axis], first, away, empty) and was_in_order and self.live:
                 ids = self.live_ids()
                 d.begin(self.rows[ids & (self.cap - 1), _FIRST_AXIS + d.axis], ids)
-        self.keys.live += kernels.insert(
-            kids, axes, first, _FIRST_AXIS, 1 if self.ordered else 0, self.rows, self.flags, self.keys.slots,
-            self.offset,
-        )
+        self._link(kids, axes, first)
         for column, array in zip(self.columns, arrays, strict=True):
             column.append(array, first)
         self.hi = first + n
@@ -149,6 +154,8 @@ class SideStore:
 
     def settle(self) -> None:
         """Give back the room of rows that are gone. Ids may change: none may be held across this call."""
+        if self.runs is not None:
+            self.runs.shed(self.live, self.flags, self.lo)
         if self.live == 0:
             if self.hi > self.lo:
                 self.lo = self.hi
@@ -192,7 +199,7 @@ class SideStore:
             rings = [c.nbytes for c in self.columns if not c.varies]
             self._ring_bytes = self.rows.nbytes + self.flags.nbytes + sum(rings)
             self._varying = [c for c in self.columns if c.varies]
-        total = self._ring_bytes
+        total = self._ring_bytes if self.runs is None else self._ring_bytes + self.runs.nbytes
         for column in self._varying:
             total += column.nbytes
         for d in self.deaths.values():
@@ -245,6 +252,38 @@ class SideStore:
         for column in self.columns:
             column.trim(self.lo)
 
+    def _link(self, kids: np.ndarray, axes: np.ndarray, first: int) -> None:
+        """Put rows into the index: their key's list, kept in order while that is cheap, or sorted runs."""
+        self._tally[0] = 0
+        self.keys.live += kernels.insert(
+            kids, axes, first, _FIRST_AXIS, 1 if self.ordered else 0, self.rows, self.flags, self.keys.slots,
+            self.offset, self._tally,
+        )
+        self._linked += len(kids)
+        if self.runs is not None:
+            self.runs.add(kids, axes[0], first, self.flags, min(self.lo, first))
+        elif self.ordered:
+            self.walked(int(self._tally[0]))
+
+    def walked(self, steps: int) -> None:
+        """Count steps spent on disorder; a store that costs too many turns to sorted runs at its next insert."""
+        self._steps += steps
+        if self._steps > _WORTH_WALKING * self._linked + 500_000:
+            self.disordered = True
+
+    def _sort(self) -> None:
+        """Leave the ordered lists for sorted runs."""
+        self.disordered = self.ordered = False
+        self.runs = SortedRuns()
+        ids = self.live_ids()
+        if len(ids):
+            if len(ids) < self.hi - self.lo:
+                self._renumber(ids, self.cap)
+                return
+            places = ids & (self.cap - 1)
+            kids, values = self.rows[places, 2], self.rows[places, _FIRST_AXIS]
+            self.runs.add(kids, values, self.lo, self.flags, self.lo)
+
     def _make_room(self, n: int) -> None:
         """A larger ring, or the same one without its dead rows."""
         if self.live * 2 < self.hi - self.lo and self.live + n <= self.cap:
@@ -277,9 +316,9 @@ class SideStore:
         self.flags = np.zeros(cap, dtype=np.uint8)
         self.cap, self.lo, self.hi, self.live = cap, 0, n, n
         self._ring_bytes = None
-        self.keys.live += kernels.insert(
-            kids, axes, 0, _FIRST_AXIS, 1 if self.ordered else 0, self.rows, self.flags, self.keys.slots, self.offset
-        )
+        if self.runs is not None:
+            self.runs.clear()
+        self._link(kids, axes, 0)
         self.flags[:n] = kept_flags
         fresh = np.arange(n, dtype=np.int64)
         for d in self.deaths.values():

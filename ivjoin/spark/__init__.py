@@ -13,7 +13,7 @@ require_packages()
 
 from ivjoin.spark.join import band_join  # noqa: E402
 from ivjoin.spark.metrics import metrics  # noqa: E402
-from ivjoin.spark.session import SparkSetupError, session  # noqa: E402
+from ivjoin.spark.environment import SparkSetupError, session  # noqa: E402
 
 __all__ = ["SparkSetupError", "attach", "band_join", "metrics", "session"]
 

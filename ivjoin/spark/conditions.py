@@ -8,7 +8,7 @@ from ivjoin import expr
 from ivjoin.errors import ConditionError
 from ivjoin.expr.nodes import Node
 from ivjoin.spark import classiccolumn, connectcolumn
-from ivjoin.spark.session import is_connect
+from ivjoin.spark.environment import is_connect
 
 __all__ = ["aliases_of", "condition_of"]
 

@@ -17,7 +17,7 @@ from ivjoin.spark.buckets import checked_count
 from ivjoin.spark.conditions import aliases_of, condition_of
 from ivjoin.spark.metrics import PREFIX
 from ivjoin.spark.schema import arrow_schema, output_type, refuse_collated, spelled_alike
-from ivjoin.spark.session import Settings, settings_of
+from ivjoin.spark.environment import Settings, settings_of
 from ivjoin.spark.spec import JoinSpec
 from ivjoin.spark.watermark import delays, with_watermarks
 

@@ -10,6 +10,8 @@ from join.cases import Case, Event, check, run_pull, whole
 from join.conditions import Term, swapped
 from join.strategies import cases
 
+pytestmark = pytest.mark.usefixtures("contract_every_row")
+
 MIRROR = {
     "left": "right",
     "right": "left",

@@ -16,6 +16,8 @@ from join.traps import TRAPS, Trap
 
 I64 = KINDS["int64"]
 
+pytestmark = pytest.mark.usefixtures("contract_every_row")
+
 
 def orders_of(trap: Trap) -> list[bool]:
     return [] if trap.kinds[0].name in ("string", "dec20") else [False, True]

@@ -32,7 +32,8 @@ def key_ids(keys, kind, values):
 @pytest.mark.parametrize("kind", ["int", "bytes", "none"])
 @pytest.mark.parametrize("arrival", ["rising", "falling", "jittered", "random"])
 @pytest.mark.parametrize("report", [True, False])
-def test_random_life(kind, arrival, report):
+@pytest.mark.parametrize("turn", [None, 3, 25], ids=["lists", "runs", "runs late"])
+def test_random_life(kind, arrival, report, turn):
     rng = np.random.default_rng(hash((kind, arrival)) % 2**32)
     keys = make_keys(kind)
     store = SideStore(1, keys, [pa.int64(), pa.string()], 2, ordered=True, report=report)
@@ -40,6 +41,8 @@ def test_random_life(kind, arrival, report):
     rows = {}  # payload -> (key, axis 0, axis 1)
     serial, low = 0, I64_MIN
     for step in range(40):
+        if step == turn:
+            store.disordered = True
         n = int(rng.integers(0, 20))
         base = {"rising": 10 * step, "falling": -10 * step, "jittered": 10 * step, "random": 0}[arrival]
         spread = {"rising": 10, "falling": 10, "jittered": 60, "random": 400}[arrival]
@@ -138,3 +141,21 @@ def test_saturated_bounds_do_not_match_past_the_limits():
     # stored >= probe + 10: past the greatest value for the first row, true of the greatest for the second
     chunks = Matcher(10).pairs(keys.ids(2, None), probe, table([(0, 0, 10, I64_MAX)], 1), store, matched, kernels.PAIRS)
     assert [(r.tolist(), i.tolist()) for r, i in chunks] == [([1], [1])]
+
+
+def test_disorder_turns_a_store_to_sorted_runs():
+    rng = np.random.default_rng(5)
+    keys = NoKeys()
+    store = SideStore(1, keys, [], 1, ordered=True, report=False)
+    values = rng.integers(0, 10**6, 20_000)
+    for at in range(0, len(values), 1000):
+        store.insert(keys.ids(1000, None), values[at : at + 1000].reshape(1, -1), [], None)
+    assert store.runs is not None
+    assert store.runs.count < 20
+    probe = rng.integers(0, 10**6, 200)
+    matched = np.zeros(200, dtype=np.uint8)
+    chunks = Matcher(64).pairs(
+        keys.ids(200, None), probe.reshape(1, -1), table([(0, 0, -50, 50)], 1), store, matched, kernels.PAIRS
+    )
+    got = sum(len(r) for r, _ in chunks)
+    assert got == int((np.abs(values[None, :] - probe[:, None]) <= 50).sum()) > 100

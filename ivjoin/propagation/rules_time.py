@@ -1,0 +1,307 @@
+"""Rules of times: sums with durations, days and months, truncation, fields, counts since the epoch.
+
+Most are rising functions of one argument without a formula for the inverse; their preimages are found by bisection with
+the function itself (``stepwise``). In a zone whose clock changes, a lower and an upper function enclose the machine's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.types import TICKS_PER_SECOND
+from ivjoin.interval import machine as m
+from ivjoin.interval.machine import first_true, last_true
+from ivjoin.propagation.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary
+from ivjoin.propagation.rules_integer import INTEGER
+from ivjoin.propagation.zones import Clock, clock_of
+
+__all__ = ["DAY", "RULES", "clock", "days_from_civil", "scaled", "stepwise", "year_month_day"]
+
+Step = Callable[[int], int]
+DAY = 86_400
+
+
+def stepwise(p: Place, low: Step, high: Step, near: Step | None = None) -> Rule:
+    """The rule of a rising function of integers, enclosed by two others (or one and the same)."""
+
+    def up(x: Pair) -> Pair:
+        return low(x[0]), high(x[1])
+
+    def back(z: Pair, x: Pair) -> Pair:
+        lo = first_true(lambda n: high(n) >= z[0], x[0], x[1], near(z[0]) if near else None)
+        if lo > x[1]:
+            return m.EMPTY
+        return lo, last_true(lambda n: low(n) <= z[1], lo, x[1], near(z[1]) if near else None)
+
+    return strict_unary(p, up, back, p.node.type.physical_range())
+
+
+def scaled(p: Place, factor: int) -> Rule:
+    """The rule of multiplication by a positive constant."""
+
+    def back(z: Pair, x: Pair) -> Pair:
+        return -(-z[0] // factor), z[1] // factor
+
+    return strict_unary(p, lambda x: (x[0] * factor, x[1] * factor), back, p.node.type.physical_range())
+
+
+def floored(p: Place, width: int) -> Rule:
+    """The rule of division by a positive constant, rounded down."""
+    return strict_unary(
+        p, lambda x: (x[0] // width, x[1] // width), lambda z, x: (z[0] * width, z[1] * width + width - 1),
+        p.node.type.physical_range(),
+    )  # fmt: skip
+
+
+def clock(node: Node, i: int) -> Clock:
+    """The clock of a node's zone parameter: UTC for a timestamp without zone, whose ticks are local already."""
+    zoned = any(a.type.tz for a in node.args) or bool(node.type.tz)
+    return clock_of(node.params[i] if zoned and len(node.params) > i else None)
+
+
+# Sums and differences
+
+
+def _sum(p: Place) -> Rule | None:
+    node = p.node
+    kinds = [a.type.kind for a in node.args]
+    if sorted(kinds) != ["duration", "timestamp"]:
+        return INTEGER[node.op](p)
+    c = clock(node, 0)
+    step = node.args[kinds.index("duration")]
+    per = TICKS_PER_SECOND[node.type.unit]
+    short = step.op == "literal" and step.params[0] is not None and abs(step.params[0]) < DAY * per
+    if c.fixed is not None or short:
+        return INTEGER[node.op](p)
+    # Whole days are calendar days: the sum is off by the difference of two offsets, a day and a bit at most.
+    slack = 27 * 3600 * per
+    sign = 1 if node.op == "add" else -1
+
+    def back_a(z: Pair, b: Pair, a: Pair) -> Pair:
+        lo, hi = (b[0], b[1]) if sign > 0 else (-b[1], -b[0])
+        return z[0] - hi - slack, z[1] - lo + slack
+
+    def back_b(z: Pair, a: Pair, b: Pair) -> Pair:
+        if sign > 0:
+            return z[0] - a[1] - slack, z[1] - a[0] + slack
+        return a[0] - z[1] - slack, a[1] - z[0] + slack
+
+    def up(a: Pair, b: Pair) -> Pair:
+        if sign > 0:
+            return a[0] + b[0] - slack, a[1] + b[1] + slack
+        return a[0] - b[1] - slack, a[1] - b[0] + slack
+
+    return strict_binary(p, up, back_a, back_b, node.type.physical_range())
+
+
+def _add_days(p: Place) -> Rule:
+    lo, hi = p.node.type.physical_range()
+    return strict_binary(
+        p, lambda a, b: (a[0] + b[0], a[1] + b[1]), lambda z, b, a: (z[0] - b[1], z[1] - b[0]),
+        lambda z, a, b: (z[0] - a[1], z[1] - a[0]), (lo, hi),
+    )  # fmt: skip
+
+
+def _date_diff(p: Place) -> Rule:
+    return strict_binary(
+        p, lambda a, b: (a[0] - b[1], a[1] - b[0]), lambda z, b, a: (z[0] + b[0], z[1] + b[1]),
+        lambda z, a, b: (a[0] - z[1], a[1] - z[0]), p.node.type.physical_range(),
+    )  # fmt: skip
+
+
+def _duration_mul(p: Place) -> Rule:
+    return strict_binary(p, m.mul, m.mul_rev, m.mul_rev, p.node.type.physical_range())
+
+
+# The calendar, by H. Hinnant's formulas
+
+
+def year_month_day(days: int) -> tuple[int, int, int]:
+    """The civil date of days since 1970-01-01."""
+    z = days + 719_468
+    era = z // 146_097
+    doe = z - era * 146_097
+    yoe = (doe - doe // 1460 + doe // 36_524 - doe // 146_096) // 365
+    doy = doe - (365 * yoe + yoe // 4 - yoe // 100)
+    mp = (5 * doy + 2) // 153
+    month = mp + 3 if mp < 10 else mp - 9
+    return yoe + era * 400 + (month <= 2), month, doy - (153 * mp + 2) // 5 + 1
+
+
+def days_from_civil(year: int, month: int, day: int) -> int:
+    """Days since 1970-01-01 of a civil date."""
+    y = year - (month <= 2)
+    era = y // 400
+    yoe = y - era * 400
+    doy = (153 * (month - 3 if month > 2 else month + 9) + 2) // 5 + day - 1
+    return era * 146_097 + yoe * 365 + yoe // 4 - yoe // 100 + doy - 719_468
+
+
+def _month_length(year: int, month: int) -> int:
+    if month == 2:
+        return 28 + (year % 4 == 0 and (year % 100 != 0 or year % 400 == 0))
+    return 30 + ((month + (month > 7)) & 1)
+
+
+def months_later(days: int, months: int) -> int:
+    """A date moved by months, clamped to the month's end."""
+    year, month, day = year_month_day(days)
+    year, month = divmod(year * 12 + month - 1 + months, 12)
+    return days_from_civil(year, month + 1, min(day, _month_length(year, month + 1)))
+
+
+def _add_months(p: Place) -> Rule | None:
+    t = p.node.type
+    limits = t.physical_range()
+    low, high = _shifts(p.node)
+
+    def up(a: Pair, b: Pair) -> Pair:
+        return low(a[0], b[0]), high(a[1], b[1])
+
+    def back_a(z: Pair, b: Pair, a: Pair) -> Pair:
+        lo = first_true(lambda n: high(n, b[1]) >= z[0], a[0], a[1], _near(t, z[0], b[1]))
+        if lo > a[1]:
+            return m.EMPTY
+        return lo, last_true(lambda n: low(n, b[0]) <= z[1], lo, a[1], _near(t, z[1], b[0]))
+
+    def back_b(z: Pair, a: Pair, b: Pair) -> Pair:
+        lo = first_true(lambda n: high(a[1], n) >= z[0], b[0], b[1])
+        return (lo, last_true(lambda n: low(a[0], n) <= z[1], lo, b[1])) if lo <= b[1] else m.EMPTY
+
+    return strict_binary(p, up, back_a, back_b, limits)
+
+
+def _near(t: Any, z: int, months: int) -> int:
+    day = DAY * TICKS_PER_SECOND[t.unit] if t.unit else 1
+    return z - months * 30 * day
+
+
+def _shifts(node: Node) -> tuple[Callable[[int, int], int], Callable[[int, int], int]]:
+    """Lower and upper bounds of ``add_months`` on physical values."""
+    if node.type.kind == "date":
+        return months_later, months_later
+    c, per = clock(node, 0), TICKS_PER_SECOND[node.type.unit]
+
+    def shifted(ticks: int, months: int, local: Step, instant: Step) -> int:
+        second, below = divmod(ticks, per)
+        at = local(second)
+        day, rest = divmod(at, DAY)
+        return instant(months_later(day, months) * DAY + rest) * per + below
+
+    return (
+        lambda x, n: shifted(x, n, c.local_low, c.instant_low),
+        lambda x, n: shifted(x, n, c.local_high, c.instant_high),
+    )
+
+
+# Truncation
+
+
+def first_day(unit: str) -> Step:
+    """The first day of the week, month, quarter or year of a day."""
+    if unit == "week":
+        return lambda days: days - (days + 3) % 7
+
+    def first(days: int) -> int:
+        year, month, _ = year_month_day(days)
+        return days_from_civil(year, 1 if unit == "year" else month - (month - 1) % 3 if unit == "quarter" else month, 1)
+
+    return first
+
+
+_LOCAL_UNITS = {"minute": 60, "hour": 3600, "day": DAY}
+_TICK_UNITS = {"second": 1, "millisecond": 1_000, "microsecond": 1_000_000}
+
+
+def _trunc_date(p: Place) -> Rule:
+    first = first_day(p.node.params[0])
+    return stepwise(p, first, first, lambda z: z)
+
+
+def _date_trunc(p: Place) -> Rule | None:
+    node = p.node
+    unit, per = node.params[0], TICKS_PER_SECOND[node.type.unit]
+    c = clock(node, 1)
+    if unit in _TICK_UNITS or (unit in _LOCAL_UNITS and c.fixed is not None and c.fixed % _LOCAL_UNITS[unit] == 0):
+        width = per // _TICK_UNITS[unit] if unit in _TICK_UNITS else per * _LOCAL_UNITS[unit]
+        if width <= 1:
+            return strict_unary(p, lambda x: x, lambda z, x: z, node.type.physical_range())
+        return strict_unary(
+            p, lambda x: (x[0] // width * width, x[1] // width * width),
+            lambda z, x: (-(-z[0] // width) * width, z[1] // width * width + width - 1), node.type.physical_range(),
+        )  # fmt: skip
+    if unit in _LOCAL_UNITS:
+        seconds = _LOCAL_UNITS[unit]
+
+        def trunc(local: int) -> int:
+            return local // seconds * seconds
+
+    elif unit in ("week", "month", "quarter", "year"):
+        first = first_day(unit)
+
+        def trunc(local: int) -> int:
+            return first(local // DAY) * DAY
+
+    else:
+        return None
+
+    def low(ticks: int) -> int:
+        return c.instant_low(trunc(c.local_low(ticks // per))) * per
+
+    def high(ticks: int) -> int:
+        return c.instant_high(trunc(c.local_high(ticks // per))) * per
+
+    return stepwise(p, low, high, lambda z: z)
+
+
+# Counts and fields
+
+
+def _since_epoch(target: int) -> Maker:
+    def make(p: Place) -> Rule:
+        per = TICKS_PER_SECOND[p.node.args[0].type.unit]
+        return floored(p, per // target) if per >= target else scaled(p, target // per)
+
+    return make
+
+
+def _same(p: Place) -> Rule:
+    return strict_unary(p, lambda x: x, lambda z, x: z, p.node.type.physical_range())
+
+
+_FIELDS = {
+    "month": (1, 12), "day": (1, 31), "quarter": (1, 4), "week": (1, 53), "dayofweek": (1, 7), "dayofweek_iso": (1, 7),
+    "weekday": (0, 6), "dayofyear": (1, 366), "hour": (0, 23), "minute": (0, 59), "second": (0, 59),
+}  # fmt: skip
+
+
+def _extract(p: Place) -> Rule | None:
+    node = p.node
+    t, field = node.args[0].type, node.params[0]
+    if field == "year" and t.kind in ("date", "timestamp"):
+        per = DAY * TICKS_PER_SECOND[t.unit] if t.unit else 1
+        if t.kind == "date":
+            return stepwise(p, _year, _year, lambda z: (z - 1970) * 365)
+        c, ticks = clock(node, 1), TICKS_PER_SECOND[t.unit]
+        return stepwise(
+            p, lambda x: _year(c.local_low(x // ticks) // DAY), lambda x: _year(c.local_high(x // ticks) // DAY),
+            lambda z: (z - 1970) * 365 * per,
+        )  # fmt: skip
+    limits = _FIELDS.get(field)
+    if limits is None:
+        return Rule(None, None)
+    return strict_unary(p, lambda x: limits, None, limits)
+
+
+def _year(days: int) -> int:
+    return year_month_day(days)[0]
+
+
+RULES: dict[str, Maker] = {
+    "add": _sum, "sub": _sum, "neg": INTEGER["neg"], "abs": INTEGER["abs"], "mul": _duration_mul,
+    "add_months": _add_months, "add_days": _add_days, "date_diff": _date_diff, "date_trunc": _date_trunc,
+    "trunc_date": _trunc_date, "unix_seconds": _since_epoch(1), "unix_millis": _since_epoch(1_000),
+    "unix_micros": _since_epoch(1_000_000), "unix_date": _same, "extract": _extract,
+}

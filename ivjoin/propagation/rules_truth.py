@@ -1,0 +1,144 @@
+"""Rules of AND, OR, NOT, IS NULL and of NaN tests.
+
+AND and OR stop at an argument that decides, so an argument is only known to be evaluated if it is the first one, or if
+none before it can decide. OR that is TRUE leaves a choice: its alternatives are "argument k is the first that is TRUE".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ivjoin.interval import truth
+from ivjoin.propagation.domain import NAN, NULL
+from ivjoin.propagation.rule import Maker, Place, Rule
+from ivjoin.propagation.state import Case, State
+
+__all__ = ["RULES"]
+
+T, F, N = truth.TRUE, truth.FALSE, truth.NULL
+
+
+def _connective(decisive: int) -> Maker:
+    """AND (decided by FALSE) or OR (decided by TRUE)."""
+    other = F if decisive == T else T
+    combine = truth.or_ if decisive == T else truth.and_
+
+    def make(p: Place) -> Rule:
+        i, at = p.i, p.at
+
+        def up(D: list[Any]) -> int:
+            return combine([D[j] for j in at])
+
+        def down(s: State) -> None:
+            D = s.D
+            mask = D[i]
+            if not mask & decisive:
+                # No argument decides, so all are evaluated.
+                for j in at:
+                    s.require(j)
+                    s.cut_mask(j, ~decisive & truth.ANY)
+                if mask == other:
+                    for j in at:
+                        s.cut_mask(j, other)
+                elif mask == N:
+                    able = [j for j in at if D[j] & N]
+                    if len(able) == 1:
+                        s.cut_mask(able[0], N)
+                return
+            if mask != decisive:
+                return
+            able = [j for j in at if D[j] & decisive]
+            if len(able) == 1:
+                for j in at:
+                    s.require(j)
+                    if j == able[0]:
+                        break
+                s.cut_mask(able[0], decisive)
+            elif not able:
+                s.cut_mask(i, 0)
+
+        def cases(s: State) -> list[Case] | None:
+            if s.D[i] != decisive:
+                return None
+            able = [j for j in at if s.D[j] & decisive]
+            if len(able) < 2:
+                return None
+            return [_first(k) for k in able]
+
+        def _first(k: int) -> Case:
+            before = at[: at.index(k)]
+
+            def case(s: State) -> None:
+                for j in before:
+                    s.require(j)
+                    s.cut_mask(j, ~decisive & truth.ANY)
+                s.require(k)
+                s.cut_mask(k, decisive)
+
+            return case
+
+        return Rule(up, down, at[:1], cases)
+
+    return make
+
+
+def _not(p: Place) -> Rule:
+    i, a = p.i, p.at[0]
+    return Rule(lambda D: truth.not_(D[a]), lambda s: s.cut_mask(a, truth.not_(s.D[i])))
+
+
+def _has_value(d: Any) -> bool:
+    lo, hi, flags = d
+    return lo is None or hi is None or lo <= hi or bool(flags & NAN)
+
+
+def _is_null(p: Place) -> Rule:
+    i, a = p.i, p.at[0]
+    t = p.node.args[0].type
+    if t.kind == "bool":
+
+        def up_bool(D: list[Any]) -> int:
+            d = D[a]
+            return (T if d & N else 0) | (F if d & truth.KNOWN else 0)
+
+        def down_bool(s: State) -> None:
+            mask = s.D[i]
+            s.cut_mask(a, (N if mask & T else 0) | (truth.KNOWN if mask & F else 0))
+
+        return Rule(up_bool, down_bool)
+    only_null = t.kind == "null"
+
+    def up(D: list[Any]) -> int:
+        d = D[a]
+        return (T if d[2] & NULL else 0) | (F if not only_null and _has_value(d) else 0)
+
+    def down(s: State) -> None:
+        mask = s.D[i]
+        if mask == F:
+            s.drop_flags(a, NAN)
+        elif mask == T and s.D[a][0] is not None and s.D[a][1] is not None:
+            s.cut(a, 1, 0, NULL)
+
+    return Rule(up, down)
+
+
+def _is_nan(p: Place) -> Rule:
+    i, a = p.i, p.at[0]
+
+    def up(D: list[Any]) -> int:
+        lo, hi, flags = D[a]
+        return (T if flags & NAN else 0) | (F if lo <= hi or flags & NULL else 0)
+
+    def down(s: State) -> None:
+        mask = s.D[i]
+        if mask == T:
+            s.cut(a, 1, 0, NAN)
+        elif mask == F:
+            s.drop_flags(a, NULL)
+
+    return Rule(up, down)
+
+
+RULES: dict[str, Maker] = {
+    "and": _connective(F), "or": _connective(T), "not": _not, "is_null": _is_null, "is_nan": _is_nan,
+}

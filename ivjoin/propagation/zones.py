@@ -1,0 +1,75 @@
+"""Bounds of local times and instants where the clock is set back or forward.
+
+Local time is no rising function of the instant: in autumn an hour is lived twice. Each function here bounds the
+machine's conversion, at an argument and at every later one (``low``) or every earlier one (``high``), which is what
+a search for the ends of a preimage needs. Away from changes of the clock they are exact.
+"""
+
+from __future__ import annotations
+
+
+import numpy as np
+
+from ivjoin.expr.ops_zones import Zone, zone_of
+
+__all__ = ["Clock", "clock_of"]
+
+_HOUR = 3600
+# The offsets of a place differ by a day at most (Samoa and Alaska changed sides of the date line).
+_REACH = 27
+
+
+class Clock:
+    """The conversions of one zone, as functions of seconds since the epoch.
+
+    Attributes
+    ----------
+    fixed : int or None
+        The offset from UTC in seconds, if it never changes.
+    """
+
+    __slots__ = ("_zone", "fixed")
+
+    def __init__(self, zone: Zone) -> None:
+        self._zone = zone
+        self.fixed = zone.fixed
+
+    def _offsets(self, start: int, hours: int) -> tuple[int, int]:
+        """Least and greatest offset in use, seen every hour from a second on."""
+        found = self._zone.offsets(np.arange(start, start + hours * _HOUR + 1, _HOUR, dtype=np.int64))
+        return int(found.min()), int(found.max())
+
+    def local_low(self, second: int) -> int:
+        """A lower bound of the local times from an instant on."""
+        if self.fixed is not None:
+            return second + self.fixed
+        return second + self._offsets(_safe(second), _REACH)[0]
+
+    def local_high(self, second: int) -> int:
+        """An upper bound of the local times up to an instant."""
+        if self.fixed is not None:
+            return second + self.fixed
+        return second + self._offsets(_safe(second) - _REACH * _HOUR, _REACH)[1]
+
+    def instant_low(self, local: int) -> int:
+        """A lower bound of the instants of the local times from one on."""
+        if self.fixed is not None:
+            return local - self.fixed
+        return local - self._offsets(_safe(local) - _REACH * _HOUR, 2 * _REACH)[1]
+
+    def instant_high(self, local: int) -> int:
+        """An upper bound of the instants of the local times up to one."""
+        if self.fixed is not None:
+            return local - self.fixed
+        return local - self._offsets(_safe(local) - _REACH * _HOUR, 2 * _REACH)[0]
+
+
+def _safe(second: int) -> int:
+    """A second at which the zone's tables can be asked."""
+    return max(-(1 << 61), min(second, 1 << 61))
+
+
+def clock_of(name: str | None) -> Clock:
+    return Clock(zone_of(name))
+
+

@@ -1,0 +1,146 @@
+"""The parts that need no Java: labels, state codec, frames, SQL of Columns, slots, watermarks, refusals at the door."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+import pyarrow as pa
+from ivjoin.errors import IvjoinError, SnapshotError, UnsupportedError
+from ivjoin.order import Order
+from ivjoin.spark import environment
+from ivjoin.spark.buckets import bucket_labels, checked_count, murmur3_of_int, state_partition
+from ivjoin.spark.codec import FORMAT, meta_text, read_state, version_token
+from ivjoin.spark.frames import ArrowColumn, as_frame
+from ivjoin.spark.slots import share_slots
+from ivjoin.spark.sqlwriter import called, case_when, literal
+from ivjoin.spark.watermark import with_watermarks
+
+
+@pytest.mark.parametrize("value, hashed", [(0, 933211791), (1, -559580957), (12, -319098976), (-1, -1604776387)])
+def test_murmur3_is_sparks(value: int, hashed: int) -> None:
+    assert murmur3_of_int(value) == hashed
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 8, 100, 200])
+def test_each_bucket_has_a_state_partition_of_its_own(count: int) -> None:
+    labels = bucket_labels(count)
+    assert len(set(labels)) == count
+    assert {state_partition(x, count) for x in labels} == set(range(count))
+    assert labels[0] == 0  # the bucket that notices another count on a checkpoint
+
+
+def test_labels_measured_on_spark_hit_each_of_eight_partitions() -> None:
+    assert [state_partition(x, 8) for x in (12, 6, 5, 1, 25, 15, 2, 0)] == list(range(8))
+
+
+def test_many_buckets_need_no_search() -> None:
+    assert bucket_labels(5000) == tuple(range(5000))
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, True, "8", 100_001])
+def test_bucket_counts_are_checked(wrong: Any) -> None:
+    with pytest.raises(IvjoinError, match="buckets is"):
+        checked_count(wrong, 8)
+    assert checked_count(None, 8) == 8
+
+
+def test_state_of_another_join_is_refused_with_the_difference() -> None:
+    meta = meta_text({"how": "inner", "condition": "l.t > r.t"}, 8)
+    token = version_token(b"rows")
+    assert read_state((FORMAT, meta, token, b"rows"), meta).payload == b"rows"
+    with pytest.raises(SnapshotError, match="buckets was '8' and is now '4'; condition was"):
+        read_state((FORMAT, meta, token, b""), meta_text({"how": "inner", "condition": "l.t < r.t"}, 4))
+    with pytest.raises(SnapshotError, match="format 2.*reads format 1: upgrade"):
+        read_state((2, meta, token, b""), meta)
+
+
+def test_frames_hand_arrow_values_over_untouched() -> None:
+    far = datetime(3000, 1, 1, tzinfo=UTC)
+    batch = pa.table({
+        "a": pa.array([2**60 + 1, None], pa.int64()),
+        "t": pa.array([far, None], pa.timestamp("us", "UTC")),
+        "m": pa.array([[("x", 2**60 + 1)], None], pa.map_(pa.string(), pa.int64())),
+        "n": pa.nulls(2),
+    })
+    import pandas as pd
+
+    frame = as_frame(batch)
+    padding = pd.DataFrame(dict.fromkeys(batch.column_names), index=[0])
+    padded = pd.concat([frame, as_frame(batch), padding], ignore_index=True)
+    for name in batch.column_names:
+        column = padded[name].array
+        assert isinstance(column, ArrowColumn)
+        got = pa.Array.from_pandas(padded[name], type=batch.schema.field(name).type)
+        assert got.to_pylist() == [*batch[name].to_pylist() * 2, None]
+    assert as_frame(batch.slice(0, 0)).shape == (0, 4)
+
+
+def test_columns_of_one_type_share_a_slot() -> None:
+    assert share_slots(["a", "b"], ["b", "b", "c"]) == (["a", "b", "b", "c"], [0, 1], [1, 2, 3])
+    assert share_slots([], ["b"]) == (["b"], [], [0])
+
+
+@pytest.mark.parametrize("value, text", [
+    (None, "NULL"), (True, "TRUE"), (3, "(3)"), (-3, "(-3)"), (2.5, "CAST('2.5' AS DOUBLE)"),
+    (float("nan"), "CAST('NaN' AS DOUBLE)"), (Decimal("1.50"), "(1.50)"), (b"\x01a", "X'0161'"),
+    ("it's \\", "'it\\'s \\\\'"),
+    (date(2020, 2, 29), "DATE '2020-02-29'"), (timedelta(seconds=-1.5), "(INTERVAL '-1.500000' SECOND)"),
+    (datetime(2020, 1, 2, 3), "TIMESTAMP_NTZ '2020-01-02 03:00:00'"),
+])  # fmt: skip
+def test_literals_as_sql(value: Any, text: str) -> None:
+    assert literal(value) == text
+
+
+def test_operators_as_sql() -> None:
+    assert called("and", ["a", "b"]) == "(a AND b)"
+    assert called("isNotNull", ["a"]) == "(a IS NOT NULL)"
+    assert called("in", ["a", "1", "2"]) == "(a IN (1, 2))"
+    assert called("!", ["a"]) == "(NOT a)"
+    assert case_when([("a", "1")], "2") == "(CASE WHEN a THEN 1 ELSE 2 END)"
+    with pytest.raises(UnsupportedError, match="'~>'"):
+        called("~>", ["a", "b"])
+
+
+def test_a_watermark_is_an_order_and_its_delay_the_slack() -> None:
+    delay = {"ts": timedelta(seconds=10)}
+    assert with_watermarks([], delay, ["ts"]) == [Order("ts", slack=timedelta(seconds=10))]
+    assert with_watermarks([Order("ts")], delay, ["ts"]) == [Order("ts", slack=timedelta(seconds=10))]
+    given = Order("ts", slack=timedelta(seconds=1))
+    assert with_watermarks([given, Order("x")], delay, ["ts", "x"]) == [given, Order("x")]
+
+
+def test_without_java_the_package_to_install_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(environment.shutil, "which", lambda name: None)
+    with pytest.raises(environment.SparkSetupError, match="openjdk-17-jre-headless"):
+        environment.session()
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    with pytest.raises(environment.SparkSetupError, match="JAVA_HOME is '/nowhere'"):
+        environment.check_java()
+
+
+def test_without_pyspark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ivjoin.spark import needs
+
+    monkeypatch.setattr(needs, "find_spec", lambda name: None)
+    with pytest.raises(needs.MissingPackageError, match=r"pip install 'ivjoin\[spark\]'"):
+        needs.require_packages()
+
+
+def test_the_connect_class_has_it_too() -> None:
+    from pyspark.sql import DataFrame
+
+    import ivjoin.spark
+
+    assert DataFrame.band_join is ivjoin.spark.band_join
+    try:
+        from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
+    except ImportError:  # grpcio is not there: the parent class is what Connect inherits from since Spark 4
+        return
+    assert ConnectFrame.band_join is ivjoin.spark.band_join

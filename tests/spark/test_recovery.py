@@ -1,0 +1,177 @@
+"""Stop, crash and start again: every row exactly once, state as it was, and no restart with another join."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from spark.every_type import DDL, VALUES, select_list
+from spark.script import Script, StreamFailed, rows_of
+
+pytestmark = pytest.mark.spark
+
+NUMBERED = pa.schema([("k", pa.int64()), ("t", pa.int64())])
+BAND = "l.t BETWEEN r.t - 3 AND r.t"
+
+
+def band(a: Any, b: Any, **changed: Any) -> Any:
+    given = {"on": "k", "condition": BAND, "how": "left", "left_order": "t", "right_order": "t", "buckets": 3}
+    return a.band_join(b, **{**given, **changed})
+
+
+def rows(batch: int, size: int = 20) -> list[tuple[int, int]]:
+    return [(i % 5, batch * size + i) for i in range(size)]
+
+
+def expected(left: list[tuple[int, int]], right: list[tuple[int, int]], frontier: int) -> Counter[Any]:
+    """Matched pairs, and the unmatched left rows that a right side come to ``frontier`` has decided."""
+    out: Counter[Any] = Counter()
+    for k, t in left:
+        partners = [u for j, u in right if j == k and u - 3 <= t <= u]
+        out.update((k, t, u) for u in partners)
+        if not partners and t < frontier - 3:
+            out[k, t, None] += 1
+    return out
+
+
+def test_stop_and_start_goes_on_where_it_stopped(spark: Any, tmp_path: Path) -> None:
+    script = Script(spark, tmp_path, band, NUMBERED, NUMBERED)
+    left: list[tuple[int, int]] = []
+    right: list[tuple[int, int]] = []
+    total: Counter[Any] = Counter()
+    for batch in range(3):
+        left += rows(batch)
+        right += [r for r in rows(batch) if r[0] != 4]
+        total += script.add(left=rows(batch), right=[r for r in rows(batch) if r[0] != 4]).run()
+        assert total == expected(left, right, max(t for _, t in right))
+        counts = script.counts()
+        assert counts[-1]["state_rows"] < 15
+        assert counts[-1]["bytes_written"] > 0
+    stored = spark.read.format("statestore").load(str(tmp_path / "checkpoint")).selectExpr("value.meta").collect()
+    assert len(stored) == 3 and {json.loads(r.meta)["buckets"] for r in stored} == {"3"}
+
+
+@pytest.mark.parametrize("changed, message", [
+    ({"condition": "l.t BETWEEN r.t - 4 AND r.t"}, "condition was .*r.t - 3.* and is now .*r.t - 4"),
+    ({"buckets": 5}, "buckets was '3' and is now '5'"),
+    ({"how": "inner"}, "how was 'left' and is now 'inner'"),
+    ({"right_order": None}, "right_order was 'r.t' and is now 'none'"),
+])  # fmt: skip
+def test_another_join_on_the_same_checkpoint_is_refused(
+    spark: Any, tmp_path: Path, changed: dict[str, Any], message: str
+) -> None:
+    script = Script(spark, tmp_path, band, NUMBERED, NUMBERED)
+    script.add(left=rows(0), right=rows(0)).run()
+    script.join = lambda a, b: band(a, b, **changed)
+    script.add(left=rows(1), right=rows(1))
+    with pytest.raises(StreamFailed, match=message):
+        script.run()
+    script.join = band
+    assert len(script.run()) == 20  # the refused start has spoilt nothing
+
+
+def test_workers_that_exit_lose_and_double_nothing(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ivjoin.spark import streaming
+
+    plain, folder = streaming.bucket_function, str(tmp_path)
+
+    def dying(spec: Any, buckets: int) -> Any:
+        inner = plain(spec, buckets)
+
+        def join_bucket(key: Any, frames: Any, state: Any) -> Any:
+            yield from inner(key, frames, state)
+            # after the operator has moved on and the state was set, before Spark has it
+            for call in range(100):
+                try:
+                    handle = os.open(f"{folder}/call-{call}", os.O_CREAT | os.O_EXCL)
+                except FileExistsError:
+                    continue
+                os.close(handle)
+                if call in (1, 4, 9):
+                    os._exit(1)
+                return
+
+        return join_bucket
+
+    monkeypatch.setattr(streaming, "bucket_function", dying)
+    script = Script(spark, tmp_path, band, NUMBERED, NUMBERED)
+    left, right = [r for b in range(4) for r in rows(b)], [r for b in range(4) for r in rows(b) if r[0] != 4]
+    for b in range(4):
+        script.add(left=rows(b), right=[r for r in rows(b) if r[0] != 4])
+    failures = 0
+    for _ in range(5):
+        try:
+            script.run()
+            break
+        except StreamFailed:
+            failures += 1
+    assert failures >= 1
+    assert script.output() == expected(left, right, max(t for _, t in right))
+
+
+CHILD = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from ivjoin.spark import session
+from spark.script import Script
+from spark.test_recovery import NUMBERED, band
+s = session("local[2]", "to be killed", spark__ui__enabled="false", spark__sql__shuffle__partitions=2,
+            spark__sql__session__timeZone="UTC", spark__driver__memory="1g")
+script = Script.__new__(Script)
+script.__dict__.update(spark=s, folder=Path({folder!r}), join=band, schemas={{"left": NUMBERED, "right": NUMBERED}})
+script.start().awaitTermination()
+"""
+
+
+def test_kill_of_the_whole_driver_in_mid_batch(spark: Any, tmp_path: Path) -> None:
+    script = Script(spark, tmp_path, lambda a, b: band(a, b, how="inner"), NUMBERED, NUMBERED)
+    batches = 30
+    for b in range(batches):
+        script.add(left=rows(b), right=[(k, t) for k, t in rows(b)])
+    child = CHILD.replace("join=band", "join=lambda a, b: band(a, b, how='inner')")
+    text = child.format(tests=str(Path(__file__).parent.parent), folder=str(tmp_path))
+    process = subprocess.Popen([sys.executable, "-c", text], start_new_session=True, stderr=subprocess.DEVNULL)
+    commits = tmp_path / "checkpoint" / "commits"
+    deadline = time.monotonic() + 120
+    while len(list(commits.glob("[0-9]*"))) < 3 and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.02)
+    done = len(list(commits.glob("[0-9]*")))
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert 3 <= done < batches, "the query was to be killed while it ran"
+    everything = script.run()
+    assert everything == Counter({(k, t, t): 1 for b in range(batches) for k, t in rows(b)})
+    assert sum(everything.values()) == 600
+
+
+def test_every_type_travels_through_the_state(spark: Any, tmp_path: Path) -> None:
+    frame = spark.range(12).selectExpr(*select_list())
+    for side, keep in (("left", "true"), ("right", "false")):
+        frame.where(keep).coalesce(1).write.parquet(str(tmp_path / side))
+    spark.range(12).selectExpr("id % 3 AS k", "id AS o", "id AS extra").coalesce(1).write.mode("overwrite").parquet(
+        str(tmp_path / "right")
+    )
+    left = spark.readStream.schema(DDL).parquet(str(tmp_path / "left"))
+    right = spark.readStream.schema("k long, o long, extra long").parquet(str(tmp_path / "right"))
+    out = left.band_join(right, on="k", condition="l.o BETWEEN r.o AND r.o", left_order="o", right_order="o", buckets=2)
+    out = out.select(*VALUES)
+    assert out.schema.simpleString() == frame.schema.simpleString()
+    query = (
+        out.writeStream.format("parquet").option("path", str(tmp_path / "out")).trigger(availableNow=True)
+        .option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    )
+    query.awaitTermination()
+    got = spark.read.schema(out.schema).parquet(str(tmp_path / "out"))
+    assert rows_of(got.toArrow()) == rows_of(frame.toArrow())

@@ -1,0 +1,140 @@
+"""Joins of static frames: every join type against Spark's own join and DuckDB, sort keys, no key, types, names."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from spark.every_type import VALUES, select_list
+from spark.script import rows_of
+from spark.second_opinion import joined
+
+from ivjoin.errors import ColumnError, IvjoinError, UnsupportedError
+
+pytestmark = pytest.mark.spark
+
+HOWS = ("inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti")
+SCHEMA = pa.schema([("k", pa.string()), ("x", pa.int32()), ("v", pa.int64())])
+
+
+def table(seed: int, n: int = 300) -> pa.Table:
+    rng = random.Random(seed)
+    rows = {
+        "k": [rng.choice(["a", "b", "ü", "", None]) for _ in range(n)],
+        "x": [rng.choice([None, *range(-40, 40)]) for _ in range(n)],
+        "v": list(range(n)),
+    }
+    return pa.table(rows, schema=SCHEMA)
+
+
+@pytest.fixture(scope="module")
+def frames(spark: Any) -> tuple[Any, Any]:
+    return spark.createDataFrame(table(1)).cache(), spark.createDataFrame(table(2)).cache()
+
+
+COLUMNS = "coalesce(l.k, r.k) AS k, l.x, l.v, r.x AS x_right, r.v AS v_right"
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_each_join_type_agrees_with_duckdb(frames: tuple[Any, Any], how: str) -> None:
+    out = frames[0].band_join(frames[1], on="k", condition="l.x BETWEEN r.x - 2 AND r.x + 1", how=how)
+    want = joined(table(1), table(2), how, "l.k = r.k AND l.x BETWEEN r.x - 2 AND r.x + 1", COLUMNS)
+    assert rows_of(out.toArrow()) == want
+    assert out.columns == (["k", "x", "v", "x_right", "v_right"] if "_" not in how else ["k", "x", "v"])
+
+
+@pytest.mark.parametrize("condition, sql", [
+    pytest.param("l.x + l.v % 5 >= r.x AND l.x < r.x", None, id="sorted by an expression that Spark cannot be trusted with"),
+    pytest.param("l.x = r.x", None, id="no band at all, the key is in the condition"),
+    pytest.param("l.k <=> r.k AND l.x <= r.x AND l.x > r.x - 3L", "l.k IS NOT DISTINCT FROM r.k AND l.x <= r.x AND l.x > r.x - 3",
+                 id="null-safe key"),
+    pytest.param("l.x > r.x + 75", None, id="no key"),
+])  # fmt: skip
+def test_conditions_without_on(frames: tuple[Any, Any], condition: str, sql: str | None) -> None:
+    out = frames[0].band_join(frames[1], condition=condition, how="full")
+    columns = "l.k, l.x, l.v, r.k AS k_right, r.x AS x_right, r.v AS v_right"
+    assert rows_of(out.toArrow()) == joined(table(1), table(2), "full", sql or condition, columns)
+
+
+def test_columns_aliases_and_frames_in_a_condition(frames: tuple[Any, Any]) -> None:
+    from pyspark.sql import functions as F
+
+    a, b = frames[0].alias("a"), frames[1].alias("b")
+    want = joined(table(1), table(2), "inner", "l.k = r.k AND l.x BETWEEN r.x - 2 AND r.x", COLUMNS)
+    left, right = frames
+    for condition in (
+        (left.x >= right.x - 2) & (left["x"] <= right["x"]),
+        F.col("a.x").between(F.col("b.x") - 2, F.col("b.x")),
+        F.expr("a.x BETWEEN b.x - 2 AND b.x") & ~F.col("a.k").isNull(),
+        "a.x BETWEEN b.x - 2 AND b.x",
+    ):
+        assert rows_of(a.band_join(b, on="k", condition=condition).toArrow()) == want
+
+
+def test_what_cannot_be_evaluated_is_refused_before_anything_runs(frames: tuple[Any, Any]) -> None:
+    from pyspark.sql import functions as F
+
+    left, right = frames
+    with pytest.raises(UnsupportedError, match="rand"):
+        left.band_join(right, on="k", condition="l.x > r.x + rand()", how="left")
+    with pytest.raises(UnsupportedError, match="a field or element of a nested value"):
+        left.band_join(right, on="k", condition=F.col("l.k")[0] == right.k, how="left")
+    with pytest.raises(ColumnError, match="belongs to both sides"):
+        left.band_join(left, on="k", condition=left.x < left.v)
+    with pytest.raises(ColumnError, match="did you mean 'x'"):
+        left.band_join(right, on="k", condition="l.X1 < r.x")
+    with pytest.raises(IvjoinError, match="expected a PySpark DataFrame"):
+        left.band_join(table(2), on="k")
+    with pytest.raises(IvjoinError, match="backend is 'flink'"):
+        left.band_join(right, on="k", backend="flink")
+
+
+def test_names_follow_the_sessions_case(spark: Any, frames: tuple[Any, Any]) -> None:
+    left, right = frames[0].limit(50), frames[1].limit(50).toDF("K", "X", "w")
+    out = left.band_join(right, on="K", condition="L.X <= r.x AND l.x > R.X - 3")
+    assert out.columns == ["k", "x", "v", "x_right", "w"]
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        with pytest.raises(ColumnError, match="'K' is not in left"):
+            left.band_join(right, on="K")
+        assert left.band_join(right, on=[("k", "K")], condition="l.x = r.X").columns == ["k", "x", "v", "K", "X", "w"]
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+
+
+def test_keys_of_different_types_meet(spark: Any) -> None:
+    left = spark.sql("SELECT CAST(id AS INT) k, id v FROM range(100)")
+    right = spark.sql("SELECT CAST(id AS DECIMAL(20,2)) k, CAST(id AS DOUBLE) w FROM range(50, 150)")
+    out = left.band_join(right, on="k", condition="abs(l.v - r.w) < 1e0", buckets=7)
+    assert sorted(r.v for r in out.collect()) == list(range(50, 100))
+
+
+def test_every_type_travels_exactly(spark: Any) -> None:
+    frame = spark.range(30).selectExpr(*select_list())
+    other = spark.range(30).selectExpr("id AS o", "id % 3 AS k", "id AS extra")
+    out = frame.band_join(other, on="k", condition="l.o BETWEEN r.o - 0 AND r.o", how="left").select(*VALUES)
+    assert out.schema.simpleString() == frame.schema.simpleString()
+    assert rows_of(out.toArrow()) == rows_of(frame.toArrow())
+
+
+def test_collated_strings_are_payload_only(spark: Any) -> None:
+    left = spark.sql("SELECT id, CAST(id AS STRING) COLLATE UTF8_LCASE AS c FROM range(3)")
+    assert left.band_join(left, on="id").count() == 3
+    with pytest.raises(UnsupportedError, match="'c' of left has the collation UTF8_LCASE"):
+        left.band_join(left, on="c")
+
+
+def test_a_stream_and_a_static_frame_are_refused(spark: Any, frames: tuple[Any, Any]) -> None:
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(UnsupportedError, match="the right side is static"):
+        stream.band_join(frames[0], condition="l.value = r.v")
+
+
+def test_an_empty_side(spark: Any, frames: tuple[Any, Any]) -> None:
+    none = frames[1].where("false")
+    assert frames[0].band_join(none, on="k", condition="l.x < r.x", how="left").count() == 300
+    assert none.band_join(frames[0], on="k", condition="l.x < r.x", how="inner").count() == 0
+    assert Counter(r.v for r in none.band_join(frames[0], on="k", how="right_anti").collect()) == Counter(range(300))
