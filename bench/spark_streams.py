@@ -1,7 +1,7 @@
 """Streaming: Spark's own stream-stream join (default store, and RocksDB with state format 4) against band_join.
 
-Two streams of Parquet files, one file a side and micro-batch, into a Parquet sink, on ``local[2]``. Every case runs each
-engine in a session of its own (a fresh process), checks that all wrote the same number of rows, and prints time, peak
+Two streams of Parquet files, one file a side and micro-batch, into a Parquet sink, on ``local[2]``. Each engine runs in
+a session of its own (a fresh process); the script checks that all wrote the same number of rows, and prints time, peak
 memory of the process tree, and the ratios.
 
     python bench/spark_streams.py --case uniform            # 10^4 keys, band of -10 s .. +5 s
@@ -68,8 +68,9 @@ def write_inputs(folder: Path, case: dict[str, Any], rows: int, batches: int) ->
 
 def run_engine(engine: str, folder: Path, case: dict[str, Any], numeric: bool) -> dict[str, Any]:
     """One engine's whole run, in this process."""
-    import ivjoin.spark
     from pyspark.sql import functions as F
+
+    import ivjoin.spark
 
     config = {
         "spark__sql__shuffle__partitions": 2, "spark__ui__enabled": "false", "spark__driver__memory": "6g",

@@ -269,8 +269,13 @@ class Engine:
             if low == I64_MIN and high == I64_MAX:
                 continue
             v = arrived.axes[a]
-            if (low != I64_MIN and int(v.min()) < low) or (high != I64_MAX and int(v.max()) > high):
+            if low == I64_MIN:
+                inside = v <= high
+            elif high == I64_MAX:
+                inside = v >= low
+            else:
                 inside = (v >= low) & (v <= high)
+            if not inside.all():
                 if arrived.absent is not None and a in arrived.absent:
                     inside |= arrived.absent[a]
                 alive = inside if alive is None else alive & inside

@@ -138,6 +138,15 @@ class OrderTracker:
             self.edge = self.limit = int(v[-1])
             self.seen_value = True
             return None
+        if quiet is None and not self._float and self.nulls is None:
+            top = np.maximum.accumulate(v)
+            last = int(top[-1])
+            on_time = int(v.min()) >= self.limit and self.slack <= I64_MAX
+            if on_time and (last < I64_MIN + self.slack or not within or not (v < top - np.int64(self.slack)).any()):
+                if last > self.edge:
+                    self.edge, self.limit = last, max(last - self.slack, I64_MIN)
+                self.seen_value = True
+                return None
         if quiet is not None:
             v = np.where(quiet, v, I64_MIN)
         bad: np.ndarray | None

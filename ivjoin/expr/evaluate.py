@@ -7,6 +7,7 @@ the other and wraps the results. Nothing raises for a row: rows that overflow, d
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -60,6 +61,7 @@ class Vector:
 
 _LIMIT = 256
 _programs: dict[tuple[Node, ...], Program] = {}
+_lock = threading.Lock()
 
 
 def evaluate(roots: Sequence[Node], column: Column, n: int) -> list[Vector]:
@@ -92,9 +94,10 @@ def evaluate(roots: Sequence[Node], column: Column, n: int) -> list[Vector]:
     program = _programs.get(key)
     if program is None:
         program = compiled(roots)
-        while len(_programs) >= _LIMIT:  # the oldest goes; a program is quickly made again
-            _programs.pop(next(iter(_programs)), None)
-        _programs[key] = program
+        with _lock:
+            while len(_programs) >= _LIMIT:  # the oldest goes; a program is quickly made again
+                del _programs[next(iter(_programs))]
+            _programs[key] = program
     return program(column, n)
 
 
@@ -177,12 +180,15 @@ def _step(kernel: Kernel, out: int, at: list[int]) -> Callable[[list[Any]], None
     return step
 
 
-_MAY_WARN = frozenset({"div", "intdiv", "mod", "pmod", "cast", "round", "bround"})
+_WARN = frozenset({"div", "intdiv", "mod", "pmod", "cast", "round", "bround"})
+_NEVER_WARN = COMPARISONS | frozenset(ops_truth.RULES) | {"is_nan"}
 
 
 def _may_warn(node: Node) -> bool:
     """Whether numpy could warn of what the kernel does; sums of integers in arrays wrap in silence."""
-    return node.op in _MAY_WARN or any(n.type.kind == "float" for n in (node, *node.args))
+    if node.op in _NEVER_WARN:
+        return False
+    return node.op in _WARN or any(n.type.kind == "float" for n in (node, *node.args))
 
 
 _BY_KIND: dict[str, dict[str, Rule]] = {

@@ -135,7 +135,7 @@ def physical(value: Any, type: Type) -> Any:
         if kind == "bool":
             return value
     elif isinstance(value, Decimal) and kind == "decimal":
-        return _fits(_WIDE.to_integral_exact(_WIDE.scaleb(value, type.scale)), value, type)
+        return _fits(_WIDE.scaleb(value, type.scale), value, type)
     elif isinstance(value, dt.datetime) and kind == "timestamp":
         return _fits(seconds_of(value) * TICKS_PER_SECOND[type.unit], value, type)
     elif isinstance(value, dt.date) and kind == "date" and not isinstance(value, dt.datetime):

@@ -58,7 +58,7 @@ def _int_to_decimal(t: Type, u: Type, zone: Zone) -> Kernel:
     return kernel
 
 
-def whole_floats(v: np.ndarray, u: Type, ok: np.ndarray | None, err: np.ndarray | None) -> Cell:
+def cut_floats(v: np.ndarray, u: Type, ok: np.ndarray | None, err: np.ndarray | None) -> Cell:
     """Floats cut to integers of a type. As in Java, 2**63 itself still becomes the greatest int64."""
     dtype = dtype_of(u)
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
@@ -75,11 +75,11 @@ def whole_floats(v: np.ndarray, u: Type, ok: np.ndarray | None, err: np.ndarray 
 
 
 def _float_to_int(t: Type, u: Type, zone: Zone) -> Kernel:
-    return lambda a: whole_floats(a[0], u, a[1], a[2])
+    return lambda a: cut_floats(a[0], u, a[1], a[2])
 
 
 def _float_to_decimal(t: Type, u: Type, zone: Zone) -> Kernel:
-    """Through the decimal text of the double, as Spark has it (a float32 is widened first); NaN and infinity are NULL."""
+    """Through the text of the double, as Spark has it (a float32 is widened first); NaN and infinity are NULL."""
     top = 10**u.precision
 
     def kernel(a: Cell) -> Cell:
@@ -256,7 +256,7 @@ def _int_to_timestamp(t: Type, u: Type, zone: Zone) -> Kernel:
 
 def _float_to_timestamp(t: Type, u: Type, zone: Zone) -> Kernel:
     per = float(TICKS_PER_SECOND[u.unit])
-    return lambda a: whole_floats(a[0].astype(np.float64) * per, INT64, a[1], a[2])
+    return lambda a: cut_floats(a[0].astype(np.float64) * per, INT64, a[1], a[2])
 
 
 def _decimal_to_timestamp(t: Type, u: Type, zone: Zone) -> Kernel:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ops_cells import Cell, Consts, Kernel, absent, combined, met, one, rows, unsupported
 
-__all__ = ["COMPARE", "compare_rule", "comparer"]
+__all__ = ["compare_rule", "comparer"]
 
 Compare = Callable[[Any, Any], np.ndarray]
 
@@ -66,16 +66,15 @@ def comparer(op: str, kind: str) -> Compare:
     return _PLAIN[op]
 
 
-COMPARE = comparer
-
-
 def compare_rule(node: Node, consts: Consts) -> Kernel:
     """The rule of the six comparisons and of null-safe equality."""
     t, u = node.args[0].type, node.args[1].type
     alike = t == u or t.kind == u.kind == "int" or (t.kind == u.kind != "decimal" and (t.unit, t.tz) == (u.unit, u.tz))
     if not (alike and t.is_ordered) and "null" not in (t.kind, u.kind):
         raise unsupported(node, "the sides of a comparison have one type")
-    kind = t.kind if t.kind != "null" else u.kind
+    if "null" in (t.kind, u.kind):
+        return _with_null if node.op != "eq_null_safe" else _both_null
+    kind = t.kind
     if node.op == "eq_null_safe":
         return _null_safe(comparer("eq", kind))
     op, (left, right) = node.op, consts
@@ -101,6 +100,16 @@ def compare_rule(node: Node, consts: Consts) -> Kernel:
         return f(x, y), ok, err
 
     return kernel
+
+
+def _with_null(a: Cell, b: Cell) -> Cell:
+    n = rows(a[0], b[0])
+    return np.zeros(n, dtype=bool), np.zeros(n, dtype=bool), combined(a[2], b[2])
+
+
+def _both_null(a: Cell, b: Cell) -> Cell:
+    n = rows(a[0], b[0])
+    return absent(a[1], n) & absent(b[1], n), None, combined(a[2], b[2])
 
 
 def _text_kernel(f: Compare, left: Cell | None, right: Cell | None) -> Kernel:

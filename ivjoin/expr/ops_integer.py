@@ -12,15 +12,15 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.ops_cells import Cell, Consts, Kernel, Mask, Rule, combined, count, dtype_of, flagged, met, unsupported
 from ivjoin.expr.types import Type
 
-__all__ = ["RULES", "add_wrapped", "affine", "add_ints", "mul_ints", "narrowed", "SUMS", "mul_wrapped", "sub_ints",
+__all__ = ["RULES", "SUMS", "add_ints", "add_wrapped", "affine", "mul_ints", "mul_wrapped", "narrowed", "sub_ints",
            "whole_quotient"]  # fmt: skip
 
 
 def affine(t: Type, factor: int, constant: int) -> Kernel:
     """The kernel of ``factor * x + constant`` in a type; the rows where it leaves the type's range err.
 
-    ``factor`` is 1 or -1, or ``constant`` is 0. Only the second argument of the two is ignored, so that one kernel
-    serves ``neg x``, ``x + c``, ``c - x`` and ``x * c``.
+    ``factor`` is 1 or -1, or ``constant`` is 0: that makes ``-x``, ``x + c``, ``c - x`` and ``x * c``. A second
+    argument, the cell of the constant, is passed by.
     """
     dtype = dtype_of(t)
     least, most = np.iinfo(dtype).min, np.iinfo(dtype).max

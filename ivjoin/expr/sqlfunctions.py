@@ -193,14 +193,20 @@ def _day_time_interval(a: list[Node], z: str) -> Node:
             parts.append(chrono.interval(Fraction(n.params[0], 10**n.type.scale), unit))
         else:
             parts.append(build.mul(chrono.interval(1, unit), n))
-    parts = [p for p in parts if not is_literal(p) or p.params[0] != 0] or [chrono.interval(0, "second")]
-    return reduce(build.add, parts)
+    return _total(parts, "second")
+
+
+def _year_month_interval(a: list[Node], z: str) -> Node:
+    return _total([build.mul(chrono.interval(1, unit), n) for n, unit in zip(a, ("year", "month"))], "month")
+
+
+def _total(parts: list[Node], unit: str) -> Node:
+    """The sum of the parts that are not zero."""
+    return reduce(build.add, [p for p in parts if not is_literal(p) or p.params[0] != 0] or [chrono.interval(0, unit)])
 
 
 _put("make_dt_interval", 0, 4, _day_time_interval)
-_put("make_ym_interval", 0, 2, lambda a, z: build.add(
-    build.mul(chrono.interval(1, "year"), a[0]) if a else chrono.interval(0, "month"),
-    build.mul(chrono.interval(1, "month"), a[1]) if len(a) > 1 else chrono.interval(0, "month")))  # fmt: skip
+_put("make_ym_interval", 0, 2, _year_month_interval)
 
 # Strings
 for _name in ("upper", "lower", "initcap", "reverse", "length", "octet_length"):

@@ -146,8 +146,9 @@ def _function(n: Node, arg: Arg) -> tuple[str, int]:
         start = options[0]
         count = [options[1] - start] if len(options) > 1 and options[1] is not None else []
         return _call("substring", args, [start + 1 if start >= 0 else start, *count]), _ATOM
-    if name in ("utf8_trim", "utf8_ltrim", "utf8_rtrim") and options == [" "]:
-        options = []
+    if name in _TRIMS:
+        where = "" if options == [" "] else f"{_TRIMS[name]} {_string(options[0])} FROM "
+        return (f"trim({where}{args[0]})" if where else _call(_SQL_NAMES[name], args, [])), _ATOM
     return _call(_SQL_NAMES.get(name, name), args, options), _ATOM
 
 
@@ -167,6 +168,7 @@ _SPECIAL: dict[str, Callable[[Node, Arg], tuple[str, int]]] = {
     "round": lambda n, arg: (_call("round", [arg(0)], [n.params[0] or None]), _ATOM),
     "bround": lambda n, arg: (_call("bround", [arg(0)], [n.params[0] or None]), _ATOM),
 }
+_TRIMS = {"utf8_trim": "BOTH", "utf8_ltrim": "LEADING", "utf8_rtrim": "TRAILING"}
 _FIELD_NAMES: dict[str, str] = {"week": "weekofyear"}
 
 

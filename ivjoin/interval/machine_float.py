@@ -20,7 +20,7 @@ import struct
 from collections.abc import Callable
 from math import inf, nextafter
 
-from ivjoin.interval.rounding import add_down, add_up, div_down, div_up, mul_down, mul_up, sqrt_down, sqrt_up
+from ivjoin.interval.rounding import add_down, div_down, div_up, mul_down, mul_up, sqrt_down, sqrt_up
 
 __all__ = [
     "BINARY16", "BINARY32", "BINARY64", "EMPTY", "Format", "abs_", "abs_rev", "add", "add_nan", "add_rev", "div",

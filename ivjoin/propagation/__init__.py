@@ -1,5 +1,13 @@
-from ivjoin.interim.contract import Contraction, contract
-from ivjoin.interim.dag import Outcome, contract_nodes, forward
-from ivjoin.interim.domain import Dom
+"""What a condition says of values not yet seen: intervals through its graph, up and down.
 
-__all__ = ["Contraction", "Dom", "Outcome", "contract", "contract_nodes", "forward"]
+`contract` narrows a box of column intervals to what can satisfy a condition; `forward`, `contract_nodes` and `Dom` are the same
+for expression nodes, as the join uses them. Bounds enclose every operation as the machine executes it. An operator
+without a rule says nothing and stops nothing.
+"""
+
+from ivjoin.propagation.contract import Bounds, Contraction, contract
+from ivjoin.propagation.dag import Outcome, Propagator
+from ivjoin.propagation.domain import Dom
+from ivjoin.propagation.frontier import contract_nodes, forward
+
+__all__ = ["Bounds", "Contraction", "Dom", "Outcome", "Propagator", "contract", "contract_nodes", "forward"]

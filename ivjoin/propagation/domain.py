@@ -1,8 +1,8 @@
 """What is known of a node's value: `Dom` for the outside, plain tuples for the inside.
 
 Inside, the domain of a node is a tuple ``(lo, hi, flags)`` of physical values and of the bits NULL and NAN, with ``(1, 0,
-flags)`` (``(inf, -inf, flags)`` for floats) when there is no value between bounds; of a bool node it is a mask of
-``ivjoin.interval.truth``. Strings and bytes have None for an end that is unbounded.
+flags)`` when there is no value between bounds; of a bool node it is a mask of ``ivjoin.interval.truth``. Strings and
+bytes have None for an end that is unbounded; of them and of nested types a domain is ``(None, None, flags)``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from ivjoin.expr.types import Type
 from ivjoin.interval import truth
 
-__all__ = ["NAN", "NULL", "Dom", "none_of", "state_of", "top"]
+__all__ = ["NAN", "NULL", "Dom", "none_of", "state_of", "top", "void"]
 
 NULL, NAN = 1, 2
 
@@ -31,11 +31,22 @@ def top(t: Type) -> Any:
     return (None, None, NULL)
 
 
+# No text is in these.
+_NO_TEXT: dict[str, tuple[Any, Any]] = {"string": ("\x01", ""), "binary": (b"\x01", b"")}
+
+
+def void(t: Type) -> tuple[Any, Any]:
+    """The bounds of no value, for a type that is no truth value."""
+    return _NO_TEXT.get(t.kind, (1, 0))
+
+
 def none_of(t: Type, flags: int = 0) -> Any:
     """No value but what the flags say."""
     if t.kind == "bool":
         return truth.NULL if flags & NULL else 0
-    return (inf, -inf, flags) if t.kind == "float" else (1, 0, flags)
+    if t.kind in ("opaque", "null"):
+        return None, None, flags
+    return (*void(t), flags)
 
 
 class Dom:

@@ -127,6 +127,7 @@ def strict_binary(
     backward_b: Callable[[Pair, Pair, Pair], Pair] | None,
     limits: Pair,
     makes_nan: Callable[[Pair, Pair], bool] | None = None,
+    divides: bool = False,
 ) -> Rule:
     """The rule of an operator of two numbers, NULL if one is NULL and NaN if one is NaN.
 
@@ -140,6 +141,9 @@ def strict_binary(
         Least and greatest value of the result's type; what lies past them errs.
     makes_nan : callable, optional
         Whether numbers of two intervals can give NaN.
+    divides : bool
+        Whether the second argument divides. Under ANSI dividing by zero errs, elsewhere it gives NULL, which least,
+        greatest, coalesce and IS NULL can turn into something TRUE. Both are enclosed: zero may give NULL.
     """
     i = place.i
     a, b = place.at
@@ -153,6 +157,8 @@ def strict_binary(
             return 1, 0, flags
         if makes_nan is not None and not flags & NAN and makes_nan((alo, ahi), (blo, bhi)):
             flags |= NAN
+        if divides and blo <= 0 <= bhi:
+            flags |= NULL
         lo, hi = forward((alo, ahi), (blo, bhi))
         if lo < least:
             lo = least
@@ -168,6 +174,8 @@ def strict_binary(
         free = False
         if zf & NAN and makes_nan is not None and alo <= ahi and blo <= bhi:
             free = makes_nan((alo, ahi), (blo, bhi))
+        if divides and zf & NULL and blo <= 0 <= bhi:
+            return
         # Where the other argument can make the result NULL or NaN by itself, this one can have any value.
         if free or zf & bf:
             s.drop_flags(a, af if zf & bf & NULL else zf | NAN)

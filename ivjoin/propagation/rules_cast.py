@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
-from math import inf
 from typing import Any
 
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
@@ -81,7 +80,7 @@ def _to_float(p: Place, t: Type, u: Type) -> Rule:
 
     def low(n: int) -> float:
         x = near(n)
-        return x if exact or -_EXACT <= n <= _EXACT and unit == 1 else f.down(x)
+        return x if exact or (-_EXACT <= n <= _EXACT and unit == 1) else f.down(x)
 
     def high(n: int) -> float:
         return -low(-n)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ivjoin.expr.types import Type
 from ivjoin.interval import truth
-from ivjoin.propagation.domain import NAN, NULL
+from ivjoin.propagation.domain import NAN, NULL, none_of, void
 from ivjoin.propagation.rule import Maker, Place, Rule
 from ivjoin.propagation.state import Case, State
 
@@ -22,11 +23,13 @@ NOT_TRUE = truth.FALSE | truth.NULL
 class _Kind:
     """Union, intersection and emptiness of the domains of a type."""
 
-    __slots__ = ("is_bool", "is_text")
+    __slots__ = ("is_bool", "is_nested", "is_text", "type")
 
-    def __init__(self, kind: str) -> None:
-        self.is_bool = kind == "bool"
-        self.is_text = kind in ("string", "binary", "opaque", "null")
+    def __init__(self, t: Type) -> None:
+        self.type = t
+        self.is_bool = t.kind == "bool"
+        self.is_nested = t.kind in ("opaque", "null")
+        self.is_text = t.kind in ("string", "binary") or self.is_nested
 
     def union(self, a: Any, b: Any) -> Any:
         if self.is_bool:
@@ -36,6 +39,10 @@ class _Kind:
         alo, ahi, af = a
         blo, bhi, bf = b
         if self.is_text:
+            if alo is not None and ahi is not None and alo > ahi:
+                return blo, bhi, af | bf
+            if blo is not None and bhi is not None and blo > bhi:
+                return alo, ahi, af | bf
             lo = None if alo is None or blo is None else min(alo, blo)
             hi = None if ahi is None or bhi is None else max(ahi, bhi)
             return lo, hi, af | bf
@@ -46,13 +53,7 @@ class _Kind:
         return (alo if alo < blo else blo), (ahi if ahi > bhi else bhi), af | bf
 
     def nothing(self) -> Any:
-        return 0 if self.is_bool else (None, None, 0) if self.is_text else (1, 0, 0)
-
-    def is_empty(self, a: Any) -> bool:
-        if self.is_bool:
-            return not a
-        lo, hi, flags = a
-        return not flags and lo is not None and hi is not None and bool(lo > hi)
+        return none_of(self.type)
 
     def meets(self, a: Any, b: Any) -> bool:
         """Whether two domains may have a value, NULL or NaN in common."""
@@ -85,15 +86,15 @@ class _Kind:
     def only_null(self, s: State, j: int) -> None:
         if self.is_bool:
             s.cut_mask(j, truth.NULL)
-        elif self.is_text:
+        elif self.is_nested:
             s.drop_flags(j, NULL)
         else:
-            s.cut(j, 1, 0, NULL)
+            (s.cut_text if self.is_text else s.cut)(j, *void(self.type), NULL)
 
 
 def _case(p: Place) -> Rule:
     i, at = p.i, p.at
-    kind = _Kind(p.node.type.kind)
+    kind = _Kind(p.node.type)
     whens, values = at[:-1:2], (*at[1::2], at[-1])
     last = len(whens)
 
@@ -152,7 +153,7 @@ def _case(p: Place) -> Rule:
 
 def _coalesce(p: Place) -> Rule:
     i, at = p.i, p.at
-    kind = _Kind(p.node.type.kind)
+    kind = _Kind(p.node.type)
 
     def up(D: list[Any]) -> Any:
         z = None

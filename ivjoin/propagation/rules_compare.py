@@ -14,7 +14,7 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import Type
 from ivjoin.interval import truth
 from ivjoin.interval.machine_float import BINARY32, BINARY64, Format
-from ivjoin.propagation.domain import NAN, NULL
+from ivjoin.propagation.domain import NAN, NULL, void
 from ivjoin.propagation.rule import Maker, Place, Rule
 from ivjoin.propagation.state import Case, State
 
@@ -377,7 +377,7 @@ def _in(p: Place) -> Rule | None:
         if mask == T:
             hits = inside(s.D[x])
             if not hits:
-                (s.cut_text if text else s.cut)(x, *(("b", "a") if text else (1, 0)), keep)
+                (s.cut_text if text else s.cut)(x, *void(t), keep)
             else:
                 (s.cut_text if text else s.cut)(x, hits[0], hits[-1], keep)
         elif mask == F and not text:

@@ -52,7 +52,7 @@ def _div(p: Place) -> Rule:
     f = format_of(p.node.type)
     return strict_binary(
         p, lambda a, b: m.div(f, a, b), lambda z, b, a: m.div_rev_dividend(f, z, b, a),
-        lambda z, a, b: m.div_rev_divisor(f, z, a, b), ENTIRE, m.div_nan,
+        lambda z, a, b: m.div_rev_divisor(f, z, a, b), ENTIRE, m.div_nan, True,
     )  # fmt: skip
 
 
@@ -63,14 +63,14 @@ def _mod_nan(a: Pair, b: Pair) -> bool:
 def _mod(p: Place) -> Rule:
     f = format_of(p.node.type)
     return strict_binary(
-        p, lambda a, b: m.mod(f, a, b), lambda z, b, a: m.mod_rev_dividend(z, b, a), None, ENTIRE, _mod_nan
+        p, lambda a, b: m.mod(f, a, b), lambda z, b, a: m.mod_rev_dividend(z, b, a), None, ENTIRE, _mod_nan, True
     )
 
 
 def _pmod(p: Place) -> Rule:
     f = format_of(p.node.type)
     # r + y can overflow to infinity, whose remainder is NaN.
-    return strict_binary(p, lambda a, b: m.pmod(f, a, b), None, None, ENTIRE, lambda a, b: True)
+    return strict_binary(p, lambda a, b: m.pmod(f, a, b), None, None, ENTIRE, lambda a, b: True, True)
 
 
 def _neg(p: Place) -> Rule:

@@ -168,7 +168,7 @@ def _wave(shift: float) -> Callable[[Pair], Pair]:
 
     def up(x: Pair) -> Pair:
         lo, hi = x
-        if not (-_WIDE < lo and hi < _WIDE) or hi - lo >= 6.2:
+        if not (lo > -_WIDE and hi < _WIDE) or hi - lo >= 6.2:
             return -1.0, 1.0
         # Whether a crest or a trough may lie inside, with room for the rounding of this very computation.
         first, last = (lo + shift) / (2 * pi) - 0.25 - 1e-6, (hi + shift) / (2 * pi) - 0.25 + 1e-6
@@ -186,7 +186,7 @@ def _waved(shift: float) -> Maker:
     def back(z: Pair, x: Pair) -> Pair:
         lo, hi = x
         # Only within half a period of an end is anything found; slices are refuted by going forward.
-        if not (-_WIDE < lo and hi < _WIDE) or (z[0] <= -1 and z[1] >= 1):
+        if not (lo > -_WIDE and hi < _WIDE) or (z[0] <= -1 and z[1] >= 1):
             return x
         lo = _advance(wave, z, lo, hi, 1.0)
         return (lo, _advance(wave, z, hi, lo, -1.0)) if lo <= hi else NONE
@@ -225,7 +225,7 @@ def _advance(wave: Callable[[Pair], Pair], z: Pair, end: float, other: float, di
 def _tan(p: Place) -> Rule:
     def up(x: Pair) -> Pair:
         lo, hi = x
-        if not (-_WIDE < lo and hi < _WIDE):
+        if not (lo > -_WIDE and hi < _WIDE):
             return ENTIRE
         first, last = lo / pi - 0.5 - 1e-6, hi / pi - 0.5 + 1e-6
         if math.floor(last) >= math.ceil(first):

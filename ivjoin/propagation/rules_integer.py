@@ -91,20 +91,20 @@ def exact_product(p: Place, limits: Pair) -> Rule:
 def _intdiv(p: Place) -> Rule | None:
     s, u = (a.type for a in p.node.args)
     if s.kind == u.kind and s.scale == u.scale:
-        return strict_binary(p, m.div, m.div_rev_dividend, m.div_rev_divisor, p.node.type.physical_range())
+        return strict_binary(p, m.div, m.div_rev_dividend, m.div_rev_divisor, p.node.type.physical_range(), divides=True)
     return None
 
 
 def _mod(p: Place) -> Rule | None:
     if not _same_scale(p):
         return None
-    return strict_binary(p, m.mod, m.mod_rev_dividend, m.mod_rev_divisor, p.node.type.physical_range())
+    return strict_binary(p, m.mod, m.mod_rev_dividend, m.mod_rev_divisor, p.node.type.physical_range(), divides=True)
 
 
 def _pmod(p: Place) -> Rule | None:
     if not _same_scale(p):
         return None
-    return strict_binary(p, m.pmod, m.pmod_rev_dividend, m.pmod_rev_divisor, p.node.type.physical_range())
+    return strict_binary(p, m.pmod, m.pmod_rev_dividend, m.pmod_rev_divisor, p.node.type.physical_range(), divides=True)
 
 
 def _same_scale(p: Place) -> bool:
@@ -179,7 +179,7 @@ def _shortened(n: int) -> int:
 
 def _around(z: Pair) -> Pair:
     """The integers that may be shortened into ``z``."""
-    if -_WORKING // 10 < z[0] and z[1] < _WORKING // 10:
+    if z[0] > -_WORKING // 10 and z[1] < _WORKING // 10:
         return z
     slack = 10 ** max(0, len(str(max(abs(z[0]), abs(z[1])))) - 37)
     return z[0] - slack, z[1] + slack
@@ -251,7 +251,7 @@ def _decimal_div(p: Place) -> Rule | None:
     def back_b(z: Pair, a: Pair, b: Pair) -> Pair:
         return _divisors((5 * z[0] - 3, 5 * z[1] + 3), m.mul(a, (5 * j, 5 * j)), k, b)
 
-    return strict_binary(p, up, back_a, back_b, t.physical_range())
+    return strict_binary(p, up, back_a, back_b, t.physical_range(), divides=True)
 
 
 def _real_quotients(n: Pair, d: Pair) -> Pair:

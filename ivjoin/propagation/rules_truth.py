@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ivjoin.interval import truth
-from ivjoin.propagation.domain import NAN, NULL
+from ivjoin.propagation.domain import NAN, NULL, void
 from ivjoin.propagation.rule import Maker, Place, Rule
 from ivjoin.propagation.state import Case, State
 
@@ -107,6 +107,15 @@ def _is_null(p: Place) -> Rule:
 
         return Rule(up_bool, down_bool)
     only_null = t.kind == "null"
+    nothing = void(t)
+
+    def narrow(s: State) -> None:
+        if t.kind in ("opaque", "null"):
+            s.drop_flags(a, NULL)
+        elif t.kind in ("string", "binary"):
+            s.cut_text(a, *nothing, NULL)
+        else:
+            s.cut(a, *nothing, NULL)
 
     def up(D: list[Any]) -> int:
         d = D[a]
@@ -116,8 +125,8 @@ def _is_null(p: Place) -> Rule:
         mask = s.D[i]
         if mask == F:
             s.drop_flags(a, NAN)
-        elif mask == T and s.D[a][0] is not None and s.D[a][1] is not None:
-            s.cut(a, 1, 0, NULL)
+        elif mask == T:
+            narrow(s)
 
     return Rule(up, down)
 

@@ -13,7 +13,7 @@ from typing import Any
 __all__ = ["Case", "Infeasible", "State", "Structure"]
 
 
-class Infeasible(Exception):  # noqa: N818 - a finding, not an error
+class Infeasible(Exception):
     """No point of the box satisfies the condition."""
 
 

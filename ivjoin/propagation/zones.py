@@ -7,7 +7,6 @@ a search for the ends of a preimage needs. Away from changes of the clock they a
 
 from __future__ import annotations
 
-
 import numpy as np
 
 from ivjoin.expr.ops_zones import Zone, zone_of

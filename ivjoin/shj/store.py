@@ -51,7 +51,7 @@ class SideStore:
         self.ordered = ordered
         self.report = report
         self.cap = 64
-        self.lo = self.hi = self.live = 0
+        self.lo = self.hi = self.live = self._trimmed = 0
         self.rows = np.empty((self.cap, _FIRST_AXIS + n_axes), dtype=np.int64)
         self.flags = np.zeros(self.cap, dtype=np.uint8)
         self.columns: list[Column] = [column_for(t, self.cap) for t in types]
@@ -154,6 +154,11 @@ class SideStore:
 
     def settle(self) -> None:
         """Give back the room of rows that are gone. Ids may change: none may be held across this call."""
+        span = self.hi - self.lo
+        if self.live == span and (self.cap <= 4096 or self.cap < 8 * span):
+            if self.lo != self._trimmed:
+                self._trim()
+            return
         if self.runs is not None:
             self.runs.shed(self.live, self.flags, self.lo)
         if self.live == 0:
@@ -165,7 +170,9 @@ class SideStore:
             if self.cap > 4096:
                 self._renumber(_NO_IDS)
             return
-        self._pass_dead()
+        if self.live != self.hi - self.lo:
+            self._pass_dead()
+        self._trim()
         span = self.hi - self.lo
         if span > 2 * self.live + 1024 or (self.cap > 4096 and self.cap >= 8 * span):
             self._renumber(self.live_ids())
@@ -230,6 +237,7 @@ class SideStore:
             self.lo, self.hi, _FIRST_AXIS + axis, low, high, self.rows, self.flags, self.keys.slots, self.offset,
             dead, self._tally,
         )
+        self.lo = int(self._tally[0])
         self.keys.live -= int(self._tally[1])
         self.live -= int(self._tally[2])
         return dead[:count]
@@ -246,11 +254,12 @@ class SideStore:
                 break
             self.lo += len(ids)
             step *= 4
-        self._trim()
 
     def _trim(self) -> None:
         for column in self.columns:
-            column.trim(self.lo)
+            if column.varies:
+                column.trim(self.lo)
+        self._trimmed = self.lo
 
     def _link(self, kids: np.ndarray, axes: np.ndarray, first: int) -> None:
         """Put rows into the index: their key's list, kept in order while that is cheap, or sorted runs."""
@@ -314,7 +323,7 @@ class SideStore:
             column.select(ids, places, cap)
         self.rows = np.empty((cap, self.rows.shape[1]), dtype=np.int64)
         self.flags = np.zeros(cap, dtype=np.uint8)
-        self.cap, self.lo, self.hi, self.live = cap, 0, n, n
+        self.cap, self.lo, self.hi, self.live, self._trimmed = cap, 0, n, n, 0
         self._ring_bytes = None
         if self.runs is not None:
             self.runs.clear()

@@ -11,9 +11,9 @@ from ivjoin.spark.needs import require_packages
 
 require_packages()
 
+from ivjoin.spark.environment import SparkSetupError, session  # noqa: E402
 from ivjoin.spark.join import band_join  # noqa: E402
 from ivjoin.spark.metrics import metrics  # noqa: E402
-from ivjoin.spark.environment import SparkSetupError, session  # noqa: E402
 
 __all__ = ["SparkSetupError", "attach", "band_join", "metrics", "session"]
 

@@ -44,7 +44,8 @@ def _widens(a: Type, b: Type) -> bool:
         return b.scale >= a.scale and b.precision - b.scale >= a.precision - a.scale
     if (a.kind, b.kind) == ("int", "decimal"):
         return b.precision - b.scale >= {8: 3, 16: 5, 32: 10, 64: 20}[a.bits]
-    return (a.kind, b.kind) in {("int", "float"), ("decimal", "float"), ("date", "timestamp"), ("timestamp", "timestamp")}
+    wider = {("int", "float"), ("decimal", "float"), ("date", "timestamp"), ("timestamp", "timestamp")}
+    return (a.kind, b.kind) in wider
 
 
 def _type_name(t: Type) -> str | None:

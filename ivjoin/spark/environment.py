@@ -95,7 +95,8 @@ def session(master: str = "local[2]", app: str = "ivjoin", **config: Any) -> Any
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master(master).appName(app)
-    builder = builder.config("spark.pyspark.python", sys.executable).config("spark.pyspark.driver.python", sys.executable)
+    for role in ("spark.pyspark.python", "spark.pyspark.driver.python"):
+        builder = builder.config(role, sys.executable)
     for name, value in config.items():
         builder = builder.config(name.replace("__", "."), str(value))
     return builder.getOrCreate()

@@ -7,6 +7,7 @@ long with nulls, a timestamp of the year 3000 or a map would be changed or slow 
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,7 +28,7 @@ class ArrowColumnDtype(ExtensionDtype):
     na_value = None
 
     @classmethod
-    def construct_array_type(cls) -> type[ArrowColumn]:
+    def construct_array_type(cls) -> builtins.type[ArrowColumn]:
         return ArrowColumn
 
     @classmethod
@@ -105,9 +106,9 @@ class ArrowColumn(ExtensionArray):
 
     def __arrow_array__(self, type: Any = None) -> pa.Array:
         values = self._values if type is None or self._values.type == type else self._values.cast(type)
-        return values.chunk(0) if values.num_chunks == 1 else pa.concat_arrays(values.chunks) if values.num_chunks else (
-            pa.nulls(0, values.type)
-        )
+        if values.num_chunks == 0:
+            return pa.nulls(0, values.type)
+        return values.chunk(0) if values.num_chunks == 1 else pa.concat_arrays(values.chunks)
 
 
 def as_frame(batch: pa.RecordBatch | pa.Table) -> pd.DataFrame:

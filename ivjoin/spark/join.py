@@ -1,4 +1,4 @@
-"""``band_join`` on DataFrames: arguments are resolved against both schemas and the session, then handed to a backend."""
+"""``band_join`` on DataFrames: arguments are resolved against schemas and session, then a backend runs them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ivjoin.order import Order
 from ivjoin.plan import SIDES
 from ivjoin.spark.buckets import checked_count
 from ivjoin.spark.conditions import aliases_of, condition_of
+from ivjoin.spark.environment import Settings, settings_of
 from ivjoin.spark.metrics import PREFIX
 from ivjoin.spark.schema import arrow_schema, output_type, refuse_collated, spelled_alike
-from ivjoin.spark.environment import Settings, settings_of
 from ivjoin.spark.spec import JoinSpec
 from ivjoin.spark.watermark import delays, with_watermarks
 
@@ -67,8 +67,8 @@ def band_join(
     timezone : str, optional
         The session's by default.
     buckets : int, optional
-        How many groups the state is divided into; ``spark.sql.shuffle.partitions`` by default. A checkpoint keeps to the
-        number it began with.
+        How many groups the state is divided into; ``spark.sql.shuffle.partitions`` by default. A checkpoint keeps to
+        the number it began with.
     backend : {"applyInPandasWithState", "transformWithState"}
         For streaming frames.
     name : str, optional
@@ -121,8 +121,8 @@ def _streaming(left: Any, right: Any) -> bool:
     if a != b:
         static = "right" if a else "left"
         raise UnsupportedError(
-            f"one side is a stream and the {static} side is static: the static rows would have to be read again in every "
-            "micro-batch. Read both as streams (spark.readStream on the same files), or join each micro-batch to the "
+            f"one side is a stream and the {static} side is static: the static rows would have to be read again in "
+            "every micro-batch. Read both as streams (spark.readStream on the same files), or join each micro-batch to the "
             "static frame with Spark's own join inside foreachBatch"
         )
     return bool(a)
@@ -167,7 +167,7 @@ def _pairs(on: Any, schemas: list[pa.Schema], case_sensitive: bool) -> list[tupl
     return [
         tuple(_spelt(n, schemas[s].names, case_sensitive) for s, n in enumerate((i, i) if isinstance(i, str) else i))
         for i in items
-    ]  # type: ignore[misc]
+    ]
 
 
 def _spelt(name: Any, names: list[str], case_sensitive: bool) -> Any:
@@ -189,7 +189,8 @@ def _orders(
     ]
     delay = {names[i]: d for i, f in enumerate(types) for n, d in delays([f]).items()}
     empty = pa.schema([])
-    scope = expr.Scope(schemas[0] if side == 0 else empty, schemas[1] if side == 1 else empty, case_sensitive=case_sensitive)
+    both = (schemas[0], empty) if side == 0 else (empty, schemas[1])
+    scope = expr.Scope(*both, case_sensitive=case_sensitive)
     out = []
     for o in with_watermarks(declared, delay, names):
         node = o.expr if isinstance(o.expr, Node) else _side_node(o.expr, side, scope, zone)

@@ -55,5 +55,5 @@ def metrics(query: Any) -> list[dict[str, Any]]:
 
 
 def _observations(progress: Any) -> dict[str, Any]:
-    found = progress["observedMetrics"] if "observedMetrics" in progress else None
-    return found or {}
+    # Progress was a plain dict before Spark 4 and is a dict-like object since.
+    return progress.get("observedMetrics") or {}

@@ -26,7 +26,10 @@ from ivjoin.expr.ordinal import NAN_ORDINAL, ordinals
 from ivjoin.plan import JoinPlan
 from ivjoin.spark.spec import JoinSpec
 
-__all__ = ["PACKED_SCHEMA", "Seen", "fitted", "packer", "unpacked"]
+__all__ = ["PACKED_SCHEMA", "MapStage", "Seen", "fitted", "packer", "unpacked"]
+
+_Packed = tuple[int, int, bytes | None, bytes | None]
+MapStage = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 PACKED_SCHEMA = "label int, side tinyint, rows binary, seen binary"
 _ARROW = pa.schema([("label", pa.int32()), ("side", pa.int8()), ("rows", pa.binary()), ("seen", pa.binary())])
@@ -78,7 +81,7 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def packer(spec: JoinSpec, side: int, labels: Sequence[int]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def packer(spec: JoinSpec, side: int, labels: Sequence[int]) -> MapStage:
     """The function of a map task; its input is the bucket number and then the side's columns."""
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -119,15 +122,15 @@ def _packed(
     counts = np.bincount(small, minlength=len(labels))
     ends = np.cumsum(counts)
     grouped = batch.take(pa.array(order))
-    out = []
-    for bucket in np.flatnonzero(counts):
+    out: list[_Packed] = []
+    for bucket in map(int, np.flatnonzero(counts)):
         n = int(counts[bucket])
         rows = grouped.slice(int(ends[bucket]) - n, n)
         out.append((labels[bucket], side, rows.serialize().to_pybytes(), None))
     yield _rows(out)
 
 
-def _rows(rows: list[tuple[int, int, bytes | None, bytes | None]]) -> pa.RecordBatch:
+def _rows(rows: list[_Packed]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
         [pa.array(column, f.type) for column, f in zip(zip(*rows, strict=True), _ARROW, strict=True)], schema=_ARROW
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.expr.separate import BandTerm
 from ivjoin.plan import JoinPlan
 from ivjoin.spark.columns import as_spark_sql
-from ivjoin.spark.pack import fitted
+from ivjoin.spark.pack import MapStage, fitted
 from ivjoin.spark.spec import JoinSpec
 
 __all__ = ["SortKey", "image_adder", "sort_key"]
@@ -58,7 +58,7 @@ def _worth(t: BandTerm) -> tuple[int, ...]:
     return ((t.lo is not None) + (t.hi is not None),)
 
 
-def image_adder(spec: JoinSpec, side: int, node: Node) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def image_adder(spec: JoinSpec, side: int, node: Node) -> MapStage:
     """A map stage that puts the int64 image of an expression before the columns, for Spark to sort by."""
 
     def add(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

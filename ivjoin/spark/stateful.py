@@ -129,7 +129,8 @@ def _in_order(plan: JoinPlan, side: int, pieces: list[pa.RecordBatch]) -> pa.Rec
     if not axes:
         return batch
     index = {name: i for i, name in enumerate(plan.sides[side].schema.names)}
-    image = ordinals(evaluate([axes[0]], lambda _, name: batch.column(index[name]), batch.num_rows)[0].values, axes[0].type)
+    v = evaluate([axes[0]], lambda _, name: batch.column(index[name]), batch.num_rows)[0]
+    image = ordinals(v.values, axes[0].type)
     if len(image) < 2 or bool((image[1:] >= image[:-1]).all()):
         return batch
     return batch.take(pa.array(np.argsort(image, kind="stable")))

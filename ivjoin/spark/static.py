@@ -3,7 +3,7 @@
 ::
 
     left  -- side 0, keys, order --+
-                                   +-- union -- repartition(keys) -- sortWithinPartitions(order) -- operator (mapInArrow)
+                                   +-- union -- repartition(keys) -- sortWithinPartitions(order) -- mapInArrow(operator)
     right -- side 1, keys, order --+
 
 Sorted along a band, rows leave the operator as soon as the band has passed them: a task holds the window, and Spark's
@@ -12,7 +12,7 @@ sort, which can spill, holds the rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from ivjoin.order import Order
 from ivjoin.plan import SIDES
 from ivjoin.spark.columns import key_sql, place
+from ivjoin.spark.pack import MapStage
 from ivjoin.spark.slots import share_slots
 from ivjoin.spark.sorting import image_adder, sort_key
 from ivjoin.spark.spec import JoinSpec
@@ -73,7 +74,7 @@ def _with_image(rows: Any, spec: JoinSpec, side: int, node: Any) -> Any:
     return rows.mapInArrow(image_adder(spec, side, node), schema)
 
 
-def _joiner(spec: JoinSpec, places: list[list[int]]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _joiner(spec: JoinSpec, places: list[list[int]]) -> MapStage:
     """The function of a task: tagged rows in, in order; joined rows out."""
 
     def join(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -3,7 +3,7 @@
 ::
 
     left  -- bucket number -- pack (mapInArrow) --+
-                                                  +-- union -- groupBy(label) -- operator (applyInPandasWithState) -- out
+                                                  +-- union -- groupBy(label) -- applyInPandasWithState(operator)
     right -- bucket number -- pack (mapInArrow) --+
 
 No Spark timeout and no Spark watermark takes part: the frontier comes from the rows and ticks themselves.

@@ -21,7 +21,8 @@ from ivjoin.expr.types import Type
 
 # Truth columns: t and f are constant, n is NULL, e errs.
 ZERO = pa.array([0], pa.int32())
-ROW = {"t": pa.array([True]), "f": pa.array([False]), "n": pa.array([None], pa.bool_()), "z": ZERO, "one": pa.array([1], pa.int32())}
+ROW = {"t": pa.array([True]), "f": pa.array([False]), "n": pa.array([None], pa.bool_()), "z": ZERO,
+    "one": pa.array([1], pa.int32())}
 SCHEMA = pa.schema([(name, array.type) for name, array in ROW.items()])
 
 
@@ -43,7 +44,8 @@ LAZY: list[tuple[str, Any]] = [
     ("coalesce(one, 1 div z)", 1), ("coalesce(cast(null as int), 1 div z)", ERROR), ("coalesce(1 div z, one)", ERROR),
     ("coalesce(n, f, {e})", False), ("coalesce(n, {e}, t)", ERROR),
     ("least(one, 1 div z)", ERROR), ("greatest(cast(null as bigint), 1 div z)", ERROR),
-    ("1 div z + cast(null as int)", ERROR), ("{e} <=> n", ERROR), ("z in (1 div z, 0)", ERROR), ("one in (1, 1 div z)", True),
+    ("1 div z + cast(null as int)", ERROR), ("{e} <=> n", ERROR), ("z in (1 div z, 0)",
+        ERROR), ("one in (1, 1 div z)", True),
     ("z between one and 1 div z", False), ("one between one and 1 div z", ERROR), ("nullif(one, 1)", None),
 ]  # fmt: skip
 
@@ -55,7 +57,8 @@ def test_errors_are_lazy(text: str, want: Any) -> None:
 
 def test_laziness_is_row_by_row() -> None:
     columns = {"p": pa.array([False, True, None, True] * 3), "z": pa.array([0, 0, 0, 1] * 3, pa.int32())}
-    div = make("eq", (make("intdiv", (build.literal(1, ty.INT64), build.cast(col("z", pa.int32()), ty.INT64)), (), ty.INT64),
+    div = make("eq", (make("intdiv", (build.literal(1, ty.INT64), build.cast(col("z", pa.int32()), ty.INT64)), (),
+        ty.INT64),
                       build.literal(1, ty.INT64)), (), ty.BOOL)  # fmt: skip
     p = col("p", pa.bool_())
     assert answers(build.and_(p, div), columns) == [False, ERROR, ERROR, True] * 3
@@ -137,8 +140,10 @@ def test_no_rows(kind: str) -> None:
 def test_constants_fill_the_rows(n: int) -> None:
     t = ty.INT32
     one, top = build.literal(1, t), build.literal(2**31 - 1, t)
-    nodes = [one, make("add", (top, one), (), t), build.literal(None, t), build.literal("x"), build.literal(None, ty.STRING),
-             build.literal(10**20, ty.decimal(30, 0)), make("and", (build.literal(False), build.literal(None, ty.BOOL)), (), ty.BOOL)]  # fmt: skip
+    nodes = [one, make("add", (top, one), (), t), build.literal(None, t), build.literal("x"),
+        build.literal(None, ty.STRING),
+             build.literal(10**20, ty.decimal(30, 0)), make("and",
+                 (build.literal(False), build.literal(None, ty.BOOL)), (), ty.BOOL)]  # fmt: skip
     vectors = evaluate(nodes, lambda _s, _n: pytest.fail("a constant reads no column"), n)
     from evaluating import plain
 
@@ -153,7 +158,8 @@ def test_an_error_in_a_constant_shows_only_where_it_is_looked_at() -> None:
     assert answers(make("coalesce", (a, e), (), ty.INT64), columns) == [1, ERROR, 3]
     assert answers(make("add", (a, e), (), ty.INT64), columns) == [ERROR] * 3
     assert answers(make("and", (make("gt", (a, build.literal(2, ty.INT64)), (), ty.BOOL),
-                                make("eq", (e, a), (), ty.BOOL)), (), ty.BOOL), columns) == [False, ERROR, ERROR]  # fmt: skip
+                                make("eq", (e, a), (), ty.BOOL)), (), ty.BOOL), columns) == [False, ERROR,
+                                ERROR]  # fmt: skip
 
 
 def test_shared_nodes_are_read_once() -> None:
@@ -258,6 +264,17 @@ def test_what_cannot_be_evaluated_is_refused_at_plan_time(node: Node, want: str)
 def test_opaque_columns_can_be_tested_for_null() -> None:
     array = pa.array([[1], None])
     assert answers(make("is_null", (col("o", array.type),), (), ty.BOOL), {"o": array}) == [False, True]
+
+
+def test_untyped_nulls_compare() -> None:
+    null = make("column", (), ("left", "u"), ty.NULL)
+    columns = {"u": pa.nulls(2), "s": pa.array(["a", None]), "a": pa.array([1, None])}
+    for name, t in (("s", pa.string()), ("a", pa.int64())):
+        for args in ((null, col(name, t)), (col(name, t), null)):
+            assert answers(make("lt", args, (), ty.BOOL), columns) == [None, None]
+            assert answers(make("eq_null_safe", args, (), ty.BOOL), columns) == [False, True]
+    cast = make("cast", (null,), (ty.INT64, "UTC"), ty.INT64)
+    assert answers(make("coalesce", (cast, col("a", pa.int64())), (), ty.INT64), columns) == [1, None]
 
 
 FLOATS = [float("-inf"), -1.5, -5e-324, -0.0, 0.0, 1.0, 1e300, float("inf"), float("nan")]

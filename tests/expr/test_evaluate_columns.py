@@ -17,7 +17,8 @@ from ivjoin.expr.types import from_arrow
 D = decimal.Decimal
 INTS = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()]
 TICKS = [pa.timestamp("s"), pa.timestamp("ms", "UTC"), pa.timestamp("us"), pa.timestamp("ns", "Asia/Tokyo"),
-         pa.duration("s"), pa.duration("ns"), pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")]  # fmt: skip
+         pa.duration("s"), pa.duration("ns"), pa.time32("s"), pa.time32("ms"), pa.time64("us"),
+         pa.time64("ns")]  # fmt: skip
 
 
 def whole(t: pa.DataType) -> tuple[pa.Array, list[Any]]:
@@ -39,7 +40,8 @@ def whole(t: pa.DataType) -> tuple[pa.Array, list[Any]]:
         return pa.array(bools, t), bools
     if pa.types.is_floating(t):
         floats = [None if v is None else v / 4 for v in numbers]
-        return pa.array([None if v is None else np.float16(v) for v in floats] if t == pa.float16() else floats, t), floats
+        return pa.array([None if v is None else np.float16(v) for v in floats] if t == pa.float16() else floats,
+            t), floats
     if pa.types.is_integer(t):
         return pa.array(numbers, t), numbers
     texts = [None if v is None else f"{v:03}" for v in numbers]
@@ -110,7 +112,8 @@ def test_a_view_keeps_its_buffer() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["0", "1", "-1", "9223372036854775807", "-9223372036854775808", "9223372036854775808", "-9223372036854775809",
+    "text", ["0", "1", "-1", "9223372036854775807", "-9223372036854775808", "9223372036854775808",
+        "-9223372036854775809",
              "99999999999999999999999999999999999999", "-99999999999999999999999999999999999999"])  # fmt: skip
 def test_wide_decimals(text: str) -> None:
     t = pa.decimal128(38, 0)

@@ -77,7 +77,8 @@ def test_casts_to_integers_cut(t: ty.Type) -> None:
     assert got == [want(x) for x in values]
     whole = answers(make("floor", (X,), (), ty.INT64), {"x": pa.array(values)})
     low, high = ty.INT64.physical_range()
-    assert whole == [0 if x != x else math.floor(x) if math.isfinite(x) and low <= math.floor(x) <= high else ERROR for x in values]
+    assert whole == [0 if x != x else math.floor(x) if math.isfinite(x) and low <= math.floor(x) <= high else ERROR
+        for x in values]
 
 
 @pytest.mark.parametrize("t", [ty.decimal(5, 2), ty.decimal(18, 6), ty.decimal(38, 10), ty.decimal(38, 38)], ids=str)
@@ -99,7 +100,8 @@ def decimals(t: pa.Decimal128Type, seed: int) -> tuple[pa.Array, list[int]]:
     unscaled = [rng.randint(-top, top) // 10 ** rng.randint(0, t.precision) for _ in range(500)] + [top, -top, 0]
     unscaled += [v * 10**t.scale for v in (2**24 + 1, 2**53 + 1, 33554435) if v * 10**t.scale <= top]
     # Just past the middle of two floats, by less than a double can tell.
-    unscaled += [v for v in ((2**24 + 1) * 10**t.scale + 1, (2**24 + 1) * 10**t.scale - 1, (2**24 + 3) * 10**t.scale + 1) if v <= top]
+    unscaled += [v for v in ((2**24 + 1) * 10**t.scale + 1, (2**24 + 1) * 10**t.scale - 1,
+        (2**24 + 3) * 10**t.scale + 1) if v <= top]
     return pa.array([Decimal(v).scaleb(-t.scale, WIDE) for v in unscaled], t), unscaled
 
 
@@ -111,7 +113,8 @@ def nearest_float32(x: Fraction) -> float:
     return min((abs(Fraction(float(v)) - x), even[float(v)], float(v)) for v in near)[2]
 
 
-@pytest.mark.parametrize("t", [pa.decimal128(9, 2), pa.decimal128(18, 0), pa.decimal128(18, 9), pa.decimal128(38, 18)], ids=str)
+@pytest.mark.parametrize("t", [pa.decimal128(9, 2), pa.decimal128(18, 0), pa.decimal128(18, 9),
+    pa.decimal128(38, 18)], ids=str)
 def test_decimals_become_the_nearest_float(t: pa.Decimal128Type) -> None:
     array, unscaled = decimals(t, t.scale)
     exact = [Fraction(v, 10**t.scale) for v in unscaled]
@@ -126,7 +129,8 @@ def test_decimals_become_the_nearest_float(t: pa.Decimal128Type) -> None:
 def test_integers_become_the_nearest_float(t: pa.DataType) -> None:
     rng = random.Random(8)
     top = 2**63 - 1
-    values = [rng.randint(0, top) >> rng.randint(0, 62) for _ in range(500)] + [top, 2**53 + 1, 2**24 + 1, 2**60 + 2**36 + 1]
+    values = [rng.randint(0, top) >> rng.randint(0, 62) for _ in range(500)] + [top, 2**53 + 1, 2**24 + 1,
+        2**60 + 2**36 + 1]
     x = col("x", t)
     got = answers(make("cast", (x,), (ty.FLOAT64, "UTC"), ty.FLOAT64), {"x": pa.array(values, t)})
     assert got == [float(v) for v in values]
@@ -149,4 +153,5 @@ def test_logarithms_of_what_is_not_positive_are_null() -> None:
     for op in ("ln", "log10", "log2"):
         got = answers(make(op, (X,), (), ty.FLOAT64), {"x": x})
         assert same(got, [None, None, None, math.nan, 0.0, None])
-    assert same(answers(make("log1p", (X,), (), ty.FLOAT64), {"x": x}), [0.0, -0.0, None, math.nan, math.log1p(1), None])
+    assert same(answers(make("log1p", (X,), (), ty.FLOAT64), {"x": x}),
+        [0.0, -0.0, None, math.nan, math.log1p(1), None])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import struct
 
@@ -16,7 +17,8 @@ from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, ordinals, 
 F = ty.FLOAT64
 EDGES = [
     -math.inf, -1.7976931348623157e308, -1.0, -2.2250738585072014e-308, -5e-324, -0.0, 0.0, 5e-324,
-    2.225073858507201e-308, 2.2250738585072014e-308, 1.0, 1.0000000000000002, 1.7976931348623157e308, math.inf, math.nan,
+    2.225073858507201e-308, 2.2250738585072014e-308, 1.0, 1.0000000000000002, 1.7976931348623157e308, math.inf,
+    math.nan,
 ]  # fmt: skip
 
 
@@ -37,7 +39,7 @@ def test_every_half_keeps_its_place() -> None:
     assert keys == sorted(keys)
     # Equal values have equal ordinals and only those.
     at = o[order]
-    assert [a == b for a, b in zip(keys, keys[1:])] == (at[1:] == at[:-1]).tolist()
+    assert [a == b for a, b in itertools.pairwise(keys)] == (at[1:] == at[:-1]).tolist()
 
 
 def test_one_value_and_the_array_agree() -> None:
@@ -122,7 +124,8 @@ def test_int64_is_not_copied() -> None:
     assert ordinals(v, ty.timestamp("us")) is v
 
 
-@pytest.mark.parametrize("t", [ty.DATE, ty.MONTHS, ty.duration("s"), ty.Type("time", unit="ms"), ty.decimal(18, 3)], ids=str)
+@pytest.mark.parametrize("t", [ty.DATE, ty.MONTHS, ty.duration("s"), ty.Type("time", unit="ms"), ty.decimal(18, 3)],
+    ids=str)
 def test_other_discrete_types(t: ty.Type) -> None:
     dtype = np.int32 if t.kind in ("date", "months") else np.int64
     o = ordinals(np.array([-5, 0, 7], dtype=dtype), t)
@@ -136,5 +139,6 @@ def test_truth_values() -> None:
 
 
 def test_which_types_have_ordinals() -> None:
-    assert all(map(has_ordinal, [*INTS, ty.FLOAT32, F, ty.BOOL, ty.DATE, ty.MONTHS, ty.decimal(18, 2), ty.timestamp("ns")]))
+    assert all(map(has_ordinal, [*INTS, ty.FLOAT32, F, ty.BOOL, ty.DATE, ty.MONTHS, ty.decimal(18, 2),
+        ty.timestamp("ns")]))
     assert not any(map(has_ordinal, [ty.STRING, ty.BINARY, ty.decimal(19, 2), ty.NULL, ty.Type("opaque", text="list")]))

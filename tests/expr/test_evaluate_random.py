@@ -1,7 +1,7 @@
 """Random expressions over ints, decimals and truth values against an evaluator of a few lines of exact Python.
 
-The reference knows numbers as Fractions and a row at a time; ERROR and None travel by the rules of SEMANTICS: an error in
-an argument is an error, except where AND, OR, CASE and COALESCE do not look at it.
+The reference knows numbers as Fractions and a row at a time; ERROR and None travel by the rules of SEMANTICS: an error
+in an argument is an error, except where AND, OR, CASE and COALESCE do not look at it.
 """
 
 from __future__ import annotations
@@ -132,7 +132,8 @@ def value_of(rng: random.Random, t: Type) -> Any:
         return rng.random() < 0.5
     low, high = t.physical_range()
     v = rng.choice(
-        [rng.choice([low, low + 1, high, high - 1, 0, 1]), rng.randint(max(low, -20), min(high, 20)), rng.randint(low, high)]
+        [rng.choice([low, low + 1, high, high - 1, 0, 1]), rng.randint(max(low, -20), min(high, 20)),
+            rng.randint(low, high)]
     )
     return v
 
@@ -152,11 +153,13 @@ CONTEXT = __import__("decimal").Context(prec=60)
 def number(rng: random.Random, depth: int) -> Node:
     if depth <= 0 or rng.random() < 0.15:
         if rng.random() < 0.3:
-            return build.literal(rng.choice([0, 1, -1, 2, 7, 127, 2**31 - 1, 2**63 - 1, Decimal("0.5"), Decimal("-3.25")]))
+            return build.literal(rng.choice([0, 1, -1, 2, 7, 127, 2**31 - 1, 2**63 - 1, Decimal("0.5"),
+                Decimal("-3.25")]))
         name = rng.choice([n for n in TYPES if n.startswith("c")])
         return col(name, TYPES[name])
     a = number(rng, depth - 1)
-    op = rng.choice(["add", "sub", "mul", "div", "intdiv", "mod", "pmod", "neg", "abs", "least", "greatest", "floor", "ceil",
+    op = rng.choice(["add", "sub", "mul", "div", "intdiv", "mod", "pmod", "neg", "abs", "least", "greatest", "floor",
+        "ceil",
                      "round", "case", "coalesce", "cast"])  # fmt: skip
     if op in ("neg", "abs", "floor", "ceil"):
         return getattr(build, {"abs": "abs_"}.get(op, op))(a)
@@ -186,7 +189,8 @@ def truth(rng: random.Random, depth: int) -> Node:
     if op == "is_null":
         return build.is_null(number(rng, depth - 1))
     if op == "in_":
-        items = [build.literal(v) for v in rng.sample([0, 1, 2, 3, None, 5, 6, 7, 8, 9, 10, 11], rng.choice([2, 3, 11]))]
+        items = [build.literal(v) for v in rng.sample([0, 1, 2, 3, None, 5, 6, 7, 8, 9, 10, 11],
+            rng.choice([2, 3, 11]))]
         return build.in_(number(rng, depth - 1), items)
     return getattr(build, op)(number(rng, depth - 1), number(rng, depth - 1))
 

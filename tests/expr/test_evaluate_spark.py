@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from evaluating import ERROR, answers
+from evaluating import ERROR, answers, same
 
 from ivjoin.expr import Scope, build, scalar
 from ivjoin.expr.evaluate import evaluate
@@ -63,7 +63,8 @@ def column(values: list[Any], name: str, zone: str) -> pa.Array:
     if name in ("double", "float"):
         return pa.array([None if v is None else float(v) for v in values], t)
     if name.startswith("decimal"):
-        return pa.array([None if v is None else Decimal(v).quantize(Decimal(1).scaleb(-t.scale), context=WIDE) for v in values], t)
+        return pa.array([None if v is None else Decimal(v).quantize(Decimal(1).scaleb(-t.scale), context=WIDE)
+            for v in values], t)
     if name in ("date", "timestamp", "timestamp_ntz"):
         # Texts are read in the session's zone; the cast is checked by facts of its own.
         node = build.make("cast", (build.column("left", "t", STRING),), (from_arrow(t), zone), from_arrow(t))
@@ -104,7 +105,13 @@ def test_fact(fact: dict[str, Any]) -> None:
     columns = {n: column([r[i] for r in rows], t, zone) for i, (n, t) in enumerate(zip(names, fact["types"]))}
     scope = Scope(pa.schema([(n, c.type) for n, c in columns.items()]), pa.schema([]))
     node = scalar(fact["expr"], scope, timezone=zone)
-    got = [as_spark_shows(v, node.type) for v in answers(node, columns)]
+    plain = answers(node, columns)
+    # Neither the rows beside it nor a null among them changes an answer.
+    for i, answer in enumerate(plain):
+        assert same(answers(node, {n: c.slice(i, 1) for n, c in columns.items()}), [answer])
+    padded = {n: pa.concat_arrays([pa.nulls(1, c.type), c]) for n, c in columns.items()}
+    assert same(answers(node, padded)[1:], plain)
+    got = [as_spark_shows(v, node.type) for v in plain]
     want = [DIFFERENCES.get((fact["expr"], tuple(r[:-1])), r[-1]) for r in rows]
     if fact["result"].startswith("interval"):
         want = [interval_ticks(v, node.type) for v in want]
@@ -138,7 +145,8 @@ def test_spark_still_says_so() -> None:
         texts = kind.startswith(("interval", "decimal", "timestamp_ntz", "double", "float"))
         for *args, want in fact["rows"]:
             values = ", ".join(f"{literal(v, t)} as {n}" for n, v, t in zip("ab", args, fact["types"]))
-            query = f"select {'cast(x as string)' if texts else shapes.get(kind, 'x')} from (select {fact['expr']} as x from (select {values}))"
+            shape = "cast(x as string)" if texts else shapes.get(kind, "x")
+            query = f"select {shape} from (select {fact['expr']} as x from (select {values}))"
             try:
                 got = spark.sql(query).collect()[0][0]
             except Exception:  # Spark's errors have no common class short of this

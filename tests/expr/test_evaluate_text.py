@@ -45,7 +45,8 @@ def test_like_against_regular_expressions(seed: int) -> None:
     texts = ["".join(rng.choices(alphabet, k=rng.randint(0, 6))) for _ in range(200)] + ["", "%", "a%b"]
     for _ in range(20):
         escape = rng.choice("\\#")
-        parts = rng.choices(["%", "_", "a", "b", ".", "[", "$", "é", " ", "\n", "\x00", escape + "%", escape + "_", escape * 2],
+        parts = rng.choices(["%", "_", "a", "b", ".", "[", "$", "é", " ", "\n", "\x00", escape + "%", escape + "_",
+            escape * 2],
                             k=rng.randint(0, 5))  # fmt: skip
         if escape == "#":
             parts = [p for p in parts if p != "\\"]
@@ -81,7 +82,8 @@ FUNCTIONS: list[tuple[str, list[Any]]] = [
 
 
 @pytest.mark.parametrize("text, want", FUNCTIONS, ids=[t for t, _ in FUNCTIONS])
-@pytest.mark.parametrize("t", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())], ids=str)
+@pytest.mark.parametrize("t", [pa.string(), pa.large_string(), pa.string_view(),
+    pa.dictionary(pa.int8(), pa.string())], ids=str)
 def test_functions(text: str, want: list[Any], t: pa.DataType) -> None:
     values = pa.array(["skipped", "aBc", "Straße", "é", "", None]).cast(t).slice(1)
     node = scalar(text, Scope(pa.schema([("s", t)]), pa.schema([])))
@@ -103,7 +105,8 @@ def cast(t: pa.DataType, u: ty.Type, values: list[Any], zone: str = "UTC") -> li
 def test_doubles_to_text_read_back() -> None:
     rng = random.Random(2)
     doubles = [struct.unpack("d", rng.randbytes(8))[0] for _ in range(3000)]
-    doubles += [10.0**k for k in range(-323, 309)] + [-1.5, 0.001, 0.00099, 9999999.0, 1e7, 123456.789, 5e-324, 0.0, -0.0]
+    doubles += [10.0**k for k in range(-323, 309)] + [-1.5, 0.001, 0.00099, 9999999.0, 1e7, 123456.789, 5e-324, 0.0,
+        -0.0]
     texts = cast(pa.float64(), ty.STRING, doubles)
     assert same([float(t.replace("Infinity", "inf")) for t in texts], doubles)
     shape = re.compile(r"-?(\d+\.\d+|\d\.\d+E-?\d+|Infinity)|NaN")
@@ -122,7 +125,8 @@ def test_floats_to_text_read_back() -> None:
     assert cast(pa.float32(), ty.STRING, [0.1, 1.0, 16777216.0]) == ["0.1", "1.0", "1.6777216E7"]
 
 
-@pytest.mark.parametrize("x, text", [(100.0, "100.0"), (1e21, "1.0E21"), (-0.0, "-0.0"), (4.9e-324, "4.9E-324"), (2e-3, "0.002")])
+@pytest.mark.parametrize("x, text", [(100.0, "100.0"), (1e21, "1.0E21"), (-0.0, "-0.0"), (4.9e-324, "4.9E-324"),
+    (2e-3, "0.002")])
 def test_java_writes_doubles(x: float, text: str) -> None:
     assert java_double(x) == text
 
@@ -131,7 +135,8 @@ ROUND_TRIPS = [
     (pa.int64(), [0, -5, 2**63 - 1, -(2**63)]), (pa.uint64(), [0, 2**64 - 1]), (pa.int8(), [-128, 127]),
     (pa.bool_(), [True, False]), (pa.date32(), [0, -719162, 2932896, 10**7, -(10**6)]),
     (pa.decimal128(38, 10), [0, -1, 10**37, 15 * 10**9]), (pa.decimal128(5, 0), [0, -99999]),
-    (pa.timestamp("us", "UTC"), [0, -1, 1706696430123456, 10**15, -62135596800000000]), (pa.timestamp("ns"), [1, -1, 10**18]),
+    (pa.timestamp("us", "UTC"), [0, -1, 1706696430123456, 10**15, -62135596800000000]), (pa.timestamp("ns"),
+        [1, -1, 10**18]),
     (pa.timestamp("s"), [0, -1, 10**10]), (pa.time64("us"), [0, 1, 86_399_999_999]), (pa.time32("s"), [0, 86_399]),
 ]  # fmt: skip
 

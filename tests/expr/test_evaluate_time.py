@@ -32,7 +32,8 @@ def stamps(unit: str) -> pa.Array:
     rng = random.Random(5)
     span = 9_000_000_000 if unit == "ns" else 60_000_000_000
     per = TICKS_PER_SECOND[unit]
-    ticks = [rng.randint(-span * per, span * per) for _ in range(1000)] + [-1, 0, 1, -per, -per - 1, -86_400 * per, None]
+    ticks = [rng.randint(-span * per, span * per) for _ in range(1000)] + [-1, 0, 1, -per, -per - 1, -86_400 * per,
+        None]
     return pa.array(ticks, pa.int64()).cast(pa.timestamp(unit))
 
 
@@ -46,7 +47,8 @@ def extract(x: Node, field: str) -> Node:
     return make("extract", (x,), (field, "UTC"), ty.INT32)
 
 
-DUCK = {"dayofweek": "isodow(x) % 7 + 1", "dayofweek_iso": "isodow(x)", "weekday": "isodow(x) - 1", "yearofweek": "isoyear(x)"}
+DUCK = {"dayofweek": "isodow(x) % 7 + 1", "dayofweek_iso": "isodow(x)", "weekday": "isodow(x) - 1",
+    "yearofweek": "isoyear(x)"}
 FIELDS = ["year", "quarter", "month", "day", "week", "yearofweek", "dayofweek", "dayofweek_iso", "weekday", "dayofyear"]
 
 
@@ -88,7 +90,8 @@ def test_date_trunc_of_other_units(part: str, unit: str) -> None:
         width = max(per // {"microsecond": 10**6, "millisecond": 1000, "second": 1}[part], 1)
         assert got == [None if v is None else v // width * width for v in x.cast(pa.int64()).to_pylist()]
         return
-    whole = pc.cast(pa.array(answers(make("date_trunc", (col("x", x.type),), ("second", "UTC"), ty.timestamp(unit)), {"x": x}),
+    whole = pc.cast(pa.array(answers(make("date_trunc", (col("x", x.type),), ("second", "UTC"), ty.timestamp(unit)),
+        {"x": x}),
                              pa.int64()).cast(pa.timestamp(unit)), pa.timestamp("us"))  # fmt: skip
     want = asked(f"epoch_us(date_trunc('{part}', x))", whole)
     assert got == [None if w is None else w * per // 10**6 for w in want]  # type: ignore[operator]
@@ -112,7 +115,8 @@ def test_counts_since_the_epoch_floor(unit: str) -> None:
 
 
 def test_counts_since_the_epoch_overflow() -> None:
-    x = pa.array([2**63 - 1, -(2**63), (2**63 - 1) // 10**6, (2**63 - 1) // 10**6 + 1], pa.int64()).cast(pa.timestamp("s"))
+    x = pa.array([2**63 - 1, -(2**63), (2**63 - 1) // 10**6, (2**63 - 1) // 10**6 + 1],
+        pa.int64()).cast(pa.timestamp("s"))
     got = answers(make("unix_micros", (col("x", x.type),), (), ty.INT64), {"x": x})
     assert got == [ERROR, ERROR, (2**63 - 1) // 10**6 * 10**6, ERROR]
 
@@ -154,7 +158,8 @@ def test_months_and_days_in_a_zone_against_datetime(unit: str) -> None:
     tz, per = zoneinfo.ZoneInfo(name), TICKS_PER_SECOND[unit]
     rng = random.Random(1)
     seconds = [rng.randint(-2_000_000_000, 4_000_000_000) for _ in range(500)]
-    seconds += [1711846800 + d for d in range(-90_000, 90_000, 1800)] + [1729990800 + d for d in range(-90_000, 90_000, 1800)]
+    seconds += [1711846800 + d for d in range(-90_000, 90_000, 1800)] + [1729990800 + d
+        for d in range(-90_000, 90_000, 1800)]
     below = [rng.randrange(per) for _ in seconds]
     ticks = [s * per + b for s, b in zip(seconds, below)]
     x = pa.array(ticks, pa.int64()).cast(pa.timestamp(unit, name))

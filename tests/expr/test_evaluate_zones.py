@@ -33,7 +33,8 @@ def instants_of_note(name: str) -> list[int]:
     """Seconds around every change of the offset in some years, and random ones."""
     rng, tz = random.Random(name), zoneinfo.ZoneInfo(name)
     out = [rng.randint(FIRST, LAST) for _ in range(100)] + [rng.randint(-(2**31), 2**32) for _ in range(400)]
-    for year in (1883, 1916, 1945, 1969, 1974, 1994, 2007, 2011, 2023, 2024, 2036, 2037, 2038, 2040, 2087, 2100, 2399, 2401, 2440, 9000):
+    for year in (1883, 1916, 1945, 1969, 1974, 1994, 2007, 2011, 2023, 2024, 2036, 2037, 2038, 2040, 2087, 2100,
+        2399, 2401, 2440, 9000):
         second = int((dt.datetime(year, 1, 1, tzinfo=dt.UTC) - EPOCH).total_seconds())
         before = offset_at(second, tz)
         for day in range(1, 366, 3):
@@ -59,7 +60,8 @@ def test_offsets(name: str) -> None:
 def test_local_times_to_instants(name: str) -> None:
     zone, tz = zone_of(name), zoneinfo.ZoneInfo(name)
     rng = random.Random(name)
-    local = [s + offset_at(s, tz) + d for s in instants_of_note(name) for d in (0, rng.choice([-3600, 1800, 3600, 86_400]))]
+    local = [s + offset_at(s, tz) + d for s in instants_of_note(name)
+        for d in (0, rng.choice([-3600, 1800, 3600, 86_400]))]
     local = [s for s in local if FIRST < s < LAST]
 
     def instant(s: int) -> int:
@@ -93,7 +95,8 @@ def test_the_yearly_rule_repeats_every_400_years() -> None:
 
 @pytest.mark.parametrize(
     "name, seconds",
-    [("UTC", 0), ("Z", 0), ("GMT", 0), ("+02:00", 7200), ("-03:30", -12600), ("GMT+8", 28800), ("+0530", 19800), ("", 0),
+    [("UTC", 0), ("Z", 0), ("GMT", 0), ("+02:00", 7200), ("-03:30", -12600), ("GMT+8", 28800), ("+0530", 19800),
+        ("", 0),
      ("Etc/UTC", 0), ("Etc/GMT+5", -18000)],
 )  # fmt: skip
 def test_fixed_offsets(name: str, seconds: int) -> None:

@@ -487,6 +487,7 @@ TRAPS = [
         [*range(0, 33, 3)],
         lambda a, b: b["a"] <= a["a"] <= b["a"] + 5 if a["b"] > 2 else a["a"] == b["a"] - 3,
         {"b": (I64, [n % 5 for n in range(15)], [0] * 11)},
+        pruned=False,
     ),
     Trap(
         "logarithm and power",

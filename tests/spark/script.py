@@ -30,7 +30,9 @@ class Script:
     Every file is one micro-batch of its side (``maxFilesPerTrigger=1``); files are taken in the order they were added.
     """
 
-    def __init__(self, spark: Any, folder: Path, join: Callable[[Any, Any], Any], left: pa.Schema, right: pa.Schema) -> None:
+    def __init__(
+        self, spark: Any, folder: Path, join: Callable[[Any, Any], Any], left: pa.Schema, right: pa.Schema
+    ) -> None:
         self.spark, self.folder, self.join = spark, folder, join
         self.schemas = {"left": left, "right": right}
         self.added = {"left": 0, "right": 0}

@@ -7,10 +7,12 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-
 from spark.script import rows_of
 
-_SEMI = {"left_semi": ("l", "r", ""), "left_anti": ("l", "r", "NOT "), "right_semi": ("r", "l", ""), "right_anti": ("r", "l", "NOT ")}
+_SEMI = {
+    "left_semi": ("l", "r", ""), "left_anti": ("l", "r", "NOT "),
+    "right_semi": ("r", "l", ""), "right_anti": ("r", "l", "NOT "),
+}  # fmt: skip
 
 
 def joined(left: pa.Table, right: pa.Table, how: str, condition: str, columns: str) -> Counter[tuple[Any, ...]]:
@@ -20,7 +22,8 @@ def joined(left: pa.Table, right: pa.Table, how: str, condition: str, columns: s
         db.register("rt", _local(right))
         if how in _SEMI:
             kept, other, no = _SEMI[how]
-            sql = f"SELECT {kept}.* FROM {kept}t {kept} WHERE {no}EXISTS (SELECT 1 FROM {other}t {other} WHERE {condition})"
+            test = f"{no}EXISTS (SELECT 1 FROM {other}t {other} WHERE {condition})"
+            sql = f"SELECT {kept}.* FROM {kept}t {kept} WHERE {test}"
         else:
             sql = f"SELECT {columns} FROM lt l {how.upper()} JOIN rt r ON {condition}"
         out = db.sql(sql).arrow()

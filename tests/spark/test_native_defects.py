@@ -52,7 +52,7 @@ def test_containment_with_the_watermark_on_the_start(spark: Any, tmp_path: Path)
     script = run(spark, tmp_path, join, left, right, (SPANS, POINTS))
     sql = "l.k = r.k AND l.t0 <= r.t AND r.t <= l.t1"
     assert script.seen == joined(tables(left, SPANS), tables(right, POINTS), "inner", sql, "l.k, l.t0, l.t1, r.t")
-    assert sum(script.seen.values()) == 4
+    assert sum(script.seen.values()) == 5
     assert script.counts()[-1]["left_rows_retired"] > 0
 
 

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 import pyarrow as pa
+
 from ivjoin.errors import IvjoinError, SnapshotError, UnsupportedError
 from ivjoin.order import Order
 from ivjoin.spark import environment

@@ -56,7 +56,7 @@ def test_stop_and_start_goes_on_where_it_stopped(spark: Any, tmp_path: Path) -> 
         counts = script.counts()
         assert counts[-1]["state_rows"] < 15
         assert counts[-1]["bytes_written"] > 0
-    stored = spark.read.format("statestore").load(str(tmp_path / "checkpoint")).selectExpr("value.meta").collect()
+    stored = spark.read.format("statestore").load(str(tmp_path / "checkpoint")).selectExpr("value.groupState.meta AS meta").collect()
     assert len(stored) == 3 and {json.loads(r.meta)["buckets"] for r in stored} == {"3"}
 
 

@@ -1,0 +1,333 @@
+"""Row groups of a Parquet file that a predicate can touch, told from the statistics in the file's footer.
+
+Statistics bound the values of a column chunk that are neither NULL nor NaN. They become domains (`ivjoin.propagation.Dom`),
+and a row group is left out where the predicate cannot be TRUE over the domains of its columns. Whatever the footer does
+not tell, tells of a nested column, or tells in a way that contradicts itself is no information, and keeps the row group.
+
+The meaning of statistics follows the comments on ``Statistics`` and ``ColumnOrder`` in the format's ``parquet.thrift``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ivjoin import expr
+from ivjoin.errors import IvjoinError
+from ivjoin.expr.nodes import Node, columns_of
+from ivjoin.expr.types import TICKS_PER_SECOND, Type
+from ivjoin.propagation import Dom, Outcome, contract_nodes
+
+__all__ = ["ColumnRanges", "opened", "prune_row_groups"]
+
+_UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
+# Writers that store the greatest string whole or not at all. Others cut it short, and some cut it without the step up
+# that would make the stump a bound.
+_WHOLE_STRINGS = ("parquet-cpp",)
+
+
+def prune_row_groups(parquet_file: Any, predicate: Any, *, timezone: str = "UTC") -> list[int]:
+    """The row groups of a Parquet file that may hold a row for which a predicate is TRUE.
+
+    Only the footer is read. A row group that is left out holds no such row; one that is named may hold none either. An
+    error that the predicate would raise on a row of a row group left out is not raised.
+
+    Parameters
+    ----------
+    parquet_file : str, os.PathLike, file object or pyarrow.parquet.ParquetFile
+        A file object must be able to seek; its position moves.
+    predicate : str, SymPy relation, fluent expression or Node
+        Over the columns of the file, which count as the left input: ``x`` and ``l.x`` in text, ``ivjoin.left("x")``. None
+        is TRUE everywhere.
+    timezone : str
+        The zone of calendar arithmetic and of timestamps without zone.
+
+    Returns
+    -------
+    list of int
+        Ascending indices, as ``ParquetFile.read_row_groups`` takes them. A row group without rows is never among them.
+
+    Raises
+    ------
+    ColumnError
+        If the predicate names a column that the file has not.
+    ConditionError
+        If the predicate cannot be read, or is not true or false.
+    IvjoinError
+        If the file is not Parquet.
+    OSError
+        If the file cannot be opened.
+
+    Examples
+    --------
+    >>> import io, pyarrow as pa, pyarrow.parquet as pq
+    >>> file = io.BytesIO()
+    >>> pq.write_table(pa.table({"t": list(range(100))}), file, row_group_size=25)
+    >>> prune_row_groups(file, "t BETWEEN 20 AND 30")
+    [0, 1]
+    """
+    with opened(parquet_file) as file:
+        ranges = ColumnRanges(file, "left")
+        scope = expr.Scope(ranges.schema, pa.schema([]))
+        condition = expr.condition(predicate, scope, timezone=timezone)
+        groups = ranges.groups_with_rows()
+        if condition is None:
+            return groups
+        columns = columns_of(condition)
+        # many row groups look alike to the predicate where statistics are missing or a column is constant
+        seen: dict[tuple[Dom, ...], bool] = {}
+        kept = []
+        for group in groups:
+            known = ranges.of_group(group, columns)
+            key = tuple(known.values())
+            if key not in seen:
+                seen[key] = contract_nodes([condition], known, [])[0] is not Outcome.INFEASIBLE
+            if seen[key]:
+                kept.append(group)
+        return kept
+
+
+@contextmanager
+def opened(parquet_file: Any) -> Iterator[pq.ParquetFile]:
+    """A Parquet file by path, file object or as it is; what was opened here is closed here.
+
+    Raises
+    ------
+    IvjoinError
+        If it is none of these, or not Parquet.
+    OSError
+        If it cannot be opened.
+    """
+    if isinstance(parquet_file, pq.ParquetFile):
+        yield parquet_file
+        return
+    if isinstance(parquet_file, os.PathLike):
+        parquet_file = os.fspath(parquet_file)
+    if not isinstance(parquet_file, (str, pa.NativeFile)) and not hasattr(parquet_file, "read"):
+        raise IvjoinError(
+            f"a Parquet file cannot be made of a {type(parquet_file).__name__}; expected a path, a file object or a "
+            "pyarrow.parquet.ParquetFile"
+        )
+    try:
+        file = pq.ParquetFile(parquet_file)
+    except pa.ArrowInvalid as e:
+        name = repr(parquet_file) if isinstance(parquet_file, str) else "the file object"
+        raise IvjoinError(f"cannot read {name} as parquet: {str(e).splitlines()[0].rstrip('.')}") from e
+    try:
+        yield file
+    finally:
+        file.close()
+
+
+class ColumnRanges:
+    """The domains of a file's columns, by row group and over several row groups.
+
+    Parameters
+    ----------
+    file : pyarrow.parquet.ParquetFile
+    side : str
+        The input whose columns they are in expressions, ``"left"`` or ``"right"``.
+    """
+
+    def __init__(self, file: pq.ParquetFile, side: str) -> None:
+        self.schema: pa.Schema = file.schema_arrow
+        self._metadata = file.metadata
+        self._parquet = file.schema
+        self._side = side
+        self._leaves = _leaves(self.schema, file.metadata)
+        self._whole_strings = str(file.metadata.created_by or "").startswith(_WHOLE_STRINGS)
+        self._found: dict[tuple[int, Node], Dom] = {}
+
+    def groups_with_rows(self) -> list[int]:
+        """Indices of the row groups that hold a row at all."""
+        return [g for g in range(self._metadata.num_row_groups) if self._metadata.row_group(g).num_rows]
+
+    def of_group(self, group: int, columns: Sequence[Node]) -> dict[Node, Dom]:
+        """What the footer tells of this side's columns among ``columns`` in one row group."""
+        return {c: self._dom(group, c) for c in columns if c.params[0] == self._side and c.params[1] in self._leaves}
+
+    def of_groups(self, groups: Sequence[int], columns: Sequence[Node]) -> dict[Node, Dom]:
+        """The hull of the domains over several row groups, at least one."""
+        hull = self.of_group(groups[0], columns)
+        for group in groups[1:]:
+            for column, dom in self.of_group(group, columns).items():
+                hull[column] = _hull(hull[column], dom)
+        return hull
+
+    def _dom(self, group: int, column: Node) -> Dom:
+        dom = self._found.get((group, column))
+        if dom is None:
+            dom = self._found[group, column] = self._read(group, self._leaves[column.params[1]], column.type)
+        return dom
+
+    def _read(self, group: int, leaf: int, t: Type) -> Dom:
+        row_group = self._metadata.row_group(group)
+        shape = self._parquet.column(leaf)
+        required = shape.max_definition_level == 0
+        try:
+            found = row_group.column(leaf).statistics
+        except (pa.ArrowException, OSError):  # an encrypted column without its key
+            found = None
+        if found is None:
+            return Dom.of(t, null=not required)
+        nulls = found.null_count if found.has_null_count else None
+        if nulls is not None and not 0 <= nulls <= row_group.num_rows:
+            return Dom.top(t)
+        if nulls == row_group.num_rows:
+            return Dom.top(t) if found.has_min_max else Dom.empty(t, null=True)
+        null = not required and nulls != 0
+        ends = _physical_ends(found, shape, t, self._whole_strings) if found.has_min_max else None
+        if ends is None:
+            return Dom.of(t, null=null)
+        # min and max leave NaN out, and nothing in the footer counts it
+        return Dom.of(t, ends[0], ends[1], null=null, nan=True)
+
+
+def _leaves(schema: pa.Schema, metadata: pq.FileMetaData) -> dict[str, int]:
+    """The Parquet column of each flat Arrow column.
+
+    Counted, because a path does not tell: a column named "a.b" and the field b of a column a have the same one.
+    """
+    leaves: dict[str, int] = {}
+    at = 0
+    for field in schema:
+        width = _width(field.type)
+        if width == 1 and at < metadata.num_columns and not pa.types.is_nested(field.type):
+            shape = metadata.schema.column(at)
+            if shape.path == field.name and shape.max_repetition_level == 0 and shape.max_definition_level <= 1:
+                leaves[field.name] = at
+        at += width
+    return leaves if at == metadata.num_columns else {}
+
+
+def _width(t: pa.DataType) -> int:
+    """Number of Parquet columns that hold an Arrow column."""
+    if isinstance(t, pa.BaseExtensionType):
+        return _width(t.storage_type)
+    if pa.types.is_struct(t):
+        return sum(_width(t.field(i).type) for i in range(t.num_fields))
+    if pa.types.is_map(t):
+        return _width(t.key_type) + _width(t.item_type)
+    return _width(t.value_type) if pa.types.is_nested(t) and hasattr(t, "value_type") else 1
+
+
+def _hull(a: Dom, b: Dom) -> Dom:
+    null, nan = a.may_null or b.may_null, a.may_nan or b.may_nan
+    if a.is_empty or b.is_empty:
+        whole = b if a.is_empty else a
+        if whole.is_empty:
+            return Dom.empty(a.type, null=null, nan=nan)
+        return Dom.of(a.type, whole.lo, whole.hi, null=null, nan=nan)
+    lo = None if a.lo is None or b.lo is None else min(a.lo, b.lo)
+    hi = None if a.hi is None or b.hi is None else max(a.hi, b.hi)
+    return Dom.of(a.type, lo, hi, null=null, nan=nan)
+
+
+# -- statistics as physical values ------------------------------------------------------------------------------------
+
+
+def _physical_ends(found: Any, shape: Any, t: Type, whole_strings: bool) -> tuple[Any, Any] | None:
+    """Least and greatest value as ``ivjoin.expr.types`` defines them, either end perhaps None; None if not to be trusted."""
+    logical = json.loads(shape.logical_type.to_json())
+    try:
+        low, high = found.min_raw, found.max_raw
+        if t.kind in ("string", "binary"):
+            exact = getattr(found, "is_max_value_exact", None)
+            return _text_ends(low, high, t, whole_strings if exact is None else bool(exact))
+        ends = _value(low, shape, logical, t), _value(high, shape, logical, t)
+    except (pa.ArrowException, NotImplementedError, ValueError, TypeError, struct.error):
+        return None
+    lo, hi = ends
+    if lo is None or hi is None or lo != lo or hi != hi:
+        return None
+    if t.kind == "float":
+        # either zero stands for both in old files, and the least of a pair -0.0, 0.0 is either
+        lo, hi = lo if lo else -0.0, hi if hi else 0.0
+    elif t.kind in ("timestamp", "time"):
+        scaled = _in_unit(lo, hi, logical["timeUnit"], t)
+        if scaled is None:
+            return None
+        lo, hi = scaled
+    if lo > hi:
+        return None
+    if t.is_discrete:
+        least, most = t.physical_range()
+        if lo < least or hi > most:
+            return None
+    return lo, hi
+
+
+def _value(raw: Any, shape: Any, logical: dict[str, Any], t: Type) -> Any:
+    """A raw statistic as a number; None where the types of Parquet and Arrow do not go together."""
+    kind, physical = logical["Type"], shape.physical_type
+    if t.kind == "bool":
+        return bool(raw) if physical == "BOOLEAN" else None
+    if t.kind == "float":
+        if kind == "Float16":
+            return struct.unpack("<e", raw)[0]
+        return float(raw) if physical in ("FLOAT", "DOUBLE") else None
+    if t.kind == "decimal":
+        if kind != "Decimal" or logical["scale"] != t.scale:
+            return None
+        if not isinstance(raw, bytes):
+            return raw
+        whole = physical == "BYTE_ARRAY" or len(raw) == shape.length
+        return int.from_bytes(raw, "big", signed=True) if raw and whole else None
+    if physical not in ("INT32", "INT64"):
+        return None  # INT96 has no order
+    if t.kind == "int":
+        if kind == "Int" and not logical["isSigned"]:
+            return raw % (1 << (32 if physical == "INT32" else 64))
+        return raw if kind in ("Int", "None") else None
+    if t.kind == "duration":
+        return raw if kind == "None" and physical == "INT64" else None
+    expected = {"date": "Date", "timestamp": "Timestamp", "time": "Time"}.get(t.kind)
+    return raw if kind == expected else None
+
+
+def _in_unit(lo: int, hi: int, stored: str, t: Type) -> tuple[int, int] | None:
+    """Ticks of the file's unit in the column's: exact where that is finer, else rounded outward."""
+    if stored not in _UNITS:
+        return None
+    here, there = TICKS_PER_SECOND[_UNITS[stored]], TICKS_PER_SECOND[t.unit]
+    return lo * there // here, -(-hi * there // here)
+
+
+def _text_ends(low: bytes, high: bytes, t: Type, exact: bool) -> tuple[Any, Any] | None:
+    if low > high:
+        return None
+    if t.kind == "binary":
+        return low, high if exact else _above_bytes(high)
+    # a cut may fall within a character: what is whole of it is a lower bound, and its successor an upper one
+    text, top = low.decode(errors="ignore"), high.decode(errors="ignore")
+    if not low.startswith(text.encode()):
+        text = None  # bytes that are no UTF-8 anywhere but at the end
+    if not high.startswith(top.encode()):
+        return text, None
+    return text, top if exact and top.encode() == high else _above_text(top)
+
+
+def _above_bytes(stump: bytes) -> bytes | None:
+    """A value that no value beginning with ``stump`` exceeds; None if there is none."""
+    kept = stump.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
+
+
+def _above_text(stump: str) -> str | None:
+    """Likewise for text; UTF-8 orders as code points do."""
+    kept = stump.rstrip("\U0010ffff")
+    if not kept:
+        return None
+    last = ord(kept[-1]) + 1
+    return kept[:-1] + chr(0xE000 if last == 0xD800 else last)
+
+
+assert math.copysign(1.0, -0.0) < 0  # the widening of zeros above relies on signed zeros

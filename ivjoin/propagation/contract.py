@@ -1,0 +1,253 @@
+"""``contract``: narrow a box of column intervals to what can satisfy a condition.
+
+A point of the box gives each column a value: a column in the box is never NULL. A float column with a greatest value is
+never NaN, one without may be. A point at which the condition errs does not satisfy it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Mapping
+from decimal import Context, Decimal
+from fractions import Fraction
+from typing import Any
+
+import pyarrow as pa
+
+from ivjoin import expr
+from ivjoin.errors import ConditionError, IvjoinError
+from ivjoin.expr.literals import date_of, literal, physical, seconds_of
+from ivjoin.expr.nodes import LEFT, Node, make
+from ivjoin.expr.types import TICKS_PER_SECOND, Type, named, to_arrow
+from ivjoin.propagation.dag import Outcome, Propagator
+from ivjoin.propagation.domain import Dom
+
+__all__ = ["Bounds", "Contraction", "contract"]
+
+_WIDE = Context(prec=80)
+_EPOCH = dt.datetime(1970, 1, 1)
+
+
+class Bounds:
+    """The interval of one column.
+
+    Attributes
+    ----------
+    type : Type
+    inf, sup : int, float, Decimal, bool, date, datetime, time, timedelta, str, bytes or None
+        Least and greatest value, both included. An unbounded end is the type's limit for ints and decimals, an
+        infinity for floats, None for what Python's types cannot hold. None both where ``is_empty``.
+    may_nan : bool
+        Whether NaN is in it, which is above all numbers.
+    is_empty : bool
+        Whether no value is left.
+    """
+
+    __slots__ = ("dom", "inf", "sup", "type")
+
+    def __init__(self, dom: Dom) -> None:
+        self.type = dom.type
+        self.dom = dom
+        self.inf = None if dom.is_empty else _shown(dom.lo, dom.type, up=False)
+        self.sup = None if dom.is_empty else _shown(dom.hi, dom.type, up=True)
+
+    @property
+    def may_nan(self) -> bool:
+        return self.dom.may_nan
+
+    @property
+    def is_empty(self) -> bool:
+        return self.dom.is_empty and not self.dom.may_nan
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Bounds) and self.dom == other.dom
+
+    def __hash__(self) -> int:
+        return hash(self.dom)
+
+    def __contains__(self, value: Any) -> bool:
+        if isinstance(value, float) and math.isnan(value):
+            return self.may_nan
+        if self.is_empty or value is None:
+            return False
+        return (self.inf is None or self.inf <= value) and (self.sup is None or value <= self.sup)
+
+    def __iter__(self) -> Any:
+        return iter((self.inf, self.sup))
+
+    def __repr__(self) -> str:
+        if self.is_empty:
+            return "Bounds(empty)"
+        return f"Bounds({self.inf!r}, {self.sup!r}{', NaN' if self.may_nan else ''})"
+
+
+class Contraction:
+    """What `contract` found.
+
+    Attributes
+    ----------
+    outcome : Outcome
+    box : dict of str to Bounds
+        One for each column of the given box, in its order; empty ones where no point is left.
+    """
+
+    __slots__ = ("box", "outcome")
+
+    def __init__(self, outcome: Outcome, box: dict[str, Bounds]) -> None:
+        self.outcome = outcome
+        self.box = box
+
+    def __repr__(self) -> str:
+        return f"Contraction({self.outcome.name}, {self.box})"
+
+
+def contract(
+    condition: Any, box: Mapping[str, tuple[Any, Any, Any]], timezone: str = "UTC", effort: int = 400
+) -> Contraction:
+    """Narrow a box to an interval per column that holds every point of the box at which the condition is TRUE.
+
+    Parameters
+    ----------
+    condition : str, SymPy relation, fluent expression or Node
+        Over the columns of the box, by their bare names (or with the qualifier ``l``).
+    box : mapping of str to (type, inf, sup)
+        The type is a name such as ``"int64"`` or an Arrow type; the bounds are Python values of the column and
+        included, None is unbounded.
+    timezone : str
+        The zone of local times.
+    effort : int
+        How many propagations to spend on moving the bounds further once propagation as such has come to rest; 0 is none.
+
+    Returns
+    -------
+    Contraction
+
+    Raises
+    ------
+    ConditionError
+        If the condition or the box cannot be read.
+
+    Examples
+    --------
+    >>> c = contract("a + b <= 7 AND a >= 2 * b", {"a": ("int64", 0, 40), "b": ("int64", -5, 5)})
+    >>> c.outcome.name, c.box["a"].inf, c.box["a"].sup
+    ('CONTRACTED', 0, 12)
+    """
+    columns: dict[str, Node] = {}
+    known: dict[Node, Dom] = {}
+    fields = []
+    for name, entry in box.items():
+        t, lo, hi = _entry(name, entry)
+        columns[name] = make("column", (), (LEFT, name), t)
+        fields.append((name, to_arrow(t)))
+        known[columns[name]] = _domain(name, t, lo, hi)
+    node = expr.condition(condition, expr.Scope(pa.schema(fields), pa.schema([])), timezone=timezone)
+    conjuncts = () if node is None else (node,)
+    want = tuple(columns.values())
+    if any(d.is_empty and not d.may_nan for d in known.values()):
+        outcome, doms = Outcome.INFEASIBLE, {n: Dom.empty(n.type) for n in want}
+    else:
+        outcome, doms = _narrowed(Propagator(conjuncts, want), known, want, effort)
+    return Contraction(outcome, {name: Bounds(doms[n]) for name, n in columns.items()})
+
+
+def _narrowed(
+    p: Propagator, known: dict[Node, Dom], want: tuple[Node, ...], effort: int
+) -> tuple[Outcome, dict[Node, Dom]]:
+    from ivjoin.propagation.search import narrowed
+
+    return narrowed(p, known, want, effort)
+
+
+def _entry(name: str, entry: Any) -> tuple[Type, Any, Any]:
+    if not isinstance(entry, (tuple, list)) or len(entry) != 3:
+        raise ConditionError(f"column {name!r} of the box is {entry!r}; expected (type, least, greatest), None if unbounded")
+    t = named(entry[0])
+    if not t.is_ordered:
+        raise ConditionError(f"column {name!r} of the box has type {t}, which has no order")
+    return t, entry[1], entry[2]
+
+
+def _domain(name: str, t: Type, lo: Any, hi: Any) -> Dom:
+    low = None if lo is None else _inside(lo, t, name, up=True)
+    high = None if hi is None else _inside(hi, t, name, up=False)
+    return Dom.of(t, low, high, null=False, nan=hi is None)
+
+
+def _inside(value: Any, t: Type, name: str, up: bool) -> Any:
+    """The physical value of a bound, moved into the box where the type does not hold it."""
+    if isinstance(value, float) and math.isnan(value):
+        raise ConditionError(f"column {name!r} of the box: NaN is no bound; None is unbounded")
+    if hasattr(value, "as_py"):
+        value = value.as_py()
+    elif hasattr(value, "item") and hasattr(value, "dtype"):
+        value = value.item()
+    number = isinstance(value, (int, float, Decimal, Fraction)) and not isinstance(value, bool)
+    if number and t.kind == "float":
+        return _nearest(value, t, up)
+    if number and t.kind in ("int", "decimal"):
+        if isinstance(value, float) and math.isinf(value):
+            return None if (value < 0) == up else (10**40 if up else -(10**40))
+        scaled = Fraction(value) * 10**t.scale
+        return math.ceil(scaled) if up else math.floor(scaled)
+    if isinstance(value, (dt.datetime, dt.timedelta, dt.time)) and t.kind in ("timestamp", "duration", "time"):
+        ticks = seconds_of(value) * TICKS_PER_SECOND[t.unit]
+        return math.ceil(ticks) if up else math.floor(ticks)
+    if isinstance(value, dt.datetime) and t.kind == "date":
+        value = value.date() + dt.timedelta(days=up and value.time() != dt.time())
+    elif isinstance(value, dt.date) and t.kind == "timestamp":
+        value = dt.datetime.combine(value, dt.time())
+        return _inside(value, t, name, up)
+    try:
+        if isinstance(value, str) and t.kind in ("date", "timestamp", "time", "duration", "decimal", "float", "int"):
+            from ivjoin.expr.coerce import cast
+
+            node = cast(literal(value), t)
+            if node.op == "literal":
+                return node.params[0]
+        return physical(value, t)
+    except IvjoinError as e:
+        raise ConditionError(f"column {name!r} of the box: {value!r} is no bound of type {t}") from e
+
+
+def _nearest(value: Any, t: Type, up: bool) -> float:
+    from ivjoin.interval.machine_float import BINARY32, BINARY64
+
+    f = BINARY32 if t.bits == 32 else BINARY64
+    if isinstance(value, float):
+        return f.ceil(value) if up else f.floor(value)
+    exact = Fraction(value)
+    try:
+        x = f.near(exact.numerator / exact.denominator)
+    except OverflowError:
+        x = math.inf if exact > 0 else -math.inf
+    if math.isinf(x):
+        return x if (x > 0) == up else (f.max if x > 0 else -f.max)
+    if up and Fraction(x) < exact:
+        return f.up(x)
+    return f.down(x) if not up and Fraction(x) > exact else x
+
+
+def _shown(value: Any, t: Type, up: bool) -> Any:
+    """The Python value of a physical bound, rounded outward where Python's type is coarser; None if it holds none."""
+    if value is None or t.kind in ("int", "bool", "string", "binary", "months"):
+        return value
+    if t.kind == "float":
+        return value + 0.0
+    if t.kind == "decimal":
+        return Decimal(value).scaleb(-t.scale, _WIDE)
+    try:
+        if t.kind == "date":
+            return date_of(value)
+        per = TICKS_PER_SECOND[t.unit]
+        micros = value * 1_000_000 // per if not up else -(-value * 1_000_000 // per)
+        span = dt.timedelta(microseconds=micros)
+        if t.kind == "duration":
+            return span
+        if t.kind == "time":
+            return dt.time.max if span >= dt.timedelta(days=1) else (_EPOCH + span).time()
+        at = _EPOCH + span
+        return at.replace(tzinfo=dt.UTC) if t.tz else at
+    except (OverflowError, ValueError):
+        return None

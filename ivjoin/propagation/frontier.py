@@ -1,0 +1,64 @@
+"""Propagation for the join: from what is known of expressions to what is left of others, made ready once per condition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ivjoin.expr.nodes import Node
+from ivjoin.propagation.dag import Outcome, Propagator
+from ivjoin.propagation.domain import Dom
+
+__all__ = ["contract_nodes", "forward"]
+
+_LIMIT = 128
+_made: dict[Any, Propagator] = {}
+
+
+def _propagator(conjuncts: tuple[Node, ...], also: tuple[Node, ...]) -> Propagator:
+    key = (conjuncts, also)
+    found = _made.get(key)
+    if found is None:
+        while len(_made) >= _LIMIT:  # the oldest goes
+            _made.pop(next(iter(_made)), None)
+        found = _made[key] = Propagator(conjuncts, also)
+    return found
+
+
+def forward(node: Node, known: Mapping[Node, Dom]) -> Dom:
+    """A domain that holds every value of an expression.
+
+    Parameters
+    ----------
+    node : Node
+    known : mapping of Node to Dom
+        What is known of sub-expressions; a column that is not in it can be anything of its type.
+    """
+    found = known.get(node)
+    if found is not None:
+        return found
+    return _propagator((), (node,)).forward(known, node)
+
+
+def contract_nodes(
+    conjuncts: Sequence[Node], known: Mapping[Node, Dom], want: Sequence[Node]
+) -> tuple[Outcome, dict[Node, Dom]]:
+    """What is left of some expressions at the points where every conjunct is TRUE.
+
+    Parameters
+    ----------
+    conjuncts : sequence of Node
+        Conditions.
+    known : mapping of Node to Dom
+        What is known of expressions; all of it holds at once.
+    want : sequence of Node
+        The expressions asked for.
+
+    Returns
+    -------
+    Outcome
+        INFEASIBLE if no point is left, CONTRACTED if a wanted domain got smaller than what was known of it.
+    dict of Node to Dom
+        The domain of each wanted expression.
+    """
+    return _propagator(tuple(conjuncts), tuple(want)).contract(known, want)

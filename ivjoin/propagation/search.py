@@ -1,0 +1,215 @@
+"""Moving bounds further than propagation does: slices at the ends of a box are refuted, within a fixed budget.
+
+For each end of each column the question is "how far from here is the first point that satisfies?". Boxes are kept in a heap by their
+nearest value of the column; the nearest is split and its halves are propagated. What propagation refutes is gone; once the nearest
+box is a point at which the condition is TRUE, the end is where it belongs. Whenever the budget is spent, the nearest
+box left is the bound: all nearer ones have been refuted.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import Any
+
+from ivjoin.expr.nodes import Node
+from ivjoin.interval import truth
+from ivjoin.propagation.dag import Outcome, Propagator
+from ivjoin.propagation.domain import Dom, state_of
+from ivjoin.propagation.state import Infeasible, State
+
+__all__ = ["narrowed"]
+
+_ROUNDS = 20
+_DEPTH = 2
+
+
+def narrowed(
+    p: Propagator, known: dict[Node, Dom], want: tuple[Node, ...], effort: int
+) -> tuple[Outcome, dict[Node, Dom]]:
+    """The domains of the columns ``want`` at the points that satisfy the conjuncts of ``p``.
+
+    Parameters
+    ----------
+    p : Propagator
+    known : dict of Node to Dom
+    want : tuple of Node
+        The columns.
+    effort : int
+        How many propagations may be spent on slices.
+    """
+    try:
+        s = p.run(known, _ROUNDS, _DEPTH)
+        if effort > 0:
+            _Search(p, s, want, effort).run()
+    except Infeasible:
+        return Outcome.INFEASIBLE, {n: Dom.empty(n.type) for n in want}
+    doms = {n: Dom(n.type, s.D[p.index[n]]) for n in want}
+    same = all(state_of(doms[n]) == state_of(known[n]) for n in want)
+    return Outcome.UNCHANGED if same else Outcome.CONTRACTED, doms
+
+
+class _Search:
+    """The columns that can be split, the points found, and what is left of the budget."""
+
+    def __init__(self, p: Propagator, s: State, want: tuple[Node, ...], effort: int) -> None:
+        self.p = p
+        self.s = s
+        used = [n for n in want if p.structure.parents[p.index[n]]]
+        self.splittable = all(n.type.is_discrete or n.type.kind in ("float", "bool") for n in used)
+        self.columns = [p.index[n] for n in used if n.type.is_discrete or n.type.kind == "float"]
+        self.truths = [p.index[n] for n in used if n.type.kind == "bool"]
+        self.discrete = {j: p.nodes[j].type.is_discrete for j in self.columns}
+        self.points: list[dict[int, Any]] = []
+        self.effort = effort
+
+    def run(self) -> None:
+        """Move each end of each column."""
+        left = 2 * len(self.columns)
+        for j in self.columns:
+            for up in (False, True):
+                self._move(j, up, self.effort // left if left else 0)
+                left -= 1
+
+    def _move(self, j: int, up: bool, budget: int) -> None:
+        lo, hi, flags = self.s.D[j]
+        if lo > hi:
+            return
+        before = self.effort
+        self.effort = min(budget, before)
+        spent_from = self.effort
+        found = self._nearest(j, up)
+        self.effort = before - (spent_from - self.effort)
+        if found is None:
+            # No number is left at all; NULL and NaN may be.
+            self.s.cut(j, 1, 0, flags)
+        elif up:
+            self.s.cut(j, lo, found, flags)
+        else:
+            self.s.cut(j, found, hi, flags)
+        if self.s.narrowed:
+            self.p.fixpoint(self.s, _ROUNDS)
+
+    def _nearest(self, j: int, up: bool) -> Any:
+        """The outermost value of column j that cannot be refuted; None if all are."""
+        sign = -1 if up else 1
+
+        def key(s: State) -> Any:
+            d = s.D[j]
+            return -d[1] if up else d[0]
+
+        best = None
+        for point in self.points:
+            v = sign * point[j]
+            best = v if best is None or v < best else best
+        count = 0
+        heap: list[tuple[Any, int, State]] = []
+        first = self._probe(self.s, j, None, None)
+        if first is not None:
+            heap.append((key(first), 0, first))
+        while heap:
+            near, _, s = heap[0]
+            if best is not None and near >= best:
+                return sign * best
+            if self.effort <= 0:
+                return sign * near
+            heappop(heap)
+            if self._is_hit(s, j, up):
+                return sign * near
+            halves = self._halves(s, j, up)
+            if halves is None:
+                return sign * near
+            for half in halves:
+                if half is not None:
+                    count += 1
+                    heappush(heap, (key(half), count, half))
+        return None if best is None else sign * best
+
+    def _probe(self, s: State, k: int, lo: Any, hi: Any, flags: bool = False) -> State | None:
+        """The state with column k cut to [lo, hi] (None: its numbers), propagated; None if infeasible."""
+        t = s.copy()
+        d = t.D[k]
+        self.effort -= 1
+        try:
+            t.cut(k, d[0] if lo is None else lo, d[1] if hi is None else hi, d[2] if flags else 0)
+            self.p.fixpoint(t, _ROUNDS)
+        except Infeasible:
+            return None
+        return t
+
+    def _halves(self, s: State, j: int, up: bool) -> list[State | None] | None:
+        """The parts of a box split at the column where it is widest; None if it is too small to split."""
+        D = s.D
+        best, split = 0.0, None
+        for k in self.columns:
+            lo, hi, _ = D[k]
+            if lo < hi:
+                if self.discrete[k]:
+                    size = float(hi - lo)
+                else:
+                    if hi - lo <= 1e-9 * (abs(lo) + abs(hi)):
+                        continue
+                    size = hi - lo
+                # The column in question first: a thin slice of it says more of the others.
+                if k == j:
+                    size *= 4
+                if size > best:
+                    best, split = size, k
+        if split is None:
+            for k in self.truths:
+                if D[k] == truth.KNOWN:
+                    return [self._truth(s, k, truth.FALSE), self._truth(s, k, truth.TRUE)]
+            return None
+        lo, hi, _ = D[split]
+        if self.discrete[split]:
+            middle = (lo + hi) >> 1
+            if split == j and hi - lo > 8:
+                # Off the centre, toward the end that is asked for.
+                middle = hi - 1 - (hi - lo) // 4 if up else lo + (hi - lo) // 4
+            return [self._probe(s, split, None, middle), self._probe(s, split, middle + 1, None, True)]
+        middle = lo / 2 + hi / 2
+        if lo == -float("inf") or hi == float("inf"):
+            middle = 0.0 if lo < 0 < hi else max(1.0, 2 * lo) if hi == float("inf") else min(-1.0, 2 * hi)
+        return [self._probe(s, split, None, middle), self._probe(s, split, middle, None, True)]
+
+    def _truth(self, s: State, k: int, mask: int) -> State | None:
+        t = s.copy()
+        self.effort -= 1
+        try:
+            t.cut_mask(k, mask)
+            self.p.fixpoint(t, _ROUNDS)
+        except Infeasible:
+            return None
+        return t
+
+    def _is_hit(self, s: State, j: int, up: bool) -> bool:
+        """Whether the outermost value of column j is found to have a satisfying point, the others at one of their ends."""
+        if not self.splittable:
+            return False
+        D = s.D
+        mine = D[j][1] if up else D[j][0]
+        tried: list[dict[int, Any]] = []
+        for end in (0, 1, 2):
+            point = {}
+            for k in self.columns:
+                lo, hi, _ = D[k]
+                if lo > hi:
+                    return False
+                middle = (lo + hi) >> 1 if self.discrete[k] else lo / 2 + hi / 2
+                point[k] = mine if k == j else (lo, hi, middle)[end]
+            if point in tried:
+                continue
+            tried.append(point)
+            self.effort -= 1
+            if self._holds(point, D):
+                self.points.append(point)
+                return True
+        return False
+
+    def _holds(self, point: dict[int, Any], D: list[Any]) -> bool:
+        known = {self.p.nodes[k]: Dom(self.p.nodes[k].type, (v, v, 0)) for k, v in point.items()}
+        for k in self.truths:
+            if D[k] not in (truth.TRUE, truth.FALSE):
+                return False
+            known[self.p.nodes[k]] = Dom(self.p.nodes[k].type, D[k])
+        up = self.p.upward(known)
+        return all(up[r] == truth.TRUE for r in self.p.roots)
