@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ivjoin.expr.nodes import Node, walk
+from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, value_of
 from ivjoin.order import Frontier, ordinal_range
 from ivjoin.plan import JoinPlan
@@ -167,9 +167,10 @@ class Bounder:
             deps = self._deps[node] = [n for n in frontier.intervals if n in inside]
         if not deps:
             return None
-        from ivjoin.propagation import forward
+        from ivjoin.propagation import Dom, forward
 
-        dom = forward(node, {n: self.domain(n, frontier) for n in deps})
+        known = {c: Dom.of(c.type, null=False) for c in columns_of(node) if c in frontier.never_null}
+        dom = forward(node, known | {n: self.domain(n, frontier) for n in deps})
         return _ordinals(dom, node)
 
     @staticmethod
@@ -212,10 +213,12 @@ class Bounder:
         return False
 
     def _propagate(self, s: int, frontier: Frontier, want: list[Node]) -> dict[Node, tuple[int, int]] | None:
-        from ivjoin.propagation import Outcome, contract_nodes
+        from ivjoin.propagation import Dom, Outcome, contract_nodes
 
-        known = {n: self.domain(n, frontier) for n in frontier.intervals}
-        own = Frontier([], self._plan.sides[s].bounds)
+        never_null = frontier.never_null | self._plan.sides[s].never_null
+        known = {c: Dom.of(c.type, null=False) for c in columns_of(self._plan.condition) if c in never_null}
+        known |= {n: self.domain(n, frontier) for n in frontier.intervals}
+        own = Frontier([], self._plan.sides[s].bounds, self._plan.sides[s].never_null)
         known |= {n: self.domain(n, own) for n in own.intervals}
         outcome, doms = contract_nodes([self._plan.condition], known, want)  # type: ignore[list-item]
         if outcome is Outcome.INFEASIBLE:

@@ -46,10 +46,12 @@ class Engine:
         keys = self._make_stores()
         self._frontiers = tuple(
             Frontier(
-                [OrderTracker(n, name, o.descending, o.slack, o.nulls) for n, name, o in side.orders], side.bounds
+                [OrderTracker(n, name, o.descending, o.slack, o.nulls) for n, name, o in side.orders], side.bounds,
+                side.never_null,
             )
             for side in plan.sides
         )
+        self._never_null = tuple([i for i, f in enumerate(side.schema) if not f.nullable] for side in plan.sides)
         self._bounder = Bounder(plan, self._frontiers)
         self._places = tuple(
             [side.stored.index(i) if i in side.stored else -1 for i in range(len(side.schema))] for side in plan.sides

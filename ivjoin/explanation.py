@@ -1,9 +1,9 @@
-"""``ivjoin.explain``: what a condition means to the join, conjunct by conjunct, and what each side's state waits for."""
+"""``ivjoin.explain``: what a condition means to the join, conjunct by conjunct, and what each side waits for."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from ivjoin.plan import SIDES, JoinPlan, make_plan, physical_ordinal, side_expre
 __all__ = ["explain", "explain_plan"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
-_TYPICAL_DAY = datetime(2024, 1, 1, tzinfo=timezone.utc)
+_TYPICAL_DAY = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 def explain(
@@ -62,7 +62,8 @@ def explain_plan(plan: JoinPlan, frontier: Mapping[str, Mapping[Any, Any]] | Non
     lines = [f"{plan.how.name} join" + (f" on {', '.join(_on(p) for p in plan.on)}" if plan.on else " without `on`")]
     lines += ["", "condition", *_conjuncts(plan)]
     lines += ["", "frontier (every future row)", *_frontier_lines(frontiers, bool(frontier))]
-    lines += ["", "expression DAG, with the interval of each node for future rows of both sides", *_dag(plan, frontiers)]
+    lines += ["", "expression DAG, with the interval of each node for future rows of both sides"]
+    lines += _dag(plan, frontiers)
     lines += ["", "state"]
     for s in (0, 1):
         lines += _side(plan, s, frontiers, bounder)
@@ -129,7 +130,7 @@ def _frontiers(plan: JoinPlan, given: Mapping[str, Mapping[Any, Any]]) -> tuple[
     out = []
     for s, side in enumerate(plan.sides):
         trackers = [OrderTracker(n, name, o.descending, o.slack, o.nulls) for n, name, o in side.orders]
-        frontier = Frontier(trackers, side.bounds)
+        frontier = Frontier(trackers, side.bounds, side.never_null)
         values = {
             side_expression(k, s, side.schema, plan.options["timezone"], "frontier"): v
             for k, v in given.get(SIDES[s], {}).items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from datetime import UTC, timedelta
 from decimal import Decimal
@@ -239,8 +239,12 @@ class Frontier:
     ``intervals`` maps a node to (low, high, may be null). ``version`` moves whenever one of them tightens.
     """
 
-    def __init__(self, trackers: list[OrderTracker], bounds: Mapping[Node, tuple[int, int]]) -> None:
+    def __init__(
+        self, trackers: list[OrderTracker], bounds: Mapping[Node, tuple[int, int]],
+        never_null: Set[Node] = frozenset(),
+    ) -> None:
         self.trackers = trackers
+        self.never_null = never_null
         self.bounds = dict(bounds)
         self.promised: dict[Node, tuple[int, int]] = {}
         self.ended = False
@@ -262,8 +266,8 @@ class Frontier:
         self.version += 1
         return True
 
-    @staticmethod
-    def _meet(out: dict[Node, tuple[int, int, bool]], node: Node, low: int, high: int, null: bool) -> None:
+    def _meet(self, out: dict[Node, tuple[int, int, bool]], node: Node, low: int, high: int, null: bool) -> None:
+        null = null and node not in self.never_null
         if node in out:
             a, b, c = out[node]
             low, high, null = max(low, a), min(high, b), null and c

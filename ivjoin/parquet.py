@@ -1,20 +1,19 @@
 """Row groups of a Parquet file that a predicate can touch, told from the statistics in the file's footer.
 
-Statistics bound the values of a column chunk that are neither NULL nor NaN. They become domains (`ivjoin.propagation.Dom`),
-and a row group is left out where the predicate cannot be TRUE over the domains of its columns. Whatever the footer does
-not tell, tells of a nested column, or tells in a way that contradicts itself is no information, and keeps the row group.
+Statistics bound the values of a column chunk that are neither NULL nor NaN. They become domains, and a row group is left
+out where the predicate cannot be TRUE over the domains of its columns. Whatever the footer does not tell, tells of a
+nested column, or tells in a way that contradicts itself is no information, and keeps the row group.
 
 The meaning of statistics follows the comments on ``Statistics`` and ``ColumnOrder`` in the format's ``parquet.thrift``.
 """
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -45,8 +44,8 @@ def prune_row_groups(parquet_file: Any, predicate: Any, *, timezone: str = "UTC"
     parquet_file : str, os.PathLike, file object or pyarrow.parquet.ParquetFile
         A file object must be able to seek; its position moves.
     predicate : str, SymPy relation, fluent expression or Node
-        Over the columns of the file, which count as the left input: ``x`` and ``l.x`` in text, ``ivjoin.left("x")``. None
-        is TRUE everywhere.
+        Over the columns of the file, which count as the left input: ``x`` or ``l.x`` in text, ``ivjoin.left("x")``.
+        None is TRUE everywhere.
     timezone : str
         The zone of calendar arithmetic and of timestamps without zone.
 
@@ -127,6 +126,15 @@ def opened(parquet_file: Any) -> Iterator[pq.ParquetFile]:
         file.close()
 
 
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """A column of the file as Parquet has it: its place, its shape and its logical type."""
+
+    index: int
+    shape: pq.ColumnSchema
+    logical: dict[str, Any]
+
+
 class ColumnRanges:
     """The domains of a file's columns, by row group and over several row groups.
 
@@ -140,7 +148,6 @@ class ColumnRanges:
     def __init__(self, file: pq.ParquetFile, side: str) -> None:
         self.schema: pa.Schema = file.schema_arrow
         self._metadata = file.metadata
-        self._parquet = file.schema
         self._side = side
         self._leaves = _leaves(self.schema, file.metadata)
         self._whole_strings = str(file.metadata.created_by or "").startswith(_WHOLE_STRINGS)
@@ -168,12 +175,11 @@ class ColumnRanges:
             dom = self._found[group, column] = self._read(group, self._leaves[column.params[1]], column.type)
         return dom
 
-    def _read(self, group: int, leaf: int, t: Type) -> Dom:
+    def _read(self, group: int, leaf: _Leaf, t: Type) -> Dom:
         row_group = self._metadata.row_group(group)
-        shape = self._parquet.column(leaf)
-        required = shape.max_definition_level == 0
+        required = leaf.shape.max_definition_level == 0
         try:
-            found = row_group.column(leaf).statistics
+            found = row_group.column(leaf.index).statistics
         except (pa.ArrowException, OSError):  # an encrypted column without its key
             found = None
         if found is None:
@@ -184,26 +190,26 @@ class ColumnRanges:
         if nulls == row_group.num_rows:
             return Dom.top(t) if found.has_min_max else Dom.empty(t, null=True)
         null = not required and nulls != 0
-        ends = _physical_ends(found, shape, t, self._whole_strings) if found.has_min_max else None
+        ends = _physical_ends(found, leaf, t, self._whole_strings) if found.has_min_max else None
         if ends is None:
             return Dom.of(t, null=null)
         # min and max leave NaN out, and nothing in the footer counts it
         return Dom.of(t, ends[0], ends[1], null=null, nan=True)
 
 
-def _leaves(schema: pa.Schema, metadata: pq.FileMetaData) -> dict[str, int]:
+def _leaves(schema: pa.Schema, metadata: pq.FileMetaData) -> dict[str, _Leaf]:
     """The Parquet column of each flat Arrow column.
 
     Counted, because a path does not tell: a column named "a.b" and the field b of a column a have the same one.
     """
-    leaves: dict[str, int] = {}
+    leaves: dict[str, _Leaf] = {}
     at = 0
     for field in schema:
         width = _width(field.type)
-        if width == 1 and at < metadata.num_columns and not pa.types.is_nested(field.type):
+        if width == 1 and at < metadata.num_columns:
             shape = metadata.schema.column(at)
             if shape.path == field.name and shape.max_repetition_level == 0 and shape.max_definition_level <= 1:
-                leaves[field.name] = at
+                leaves[field.name] = _Leaf(at, shape, json.loads(shape.logical_type.to_json()))
         at += width
     return leaves if at == metadata.num_columns else {}
 
@@ -234,15 +240,14 @@ def _hull(a: Dom, b: Dom) -> Dom:
 # -- statistics as physical values ------------------------------------------------------------------------------------
 
 
-def _physical_ends(found: Any, shape: Any, t: Type, whole_strings: bool) -> tuple[Any, Any] | None:
-    """Least and greatest value as ``ivjoin.expr.types`` defines them, either end perhaps None; None if not to be trusted."""
-    logical = json.loads(shape.logical_type.to_json())
+def _physical_ends(found: Any, leaf: _Leaf, t: Type, whole_strings: bool) -> tuple[Any, Any] | None:
+    """Least and greatest value as ``ivjoin.expr.types`` has them, an end of text perhaps None; None if not trusted."""
     try:
         low, high = found.min_raw, found.max_raw
         if t.kind in ("string", "binary"):
             exact = getattr(found, "is_max_value_exact", None)
             return _text_ends(low, high, t, whole_strings if exact is None else bool(exact))
-        ends = _value(low, shape, logical, t), _value(high, shape, logical, t)
+        ends = _value(low, leaf, t), _value(high, leaf, t)
     except (pa.ArrowException, NotImplementedError, ValueError, TypeError, struct.error):
         return None
     lo, hi = ends
@@ -252,7 +257,7 @@ def _physical_ends(found: Any, shape: Any, t: Type, whole_strings: bool) -> tupl
         # either zero stands for both in old files, and the least of a pair -0.0, 0.0 is either
         lo, hi = lo if lo else -0.0, hi if hi else 0.0
     elif t.kind in ("timestamp", "time"):
-        scaled = _in_unit(lo, hi, logical["timeUnit"], t)
+        scaled = _in_unit(lo, hi, leaf.logical["timeUnit"], t)
         if scaled is None:
             return None
         lo, hi = scaled
@@ -265,9 +270,9 @@ def _physical_ends(found: Any, shape: Any, t: Type, whole_strings: bool) -> tupl
     return lo, hi
 
 
-def _value(raw: Any, shape: Any, logical: dict[str, Any], t: Type) -> Any:
+def _value(raw: Any, leaf: _Leaf, t: Type) -> Any:
     """A raw statistic as a number; None where the types of Parquet and Arrow do not go together."""
-    kind, physical = logical["Type"], shape.physical_type
+    kind, physical = leaf.logical["Type"], leaf.shape.physical_type
     if t.kind == "bool":
         return bool(raw) if physical == "BOOLEAN" else None
     if t.kind == "float":
@@ -275,16 +280,16 @@ def _value(raw: Any, shape: Any, logical: dict[str, Any], t: Type) -> Any:
             return struct.unpack("<e", raw)[0]
         return float(raw) if physical in ("FLOAT", "DOUBLE") else None
     if t.kind == "decimal":
-        if kind != "Decimal" or logical["scale"] != t.scale:
+        if kind != "Decimal" or leaf.logical["scale"] != t.scale:
             return None
         if not isinstance(raw, bytes):
             return raw
-        whole = physical == "BYTE_ARRAY" or len(raw) == shape.length
+        whole = physical == "BYTE_ARRAY" or len(raw) == leaf.shape.length
         return int.from_bytes(raw, "big", signed=True) if raw and whole else None
     if physical not in ("INT32", "INT64"):
         return None  # INT96 has no order
     if t.kind == "int":
-        if kind == "Int" and not logical["isSigned"]:
+        if kind == "Int" and not leaf.logical["isSigned"]:
             return raw % (1 << (32 if physical == "INT32" else 64))
         return raw if kind in ("Int", "None") else None
     if t.kind == "duration":
@@ -307,12 +312,12 @@ def _text_ends(low: bytes, high: bytes, t: Type, exact: bool) -> tuple[Any, Any]
     if t.kind == "binary":
         return low, high if exact else _above_bytes(high)
     # a cut may fall within a character: what is whole of it is a lower bound, and its successor an upper one
-    text, top = low.decode(errors="ignore"), high.decode(errors="ignore")
-    if not low.startswith(text.encode()):
-        text = None  # bytes that are no UTF-8 anywhere but at the end
+    least, top = low.decode(errors="ignore"), high.decode(errors="ignore")
+    # bytes that are no UTF-8 elsewhere than at the end say nothing
+    lo = least if low.startswith(least.encode()) else None
     if not high.startswith(top.encode()):
-        return text, None
-    return text, top if exact and top.encode() == high else _above_text(top)
+        return lo, None
+    return lo, top if exact and top.encode() == high else _above_text(top)
 
 
 def _above_bytes(stump: bytes) -> bytes | None:
@@ -328,6 +333,3 @@ def _above_text(stump: str) -> str | None:
         return None
     last = ord(kept[-1]) + 1
     return kept[:-1] + chr(0xE000 if last == 0xD800 else last)
-
-
-assert math.copysign(1.0, -0.0) < 0  # the widening of zeros above relies on signed zeros

@@ -51,6 +51,8 @@ class SidePlan:
     orders : list of (Node, name, Order)
     bounds : dict of Node to (int, int)
         Declared bounds, as ordinals.
+    never_null : frozenset of Node
+        Columns that the schema declares not nullable.
     """
 
     schema: pa.Schema
@@ -63,6 +65,7 @@ class SidePlan:
     orders: list[tuple[Node, str, Order]] = field(default_factory=list)
     bounds: dict[Node, tuple[int, int]] = field(default_factory=dict)
     bound_names: dict[Node, str] = field(default_factory=dict)
+    never_null: frozenset[Node] = frozenset()
 
 
 @dataclass(slots=True)
@@ -145,6 +148,9 @@ def make_plan(
     )
     for s in (0, 1):
         sides[s].stored = _stored_columns(plan, s)
+        sides[s].never_null = frozenset(
+            build.column(SIDES[s], f.name, from_arrow(f.type)) for f in schemas[s] if not f.nullable
+        )
     return plan
 
 
@@ -286,6 +292,8 @@ def physical_ordinal(value: Any, t: Type, what: str, up: bool = True) -> int:
         return ordinal_of(min(max(whole, least), most), t)
     if node.type.kind == t.kind == "bool":
         return int(got)
+    if t.is_temporal and not (node.type.is_temporal or node.type.kind == "string"):
+        raise OrderError(f"{what} is {value!r}; expected a value of type {t}, such as a date or a datetime")
     try:
         cast = build.cast(node, t)
     except IvjoinError as e:

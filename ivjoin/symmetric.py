@@ -207,8 +207,14 @@ class SymmetricHashJoin(Engine):
             raise SchemaError(f"push takes a pyarrow.RecordBatch; got a {type(batch).__name__}")
         want = self.plan.sides[p].schema
         got = batch.schema
-        if got is want or got.equals(want):
-            return
+        if not (got is want or got.equals(want)):
+            self._same_types(p, got, want)
+        for i in self._never_null[p]:
+            if batch.column(i).null_count:
+                raise SchemaError(f"column {want.names[i]!r} of a {SIDES[p]} batch has nulls but is not nullable")
+
+    @staticmethod
+    def _same_types(p: int, got: pa.Schema, want: pa.Schema) -> None:
         if got.names != want.names:
             raise SchemaError(f"a {SIDES[p]} batch has columns {got.names}; expected {want.names}")
         for a, b in zip(got, want, strict=True):

@@ -12,10 +12,11 @@ from ivjoin.spark.needs import require_packages
 require_packages()
 
 from ivjoin.spark.environment import SparkSetupError, session  # noqa: E402
+from ivjoin.spark.explaining import explain  # noqa: E402
 from ivjoin.spark.join import band_join  # noqa: E402
 from ivjoin.spark.metrics import metrics  # noqa: E402
 
-__all__ = ["SparkSetupError", "attach", "band_join", "metrics", "session"]
+__all__ = ["SparkSetupError", "attach", "band_join", "explain", "metrics", "session"]
 
 
 def attach() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark.sql import functions as F
 
-from ivjoin.spark.stateful import COUNTS, COUNTS_COLUMN
+from ivjoin.spark.bucket import COUNTS, COUNTS_COLUMN
 
 __all__ = ["PREFIX", "metrics", "observed"]
 

@@ -16,13 +16,14 @@ from typing import Any
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
+from ivjoin.spark.bucket import COUNTS_COLUMN
 from ivjoin.spark.buckets import bucket_labels
 from ivjoin.spark.codec import STATE_SCHEMA
 from ivjoin.spark.columns import bucket_sql, key_sql, place
 from ivjoin.spark.metrics import observed
 from ivjoin.spark.pack import PACKED_SCHEMA, packer
 from ivjoin.spark.spec import JoinSpec
-from ivjoin.spark.stateful import COUNTS_COLUMN, bucket_function
+from ivjoin.spark.stateful import bucket_function
 
 __all__ = ["packed_sides", "streaming_join"]
 

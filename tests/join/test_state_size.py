@@ -58,7 +58,7 @@ def run(weak: Weak, how: str, n: int, batch: int) -> tuple[np.ndarray, Any]:
     """Batches of both sides in turn."""
     from ivjoin import SymmetricHashJoin
 
-    left, right = record(weak.left(n), weak.types), record(weak.right(n), weak.types)
+    left, right = (record(make(n), weak.types, weak.nullable) for make in (weak.left, weak.right))
     op = SymmetricHashJoin(left.schema, right.schema, **call(weak, how))
     out: list[pa.RecordBatch] = []
     for a, b in zip(left.to_batches(max_chunksize=batch), right.to_batches(max_chunksize=batch)):

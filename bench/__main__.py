@@ -1,0 +1,5 @@
+"""``python -m bench``: run benchmarks into a result file."""
+
+from bench.runner import main
+
+raise SystemExit(main())

@@ -1,0 +1,23 @@
+"""All cases; a new family is a module with a list ``CASES`` and a line here."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatch
+
+from bench.case import Case
+from bench.cases import seed
+
+__all__ = ["ALL", "named", "select"]
+
+ALL: list[Case] = [*seed.CASES]
+
+
+def named(name: str) -> Case:
+    return next(c for c in ALL if c.name == name)
+
+
+def select(profile: str, patterns: list[str]) -> list[Case]:
+    """The cases of a profile (or all, if patterns are given) whose name matches one of the patterns."""
+    if patterns:
+        return [c for c in ALL if any(fnmatch(c.name, p) or c.family == p for p in patterns)]
+    return [c for c in ALL if profile in c.tags]

@@ -1,0 +1,113 @@
+"""One cell: a case, a peer and a batch size, checked and then timed, by default in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from bench.answer import Answer, row_sum
+
+__all__ = ["measure", "open_table"]
+
+
+def open_table(path: Path) -> pa.Table:
+    """A table of an Arrow file, read into memory of its own."""
+    with pa.OSFile(str(path)) as f:
+        return pa.ipc.open_file(f).read_all().combine_chunks()
+
+
+def _memory(field: str) -> int:
+    """A figure of this process in bytes (VmRSS, VmHWM); 0 where the system does not tell."""
+    try:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith(field + ":"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 0
+
+
+def _forget_peak() -> None:
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        pass
+
+
+def measure(spec: dict[str, Any], peer: Any = None, case: Any = None) -> dict[str, Any]:
+    """Check a cell's answer, then time it.
+
+    Parameters
+    ----------
+    spec : dict
+        ``case``, ``peer``, ``batch``, ``folder`` (with left.arrow and right.arrow), ``rows`` and ``checksum`` expected,
+        ``repeat`` and ``budget`` (seconds; fewer repeats once they are spent).
+    """
+    begun = time.perf_counter()
+    if peer is None:
+        from bench.peers import PEERS
+
+        peer = PEERS[spec["peer"]]()
+    if case is None:
+        from bench.cases import named
+
+        case = named(spec["case"])
+    folder = Path(spec["folder"])
+    left, right = open_table(folder / "left.arrow"), open_table(folder / "right.arrow")
+    scratch = folder / f"scratch-{os.getpid()}"
+    scratch.mkdir(exist_ok=True)
+    loaded = time.perf_counter()
+    peer.prepare(case, left, right, spec["batch"], scratch)
+    pieces: list[pa.RecordBatch] = []
+    _forget_peak()
+    before = _memory("VmRSS")
+    first = time.perf_counter()
+    peer.run(pieces.append)
+    first_seconds = time.perf_counter() - first
+    got = Answer()
+    for piece in pieces:
+        got += row_sum(piece)
+    pieces.clear()
+    want = Answer(spec["rows"], spec["checksum"])
+    out: dict[str, Any] = {"first_seconds": first_seconds, "rows_out": got.rows}
+    if got != want:
+        return {**out, "status": "wrong", "detail": f"{got.rows} rows, checksum {got.checksum}; expected {want}"}
+    _forget_peak()
+    seconds: list[float] = []
+    count = 0
+
+    def take(batch: pa.RecordBatch) -> None:
+        nonlocal count
+        count += batch.num_rows
+
+    while len(seconds) < spec["repeat"] and (not seconds or time.perf_counter() - loaded < spec["budget"]):
+        count = 0
+        start = time.perf_counter()
+        peer.run(take)
+        seconds.append(time.perf_counter() - start)
+        if count != want.rows:
+            return {**out, "status": "wrong", "detail": f"{count} rows in a repeat, {want.rows} before"}
+    out |= {
+        "status": "ok", "seconds": statistics.median(seconds), "fastest": min(seconds), "slowest": max(seconds),
+        "runs": len(seconds), "rows_in": left.num_rows + right.num_rows, "setup_seconds": first - begun,
+        "peak_memory": _memory("VmHWM"), "memory_added": max(0, _memory("VmHWM") - before),
+    }  # fmt: skip
+    return out | peer.beside()
+
+
+def main() -> None:
+    spec = json.loads(sys.argv[1])
+    if spec["cores"] and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: spec["cores"]])
+    print(json.dumps(measure(spec)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

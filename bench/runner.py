@@ -1,0 +1,186 @@
+"""The runner: every case with every peer that can run it, cell by cell, into a file of JSON lines."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from bench.answer import candidates, expected
+from bench.case import Case
+from bench.cases import select
+from bench.cell import measure
+from bench.peers import PEERS
+
+__all__ = ["main"]
+
+RESULTS = Path(__file__).parent / "results"
+_MOST_MEMORY = 8 << 30  # of a cell's process: beyond that it is ended and reported as such
+
+
+def machine() -> dict[str, Any]:
+    """Where the figures come from: processor, cores, memory, versions."""
+    cpu = platform.processor() or "unknown"
+    try:
+        cpu = next(x.split(":", 1)[1].strip() for x in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in x)
+    except (OSError, StopIteration):
+        pass
+    versions = {"python": platform.python_version()}
+    for p in ("ivjoin", "pyarrow", "numpy", "numba", "datafusion", "duckdb", "polars", "pandas"):
+        try:
+            versions[p] = version(p)
+        except PackageNotFoundError:
+            continue
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0
+    return {
+        "kind": "machine", "cpu": cpu, "cores": os.cpu_count(), "memory_gib": round(pages / 2**30, 1),
+        "system": platform.platform(), "versions": versions, "load": os.getloadavg()[0],
+        "command": "python -m bench " + " ".join(sys.argv[1:]), "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }  # fmt: skip
+
+
+def write(case: Case, folder: Path) -> dict[str, Any]:
+    """Generate a case's tables and its answer."""
+    folder.mkdir(parents=True)
+    left, right = case.make()
+    for name, table in (("left", left), ("right", right)):
+        with pa.OSFile(str(folder / f"{name}.arrow"), "wb") as f, pa.ipc.new_file(f, table.schema) as writer:
+            writer.write_table(table)
+    answer = expected(case, left, right)
+    return {"rows": answer.rows, "checksum": answer.checksum, "candidates": candidates(case, left, right)}
+
+
+def _resident(pid: int) -> int:
+    try:
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    return 0
+
+
+def isolated(spec: dict[str, Any], limit: float) -> dict[str, Any]:
+    """A cell in a fresh process, ended when its time or its memory is spent."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        begun = time.perf_counter()
+        child = subprocess.Popen(
+            [sys.executable, "-m", "bench.cell", json.dumps(spec)], stdout=out, stderr=err,
+            cwd=Path(__file__).parent.parent,
+        )
+        status = None
+        while child.poll() is None:
+            time.sleep(0.02)
+            if time.perf_counter() - begun > limit:
+                status = {"status": "slow", "detail": f"over {limit:g} s"}
+            elif _resident(child.pid) > _MOST_MEMORY:
+                status = {"status": "memory", "detail": f"over {_MOST_MEMORY >> 30} GiB"}
+            if status:
+                child.kill()
+                child.wait()
+                return status
+        wall = time.perf_counter() - begun
+        out.seek(0)
+        err.seek(0)
+        if child.returncode:
+            lines = err.read().strip().splitlines()
+            return {"status": "failed", "detail": lines[-1][:300] if lines else f"exit code {child.returncode}"}
+        return {**json.loads(out.read().strip().splitlines()[-1]), "process_seconds": wall}
+
+
+def cells(case: Case, peers: list[str], only: list[int]) -> Iterator[tuple[str, int | None]]:
+    for name in peers:
+        if case.peers is not None and name not in case.peers:
+            continue
+        for batch in case.batches if PEERS[name].streaming else (None,):
+            if batch is None or not only or batch in only:
+                yield name, batch
+
+
+def _line(case: Case, name: str, batch: int | None, r: dict[str, Any]) -> str:
+    head = f"{case.name:38} {name:24} {batch or '':>6}"
+    if r["status"] != "ok":
+        return f"{head}  {r['status']}: {r.get('detail', '')}"
+    net = f"  net {(r['seconds'] - r['input_seconds']):9.4f}" if "input_seconds" in r else ""
+    state = f"  state {r['peak_state_rows']}" if "peak_state_rows" in r else ""
+    return f"{head}  {r['seconds']:9.4f} s ({r['fastest']:.4f}..{r['slowest']:.4f}, {r['runs']}){net}{state}"
+
+
+def run(args: argparse.Namespace) -> int:
+    peers = [p for p in (args.peers or PEERS) if PEERS[p].installed()]
+    missing = [p for p in PEERS if not PEERS[p].installed()]
+    chosen = select(args.profile, args.case)
+    if not chosen:
+        print(f"no case matches {args.case}", file=sys.stderr)
+        return 2
+    out = Path(args.out) if args.out else RESULTS / f"{args.profile}.jsonl"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    part = out.with_suffix(".part")
+    work = Path(tempfile.mkdtemp(prefix="ivjoin-bench-"))
+    wrong = 0
+    try:
+        with part.open("w") as f:
+            f.write(json.dumps({**machine(), "profile": args.profile, "missing": missing}) + "\n")
+            for number, case in enumerate(chosen):
+                folder = work / str(number)
+                truth = write(case, folder)
+                for name, batch in cells(case, peers, args.batch):
+                    reason = PEERS[name].refuses(case, truth["candidates"])
+                    spec = {
+                        "case": case.name, "peer": name, "batch": batch, "folder": str(folder), "rows": truth["rows"],
+                        "checksum": truth["checksum"], "repeat": args.repeat, "budget": args.limit * 0.7,
+                        "cores": args.cores or PEERS[name].cores,
+                    }  # fmt: skip
+                    if reason:
+                        result = {"status": "refused", "detail": reason}
+                    elif args.in_process:
+                        try:
+                            result = measure(spec)
+                        except Exception as e:
+                            result = {"status": "failed", "detail": f"{type(e).__name__}: {str(e)[:300]}"}
+                    else:
+                        result = isolated(spec, args.limit)
+                    record = {"kind": "cell", "family": case.family, "how": case.how} | {
+                        k: spec[k] for k in ("case", "peer", "batch", "cores")
+                    }
+                    f.write(json.dumps(record | result | {"rows_expected": truth["rows"]}) + "\n")
+                    f.flush()
+                    wrong += result["status"] in ("wrong", "failed")
+                    print(_line(case, name, batch, result), flush=True)
+                shutil.rmtree(folder)
+        part.replace(out)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    print(f"results in {out}; {wrong} wrong or failed")
+    return 1 if wrong else 0
+
+
+def main(argv: list[str] | None = None) -> int:
+    p = argparse.ArgumentParser("python -m bench", description=__doc__)
+    p.add_argument("case", nargs="*", help="families or patterns of case names (default: all of the profile)")
+    p.add_argument("--profile", choices=("smoke", "quick", "full"), default="quick")
+    p.add_argument("--peers", action="append", choices=list(PEERS), help="only this peer (repeatable)")
+    p.add_argument("--batch", action="append", type=int, default=[], help="only this batch size (repeatable)")
+    p.add_argument("--repeat", type=int, default=None, help="timed runs of a cell (default 5; smoke 1)")
+    p.add_argument("--limit", type=float, default=None, help="seconds a cell's process may take (default 60; full 180)")
+    p.add_argument("--cores", type=int, default=None, help="pin every peer to so many cores")
+    p.add_argument("--in-process", action="store_true", help="no process per cell (the default of smoke)")
+    p.add_argument("--out", help="result file (default bench/results/PROFILE.jsonl)")
+    args = p.parse_args(argv)
+    smoke = args.profile == "smoke" and not args.case
+    args.repeat = args.repeat or (1 if smoke else 5)
+    args.limit = args.limit or {"smoke": 20.0, "quick": 60.0, "full": 180.0}[args.profile]
+    args.in_process |= smoke
+    return run(args)

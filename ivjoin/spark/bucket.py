@@ -1,0 +1,156 @@
+"""One bucket's turn in a micro-batch, whatever keeps its state: open what came, run the operator, count.
+
+All rows are probed and inserted first, then both frontiers move to what the ticks say, and what that decides comes out.
+Rows are measured for lateness against the frontier that earlier micro-batches left, so neither the order of rows nor that
+of tasks within a micro-batch changes anything.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from ivjoin.expr.evaluate import evaluate
+from ivjoin.expr.ordinal import ordinals
+from ivjoin.plan import SIDES, JoinPlan
+from ivjoin.spark.frames import as_frame
+from ivjoin.spark.frontier import reach
+from ivjoin.spark.pack import Seen, unpacked
+from ivjoin.spark.spec import JoinSpec
+from ivjoin.symmetric import SymmetricHashJoin
+
+__all__ = ["COUNTS", "COUNTS_COLUMN", "Arrivals", "Turn", "arrivals", "forget", "keep", "kept", "new_operator", "play"]
+
+COUNTS_COLUMN = "_ivjoin_counts"
+# What one turn counts, in the order of the text in COUNTS_COLUMN; times in microseconds.
+COUNTS = (
+    "left_rows_in", "right_rows_in", "rows_out", "left_rows_retired", "right_rows_retired", "late_rows", "state_rows",
+    "state_bytes", "bytes_written", "restored", "read_us", "join_us", "write_us",
+)
+_GROWING = COUNTS[:6]
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """What a micro-batch brought for a bucket.
+
+    Attributes
+    ----------
+    packed : (list of bytes, list of bytes)
+        Rows of the left and right side, as ``pack`` packed them.
+    seen : (Seen, Seen)
+        How far each side has come, over all tasks.
+    """
+
+    packed: tuple[list[bytes], list[bytes]]
+    seen: tuple[Seen, Seen]
+
+
+def arrivals(spec: JoinSpec, frames: Iterator[pd.DataFrame]) -> Arrivals:
+    """A group's packed rows and ticks, sorted out."""
+    plan = spec.plan()
+    out = Arrivals(([], []), (Seen(plan, 0), Seen(plan, 1)))
+    for frame in frames:
+        for side, rows, tick in zip(frame["side"], frame["rows"], frame["seen"], strict=True):
+            # An absent value is None or, where pandas saw none but absent ones, NaN.
+            if isinstance(rows, (bytes, bytearray)):
+                out.packed[int(side)].append(bytes(rows))
+            if isinstance(tick, (bytes, bytearray)):
+                out.seen[int(side)].merge(bytes(tick))
+    return out
+
+
+def new_operator(spec: JoinSpec) -> SymmetricHashJoin:
+    return SymmetricHashJoin.from_plan(spec.plan(), late_within=False)
+
+
+def play(op: SymmetricHashJoin, spec: JoinSpec, came: Arrivals) -> Iterator[pa.RecordBatch]:
+    """All rows of a micro-batch, then both frontiers; yields the output."""
+    for s in (0, 1):
+        batch = _in_order(op.plan, s, [unpacked(rows, spec.schemas[s]) for rows in came.packed[s]])
+        if batch is not None:
+            yield from op.push(SIDES[s], batch)
+    for s in (0, 1):
+        yield from reach(op, s, came.seen[s].edges)
+
+
+def _in_order(plan: JoinPlan, side: int, pieces: list[pa.RecordBatch]) -> pa.RecordBatch | None:
+    """One batch, ascending in the primary axis: the index of a side is kept in that order, and Spark promises none."""
+    if not pieces:
+        return None
+    batch = pieces[0] if len(pieces) == 1 else pa.Table.from_batches(pieces).combine_chunks().to_batches()[0]
+    axes = plan.sides[side].axes
+    if not axes:
+        return batch
+    index = {name: i for i, name in enumerate(plan.sides[side].schema.names)}
+    v = evaluate([axes[0]], lambda _, name: batch.column(index[name]), batch.num_rows)[0]
+    image = ordinals(v.values, axes[0].type)
+    if len(image) < 2 or bool((image[1:] >= image[:-1]).all()):
+        return batch
+    return batch.take(pa.array(np.argsort(image, kind="stable")))
+
+
+@dataclass(slots=True)
+class Turn:
+    """Counts and clock of one turn."""
+
+    before: dict[str, int]
+    restored: bool
+    marks: list[int] = field(default_factory=lambda: [time.perf_counter_ns()])
+
+    def mark(self) -> None:
+        """End of a stage: reading, joining, writing."""
+        self.marks.append(time.perf_counter_ns())
+
+    def output(self, batch: pa.RecordBatch) -> pd.DataFrame:
+        return as_frame(batch.append_column(COUNTS_COLUMN, pa.nulls(batch.num_rows, pa.string())))
+
+    def trailer(self, op: SymmetricHashJoin, bytes_written: int) -> pd.DataFrame:
+        """Two rows that carry the counts, dropped before the user sees them.
+
+        Two, because PySpark pads a batch that has fewer rows than states, and never has to when each turn adds two.
+        """
+        self.mark()
+        after = op.metrics.as_dict()
+        counts = {name: after[name] - self.before[name] for name in _GROWING}
+        counts |= {name: after[name] for name in ("state_rows", "state_bytes")}
+        counts |= {"bytes_written": bytes_written, "restored": int(self.restored)}
+        spans = [b - a for a, b in zip(self.marks, self.marks[1:], strict=False)]
+        counts |= {name: span // 1000 for name, span in zip(COUNTS[-3:], spans, strict=True)}
+        text = ",".join(str(counts[name]) for name in COUNTS)
+        columns = [pa.nulls(2, f.type) for f in op.schema]
+        return as_frame(pa.table([*columns, pa.array([text, ""])], names=[*op.schema.names, COUNTS_COLUMN]))
+
+
+# -- operators kept in memory --------------------------------------------------------------------------------------
+
+# Operators left by the last turn of each bucket in this worker, oldest first. Taken out while in use; good only while the
+# state that Spark hands in carries the token that the operator's turn wrote.
+_kept: OrderedDict[tuple[str, int], tuple[str, SymmetricHashJoin]] = OrderedDict()
+_MOST_KEPT = 256
+_MOST_KEPT_BYTES = 512 << 20
+
+
+def kept(key: tuple[str, int], token: str) -> SymmetricHashJoin | None:
+    """The operator in memory that is the state with this token, if there is one; it is taken out."""
+    found = _kept.pop(key, None)
+    return found[1] if found is not None and found[0] == token else None
+
+
+def forget(key: tuple[str, int]) -> None:
+    _kept.pop(key, None)
+
+
+def keep(key: tuple[str, int], token: str, op: SymmetricHashJoin) -> None:
+    """Hold an operator for the bucket's next turn, should this worker get it."""
+    _kept[key] = (token, op)
+    held = sum(o.metrics.state_bytes for _, o in _kept.values())
+    while len(_kept) > _MOST_KEPT or (held > _MOST_KEPT_BYTES and len(_kept) > 1):
+        _, (_, old) = _kept.popitem(last=False)
+        held -= old.metrics.state_bytes

@@ -1,0 +1,155 @@
+"""The same bucket on ``transformWithState``: a snapshot now and then, and a log of what came since.
+
+::
+
+    head      format, meta, token                              one row, rewritten each micro-batch
+    base      the operator's snapshot                          rewritten when the log has outgrown it
+    log       one segment per micro-batch: its rows and ticks  appended to, cleared when the base is rewritten
+
+A turn depends on nothing but the state and what came, so an operator is made again from its base by playing the log to
+it. A micro-batch thus writes what it brought, and over time no more than twice that plus the live rows; a worker that
+still holds the operator reads the head alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import StringType, StructField, StructType
+
+from ivjoin.errors import IvjoinError
+from ivjoin.spark.bucket import COUNTS_COLUMN, Arrivals, Turn, arrivals, forget, keep, kept, new_operator, play
+from ivjoin.spark.codec import FORMAT, meta_text, read_state, version_token
+from ivjoin.spark.metrics import observed
+from ivjoin.spark.pack import Seen
+from ivjoin.spark.spec import JoinSpec, identity
+from ivjoin.spark.streaming import packed_sides
+from ivjoin.symmetric import SymmetricHashJoin
+
+__all__ = ["SegmentedBucket", "segmented_join"]
+
+# A log shorter than this is not worth a new base: playing it is quick.
+_SHORT_LOG = 1 << 20
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def segmented_join(left: Any, right: Any, spec: JoinSpec, out: StructType, buckets: int, name: str) -> Any:
+    """As ``streaming_join``, with the state in segments; several such joins may stand in one query.
+
+    Raises
+    ------
+    IvjoinError
+        If the protobuf package or the RocksDB state store is missing.
+    """
+    _check_setup(left.sparkSession)
+    schema = StructType([*out.fields, StructField(COUNTS_COLUMN, StringType())])
+    joined = packed_sides(left, right, spec, buckets).groupBy("label").transformWithStateInPandas(
+        SegmentedBucket(spec, buckets), schema, "append", "None"
+    )
+    return observed(joined, name)
+
+
+def _check_setup(spark: Any) -> None:
+    from importlib.util import find_spec
+
+    try:
+        protobuf = find_spec("google.protobuf")
+    except ModuleNotFoundError:
+        protobuf = None
+    if protobuf is None:
+        raise IvjoinError(
+            'backend="transformWithState" needs the package protobuf on the driver and on every worker: '
+            "pip install protobuf; or leave the option out for applyInPandasWithState"
+        )
+    provider = spark.conf.get("spark.sql.streaming.stateStore.providerClass", "")
+    if "RocksDB" not in provider:
+        raise IvjoinError(
+            'backend="transformWithState" needs the RocksDB state store; the session has '
+            f"{provider.rpartition('.')[2] or 'the default'}: set spark.sql.streaming.stateStore.providerClass to {_ROCKSDB}"
+        )
+
+
+class SegmentedBucket(StatefulProcessor):
+    """The operator of a bucket, its state as head, base and log."""
+
+    def __init__(self, spec: JoinSpec, buckets: int) -> None:
+        self._spec = spec
+        self._meta = meta_text(identity(spec), buckets)
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._head = handle.getValueState("head", "format int, meta string, token string, base_size long, log_size long")
+        self._base = handle.getValueState("base", "payload binary")
+        self._log = handle.getListState("log", "segment binary")
+
+    def handleInputRows(  # noqa: N802
+        self, key: tuple[Any, ...], rows: Iterator[pd.DataFrame], timerValues: Any  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        name = (self._meta, int(key[0]))
+        turn = Turn({}, False)
+        head = self._head.get() if self._head.exists() else None
+        op, turn.restored = self._opened(name, head)
+        token, base_size, log_size = ("", 0, 0) if head is None else head[2:]
+        turn.before = op.metrics.as_dict()
+        came = arrivals(self._spec, rows)
+        segment = _segment(came)
+        turn.mark()
+        for batch in play(op, self._spec, came):
+            yield turn.output(batch)
+        turn.mark()
+        log_size += len(segment)
+        written = len(segment)
+        if log_size > max(base_size, _SHORT_LOG):
+            payload = op.snapshot()
+            self._base.update((payload,))
+            self._log.clear()
+            base_size, log_size, written = len(payload), 0, len(payload)
+        else:
+            self._log.appendValue((segment,))
+        token = version_token(token.encode() + segment)
+        self._head.update((FORMAT, self._meta, token, base_size, log_size))
+        keep(name, token, op)
+        yield turn.trailer(op, written)
+
+    def close(self) -> None:
+        pass
+
+    def _opened(self, name: tuple[str, int], head: Any) -> tuple[SymmetricHashJoin, bool]:
+        if head is None:
+            forget(name)
+            return new_operator(self._spec), False
+        state = read_state((head[0], head[1], head[2], b""), self._meta)
+        op = kept(name, state.token)
+        if op is not None:
+            return op, False
+        base = self._base.get() if self._base.exists() else None
+        op = new_operator(self._spec) if base is None else SymmetricHashJoin.restore(bytes(base[0]))
+        for (segment,) in self._log.get():
+            for _ in play(op, self._spec, _arrivals_of(self._spec, bytes(segment))):
+                pass
+        return op, True
+
+
+def _segment(came: Arrivals) -> bytes:
+    """What came, as bytes: a line of JSON with the sizes and the edges, then the packed rows."""
+    sizes = [[len(rows) for rows in side] for side in came.packed]
+    head = json.dumps({"sizes": sizes, "seen": [s.edges for s in came.seen]}, separators=(",", ":"))
+    return head.encode() + b"\n" + b"".join(rows for side in came.packed for rows in side)
+
+
+def _arrivals_of(spec: JoinSpec, segment: bytes) -> Arrivals:
+    head, _, body = segment.partition(b"\n")
+    said = json.loads(head)
+    packed: tuple[list[bytes], list[bytes]] = ([], [])
+    at = 0
+    for side, sizes in enumerate(said["sizes"]):
+        for size in sizes:
+            packed[side].append(body[at : at + size])
+            at += size
+    seen = (Seen(spec.plan(), 0), Seen(spec.plan(), 1))
+    for s, edges in zip(seen, said["seen"], strict=True):
+        s.edges = edges
+    return Arrivals(packed, seen)
