@@ -24,6 +24,7 @@ from ivjoin.errors import (
 
 if TYPE_CHECKING:
     from ivjoin.explanation import explain
+    from ivjoin.parquet import prune_row_groups
     from ivjoin.expr.fluent import left, lit, right
     from ivjoin.metrics import JoinMetrics
     from ivjoin.order import Order
@@ -42,6 +43,7 @@ _LAZY = {
     "explain": "ivjoin.explanation",
     "left": "ivjoin.expr.fluent",
     "lit": "ivjoin.expr.fluent",
+    "prune_row_groups": "ivjoin.parquet",
     "right": "ivjoin.expr.fluent",
 }
 
@@ -65,6 +67,7 @@ __all__ = [
     "explain",
     "left",
     "lit",
+    "prune_row_groups",
     "right",
 ]
 

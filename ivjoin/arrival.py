@@ -15,7 +15,7 @@ from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.order import Frontier, OrderTracker, shown
 from ivjoin.plan import SIDES, JoinPlan
 from ivjoin.shj.arrow import Bytes
-from ivjoin.shj.keys import IntKeys, KeyTable, NoKeys, pack
+from ivjoin.shj.keys import ByteKeys, IntKeys, KeyTable, NoKeys, pack
 
 __all__ = ["Arrived", "Intake", "has_value"]
 
@@ -236,6 +236,7 @@ class Intake:
             if safe:
                 valid = np.ones(n, dtype=np.uint8) if v.valid is None else v.valid.astype(np.uint8)
                 pieces.append(Bytes.fixed(valid.reshape(n, 1)))
+        assert isinstance(self.keys, ByteKeys)
         return self.keys.ids(pack(pieces), usable)
 
 

@@ -215,12 +215,14 @@ class Bounder:
     def _propagate(self, s: int, frontier: Frontier, want: list[Node]) -> dict[Node, tuple[int, int]] | None:
         from ivjoin.propagation import Dom, Outcome, contract_nodes
 
+        condition = self._plan.condition
+        assert condition is not None
         never_null = frontier.never_null | self._plan.sides[s].never_null
-        known = {c: Dom.of(c.type, null=False) for c in columns_of(self._plan.condition) if c in never_null}
+        known = {c: Dom.of(c.type, null=False) for c in columns_of(condition) if c in never_null}
         known |= {n: self.domain(n, frontier) for n in frontier.intervals}
         own = Frontier([], self._plan.sides[s].bounds, self._plan.sides[s].never_null)
         known |= {n: self.domain(n, own) for n in own.intervals}
-        outcome, doms = contract_nodes([self._plan.condition], known, want)  # type: ignore[list-item]
+        outcome, doms = contract_nodes([condition], known, want)
         if outcome is Outcome.INFEASIBLE:
             return None
         return {n: _ordinals(d, n) for n, d in doms.items()}

@@ -160,14 +160,15 @@ def _question(options: argparse.Namespace, left: pa.Schema, right: pa.Schema) ->
 
 def _join(options: argparse.Namespace) -> int:
     left, right = _open_inputs(options)
+    question = _question(options, left.schema, right.schema) | {"on_late": options.on_late}
+    left, right, skipped = _skip_row_groups(options, question, left, right)
     progress = _Progress(left.rows, right.rows, shown=not options.quiet and sys.stderr.isatty())
     stream = ivjoin.band_join(
         progress.count(left),
         progress.count(right),
-        **_question(options, left.schema, right.schema),
+        **question,
         suffix=options.suffix,
         batch_size=options.batch_size,
-        on_late=options.on_late,
     )
     report = Replacement(options.metrics_json) if options.metrics_json else None
     sink: Sink | None = None
@@ -181,14 +182,29 @@ def _join(options: argparse.Namespace) -> int:
         sink.commit()
         seconds = perf_counter() - start
         if report is not None:
-            _write_report(report, stream.metrics.as_dict() | {"seconds": round(seconds, 6)})
+            _write_report(report, stream.metrics.as_dict() | skipped | {"seconds": round(seconds, 6)})
     finally:
         for unfinished in (sink, report):
             if unfinished is not None:
                 unfinished.abandon()
     if not options.quiet:
-        print(_summary(stream.metrics, seconds), file=sys.stderr)
+        print(_summary(stream.metrics, seconds, sum(skipped.values())), file=sys.stderr)
     return 0
+
+
+def _skip_row_groups(
+    options: argparse.Namespace, question: dict[str, Any], left: Source, right: Source
+) -> tuple[Source, Source, dict[str, int]]:
+    """The inputs without the row groups that cannot matter, where both are Parquet; and how many those are."""
+    paths = (options.left, options.right)
+    if any(format_of(path, options.format) != "parquet" for path in paths):
+        return left, right, {}
+    from ivjoin.reach import reachable_row_groups
+
+    kept, totals = reachable_row_groups(*paths, **question)
+    sources = [open_source(path, options.format, _READ_ROWS, row_groups=k) for path, k in zip(paths, kept, strict=True)]
+    names = ("left_row_groups_skipped", "right_row_groups_skipped")
+    return *sources, {name: total - len(k) for name, total, k in zip(names, totals, kept, strict=True)}
 
 
 def _write_report(report: Replacement, figures: dict[str, Any]) -> None:
@@ -199,13 +215,14 @@ def _write_report(report: Replacement, figures: dict[str, Any]) -> None:
         raise unwritable(report.path, e) from e
 
 
-def _summary(m: Any, seconds: float) -> str:
+def _summary(m: Any, seconds: float, skipped: int) -> str:
     rows_in = m.left_rows_in + m.right_rows_in
+    groups = f"; {skipped:,} row group{'s' if skipped > 1 else ''} skipped" if skipped else ""
     late = f"; {m.late_rows:,} late" if m.late_rows else ""
     return (
         f"ivjoin: {m.left_rows_in:,} + {m.right_rows_in:,} rows in, {m.rows_out:,} out, in {seconds:.2f} s "
         f"({rows_in / seconds:,.0f} rows/s in); at most {m.peak_state_rows:,} rows held "
-        f"({m.peak_state_bytes / 1e6:,.1f} MB){late}"
+        f"({m.peak_state_bytes / 1e6:,.1f} MB){groups}{late}"
     )
 
 

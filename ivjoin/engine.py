@@ -44,13 +44,14 @@ class Engine:
         )
         self._converts = tuple(types != side.schema.types for side, types in zip(plan.sides, self._plain, strict=True))
         keys = self._make_stores()
-        self._frontiers = tuple(
+        left, right = (
             Frontier(
                 [OrderTracker(n, name, o.descending, o.slack, o.nulls) for n, name, o in side.orders], side.bounds,
                 side.never_null,
             )
             for side in plan.sides
         )
+        self._frontiers = (left, right)
         self._never_null = tuple([i for i, f in enumerate(side.schema) if not f.nullable] for side in plan.sides)
         self._bounder = Bounder(plan, self._frontiers)
         self._places = tuple(

@@ -62,7 +62,8 @@ def format_of(path: str, declared: str | None = None) -> str:
 
 
 def open_source(
-    path: str, declared: str | None = None, batch_rows: int = 65536, csv_nulls: tuple[str, ...] = ()
+    path: str, declared: str | None = None, batch_rows: int = 65536, csv_nulls: tuple[str, ...] = (),
+    row_groups: list[int] | None = None,
 ) -> Source:
     """Open an input for reading batch by batch; never the whole file in memory.
 
@@ -76,6 +77,8 @@ def open_source(
         Greatest number of rows in a batch.
     csv_nulls : tuple of str
         Unquoted CSV fields that mean null, besides the empty one.
+    row_groups : list of int, optional
+        The row groups of a Parquet file to read, instead of all.
 
     Raises
     ------
@@ -87,7 +90,7 @@ def open_source(
         if path != "-" and Path(path).is_dir():
             raise FileError(f"cannot read {path!r}: it is a directory; expected a file")
         if kind == "parquet":
-            source = _open_parquet(path, batch_rows)
+            source = _open_parquet(path, batch_rows, row_groups)
         elif kind == "csv":
             source = _open_csv(path, csv_nulls)
         else:
@@ -97,15 +100,17 @@ def open_source(
     return Source(source.schema, _batches(source.batches, batch_rows, path, kind), source.rows)
 
 
-def _open_parquet(path: str, batch_rows: int) -> Source:
+def _open_parquet(path: str, batch_rows: int, row_groups: list[int] | None) -> Source:
     import pyarrow.parquet as pq
 
     if path == "-":
         raise FileError("Parquet cannot be read from standard input: its schema stands at the end; use an Arrow stream")
     file = pq.ParquetFile(path)
-    rows = file.metadata.num_rows
+    groups = list(range(file.num_row_groups)) if row_groups is None else row_groups
+    rows = sum(file.metadata.row_group(g).num_rows for g in groups)
     # older pyarrow stumbles over a file without row groups
-    return Source(file.schema_arrow, file.iter_batches(batch_size=batch_rows) if rows else iter(()), rows)
+    batches = file.iter_batches(batch_size=batch_rows, row_groups=groups) if rows else iter(())
+    return Source(file.schema_arrow, batches, rows)
 
 
 def _open_csv(path: str, nulls: tuple[str, ...]) -> Source:

@@ -54,8 +54,8 @@ class Order:
             raise OrderError(f"nulls is {self.nulls!r}; expected 'first', 'last' or None")
         if self.slack is not None and not isinstance(self.slack, (int, float, Decimal, timedelta)):
             raise OrderError(f"slack is a {type(self.slack).__name__}; expected a number, or a timedelta for times")
-        negative = self.slack is not None and self.slack < (timedelta(0) if isinstance(self.slack, timedelta) else 0)
-        if negative or self.slack != self.slack:
+        least: Any = timedelta(0) if isinstance(self.slack, timedelta) else 0
+        if self.slack is not None and not self.slack >= least:
             raise OrderError(f"slack is {self.slack!r}; expected zero or more")
 
 
@@ -139,12 +139,12 @@ class OrderTracker:
             self.seen_value = True
             return None
         if quiet is None and not self._float and self.nulls is None:
-            top = np.maximum.accumulate(v)
-            last = int(top[-1])
+            running = np.maximum.accumulate(v)
+            last = int(running[-1])
             on_time = int(v.min()) >= self.limit and self.slack <= I64_MAX
-            if on_time and (last < I64_MIN + self.slack or not within or not (v < top - np.int64(self.slack)).any()):
+            if on_time and (last < I64_MIN + int(self.slack) or not within or not (v < running - np.int64(self.slack)).any()):
                 if last > self.edge:
-                    self.edge, self.limit = last, max(last - self.slack, I64_MIN)
+                    self.edge, self.limit = last, max(last - int(self.slack), I64_MIN)
                 self.seen_value = True
                 return None
         if quiet is not None:

@@ -1,14 +1,15 @@
 """Row groups of a Parquet file that a predicate can touch, told from the statistics in the file's footer.
 
-Statistics bound the values of a column chunk that are neither NULL nor NaN. They become domains, and a row group is left
-out where the predicate cannot be TRUE over the domains of its columns. Whatever the footer does not tell, tells of a
-nested column, or tells in a way that contradicts itself is no information, and keeps the row group.
+Statistics bound the values of a column chunk that are neither NULL nor NaN. They become domains, and a row group is
+left out where the predicate cannot be TRUE over the domains of its columns. Whatever the footer does not tell, tells of
+a nested column, or tells in a way that contradicts itself is no information, and keeps the row group.
 
 The meaning of statistics follows the comments on ``Statistics`` and ``ColumnOrder`` in the format's ``parquet.thrift``.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import struct
 from collections.abc import Iterator, Sequence

@@ -300,10 +300,10 @@ def physical_ordinal(value: Any, t: Type, what: str, up: bool = True) -> int:
         raise OrderError(f"{what} is {value!r}; expected a value of type {t}") from e
     from ivjoin.expr.evaluate import evaluate
 
-    v = evaluate([cast], _no_column, 1)[0]
-    if (v.valid is not None and not v.valid[0]) or (v.error is not None and v.error[0]):
+    made = evaluate([cast], _no_column, 1)[0]
+    if (made.valid is not None and not made.valid[0]) or (made.error is not None and made.error[0]):
         raise OrderError(f"{what} is {value!r}; expected a value of type {t}")
-    return ordinal_of(v.values[0].item() if hasattr(v.values[0], "item") else v.values[0], t)
+    return ordinal_of(made.values[0].item() if hasattr(made.values[0], "item") else made.values[0], t)
 
 
 def _no_column(side: str, name: str) -> pa.Array:

@@ -101,7 +101,7 @@ def _rows(op: SymmetricHashJoin, s: int) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+    return sink.getvalue().to_pybytes()
 
 
 def _split(batch: pa.RecordBatch) -> tuple[list[pa.Array], np.ndarray]:

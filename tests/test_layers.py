@@ -34,13 +34,14 @@ MAY_IMPORT = {
     "explanation": _OPERATOR,
     "stream": _OPERATOR,
     "parquet": {"expr", "interval", "propagation"},
+    "reach": {"expr", "parquet", "plan", "propagation"},
     "spark": _OPERATOR | {"snapshot", "stream"},
     "replace": set(),
     "formats": {"replace"},
     # the command line knows the public names of `ivjoin` and its own files, nothing behind them
     "options": {"ivjoin"},
     "demo": {"ivjoin", "formats", "replace"},
-    "cli": {"ivjoin", "formats", "replace", "options", "demo"},
+    "cli": {"ivjoin", "formats", "replace", "options", "demo", "reach"},
 }
 ANYWHERE = {"numpy", "pyarrow"}
 ONLY_IN = {

@@ -49,7 +49,7 @@ def _compiled(signature: Any) -> Any:
 
 
 @numba.njit(_i8(_i8), cache=True, nogil=True, inline="always")
-def _mix(x: int) -> int:
+def _mix(x):  # type: ignore[no-untyped-def]
     # Finaliser of MurmurHash3 (Appleby, public domain) cut to stay within signed products.
     h = np.uint64(x)
     h ^= h >> np.uint64(33)

@@ -83,7 +83,7 @@ class Matcher:
         """One call of the kernel that fits the store's index."""
         runs = store.runs
         if runs is not None and bands.n_primary > 0:
-            return kernels.probe_runs(  # type: ignore[no-any-return]
+            return kernels.probe_runs(
                 kids, axes, bands.terms, bands.n_primary, 3, runs.keys, runs.values, runs.ids, runs.ends, runs.count,
                 store.lo, store.rows, store.flags, matched, mode, self._state, out_probe, out_store,
             )
@@ -94,7 +94,7 @@ class Matcher:
         if self._state[2] and store.ordered:
             store.walked(int(self._state[2]))
             self._state[2] = 0
-        return count  # type: ignore[no-any-return]
+        return count
 
     def mark(self, kids: np.ndarray, axes: np.ndarray, bands: BandTable, store: SideStore, matched: np.ndarray) -> None:
         """Only sets ``matched`` for rows of the batch that have a partner, each stopping at its first."""

@@ -1,8 +1,8 @@
 """One bucket's turn in a micro-batch, whatever keeps its state: open what came, run the operator, count.
 
 All rows are probed and inserted first, then both frontiers move to what the ticks say, and what that decides comes out.
-Rows are measured for lateness against the frontier that earlier micro-batches left, so neither the order of rows nor that
-of tasks within a micro-batch changes anything.
+Rows are measured for lateness against the frontier that earlier micro-batches left, so neither the order of rows nor
+that of tasks within a micro-batch changes anything.
 """
 
 from __future__ import annotations
@@ -130,8 +130,8 @@ class Turn:
 
 # -- operators kept in memory --------------------------------------------------------------------------------------
 
-# Operators left by the last turn of each bucket in this worker, oldest first. Taken out while in use; good only while the
-# state that Spark hands in carries the token that the operator's turn wrote.
+# Operators left by the last turn of each bucket in this worker, oldest first. Taken out while in use; good only while
+# the state that Spark hands in carries the token that the operator's turn wrote.
 _kept: OrderedDict[tuple[str, int], tuple[str, SymmetricHashJoin]] = OrderedDict()
 _MOST_KEPT = 256
 _MOST_KEPT_BYTES = 512 << 20

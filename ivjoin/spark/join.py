@@ -122,8 +122,8 @@ def _streaming(left: Any, right: Any) -> bool:
         static = "right" if a else "left"
         raise UnsupportedError(
             f"one side is a stream and the {static} side is static: the static rows would have to be read again in "
-            "every micro-batch. Read both as streams (spark.readStream on the same files), or join each micro-batch to the "
-            "static frame with Spark's own join inside foreachBatch"
+            "every micro-batch. Read both as streams (spark.readStream on the same files), or join each micro-batch to "
+            "the static frame with Spark's own join inside foreachBatch"
         )
     return bool(a)
 

@@ -34,6 +34,7 @@ __all__ = ["SegmentedBucket", "segmented_join"]
 
 # A log shorter than this is not worth a new base: playing it is quick.
 _SHORT_LOG = 1 << 20
+_HEAD = "format int, meta string, token string, base_size long, log_size long"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -69,7 +70,8 @@ def _check_setup(spark: Any) -> None:
     if "RocksDB" not in provider:
         raise IvjoinError(
             'backend="transformWithState" needs the RocksDB state store; the session has '
-            f"{provider.rpartition('.')[2] or 'the default'}: set spark.sql.streaming.stateStore.providerClass to {_ROCKSDB}"
+            f"{provider.rpartition('.')[2] or 'the default'}: set "
+            f"spark.sql.streaming.stateStore.providerClass to {_ROCKSDB}"
         )
 
 
@@ -81,12 +83,12 @@ class SegmentedBucket(StatefulProcessor):
         self._meta = meta_text(identity(spec), buckets)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self._head = handle.getValueState("head", "format int, meta string, token string, base_size long, log_size long")
+        self._head = handle.getValueState("head", _HEAD)
         self._base = handle.getValueState("base", "payload binary")
         self._log = handle.getListState("log", "segment binary")
 
-    def handleInputRows(  # noqa: N802
-        self, key: tuple[Any, ...], rows: Iterator[pd.DataFrame], timerValues: Any  # noqa: N803
+    def handleInputRows(
+        self, key: tuple[Any, ...], rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
         name = (self._meta, int(key[0]))
         turn = Turn({}, False)

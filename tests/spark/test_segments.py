@@ -1,0 +1,151 @@
+"""The second backend: same rows, state in segments, two joins in one query, missing parts named."""
+
+from __future__ import annotations
+
+from collections import Counter
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from spark.script import Script, StreamFailed
+from spark.test_recovery import NUMBERED, band, expected, rows
+
+from ivjoin.errors import IvjoinError
+
+pytestmark = pytest.mark.spark
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def has_protobuf() -> bool:
+    try:
+        return find_spec("google.protobuf") is not None
+    except ModuleNotFoundError:
+        return False
+
+
+@pytest.fixture
+def rocksdb(spark: Any) -> Any:
+    if not has_protobuf():
+        pytest.skip("the package protobuf is not installed")
+    spark.conf.set(PROVIDER, ROCKSDB)
+    yield spark
+    spark.conf.unset(PROVIDER)
+
+
+def test_missing_parts_are_named(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(spark, tmp_path, band, NUMBERED, NUMBERED)
+    sides = script.source("left"), script.source("right")
+    if has_protobuf():
+        with pytest.raises(IvjoinError, match=r"RocksDB state store.*providerClass to org\.apache"):
+            band(*sides, backend="transformWithState")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(IvjoinError, match="pip install protobuf"):
+        band(*sides, backend="transformWithState")
+
+
+def test_stop_start_and_another_join(rocksdb: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def join(a: Any, b: Any) -> Any:
+        return band(a, b, backend="transformWithState")
+
+    script = Script(rocksdb, tmp_path, join, NUMBERED, NUMBERED)
+    left: list[tuple[int, int]] = []
+    right: list[tuple[int, int]] = []
+    total: Counter[Any] = Counter()
+    for batch in range(4):
+        left += rows(batch)
+        right += [r for r in rows(batch) if r[0] != 4]
+        script.add(left=rows(batch), right=[r for r in rows(batch) if r[0] != 4])
+        if batch:  # the second run takes one more micro-batch, the first two
+            total += script.run()
+            assert total == expected(left, right, max(t for _, t in right))
+    assert script.counts()[-1]["state_rows"] < 15
+    script.join = lambda a, b: band(a, b, backend="transformWithState", how="full")
+    script.add(left=rows(9), right=rows(9))
+    with pytest.raises(StreamFailed, match="how was 'left' and is now 'full'"):
+        script.run()
+
+
+def test_two_joins_in_one_query(rocksdb: Any, tmp_path: Path) -> None:
+    def join(a: Any, b: Any) -> Any:
+        once = band(a, b, how="inner", backend="transformWithState", name="first").selectExpr("k", "t", "t_right AS u")
+        return band(
+            once, b, how="inner", condition="l.u = r.t", left_order="u", backend="transformWithState", name="second"
+        )
+
+    script = Script(rocksdb, tmp_path, join, NUMBERED, NUMBERED)
+    for batch in range(3):
+        script.add(left=rows(batch), right=rows(batch))
+    assert script.run() == Counter({(k, t, t, t): 1 for b in range(3) for k, t in rows(b)})
+    assert {c["join"] for c in script.counts()} == {"ivjoin-first", "ivjoin-second"}
+
+
+def test_a_log_that_outgrows_its_base_becomes_a_new_base() -> None:
+    """Without Spark: the processor against a state store of plain Python."""
+    from ivjoin.expr import Scope, scalar
+    from ivjoin.order import Order
+    from ivjoin.spark import bucket, segments
+    from ivjoin.spark.pack import packer
+    from ivjoin.spark.spec import JoinSpec
+
+    sides = [Scope(NUMBERED, pa.schema([])), Scope(pa.schema([]), NUMBERED)]
+    orders = [(Order(scalar("t", scope)),) for scope in sides]
+    spec = JoinSpec((NUMBERED, NUMBERED), (("k", "k"),), None, "inner", (orders[0], orders[1]), (None, None), "_right",
+                    "drop", "UTC", 65536)  # fmt: skip
+    store = Store()
+    processor = segments.SegmentedBucket(spec, 1)
+    processor.init(store)
+    out = 0
+    short, segments._SHORT_LOG = segments._SHORT_LOG, 4096
+    try:
+        for batch in range(12):
+            frames = []
+            for side in (0, 1):
+                table = pa.table({"k": [1] * 20, "t": [batch * 20 + i for i in range(20)]})
+                whole = table.add_column(0, "bucket", pa.array([0] * 20, pa.int32())).to_batches()
+                frames += [b.to_pandas() for b in packer(spec, side, [0])(iter(whole))]
+            if batch % 3 == 0:
+                bucket._kept.clear()  # another worker: made from base and log
+            out += sum(len(f) - 2 * (len(f) == 2) for f in processor.handleInputRows((0,), iter(frames), None))
+    finally:
+        segments._SHORT_LOG = short
+    assert out == (12 * 20) ** 2  # without a band every pair of the key matches
+    assert store.bases > 1 and len(store.values["log"]) < 12
+
+
+class Store:
+    """A handle whose states are Python lists, one value each but for ``log``."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, list[Any]] = {}
+        self.bases = 0
+
+    def getValueState(self, name: str, schema: str) -> Any:
+        return State(self, name)
+
+    getListState = getValueState
+
+
+class State:
+    def __init__(self, store: Store, name: str) -> None:
+        self.store, self.name = store, name
+
+    def exists(self) -> bool:
+        return bool(self.store.values.get(self.name))
+
+    def get(self) -> Any:
+        held = self.store.values.get(self.name, [])
+        return iter(held) if self.name == "log" else held[0]
+
+    def update(self, value: Any) -> None:
+        self.store.bases += self.name == "base"
+        self.store.values[self.name] = [value]
+
+    def appendValue(self, value: Any) -> None:
+        self.store.values.setdefault(self.name, []).append(value)
+
+    def clear(self) -> None:
+        self.store.values.pop(self.name, None)
