@@ -81,6 +81,7 @@ def measure(spec: dict[str, Any], peer: Any = None, case: Any = None) -> dict[st
         return {**out, "status": "wrong", "detail": f"{got.rows} rows, checksum {got.checksum}; expected {want}"}
     _forget_peak()
     seconds: list[float] = []
+    cpu: list[float] = []
     count = 0
 
     def take(batch: pa.RecordBatch) -> None:
@@ -89,13 +90,15 @@ def measure(spec: dict[str, Any], peer: Any = None, case: Any = None) -> dict[st
 
     while len(seconds) < spec["repeat"] and (not seconds or time.perf_counter() - loaded < spec["budget"]):
         count = 0
-        start = time.perf_counter()
+        start, spent = time.perf_counter(), time.process_time()
         peer.run(take)
         seconds.append(time.perf_counter() - start)
+        cpu.append(time.process_time() - spent)
         if count != want.rows:
             return {**out, "status": "wrong", "detail": f"{count} rows in a repeat, {want.rows} before"}
     out |= {
         "status": "ok", "seconds": statistics.median(seconds), "fastest": min(seconds), "slowest": max(seconds),
+        "cpu_seconds": statistics.median(cpu),
         "runs": len(seconds), "rows_in": left.num_rows + right.num_rows, "setup_seconds": first - begun,
         "peak_memory": _memory("VmHWM"), "memory_added": max(0, _memory("VmHWM") - before),
     }  # fmt: skip

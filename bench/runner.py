@@ -113,9 +113,10 @@ def _line(case: Case, name: str, batch: int | None, r: dict[str, Any]) -> str:
     head = f"{case.name:38} {name:24} {batch or '':>6}"
     if r["status"] != "ok":
         return f"{head}  {r['status']}: {r.get('detail', '')}"
-    net = f"  net {(r['seconds'] - r['input_seconds']):9.4f}" if "input_seconds" in r else ""
+    cpu = r["cpu_seconds"]
+    net = f", net of input {cpu - r['input_cpu_seconds']:.4f}" if "input_cpu_seconds" in r else ""
     state = f"  state {r['peak_state_rows']}" if "peak_state_rows" in r else ""
-    return f"{head}  {r['seconds']:9.4f} s ({r['fastest']:.4f}..{r['slowest']:.4f}, {r['runs']}){net}{state}"
+    return f"{head}  {r['seconds']:9.4f} s ({r['fastest']:.4f}..{r['slowest']:.4f}, {r['runs']})  cpu {cpu:.4f}{net}{state}"
 
 
 def run(args: argparse.Namespace) -> int:

@@ -32,6 +32,7 @@ class Bounder:
         self._since = [0, 0]
         self._propagators: dict[int, Any] = {}
         self._terms = [self._terms_of(0), self._terms_of(1)]
+        self._reaches: dict[Node, tuple[int, int]] = {}
         self._deps: dict[Node, list[Node]] = {}
         self._compare = self._comparable()
         for s in (0, 1):
@@ -133,9 +134,10 @@ class Bounder:
                 dead = True
                 break
             a, b = out[axis]
-            if lo is not None:
+            least, most = ordinal_range(theirs.type)
+            if lo is not None and low > least:
                 a = max(a, low + lo)
-            if hi is not None:
+            if hi is not None and high < most:
                 b = min(b, high + hi)
             out[axis] = (a, b)
         if not dead and self._plan.separation.residual:
@@ -144,7 +146,7 @@ class Bounder:
             self._bounds[s] = None
             return
         for axis, (a, b) in enumerate(out):
-            least, most = ordinal_range(axes[axis].type)
+            least, most = self._reach(axes[axis])
             a = I64_MIN if a <= least else a
             b = I64_MAX if b >= most else b
             if a > most or b < least or a > b:
@@ -155,6 +157,19 @@ class Bounder:
                 a, b = (I64_MAX, I64_MAX) if a > most else (a, b)
             out[axis] = (max(a, I64_MIN), min(b, I64_MAX))
         self._bounds[s] = out
+
+    def _reach(self, node: Node) -> tuple[int, int]:
+        """Ordinals that an expression can have at all."""
+        found = self._reaches.get(node)
+        if found is None:
+            found = ordinal_range(node.type)
+            if node.op != "column":
+                from ivjoin.propagation import forward
+
+                low, high = _ordinals(forward(node, {}), node)
+                found = (low, high) if low <= high else found
+            self._reaches[node] = found
+        return found
 
     def _span(self, frontier: Frontier, node: Node) -> tuple[int, int] | None:
         """Ordinals that a future row can have at an expression; None when nothing is known."""

@@ -160,14 +160,16 @@ def _question(options: argparse.Namespace, left: pa.Schema, right: pa.Schema) ->
 
 def _join(options: argparse.Namespace) -> int:
     left, right = _open_inputs(options)
-    question = _question(options, left.schema, right.schema) | {"on_late": options.on_late}
+    question = _question(options, left.schema, right.schema) | {
+        "suffix": options.suffix,
+        "on_late": options.on_late,
+    }
     left, right, skipped = _skip_row_groups(options, question, left, right)
     progress = _Progress(left.rows, right.rows, shown=not options.quiet and sys.stderr.isatty())
     stream = ivjoin.band_join(
         progress.count(left),
         progress.count(right),
         **question,
-        suffix=options.suffix,
         batch_size=options.batch_size,
     )
     report = Replacement(options.metrics_json) if options.metrics_json else None
@@ -196,15 +198,18 @@ def _skip_row_groups(
     options: argparse.Namespace, question: dict[str, Any], left: Source, right: Source
 ) -> tuple[Source, Source, dict[str, int]]:
     """The inputs without the row groups that cannot matter, where both are Parquet; and how many those are."""
-    paths = (options.left, options.right)
-    if any(format_of(path, options.format) != "parquet" for path in paths):
+    if left.row_groups is None or right.row_groups is None:
         return left, right, {}
     from ivjoin.reach import reachable_row_groups
 
-    kept, totals = reachable_row_groups(*paths, **question)
-    sources = [open_source(path, options.format, _READ_ROWS, row_groups=k) for path, k in zip(paths, kept, strict=True)]
-    names = ("left_row_groups_skipped", "right_row_groups_skipped")
-    return *sources, {name: total - len(k) for name, total, k in zip(names, totals, kept, strict=True)}
+    kept_left, kept_right = reachable_row_groups(options.left, options.right, **question)
+    skipped = {
+        "left_row_groups_skipped": left.row_groups - len(kept_left),
+        "right_row_groups_skipped": right.row_groups - len(kept_right),
+    }
+    left = open_source(options.left, options.format, _READ_ROWS, row_groups=kept_left)
+    right = open_source(options.right, options.format, _READ_ROWS, row_groups=kept_right)
+    return left, right, skipped
 
 
 def _write_report(report: Replacement, figures: dict[str, Any]) -> None:

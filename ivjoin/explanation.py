@@ -168,6 +168,10 @@ def interval_text(low: int, high: int, t: Type) -> str:
     least, most = ordinal_range(t)
     if low > high:
         return "nothing"
+    if t.is_discrete:
+        # A limit of the type moved by the band's width is no news to a reader.
+        near = (most - least) >> 12
+        low, high = (least if low - least < near else low), (most if most - high < near else high)
     if low <= least and high >= most:
         return "anything"
     if low <= least:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +34,14 @@ class Source:
     batches : Iterator[pyarrow.RecordBatch]
         Read as they are asked for; a damaged file raises :class:`FileError` here.
     rows : int or None
+    row_groups : int or None
+        How many the file has, if it is Parquet.
     """
 
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
     rows: int | None
+    row_groups: int | None = None
 
 
 def format_of(path: str, declared: str | None = None) -> str:
@@ -97,7 +100,7 @@ def open_source(
             source = _open_ipc(path)
     except (OSError, pa.ArrowException) as e:
         raise _unreadable(path, kind, e) from e
-    return Source(source.schema, _batches(source.batches, batch_rows, path, kind), source.rows)
+    return replace(source, batches=_batches(source.batches, batch_rows, path, kind))
 
 
 def _open_parquet(path: str, batch_rows: int, row_groups: list[int] | None) -> Source:
@@ -110,7 +113,7 @@ def _open_parquet(path: str, batch_rows: int, row_groups: list[int] | None) -> S
     rows = sum(file.metadata.row_group(g).num_rows for g in groups)
     # older pyarrow stumbles over a file without row groups
     batches = file.iter_batches(batch_size=batch_rows, row_groups=groups) if rows else iter(())
-    return Source(file.schema_arrow, batches, rows)
+    return Source(file.schema_arrow, batches, rows, file.num_row_groups)
 
 
 def _open_csv(path: str, nulls: tuple[str, ...]) -> Source:
