@@ -24,10 +24,10 @@ from ivjoin.errors import (
 
 if TYPE_CHECKING:
     from ivjoin.explanation import explain
-    from ivjoin.parquet import prune_row_groups
     from ivjoin.expr.fluent import left, lit, right
     from ivjoin.metrics import JoinMetrics
     from ivjoin.order import Order
+    from ivjoin.parquet import prune_row_groups
     from ivjoin.stream import JoinStream, band_join
     from ivjoin.symmetric import SymmetricHashJoin
 

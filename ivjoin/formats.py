@@ -65,7 +65,10 @@ def format_of(path: str, declared: str | None = None) -> str:
 
 
 def open_source(
-    path: str, declared: str | None = None, batch_rows: int = 65536, csv_nulls: tuple[str, ...] = (),
+    path: str,
+    declared: str | None = None,
+    batch_rows: int = 65536,
+    csv_nulls: tuple[str, ...] = (),
     row_groups: list[int] | None = None,
 ) -> Source:
     """Open an input for reading batch by batch; never the whole file in memory.

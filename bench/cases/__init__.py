@@ -5,11 +5,11 @@ from __future__ import annotations
 from fnmatch import fnmatch
 
 from bench.case import Case
-from bench.cases import seed
+from bench.cases import scaling, seed, shapes, timeband
 
 __all__ = ["ALL", "named", "select"]
 
-ALL: list[Case] = [*seed.CASES]
+ALL: list[Case] = [*seed.CASES, *timeband.CASES, *shapes.CASES, *scaling.CASES]
 
 
 def named(name: str) -> Case:

@@ -56,6 +56,7 @@ def strict_unary(
     makes: Callable[[Pair], int] | None = None,
     nan_errs: bool = False,
     nan_gives: Any = None,
+    nan_null: bool = False,
 ) -> Rule:
     """The rule of an operator of one number, NULL of NULL.
 
@@ -70,7 +71,7 @@ def strict_unary(
     makes : callable, optional
         Flags (NULL, NAN) that the operator may give for an interval of arguments that are neither.
     nan_errs : bool
-        Whether NaN errs; otherwise it gives NaN, or the value ``nan_gives`` if that is not None.
+        Whether NaN errs; otherwise it gives NaN, or the value ``nan_gives`` if that is not None, or NULL if ``nan_null``.
     """
     i, a = place.i, place.at[0]
     least, most = limits
@@ -79,7 +80,7 @@ def strict_unary(
         lo, hi, flags = D[a]
         out = flags & NULL
         if flags & NAN and not nan_errs and nan_gives is None:
-            out |= NAN
+            out |= NULL if nan_null else NAN
         if lo > hi:
             if flags & NAN and nan_gives is not None:
                 return nan_gives, nan_gives, out
@@ -104,6 +105,8 @@ def strict_unary(
         if nan_gives is not None:
             if low <= nan_gives <= high:
                 keep |= NAN
+        elif nan_null:
+            keep |= NAN if flags & NULL else 0
         elif not nan_errs:
             keep |= flags & NAN
         if x[0] > x[1]:

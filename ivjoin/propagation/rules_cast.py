@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from math import inf
 from typing import Any
 
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
@@ -145,7 +146,13 @@ def _float_to_decimal(p: Place, t: Type, u: Type) -> Rule:
     def back(z: Pair, x: Pair) -> Pair:
         return preimage(convert, convert, z, x, lambda c: c / 10**u.scale)  # type: ignore[arg-type]
 
-    return strict_unary(p, lambda x: (convert(x[0]), convert(x[1])), back, u.physical_range(), nan_errs=True)
+    # Infinities and NaN are NULL, numbers with too many digits err.
+    def infinite(x: Pair) -> int:
+        return NULL if x[0] == -inf or x[1] == inf else 0
+
+    return strict_unary(
+        p, lambda x: (convert(x[0]), convert(x[1])), back, u.physical_range(), infinite, nan_null=True
+    )
 
 
 # Truths

@@ -67,33 +67,76 @@ def clock(node: Node, i: int) -> Clock:
 def _sum(p: Place) -> Rule | None:
     node = p.node
     kinds = [a.type.kind for a in node.args]
-    if sorted(kinds) != ["duration", "timestamp"]:
+    if "timestamp" not in kinds or len({a.type.unit for a in node.args}) > 1:
         return INTEGER[node.op](p)
-    c = clock(node, 0)
+    c, per = clock(node, 0), TICKS_PER_SECOND[node.type.unit]
+    if c.fixed is not None:
+        return INTEGER[node.op](p)
+    if kinds == ["timestamp", "timestamp"]:
+        return _local_difference(p, c, per)
     step = node.args[kinds.index("duration")]
-    per = TICKS_PER_SECOND[node.type.unit]
-    short = step.op == "literal" and step.params[0] is not None and abs(step.params[0]) < DAY * per
-    if c.fixed is not None or short:
-        return INTEGER[node.op](p)
-    # Whole days are calendar days: the sum is off by the difference of two offsets, a day and a bit at most.
-    slack = 27 * 3600 * per
-    sign = 1 if node.op == "add" else -1
+    if step.op == "literal" and step.params[0] is not None:
+        if abs(step.params[0]) < DAY * per:
+            return INTEGER[node.op](p)
+        if kinds[0] == "timestamp":
+            return _moved(p, c, per, step.params[0] if node.op == "add" else -step.params[0])
+    return _roughly_moved(p, 1 if node.op == "add" else -1, 27 * 3600 * per)
+
+
+def _local_difference(p: Place, c: Clock, per: int) -> Rule:
+    """Spark subtracts local times."""
+
+    def low(x: int) -> int:
+        return c.local_low(x // per) * per + x % per
+
+    def high(x: int) -> int:
+        return c.local_high(x // per) * per + x % per
+
+    def up(a: Pair, b: Pair) -> Pair:
+        return low(a[0]) - high(b[1]), high(a[1]) - low(b[0])
+
+    def between(least: int, most: int, x: Pair) -> Pair:
+        lo = first_true(lambda n: high(n) >= least, x[0], x[1], least)
+        return (lo, last_true(lambda n: low(n) <= most, lo, x[1], most)) if lo <= x[1] else m.EMPTY
+
+    return strict_binary(
+        p, up, lambda z, b, a: between(z[0] + low(b[0]), z[1] + high(b[1]), a),
+        lambda z, a, b: between(low(a[0]) - z[1], high(a[1]) - z[0], b), p.node.type.physical_range(),
+    )  # fmt: skip
+
+
+def _moved(p: Place, c: Clock, per: int, ticks: int) -> Rule:
+    """A constant of a day or more: its whole days are calendar days, the rest is added to the instant."""
+    days = m.truncated(ticks, DAY * per)
+    rest = ticks - days * DAY * per
+
+    def low(x: int) -> int:
+        return c.instant_low(c.local_low(x // per) + days * DAY) * per + x % per + rest
+
+    def high(x: int) -> int:
+        return c.instant_high(c.local_high(x // per) + days * DAY) * per + x % per + rest
+
+    return stepwise(Place(p.node, p.i, p.at[:1]), low, high, lambda z: z - ticks)
+
+
+def _roughly_moved(p: Place, sign: int, slack: int) -> Rule:
+    """A sum that is off by the difference of two offsets, a day and a bit at most."""
+
+    def turned(b: Pair) -> Pair:
+        return (b[0], b[1]) if sign > 0 else (-b[1], -b[0])
+
+    def up(a: Pair, b: Pair) -> Pair:
+        lo, hi = turned(b)
+        return a[0] + lo - slack, a[1] + hi + slack
 
     def back_a(z: Pair, b: Pair, a: Pair) -> Pair:
-        lo, hi = (b[0], b[1]) if sign > 0 else (-b[1], -b[0])
+        lo, hi = turned(b)
         return z[0] - hi - slack, z[1] - lo + slack
 
     def back_b(z: Pair, a: Pair, b: Pair) -> Pair:
-        if sign > 0:
-            return z[0] - a[1] - slack, z[1] - a[0] + slack
-        return a[0] - z[1] - slack, a[1] - z[0] + slack
+        return turned((z[0] - a[1] - slack, z[1] - a[0] + slack))
 
-    def up(a: Pair, b: Pair) -> Pair:
-        if sign > 0:
-            return a[0] + b[0] - slack, a[1] + b[1] + slack
-        return a[0] - b[1] - slack, a[1] - b[0] + slack
-
-    return strict_binary(p, up, back_a, back_b, node.type.physical_range())
+    return strict_binary(p, up, back_a, back_b, p.node.type.physical_range())
 
 
 def _add_days(p: Place) -> Rule:

@@ -16,6 +16,9 @@ __all__ = ["Clock", "clock_of"]
 _HOUR = 3600
 # The offsets of a place differ by a day at most (Samoa and Alaska changed sides of the date line).
 _REACH = 27
+# Seconds past which the tables are not asked, and an offset that none exceeds.
+_FAR = 1 << 62
+_ANY = 24 * _HOUR
 
 
 class Clock:
@@ -35,6 +38,8 @@ class Clock:
 
     def _offsets(self, start: int, hours: int) -> tuple[int, int]:
         """Least and greatest offset in use, seen every hour from a second on."""
+        if not -_FAR < start < _FAR:
+            return -_ANY, _ANY
         found = self._zone.offsets(np.arange(start, start + hours * _HOUR + 1, _HOUR, dtype=np.int64))
         return int(found.min()), int(found.max())
 
@@ -42,30 +47,25 @@ class Clock:
         """A lower bound of the local times from an instant on."""
         if self.fixed is not None:
             return second + self.fixed
-        return second + self._offsets(_safe(second), _REACH)[0]
+        return second + self._offsets(second, _REACH)[0]
 
     def local_high(self, second: int) -> int:
         """An upper bound of the local times up to an instant."""
         if self.fixed is not None:
             return second + self.fixed
-        return second + self._offsets(_safe(second) - _REACH * _HOUR, _REACH)[1]
+        return second + self._offsets(second - _REACH * _HOUR, _REACH)[1]
 
     def instant_low(self, local: int) -> int:
         """A lower bound of the instants of the local times from one on."""
         if self.fixed is not None:
             return local - self.fixed
-        return local - self._offsets(_safe(local) - _REACH * _HOUR, 2 * _REACH)[1]
+        return local - self._offsets(local - _REACH * _HOUR, 2 * _REACH)[1]
 
     def instant_high(self, local: int) -> int:
         """An upper bound of the instants of the local times up to one."""
         if self.fixed is not None:
             return local - self.fixed
-        return local - self._offsets(_safe(local) - _REACH * _HOUR, 2 * _REACH)[0]
-
-
-def _safe(second: int) -> int:
-    """A second at which the zone's tables can be asked."""
-    return max(-(1 << 61), min(second, 1 << 61))
+        return local - self._offsets(local - _REACH * _HOUR, 2 * _REACH)[0]
 
 
 def clock_of(name: str | None) -> Clock:

@@ -17,6 +17,7 @@ probe row walks back, so no probe depends on order for its answer, only for its 
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import Any
 
 import numba
@@ -45,10 +46,31 @@ _io_u8 = types.Array(types.uint8, 1, "C")
 
 
 def _compiled(signature: Any) -> Any:
-    return numba.njit(signature, cache=True, nogil=True, error_model="numpy", boundscheck=None)
+    """Compile (or load from numba's disk cache) at the first call: a join pays for the kernels that it uses.
+
+    The module's name is bound to the compiled function then, so later calls go straight to it.
+    """
+
+    def prepare(function: Any) -> Any:
+        if numba.config.DISABLE_JIT:
+            return function
+
+        @wraps(function)
+        def first_call(*args: Any) -> Any:
+            compiled = numba.njit(signature, cache=True, nogil=True, error_model="numpy")(function)
+            globals()[function.__name__] = compiled
+            return compiled(*args)
+
+        return first_call
+
+    return prepare
 
 
-@numba.njit(_i8(_i8), cache=True, nogil=True, inline="always")
+# Called by kernels alone: compiled as part of them, with whatever types they pass.
+_inner = numba.njit(nogil=True, error_model="numpy")
+
+
+@_inner
 def _mix(x):  # type: ignore[no-untyped-def]
     # Finaliser of MurmurHash3 (Appleby, public domain) cut to stay within signed products.
     h = np.uint64(x)
@@ -105,7 +127,7 @@ def rehash_ints(table, key_of, slots, n_ids):  # type: ignore[no-untyped-def]
             table[j] = kid + 1
 
 
-@numba.njit(_i8(_in_u8, _i8, _i8), cache=True, nogil=True)
+@_inner
 def _hash_bytes(buf, start, stop):  # type: ignore[no-untyped-def]
     h = np.int64(stop - start)
     i = start
@@ -250,7 +272,7 @@ def insert(kids, axes, first, axis_base, ordered, rows, flags, slots, side, tall
     return born
 
 
-@numba.njit(_i8(_i8, _io2, _io2, _i8), cache=True, nogil=True, inline="always")
+@_inner
 def _unlink_one(pos, rows, slots, side):  # type: ignore[no-untyped-def]
     mask = rows.shape[0] - 1
     nxt = rows[pos, 0]
@@ -315,7 +337,7 @@ def prune_prefix(lo, hi, column, low, high, rows, flags, slots, side, dead, tall
     return count
 
 
-@numba.njit(types.UniTuple(_i8, 2)(_in2, _in2, _i8, _i8), cache=True, nogil=True)
+@_inner
 def _window(axes, bands, n_primary, i):  # type: ignore[no-untyped-def]
     """The closed interval of the store's first axis that row i can match; (1, 0) when its bound lies past int64."""
     low = I64_MIN
@@ -337,7 +359,7 @@ def _window(axes, bands, n_primary, i):  # type: ignore[no-untyped-def]
     return low, high
 
 
-@numba.njit(types.boolean(_in2, _in2, _i8, _i8, _i8, _in2, _i8), cache=True, nogil=True)
+@_inner
 def _others(axes, bands, n_primary, axis_base, i, rows, pos):  # type: ignore[no-untyped-def]
     """Whether the stored row at a place satisfies the band terms on the other axes."""
     for b in range(n_primary, bands.shape[0]):
