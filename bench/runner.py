@@ -95,8 +95,10 @@ def isolated(spec: dict[str, Any], limit: float) -> dict[str, Any]:
         out.seek(0)
         err.seek(0)
         if child.returncode:
-            lines = err.read().strip().splitlines()
-            return {"status": "failed", "detail": lines[-1][:300] if lines else f"exit code {child.returncode}"}
+            text = err.read().strip()
+            last = text.rpartition("Traceback (most recent call last):")[2].splitlines()
+            detail = " ".join(x.strip() for x in last if x and not x.startswith(" "))
+            return {"status": "failed", "detail": detail[:300] or f"exit code {child.returncode}"}
         return {**json.loads(out.read().strip().splitlines()[-1]), "process_seconds": wall}
 
 
@@ -150,9 +152,11 @@ def run(args: argparse.Namespace) -> int:
                         try:
                             result = measure(spec)
                         except Exception as e:
-                            result = {"status": "failed", "detail": f"{type(e).__name__}: {str(e)[:300]}"}
+                            result = {"status": "failed", "detail": f"{type(e).__name__}: {' '.join(str(e).split())[:300]}"}
                     else:
                         result = isolated(spec, args.limit)
+                    if result["status"] == "failed" and any(m in result["detail"] for m in PEERS[name].cannot):
+                        result["status"] = "cannot"
                     record = {"kind": "cell", "family": case.family, "how": case.how} | {
                         k: spec[k] for k in ("case", "peer", "batch", "cores")
                     }

@@ -37,6 +37,8 @@ class Arrived:
         Axis -> rows whose value there is unknown.
     careful : bool
         Some row here or before lies outside the plan's guards, or erred: the whole condition decides each pair.
+    some_unusable : bool
+        Whether any key id may be -1.
     kept : bool[n] or None
         Rows that may be stored; None for all whose key id is not -1.
     late : int
@@ -48,6 +50,7 @@ class Arrived:
     axes: np.ndarray
     absent: dict[int, np.ndarray] | None
     careful: bool
+    some_unusable: bool
     kept: np.ndarray | None
     late: int
 
@@ -219,7 +222,7 @@ class Intake:
             kept = _either(usable, wild) if usable is not None else None
             usable = keyed
         kids = self.key_ids(p, n, values, images, usable)
-        return Arrived(batch, kids, axes, absent, careful, kept, late)
+        return Arrived(batch, kids, axes, absent, careful, usable is not None, kept, late)
 
     def key_ids(
         self, p: int, n: int, values: dict[Node, Vector], images: dict[Node, np.ndarray], usable: np.ndarray | None

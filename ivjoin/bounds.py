@@ -38,18 +38,19 @@ class Bounder:
         for s in (0, 1):
             self._recompute(s, True)
 
-    def _terms_of(self, s: int) -> list[tuple[int, Node, int | None, int | None]]:
-        """(axis of side s, the other side's expression, low, high): low <= axis - expression <= high."""
+    def _terms_of(self, s: int) -> list[tuple[int, Node, int | None, int | None, int, int]]:
+        """(axis of side s, the other side's expression, low, high, least, most): low <= axis - expression <= high.
+
+        ``least`` and ``most`` are the ordinals that the expression can have at all.
+        """
         out = []
         for t in self._plan.terms:
             mine, theirs = (t.left, t.right) if s == 0 else (t.right, t.left)
             axis = self._plan.axis(s, mine)
             if axis is None:
                 continue
-            if s == 0:
-                out.append((axis, theirs, t.lo, t.hi))
-            else:
-                out.append((axis, theirs, None if t.hi is None else -t.hi, None if t.lo is None else -t.lo))
+            lo, hi = (t.lo, t.hi) if s == 0 else (None if t.hi is None else -t.hi, None if t.lo is None else -t.lo)
+            out.append((axis, theirs, lo, hi, *ordinal_range(theirs.type)))
         return out
 
     def bounds(self, s: int) -> list[tuple[int, int]] | None:
@@ -125,7 +126,7 @@ class Bounder:
             self._bounds[s] = out
             return
         dead = False
-        for axis, theirs, lo, hi in self._terms[s]:
+        for axis, theirs, lo, hi, least, most in self._terms[s]:
             span = self._span(frontier, theirs)
             if span is None:
                 continue
@@ -134,7 +135,6 @@ class Bounder:
                 dead = True
                 break
             a, b = out[axis]
-            least, most = ordinal_range(theirs.type)
             if lo is not None and low > least:
                 a = max(a, low + lo)
             if hi is not None and high < most:
@@ -146,6 +146,8 @@ class Bounder:
             self._bounds[s] = None
             return
         for axis, (a, b) in enumerate(out):
+            if a == I64_MIN and b == I64_MAX:
+                continue
             least, most = self._reach(axes[axis])
             a = I64_MIN if a <= least else a
             b = I64_MAX if b >= most else b

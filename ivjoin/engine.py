@@ -133,9 +133,11 @@ class Engine:
         m = self._metrics
         left, right = self._stores
         m.state_rows = left.live + right.live
+        if m.state_rows > m.peak_state_rows:
+            m.peak_state_rows = m.state_rows
         m.state_bytes = left.nbytes + right.nbytes + self._keys.nbytes
-        m.peak_state_rows = max(m.peak_state_rows, m.state_rows)
-        m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)
+        if m.state_bytes > m.peak_state_bytes:
+            m.peak_state_bytes = m.state_bytes
 
     # -- joining -------------------------------------------------------------------------------------------------
 
@@ -257,14 +259,11 @@ class Engine:
 
     def _alive(self, p: int, arrived: Arrived) -> np.ndarray | None:
         """bool[n], None for all: which rows a future row of the other side can match."""
-        n = len(arrived.kids)
-        if self._ended[1 - p]:
-            return np.zeros(n, dtype=bool)
         bounds = self._bounder.bounds(p)
-        if bounds is None:
-            return np.zeros(n, dtype=bool)
+        if bounds is None or self._ended[1 - p]:
+            return np.zeros(len(arrived.kids), dtype=bool)
         alive: np.ndarray | None = None
-        if n and int(arrived.kids.min()) < 0:
+        if arrived.some_unusable:
             alive = arrived.kids >= 0
         if arrived.kept is not None:
             alive = arrived.kept if alive is None else alive & arrived.kept

@@ -113,6 +113,7 @@ class OrderTracker:
         self.node, self.name, self.descending, self.nulls = node, name, descending, nulls
         self.slack = slack_ticks(slack, node.type, name)
         self._float = node.type.kind == "float"
+        self._range = ordinal_range(node.type)
         self.edge = I64_MIN  # greatest turned ordinal seen
         self.limit = I64_MIN  # no later row lies below it (turned)
         self.seen_value = False
@@ -211,7 +212,7 @@ class OrderTracker:
 
     def interval(self) -> tuple[int, int]:
         """Ordinals that a future row can have here (a null aside)."""
-        low, high = ordinal_range(self.node.type)
+        low, high = self._range
         if self.nulls == "last" and self.seen_null:
             return high, low
         if self.limit == I64_MIN:
@@ -250,10 +251,17 @@ class Frontier:
         self.ended = False
         self.version = 0
         self.intervals: dict[Node, tuple[int, int, bool]] = {}
+        self._last: tuple[int, bool, bool] | None = None
         self.refresh()
 
     def refresh(self) -> bool:
         """Recompute; True if anything moved."""
+        if len(self.trackers) == 1 and not self.bounds and not self.promised:
+            t = self.trackers[0]
+            now = (t.limit, t.seen_value, t.seen_null)
+            if now == self._last:
+                return False
+            self._last = now
         out: dict[Node, tuple[int, int, bool]] = {}
         for node, (low, high) in (*self.bounds.items(), *self.promised.items()):
             self._meet(out, node, low, high, True)

@@ -24,6 +24,7 @@ class Peer(ABC):
     packages: ClassVar[tuple[str, ...]] = ()
     streaming: ClassVar[bool] = False  # takes batches of a given size, holds a bounded state
     cores: ClassVar[int] = 1
+    cannot: ClassVar[tuple[str, ...]] = ()  # parts of messages by which the system itself says that it lacks something
 
     @classmethod
     def installed(cls) -> bool:

@@ -66,6 +66,11 @@ class DataFusionSymmetric(Peer):
     name: ClassVar[str] = "DataFusion SHJ"
     packages: ClassVar[tuple[str, ...]] = ("datafusion",)
     streaming: ClassVar[bool] = True
+    cannot: ClassVar[tuple[str, ...]] = (
+        "Only intervals with the same data type are comparable",
+        "OR operator cannot yet propagate true intervals",
+        "Interval arithmetic does not support the operator",
+    )
 
     @classmethod
     def refuses(cls, case: Case, candidates: int) -> str | None:

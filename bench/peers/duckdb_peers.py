@@ -24,7 +24,7 @@ class DuckPlanned(Peer):
     def _load(self, left: pa.Table, right: pa.Table) -> Any:
         import duckdb
 
-        connection = duckdb.connect(config={"threads": self.cores, "TimeZone": "UTC"})
+        connection = duckdb.connect(config={"threads": self.cores})
         for name, table in (("l", left), ("r", right)):
             connection.register("incoming", table)
             connection.execute(f"CREATE TABLE {name} AS SELECT * FROM incoming")

@@ -1,12 +1,12 @@
 """Intervals of machine integers: bounds of + - * div % and of their inverses, exact in Python ints.
 
-An interval is two ints ``lo <= hi``; ``(1, 0)`` is empty. Decimals are integers here (their unscaled values), and so are
-dates, times and durations. Nothing knows a width: whoever calls clips at the limits of the type, since a value past them
-is an error under ANSI and no row has it.
+An interval is two ints ``lo <= hi``; ``(1, 0)`` is empty. Decimals are integers here (their unscaled values), and so
+are dates, times and durations. Nothing knows a width: whoever calls clips at the limits of the type, since a value past
+them is an error under ANSI and no row has it.
 
 A function ``f(...)`` gives the hull of the results over the members; ``f_rev(...)`` the hull of those members of ``x``
-that can give a result in ``z``. Pieces are met with ``x`` one by one before their hull is taken, so that a gap
-around zero is used. Division truncates, ``mod`` has the dividend's sign, ``pmod`` is not negative for a positive divisor.
+that can give a result in ``z``. Pieces are met with ``x`` one by one before their hull is taken, so that a gap around
+zero is used. Division truncates, ``mod`` has the dividend's sign, ``pmod`` is not negative for a positive divisor.
 """
 
 from __future__ import annotations
@@ -134,7 +134,9 @@ def _dividends(q: Pair, bl: int, bh: int) -> Pair:
 
 def div_rev_dividend(q: Pair, b: Pair, x: Pair) -> Pair:
     """Members of ``x`` with ``x div b`` in ``q``."""
-    return _by_sign(b, lambda bl, bh: meet(_dividends(q, bl, bh), x), lambda bl, bh: meet(_neg(_dividends(q, bl, bh)), x))
+    return _by_sign(
+        b, lambda bl, bh: meet(_dividends(q, bl, bh), x), lambda bl, bh: meet(_neg(_dividends(q, bl, bh)), x)
+    )
 
 
 def _divisors(q: Pair, a: Pair, bl: int, bh: int) -> Pair:

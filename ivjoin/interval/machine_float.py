@@ -5,9 +5,10 @@ An interval is two doubles ``lo <= hi`` whose members are the numbers of a forma
 0.0 are one number, as Spark's order has them.
 
 Forward, ``+ - * /`` and the square root round to nearest, which is monotone: the rounded results of the corners are
-exact bounds. Backward, the rounded operation is inverted, not the real one: a result in [c, d] comes from real numbers between the
-midpoints below c and above d, and those are inverted with outward rounding (Michel 2002; INTERVALS trap 1 of the design
-notes shows what is lost otherwise). A last step moves the bound inward while the operation itself refutes it.
+exact bounds. Backward, the rounded operation is inverted, not the real one: a result in [c, d] comes from real numbers
+between the midpoints below c and above d, and those are inverted with outward rounding (C. Michel, "Exact projection
+functions for floating point number constraints", 2002). Inverting the real operation loses up to half of the tight
+cases. A last step moves the bound inward while the operation itself refutes it.
 
 The format is a parameter: binary64 and binary32 are what columns have, binary16 lets tests be exhaustive. One operation
 on doubles, rounded once more to a format of at most 25 digits, is the operation of that format.

@@ -1,8 +1,8 @@
 """What a condition says of values not yet seen: intervals through its graph, up and down.
 
-`contract` narrows a box of column intervals to what can satisfy a condition; `forward`, `contract_nodes` and `Dom` are the same
-for expression nodes, as the join uses them. Bounds enclose every operation as the machine executes it. An operator
-without a rule says nothing and stops nothing.
+`contract` narrows a box of column intervals to what can satisfy a condition; `forward`, `contract_nodes` and `Dom` are
+the same for expression nodes, as the join uses them. Bounds enclose every operation as the machine executes it. An
+operator without a rule says nothing and stops nothing.
 """
 
 from ivjoin.propagation.contract import Bounds, Contraction, contract

@@ -117,7 +117,7 @@ def contract(
     timezone : str
         The zone of local times.
     effort : int
-        How many propagations to spend on moving the bounds further once propagation as such has come to rest; 0 is none.
+        How many propagations to spend on moving the bounds further once propagation has come to rest; 0 is none.
 
     Returns
     -------
@@ -162,7 +162,7 @@ def _narrowed(
 
 def _entry(name: str, entry: Any) -> tuple[Type, Any, Any]:
     if not isinstance(entry, (tuple, list)) or len(entry) != 3:
-        raise ConditionError(f"column {name!r} of the box is {entry!r}; expected (type, least, greatest), None if unbounded")
+        raise ConditionError(f"column {name!r} of the box is {entry!r}; expected (type, least, greatest)")
     t = named(entry[0])
     if not t.is_ordered:
         raise ConditionError(f"column {name!r} of the box has type {t}, which has no order")

@@ -1,8 +1,9 @@
 """The graph of a condition with a domain at each node: bottom-up, top-down, to a fixpoint.
 
 Nodes are visited in topological order, each distinct one once, so that a shared sub-expression is narrowed by all that
-use it. Going up, a rule computes a node from its arguments; going down, it narrows the arguments by what is left of the node. Both run only
-where something changed, until nothing does or a cap on the rounds is reached: stopping early is weak, never wrong.
+use it. Going up, a rule computes a node from its arguments; going down, it narrows the arguments by what is left of the
+node. Both run only where something changed, until nothing does or a cap on the rounds is reached: stopping early is
+weak, never wrong.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import enum
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ivjoin.expr.nodes import Node, walk
+from ivjoin.expr.nodes import COMPARISONS, Node, walk
 from ivjoin.interval import truth
 from ivjoin.propagation.domain import NAN, NULL, Dom, none_of, state_of, top
+from ivjoin.propagation.linear import Equation, equation, forms, remainders
 from ivjoin.propagation.rule import Rule
 from ivjoin.propagation.rules import rule_of
 from ivjoin.propagation.state import Backward, Case, Cases, Forward, Infeasible, State, Structure
@@ -45,15 +47,37 @@ class Propagator:
     )  # fmt: skip
 
     def __init__(self, conjuncts: Sequence[Node], also: Iterable[Node] = ()) -> None:
-        self.nodes = list(walk(*conjuncts, *also))
-        self.index = {n: i for i, n in enumerate(self.nodes)}
-        at = [tuple(self.index[a] for a in n.args) for n in self.nodes]
-        self.rules: list[Rule] = [rule_of(n, i, at[i]) for i, n in enumerate(self.nodes)]
-        parents: list[list[int]] = [[] for _ in self.nodes]
+        nodes = list(walk(*conjuncts, *also))
+        at = _arguments(nodes)
+        sums = forms(nodes, at)
+        extra = [r for _, _, r in remainders(nodes, sums).values()]
+        if extra:
+            # In front, so that they come before whatever uses them.
+            nodes = list(walk(*extra, *conjuncts, *also))
+            at = _arguments(nodes)
+            sums = forms(nodes, at)
+        self.nodes = nodes
+        self.index = {n: i for i, n in enumerate(nodes)}
+        self.rules: list[Rule] = [rule_of(n, i, at[i]) for i, n in enumerate(nodes)]
+        parents: list[list[int]] = [[] for _ in nodes]
         for i, args in enumerate(at):
             for j in dict.fromkeys(args):
                 parents[j].append(i)
-        strict = [at[i] if r.strict is None else tuple(at[i][0] for _ in r.strict[:1]) for i, r in enumerate(self.rules)]
+        # A lazy operator still evaluates its first argument.
+        strict = [at[i] if r.strict is None else at[i][: len(r.strict)] for i, r in enumerate(self.rules)]
+        wanted = {self.index[n] for n in also}
+        rests = {i: (x, k, self.index[r]) for i, (x, k, r) in remainders(nodes, sums).items()}
+        for i, n in enumerate(nodes):
+            used = i in wanted or any(
+                sums[p] is None or p in sums[p].terms for p in parents[i] if nodes[p].op not in COMPARISONS  # type: ignore[union-attr]
+            )
+            e = equation(i, n, at[i], sums, used, rests)
+            if e is not None:
+                self.rules[i] = _both(self.rules[i], e)
+                for j in e.atoms:
+                    if i not in parents[j]:
+                        parents[j].append(i)
+                strict[i] = (*strict[i], *(j for j in e.atoms if nodes[j].op == "mod"))
         self.structure = Structure([tuple(p) for p in parents], strict)
         self.roots = tuple(dict.fromkeys(self.index[c] for c in conjuncts))
         self._forward: list[tuple[int, Forward]] = [
@@ -243,6 +267,28 @@ class Propagator:
     def forward(self, known: Mapping[Node, Dom], want: Node) -> Dom:
         """The domain of a node by going up alone."""
         return Dom(want.type, self.upward(known)[self.index[want]])
+
+
+def _arguments(nodes: Sequence[Node]) -> list[tuple[int, ...]]:
+    index = {n: i for i, n in enumerate(nodes)}
+    return [tuple(index[a] for a in n.args) for n in nodes]
+
+
+def _both(rule: Rule, e: Equation) -> Rule:
+    """An operator's rule and its node's equation, one after the other."""
+    forward, backward = rule.forward, rule.backward
+    if forward is None or backward is None:
+        return rule
+
+    def up(D: list[Any]) -> Any:
+        new, also = forward(D), e.forward(D)
+        return new if also is None else _met(new, also)
+
+    def down(s: State) -> None:
+        backward(s)
+        e.backward(s)
+
+    return rule._replace(forward=up, backward=down)
 
 
 def _of_literal(n: Node) -> Any:

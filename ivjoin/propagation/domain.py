@@ -1,8 +1,8 @@
 """What is known of a node's value: `Dom` for the outside, plain tuples for the inside.
 
-Inside, the domain of a node is a tuple ``(lo, hi, flags)`` of physical values and of the bits NULL and NAN, with ``(1, 0,
-flags)`` when there is no value between bounds; of a bool node it is a mask of ``ivjoin.interval.truth``. Strings and
-bytes have None for an end that is unbounded; of them and of nested types a domain is ``(None, None, flags)``.
+Inside, the domain of a node is a tuple ``(lo, hi, flags)`` of physical values and of the bits NULL and NAN, with
+``(1, 0, flags)`` when there is no value between bounds; of a bool node it is a mask of ``ivjoin.interval.truth``.
+Strings and bytes have None for an end that is unbounded; of nested types a domain is ``(None, None, flags)``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Propagation for the join: from what is known of expressions to what is left of others, made ready once per condition."""
+"""Propagation for the join: from what is known of expressions to what is left of others."""
 
 from __future__ import annotations
 

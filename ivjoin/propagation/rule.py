@@ -1,8 +1,8 @@
 """The shape of an operator's rule, and the wrappers that take care of NULL and NaN once for all of them.
 
-A rule is made per node: ``forward(D)`` gives the node's domain from its arguments' domains, ``backward(state)`` narrows the
-arguments, ``cases(state)`` offers alternatives of which at least one holds. Forward and backward of an operator stand
-side by side; adding an operator touches one place.
+A rule is made per node: ``forward(D)`` gives the node's domain from its arguments' domains, ``backward(state)`` narrows
+the arguments, ``cases(state)`` offers alternatives of which at least one holds. Forward and backward of an operator
+stand side by side; adding an operator touches one place.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Place(NamedTuple):
 class Rule(NamedTuple):
     """The two directions of an operator.
 
-    ``strict`` lists the arguments that are evaluated without error wherever the node is; None is all of them.
+    ``strict`` lists the arguments, the first ones, that are evaluated without error wherever the node is; None is all.
     """
 
     forward: Forward | None
@@ -71,7 +71,7 @@ def strict_unary(
     makes : callable, optional
         Flags (NULL, NAN) that the operator may give for an interval of arguments that are neither.
     nan_errs : bool
-        Whether NaN errs; otherwise it gives NaN, or the value ``nan_gives`` if that is not None, or NULL if ``nan_null``.
+        Whether NaN errs; otherwise it gives NaN, or ``nan_gives`` if that is not None, or NULL if ``nan_null``.
     """
     i, a = place.i, place.at[0]
     least, most = limits

@@ -144,7 +144,7 @@ def _float_to_decimal(p: Place, t: Type, u: Type) -> Rule:
         return -n if sign else n
 
     def back(z: Pair, x: Pair) -> Pair:
-        return preimage(convert, convert, z, x, lambda c: c / 10**u.scale)  # type: ignore[arg-type]
+        return preimage(convert, convert, z, x, lambda c: c / 10**u.scale)
 
     # Infinities and NaN are NULL, numbers with too many digits err.
     def infinite(x: Pair) -> int:
@@ -299,7 +299,7 @@ def _float_to_timestamp(p: Place, t: Type, u: Type) -> Rule:
         return top if n == top + 1 else n
 
     def back(z: Pair, x: Pair) -> Pair:
-        return preimage(convert, convert, z, x, lambda c: c / per)  # type: ignore[arg-type]
+        return preimage(convert, convert, z, x, lambda c: c / per)
 
     return strict_unary(p, lambda x: (convert(x[0]), convert(x[1])), back, u.physical_range(), nan_errs=True)
 

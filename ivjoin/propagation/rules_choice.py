@@ -259,8 +259,8 @@ def _extreme(greatest: bool) -> Maker:
                 return
             able = [j for j in at if D[j][0] <= D[j][1] and (D[j][1] >= zlo if greatest else D[j][0] <= zhi)]
             if len(able) == 1:
-                lo, hi, f = D[able[0]]
-                s.cut(able[0], zlo if greatest else lo, hi if greatest else zhi, 0)
+                j = able[0]
+                s.cut(j, zlo if greatest else D[j][0], D[j][1] if greatest else zhi, 0)
 
         def pick(k: int) -> Case:
             def case(s: State) -> None:

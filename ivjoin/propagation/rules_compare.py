@@ -1,7 +1,7 @@
 """Rules of comparisons: Spark's order, in which NaN equals itself and is above +inf, and -0.0 equals 0.0.
 
-Against bounds, NaN is one more number on top. ``<`` moves a bound to the neighbour in the type that is compared: the next
-integer, the next double; a text has no neighbour and keeps its bound.
+Against bounds, NaN is one more number on top. ``<`` moves a bound to the neighbour in the type that is compared: the
+next integer, the next double; a text has no neighbour and keeps its bound.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _narrowing(op: str, a: int, b: int, f: Format | None) -> Callable[[State], N
     def less(s: State) -> None:
         D = s.D
         xlo, xhi, xf = D[x]
-        ylo, yhi, yf = D[y]
+        _, yhi, yf = D[y]
         if yf & NAN:
             # y can be NaN, which is above all.
             s.drop_flags(x, 0 if strict else NAN)
@@ -177,14 +177,15 @@ def _different(s: State, a: int, b: int, f: Format | None) -> None:
     s.drop_flags(a, NAN)
     s.drop_flags(b, NAN)
     for x, y in ((a, b), (b, a)):
-        xlo, xhi, xf = s.D[x]
+        xlo, xhi, _ = s.D[x]
         ylo, yhi, yf = s.D[y]
         if ylo > yhi:
             if yf == NAN:
                 s.drop_flags(x, 0)
         elif ylo == yhi and not yf & NAN and xlo <= xhi:
             if xlo == ylo:
-                s.cut(x, *((xlo + 1, xhi) if f is None else (f.up(xlo), xhi) if xlo != inf else (1, 0)), NAN)
+                lo = xlo + 1 if f is None else f.up(xlo)
+                s.cut(x, lo, xhi if lo != xlo else -inf, NAN)
             elif xhi == ylo:
                 s.cut(x, xlo, xhi - 1 if f is None else f.down(xhi), NAN)
     return None
@@ -303,7 +304,8 @@ def _null_safe(p: Place, kind: str) -> Rule | None:
         equals = _of_texts(Place(_renamed(p.node), i, p.at))
     else:
         equals = _of_numbers(Place(_renamed(p.node), i, p.at))
-    assert equals.forward is not None and equals.backward is not None
+    assert equals.forward is not None
+    assert equals.backward is not None
     values, narrow = equals.forward, equals.backward
     text = kind in ("string", "binary")
 

@@ -63,7 +63,7 @@ def _mod_nan(a: Pair, b: Pair) -> bool:
 def _mod(p: Place) -> Rule:
     f = format_of(p.node.type)
     return strict_binary(
-        p, lambda a, b: m.mod(f, a, b), lambda z, b, a: m.mod_rev_dividend(z, b, a), None, ENTIRE, _mod_nan, True
+        p, lambda a, b: m.mod(f, a, b), m.mod_rev_dividend, None, ENTIRE, _mod_nan, True
     )
 
 

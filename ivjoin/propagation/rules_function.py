@@ -1,9 +1,9 @@
 """Rules of elementary functions of doubles: roots, exponentials, logarithms, powers, trigonometric functions.
 
-Libraries are not correctly rounded and differ by a few ulp, so that every bound of a function other than the square root
-is moved outward by eight numbers, forward and backward. A library's function need not even rise where its namesake
-does; the inverse is found by bisection with the widened function, which stays sound: a number is left out only where the
-true function, which does rise, is past the target by more than the library can be wrong.
+Libraries are not correctly rounded and differ by a few ulp, so that every bound of a function other than the square
+root is moved outward by eight numbers, forward and backward. A library's function need not even rise where its namesake
+does; the inverse is found by bisection with the widened function, which stays sound: a number is left out only where
+the true function, which does rise, is past the target by more than the library can be wrong.
 """
 
 from __future__ import annotations
@@ -256,7 +256,8 @@ def _pow(p: Place) -> Rule:
     i, (a, b) = p.i, p.at
     plain = strict_binary(p, _general, _base_from, None, ENTIRE, _general_nan)
     forward, backward = plain.forward, plain.backward
-    assert forward is not None and backward is not None
+    assert forward is not None
+    assert backward is not None
 
     # NaN to the power of 0 and 1 to the power of NaN are 1.
     def up(D: list[Any]) -> Any:
@@ -346,5 +347,5 @@ RULES: dict[str, Maker] = {
     "asin": _rising(math.asin, math.sin, (-1.0, 1.0), ENTIRE, NAN),
     "acos": _rising(math.acos, None, (-1.0, 1.0), ENTIRE, NAN, falls=True),
     "atan": _rising(math.atan, None, ENTIRE, ENTIRE),
-    "sin": _waved(0.0), "cos": _waved(_HALF_PI), "tan": _tan,
+    "sin": _waved(0.0), "cos": _waved(_HALF_PI), "tan": _tan, "pow": _pow,
 }  # fmt: skip

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from ivjoin.expr.types import Type
 from ivjoin.interval import machine as m
 from ivjoin.propagation.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary
 from ivjoin.propagation.state import State
 
-__all__ = ["RULES", "decimal_of", "half_up", "rounded", "unrounded"]
+__all__ = ["RULES", "half_up", "rounded", "unrounded"]
 
 
-def _linear(i: int, a: int, b: int, sign: int, least: int, most: int) -> Rule:
+def _linear(p: Place, sign: int) -> Rule:
     """``a + b`` or ``a - b``, spelled out since these are most of what conditions hold."""
+    i, (a, b) = p.i, p.at
+    least, most = p.node.type.physical_range()
 
     def up(D: list[Any]) -> Any:
         alo, ahi, af = D[a]
@@ -59,11 +60,11 @@ def _linear(i: int, a: int, b: int, sign: int, least: int, most: int) -> Rule:
 
 
 def _add(p: Place) -> Rule | None:
-    return _linear(p.i, *p.at, 1, *p.node.type.physical_range()) if _alike(p) else None
+    return _linear(p, 1) if _alike(p) else None
 
 
 def _sub(p: Place) -> Rule | None:
-    return _linear(p.i, *p.at, -1, *p.node.type.physical_range()) if _alike(p) else None
+    return _linear(p, -1) if _alike(p) else None
 
 
 def _alike(p: Place) -> bool:
@@ -91,7 +92,8 @@ def exact_product(p: Place, limits: Pair) -> Rule:
 def _intdiv(p: Place) -> Rule | None:
     s, u = (a.type for a in p.node.args)
     if s.kind == u.kind and s.scale == u.scale:
-        return strict_binary(p, m.div, m.div_rev_dividend, m.div_rev_divisor, p.node.type.physical_range(), divides=True)
+        limits = p.node.type.physical_range()
+        return strict_binary(p, m.div, m.div_rev_dividend, m.div_rev_divisor, limits, divides=True)
     return None
 
 
@@ -191,7 +193,7 @@ def _decimal_sum(sign: int) -> Maker:
         scale = max(s.scale, u.scale)
         limits = t.physical_range()
         if s.scale == u.scale == t.scale:
-            return _linear(p.i, *p.at, sign, *limits)
+            return _linear(p, sign)
         if t.scale > scale:
             return None
         j, k, unit = 10 ** (scale - s.scale), sign * 10 ** (scale - u.scale), 10 ** (scale - t.scale)
@@ -331,10 +333,6 @@ def _round(p: Place) -> Rule | None:
 def _whole(z: Pair, unit: int) -> Pair:
     """The quotients of those members of z that are multiples of the unit."""
     return -(-z[0] // unit), z[1] // unit
-
-
-def decimal_of(t: Type) -> bool:
-    return t.kind == "decimal"
 
 
 INTEGER: dict[str, Maker] = {

@@ -249,7 +249,9 @@ def first_day(unit: str) -> Step:
 
     def first(days: int) -> int:
         year, month, _ = year_month_day(days)
-        return days_from_civil(year, 1 if unit == "year" else month - (month - 1) % 3 if unit == "quarter" else month, 1)
+        if unit != "month":
+            month = 1 if unit == "year" else month - (month - 1) % 3
+        return days_from_civil(year, month, 1)
 
     return first
 

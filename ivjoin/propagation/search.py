@@ -1,9 +1,9 @@
 """Moving bounds further than propagation does: slices at the ends of a box are refuted, within a fixed budget.
 
-For each end of each column the question is "how far from here is the first point that satisfies?". Boxes are kept in a heap by their
-nearest value of the column; the nearest is split and its halves are propagated. What propagation refutes is gone; once the nearest
-box is a point at which the condition is TRUE, the end is where it belongs. Whenever the budget is spent, the nearest
-box left is the bound: all nearer ones have been refuted.
+For each end of each column the question is "how far from here is the first point that satisfies?". Boxes are kept in a
+heap by their nearest value of the column; the nearest is split and its halves are propagated. What propagation refutes
+is gone; once the nearest box holds a point at which the condition is TRUE, the end is where it belongs. Whenever the
+budget is spent, the nearest box left is the bound: all nearer ones have been refuted.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class _Search:
         for point in self.points:
             v = sign * point[j]
             best = v if best is None or v < best else best
-        count = 0
+        count = 0  # boxes of one key are not compared
         heap: list[tuple[Any, int, State]] = []
         first = self._probe(self.s, j, None, None)
         if first is not None:
@@ -182,7 +182,7 @@ class _Search:
         return t
 
     def _is_hit(self, s: State, j: int, up: bool) -> bool:
-        """Whether the outermost value of column j is found to have a satisfying point, the others at one of their ends."""
+        """Whether a satisfying point has the outermost value of column j; the others' ends and centres are tried."""
         if not self.splittable:
             return False
         D = s.D

@@ -60,6 +60,7 @@ class SideStore:
         self.runs: SortedRuns | None = None
         self.disordered = False
         self._steps = self._linked = 0
+        self._unordered = False  # some schedule of deaths has runs
         self._ring_bytes: int | None = None  # unknown since the last change of capacity
         self._varying: list[Column] = []
 
@@ -82,7 +83,9 @@ class SideStore:
         for d in self.deaths.values():
             away = None if absent is None else absent.get(d.axis)
             was_in_order = d.in_order
-            if not d.arrive(axes[d.axis], first, away, empty) and was_in_order and self.live:
+            if not d.arrive(axes[d.axis], first, away, empty):
+                self._unordered = True
+            if was_in_order and not d.in_order and self.live:
                 ids = self.live_ids()
                 d.begin(self.rows[ids & (self.cap - 1), _FIRST_AXIS + d.axis], ids)
         self._link(kids, axes, first)
@@ -107,6 +110,7 @@ class SideStore:
                 d = self._schedule(axis, falling)
                 d.clear()
                 d.in_order = False
+                self._unordered = True
                 d.begin(values[~absent], ids[~absent])
 
     # -- rows out ------------------------------------------------------------------------------------------------
@@ -206,6 +210,8 @@ class SideStore:
             rings = [c.nbytes for c in self.columns if not c.varies]
             self._ring_bytes = self.rows.nbytes + self.flags.nbytes + sum(rings)
             self._varying = [c for c in self.columns if c.varies]
+        if not self._varying and self.runs is None and not self._unordered:
+            return self._ring_bytes
         total = self._ring_bytes if self.runs is None else self._ring_bytes + self.runs.nbytes
         for column in self._varying:
             total += column.nbytes
@@ -228,6 +234,7 @@ class SideStore:
                 d._last = int(turned[-1])
             else:
                 d.in_order = False
+                self._unordered = True
                 d.begin(values, ids)
         return d
 

@@ -39,7 +39,7 @@ class Weak:
     left: Callable[[int], Columns] = ints
     right: Callable[[int], Columns] = ints
     options: dict[str, Any] = field(default_factory=lambda: {"left_order": "a", "right_order": "a"})
-    reach: int = 50
+    reach: int = 25
     pos: tuple[Callable[[Columns], np.ndarray], Callable[[Columns], np.ndarray]] = (lambda c: c["a"], lambda c: c["a"])
     types: dict[str, pa.DataType] = field(default_factory=dict)
     nullable: bool = True

@@ -1,0 +1,330 @@
+"""Linear forms: a sum in which an expression occurs twice is bounded and solved as one equation, not step by step.
+
+``(a - b) + (b - c)`` is ``a - c`` wherever it raises nothing, because machine integers that do not overflow are integers;
+the same holds for decimals and times as long as no digit is cut. A node is therefore equal to ``sum of coefficient *
+atom + constant`` with integer coefficients, at every point at which the node has a value, whatever the width: the form is
+intersected with what the operators say, never put in their place.
+
+An atom is a node that is not linear itself. ``x - k * (x div k)`` is recognised as ``x % k``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd
+from typing import Any, NamedTuple
+
+from ivjoin.expr.nodes import Node, make
+from ivjoin.expr.types import TICKS_PER_SECOND
+from ivjoin.interval import truth
+from ivjoin.propagation.domain import NULL
+from ivjoin.propagation.state import Backward, Forward, Infeasible, State
+
+__all__ = ["Equation", "Sum", "equation", "forms", "remainders"]
+
+T, F, N = truth.TRUE, truth.FALSE, truth.NULL
+Pair = tuple[int, int]
+
+
+class Sum(NamedTuple):
+    """``constant + sum of terms``; ``repeats`` if some atom was met more than once."""
+
+    terms: dict[int, int]
+    constant: int
+    repeats: bool
+
+
+def forms(nodes: Sequence[Node], at: Sequence[tuple[int, ...]]) -> list[Sum | None]:
+    """The form of each node in topological order; None of nodes that are no whole numbers."""
+    out: list[Sum | None] = []
+    for i, n in enumerate(nodes):
+        out.append(_form(i, n, [out[j] for j in at[i]]) if n.type.is_discrete else None)
+    return out
+
+
+def _form(i: int, n: Node, args: list[Sum | None]) -> Sum | None:
+    """The form of a node from those of its arguments; the node itself as an atom where it is not linear in them."""
+    if n.op == "literal":
+        return None if n.params[0] is None else Sum({}, n.params[0], False)
+    found = _opened(n, args)
+    return Sum({i: 1}, 0, False) if found is None else found
+
+
+def _opened(n: Node, args: list[Sum | None]) -> Sum | None:
+    if not args or any(a is None for a in args):
+        return None
+    known: list[Sum] = args  # type: ignore[assignment]
+    op = n.op
+    if op in ("add", "sub") and _exact_sum(n):
+        return _plus(known[0], known[1], 1 if op == "add" else -1)
+    if op in ("add_days", "date_diff"):
+        return _plus(known[0], known[1], 1 if op == "add_days" else -1)
+    if op == "neg":
+        return _times(known[0], -1)
+    if op == "mul" and (n.type.kind != "decimal" or n.type.scale == sum(a.type.scale for a in n.args)):
+        if n.type.kind == "decimal" and sum(a.type.precision for a in n.args) > 38:
+            return None
+        a, b = known if known[1].terms else (known[1], known[0])
+        return _times(b, a.constant) if not a.terms else None
+    if op == "cast":
+        factor = _cast_factor(n)
+        return None if factor is None else _times(known[0], factor)
+    if op in ("unix_seconds", "unix_millis", "unix_micros"):
+        target = {"unix_seconds": 1, "unix_millis": 1_000, "unix_micros": 1_000_000}[op]
+        unit = TICKS_PER_SECOND[n.args[0].type.unit]
+        return _times(known[0], target // unit) if target >= unit else None
+    if op == "unix_date" or (op in ("floor", "ceil") and n.args[0].type.kind == "int"):
+        return known[0]
+    return None
+
+
+def _exact_sum(n: Node) -> bool:
+    t = n.type
+    if t.kind == "decimal":
+        return all(a.type.scale == t.scale for a in n.args)
+    if t.kind in ("int", "months"):
+        return True
+    if any(a.type.unit != t.unit for a in n.args):
+        return False
+    return not any(a.type.tz for a in n.args) or not n.params or n.params[0] in (None, "", "UTC")
+
+
+def _cast_factor(n: Node) -> int | None:
+    s, t = n.args[0].type, n.type
+    if s.kind in ("int", "decimal") and t.kind in ("int", "decimal"):
+        if s.kind == "decimal" and t.scale < s.scale:
+            return None
+        return int(10 ** (t.scale - s.scale))
+    if s.kind == t.kind and s.kind in ("duration", "time", "timestamp"):
+        if s.kind == "timestamp" and bool(s.tz) != bool(t.tz) and n.params[1] not in (None, "", "UTC"):
+            return None
+        have, want = TICKS_PER_SECOND[s.unit], TICKS_PER_SECOND[t.unit]
+        return want // have if want >= have else None
+    return None
+
+
+def _plus(a: Sum, b: Sum, sign: int) -> Sum:
+    terms, repeats = dict(a.terms), a.repeats or b.repeats
+    for x, c in b.terms.items():
+        if x in terms:
+            repeats = True
+            c = terms.pop(x) + sign * c
+            if c:
+                terms[x] = c
+        else:
+            terms[x] = sign * c
+    return Sum(terms, a.constant + sign * b.constant, repeats)
+
+
+def _times(a: Sum, k: int) -> Sum:
+    if not k:
+        return Sum({}, 0, True)
+    return Sum({x: c * k for x, c in a.terms.items()}, a.constant * k, a.repeats)
+
+
+def remainders(nodes: Sequence[Node], known: Sequence[Sum | None]) -> dict[int, tuple[int, int, Node]]:
+    """For each atom ``x div k`` of a constant k: the atom x, k, and the node ``x % k``."""
+    out = {}
+    for i, n in enumerate(nodes):
+        if n.op == "intdiv" and n.type.kind == n.args[0].type.kind == "int" and n.args[1].op == "literal":
+            x, k = known[nodes.index(n.args[0])], n.args[1].params[0]
+            if k and x is not None and not x.constant and list(x.terms.values()) == [1]:
+                out[i] = next(iter(x.terms)), k, make("mod", n.args, (), n.args[0].type)
+    return out
+
+
+def _with_remainders(d: Sum, found: dict[int, tuple[int, int, int]]) -> Sum:
+    """``c * x - c * k * (x div k)`` as ``c * (x % k)``."""
+    terms, repeats = dict(d.terms), d.repeats
+    for q, (x, k, r) in found.items():
+        if q in terms and terms[q] == -k * terms.get(x, 0):
+            del terms[q]
+            terms[r] = terms.get(r, 0) + terms.pop(x)
+            repeats = True
+    return Sum(terms, d.constant, repeats)
+
+
+class Equation(NamedTuple):
+    """The rule of one linear form, beside that of the node's operator."""
+
+    atoms: tuple[int, ...]
+    forward: Forward  # None where it says nothing
+    backward: Backward
+
+
+def equation(
+    i: int, n: Node, at: tuple[int, ...], known: Sequence[Sum | None], used: bool,
+    remainders: dict[int, tuple[int, int, int]],
+) -> Equation | None:  # fmt: skip
+    """The equation of a comparison, or of a node; None where the operators by themselves find as much.
+
+    Parameters
+    ----------
+    i, n, at
+        A node and its arguments.
+    known : sequence of Sum or None
+        The forms of all nodes.
+    used : bool
+        Whether something that is not linear takes the node.
+    remainders : dict
+        For atoms ``x div k``: the places of x, k itself, and the place of ``x % k``.
+    """
+    if n.op in ("lt", "le", "gt", "ge", "eq", "ne"):
+        a, b = known[at[0]], known[at[1]]
+        if a is None or b is None or n.args[0].type.scale != n.args[1].type.scale:
+            return None
+        d = _with_remainders(_plus(a, b, -1), remainders)
+        g = gcd(*d.terms.values()) if d.terms else 0
+        uneven = n.op in ("eq", "ne") and len(d.terms) > 1 and any(abs(c) != 1 for c in d.terms.values())
+        if not d.repeats and g <= 1 and not uneven:
+            return None
+        if len(d.terms) < 2 and not d.repeats:
+            return None
+        return _comparison(i, n.op, d)
+    s = known[i]
+    if s is None or not used or i in s.terms:
+        return None
+    s = _with_remainders(s, remainders)
+    return _value(i, s) if s.repeats else None
+
+
+def _range(D: list[Any], terms: tuple[tuple[int, int], ...]) -> tuple[int, int, int] | None:
+    """Bounds of the sum and the flags of its atoms; None if some atom has no value."""
+    low = high = flags = 0
+    for x, c in terms:
+        lo, hi, f = D[x]
+        if lo > hi:
+            return None
+        flags |= f
+        if c > 0:
+            low += c * lo
+            high += c * hi
+        else:
+            low += c * hi
+            high += c * lo
+    return low, high, flags
+
+
+def _solve(s: State, terms: tuple[tuple[int, int], ...], least: Any, most: Any) -> None:
+    """Narrow the atoms to ``least <= sum <= most``; None is unbounded."""
+    D = s.D
+    found = _range(D, terms)
+    if found is None:
+        return
+    low, high, _ = found
+    if (least is not None and high < least) or (most is not None and low > most):
+        raise Infeasible
+    if (least is None or least <= low) and (most is None or high <= most):
+        return
+    for x, c in terms:
+        lo, hi, _ = D[x]
+        if c > 0:
+            # c * x <= most - (low of the others), and >= least - (high of the others)
+            top = hi if most is None else (most - low + c * lo) // c
+            bottom = lo if least is None else -((high - c * hi - least) // c)
+        else:
+            top = hi if least is None else (high - c * lo - least) // -c
+            bottom = lo if most is None else -((most - low + c * hi) // -c)
+        if top < hi or bottom > lo:
+            s.cut(x, bottom, top, ~0)
+            nlo, nhi, _ = D[x]
+            if nlo > nhi:
+                return
+            if c > 0:
+                low += c * (nlo - lo)
+                high += c * (nhi - hi)
+            else:
+                low += c * (nhi - hi)
+                high += c * (nlo - lo)
+
+
+def _congruent(s: State, terms: tuple[tuple[int, int], ...], total: int) -> None:
+    """Narrow the atoms of ``sum = total`` to the residues that divisibility leaves."""
+    for k, (x, c) in enumerate(terms):
+        g = 0
+        for j, (_, other) in enumerate(terms):
+            if j != k:
+                g = gcd(g, other)
+        if g <= 1:
+            continue
+        h = gcd(c, g)
+        if total % h:
+            raise Infeasible
+        modulus = g // h
+        if modulus == 1:
+            continue
+        residue = total // h * pow(c // h, -1, modulus) % modulus
+        lo, hi, _ = s.D[x]
+        if lo > hi:
+            continue
+        lo += (residue - lo) % modulus
+        hi -= (hi - residue) % modulus
+        if lo > hi:
+            raise Infeasible
+        s.cut(x, lo, hi, ~0)
+
+
+def _comparison(i: int, op: str, d: Sum) -> Equation:
+    g = gcd(*d.terms.values()) if d.terms else 1
+    terms = tuple((x, c // g) for x, c in d.terms.items())
+    # g * sum + constant compares with 0 as the sum does with these: sum <= most is "<= 0", sum >= least is ">= 0".
+    most, least = -d.constant // g, -(d.constant // g)
+    whole = most == least
+    bounds: dict[tuple[str, int], Pair] = {
+        ("le", T): (None, most), ("le", F): (most + 1, None), ("ge", T): (least, None), ("ge", F): (None, least - 1),
+        ("lt", T): (None, least - 1), ("lt", F): (least, None), ("gt", T): (most + 1, None), ("gt", F): (None, most),
+        ("eq", T): (least, most), ("ne", F): (least, most),
+    }  # type: ignore[dict-item]  # fmt: skip
+
+    def forward(D: list[Any]) -> int | None:
+        found = _range(D, terms)
+        if found is None:
+            return None
+        low, high, _ = found
+        if op in ("eq", "ne"):
+            equal = whole and low <= least <= high
+            differ = not (low == high == least and whole)
+            true, false = (equal, differ) if op == "eq" else (differ, equal)
+        elif op in ("le", "gt"):
+            true, false = low <= most, high > most
+            if op == "gt":
+                true, false = false, true
+        else:
+            true, false = low < least, high >= least
+            if op == "ge":
+                true, false = false, true
+        return N | (T if true else 0) | (F if false else 0)
+
+    def backward(s: State) -> None:
+        mask = s.D[i]
+        wanted = bounds.get((op, mask))
+        if wanted is None:
+            return
+        if wanted[0] is not None and wanted[1] is not None:
+            if not whole:
+                raise Infeasible
+            _solve(s, terms, *wanted)
+            _congruent(s, terms, least)
+        else:
+            _solve(s, terms, *wanted)
+
+    return Equation(tuple(d.terms), forward, backward)
+
+
+def _value(i: int, d: Sum) -> Equation:
+    terms, constant = tuple(d.terms.items()), d.constant
+
+    def forward(D: list[Any]) -> Any:
+        found = _range(D, terms)
+        return None if found is None else (found[0] + constant, found[1] + constant, NULL)
+
+    def backward(s: State) -> None:
+        lo, hi, flags = s.D[i]
+        if flags & NULL and any(s.D[x][2] & NULL for x, _ in terms):
+            return
+        if lo <= hi:
+            _solve(s, terms, lo - constant, hi - constant)
+
+    return Equation(tuple(d.terms), forward, backward)
+
+

@@ -1,0 +1,69 @@
+"""The Connect class: static and streaming joins in a client of its own, where grpcio is installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+# A process holds either classic or Connect sessions, so this one is its own.
+CLIENT = """
+import os, sys
+os.environ["PYSPARK_PYTHON"] = sys.executable
+folder = sys.argv[1]
+from pyspark.sql import SparkSession, functions as F
+spark = (
+    SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "2")
+    .config("spark.ui.enabled", "false").getOrCreate()
+)
+import ivjoin.spark
+
+left = spark.range(100).selectExpr("id % 5 AS k", "id AS t")
+right = spark.range(100).selectExpr("id % 5 AS k", "id + 1 AS t")
+assert type(left).__module__.startswith("pyspark.sql.connect"), type(left)
+want = sorted((i % 5, i, i + 5 * j + 1) for i in range(100) for j in range(-2, 1) if 0 <= i + 5 * j < 100
+              and -9 <= 5 * j + 1 <= 9)
+band = "l.t BETWEEN r.t - 9 AND r.t + 9"
+a, b = left.alias("a"), right.alias("b")
+conditions = [
+    band,
+    (left.t >= right.t - 9) & (left["t"] <= right["t"] + 9),
+    F.col("a.t").between(F.col("b.t") - F.lit(9), F.expr("b.t + 9")),
+    "a.t BETWEEN b.t - 9 AND b.t + 9",
+]
+for condition in conditions:
+    out = a.band_join(b, on="k", condition=condition)
+    got = sorted(tuple(r) for r in out.collect() if r[2] - r[1] <= 1)
+    assert got == [w for w in want if w[2] - w[1] <= 1], (condition, got[:5], want[:5])
+print(ivjoin.spark.explain(left, right, on="k", condition=band).splitlines()[0])
+
+left.coalesce(1).write.parquet(folder + "/left")
+right.coalesce(1).write.parquet(folder + "/right")
+streams = [spark.readStream.schema("k long, t long").parquet(f"{folder}/{s}") for s in ("left", "right")]
+out = streams[0].band_join(streams[1], on="k", condition=band, left_order="t", right_order="t")
+query = (
+    out.writeStream.format("parquet").option("path", folder + "/out").option("checkpointLocation", folder + "/cp")
+    .trigger(availableNow=True).start()
+)
+query.awaitTermination()
+assert spark.read.parquet(folder + "/out").count() == a.band_join(b, on="k", condition=band).count()
+counts = ivjoin.spark.metrics(query)
+assert counts[-1]["left_rows_in"] == 100, counts
+print("connect is well")
+"""
+
+
+@pytest.mark.skipif(
+    any(find_spec(name) is None for name in ("grpc", "grpc_status", "zstandard")),
+    reason="Spark Connect needs grpcio (pip install 'pyspark[connect]')",
+)
+def test_a_connect_client(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CLIENT, str(tmp_path)], capture_output=True, text=True, timeout=400, check=False
+    )
+    assert "connect is well" in done.stdout, done.stdout[-2000:] + done.stderr[-6000:]
