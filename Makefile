@@ -1,23 +1,25 @@
 # From a fresh clone, with nothing but Python >= 3.11:
 #   make demo    installs into .venv and joins a year of flights with the weather and with themselves
 #   make test    installs into .venv and runs the tests
-# PYTHON=/path/to/python picks the interpreter; DEMO_ARGS and PYTEST_ARGS are passed on.
+# PYTHON=/path/to/python picks the interpreter; DEMO_ARGS, PYTEST_ARGS and BENCH_ARGS are passed on.
 
 VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 DEMO_ARGS ?=
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check soak clean
+.PHONY: help demo test check soak bench clean
 
 help:
 	@echo "make demo   run the main job on real data (creates $(VENV) first)"
 	@echo "make test   run the tests (creates $(VENV) first)"
 	@echo "make check  ruff, mypy and the import-direction test"
 	@echo "make soak   the long random tests"
+	@echo "make bench  the benchmarks against other engines"
 	@echo "make clean  remove $(VENV) and what the tools left behind"
 
 demo: $(VENV)/.demo-installed
@@ -35,6 +37,9 @@ check: $(VENV)/.dev-installed
 
 soak: $(VENV)/.dev-installed
 	IVJOIN_HYPOTHESIS=join-fresh $(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
+
+bench: $(VENV)/.bench-installed
+	$(BIN)/python -m bench $(BENCH_ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

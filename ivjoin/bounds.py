@@ -32,6 +32,7 @@ class Bounder:
         self._since = [0, 0]
         self._propagators: dict[int, Any] = {}
         self._terms = [self._terms_of(0), self._terms_of(1)]
+        self._in_residual = set(walk(*plan.separation.residual))
         self._reaches: dict[Node, tuple[int, int]] = {}
         self._deps: dict[Node, list[Node]] = {}
         self._compare = self._comparable()
@@ -209,10 +210,10 @@ class Bounder:
         return Dom.of(t, lo, hi, null=null, nan=nan)
 
     def _contract(self, s: int, frontier: Frontier, out: list[tuple[int, int]], force: bool) -> bool:
-        """Tighten the bounds by propagating TRUE through the whole condition; True if nothing can match any more."""
+        """Tighten the bounds by propagating TRUE through the residual; True if nothing can match any more."""
         plan = self._plan
-        watched = [(a, n) for a, n in enumerate(plan.sides[s].axes)]
-        if not watched or plan.condition is None:
+        watched = [(a, n) for a, n in enumerate(plan.sides[s].axes) if n in self._in_residual]
+        if not watched:
             return False
         if not force and self._since[s] < _CONTRACT_EVERY:
             known = self._contracted[s]
@@ -232,14 +233,14 @@ class Bounder:
     def _propagate(self, s: int, frontier: Frontier, want: list[Node]) -> dict[Node, tuple[int, int]] | None:
         from ivjoin.propagation import Dom, Outcome, contract_nodes
 
-        condition = self._plan.condition
-        assert condition is not None
+        # Band terms have given their exact bounds already: the residual alone is what is left to propagate.
+        residual = self._plan.separation.residual
         never_null = frontier.never_null | self._plan.sides[s].never_null
-        known = {c: Dom.of(c.type, null=False) for c in columns_of(condition) if c in never_null}
+        known = {c: Dom.of(c.type, null=False) for c in columns_of(*residual) if c in never_null}
         known |= {n: self.domain(n, frontier) for n in frontier.intervals}
         own = Frontier([], self._plan.sides[s].bounds, self._plan.sides[s].never_null)
         known |= {n: self.domain(n, own) for n in own.intervals}
-        outcome, doms = contract_nodes([condition], known, want)
+        outcome, doms = contract_nodes(residual, known, want)
         if outcome is Outcome.INFEASIBLE:
             return None
         return {n: _ordinals(d, n) for n, d in doms.items()}

@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "stream": _OPERATOR,
     "parquet": {"expr", "interval", "propagation"},
     "reach": {"expr", "parquet", "plan", "propagation"},
-    "spark": _OPERATOR | {"snapshot", "stream"},
+    "spark": _OPERATOR | {"explanation", "snapshot", "stream"},
     "replace": set(),
     "formats": {"replace"},
     # the command line knows the public names of `ivjoin` and its own files, nothing behind them

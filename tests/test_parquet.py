@@ -20,7 +20,8 @@ import ivjoin
 from ivjoin import prune_row_groups
 from ivjoin.expr import build
 from ivjoin.expr.fluent import column
-from ivjoin.expr.types import INT64
+from ivjoin.expr.types import FLOAT64, INT64
+from ivjoin.parquet import ColumnRanges
 
 NAN = float("nan")
 
@@ -150,6 +151,17 @@ def test_signed_zeros_are_equal(zero: float, type: pa.DataType) -> None:
     file = column_of(type, [zero], [1.0], [-1.0, -0.5])
     for predicate in ("x = 0.0", "x = -0.0", "x >= 0.0 AND x < 0.5", "x <= -0.0 AND x > -0.25"):
         assert prune_row_groups(file, predicate) == [0], predicate
+
+
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+def test_a_zero_stands_for_both(zero: float) -> None:
+    # pyarrow writes -0.0 and 0.0 as the ends, other writers the zero that comes first
+    stored = struct.pack("<d", zero)
+    file = patched(column_of(pa.float64(), [0.0, -0.0]), (struct.pack("<d", -zero), stored))
+    found = pq.ParquetFile(file).metadata.row_group(0).column(0).statistics
+    assert str(found.min) == str(found.max) == str(zero)
+    (dom,) = ColumnRanges(pq.ParquetFile(file), "left").of_group(0, [build.column("left", "x", FLOAT64)]).values()
+    assert (str(dom.lo), str(dom.hi)) == ("-0.0", "0.0")
 
 
 def test_infinities_are_values() -> None:
@@ -297,8 +309,16 @@ def test_a_cut_maximum_is_widened() -> None:
     assert pq.ParquetFile(cut).metadata.row_group(0).column(0).statistics.max == "abc"
     assert 0 in prune_row_groups(cut, "x = 'abcz'")
     assert 0 in prune_row_groups(cut, "x > 'abcy'")
-    assert 0 not in prune_row_groups(cut, "x > 'abd'")
-    assert prune_row_groups(file, "x > 'abcz' AND x < 'b'") == []
+    assert prune_row_groups(cut, "x > 'abe'") == [1]
+    assert prune_row_groups(file, "x > 'abczz' AND x < 'az'") == []
+
+
+def test_strict_comparisons_exclude_the_ends() -> None:
+    for type, low, high in ((pa.string(), "b", "c"), (pa.binary(), b"b", b"c"), (pa.int64(), 1, 2)):
+        file = column_of(type, [low, high])
+        assert prune_row_groups(file, column("x") > high) == []
+        assert prune_row_groups(file, column("x") < low) == []
+        assert prune_row_groups(file, column("x") >= high) == prune_row_groups(file, column("x") <= low) == [0]
 
 
 @pytest.mark.parametrize(

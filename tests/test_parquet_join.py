@@ -15,6 +15,7 @@ import pytest
 from oracle import HOWS
 
 import ivjoin
+from ivjoin import reach
 from ivjoin.cli import main
 from ivjoin.reach import reachable_row_groups
 
@@ -38,8 +39,10 @@ def numbers(start: int, stop: int) -> pa.Table:
 BAND = "l.t BETWEEN r.t - 5 AND r.t + 5"
 
 
+@pytest.mark.parametrize("pairs", [0, 4096])
 @pytest.mark.parametrize("how", HOWS)
-def test_preserved_sides_are_read_whole(tmp_path: Path, how: str) -> None:
+def test_preserved_sides_are_read_whole(tmp_path: Path, how: str, pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reach, "_PAIRS", pairs)
     left = store(tmp_path / "l.parquet", numbers(0, 100), 10)
     right = store(tmp_path / "r.parquet", numbers(72, 200), 10)
     kept = reachable_row_groups(left, right, condition=BAND, how=how)

@@ -19,7 +19,7 @@ import pyarrow.csv
 from bench.case import Case
 from bench.peers.base import Peer, Take
 
-__all__ = ["DataFusionHash", "DataFusionSymmetric", "create_unbounded", "session", "state_bytes"]
+__all__ = ["DataFusionHash", "DataFusionSymmetric", "create_external", "session", "state_bytes"]
 
 _UNITS = {"B": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "": 1.0}
 
@@ -33,23 +33,27 @@ def session(batch: int | None, cores: int = 1) -> Any:
 
 def _sql_type(t: pa.DataType) -> str:
     if pa.types.is_timestamp(t):
-        return "TIMESTAMP"
+        return f"TIMESTAMP({('s', 'ms', 'us', 'ns').index(t.unit) * 3})"
+    if pa.types.is_decimal(t):
+        return f"DECIMAL({t.precision}, {t.scale})"
     if pa.types.is_string(t):
         return "VARCHAR"
+    if pa.types.is_unsigned_integer(t):
+        return {8: "TINYINT", 16: "SMALLINT", 32: "INT", 64: "BIGINT"}[t.bit_width] + " UNSIGNED"
     return {
         pa.int8(): "TINYINT", pa.int16(): "SMALLINT", pa.int32(): "INT", pa.int64(): "BIGINT", pa.float32(): "FLOAT",
         pa.float64(): "DOUBLE", pa.bool_(): "BOOLEAN", pa.date32(): "DATE",
     }[t]  # fmt: skip
 
 
-def create_unbounded(ctx: Any, name: str, table: pa.Table, order: str, folder: Path) -> None:
-    """Write a table as CSV and declare it as an endless, ordered input. ``order``: ``s ASC`` and the like."""
+def create_external(ctx: Any, name: str, table: pa.Table, order: str | None, folder: Path) -> None:
+    """Write a table as CSV and declare it: with an ``order`` (``s ASC`` and the like) as an endless, ordered input."""
     path = folder / f"{name}.csv"
     pyarrow.csv.write_csv(table, path)
     columns = ", ".join(f"{f.name} {_sql_type(f.type)}" for f in table.schema)
     ctx.sql(
-        f"CREATE UNBOUNDED EXTERNAL TABLE {name} ({columns}) STORED AS CSV WITH ORDER ({order}) LOCATION '{path}' "
-        "OPTIONS ('format.has_header' 'true')"
+        f"CREATE {'UNBOUNDED ' if order else ''}EXTERNAL TABLE {name} ({columns}) STORED AS CSV "
+        f"{f'WITH ORDER ({order})' if order else ''} LOCATION '{path}' OPTIONS ('format.has_header' 'true')"
     ).collect()
 
 
@@ -84,7 +88,7 @@ class DataFusionSymmetric(Peer):
         self._ctx = session(batch)
         order = case.band.column
         for name, table in (("l", left), ("r", right)):
-            create_unbounded(self._ctx, name, table, f"{order} ASC", folder)
+            create_external(self._ctx, name, table, f"{order} ASC", folder)
         self._sql = case.sql(left.schema, right.schema)
         plan = self._ctx.sql(self._sql).execution_plan().display_indent()
         if "SymmetricHashJoinExec" not in plan:

@@ -14,7 +14,7 @@ from typing import Any
 
 from ivjoin.expr.nodes import COMPARISONS, Node, walk
 from ivjoin.interval import truth
-from ivjoin.propagation.domain import NAN, NULL, Dom, none_of, state_of, top
+from ivjoin.propagation.domain import NAN, NULL, Dom, none_of, top
 from ivjoin.propagation.linear import Equation, equation, forms, remainders
 from ivjoin.propagation.rule import Rule
 from ivjoin.propagation.rules import rule_of
@@ -43,7 +43,7 @@ class Propagator:
     """
 
     __slots__ = (
-        "_backward", "_cases", "_forward", "_template", "index", "nodes", "roots", "rules", "structure",
+        "_backward", "_base", "_cases", "_forward", "_template", "index", "nodes", "roots", "rules", "structure",
     )  # fmt: skip
 
     def __init__(self, conjuncts: Sequence[Node], also: Iterable[Node] = ()) -> None:
@@ -80,14 +80,11 @@ class Propagator:
                 strict[i] = (*strict[i], *(j for j in e.atoms if nodes[j].op == "mod"))
         self.structure = Structure([tuple(p) for p in parents], strict)
         self.roots = tuple(dict.fromkeys(self.index[c] for c in conjuncts))
-        self._forward: list[tuple[int, Forward]] = [
-            (i, r.forward) for i, r in enumerate(self.rules) if r.forward is not None
-        ]
-        self._backward: list[tuple[int, Backward]] = [
-            (i, r.backward) for i, r in reversed(list(enumerate(self.rules))) if r.backward is not None
-        ]
+        self._forward: list[Forward | None] = [r.forward for r in self.rules]
+        self._backward: list[Backward | None] = [r.backward for r in self.rules]
         self._cases: list[tuple[int, Cases]] = [(i, r.cases) for i, r in enumerate(self.rules) if r.cases is not None]
         self._template = self._fresh()
+        self._base = self._settled()
 
     def _fresh(self) -> list[Any]:
         """The domains of all nodes where nothing is known of the columns."""
@@ -99,43 +96,65 @@ class Propagator:
                 D.append(top(n.type) if r.forward is None else _met(top(n.type), r.forward(D)))
         return D
 
+    def _settled(self) -> State | None:
+        """The state where all conjuncts are TRUE and nothing else is known, from which every contraction starts."""
+        n = len(self.nodes)
+        s = State(self.structure, self._template.copy(), bytearray(n), bytearray(n), bytearray(n))
+        try:
+            for r in self.roots:
+                s.require(r)
+            for r in self.roots:
+                s.cut_mask(r, truth.TRUE)
+            self.settle(s, 4, 1)
+        except Infeasible:
+            return None
+        s.up, s.down = bytearray(n), bytearray(n)
+        return s
+
     def start(self, known: Mapping[Node, Dom]) -> State:
-        """The state before anything is propagated, but the known domains put in and the roots TRUE.
+        """The state before anything is propagated, but the known domains put in.
 
         Raises
         ------
         Infeasible
         """
-        n = len(self.nodes)
-        s = State(self.structure, self._template.copy(), bytearray(n), bytearray(n), bytearray(n))
+        if self._base is None:
+            raise Infeasible
+        s = self._base.copy()
+        D, index = s.D, self.index
         for node, dom in known.items():
-            j = self.index.get(node)
+            j = index.get(node)
             if j is not None:
-                new = _met(s.D[j], state_of(dom))
-                if new != s.D[j]:
-                    s.D[j] = new
+                old = D[j]
+                new = _met(old, dom._state)
+                if new != old:
+                    D[j] = new
                     s.changed(j)
-        for r in self.roots:
-            s.require(r)
-        for r in self.roots:
-            s.cut_mask(r, truth.TRUE)
+                    if s.required[j] and _is_void(new):
+                        raise Infeasible
         return s
 
-    def fixpoint(self, s: State, rounds: int) -> None:
+    def fixpoint(self, s: State, rounds: int, thorough: bool = True) -> None:
         """Propagate up and down until nothing changes, ``rounds`` times at most.
+
+        ``thorough``: rules are run again on their own news, which helps where one run is not all an operator can say.
 
         Raises
         ------
         Infeasible
         """
         D, up, down, required = s.D, s.up, s.down, s.required
+        forward, backward = self._forward, self._backward
         for _ in range(rounds):
             s.narrowed = False
-            for i, forward in self._forward:
-                if up[i]:
-                    up[i] = 0
-                    new = forward(D)
-                    old = D[i]
+            # Arguments stand before what uses them, so going up finds its nodes in rising order.
+            i = up.find(1)
+            while i >= 0:
+                up[i] = 0
+                old, f = D[i], forward[i]
+                # Of a truth that is decided, the way down finds out whether it can be.
+                if f is not None and not (old == truth.TRUE and required[i] and old.__class__ is int):
+                    new = f(D)
                     if new != old:
                         met = _met(old, new)
                         if met != old:
@@ -143,14 +162,22 @@ class Propagator:
                             s.changed(i)
                             if required[i] and _is_void(met):
                                 raise Infeasible
-            for i, backward in self._backward:
-                if down[i] and required[i]:
-                    down[i] = 0
-                    backward(s)
+                i = up.find(1, i + 1)
+            i = down.rfind(1)
+            while i >= 0:
+                down[i] = 0
+                if required[i]:
+                    b = backward[i]
+                    if b is not None:
+                        if not thorough:
+                            s.source = i
+                        b(s)
+                i = down.rfind(1, 0, i)
+            s.source = -1
             if not s.narrowed:
                 break
 
-    def split(self, s: State, rounds: int, depth: int) -> None:
+    def split(self, s: State, rounds: int, depth: int, thorough: bool = True) -> None:
         """Constructive disjunction: narrow to the hull of what the alternatives of each open choice leave.
 
         Raises
@@ -162,43 +189,41 @@ class Propagator:
                 continue
             cases = offer(s)
             if cases is not None:
-                self.join(s, cases, rounds, depth)
+                self.join(s, cases, rounds, depth, thorough)
 
-    def join(self, s: State, cases: Sequence[Case], rounds: int, depth: int) -> None:
+    def join(self, s: State, cases: Sequence[Case], rounds: int, depth: int, thorough: bool = True) -> None:
         """Narrow to the hull of what is left under each of several cases, one of which holds."""
         left: list[State] = []
         for case in cases:
             branch = s.copy()
             try:
                 case(branch)
-                self.fixpoint(branch, rounds)
+                self.fixpoint(branch, rounds, thorough)
                 if depth > 1:
-                    self.split(branch, rounds, depth - 1)
+                    self.split(branch, rounds, depth - 1, thorough)
             except Infeasible:
                 continue
             left.append(branch)
         if not left:
             raise Infeasible
-        self._take_hull(s, [b.D for b in left])
         if len(left) == 1:
             for j, r in enumerate(left[0].required):
                 if r:
                     s.require(j)
+        # Where one branch left a node as it was, so does the hull.
+        touched = set(left[0].touched)
+        for branch in left[1:]:
+            touched.intersection_update(branch.touched)
+        for j in touched:
+            new = left[0].D[j]
+            for branch in left[1:]:
+                new = _united(new, branch.D[j])
+            met = _met(s.D[j], new)
+            if met != s.D[j]:
+                s.D[j] = met
+                s.changed(j)
 
-    def _take_hull(self, s: State, branches: list[list[Any]]) -> None:
-        for j, old in enumerate(s.D):
-            new = branches[0][j]
-            for D in branches[1:]:
-                if new == old:
-                    break
-                new = _united(new, D[j])
-            if new != old:
-                met = _met(old, new)
-                if met != old:
-                    s.D[j] = met
-                    s.changed(j)
-
-    def run(self, known: Mapping[Node, Dom], rounds: int = 4, depth: int = 1) -> State:
+    def run(self, known: Mapping[Node, Dom], rounds: int = 4, depth: int = 1, thorough: bool = True) -> State:
         """Propagate from known domains, with alternatives tried to a depth.
 
         Raises
@@ -206,30 +231,30 @@ class Propagator:
         Infeasible
         """
         s = self.start(known)
-        self.settle(s, rounds, depth)
+        self.settle(s, rounds, depth, thorough)
         return s
 
-    def settle(self, s: State, rounds: int, depth: int) -> None:
+    def settle(self, s: State, rounds: int, depth: int, thorough: bool = True) -> None:
         """Fixpoint and alternatives in turn, until the alternatives bring nothing new.
 
         Raises
         ------
         Infeasible
         """
-        self.fixpoint(s, rounds)
+        self.fixpoint(s, rounds, thorough)
         if not depth or not self._cases:
             return
-        for _ in range(3):
+        for _ in range(3 if thorough else 1):
             s.narrowed = False
-            self.split(s, rounds, depth)
+            self.split(s, rounds, depth, thorough)
             if not s.narrowed:
                 break
-            self.fixpoint(s, rounds)
+            self.fixpoint(s, rounds, thorough)
 
     def contract(
-        self, known: Mapping[Node, Dom], want: Sequence[Node], rounds: int = 4, depth: int = 1
+        self, known: Mapping[Node, Dom], want: Sequence[Node], rounds: int = 2, depth: int = 1, thorough: bool = False
     ) -> tuple[Outcome, dict[Node, Dom]]:
-        """What is left of the wanted nodes at points that satisfy all conjuncts.
+        """What is left of the wanted nodes at points that satisfy all conjuncts, found in a short time.
 
         Parameters
         ----------
@@ -239,7 +264,7 @@ class Propagator:
             Nodes of the graph.
         """
         try:
-            s = self.run(known, rounds, depth)
+            s = self.run(known, rounds, depth, thorough)
         except Infeasible:
             return Outcome.INFEASIBLE, {n: Dom.empty(n.type) for n in want}
         outcome, out = Outcome.UNCHANGED, {}
@@ -248,7 +273,7 @@ class Propagator:
             dom = Dom(n.type, s.D[j])
             out[n] = dom
             before = known.get(n)
-            if s.D[j] != (self._template[j] if before is None else state_of(before)):
+            if outcome is Outcome.UNCHANGED and s.D[j] != (self._template[j] if before is None else before._state):
                 outcome = Outcome.CONTRACTED
         return outcome, out
 
@@ -261,7 +286,7 @@ class Propagator:
             else:
                 d = top(n.type) if r.forward is None else _met(top(n.type), r.forward(D))
             dom = known.get(n)
-            D.append(d if dom is None else _met(d, state_of(dom)))
+            D.append(d if dom is None else _met(d, dom._state))
         return D
 
     def forward(self, known: Mapping[Node, Dom], want: Node) -> Dom:

@@ -1,9 +1,9 @@
 """Linear forms: a sum in which an expression occurs twice is bounded and solved as one equation, not step by step.
 
-``(a - b) + (b - c)`` is ``a - c`` wherever it raises nothing, because machine integers that do not overflow are integers;
-the same holds for decimals and times as long as no digit is cut. A node is therefore equal to ``sum of coefficient *
-atom + constant`` with integer coefficients, at every point at which the node has a value, whatever the width: the form is
-intersected with what the operators say, never put in their place.
+``(a - b) + (b - c)`` is ``a - c`` wherever it raises nothing, because machine integers that do not overflow are
+integers; the same holds for decimals and times as long as no digit is cut. A node is therefore equal to ``sum of
+coefficient * atom + constant`` with integer coefficients, at every point at which the node has a value, whatever the
+width: the form is intersected with what the operators say, never put in their place.
 
 An atom is a node that is not linear itself. ``x - k * (x div k)`` is recognised as ``x % k``.
 """
@@ -23,7 +23,6 @@ from ivjoin.propagation.state import Backward, Forward, Infeasible, State
 __all__ = ["Equation", "Sum", "equation", "forms", "remainders"]
 
 T, F, N = truth.TRUE, truth.FALSE, truth.NULL
-Pair = tuple[int, int]
 
 
 class Sum(NamedTuple):
@@ -270,11 +269,11 @@ def _comparison(i: int, op: str, d: Sum) -> Equation:
     # g * sum + constant compares with 0 as the sum does with these: sum <= most is "<= 0", sum >= least is ">= 0".
     most, least = -d.constant // g, -(d.constant // g)
     whole = most == least
-    bounds: dict[tuple[str, int], Pair] = {
+    bounds: dict[tuple[str, int], tuple[int | None, int | None]] = {
         ("le", T): (None, most), ("le", F): (most + 1, None), ("ge", T): (least, None), ("ge", F): (None, least - 1),
         ("lt", T): (None, least - 1), ("lt", F): (least, None), ("gt", T): (most + 1, None), ("gt", F): (None, most),
         ("eq", T): (least, most), ("ne", F): (least, most),
-    }  # type: ignore[dict-item]  # fmt: skip
+    }  # fmt: skip
 
     def forward(D: list[Any]) -> int | None:
         found = _range(D, terms)

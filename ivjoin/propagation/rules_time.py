@@ -227,16 +227,25 @@ def _shifts(node: Node) -> tuple[Callable[[int, int], int], Callable[[int, int],
         return months_later, months_later
     c, per = clock(node, 0), TICKS_PER_SECOND[node.type.unit]
 
-    def shifted(ticks: int, months: int, local: Step, instant: Step) -> int:
-        second, below = divmod(ticks, per)
-        at = local(second)
-        day, rest = divmod(at, DAY)
-        return instant(months_later(day, months) * DAY + rest) * per + below
+    # Days that are clamped to the same month's end all start again at midnight, so that later instants may come out
+    # earlier: below, such a day counts as its midnight, above, as its last tick.
+    def low(ticks: int, months: int) -> int:
+        day, rest = divmod(c.local_low(ticks // per), DAY)
+        below = ticks % per
+        to = months_later(day, months)
+        if months_later(day + 1, months) == to:
+            rest = below = 0
+        return c.instant_low(to * DAY + rest) * per + below
 
-    return (
-        lambda x, n: shifted(x, n, c.local_low, c.instant_low),
-        lambda x, n: shifted(x, n, c.local_high, c.instant_high),
-    )
+    def high(ticks: int, months: int) -> int:
+        day, rest = divmod(c.local_high(ticks // per), DAY)
+        below = ticks % per
+        to = months_later(day, months)
+        if months_later(day - 1, months) == to:
+            rest, below = DAY - 1, per - 1
+        return c.instant_high(to * DAY + rest) * per + below
+
+    return low, high
 
 
 # Truncation

@@ -146,7 +146,7 @@ class _Search:
                 if self.discrete[k]:
                     size = float(hi - lo)
                 else:
-                    if hi - lo <= 1e-9 * (abs(lo) + abs(hi)):
+                    if hi - lo <= 1e-12 * (abs(lo) + abs(hi)):
                         continue
                     size = hi - lo
                 # The column in question first: a thin slice of it says more of the others.

@@ -48,9 +48,13 @@ class State:
         Nodes whose forward, whose backward rule may have news.
     narrowed : bool
         Whether a domain got smaller since this was last set to False.
+    source : int
+        The node whose rule is at work and need not be told of its own news; -1 if all are told.
+    touched : list of int
+        Nodes whose domains got smaller, in order, with repetitions.
     """
 
-    __slots__ = ("D", "down", "narrowed", "required", "structure", "up")
+    __slots__ = ("D", "down", "narrowed", "required", "source", "structure", "touched", "up")
 
     def __init__(self, structure: Structure, D: list[Any], required: bytearray, up: bytearray, down: bytearray) -> None:
         self.structure = structure
@@ -59,6 +63,8 @@ class State:
         self.up = up
         self.down = down
         self.narrowed = False
+        self.source = -1
+        self.touched: list[int] = []
 
     def copy(self) -> State:
         return State(self.structure, self.D.copy(), self.required[:], self.up[:], self.down[:])
@@ -66,11 +72,12 @@ class State:
     def changed(self, j: int) -> None:
         """Take note that the domain of node j got smaller."""
         self.narrowed = True
-        self.down[j] = 1
-        up, down = self.up, self.down
+        self.touched.append(j)
+        up, down, source = self.up, self.down, self.source
+        down[j] = 1
         for p in self.structure.parents[j]:
-            up[p] = 1
-            down[p] = 1
+            if p != source:
+                up[p] = down[p] = 1
 
     def cut(self, j: int, lo: Any, hi: Any, flags: int) -> None:
         """Keep of node j, a number or a time, what is in [lo, hi] and in the flags."""

@@ -48,10 +48,17 @@ def metrics(query: Any) -> list[dict[str, Any]]:
     for progress in query.recentProgress:
         for name, row in _observations(progress).items():
             if name == PREFIX or name.startswith(f"{PREFIX}-"):
-                counts = row.asDict() if hasattr(row, "asDict") else dict(row)
+                counts = _named(row.asDict() if hasattr(row, "asDict") else dict(row))
                 if counts.get("state_rows") is not None:
                     out.append({"batch": progress["batchId"], "join": name, **counts})
     return out
+
+
+def _named(row: dict[str, Any]) -> dict[str, Any]:
+    """The row by name; over Connect, Spark 4.3 gives its values and its schema apart."""
+    if row.keys() != {"values", "schema"}:
+        return row
+    return dict(zip((f["name"] for f in row["schema"]["fields"]), row["values"], strict=True))
 
 
 def _observations(progress: Any) -> dict[str, Any]:

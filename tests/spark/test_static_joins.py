@@ -133,6 +133,20 @@ def test_a_stream_and_a_static_frame_are_refused(spark: Any, frames: tuple[Any, 
         stream.band_join(frames[0], condition="l.value = r.v")
 
 
+def test_explain_says_how_rows_are_divided_and_what_prunes(spark: Any, frames: tuple[Any, Any]) -> None:
+    from ivjoin.spark import explain
+
+    text = explain(frames[0], frames[1], on="k", condition="l.x BETWEEN r.x - 2 AND r.x + 1")
+    assert "static: rows shuffled by the keys, sorted by l.x and r.x" in text
+    assert "band term" in text
+    stream = spark.readStream.format("rate").load().withWatermark("timestamp", "5 seconds")
+    text = explain(stream, stream, condition="l.timestamp >= r.timestamp", buckets=4)
+    assert "streaming: rows in one bucket: no key" in text
+    text = explain(stream, stream, on="value", condition="l.timestamp >= r.timestamp", buckets=4)
+    assert "hashed to 4 buckets by 1 key;" in text
+    assert "l.timestamp" in text
+
+
 def test_an_empty_side(spark: Any, frames: tuple[Any, Any]) -> None:
     none = frames[1].where("false")
     assert frames[0].band_join(none, on="k", condition="l.x < r.x", how="left").count() == 300

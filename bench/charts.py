@@ -1,0 +1,127 @@
+"""Result records as charts (SVG). Each function writes its file and returns the name, or None if there is nothing to draw."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.tables import Cells, net
+
+__all__ = ["bars", "exponent", "scaling", "seed", "state"]
+
+_COLORS = {"ivjoin": "#c1272d", "DataFusion SHJ": "#0b5394", "DuckDB, buckets by hand": "#6aa84f"}
+_AXES = {"window": "rows in the window", "live-keys": "keys", "length": "rows a side"}
+
+
+def _pyplot() -> Any:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    # a fixed salt and no date: the same results give the same files
+    matplotlib.rcParams |= {"svg.hashsalt": "ivjoin", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
+def _save(figure: Any, folder: Path, name: str) -> str:
+    file = f"benchmarks-{name}.svg"
+    figure.savefig(folder / file, metadata={"Date": None}, bbox_inches="tight")
+    _pyplot().close(figure)
+    return file
+
+
+def seed(cells: Cells, rows: int, folder: Path) -> str | None:
+    """CPU time a row over batch size, a panel for each cardinality."""
+    panels = []
+    for card in (8, 64, 1024):
+        lines = {}
+        for peer in ("ivjoin", "DataFusion SHJ"):
+            found = [(b, cells.get(f"seed/{card} keys/{rows} rows", peer, b)) for b in (128, 512, 2048, 4096)]
+            points = [(b, net(r) / (2 * rows) * 1e9) for b, r in found if r is not None and r["status"] == "ok"]
+            if points:
+                lines[peer] = points
+        panels.append((card, lines))
+    if not any(lines for _, lines in panels):
+        return None
+    plt = _pyplot()
+    figure, axes = plt.subplots(1, 3, figsize=(9, 2.8), sharey=True)
+    for axis, (card, lines) in zip(axes, panels, strict=True):
+        for peer, points in lines.items():
+            axis.loglog(*zip(*points, strict=True), "o-", label=peer, color=_COLORS[peer])
+        axis.set(title=f"{card} keys", xlabel="batch size, rows", xticks=[128, 512, 2048, 4096])
+        axis.set_xticks([128, 512, 2048, 4096], ["128", "512", "2048", "4096"])
+        axis.minorticks_off()
+    axes[0].set_ylabel("ns of CPU a row, net of input")
+    axes[0].legend()
+    return _save(figure, folder, f"seed-{rows}")
+
+
+def bars(cells: Cells, family: str, folder: Path) -> str | None:
+    """Seconds of every system that answered, on a log scale, a group for each case."""
+    records = [r for r in cells.family(family) if r["status"] == "ok"]
+    best: dict[tuple[str, str], float] = {}
+    for r in records:
+        at = (r["case"], r["peer"])
+        best[at] = min(best.get(at, np.inf), r["seconds"])
+    cases, peers = list(dict.fromkeys(r["case"] for r in records)), list(dict.fromkeys(r["peer"] for r in records))
+    if not cases or len(peers) < 2:
+        return None
+    plt = _pyplot()
+    figure, axis = plt.subplots(figsize=(9, 0.5 + 0.16 * len(cases) * (len(peers) + 1)))
+    height = 1 / (len(peers) + 1)
+    for i, peer in enumerate(peers):
+        y = [n + i * height for n, c in enumerate(cases) if (c, peer) in best]
+        axis.barh(y, [best[c, peer] for c in cases if (c, peer) in best], height, label=peer, color=_COLORS.get(peer))
+    axis.set_yticks([n + (len(peers) - 1) / 2 * height for n in range(len(cases))], cases)
+    axis.invert_yaxis()
+    axis.set(xscale="log", xlabel="seconds, the best batch size of each")
+    axis.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=8)
+    return _save(figure, folder, family)
+
+
+def exponent(points: list[tuple[float, float]]) -> float:
+    """The slope of log(y) over log(x), by least squares."""
+    x, y = np.log(np.array(points, float)).T
+    return float(np.polyfit(x, y, 1)[0])
+
+
+def scaling(cells: Cells, family: str, folder: Path) -> str | None:
+    """CPU time over the size that a family varies, with the fitted exponent in the legend."""
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for r in cells.family(family):
+        # only the runs of the usual length, where something else than the length varies
+        if r["status"] == "ok" and (family == "length" or r["case"].endswith("/1000000 rows")):
+            lines.setdefault(r["peer"], []).append((float(r["case"].split("/")[1].split()[0]), net(r)))
+    lines = {p: sorted(v) for p, v in lines.items() if len(v) > 1}
+    if not lines:
+        return None
+    plt = _pyplot()
+    figure, axis = plt.subplots(figsize=(6, 3))
+    for peer, points in lines.items():
+        axis.loglog(
+            *zip(*points, strict=True), "o-", label=f"{peer}: exponent {exponent(points):.2f}", color=_COLORS.get(peer)
+        )
+    axis.set(xlabel=_AXES[family], ylabel="seconds of CPU")
+    axis.legend()
+    return _save(figure, folder, family)
+
+
+def state(cells: Cells, folder: Path) -> str | None:
+    """Peak state rows over the window, against the rows that the window holds."""
+    points = sorted(
+        (float(r["case"].split("/")[1].split()[0]), r["peak_state_rows"]) for r in cells.family("window")
+        if r["peer"] == "ivjoin" and r["status"] == "ok" and r["case"].endswith("/1000000 rows")
+    )  # fmt: skip
+    if len(points) < 2:
+        return None
+    plt = _pyplot()
+    figure, axis = plt.subplots(figsize=(6, 3))
+    x = [p[0] for p in points]
+    axis.loglog(x, [p[1] for p in points], "o-", color=_COLORS["ivjoin"], label="peak state rows, both sides")
+    axis.loglog(x, [min(2 * v, 2e6) for v in x], "--", color="gray", label="rows that can still match")
+    axis.set(xlabel=_AXES["window"])
+    axis.legend()
+    return _save(figure, folder, "state")

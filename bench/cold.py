@@ -1,0 +1,79 @@
+"""From the start of a process to the last row of a small join: what a user waits for.
+
+    python -m bench.cold
+
+The seed's case with 8,192 rows a side, read from Arrow files. ivjoin twice: with its compiled kernels on disk, as after the
+first use, and without (the first join after installing). ``nothing`` is the process that reads the files and joins nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bench.cases import named
+from bench.cell import open_table
+from bench.peers import PEERS
+from bench.runner import RESULTS, machine, write
+
+__all__ = ["main"]
+
+CASE = "seed/64 keys/8192 rows"
+NOTHING, NO_CACHE = "nothing", "ivjoin, kernels not compiled"
+
+
+def child(what: str, folder: Path) -> None:
+    left, right = open_table(folder / "left.arrow"), open_table(folder / "right.arrow")
+    if what == NOTHING:
+        return
+    peer = PEERS[what]()
+    peer.prepare(named(CASE), left, right, 4096 if peer.streaming else None, folder)
+    peer.run(lambda batch: None)
+
+
+def timed(what: str, folder: Path) -> float:
+    environment = dict(os.environ)
+    with tempfile.TemporaryDirectory() as cache:
+        if what == NO_CACHE:
+            environment["NUMBA_CACHE_DIR"] = cache
+        command = [sys.executable, "-m", "bench.cold", "--child", "ivjoin" if what == NO_CACHE else what, str(folder)]
+        begun = time.perf_counter()
+        subprocess.run(command, check=True, env=environment, cwd=Path(__file__).parent.parent, timeout=300)
+        return time.perf_counter() - begun
+
+
+def main(argv: list[str] | None = None) -> int:
+    p = argparse.ArgumentParser("python -m bench.cold", description=__doc__.splitlines()[0])
+    p.add_argument("--runs", type=int, default=5)
+    p.add_argument("--out", default=str(RESULTS / "cold.jsonl"))
+    p.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    args = p.parse_args(argv)
+    if args.child:
+        child(args.child[0], Path(args.child[1]))
+        return 0
+    records = []
+    with tempfile.TemporaryDirectory() as work:
+        folder = Path(work) / "case"
+        write(named(CASE), folder)
+        shown = [NOTHING, "ivjoin", NO_CACHE, *(p for p in PEERS if not p.startswith("ivjoin") and PEERS[p].installed())]
+        for what in shown:
+            runs = [timed(what, folder) for _ in range(max(1, args.runs // 2) if what == NO_CACHE else args.runs)]
+            records.append({
+                "kind": "cold", "what": what, "seconds": statistics.median(runs), "fastest": min(runs),
+                "slowest": max(runs), "runs": len(runs),
+            })  # fmt: skip
+            print(f"{what:30} {statistics.median(runs):7.3f} s ({min(runs):.3f}..{max(runs):.3f})", flush=True)
+    Path(args.out).parent.mkdir(parents=True, exist_ok=True)
+    Path(args.out).write_text("".join(json.dumps(r) + "\n" for r in [machine(), *records]))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,100 @@
+"""Predicates over small integer boxes as SQL, and the exact hull of the points where one is TRUE, by enumeration."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin import expr
+from ivjoin.expr.evaluate import evaluate
+
+Box = Mapping[str, tuple[int, int]]
+_INFIX = {"+", "-", "*", "div", "%", "<", "<=", ">", ">=", "=", "<>", "and", "or"}
+
+
+def sql(e: Any) -> str:
+    """The SQL text of an s-expression."""
+    op = e[0]
+    if op == "col":
+        return e[1]
+    if op == "lit":
+        return f"({e[1]})" if e[1] < 0 else str(e[1])
+    args = [sql(x) for x in e[1:]]
+    if op in _INFIX or op == "!=":
+        return "(" + f" {op.upper()} ".join(args) + ")"
+    if op == "neg":
+        return f"(-{args[0]})"
+    if op == "not":
+        return f"(NOT {args[0]})"
+    if op == "between":
+        return f"({args[0]} BETWEEN {args[1]} AND {args[2]})"
+    return f"{op}({', '.join(args)})"
+
+
+def hull(text: str, box: Box, type_name: str = "int64") -> dict[str, tuple[int, int]] | None:
+    """Least and greatest value of each column among the points where the condition is TRUE; None if there are none."""
+    t = pa.type_for_alias(type_name)
+    axes = [np.arange(lo, hi + 1) for lo, hi in box.values()]
+    grid = np.meshgrid(*axes, indexing="ij")
+    columns = {n: pa.array(g.ravel(), pa.int64()).cast(t) for n, g in zip(box, grid)}
+    node = expr.condition(text, expr.Scope(pa.schema([(n, t) for n in box]), pa.schema([])))
+    assert node is not None
+    (v,) = evaluate([node], lambda _, name: columns[name], grid[0].size)
+    true = np.array(v.values, dtype=bool)
+    if v.valid is not None:
+        true &= v.valid
+    if v.error is not None:
+        true &= ~v.error
+    if not true.any():
+        return None
+    return {n: (int(g.ravel()[true].min()), int(g.ravel()[true].max())) for n, g in zip(box, grid)}
+
+
+def case(rng: random.Random, width: int) -> tuple[str, dict[str, tuple[int, int]]]:
+    """A random predicate over one to three columns and a box, each side up to ``width`` wide."""
+    names = "abc"[: rng.choice((1, 2, 2, 2, 3))]
+    box = {}
+    for n in names:
+        lo = rng.randint(-width // 2, width // 2)
+        box[n] = (lo, lo + rng.randint(0, width))
+    return sql(_predicate(rng, names, 2, width)), box
+
+
+def _term(rng: random.Random, names: str, depth: int, width: int) -> Any:
+    if depth == 0 or rng.random() < 0.15:
+        if rng.random() < 0.75:
+            return ["col", rng.choice(names)]
+        return ["lit", rng.randint(-5, 9)]
+    op = rng.choice(["+", "+", "-", "-", "*", "div", "%", "pmod", "abs", "neg", "least", "greatest"])
+    if op in ("abs", "neg"):
+        return [op, _term(rng, names, depth - 1, width)]
+    if op in ("div", "%", "pmod"):
+        return [op, _term(rng, names, depth - 1, width), ["lit", rng.choice([-7, -4, -3, -2, 2, 3, 4, 5, 10])]]
+    return [op, _term(rng, names, depth - 1, width), _term(rng, names, depth - 1, width)]
+
+
+def _predicate(rng: random.Random, names: str, depth: int, width: int) -> Any:
+    r = rng.random()
+    if depth and r < 0.2:
+        return ["and", _predicate(rng, names, depth - 1, width), _predicate(rng, names, depth - 1, width)]
+    if depth and r < 0.3:
+        return ["or", _predicate(rng, names, depth - 1, width), _predicate(rng, names, depth - 1, width)]
+    if depth and r < 0.4:
+        return ["not", _predicate(rng, names, depth - 1, width)]
+    term = _term(rng, names, 3, width)
+    c = rng.randint(-2 * width, 2 * width)
+    if r < 0.6:
+        return ["between", term, ["lit", c], ["lit", c + rng.randint(0, width)]]
+    return [rng.choice(["<", "<=", ">", ">=", "=", "<>"]), term, rng.choice([["lit", c], _term(rng, names, 1, width)])]
+
+
+def points(box: Box) -> int:
+    n = 1
+    for lo, hi in box.values():
+        n *= hi - lo + 1
+    return n
+
