@@ -1,4 +1,4 @@
-"""Result records as charts (SVG). Each function writes its file and returns the name, or None if there is nothing to draw."""
+"""Result records as charts (SVG): each function writes a file and returns its name, None if there is nothing to draw."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def _pyplot() -> Any:
 
     matplotlib.use("Agg")
     # a fixed salt and no date: the same results give the same files
-    matplotlib.rcParams |= {"svg.hashsalt": "ivjoin", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+    matplotlib.rcParams |= {"svg.hashsalt": "ivjoin", "font.size": 9}
+    matplotlib.rcParams |= {"axes.spines.top": False, "axes.spines.right": False}
     import matplotlib.pyplot as plt
 
     return plt

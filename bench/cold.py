@@ -2,8 +2,9 @@
 
     python -m bench.cold
 
-The seed's case with 8,192 rows a side, read from Arrow files. ivjoin twice: with its compiled kernels on disk, as after the
-first use, and without (the first join after installing). ``nothing`` is the process that reads the files and joins nothing.
+The seed's case with 8,192 rows a side, read from Arrow files. ivjoin twice: with its compiled kernels on disk, as
+after the first use, and without (the first join after installing). ``nothing`` is the process that reads the files
+and joins nothing.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ def main(argv: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work) / "case"
         write(named(CASE), folder)
-        shown = [NOTHING, "ivjoin", NO_CACHE, *(p for p in PEERS if not p.startswith("ivjoin") and PEERS[p].installed())]
+        others = [name for name, peer in PEERS.items() if not name.startswith("ivjoin") and peer.installed()]
+        shown = [NOTHING, "ivjoin", NO_CACHE, *others]
         for what in shown:
             runs = [timed(what, folder) for _ in range(max(1, args.runs // 2) if what == NO_CACHE else args.runs)]
             records.append({

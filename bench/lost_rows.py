@@ -3,10 +3,11 @@
     python -m bench.lost_rows            # every family, both sides ascending and both descending
     python -m bench.lost_rows absorption # some
 
-What is right differs between the two systems where their SQL does (NaN, rounding of decimals), so each is measured against its
-own meaning: DataFusion's symmetric join against DataFusion's plain hash join over the same files, ivjoin against a nested
-loop in Python that computes what Spark's ANSI SQL means. Rows arrive one at a time, so that every arrival may prune, and each
-right row arrives twice: a bound that is too tight drops the partner of the second. ``extra`` are rows that should not be there.
+What is right differs between the two systems where their SQL does (NaN, rounding of decimals), so each is measured
+against its own meaning: DataFusion's symmetric join against DataFusion's plain hash join over the same files, ivjoin
+against a nested loop in Python that computes what Spark's ANSI SQL means. Rows arrive one at a time, so that every
+arrival may prune, and each right row arrives twice: a bound that is too tight drops the partner of the second.
+``extra`` are rows that should not be there.
 """
 
 from __future__ import annotations
@@ -111,7 +112,8 @@ def family(trap: Any) -> dict[str, Any]:
             for descending in ways:
                 left, right = tables(trap, descending)
                 if system == "ivjoin":
-                    total.update(_count(through_ivjoin(trap.condition, left, right, descending), truth(trap, left, right)))
+                    have = through_ivjoin(trap.condition, left, right, descending)
+                    total.update(_count(have, truth(trap, left, right)))
                 else:
                     total.update(_count(*through_datafusion(trap.condition, left, right, descending)))
             record[system] = {k: total[k] for k in ("expected", "lost", "extra")}

@@ -2,8 +2,8 @@
 
     python -m bench.pushes
 
-On the seed's case, pinned to one core. The mean is of processor time over all pushes of a run after a tenth has gone by, the
-median of five runs; median and 99th percentile are of the clock over single pushes of one run.
+On the seed's case, pinned to one core. The mean is of processor time over all pushes of a run after a tenth has gone
+by, the median of five runs; median and 99th percentile are of the clock over single pushes of one run.
 """
 
 from __future__ import annotations

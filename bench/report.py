@@ -16,7 +16,15 @@ from typing import Any
 from bench import charts
 from bench.runner import RESULTS
 from bench.tables import (
-    Cells, cold_table, family_table, geometric_mean, losses_table, machine_text, pushes_table, seed_grid, state_table,
+    Cells,
+    cold_table,
+    family_table,
+    geometric_mean,
+    losses_table,
+    machine_text,
+    pushes_table,
+    seed_grid,
+    state_table,
     weak_table,
 )  # fmt: skip
 
@@ -26,9 +34,9 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 HEAD = """# Benchmarks
 
-Each case is a join that every system here answers with the same rows: the count and an order-independent checksum of the output are
-compared with an answer computed by numpy before anything is timed. `python -m bench` runs the cases and writes JSON lines to
-`bench/results/`, `python -m bench.report` makes this page of them.
+Each case is a join that every system here answers with the same rows: the count and an order-independent checksum of
+the output are compared with an answer computed by numpy before anything is timed. `python -m bench` runs the cases
+and writes JSON lines to `bench/results/`, `python -m bench.report` makes this page of them.
 
 | command | what it runs |
 |---|---|
@@ -43,16 +51,19 @@ compared with an answer computed by numpy before anything is timed. `python -m b
 
 How it is measured:
 
-- Each cell runs in a process of its own, pinned to as many cores as the table says; the answer is checked in a first run, then come
-  five timed runs (fewer if they exceed the time limit: the number is in the result file) of which the median stands here.
-- *Seconds* are wall-clock time, *CPU* the processor time of the process. For a system pinned to one core the two are the same on
-  a quiet machine; on a busy one the CPU figure is the one to compare.
-- ivjoin takes Arrow batches and gives Arrow batches; planning the join is part of its time, as parsing the SQL is for the others.
-- DataFusion runs its symmetric hash join over unbounded tables only, which from Python are CSV files. The time for reading
-  those, at the same batch size and without a join, is measured in the same process and subtracted (*net*).
-- Static systems start from data that is loaded already: DuckDB from its own tables, Polars, Acero and pandas from theirs.
-- *DuckDB, buckets by hand* is the best SQL we could write for a static engine: both sides cut into time buckets, one side copied into
-  each bucket it reaches, the width tuned before the timing.
+- Each cell runs in a process of its own, pinned to as many cores as the table says; the answer is checked in a first
+  run, then come five timed runs (fewer if they exceed the time limit: the number is in the result file) of which the
+  median stands here.
+- *Seconds* are wall-clock time, *CPU* the processor time of the process. For a system pinned to one core the two are
+  the same on a quiet machine; on a busy one the CPU figure is the one to compare.
+- ivjoin takes Arrow batches and gives Arrow batches; planning the join is part of its time, as parsing the SQL is for
+  the others.
+- DataFusion runs its symmetric hash join over unbounded tables only, which from Python are CSV files. The time for
+  reading those, at the same batch size and without a join, is measured in the same process and subtracted (*net*).
+- Static systems start from data that is loaded already: DuckDB from its own tables, Polars, Acero and pandas from
+  theirs.
+- *DuckDB, buckets by hand* is the best SQL we could write for a static engine: both sides cut into time buckets, one
+  side copied into each bucket it reaches, the width tuned before the timing.
 - *Memory* is what the process's peak has grown over what it held with the inputs loaded.
 """
 
@@ -96,7 +107,7 @@ def render(records: list[dict[str, Any]], machines: list[dict[str, Any]], folder
             body += f"\n\nGeometric mean of DataFusion's net time over ivjoin's: **{geometric_mean(ratios):.1f}**, "
             body += f"least {min(ratios):.2f}, over {len(ratios)} cells."
         section(f"The seed's grid, {rows:,} rows a side", body, charts.seed(cells, rows, folder))
-    drawn: dict[str, Callable[..., str | None]] = {f: charts.scaling for f in ("window", "live-keys", "length")}
+    drawn: dict[str, Callable[..., str | None]] = dict.fromkeys(("window", "live-keys", "length"), charts.scaling)
     for family, title in TITLES.items():
         chart = drawn[family](cells, family, folder) if family in drawn else charts.bars(cells, family, folder)
         section(title, family_table(cells, family), chart)

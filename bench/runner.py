@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -30,13 +32,19 @@ RESULTS = Path(__file__).parent / "results"
 _MOST_MEMORY = 8 << 30  # of a cell's process: beyond that it is ended and reported as such
 
 
+def command() -> str:
+    """The command line of this process, as one types it."""
+    module = Path(sys.argv[0]).stem
+    name = "bench" if module == "__main__" else f"bench.{module}"
+    return " ".join(["python -m", name, *map(shlex.quote, sys.argv[1:])])
+
+
 def machine() -> dict[str, Any]:
     """Where the figures come from: processor, cores, memory, versions."""
     cpu = platform.processor() or "unknown"
-    try:
-        cpu = next(x.split(":", 1)[1].strip() for x in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in x)
-    except (OSError, StopIteration):
-        pass
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        cpu = next(x.split(":", 1)[1].strip() for x in lines if "model name" in x)
     versions = {"python": platform.python_version()}
     for p in ("ivjoin", "pyarrow", "numpy", "numba", "datafusion", "duckdb", "polars", "pandas"):
         try:
@@ -47,7 +55,7 @@ def machine() -> dict[str, Any]:
     return {
         "kind": "machine", "cpu": cpu, "cores": os.cpu_count(), "memory_gib": round(pages / 2**30, 1),
         "system": platform.platform(), "versions": versions, "load": os.getloadavg()[0],
-        "command": "python -m bench " + " ".join(sys.argv[1:]), "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "command": command(), "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }  # fmt: skip
 
 
@@ -118,7 +126,8 @@ def _line(case: Case, name: str, batch: int | None, r: dict[str, Any]) -> str:
     cpu = r["cpu_seconds"]
     net = f", net of input {cpu - r['input_cpu_seconds']:.4f}" if "input_cpu_seconds" in r else ""
     state = f"  state {r['peak_state_rows']}" if "peak_state_rows" in r else ""
-    return f"{head}  {r['seconds']:9.4f} s ({r['fastest']:.4f}..{r['slowest']:.4f}, {r['runs']})  cpu {cpu:.4f}{net}{state}"
+    spread = f"({r['fastest']:.4f}..{r['slowest']:.4f}, {r['runs']})"
+    return f"{head}  {r['seconds']:9.4f} s {spread}  cpu {cpu:.4f}{net}{state}"
 
 
 def run(args: argparse.Namespace) -> int:
@@ -152,7 +161,8 @@ def run(args: argparse.Namespace) -> int:
                         try:
                             result = measure(spec)
                         except Exception as e:
-                            result = {"status": "failed", "detail": f"{type(e).__name__}: {' '.join(str(e).split())[:300]}"}
+                            detail = f"{type(e).__name__}: {' '.join(str(e).split())[:300]}"
+                            result = {"status": "failed", "detail": detail}
                     else:
                         result = isolated(spec, args.limit)
                     if result["status"] == "failed" and any(m in result["detail"] for m in PEERS[name].cannot):

@@ -1,4 +1,4 @@
-"""The tables of conditions that the tests are made of (tests/join), for the comparisons that run them through other systems."""
+"""The tables of conditions that the tests are made of (tests/join), to run them through other systems too."""
 
 from __future__ import annotations
 

@@ -148,7 +148,8 @@ def cold_table(records: list[Record]) -> str:
         [r["what"], seconds(r["seconds"]), seconds(r["fastest"]), seconds(r["slowest"])]
         for r in records if r["kind"] == "cold"
     ]  # fmt: skip
-    return table(("from the start of a process to the last row of a small join", "seconds", "least", "most"), lines) if lines else ""
+    head = ("from the start of a process to the last row of a small join", "seconds", "least", "most")
+    return table(head, lines) if lines else ""
 
 
 def losses_table(records: list[Record]) -> str:
@@ -168,12 +169,17 @@ def weak_table(records: list[Record]) -> str:
     for r in records:
         if r["kind"] == "weak":
             other = r["datafusion"]
+            grows = other.get("quarter") and other["state_bytes"] > 2 * other["quarter"]
             said_ = size(other["state_bytes"]) if "state_bytes" in other else other["why"]
+            said_ += ", grows with the rows" if grows else ""
             lines.append([
                 "`" + r["condition"].replace("|", "\\|") + "`", str(r["window"]), f"{r['peak_state_rows']:,}",
                 size(r["peak_state_bytes"]), size(r["end_state_bytes"]), said_,
             ])  # fmt: skip
-    head = ("condition", "window, rows", "ivjoin: peak rows", "peak state", "state before the end", "DataFusion: state at its end")
+    head = (
+        "condition", "window, rows", "ivjoin: peak rows", "peak state", "state before the end",
+        "DataFusion: state at its end",
+    )  # fmt: skip
     return table(head, lines) if lines else ""
 
 

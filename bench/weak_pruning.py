@@ -3,10 +3,11 @@
     python -m bench.weak_pruning                 # 20,000 rows a side, batches of 256
     python -m bench.weak_pruning --rows 1000000  # ivjoin alone goes so far in reasonable time: add --only-ivjoin
 
-Every row of the list in tests/join/weak.py. ivjoin's number of output rows is compared with a brute-force count, its peak state is
-the most it held at the end of any call. DataFusion reports one figure, ``stream_memory_usage``, the bytes both sides hold
-when its input ends; it needs an equality key, so that a column that is 1 everywhere is added. To see whether that figure is
-a window or everything it is taken for a quarter of the rows too: state that does not prune grows with the rows.
+Every row of the list in tests/join/weak.py. ivjoin's number of output rows is compared with a brute-force count, its
+peak state is the most it held at the end of any call. DataFusion reports one figure, ``stream_memory_usage``, the
+bytes both sides hold when its input ends; it needs an equality key, so that a column that is 1 everywhere is added.
+To see whether that figure is a window or everything it is taken for a quarter of the rows too: state that does not
+prune grows with the rows.
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ def through_datafusion(weak: Any, rows: int, batch: int) -> dict[str, Any]:
 
 def _limited(weak: Any, rows: int, batch: int) -> dict[str, Any]:
     """DataFusion in a process of its own."""
-    command = [sys.executable, "-m", "bench.weak_pruning", "--child", weak.name, "--rows", str(rows), "--batch", str(batch)]
+    command = [sys.executable, "-m", "bench.weak_pruning", "--child", weak.name]
+    command += ["--rows", str(rows), "--batch", str(batch)]
     root = Path(__file__).parent.parent
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT, cwd=root, check=False)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import secrets
 import sys
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -47,13 +48,17 @@ class Replacement:
         try:
             if target.exists() and not target.is_file():
                 return target.open("wb")  # a device or a pipe, such as /dev/null, must never become a plain file
-            descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent)
-            # mkstemp's files are private: give it the mode of the file it replaces, or what open() would give
-            os.fchmod(descriptor, target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
+            # Known and registered before it exists: a signal may end the process at any line from here on.
+            self._partial = target.parent / f".{target.name}.{secrets.token_hex(6)}.partial"
+            atexit.register(self.abandon)
+            file = self._partial.open("xb")
+            # the mode of the file it replaces, or what open() gives
+            if target.exists():
+                os.fchmod(file.fileno(), target.stat().st_mode & 0o777)
         except OSError as e:
+            self.abandon()
             raise unwritable(self.path, e) from e
-        self._partial = Path(name)
-        return os.fdopen(descriptor, "wb")
+        return file
 
     def commit(self) -> None:
         """Put the file in place of an older one; afterwards :meth:`abandon` does nothing."""
@@ -64,14 +69,16 @@ class Replacement:
         self.file.close()
         self._partial.replace(self._target)
         self._partial = None
+        atexit.unregister(self.abandon)
 
     def abandon(self) -> None:
         """Drop what was written."""
         if self._partial is not None:
-            with suppress(OSError):
+            with suppress(OSError, AttributeError):
                 self.file.close()
             self._partial.unlink(missing_ok=True)
             self._partial = None
+            atexit.unregister(self.abandon)
 
 
 def unwritable(path: str, error: Exception) -> FileError:
@@ -80,8 +87,3 @@ def unwritable(path: str, error: Exception) -> FileError:
     said = str(getattr(error, "strerror", None) or error).strip().splitlines() or [type(error).__name__]
     return FileError(f"cannot write {name}: {said[0].rstrip('.')}")
 
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

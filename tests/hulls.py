@@ -61,35 +61,55 @@ def case(rng: random.Random, width: int) -> tuple[str, dict[str, tuple[int, int]
     for n in names:
         lo = rng.randint(-width // 2, width // 2)
         box[n] = (lo, lo + rng.randint(0, width))
-    return sql(_predicate(rng, names, 2, width)), box
+    point = {n: rng.randint(*box[n]) for n in names}
+    return sql(_predicate(rng, names, 2, point)), box
 
 
-def _term(rng: random.Random, names: str, depth: int, width: int) -> Any:
+def value(e: Any, point: Mapping[str, int]) -> int:
+    """The value of a term at a point."""
+    op = e[0]
+    if op == "col":
+        return point[e[1]]
+    if op == "lit":
+        return int(e[1])
+    x = [value(a, point) for a in e[1:]]
+    if op in ("div", "%", "pmod"):
+        q = abs(x[0]) // abs(x[1]) * (1 if (x[0] < 0) == (x[1] < 0) else -1)
+        rest = x[0] - q * x[1]
+        return q if op == "div" else rest + x[1] if op == "pmod" and rest < 0 < x[1] else rest
+    return {
+        "+": sum, "-": lambda a: a[0] - a[1], "*": lambda a: a[0] * a[1], "abs": lambda a: abs(a[0]),
+        "neg": lambda a: -a[0], "least": min, "greatest": max,
+    }[op](x)  # fmt: skip
+
+
+def _term(rng: random.Random, names: str, depth: int) -> Any:
     if depth == 0 or rng.random() < 0.15:
         if rng.random() < 0.75:
             return ["col", rng.choice(names)]
         return ["lit", rng.randint(-5, 9)]
     op = rng.choice(["+", "+", "-", "-", "*", "div", "%", "pmod", "abs", "neg", "least", "greatest"])
     if op in ("abs", "neg"):
-        return [op, _term(rng, names, depth - 1, width)]
+        return [op, _term(rng, names, depth - 1)]
     if op in ("div", "%", "pmod"):
-        return [op, _term(rng, names, depth - 1, width), ["lit", rng.choice([-7, -4, -3, -2, 2, 3, 4, 5, 10])]]
-    return [op, _term(rng, names, depth - 1, width), _term(rng, names, depth - 1, width)]
+        return [op, _term(rng, names, depth - 1), ["lit", rng.choice([-7, -4, -3, -2, 2, 3, 4, 5, 10])]]
+    return [op, _term(rng, names, depth - 1), _term(rng, names, depth - 1)]
 
 
-def _predicate(rng: random.Random, names: str, depth: int, width: int) -> Any:
+def _predicate(rng: random.Random, names: str, depth: int, point: Mapping[str, int]) -> Any:
+    """Constants are near what the terms are at the point, so that few predicates are TRUE everywhere or nowhere."""
     r = rng.random()
     if depth and r < 0.2:
-        return ["and", _predicate(rng, names, depth - 1, width), _predicate(rng, names, depth - 1, width)]
+        return ["and", _predicate(rng, names, depth - 1, point), _predicate(rng, names, depth - 1, point)]
     if depth and r < 0.3:
-        return ["or", _predicate(rng, names, depth - 1, width), _predicate(rng, names, depth - 1, width)]
+        return ["or", _predicate(rng, names, depth - 1, point), _predicate(rng, names, depth - 1, point)]
     if depth and r < 0.4:
-        return ["not", _predicate(rng, names, depth - 1, width)]
-    term = _term(rng, names, 3, width)
-    c = rng.randint(-2 * width, 2 * width)
+        return ["not", _predicate(rng, names, depth - 1, point)]
+    term = _term(rng, names, 3)
+    c = value(term, point) + rng.randint(-3, 3)
     if r < 0.6:
-        return ["between", term, ["lit", c], ["lit", c + rng.randint(0, width)]]
-    return [rng.choice(["<", "<=", ">", ">=", "=", "<>"]), term, rng.choice([["lit", c], _term(rng, names, 1, width)])]
+        return ["between", term, ["lit", c], ["lit", c + rng.randint(0, 8)]]
+    return [rng.choice(["<", "<=", ">", ">=", "=", "=", "<>"]), term, ["lit", c]]
 
 
 def points(box: Box) -> int:

@@ -1,4 +1,4 @@
-"""Shapes of a join beside the seed's: no key, text and two-column keys, wide rows, residuals, disorder, skewed rates, a hot key."""
+"""Shapes of a join: no key, text and two-column keys, wide rows, residuals, disorder, skewed rates, a hot key."""
 
 from __future__ import annotations
 

@@ -26,7 +26,8 @@ def side(rows: int, keys: int, rate: float, zipf: float, seed: int) -> pa.Table:
         k = rng.integers(0, keys, rows)
     ts = np.sort(rng.integers(0, int(rows * 1_000_000 / rate), rows)) + START
     return pa.table({
-        "k": pa.array(k, pa.int64()), "ts": pa.array(ts, pa.timestamp("us")), "v": pa.array(np.arange(rows), pa.int64()),
+        "k": pa.array(k, pa.int64()), "ts": pa.array(ts, pa.timestamp("us")),
+        "v": pa.array(np.arange(rows), pa.int64()),
     })  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """DataFusion through its Python wheel: the pruning symmetric hash join over unbounded tables, and the plain hash join.
 
-The engine plans ``SymmetricHashJoinExec`` when both inputs are unbounded; from Python that takes an external table, whose
-rows are read from CSV. Reading is therefore timed apart, at the same batch size: the same tables through a filter that no row
-passes, so that neither Python nor a sink is part of it.
+The engine plans ``SymmetricHashJoinExec`` when both inputs are unbounded; from Python that takes an external table,
+whose rows are read from CSV. Reading is therefore timed apart, at the same batch size: the same tables through a
+filter that no row passes, so that neither Python nor a sink is part of it.
 """
 
 from __future__ import annotations

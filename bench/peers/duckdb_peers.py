@@ -36,15 +36,15 @@ class DuckPlanned(Peer):
         self._sql = case.sql(left.schema, right.schema)
 
     def run(self, take: Take) -> None:
-        for batch in self._connection.execute(self._sql).to_arrow_reader(100_000):
+        for batch in self._connection.sql(self._sql).to_arrow_reader(100_000):
             take(batch)
 
 
 class DuckBuckets(DuckPlanned):
     """Both sides cut into buckets of the ordered value, the right side copied into each bucket it can reach.
 
-    Equal (key, bucket) becomes a hash join that looks at few pairs. The width of a bucket is what the author of such SQL
-    tunes: widths of 1 to 64 windows are tried before the timing and the fastest is taken.
+    Equal (key, bucket) becomes a hash join that looks at few pairs. The width of a bucket is what the author of such
+    SQL tunes: widths of 1 to 64 windows are tried before the timing and the fastest is taken.
     """
 
     name: ClassVar[str] = "DuckDB, buckets by hand"
@@ -59,7 +59,7 @@ class DuckBuckets(DuckPlanned):
         for factor in (1, 4, 16, 64):
             sql = self._written(case, left.schema, right.schema, (case.band.hi - case.band.lo + 1) * factor)
             begun = time.perf_counter()
-            self._connection.execute(sql).to_arrow_table()
+            self._connection.sql(sql).to_arrow_table()
             spent = time.perf_counter() - begun
             if best is None or spent < best[0]:
                 best = (spent, sql)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -37,9 +38,9 @@ class _Polars(Peer):
         b = case.band
         other = pl.col(f"{b.column}_right")
         if timestamps(left.schema):
-            ends = pl.duration(microseconds=b.lo), pl.duration(microseconds=b.hi)
+            ends = [pl.lit(timedelta(microseconds=v), pl.Duration("us")) for v in (b.lo, b.hi)]
         else:
-            ends = pl.lit(b.lo, pl.Int64), pl.lit(b.hi, pl.Int64)
+            ends = [pl.lit(v, pl.Int64) for v in (b.lo, b.hi)]
             other = other.cast(pl.Int64)
         mine = pl.col(b.column)
         self._band: list[Any] = [mine >= other + ends[0], mine <= other + ends[1]]
@@ -65,10 +66,6 @@ class PolarsInequality(_Polars):
     """``join_where`` on the band alone, which is the inequality join; equality of the keys is filtered behind it."""
 
     name: ClassVar[str] = "Polars join_where"
-
-    @classmethod
-    def refuses(cls, case: Case, candidates: int) -> str | None:
-        return super().refuses(case, candidates)
 
     def run(self, take: Take) -> None:
         import polars as pl

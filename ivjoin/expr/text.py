@@ -59,7 +59,7 @@ def type_text(t: Type) -> str:
 
 
 # Operators whose arguments meet in one type, so that a literal's own precision need not be written.
-_MEETING = COMPARISONS | {"add", "case", "cast", "coalesce", "greatest", "in", "intdiv", "least", "mod", "pmod", "sub"}
+_MEETING = COMPARISONS | {"cast", "in"}
 
 
 def _is_widened(n: Node) -> bool:
