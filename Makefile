@@ -12,14 +12,14 @@ BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check soak bench clean
+.PHONY: help demo test check soak bench bench-full bench-smoke clean
 
 help:
 	@echo "make demo   run the main job on real data (creates $(VENV) first)"
 	@echo "make test   run the tests (creates $(VENV) first)"
 	@echo "make check  ruff, mypy and the import-direction test"
 	@echo "make soak   the long random tests"
-	@echo "make bench  the benchmarks against other engines"
+	@echo "make bench  the benchmarks against other engines (minutes); bench-full (an hour), bench-smoke (under a minute)"
 	@echo "make clean  remove $(VENV) and what the tools left behind"
 
 demo: $(VENV)/.demo-installed
@@ -38,8 +38,27 @@ check: $(VENV)/.dev-installed
 soak: $(VENV)/.dev-installed
 	IVJOIN_HYPOTHESIS=join-fresh $(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
 
+# Results go to bench/results, the page to docs/benchmarks.md. BENCH_ARGS chooses cases and peers.
 bench: $(VENV)/.bench-installed
 	$(BIN)/python -m bench $(BENCH_ARGS)
+	$(BIN)/python -m bench.pushes
+	$(BIN)/python -m bench.cold
+	$(BIN)/python -m bench.report
+
+bench-full: $(VENV)/.bench-installed
+	$(BIN)/python -m bench --profile full $(BENCH_ARGS)
+	$(BIN)/python -m bench.pushes
+	$(BIN)/python -m bench.cold
+	$(BIN)/python -m bench.lost_rows
+	$(BIN)/python -m bench.weak_pruning
+	$(BIN)/python -m bench.report
+
+# Every case and every engine once, small: whether each still runs and answers right. Leaves bench/results alone.
+bench-smoke: $(VENV)/.bench-installed
+	$(BIN)/python -m bench --profile smoke --out build/bench/smoke.jsonl $(BENCH_ARGS)
+	$(BIN)/python -m bench.lost_rows --out build/bench/lost_rows.jsonl
+	$(BIN)/python -m bench.weak_pruning --rows 1000 --batch 64 --only-ivjoin --out build/bench/weak_pruning.jsonl
+	$(BIN)/python -m bench.pushes --pushes 200 --runs 1 --out build/bench/pushes.jsonl
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,4 +1,4 @@
-"""Result records as charts (SVG): each function writes a file and returns its name, None if there is nothing to draw."""
+"""Result records as charts (SVG): each function writes a file and returns its name, None if nothing is to be drawn."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from bench.tables import Cells, net
 
-__all__ = ["bars", "exponent", "scaling", "seed", "state"]
+__all__ = ["bars", "curves", "exponent", "scaling", "seed", "state"]
 
 _COLORS = {"ivjoin": "#c1272d", "DataFusion SHJ": "#0b5394", "DuckDB, buckets by hand": "#6aa84f"}
 _AXES = {"window": "rows in the window", "live-keys": "keys", "length": "rows a side"}
@@ -89,14 +89,19 @@ def exponent(points: list[tuple[float, float]]) -> float:
     return float(np.polyfit(x, y, 1)[0])
 
 
-def scaling(cells: Cells, family: str, folder: Path) -> str | None:
-    """CPU time over the size that a family varies, with the fitted exponent in the legend."""
+def curves(cells: Cells, family: str) -> dict[str, list[tuple[float, float]]]:
+    """CPU time over the size that a family varies, for each system with two points at least."""
     lines: dict[str, list[tuple[float, float]]] = {}
     for r in cells.family(family):
         # only the runs of the usual length, where something else than the length varies
         if r["status"] == "ok" and (family == "length" or r["case"].endswith("/1000000 rows")):
             lines.setdefault(r["peer"], []).append((float(r["case"].split("/")[1].split()[0]), net(r)))
-    lines = {p: sorted(v) for p, v in lines.items() if len(v) > 1}
+    return {p: sorted(v) for p, v in lines.items() if len(v) > 1}
+
+
+def scaling(cells: Cells, family: str, folder: Path) -> str | None:
+    """The curves of a family, with the fitted exponent in the legend."""
+    lines = curves(cells, family)
     if not lines:
         return None
     plt = _pyplot()

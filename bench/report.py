@@ -17,6 +17,7 @@ from bench import charts
 from bench.runner import RESULTS
 from bench.tables import (
     Cells,
+    bound_table,
     cold_table,
     family_table,
     geometric_mean,
@@ -64,7 +65,7 @@ How it is measured:
   theirs.
 - *DuckDB, buckets by hand* is the best SQL we could write for a static engine: both sides cut into time buckets, one
   side copied into each bucket it reaches, the width tuned before the timing.
-- *Memory* is what the process's peak has grown over what it held with the inputs loaded.
+- *Added* memory is what the process's peak in the timed runs exceeds what it held with the inputs loaded.
 """
 
 NONE_YET = """
@@ -110,8 +111,11 @@ def render(records: list[dict[str, Any]], machines: list[dict[str, Any]], folder
     drawn: dict[str, Callable[..., str | None]] = dict.fromkeys(("window", "live-keys", "length"), charts.scaling)
     for family, title in TITLES.items():
         chart = drawn[family](cells, family, folder) if family in drawn else charts.bars(cells, family, folder)
-        section(title, family_table(cells, family), chart)
+        fits = [f"{p} {charts.exponent(points):.2f}" for p, points in charts.curves(cells, family).items()]
+        said = f"\n\nExponent fitted to the CPU time: {', '.join(fits)}." if family in drawn and fits else ""
+        section(title, family_table(cells, family) + said, chart)
     section("State and memory", state_table(cells), charts.state(cells, folder))
+    section("Against the memory bound", bound_table(cells))
     section("One push", pushes_table(records))
     section("Cold start", cold_table(records))
     section("Rows lost by pruning", losses_table(records))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 __all__ = [
-    "Cells", "cold_table", "family_table", "geometric_mean", "losses_table", "machine_text", "net", "pushes_table",
+    "Cells", "bound_table", "cold_table", "family_table", "geometric_mean", "losses_table", "machine_text", "net", "pushes_table",
     "seed_grid", "state_table", "weak_table",
 ]  # fmt: skip
 
@@ -127,10 +127,24 @@ def state_table(cells: Cells) -> str:
         held = r["peak_state_rows"]
         lines.append([
             r["case"], str(r["batch"]), f"{held:,}", size(r["peak_state_bytes"]),
-            f"{r['peak_state_bytes'] / max(held, 1):.0f}", size(r["memory_added"]),
+            f"{r['peak_state_bytes'] / max(held, 1):.0f}", size(r["peak_memory"]), size(r["memory_added"]),
             f"{size(least[0])} ({least[1]})" if least else "",
         ])  # fmt: skip
-    head = ("case", "batch", "peak state rows", "peak state", "bytes a row", "memory added", "least of the others")
+    head = ("case", "batch", "peak state rows", "peak state", "bytes a row", "process peak", "added", "least added by others")
+    return table(head, lines) if lines else ""
+
+
+def bound_table(cells: Cells) -> str:
+    """ivjoin's time beside that of copying the bytes that go in and come out."""
+    lines = [
+        [
+            r["case"], str(r["batch"]), seconds(r["cpu_seconds"]), size(r["bytes_moved"]), seconds(r["copy_seconds"]),
+            f"{r['cpu_seconds'] / r['copy_seconds']:.0f}",
+        ]
+        for r in cells.all()
+        if r["peer"] == "ivjoin" and r["status"] == "ok" and r["rows_in"] >= 10**6
+    ]  # fmt: skip
+    head = ("case", "batch", "CPU s", "bytes in and out", "numpy copy of them, s", "ratio")
     return table(head, lines) if lines else ""
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
@@ -34,20 +35,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 if all went well, 1 if the demo's results differ from DuckDB's, 2 after an error.
     """
     options = _parser().parse_args(arguments)
-    # a terminated run must clean up its unfinished file, as an interrupted one does
-    previous = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    try:
-        return int(options.run(options))
-    except BrokenPipeError:
-        # the reader of our output has seen enough; keep Python from complaining about it again at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
-    except KeyboardInterrupt:
-        return _fail("interrupted", 128 + signal.SIGINT)
-    except (IvjoinError, pa.ArrowException, OSError) as e:
-        return _fail(str(e), 2)
-    finally:
-        signal.signal(signal.SIGTERM, previous)
+    with _Signals() as signals:
+        options.signals = signals
+        try:
+            return int(options.run(options))
+        except BrokenPipeError:
+            # the reader of our output has seen enough; keep Python from complaining about it again at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 128 + signal.SIGPIPE
+        except KeyboardInterrupt:
+            return _fail("stopped", 128 + (signals.seen or signal.SIGINT))
+        except (IvjoinError, pa.ArrowException, OSError) as e:
+            return _fail(str(e), 2)
+
+
+class _Signals:
+    """Turns an interrupt or a termination into KeyboardInterrupt, so that an unfinished file is cleaned up.
+
+    An exception raised while compiled code calls back into Python can get lost there; :meth:`check` raises it again.
+    """
+
+    def __init__(self) -> None:
+        self.seen = 0
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> _Signals:
+        if threading.current_thread() is threading.main_thread():  # the only one that may set handlers
+            self._previous = {n: signal.signal(n, self._stop) for n in (signal.SIGTERM, signal.SIGINT)}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, previous in self._previous.items():
+            signal.signal(number, previous)
+
+    def _stop(self, number: int, _: object) -> None:
+        self.seen = number
+        raise KeyboardInterrupt
+
+    def check(self) -> None:
+        """Raise KeyboardInterrupt if a signal has come."""
+        if self.seen:
+            raise KeyboardInterrupt
 
 
 def _fail(message: str, code: int) -> int:
@@ -179,8 +207,10 @@ def _join(options: argparse.Namespace) -> int:
         sink = Sink(options.output, stream.schema, options.format)
         with progress:
             for batch in stream:
+                options.signals.check()
                 sink.write(batch)
                 progress.show(stream.metrics)
+        options.signals.check()
         sink.commit()
         seconds = perf_counter() - start
         if report is not None:

@@ -142,10 +142,11 @@ class OrderTracker:
         if quiet is None and not self._float and self.nulls is None:
             running = np.maximum.accumulate(v)
             last = int(running[-1])
-            on_time = int(v.min()) >= self.limit and self.slack <= I64_MAX
-            if on_time and (last < I64_MIN + int(self.slack) or not within or not (v < running - np.int64(self.slack)).any()):
+            slack = min(int(self.slack), I64_MAX)
+            on_time = int(v.min()) >= self.limit
+            if on_time and (last < I64_MIN + slack or not within or not (v < running - np.int64(slack)).any()):
                 if last > self.edge:
-                    self.edge, self.limit = last, max(last - int(self.slack), I64_MIN)
+                    self.edge, self.limit = last, max(last - slack, I64_MIN)
                 self.seen_value = True
                 return None
         if quiet is not None:

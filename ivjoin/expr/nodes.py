@@ -1,8 +1,8 @@
 """The expression DAG: frozen, interned, typed nodes.
 
 Two structurally equal expressions are one object, so ``is`` compares them and a dictionary keyed by node is a
-dictionary keyed by expression. Nodes are made by :func:`make`, through ``ivjoin.expr.build``, which inserts the casts that
-make the arguments of an operator meet in one type. After building, an operator never sees mixed types except
+dictionary keyed by expression. Nodes are made by :func:`make`, through ``ivjoin.expr.build``, which inserts the casts
+that make the arguments of an operator meet in one type. After building, an operator never sees mixed types except
 where the catalogue says so.
 
 The catalogue of operators (``op``: arguments -> type; ``params``):

@@ -38,7 +38,7 @@ def loader(t: Type) -> Callable[[Any], Cell]:
 _FLOAT_ARRAYS = {32: "FloatArray", 64: "DoubleArray"}
 
 
-def _plain_loader(t: Type, plain: type) -> Callable[[Any], Cell]:
+def _plain_loader(t: Type, plain: Any) -> Callable[[Any], Cell]:
     dtype, width, view = dtype_of(t), dtype_of(t).itemsize, np.frombuffer
 
     def fetch(array: Any) -> Cell:
@@ -53,7 +53,7 @@ def _plain_loader(t: Type, plain: type) -> Callable[[Any], Cell]:
     return fetch
 
 
-def _unit_loader(t: Type, plain: type) -> Callable[[Any], Cell]:
+def _unit_loader(t: Type, plain: Any) -> Callable[[Any], Cell]:
     unit, view = t.unit, np.frombuffer
 
     def fetch(array: Any) -> Cell:

@@ -68,7 +68,7 @@ def round_quotient(v: np.ndarray, d: np.ndarray | int, even: bool = False) -> np
     wide = d > _I64_MAX if isinstance(d, int) else d.dtype == object
     if v.dtype == object or wide:
         return (_EVEN if even else _UP)(as_objects(v), d)
-    y = np.int64(d) if isinstance(d, int) else d
+    y = np.asarray(d, dtype=np.int64) if isinstance(d, int) else d
     q = whole_quotient(v, y)
     rest = np.abs(v - q * y)
     # Compared so that nothing doubles past 2**63.
@@ -193,7 +193,8 @@ def _div(node: Node, _: Consts) -> Kernel:
         if y.dtype == object or t.scale > 18 or lift < 0:
             r = both(as_objects(x), as_objects(y))
         else:
-            r = round_quotient(*np.broadcast_arrays(scaled_up(x, lift), y))
+            dividend, divisor = np.broadcast_arrays(scaled_up(x, lift), y)
+            r = round_quotient(dividend, divisor)
         return fitted(r, t, ok, err)
 
     return kernel

@@ -89,7 +89,8 @@ def _by_calendar(zone: Zone, per: int, sign: int) -> Kernel:
     def kernel(a: Cell, b: Cell) -> Cell:
         (x, ok, err), (d, ok2, err2) = a, b
         ok, err = met(ok, ok2), combined(err, err2)
-        days = whole_quotient(d, np.int64(day))  # toward zero, as the rest keeps the sign of the whole
+        # toward zero, as the rest keeps the sign of the whole
+        days = whole_quotient(d, np.asarray(day, dtype=np.int64))
         rest = d - days * day
         if sign < 0:
             days, rest = -days, -rest

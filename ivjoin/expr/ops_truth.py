@@ -265,7 +265,7 @@ def _extreme(greatest: bool) -> Rule:
         if kind in ("string", "binary"):
             before = comparer("gt" if greatest else "lt", kind)
         elif kind == "float":
-            pair = np.maximum if greatest else np.fmin  # fmin passes NaN by, maximum keeps it
+            pair: Any = np.maximum if greatest else np.fmin  # fmin passes NaN by, maximum keeps it
         else:
             pair = np.maximum if greatest else np.minimum
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from ivjoin.expr.literals import date_of, decimal_text
-from ivjoin.expr.nodes import COMPARISONS, Node, walk
+from ivjoin.expr.nodes import Node, walk
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
 
 __all__ = ["quoted", "to_text", "type_text"]
@@ -58,22 +58,9 @@ def type_text(t: Type) -> str:
     return str(t)
 
 
-# Operators whose arguments meet in one type, so that a literal's own precision need not be written.
-_MEETING = COMPARISONS | {"cast", "in"}
-
-
-def _is_widened(n: Node) -> bool:
-    """A decimal literal with more digits than it is written with."""
-    if n.op != "literal" or n.type.kind != "decimal" or n.params[0] is None:
-        return False
-    return n.type.precision > max(len(str(abs(n.params[0]))), n.type.scale)
-
-
 def _text(n: Node, done: dict[Node, tuple[str, int]]) -> tuple[str, int]:
     def arg(i: int, level: int = 0) -> str:
         text, own = done[n.args[i]]
-        if n.op not in _MEETING and _is_widened(n.args[i]):
-            return f"CAST({text} AS {type_text(n.args[i].type)})"
         return f"({text})" if own < level else text
 
     op = n.op

@@ -205,7 +205,7 @@ def to_arrow(t: Type) -> pa.DataType:
 
 
 def named(name: Any) -> Type:
-    """The type of a name such as ``"int64"``, ``"double"``, ``"date32"``, ``"timestamp[us, UTC]"``, or of an Arrow type."""
+    """The type of a name such as ``"int64"``, ``"double"``, ``"timestamp[us, UTC]"``, or of an Arrow type."""
     if isinstance(name, Type):
         return name
     if isinstance(name, pa.DataType):

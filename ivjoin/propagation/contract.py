@@ -103,7 +103,7 @@ class Contraction:
 
 
 def contract(
-    condition: Any, box: Mapping[str, tuple[Any, Any, Any]], timezone: str = "UTC", effort: int = 400
+    condition: Any, box: Mapping[str, tuple[Any, Any, Any]], timezone: str = "UTC", effort: int = 600
 ) -> Contraction:
     """Narrow a box to an interval per column that holds every point of the box at which the condition is TRUE.
 

@@ -72,6 +72,8 @@ def _opened(n: Node, args: list[Sum | None]) -> Sum | None:
         target = {"unix_seconds": 1, "unix_millis": 1_000, "unix_micros": 1_000_000}[op]
         unit = TICKS_PER_SECOND[n.args[0].type.unit]
         return _times(known[0], target // unit) if target >= unit else None
+    if op in ("least", "greatest", "coalesce") and len(set(n.args)) == 1:
+        return known[0]
     if op == "unix_date" or (op in ("floor", "ceil") and n.args[0].type.kind == "int"):
         return known[0]
     return None

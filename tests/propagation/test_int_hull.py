@@ -1,0 +1,82 @@
+"""Boxes of integers: every contraction holds the exact hull, and nearly all are equal to it (vectors/README.md)."""
+
+from __future__ import annotations
+
+import json
+import random
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import hulls
+import pytest
+
+from ivjoin.propagation import Contraction, Outcome, contract
+
+CASES = [json.loads(line) for line in (Path(__file__).parent / "vectors" / "int_hull.jsonl").open()]
+EXACT = [c for c in CASES if c["mode"] == "exact"]
+ANSI = [c for c in CASES if c["mode"] == "int8ansi"]
+
+
+@cache
+def contracted(i: int, effort: int) -> Contraction:
+    case = next(c for c in CASES if c["id"] == i)
+    t = "int64" if case["mode"] == "exact" else "int8"
+    return contract(hulls.sql(case["pred"]), {n: (t, *b) for n, b in case["box"].items()}, effort=effort)
+
+
+def holds(c: Contraction, hull: Any) -> bool:
+    if hull in ("empty", None):
+        return True
+    if c.outcome is Outcome.INFEASIBLE:
+        return False
+    return all(c.box[n].inf <= lo and hi <= c.box[n].sup for n, (lo, hi) in hull.items())
+
+
+def is_exact(c: Contraction, hull: Any) -> bool:
+    if hull in ("empty", None):
+        return c.outcome is Outcome.INFEASIBLE
+    return c.outcome is not Outcome.INFEASIBLE and all((c.box[n].inf, c.box[n].sup) == tuple(b) for n, b in hull.items())
+
+
+def test_the_vectors_are_all_there() -> None:
+    assert (len(EXACT), len(ANSI), len(CASES)) == (938, 234, 1410)
+
+
+@pytest.mark.parametrize("effort", [0, 600])
+def test_no_point_is_lost(effort: int) -> None:
+    lost = [c["id"] for c in EXACT + ANSI if not holds(contracted(c["id"], effort), c["hull"])]
+    assert lost == []
+
+
+@pytest.mark.parametrize(
+    "effort, optimal, infeasible", [pytest.param(0, 0.90, 0.98, id="propagation"), pytest.param(600, 1, 1, id="search")]
+)
+def test_bounds_are_tight(effort: int, optimal: float, infeasible: float) -> None:
+    """Numbers that may only rise."""
+    full = [c for c in EXACT if c["hull"] != "empty"]
+    empty = [c for c in EXACT if c["hull"] == "empty"]
+    assert sum(is_exact(contracted(c["id"], effort), c["hull"]) for c in full) >= optimal * len(full)
+    assert sum(is_exact(contracted(c["id"], effort), "empty") for c in empty) >= infeasible * len(empty)
+
+
+@pytest.mark.parametrize("width, optimal", [(40, 0.99), (1000, 0.95)])
+def test_larger_boxes(width: int, optimal: float) -> None:
+    rng = random.Random(width)
+    full = exact = 0
+    while full < 60:
+        text, box = hulls.case(rng, width)
+        if hulls.points(box) > 1_000_000:
+            continue
+        hull = hulls.hull(text, box)
+        c = contract(text, {n: ("int64", *b) for n, b in box.items()})
+        assert holds(c, hull), (text, box, hull, c)
+        full += 1
+        exact += is_exact(c, hull)
+    assert exact >= optimal * full
+
+
+def test_a_column_that_is_not_used_keeps_its_bounds() -> None:
+    c = contract("a > 3", {"a": ("int64", 0, 9), "b": ("int64", 1, 2)})
+    assert (c.box["a"].inf, c.box["a"].sup) == (4, 9)
+    assert (c.box["b"].inf, c.box["b"].sup) == (1, 2)
