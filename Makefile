@@ -12,11 +12,12 @@ BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check soak bench bench-full bench-smoke clean
+.PHONY: help demo test test-spark check soak bench bench-full bench-smoke clean
 
 help:
 	@echo "make demo   run the main job on real data (creates $(VENV) first)"
 	@echo "make test   run the tests (creates $(VENV) first)"
+	@echo "make test-spark  run the Spark tests (needs Java)"
 	@echo "make check  ruff, mypy and the import-direction test"
 	@echo "make soak   the long random tests"
 	@echo "make bench  the benchmarks against other engines (minutes); bench-full (an hour), bench-smoke (under a minute)"
@@ -29,6 +30,10 @@ demo: $(VENV)/.demo-installed
 test: $(VENV)/.dev-installed
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m "nojit and not soak" $(PYTEST_ARGS)
+
+# Needs Java 17 or newer.
+test-spark: $(VENV)/.dev-installed $(VENV)/.spark-installed
+	$(BIN)/python -m pytest -m "spark and not soak" $(PYTEST_ARGS)
 
 check: $(VENV)/.dev-installed
 	$(BIN)/ruff check .

@@ -1,1 +1,1 @@
-"""Benchmarks: cases and peers as plug-ins (`python -m bench`) and a page of their results (`python -m bench.report`)."""
+"""Benchmarks: cases and peers as plug-ins (`python -m bench`) and a page of results (`python -m bench.report`)."""

@@ -60,7 +60,8 @@ How it is measured:
 - ivjoin takes Arrow batches and gives Arrow batches; planning the join is part of its time, as parsing the SQL is for
   the others.
 - DataFusion runs its symmetric hash join over unbounded tables only, which from Python are CSV files. The time for
-  reading those, at the same batch size and without a join, is measured in the same process and subtracted (*net*).
+  reading those, at the same batch size and without a join, is measured in the same process and subtracted (*net*);
+  nor does its net time hold the handing over of its output to Python.
 - Static systems start from data that is loaded already: DuckDB from its own tables, Polars, Acero and pandas from
   theirs.
 - *DuckDB, buckets by hand* is the best SQL we could write for a static engine: both sides cut into time buckets, one

@@ -25,6 +25,7 @@ from bench.case import Case
 from bench.cases import select
 from bench.cell import measure
 from bench.peers import PEERS
+from bench.tables import net
 
 __all__ = ["main"]
 
@@ -124,10 +125,10 @@ def _line(case: Case, name: str, batch: int | None, r: dict[str, Any]) -> str:
     if r["status"] != "ok":
         return f"{head}  {r['status']}: {r.get('detail', '')}"
     cpu = r["cpu_seconds"]
-    net = f", net of input {cpu - r['input_cpu_seconds']:.4f}" if "input_cpu_seconds" in r else ""
+    bare = f", net {net(r):.4f}" if "input_cpu_seconds" in r else ""
     state = f"  state {r['peak_state_rows']}" if "peak_state_rows" in r else ""
     spread = f"({r['fastest']:.4f}..{r['slowest']:.4f}, {r['runs']})"
-    return f"{head}  {r['seconds']:9.4f} s {spread}  cpu {cpu:.4f}{net}{state}"
+    return f"{head}  {r['seconds']:9.4f} s {spread}  cpu {cpu:.4f}{bare}{state}"
 
 
 def run(args: argparse.Namespace) -> int:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 __all__ = [
-    "Cells", "bound_table", "cold_table", "family_table", "geometric_mean", "losses_table", "machine_text", "net", "pushes_table",
-    "seed_grid", "state_table", "weak_table",
+    "Cells", "bound_table", "cold_table", "family_table", "geometric_mean", "losses_table", "machine_text", "net",
+    "pushes_table", "seed_grid", "state_table", "weak_table",
 ]  # fmt: skip
 
 Record = dict[str, Any]
@@ -34,9 +34,12 @@ class Cells:
 
 
 def net(r: Record, field: str = "cpu_seconds") -> float:
-    """Time without the input's own; never below a hundredth of the whole."""
-    apart = r.get("input_cpu_seconds" if field == "cpu_seconds" else "input_seconds", 0.0)
-    return max(r[field] - apart, r[field] / 100)
+    """Time without the input's own, and without handing the output to Python where that was measured.
+
+    Never below a hundredth of the whole.
+    """
+    whole = min(r[field], r.get(f"engine_{field}", r[field]))
+    return max(whole - r.get(f"input_{field}", 0.0), whole / 100)
 
 
 def geometric_mean(values: Sequence[float]) -> float:
@@ -130,7 +133,10 @@ def state_table(cells: Cells) -> str:
             f"{r['peak_state_bytes'] / max(held, 1):.0f}", size(r["peak_memory"]), size(r["memory_added"]),
             f"{size(least[0])} ({least[1]})" if least else "",
         ])  # fmt: skip
-    head = ("case", "batch", "peak state rows", "peak state", "bytes a row", "process peak", "added", "least added by others")
+    head = (
+        "case", "batch", "peak state rows", "peak state", "bytes a row", "process peak", "added",
+        "least added by others",
+    )  # fmt: skip
     return table(head, lines) if lines else ""
 
 

@@ -8,7 +8,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NoReturn
@@ -35,51 +36,44 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 if all went well, 1 if the demo's results differ from DuckDB's, 2 after an error.
     """
     options = _parser().parse_args(arguments)
-    with _Signals() as signals:
-        options.signals = signals
+    options.on_stop = []
+    with _stopping(options.on_stop):
         try:
             return int(options.run(options))
         except BrokenPipeError:
             # the reader of our output has seen enough; keep Python from complaining about it again at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 128 + signal.SIGPIPE
-        except KeyboardInterrupt:
-            return _fail("stopped", 128 + (signals.seen or signal.SIGINT))
         except (IvjoinError, pa.ArrowException, OSError) as e:
             return _fail(str(e), 2)
 
 
-class _Signals:
-    """Turns an interrupt or a termination into KeyboardInterrupt, so that an unfinished file is cleaned up.
+@contextmanager
+def _stopping(on_stop: list[Callable[[], None]]) -> Iterator[None]:
+    """On an interrupt or a termination, call ``on_stop`` and end the process at once.
 
-    An exception raised while compiled code calls back into Python can get lost there; :meth:`check` raises it again.
+    No exception is raised instead: one that comes up while compiled code calls back into Python is lost there.
     """
 
-    def __init__(self) -> None:
-        self.seen = 0
-        self._previous: dict[int, Any] = {}
+    def stop(number: int, _: object) -> None:
+        for action in on_stop:
+            with suppress(Exception):
+                action()
+        os._exit(_fail("stopped", 128 + number))
 
-    def __enter__(self) -> _Signals:
-        if threading.current_thread() is threading.main_thread():  # the only one that may set handlers
-            self._previous = {n: signal.signal(n, self._stop) for n in (signal.SIGTERM, signal.SIGINT)}
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, previous in self._previous.items():
-            signal.signal(number, previous)
-
-    def _stop(self, number: int, _: object) -> None:
-        self.seen = number
-        raise KeyboardInterrupt
-
-    def check(self) -> None:
-        """Raise KeyboardInterrupt if a signal has come."""
-        if self.seen:
-            raise KeyboardInterrupt
+    if threading.current_thread() is not threading.main_thread():  # the only one that may set handlers
+        yield
+        return
+    previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, before in previous.items():
+            signal.signal(number, before)
 
 
 def _fail(message: str, code: int) -> int:
-    print(f"ivjoin: error: {_one_line(message)}", file=sys.stderr)
+    print(f"ivjoin: error: {_one_line(message)}", file=sys.stderr, flush=True)
     return code
 
 
@@ -202,15 +196,15 @@ def _join(options: argparse.Namespace) -> int:
     )
     report = Replacement(options.metrics_json) if options.metrics_json else None
     sink: Sink | None = None
+    options.on_stop += [progress.stop, *([report.forget] if report else [])]
     start = perf_counter()
     try:
         sink = Sink(options.output, stream.schema, options.format)
+        options.on_stop.append(sink.forget)
         with progress:
             for batch in stream:
-                options.signals.check()
                 sink.write(batch)
                 progress.show(stream.metrics)
-        options.signals.check()
         sink.commit()
         seconds = perf_counter() - start
         if report is not None:
@@ -297,6 +291,10 @@ class _Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Take the bar away and give the cursor back."""
         if self._bar is not None:
             self._bar.stop()
 

@@ -63,10 +63,12 @@ def test_formats_of_columns(f: m.Format) -> None:
     t = np.float32 if f.bits == 32 else np.float64
     assert f.max == float(np.finfo(t).max)
     assert f.tiny == float(np.finfo(t).smallest_subnormal)
-    for x in (0.0, 1.0, -1.0, f.tiny, -f.tiny, f.max, -f.max, 0.1, -1e-30):
+    for x in (0.0, 1.0, -1.0, f.tiny, -f.tiny, 0.1, -1e-30):
         y = f.near(x)
         assert f.up(y) == float(np.nextafter(t(y), t(math.inf)))
         assert f.down(y) == float(np.nextafter(t(y), t(-math.inf)))
+    assert f.up(f.max) == math.inf == -f.down(-f.max)
+    assert f.down(math.inf) == f.max
 
 
 FORWARD: list[Any] = [

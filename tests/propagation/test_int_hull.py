@@ -36,7 +36,9 @@ def holds(c: Contraction, hull: Any) -> bool:
 def is_exact(c: Contraction, hull: Any) -> bool:
     if hull in ("empty", None):
         return c.outcome is Outcome.INFEASIBLE
-    return c.outcome is not Outcome.INFEASIBLE and all((c.box[n].inf, c.box[n].sup) == tuple(b) for n, b in hull.items())
+    if c.outcome is Outcome.INFEASIBLE:
+        return False
+    return all((c.box[n].inf, c.box[n].sup) == tuple(b) for n, b in hull.items())
 
 
 def test_the_vectors_are_all_there() -> None:
