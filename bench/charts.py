@@ -9,7 +9,7 @@ import numpy as np
 
 from bench.tables import Cells, net
 
-__all__ = ["bars", "curves", "exponent", "scaling", "seed", "state"]
+__all__ = ["bars", "curves", "exponent", "scaling", "seed", "soak", "state"]
 
 _COLORS = {"ivjoin": "#c1272d", "DataFusion SHJ": "#0b5394", "DuckDB, buckets by hand": "#6aa84f"}
 _AXES = {"window": "rows in the window", "live-keys": "keys", "length": "rows a side"}
@@ -113,6 +113,19 @@ def scaling(cells: Cells, family: str, folder: Path) -> str | None:
     axis.set(xlabel=_AXES[family], ylabel="seconds of CPU")
     axis.legend()
     return _save(figure, folder, family)
+
+
+def soak(records: list[dict[str, Any]], folder: Path) -> str | None:
+    """Process memory and state over the rows of a long run."""
+    if not records:
+        return None
+    plt = _pyplot()
+    figure, axis = plt.subplots(figsize=(6, 2.5))
+    for field, label, color in (("memory", "process", "gray"), ("state_bytes", "state", _COLORS["ivjoin"])):
+        axis.semilogy([r["rows"] for r in records], [r[field] / 1e6 for r in records], label=label, color=color)
+    axis.set(xlabel="rows pushed", ylabel="MB")
+    axis.legend()
+    return _save(figure, folder, "soak")
 
 
 def state(cells: Cells, folder: Path) -> str | None:

@@ -47,6 +47,7 @@ and writes JSON lines to `bench/results/`, `python -m bench.report` makes this p
 | `python -m bench seed "window/*" --peers ivjoin` | families or patterns of cases, some systems |
 | `python -m bench.pushes` | the cost of one push of 128 rows and of one row |
 | `python -m bench.cold` | from the start of a process to the first row |
+| `python -m bench.soak` | 10^8 rows through one join: does its memory grow |
 | `python -m bench.lost_rows` | rows that pruning loses, ivjoin beside DataFusion |
 | `python -m bench.weak_pruning` | state held under conditions that are hard to prune for, ivjoin beside DataFusion |
 
@@ -116,6 +117,10 @@ def render(records: list[dict[str, Any]], machines: list[dict[str, Any]], folder
         said = f"\n\nExponent fitted to the CPU time: {', '.join(fits)}." if family in drawn and fits else ""
         section(title, family_table(cells, family) + said, chart)
     section("State and memory", state_table(cells), charts.state(cells, folder))
+    long = [r for r in records if r["kind"] == "soak"]
+    if long:
+        said = f"{long[-1]['rows']:,} rows in {long[-1]['seconds']:.0f} s: `python -m bench.soak`."
+        section("A long run", said, charts.soak(long, folder))
     section("Against the memory bound", bound_table(cells))
     section("One push", pushes_table(records))
     section("Cold start", cold_table(records))

@@ -9,6 +9,7 @@ import os
 import platform
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -90,16 +91,19 @@ def isolated(spec: dict[str, Any], limit: float) -> dict[str, Any]:
             cwd=Path(__file__).parent.parent,
         )
         status = None
-        while child.poll() is None:
-            time.sleep(0.02)
-            if time.perf_counter() - begun > limit:
-                status = {"status": "slow", "detail": f"over {limit:g} s"}
-            elif _resident(child.pid) > _MOST_MEMORY:
-                status = {"status": "memory", "detail": f"over {_MOST_MEMORY >> 30} GiB"}
-            if status:
+        try:
+            while child.poll() is None and status is None:
+                time.sleep(0.02)
+                if time.perf_counter() - begun > limit:
+                    status = {"status": "slow", "detail": f"over {limit:g} s"}
+                elif _resident(child.pid) > _MOST_MEMORY:
+                    status = {"status": "memory", "detail": f"over {_MOST_MEMORY >> 30} GiB"}
+        finally:
+            if child.poll() is None:
                 child.kill()
                 child.wait()
-                return status
+        if status:
+            return status
         wall = time.perf_counter() - begun
         out.seek(0)
         err.seek(0)
@@ -195,6 +199,9 @@ def main(argv: list[str] | None = None) -> int:
     p.add_argument("--in-process", action="store_true", help="no process per cell (the default of smoke)")
     p.add_argument("--out", help="result file (default bench/results/PROFILE.jsonl)")
     args = p.parse_args(argv)
+    # ended from outside, the cell's process and the temporary files go too
+    with contextlib.suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     smoke = args.profile == "smoke" and not args.case
     args.repeat = args.repeat or (1 if smoke else 5)
     args.limit = args.limit or {"smoke": 20.0, "quick": 60.0, "full": 180.0}[args.profile]

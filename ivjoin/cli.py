@@ -20,7 +20,7 @@ import ivjoin
 from ivjoin.errors import IvjoinError
 from ivjoin.formats import FORMATS, Sink, Source, open_source
 from ivjoin.options import parse_bounds, parse_keys, parse_order, parse_zone
-from ivjoin.replace import Replacement, unwritable
+from ivjoin.replace import Replacement, remove_unfinished, unwritable
 
 __all__ = ["main"]
 
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 if all went well, 1 if the demo's results differ from DuckDB's, 2 after an error.
     """
     options = _parser().parse_args(arguments)
-    options.on_stop = []
+    options.on_stop = [remove_unfinished]
     with _stopping(options.on_stop):
         try:
             return int(options.run(options))
@@ -196,11 +196,10 @@ def _join(options: argparse.Namespace) -> int:
     )
     report = Replacement(options.metrics_json) if options.metrics_json else None
     sink: Sink | None = None
-    options.on_stop += [progress.stop, *([report.forget] if report else [])]
+    options.on_stop.append(progress.stop)
     start = perf_counter()
     try:
         sink = Sink(options.output, stream.schema, options.format)
-        options.on_stop.append(sink.forget)
         with progress:
             for batch in stream:
                 sink.write(batch)

@@ -264,10 +264,6 @@ class Sink:
                 self._writer.close()
         self._place.abandon()
 
-    def forget(self) -> None:
-        """Remove the unfinished file and nothing else, for a process that is about to end."""
-        self._place.forget()
-
     @contextmanager
     def _errors_named(self) -> Iterator[None]:
         try:

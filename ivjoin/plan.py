@@ -12,6 +12,7 @@ import pyarrow as pa
 from ivjoin import expr
 from ivjoin.errors import ColumnError, ConditionError, IvjoinError, OrderError, SchemaError, UnsupportedError
 from ivjoin.expr import build
+from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
 from ivjoin.expr.separate import BandTerm, JoinKey, Separation, separate
@@ -112,6 +113,9 @@ def make_plan(
         raise IvjoinError(f"on_late is {on_late!r}; expected 'raise', 'drop' or 'join'")
     if isinstance(batch_size, bool) or not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
         raise IvjoinError(f"batch_size is {batch_size!r}; expected a whole number of rows, at least 1")
+    if not isinstance(timezone, str):
+        raise IvjoinError(f"timezone is {timezone!r}; expected a name such as 'UTC' or 'Europe/Paris'")
+    zone_named(timezone)
     pairs = _on_pairs(on, schemas)
     scope = expr.Scope(schemas[0], schemas[1], on=[(a, b) for a, b in pairs])
     given = expr.condition(condition, scope, timezone=timezone)

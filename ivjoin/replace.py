@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import secrets
 import sys
@@ -12,7 +11,9 @@ from typing import IO
 
 from ivjoin.errors import IvjoinError
 
-__all__ = ["FileError", "Replacement", "unwritable"]
+__all__ = ["FileError", "Replacement", "remove_unfinished", "unwritable"]
+
+_unfinished: set[Path] = set()
 
 
 class FileError(IvjoinError):
@@ -48,9 +49,9 @@ class Replacement:
         try:
             if target.exists() and not target.is_file():
                 return target.open("wb")  # a device or a pipe, such as /dev/null, must never become a plain file
-            # Known and registered before it exists: a signal may end the process at any line from here on.
+            # known before it exists: a signal may end the process at any line from here on
             self._partial = target.parent / f".{target.name}.{secrets.token_hex(6)}.partial"
-            atexit.register(self.abandon)
+            _unfinished.add(self._partial)
             file = self._partial.open("xb")
             # the mode of the file it replaces, or what open() gives
             if target.exists():
@@ -68,8 +69,8 @@ class Replacement:
         os.fsync(self.file.fileno())
         self.file.close()
         self._partial.replace(self._target)
+        _unfinished.discard(self._partial)
         self._partial = None
-        atexit.unregister(self.abandon)
 
     def abandon(self) -> None:
         """Drop what was written."""
@@ -77,8 +78,18 @@ class Replacement:
             with suppress(OSError, AttributeError):
                 self.file.close()
             self._partial.unlink(missing_ok=True)
+            _unfinished.discard(self._partial)
             self._partial = None
-            atexit.unregister(self.abandon)
+
+
+def remove_unfinished() -> None:
+    """Remove every file not yet committed, for a process that is about to end.
+
+    The files stay open, since whoever writes to them may be in the middle of a call.
+    """
+    for path in list(_unfinished):
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
 
 
 def unwritable(path: str, error: Exception) -> FileError:

@@ -63,6 +63,9 @@ def _open(source: Any, side: str, coalesce: int) -> _Input:
     """Anything that holds Arrow batches as an input."""
     if isinstance(source, pa.RecordBatch):
         return _Input(source.schema, iter([source]), coalesce)
+    if isinstance(source, pa.RecordBatchReader):
+        # As it is: through the C stream its own errors would come out as Arrow's.
+        return _Input(source.schema, iter(source), coalesce)
     if isinstance(source, pa.Table):
         return _Input(source.schema, iter(source.to_batches()), coalesce)
     if hasattr(source, "__arrow_c_stream__"):

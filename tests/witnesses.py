@@ -1,7 +1,7 @@
 """Conditions made around a point: first the point, then an expression, then constants next to its value, then a box.
 
-Most random conditions say nothing about a wrong bound. Here each is TRUE at the point, often just so, and the box often touches the point,
-so that every trial can catch a bound that is off by one.
+Most random conditions say nothing about a wrong bound. Here each is TRUE at the point, often just so, and the box often
+touches the point, so that every trial can catch a bound that is off by one.
 """
 
 from __future__ import annotations
@@ -117,9 +117,11 @@ class Witness:
                 return rng.choice([2**53 + 1, 2**53 - 1, 2**53, 10**15])
             return max(low, min(high, rng.randint(-12, 20)))
         if kind == "decimal":
-            return rng.choice([low, high, 0, 1, -1, rng.randint(-300, 300), rng.randint(-300, 300), rng.randint(low, high)])
+            small = rng.randint(-300, 300)
+            return rng.choice([low, high, 0, 1, -1, small, small, rng.randint(low, high)])
         if kind == "date":
-            return rng.choice([0, -1, 19723, 19782, 19757, 19788, rng.randint(19000, 20500), rng.randint(-800000, 2900000)])
+            recent = rng.randint(19000, 20500)
+            return rng.choice([0, -1, 19723, 19782, 19757, 19788, recent, rng.randint(-800000, 2900000)])
         per = TICKS_PER_SECOND[t.unit]
         if kind == "duration":
             n = rng.choice([1, 60, 3600, 86_400])
@@ -167,9 +169,9 @@ class Witness:
         if depth <= 0 or rng.random() < 0.12:
             return self.leaf(("int", "float", "decimal"), rng.choice(NUMBERS))
         op = rng.choice([
-            "add", "sub", "mul", "add", "sub", "mul", "div", "intdiv", "mod", "pmod", "neg", "abs_", "least", "greatest",
-            "floor", "ceil", "cast", "cast", "coalesce", "case", "round", "function", "square", "again", "extract",
-            "flag", "sign", "days", "unix", "trunc", "pow",
+            "add", "sub", "mul", "add", "sub", "mul", "div", "intdiv", "mod", "pmod", "neg", "abs_", "least",
+            "greatest", "floor", "ceil", "cast", "cast", "coalesce", "case", "round", "function", "square", "again",
+            "extract", "flag", "sign", "days", "unix", "trunc", "pow",
         ])  # fmt: skip
         if op in ("add", "sub", "mul", "div", "intdiv", "mod", "pmod"):
             return getattr(b, op)(self.number(depth - 1), self.number(depth - 1))

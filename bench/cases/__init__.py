@@ -17,7 +17,12 @@ def named(name: str) -> Case:
 
 
 def select(profile: str, patterns: list[str]) -> list[Case]:
-    """The cases of a profile (or all, if patterns are given) whose name matches one of the patterns."""
-    if patterns:
-        return [c for c in ALL if any(fnmatch(c.name, p) or c.family == p for p in patterns)]
-    return [c for c in ALL if profile in c.tags]
+    """The cases of a profile, of these the ones that match a pattern; if none does, the matches among all cases."""
+    inside = [c for c in ALL if profile in c.tags]
+    if not patterns:
+        return inside
+
+    def matches(case: Case) -> bool:
+        return any(fnmatch(case.name, p) or case.family == p for p in patterns)
+
+    return [c for c in inside if matches(c)] or [c for c in ALL if matches(c)]

@@ -43,8 +43,11 @@ class Peer(ABC):
     def run(self, take: Take) -> None:
         """The join; every piece of the output goes to ``take``."""
 
-    def beside(self) -> dict[str, Any]:
-        """Further figures of the last run, such as the state's peak or the time of its input alone."""
+    def beside(self, slow: bool = False) -> dict[str, Any]:
+        """Further figures of the last run, such as the state's peak or the time of its input alone.
+
+        ``slow`` asks for no further run of the join.
+        """
         return {}
 
 

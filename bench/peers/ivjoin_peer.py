@@ -50,7 +50,7 @@ class IvjoinPush(Peer):
             take(out)
         self._metrics = op.metrics
 
-    def beside(self) -> dict[str, Any]:
+    def beside(self, slow: bool = False) -> dict[str, Any]:
         m = self._metrics
         return {"peak_state_rows": m.peak_state_rows, "peak_state_bytes": m.peak_state_bytes}
 
@@ -73,6 +73,6 @@ class IvjoinPull(Peer):
             take(out)
         self._metrics = stream.metrics
 
-    def beside(self) -> dict[str, Any]:
+    def beside(self, slow: bool = False) -> dict[str, Any]:
         m = self._metrics
         return {"peak_state_rows": m.peak_state_rows, "peak_state_bytes": m.peak_state_bytes}

@@ -9,5 +9,9 @@ from ivjoin.propagation.contract import Bounds, Contraction, contract
 from ivjoin.propagation.dag import Outcome, Propagator
 from ivjoin.propagation.domain import Dom
 from ivjoin.propagation.frontier import contract_nodes, forward
+from ivjoin.propagation.ordering import Direction, ordering
 
-__all__ = ["Bounds", "Contraction", "Dom", "Outcome", "Propagator", "contract", "contract_nodes", "forward"]
+__all__ = [
+    "Bounds", "Contraction", "Direction", "Dom", "Outcome", "Propagator", "contract", "contract_nodes", "forward",
+    "ordering",
+]  # fmt: skip

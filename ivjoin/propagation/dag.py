@@ -14,8 +14,9 @@ from typing import Any
 
 from ivjoin.expr.nodes import COMPARISONS, Node, walk
 from ivjoin.interval import truth
+from ivjoin.propagation.decided import openings
 from ivjoin.propagation.domain import NAN, NULL, Dom, none_of, top
-from ivjoin.propagation.linear import Equation, equation, forms, remainders
+from ivjoin.propagation.linear import Equation, Forms, equation, forms, remainders
 from ivjoin.propagation.rule import Rule
 from ivjoin.propagation.rules import rule_of
 from ivjoin.propagation.state import Backward, Case, Cases, Forward, Infeasible, State, Structure
@@ -43,7 +44,8 @@ class Propagator:
     """
 
     __slots__ = (
-        "_backward", "_base", "_cases", "_forward", "_template", "index", "nodes", "roots", "rules", "structure",
+        "_backward", "_base", "_cases", "_forward", "_quiet", "_template", "index", "nodes", "roots", "rules",
+        "structure",
     )  # fmt: skip
 
     def __init__(self, conjuncts: Sequence[Node], also: Iterable[Node] = ()) -> None:
@@ -67,11 +69,12 @@ class Propagator:
         strict = [at[i] if r.strict is None else at[i][: len(r.strict)] for i, r in enumerate(self.rules)]
         wanted = {self.index[n] for n in also}
         rests = {i: (x, k, self.index[r]) for i, (x, k, r) in remainders(nodes, sums).items()}
+        known = Forms(sums, rests, openings(nodes, at))
         for i, n in enumerate(nodes):
             used = i in wanted or any(
                 sums[p] is None or p in sums[p].terms for p in parents[i] if nodes[p].op not in COMPARISONS  # type: ignore[union-attr]
             )
-            e = equation(i, n, at[i], sums, used, rests)
+            e = equation(i, n, at[i], known, used)
             if e is not None:
                 self.rules[i] = _both(self.rules[i], e)
                 for j in e.atoms:
@@ -83,6 +86,10 @@ class Propagator:
         self._forward: list[Forward | None] = [r.forward for r in self.rules]
         self._backward: list[Backward | None] = [r.backward for r in self.rules]
         self._cases: list[tuple[int, Cases]] = [(i, r.cases) for i, r in enumerate(self.rules) if r.cases is not None]
+        # Comparisons of numbers that are TRUE: the way down finds out whether they can be.
+        self._quiet = bytearray(
+            n.op in COMPARISONS and n.args[0].type.kind not in ("bool", "string", "binary", "null") for n in nodes
+        )
         self._template = self._fresh()
         self._base = self._settled()
 
@@ -144,7 +151,7 @@ class Propagator:
         Infeasible
         """
         D, up, down, required = s.D, s.up, s.down, s.required
-        forward, backward = self._forward, self._backward
+        forward, backward, quiet = self._forward, self._backward, self._quiet
         for _ in range(rounds):
             s.narrowed = False
             # Arguments stand before what uses them, so going up finds its nodes in rising order.
@@ -152,8 +159,7 @@ class Propagator:
             while i >= 0:
                 up[i] = 0
                 old, f = D[i], forward[i]
-                # Of a truth that is decided, the way down finds out whether it can be.
-                if f is not None and not (old == truth.TRUE and required[i] and old.__class__ is int):
+                if f is not None and not (quiet[i] and old == truth.TRUE and required[i]):
                     new = f(D)
                     if new != old:
                         met = _met(old, new)
@@ -194,15 +200,20 @@ class Propagator:
     def join(self, s: State, cases: Sequence[Case], rounds: int, depth: int, thorough: bool = True) -> None:
         """Narrow to the hull of what is left under each of several cases, one of which holds."""
         left: list[State] = []
+        touched: set[int] = set()
         for case in cases:
             branch = s.copy()
             try:
                 case(branch)
-                self.fixpoint(branch, rounds, thorough)
+                self.fixpoint(branch, rounds if thorough else 1, thorough)
                 if depth > 1:
                     self.split(branch, rounds, depth - 1, thorough)
             except Infeasible:
                 continue
+            # Where one branch left a node as it was, so does the hull.
+            touched = touched.intersection(branch.touched) if left else set(branch.touched)
+            if not thorough and all(self.nodes[j].type.kind == "bool" for j in touched):
+                return
             left.append(branch)
         if not left:
             raise Infeasible
@@ -210,10 +221,6 @@ class Propagator:
             for j, r in enumerate(left[0].required):
                 if r:
                     s.require(j)
-        # Where one branch left a node as it was, so does the hull.
-        touched = set(left[0].touched)
-        for branch in left[1:]:
-            touched.intersection_update(branch.touched)
         for j in touched:
             new = left[0].D[j]
             for branch in left[1:]:
@@ -279,14 +286,25 @@ class Propagator:
 
     def upward(self, known: Mapping[Node, Dom]) -> list[Any]:
         """The domains of all nodes by going up alone; no condition is assumed."""
-        D: list[Any] = []
-        for n, r in zip(self.nodes, self.rules):
-            if n.op == "literal":
-                d = _of_literal(n)
-            else:
-                d = top(n.type) if r.forward is None else _met(top(n.type), r.forward(D))
-            dom = known.get(n)
-            D.append(d if dom is None else _met(d, dom._state))
+        D, up, parents, rules = self._template.copy(), bytearray(len(self.nodes)), self.structure.parents, self._forward
+        for node, dom in known.items():
+            j = self.index.get(node)
+            if j is not None:
+                met = _met(D[j], dom._state)
+                if met != D[j]:
+                    D[j] = met
+                    for k in parents[j]:
+                        up[k] = 1
+        i = up.find(1)
+        while i >= 0:
+            f, old = rules[i], D[i]
+            if f is not None:
+                met = _met(old, f(D))
+                if met != old:
+                    D[i] = met
+                    for k in parents[i]:
+                        up[k] = 1
+            i = up.find(1, i + 1)
         return D
 
     def forward(self, known: Mapping[Node, Dom], want: Node) -> Dom:

@@ -17,10 +17,11 @@ from typing import Any, NamedTuple
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import TICKS_PER_SECOND
 from ivjoin.interval import truth
+from ivjoin.propagation.decided import Opening
 from ivjoin.propagation.domain import NULL
 from ivjoin.propagation.state import Backward, Forward, Infeasible, State
 
-__all__ = ["Equation", "Sum", "equation", "forms", "remainders"]
+__all__ = ["Equation", "Forms", "Sum", "equation", "forms", "remainders"]
 
 T, F, N = truth.TRUE, truth.FALSE, truth.NULL
 
@@ -153,40 +154,126 @@ class Equation(NamedTuple):
     backward: Backward
 
 
-def equation(
-    i: int, n: Node, at: tuple[int, ...], known: Sequence[Sum | None], used: bool,
-    remainders: dict[int, tuple[int, int, int]],
-) -> Equation | None:  # fmt: skip
+class Forms(NamedTuple):
+    """The linear forms of a graph, and what they can be turned into.
+
+    Attributes
+    ----------
+    sums : list of Sum or None
+        The form of each node.
+    remainders : dict
+        For atoms ``x div k``: the places of x, k itself, and the place of ``x % k``.
+    openings : dict
+        Atoms that are linear under a condition on the domains.
+    """
+
+    sums: list[Sum | None]
+    remainders: dict[int, tuple[int, int, int]]
+    openings: dict[int, Opening]
+
+
+def equation(i: int, n: Node, at: tuple[int, ...], known: Forms, used: bool) -> Equation | None:
     """The equation of a comparison, or of a node; None where the operators by themselves find as much.
 
     Parameters
     ----------
     i, n, at
         A node and its arguments.
-    known : sequence of Sum or None
-        The forms of all nodes.
+    known : Forms
     used : bool
         Whether something that is not linear takes the node.
-    remainders : dict
-        For atoms ``x div k``: the places of x, k itself, and the place of ``x % k``.
     """
+    d: Sum | None
     if n.op in ("lt", "le", "gt", "ge", "eq", "ne"):
-        a, b = known[at[0]], known[at[1]]
+        a, b = known.sums[at[0]], known.sums[at[1]]
         if a is None or b is None or n.args[0].type.scale != n.args[1].type.scale:
             return None
-        d = _with_remainders(_plus(a, b, -1), remainders)
-        g = gcd(*d.terms.values()) if d.terms else 0
-        uneven = n.op in ("eq", "ne") and len(d.terms) > 1 and any(abs(c) != 1 for c in d.terms.values())
-        if not d.repeats and g <= 1 and not uneven:
+        d = _plus(a, b, -1)
+    else:
+        d = known.sums[i]
+        if d is None or not used or i in d.terms:
             return None
-        if len(d.terms) < 2 and not d.repeats:
-            return None
-        return _comparison(i, n.op, d)
-    s = known[i]
-    if s is None or not used or i in s.terms:
+    places = _reachable(d, known)
+    if not places or not _would_repeat(d, places, known):
+        return _closed(i, n.op, _with_remainders(d, known.remainders))
+    return _opening(i, n.op, d, places, known)
+
+
+def _closed(i: int, op: str, d: Sum) -> Equation | None:
+    """The equation of a form as it stands, if it is worth one."""
+    if op not in ("lt", "le", "gt", "ge", "eq", "ne"):
+        return _value(i, d) if d.repeats else None
+    g = gcd(*d.terms.values()) if d.terms else 0
+    uneven = op in ("eq", "ne") and len(d.terms) > 1 and any(abs(c) != 1 for c in d.terms.values())
+    if not d.repeats and (len(d.terms) < 2 or (g <= 1 and not uneven)):
         return None
-    s = _with_remainders(s, remainders)
-    return _value(i, s) if s.repeats else None
+    return _comparison(i, op, d)
+
+
+def _reachable(d: Sum, known: Forms) -> list[int]:
+    """The atoms that can be opened, those inside others after them."""
+    out: list[int] = []
+    stack = [x for x in d.terms if x in known.openings]
+    while stack:
+        x = stack.pop()
+        if x in out:
+            continue
+        out.append(x)
+        for y, _ in known.openings[x].options:
+            s = known.sums[y]
+            if s is None:
+                return []
+            stack.extend(z for z in s.terms if z in known.openings)
+    return out
+
+
+def _would_repeat(d: Sum, places: list[int], known: Forms) -> bool:
+    """Whether some atom may be met twice once atoms are opened."""
+    count: dict[int, int] = dict.fromkeys(d.terms, 1)
+    for x in places:
+        inside = {z for y, _ in known.openings[x].options for z in known.sums[y].terms}  # type: ignore[union-attr]
+        for z in inside:
+            count[z] = count.get(z, 0) + 1
+    return any(c > 1 for c in count.values())
+
+
+def _opening(i: int, op: str, d: Sum, places: list[int], known: Forms) -> Equation:
+    """An equation that opens atoms as the domains decide them."""
+    made: dict[tuple[int | None, ...], Equation | None] = {}
+    choosers = [known.openings[x].choose for x in places]
+    atoms = dict.fromkeys(d.terms)
+    for x in places:
+        for y, _ in known.openings[x].options:
+            atoms.update(dict.fromkeys(known.sums[y].terms))  # type: ignore[union-attr]
+
+    def current(D: list[Any]) -> Equation | None:
+        key = tuple(choose(D) for choose in choosers)
+        if key in made:
+            return made[key]
+        s = d
+        while True:
+            chosen = next((x for x, k in zip(places, key) if k is not None and x in s.terms), None)
+            if chosen is None:
+                break
+            y, factor = known.openings[chosen].options[key[places.index(chosen)]]  # type: ignore[index]
+            inner = known.sums[y]
+            assert inner is not None
+            c = s.terms[chosen]
+            rest = Sum({z: v for z, v in s.terms.items() if z != chosen}, s.constant, s.repeats)
+            s = _plus(rest, inner, c * factor)
+        made[key] = _closed(i, op, _with_remainders(s, known.remainders))
+        return made[key]
+
+    def forward(D: list[Any]) -> Any:
+        e = current(D)
+        return None if e is None else e.forward(D)
+
+    def backward(s: State) -> None:
+        e = current(s.D)
+        if e is not None:
+            e.backward(s)
+
+    return Equation(tuple(atoms), forward, backward)
 
 
 def _range(D: list[Any], terms: tuple[tuple[int, int], ...]) -> tuple[int, int, int] | None:
@@ -300,6 +387,9 @@ def _comparison(i: int, op: str, d: Sum) -> Equation:
         mask = s.D[i]
         wanted = bounds.get((op, mask))
         if wanted is None:
+            found = _range(s.D, terms) if (op, mask) in (("ne", T), ("eq", F)) else None
+            if found is not None and whole and found[0] == found[1] == least:
+                raise Infeasible
             return
         if wanted[0] is not None and wanted[1] is not None:
             if not whole:

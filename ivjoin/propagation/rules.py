@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ivjoin.errors import IvjoinError
 from ivjoin.expr.nodes import Node
 from ivjoin.propagation import (
     rules_cast,
@@ -26,7 +27,7 @@ _FLOAT = rules_float.RULES | rules_function.RULES
 
 
 def rule_of(node: Node, i: int, at: tuple[int, ...]) -> Rule:
-    """The rule of a node; an operator without one says nothing, and an error in making one is never the caller's."""
+    """The rule of a node; an operator without one, or with arguments its rule does not know, says nothing."""
     maker = _ANY.get(node.op)
     if maker is None and node.args:
         kinds = {a.type.kind for a in node.args}
@@ -41,4 +42,8 @@ def rule_of(node: Node, i: int, at: tuple[int, ...]) -> Rule:
     place = Place(node, i, at)
     if maker is None:
         return nothing(place)
-    return maker(place) or nothing(place)
+    try:
+        return maker(place) or nothing(place)
+    except (IvjoinError, KeyError):
+        # A zone or unit that is unknown: the evaluator will say so, to prune nothing is enough here.
+        return nothing(place)

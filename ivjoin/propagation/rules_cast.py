@@ -160,6 +160,7 @@ def _float_to_decimal(p: Place, t: Type, u: Type) -> Rule:
 
 def _to_bool(p: Place, t: Type, u: Type) -> Rule:
     i, a = p.i, p.at[0]
+    whole = t.kind != "float"
 
     def up(D: list[Any]) -> int:
         lo, hi, flags = D[a]
@@ -176,6 +177,11 @@ def _to_bool(p: Place, t: Type, u: Type) -> Rule:
             s.cut(a, 0, 0, 0)
         elif not mask & truth.NULL:
             s.drop_flags(a, NAN)
+            lo, hi, _ = s.D[a]
+            if mask == truth.TRUE and lo == hi == 0:
+                s.cut(a, 1, 0, NAN)
+            elif mask == truth.TRUE and whole and lo <= hi:
+                s.cut(a, lo if lo else 1, hi if hi else -1, 0)
 
     return Rule(up, down)
 

@@ -236,6 +236,8 @@ def _of_texts(p: Place) -> Rule:
             return
         s.drop_flags(a, 0)
         s.drop_flags(b, 0)
+        # A text has no neighbour: a strict bound does not narrow, but it can be refuted.
+        s.cut_mask(i, up(s.D))
         if mask not in (T, F):
             return
         true = op if mask == T else _NEGATED[op]

@@ -56,7 +56,7 @@ def preimage(low: Function, high: Function, z: Pair, x: Pair, near: Function | N
 def _guess(near: Function, c: float) -> int | None:
     try:
         return ordinal_of(near(c), FLOAT64)
-    except (ValueError, OverflowError, ZeroDivisionError):
+    except (ValueError, OverflowError, ZeroDivisionError, TypeError):  # an even root of a negative number is complex
         return None
 
 
@@ -151,7 +151,7 @@ def _cosh(p: Place) -> Rule:
         return max(1.0, _lower(f(a))), _upper(f(b))
 
     def back(z: Pair, x: Pair) -> Pair:
-        size = preimage(lambda v: _lower(f(v)), lambda v: _upper(f(v)), z, (0.0, inf))
+        size = preimage(lambda v: _lower(f(v)), lambda v: _upper(f(v)), z, (0.0, inf), math.acosh)
         return m.abs_rev(size, x) if size != NONE else NONE
 
     return strict_unary(p, up, back, ENTIRE)
@@ -343,9 +343,9 @@ RULES: dict[str, Maker] = {
     "log1p": _logarithm(math.log1p, _total(math.expm1, -1.0, inf), -1.0),
     "sinh": _rising(_total(math.sinh, -inf, inf), math.asinh, ENTIRE, ENTIRE),
     "cosh": _cosh,
-    "tanh": _rising(math.tanh, None, ENTIRE, (_lower(-1.0), _upper(1.0))),
+    "tanh": _rising(math.tanh, math.atanh, ENTIRE, (_lower(-1.0), _upper(1.0))),
     "asin": _rising(math.asin, math.sin, (-1.0, 1.0), ENTIRE, NAN),
     "acos": _rising(math.acos, None, (-1.0, 1.0), ENTIRE, NAN, falls=True),
-    "atan": _rising(math.atan, None, ENTIRE, ENTIRE),
+    "atan": _rising(math.atan, math.tan, ENTIRE, ENTIRE),
     "sin": _waved(0.0), "cos": _waved(_HALF_PI), "tan": _tan, "pow": _pow,
 }  # fmt: skip

@@ -19,6 +19,10 @@ def _linear(p: Place, sign: int) -> Rule:
     """``a + b`` or ``a - b``, spelled out since these are most of what conditions hold."""
     i, (a, b) = p.i, p.at
     least, most = p.node.type.physical_range()
+    if a == b:
+        k = 1 + sign
+        twice = (lambda x: (k * x[0], k * x[1]), lambda z, x: m.mul_rev(z, (k, k), x))
+        return strict_unary(Place(p.node, i, (a,)), *twice, (least, most))
 
     def up(D: list[Any]) -> Any:
         alo, ahi, af = D[a]

@@ -42,13 +42,16 @@ def _like(p: Place) -> Rule:
     def up(D: list[Any]) -> int:
         lo, hi, flags = D[a]
         out = truth.KNOWN | (truth.NULL if flags & NULL else 0)
-        outside = (hi is not None and hi < start) or (lo is not None and end is not None and lo > end)
+        outside = (hi is not None and hi < start) or (
+            lo is not None and end is not None and (lo > end or (lo == end and not whole))
+        )
         return out & ~truth.TRUE if outside else out
 
     def down(s: State) -> None:
         mask = s.D[i]
         if mask & truth.NULL:
             return
+        s.cut_mask(i, up(s.D))
         if mask == truth.TRUE:
             s.cut_text(a, start or None, end, 0)
         else:

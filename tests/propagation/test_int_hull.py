@@ -78,6 +78,43 @@ def test_larger_boxes(width: int, optimal: float) -> None:
     assert exact >= optimal * full
 
 
+def test_at_a_point_the_answer_is_exact() -> None:
+    """Nothing to search, nothing to split: infeasible if and only if the condition is not TRUE there."""
+    rng = random.Random(7)
+    seen = set()
+    for _ in range(300):
+        text, box = hulls.case(rng, 20)
+        point = {n: (v, v) for n, (lo, hi) in box.items() for v in [rng.randint(lo, hi)]}
+        true = hulls.hull(text, point) is not None
+        c = contract(text, {n: ("int64", *b) for n, b in point.items()}, effort=0)
+        assert (c.outcome is Outcome.UNCHANGED) == true, (text, point, c)
+        assert (c.outcome is Outcome.INFEASIBLE) != true, (text, point, c)
+        seen.add(true)
+    assert seen == {True, False}
+
+
+TINY = [
+    "a + b", "a - b", "a * b", "a * a", "a div b", "a % b", "pmod(a, b)", "-a", "abs(a)", "a * a - b", "abs(a - b)",
+    "least(a, b) * a", "greatest(a + b, a * b)", "(a + b) div a", "a - b - a", "a % b + b", "coalesce(a % b, b)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("term", TINY)
+def test_overflow_and_division_of_tinyint(term: str) -> None:
+    """Every point of int8 boxes, limits and zero among them; a point that errs satisfies nothing."""
+    rng = random.Random(term)
+    for _ in range(25):
+        box = {}
+        for n in "ab":
+            lo = rng.choice([-128, -128, -3, 0, rng.randint(-128, 127)])
+            box[n] = (lo, min(127, lo + rng.choice([0, 1, 5, 40, 255])))
+        text = f"{term} {rng.choice(['<', '<=', '=', '>=', '>', '<>'])} {rng.choice([0, 1, -1, 127, -128, 60])}"
+        text = f"NOT ({text})" if rng.random() < 0.2 else text
+        hull = hulls.hull(text, box, "int8")
+        c = contract(text, {n: ("int8", *b) for n, b in box.items()}, effort=rng.choice([0, 100]))
+        assert holds(c, hull), (text, box, hull, c)
+
+
 def test_a_column_that_is_not_used_keeps_its_bounds() -> None:
     c = contract("a > 3", {"a": ("int64", 0, 9), "b": ("int64", 1, 2)})
     assert (c.box["a"].inf, c.box["a"].sup) == (4, 9)

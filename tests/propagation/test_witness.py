@@ -102,7 +102,8 @@ def test_a_larger_box_gives_no_smaller_result(seed: int) -> None:
             return
         if e.op == "literal" or e.type.kind in ("opaque", "null"):
             return
-        small = {c: Dom.of(c.type, v, v, null=False) for n, c in w.columns.items() if (v := w.row[n]) is not None and v == v}
+        row = {w.columns[n]: v for n, v in w.row.items() if v is not None and v == v}
+        small = {c: Dom.of(c.type, v, v, null=False) for c, v in row.items()}
         a, b = forward(e, small), forward(e, {})
         assert b.may_null or not a.may_null
         assert b.may_nan or not a.may_nan
@@ -115,10 +116,6 @@ def test_a_larger_box_gives_no_smaller_result(seed: int) -> None:
 
 def _inverse_of_real_sum(f: Any, z: Any, b: Any, x: Any) -> Any:
     return machine_float.meet((z[0] - b[1] if z[0] - b[1] == z[0] - b[1] else x[0], x[1]), x)
-
-
-def _or_as_and(s: Any) -> None:
-    return None
 
 
 MUTANTS = [

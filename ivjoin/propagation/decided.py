@@ -1,0 +1,68 @@
+"""Atoms that are linear while their argument has one sign or one order: ``abs``, ``least``, ``greatest``.
+
+Where x is not negative, ``abs(x)`` is x and ``abs(x) - x`` is 0, which neither operator can see. A linear form opens
+such atoms as far as the domains decide them; the forms that come of it are kept, one for each combination seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from ivjoin.expr.nodes import Node
+from ivjoin.propagation.domain import NULL
+
+__all__ = ["Opening", "openings"]
+
+
+class Opening(NamedTuple):
+    """What an atom may turn out to be.
+
+    Attributes
+    ----------
+    options : tuple of (int, int)
+        Nodes and factors: the atom is one of ``factor * node``.
+    choose : callable
+        From the domains, which of the options it is; None while that is open.
+    """
+
+    options: tuple[tuple[int, int], ...]
+    choose: Callable[[list[Any]], int | None]
+
+
+def openings(nodes: Sequence[Node], at: Sequence[tuple[int, ...]]) -> dict[int, Opening]:
+    """The atoms of a graph that can be decided, by place."""
+    out = {}
+    for i, n in enumerate(nodes):
+        if not n.type.is_discrete:
+            continue
+        if n.op == "abs":
+            out[i] = Opening(((at[i][0], 1), (at[i][0], -1)), _sign_of(at[i][0]))
+        elif n.op in ("least", "greatest") and len(n.args) <= 4:
+            out[i] = Opening(tuple((j, 1) for j in at[i]), _order_of(at[i], n.op == "greatest"))
+    return out
+
+
+def _sign_of(x: int) -> Callable[[list[Any]], int | None]:
+    def choose(D: list[Any]) -> int | None:
+        lo, hi, _ = D[x]
+        if lo > hi:
+            return None
+        return 0 if lo >= 0 else 1 if hi <= 0 else None
+
+    return choose
+
+
+def _order_of(at: tuple[int, ...], greatest: bool) -> Callable[[list[Any]], int | None]:
+    def choose(D: list[Any]) -> int | None:
+        for k, j in enumerate(at):
+            lo, hi, flags = D[j]
+            if flags & NULL or lo > hi:
+                continue
+            # A null is passed by, so only the others' values matter.
+            others = [D[o] for o in at if o != j]
+            if all(o[0] > o[1] or (o[1] <= lo if greatest else o[0] >= hi) for o in others):
+                return k
+        return None
+
+    return choose
