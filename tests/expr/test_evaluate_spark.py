@@ -117,7 +117,7 @@ def test_fact(fact: dict[str, Any]) -> None:
     want = [DIFFERENCES.get((fact["expr"], tuple(r[:-1])), r[-1]) for r in rows]
     if fact["result"].startswith("interval"):
         want = [interval_ticks(v, node.type) for v in want]
-    if node.type.kind == "decimal":  # PARSE may keep more scale than Spark prints
+    if node.type.kind == "decimal":  # the builder may keep more scale than Spark prints
         got, want = ([Decimal(v) if v not in (None, ERROR) else v for v in vs] for vs in (got, want))
     assert dict(enumerate(got)) == dict(enumerate(want)), rows
 
