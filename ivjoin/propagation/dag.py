@@ -16,7 +16,7 @@ from ivjoin.expr.nodes import COMPARISONS, Node, walk
 from ivjoin.interval import truth
 from ivjoin.propagation.decided import openings
 from ivjoin.propagation.domain import NAN, NULL, Dom, none_of, top
-from ivjoin.propagation.linear import Equation, Forms, equation, forms, remainders
+from ivjoin.propagation.linear import Equation, Forms, Sum, equation, forms, remainders
 from ivjoin.propagation.rule import Rule
 from ivjoin.propagation.rules import rule_of
 from ivjoin.propagation.state import Backward, Case, Cases, Forward, Infeasible, State, Structure
@@ -71,9 +71,7 @@ class Propagator:
         rests = {i: (x, k, self.index[r]) for i, (x, k, r) in remainders(nodes, sums).items()}
         known = Forms(sums, rests, openings(nodes, at))
         for i, n in enumerate(nodes):
-            used = i in wanted or any(
-                sums[p] is None or p in sums[p].terms for p in parents[i] if nodes[p].op not in COMPARISONS  # type: ignore[union-attr]
-            )
+            used = i in wanted or any(_takes(p, nodes[p], sums[p]) for p in parents[i])
             e = equation(i, n, at[i], known, used)
             if e is not None:
                 self.rules[i] = _both(self.rules[i], e)
@@ -315,6 +313,11 @@ class Propagator:
 def _arguments(nodes: Sequence[Node]) -> list[tuple[int, ...]]:
     index = {n: i for i, n in enumerate(nodes)}
     return [tuple(index[a] for a in n.args) for n in nodes]
+
+
+def _takes(p: int, parent: Node, s: Sum | None) -> bool:
+    """Whether a parent uses its argument otherwise than in a linear form; comparisons have equations of their own."""
+    return parent.op not in COMPARISONS and (s is None or p in s.terms)
 
 
 def _both(rule: Rule, e: Equation) -> Rule:
