@@ -19,7 +19,7 @@ from ivjoin.order import Frontier, OrderTracker
 from ivjoin.outer.emit import BatchRows, Emitter, Rows, StoredRows
 from ivjoin.plan import SIDES, JoinPlan
 from ivjoin.residual import holds
-from ivjoin.shj import kernels
+from ivjoin.shj import index_kernels
 from ivjoin.shj.arrow import byte_width, plain_type, take
 from ivjoin.shj.keys import ByteKeys, IntKeys, KeyTable, NoKeys
 from ivjoin.shj.matcher import NO_BANDS, Decide, Matcher
@@ -163,7 +163,7 @@ class Engine:
             else:
                 kids = kids.copy()
                 for rows, _ in self._candidates.decided(
-                    self._candidates.pairs(kids, axes, bands, store, matched, kernels.PAIRS), decide
+                    self._candidates.pairs(kids, axes, bands, store, matched, index_kernels.PAIRS), decide
                 ):
                     matched[rows] = 1
                     kids[rows] = -1
@@ -172,7 +172,8 @@ class Engine:
                 yield from self._emit_rows(p, rows_of, np.flatnonzero(matched))
             return
         if how.single == 1 - p:
-            mode = kernels.PAIRS | kernels.FIRST_STORE | (0 if decide is not None else kernels.MARK_STORE)
+            mode = index_kernels.PAIRS | index_kernels.FIRST_STORE
+            mode |= 0 if decide is not None else index_kernels.MARK_STORE
             matcher = self._matcher if decide is None else self._candidates
             chunks = matcher.pairs(kids, axes, bands, store, matched, mode)
             gone = []
@@ -187,12 +188,12 @@ class Engine:
                 store.remove(ids)
                 self._retired(1 - p, len(ids))
             return
-        mark = (kernels.MARK_STORE if how.keep[1 - p] else 0) | (kernels.MARK_PROBE if how.keep[p] else 0)
+        mark = (index_kernels.MARK_STORE if how.keep[1 - p] else 0) | (index_kernels.MARK_PROBE if how.keep[p] else 0)
         if decide is None:
-            for rows, ids in self._matcher.pairs(kids, axes, bands, store, matched, kernels.PAIRS | mark):
+            for rows, ids in self._matcher.pairs(kids, axes, bands, store, matched, index_kernels.PAIRS | mark):
                 yield self._pair_batch(p, arrived.batch, rows, ids)
             return
-        chunks = self._candidates.pairs(kids, axes, bands, store, matched, kernels.PAIRS)
+        chunks = self._candidates.pairs(kids, axes, bands, store, matched, index_kernels.PAIRS)
         for rows, ids in self._candidates.decided(chunks, decide):
             if how.keep[1 - p]:
                 store.mark(ids)

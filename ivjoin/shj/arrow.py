@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ivjoin.shj import kernels
+from ivjoin.shj import byte_kernels
 
 __all__ = [
     "Bytes", "bitmap", "byte_width", "fixed_array", "fixed_view", "from_plain", "plain_type", "take", "to_plain",
@@ -161,7 +161,7 @@ class Bytes:
         offsets = np.zeros(len(starts) + 1, dtype=np.int64)
         np.cumsum(sizes, out=offsets[1:])
         out = np.empty(int(offsets[-1]), dtype=np.uint8)
-        kernels.gather_bytes(np.ascontiguousarray(starts), np.ascontiguousarray(sizes), 0, source, out)
+        byte_kernels.gather_bytes(np.ascontiguousarray(starts), np.ascontiguousarray(sizes), source, out)
         return cls(offsets, out)
 
     def then(self, other: Bytes) -> Bytes:
@@ -170,7 +170,7 @@ class Bytes:
         total = int(self.offsets[-1] - self.offsets[0] + other.offsets[-1] - other.offsets[0]) + 4 * n
         offsets = np.empty(n + 1, dtype=np.int64)
         out = np.empty(total, dtype=np.uint8)
-        kernels.concat_pieces(self.offsets, self.buffer, other.offsets, other.buffer, offsets, out)
+        byte_kernels.concat_pieces(self.offsets, self.buffer, other.offsets, other.buffer, offsets, out)
         return Bytes(offsets, out)
 
     def to_arrow(self) -> pa.Array:

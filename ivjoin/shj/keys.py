@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.shj import kernels
+from ivjoin.shj import key_kernels
 from ivjoin.shj.arrow import Bytes
 
 __all__ = ["ByteKeys", "IntKeys", "KeyTable", "NoKeys", "pack"]
@@ -134,7 +134,9 @@ class IntKeys(KeyTable):
         out = np.empty(n, dtype=np.int64)
         mask = _NONE_U8 if usable is None else usable.view(np.uint8)
         self._took(
-            kernels.intern_ints(keys, mask, self._table, self._key_of, self._free_list(), self._n_free, out, self.n_ids)
+            key_kernels.intern_ints(
+                keys, mask, self._table, self._key_of, self._free_list(), self._n_free, out, self.n_ids
+            )
         )
         return out
 
@@ -159,7 +161,7 @@ class IntKeys(KeyTable):
             used = self.slots.copy()
             used[: self.n_ids, 6] = 1
             used[self._free[: self._n_free], 6] = 0
-        kernels.rehash_ints(self._table, self._key_of, used, self.n_ids)
+        key_kernels.rehash_ints(self._table, self._key_of, used, self.n_ids)
 
 
 class ByteKeys(KeyTable):
@@ -188,7 +190,7 @@ class ByteKeys(KeyTable):
         out = np.empty(n, dtype=np.int64)
         mask = _NONE_U8 if usable is None else usable.view(np.uint8)
         self._took(
-            kernels.intern_bytes(
+            key_kernels.intern_bytes(
                 keys.offsets, keys.buffer, mask, self._table, self._spans, self._arena, self._free_list(),
                 self._n_free, out, self.n_ids, top,
             )
@@ -218,7 +220,7 @@ class ByteKeys(KeyTable):
         sizes = self._spans[1 : 2 * self.n_ids : 2]
         total = int(sizes[used[: self.n_ids, 6] > 0].sum())
         fresh = np.empty(max(1024, 1 << total.bit_length()), dtype=np.uint8)
-        self._spans[-1] = kernels.rehash_bytes(self._table, self._spans, self._arena, fresh, used, self.n_ids)
+        self._spans[-1] = key_kernels.rehash_bytes(self._table, self._spans, self._arena, fresh, used, self.n_ids)
         self._arena = fresh
 
 

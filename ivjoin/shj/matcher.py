@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ivjoin.shj import kernels
+from ivjoin.shj import index_kernels, run_kernels
 from ivjoin.shj.store import SideStore
 
 __all__ = ["NO_BANDS", "BandTable", "Decide", "Matcher"]
@@ -83,11 +83,11 @@ class Matcher:
         """One call of the kernel that fits the store's index."""
         runs = store.runs
         if runs is not None and bands.n_primary > 0:
-            return kernels.probe_runs(
+            return run_kernels.probe_runs(
                 kids, axes, bands.terms, bands.n_primary, 3, runs.keys, runs.values, runs.ids, runs.ends, runs.count,
                 store.lo, store.rows, store.flags, matched, mode, self._state, out_probe, out_store,
             )
-        count = kernels.probe(
+        count = index_kernels.probe(
             kids, axes, bands.terms, bands.n_primary, 3, 1 if store.ordered else 0, store.keys.slots, store.rows,
             store.flags, store.offset, matched, mode, self._state, out_probe, out_store,
         )
@@ -99,7 +99,7 @@ class Matcher:
     def mark(self, kids: np.ndarray, axes: np.ndarray, bands: BandTable, store: SideStore, matched: np.ndarray) -> None:
         """Only sets ``matched`` for rows of the batch that have a partner, each stopping at its first."""
         self._start(store, bands)
-        mode = kernels.MARK_PROBE | kernels.FIRST_PROBE
+        mode = index_kernels.MARK_PROBE | index_kernels.FIRST_PROBE
         self._run(kids, axes, bands, store, matched, mode, _NO_PAIRS, _NO_PAIRS)
 
     def decided(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ivjoin.shj import kernels
+from ivjoin.shj import run_kernels
 
 __all__ = ["SortedRuns"]
 
@@ -69,7 +69,7 @@ class SortedRuns:
         a = int(self.ends[self.count - 3]) if self.count > 2 else 0
         b, c = int(self.ends[self.count - 2]), int(self.ends[self.count - 1])
         buffers = np.empty((3, b - a), dtype=np.int64)
-        end = kernels.merge_runs(self.keys, self.values, self.ids, a, b, c, flags, lo, *buffers)
+        end = run_kernels.merge_runs(self.keys, self.values, self.ids, a, b, c, flags, lo, *buffers)
         self.count -= 1
         self.ends[self.count - 1] = end
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.shj import kernels
+from ivjoin.shj import index_kernels
 from ivjoin.shj.columns import Column, column_for
 from ivjoin.shj.deaths import Deaths
 from ivjoin.shj.keys import KeyTable
@@ -94,7 +94,7 @@ class SideStore:
         self.hi = first + n
         self.live += n
         if matched is not None and matched.any():
-            self.flags[(first + np.flatnonzero(matched)) & (self.cap - 1)] |= kernels.MATCHED
+            self.flags[(first + np.flatnonzero(matched)) & (self.cap - 1)] |= index_kernels.MATCHED
 
     def add_axis(self, ids: np.ndarray, values: np.ndarray, absent: np.ndarray | None) -> None:
         """One more axis value a row: ``values`` for the live rows ``ids``; ``absent`` marks rows it must not kill."""
@@ -135,7 +135,7 @@ class SideStore:
             else:
                 ids = d.due(turned)
                 if len(ids):
-                    ids = ids[(ids >= self.lo) & ((self.flags[ids & (self.cap - 1)] & kernels.LIVE) != 0)]
+                    ids = ids[(ids >= self.lo) & ((self.flags[ids & (self.cap - 1)] & index_kernels.LIVE) != 0)]
                     self.remove(ids)
             if len(ids):
                 dead.append(ids)
@@ -152,7 +152,7 @@ class SideStore:
     def remove(self, ids: np.ndarray) -> None:
         """Take rows out of the index; their payload stays readable until :meth:`settle`."""
         if len(ids):
-            died = kernels.unlink(ids, self.rows, self.flags, self.keys.slots, self.offset)
+            died = index_kernels.unlink(ids, self.rows, self.flags, self.keys.slots, self.offset)
             self.keys.live -= died
             self.live -= len(ids)
 
@@ -185,14 +185,14 @@ class SideStore:
 
     def live_ids(self) -> np.ndarray:
         ids = np.arange(self.lo, self.hi, dtype=np.int64)
-        return ids[(self.flags[ids & (self.cap - 1)] & kernels.LIVE) != 0]
+        return ids[(self.flags[ids & (self.cap - 1)] & index_kernels.LIVE) != 0]
 
     def matched(self, ids: np.ndarray) -> np.ndarray:
         """bool[n]: which of the rows have matched."""
-        return (self.flags[ids & (self.cap - 1)] & kernels.MATCHED) != 0
+        return (self.flags[ids & (self.cap - 1)] & index_kernels.MATCHED) != 0
 
     def mark(self, ids: np.ndarray) -> None:
-        self.flags[ids & (self.cap - 1)] |= kernels.MATCHED
+        self.flags[ids & (self.cap - 1)] |= index_kernels.MATCHED
 
     def gather(self, column: int, ids: np.ndarray) -> pa.Array:
         return self.columns[column].gather(ids, ids & (self.cap - 1))
@@ -240,7 +240,7 @@ class SideStore:
 
     def _prune_prefix(self, axis: int, low: int, high: int) -> np.ndarray:
         dead = np.empty(self.hi - self.lo, dtype=np.int64) if self.report else _NO_IDS
-        count = kernels.prune_prefix(
+        count = index_kernels.prune_prefix(
             self.lo, self.hi, _FIRST_AXIS + axis, low, high, self.rows, self.flags, self.keys.slots, self.offset,
             dead, self._tally,
         )
@@ -255,7 +255,7 @@ class SideStore:
         step = 64
         while self.lo < self.hi:
             ids = np.arange(self.lo, min(self.lo + step, self.hi))
-            alive = (self.flags[ids & mask] & kernels.LIVE) != 0
+            alive = (self.flags[ids & mask] & index_kernels.LIVE) != 0
             if alive.any():
                 self.lo += int(alive.argmax())
                 break
@@ -271,7 +271,7 @@ class SideStore:
     def _link(self, kids: np.ndarray, axes: np.ndarray, first: int) -> None:
         """Put rows into the index: their key's list, kept in order while that is cheap, or sorted runs."""
         self._tally[0] = 0
-        self.keys.live += kernels.insert(
+        self.keys.live += index_kernels.insert(
             kids, axes, first, _FIRST_AXIS, 1 if self.ordered else 0, self.rows, self.flags, self.keys.slots,
             self.offset, self._tally,
         )
@@ -325,7 +325,7 @@ class SideStore:
         kids = np.ascontiguousarray(self.rows[places, 2])
         axes = np.ascontiguousarray(self.rows[places, _FIRST_AXIS:].T)
         kept_flags = self.flags[places]
-        self.keys.live -= kernels.unlink(ids, self.rows, self.flags, self.keys.slots, self.offset)
+        self.keys.live -= index_kernels.unlink(ids, self.rows, self.flags, self.keys.slots, self.offset)
         for column in self.columns:
             column.select(ids, places, cap)
         self.rows = np.empty((cap, self.rows.shape[1]), dtype=np.int64)

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ivjoin.shj import kernels
+from ivjoin.shj import index_kernels
 from ivjoin.shj.keys import ByteKeys, IntKeys, NoKeys
 from ivjoin.shj.matcher import BandTable, Matcher
 from ivjoin.shj.store import SideStore
@@ -69,7 +69,7 @@ def test_random_life(kind, arrival, report, turn):
         bands = table([(0, 0, -20, 15), (1, 1, I64_MIN, 2)], 1)
         got = []
         matched = np.zeros(m, dtype=np.uint8)
-        mode = kernels.PAIRS | kernels.MARK_PROBE
+        mode = index_kernels.PAIRS | index_kernels.MARK_PROBE
         for i, ids in matcher.pairs(key_ids(keys, kind, probe_keys), probe_axes, bands, store, matched, mode):
             payload = store.gather(0, ids).to_pylist()
             assert store.gather(1, ids).to_pylist() == [f"s{x}" for x in payload]
@@ -139,7 +139,8 @@ def test_saturated_bounds_do_not_match_past_the_limits():
     probe = np.array([[I64_MAX, I64_MIN]])
     matched = np.zeros(2, dtype=np.uint8)
     # stored >= probe + 10: past the greatest value for the first row, true of the greatest for the second
-    chunks = Matcher(10).pairs(keys.ids(2, None), probe, table([(0, 0, 10, I64_MAX)], 1), store, matched, kernels.PAIRS)
+    bands = table([(0, 0, 10, I64_MAX)], 1)
+    chunks = Matcher(10).pairs(keys.ids(2, None), probe, bands, store, matched, index_kernels.PAIRS)
     assert [(r.tolist(), i.tolist()) for r, i in chunks] == [([1], [1])]
 
 
@@ -155,7 +156,7 @@ def test_disorder_turns_a_store_to_sorted_runs():
     probe = rng.integers(0, 10**6, 200)
     matched = np.zeros(200, dtype=np.uint8)
     chunks = Matcher(64).pairs(
-        keys.ids(200, None), probe.reshape(1, -1), table([(0, 0, -50, 50)], 1), store, matched, kernels.PAIRS
+        keys.ids(200, None), probe.reshape(1, -1), table([(0, 0, -50, 50)], 1), store, matched, index_kernels.PAIRS
     )
     got = sum(len(r) for r, _ in chunks)
     assert got == int((np.abs(values[None, :] - probe[:, None]) <= 50).sum()) > 100

@@ -1,0 +1,84 @@
+"""How the loops of the join are compiled: at the first call, with fixed signatures, cached on disk by content.
+
+All of them are plain functions over int64 and uint8 arrays, so each compiles once, whatever the query. They run
+uncompiled under ``NUMBA_DISABLE_JIT=1``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache, wraps
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba import types
+
+__all__ = ["COMPILES", "I8", "IN1", "IN2", "IN_U8", "IO1", "IO2", "IO_U8", "VOID", "compiled", "inner", "inner_of"]
+
+I8 = types.int64
+IN1 = types.Array(types.int64, 1, "C", readonly=True)
+IN2 = types.Array(types.int64, 2, "C", readonly=True)
+IO1 = types.Array(types.int64, 1, "C")
+IO2 = types.Array(types.int64, 2, "C")
+IN_U8 = types.Array(types.uint8, 1, "C", readonly=True)
+IO_U8 = types.Array(types.uint8, 1, "C")
+VOID = types.void
+
+COMPILES = not numba.config.DISABLE_JIT
+
+
+@cache
+def _stamp() -> str:
+    """The content of every file of this room.
+
+    numba asks only for the time and the size of the one file that a function stands in, and forgets the functions that
+    it calls. An installed package's files may all bear the same time.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def build(function: Any, signature: Any) -> Any:
+    """Compile a function, or load it from the disk cache if it and all that it may call are as they were."""
+    dispatcher = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    try:
+        kept = dispatcher._cache
+        key = kept._index_key
+        kept._index_key = lambda *about: (*key(*about), _stamp())
+    except AttributeError:  # a numba that keeps its cache otherwise: rather compile each time than run stale code
+        dispatcher = numba.njit(nogil=True, error_model="numpy")(function)
+    dispatcher.compile(signature)
+    dispatcher.disable_compile()
+    return dispatcher
+
+
+def compiled(signature: Any) -> Any:
+    """Compile (or load from disk) at the first call: a join pays for the kernels that it uses.
+
+    The module's name is bound to the compiled function then, so later calls go straight to it.
+    """
+
+    def prepare(function: Any) -> Any:
+        if not COMPILES:
+            return function
+
+        @wraps(function)
+        def first_call(*args: Any) -> Any:
+            made = function.__globals__[function.__name__] = build(function, signature)
+            return made(*args)
+
+        return first_call
+
+    return prepare
+
+
+# Called by kernels alone: compiled as part of them, with whatever types they pass.
+inner = numba.njit(nogil=True, error_model="numpy")
+
+
+def inner_of(kernel: Any) -> Any:
+    """A kernel as a part of another one."""
+    return inner(getattr(kernel, "py_func", None) or kernel.__wrapped__)

@@ -1,0 +1,298 @@
+"""Compiled loops of a side's index: insert, probe, prune, take out.
+
+Shape of a side's index::
+
+    slots int64[keys, 8]    one cache line per key:  left  head tail finger | right head tail finger | refs | spare
+    rows  int64[cap, 3+a]   one record per row:      next  prev  key id | axis 0 .. axis a-1
+    flags uint8[cap]        LIVE | MATCHED
+
+A row has an absolute id that only grows; its place is ``id & (cap - 1)``. The rows of a key form a doubly linked list,
+kept in ascending order of the primary axis where the side is (nearly) ordered. The finger of a key remembers where
+the last probe row's matches began: when both sides advance, it moves forward by what has been left behind, and a late
+probe row walks back, so no probe depends on order for its answer, only for its cost.
+"""
+
+from __future__ import annotations
+
+from ivjoin.shj.compiling import I8, IN1, IN2, IO1, IO2, IO_U8, compiled, inner
+
+__all__ = [
+    "FIRST_PROBE", "FIRST_STORE", "LIVE", "MARK_PROBE", "MARK_STORE", "MATCHED", "PAIRS", "insert", "others", "probe",
+    "prune_prefix", "unlink", "window",
+]
+
+I64_MIN = -(2**63)
+I64_MAX = 2**63 - 1
+
+LIVE, MATCHED = 1, 2
+PAIRS, MARK_STORE, MARK_PROBE, FIRST_PROBE, FIRST_STORE = 1, 2, 4, 8, 16
+
+
+@compiled(I8(IN1, IN2, I8, I8, I8, IO2, IO_U8, IO2, I8, IO1))
+def insert(kids, axes, first, axis_base, ordered, rows, flags, slots, side, tally):  # type: ignore[no-untyped-def]
+    """Append rows with ids first, first+1, ...; returns how many keys came to life.
+
+    ``ordered`` 1 keeps each key's list ascending in the first axis (walking back from the tail, which costs what the
+    row is out of order by, and is added to ``tally[0]``); 0 appends.
+    """
+    mask = rows.shape[0] - 1
+    born = 0
+    steps = 0
+    n_axes = axes.shape[0]
+    for i in range(kids.shape[0]):
+        kid = kids[i]
+        rid = first + i
+        pos = rid & mask
+        for a in range(n_axes):
+            rows[pos, axis_base + a] = axes[a, i]
+        rows[pos, 2] = kid
+        flags[pos] = LIVE
+        tail = slots[kid, side + 1]
+        if tail < 0:
+            rows[pos, 0] = -1
+            rows[pos, 1] = -1
+            slots[kid, side] = rid
+            slots[kid, side + 1] = rid
+            slots[kid, side + 2] = rid
+        else:
+            after = tail
+            if ordered == 1:
+                v = rows[pos, axis_base]
+                if rows[tail & mask, axis_base] > v:
+                    head = slots[kid, side]
+                    if rows[head & mask, axis_base] > v:
+                        after = -1
+                    else:
+                        while rows[after & mask, axis_base] > v:
+                            after = rows[after & mask, 1]
+                            steps += 1
+            if after < 0:
+                head = slots[kid, side]
+                rows[pos, 0] = head
+                rows[pos, 1] = -1
+                rows[head & mask, 1] = rid
+                slots[kid, side] = rid
+            else:
+                nxt = rows[after & mask, 0]
+                rows[pos, 0] = nxt
+                rows[pos, 1] = after
+                rows[after & mask, 0] = rid
+                if nxt < 0:
+                    slots[kid, side + 1] = rid
+                else:
+                    rows[nxt & mask, 1] = rid
+        if slots[kid, 6] == 0:
+            born += 1
+        slots[kid, 6] += 1
+    tally[0] += steps
+    return born
+
+
+@inner
+def _unlink_one(pos, rows, slots, side):  # type: ignore[no-untyped-def]
+    mask = rows.shape[0] - 1
+    nxt = rows[pos, 0]
+    prv = rows[pos, 1]
+    kid = rows[pos, 2]
+    if prv < 0:
+        slots[kid, side] = nxt
+    else:
+        rows[prv & mask, 0] = nxt
+    if nxt < 0:
+        slots[kid, side + 1] = prv
+    else:
+        rows[nxt & mask, 1] = prv
+    finger = slots[kid, side + 2]
+    if finger >= 0 and (finger & mask) == pos:
+        slots[kid, side + 2] = nxt if nxt >= 0 else prv
+    slots[kid, 6] -= 1
+    return 1 if slots[kid, 6] == 0 else 0
+
+
+@compiled(I8(IN1, IO2, IO_U8, IO2, I8))
+def unlink(ids, rows, flags, slots, side):  # type: ignore[no-untyped-def]
+    """Take live rows out of their lists and clear LIVE; returns how many keys died."""
+    mask = rows.shape[0] - 1
+    died = 0
+    for i in range(ids.shape[0]):
+        pos = ids[i] & mask
+        if flags[pos] & LIVE:
+            flags[pos] &= 254
+            died += _unlink_one(pos, rows, slots, side)
+    return died
+
+
+@compiled(I8(I8, I8, I8, I8, I8, IO2, IO_U8, IO2, I8, IO1, IO1))
+def prune_prefix(lo, hi, column, low, high, rows, flags, slots, side, dead, tally):  # type: ignore[no-untyped-def]
+    """Unlink the oldest rows while their axis value lies outside [low, high]; returns how many ids went into ``dead``.
+
+    ``tally`` gets: first id not passed, keys that died, rows that died. An empty ``dead`` means nobody asks for ids.
+    """
+    mask = rows.shape[0] - 1
+    count = 0
+    keys_died = 0
+    rows_died = 0
+    want = dead.shape[0] > 0
+    rid = lo
+    while rid < hi:
+        pos = rid & mask
+        if flags[pos] & LIVE:
+            v = rows[pos, column]
+            if low <= v <= high:
+                break
+            flags[pos] &= 254
+            keys_died += _unlink_one(pos, rows, slots, side)
+            rows_died += 1
+            if want:
+                dead[count] = rid
+                count += 1
+        rid += 1
+    tally[0] = rid
+    tally[1] = keys_died
+    tally[2] = rows_died
+    return count
+
+
+@inner
+def window(axes, bands, n_primary, i):  # type: ignore[no-untyped-def]
+    """The closed interval of the store's first axis that row i can match; (1, 0) when its bound lies past int64."""
+    low = I64_MIN
+    high = I64_MAX
+    for b in range(n_primary):
+        v = axes[bands[b, 0], i]
+        d = bands[b, 2]
+        if d != I64_MIN:
+            if d > 0 and v > I64_MAX - d:
+                return 1, 0
+            if not (d < 0 and v < I64_MIN - d) and v + d > low:
+                low = v + d
+        d = bands[b, 3]
+        if d != I64_MAX:
+            if d < 0 and v < I64_MIN - d:
+                return 1, 0
+            if not (d > 0 and v > I64_MAX - d) and v + d < high:
+                high = v + d
+    return low, high
+
+
+@inner
+def others(axes, bands, n_primary, axis_base, i, rows, pos):  # type: ignore[no-untyped-def]
+    """Whether the stored row at a place satisfies the band terms on the other axes."""
+    for b in range(n_primary, bands.shape[0]):
+        p = axes[bands[b, 0], i]
+        v = rows[pos, axis_base + bands[b, 1]]
+        d = bands[b, 2]
+        if d != I64_MIN:
+            if d > 0 and p > I64_MAX - d:
+                return False
+            if not (d < 0 and p < I64_MIN - d) and v < p + d:
+                return False
+        d = bands[b, 3]
+        if d != I64_MAX:
+            if d < 0 and p < I64_MIN - d:
+                return False
+            if not (d > 0 and p > I64_MAX - d) and v > p + d:
+                return False
+    return True
+
+
+@compiled(I8(IN1, IN2, IN2, I8, I8, I8, IO2, IN2, IO_U8, I8, IO_U8, I8, IO1, IO1, IO1))
+def probe(  # type: ignore[no-untyped-def]
+    kids, axes, bands, n_primary, axis_base, ordered, slots, rows, flags, side, matched, mode, state, out_probe,
+    out_store,
+):
+    """Find the stored rows that match each probe row; returns how many pairs were written.
+
+    Parameters
+    ----------
+    kids : int64[n]
+        Key ids of the probe rows, -1 for a row that cannot match.
+    axes : int64[a, n]
+        Their axis values.
+    bands : int64[b, 4]
+        (probe axis, store axis, low, high): a stored value must lie in [probe + low, probe + high]; the
+        least and greatest int64 stand for no bound. The first ``n_primary`` are about the store's first axis.
+    state : int64[4]
+        Probe row and list node to go on from (node -2: the row's beginning), updated when the output is full; then the
+        steps walked to find where matches begin, added up.
+    """
+    mask = rows.shape[0] - 1
+    n = kids.shape[0]
+    n_bands = bands.shape[0]
+    room = out_probe.shape[0]
+    emit = mode & PAIRS
+    count = 0
+    steps = 0
+    i = state[0]
+    node = state[1]
+    while i < n:
+        kid = kids[i]
+        head = slots[kid, side] if kid >= 0 else -1
+        if head < 0:
+            i += 1
+            node = -2
+            continue
+        low, high = window(axes, bands, n_primary, i)
+        if low > high:
+            i += 1
+            node = -2
+            continue
+        if node == -2:
+            node = head
+            if ordered == 1 and n_primary > 0:
+                finger = slots[kid, side + 2]
+                node = finger
+                if rows[node & mask, axis_base] >= low:
+                    while True:
+                        prv = rows[node & mask, 1]
+                        if prv < 0 or rows[prv & mask, axis_base] < low:
+                            break
+                        node = prv
+                        steps += 1
+                else:
+                    while True:
+                        finger = node
+                        node = rows[node & mask, 0]
+                        steps += 1
+                        if node < 0 or rows[node & mask, axis_base] >= low:
+                            break
+                slots[kid, side + 2] = node if node >= 0 else finger
+        while node >= 0:
+            pos = node & mask
+            nxt = rows[pos, 0]
+            if n_primary > 0:
+                v = rows[pos, axis_base]
+                if v > high:
+                    if ordered == 1:
+                        break
+                    node = nxt
+                    continue
+                if v < low:
+                    node = nxt
+                    continue
+            ok = n_primary == n_bands or others(axes, bands, n_primary, axis_base, i, rows, pos)
+            if ok and mode & FIRST_STORE and flags[pos] & MATCHED:
+                ok = False
+            if ok:
+                if emit:
+                    if count == room:
+                        state[0] = i
+                        state[1] = node
+                        state[2] += steps
+                        return count
+                    out_probe[count] = i
+                    out_store[count] = node
+                    count += 1
+                if mode & MARK_STORE:
+                    flags[pos] |= MATCHED
+                if mode & MARK_PROBE:
+                    matched[i] = 1
+                if mode & FIRST_PROBE:
+                    break
+            node = nxt
+        i += 1
+        node = -2
+    state[0] = n
+    state[1] = -2
+    state[2] += steps
+    return count

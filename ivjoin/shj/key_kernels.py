@@ -1,0 +1,151 @@
+"""Compiled loops of the key table: from a key to its dense id."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ivjoin.shj.compiling import I8, IN1, IN2, IN_U8, IO1, IO_U8, VOID, compiled, inner
+
+__all__ = ["intern_bytes", "intern_ints", "rehash_bytes", "rehash_ints"]
+
+
+@inner
+def _mix(x):  # type: ignore[no-untyped-def]
+    # Finaliser of MurmurHash3 (Appleby, public domain) cut to stay within signed products.
+    h = np.uint64(x)
+    h ^= h >> np.uint64(33)
+    h *= np.uint64(0xFF51AFD7ED558CCD)
+    h ^= h >> np.uint64(33)
+    h *= np.uint64(0xC4CEB9FE1A85EC53)
+    h ^= h >> np.uint64(33)
+    return np.int64(h >> np.uint64(1))
+
+
+@compiled(I8(IN1, IN_U8, IO1, IO1, IO1, I8, IO1, I8))
+def intern_ints(keys, usable, table, key_of, free, n_free, out, n_ids):  # type: ignore[no-untyped-def]
+    """Id of each key; new keys take an id from the free list, else the next one. Returns n_ids * 2**32 + n_free.
+
+    ``table`` holds id + 1, 0 for empty, and is never more than half full: the caller makes room for n new keys.
+    """
+    mask = table.shape[0] - 1
+    for i in range(keys.shape[0]):
+        if usable.shape[0] > 0 and usable[i] == 0:
+            out[i] = -1
+            continue
+        key = keys[i]
+        j = _mix(key) & mask
+        while True:
+            entry = table[j]
+            if entry == 0:
+                if n_free > 0:
+                    n_free -= 1
+                    kid = free[n_free]
+                else:
+                    kid = n_ids
+                    n_ids += 1
+                key_of[kid] = key
+                table[j] = kid + 1
+                out[i] = kid
+                break
+            if key_of[entry - 1] == key:
+                out[i] = entry - 1
+                break
+            j = (j + 1) & mask
+    return (n_ids << 32) + n_free
+
+
+@compiled(VOID(IO1, IN1, IN2, I8))
+def rehash_ints(table, key_of, slots, n_ids):  # type: ignore[no-untyped-def]
+    """Put every key that some row still uses into an empty table."""
+    mask = table.shape[0] - 1
+    for kid in range(n_ids):
+        if slots[kid, 6] > 0:
+            j = _mix(key_of[kid]) & mask
+            while table[j] != 0:
+                j = (j + 1) & mask
+            table[j] = kid + 1
+
+
+@inner
+def _hash_bytes(buf, start, stop):  # type: ignore[no-untyped-def]
+    h = np.int64(stop - start)
+    i = start
+    while i + 8 <= stop:
+        word = np.int64(0)
+        for b in range(8):
+            word |= np.int64(buf[i + b]) << np.int64(8 * b)
+        h = _mix(h ^ word)
+        i += 8
+    word = np.int64(0)
+    shift = np.int64(0)
+    while i < stop:
+        word |= np.int64(buf[i]) << shift
+        shift += np.int64(8)
+        i += 1
+    return _mix(h ^ word)
+
+
+@compiled(I8(IN1, IN_U8, IN_U8, IO1, IO1, IO_U8, IO1, I8, IO1, I8, I8))
+def intern_bytes(offsets, buf, usable, table, spans, arena, free, n_free, out, n_ids, top):  # type: ignore[no-untyped-def]
+    """Id of each byte string ``buf[offsets[i]:offsets[i+1]]``; ``spans[2 * id]`` is its arena place, then its length.
+
+    Returns n_ids * 2**32 + n_free; the new top of the arena is left in ``spans[-1]``.
+    """
+    mask = table.shape[0] - 1
+    for i in range(offsets.shape[0] - 1):
+        if usable.shape[0] > 0 and usable[i] == 0:
+            out[i] = -1
+            continue
+        start = offsets[i]
+        size = offsets[i + 1] - start
+        j = _hash_bytes(buf, start, start + size) & mask
+        while True:
+            entry = table[j]
+            if entry == 0:
+                if n_free > 0:
+                    n_free -= 1
+                    kid = free[n_free]
+                else:
+                    kid = n_ids
+                    n_ids += 1
+                for b in range(size):
+                    arena[top + b] = buf[start + b]
+                spans[2 * kid] = top
+                spans[2 * kid + 1] = size
+                top += size
+                table[j] = kid + 1
+                out[i] = kid
+                break
+            at = spans[2 * (entry - 1)]
+            same = spans[2 * (entry - 1) + 1] == size
+            if same:
+                for b in range(size):
+                    if arena[at + b] != buf[start + b]:
+                        same = False
+                        break
+            if same:
+                out[i] = entry - 1
+                break
+            j = (j + 1) & mask
+    spans[spans.shape[0] - 1] = top
+    return (n_ids << 32) + n_free
+
+
+@compiled(I8(IO1, IO1, IN_U8, IO_U8, IN2, I8))
+def rehash_bytes(table, spans, arena, fresh, slots, n_ids):  # type: ignore[no-untyped-def]
+    """Copy the byte strings still in use to a fresh arena and table; returns the fresh arena's top."""
+    mask = table.shape[0] - 1
+    top = 0
+    for kid in range(n_ids):
+        if slots[kid, 6] > 0:
+            at = spans[2 * kid]
+            size = spans[2 * kid + 1]
+            for b in range(size):
+                fresh[top + b] = arena[at + b]
+            j = _hash_bytes(fresh, top, top + size) & mask
+            while table[j] != 0:
+                j = (j + 1) & mask
+            table[j] = kid + 1
+            spans[2 * kid] = top
+            top += size
+    return top

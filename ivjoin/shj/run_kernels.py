@@ -1,0 +1,129 @@
+"""Compiled loops of the sorted runs: merge two, probe all."""
+
+from __future__ import annotations
+
+from ivjoin.shj.compiling import I8, IN1, IN2, IN_U8, IO1, IO_U8, compiled
+from ivjoin.shj.index_kernels import (
+    FIRST_PROBE,
+    FIRST_STORE,
+    LIVE,
+    MARK_PROBE,
+    MARK_STORE,
+    MATCHED,
+    PAIRS,
+    others,
+    window,
+)
+
+__all__ = ["merge_runs", "probe_runs"]
+
+
+@compiled(I8(IO1, IO1, IO1, I8, I8, I8, IN_U8, I8, IO1, IO1, IO1))
+def merge_runs(keys, values, ids, a, b, c, flags, lo, key_buffer, value_buffer, id_buffer):  # type: ignore[no-untyped-def]
+    """Merge the sorted runs [a, b) and [b, c) in place, leaving out rows that are gone; returns the new end."""
+    mask = flags.shape[0] - 1
+    n = 0
+    for i in range(a, b):
+        if ids[i] >= lo and flags[ids[i] & mask] & LIVE:
+            key_buffer[n] = keys[i]
+            value_buffer[n] = values[i]
+            id_buffer[n] = ids[i]
+            n += 1
+    i = 0
+    j = b
+    out = a
+    while i < n or j < c:
+        if j < c and not (ids[j] >= lo and flags[ids[j] & mask] & LIVE):
+            j += 1
+            continue
+        left = j >= c
+        if i < n and not left:
+            left = key_buffer[i] < keys[j] or (key_buffer[i] == keys[j] and value_buffer[i] <= values[j])
+        if left:
+            keys[out] = key_buffer[i]
+            values[out] = value_buffer[i]
+            ids[out] = id_buffer[i]
+            i += 1
+        else:
+            keys[out] = keys[j]
+            values[out] = values[j]
+            ids[out] = ids[j]
+            j += 1
+        out += 1
+    return out
+
+
+@compiled(
+    I8(IN1, IN2, IN2, I8, I8, IN1, IN1, IN1, IN1, I8, I8, IN2, IO_U8, IO_U8, I8, IO1, IO1, IO1)
+)
+def probe_runs(  # type: ignore[no-untyped-def]
+    kids, axes, bands, n_primary, axis_base, run_keys, run_values, run_ids, ends, n_runs, lo, rows, flags, matched,
+    mode, state, out_probe, out_store,
+):
+    """As ``probe``, over sorted runs: for each probe row, a binary search in each run. Indifferent to disorder.
+
+    ``state`` holds probe row, run and place in the run (-1: search for it).
+    """
+    mask = rows.shape[0] - 1
+    n = kids.shape[0]
+    room = out_probe.shape[0]
+    emit = mode & PAIRS
+    count = 0
+    i = state[0]
+    r = state[1]
+    at = state[2]
+    while i < n:
+        kid = kids[i]
+        low, high = window(axes, bands, n_primary, i)
+        if kid < 0 or low > high:
+            i += 1
+            r = 0
+            at = -1
+            continue
+        done = False
+        while r < n_runs and not done:
+            stop = ends[r]
+            if at < 0:
+                at = ends[r - 1] if r > 0 else 0
+                top = stop
+                while at < top:
+                    mid = (at + top) >> 1
+                    if run_keys[mid] < kid or (run_keys[mid] == kid and run_values[mid] < low):
+                        at = mid + 1
+                    else:
+                        top = mid
+            while at < stop and run_keys[at] == kid and run_values[at] <= high:
+                rid = run_ids[at]
+                pos = rid & mask
+                ok = rid >= lo and flags[pos] & LIVE
+                if ok and n_primary < bands.shape[0]:
+                    ok = others(axes, bands, n_primary, axis_base, i, rows, pos)
+                if ok and mode & FIRST_STORE and flags[pos] & MATCHED:
+                    ok = False
+                if ok:
+                    if emit:
+                        if count == room:
+                            state[0] = i
+                            state[1] = r
+                            state[2] = at
+                            return count
+                        out_probe[count] = i
+                        out_store[count] = rid
+                        count += 1
+                    if mode & MARK_STORE:
+                        flags[pos] |= MATCHED
+                    if mode & MARK_PROBE:
+                        matched[i] = 1
+                    if mode & FIRST_PROBE:
+                        done = True
+                        break
+                at += 1
+            r += 1
+            at = -1
+        i += 1
+        r = 0
+        at = -1
+    state[0] = n
+    state[1] = 0
+    state[2] = -1
+    return count
