@@ -5,10 +5,12 @@ from __future__ import annotations
 import zipfile
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from rich.console import Console
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -21,7 +23,8 @@ from ivjoin.demo.flights import (  # noqa: E402
     scheduled,
     weather_by_time,
 )
-from ivjoin.demo.jobs import compare, make_jobs  # noqa: E402
+from ivjoin.demo.jobs import Job, compare, make_jobs  # noqa: E402
+from ivjoin.demo.spark import run_on_spark  # noqa: E402
 from ivjoin.formats import Sink  # noqa: E402
 
 
@@ -104,7 +107,7 @@ def test_the_check_can_fail(flights: pa.Table, weather: pa.Table, tmp_path: Path
         for batch in table.to_batches():
             sink.write(batch)
         sink.commit()
-        verdict = compare(job, tmp_path / "t.parquet")
+        verdict = compare(job, [tmp_path / "t.parquet"])
         assert (verdict.same, verdict.missing) == (same, missing)
         assert verdict.expected == right.num_rows
 
@@ -116,14 +119,35 @@ def test_demo_on_three_days(
     short_flights, short_weather = shortened(flights, weather, 3)
     monkeypatch.setattr("ivjoin.demo.run.read_flights", lambda: short_flights)
     monkeypatch.setattr("ivjoin.demo.run.read_weather", lambda: short_weather)
-    monkeypatch.setattr("ivjoin.demo.run.spark_note", lambda: "Spark: 'ivjoin[spark]'")
+    asked = []
+
+    def on_spark(console: Any, job: Job, output: Path, arrow_result: Path, check: bool) -> bool:
+        asked.append((job.name, output, arrow_result.exists(), check))
+        return spark_agrees
+
+    monkeypatch.setattr("ivjoin.demo.run.run_on_spark", on_spark)
+    spark_agrees = True
     assert main(["demo", "--output", str(tmp_path / "out")]) == 0
     shown = capsys.readouterr().out
-    assert "Spark: 'ivjoin[spark]'" in shown
+    assert asked == [("flights_weather", tmp_path / "out", True, True)]
     assert shown.count("the same rows") == 2
     assert "peak rows held" in shown
     written = {path.name for path in (tmp_path / "out").iterdir()}
     assert written == {"arrivals_departures.parquet", "flights_weather.parquet"}
+    spark_agrees = False
+    assert main(["demo", "--output", str(tmp_path / "out")]) == 1
+
+
+def test_without_java_the_spark_part_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pyspark")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    job = Job("flights_weather", "", *[pa.table({})] * 2, "", "", "", "", "left", "", ())
+    assert run_on_spark(Console(width=300), job, tmp_path, tmp_path / "flights_weather.parquet", check=True)
+    shown = capsys.readouterr().out
+    assert "left out: Spark needs a Java" in shown
+    assert "openjdk-17-jre-headless" in shown
 
 
 def test_demo_into_an_impossible_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

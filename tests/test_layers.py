@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "formats": {"replace"},
     # the command line knows the public names of `ivjoin` and its own files, nothing behind them
     "options": {"ivjoin"},
-    "demo": {"ivjoin", "formats", "replace"},
+    "demo": {"ivjoin", "formats", "replace", "spark"},
     "cli": {"ivjoin", "formats", "replace", "options", "demo", "reach"},
 }
 ANYWHERE = {"numpy", "pyarrow"}

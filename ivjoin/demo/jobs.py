@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from ivjoin.demo import flights as data
 from ivjoin.demo.flights import DemoError
 
-__all__ = ["Job", "Verdict", "compare", "make_jobs"]
+__all__ = ["Job", "Verdict", "compare", "compare_files", "make_jobs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,26 +102,46 @@ class Verdict:
         return self.rows == self.expected and self.missing == 0
 
 
-def compare(job: Job, result: Path) -> Verdict:
-    """Ask DuckDB the same question and compare all rows and columns with the Parquet file written.
+def compare(job: Job, result: Sequence[Path]) -> Verdict:
+    """Ask DuckDB the same question and compare all rows and columns with the Parquet files written.
 
     Raises
     ------
     DemoError
         If duckdb is not installed.
     """
+    with _duckdb() as connection:
+        connection.register("l", job.left)
+        connection.register("r", job.right)
+        connection.execute(f"CREATE TEMP TABLE expected AS {job.sql}")
+        return _verdict(connection, result)
+
+
+def compare_files(expected: Sequence[Path], result: Sequence[Path]) -> Verdict:
+    """Compare all rows and columns of two results, each one table in one or more Parquet files."""
+    with _duckdb() as connection:
+        connection.execute("CREATE TEMP TABLE expected AS SELECT * FROM read_parquet(?)", [_names(expected)])
+        return _verdict(connection, result)
+
+
+def _duckdb() -> Any:
     try:
         import duckdb
     except ModuleNotFoundError as e:
         raise DemoError("the check against DuckDB needs it: pip install 'ivjoin[demo]', or pass --no-check") from e
-    with duckdb.connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
-        connection.register("l", job.left)
-        connection.register("r", job.right)
-        connection.execute(f"CREATE TEMP TABLE expected AS {job.sql}")
-        connection.execute("CREATE TEMP TABLE result AS SELECT * FROM read_parquet(?)", [str(result)])
-        counts = [
-            connection.execute(f"SELECT count(*) FROM {query}").fetchall()[0][0]
-            for query in ("result", "expected", "(FROM expected EXCEPT ALL FROM result)")
-        ]
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
+    return connection
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    return [str(path) for path in paths]
+
+
+def _verdict(connection: Any, result: Sequence[Path]) -> Verdict:
+    connection.execute("CREATE TEMP TABLE result AS SELECT * FROM read_parquet(?)", [_names(result)])
+    counts = [
+        connection.execute(f"SELECT count(*) FROM {query}").fetchall()[0][0]
+        for query in ("result", "expected", "(FROM expected EXCEPT ALL FROM result)")
+    ]
     return Verdict(*counts)

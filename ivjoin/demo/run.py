@@ -1,4 +1,4 @@
-"""``ivjoin demo``: runs the two joins, shows them, checks them against DuckDB and writes Parquet."""
+"""``ivjoin demo``: runs the two joins, then one on Spark; shows them, checks them against DuckDB, writes Parquet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 import ivjoin
 from ivjoin.demo.flights import DemoError, read_flights, read_weather, stream
 from ivjoin.demo.jobs import Job, Verdict, compare, make_jobs
-from ivjoin.demo.spark import spark_note
+from ivjoin.demo.spark import run_on_spark
 from ivjoin.formats import FileError, Sink
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Run:
 
 
 def run_demo(output: Path, batch_rows: int = 4096, check: bool = True) -> bool:
-    """Run and show both joins.
+    """Run and show both joins, and the first of them once more on Spark.
 
     Parameters
     ----------
@@ -102,10 +102,10 @@ def run_demo(output: Path, batch_rows: int = 4096, check: bool = True) -> bool:
         verdict = None
         if check:
             with console.status("asking DuckDB the same question and comparing all rows"):
-                verdict = compare(job, run.path)
+                verdict = compare(job, [run.path])
             all_same &= verdict.same
         _show_figures(console, run, verdict)
-    console.print(spark_note(), style="dim", markup=False)
+    all_same &= run_on_spark(console, jobs[0], output, output / f"{jobs[0].name}.parquet", check)
     if not all_same:
         console.print("[bold red]a result differs from DuckDB's[/bold red]")
     return all_same

@@ -1,20 +1,305 @@
-"""The demo's Spark section: what stands between this environment and the same joins on Spark."""
+"""The demo's first join once more, on Spark: two streams of files, stopped half way, started again from the checkpoint.
+
+::
+
+    flights/00000.parquet, 00001, ...  --+
+                                         +-- band_join --> joined/*.parquet, with a checkpoint
+    weather/00000.parquet, 00001, ...  --+
+
+One file a side is one micro-batch. A stream of files has no end, so the last file holds one reading of no airport, a
+day after the last flight: it says that the year is over, and the flights that still wait for weather come out.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
-from importlib.util import find_spec
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from time import perf_counter, sleep
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlparse
 
-__all__ = ["spark_note"]
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ivjoin.demo.flights import DemoError
+from ivjoin.demo.jobs import Job, Verdict, compare, compare_files
+from ivjoin.errors import IvjoinError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["SparkRun", "join_files", "run_on_spark"]
+
+_FILES = 12
+_STOP_AFTER = 5  # micro-batches seen to end; the next one is running by then
+_PARTS = ("flights", "weather", "joined", "checkpoint")
+_DAY = 86_400_000_000  # microseconds
 
 
-def spark_note() -> str:
-    """A sentence on why the Spark section does not run, and the step that would change it."""
-    if find_spec("ivjoin.spark") is None or not getattr(find_spec("ivjoin.spark"), "has_location", False):
-        return "Spark: this version joins in one process only; the Spark part is still to come."
-    if find_spec("pyspark") is None:
-        return "Spark: not installed; pip install 'ivjoin[spark]' brings it."
-    if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
-        return "Spark: no Java found; install a Java 17 runtime, or point JAVA_HOME to one."
-    return "Spark: found, but the demo does not use it yet."
+@dataclass(frozen=True, slots=True)
+class SparkRun:
+    """What the streaming query did, before the stop and after it.
+
+    Attributes
+    ----------
+    batches : (int, int)
+        Micro-batches that ended in the first run, and in the second.
+    rows_at_stop : int
+        Rows that the sink held when the first run had been stopped.
+    counts : list of dict
+        ``ivjoin.spark.metrics`` of both runs, a micro-batch an entry.
+    seconds : float
+        Of both runs together.
+    files : list of pathlib.Path
+        The Parquet files that the sink's log names; a stopped micro-batch may leave others beside them.
+    rows : int
+        Rows in these files.
+    """
+
+    batches: tuple[int, int]
+    rows_at_stop: int
+    counts: list[dict[str, Any]]
+    seconds: float
+    files: list[Path]
+    rows: int
+
+
+def run_on_spark(console: Console, job: Job, output: Path, arrow_result: Path, check: bool) -> bool:
+    """Run the join of flights and weather on a Spark of its own, and show what it did.
+
+    Parameters
+    ----------
+    job : Job
+        The left join of flights and weather.
+    output : pathlib.Path
+        The demo's folder; everything of Spark goes to ``<job.name>_spark`` in it, which is emptied first.
+    arrow_result : pathlib.Path
+        The Parquet file that the Arrow operator wrote for the same job.
+    check : bool
+        Whether to compare the rows with that file's and with DuckDB's.
+
+    Returns
+    -------
+    bool
+        False if a checked result differs. True if Spark cannot run here: what to install has been said then.
+    """
+    console.print("[bold cyan]3. the first join on Spark, stopped half way and started again[/bold cyan]")
+    folder = output / f"{job.name}_spark"
+    for part in _PARTS:
+        shutil.rmtree(folder / part, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / "spark.log"
+    try:
+        with console.status("starting Spark"), _messages_to(log):
+            start = perf_counter()
+            from ivjoin.spark import session
+
+            spark = session(
+                "local[2]", "ivjoin demo", spark__ui__enabled="false", spark__ui__showConsoleProgress="false",
+                spark__sql__shuffle__partitions=2, spark__sql__session__timeZone="UTC", spark__driver__memory="1g",
+                spark__sql__warehouse__dir=str((folder / "warehouse").absolute()),
+                spark__sql__parquet__outputTimestampType="TIMESTAMP_MICROS",
+            )  # fmt: skip
+    except IvjoinError as e:
+        console.print(f"   left out: {e}", style="yellow", markup=False)
+        return True
+    try:
+        console.print(f"   Spark {spark.version} started in {perf_counter() - start:.1f} s")
+        try:
+            run = join_files(spark, console, job, folder)
+        except DemoError:
+            raise
+        except Exception as e:
+            raise DemoError(f"the streaming query failed; Spark's messages are in {str(log)!r}: {e}") from e
+    finally:
+        spark.stop()
+    by_duckdb = by_arrow = None
+    if check:
+        with console.status("comparing all rows with DuckDB's and with the Arrow operator's"):
+            by_duckdb, by_arrow = compare(job, run.files), compare_files([arrow_result], run.files)
+    _show(console, run, folder, by_duckdb, by_arrow)
+    return all(v is None or v.same for v in (by_duckdb, by_arrow))
+
+
+def join_files(spark: Any, console: Console, job: Job, folder: Path, files: int = _FILES) -> SparkRun:
+    """Lay the job's inputs out as files, join them as two streams, stop the query half way and start it again.
+
+    Parameters
+    ----------
+    spark : pyspark.sql.SparkSession
+    folder : pathlib.Path
+        Gets ``flights``, ``weather``, ``joined`` and ``checkpoint``, none of which may be there yet.
+    files : int
+        Into how many files, of equal time, each input is cut; at least two.
+
+    Raises
+    ------
+    DemoError
+        If the query had ended before it could be stopped.
+    """
+    from ivjoin.spark import metrics
+
+    closing = pa.array([_micros(job.left, job.left_order)[-1] + _DAY], pa.int64()).cast(
+        job.right.schema.field(job.right_order).type
+    )
+    ends = _cuts(job, files)
+    for table, order, name in ((job.left, job.left_order, "flights"), (job.right, job.right_order, "weather")):
+        _write_files(table, order, ends, folder / name)
+    last = {f.name: closing if f.name == job.right_order else pa.nulls(1, f.type) for f in job.right.schema}
+    _write(pa.table(last, schema=job.right.schema), folder / "weather", files)
+
+    sides = []
+    for name in ("flights", "weather"):
+        path = str(folder / name)
+        reader = spark.readStream.schema(spark.read.parquet(path).schema).option("maxFilesPerTrigger", 1)
+        sides.append(reader.parquet(path))
+    joined = sides[0].band_join(
+        sides[1], on=job.on, condition=job.condition, how=job.how, left_order=job.left_order,
+        right_order=job.right_order,
+    )
+
+    def started() -> Any:
+        writer = joined.writeStream.format("parquet").option("path", str(folder / "joined"))
+        return (
+            writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
+        )
+
+    def committed() -> tuple[list[Path], int]:
+        frame = spark.read.schema(joined.schema).parquet(str(folder / "joined"))
+        paths = [Path(unquote(urlparse(uri).path)) for uri in frame.inputFiles()]
+        return paths, sum(pq.read_metadata(path).num_rows for path in paths)
+
+    start = perf_counter()
+    total = job.left.num_rows + job.right.num_rows + 1
+    stop_after = min(_STOP_AFTER, files // 2)
+    with _Progress(console, total) as progress:
+        first = started()
+        try:
+            while first.isActive and len(first.recentProgress) < stop_after:
+                progress.show(first)
+                sleep(0.2)
+        finally:
+            first.stop()
+        if first.exception() is not None:
+            raise first.exception()
+        rows_at_stop = committed()[1]
+        progress.show(first, "stopped; starting again from the checkpoint")
+        second = started()
+        try:
+            while not second.awaitTermination(0.2):
+                progress.show(second)
+        finally:
+            second.stop()
+    seconds = perf_counter() - start
+    counts = metrics(first), metrics(second)
+    if not counts[0] or not counts[1]:
+        raise DemoError("the query was to be stopped half way, and had done all or nothing by then")
+    paths, rows = committed()
+    return SparkRun((len(counts[0]), len(counts[1])), rows_at_stop, counts[0] + counts[1], seconds, paths, rows)
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def _micros(table: pa.Table, column: str) -> np.ndarray:
+    return np.asarray(table[column].combine_chunks().cast(pa.int64()))
+
+
+def _cuts(job: Job, files: int) -> np.ndarray:
+    """Ends of ``files`` equal spans of the time that both inputs cover, int64[files - 1] in microseconds."""
+    spans = [_micros(job.left, job.left_order), _micros(job.right, job.right_order)]
+    ends = np.linspace(min(t[0] for t in spans), max(t[-1] for t in spans), files + 1)
+    return ends[1:-1].astype(np.int64)
+
+
+def _write_files(table: pa.Table, order: str, ends: np.ndarray, folder: Path) -> None:
+    places = [0, *np.searchsorted(_micros(table, order), ends), table.num_rows]
+    folder.mkdir()
+    for number, (begin, end) in enumerate(pairwise(places)):
+        _write(table.slice(begin, end - begin), folder, number)
+
+
+def _write(table: pa.Table, folder: Path, number: int) -> None:
+    path = folder / f"{number:05d}.parquet"
+    pq.write_table(table, path)
+    os.utime(path, (1_388_534_400 + number,) * 2)  # Spark takes files by their age
+
+
+# -- the screen --------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _messages_to(log: Path) -> Iterator[None]:
+    """Lets what Java writes to standard error go to a file, from its start to its end."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with log.open("wb") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+class _Progress:
+    """A bar over the input rows of both runs."""
+
+    def __init__(self, console: Console, total: int) -> None:
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+        columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+        self._bar = Progress(*columns, console=console, transient=True)
+        self._task = self._bar.add_task("first micro-batch", total=total)
+        self._rows: dict[int, int] = {}
+
+    def __enter__(self) -> _Progress:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.stop()
+
+    def show(self, query: Any, said: str | None = None) -> None:
+        for progress in query.recentProgress:
+            self._rows[progress["batchId"]] = progress["numInputRows"]
+        done = sum(self._rows.values())
+        text = said or f"{done:,} rows in, {len(self._rows)} micro-batches"
+        self._bar.update(self._task, completed=done, description=text)
+
+
+def _show(console: Console, run: SparkRun, folder: Path, by_duckdb: Verdict | None, by_arrow: Verdict | None) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    rows_in = sum(c["left_rows_in"] + c["right_rows_in"] for c in run.counts)
+    figures = Table(show_header=False, box=None, padding=(0, 0, 0, 2))
+    figures.add_column(style="bold")
+    before, after = run.batches
+    figures.add_row("first run", f"stopped after {before} micro-batches, with {run.rows_at_stop:,} rows in the sink")
+    figures.add_row("second run", f"{after} more, from the checkpoint")
+    figures.add_row("rows in", f"{rows_in:,} in {run.seconds:.1f} s, {rows_in / run.seconds:,.0f} rows/s")
+    figures.add_row("rows out", f"{run.rows:,}")
+    for name, verdict in (("DuckDB", by_duckdb), ("Arrow operator", by_arrow)):
+        figures.add_row("", _judgement(name, verdict))
+    most = max(c["state_rows"] for c in run.counts)
+    figures.add_row("rows held", f"{most:,} at most at the end of a micro-batch")
+    figures.add_row("written", escape(str(folder / "joined")))
+    console.print(figures)
+    console.print()
+
+
+def _judgement(name: str, verdict: Verdict | None) -> str:
+    if verdict is None:
+        return f"(not compared with {name})"
+    if verdict.same:
+        return f"[green]✓ {name}: {verdict.expected:,}, the same rows, each exactly once[/green]"
+    return f"[red]✗ {name}: {verdict.expected:,}, and {verdict.missing:,} of them are missing here[/red]"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,23 +53,39 @@ def is_connect(frame: Any) -> bool:
     return type(frame).__module__.startswith("pyspark.sql.connect")
 
 
+_INSTALL = (
+    "Install one, for example with 'apt install openjdk-17-jre-headless' (Debian, Ubuntu), 'dnf install "
+    "java-17-openjdk-headless' (Fedora, RHEL) or 'brew install openjdk@17' (macOS)"
+)
+_OLDEST_JAVA = 17
+
+
 def check_java() -> None:
     """
     Raises
     ------
     SparkSetupError
-        If no Java runtime is found; names the package to install.
+        If no Java runtime is found, or one too old for Spark 4; names the package to install.
     """
     home = os.environ.get("JAVA_HOME")
-    if home and (Path(home) / "bin" / "java").exists():
-        return
-    if shutil.which("java"):
-        return
-    where = f"JAVA_HOME is {home!r}, which holds no bin/java" if home else "there is no java on PATH and no JAVA_HOME"
-    raise SparkSetupError(
-        f"Spark needs a Java 17 runtime: {where}. Install one, for example with 'apt install openjdk-17-jre-headless' "
-        "(Debian, Ubuntu), 'dnf install java-17-openjdk-headless' (Fedora, RHEL) or 'brew install openjdk@17' (macOS)"
-    )
+    # JAVA_HOME goes first in Spark's own scripts too, whatever is on PATH.
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if java is None or not Path(java).exists():
+        where = f"JAVA_HOME is {home!r}, which holds no bin/java" if home else "no java on PATH and no JAVA_HOME"
+        raise SparkSetupError(f"Spark needs a Java {_OLDEST_JAVA} runtime: {where}. {_INSTALL}")
+    version = _java_version(java)
+    if version is not None and version < _OLDEST_JAVA:
+        raise SparkSetupError(f"Spark needs a Java {_OLDEST_JAVA} runtime: {java} is Java {version}. {_INSTALL}")
+
+
+def _java_version(java: str) -> int | None:
+    """The major version that ``java -version`` gives (8 for ``1.8``); None if it gives none."""
+    try:
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
+    return int(found[1]) if found else None
 
 
 def session(master: str = "local[2]", app: str = "ivjoin", **config: Any) -> Any:
@@ -86,7 +104,7 @@ def session(master: str = "local[2]", app: str = "ivjoin", **config: Any) -> Any
     Raises
     ------
     SparkSetupError
-        If there is no Java.
+        If there is no Java, or an old one.
     """
     check_java()
     # Spark starts whatever python3 is first on PATH for its workers unless told.
@@ -97,6 +115,9 @@ def session(master: str = "local[2]", app: str = "ivjoin", **config: Any) -> Any
     builder = SparkSession.builder.master(master).appName(app)
     for role in ("spark.pyspark.python", "spark.pyspark.driver.python"):
         builder = builder.config(role, sys.executable)
+    if master.startswith("local"):
+        # Driver and workers are one machine, whatever its name means to a network that may not be there.
+        builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
     for name, value in config.items():
         builder = builder.config(name.replace("__", "."), str(value))
     return builder.getOrCreate()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -123,6 +124,23 @@ def test_without_java_the_package_to_install_is_named(monkeypatch: pytest.Monkey
         environment.session()
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     with pytest.raises(environment.SparkSetupError, match="JAVA_HOME is '/nowhere'"):
+        environment.check_java()
+
+
+@pytest.mark.parametrize("said, old", [
+    ('openjdk version "1.8.0_392"', 8), ('openjdk version "11.0.21" 2023-10-17', 11),
+    ('openjdk version "17.0.15" 2025-04-15', None), ('openjdk version "21" 2023-09-19', None), ("no version", None),
+])  # fmt: skip
+def test_an_old_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, old: int | None) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f"#!/bin/sh\necho '{said}' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    if old is None:
+        environment.check_java()
+        return
+    with pytest.raises(environment.SparkSetupError, match=f"is Java {old}. .*openjdk-17-jre-headless"):
         environment.check_java()
 
 
