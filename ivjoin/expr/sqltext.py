@@ -188,8 +188,10 @@ class _Reader:
         if isinstance(inner, exp.TryCast) and isinstance(inner.this, exp.Literal) and not inner.args.get("safe"):
             # A number with a suffix: -128Y is a number, -(128Y) would overflow.
             if not inner.this.is_string or str(inner.this.this).replace(".", "").isdigit():
-                number = Decimal(str(inner.this.this))
-                return build.cast(literal(-number), self._type(inner.args["to"]), self.zone)
+                number, to = Decimal(str(inner.this.this)), self._type(inner.args["to"])
+                if to == FLOAT64:
+                    return literal(-float(number))
+                return build.cast(literal(-number), to, self.zone)
         return build.neg(self.read(inner))
 
     def comparison(self, e: Any, op: str) -> Node:

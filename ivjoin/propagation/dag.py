@@ -17,6 +17,8 @@ from ivjoin.interval import truth
 from ivjoin.propagation.decided import openings
 from ivjoin.propagation.domain import NAN, NULL, Dom, none_of, top
 from ivjoin.propagation.linear import Equation, Forms, Sum, equation, forms, remainders
+from ivjoin.propagation.nonlinear import polynomial_equation
+from ivjoin.propagation.polynomial import normal_forms
 from ivjoin.propagation.rule import Rule
 from ivjoin.propagation.rules import rule_of
 from ivjoin.propagation.state import Backward, Case, Cases, Forward, Infeasible, State, Structure
@@ -70,10 +72,13 @@ class Propagator:
         wanted = {self.index[n] for n in also}
         rests = {i: (x, k, self.index[r]) for i, (x, k, r) in remainders(nodes, sums).items()}
         known = Forms(sums, rests, openings(nodes, at))
+        normal = normal_forms(nodes, at)
+        whole = frozenset(i for i, n in enumerate(nodes) if n.type.is_discrete)
         for i, n in enumerate(nodes):
             used = i in wanted or any(_takes(p, nodes[p], sums[p]) for p in parents[i])
-            e = equation(i, n, at[i], known, used)
-            if e is not None:
+            for e in (equation(i, n, at[i], known, used), polynomial_equation(i, n, at[i], normal, used, whole)):
+                if e is None:
+                    continue
                 self.rules[i] = _both(self.rules[i], e)
                 for j in e.atoms:
                     if i not in parents[j]:

@@ -21,7 +21,9 @@ from ivjoin.propagation.decided import Opening
 from ivjoin.propagation.domain import NULL
 from ivjoin.propagation.state import Backward, Forward, Infeasible, State
 
-__all__ = ["Equation", "Forms", "Sum", "equation", "forms", "remainders"]
+__all__ = [
+    "Equation", "Forms", "Sum", "cast_factor", "equation", "forms", "is_exact_product", "is_exact_sum", "remainders",
+]  # fmt: skip
 
 T, F, N = truth.TRUE, truth.FALSE, truth.NULL
 
@@ -55,19 +57,17 @@ def _opened(n: Node, args: list[Sum | None]) -> Sum | None:
         return None
     known: list[Sum] = args  # type: ignore[assignment]
     op = n.op
-    if op in ("add", "sub") and _exact_sum(n):
+    if op in ("add", "sub") and is_exact_sum(n):
         return _plus(known[0], known[1], 1 if op == "add" else -1)
     if op in ("add_days", "date_diff"):
         return _plus(known[0], known[1], 1 if op == "add_days" else -1)
     if op == "neg":
         return _times(known[0], -1)
-    if op == "mul" and (n.type.kind != "decimal" or n.type.scale == sum(a.type.scale for a in n.args)):
-        if n.type.kind == "decimal" and sum(a.type.precision for a in n.args) > 38:
-            return None
+    if op == "mul" and is_exact_product(n):
         a, b = known if known[1].terms else (known[1], known[0])
         return _times(b, a.constant) if not a.terms else None
     if op == "cast":
-        factor = _cast_factor(n)
+        factor = cast_factor(n)
         return None if factor is None else _times(known[0], factor)
     if op in ("unix_seconds", "unix_millis", "unix_micros"):
         target = {"unix_seconds": 1, "unix_millis": 1_000, "unix_micros": 1_000_000}[op]
@@ -80,7 +80,15 @@ def _opened(n: Node, args: list[Sum | None]) -> Sum | None:
     return None
 
 
-def _exact_sum(n: Node) -> bool:
+def is_exact_product(n: Node) -> bool:
+    """Whether a product of whole numbers is the product of the unscaled integers."""
+    if n.type.kind != "decimal":
+        return True
+    return n.type.scale == sum(a.type.scale for a in n.args) and sum(a.type.precision for a in n.args) <= 38
+
+
+def is_exact_sum(n: Node) -> bool:
+    """Whether a sum or difference is that of the unscaled integers."""
     t = n.type
     if t.kind == "decimal":
         return all(a.type.scale == t.scale for a in n.args)
@@ -91,7 +99,8 @@ def _exact_sum(n: Node) -> bool:
     return not any(a.type.tz for a in n.args) or not n.params or n.params[0] in (None, "", "UTC")
 
 
-def _cast_factor(n: Node) -> int | None:
+def cast_factor(n: Node) -> int | None:
+    """What a cast between whole numbers multiplies by; None if it may cut digits."""
     s, t = n.args[0].type, n.type
     if s.kind in ("int", "decimal") and t.kind in ("int", "decimal"):
         if s.kind == "decimal" and t.scale < s.scale:

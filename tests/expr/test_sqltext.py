@@ -77,6 +77,7 @@ def text(sql: str, zone: str = "UTC") -> str:
         ("l.x = 1e2", "l.x = 100.0D"),
         ("l.dec = 1.5BD", "l.dec = 1.50"),
         ("l.i8 = -128Y", "l.i8 = -128"),
+        ("l.x = -1e-300D", "l.x = -1e-300D"),
         ("l.b = -9223372036854775808L", "l.b = -9223372036854775808"),
         ("abs(l.a - r.a) < 20", "abs(l.a - r.a) < 20"),
         ("pmod(l.a, 3) = mod(r.a, 3)", "pmod(l.a, 3) = r.a % 3"),

@@ -1,0 +1,401 @@
+"""Equations of polynomials: products, squares and sums of floats in which an expression occurs twice.
+
+Going down operator by operator, ``a * b + a * c`` is two products that know nothing of each other. As a polynomial it
+is solved for each of its atoms x in turn: where x stands in no power, ``B * x + C`` lies in a target, and x in the
+quotient; where it stands squared with a constant factor, the square is completed, ``(2 * A * x + B) ** 2 = 4 * A *
+target + (B * B - 4 * A * C)``, with the last term cancelled as a polynomial, so that ``a * a - 2 * a * b + b * b`` is a
+square; a lone power has a root.
+
+The polynomial never takes the place of what the operators say, it is intersected with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import ceil, floor, inf, isqrt, nextafter, sqrt
+from typing import Any, NamedTuple
+
+from ivjoin.expr.nodes import Node
+from ivjoin.interval import truth
+from ivjoin.interval.machine import mul_rev
+from ivjoin.propagation.domain import NAN, NULL
+from ivjoin.propagation.linear import Equation
+from ivjoin.propagation.polynomial import Normal, Polynomial, divided, error_of, minus, times, uses_of
+from ivjoin.propagation.state import Infeasible, State
+
+__all__ = ["polynomial_equation"]
+
+T, F = truth.TRUE, truth.FALSE
+Pair = tuple[Any, Any]
+Target = tuple[Any, Any]
+_REFUTED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
+# What the sum may still be off by when it is computed in doubles, as a part of the magnitudes added up.
+_SLOP = 2.0**-50
+_MAX = 1.7976931348623157e308
+
+
+class _Sum(NamedTuple):
+    """A polynomial ready to be evaluated: (coefficient, factors with their powers) of each term."""
+
+    terms: tuple[tuple[Any, tuple[tuple[int, int], ...]], ...]
+
+
+def polynomial_equation(
+    i: int, n: Node, at: tuple[int, ...], normal: Sequence[Normal | None], used: bool, discrete: frozenset[int]
+) -> Equation | None:
+    """The equation of a comparison, or of a number; None where the operators by themselves find as much.
+
+    Parameters
+    ----------
+    i, n, at
+        A node and its arguments.
+    normal : sequence of Normal or None
+        The polynomial of each node.
+    used : bool
+        Whether something that is not part of a polynomial takes the node.
+    discrete : frozenset of int
+        The places of whole numbers.
+    """
+    try:
+        return _equation(i, n, at, normal, used, discrete)
+    except OverflowError:  # a coefficient that is no double
+        return None
+
+
+def _equation(
+    i: int, n: Node, at: tuple[int, ...], normal: Sequence[Normal | None], used: bool, discrete: frozenset[int]
+) -> Equation | None:
+    if n.op in _REFUTED:
+        a, b = normal[at[0]], normal[at[1]]
+        types = [x.type for x in n.args]
+        if a is None or b is None or types[0].kind != types[1].kind or types[0].scale != types[1].scale:
+            return None
+        p, whole = minus(a.terms, b.terms), types[0].is_discrete
+        if not _pays(p, uses_of((a, b)), whole):
+            return None
+        if whole:
+            return _comparison(i, n.op, at, p, None, discrete)
+        steps = tuple(dict.fromkeys((*a.steps, *b.steps)))
+
+        def error(D: Sequence[Any]) -> float:
+            if (D[at[0]][2] | D[at[1]][2]) & NAN:
+                return inf
+            return error_of(at[0], steps, D) + error_of(at[1], steps, D)
+
+        return _comparison(i, n.op, at, p, error, discrete)
+    own = normal[i]
+    if own is None or not used or (i,) in own.terms or not _pays(own.terms, own.uses, n.type.is_discrete):
+        return None
+    return _value(i, own, n.type.is_discrete, discrete)
+
+
+def _pays(p: Polynomial, uses: Mapping[int, int], whole: bool) -> bool:
+    """Whether the expression reads an atom more than once; linear forms of whole numbers are seen to elsewhere."""
+    return any(k > 1 for k in uses.values()) and bool(p) and not (whole and all(len(m) < 2 for m in p))
+
+
+def _comparison(
+    i: int, op: str, at: tuple[int, ...], p: Polynomial, error: Callable[[Sequence[Any]], float] | None,
+    discrete: frozenset[int],
+) -> Equation:
+    solver = _Solver(p, error is None, discrete)
+    step = 1 if error is None else 0
+
+    def backward(s: State) -> None:
+        mask = s.D[i]
+        if mask not in (T, F):
+            return
+        true = op if mask == T else _REFUTED[op]
+        if true == "ne":
+            return
+        e: Any = 0
+        if error is not None:
+            e = error(s.D)
+            if e == inf:
+                return
+        solver.solve(s, {
+            "le": (None, e), "lt": (None, e - step), "ge": (-e, None), "gt": (step - e, None), "eq": (-e, e),
+        }[true])  # fmt: skip
+
+    return Equation(solver.atoms, _silent, backward)
+
+
+def _value(i: int, own: Normal, whole: bool, discrete: frozenset[int]) -> Equation:
+    solver = _Solver(own.terms, whole, discrete)
+
+    def backward(s: State) -> None:
+        lo, hi, flags = s.D[i]
+        if lo > hi or flags & NAN or (flags & NULL and any(s.D[x][2] & NULL for x in solver.atoms)):
+            return
+        e: Any = 0
+        if not whole:
+            e = error_of(i, own.steps, s.D)
+            if e == inf:
+                return
+            lo, hi = nextafter(lo - e, -inf), nextafter(hi + e, inf)
+        solver.solve(s, (lo, hi))
+
+    return Equation(solver.atoms, _silent, backward)
+
+
+def _silent(D: list[Any]) -> None:
+    return None
+
+
+class _Solver:
+    """A polynomial, solved for each of its atoms."""
+
+    def __init__(self, p: Polynomial, whole: bool, discrete: frozenset[int]) -> None:
+        self.whole = whole
+        self.discrete = discrete
+        self.sum = _ready(p, whole)
+        self.atoms = tuple(dict.fromkeys(x for m in p for x in m))
+        # One that occurs once, alone in its term, is solved as well: it depends on the others.
+        self.ways = [(x, w) for x in self.atoms for w in _ways(p, x, whole)]
+
+    def solve(self, s: State, target: Target) -> None:
+        """Narrow the atoms to ``least <= polynomial <= most``; None is unbounded.
+
+        Raises
+        ------
+        Infeasible
+        """
+        found = _range(self.sum, s.D, self.whole)
+        if found is None:
+            return
+        low, high = found
+        least, most = target
+        if (least is not None and high < least) or (most is not None and low > most):
+            raise Infeasible
+        least, most = low if least is None else max(least, low), high if most is None else min(most, high)
+        if least == low and most == high:
+            return
+        for x, way in self.ways:
+            d = s.D[x]
+            if d[0] > d[1]:
+                return
+            got = way(s.D, (least, most), d)
+            if got is None:
+                continue
+            lo, hi = max(got[0], d[0]), min(got[1], d[1])
+            if not self.whole and x in self.discrete and lo <= hi:
+                lo, hi = ceil(lo), floor(hi)
+            s.cut(x, lo, hi, ~0)
+
+
+Way = Callable[[list[Any], Pair, Any], Pair | None]
+
+
+def _ready(p: Polynomial, whole: bool) -> _Sum:
+    terms = []
+    for m, c in p.items():
+        powers = tuple((x, m.count(x)) for x in dict.fromkeys(m))
+        terms.append((c if whole else float(c), powers))
+    return _Sum(tuple(terms))
+
+
+def _range(p: _Sum, D: list[Any], whole: bool) -> Pair | None:
+    """Bounds of a polynomial; None where an atom has no value, or no bound."""
+    low: Any = 0
+    high: Any = 0
+    size: Any = 0
+    for c, powers in p.terms:
+        a: Any = c
+        b: Any = c
+        for x, k in powers:
+            lo, hi, _ = D[x]
+            if lo > hi:
+                return None
+            if k > 1:
+                lo, hi = _power(lo, hi, k)
+            if a == b:
+                a, b = (a * lo, a * hi) if a >= 0 else (a * hi, a * lo)
+            elif a >= 0:
+                a, b = (a if lo >= 0 else b) * lo, (b if hi >= 0 else a) * hi
+            else:
+                corners = (a * lo, a * hi, b * lo, b * hi)
+                a, b = min(corners), max(corners)
+        low += a
+        high += b
+        if not whole:
+            size += max(-a, b)
+    if whole:
+        return low, high
+    if not size < inf or low != low or high != high:
+        return None
+    slop = size * _SLOP * (len(p.terms) + 1) + 5e-324
+    return low - slop, high + slop
+
+
+def _power(lo: Any, hi: Any, k: int) -> Pair:
+    a, b = lo * lo, hi * hi
+    if k == 3:
+        a, b = a * lo, b * hi
+    if k % 2 or lo >= 0:
+        return a, b
+    return (b, a) if hi <= 0 else (0, max(a, b))
+
+
+def _ways(p: Polynomial, x: int, whole: bool) -> list[Way]:
+    """How the polynomial can be solved for one of its atoms."""
+    by: dict[int, Polynomial] = {}
+    for m, c in p.items():
+        k = m.count(x)
+        by.setdefault(k, {})[tuple(y for y in m if y != x)] = c
+    rest = by.pop(0, {})
+    if set(by) == {1}:
+        return [_quotient(by[1], rest, whole)]
+    if set(by) <= {1, 2} and set(by[2]) == {()}:
+        return [_square(by[2][()], by.get(1, {}), rest, whole)]
+    if len(by) == 1:
+        ((k, factor),) = by.items()
+        return [_root(k, factor, rest, whole)]
+    return []
+
+
+def _quotient(factor: Polynomial, rest: Polynomial, whole: bool) -> Way:
+    """Of ``factor * x + rest``."""
+    shift, left = divided(rest, factor, whole) if rest else ({}, {})
+    f, r, k = (_ready(q, whole) for q in (factor, left, shift))
+
+    def way(D: list[Any], target: Pair, d: Any) -> Pair | None:
+        b, c, m = _range(f, D, whole), _range(r, D, whole), _range(k, D, whole)
+        if b is None or c is None or m is None:
+            return None
+        z = target[0] - c[1], target[1] - c[0]
+        y = (mul_rev if whole else _real_quotient)(z, b, (d[0] + m[0], d[1] + m[1]))
+        return _moved(y, m, whole)
+
+    return way
+
+
+def _moved(y: Pair, m: Pair, whole: bool) -> Pair:
+    """``y - m``, outward."""
+    if y[0] > y[1]:
+        return y
+    lo, hi = y[0] - m[1], y[1] - m[0]
+    return (lo, hi) if whole else _outward(lo, hi)
+
+
+def _outward(lo: float, hi: float) -> Pair:
+    # Past the greatest double lie numbers that no double is.
+    lo, hi = min(lo, _MAX), max(hi, -_MAX)
+    low = lo if lo == -inf else nextafter(lo - abs(lo) * _SLOP, -inf)
+    return low, hi if hi == inf else nextafter(hi + abs(hi) * _SLOP, inf)
+
+
+def _real_quotient(z: Pair, b: Pair, x: Pair) -> Pair:
+    """Members of ``x`` whose product with a member of ``b`` is in ``z``, outward."""
+    bl, bh = b
+    if bl <= 0 <= bh:
+        if z[0] <= 0 <= z[1]:
+            return x
+        if z[1] < 0:
+            z, bl, bh = (-z[1], -z[0]), -bh, -bl
+        # Positive targets: the parts of the divisor below and above zero.
+        above = z[0] / bh if bh > 0 else inf
+        below = z[0] / bl if bl < 0 else -inf
+        lo = x[0] if bl < 0 else above
+        hi = x[1] if bh > 0 else below
+        if bl < 0 < bh:
+            lo, hi = (above if x[0] > below else x[0]), (below if x[1] < above else x[1])
+        if lo > hi:
+            return 1, 0
+        return _outward(lo, hi)
+    corners = [u / v for u in z for v in (bl, bh)]
+    return _outward(min(corners), max(corners))
+
+
+def _square(a: Any, b: Polynomial, rest: Polynomial, whole: bool) -> Way:
+    """Of ``a * x * x + b * x + rest``: the square of ``2 * a * x + b`` is ``4 * a * target + b * b - 4 * a * rest``."""
+    d = minus(times(b, b), {m: 4 * a * c for m, c in rest.items()})
+    shift, more = _ready(b, whole), _ready(d, whole)
+    four, two = (4 * a, 2 * a) if whole else (float(4 * a), float(2 * a))
+
+    def way(D: list[Any], target: Pair, x: Any) -> Pair | None:
+        m, e = _range(shift, D, whole), _range(more, D, whole)
+        if m is None or e is None:
+            return None
+        lo, hi = four * target[0], four * target[1]
+        if four < 0:
+            lo, hi = hi, lo
+        low, high = lo + e[0], hi + e[1]
+        if not whole:
+            size = max(abs(lo), abs(hi)) + max(abs(e[0]), abs(e[1]))
+            low, high = low - size * _SLOP, high + size * _SLOP
+        if high < 0:
+            return 1, 0
+        if whole:
+            near = 0 if low <= 0 else isqrt(low - 1) + 1
+            far = isqrt(high)
+        else:
+            near, far = _outward(sqrt(max(low, 0.0)), sqrt(high))
+            near = max(near, 0.0)
+        found = None
+        for u in ((near, far), (-far, -near)):
+            y = _moved(u, m, whole)
+            if whole:
+                y = mul_rev(y, (two, two), (x[0], x[1]))
+            else:
+                y = _real_quotient(y, (two, two), (x[0], x[1]))
+            y = max(y[0], x[0]), min(y[1], x[1])
+            if y[0] <= y[1]:
+                found = y if found is None else (min(found[0], y[0]), max(found[1], y[1]))
+        return (1, 0) if found is None else found
+
+    return way
+
+
+def _root(k: int, factor: Polynomial, rest: Polynomial, whole: bool) -> Way:
+    """Of ``factor * x ** k + rest``."""
+    f, r = _ready(factor, whole), _ready(rest, whole)
+
+    def way(D: list[Any], target: Pair, d: Any) -> Pair | None:
+        b, c = _range(f, D, whole), _range(r, D, whole)
+        if b is None or c is None:
+            return None
+        x = _power(d[0], d[1], k)
+        z = target[0] - c[1], target[1] - c[0]
+        y = (mul_rev if whole else _real_quotient)(z, b, x)
+        lo, hi = max(y[0], x[0]), min(y[1], x[1])
+        if lo > hi:
+            return 1, 0
+        if k % 2:
+            return _cut_root(lo, k, whole, up=True), _cut_root(hi, k, whole, up=False)
+        far = _cut_root(hi, k, whole, up=False)
+        near = _cut_root(max(lo, 0), k, whole, up=True)
+        found = None
+        for u in ((near, far), (-far, -near)):
+            u = max(u[0], d[0]), min(u[1], d[1])
+            if u[0] <= u[1]:
+                found = u if found is None else (min(found[0], u[0]), max(found[1], u[1]))
+        return (1, 0) if found is None else found
+
+    return way
+
+
+def _cut_root(v: Any, k: int, whole: bool, up: bool) -> Any:
+    """The least integer with a k-th power from v on (up), or the greatest with one up to v; outward of doubles."""
+    if whole:
+        n = _floor_root(abs(v), k)
+        exact = n**k == abs(v)
+        if v >= 0:
+            return n + (up and not exact)
+        return -n - (not up and not exact)
+    y = abs(v) ** (1 / k)
+    y = nextafter(y + y * _SLOP * 8, inf) if (v >= 0) != up else max(0.0, nextafter(y - y * _SLOP * 8, -inf))
+    return y if v >= 0 else -y
+
+
+def _floor_root(n: int, k: int) -> int:
+    """The greatest integer whose k-th power is at most n."""
+    if k == 2:
+        return isqrt(n)
+    lo, hi = 0, 1 << (n.bit_length() // k + 1)
+    while lo < hi:
+        middle = (lo + hi + 1) >> 1
+        if middle**k <= n:
+            lo = middle
+        else:
+            hi = middle - 1
+    return lo

@@ -1,0 +1,243 @@
+"""Polynomials of a graph: what a node is as a sum of products of other nodes, and how far rounding takes it from that.
+
+Whole numbers are equal to their polynomial wherever nothing overflows, which errs. Floats are not: every operation
+rounds, so a node is within an error of its polynomial that is bounded step by step from the magnitudes of the operands.
+Where a magnitude is unbounded, so is the error, and nothing is known.
+
+A polynomial is a dict from monomials to coefficients other than zero; a monomial is the sorted tuple of the places of
+its factors, repeated as often as they occur, and ``()`` is the constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from math import inf, isfinite
+from typing import Any, NamedTuple
+
+from ivjoin.expr.nodes import Node
+from ivjoin.propagation.domain import NAN
+from ivjoin.propagation.linear import cast_factor, is_exact_product, is_exact_sum
+
+__all__ = [
+    "Monomial", "Normal", "Polynomial", "Step", "divided", "error_of", "minus", "normal_forms", "times",
+    "uses_of",
+]  # fmt: skip
+
+Monomial = tuple[int, ...]
+Polynomial = dict[Monomial, Any]  # int coefficients of whole numbers, Fractions of floats
+
+_MOST_TERMS = 12
+_MOST_FACTORS = 3
+# Rounding to nearest errs by half a unit in the last place; a whole one is allowed for, which covers how the bound
+# itself is computed. Below the normal numbers the error is absolute.
+_UNIT = {32: (2.0**-23, 2.0**-148), 64: (2.0**-52, 5e-324)}
+
+
+class Step(NamedTuple):
+    """One rounded operation: the node, what it does, the nodes it reads, and units of the last place it may err by."""
+
+    place: int
+    kind: str  # add, mul or scale
+    args: tuple[int, ...]
+    factor: float
+    unit: tuple[float, float]
+
+
+class Normal(NamedTuple):
+    """A node as a polynomial.
+
+    Attributes
+    ----------
+    terms : dict
+    steps : tuple of Step
+        The rounded operations between the atoms and the node, arguments first; none of a whole number.
+    uses : dict of int to int
+        How often the expression reads each atom; a square reads its root once.
+    """
+
+    terms: Polynomial
+    steps: tuple[Step, ...]
+    uses: dict[int, int]
+
+
+def minus(a: Polynomial, b: Polynomial) -> Polynomial:
+    return _plus(a, b, -1)
+
+
+def _plus(a: Polynomial, b: Polynomial, sign: int) -> Polynomial:
+    out = dict(a)
+    for m, c in b.items():
+        c = out.pop(m, 0) + sign * c
+        if c:
+            out[m] = c
+    return out
+
+
+def uses_of(args: Iterable[Normal]) -> dict[int, int]:
+    """How often several expressions together read each atom."""
+    out: dict[int, int] = {}
+    for a in args:
+        for x, k in a.uses.items():
+            out[x] = out.get(x, 0) + k
+    return out
+
+
+def times(a: Polynomial, b: Polynomial) -> Polynomial:
+    out: Polynomial = {}
+    for m, c in a.items():
+        for k, d in b.items():
+            key = tuple(sorted(m + k))
+            e = out.pop(key, 0) + c * d
+            if e:
+                out[key] = e
+    return out
+
+
+def divided(a: Polynomial, b: Polynomial, whole: bool) -> tuple[Polynomial, Polynomial]:
+    """``(q, r)`` with ``a = q * b + r``: what division by the leading term of ``b`` takes out of ``a``.
+
+    ``whole``: the quotient's coefficients have to be integers. A quotient that makes nothing simpler is zero.
+    """
+    lead = _leading(b)
+    q: Polynomial = {}
+    kept: Polynomial = {}
+    rest = dict(a)
+    while rest:
+        m = _leading(rest)
+        left = _without(m, lead)
+        if left is None or (whole and rest[m] % b[lead]):
+            kept[m] = rest.pop(m)
+            continue
+        step = {left: rest[m] // b[lead] if whole else Fraction(rest[m]) / b[lead]}
+        q = _plus(q, step, 1)
+        rest = minus(rest, times(step, b))
+    return (q, kept) if len(kept) < len(a) else ({}, a)
+
+
+def _leading(p: Polynomial) -> Monomial:
+    return max(p, key=lambda m: (len(m), m))
+
+
+def _without(m: Monomial, factor: Monomial) -> Monomial | None:
+    left = list(m)
+    for x in factor:
+        if x not in left:
+            return None
+        left.remove(x)
+    return tuple(left)
+
+
+def normal_forms(nodes: Sequence[Node], at: Sequence[tuple[int, ...]]) -> list[Normal | None]:
+    """The polynomial of each node in topological order; None of nodes that are no numbers."""
+    out: list[Normal | None] = []
+    for i, n in enumerate(nodes):
+        if n.op == "literal":
+            out.append(_of_literal(n))
+        elif n.type.is_discrete or n.type.kind == "float":
+            args = [out[j] for j in at[i]]
+            found = None if not args or any(a is None for a in args) else _of(n, i, at[i], args)  # type: ignore[arg-type]
+            if found is not None and not _is_small(found.terms):
+                found = None
+            out.append(Normal({(i,): 1}, (), {i: 1}) if found is None else found)
+        else:
+            out.append(None)
+    return out
+
+
+def _of_literal(n: Node) -> Normal | None:
+    v = n.params[0]
+    if v is None or not (n.type.is_discrete or n.type.kind == "float"):
+        return None
+    if n.type.kind == "float":
+        if not isfinite(v):
+            return None
+        v = Fraction(v)
+    return Normal({(): v} if v else {}, (), {})
+
+
+def _is_small(p: Polynomial) -> bool:
+    return len(p) <= _MOST_TERMS and all(len(m) <= _MOST_FACTORS for m in p)
+
+
+def _of(n: Node, i: int, at: tuple[int, ...], args: list[Normal]) -> Normal | None:
+    # Of x * x the operator's own rule knows that it is a square.
+    uses = uses_of(args[:1] if len(set(at)) == 1 else args)
+    if n.type.kind == "float":
+        made = _of_float(n, i, at, args)
+        if made is None:
+            return None
+        steps = dict.fromkeys(s for a in args for s in a.steps)
+        return Normal(made[0], (*steps, made[1]), uses)
+    found = _of_whole(n, args)
+    return None if found is None else Normal(found, (), uses)
+
+
+def _of_whole(n: Node, args: list[Normal]) -> Polynomial | None:
+    op, a = n.op, args[0].terms
+    if not all(x.type.is_discrete for x in n.args):
+        return None
+    if op in ("add", "sub") and is_exact_sum(n):
+        return _plus(a, args[1].terms, 1 if op == "add" else -1)
+    if op == "neg":
+        return _scaled(a, -1)
+    if op == "mul" and is_exact_product(n):
+        return times(a, args[1].terms)
+    if op == "cast":
+        factor = cast_factor(n)
+        return None if factor is None else _scaled(a, factor)
+    if op in ("least", "greatest", "coalesce") and len(set(n.args)) == 1:
+        return a
+    return None
+
+
+def _scaled(p: Polynomial, factor: Any) -> Polynomial:
+    return {m: c * factor for m, c in p.items()}
+
+
+def _of_float(n: Node, i: int, at: tuple[int, ...], args: list[Normal]) -> tuple[Polynomial, Step] | None:
+    """The terms and the rounding."""
+    op, a, unit = n.op, args[0].terms, _UNIT[32 if n.type.bits == 32 else 64]
+    if op == "neg":
+        return _scaled(a, -1), Step(i, "scale", at, 1.0, (0.0, 0.0))
+    if op in ("add", "sub"):
+        return _plus(a, args[1].terms, 1 if op == "add" else -1), Step(i, "add", at, 1.0, unit)
+    if op == "mul":
+        return times(a, args[1].terms), Step(i, "mul", at, 1.0, unit)
+    if op == "div" and set(args[1].terms) == {()}:
+        c = 1 / Fraction(args[1].terms[()])
+        if abs(c) > 10**300:
+            return None
+        return _scaled(a, c), Step(i, "scale", at[:1], abs(float(c)) * 1.0000001, unit)
+    if op == "pow" and args[1].terms == {(): 2}:
+        # Not every library rounds a power correctly.
+        return times(a, a), Step(i, "mul", (at[0], at[0]), 1.0, (unit[0] * 16, unit[1] * 16))
+    if op == "cast" and n.args[0].type.kind in ("int", "decimal", "float"):
+        scale = 10 ** n.args[0].type.scale if n.args[0].type.kind == "decimal" else 1
+        return _scaled(a, Fraction(1, scale)), Step(i, "scale", at, 1.0000001 / scale, (unit[0] * 4, unit[1] * 4))
+    return None
+
+
+def error_of(root: int, steps: Sequence[Step], D: Sequence[Any]) -> float:
+    """How far the machine's value of a node may be from its polynomial; inf where that is not bounded."""
+    errors: dict[int, float] = {}
+    for s in steps:
+        lo, hi, flags = D[s.place]
+        if flags & NAN or lo > hi:
+            return inf
+        size = max(-lo, hi)
+        kind, args = s.kind, s.args
+        e = errors.get(args[0], 0.0)
+        if kind == "add":
+            e += errors.get(args[1], 0.0)
+        elif kind == "scale":
+            e *= s.factor
+        elif kind == "mul":
+            f = errors.get(args[1], 0.0)
+            x, y = D[args[0]], D[args[1]]
+            e = max(-x[0], x[1]) * f + max(-y[0], y[1]) * e + e * f
+        e += size * s.unit[0] + s.unit[1]
+        if not e < inf:  # NaN of inf times 0 included
+            return inf
+        errors[s.place] = e * 1.000001
+    return errors.get(root, 0.0)
