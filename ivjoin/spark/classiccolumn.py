@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ivjoin.errors import ColumnError, UnsupportedError
-from ivjoin.spark.sqlwriter import called, case_when, literal, name_of, quoted_name
+from ivjoin.spark.sqlwriter import arrow, called, case_when, literal, name_of, no_text, quoted_name
 
 __all__ = ["aliases", "sql_text"]
 
@@ -66,21 +66,25 @@ def _text(node: Any, owners: dict[int, list[tuple[str, str]]]) -> str:
         pairs = list(zip(parts[0::2], parts[1::2], strict=False))
         return case_when(pairs, parts[-1] if len(parts) % 2 else None)
     if kind == "Cast":
-        mode = node.productElement(2).toString()
-        if "Try" in mode:
-            raise UnsupportedError("try_cast cannot be used in a join condition; cast, and guard it with when()")
-        return f"CAST({_text(node.productElement(0), owners)} AS {node.productElement(1).sql()})"
+        cast = "TRY_CAST" if "Try" in node.productElement(2).toString() else "CAST"
+        return f"{cast}({_text(node.productElement(0), owners)} AS {node.productElement(1).sql()})"
     if kind == "Alias":
         return _text(node.productElement(0), owners)
-    raise UnsupportedError(f"{_known(kind)} cannot be used in a join condition: {node.sql()}")
+    if kind == "UnresolvedExtractValue":
+        return f"{_text(node.productElement(0), owners)}[{_text(node.productElement(1), owners)}]"
+    if kind == "LambdaFunction":
+        return arrow([_text(a, owners) for a in _each(node.productElement(1))], _text(node.productElement(0), owners))
+    if kind == "UnresolvedNamedLambdaVariable":
+        return quoted_name(str(node.productElement(0)))
+    raise no_text(_known(kind), node.sql())
 
 
 def _known(kind: str) -> str:
     return {
-        "UnresolvedExtractValue": "a field or element of a nested value",
         "Window": "a window function",
-        "LambdaFunction": "a lambda",
         "InvokeInlineUserDefinedFunction": "a user-defined function",
+        "PythonUDF": "a user-defined function",
+        "SortOrder": "a sort order",
         "SubqueryExpression": "a subquery",
     }.get(kind, kind)
 
@@ -88,7 +92,7 @@ def _known(kind: str) -> str:
 def _attribute(expression: Any, owners: dict[int, list[tuple[str, str]]]) -> str:
     kind = expression.getClass().getSimpleName()
     if kind != "AttributeReference":
-        raise UnsupportedError(f"{kind} cannot be used in a join condition: {expression.sql()}")
+        raise no_text(_known(kind), expression.sql())
     found = owners.get(expression.exprId().id(), [])
     if len(found) == 1:
         return name_of(*found[0])

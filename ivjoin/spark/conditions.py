@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ivjoin import expr
-from ivjoin.errors import ConditionError
+from ivjoin.errors import ConditionError, UnsupportedError
 from ivjoin.expr.nodes import Node
+from ivjoin.outer.jointype import join_type
 from ivjoin.spark import classiccolumn, connectcolumn
 from ivjoin.spark.environment import is_connect
+from ivjoin.spark.leftover import conjuncts
 
 __all__ = ["aliases_of", "condition_of"]
 
@@ -40,17 +42,39 @@ def aliases_of(left: Any, right: Any) -> dict[str, str]:
     return out
 
 
-def condition_of(condition: Any, left: Any, right: Any, scope: expr.Scope, timezone: str) -> Node | None:
-    """The node of a condition in any form.
+def condition_of(
+    condition: Any, left: Any, right: Any, scope: expr.Scope, timezone: str, how: str
+) -> tuple[Node | None, tuple[str, ...]]:
+    """The node of a condition in any form, and the SQL text of conjuncts that are left to Spark.
+
+    Only an inner join leaves any: its rows can be filtered afterwards.
 
     Raises
     ------
     ConditionError
         If it does not parse, does not type, or is not true or false; ``UnsupportedError`` if it needs what the operator
-        cannot evaluate.
+        cannot evaluate, and the join is not inner.
     """
-    text = column_text(condition, left, right) if is_column(condition) else condition
-    return expr.condition(text, scope, timezone=timezone)
+    given = column_text(condition, left, right) if is_column(condition) else condition
+    try:
+        return expr.condition(given, scope, timezone=timezone), ()
+    except UnsupportedError as e:
+        if not isinstance(given, str):
+            raise
+        name = join_type(how).name
+        if name != "inner":
+            raise UnsupportedError(
+                f"{e}\nOnly an inner join can leave a conjunct to Spark; a {name} join has to know by the whole "
+                "condition which rows have a match. Compute what the conjunct needs in a column before the join"
+            ) from None
+    kept, left_over = [], []
+    for text in conjuncts(given):
+        try:
+            expr.condition(text, scope, timezone=timezone)
+            kept.append(f"({text}\n)")
+        except UnsupportedError:
+            left_over.append(text)
+    return expr.condition(" AND ".join(kept), scope, timezone=timezone) if kept else None, tuple(left_over)
 
 
 def is_column(obj: Any) -> bool:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from ivjoin.errors import ColumnError, UnsupportedError
-from ivjoin.spark.sqlwriter import called, case_when, literal, name_of
+from ivjoin.errors import ColumnError
+from ivjoin.spark.sqlwriter import arrow, called, case_when, literal, name_of, no_text, quoted_name
 
 __all__ = ["aliases", "sql_text"]
 
 # Plans that keep their input's alias.
 _TRANSPARENT = frozenset({"WithWatermark", "Filter", "Hint", "Sort", "Limit", "Deduplicate"})
+
+_KNOWN = {
+    "CommonInlineUserDefinedFunction": "a user-defined function",
+    "WindowExpression": "a window function",
+    "SubqueryExpression": "a subquery",
+    "SortOrder": "a sort order",
+}
 
 
 def aliases(frame: Any) -> list[str]:
@@ -56,16 +63,21 @@ def _text(e: Any, owners: dict[int, list[str]]) -> str:
         text = e._expr.strip()
         return text if text.upper().startswith("INTERVAL") else f"({text})"
     if kind == "CastExpression":
-        if "try" in str(e._eval_mode or "").lower():
-            raise UnsupportedError("try_cast cannot be used in a join condition; cast, and guard it with when()")
+        cast = "TRY_CAST" if "try" in str(e._eval_mode or "").lower() else "CAST"
         target = e._data_type if isinstance(e._data_type, str) else e._data_type.simpleString()
-        return f"CAST({_text(e._expr, owners)} AS {target})"
+        return f"{cast}({_text(e._expr, owners)} AS {target})"
     if kind == "CaseWhen":
         pairs = [(_text(w, owners), _text(t, owners)) for w, t in e._branches]
         return case_when(pairs, None if e._else_value is None else _text(e._else_value, owners))
     if kind == "ColumnAlias":
         return _text(e._child, owners)
-    raise UnsupportedError(f"{kind} cannot be used in a join condition: {e!r}")
+    if kind == "UnresolvedExtractValue":
+        return f"{_text(e._child, owners)}[{_text(e._extraction, owners)}]"
+    if kind == "LambdaFunction":
+        return arrow([_text(a, owners) for a in e._arguments], _text(e._function, owners))
+    if kind == "UnresolvedNamedLambdaVariable":
+        return quoted_name(e._name_parts[-1])
+    raise no_text(_KNOWN.get(kind, kind), repr(e))
 
 
 def _value(e: Any) -> Any:

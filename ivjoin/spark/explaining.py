@@ -47,4 +47,5 @@ def explain(left: Any, right: Any, *args: Any, buckets: int | None = None, **opt
         where = "shuffled by the keys" if keys else "in one task: there is no key that both sides share"
         order = f"sorted by {key.nodes[0]} and {key.nodes[1]}" if key else "in any order: no band to sort along"
         lines.append(f"static: rows {where}, {order}")
+    lines += [f"left to Spark, which filters the joined rows by it: {text}" for text in call.spec.left_over]
     return "\n".join([*lines, explain_plan(plan)])

@@ -16,6 +16,7 @@ from ivjoin.plan import SIDES
 from ivjoin.spark.buckets import checked_count
 from ivjoin.spark.conditions import aliases_of, condition_of
 from ivjoin.spark.environment import Settings, settings_of
+from ivjoin.spark.leftover import rows_where
 from ivjoin.spark.metrics import PREFIX
 from ivjoin.spark.schema import arrow_schema, output_type, refuse_collated, spelled_alike
 from ivjoin.spark.spec import JoinSpec
@@ -33,6 +34,7 @@ class Resolved:
     spec: JoinSpec
     settings: Settings
     types: tuple[Any, Any]
+    aliases: dict[str, str]
 
 
 def band_join(
@@ -51,7 +53,9 @@ def band_join(
     on : str, list of str, or list of (str, str), optional
         Key columns. Not needed: without a key, one task holds the state.
     condition : str or Column, optional
-        SQL text with ``l.`` and ``r.`` (or the DataFrames' aliases) naming the sides, or a Column over both.
+        SQL text with ``l.`` and ``r.`` (or the DataFrames' aliases) naming the sides, or a Column over both. Of an
+        inner join, conjuncts that the operator cannot evaluate are applied by Spark to the joined rows; other join
+        types refuse them.
     how : str, default "inner"
         inner, left, right, full, left_semi, left_anti, right_semi, right_anti, or Spark's aliases.
     left_order, right_order : str, Order, or a list of these, optional
@@ -92,18 +96,24 @@ def band_join(
     )
     out = output_type(call.spec.plan(), call.types)
     count = checked_count(buckets, call.settings.partitions)
+    observed_as = PREFIX if name is None else f"{PREFIX}-{name}"
     if not streaming:
         from ivjoin.spark.static import static_join
 
-        return static_join(left, right, call.spec, out, buckets)
-    observed_as = PREFIX if name is None else f"{PREFIX}-{name}"
-    if backend == "transformWithState":
+        joined = static_join(left, right, call.spec, out, buckets)
+    elif backend == "transformWithState":
         from ivjoin.spark.segments import segmented_join
 
-        return segmented_join(left, right, call.spec, out, count, observed_as)
-    from ivjoin.spark.streaming import streaming_join
+        joined = segmented_join(left, right, call.spec, out, count, observed_as)
+    else:
+        from ivjoin.spark.streaming import streaming_join
 
-    return streaming_join(left, right, call.spec, out, count, observed_as)
+        joined = streaming_join(left, right, call.spec, out, count, observed_as)
+    if not call.spec.left_over:
+        return joined
+    kept = rows_where(joined, call.spec.plan(), call.types, call.aliases, call.spec.left_over)
+    _ = kept.schema  # over Connect, this is when Spark looks at the conjuncts
+    return kept
 
 
 def _streaming(left: Any, right: Any) -> bool:
@@ -142,10 +152,9 @@ def resolved(
         spelt = spelled_alike(schemas[0].names, schemas[1].names)
         schemas[1] = pa.schema([f.with_name(n) for f, n in zip(schemas[1], spelt, strict=True)])
     pairs = _pairs(on, schemas, settings.case_sensitive)
-    scope = expr.Scope(
-        schemas[0], schemas[1], on=pairs, case_sensitive=settings.case_sensitive, aliases=aliases_of(left, right)
-    )
-    given = condition_of(condition, left, right, scope, zone)
+    aliases = aliases_of(left, right)
+    scope = expr.Scope(schemas[0], schemas[1], on=pairs, case_sensitive=settings.case_sensitive, aliases=aliases)
+    given, left_over = condition_of(condition, left, right, scope, zone, how)
     orders = [
         _orders(o, s, t, schemas, settings.case_sensitive, zone)
         for s, (o, t) in enumerate(zip((left_order, right_order), types, strict=True))
@@ -153,10 +162,11 @@ def resolved(
     spec = JoinSpec(
         schemas=(schemas[0], schemas[1]), on=tuple(pairs), condition=given, how=how, orders=(orders[0], orders[1]),
         bounds=(left_bounds, right_bounds), suffix=suffix, on_late=on_late, timezone=zone, batch_size=batch_size,
+        left_over=left_over,
     )
     plan = spec.plan()
     refuse_collated([n for n in (plan.condition,) if n is not None], types)
-    return Resolved(spec, settings, types)
+    return Resolved(spec, settings, types, aliases)
 
 
 def _pairs(on: Any, schemas: list[pa.Schema], case_sensitive: bool) -> list[tuple[str, str]]:

@@ -35,6 +35,8 @@ class JoinSpec:
     bounds : (dict or None, dict or None)
     suffix, on_late, timezone : str
     batch_size : int
+    left_over : tuple of str
+        Conjuncts that Spark applies to the joined rows, as SQL.
     """
 
     schemas: tuple[pa.Schema, pa.Schema]
@@ -47,6 +49,7 @@ class JoinSpec:
     on_late: str
     timezone: str
     batch_size: int
+    left_over: tuple[str, ...] = ()
 
     def plan(self) -> JoinPlan:
         """The plan of the operator, made once per process."""
@@ -100,6 +103,8 @@ def identity(spec: JoinSpec) -> dict[str, str]:
     if spec.condition is not None:
         exact = json.dumps(encode(spec.condition), sort_keys=True)
         out["condition form"] = hashlib.sha256(exact.encode()).hexdigest()[:16]
+    if spec.left_over:
+        out["condition left to Spark"] = " AND ".join(spec.left_over)
     for name, schema, orders, bounds in zip(("left", "right"), spec.schemas, spec.orders, spec.bounds, strict=True):
         out[f"{name} columns"] = ", ".join(f"{f.name} {f.type}" for f in schema)
         out[f"{name}_order"] = "; ".join(_order_text(o) for o in orders) or "none"

@@ -9,12 +9,21 @@ from typing import Any
 
 from ivjoin.errors import UnsupportedError
 
-__all__ = ["called", "case_when", "literal", "name_of", "quoted_name"]
+__all__ = ["arrow", "called", "case_when", "literal", "name_of", "no_text", "quoted_name"]
 
 _INFIX = {
     "and": "AND", "or": "OR", "=": "=", "==": "=", "<=>": "<=>", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "!=": "<>",
-    "+": "+", "-": "-", "*": "*", "/": "/", "%": "%", "div": "DIV", "like": "LIKE", "ilike": "ILIKE", "rlike": "RLIKE",
+    "+": "+", "-": "-", "*": "*", "/": "/", "%": "%", "div": "DIV", "&": "&", "|": "|", "^": "^",
+    "like": "LIKE", "ilike": "ILIKE", "rlike": "RLIKE",
 }
+
+
+def no_text(what: str, shown: str) -> UnsupportedError:
+    """For a part of a Column that has no form in SQL."""
+    return UnsupportedError(
+        f"{what} cannot be used in a join condition: {shown}. After an inner join the rows can be filtered by it: "
+        "left.band_join(...).where(...)"
+    )
 
 
 def quoted_name(name: str) -> str:
@@ -47,6 +56,11 @@ def called(function: str, args: Sequence[str]) -> str:
     if not low.replace("_", "").isalnum():
         raise UnsupportedError(f"the operator {function!r} cannot be used in a join condition")
     return f"{function}({', '.join(args)})"
+
+
+def arrow(arguments: Sequence[str], body: str) -> str:
+    """A lambda."""
+    return f"{arguments[0] if len(arguments) == 1 else '(' + ', '.join(arguments) + ')'} -> {body}"
 
 
 def case_when(branches: Sequence[tuple[str, str]], otherwise: str | None) -> str:

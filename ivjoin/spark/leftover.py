@@ -1,0 +1,131 @@
+"""Conjuncts that the operator cannot evaluate: an inner join leaves them to Spark, as a filter on the joined rows.
+
+::
+
+    l.ts BETWEEN r.ts - INTERVAL 5 SECONDS AND r.ts  AND  levenshtein(l.name, r.name) < 3
+    \\_____________ the operator: joins, prunes _____/       \\_ Spark: filters the pairs _/
+
+An inner join is the pairs for which every conjunct is true, so it does not matter who asks which. Any other join type
+has to know of a row whether the *whole* condition ever held, and cannot be served so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import functions as F
+
+from ivjoin.plan import JoinPlan
+
+__all__ = ["conjuncts", "rows_where"]
+
+_TOKEN = re.compile(
+    r"""(?P<skip> \s+ | --[^\n]* | /\*.*?\*/ )
+      | (?P<quoted> (?<![\w.`])[rR]'[^']*' | (?<![\w.`])[rR]"[^"]*"
+          | '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*" | `(?:[^`]|``)*` )
+      | (?P<word> \w+ )
+      | (?P<open> [(\[] )
+      | (?P<close> [)\]] )
+      | (?P<other> . )""",
+    re.VERBOSE | re.DOTALL,
+)
+_QUALIFIERS = {"l": 0, "left": 0, "r": 1, "right": 1}
+
+
+def conjuncts(text: str) -> list[str]:
+    """SQL text split at its outermost ANDs, with parentheses around all of it taken off.
+
+    Where the split is in doubt the text stays whole, which costs pruning and never a row.
+
+    Examples
+    --------
+    >>> conjuncts("(a BETWEEN 1 AND 2 AND (b OR c)) AND d")
+    ['a BETWEEN 1 AND 2', 'b OR c', 'd']
+    """
+    text = text.strip()
+    inner = _without_parentheses(text)
+    if inner is not None:
+        return conjuncts(inner)
+    parts, start, bounds, branches = [], 0, 0, 0
+    for word, begin, end in _outermost_words(text):
+        if word == "OR" and not branches:
+            return [text]
+        if word == "CASE":
+            branches += 1
+        elif word == "END" and branches:
+            branches -= 1
+        elif word == "BETWEEN" and not branches:
+            bounds += 1
+        elif word == "AND" and not branches:
+            if bounds:
+                bounds -= 1
+                continue
+            parts.append(text[start:begin])
+            start = end
+    if not parts:
+        return [text]
+    return [c for part in [*parts, text[start:]] for c in conjuncts(part)]
+
+
+def _outermost_words(text: str) -> Iterator[tuple[str, int, int]]:
+    """Words outside all brackets and quotes, in capitals, with their places; names after a dot are none."""
+    depth, after_dot = 0, False
+    for token in _TOKEN.finditer(text):
+        kind = token.lastgroup
+        depth += (kind == "open") - (kind == "close")
+        if kind == "word" and depth == 0 and not after_dot:
+            yield token[0].upper(), token.start(), token.end()
+        if kind != "skip":
+            after_dot = token[0] == "."
+
+
+def _without_parentheses(text: str) -> str | None:
+    """What is between the first character and the last, if these are parentheses that belong together."""
+    depth, last = 0, None
+    for token in _TOKEN.finditer(text):
+        if depth == 0 and last is not None and token.lastgroup != "skip":
+            return None
+        depth += (token.lastgroup == "open") - (token.lastgroup == "close")
+        if token.lastgroup != "skip":
+            last = token.end()
+        if depth == 0 and token[0] != ")":
+            return None
+    return text[1 : last - 1] if last is not None and text.startswith("(") and depth == 0 else None
+
+
+def rows_where(
+    joined: Any, plan: JoinPlan, types: tuple[Any, Any], aliases: Mapping[str, str], texts: Sequence[str]
+) -> Any:
+    """The rows of an inner join for which Spark finds all of ``texts`` true.
+
+    For the filter each side's row is put together again as a struct, so that ``l.x``, ``right.x`` and ``alias.x`` in
+    the text are fields of it, whatever the output calls them. Spark's optimiser takes the structs out.
+    """
+    held = [f"_ivjoin_{i}" for i in range(len(plan.fields))]
+    qualifiers = _QUALIFIERS | {alias: 0 if side == "left" else 1 for alias, side in aliases.items()}
+    rows: list[dict[str, Any]] = [{}, {}]
+    merged: dict[str, Any] = {}
+    for name, field, place in zip(held, plan.schema, plan.fields, strict=True):
+        both = None not in (place.left, place.right)
+        if both:
+            merged[field.name] = F.col(name)
+        for side, index in enumerate((place.left, place.right)):
+            if index is not None:
+                source = types[side][index]
+                # A merged key has the common type; each side's own is narrower, so the cast gives its value back.
+                rows[side][source.name] = F.col(name).cast(source.dataType) if both else F.col(name)
+    columns = [F.struct(*[c.alias(n) for n, c in rows[side].items()]).alias(q) for q, side in qualifiers.items()]
+    bare = _of_one_side(rows) | merged
+    columns += [column.alias(name) for name, column in bare.items() if name.lower() not in qualifiers]
+    wide = joined.toDF(*held).select("*", *columns)
+    condition = " AND ".join(f"(\n{text}\n)" for text in texts)
+    kept = wide.where(F.expr(condition))
+    return kept.select(*[F.col(n).alias(f.name) for n, f in zip(held, plan.schema, strict=True)])
+
+
+def _of_one_side(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The columns whose name only one side has: there a name without a qualifier is clear."""
+    known = [{name.lower() for name in side} for side in rows]
+    return {n: c for side, columns in enumerate(rows) for n, c in columns.items() if n.lower() not in known[1 - side]}
