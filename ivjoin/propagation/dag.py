@@ -46,7 +46,7 @@ class Propagator:
     """
 
     __slots__ = (
-        "_backward", "_base", "_cases", "_forward", "_quiet", "_template", "index", "nodes", "roots", "rules",
+        "_backward", "_base", "_cases", "_finer", "_forward", "_quiet", "_template", "index", "nodes", "roots", "rules",
         "structure",
     )  # fmt: skip
 
@@ -89,6 +89,9 @@ class Propagator:
         self._forward: list[Forward | None] = [r.forward for r in self.rules]
         self._backward: list[Backward | None] = [r.backward for r in self.rules]
         self._cases: list[tuple[int, Cases]] = [(i, r.cases) for i, r in enumerate(self.rules) if r.cases is not None]
+        finer = [(i, r.finer) for i, r in enumerate(self.rules) if r.finer is not None]
+        ways = _ways(at, self.roots) if finer else []
+        self._finer = [(i, offer) for i, offer in finer if _read_again(i, at, ways, nodes)]
         # Comparisons of numbers that are TRUE: the way down finds out whether they can be.
         self._quiet = bytearray(
             n.op in COMPARISONS and n.args[0].type.kind not in ("bool", "string", "binary", "null") for n in nodes
@@ -194,11 +197,13 @@ class Propagator:
         Infeasible
         """
         for i, offer in self._cases:
-            if not s.required[i]:
-                continue
-            cases = offer(s)
-            if cases is not None:
+            if s.required[i] and (cases := offer(s)) is not None:
                 self.join(s, cases, rounds, depth, thorough)
+        if not thorough:
+            return
+        for i, offer in self._finer:
+            if s.required[i] and (cases := offer(s)) is not None:
+                self.join(s, cases, rounds, 1, thorough)
 
     def join(self, s: State, cases: Sequence[Case], rounds: int, depth: int, thorough: bool = True) -> None:
         """Narrow to the hull of what is left under each of several cases, one of which holds."""
@@ -252,7 +257,7 @@ class Propagator:
         Infeasible
         """
         self.fixpoint(s, rounds, thorough)
-        if not depth or not self._cases:
+        if not depth or not (self._cases or (thorough and self._finer)):
             return
         for _ in range(3 if thorough else 1):
             s.narrowed = False
@@ -318,6 +323,30 @@ class Propagator:
 def _arguments(nodes: Sequence[Node]) -> list[tuple[int, ...]]:
     index = {n: i for i, n in enumerate(nodes)}
     return [tuple(index[a] for a in n.args) for n in nodes]
+
+
+def _read_again(i: int, at: Sequence[tuple[int, ...]], ways: Sequence[int], nodes: Sequence[Node]) -> bool:
+    """Whether a column inside node i is read by another way too than through the node."""
+    through = [0] * (i + 1)
+    through[i] = ways[i]
+    for j in range(i, -1, -1):
+        if through[j]:
+            if nodes[j].op == "column" and through[j] < ways[j]:
+                return True
+            for k in at[j]:
+                through[k] += through[j]
+    return False
+
+
+def _ways(at: Sequence[tuple[int, ...]], roots: Sequence[int]) -> list[int]:
+    """How many ways lead from the roots down to each node."""
+    ways = [0] * len(at)
+    for r in roots:
+        ways[r] = 1
+    for i in range(len(at) - 1, -1, -1):
+        for j in at[i]:
+            ways[j] += ways[i]
+    return ways
 
 
 def _takes(p: int, parent: Node, s: Sum | None) -> bool:

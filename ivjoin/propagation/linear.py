@@ -155,6 +155,42 @@ def _with_remainders(d: Sum, found: dict[int, tuple[int, int, int]]) -> Sum:
     return Sum(terms, d.constant, repeats)
 
 
+def _without_quotients(d: Sum, found: dict[int, tuple[int, int, int]]) -> Sum | None:
+    """A multiple of a form with ``x div k`` beside x written as ``(x - x % k) / k``; None if there is none."""
+    terms, constant = dict(d.terms), d.constant
+    done = False
+    for q, (x, k, r) in found.items():
+        c = terms.get(q)
+        if c is None or x not in terms:
+            continue
+        del terms[q]
+        terms = {y: v * abs(k) for y, v in terms.items()}
+        constant *= abs(k)
+        c = c if k > 0 else -c
+        terms[x] += c
+        terms[r] = terms.get(r, 0) - c
+        terms = {y: v for y, v in terms.items() if v}
+        done = True
+    return Sum(terms, constant, True) if done else None
+
+
+def _joined(first: Equation | None, second: Equation | None) -> Equation | None:
+    """Two equations of one node as one."""
+    if first is None or second is None:
+        return first if second is None else second
+    a, b = first, second
+
+    def forward(D: list[Any]) -> Any:
+        x, y = a.forward(D), b.forward(D)
+        return y if x is None else x if y is None else x & y
+
+    def backward(s: State) -> None:
+        a.backward(s)
+        b.backward(s)
+
+    return Equation(tuple(dict.fromkeys((*a.atoms, *b.atoms))), forward, backward)
+
+
 class Equation(NamedTuple):
     """The rule of one linear form, beside that of the node's operator."""
 
@@ -204,8 +240,17 @@ def equation(i: int, n: Node, at: tuple[int, ...], known: Forms, used: bool) -> 
             return None
     places = _reachable(d, known)
     if not places or not _would_repeat(d, places, known):
-        return _closed(i, n.op, _with_remainders(d, known.remainders))
+        return _closed_both(i, n.op, d, known)
     return _opening(i, n.op, d, places, known)
+
+
+def _closed_both(i: int, op: str, d: Sum, known: Forms) -> Equation | None:
+    """The equation of a form, and in a comparison of what it is without quotients."""
+    plain = _closed(i, op, _with_remainders(d, known.remainders))
+    if op not in ("lt", "le", "gt", "ge", "eq", "ne"):
+        return plain
+    other = _without_quotients(_with_remainders(d, known.remainders), known.remainders)
+    return plain if other is None else _joined(plain, _closed(i, op, other))
 
 
 def _closed(i: int, op: str, d: Sum) -> Equation | None:
@@ -270,7 +315,7 @@ def _opening(i: int, op: str, d: Sum, places: list[int], known: Forms) -> Equati
             c = s.terms[chosen]
             rest = Sum({z: v for z, v in s.terms.items() if z != chosen}, s.constant, s.repeats)
             s = _plus(rest, inner, c * factor)
-        made[key] = _closed(i, op, _with_remainders(s, known.remainders))
+        made[key] = _closed_both(i, op, s, known)
         return made[key]
 
     def forward(D: list[Any]) -> Any:

@@ -333,11 +333,7 @@ def _square(a: Any, b: Polynomial, rest: Polynomial, whole: bool) -> Way:
             near = max(near, 0.0)
         found = None
         for u in ((near, far), (-far, -near)):
-            y = _moved(u, m, whole)
-            if whole:
-                y = mul_rev(y, (two, two), (x[0], x[1]))
-            else:
-                y = _real_quotient(y, (two, two), (x[0], x[1]))
+            y = (mul_rev if whole else _real_quotient)(_moved(u, m, whole), (two, two), (x[0], x[1]))
             y = max(y[0], x[0]), min(y[1], x[1])
             if y[0] <= y[1]:
                 found = y if found is None else (min(found[0], y[0]), max(found[1], y[1]))

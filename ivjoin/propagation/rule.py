@@ -32,12 +32,14 @@ class Rule(NamedTuple):
     """The two directions of an operator.
 
     ``strict`` lists the arguments, the first ones, that are evaluated without error wherever the node is; None is all.
+    ``finer`` are alternatives that only tell something where another part of the condition reads the same columns.
     """
 
     forward: Forward | None
     backward: Backward | None
     strict: tuple[int, ...] | None = None
     cases: Cases | None = None
+    finer: Cases | None = None
 
 
 Maker = Callable[[Place], Rule | None]

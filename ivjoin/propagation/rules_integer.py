@@ -10,7 +10,7 @@ from typing import Any
 
 from ivjoin.interval import machine as m
 from ivjoin.propagation.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary
-from ivjoin.propagation.state import State
+from ivjoin.propagation.state import Case, Cases, State
 
 __all__ = ["RULES", "half_up", "rounded", "unrounded"]
 
@@ -104,13 +104,30 @@ def _intdiv(p: Place) -> Rule | None:
 def _mod(p: Place) -> Rule | None:
     if not _same_scale(p):
         return None
-    return strict_binary(p, m.mod, m.mod_rev_dividend, m.mod_rev_divisor, p.node.type.physical_range(), divides=True)
+    rule = strict_binary(p, m.mod, m.mod_rev_dividend, m.mod_rev_divisor, p.node.type.physical_range(), divides=True)
+    return rule._replace(finer=_by_value(p.i))
 
 
 def _pmod(p: Place) -> Rule | None:
     if not _same_scale(p):
         return None
-    return strict_binary(p, m.pmod, m.pmod_rev_dividend, m.pmod_rev_divisor, p.node.type.physical_range(), divides=True)
+    rule = strict_binary(p, m.pmod, m.pmod_rev_dividend, m.pmod_rev_divisor, p.node.type.physical_range(), divides=True)
+    return rule._replace(finer=_by_value(p.i))
+
+
+_MOST_VALUES = 16
+
+
+def _by_value(i: int) -> Cases:
+    """A remainder's values one by one, where they are few: each leaves one class of dividends."""
+
+    def cases(s: State) -> list[Case] | None:
+        lo, hi, flags = s.D[i]
+        if flags or not 0 < hi - lo < _MOST_VALUES:
+            return None
+        return [lambda s, v=v: s.cut(i, v, v, 0) for v in range(lo, hi + 1)]  # type: ignore[misc]
+
+    return cases
 
 
 def _same_scale(p: Place) -> bool:
@@ -126,7 +143,15 @@ def _neg(p: Place) -> Rule:
 
 
 def _abs(p: Place) -> Rule:
-    return strict_unary(p, m.abs_, m.abs_rev, p.node.type.physical_range())
+    (a,) = p.at
+
+    def cases(s: State) -> list[Case] | None:
+        lo, hi, flags = s.D[a]
+        if flags or not lo < 0 < hi:
+            return None
+        return [lambda s: s.cut(a, lo, -1, 0), lambda s: s.cut(a, 0, hi, 0)]
+
+    return strict_unary(p, m.abs_, m.abs_rev, p.node.type.physical_range())._replace(finer=cases)
 
 
 def _sign_of(n: int) -> int:

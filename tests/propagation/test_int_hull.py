@@ -52,7 +52,7 @@ def test_no_point_is_lost(effort: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "effort, optimal, infeasible", [pytest.param(0, 0.90, 0.98, id="propagation"), pytest.param(600, 1, 1, id="search")]
+    "effort, optimal, infeasible", [pytest.param(0, 0.96, 0.99, id="propagation"), pytest.param(600, 1, 1, id="search")]
 )
 def test_bounds_are_tight(effort: int, optimal: float, infeasible: float) -> None:
     """Numbers that may only rise."""
@@ -76,6 +76,25 @@ def test_larger_boxes(width: int, optimal: float) -> None:
         full += 1
         exact += is_exact(c, hull)
     assert exact >= optimal * full
+
+
+@pytest.mark.parametrize("width", [30, 1000])
+def test_infeasible_boxes_are_seen_without_a_search(width: int) -> None:
+    """Boxes moved off the point at which the condition is TRUE: more than 97 of 100 empty ones are told by propagation."""
+    rng = random.Random(width + 1)
+    empty = told = 0
+    while empty < 100:
+        text, box = hulls.case(rng, width)
+        if hulls.points(box) > 200_000:
+            continue
+        box = {n: (lo + d, hi + d) for n, (lo, hi) in box.items() for d in [rng.randint(-width, width)]}
+        hull = hulls.hull(text, box)
+        c = contract(text, {n: ("int64", *b) for n, b in box.items()}, effort=0)
+        assert holds(c, hull), (text, box, hull, c)
+        if hull is None:
+            empty += 1
+            told += c.outcome is Outcome.INFEASIBLE
+    assert told >= 98
 
 
 def test_at_a_point_the_answer_is_exact() -> None:
