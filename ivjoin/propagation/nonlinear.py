@@ -310,7 +310,8 @@ def _square(a: Any, b: Polynomial, rest: Polynomial, whole: bool) -> Way:
     """Of ``a * x * x + b * x + rest``: the square of ``2 * a * x + b`` is ``4 * a * target + b * b - 4 * a * rest``."""
     d = minus(times(b, b), {m: 4 * a * c for m, c in rest.items()})
     shift, more = _ready(b, whole), _ready(d, whole)
-    four, two = (4 * a, 2 * a) if whole else (float(4 * a), float(2 * a))
+    four: Any = 4 * a if whole else float(4 * a)
+    two: Any = 2 * a if whole else float(2 * a)
 
     def way(D: list[Any], target: Pair, x: Any) -> Pair | None:
         m, e = _range(shift, D, whole), _range(more, D, whole)

@@ -80,7 +80,7 @@ def test_larger_boxes(width: int, optimal: float) -> None:
 
 @pytest.mark.parametrize("width", [30, 1000])
 def test_infeasible_boxes_are_seen_without_a_search(width: int) -> None:
-    """Boxes moved off the point at which the condition is TRUE: more than 97 of 100 empty ones are told by propagation."""
+    """Boxes moved off the point where the condition is TRUE: of 100 empty ones, propagation tells more than 97."""
     rng = random.Random(width + 1)
     empty = told = 0
     while empty < 100:
