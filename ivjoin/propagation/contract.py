@@ -1,7 +1,9 @@
 """``contract``: narrow a box of column intervals to what can satisfy a condition.
 
 A point of the box gives each column a value: a column in the box is never NULL. A float column with a greatest value is
-never NaN, one without may be. A point at which the condition errs does not satisfy it.
+never NaN, one without may be. A point at which the condition errs does not satisfy it; a box that is one point is decided
+by the evaluator itself. In wider boxes a division by zero is enclosed as an error or a NULL, so that the bounds hold
+whichever of the two an engine makes of it.
 """
 
 from __future__ import annotations
@@ -16,9 +18,9 @@ from typing import Any
 import pyarrow as pa
 
 from ivjoin import expr
-from ivjoin.errors import ConditionError, IvjoinError
+from ivjoin.errors import ConditionError, IvjoinError, UnsupportedError
 from ivjoin.expr.literals import date_of, literal, physical, seconds_of
-from ivjoin.expr.nodes import LEFT, Node, make
+from ivjoin.expr.nodes import LEFT, Node, columns_of, make, walk
 from ivjoin.expr.types import TICKS_PER_SECOND, Type, named, to_arrow
 from ivjoin.propagation.dag import Outcome, Propagator
 from ivjoin.propagation.domain import Dom
@@ -117,7 +119,8 @@ def contract(
     timezone : str
         The zone of local times.
     effort : int
-        How many propagations to spend on moving the bounds further once propagation has come to rest; 0 is none.
+        How many propagations to spend on moving the bounds further once propagation has come to rest; 0 is propagation
+        alone, which does not evaluate a box that is one point either.
 
     Returns
     -------
@@ -145,11 +148,40 @@ def contract(
     node = expr.condition(condition, expr.Scope(pa.schema(fields), pa.schema([])), timezone=timezone)
     conjuncts = () if node is None else (node,)
     want = tuple(columns.values())
-    if any(d.is_empty and not d.may_nan for d in known.values()):
+    at_point = _at_point(node, known) if node is not None and effort > 0 else None
+    if at_point is False or any(d.is_empty and not d.may_nan for d in known.values()):
         outcome, doms = Outcome.INFEASIBLE, {n: Dom.empty(n.type) for n in want}
+    elif at_point:
+        outcome, doms = Outcome.UNCHANGED, known
     else:
         outcome, doms = _narrowed(Propagator(conjuncts, want), known, want, effort)
     return Contraction(outcome, {name: Bounds(doms[n]) for name, n in columns.items()})
+
+
+def _at_point(condition: Node, known: Mapping[Node, Dom]) -> bool | None:
+    """Whether the condition is TRUE at the one point of a box, as it is evaluated; None if the box is wider."""
+    from ivjoin.expr.evaluate import evaluate
+
+    if not all(c in known for c in columns_of(condition)):
+        return None
+    values: dict[Node, Node] = {}
+    for n, d in known.items():
+        if d.is_empty or d.lo is None or d.lo != d.hi or d.may_nan:
+            return None
+        values[n] = literal(d.lo, n.type)
+    for n in walk(condition):
+        if n not in values:
+            values[n] = make(n.op, tuple(values[a] for a in n.args), n.params, n.type) if n.args else n
+    try:
+        (v,) = evaluate([values[condition]], _no_column, 1)
+    except UnsupportedError:
+        return None
+    erred = v.error is not None and bool(v.error[0])
+    return not erred and (v.valid is None or bool(v.valid[0])) and bool(v.values[0])
+
+
+def _no_column(side: str, name: str) -> Any:
+    raise AssertionError("the columns have been put in")
 
 
 def _narrowed(

@@ -224,8 +224,9 @@ LOSSES = [
 
 
 @pytest.mark.parametrize("condition, box", LOSSES)
-def test_no_row_is_lost(condition: str, box: dict[str, Any]) -> None:
-    assert contract(condition, box).outcome is not Outcome.INFEASIBLE
+@pytest.mark.parametrize("effort", [0, 600])
+def test_no_row_is_lost(condition: str, box: dict[str, Any], effort: int) -> None:
+    assert contract(condition, box, effort=effort).outcome is not Outcome.INFEASIBLE
 
 
 @pytest.mark.parametrize(
@@ -262,6 +263,27 @@ def test_a_point_that_errs_does_not_satisfy() -> None:
     assert bounds(contract("a + 1 <> 0", {"a": ("int8", 120, 127)})) == (120, 127)  # the literal is an int: no overflow
     assert bounds(contract("a + a > 0", {"a": ("int8", 1, None)})) == (1, 63)
     assert contract("1 div 0 = 1", {"a": ("int64", 0, 1)}).outcome is Outcome.INFEASIBLE
+
+
+@pytest.mark.parametrize(
+    "condition", ["coalesce(1 div a, 5) = 5", "least(1 div a, 5) = 5", "(a % a) IS NULL", "CASE WHEN 1 div a > 0 THEN 1 "
+                  "ELSE 2 END = 2", "1 / a IS NULL OR TRUE"],
+)  # fmt: skip
+def test_a_division_by_zero_is_no_null(condition: str) -> None:
+    """Least, coalesce and IS NULL would make something TRUE of a NULL; the point errs instead."""
+    assert contract(condition, {"a": ("int64", 0, 0)}).outcome is Outcome.INFEASIBLE
+
+
+def test_a_branch_that_errs_and_is_not_taken() -> None:
+    assert contract("CASE WHEN a = 0 THEN 5 ELSE 1 div a END = 5", {"a": ("int64", 0, 0)}).outcome is Outcome.UNCHANGED
+    assert contract("a = 0 OR 1 div a = 7", {"a": ("int64", 0, 0)}).outcome is Outcome.UNCHANGED
+
+
+@pytest.mark.parametrize("condition, true", [("CAST(a AS STRING) = '5'", True), ("CAST(a AS STRING) = '6'", False),
+                                             ("length(CAST(a AS STRING)) > 1", False)])  # fmt: skip
+def test_a_point_is_decided_without_a_rule(condition: str, true: bool) -> None:
+    c = contract(condition, {"a": ("int64", 5, 5)})
+    assert c.outcome is (Outcome.UNCHANGED if true else Outcome.INFEASIBLE)
 
 
 # Time
