@@ -16,7 +16,7 @@ from ivjoin.expr.ops_cells import Cell, Consts, Kernel, count, dtype_of, flagged
 from ivjoin.expr.ops_columns import nothing
 from ivjoin.expr.ops_decimal import as_objects, fitted, half_up, rescaled, scaled_up
 from ivjoin.expr.ops_integer import mul_wrapped, narrowed
-from ivjoin.expr.ops_time import DAY_SECONDS, as_dates, days_of, split, ticks_of
+from ivjoin.expr.ops_time import DAY_SECONDS, as_dates, days_of, split, ticks_of, wrapped
 from ivjoin.expr.ops_zones import Zone, zone_of
 from ivjoin.expr.types import INT64, TICKS_PER_SECOND, Type
 
@@ -203,7 +203,10 @@ def _timestamp_to_timestamp(t: Type, u: Type, zone: Zone) -> Kernel:
     def kernel(a: Cell) -> Cell:
         v, ok, err = a
         seconds, below = split(v, have)
-        r, bad = ticks_of(move(seconds), convert(below)[0], want)
+        moved = move(seconds)
+        r, bad = ticks_of(moved, convert(below)[0], want)
+        if have == 1:
+            err = flagged(err, wrapped(seconds, moved), ok)
         return r, ok, err if bad is None else flagged(err, bad, ok)
 
     return kernel
@@ -212,7 +215,13 @@ def _timestamp_to_timestamp(t: Type, u: Type, zone: Zone) -> Kernel:
 def _timestamp_to_date(t: Type, u: Type, zone: Zone) -> Kernel:
     per = TICKS_PER_SECOND[t.unit]
     zone = zone if t.tz else zone_of(None)
-    return lambda a: as_dates(days_of(a[0], per, zone), a[1], a[2])
+
+    def kernel(a: Cell) -> Cell:
+        v, ok, err = a
+        days, bad = days_of(v, per, zone)
+        return as_dates(days, ok, err if bad is None else flagged(err, bad, ok))
+
+    return kernel
 
 
 def _date_to_timestamp(t: Type, u: Type, zone: Zone) -> Kernel:

@@ -28,7 +28,10 @@ from ivjoin.expr.ops_integer import SUMS, add_ints, add_wrapped, affine, mul_wra
 from ivjoin.expr.ops_zones import Zone, zone_of
 from ivjoin.expr.types import TICKS_PER_SECOND
 
-__all__ = ["RULES", "as_dates", "civil", "days_of", "days_from_civil", "local_seconds", "split", "ticks_of"]
+__all__ = [
+    "RULES", "as_dates", "civil", "days_of", "days_from_civil", "local_seconds", "split", "ticks_of",
+    "wrapped",
+]  # fmt: skip
 
 DAY_SECONDS = 86_400
 _I32_MIN, _I32_MAX = -(1 << 31), (1 << 31) - 1
@@ -107,9 +110,18 @@ def _plus_days(x: np.ndarray, days: np.ndarray, zone: Zone, per: int) -> tuple[n
     """Instants moved by calendar days, at the same local time; and the rows that leave the range."""
     seconds, below = split(x, per)
     offset = zone.offsets(seconds)
-    local = seconds + offset + days * DAY_SECONDS
+    local, bad = add_wrapped(seconds + offset, days * DAY_SECONDS)
     moved = zone.instants(local, offset)
-    return ticks_of(np.where(days == 0, seconds, moved), below, per)
+    bad = bad | wrapped(seconds, seconds + offset) | wrapped(local, moved)
+    ticks, over = ticks_of(np.where(days == 0, seconds, moved), below, per)
+    bad = bad & (days != 0)
+    return ticks, bad if over is None else bad | over
+
+
+def wrapped(before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """bool[n]: where a step of some hours has gone over an end of int64 and come out at the other."""
+    step = after - before
+    return ((step > 0) & (after < before)) | ((step < 0) & (after > before))
 
 
 def split(x: np.ndarray, per: int) -> tuple[np.ndarray, np.ndarray]:
@@ -158,6 +170,15 @@ def days_from_civil(year: np.ndarray, month: np.ndarray, day: Any) -> np.ndarray
     return era * 146_097 + yoe * 365 + yoe // 4 - yoe // 100 + doy - 719_468
 
 
+def _seconds_of(days: np.ndarray, rest: Any) -> tuple[np.ndarray, np.ndarray]:
+    """``days * 86400 + rest``, and where it leaves int64; ``rest`` is a part of a day."""
+    # The least second lies on a day that begins past the range: it is met from the day after.
+    low = days < 0
+    r, bad = mul_wrapped(days + low, np.broadcast_to(np.int64(DAY_SECONDS), days.shape))
+    r, over = add_wrapped(r, rest - low * np.int64(DAY_SECONDS))
+    return r, over if bad is None else over | bad
+
+
 def _month_length(year: np.ndarray, month: np.ndarray) -> np.ndarray:
     leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
     return np.where(month == 2, 28 + leap, 30 + ((month + (month > 7)) & 1))
@@ -197,10 +218,11 @@ def _add_months(node: Node, _: Consts) -> Kernel:
         offset = zone.offsets(seconds)
         local = seconds + offset
         day = local // DAY_SECONDS
-        local = _months_later(day, m.astype(np.int64)) * DAY_SECONDS + (local - day * DAY_SECONDS)
-        moved = zone.instants(local, offset)
-        r, bad = ticks_of(np.where(m == 0, seconds, moved), below, per)
-        return r, ok, err if bad is None else flagged(err, bad, ok)
+        later, bad = _seconds_of(_months_later(day, m.astype(np.int64)), local - day * DAY_SECONDS)
+        moved = zone.instants(later, offset)
+        bad = (bad | wrapped(seconds, local) | wrapped(later, moved)) & (m != 0)
+        r, over = ticks_of(np.where(m == 0, seconds, moved), below, per)
+        return r, ok, flagged(err, bad if over is None else bad | over, ok)
 
     if t.kind == "date":
         return date_kernel
@@ -292,13 +314,19 @@ def _date_trunc(node: Node, _: Consts) -> Kernel:
         seconds, _ = split(x, per)
         offset = zone.offsets(seconds)
         local = seconds + offset
+        bad = wrapped(seconds, local)
         if first is not None:
-            r = zone.instants(first(local // DAY_SECONDS) * DAY_SECONDS)
+            start, over = _seconds_of(first(local // DAY_SECONDS), np.int64(0))
+            r = zone.instants(start)
+            bad |= over
         else:
             width = _LOCAL_UNITS[unit]
-            r = zone.instants(local // width * width, offset)
-        ticks, bad = ticks_of(r, np.zeros(len(r), dtype=np.int64), per)
-        return ticks, ok, err if bad is None else flagged(err, bad, ok)
+            start = local // width * width
+            r = zone.instants(start, offset)
+            bad |= start > local
+        bad |= wrapped(start, r)
+        ticks, beyond = ticks_of(r, np.zeros(len(r), dtype=np.int64), per)
+        return ticks, ok, flagged(err, bad if beyond is None else bad | beyond, ok)
 
     return kernel
 
@@ -323,14 +351,17 @@ _CLOCK: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-def local_seconds(x: np.ndarray, per: int, zone: Zone) -> np.ndarray:
-    """Local times of timestamps, in seconds rounded down."""
-    return zone.local(x // per)
+def local_seconds(x: np.ndarray, per: int, zone: Zone) -> tuple[np.ndarray, Mask]:
+    """Local times of timestamps, in seconds rounded down; and where they leave int64 (None: nowhere)."""
+    seconds = x // per
+    local = zone.local(seconds)
+    return local, wrapped(seconds, local) if per == 1 and not zone.is_utc else None
 
 
-def days_of(x: np.ndarray, per: int, zone: Zone) -> np.ndarray:
-    """Local dates of timestamps, int64 days since 1970-01-01."""
-    return local_seconds(x, per, zone) // DAY_SECONDS
+def days_of(x: np.ndarray, per: int, zone: Zone) -> tuple[np.ndarray, Mask]:
+    """Local dates of timestamps, int64 days since 1970-01-01; and where there is none (None: nowhere)."""
+    local, bad = local_seconds(x, per, zone)
+    return local // DAY_SECONDS, bad
 
 
 def _extract(node: Node, _: Consts) -> Kernel:
@@ -345,13 +376,18 @@ def _extract(node: Node, _: Consts) -> Kernel:
 
     def kernel(a: Cell) -> Cell:
         x, ok, err = a
+        bad: Mask
         if t.kind == "date":
-            part = x.astype(np.int64)
+            part, bad = x.astype(np.int64), None
         elif field in _CLOCK:
-            part = local_seconds(x, per, zone)
+            part, bad = local_seconds(x, per, zone)
         else:
-            part = days_of(x, per, zone)
-        return f(part).astype(np.int32), ok, err
+            part, bad = days_of(x, per, zone)
+        r = f(part)
+        if per == 1 and t.kind == "timestamp":
+            beyond = (r < _I32_MIN) | (r > _I32_MAX)
+            bad = beyond if bad is None else bad | beyond
+        return r.astype(np.int32), ok, err if bad is None else flagged(err, bad, ok)
 
     return kernel
 

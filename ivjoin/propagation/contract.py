@@ -1,9 +1,9 @@
 """``contract``: narrow a box of column intervals to what can satisfy a condition.
 
 A point of the box gives each column a value: a column in the box is never NULL. A float column with a greatest value is
-never NaN, one without may be. A point at which the condition errs does not satisfy it; a box that is one point is decided
-by the evaluator itself. In wider boxes a division by zero is enclosed as an error or a NULL, so that the bounds hold
-whichever of the two an engine makes of it.
+never NaN, one without may be. A point at which the condition errs does not satisfy it; a box that is one point is
+decided by the evaluator itself. In wider boxes a division by zero is enclosed as an error or a NULL, so that the bounds
+hold whichever of the two an engine makes of it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rules of comparisons: Spark's order, in which NaN equals itself and is above +inf, and -0.0 equals 0.0.
 
 Against bounds, NaN is one more number on top. ``<`` moves a bound to the neighbour in the type that is compared: the
-next integer, the next double; a text has no neighbour and keeps its bound.
+next integer, the next double, the text with a zero character behind it; below a text there is no next.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ def _of_texts(p: Place) -> Rule:
             return
         s.drop_flags(a, 0)
         s.drop_flags(b, 0)
-        # A text has no neighbour: a strict bound does not narrow, but it can be refuted.
+        # Most texts have no neighbour below: a strict bound from above does not narrow, but it can be refuted.
         s.cut_mask(i, up(s.D))
         if mask not in (T, F):
             return
@@ -244,13 +244,27 @@ def _of_texts(p: Place) -> Rule:
         alo, ahi, _ = s.D[a]
         blo, bhi, _ = s.D[b]
         if true in ("lt", "le", "eq"):
-            s.cut_text(a, None, bhi, 0)
-            s.cut_text(b, alo, None, 0)
+            strict = true == "lt"
+            s.cut_text(a, None, _below(bhi) if strict else bhi, 0)
+            s.cut_text(b, _above(alo) if strict else alo, None, 0)
         if true in ("gt", "ge", "eq"):
-            s.cut_text(a, blo, None, 0)
-            s.cut_text(b, None, ahi, 0)
+            strict = true == "gt"
+            s.cut_text(a, _above(blo) if strict else blo, None, 0)
+            s.cut_text(b, None, _below(ahi) if strict else ahi, 0)
 
     return Rule(up, down)
+
+
+def _above(text: Any) -> Any:
+    """The least text above another, which is that and a zero character; None is unbounded."""
+    return text if text is None else text + ("\0" if isinstance(text, str) else b"\0")
+
+
+def _below(text: Any) -> Any:
+    """An upper bound of the texts below another: the text itself, unless it ends in a zero character."""
+    if text is None or not text or text[-1] not in ("\0", 0):
+        return text
+    return text[:-1]
 
 
 # Truths

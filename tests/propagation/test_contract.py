@@ -155,6 +155,9 @@ def test_a_point_is_decided(condition: str, t: str, value: Any, true: bool) -> N
         ),
         pytest.param("time64[us]", None, None, "a < '10:00'", (dt.time(0), dt.time(9, 59, 59, 999999)), id="time"),
         pytest.param("string", "a", None, "a < 'c'", ("a", "c"), id="string"),
+        pytest.param("string", "a", "d", "a > 'c'", ("c\0", "d"), id="strict in strings"),
+        pytest.param("string", "a", "d", "a < 'c\0'", ("a", "c"), id="strict in strings, from above"),
+        pytest.param("binary", None, None, "a > X'63'", (b"c\0", None), id="strict in bytes"),
         pytest.param("string", None, None, "a LIKE 'ab%'", ("ab", "ac"), id="prefix"),
         pytest.param(pa.int16(), None, None, "a > 0", (1, 32767), id="an Arrow type"),
     ],
@@ -266,9 +269,14 @@ def test_a_point_that_errs_does_not_satisfy() -> None:
 
 
 @pytest.mark.parametrize(
-    "condition", ["coalesce(1 div a, 5) = 5", "least(1 div a, 5) = 5", "(a % a) IS NULL", "CASE WHEN 1 div a > 0 THEN 1 "
-                  "ELSE 2 END = 2", "1 / a IS NULL OR TRUE"],
-)  # fmt: skip
+    "condition",
+    [
+        "coalesce(1 div a, 5) = 5",
+        "least(1 div a, 5) = 5",
+        "(a % a) IS NULL",
+        "CASE WHEN 1 div a > 0 THEN 1 ELSE 2 END = 2",
+    ],
+)
 def test_a_division_by_zero_is_no_null(condition: str) -> None:
     """Least, coalesce and IS NULL would make something TRUE of a NULL; the point errs instead."""
     assert contract(condition, {"a": ("int64", 0, 0)}).outcome is Outcome.INFEASIBLE
