@@ -1,0 +1,95 @@
+"""Every join type, with late rows: what comes out of which micro-batch, by a model, and of all of them, by DuckDB."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from spark.decisions import BAND, CLOSING, COLUMNS, HOWS, ROWS, SLACK, as_table, drawn, first_decided, on_time
+from spark.script import Script, rows_of
+from spark.second_opinion import joined
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+from ivjoin.expr import Scope, condition, scalar
+from ivjoin.order import Order
+from ivjoin.spark.bucket import Arrivals, new_operator, play
+from ivjoin.spark.pack import Seen
+from ivjoin.spark.spec import JoinSpec
+from ivjoin.symmetric import SymmetricHashJoin
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("how", HOWS)
+def test_rows_come_out_in_the_first_micro_batch_that_decides_them(spark: Any, tmp_path: Path, how: str) -> None:
+    def join(a: Any, b: Any) -> Any:
+        return a.band_join(
+            b, on="k", condition=BAND, how=how, left_order=Order("t", slack=SLACK), right_order="t", buckets=3
+        )
+
+    left, right = [*drawn(1), CLOSING[0]], [*drawn(2), CLOSING[1]]
+    script = Script(spark, tmp_path, join, ROWS, ROWS)
+    for a, b in zip(left, right, strict=True):
+        script.add(left=a, right=b)
+    got = script.run_by_batch()
+    kept = on_time(left, SLACK), on_time(right, 0)
+    late = sum(len(rows) for rows in (*left, *right)) - sum(len(rows) for side in kept for rows in side)
+    assert late > 5
+    assert sum(c["late_rows"] for c in script.counts()) == late
+    assert got == first_decided(*kept, how)
+    tables = [as_table(rows[:-1]) for rows in kept]
+    whole = sum(got, Counter())
+    without_closing = Counter({row: n for row, n in whole.items() if row[0] not in (-1, -2)})
+    assert without_closing == joined(*tables, how, f"l.k = r.k AND {BAND}", COLUMNS)
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("restored", [0.0, 0.5, 1.0], ids=["kept", "now and then restored", "always restored"])
+def test_buckets_decide_as_the_model_does(how: str, restored: float) -> None:
+    """The same without Spark, over more draws: three buckets, their operators kept in memory or read back."""
+    empty = pa.schema([])
+    orders = (
+        (Order(scalar("t", Scope(ROWS, empty)), slack=SLACK),),
+        (Order(scalar("t", Scope(empty, ROWS))),),
+    )
+    spec = JoinSpec(
+        (ROWS, ROWS), (("k", "k"),), condition(BAND, Scope(ROWS, ROWS, on=[("k", "k")])), how, orders, (None, None),
+        "_right", "drop", "UTC", 65536,
+    )
+    for seed in range(12):
+        rng = random.Random(seed)
+        left, right = [*drawn(seed), CLOSING[0]], [*drawn(seed + 1000), CLOSING[1]]
+        operators = [new_operator(spec) for _ in range(3)]
+        got = []
+        for new in zip(left, right, strict=True):
+            out: Counter[Any] = Counter()
+            for bucket, op in enumerate(operators):
+                for batch in play(op, spec, _arrivals(spec, new, bucket)):
+                    out += rows_of(pa.Table.from_batches([batch]))
+                if rng.random() < restored:
+                    operators[bucket] = SymmetricHashJoin.restore(op.snapshot())
+            got.append(out)
+        assert got == first_decided(on_time(left, SLACK), on_time(right, 0), how), seed
+
+
+def _arrivals(spec: JoinSpec, new: tuple[list[Any], list[Any]], bucket: int) -> Arrivals:
+    """A bucket's rows (keys are divided by three) and how far all rows of each side have come."""
+    seen = (Seen(spec.plan(), 0), Seen(spec.plan(), 1))
+    packed: tuple[list[bytes], list[bytes]] = ([], [])
+    for side, rows in enumerate(new):
+        for batch in _batches(rows):
+            seen[side].show(batch)
+        for batch in _batches([r for r in rows if (r[0] or 0) % 3 == bucket]):
+            packed[side].append(batch.serialize().to_pybytes())
+    return Arrivals(packed, seen)
+
+
+def _batches(rows: list[Any]) -> Iterator[pa.RecordBatch]:
+    """The rows in one batch, if there are any."""
+    if rows:
+        yield from as_table([rows]).to_batches()
