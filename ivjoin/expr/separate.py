@@ -12,6 +12,7 @@ A row outside a guard, or one whose nodes err, keeps promise 1; for its pairs th
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -27,6 +28,9 @@ from ivjoin.expr.placing import place
 from ivjoin.expr.types import BOOL, FLOAT64, Type
 
 __all__ = ["BandTerm", "Guard", "JoinKey", "Separation", "conjuncts_of", "separate"]
+
+_TRUE = make("literal", (), (True,), BOOL)
+_MOST_BRANCHES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +132,11 @@ class _Separator:
         if c.op in COMPARISONS:
             return self.comparison(c)
         if c.op == "or":
-            return self.disjunction(c)
+            return self.disjunction(c, flattened("or", c))
+        if c.op == "case":
+            return self.disjunction(c, [_both(w, v) for w, v in _branches(c)])
+        if c.op == "coalesce":
+            return self.disjunction(c, list(c.args))
         if c.op == "in":
             return self.membership(c)
         return Found()
@@ -151,6 +159,8 @@ class _Separator:
             found = self._floats(c, op, a, b)
         if written and not found.bands:
             found = self._as_written(c, op, a, b)
+        if not written and not found.bands and not found.filters and "case" in (a.op, b.op):
+            found = self._by_branch(op, a, b)
         if keyed:
             found.exact = True
             found.keys = [JoinKey(a, b, False)]
@@ -262,14 +272,22 @@ class _Separator:
         found.exact_box = {}
         return found
 
-    def disjunction(self, c: Node) -> Found:
-        """What the branches have in common: the hull of their bands, and equal keys."""
+    def _by_branch(self, op: str, a: Node, b: Node) -> Found:
+        """A comparison with a CASE is a CASE of comparisons."""
+        if op == "eq_null_safe":
+            return Found()
+        case, other, op = (a, b, op) if a.op == "case" else (b, a, FLIPPED[op])
+        tests = [_both(w, _compared(op, v, other)) for w, v in _branches(case)]
+        return self.disjunction(make(op, (case, other), (), BOOL), tests) if len(tests) <= _MOST_BRANCHES else Found()
+
+    def disjunction(self, c: Node, alternatives: list[Node]) -> Found:
+        """What follows where one of some alternatives is TRUE: the hull of their bands, and equal keys."""
         out = Found()
         branches: list[list[BandTerm]] = []
         keys: list[JoinKey] | None = None
         one_sided: dict[int, list[Node]] = {LEFT_SIDE: [], RIGHT_SIDE: []}
         known = self.known
-        for branch in flattened("or", c):
+        for branch in alternatives:
             if branch.op == "literal" and branch.params[0] is not True:
                 continue
             conjuncts = flattened("and", branch)
@@ -294,6 +312,25 @@ class _Separator:
             if filters and len(filters) == len(branches):
                 out.filters += set(filters) if len(set(filters)) == 1 else [make("or", tuple(filters), (), BOOL)]
         return out
+
+
+def _branches(case: Node) -> list[tuple[Node, Node]]:
+    """The tests of a CASE, each with the value that it leads to; TRUE with that of ELSE."""
+    return [*zip(case.args[:-1:2], case.args[1::2], strict=True), (_TRUE, case.args[-1])]
+
+
+def _compared(op: str, a: Node, b: Node) -> Node:
+    if a.op == b.op == "literal" and a.type.is_discrete:
+        x, y = a.params[0], b.params[0]
+        decided = None if x is None or y is None else getattr(operator, op)(x, y)
+        return make("literal", (), (decided,), BOOL)
+    return make(op, (a, b), (), BOOL)
+
+
+def _both(test: Node, value: Node) -> Node:
+    if is_literal(test, True) or (value.op == "literal" and value.params[0] is not True):
+        return value
+    return test if is_literal(value, True) else make("and", (test, value), (), BOOL)
 
 
 def _made_exact(found: Found, limits: list[Limit]) -> Found:

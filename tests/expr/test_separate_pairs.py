@@ -282,6 +282,9 @@ class Author:
             if rng.random() < 0.1:
                 return b.in_(d, [b.literal(v) for v in rng.sample([0, 1, 2, 5, -3], 3)])
             return b.compare(op, d, b.literal(rng.choice([0, 1, 3, 10, -2])))
+        if rng.random() < 0.12:
+            taken, left, right = self.comparison(), rng.choice(self.lefts), rng.choice(self.rights)
+            return b.compare(op, b.case([(taken, left)], right), rng.choice(self.columns))
         if rng.random() < 0.6 or self.kind in ("date", "timestamp"):
             return b.compare(op, self.value(2), self.value(1))
         return b.compare(op, self.value(2), b.literal(rng.choice([0, 1, 5, 20, -3, 100])))
@@ -294,6 +297,11 @@ class Author:
             return b.or_(self.condition(depth - 1), self.condition(depth - 1))
         if depth and r < 0.6:
             return b.not_(self.condition(depth - 1))
+        if depth and r < 0.68:
+            branches = [(self.comparison(), self.condition(depth - 1)) for _ in range(self.rng.choice([1, 1, 2]))]
+            return b.case(branches, self.rng.choice([None, self.condition(depth - 1), b.literal(False)]))
+        if depth and r < 0.72:
+            return b.coalesce(self.condition(depth - 1), self.condition(depth - 1))
         return self.comparison()
 
     def tight(self) -> Node:

@@ -174,6 +174,20 @@ WEAK = [
             ((p["a"] - q["a"] >= -5) & (p["a"] <= q["a"])) | ((p["a"] - q["a"] >= 10) & (p["a"] - q["a"] <= 20))
         ),
     ),
+    Weak(
+        "CASE with a window in each branch",
+        "CASE WHEN l.x > r.x THEN l.a BETWEEN r.a - 10 AND r.a ELSE abs(l.a - r.a) < 20 END",
+        20,
+        lambda p, q: np.where(
+            p["x"] > q["x"], (p["a"] >= q["a"] - 10) & (p["a"] <= q["a"]), np.abs(p["a"] - q["a"]) < 20
+        ),
+    ),
+    Weak(
+        "a width that is a CASE",
+        "abs(l.a - r.a) <= CASE WHEN l.x > r.x THEN 10 WHEN l.x = r.x THEN 20 ELSE 5 END",
+        20,
+        lambda p, q: np.abs(p["a"] - q["a"]) <= np.where(p["x"] > q["x"], 10, np.where(p["x"] == q["x"], 20, 5)),
+    ),
     Weak("NOT outside", "NOT (l.a < r.a - 10 OR l.a > r.a + 10)", 10, near(10)),
     Weak(
         "ascending against descending",
