@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ivjoin.expr.nodes import Node, columns_of, walk
@@ -86,8 +86,15 @@ class Bounder:
     def lagging(self, rows_left: int, rows_right: int) -> int:
         """The side to read next: the one whose frontier lags, else the one of which less has been read."""
         left, right = self._frontiers
+        return self.behind(left.intervals, right.intervals, rows_left, rows_right)
+
+    def behind(
+        self, left: Mapping[Node, tuple[int, ...]], right: Mapping[Node, tuple[int, ...]], rows_left: int,
+        rows_right: int,
+    ) -> int:
+        """As :meth:`lagging`, from the intervals of future rows, (low, high, ...) an expression."""
         for a, b, offset, falling in self._compare:
-            x, y = left.intervals.get(a), right.intervals.get(b)
+            x, y = left.get(a), right.get(b)
             if x is None or y is None:
                 continue
             if falling:

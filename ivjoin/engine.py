@@ -14,6 +14,7 @@ from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.expr.separate import conjuncts_of
+from ivjoin.lane import lane_for
 from ivjoin.metrics import JoinMetrics
 from ivjoin.order import Frontier, OrderTracker
 from ivjoin.outer.emit import BatchRows, Emitter, Rows, StoredRows
@@ -29,6 +30,7 @@ __all__ = ["Engine"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _MOST_PAIRS = 1 << 17
+_LOOK_EVERY = 64  # pushes between two looks at whether a ring has become too large
 
 
 class Engine:
@@ -64,6 +66,8 @@ class Engine:
         self._emitter = Emitter(plan.schema, plan.fields, batch_size)
         self._matcher = Matcher(min(batch_size, _MOST_PAIRS))
         self._candidates = Matcher(_MOST_PAIRS // 2)
+        self._lane = lane_for(plan)
+        self._pushes = 0
         self._ended = [False, False]
         self._careful = False
         self._metrics = JoinMetrics()
@@ -311,8 +315,13 @@ class Engine:
             self._retired(s, before - store.live)
             for ids in gone:
                 yield from self._emit_retired(s, ids)
+        self._pushes += 1
+        self._tidy(self._pushes % _LOOK_EVERY == 0)
+
+    def _tidy(self, look: bool) -> None:
+        """Give back what stores and keys need no more; ``look``: rings too."""
         for each in self._stores:
-            each.settle()
+            each.settle(look)
         self._keys.sweep()
         if self._careful and not self._stores[0].live and not self._stores[1].live:
             self._careful = False
@@ -325,7 +334,7 @@ class Engine:
             ids = store.clear()
             self._retired(1 - p, before)
             yield from self._emit_retired(1 - p, ids)
-            store.settle()
+            store.settle(look=True)
         self._keys.sweep()
 
     def _emit_retired(self, s: int, ids: np.ndarray) -> Iterator[pa.RecordBatch]:

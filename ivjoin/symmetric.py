@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -81,6 +81,8 @@ class SymmetricHashJoin(Engine):
 
     @property
     def metrics(self) -> JoinMetrics:
+        if self._lane is not None and self._lane.aboard:
+            self._lane.report(self)
         return self._metrics
 
     def push(self, side: str, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -97,6 +99,12 @@ class SymmetricHashJoin(Engine):
         if self._ended[p]:
             raise ProtocolError(f"push({side!r}, ...) after finish({side!r}); a finished side takes no rows")
         self._check_schema(p, batch)
+        lane = self._lane
+        if lane is not None:
+            out = lane.push(self, p, batch)
+            if out is not None:
+                return out
+        self._check_nulls(p, batch)
         rows_in = batch.num_rows
         if self._converts[p]:
             plain = [to_plain(a, t) for a, t in zip(batch.columns, self._plain[p], strict=True)]
@@ -114,6 +122,7 @@ class SymmetricHashJoin(Engine):
         """Promise that no later row of a side has an expression below a value (above it, for a descending order)."""
         p = self._side(side)
         self._ready()
+        self._land()
         if not isinstance(values, Mapping) or not values:
             raise IvjoinError(f"advance takes {{expression: value}}; got {values!r}")
         schema = self.plan.sides[p].schema
@@ -131,10 +140,40 @@ class SymmetricHashJoin(Engine):
             self._add_axis(s, node)
         return self._start(self._settle(1 - p, force=True))
 
+    def reach(self, side: str, edges: Sequence[int | None]) -> Iterator[pa.RecordBatch]:
+        """Let a side have come as far as rows that were pushed to another operator of the same join.
+
+        Where keys are spread over several operators, each learns here how far the side has come over all of them: the
+        declared orders hold for the side as a whole. Unlike :meth:`advance`, which promises a least value, the slack of
+        each order still applies to later rows.
+
+        Parameters
+        ----------
+        side : {"left", "right"}
+        edges : sequence of int or None
+            For each declared order of the side, in its order, the ordinal (``ivjoin.expr.ordinal``) of the greatest
+            value seen; of the least, as ``~ordinal``, for a descending order. None where no value was seen. An edge
+            behind the operator's own changes nothing.
+
+        Raises
+        ------
+        ProtocolError
+            If there is not one edge for each order.
+        """
+        p = self._side(side)
+        self._ready()
+        self._land()
+        trackers = self._frontiers[p].trackers
+        if len(edges) != len(trackers):
+            raise ProtocolError(f"reach({side!r}, ...) got {len(edges)} edges; the side has {len(trackers)} orders")
+        moved = [t.reach(edge) for t, edge in zip(trackers, edges, strict=True) if edge is not None]
+        return self._start(self._settle(1 - p, force=True)) if any(moved) else iter(())
+
     def finish(self, side: str | None = None) -> Iterator[pa.RecordBatch]:
         """End one side, or both: everything that no row can change any more comes out."""
         sides = (0, 1) if side is None else (self._side(side),)
         self._ready()
+        self._land()
         fresh = [p for p in sides if not self._ended[p]]
         for p in fresh:
             self._ended[p] = True
@@ -146,6 +185,7 @@ class SymmetricHashJoin(Engine):
         from ivjoin.snapshot import write
 
         self._ready()
+        self._land()
         return write(self)
 
     @classmethod
@@ -163,6 +203,8 @@ class SymmetricHashJoin(Engine):
 
     def lagging(self, rows_left: int, rows_right: int) -> int:
         """Which side (0 left, 1 right) to read next so that neither piles up; given the rows read of each."""
+        if self._lane is not None and self._lane.aboard:
+            return self._lane.lagging(self._bounder, rows_left, rows_right)
         return self._bounder.lagging(rows_left, rows_right)
 
     # -- protocol ------------------------------------------------------------------------------------------------
@@ -179,6 +221,17 @@ class SymmetricHashJoin(Engine):
         if self._pending is not None:
             raise ProtocolError("the output of the previous call was not taken to its end; drain its iterator first")
 
+    def _land(self) -> None:
+        """Take the state back from the lane before anything else reads or changes it."""
+        if self._lane is not None:
+            self._lane.land(self)
+
+    def _drain_lane(self, steps: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The output of a push that the lane did not end in one call; it counts its rows itself."""
+        self._pending = steps
+        first = self._next(steps)
+        return iter(()) if first is None else self._drain(first, steps, counted=True)
+
     def _start(self, steps: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run up to the first output, so that a call without output needs no draining."""
         self._pending = steps
@@ -193,12 +246,16 @@ class SymmetricHashJoin(Engine):
             raise
         if batch is None:
             self._pending = None
-            self._count_state()
+            if self._lane is None or not self._lane.aboard:
+                self._count_state()
         return batch
 
-    def _drain(self, batch: pa.RecordBatch | None, steps: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _drain(
+        self, batch: pa.RecordBatch | None, steps: Iterator[pa.RecordBatch], counted: bool = False
+    ) -> Iterator[pa.RecordBatch]:
         while batch is not None:
-            self._metrics.rows_out += batch.num_rows
+            if not counted:
+                self._metrics.rows_out += batch.num_rows
             yield batch
             batch = self._next(steps)
 
@@ -209,6 +266,9 @@ class SymmetricHashJoin(Engine):
         got = batch.schema
         if not (got is want or got.equals(want)):
             self._same_types(p, got, want)
+
+    def _check_nulls(self, p: int, batch: pa.RecordBatch) -> None:
+        want = self.plan.sides[p].schema
         for i in self._never_null[p]:
             if batch.column(i).null_count:
                 raise SchemaError(f"column {want.names[i]!r} of a {SIDES[p]} batch has nulls but is not nullable")

@@ -126,6 +126,10 @@ class WordColumn:
     def nbytes(self) -> int:
         return self._ring.nbytes + self._valid.nbytes
 
+    @property
+    def has_nulls(self) -> bool:
+        return self._valid.ring is not None
+
     def append(self, array: pa.Array, first: int) -> None:
         _put(self._ring, first, arrow.fixed_view(array, self._width))
         if array.null_count or self._valid.ring is not None:

@@ -14,7 +14,7 @@ from typing import Any
 import numba
 from numba import types
 
-__all__ = ["COMPILES", "I8", "IN1", "IN2", "IN_U8", "IO1", "IO2", "IO_U8", "VOID", "compiled", "inner", "inner_of"]
+__all__ = ["COMPILES", "I8", "IN1", "IN2", "IN_U8", "IO1", "IO2", "IO_U8", "VOID", "compiled", "inner", "is_cached"]
 
 I8 = types.int64
 IN1 = types.Array(types.int64, 1, "C", readonly=True)
@@ -41,8 +41,8 @@ def _stamp() -> str:
     return digest.hexdigest()
 
 
-def build(function: Any, signature: Any) -> Any:
-    """Compile a function, or load it from the disk cache if it and all that it may call are as they were."""
+def _dispatcher(function: Any) -> Any:
+    """A function to be compiled; its disk cache asks whether it and all that it may call are as they were."""
     dispatcher = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
     try:
         kept = dispatcher._cache
@@ -50,6 +50,25 @@ def build(function: Any, signature: Any) -> Any:
         kept._index_key = lambda *about: (*key(*about), _stamp())
     except AttributeError:  # a numba that keeps its cache otherwise: rather compile each time than run stale code
         dispatcher = numba.njit(nogil=True, error_model="numpy")(function)
+    return dispatcher
+
+
+def is_cached(kernel: Any) -> bool:
+    """Whether a kernel is compiled already, in this process or on disk; False where that cannot be told."""
+    signature = getattr(kernel, "signature", None)
+    if signature is None:
+        return True
+    dispatcher = _dispatcher(kernel.__wrapped__)
+    try:
+        kept = dispatcher._cache
+        key = kept._index_key(signature, dispatcher.targetctx.codegen())
+        return key in kept._cache_file._load_index()
+    except Exception:
+        return False
+
+
+def _build(function: Any, signature: Any) -> Any:
+    dispatcher = _dispatcher(function)
     dispatcher.compile(signature)
     dispatcher.disable_compile()
     return dispatcher
@@ -67,9 +86,10 @@ def compiled(signature: Any) -> Any:
 
         @wraps(function)
         def first_call(*args: Any) -> Any:
-            made = function.__globals__[function.__name__] = build(function, signature)
+            made = function.__globals__[function.__name__] = _build(function, signature)
             return made(*args)
 
+        first_call.signature = signature  # type: ignore[attr-defined]
         return first_call
 
     return prepare
@@ -77,8 +97,3 @@ def compiled(signature: Any) -> Any:
 
 # Called by kernels alone: compiled as part of them, with whatever types they pass.
 inner = numba.njit(nogil=True, error_model="numpy")
-
-
-def inner_of(kernel: Any) -> Any:
-    """A kernel as a part of another one."""
-    return inner(getattr(kernel, "py_func", None) or kernel.__wrapped__)

@@ -17,131 +17,139 @@ from __future__ import annotations
 from ivjoin.shj.compiling import I8, IN1, IN2, IO1, IO2, IO_U8, compiled, inner
 
 __all__ = [
-    "FIRST_PROBE", "FIRST_STORE", "LIVE", "MARK_PROBE", "MARK_STORE", "MATCHED", "PAIRS", "insert", "others", "probe",
-    "prune_prefix", "unlink", "window",
+    "FIRST_AXIS", "FIRST_PROBE", "FIRST_STORE", "LIVE", "MARK_PROBE", "MARK_STORE", "MATCHED", "PAIRS", "insert",
+    "insert_rows", "others", "probe", "probe_rows", "prune_oldest", "prune_prefix", "unlink", "window",
 ]
 
 I64_MIN = -(2**63)
 I64_MAX = 2**63 - 1
 
+FIRST_AXIS = 3  # in a row record
+USERS = 6  # in a key's slots
 LIVE, MATCHED = 1, 2
 PAIRS, MARK_STORE, MARK_PROBE, FIRST_PROBE, FIRST_STORE = 1, 2, 4, 8, 16
 
 
-@compiled(I8(IN1, IN2, I8, I8, I8, IO2, IO_U8, IO2, I8, IO1))
-def insert(kids, axes, first, axis_base, ordered, rows, flags, slots, side, tally):  # type: ignore[no-untyped-def]
+@inner
+def insert_rows(kids, n, axes, stride, n_axes, first, ordered, rows, mask, flags, slots, side, tally):  # type: ignore[no-untyped-def]
+    """``insert`` over flat arrays or pointers; value i of axis a is ``axes[a * stride + i]``."""
+    width = FIRST_AXIS + n_axes
+    born = 0
+    steps = 0
+    for i in range(n):
+        kid = kids[i]
+        rid = first + i
+        pos = rid & mask
+        row = pos * width
+        for a in range(n_axes):
+            rows[row + FIRST_AXIS + a] = axes[a * stride + i]
+        rows[row + 2] = kid
+        flags[pos] = LIVE
+        slot = 8 * kid + side
+        tail = slots[slot + 1]
+        if tail < 0:
+            rows[row] = -1
+            rows[row + 1] = -1
+            slots[slot] = rid
+            slots[slot + 1] = rid
+            slots[slot + 2] = rid
+        else:
+            after = tail
+            if ordered == 1:
+                v = rows[row + FIRST_AXIS]
+                if rows[(tail & mask) * width + FIRST_AXIS] > v:
+                    if rows[(slots[slot] & mask) * width + FIRST_AXIS] > v:
+                        after = -1
+                    else:
+                        while rows[(after & mask) * width + FIRST_AXIS] > v:
+                            after = rows[(after & mask) * width + 1]
+                            steps += 1
+            if after < 0:
+                head = slots[slot]
+                rows[row] = head
+                rows[row + 1] = -1
+                rows[(head & mask) * width + 1] = rid
+                slots[slot] = rid
+            else:
+                nxt = rows[(after & mask) * width]
+                rows[row] = nxt
+                rows[row + 1] = after
+                rows[(after & mask) * width] = rid
+                if nxt < 0:
+                    slots[slot + 1] = rid
+                else:
+                    rows[(nxt & mask) * width + 1] = rid
+        if slots[8 * kid + USERS] == 0:
+            born += 1
+        slots[8 * kid + USERS] += 1
+    tally[0] += steps
+    return born
+
+
+@compiled(I8(IN1, IN2, I8, I8, IO2, IO_U8, IO2, I8, IO1))
+def insert(kids, axes, first, ordered, rows, flags, slots, side, tally):  # type: ignore[no-untyped-def]
     """Append rows with ids first, first+1, ...; returns how many keys came to life.
 
     ``ordered`` 1 keeps each key's list ascending in the first axis (walking back from the tail, which costs what the
     row is out of order by, and is added to ``tally[0]``); 0 appends.
     """
-    mask = rows.shape[0] - 1
-    born = 0
-    steps = 0
-    n_axes = axes.shape[0]
-    for i in range(kids.shape[0]):
-        kid = kids[i]
-        rid = first + i
-        pos = rid & mask
-        for a in range(n_axes):
-            rows[pos, axis_base + a] = axes[a, i]
-        rows[pos, 2] = kid
-        flags[pos] = LIVE
-        tail = slots[kid, side + 1]
-        if tail < 0:
-            rows[pos, 0] = -1
-            rows[pos, 1] = -1
-            slots[kid, side] = rid
-            slots[kid, side + 1] = rid
-            slots[kid, side + 2] = rid
-        else:
-            after = tail
-            if ordered == 1:
-                v = rows[pos, axis_base]
-                if rows[tail & mask, axis_base] > v:
-                    head = slots[kid, side]
-                    if rows[head & mask, axis_base] > v:
-                        after = -1
-                    else:
-                        while rows[after & mask, axis_base] > v:
-                            after = rows[after & mask, 1]
-                            steps += 1
-            if after < 0:
-                head = slots[kid, side]
-                rows[pos, 0] = head
-                rows[pos, 1] = -1
-                rows[head & mask, 1] = rid
-                slots[kid, side] = rid
-            else:
-                nxt = rows[after & mask, 0]
-                rows[pos, 0] = nxt
-                rows[pos, 1] = after
-                rows[after & mask, 0] = rid
-                if nxt < 0:
-                    slots[kid, side + 1] = rid
-                else:
-                    rows[nxt & mask, 1] = rid
-        if slots[kid, 6] == 0:
-            born += 1
-        slots[kid, 6] += 1
-    tally[0] += steps
-    return born
+    return insert_rows(
+        kids, kids.shape[0], axes.ravel(), axes.shape[1], axes.shape[0], first, ordered, rows.ravel(),
+        rows.shape[0] - 1, flags, slots.ravel(), side, tally,
+    )
 
 
 @inner
-def _unlink_one(pos, rows, slots, side):  # type: ignore[no-untyped-def]
-    mask = rows.shape[0] - 1
-    nxt = rows[pos, 0]
-    prv = rows[pos, 1]
-    kid = rows[pos, 2]
+def _unlink_one(pos, rows, width, mask, slots, side):  # type: ignore[no-untyped-def]
+    nxt = rows[pos * width]
+    prv = rows[pos * width + 1]
+    kid = rows[pos * width + 2]
+    slot = 8 * kid + side
     if prv < 0:
-        slots[kid, side] = nxt
+        slots[slot] = nxt
     else:
-        rows[prv & mask, 0] = nxt
+        rows[(prv & mask) * width] = nxt
     if nxt < 0:
-        slots[kid, side + 1] = prv
+        slots[slot + 1] = prv
     else:
-        rows[nxt & mask, 1] = prv
-    finger = slots[kid, side + 2]
+        rows[(nxt & mask) * width + 1] = prv
+    finger = slots[slot + 2]
     if finger >= 0 and (finger & mask) == pos:
-        slots[kid, side + 2] = nxt if nxt >= 0 else prv
-    slots[kid, 6] -= 1
-    return 1 if slots[kid, 6] == 0 else 0
+        slots[slot + 2] = nxt if nxt >= 0 else prv
+    slots[8 * kid + USERS] -= 1
+    return 1 if slots[8 * kid + USERS] == 0 else 0
 
 
 @compiled(I8(IN1, IO2, IO_U8, IO2, I8))
 def unlink(ids, rows, flags, slots, side):  # type: ignore[no-untyped-def]
     """Take live rows out of their lists and clear LIVE; returns how many keys died."""
     mask = rows.shape[0] - 1
+    flat = rows.ravel()
+    keys = slots.ravel()
     died = 0
     for i in range(ids.shape[0]):
         pos = ids[i] & mask
         if flags[pos] & LIVE:
             flags[pos] &= 254
-            died += _unlink_one(pos, rows, slots, side)
+            died += _unlink_one(pos, flat, rows.shape[1], mask, keys, side)
     return died
 
 
-@compiled(I8(I8, I8, I8, I8, I8, IO2, IO_U8, IO2, I8, IO1, IO1))
-def prune_prefix(lo, hi, column, low, high, rows, flags, slots, side, dead, tally):  # type: ignore[no-untyped-def]
-    """Unlink the oldest rows while their axis value lies outside [low, high]; returns how many ids went into ``dead``.
-
-    ``tally`` gets: first id not passed, keys that died, rows that died. An empty ``dead`` means nobody asks for ids.
-    """
-    mask = rows.shape[0] - 1
+@inner
+def prune_oldest(lo, hi, column, low, high, rows, width, mask, flags, slots, side, dead, want, tally):  # type: ignore[no-untyped-def]
+    """``prune_prefix`` over flat arrays or pointers; ``want`` says whether ids go into ``dead``."""
     count = 0
     keys_died = 0
     rows_died = 0
-    want = dead.shape[0] > 0
     rid = lo
     while rid < hi:
         pos = rid & mask
         if flags[pos] & LIVE:
-            v = rows[pos, column]
+            v = rows[pos * width + column]
             if low <= v <= high:
                 break
             flags[pos] &= 254
-            keys_died += _unlink_one(pos, rows, slots, side)
+            keys_died += _unlink_one(pos, rows, width, mask, slots, side)
             rows_died += 1
             if want:
                 dead[count] = rid
@@ -153,20 +161,32 @@ def prune_prefix(lo, hi, column, low, high, rows, flags, slots, side, dead, tall
     return count
 
 
+@compiled(I8(I8, I8, I8, I8, I8, IO2, IO_U8, IO2, I8, IO1, IO1))
+def prune_prefix(lo, hi, column, low, high, rows, flags, slots, side, dead, tally):  # type: ignore[no-untyped-def]
+    """Unlink the oldest rows while their axis value lies outside [low, high]; returns how many ids went into ``dead``.
+
+    ``tally`` gets: first id not passed, keys that died, rows that died. An empty ``dead`` means nobody asks for ids.
+    """
+    return prune_oldest(
+        lo, hi, column, low, high, rows.ravel(), rows.shape[1], rows.shape[0] - 1, flags, slots.ravel(), side, dead,
+        dead.shape[0] > 0, tally,
+    )
+
+
 @inner
-def window(axes, bands, n_primary, i):  # type: ignore[no-untyped-def]
+def window(axes, stride, bands, n_primary, i):  # type: ignore[no-untyped-def]
     """The closed interval of the store's first axis that row i can match; (1, 0) when its bound lies past int64."""
     low = I64_MIN
     high = I64_MAX
     for b in range(n_primary):
-        v = axes[bands[b, 0], i]
-        d = bands[b, 2]
+        v = axes[bands[4 * b] * stride + i]
+        d = bands[4 * b + 2]
         if d != I64_MIN:
             if d > 0 and v > I64_MAX - d:
                 return 1, 0
             if not (d < 0 and v < I64_MIN - d) and v + d > low:
                 low = v + d
-        d = bands[b, 3]
+        d = bands[4 * b + 3]
         if d != I64_MAX:
             if d < 0 and v < I64_MIN - d:
                 return 1, 0
@@ -176,18 +196,18 @@ def window(axes, bands, n_primary, i):  # type: ignore[no-untyped-def]
 
 
 @inner
-def others(axes, bands, n_primary, axis_base, i, rows, pos):  # type: ignore[no-untyped-def]
-    """Whether the stored row at a place satisfies the band terms on the other axes."""
-    for b in range(n_primary, bands.shape[0]):
-        p = axes[bands[b, 0], i]
-        v = rows[pos, axis_base + bands[b, 1]]
-        d = bands[b, 2]
+def others(axes, stride, bands, n_primary, n_bands, i, rows, row):  # type: ignore[no-untyped-def]
+    """Whether the stored row that begins at ``rows[row]`` satisfies the band terms on the other axes."""
+    for b in range(n_primary, n_bands):
+        p = axes[bands[4 * b] * stride + i]
+        v = rows[row + FIRST_AXIS + bands[4 * b + 1]]
+        d = bands[4 * b + 2]
         if d != I64_MIN:
             if d > 0 and p > I64_MAX - d:
                 return False
             if not (d < 0 and p < I64_MIN - d) and v < p + d:
                 return False
-        d = bands[b, 3]
+        d = bands[4 * b + 3]
         if d != I64_MAX:
             if d < 0 and p < I64_MIN - d:
                 return False
@@ -196,30 +216,12 @@ def others(axes, bands, n_primary, axis_base, i, rows, pos):  # type: ignore[no-
     return True
 
 
-@compiled(I8(IN1, IN2, IN2, I8, I8, I8, IO2, IN2, IO_U8, I8, IO_U8, I8, IO1, IO1, IO1))
-def probe(  # type: ignore[no-untyped-def]
-    kids, axes, bands, n_primary, axis_base, ordered, slots, rows, flags, side, matched, mode, state, out_probe,
-    out_store,
+@inner
+def probe_rows(  # type: ignore[no-untyped-def]
+    kids, n, axes, stride, bands, n_primary, n_bands, ordered, slots, rows, width, mask, flags, side, matched, mode,
+    state, out_probe, out_store, room,
 ):
-    """Find the stored rows that match each probe row; returns how many pairs were written.
-
-    Parameters
-    ----------
-    kids : int64[n]
-        Key ids of the probe rows, -1 for a row that cannot match.
-    axes : int64[a, n]
-        Their axis values.
-    bands : int64[b, 4]
-        (probe axis, store axis, low, high): a stored value must lie in [probe + low, probe + high]; the
-        least and greatest int64 stand for no bound. The first ``n_primary`` are about the store's first axis.
-    state : int64[4]
-        Probe row and list node to go on from (node -2: the row's beginning), updated when the output is full; then the
-        steps walked to find where matches begin, added up.
-    """
-    mask = rows.shape[0] - 1
-    n = kids.shape[0]
-    n_bands = bands.shape[0]
-    room = out_probe.shape[0]
+    """``probe`` over flat arrays or pointers, up to ``room`` pairs."""
     emit = mode & PAIRS
     count = 0
     steps = 0
@@ -227,12 +229,12 @@ def probe(  # type: ignore[no-untyped-def]
     node = state[1]
     while i < n:
         kid = kids[i]
-        head = slots[kid, side] if kid >= 0 else -1
+        head = slots[8 * kid + side] if kid >= 0 else -1
         if head < 0:
             i += 1
             node = -2
             continue
-        low, high = window(axes, bands, n_primary, i)
+        low, high = window(axes, stride, bands, n_primary, i)
         if low > high:
             i += 1
             node = -2
@@ -240,28 +242,29 @@ def probe(  # type: ignore[no-untyped-def]
         if node == -2:
             node = head
             if ordered == 1 and n_primary > 0:
-                finger = slots[kid, side + 2]
+                finger = slots[8 * kid + side + 2]
                 node = finger
-                if rows[node & mask, axis_base] >= low:
+                if rows[(node & mask) * width + FIRST_AXIS] >= low:
                     while True:
-                        prv = rows[node & mask, 1]
-                        if prv < 0 or rows[prv & mask, axis_base] < low:
+                        prv = rows[(node & mask) * width + 1]
+                        if prv < 0 or rows[(prv & mask) * width + FIRST_AXIS] < low:
                             break
                         node = prv
                         steps += 1
                 else:
                     while True:
                         finger = node
-                        node = rows[node & mask, 0]
+                        node = rows[(node & mask) * width]
                         steps += 1
-                        if node < 0 or rows[node & mask, axis_base] >= low:
+                        if node < 0 or rows[(node & mask) * width + FIRST_AXIS] >= low:
                             break
-                slots[kid, side + 2] = node if node >= 0 else finger
+                slots[8 * kid + side + 2] = node if node >= 0 else finger
         while node >= 0:
             pos = node & mask
-            nxt = rows[pos, 0]
+            row = pos * width
+            nxt = rows[row]
             if n_primary > 0:
-                v = rows[pos, axis_base]
+                v = rows[row + FIRST_AXIS]
                 if v > high:
                     if ordered == 1:
                         break
@@ -270,7 +273,7 @@ def probe(  # type: ignore[no-untyped-def]
                 if v < low:
                     node = nxt
                     continue
-            ok = n_primary == n_bands or others(axes, bands, n_primary, axis_base, i, rows, pos)
+            ok = n_primary == n_bands or others(axes, stride, bands, n_primary, n_bands, i, rows, row)
             if ok and mode & FIRST_STORE and flags[pos] & MATCHED:
                 ok = False
             if ok:
@@ -296,3 +299,29 @@ def probe(  # type: ignore[no-untyped-def]
     state[1] = -2
     state[2] += steps
     return count
+
+
+@compiled(I8(IN1, IN2, IN2, I8, I8, IO2, IN2, IO_U8, I8, IO_U8, I8, IO1, IO1, IO1))
+def probe(  # type: ignore[no-untyped-def]
+    kids, axes, bands, n_primary, ordered, slots, rows, flags, side, matched, mode, state, out_probe, out_store,
+):
+    """Find the stored rows that match each probe row; returns how many pairs were written.
+
+    Parameters
+    ----------
+    kids : int64[n]
+        Key ids of the probe rows, -1 for a row that cannot match.
+    axes : int64[a, n]
+        Their axis values.
+    bands : int64[b, 4]
+        (probe axis, store axis, low, high): a stored value must lie in [probe + low, probe + high]; the
+        least and greatest int64 stand for no bound. The first ``n_primary`` are about the store's first axis.
+    state : int64[4]
+        Probe row and list node to go on from (node -2: the row's beginning), updated when the output is full; then the
+        steps walked to find where matches begin, added up.
+    """
+    return probe_rows(
+        kids, kids.shape[0], axes.ravel(), axes.shape[1], bands.ravel(), n_primary, bands.shape[0], ordered,
+        slots.ravel(), rows.ravel(), rows.shape[1], rows.shape[0] - 1, flags, side, matched, mode, state, out_probe,
+        out_store, out_probe.shape[0],
+    )

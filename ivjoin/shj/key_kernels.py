@@ -6,7 +6,7 @@ import numpy as np
 
 from ivjoin.shj.compiling import I8, IN1, IN2, IN_U8, IO1, IO_U8, VOID, compiled, inner
 
-__all__ = ["intern_bytes", "intern_ints", "rehash_bytes", "rehash_ints"]
+__all__ = ["intern_bytes", "intern_ints", "intern_rows", "rehash_bytes", "rehash_ints"]
 
 
 @inner
@@ -21,15 +21,11 @@ def _mix(x):  # type: ignore[no-untyped-def]
     return np.int64(h >> np.uint64(1))
 
 
-@compiled(I8(IN1, IN_U8, IO1, IO1, IO1, I8, IO1, I8))
-def intern_ints(keys, usable, table, key_of, free, n_free, out, n_ids):  # type: ignore[no-untyped-def]
-    """Id of each key; new keys take an id from the free list, else the next one. Returns n_ids * 2**32 + n_free.
-
-    ``table`` holds id + 1, 0 for empty, and is never more than half full: the caller makes room for n new keys.
-    """
-    mask = table.shape[0] - 1
-    for i in range(keys.shape[0]):
-        if usable.shape[0] > 0 and usable[i] == 0:
+@inner
+def intern_rows(keys, n, usable, some, table, mask, key_of, free, n_free, out, n_ids):  # type: ignore[no-untyped-def]
+    """``intern_ints`` over flat arrays or pointers; ``some`` says whether ``usable`` is asked."""
+    for i in range(n):
+        if some and usable[i] == 0:
             out[i] = -1
             continue
         key = keys[i]
@@ -52,6 +48,17 @@ def intern_ints(keys, usable, table, key_of, free, n_free, out, n_ids):  # type:
                 break
             j = (j + 1) & mask
     return (n_ids << 32) + n_free
+
+
+@compiled(I8(IN1, IN_U8, IO1, IO1, IO1, I8, IO1, I8))
+def intern_ints(keys, usable, table, key_of, free, n_free, out, n_ids):  # type: ignore[no-untyped-def]
+    """Id of each key; new keys take an id from the free list, else the next one. Returns n_ids * 2**32 + n_free.
+
+    ``table`` holds id + 1, 0 for empty, and is never more than half full: the caller makes room for n new keys.
+    """
+    return intern_rows(
+        keys, keys.shape[0], usable, usable.shape[0] > 0, table, table.shape[0] - 1, key_of, free, n_free, out, n_ids
+    )
 
 
 @compiled(VOID(IO1, IN1, IN2, I8))

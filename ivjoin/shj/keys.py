@@ -43,6 +43,11 @@ class KeyTable:
     def nbytes(self) -> int:
         return self.slots.nbytes + self._free.nbytes + self._table.nbytes
 
+    def reserve(self, n: int) -> None:
+        """Make room for n new keys, if there is none."""
+        if 2 * (self.n_ids + n) > len(self._table) or self.n_ids + n > len(self.slots):
+            self._room(n)
+
     def _room(self, n: int) -> None:
         """Make room for n new ids: slots for them, and a table that stays at most half full."""
         need = self.n_ids + n
@@ -106,6 +111,9 @@ class NoKeys(KeyTable):
         super().__init__()
         self.n_ids = 1
 
+    def reserve(self, n: int) -> None:
+        pass
+
     def sweep(self) -> None:
         pass
 
@@ -129,8 +137,7 @@ class IntKeys(KeyTable):
     def ids(self, keys: np.ndarray, usable: np.ndarray | None) -> np.ndarray:
         """Id of each key : int64[n], -1 where ``usable`` is False."""
         n = len(keys)
-        if 2 * (self.n_ids + n) > len(self._table) or self.n_ids + n > len(self.slots):
-            self._room(n)
+        self.reserve(n)
         out = np.empty(n, dtype=np.int64)
         mask = _NONE_U8 if usable is None else usable.view(np.uint8)
         self._took(
@@ -179,8 +186,7 @@ class ByteKeys(KeyTable):
     def ids(self, keys: Bytes, usable: np.ndarray | None) -> np.ndarray:
         """Id of each packed key, -1 where ``usable`` is False."""
         n = len(keys.offsets) - 1
-        if 2 * (self.n_ids + n) > len(self._table) or self.n_ids + n > len(self.slots):
-            self._room(n)
+        self.reserve(n)
         top = int(self._spans[-1])
         need = top + int(keys.offsets[-1] - keys.offsets[0])
         if need > len(self._arena):

@@ -84,11 +84,11 @@ class Matcher:
         runs = store.runs
         if runs is not None and bands.n_primary > 0:
             return run_kernels.probe_runs(
-                kids, axes, bands.terms, bands.n_primary, 3, runs.keys, runs.values, runs.ids, runs.ends, runs.count,
+                kids, axes, bands.terms, bands.n_primary, runs.keys, runs.values, runs.ids, runs.ends, runs.count,
                 store.lo, store.rows, store.flags, matched, mode, self._state, out_probe, out_store,
             )
         count = index_kernels.probe(
-            kids, axes, bands.terms, bands.n_primary, 3, 1 if store.ordered else 0, store.keys.slots, store.rows,
+            kids, axes, bands.terms, bands.n_primary, 1 if store.ordered else 0, store.keys.slots, store.rows,
             store.flags, store.offset, matched, mode, self._state, out_probe, out_store,
         )
         if self._state[2] and store.ordered:

@@ -54,10 +54,10 @@ def merge_runs(keys, values, ids, a, b, c, flags, lo, key_buffer, value_buffer, 
 
 
 @compiled(
-    I8(IN1, IN2, IN2, I8, I8, IN1, IN1, IN1, IN1, I8, I8, IN2, IO_U8, IO_U8, I8, IO1, IO1, IO1)
+    I8(IN1, IN2, IN2, I8, IN1, IN1, IN1, IN1, I8, I8, IN2, IO_U8, IO_U8, I8, IO1, IO1, IO1)
 )
 def probe_runs(  # type: ignore[no-untyped-def]
-    kids, axes, bands, n_primary, axis_base, run_keys, run_values, run_ids, ends, n_runs, lo, rows, flags, matched,
+    kids, axes, bands, n_primary, run_keys, run_values, run_ids, ends, n_runs, lo, rows, flags, matched,
     mode, state, out_probe, out_store,
 ):
     """As ``probe``, over sorted runs: for each probe row, a binary search in each run. Indifferent to disorder.
@@ -67,6 +67,10 @@ def probe_runs(  # type: ignore[no-untyped-def]
     mask = rows.shape[0] - 1
     n = kids.shape[0]
     room = out_probe.shape[0]
+    flat = axes.ravel()
+    stride = axes.shape[1]
+    terms = bands.ravel()
+    records = rows.ravel()
     emit = mode & PAIRS
     count = 0
     i = state[0]
@@ -74,7 +78,7 @@ def probe_runs(  # type: ignore[no-untyped-def]
     at = state[2]
     while i < n:
         kid = kids[i]
-        low, high = window(axes, bands, n_primary, i)
+        low, high = window(flat, stride, terms, n_primary, i)
         if kid < 0 or low > high:
             i += 1
             r = 0
@@ -97,7 +101,7 @@ def probe_runs(  # type: ignore[no-untyped-def]
                 pos = rid & mask
                 ok = rid >= lo and flags[pos] & LIVE
                 if ok and n_primary < bands.shape[0]:
-                    ok = others(axes, bands, n_primary, axis_base, i, rows, pos)
+                    ok = others(flat, stride, terms, n_primary, bands.shape[0], i, records, pos * rows.shape[1])
                 if ok and mode & FIRST_STORE and flags[pos] & MATCHED:
                     ok = False
                 if ok:

@@ -20,6 +20,8 @@ _NO_IDS = np.empty(0, dtype=np.int64)
 _FIRST_AXIS = 3
 # Steps of walking a row, on average, that are still cheaper than the runs' binary searches.
 _WORTH_WALKING = 128
+# Rows that a ring may have room for without being asked whether it needs them.
+_SMALL = 256
 
 
 class SideStore:
@@ -60,6 +62,7 @@ class SideStore:
         self.runs: SortedRuns | None = None
         self.disordered = False
         self._steps = self._linked = 0
+        self.peak = 0  # rows in the ring at most since the last look at its size
         self._unordered = False  # some schedule of deaths has runs
         self._ring_bytes: int | None = None  # unknown since the last change of capacity
         self._varying: list[Column] = []
@@ -93,6 +96,7 @@ class SideStore:
             column.append(array, first)
         self.hi = first + n
         self.live += n
+        self.peak = max(self.peak, self.hi - self.lo)
         if matched is not None and matched.any():
             self.flags[(first + np.flatnonzero(matched)) & (self.cap - 1)] |= index_kernels.MATCHED
 
@@ -156,10 +160,16 @@ class SideStore:
             self.keys.live -= died
             self.live -= len(ids)
 
-    def settle(self) -> None:
-        """Give back the room of rows that are gone. Ids may change: none may be held across this call."""
-        span = self.hi - self.lo
-        if self.live == span and (self.cap <= 4096 or self.cap < 8 * span):
+    def settle(self, look: bool = False) -> None:
+        """Give back the room of rows that are gone. Ids may change: none may be held across this call.
+
+        ``look`` asks whether the ring itself is too large for what it held since the last look: rings that come and
+        go with each batch would cost more than they save.
+        """
+        shrink = look and self.cap > _SMALL and self.cap >= 8 * self.peak
+        if look:
+            self.peak = self.hi - self.lo
+        if self.live == self.hi - self.lo and not shrink:
             if self.lo != self._trimmed:
                 self._trim()
             return
@@ -171,14 +181,14 @@ class SideStore:
                 self._trim()
                 for d in self.deaths.values():
                     d.clear()
-            if self.cap > 4096:
+            if shrink:
                 self._renumber(_NO_IDS)
             return
         if self.live != self.hi - self.lo:
             self._pass_dead()
         self._trim()
         span = self.hi - self.lo
-        if span > 2 * self.live + 1024 or (self.cap > 4096 and self.cap >= 8 * span):
+        if span > 2 * self.live + 1024 or shrink:
             self._renumber(self.live_ids())
 
     # -- reading -------------------------------------------------------------------------------------------------
@@ -272,18 +282,18 @@ class SideStore:
         """Put rows into the index: their key's list, kept in order while that is cheap, or sorted runs."""
         self._tally[0] = 0
         self.keys.live += index_kernels.insert(
-            kids, axes, first, _FIRST_AXIS, 1 if self.ordered else 0, self.rows, self.flags, self.keys.slots,
+            kids, axes, first, 1 if self.ordered else 0, self.rows, self.flags, self.keys.slots,
             self.offset, self._tally,
         )
-        self._linked += len(kids)
         if self.runs is not None:
             self.runs.add(kids, axes[0], first, self.flags, min(self.lo, first))
         elif self.ordered:
-            self.walked(int(self._tally[0]))
+            self.walked(int(self._tally[0]), len(kids))
 
-    def walked(self, steps: int) -> None:
+    def walked(self, steps: int, linked: int = 0) -> None:
         """Count steps spent on disorder; a store that costs too many turns to sorted runs at its next insert."""
         self._steps += steps
+        self._linked += linked
         if self._steps > _WORTH_WALKING * self._linked + 500_000:
             self.disordered = True
 

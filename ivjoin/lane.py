@@ -1,0 +1,484 @@
+"""The short way of a push: one compiled call for the plain case, with the same state and the same results.
+
+An operator whose keys, band terms and orders are plain columns of fixed width *boards* its lane: counts, bounds and
+orders move into one array of registers, beside the addresses of the stores' own arrays, and ``ivjoin.shj.fused`` works
+on those alone. Before anything else touches the operator, the lane *lands*: the registers go back where they came
+from. A batch that is not plain (a null, a late row, a value outside the guards) is declined unchanged, lands, and goes
+the long way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.bounds import Bounder
+from ivjoin.expr.nodes import Node, walk
+from ivjoin.expr.ordinal import ordinal_of
+from ivjoin.expr.types import Type
+from ivjoin.order import OrderTracker, ordinal_range
+from ivjoin.plan import JoinPlan
+from ivjoin.shj import lane_layout as at
+from ivjoin.shj.arrow import byte_width
+from ivjoin.shj.columns import WordColumn
+from ivjoin.shj.compiling import COMPILES
+from ivjoin.shj.index_kernels import MARK_PROBE, MARK_STORE, PAIRS
+from ivjoin.shj.keys import IntKeys
+from ivjoin.shj.store import SideStore
+
+if TYPE_CHECKING:
+    from ivjoin.symmetric import SymmetricHashJoin
+
+__all__ = ["DEMAND", "Lane", "lane_for"]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_FIRST_PAIRS, _MOST_PAIRS = 4096, 1 << 17
+_MOST_COLUMNS = 4096
+# After a batch was declined, so many pushes go the long way before the next try; doubled each time up to the most.
+_FIRST_WAIT, _MOST_WAIT = 1, 64
+# Compiling the kernel takes some seconds, once for each installation. A process that has not joined so much by then
+# would not get them back.
+_PUSHES_WORTH_COMPILING, _ROWS_WORTH_COMPILING = 1_000, 200_000
+
+
+class _Demand:
+    """Whether the compiled kernel is there, or this process has had use enough for it."""
+
+    def __init__(self) -> None:
+        self.met: bool | None = None
+        self._pushes = self._rows = 0
+
+    def asks(self, rows: int) -> bool:
+        """Count a push that the kernel could have taken; True once it may."""
+        if self.met is None:
+            from ivjoin.shj import fused
+            from ivjoin.shj.compiling import is_cached
+
+            self.met = is_cached(fused.push_batch)
+        if not self.met:
+            self._pushes += 1
+            self._rows += rows
+            self.met = self._pushes >= _PUSHES_WORTH_COMPILING or self._rows >= _ROWS_WORTH_COMPILING
+        return self.met
+
+
+DEMAND = _Demand()
+
+
+def lane_for(plan: JoinPlan) -> Lane | None:
+    """The lane of a plan, None when its rows are not plain."""
+    if not COMPILES or plan.how.single is not None or plan.never or plan.separation.residual:
+        return None
+    if plan.null_safe and not plan.int_keys:
+        return None
+    if any(byte_width(t) is None for t in plan.schema.types) or len(plan.schema) > _MOST_COLUMNS:
+        return None
+    sides = []
+    for s in (0, 1):
+        sources = _sources(plan, s)
+        if sources is None or plan.sides[s].filters or plan.sides[s].bounds:
+            return None
+        sides.append(sources)
+    for f, t in zip(plan.fields, plan.schema.types, strict=True):
+        for s, index in ((0, f.left), (1, f.right)):
+            if index is not None and plan.sides[s].schema.types[index] != t:
+                return None
+    return Lane(plan, sides)
+
+
+def _column_of(node: Node) -> Node | None:
+    """The column that an expression is, or is a widening integer cast of: equal ordinals, row by row."""
+    while node.op == "cast":
+        (inner,) = node.args
+        if not (node.type.kind == inner.type.kind == "int"):
+            return None
+        low, high = node.type.physical_range()
+        least, most = inner.type.physical_range()
+        if not low <= least <= most <= high <= I64_MAX:
+            return None
+        node = inner
+    return node if node.op == "column" else None
+
+
+def _code(t: pa.DataType) -> int | None:
+    """How values of an Arrow type are read as ordinals."""
+    pt = pa.types
+    width = byte_width(t)
+    if width is None:
+        return None
+    if pt.is_decimal128(t):
+        return at.CODES["d", 16] if t.precision <= 18 else None
+    if pt.is_float32(t) or pt.is_float64(t):
+        return at.CODES["f", width]
+    if pt.is_unsigned_integer(t):
+        return at.CODES["u", width]
+    if pt.is_signed_integer(t) or pt.is_date32(t) or pt.is_time(t) or pt.is_timestamp(t) or pt.is_duration(t):
+        return at.CODES["i", width]
+    return None
+
+
+def _sources(plan: JoinPlan, s: int) -> dict[Node, tuple[int, int, int, int]] | None:
+    """Columns whose ordinals the kernel reads, the axes first: (index, code, low, high); None if one is not plain."""
+    side = plan.sides[s]
+    orders = [n for n, _, _ in side.orders]
+    found: dict[Node, tuple[int, int, int, int]] = {}
+    columns = [_column_of(n) for n in [*side.axes, *side.keys, *orders, *(g for g, _, _ in side.guards)]]
+    if len(set(columns[: len(side.axes)])) != len(side.axes):
+        return None
+    for column in columns:
+        if column is None:
+            return None
+        index = side.schema.get_field_index(column.params[1])
+        code = _code(side.schema.types[index])
+        if code is None:
+            return None
+        found[column] = (index, code, I64_MIN, I64_MAX)
+    for node, low, high in side.guards:
+        column = _column_of(node)
+        assert column is not None
+        if column.type.kind == "float" or ordinal_of(0, column.type) != 0:
+            return None
+        index, code, a, b = found[column]
+        found[column] = (index, code, max(a, low), min(b, high))
+    for node, _, o in side.orders:
+        if o.nulls is not None or (node.type.kind == "float" and (o.descending or o.slack)):
+            return None
+    return found
+
+
+def _address(array: np.ndarray) -> int:
+    return int(array.ctypes.data)
+
+
+class Lane:
+    """The registers of one operator, and the way on board and off."""
+
+    def __init__(self, plan: JoinPlan, sources: list[dict[Node, tuple[int, int, int, int]]]) -> None:
+        from ivjoin.shj.memory import ARROW_ARRAY, release_block
+
+        self._plan = plan
+        self._sources = sources
+        self.aboard = False
+        self._wait = 0
+        self._next_wait = _FIRST_WAIT
+        self._schema = plan.schema
+        self._r = np.zeros(at.TOTAL, dtype=np.int64)
+        self._structs = np.zeros(2 * ARROW_ARRAY // 8, dtype=np.int64)
+        self._in = _address(self._structs)
+        self._out = self._in + ARROW_ARRAY
+        self._held: dict[Any, np.ndarray] = {}  # arrays that registers point to
+        self._pairs = min(_FIRST_PAIRS, plan.options["batch_size"])
+        self._room = 0
+        self._at = _address(self._r)
+        r = self._r
+        r[at.STATE_AT] = self._at + 8 * at.STATE
+        r[at.IN_STRUCT], r[at.OUT_STRUCT] = self._in, self._out
+        r[at.RELEASER] = release_block()
+        r[at.BATCH_SIZE] = plan.options["batch_size"]
+        r[at.IN_POINTERS] = self._hold("in", np.zeros(max(len(side.schema) for side in plan.sides) + 1, dtype=np.int64))
+        r[at.KEYED] = int(bool(plan.null_safe))
+        widths = [byte_width(t) for t in plan.schema.types]
+        fields = [
+            (-1 if f.left is None else f.left, -1 if f.right is None else f.right, w)
+            for f, w in zip(plan.fields, widths, strict=True)
+        ]
+        r[at.FIELDS], r[at.N_FIELDS] = self._hold("fields", _table(fields, 3)), len(fields)
+        for s in (0, 1):
+            self._fix(s)
+
+    # -- pushing -------------------------------------------------------------------------------------------------
+
+    def push(self, engine: SymmetricHashJoin, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch] | None:
+        """The output of a push, or None when it has to go the long way (the lane has landed then)."""
+        if not self.aboard and not (DEMAND.met or DEMAND.asks(batch.num_rows)):
+            return None
+        if not self.aboard and not self._board(engine):
+            return None
+        from ivjoin.shj import fused
+
+        for _ in range(4):
+            batch._export_to_c(self._in)
+            status = fused.push_batch(self._at, p)
+            if status == 0:
+                return iter(())
+            if status == at.OUTPUT:
+                return iter((pa.RecordBatch._import_from_c(self._out, self._schema),))
+            if status & at.DECLINED:
+                self.land(engine)
+                self._wait, self._next_wait = self._next_wait, min(2 * self._next_wait, _MOST_WAIT)
+                return None
+            if not status & at.ROOM:
+                return engine._drain_lane(self._steps(engine, p, batch, status))
+            self._make_room(engine, p, batch.num_rows)
+            if not self._board(engine):
+                return None
+        self.land(engine)
+        return None
+
+    def _steps(self, engine: SymmetricHashJoin, p: int, batch: pa.RecordBatch, status: int) -> Iterator[pa.RecordBatch]:
+        """What a push goes on to produce; ``batch`` is held because the registers point into it."""
+        from ivjoin.shj import fused
+
+        while True:
+            if status & at.FULL:
+                raise MemoryError("no memory for an output batch; use a smaller batch_size")
+            if status & at.OUTPUT:
+                yield pa.RecordBatch._import_from_c(self._out, self._schema)
+            if not status & at.MORE:
+                break
+            if self._r[at.PHASE] == at.PROBING and self._pairs < min(_MOST_PAIRS, self._plan.options["batch_size"]):
+                self._pairs = min(4 * self._pairs, _MOST_PAIRS, self._plan.options["batch_size"])
+                self._pair_room()
+            status = fused.push_batch(self._at, p)
+        if status & (at.TIDY | at.PRUNE):
+            self.land(engine)
+            if status & at.PRUNE:
+                for out in engine._settle(1 - p, force=True):
+                    engine._metrics.rows_out += out.num_rows
+                    yield out
+            else:
+                engine._tidy(look=True)
+
+    # -- on board and off ----------------------------------------------------------------------------------------
+
+    def _board(self, engine: SymmetricHashJoin) -> bool:
+        """Take the operator's state into the registers; False if something in it is not plain now."""
+        if self._wait > 0:
+            self._wait -= 1
+            return False
+        if not self._boards(engine):
+            self._wait = self._next_wait = min(2 * self._next_wait, _MOST_WAIT)
+            return False
+        engine._count_state()
+        r, keys = self._r, engine._keys
+        if self._room == 0:
+            self._row_room(256)
+            self._pair_room()
+        r[at.WITHIN] = int(engine._intake.late_within)
+        r[at.SLOTS], r[at.SLOTS_SIZE] = _address(keys.slots), len(keys.slots)
+        r[at.LIVE_KEYS] = keys.live
+        if isinstance(keys, IntKeys):
+            r[at.TABLE], r[at.TABLE_SIZE] = _address(keys._table), len(keys._table)
+            r[at.KEY_OF], r[at.FREE] = _address(keys._key_of), _address(keys._free_list())
+            r[at.N_IDS], r[at.N_FREE] = keys.n_ids, keys._n_free
+        for s in (0, 1):
+            self._board_side(engine, s)
+        r[at.PEAK_ROWS] = engine._metrics.peak_state_rows
+        self.aboard = True
+        return True
+
+    def _boards(self, engine: SymmetricHashJoin) -> bool:
+        """Whether the operator's state is plain; the schedules of death that its bounds need are made here."""
+        if engine._careful or isinstance(engine._keys, IntKeys) != bool(self._r[at.KEYED]):
+            return False
+        for s in (0, 1):
+            store, frontier = engine._stores[s], engine._frontiers[s]
+            if store.runs is not None or store.disordered or frontier.promised:
+                return False
+            if store.n_axes != len(self._plan.sides[s].axes) or store.n_axes > len(self._sources[s]):
+                return False
+            if any(not isinstance(c, WordColumn) or c.has_nulls for c in store.columns):
+                return False
+            if engine._bounder.bounds(s) is None and not engine._frontiers[1 - s].ended:
+                return False
+            if self._terms(engine, s) is None:
+                return False
+            for axis, falling in self._needed(engine, s):
+                if (axis, falling) not in store.deaths:
+                    store._schedule(axis, falling)
+            if any(not d.in_order for d in store.deaths.values()):
+                return False
+        return True
+
+    def _terms(self, engine: SymmetricHashJoin, s: int) -> list[tuple[int, int, int, int, int, int]] | None:
+        """Rows of the terms table of side s; None if a term hangs on the other side's orders otherwise than as one."""
+        orders = engine._frontiers[1 - s].trackers
+        tracked = [_column_of(t.node) for t in orders]
+        out: list[tuple[int, int, int, int, int, int]] = []
+        for axis, theirs, lo, hi, least, most in engine._bounder._terms[s]:
+            column = _column_of(theirs)
+            if column is None and set(tracked) & set(walk(theirs)):
+                return None
+            if not all(x is None or I64_MIN < x < I64_MAX for x in (lo, hi)):
+                return None
+            low, high = I64_MIN if lo is None else lo, I64_MAX if hi is None else hi
+            out.extend((axis, i, low, high, least, most) for i, t in enumerate(tracked) if t is column is not None)
+        return out
+
+    def _needed(self, engine: SymmetricHashJoin, s: int) -> set[tuple[int, bool]]:
+        """(axis, falling) of the bounds that can move."""
+        out = set()
+        for axis, tracker, lo, hi, _, _ in self._terms(engine, s) or ():
+            falling = engine._frontiers[1 - s].trackers[tracker].descending
+            if lo != I64_MIN and not falling:
+                out.add((axis, False))
+            if hi != I64_MAX and falling:
+                out.add((axis, True))
+        for axis, (low, high) in enumerate(engine._bounder.bounds(s) or ()):
+            if low != I64_MIN:
+                out.add((axis, False))
+            if high != I64_MAX:
+                out.add((axis, True))
+        return out
+
+    def _fix(self, s: int) -> None:
+        """The registers of a side that never change."""
+        plan, side, base = self._plan, self._plan.sides[s], at.REGISTERS + at.SIDE * s
+        sources = self._sources[s]
+        places = {node: i for i, node in enumerate(sources)}
+        used = {index for index, *_ in sources.values()} | set(side.stored)
+        used |= {i for f in plan.fields if (i := f.left if s == 0 else f.right) is not None}
+        columns = [(i, byte_width(side.schema.types[i])) for i in sorted(used)]
+        table = plan.tables[s]
+        keep = plan.how.keep
+        r = self._r
+        r[base + at.N_AXES] = len(side.axes)
+        r[base + at.BANDS], r[base + at.N_BANDS] = self._hold(("bands", s), table.terms), len(table.terms)
+        r[base + at.N_PRIMARY] = table.n_primary
+        r[base + at.SOURCES], r[base + at.N_SOURCES] = (
+            self._hold(("sources", s), _table(list(sources.values()), 4)), len(sources),
+        )
+        r[base + at.COLUMNS], r[base + at.N_COLUMNS] = self._hold(("columns", s), _table(columns, 2)), len(columns)
+        r[base + at.MARKS] = PAIRS | (MARK_STORE if keep[1 - s] else 0) | (MARK_PROBE if keep[s] else 0)
+        r[base + at.OWES] = int(plan.how.owes(s))
+        r[base + at.KEEPS] = int(keep[s])
+        if side.keys:
+            column = _column_of(side.keys[0])
+            assert column is not None
+            r[base + at.KEY_SOURCE] = places[column]
+
+    def _board_side(self, engine: SymmetricHashJoin, s: int) -> None:
+        r, base = self._r, at.REGISTERS + at.SIDE * s
+        plan, store, bounder = self._plan, engine._stores[s], engine._bounder
+        n_axes = store.n_axes
+        r[base + at.ROWS], r[base + at.FLAGS] = _address(store.rows), _address(store.flags)
+        r[base + at.CAP : base + at.LIVE + 1] = store.cap, store.lo, store.hi, store.live
+        r[base + at.ORDERED] = int(store.ordered)
+        r[base + at.PEAK_SPAN] = max(store.peak, store.hi - store.lo)
+        terms = self._terms(engine, s)
+        r[base + at.TERMS], r[base + at.N_TERMS] = self._hold(("terms", s), _table(terms, 6)), len(terms or ())
+        stored = [
+            (i, _address(c._ring), byte_width(c.type))  # type: ignore[attr-defined]
+            for i, c in zip(plan.sides[s].stored, store.columns, strict=True)
+        ]
+        r[base + at.STORED], r[base + at.N_STORED] = self._hold(("stored", s), _table(stored, 3)), len(stored)
+        rings = np.zeros(len(plan.sides[s].schema) + 1, dtype=np.int64)
+        for i, address, _ in stored:
+            rings[i] = address
+        r[base + at.RINGS] = self._hold(("rings", s), rings)
+        places = {node: i for i, node in enumerate(self._sources[s])}
+        trackers = [_tracker_row(t, places[_column_of(t.node)]) for t in engine._frontiers[s].trackers]  # type: ignore[index]
+        r[base + at.TRACKERS], r[base + at.N_TRACKERS] = self._hold(("trackers", s), _table(trackers, 9)), len(trackers)
+        limits = bounder.bounds(s)
+        r[base + at.NOTHING] = int(limits is None)
+        bounds = [
+            (*(limits[a] if limits is not None else (I64_MIN, I64_MAX)), *bounder._reach(node))
+            for a, node in enumerate(plan.sides[s].axes)
+        ]
+        r[base + at.BOUNDS] = self._hold(("bounds", s), _table(bounds, 4))
+        deaths = np.zeros((max(n_axes, 1), 2, 3), dtype=np.int64)
+        deaths[:, :, at.D_LAST] = deaths[:, :, at.D_BOUND] = I64_MIN
+        for (axis, falling), d in store.deaths.items():
+            deaths[axis, int(falling)] = 1, d._last, d.bound
+        r[base + at.DEATHS] = self._hold(("deaths", s), deaths)
+
+    def land(self, engine: SymmetricHashJoin) -> None:
+        """Give the operator its state back."""
+        if not self.aboard:
+            return
+        self.report(engine)
+        self.aboard = False
+        r, keys = self._r, engine._keys
+        keys.live = int(r[at.LIVE_KEYS])
+        if isinstance(keys, IntKeys):
+            keys.n_ids, keys._n_free = int(r[at.N_IDS]), int(r[at.N_FREE])
+        for s in (0, 1):
+            base, store = at.REGISTERS + at.SIDE * s, engine._stores[s]
+            store.lo, store.hi, store.live = (int(x) for x in r[base + at.LO : base + at.LIVE + 1])
+            store.peak = int(r[base + at.PEAK_SPAN])
+            store.walked(int(r[base + at.STEPS]), int(r[base + at.LINKED]))
+            r[base + at.STEPS] = r[base + at.LINKED] = 0
+            deaths = self._held["deaths", s]
+            for (axis, falling), d in store.deaths.items():
+                _, d._last, d.bound = (int(x) for x in deaths[axis, int(falling)])
+            rows = self._held["trackers", s]
+            for t, row in zip(engine._frontiers[s].trackers, rows, strict=False):
+                t.edge, t.limit = int(row[at.T_EDGE]), int(row[at.T_LIMIT])
+                t.seen_value |= t.edge != I64_MIN
+        for s in (0, 1):
+            engine._bounder.move(s, False, engine._stores[1 - s].live)
+
+    def report(self, engine: SymmetricHashJoin) -> None:
+        """Bring the operator's metrics up to date."""
+        r, m = self._r, engine._metrics
+        left, right = at.REGISTERS, at.REGISTERS + at.SIDE
+        m.left_rows_in += int(r[left + at.ROWS_IN])
+        m.right_rows_in += int(r[right + at.ROWS_IN])
+        m.left_rows_retired += int(r[left + at.RETIRED])
+        m.right_rows_retired += int(r[right + at.RETIRED])
+        m.rows_out += int(r[at.ROWS_OUT])
+        for register in (left + at.ROWS_IN, right + at.ROWS_IN, left + at.RETIRED, right + at.RETIRED, at.ROWS_OUT):
+            r[register] = 0
+        m.state_rows = int(r[left + at.LIVE] + r[right + at.LIVE])
+        m.peak_state_rows = max(m.peak_state_rows, int(r[at.PEAK_ROWS]))
+
+    def lagging(self, bounder: Bounder, rows_left: int, rows_right: int) -> int:
+        """As ``Bounder.lagging``, from the registers."""
+        spans = [{t.node: self._span(s, i) for i, t in enumerate(f.trackers)} for s, f in enumerate(bounder._frontiers)]
+        return bounder.behind(spans[0], spans[1], rows_left, rows_right)
+
+    def _span(self, s: int, i: int) -> tuple[int, int]:
+        row = self._held["trackers", s][i]
+        limit, low, high = int(row[at.T_LIMIT]), int(row[at.T_LOW]), int(row[at.T_HIGH])
+        if limit == I64_MIN:
+            return low, high
+        return (low, min(high, ~limit)) if row[at.T_DESCENDING] else (max(low, limit), high)
+
+    # -- room ----------------------------------------------------------------------------------------------------
+
+    def _hold(self, name: Any, array: np.ndarray) -> int:
+        self._held[name] = array
+        return _address(array)
+
+    def _make_room(self, engine: SymmetricHashJoin, p: int, n: int) -> None:
+        """After a refusal for want of room: whatever is too small for a push of n rows."""
+        self.land(engine)
+        if n > self._room:
+            self._row_room(1 << (n - 1).bit_length())
+        store: SideStore = engine._stores[p]
+        if store.hi - store.lo + n > store.cap:
+            store._make_room(n)
+        engine._keys.reserve(n)
+        other = engine._stores[1 - p]
+        if self._plan.how.owes(1 - p) and other.live > self._r[at.DEAD_SIZE]:
+            size = 1 << other.live.bit_length()
+            self._r[at.DEAD], self._r[at.DEAD_SIZE] = self._hold("dead", np.empty(size, dtype=np.int64)), size
+
+    def _row_room(self, n: int) -> None:
+        r = self._r
+        self._room = r[at.ROOM_ROWS] = n
+        most = max(len(s) for s in self._sources)
+        r[at.VALUES] = self._hold("values", np.empty((max(most, 1), n), dtype=np.int64))
+        r[at.MATCHED_ROWS] = self._hold("matched", np.empty(n, dtype=np.uint8))
+        for register in (at.KIDS, at.KEPT, at.LEFT):
+            r[register] = self._hold(register, np.empty(n, dtype=np.int64))
+
+    def _pair_room(self) -> None:
+        r = self._r
+        r[at.PAIRS_SIZE] = self._pairs
+        r[at.PAIR_ROWS] = self._hold("rows", np.empty(self._pairs, dtype=np.int64))
+        r[at.PAIR_IDS] = self._hold("ids", np.empty(self._pairs, dtype=np.int64))
+
+
+def _table(rows: Any, width: int) -> np.ndarray:
+    return np.array(rows or [], dtype=np.int64).reshape(-1, width)
+
+
+def _tracker_row(t: OrderTracker, source: int) -> tuple[int, ...]:
+    low, high = ordinal_range(t.node.type)
+    kind: Type = t.node.type
+    slack = min(int(t.slack), I64_MAX)
+    return source, int(t.descending), slack, t.edge, t.limit, 0, low, high, int(kind.kind == "float")

@@ -1,0 +1,220 @@
+"""Inside compiled code: columns of an incoming Arrow batch read, and output batches built in memory of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ivjoin.expr.ordinal import NAN_ORDINAL
+from ivjoin.shj import lane_layout as at
+from ivjoin.shj import memory as mem
+from ivjoin.shj.compiling import inner
+
+__all__ = ["build_batch", "copy_rows", "read_pointers", "read_source"]
+
+_LOW_BITS = 2**63 - 1
+_TOP_BIT = -(2**63)
+
+
+@inner
+def _null_bits(bitmap, first, n):  # type: ignore[no-untyped-def]
+    bits = mem.at_u8(bitmap)
+    for i in range(first, first + n):  # noqa: SIM110 (numba has no any())
+        if not (bits[i >> 3] >> (i & 7)) & 1:
+            return True
+    return False
+
+
+@inner
+def read_pointers(struct, columns, n_columns, pointers):  # type: ignore[no-untyped-def]
+    """Where each needed column's first value lies, into ``pointers[column]``; False if one of them has a null.
+
+    ``columns`` : int64[n_columns, 2], flat: column and bytes a value.
+    """
+    n = mem.load(struct + mem.LENGTH)
+    first = mem.load(struct + mem.OFFSET)
+    children = mem.load(struct + mem.CHILDREN)
+    for c in range(n_columns):
+        column = columns[2 * c]
+        child = mem.load(children + 8 * column)
+        offset = first + mem.load(child + mem.OFFSET)
+        buffers = mem.load(child + mem.BUFFERS)
+        bitmap = mem.load(buffers)
+        if bitmap != 0 and mem.load(child + mem.NULL_COUNT) != 0 and _null_bits(bitmap, offset, n):
+            return False
+        pointers[column] = mem.load(buffers + 8) + offset * columns[2 * c + 1]
+    return True
+
+
+@inner
+def _float_ordinal(bits):  # type: ignore[no-untyped-def]
+    # As ``ivjoin.expr.ordinal``: sign and magnitude turned into one line, -0.0 on 0.0.
+    sign = bits >> 63
+    image = (bits ^ (sign & _LOW_BITS)) - sign
+    if image > NAN_ORDINAL - 1 or image < 1 - NAN_ORDINAL:
+        return NAN_ORDINAL
+    return image
+
+
+@inner
+def _float_bits(x, cell):  # type: ignore[no-untyped-def]
+    mem.at_f64(cell)[0] = x
+    return mem.at_i64(cell)[0]
+
+
+@inner
+def read_source(pointer, code, n, out, cell):  # type: ignore[no-untyped-def]
+    """The ordinals of n values of a column into ``out``; ``cell`` is the address of a spare word."""
+    if code == at.I32:
+        p3 = mem.at_i32(pointer)
+        for i in range(n):
+            out[i] = p3[i]
+    elif code == at.I64:
+        p4 = mem.at_i64(pointer)
+        for i in range(n):
+            out[i] = p4[i]
+    elif code == at.F64:
+        p10 = mem.at_i64(pointer)
+        for i in range(n):
+            out[i] = _float_ordinal(p10[i])
+    elif code == at.F32:
+        p9 = mem.at_f32(pointer)
+        for i in range(n):
+            out[i] = _float_ordinal(_float_bits(float(p9[i]), cell))
+    elif code == at.I8:
+        p1 = mem.at_i8(pointer)
+        for i in range(n):
+            out[i] = p1[i]
+    elif code == at.I16:
+        p2 = mem.at_i16(pointer)
+        for i in range(n):
+            out[i] = p2[i]
+    elif code == at.U8:
+        p5 = mem.at_u8(pointer)
+        for i in range(n):
+            out[i] = p5[i]
+    elif code == at.U16:
+        p6 = mem.at_u16(pointer)
+        for i in range(n):
+            out[i] = p6[i]
+    elif code == at.U32:
+        p7 = mem.at_u32(pointer)
+        for i in range(n):
+            out[i] = p7[i]
+    elif code == at.U64:
+        p8 = mem.at_i64(pointer)
+        for i in range(n):
+            out[i] = p8[i] ^ _TOP_BIT
+    else:  # a decimal of at most 18 digits: its low word is its value
+        p11 = mem.at_i64(pointer)
+        for i in range(n):
+            out[i] = p11[2 * i]
+
+
+@inner
+def copy_rows(target, source, width, index, mask, n):  # type: ignore[no-untyped-def]
+    """``target[i] = source[index[i] & mask]`` for values of ``width`` bytes."""
+    if width == 8:
+        t8, s8 = mem.at_u64(target), mem.at_u64(source)
+        for i in range(n):
+            t8[i] = s8[index[i] & mask]
+    elif width == 4:
+        t4, s4 = mem.at_u32(target), mem.at_u32(source)
+        for i in range(n):
+            t4[i] = s4[index[i] & mask]
+    elif width == 2:
+        t2, s2 = mem.at_u16(target), mem.at_u16(source)
+        for i in range(n):
+            t2[i] = s2[index[i] & mask]
+    elif width == 1:
+        t1, s1 = mem.at_u8(target), mem.at_u8(source)
+        for i in range(n):
+            t1[i] = s1[index[i] & mask]
+    elif width & 7 == 0:
+        words = width >> 3
+        tw, sw = mem.at_u64(target), mem.at_u64(source)
+        for i in range(n):
+            k = (index[i] & mask) * words
+            for w in range(words):
+                tw[i * words + w] = sw[k + w]
+    else:
+        tb, sb = mem.at_u8(target), mem.at_u8(source)
+        for i in range(n):
+            k = (index[i] & mask) * width
+            for w in range(width):
+                tb[i * width + w] = sb[k + w]
+
+
+@inner
+def build_batch(out, releaser, fields, n_fields, which, p, n, rows, pointers, ids, mask, rings):  # type: ignore[no-untyped-def]
+    """An output batch of n rows, in one block of memory, as an ArrowArray at address ``out``; False for no memory.
+
+    Parameters
+    ----------
+    fields : int64[n_fields, 3], flat
+        (left column or -1, right column or -1, bytes a value).
+    which : int
+        0 pairs, 1 left rows alone, 2 right rows alone; the other side is null.
+    p : int
+        The side whose values lie at ``pointers`` and are taken by ``rows``; the other one's lie in ``rings`` and are
+        taken by ``ids & mask``.
+    """
+    head = 8 + 8 * n_fields + (mem.ARROW_ARRAY + 16) * n_fields
+    head = (head + 63) & ~63
+    bitmap = (((n + 7) >> 3) + 63) & ~63
+    size = head + 64
+    for f in range(n_fields):
+        size += ((n * fields[3 * f + 2] + 63) & ~63) + bitmap
+    block = mem.malloc(size)
+    if block == 0:
+        return False
+    base = (block + 63) & ~63
+    children = base + 8
+    structs = children + 8 * n_fields
+    pairs = structs + mem.ARROW_ARRAY * n_fields
+    top = base + head
+    mem.save(base, 0)  # the validity of the rows themselves
+    for f in range(n_fields):
+        width = fields[3 * f + 2]
+        left = fields[3 * f] if which != 2 else -1
+        right = fields[3 * f + 1] if which != 1 else -1
+        null = left < 0 and right < 0
+        validity = 0
+        if null:
+            validity = top
+            empty = mem.at_u8(top)
+            for i in range((n + 7) >> 3):
+                empty[i] = 0
+            top += bitmap
+            blank = mem.at_u8(top)
+            for i in range(n * width):
+                blank[i] = 0
+        else:
+            side = 0 if left >= 0 else 1
+            column = left if left >= 0 else right
+            if side == p:
+                copy_rows(top, pointers[column], width, rows, np.int64(-1), n)
+            else:
+                copy_rows(top, rings[column], width, ids, mask, n)
+        mem.save(pairs, validity)
+        mem.save(pairs + 8, top)
+        top += (n * width + 63) & ~63
+        mem.save(children + 8 * f, structs)
+        _struct(structs, n, n if null else 0, 2, pairs, 0, 0, releaser, 0)
+        structs += mem.ARROW_ARRAY
+        pairs += 16
+    _struct(out, n, 0, 1, base, n_fields, children, releaser, block)
+    return True
+
+
+@inner
+def _struct(at_, n, nulls, n_buffers, buffers, n_children, children, releaser, block):  # type: ignore[no-untyped-def]
+    mem.save(at_ + mem.LENGTH, n)
+    mem.save(at_ + mem.NULL_COUNT, nulls)
+    mem.save(at_ + mem.OFFSET, 0)
+    mem.save(at_ + mem.N_BUFFERS, n_buffers)
+    mem.save(at_ + mem.N_CHILDREN, n_children)
+    mem.save(at_ + mem.BUFFERS, buffers)
+    mem.save(at_ + mem.CHILDREN, children)
+    mem.save(at_ + 56, 0)
+    mem.save(at_ + mem.RELEASE, releaser)
+    mem.save(at_ + mem.PRIVATE, block)

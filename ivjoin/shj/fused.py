@@ -1,0 +1,445 @@
+"""One call a push, for the plain case: read the batch, check its order, probe, build the output, insert, prune.
+
+Everything is as the other kernels do it, whose loops these are; what is saved is the road between them. The plain
+case: at most one key of one word, band terms and orders over columns that have ordinals, rows of fixed width, no null
+in this batch. A batch that is not plain is declined before anything has changed, and goes the long way.
+
+Arrays are bare pointers here: numba compiles those in half the time, and this is a large kernel.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ivjoin.expr.ordinal import NAN_ORDINAL
+from ivjoin.shj import index_kernels as index
+from ivjoin.shj import lane_layout as at
+from ivjoin.shj.batch_memory import build_batch, copy_rows, read_pointers, read_source
+from ivjoin.shj.compiling import I8, compiled, inner
+from ivjoin.shj.key_kernels import intern_rows
+from ivjoin.shj.memory import LENGTH, at_i64, at_u8, load, release
+
+__all__ = ["push_batch"]
+
+I64_MIN, I64_MAX = index.I64_MIN, index.I64_MAX
+_PAIRS, _LEFT_ROWS, _RIGHT_ROWS = 0, 1, 2
+_LOOK_EVERY = 64  # pushes between two looks at whether a ring has become too large
+
+
+@inner
+def _below(edge, slack):  # type: ignore[no-untyped-def]
+    """The least (turned) value that keeps an order whose greatest value so far is ``edge``."""
+    return I64_MIN if edge < I64_MIN + slack else edge - slack
+
+
+@inner
+def _keeps_order(tracker, values, n, within):  # type: ignore[no-untyped-def]
+    """Whether rows keep a declared order; the edge to which they move it is left in ``T_NEXT``."""
+    edge = tracker[at.T_EDGE]
+    slack = tracker[at.T_SLACK]
+    limit = _below(edge, slack)
+    turn = -1 if tracker[at.T_DESCENDING] else 0
+    plain = tracker[at.T_FLOAT] == 0
+    top = edge
+    for i in range(n):
+        v = values[i] ^ turn
+        if v < limit or (v == NAN_ORDINAL and not plain):
+            return False
+        if v > top:
+            top = v
+            if within:
+                limit = _below(top, slack)
+    tracker[at.T_NEXT] = top
+    return True
+
+
+@inner
+def _axis_bounds(a, terms, n_terms, trackers, bounds):  # type: ignore[no-untyped-def]
+    """Bounds of one axis of a store from the other side's orders; False when they are out of the ordinary."""
+    low = I64_MIN
+    high = I64_MAX
+    for k in range(n_terms):
+        t = 6 * k
+        if terms[t + at.P_AXIS] != a:
+            continue
+        o = 9 * terms[t + at.P_TRACKER]
+        least = trackers[o + at.T_LOW]
+        most = trackers[o + at.T_HIGH]
+        limit = trackers[o + at.T_LIMIT]
+        if limit != I64_MIN:
+            if trackers[o + at.T_DESCENDING]:
+                most = min(most, ~limit)
+            else:
+                least = max(least, limit)
+        if least > most:
+            return False
+        d = terms[t + at.P_LO]
+        if d != I64_MIN and least > terms[t + at.P_LEAST]:
+            if (d > 0 and least > I64_MAX - d) or (d < 0 and least < I64_MIN - d):
+                return False
+            low = max(low, least + d)
+        d = terms[t + at.P_HI]
+        if d != I64_MAX and most < terms[t + at.P_MOST]:
+            if (d > 0 and most > I64_MAX - d) or (d < 0 and most < I64_MIN - d):
+                return False
+            high = min(high, most + d)
+    b = 4 * a
+    if low <= bounds[b + at.B_LEAST]:
+        low = I64_MIN
+    if high >= bounds[b + at.B_MOST]:
+        high = I64_MAX
+    if low > bounds[b + at.B_MOST] or high < bounds[b + at.B_LEAST] or low > high:
+        return False
+    bounds[b + at.B_LOW] = low
+    bounds[b + at.B_HIGH] = high
+    return True
+
+
+@inner
+def _sort_out(r, side, n, values, kept, left):  # type: ignore[no-untyped-def]
+    """Which rows a later row of the other side can match: their indices into ``kept``, the others' into ``left``.
+
+    False if the kept ones do not come in the order in which they will die.
+    """
+    n_axes = r[side + at.N_AXES]
+    stride = r[at.ROOM_ROWS]
+    bounds = at_i64(r[side + at.BOUNDS])
+    n_kept = 0
+    n_left = 0
+    nothing = r[side + at.NOTHING]
+    for i in range(n):
+        alive = nothing == 0
+        for a in range(n_axes):
+            v = values[a * stride + i]
+            if v < bounds[4 * a + at.B_LOW] or v > bounds[4 * a + at.B_HIGH]:
+                alive = False
+        if alive:
+            kept[n_kept] = i
+            n_kept += 1
+        else:
+            left[n_left] = i
+            n_left += 1
+    r[at.N_KEPT] = n_kept
+    r[at.N_LEFT] = n_left
+    if n_kept == 0:
+        return True
+    deaths = at_i64(r[side + at.DEATHS])
+    for a in range(2 * n_axes):
+        if deaths[3 * a + at.D_USED] == 0:
+            continue
+        turn = -(a & 1)
+        column = (a >> 1) * stride
+        last = deaths[3 * a + at.D_LAST] if r[side + at.LIVE] else I64_MIN
+        for k in range(n_kept):
+            v = values[column + kept[k]] ^ turn
+            if v < last:
+                return False
+            last = v
+    for a in range(2 * n_axes):
+        deaths[3 * a + at.D_LAST] = values[(a >> 1) * stride + kept[n_kept - 1]] ^ -(a & 1)
+    return True
+
+
+@inner
+def _read(r, side, n, pointers, values):  # type: ignore[no-untyped-def]
+    """The ordinals of every source; False if one lies outside the guards."""
+    sources = at_i64(r[side + at.SOURCES])
+    for s in range(r[side + at.N_SOURCES]):
+        row = at_i64(r[at.VALUES] + 8 * s * r[at.ROOM_ROWS])
+        read_source(pointers[sources[4 * s + at.S_COLUMN]], sources[4 * s + at.S_CODE], n, row, r[at.IN_STRUCT])
+        low = sources[4 * s + at.S_LOW]
+        high = sources[4 * s + at.S_HIGH]
+        if low != I64_MIN or high != I64_MAX:
+            for i in range(n):
+                if row[i] < low or row[i] > high:
+                    return False
+    return True
+
+
+@inner
+def _begin(r, p, side, other):  # type: ignore[no-untyped-def]
+    """Read and check a batch; all that can refuse it stands before anything changes. Returns a status, 0 to go on."""
+    struct = r[at.IN_STRUCT]
+    n = load(struct + LENGTH)
+    pointers = at_i64(r[at.IN_POINTERS])
+    whole = read_pointers(struct, at_i64(r[side + at.COLUMNS]), r[side + at.N_COLUMNS], pointers)
+    release(struct)
+    if not whole or n == 0:
+        return at.DECLINED
+    if n > r[at.ROOM_ROWS] or r[side + at.HI] - r[side + at.LO] + n > r[side + at.CAP]:
+        return at.ROOM
+    if r[other + at.OWES] and r[other + at.LIVE] > r[at.DEAD_SIZE]:
+        return at.ROOM
+    if r[at.KEYED] and (2 * (r[at.N_IDS] + n) > r[at.TABLE_SIZE] or r[at.N_IDS] + n > r[at.SLOTS_SIZE]):
+        return at.ROOM
+    values = at_i64(r[at.VALUES])
+    if not _read(r, side, n, pointers, values):
+        return at.DECLINED
+    stride = r[at.ROOM_ROWS]
+    n_trackers = r[side + at.N_TRACKERS]
+    for t in range(n_trackers):
+        tracker = at_i64(r[side + at.TRACKERS] + 72 * t)
+        column = at_i64(r[at.VALUES] + 8 * tracker[at.T_SOURCE] * stride)
+        if not _keeps_order(tracker, column, n, r[at.WITHIN]):
+            return at.DECLINED
+    if not _sort_out(r, side, n, values, at_i64(r[at.KEPT]), at_i64(r[at.LEFT])):
+        return at.DECLINED
+    # From here on, the batch is taken.
+    for t in range(n_trackers):
+        tracker = at_i64(r[side + at.TRACKERS] + 72 * t)
+        edge = tracker[at.T_NEXT]
+        if edge > tracker[at.T_EDGE]:
+            tracker[at.T_EDGE] = edge
+            tracker[at.T_LIMIT] = _below(edge, tracker[at.T_SLACK])
+    _name_keys(r, side, n, r[other + at.LIVE] > 0 or r[at.N_KEPT] > 0)
+    matched = at_u8(r[at.MATCHED_ROWS])
+    for i in range(n):
+        matched[i] = 0
+    r[at.N] = n
+    r[side + at.ROWS_IN] += n
+    r[at.STATE] = 0
+    r[at.STATE + 1] = -2
+    r[at.STATE + 2] = 0
+    r[at.PHASE] = at.PROBING if r[other + at.LIVE] else at.KEEPING
+    return 0
+
+
+@inner
+def _name_keys(r, side, n, needed):  # type: ignore[no-untyped-def]
+    """Ids of the rows' keys, if anyone will ask for them."""
+    kids = at_i64(r[at.KIDS])
+    if r[at.KEYED] and needed:
+        keys = at_i64(r[at.VALUES] + 8 * r[side + at.KEY_SOURCE] * r[at.ROOM_ROWS])
+        packed = intern_rows(
+            keys, n, keys, False, at_i64(r[at.TABLE]), r[at.TABLE_SIZE] - 1, at_i64(r[at.KEY_OF]), at_i64(r[at.FREE]),
+            r[at.N_FREE], kids, r[at.N_IDS],
+        )
+        r[at.N_IDS] = packed >> 32
+        r[at.N_FREE] = packed & 0xFFFFFFFF
+    else:
+        for i in range(n):
+            kids[i] = 0
+
+
+@inner
+def _emit(r, p, other, which, n, rows, ids):  # type: ignore[no-untyped-def]
+    """An output batch of n rows; the status that says so."""
+    made = build_batch(
+        r[at.OUT_STRUCT], r[at.RELEASER], at_i64(r[at.FIELDS]), r[at.N_FIELDS], which, p, n, rows,
+        at_i64(r[at.IN_POINTERS]), ids, r[other + at.CAP] - 1, at_i64(r[other + at.RINGS]),
+    )
+    r[at.ROWS_OUT] += n
+    return at.OUTPUT if made else at.FULL
+
+
+@inner
+def _probe_on(r, p, side, other):  # type: ignore[no-untyped-def]
+    """Pairs until the scratch is full or the batch is through; how many."""
+    state = at_i64(r[at.STATE_AT])
+    count = index.probe_rows(
+        at_i64(r[at.KIDS]), r[at.N], at_i64(r[at.VALUES]), r[at.ROOM_ROWS], at_i64(r[side + at.BANDS]),
+        r[side + at.N_PRIMARY], r[side + at.N_BANDS], r[other + at.ORDERED], at_i64(r[at.SLOTS]),
+        at_i64(r[other + at.ROWS]), index.FIRST_AXIS + r[other + at.N_AXES], r[other + at.CAP] - 1,
+        at_u8(r[other + at.FLAGS]), 3 * (1 - p), at_u8(r[at.MATCHED_ROWS]), r[side + at.MARKS], state,
+        at_i64(r[at.PAIR_ROWS]), at_i64(r[at.PAIR_IDS]), r[at.PAIRS_SIZE],
+    )
+    r[other + at.STEPS] += state[2]
+    state[2] = 0
+    return count
+
+
+@inner
+def _keep(r, p, side):  # type: ignore[no-untyped-def]
+    """Insert the rows that may still match."""
+    n_kept = r[at.N_KEPT]
+    if n_kept == 0:
+        return
+    n_axes = r[side + at.N_AXES]
+    stride = r[at.ROOM_ROWS]
+    values = at_i64(r[at.VALUES])
+    kids = at_i64(r[at.KIDS])
+    kept = at_i64(r[at.KEPT])
+    mask = r[side + at.CAP] - 1
+    first = r[side + at.HI]
+    stored = at_i64(r[side + at.STORED])
+    pointers = at_i64(r[at.IN_POINTERS])
+    place = first & mask
+    every = np.int64(-1)  # a literal would make numba compile its callees once more
+    at_once = min(n_kept, mask + 1 - place)
+    for c in range(r[side + at.N_STORED]):
+        width = stored[3 * c + 2]
+        source = pointers[stored[3 * c]]
+        ring = stored[3 * c + 1]
+        copy_rows(ring + place * width, source, width, kept, every, at_once)
+        if at_once < n_kept:
+            copy_rows(ring, source, width, at_i64(r[at.KEPT] + 8 * at_once), every, n_kept - at_once)
+    if n_kept < r[at.N]:
+        for k in range(n_kept):
+            kids[k] = kids[kept[k]]
+            for a in range(n_axes):
+                values[a * stride + k] = values[a * stride + kept[k]]
+    flags = at_u8(r[side + at.FLAGS])
+    tally = at_i64(r[at.STATE_AT])
+    tally[0] = 0
+    r[at.LIVE_KEYS] += index.insert_rows(
+        kids, n_kept, values, stride, n_axes, first, r[side + at.ORDERED], at_i64(r[side + at.ROWS]), mask, flags,
+        at_i64(r[at.SLOTS]), 3 * p, tally,
+    )
+    r[side + at.STEPS] += tally[0]
+    r[side + at.LINKED] += n_kept
+    if r[side + at.KEEPS]:
+        matched = at_u8(r[at.MATCHED_ROWS])
+        for k in range(n_kept):
+            if matched[kept[k]]:
+                flags[(first + k) & mask] |= index.MATCHED
+    r[side + at.HI] = first + n_kept
+    r[side + at.LIVE] += n_kept
+    r[side + at.PEAK_SPAN] = max(r[side + at.PEAK_SPAN], first + n_kept - r[side + at.LO])
+
+
+@inner
+def _unmatched(ids, n, flags, mask):  # type: ignore[no-untyped-def]
+    """Drops the matched rows from an index; how many are left. A flag of theirs can only be MATCHED."""
+    count = 0
+    for k in range(n):
+        if flags[ids[k] & mask] == 0:
+            ids[count] = ids[k]
+            count += 1
+    return count
+
+
+@inner
+def _prune(r, p, side, other):  # type: ignore[no-untyped-def]
+    """Move the other store's bounds to what this side's orders now say. False when that is for the long way."""
+    n_axes = r[other + at.N_AXES]
+    bounds = at_i64(r[other + at.BOUNDS])
+    r[at.N_DEAD] = 0
+    if r[other + at.NOTHING]:
+        return True
+    trackers = at_i64(r[side + at.TRACKERS])
+    for a in range(n_axes):
+        if not _axis_bounds(a, at_i64(r[other + at.TERMS]), r[other + at.N_TERMS], trackers, bounds):
+            return False
+    deaths = at_i64(r[other + at.DEATHS])
+    mask = r[other + at.CAP] - 1
+    flags = at_u8(r[other + at.FLAGS])
+    tally = at_i64(r[at.STATE_AT])
+    report = r[other + at.OWES] != 0
+    n_dead = np.int64(0)
+    for a in range(n_axes):
+        low = bounds[4 * a + at.B_LOW]
+        high = bounds[4 * a + at.B_HIGH]
+        moved = False
+        if low > deaths[6 * a + at.D_BOUND]:
+            deaths[6 * a + at.D_BOUND] = low
+            moved = True
+        if ~high > deaths[6 * a + 3 + at.D_BOUND]:
+            deaths[6 * a + 3 + at.D_BOUND] = ~high
+            moved = True
+        if moved and r[other + at.LIVE]:
+            n_dead += index.prune_oldest(
+                r[other + at.LO], r[other + at.HI], index.FIRST_AXIS + a, low, high, at_i64(r[other + at.ROWS]),
+                index.FIRST_AXIS + n_axes, mask, flags, at_i64(r[at.SLOTS]), 3 * (1 - p),
+                at_i64(r[at.DEAD] + 8 * n_dead), report, tally,
+            )
+            r[other + at.LO] = tally[0]
+            r[at.LIVE_KEYS] -= tally[1]
+            r[other + at.LIVE] -= tally[2]
+            r[other + at.RETIRED] += tally[2]
+    r[at.N_DEAD] = _unmatched(at_i64(r[at.DEAD]), n_dead, flags, mask) if r[other + at.KEEPS] else n_dead
+    return True
+
+
+@inner
+def _tidy(r, side):  # type: ignore[no-untyped-def]
+    """Pass the dead rows in front; whether the store has room to give back or should change its index."""
+    lo = r[side + at.LO]
+    hi = r[side + at.HI]
+    mask = r[side + at.CAP] - 1
+    flags = at_u8(r[side + at.FLAGS])
+    if r[side + at.LIVE] == 0:
+        lo = hi
+    while lo < hi and not flags[lo & mask] & index.LIVE:
+        lo += 1
+    r[side + at.LO] = lo
+    if hi - lo > 2 * r[side + at.LIVE] + 1024:
+        return True
+    return r[side + at.ORDERED] == 1 and r[side + at.STEPS] > 128 * r[side + at.LINKED] + 500_000
+
+
+@inner
+def _finish(r, side, other):  # type: ignore[no-untyped-def]
+    """Counts, and whether something should be given back."""
+    r[at.PHASE] = at.BEGIN
+    here = _tidy(r, side)
+    there = _tidy(r, other)
+    tidy = here or there
+    r[at.PEAK_ROWS] = max(r[at.PEAK_ROWS], r[side + at.LIVE] + r[other + at.LIVE])
+    if r[at.KEYED] and r[at.N_IDS] - r[at.N_FREE] > 2 * r[at.LIVE_KEYS] + 1024:
+        tidy = True
+    r[at.PUSHES] += 1
+    if r[at.PUSHES] % _LOOK_EVERY == 0:
+        large = r[side + at.CAP] > 256 and r[side + at.CAP] >= 8 * r[side + at.PEAK_SPAN]
+        if large or (r[other + at.CAP] > 256 and r[other + at.CAP] >= 8 * r[other + at.PEAK_SPAN]):
+            return True
+        r[side + at.PEAK_SPAN] = 0
+        r[other + at.PEAK_SPAN] = 0
+    return tidy
+
+
+@inner
+def _emit_list(r, p, other, which, total, listed, status):  # type: ignore[no-untyped-def]
+    """Rows of one side alone, from the cursor on, one batch a call; the status, with MORE while rows are left."""
+    n = min(r[total] - r[at.CURSOR], r[at.BATCH_SIZE])
+    if n <= 0:
+        return status
+    if status & at.OUTPUT:
+        return status | at.MORE
+    rows = at_i64(listed + 8 * r[at.CURSOR])
+    status |= _emit(r, p, other, which, n, rows, rows)
+    r[at.CURSOR] += n
+    return status if r[at.CURSOR] == r[total] else status | at.MORE
+
+
+@compiled(I8(I8, I8))
+def push_batch(registers, p):  # type: ignore[no-untyped-def]
+    """Take the batch in the input struct on side p, or go on with it; see ``lane_layout`` for the status returned."""
+    r = at_i64(registers)
+    side = at.REGISTERS + at.SIDE * p
+    other = at.REGISTERS + at.SIDE * (1 - p)
+    status = 0
+    if r[at.PHASE] == at.BEGIN:
+        status = _begin(r, p, side, other)
+        if status != 0:
+            return status
+    if r[at.PHASE] == at.PROBING:
+        count = _probe_on(r, p, side, other)
+        if count > 0:
+            status = _emit(r, p, other, np.int64(_PAIRS), count, at_i64(r[at.PAIR_ROWS]), at_i64(r[at.PAIR_IDS]))
+        if r[at.STATE] < r[at.N]:
+            return status | at.MORE
+        r[at.PHASE] = at.KEEPING
+    if r[at.PHASE] == at.KEEPING:
+        _keep(r, p, side)
+        r[side + at.RETIRED] += r[at.N_LEFT]
+        if r[side + at.OWES] == 0:
+            r[at.N_LEFT] = 0
+        elif r[side + at.KEEPS]:
+            r[at.N_LEFT] = _unmatched(at_i64(r[at.LEFT]), r[at.N_LEFT], at_u8(r[at.MATCHED_ROWS]), np.int64(-1))
+        r[at.CURSOR] = 0
+        r[at.PHASE] = at.LEAVING
+    if r[at.PHASE] == at.LEAVING:
+        status = _emit_list(r, p, other, _LEFT_ROWS + p, at.N_LEFT, r[at.LEFT], status)
+        if status & at.MORE:
+            return status
+        r[at.PHASE] = at.PRUNING
+    if r[at.PHASE] == at.PRUNING:
+        if not _prune(r, p, side, other):
+            r[at.PHASE] = at.BEGIN
+            return status | at.PRUNE
+        r[at.CURSOR] = 0
+        r[at.PHASE] = at.RETIRING
+    status = _emit_list(r, p, other, _RIGHT_ROWS - p, at.N_DEAD, r[at.DEAD], status)
+    if status & at.MORE:
+        return status
+    return status | at.TIDY if _finish(r, side, other) else status
