@@ -40,6 +40,17 @@ for condition in conditions:
     out = a.band_join(b, on="k", condition=condition)
     got = sorted(tuple(r) for r in out.collect() if r[2] - r[1] <= 1)
     assert got == [w for w in want if w[2] - w[1] <= 1], (condition, got[:5], want[:5])
+mod = "pmod(l.t, size(array(r.t, r.t))) = 0"
+for even in (mod, (F.pmod(left.t, F.size(F.array(right.t, right.t))) == 0)):
+    given = f"{band} AND {even}" if isinstance(even, str) else (left.t >= right.t - 9) & (left.t <= right.t + 9) & even
+    got = sorted(tuple(r) for r in left.band_join(right, on="k", condition=given).collect() if r[2] - r[1] <= 1)
+    assert got == [w for w in want if w[2] - w[1] <= 1 and w[1] % 2 == 0], (given, got[:5])
+try:
+    left.band_join(right, on="k", condition=mod, how="left")
+except ivjoin.UnsupportedError as e:
+    assert "not supported in a condition" in str(e) and "Only an inner join" in str(e), e
+else:
+    raise AssertionError("a left join took a conjunct that it cannot evaluate")
 print(ivjoin.spark.explain(left, right, on="k", condition=band).splitlines()[0])
 
 left.coalesce(1).write.parquet(folder + "/left")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -80,45 +81,80 @@ def test_another_join_on_the_same_checkpoint_is_refused(
     assert len(script.run()) == 20  # the refused start has spoilt nothing
 
 
-def test_workers_that_exit_lose_and_double_nothing(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def wrapped(monkeypatch: pytest.MonkeyPatch, wrap: Any) -> None:
+    """Puts ``wrap(function, key, frames, state)`` in the place of the function that Spark calls for a bucket."""
     from ivjoin.spark import streaming
 
-    plain, folder = streaming.bucket_function, str(tmp_path)
+    plain = streaming.bucket_function
 
-    def dying(spec: Any, buckets: int) -> Any:
-        inner = plain(spec, buckets)
+    def other(*given: Any) -> Any:
+        inner = plain(*given)
 
         def join_bucket(key: Any, frames: Any, state: Any) -> Any:
-            yield from inner(key, frames, state)
-            # after the operator has moved on and the state was set, before Spark has it
-            for call in range(100):
-                try:
-                    handle = os.open(f"{folder}/call-{call}", os.O_CREAT | os.O_EXCL)
-                except FileExistsError:
-                    continue
-                os.close(handle)
-                if call in (1, 4, 9):
-                    os._exit(1)
-                return
+            yield from wrap(inner, key, frames, state)
 
         return join_bucket
 
-    monkeypatch.setattr(streaming, "bucket_function", dying)
+    monkeypatch.setattr(streaming, "bucket_function", other)
+
+
+def test_workers_that_exit_lose_and_double_nothing(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = str(tmp_path)
+    when = dict(zip(random.Random(3).sample(range(16), 4), ["first", "half way", "last", "last"], strict=True))
+
+    def dying(inner: Any, key: Any, frames: Any, state: Any) -> Any:
+        number = 0
+        while True:  # the calls of all workers are numbered, each number is taken once
+            try:
+                os.close(os.open(f"{folder}/call-{number}", os.O_CREAT | os.O_EXCL))
+                break
+            except FileExistsError:
+                number += 1
+        if when.get(number) == "first":
+            os._exit(1)
+        for frame in inner(key, frames, state):
+            yield frame
+            if when.get(number) == "half way":
+                os._exit(1)
+        if when.get(number) == "last":  # the operator has moved on and the state was set, but Spark does not have it
+            os._exit(1)
+
+    wrapped(monkeypatch, dying)
     script = Script(spark, tmp_path, band, NUMBERED, NUMBERED)
     left, right = [r for b in range(4) for r in rows(b)], [r for b in range(4) for r in rows(b) if r[0] != 4]
     for b in range(4):
         script.add(left=rows(b), right=[r for r in rows(b) if r[0] != 4])
     failures = 0
-    for _ in range(5):
+    for _ in range(6):
         try:
             script.run()
             break
         except StreamFailed:
             failures += 1
     assert failures >= 1
+    assert all((tmp_path / f"call-{number}").exists() for number in when)
     assert script.output() == expected(left, right, max(t for _, t in right))
+
+
+def test_state_of_a_newer_format_is_refused(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Newer:
+        """A state to which a newer version writes."""
+
+        def __init__(self, state: Any) -> None:
+            self.state, self.exists, self.get = state, state.exists, None
+
+        def update(self, value: Any) -> None:
+            self.state.update((value[0] + 1, *value[1:]))
+
+    script = Script(spark, tmp_path, band, NUMBERED, NUMBERED)
+    with monkeypatch.context() as newer:
+        wrapped(newer, lambda inner, key, frames, state: inner(key, frames, Newer(state)))
+        script.add(left=rows(0), right=rows(0)).run()
+    script.add(left=rows(1), right=rows(1))
+    with pytest.raises(StreamFailed, match=r"holds band_join state of format \d+; this ivjoin reads format .*upgrade"):
+        script.run()
 
 
 CHILD = """
@@ -157,22 +193,42 @@ def test_kill_of_the_whole_driver_in_mid_batch(spark: Any, tmp_path: Path) -> No
     assert sum(everything.values()) == 600
 
 
-def test_every_type_travels_through_the_state(spark: Any, tmp_path: Path) -> None:
+def test_every_type_travels_through_the_state(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The left rows come in one query, their partners in the next, whose workers remember nothing."""
+    from ivjoin.spark import metrics
+
+    def forgetful(inner: Any, key: Any, frames: Any, state: Any) -> Any:
+        from ivjoin.spark import bucket
+
+        bucket._kept.clear()
+        yield from inner(key, frames, state)
+
+    wrapped(monkeypatch, forgetful)
     frame = spark.range(12).selectExpr(*select_list())
-    for side, keep in (("left", "true"), ("right", "false")):
-        frame.where(keep).coalesce(1).write.parquet(str(tmp_path / side))
-    spark.range(12).selectExpr("id % 3 AS k", "id AS o", "id AS extra").coalesce(1).write.mode("overwrite").parquet(
-        str(tmp_path / "right")
-    )
+    empty = spark.range(0).selectExpr("id AS k", "id AS o", "id AS extra")
+    frame.coalesce(1).write.parquet(str(tmp_path / "left"))
+    empty.coalesce(1).write.parquet(str(tmp_path / "right"))
     left = spark.readStream.schema(DDL).parquet(str(tmp_path / "left"))
-    right = spark.readStream.schema("k long, o long, extra long").parquet(str(tmp_path / "right"))
+    right = spark.readStream.schema(empty.schema).parquet(str(tmp_path / "right"))
     out = left.band_join(right, on="k", condition="l.o BETWEEN r.o AND r.o", left_order="o", right_order="o", buckets=2)
     out = out.select(*VALUES)
     assert out.schema.simpleString() == frame.schema.simpleString()
-    query = (
-        out.writeStream.format("parquet").option("path", str(tmp_path / "out")).trigger(availableNow=True)
-        .option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+
+    def run() -> tuple[Any, list[dict[str, Any]]]:
+        writer = out.writeStream.format("parquet").option("path", str(tmp_path / "out")).trigger(availableNow=True)
+        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+        query.awaitTermination()
+        got = spark.read.schema(out.schema).parquet(str(tmp_path / "out"))
+        return rows_of(got.toArrow()), metrics(query)
+
+    rows_out, counts = run()
+    assert not rows_out
+    assert counts[-1]["state_rows"] == 12
+    spark.range(12).selectExpr("id % 3 AS k", "id AS o", "id AS extra").coalesce(1).write.mode("append").parquet(
+        str(tmp_path / "right")
     )
-    query.awaitTermination()
-    got = spark.read.schema(out.schema).parquet(str(tmp_path / "out"))
-    assert rows_of(got.toArrow()) == rows_of(frame.toArrow())
+    rows_out, counts = run()
+    assert rows_out == rows_of(frame.toArrow())
+    assert counts[-1]["restored"] == 2

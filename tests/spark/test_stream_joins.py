@@ -165,3 +165,78 @@ def test_frames_without_order_hold_everything_and_lose_nothing(spark: Any, tmp_p
         script.add(left=a, right=b)
     sql = BAND.replace("SECONDS", "SECOND") + " AND l.k = r.k"
     assert script.run() == joined(table(left, TIMED), table(right, TIMED), "inner", sql, COLUMNS)
+
+
+def test_aliases_of_streams_in_columns_and_text(spark: Any, tmp_path: Path) -> None:
+    from pyspark.sql import functions as F
+
+    left, right = timed_rows(8, 2, 30), timed_rows(9, 2, 30)
+    made: list[Any] = []
+
+    def join(a: Any, b: Any) -> Any:
+        clicks = a.withWatermark("ts", "0 seconds").alias("clicks")
+        views = b.withWatermark("ts", "0 seconds").alias("v")
+        early, late = F.expr("INTERVAL 10 SECONDS"), F.expr("INTERVAL 5 SECONDS")
+        conditions = (
+            (F.col("clicks.ts") >= F.col("v.ts") - early) & (F.col("clicks.ts") <= F.col("v.ts") + late),
+            F.col("clicks.ts").between(views.ts - early, views["ts"] + late),
+            (clicks.ts >= b.ts - early) & (a.ts <= views.ts + late),
+            BAND.replace("l.", "CLICKS.").replace("r.", "v."),
+        )
+        made.extend(clicks.band_join(views, on="k", condition=c, how="left") for c in conditions)
+        return made[-4:][which]
+
+    sql = BAND.replace("SECONDS", "SECOND") + " AND l.k = r.k"
+    want = joined(table(left, TIMED), table(right, TIMED), "left", sql, COLUMNS)
+    for which in (0, 2):
+        script = Script(spark, tmp_path / str(which), join, TIMED, TIMED)
+        for a, b in zip(left, right, strict=True):
+            script.add(left=a, right=b)
+        script.add(left=[(-1, at(FAR), -1)], right=[(-2, at(FAR), -2)])
+        assert script.run() == want
+        assert script.counts()[-1]["left_rows_retired"] > 0
+    assert len({frame.schema.simpleString() for frame in made}) == 1
+
+
+def test_a_descending_order_of_numbers(spark: Any, tmp_path: Path) -> None:
+    from ivjoin import Order
+
+    rng = random.Random(21)
+    falling = pa.schema([("k", pa.int64()), ("x", pa.int64()), ("v", pa.int64())])
+
+    def drawn(side: int) -> list[list[tuple[Any, ...]]]:
+        return [[(i % 3, 1000 - b * 20 - rng.randrange(20), side + b * 100 + i) for i in range(30)] for b in range(4)]
+
+    left, right = drawn(0), drawn(10_000)
+
+    def join(a: Any, b: Any) -> Any:
+        down = Order("x", descending=True)
+        return a.band_join(b, on="k", condition="l.x - r.x BETWEEN -3 AND 2", how="full", left_order=down,
+                           right_order=down, buckets=2)  # fmt: skip
+
+    script = Script(spark, tmp_path, join, falling, falling)
+    for a, b in zip(left, right, strict=True):
+        script.add(left=a, right=b)
+    script.add(left=[(-1, -5000, -1)], right=[(-2, -5000, -2)])
+    got = script.run()
+    names = "coalesce(l.k, r.k) AS k, l.x, l.v, r.x AS x_right, r.v AS v_right"
+    condition = "l.k = r.k AND l.x - r.x BETWEEN -3 AND 2"
+    assert got == joined(table(left, falling), table(right, falling), "full", condition, names)
+    counts = script.counts()
+    assert counts[-1]["state_rows"] == 2
+    assert max(c["state_rows"] for c in counts) < 60  # of 240: about one micro-batch
+
+
+def test_a_wrong_column_names_the_side_before_anything_runs(spark: Any, tmp_path: Path) -> None:
+    from ivjoin.errors import IvjoinError, OrderError
+
+    script = Script(spark, tmp_path, lambda a, b: a, TIMED, TIMED)
+    a, b = script.source("left"), script.source("right")
+    with pytest.raises(IvjoinError, match="'tx' is not in left: left has k, ts, v"):
+        a.band_join(b, on="k", condition="l.tx < r.ts", how="left")
+    with pytest.raises(IvjoinError, match="'time'"):
+        a.band_join(b, on="k", condition="l.ts < r.ts", left_order="time")
+    with pytest.raises(OrderError, match="k"):
+        a.select("ts", "v", a.k.cast("string").alias("k")).band_join(b, condition="l.ts < r.ts", left_order="k")
+    with pytest.raises(IvjoinError, match="how is 'leftish'"):
+        a.band_join(b, on="k", condition="l.ts < r.ts", how="leftish")
