@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from operator import index
 
-from ivjoin.interval.interval import EMPTY, ENTIRE, Interval, make
+from ivjoin.interval.bare import EMPTY, ENTIRE, Interval, make
 from ivjoin.interval.pointwise import above, below
 from ivjoin.interval.powers import power_at
 from ivjoin.interval.rounding import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ivjoin.interval.interval import EMPTY, Interval, make
+from ivjoin.interval.bare import EMPTY, Interval, make
 from ivjoin.interval.pointwise import (
     Enclosure,
     above,

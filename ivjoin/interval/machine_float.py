@@ -111,7 +111,8 @@ class Format:
         if c == -inf:
             return c
         if c == inf:
-            return self.max
+            # Past binary64's greatest number no double is the tie.
+            return self.max if self.bits == 64 else self.max + self.half_top
         p = self.down(c)
         return add_down(c, -self.half_top if p == -inf else (p - c) / 2 if c - p > 5e-324 else -5e-324)
 
@@ -198,7 +199,7 @@ def _addend_from(f: Format, c: float, b: float) -> float:
     if b == -inf:
         return inf
     if c == inf:
-        low = add_down(f.max, -b)
+        low = add_down(add_down(f.max, -b), f.half_top)
     else:
         p = f.down(c)
         half = f.half_top if p == -inf else (c - p) / 2 or c - p

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf as INF
 from math import nan
 
-from ivjoin.interval.interval import Interval
+from ivjoin.interval.bare import Interval
 from ivjoin.interval.rounding import MAX, add_up
 
 __all__ = ["inf", "mag", "mid", "mid_rad", "mig", "rad", "sup", "wid"]

@@ -7,7 +7,7 @@ from math import inf as INF
 from math import isinf
 from typing import Any
 
-from ivjoin.interval.interval import Interval
+from ivjoin.interval.bare import Interval
 
 __all__ = [
     "Overlap",

@@ -10,8 +10,8 @@ from __future__ import annotations
 from operator import index
 
 from ivjoin.interval.arithmetic import div
+from ivjoin.interval.bare import EMPTY, ENTIRE, Interval, make
 from ivjoin.interval.elementary import acosh
-from ivjoin.interval.interval import EMPTY, ENTIRE, Interval, make
 from ivjoin.interval.pointwise import above, below
 from ivjoin.interval.powers import root_at
 from ivjoin.interval.rounding import INF, div_down, div_up, sqrt_down, sqrt_up

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ivjoin.interval.interval import EMPTY, ENTIRE, Interval, make
+from ivjoin.interval.bare import EMPTY, ENTIRE, Interval, make
 from ivjoin.interval.pointwise import (
     Enclosure,
     above,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from math import isinf
 
-from ivjoin.interval.interval import EMPTY, ENTIRE, Interval, make
+from ivjoin.interval.bare import EMPTY, ENTIRE, Interval, make
 from ivjoin.interval.rounding import add_down, add_up
 
 __all__ = ["cancel_minus", "cancel_plus", "convex_hull", "intersection"]

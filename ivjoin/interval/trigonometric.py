@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ivjoin.interval.bare import EMPTY, ENTIRE, Interval, make
 from ivjoin.interval.elementary import increasing
-from ivjoin.interval.interval import EMPTY, ENTIRE, Interval, make
 from ivjoin.interval.pointwise import (
     Enclosure,
     above,

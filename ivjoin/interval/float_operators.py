@@ -1,0 +1,305 @@
+"""The operators of machine-float intervals, as rounded to nearest in their format; infinities are members.
+
+The bounds are those of ``machine_float``; what is added here is the remainder's preimages, the casts to integers by
+floor and ceil, and a last look at each bound found backward: a few numbers at its end of which the rounded operation
+itself says that they cannot give such a result are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil, floor, fmod, inf
+
+from ivjoin.interval import machine
+from ivjoin.interval import machine_float as m
+from ivjoin.interval.bare import IntervalError
+from ivjoin.interval.domains import Domain
+from ivjoin.interval.machine_float import Format
+from ivjoin.interval.operation import NONE, Binary, Pair, Unary, clipped, empty, union
+from ivjoin.interval.rounding import ratio
+
+__all__ = ["above", "at_least", "at_most", "below", "binary", "unary"]
+
+_PAST = 1 << 1100  # past every limit, for the integer next to an infinity
+_WALK = 8
+
+
+def at_least(f: Format, n: int) -> float:
+    """The least number of a format not below an int."""
+    try:
+        x = f.near(float(n))
+    except OverflowError:
+        return inf if n > 0 else -f.max
+    return f.up(x) if x < n else x
+
+
+def at_most(f: Format, n: int) -> float:
+    """The greatest number of a format not above an int."""
+    return -at_least(f, -n)
+
+
+def above(f: Format, n: int) -> float:
+    """The least number of a format above an int."""
+    x = at_least(f, n)
+    return f.up(x) if x == n else x
+
+
+def below(f: Format, n: int) -> float:
+    """The greatest number of a format below an int."""
+    return -above(f, -n)
+
+
+def _walked(f: Format, out: Pair, reached: Callable[[float], bool]) -> Pair:
+    """A bound less a few numbers at its ends that are not reached."""
+    lo, hi = out
+    for _ in range(_WALK):
+        if lo > hi:
+            return NONE
+        if reached(lo):
+            break
+        lo = f.up(lo) if lo < hi else inf if hi < inf else lo
+        if lo == inf == hi and not reached(hi):
+            return NONE
+    for _ in range(_WALK):
+        if lo > hi:
+            return NONE
+        if reached(hi):
+            break
+        hi = f.down(hi)
+    return (lo, hi) if lo <= hi else NONE
+
+
+def _meets(a: Pair, z: Pair) -> bool:
+    return bool(a[0] <= a[1] and a[0] <= z[1] and z[0] <= a[1])
+
+
+def _checked(d: Domain, forward: Callable[[Pair, Pair], Pair], made: Binary) -> Binary:
+    """An operator whose backward bounds are looked at once more with the forward one."""
+    f = d.format
+
+    def back1(z: Pair, b: Pair, x: Pair) -> Pair:
+        out = clipped(made.back1(z, b, x), x)
+        return out if empty(out) else _walked(f, out, lambda v: _meets(forward((v, v), b), z))
+
+    def back2(z: Pair, a: Pair, x: Pair) -> Pair:
+        out = clipped(made.back2(z, a, x), x)
+        return out if empty(out) else _walked(f, out, lambda v: _meets(forward(a, (v, v)), z))
+
+    return made._replace(back1=back1, back2=back2)
+
+
+def _numbers(out: Pair) -> Pair:
+    return out if out[0] <= out[1] else NONE
+
+
+def binary(name: str, d: Domain) -> Binary:
+    """The operator ``name`` (add, sub, mul, div, rem, pmod) of a float domain."""
+    f = d.format
+
+    def add(a: Pair, b: Pair) -> Pair:
+        return _sums(f, a, b)
+
+    def div(a: Pair, b: Pair) -> Pair:
+        return _quotients(f, a, b)
+
+    def mul(a: Pair, b: Pair) -> Pair:
+        return _products(f, a, b)
+
+    if name == "add":
+        made = Binary(
+            d, add, lambda z, b, x: m.add_rev(f, z, b, x), lambda z, a, x: m.add_rev(f, z, a, x), m.add_nan,
+        )  # fmt: skip
+    elif name == "sub":
+        made = Binary(
+            d, lambda a, b: add(a, m.neg(b)), lambda z, b, x: m.add_rev(f, z, m.neg(b), x),
+            lambda z, a, x: m.neg(m.add_rev(f, z, a, m.neg(x))), lambda a, b: m.add_nan(a, m.neg(b)),
+        )  # fmt: skip
+    elif name == "mul":
+        made = Binary(
+            d, mul, lambda z, b, x: m.mul_rev(f, z, b, x), lambda z, a, x: m.mul_rev(f, z, a, x), m.mul_nan,
+        )  # fmt: skip
+    elif name == "div":
+        made = Binary(
+            d, div, lambda z, b, x: m.div_rev_dividend(f, z, b, x), lambda z, a, x: _denominators(f, z, a, x),
+            m.div_nan,
+        )  # fmt: skip
+    elif name == "rem":
+        made = Binary(
+            d, lambda a, b: _remainders(f, a, b), lambda z, b, x: _dividends_of(f, z, b, x),
+            lambda z, a, x: _divisors(f, z, a, x), _remainder_nan,
+        )  # fmt: skip
+    elif name == "pmod":
+        made = Binary(d, lambda a, b: _numbers(m.pmod(f, a, b)), _dividends(f), lambda z, a, x: x)
+        made = made._replace(makes_nan=lambda a, b: _pmod_nan(f, a, b))
+    else:
+        raise IntervalError(f"{name} is not defined for {d}")
+    return _checked(d, made.forward, made)
+
+
+def _sums(f: Format, a: Pair, b: Pair) -> Pair:
+    lo, hi = a[0] + b[0], a[1] + b[1]
+    if lo == lo and hi == hi:
+        return f.near(lo), f.near(hi)
+    # One of them is an infinity only, which gives NaN with the other's opposite one and itself with all the rest.
+    if a[0] == a[1] and b[0] == b[1]:
+        return NONE
+    return (f.near(lo) if lo == lo else inf), (f.near(hi) if hi == hi else -inf)
+
+
+def _signs_with(x: float, b: Pair) -> Pair:
+    """An infinity times the signs of the members of ``b``, 0 left out."""
+    signs = [s for s, there in ((1.0, b[1] > 0), (-1.0, b[0] < 0)) if there]
+    return (min(x * s for s in signs), max(x * s for s in signs)) if signs else NONE
+
+
+def _only_infinite(a: Pair) -> bool:
+    return bool(a[0] == a[1] and a[0] - a[0] != 0)
+
+
+def _products(f: Format, a: Pair, b: Pair) -> Pair:
+    if _only_infinite(a):
+        return _signs_with(a[0], b)
+    return _signs_with(b[0], a) if _only_infinite(b) else m.mul(f, a, b)
+
+
+def _quotients(f: Format, a: Pair, b: Pair) -> Pair:
+    if _only_infinite(a):
+        return _signs_with(a[0], clipped(b, (-f.max, f.max)))
+    if _only_infinite(b):
+        return 0.0, 0.0
+    return _numbers(m.div(f, a, b))
+
+
+def _denominators(f: Format, z: Pair, a: Pair, x: Pair) -> Pair:
+    if not _only_infinite(a):
+        return _numbers(m.div_rev_divisor(f, z, a, x))
+    # An infinity divided by a finite number is one, with a sign.
+    positive = clipped(x, (f.tiny, f.max)) if z[0] <= a[0] <= z[1] else NONE
+    return union(positive, clipped(x, (-f.max, -f.tiny))) if z[0] <= -a[0] <= z[1] else positive
+
+
+def _remainder_nan(a: Pair, b: Pair) -> bool:
+    return bool((a[0] == -inf or a[1] == inf) and (b[0] != 0 or b[1] != 0))
+
+
+def _pmod_nan(f: Format, a: Pair, b: Pair) -> bool:
+    if _remainder_nan(a, b):
+        return True
+    # A negative remainder and its divisor make an infinity, which has no remainder: one is, or they overflow.
+    largest = max(-a[0], 0.0) if b[0] >= 0 else min(max(-a[0], 0.0), -b[0])
+    return bool(a[0] < 0 and (b[1] == inf or b[0] == -inf or (b[0] < 0 and f.near(-b[0] + largest) == inf)))
+
+
+def _remainders(f: Format, a: Pair, b: Pair) -> Pair:
+    k = m.abs_(b)  # the sign of a remainder is the dividend's
+    if k[1] == 0:
+        return NONE
+    k = max(k[0], f.tiny), k[1]
+    positive, negative = clipped(a, (0.0, f.max)), clipped(a, (-f.max, -f.tiny))
+    out = NONE if empty(positive) else _magnitudes(f, positive, k)
+    return out if empty(negative) else union(m.neg(_magnitudes(f, m.neg(negative), k)), out)
+
+
+def _magnitudes(f: Format, a: Pair, k: Pair) -> Pair:
+    """``fmod`` of numbers that are not negative by positive ones."""
+    if k[0] != inf and _quotient_of(a[0], k[1]) == _quotient_of(a[1], k[0]):
+        # The dividend less so many times the divisor: exact, and monotone in both.
+        return fmod(a[0], k[1]), fmod(a[1], k[0])
+    return 0.0, min(a[1], f.down(k[1]))
+
+
+def _quotient_of(a: float, b: float) -> int:
+    if b == inf:
+        return 0
+    (p, q), (r, s) = a.as_integer_ratio(), b.as_integer_ratio()
+    return p * s // (q * r)
+
+
+def _dividends_of(f: Format, z: Pair, b: Pair, x: Pair) -> Pair:
+    """Members of ``x`` with ``fmod(x, b)`` in ``z``."""
+    k = m.abs_(b)
+    out = _numbers(m.mod_rev_dividend(z, b, clipped(x, (-f.max, f.max))))
+    if k[0] != k[1] or k[0] == inf or empty(out):
+        return out
+    # By one divisor: counted in the smallest number all are ints, and so are the dividends that leave such a rest.
+    n, ends = _units(f, k[0]), (_units(f, max(z[0], -k[0])), _units(f, min(z[1], k[0])))
+    lo, hi = machine.mod_rev_dividend(ends, (n, n), (_units(f, out[0]), _units(f, out[1])))
+    return clipped((_from_units(f, lo, True), _from_units(f, hi, False)), out) if lo <= hi else NONE
+
+
+def _units(f: Format, x: float) -> int:
+    """A finite number as a multiple of the smallest one."""
+    (p, q), (r, s) = x.as_integer_ratio(), f.tiny.as_integer_ratio()
+    return p * s // (q * r)
+
+
+def _from_units(f: Format, n: int, up: bool) -> float:
+    r, s = f.tiny.as_integer_ratio()
+    x = ratio(n * r, s, up)
+    return f.ceil(x) if up else f.floor(x)
+
+
+def _divisors(f: Format, z: Pair, a: Pair, x: Pair) -> Pair:
+    """Members of ``x`` with ``fmod(a, x)`` in ``z``: larger in magnitude than the remainder, and at most a divisor."""
+    if (z[0] > 0 and a[1] <= 0) or (z[1] < 0 and a[0] >= 0):
+        return NONE
+    least = z[0] if z[0] > 0 else -z[1] if z[1] < 0 else 0.0
+    least = f.up(least)
+    return union(clipped(x, (least, inf)), clipped(x, (-inf, -least)))
+
+
+def _dividends(f: Format) -> Callable[[Pair, Pair, Pair], Pair]:
+    def back(z: Pair, b: Pair, x: Pair) -> Pair:
+        # A negative result comes from a negative dividend, and only by a negative divisor; how large the dividend is
+        # does not follow, since the sum of remainder and divisor is rounded.
+        if z[1] < 0:
+            return clipped(x, (-inf, -f.tiny)) if b[0] < 0 else NONE
+        return x
+
+    return back
+
+
+def _sign_of(x: float) -> float:
+    return (x > 0) - (x < 0) + 0.0
+
+
+def _floor_of(x: float) -> int:
+    return floor(x) if x - x == 0 else _PAST if x > 0 else -_PAST
+
+
+def _ceil_of(x: float) -> int:
+    return ceil(x) if x - x == 0 else _PAST if x > 0 else -_PAST
+
+
+_INT64 = Domain("int", 64)
+
+
+def unary(name: str, d: Domain) -> Unary:
+    """The operator ``name`` (neg, abs, sqr, sign, floor, ceil) of a float domain; floor and ceil give an int64."""
+    f, limits = d.format, _INT64.limits
+    if name == "neg":
+        return Unary(d, m.neg, lambda z, x: clipped(m.neg(z), x))
+    if name == "abs":
+        return Unary(d, m.abs_, lambda z, x: _numbers(m.abs_rev(z, x)))
+    if name == "sqr":
+        return Unary(d, lambda x: m.sqr(f, x), lambda z, x: _numbers(m.sqr_rev(f, z, x)))
+    if name == "sign":
+        return Unary(d, lambda x: (_sign_of(x[0]), _sign_of(x[1])), lambda z, x: _sign_rev(f, z, x))
+    # Under Spark, floor and ceil of NaN are 0.
+    if name == "floor":
+        return Unary(
+            _INT64, lambda x: clipped((_floor_of(x[0]), _floor_of(x[1])), limits),
+            lambda z, x: clipped((at_least(f, z[0]), below(f, z[1] + 1)), x), "zero",
+        )  # fmt: skip
+    if name == "ceil":
+        return Unary(
+            _INT64, lambda x: clipped((_ceil_of(x[0]), _ceil_of(x[1])), limits),
+            lambda z, x: clipped((above(f, z[0] - 1), at_most(f, z[1])), x), "zero",
+        )  # fmt: skip
+    raise IntervalError(f"{name} is not defined for {d}; the functions of Interval are those of real numbers")
+
+
+def _sign_rev(f: Format, z: Pair, x: Pair) -> Pair:
+    lo = f.tiny if z[0] > 0 else 0.0 if z[0] > -1 else x[0]
+    hi = -f.tiny if z[1] < 0 else 0.0 if z[1] < 1 else x[1]
+    return clipped((lo, hi), x)
