@@ -427,13 +427,13 @@ def watched(sep: Separation, s: int) -> list[Node]:
     """Columns and largest one-sided expressions of the residual whose contracted intervals may prune."""
     found: list[Node] = []
     for conjunct in sep.residual:
-        one_sided = {
-            n for n in walk(conjunct)
-            if (cols := columns_of(n)) and all(c.params[0] == SIDES[s] for c in cols) and has_ordinal(n.type)
-        }
+        reads: dict[Node, frozenset[str]] = {}
+        for n in walk(conjunct):
+            reads[n] = frozenset({n.params[0]}) if n.op == "column" else frozenset().union(*(reads[a] for a in n.args))
+        one_sided = {n: None for n, sides in reads.items() if sides == {SIDES[s]} and has_ordinal(n.type)}
         inner = {a for n in one_sided for a in n.args}
         found.extend(n for n in one_sided if n not in inner and n.type.kind != "bool")
-        found.extend(c for c in columns_of(conjunct) if c in one_sided)
+        found.extend(c for c in one_sided if c.op == "column")
     return list(dict.fromkeys(found))
 
 

@@ -32,7 +32,9 @@ class SidePool:
 
     def __init__(self, forms: Forms) -> None:
         self._forms = forms
-        self._by_sum: dict[frozenset[tuple[Node, Number]], list[tuple[Node, Number]]] = {}
+        # Of each sum the nodes (with their place in the condition and the constant beside the sum) that come first: of
+        # each type one without a constant and one with. A pair is looked for per conjunct, so the lists are kept short.
+        self._by_sum: dict[frozenset[tuple[Node, Number]], dict[tuple[Type, bool], tuple[int, Node, Number]]] = {}
         #: Every discrete node of the condition.
         self.known: set[Node] = set()
 
@@ -45,7 +47,8 @@ class SidePool:
             if form is None or not form.terms or not form.exact or self._forms.sides(n) in (0, BOTH_SIDES):
                 continue
             if has_ordinal(n.type):
-                self._by_sum.setdefault(frozenset(form.terms.items()), []).append((n, form.lo))
+                first = self._by_sum.setdefault(frozenset(form.terms.items()), {})
+                first.setdefault((n.type, form.lo != 0), (len(self.known), n, form.lo))
 
     def knows(self, node: Node) -> bool:
         return node in self.known
@@ -68,21 +71,22 @@ class SidePool:
         return sum(frozenset(t.items()) in self._by_sum for t in (left, right))
 
     def _found_pair(self, left: Terms, right: Terms) -> tuple[Node, Number, Node, Number] | None:
-        lefts = self._by_sum.get(frozenset(left.items()), [])
-        rights = self._by_sum.get(frozenset(right.items()), [])
+        lefts = self._by_sum.get(frozenset(left.items()), {})
+        rights = self._by_sum.get(frozenset(right.items()), {})
         best = None
-        for i, (a, ca) in enumerate(lefts):
-            for j, (b, cb) in enumerate(rights):
-                if a.type == b.type:
+        for (t, _), (i, a, ca) in lefts.items():
+            for moved in (False, True):
+                if (t, moved) in rights:
+                    j, b, cb = rights[t, moved]
                     cost = ((ca != 0) + (cb != 0), i + j)
                     if best is None or cost < best[0]:
                         best = (cost, (a, ca, b, cb))
         return None if best is None else best[1]
 
     def _made(self, terms: Terms) -> Node | None:
-        for node, constant in self._by_sum.get(frozenset(terms.items()), []):
-            if constant == 0:
-                return node
+        plain = [x for (_, moved), x in self._by_sum.get(frozenset(terms.items()), {}).items() if not moved]
+        if plain:
+            return min(plain, key=lambda x: x[0])[1]
         kinds = {n.type.kind for n in terms}
         if kinds == {"int"}:
             return _int_sum(terms)

@@ -21,7 +21,7 @@ from ivjoin.propagation.nonlinear import polynomial_equation
 from ivjoin.propagation.polynomial import normal_forms
 from ivjoin.propagation.rule import Rule
 from ivjoin.propagation.rules import rule_of
-from ivjoin.propagation.state import Backward, Case, Cases, Forward, Infeasible, State, Structure
+from ivjoin.propagation.state import Backward, Case, Cases, Forward, Infeasible, State, Structure, Taken
 
 __all__ = ["Outcome", "Propagator"]
 
@@ -46,8 +46,8 @@ class Propagator:
     """
 
     __slots__ = (
-        "_backward", "_base", "_cases", "_finer", "_forward", "_quiet", "_template", "index", "nodes", "roots", "rules",
-        "structure",
+        "_backward", "_base", "_below", "_cases", "_finer", "_forward", "_quiet", "_scopes", "_template", "index",
+        "nodes", "roots", "rules", "structure",
     )  # fmt: skip
 
     def __init__(self, conjuncts: Sequence[Node], also: Iterable[Node] = ()) -> None:
@@ -84,6 +84,13 @@ class Propagator:
                     if i not in parents[j]:
                         parents[j].append(i)
                 strict[i] = (*strict[i], *(j for j in e.atoms if nodes[j].op == "mod"))
+        below: list[list[int]] = [[] for _ in nodes]
+        for j, users in enumerate(parents):
+            for i in users:
+                below[i].append(j)
+        self._below = below
+        self._scopes: dict[int, bytearray] = {}
+        self._base: State | None = None
         self.structure = Structure([tuple(p) for p in parents], strict)
         self.roots = tuple(dict.fromkeys(self.index[c] for c in conjuncts))
         self._forward: list[Forward | None] = [r.forward for r in self.rules]
@@ -98,6 +105,7 @@ class Propagator:
         )
         self._template = self._fresh()
         self._base = self._settled()
+        self._scopes = {}
 
     def _fresh(self) -> list[Any]:
         """The domains of all nodes where nothing is known of the columns."""
@@ -205,12 +213,31 @@ class Propagator:
             if s.required[i] and (cases := offer(s)) is not None:
                 self.join(s, cases, rounds, 1, thorough)
 
+    def _scope(self, root: int, outer: bytearray | None) -> bytearray:
+        """The nodes below a node and those that every satisfying point evaluates."""
+        found = self._scopes.get(root)
+        if found is None:
+            found = bytearray(len(self.nodes)) if self._base is None else self._base.required[:]
+            stack, seen = [root], {root}
+            while stack:
+                j = stack.pop()
+                found[j] = 1
+                new = [k for k in self._below[j] if k not in seen]
+                seen.update(new)
+                stack.extend(new)
+            self._scopes[root] = found
+        if outer is None or outer is found:
+            return found
+        return bytearray(a & b for a, b in zip(found, outer))
+
     def join(self, s: State, cases: Sequence[Case], rounds: int, depth: int, thorough: bool = True) -> None:
         """Narrow to the hull of what is left under each of several cases, one of which holds."""
         left: list[State] = []
         touched: set[int] = set()
         for case in cases:
             branch = s.copy()
+            if isinstance(case, Taken):
+                branch.scope = self._scope(case.root, s.scope)
             try:
                 case(branch)
                 self.fixpoint(branch, rounds if thorough else 1, thorough)

@@ -11,11 +11,13 @@ from typing import Any
 from ivjoin.interval import truth
 from ivjoin.propagation.domain import NAN, NULL, void
 from ivjoin.propagation.rule import Maker, Place, Rule
-from ivjoin.propagation.state import Case, State
+from ivjoin.propagation.state import Case, State, Taken
 
 __all__ = ["RULES"]
 
 T, F, N = truth.TRUE, truth.FALSE, truth.NULL
+# Up to so many arguments it is used that those before the one that decides do not: work that grows with the square.
+_FEW = 16
 
 
 def _connective(decisive: int) -> Maker:
@@ -63,19 +65,8 @@ def _connective(decisive: int) -> Maker:
             able = [j for j in at if s.D[j] & decisive]
             if len(able) < 2:
                 return None
-            return [_first(k) for k in able]
-
-        def _first(k: int) -> Case:
-            before = at[: at.index(k)]
-
-            def case(s: State) -> None:
-                for j in before:
-                    s.require(j)
-                    s.cut_mask(j, ~decisive & truth.ANY)
-                s.require(k)
-                s.cut_mask(k, decisive)
-
-            return case
+            few = len(at) <= _FEW
+            return [Taken(k, decisive, at[: at.index(k)] if few else ()) for k in able]
 
         return Rule(up, down, at[:1], cases)
 

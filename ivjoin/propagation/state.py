@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["Case", "Infeasible", "State", "Structure"]
+from ivjoin.interval import truth
+
+__all__ = ["Case", "Infeasible", "State", "Structure", "Taken"]
 
 
 class Infeasible(Exception):
@@ -52,9 +54,11 @@ class State:
         The node whose rule is at work and need not be told of its own news; -1 if all are told.
     touched : list of int
         Nodes whose domains got smaller, in order, with repetitions.
+    scope : bytearray or None
+        The nodes that are told of news; None is all. The others stay as they are, which is weak and not wrong.
     """
 
-    __slots__ = ("D", "down", "narrowed", "required", "source", "structure", "touched", "up")
+    __slots__ = ("D", "down", "narrowed", "required", "scope", "source", "structure", "touched", "up")
 
     def __init__(self, structure: Structure, D: list[Any], required: bytearray, up: bytearray, down: bytearray) -> None:
         self.structure = structure
@@ -65,9 +69,12 @@ class State:
         self.narrowed = False
         self.source = -1
         self.touched: list[int] = []
+        self.scope: bytearray | None = None
 
     def copy(self) -> State:
-        return State(self.structure, self.D.copy(), self.required[:], self.up[:], self.down[:])
+        s = State(self.structure, self.D.copy(), self.required[:], self.up[:], self.down[:])
+        s.scope = self.scope
+        return s
 
     def changed(self, j: int) -> None:
         """Take note that the domain of node j got smaller."""
@@ -75,8 +82,9 @@ class State:
         self.touched.append(j)
         up, down, source = self.up, self.down, self.source
         down[j] = 1
+        scope = self.scope
         for p in self.structure.parents[j]:
-            if p != source:
+            if p != source and (scope is None or scope[p]):
                 up[p] = down[p] = 1
 
     def cut(self, j: int, lo: Any, hi: Any, flags: int) -> None:
@@ -151,6 +159,30 @@ class State:
             if not d if d.__class__ is int else (d[0] is not None and d[1] is not None and d[0] > d[1] and not d[2]):
                 raise Infeasible
             stack.extend(self.structure.strict_args[k])
+
+
+class Taken:
+    """The alternative in which one argument of a node is TRUE (of AND that is FALSE: is FALSE) and decides.
+
+    Attributes
+    ----------
+    root : int
+        The argument. Of what is below it and what is required anyway, all news is told; other arguments decide nothing.
+    """
+
+    __slots__ = ("before", "decisive", "root")
+
+    def __init__(self, root: int, decisive: int, before: tuple[int, ...]) -> None:
+        self.root = root
+        self.decisive = decisive
+        self.before = before
+
+    def __call__(self, s: State) -> None:
+        for j in self.before:
+            s.require(j)
+            s.cut_mask(j, ~self.decisive & truth.ANY)
+        s.require(self.root)
+        s.cut_mask(self.root, self.decisive)
 
 
 Case = Callable[[State], None]
