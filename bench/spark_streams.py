@@ -1,14 +1,18 @@
 """Streaming: Spark's own stream-stream join (default store, and RocksDB with state format 4) against band_join.
 
 Two streams of Parquet files, one file a side and micro-batch, into a Parquet sink, on ``local[2]``. Each engine runs in
-a session of its own (a fresh process); the script checks that all wrote the same number of rows, and prints time, peak
-memory of the process tree, and the ratios.
+a session of its own (a fresh process). The script checks that all engines wrote the same number of rows, and prints
+time, peak memory of the process tree, the time of each stage, and the ratios. An engine that has not ended after
+``--limit`` seconds is stopped; its ratio is then a lower bound.
 
-    python bench/spark_streams.py --case uniform            # 10^4 keys, band of -10 s .. +5 s
-    python bench/spark_streams.py --case zipf               # keys by Zipf(1.2)
+    python bench/spark_streams.py --case uniform            # 10^4 keys, band of -10 s .. +5 s, 1.5 M matches
+    python bench/spark_streams.py --case zipf               # keys by Zipf(1.2), 9 M matches
     python bench/spark_streams.py --case window             # 300,000 live rows a side
     python bench/spark_streams.py --case numeric            # l.x BETWEEN r.x - 5 AND r.x + 5, no event time
     python bench/spark_streams.py --rows 100000 --batches 5 # smaller
+
+``--case numeric`` also runs ivjoin on the band alone (``ivjoin-keyless``), which Spark's own join of streams refuses;
+that is another result, so its rows are not compared. ``bench/spark_state.py`` draws the state of that case.
 
 Source of the data: drawn by numpy's PCG64 with the seeds 1 (left) and 2 (right).
 """
@@ -22,8 +26,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,173 +35,264 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-BAND = "l.ts BETWEEN r.ts - INTERVAL {before} SECONDS AND r.ts + INTERVAL {after} SECONDS"
+if __package__ in (None, ""):
+    sys.path.append(str(Path(__file__).resolve().parent.parent))
+
+from bench.process_tree import watched
+
+
+@dataclass(frozen=True)
+class Case:
+    """One pair of streams and its band.
+
+    Attributes
+    ----------
+    rate : float
+        Rows a side per second of event time (per unit of ``x``); sets how many rows a band holds.
+    keys : int
+    before, after : float
+        The band: ``l >= r - before AND l <= r + after``, in seconds or units of ``x``.
+    zipf : bool
+        Keys by Zipf(1.2) over ``keys`` ranks, else uniform.
+    batches : int
+    engines : str
+    """
+
+    rate: float
+    keys: int = 10_000
+    before: float = 10
+    after: float = 5
+    zipf: bool = False
+    numeric: bool = False
+    batches: int = 20
+    engines: str = "ivjoin,native,native-rocksdb"
+
+
 CASES = {
-    # rows per second of event time, keys, band before and after in seconds
-    "uniform": {"rate": 100, "keys": 10_000, "before": 10, "after": 5, "zipf": False},
-    "zipf": {"rate": 100, "keys": 10_000, "before": 10, "after": 5, "zipf": True},
-    "window": {"rate": 100, "keys": 10_000, "before": 2_000, "after": 1_000, "zipf": False},
-    "numeric": {"rate": 100, "keys": 10_000, "before": 5, "after": 5, "zipf": False},
+    "uniform": Case(rate=1000),
+    # At 1000 rows a second the hot keys alone would give 900 M matches, and every engine would time its Parquet writer.
+    "zipf": Case(rate=10, zipf=True),
+    # With 10^4 keys each row would have 60 partners; with 10^6 the state is what is large, not the output.
+    "window": Case(
+        rate=1000, keys=1_000_000, before=300, after=300, engines="ivjoin,ivjoin-segments,native,native-rocksdb"
+    ),
+    "numeric": Case(
+        rate=0.5, keys=1000, before=5, after=5, numeric=True, batches=50, engines="ivjoin,native,ivjoin-keyless"
+    ),
 }
-ENGINES = ("ivjoin", "native", "native-rocksdb")
+_EPOCH = 1_700_000_000_000_000
+_COLUMNS = "k long, ts timestamp, x double, v long"
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+# Kernels compile at their first use and are kept on disk; these rows are joined before the clock starts.
+_WARM_ROWS = 2000
 
 
-def write_inputs(folder: Path, case: dict[str, Any], rows: int, batches: int) -> None:
-    """``batches`` files a side, in order of event time."""
+def write_inputs(folder: Path, case: Case, rows: int) -> None:
+    """``case.batches`` files a side, in order of event time and of ``x``."""
     for seed, side in ((1, "left"), (2, "right")):
         rng = np.random.default_rng(seed)
         (folder / side).mkdir(parents=True)
-        if case["zipf"]:
-            weights = np.arange(1, case["keys"] + 1) ** -1.2
-            keys = rng.choice(case["keys"], rows, p=weights / weights.sum())
+        if case.zipf:
+            weights = np.arange(1, case.keys + 1) ** -1.2
+            keys = rng.choice(case.keys, rows, p=weights / weights.sum())
         else:
-            keys = rng.integers(0, case["keys"], rows)
-        micros = np.sort(rng.integers(0, rows * 1_000_000 // case["rate"], rows)) + 1_700_000_000_000_000
+            keys = rng.integers(0, case.keys, rows)
+        span = rows / case.rate
+        micros = np.sort(rng.integers(0, int(span * 1_000_000), rows))
         table = pa.table({
             "k": pa.array(keys, pa.int64()),
-            "ts": pa.array(micros, pa.timestamp("us", "UTC")),
-            "x": pa.array((micros - 1_700_000_000_000_000) / 10_000.0, pa.float64()),
+            "ts": pa.array(micros + _EPOCH, pa.timestamp("us", "UTC")),
+            "x": pa.array(micros / 1_000_000, pa.float64()),
             "v": pa.array(np.arange(rows), pa.int64()),
         })
-        for b in range(batches):
-            part = table.slice(b * rows // batches, (b + 1) * rows // batches - b * rows // batches)
+        for b in range(case.batches):
+            begin, end = b * rows // case.batches, (b + 1) * rows // case.batches
             path = folder / side / f"{b:05d}.parquet"
-            pq.write_table(part, path)
+            pq.write_table(table.slice(begin, end - begin), path)
             os.utime(path, (1_600_000_000 + b, 1_600_000_000 + b))
 
 
-def run_engine(engine: str, folder: Path, case: dict[str, Any], numeric: bool) -> dict[str, Any]:
-    """One engine's whole run, in this process."""
+def band_of(case: Case) -> str:
+    if case.numeric:
+        return f"l.x BETWEEN r.x - {case.before:g} AND r.x + {case.after:g}"
+    return f"l.ts BETWEEN r.ts - INTERVAL {case.before:g} SECONDS AND r.ts + INTERVAL {case.after:g} SECONDS"
+
+
+def joined(engine: str, left: Any, right: Any, case: Case) -> Any:
+    """The join as an engine's user writes it."""
     from pyspark.sql import functions as F
 
+    import ivjoin.spark  # noqa: F401  gives DataFrames band_join
+
+    band = band_of(case)
+    if not case.numeric:
+        left, right = left.withWatermark("ts", "0 seconds"), right.withWatermark("ts", "0 seconds")
+    if engine.startswith("native"):
+        out = left.alias("l").join(right.alias("r"), F.expr(f"l.k = r.k AND {band}"))
+        return out.selectExpr("l.k", "l.ts", "l.x", "l.v", "r.ts AS ts_right", "r.x AS x_right", "r.v AS v_right")
+    orders = {"left_order": "x", "right_order": "x"} if case.numeric else {}
+    backend = {"backend": "transformWithState"} if engine == "ivjoin-segments" else {}
+    return left.band_join(right, on=None if engine == "ivjoin-keyless" else "k", condition=band, **orders, **backend)
+
+
+def session_for(engine: str) -> Any:
     import ivjoin.spark
 
-    config = {
+    config: dict[str, Any] = {
         "spark__sql__shuffle__partitions": 2, "spark__ui__enabled": "false", "spark__driver__memory": "6g",
         "spark__sql__session__timeZone": "UTC", "spark__ui__showConsoleProgress": "false",
+        "spark__sql__streaming__numRecentProgressUpdates": 1000,
     }
+    if engine in ("native-rocksdb", "ivjoin-segments"):
+        config["spark__sql__streaming__stateStore__providerClass"] = _ROCKSDB
     if engine == "native-rocksdb":
         config["spark__sql__streaming__join__stateFormatVersion"] = 4
-        config["spark__sql__streaming__stateStore__providerClass"] = (
-            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-        )
     spark = ivjoin.spark.session("local[2]", f"bench {engine}", **config)
-    spark.sparkContext.setLogLevel("ERROR")
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+def run_engine(engine: str, folder: Path, case: Case, limit: float) -> dict[str, Any]:
+    """One engine's whole run, in this process."""
+    import ivjoin.spark
+
+    warm_kernels(folder, engine, case)
+    spark = session_for(engine)
 
     def source(side: str) -> Any:
-        reader = spark.readStream.schema("k long, ts timestamp, x double, v long").option("maxFilesPerTrigger", 1)
-        return reader.parquet(str(folder / side))
+        return spark.readStream.schema(_COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(folder / side))
 
-    left, right = source("left"), source("right")
-    if numeric:
-        band = "l.x BETWEEN r.x - 5 AND r.x + 5"
-    else:
-        band = BAND.format(**case)
-        left, right = left.withWatermark("ts", "0 seconds"), right.withWatermark("ts", "0 seconds")
-    if engine == "ivjoin":
-        orders = {"left_order": "x", "right_order": "x"} if numeric else {}
-        out = left.band_join(right, on="k", condition=band, **orders)
-    else:
-        out = left.alias("l").join(right.alias("r"), F.expr(f"l.k = r.k AND {band}"))
-        out = out.selectExpr("l.k", "l.ts", "l.x", "l.v", "r.ts AS ts_right", "r.x AS x_right", "r.v AS v_right")
+    out = joined(engine, source("left"), source("right"), case)
     target = folder / f"out-{engine}"
     begin = time.perf_counter()
     query = (
         out.writeStream.format("parquet").option("path", str(target)).outputMode("append")
         .option("checkpointLocation", str(folder / f"checkpoint-{engine}")).trigger(availableNow=True).start()
     )
-    query.awaitTermination()
+    ended = query.awaitTermination(limit)
     seconds = time.perf_counter() - begin
     progress = [p for p in query.recentProgress if p["numInputRows"]]
-    state = [p["stateOperators"][0]["numRowsTotal"] for p in progress if p["stateOperators"]]
     result: dict[str, Any] = {
-        "engine": engine, "seconds": round(seconds, 2), "rows_out": pq.read_table(target).num_rows,
-        "batches": len(progress), "batch_ms": [p["batchDuration"] for p in progress], "state": state,
+        "engine": engine, "ended": ended, "seconds": round(seconds, 2), "batches": len(progress),
+        "batch_ms": [p["batchDuration"] for p in progress],
+        "state": [p["stateOperators"][0]["numRowsTotal"] for p in progress if p["stateOperators"]],
+        "stages": stages(progress),
     }
-    if engine == "ivjoin":
+    if engine.startswith("ivjoin"):
         counts = ivjoin.spark.metrics(query)
         result["state"] = [c["state_rows"] for c in counts]
         for name in ("read_us", "join_us", "write_us"):
-            result[name.replace("_us", "_s")] = round(sum(c[name] for c in counts) / 1e6, 2)
+            result["stages"][f"in the operator: {name.removesuffix('_us')}"] = sum(c[name] for c in counts) / 1e6
         result["bytes_written"] = sum(c["bytes_written"] for c in counts)
         result["restored"] = sum(c["restored"] for c in counts)
-    spark.stop()
+    if ended:
+        result["rows_out"] = pq.read_table(target, columns=["k" if engine != "ivjoin-keyless" else "v"]).num_rows
+        spark.stop()
+    result["stages"] = {k: round(v, 2) for k, v in result["stages"].items()}
     return result
 
 
-def tree_memory(root: int) -> int:
-    """Resident bytes of a process and all below it (Linux); Spark's Python workers are children of the JVM."""
-    parents: dict[int, list[int]] = {}
-    sizes: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
-                parents.setdefault(int(fields[1]), []).append(int(entry.name))
-                sizes[int(entry.name)] = int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
-            except (OSError, IndexError):
-                continue
-    total, stack = 0, [root]
-    while stack:
-        pid = stack.pop()
-        total += sizes.get(pid, 0)
-        stack.extend(parents.get(pid, []))
-    return total
+def warm_kernels(folder: Path, engine: str, case: Case) -> None:
+    """Compile what the join will call, if this machine has not yet."""
+    if not engine.startswith("ivjoin"):
+        return
+    import ivjoin
+
+    tables = {side: pq.read_table(folder / side / "00000.parquet").slice(0, _WARM_ROWS) for side in ("left", "right")}
+    order = "x" if case.numeric else "ts"
+    op = ivjoin.SymmetricHashJoin(
+        tables["left"].schema, tables["right"].schema, on=None if engine == "ivjoin-keyless" else "k",
+        condition=band_of(case), left_order=order, right_order=order,
+    )
+    for half in (0, 1):
+        for side, table in tables.items():
+            piece = table.slice(half * _WARM_ROWS // 2, _WARM_ROWS // 2).combine_chunks()
+            for batch in piece.to_batches():
+                list(op.push(side, batch))
+        op = ivjoin.SymmetricHashJoin.restore(op.snapshot())
 
 
-def timed_process(args: list[str]) -> dict[str, Any]:
-    """Run this script for one engine and watch its memory."""
-    process = subprocess.Popen([sys.executable, __file__, *args], stdout=subprocess.PIPE, text=True)
-    peak, done = 0, threading.Event()
-
-    def watch() -> None:
-        nonlocal peak
-        while not done.wait(0.25):
-            peak = max(peak, tree_memory(process.pid))
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    out, _ = process.communicate()
-    done.set()
-    watcher.join()
-    if process.returncode:
-        raise SystemExit(f"{' '.join(args)} ended with {process.returncode}")
-    return {**json.loads(out.strip().splitlines()[-1]), "peak_mb": peak >> 20}
+def stages(progress: list[Any]) -> dict[str, float]:
+    """Seconds over all micro-batches: where Spark says they went."""
+    out: dict[str, float] = {}
+    for p in progress:
+        for name, millis in p["durationMs"].items():
+            if name != "triggerExecution":
+                out[name] = out.get(name, 0.0) + millis / 1000
+        for op in p["stateOperators"]:
+            # Summed over the tasks, so that with two tasks at work it counts twice.
+            out["tasks: state commit"] = out.get("tasks: state commit", 0.0) + op["commitTimeMs"] / 1000
+    return out
 
 
-def main() -> None:
+def reported(results: list[dict[str, Any]]) -> list[str]:
+    """Ratios against the first engine."""
+    ours = results[0]
+    lines = []
+    for r in results[1:]:
+        if r["engine"].startswith("native"):
+            bound = "" if r["ended"] else "at least "
+            lines.append(
+                f"ivjoin is {bound}{r['seconds'] / ours['seconds']:.1f} times as fast as {r['engine']}, "
+                f"with {ours['peak_mb'] / r['peak_mb']:.2f} of its memory"
+            )
+    for r in results:
+        most = f"state rows: at most {max(r['state'])}, {r['state'][-1]} at the end" if r["state"] else "no state seen"
+        spent = ", ".join(f"{k} {v:.1f}" for k, v in r["stages"].items() if v >= 0.05)
+        lines.append(f"{r['engine']}: {most}; seconds by stage: {spent}")
+    return lines
+
+
+def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", choices=CASES, default="uniform")
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows a side")
-    parser.add_argument("--batches", type=int, default=20)
-    parser.add_argument("--engines", default=",".join(ENGINES))
-    parser.add_argument("--window-rows", type=int, default=0, help="widen the band until this many rows a side live")
+    parser.add_argument("--batches", type=int, help="micro-batches (20; 50 for numeric)")
+    parser.add_argument("--keys", type=int, help="distinct keys")
+    parser.add_argument("--engines", help="comma-separated; the first is what the others are compared with")
+    parser.add_argument("--window-rows", type=int, help="a band that holds this many live rows a side")
+    parser.add_argument("--limit", type=float, default=240.0, help="seconds after which an engine is stopped")
     parser.add_argument("--results", type=Path, help="append the results to this file, one JSON object a line")
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--engine", help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    case = dict(CASES[args.case])
+    return parser.parse_args()
+
+
+def case_of(args: argparse.Namespace) -> Case:
+    case = CASES[args.case]
+    if args.window_rows:
+        case = replace(case, before=args.window_rows / case.rate, after=args.window_rows / case.rate)
+    return replace(case, **{n: getattr(args, n) for n in ("batches", "keys", "engines") if getattr(args, n)})
+
+
+def main() -> None:
+    args = parsed()
+    case = case_of(args)
     if args.engine:
-        print(json.dumps(run_engine(args.engine, args.folder, case, args.case == "numeric")))
-        return
+        print(json.dumps(run_engine(args.engine, args.folder, case, args.limit)), flush=True)
+        # A query that was stopped half way may take long to let go of its tasks.
+        os._exit(0)
     folder = Path(tempfile.mkdtemp(prefix="ivjoin-bench-"))
+    print(f"{args.case}: {args.rows} rows a side, {asdict(case)}", flush=True)
     try:
-        write_inputs(folder, case, args.rows, args.batches)
+        write_inputs(folder, case, args.rows)
         results = []
-        for engine in args.engines.split(","):
-            got = timed_process(["--engine", engine, "--folder", str(folder), "--case", args.case])
+        for engine in case.engines.split(","):
+            command = [sys.executable, __file__, *sys.argv[1:], "--engine", engine, "--folder", str(folder)]
+            text, tree = watched(command, stderr=subprocess.DEVNULL)
+            got = json.loads(text.strip().splitlines()[-1])
+            got |= {"peak_mb": tree.peak_bytes >> 20, "cpu_seconds": round(tree.cpu_seconds, 1)}
             results.append(got)
-            print(f"{engine:15} {got['seconds']:8.1f} s  {got['peak_mb']:6} MB  {got['rows_out']} rows", flush=True)
+            rows = f"{got['rows_out']} rows" if got["ended"] else f"stopped after {got['batches']} micro-batches"
+            used = f"{got['seconds']:7.1f} s {got['cpu_seconds']:7.1f} s CPU {got['peak_mb']:6} MB"
+            print(f"{engine:15} {used}  {rows}", flush=True)
             if args.results:
                 with args.results.open("a") as file:
-                    file.write(json.dumps({"case": args.case, "rows": args.rows, **got}) + "\n")
-        if len({r["rows_out"] for r in results}) != 1:
+                    file.write(json.dumps({"case": args.case, "rows": args.rows, **asdict(case), **got}) + "\n")
+        same = {r["rows_out"] for r in results if r["ended"] and r["engine"] != "ivjoin-keyless"}
+        if len(same) > 1:
             raise SystemExit("the engines differ in the number of rows they wrote")
-        ours = results[0]
-        for r in results[1:]:
-            print(f"ivjoin is {r['seconds'] / ours['seconds']:.1f} times as fast as {r['engine']}, "
-                  f"with {ours['peak_mb'] / r['peak_mb']:.2f} of its memory")
-        print(json.dumps({k: v for k, v in ours.items() if k not in ("state", "batch_ms")}))
+        print("\n".join(reported(results)))
     finally:
         shutil.rmtree(folder)
 

@@ -19,16 +19,13 @@ import pyarrow as pa
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.plan import SIDES, JoinPlan
-from ivjoin.spark.frames import as_frame
-from ivjoin.spark.frontier import reach
 from ivjoin.spark.pack import Seen, unpacked
 from ivjoin.spark.spec import JoinSpec
 from ivjoin.symmetric import SymmetricHashJoin
 
-__all__ = ["COUNTS", "COUNTS_COLUMN", "Arrivals", "Turn", "arrivals", "forget", "keep", "kept", "new_operator", "play"]
+__all__ = ["COUNTS", "Arrivals", "Turn", "arrivals", "forget", "keep", "kept", "new_operator", "play"]
 
-COUNTS_COLUMN = "_ivjoin_counts"
-# What one turn counts, in the order of the text in COUNTS_COLUMN; times in microseconds.
+# What one turn counts, in the order of its text; times in microseconds.
 COUNTS = (
     "left_rows_in", "right_rows_in", "rows_out", "left_rows_retired", "right_rows_retired", "late_rows", "state_rows",
     "state_bytes", "bytes_written", "restored", "read_us", "join_us", "write_us",
@@ -77,7 +74,7 @@ def play(op: SymmetricHashJoin, spec: JoinSpec, came: Arrivals) -> Iterator[pa.R
         if batch is not None:
             yield from op.push(SIDES[s], batch)
     for s in (0, 1):
-        yield from reach(op, s, came.seen[s].edges)
+        yield from op.reach(SIDES[s], came.seen[s].edges)
 
 
 def _in_order(plan: JoinPlan, side: int, pieces: list[pa.RecordBatch]) -> pa.RecordBatch | None:
@@ -108,14 +105,8 @@ class Turn:
         """End of a stage: reading, joining, writing."""
         self.marks.append(time.perf_counter_ns())
 
-    def output(self, batch: pa.RecordBatch) -> pd.DataFrame:
-        return as_frame(batch.append_column(COUNTS_COLUMN, pa.nulls(batch.num_rows, pa.string())))
-
-    def trailer(self, op: SymmetricHashJoin, bytes_written: int) -> pd.DataFrame:
-        """Two rows that carry the counts, dropped before the user sees them.
-
-        Two, because PySpark pads a batch that has fewer rows than states, and never has to when each turn adds two.
-        """
+    def counts(self, op: SymmetricHashJoin, bytes_written: int) -> str:
+        """What the turn counted, as text that Spark takes apart again."""
         self.mark()
         after = op.metrics.as_dict()
         counts = {name: after[name] - self.before[name] for name in _GROWING}
@@ -123,9 +114,7 @@ class Turn:
         counts |= {"bytes_written": bytes_written, "restored": int(self.restored)}
         spans = [b - a for a, b in zip(self.marks, self.marks[1:], strict=False)]
         counts |= {name: span // 1000 for name, span in zip(COUNTS[-3:], spans, strict=True)}
-        text = ",".join(str(counts[name]) for name in COUNTS)
-        columns = [pa.nulls(2, f.type) for f in op.schema]
-        return as_frame(pa.table([*columns, pa.array([text, ""])], names=[*op.schema.names, COUNTS_COLUMN]))
+        return ",".join(str(counts[name]) for name in COUNTS)
 
 
 # -- operators kept in memory --------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any
 
 from ivjoin.errors import IvjoinError
 
-__all__ = ["Settings", "SparkSetupError", "check_java", "is_connect", "session", "settings_of"]
+__all__ = ["Settings", "SparkSetupError", "arrow_batch_rows", "check_java", "is_connect", "session", "settings_of"]
 
 
 class SparkSetupError(IvjoinError):
@@ -46,6 +46,11 @@ def settings_of(spark: Any) -> Settings:
         case_sensitive=(conf.get("spark.sql.caseSensitive") or "false").lower() == "true",
         partitions=int(conf.get("spark.sql.shuffle.partitions") or 200),
     )
+
+
+def arrow_batch_rows(spark: Any) -> int:
+    """Rows of an Arrow batch between Spark and Python; zero or less for no limit."""
+    return int(spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch") or 10_000)
 
 
 def is_connect(frame: Any) -> bool:

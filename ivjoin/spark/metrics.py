@@ -6,21 +6,23 @@ from typing import Any
 
 from pyspark.sql import functions as F
 
-from ivjoin.spark.bucket import COUNTS, COUNTS_COLUMN
+from ivjoin.spark.bucket import COUNTS
+from ivjoin.spark.results import COUNTS_COLUMN, ROWS_COLUMN
 
 __all__ = ["PREFIX", "metrics", "observed"]
 
 PREFIX = "ivjoin"
 
 
-def observed(joined: Any, name: str) -> Any:
-    """The rows without the counts, which are summed over the buckets of a micro-batch on the way."""
+def observed(played: Any, name: str) -> Any:
+    """The packed rows alone; the counts beside them are summed over the buckets of a micro-batch on the way."""
     field = F.col(COUNTS_COLUMN)
     sums = [
-        F.sum(F.when(field != "", F.split_part(field, F.lit(","), F.lit(i + 1)).cast("long"))).alias(count)
+        F.sum(F.split_part(field, F.lit(","), F.lit(i + 1)).cast("long")).alias(count)
         for i, count in enumerate(COUNTS)
     ]
-    return joined.observe(name, *sums).where(field.isNull()).drop(COUNTS_COLUMN)
+    rows = F.col(ROWS_COLUMN)
+    return played.observe(name, *sums).where(rows.isNotNull()).select(rows)
 
 
 def metrics(query: Any) -> list[dict[str, Any]]:

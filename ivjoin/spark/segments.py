@@ -19,15 +19,16 @@ from typing import Any
 
 import pandas as pd
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from ivjoin.errors import IvjoinError
-from ivjoin.spark.bucket import COUNTS_COLUMN, Arrivals, Turn, arrivals, forget, keep, kept, new_operator, play
+from ivjoin.spark.bucket import Arrivals, Turn, arrivals, forget, keep, kept, new_operator, play
 from ivjoin.spark.codec import FORMAT, meta_text, read_state, version_token
 from ivjoin.spark.metrics import observed
 from ivjoin.spark.pack import Seen
+from ivjoin.spark.results import RESULT_SCHEMA, Results
 from ivjoin.spark.spec import JoinSpec, identity
-from ivjoin.spark.streaming import packed_sides
+from ivjoin.spark.streaming import opened, packed_sides
 from ivjoin.symmetric import SymmetricHashJoin
 
 __all__ = ["SegmentedBucket", "segmented_join"]
@@ -47,11 +48,10 @@ def segmented_join(left: Any, right: Any, spec: JoinSpec, out: StructType, bucke
         If the protobuf package or the RocksDB state store is missing.
     """
     _check_setup(left.sparkSession)
-    schema = StructType([*out.fields, StructField(COUNTS_COLUMN, StringType())])
-    joined = packed_sides(left, right, spec, buckets).groupBy("label").transformWithStateInPandas(
-        SegmentedBucket(spec, buckets), schema, "append", "None"
+    played = packed_sides(left, right, spec, buckets).groupBy("label").transformWithStateInPandas(
+        SegmentedBucket(spec, buckets), RESULT_SCHEMA, "append", "None"
     )
-    return observed(joined, name)
+    return opened(observed(played, name), spec, out)
 
 
 def _check_setup(spark: Any) -> None:
@@ -81,6 +81,8 @@ class SegmentedBucket(StatefulProcessor):
     def __init__(self, spec: JoinSpec, buckets: int) -> None:
         self._spec = spec
         self._meta = meta_text(identity(spec), buckets)
+        # Here PySpark passes every frame on by itself.
+        self._results = Results(most_rows=0)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._head = handle.getValueState("head", _HEAD)
@@ -100,7 +102,7 @@ class SegmentedBucket(StatefulProcessor):
         segment = _segment(came)
         turn.mark()
         for batch in play(op, self._spec, came):
-            yield turn.output(batch)
+            yield self._results.output(batch)
         turn.mark()
         log_size += len(segment)
         written = len(segment)
@@ -114,7 +116,7 @@ class SegmentedBucket(StatefulProcessor):
         token = version_token(token.encode() + segment)
         self._head.update((FORMAT, self._meta, token, base_size, log_size))
         keep(name, token, op)
-        yield turn.trailer(op, written)
+        yield self._results.counts(turn.counts(op, written))
 
     def close(self) -> None:
         pass

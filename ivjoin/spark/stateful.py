@@ -9,6 +9,7 @@ import pandas as pd
 
 from ivjoin.spark.bucket import Turn, arrivals, forget, keep, kept, new_operator, play
 from ivjoin.spark.codec import FORMAT, meta_text, read_state, version_token
+from ivjoin.spark.results import Results
 from ivjoin.spark.spec import JoinSpec, identity
 from ivjoin.symmetric import SymmetricHashJoin
 
@@ -17,7 +18,7 @@ __all__ = ["bucket_function"]
 StateFunction = Callable[[tuple[Any, ...], Iterator[pd.DataFrame], Any], Iterator[pd.DataFrame]]
 
 
-def bucket_function(spec: JoinSpec, buckets: int) -> StateFunction:
+def bucket_function(spec: JoinSpec, buckets: int, results: Results) -> StateFunction:
     """The function that Spark calls once per bucket and micro-batch."""
     meta = meta_text(identity(spec), buckets)
 
@@ -29,13 +30,13 @@ def bucket_function(spec: JoinSpec, buckets: int) -> StateFunction:
         came = arrivals(spec, frames)
         turn.mark()
         for batch in play(op, spec, came):
-            yield turn.output(batch)
+            yield results.output(batch)
         turn.mark()
         payload = op.snapshot()
         token = version_token(payload)
         state.update((FORMAT, meta, token, payload))
         keep(name, token, op)
-        yield turn.trailer(op, len(payload))
+        yield results.counts(turn.counts(op, len(payload)))
 
     return join_bucket
 

@@ -4,7 +4,7 @@
 
     left  -- bucket number -- pack (mapInArrow) --+
                                                   +-- union -- groupBy(label) -- applyInPandasWithState(operator)
-    right -- bucket number -- pack (mapInArrow) --+
+    right -- bucket number -- pack (mapInArrow) --+                              -- counts -- open (mapInArrow)
 
 No Spark timeout and no Spark watermark takes part: the frontier comes from the rows and ticks themselves.
 """
@@ -14,18 +14,19 @@ from __future__ import annotations
 from typing import Any
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
-from ivjoin.spark.bucket import COUNTS_COLUMN
 from ivjoin.spark.buckets import bucket_labels
 from ivjoin.spark.codec import STATE_SCHEMA
 from ivjoin.spark.columns import bucket_sql, key_sql, place
+from ivjoin.spark.environment import arrow_batch_rows
 from ivjoin.spark.metrics import observed
 from ivjoin.spark.pack import PACKED_SCHEMA, packer
+from ivjoin.spark.results import RESULT_SCHEMA, Results, opener
 from ivjoin.spark.spec import JoinSpec
 from ivjoin.spark.stateful import bucket_function
 
-__all__ = ["packed_sides", "streaming_join"]
+__all__ = ["opened", "packed_sides", "streaming_join"]
 
 
 def packed_sides(left: Any, right: Any, spec: JoinSpec, buckets: int) -> Any:
@@ -43,8 +44,13 @@ def packed_sides(left: Any, right: Any, spec: JoinSpec, buckets: int) -> Any:
 
 def streaming_join(left: Any, right: Any, spec: JoinSpec, out: StructType, buckets: int, name: str) -> Any:
     """The joined stream, with its counts observed under ``name``."""
-    schema = StructType([*out.fields, StructField(COUNTS_COLUMN, StringType())])
-    joined = packed_sides(left, right, spec, buckets).groupBy("label").applyInPandasWithState(
-        bucket_function(spec, buckets), schema, STATE_SCHEMA, "append", "NoTimeout"
+    results = Results(arrow_batch_rows(left.sparkSession))
+    played = packed_sides(left, right, spec, buckets).groupBy("label").applyInPandasWithState(
+        bucket_function(spec, buckets, results), RESULT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
     )
-    return observed(joined, name)
+    return opened(observed(played, name), spec, out)
+
+
+def opened(packed: Any, spec: JoinSpec, out: StructType) -> Any:
+    """The joined rows, of a frame whose only column holds them packed."""
+    return packed.mapInArrow(opener(spec.plan().schema), out)

@@ -1,4 +1,4 @@
-"""The parts that need no Java: labels, state codec, frames, SQL of Columns, slots, watermarks, refusals at the door."""
+"""The parts that need no Java: labels, state, packed results, SQL of Columns, slots, watermarks, refusals."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ivjoin.errors import IvjoinError, SnapshotError, UnsupportedError
 from ivjoin.order import Order
 from ivjoin.spark import environment
 from ivjoin.spark.buckets import bucket_labels, checked_count, murmur3_of_int, state_partition
 from ivjoin.spark.codec import FORMAT, meta_text, read_state, version_token
-from ivjoin.spark.frames import ArrowColumn, as_frame
+from ivjoin.spark.results import Results, opener
 from ivjoin.spark.slots import share_slots
 from ivjoin.spark.sqlwriter import called, case_when, literal
 from ivjoin.spark.watermark import with_watermarks
@@ -62,25 +63,33 @@ def test_state_of_another_join_is_refused_with_the_difference() -> None:
         read_state((2, meta, token, b""), meta)
 
 
-def test_frames_hand_arrow_values_over_untouched() -> None:
+def test_packed_results_come_back_as_they_were() -> None:
     far = datetime(3000, 1, 1, tzinfo=UTC)
-    batch = pa.table({
+    batch = pa.record_batch({
         "a": pa.array([2**60 + 1, None], pa.int64()),
         "t": pa.array([far, None], pa.timestamp("us", "UTC")),
         "m": pa.array([[("x", 2**60 + 1)], None], pa.map_(pa.string(), pa.int64())),
         "n": pa.nulls(2),
     })
-    import pandas as pd
+    results = Results(most_rows=3)
+    frames = [results.output(batch), results.output(batch.slice(1)), results.counts("1,2")]
+    whole = pa.concat_tables([pa.Table.from_pandas(f.astype(object), schema=packed_schema()) for f in frames])
+    assert whole["counts"].to_pylist() == [None, None, "1,2"]
+    rows = [b.select(["rows"]) for b in whole.filter(pc.is_valid(whole["rows"])).to_batches()]
+    assert list(opener(batch.schema)(iter(rows))) == [batch, batch.slice(1)]
 
-    frame = as_frame(batch)
-    padding = pd.DataFrame(dict.fromkeys(batch.column_names), index=[0])
-    padded = pd.concat([frame, as_frame(batch), padding], ignore_index=True)
-    for name in batch.column_names:
-        column = padded[name].array
-        assert isinstance(column, ArrowColumn)
-        got = pa.Array.from_pandas(padded[name], type=batch.schema.field(name).type)
-        assert got.to_pylist() == [*batch[name].to_pylist() * 2, None]
-    assert as_frame(batch.slice(0, 0)).shape == (0, 4)
+
+def packed_schema() -> pa.Schema:
+    return pa.schema([("rows", pa.binary()), ("counts", pa.string())])
+
+
+def test_results_are_flushed_by_their_bytes() -> None:
+    batch = pa.record_batch({"a": pa.array(range(1000), pa.int64())})
+    results = Results(most_rows=5, flush_bytes=3 * batch.nbytes)
+    # with PySpark's limit of 5 rows, what is gathered goes out at every third batch
+    assert [len(results.output(batch)) for _ in range(7)] == [1, 1, 7, 1, 1, 7, 1]
+    unlimited = Results(most_rows=0, flush_bytes=1)
+    assert [len(unlimited.output(batch)) for _ in range(3)] == [1, 1, 1]
 
 
 def test_columns_of_one_type_share_a_slot() -> None:

@@ -1,0 +1,97 @@
+"""Peak memory and processor time of a process and everything below it (Linux).
+
+Spark's Python workers are children of its JVM, and what they use is used by the join.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Tree", "watched"]
+
+_INTERVAL = 0.5
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Tree:
+    """What a process and its descendants have used so far.
+
+    Attributes
+    ----------
+    peak_bytes : int
+        Greatest number of bytes held at once; a page that forked processes share counts once among them.
+    cpu_seconds : float
+        User and system time, also of processes that have ended since they were first seen.
+    """
+
+    def __init__(self, root: int) -> None:
+        self._root = root
+        self._cpu: dict[int, float] = {}
+        self.peak_bytes = 0
+
+    @property
+    def cpu_seconds(self) -> float:
+        return sum(self._cpu.values())
+
+    def look(self) -> None:
+        parents: dict[int, list[int]] = {}
+        cpu: dict[int, float] = {}
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+                except (OSError, IndexError):
+                    continue
+                pid = int(entry.name)
+                parents.setdefault(int(fields[1]), []).append(pid)
+                cpu[pid] = (int(fields[11]) + int(fields[12])) / _TICKS
+        total, stack = 0, [self._root]
+        while stack:
+            pid = stack.pop()
+            total += _proportional(pid)
+            self._cpu[pid] = cpu.get(pid, self._cpu.get(pid, 0.0))
+            stack.extend(parents.get(pid, []))
+        self.peak_bytes = max(self.peak_bytes, total)
+
+
+def _proportional(pid: int) -> int:
+    with suppress(OSError):  # it may have ended meanwhile
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) << 10
+    return 0
+
+
+def watched(command: list[str], **options: Any) -> tuple[str, Tree]:
+    """Run a command to its end; its standard output, and what its tree of processes used.
+
+    Raises
+    ------
+    SystemExit
+        If it ends with an error.
+    """
+    # A process group of its own, so that nothing it started outlives it.
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True, **options)
+    tree, done = Tree(process.pid), threading.Event()
+
+    def watch() -> None:
+        while not done.wait(_INTERVAL):
+            tree.look()
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        out, _ = process.communicate()
+    finally:
+        done.set()
+        watcher.join()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, 9)
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
+    return out, tree

@@ -1,0 +1,81 @@
+"""Joined rows on their way out of a stateful function: packed there, counted by Spark, opened in a last map stage.
+
+::
+
+    rows (Arrow IPC) | counts               Spark adds the counts up and drops those rows;
+    -----------------+---------             the others are opened:      k | ts | ts_right | ...
+      <65,536 rows>  | null       -->                                   --+----+----------+----
+      <12 rows>      | null
+      null           | "5,3,..."
+
+PySpark puts two more columns of Python ints and four of state beside *each* row that a stateful function returns. That
+costs more than the join where many rows come out; on a packed row it costs nothing, and the types survive exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+import pyarrow as pa
+
+from ivjoin.spark.pack import MapStage
+
+__all__ = ["COUNTS_COLUMN", "RESULT_SCHEMA", "ROWS_COLUMN", "Results", "opener"]
+
+ROWS_COLUMN, COUNTS_COLUMN = "rows", "counts"
+RESULT_SCHEMA = f"{ROWS_COLUMN} binary, {COUNTS_COLUMN} string"
+# Packed rows gathered before PySpark is made to pass them on: one Arrow column holds less than 2 GB.
+_FLUSH_BYTES = 64 << 20
+_MOST_FLUSH_BYTES = 1 << 30
+
+
+class Results:
+    """Frames of ``RESULT_SCHEMA``, of the buckets that one worker plays.
+
+    PySpark passes results on when it has gathered more rows than ``spark.sql.execution.arrow.maxRecordsPerBatch``, over
+    all groups of a task. Packed rows are too few for that, so rows of nulls come after ``flush_bytes`` bytes of them.
+
+    Parameters
+    ----------
+    most_rows : int
+        That setting; zero or less for no limit, and then nothing is flushed.
+    flush_bytes : int, optional
+        By default 64 MiB, more where the setting makes flushing dear.
+    """
+
+    def __init__(self, most_rows: int, flush_bytes: int | None = None) -> None:
+        self._most_rows = most_rows
+        self._flush = flush_bytes or min(max(_FLUSH_BYTES, most_rows << 10), _MOST_FLUSH_BYTES)
+        self._held = 0
+
+    def output(self, batch: pa.RecordBatch) -> pd.DataFrame:
+        """Joined rows."""
+        rows: list[bytes | None] = [batch.serialize().to_pybytes()]
+        self._held += batch.nbytes
+        if self._held >= self._flush and self._most_rows > 0:
+            self._held = 0
+            rows += [None] * (self._most_rows + 1)
+        return _frame(rows, [None] * len(rows))
+
+    def counts(self, text: str) -> pd.DataFrame:
+        """The counts of one turn."""
+        return _frame([None], [text])
+
+
+def _frame(rows: list[bytes | None], counts: list[str | None]) -> pd.DataFrame:
+    return pd.DataFrame({ROWS_COLUMN: pd.Series(rows, dtype=object), COUNTS_COLUMN: pd.Series(counts, dtype=object)})
+
+
+def opener(schema: pa.Schema) -> MapStage:
+    """A map stage from packed rows to the rows themselves, whose Arrow schema is given.
+
+    It needs pyarrow alone: a worker that only opens rows starts without loading the join.
+    """
+
+    def open_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for packed in batch.column(0):
+                yield pa.ipc.read_record_batch(packed.as_buffer(), schema)
+
+    return open_rows
