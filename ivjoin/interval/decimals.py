@@ -7,6 +7,8 @@ sign of the other argument, so corners bound it exactly.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ivjoin.interval import machine as m
 from ivjoin.interval.machine import Pair
 
@@ -111,18 +113,32 @@ def quotient_rev1(z: Pair, b: Pair, x: Pair, scale: int, lift: int) -> Pair:
         if side != m.EMPTY:
             lo, hi = m.mul(_targets(z), (side[0] * k, side[1] * k))
             out = m.hull(out, m.meet((-(-lo // (5 * j)), hi // (5 * j)), x))
-    return out
+    return _ended(out, lambda v: quotient(v, b, scale, lift), z) if b[0] == b[1] else out
 
 
 def quotient_rev2(z: Pair, a: Pair, x: Pair, scale: int, lift: int) -> Pair:
     """Members of ``x``, divisors, whose quotient is in ``z``; 0 is none."""
     j, k = _factors(scale + lift)
     (zl, zh), n = _targets(z), (5 * j * a[0], 5 * j * a[1])
-    x = m.meet(x, (1, x[1])) if x[0] == 0 else m.meet(x, (x[0], -1)) if x[1] == 0 else x
-    if zl <= 0 <= zh and n[0] <= 0 <= n[1]:
-        return x
-    # n / (d * k) lies between the targets, so d is a multiplier that takes a target into n.
-    return m.mul_rev(n, (zl * k, zh * k), x)
+    anything = zl <= 0 <= zh and n[0] <= 0 <= n[1]
+    out = m.EMPTY
+    for side in (m.meet(x, (1, x[1])), m.meet(x, (x[0], -1))):
+        if side != m.EMPTY:
+            # n / (d * k) lies between the targets, so d is a multiplier that takes a target into n.
+            side = side if anything else m.mul_rev(n, (zl * k, zh * k), side)
+            out = m.hull(out, _ended(side, lambda v: quotient(a, v, scale, lift), z) if a[0] == a[1] else side)
+    return out
+
+
+def _ended(out: Pair, results: Callable[[Pair], Pair], z: Pair) -> Pair:
+    """A bound less the one or two values at its ends that rounding once more keeps from the target."""
+    lo, hi = out
+    for _ in range(3):
+        if lo <= hi and m.meet(results((lo, lo)), z) == m.EMPTY:
+            lo += 1
+        if lo <= hi and m.meet(results((hi, hi)), z) == m.EMPTY:
+            hi -= 1
+    return (lo, hi) if lo <= hi else m.EMPTY
 
 
 def _factors(lift: int) -> Pair:

@@ -15,7 +15,7 @@ from ivjoin.interval import machine_float as m
 from ivjoin.interval.bare import IntervalError
 from ivjoin.interval.domains import Domain
 from ivjoin.interval.machine_float import Format
-from ivjoin.interval.operation import NONE, Binary, Pair, Unary, clipped, empty, union
+from ivjoin.interval.operation import NONE, Binary, Pair, Unary, clipped, empty, sign_rev, union, within
 from ivjoin.interval.rounding import ratio
 
 __all__ = ["above", "at_least", "at_most", "below", "binary", "unary"]
@@ -53,18 +53,16 @@ def _walked(f: Format, out: Pair, reached: Callable[[float], bool]) -> Pair:
     """A bound less a few numbers at its ends that are not reached."""
     lo, hi = out
     for _ in range(_WALK):
-        if lo > hi:
-            return NONE
-        if reached(lo):
+        if lo > hi or reached(lo):
             break
-        lo = f.up(lo) if lo < hi else inf if hi < inf else lo
-        if lo == inf == hi and not reached(hi):
+        if lo == hi:
             return NONE
+        lo = f.up(lo)
     for _ in range(_WALK):
-        if lo > hi:
-            return NONE
-        if reached(hi):
+        if lo > hi or reached(hi):
             break
+        if lo == hi:
+            return NONE
         hi = f.down(hi)
     return (lo, hi) if lo <= hi else NONE
 
@@ -78,14 +76,33 @@ def _checked(d: Domain, forward: Callable[[Pair, Pair], Pair], made: Binary) -> 
     f = d.format
 
     def back1(z: Pair, b: Pair, x: Pair) -> Pair:
-        out = clipped(made.back1(z, b, x), x)
-        return out if empty(out) else _walked(f, out, lambda v: _meets(forward((v, v), b), z))
+        return _over(f, b, lambda part: made.back1(z, part, x), lambda v, part: _meets(forward((v, v), part), z), x)
 
     def back2(z: Pair, a: Pair, x: Pair) -> Pair:
-        out = clipped(made.back2(z, a, x), x)
-        return out if empty(out) else _walked(f, out, lambda v: _meets(forward(a, (v, v)), z))
+        return _over(f, a, lambda part: made.back2(z, part, x), lambda v, part: _meets(forward(part, (v, v)), z), x)
 
     return made._replace(back1=back1, back2=back2)
+
+
+def _over(
+    f: Format, other: Pair, back: Callable[[Pair], Pair], reached: Callable[[float, Pair], bool], x: Pair
+) -> Pair:
+    out = NONE
+    for part in _parts(f, other):
+
+        def test(v: float, part: Pair = part) -> bool:
+            return reached(v, part)
+
+        out = union(out, _walked(f, clipped(back(part), x), test))
+    return out
+
+
+def _parts(f: Format, b: Pair) -> list[Pair]:
+    """An interval as its finite part and its infinities: between the two there is nothing."""
+    if b[0] != -inf and b[1] != inf:
+        return [b]
+    parts = [(-inf, -inf), clipped(b, (-f.max, f.max)), (inf, inf)]
+    return [p for p in parts if not empty(p) and b[0] <= p[0] and p[1] <= b[1]]
 
 
 def _numbers(out: Pair) -> Pair:
@@ -274,9 +291,14 @@ def _ceil_of(x: float) -> int:
 _INT64 = Domain("int", 64)
 
 
+def _stepped(step: Callable[[float], int], back: Callable[[Pair, Pair], Pair]) -> Unary:
+    """floor or ceil; infinities and numbers past the limits err."""
+    return Unary(_INT64, within(lambda x: (step(x[0]), step(x[1])), back, _INT64.limits), back, "zero")
+
+
 def unary(name: str, d: Domain) -> Unary:
     """The operator ``name`` (neg, abs, sqr, sign, floor, ceil) of a float domain; floor and ceil give an int64."""
-    f, limits = d.format, _INT64.limits
+    f = d.format
     if name == "neg":
         return Unary(d, m.neg, lambda z, x: clipped(m.neg(z), x))
     if name == "abs":
@@ -284,22 +306,10 @@ def unary(name: str, d: Domain) -> Unary:
     if name == "sqr":
         return Unary(d, lambda x: m.sqr(f, x), lambda z, x: _numbers(m.sqr_rev(f, z, x)))
     if name == "sign":
-        return Unary(d, lambda x: (_sign_of(x[0]), _sign_of(x[1])), lambda z, x: _sign_rev(f, z, x))
+        return Unary(d, lambda x: (_sign_of(x[0]), _sign_of(x[1])), lambda z, x: sign_rev(z, x, f.tiny))
     # Under Spark, floor and ceil of NaN are 0.
     if name == "floor":
-        return Unary(
-            _INT64, lambda x: clipped((_floor_of(x[0]), _floor_of(x[1])), limits),
-            lambda z, x: clipped((at_least(f, z[0]), below(f, z[1] + 1)), x), "zero",
-        )  # fmt: skip
+        return _stepped(_floor_of, lambda z, x: clipped((at_least(f, z[0]), below(f, z[1] + 1)), x))
     if name == "ceil":
-        return Unary(
-            _INT64, lambda x: clipped((_ceil_of(x[0]), _ceil_of(x[1])), limits),
-            lambda z, x: clipped((above(f, z[0] - 1), at_most(f, z[1])), x), "zero",
-        )  # fmt: skip
+        return _stepped(_ceil_of, lambda z, x: clipped((above(f, z[0] - 1), at_most(f, z[1])), x))
     raise IntervalError(f"{name} is not defined for {d}; the functions of Interval are those of real numbers")
-
-
-def _sign_rev(f: Format, z: Pair, x: Pair) -> Pair:
-    lo = f.tiny if z[0] > 0 else 0.0 if z[0] > -1 else x[0]
-    hi = -f.tiny if z[1] < 0 else 0.0 if z[1] < 1 else x[1]
-    return clipped((lo, hi), x)

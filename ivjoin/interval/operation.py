@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ivjoin.interval.domains import Domain
 
-__all__ = ["MANY", "Binary", "Unary", "clipped", "empty", "refined", "shaved", "union", "valued", "within"]
+__all__ = ["MANY", "Binary", "Unary", "clipped", "empty", "refined", "shaved", "sign_rev", "union", "valued", "within"]
 
 Pair = tuple[Any, Any]
 Forward = Callable[[Pair, Pair], Pair]
@@ -148,3 +148,13 @@ def refined(domain: Domain, forward: Forward, back1: Backward, back2: Backward, 
         return shaved(out, lambda v: not empty(back1(z, v, a)))
 
     return Binary(domain, up, first, second)
+
+
+def sign_rev(z: Pair, x: Pair, least: Any = 1) -> Pair:
+    """Members of ``x`` with a sign in ``z``; ``least`` is the smallest positive value."""
+    parts = ((-1, (x[0], -least)), (0, (0, 0)), (1, (least, x[1])))
+    out = NONE
+    for s, part in parts:
+        if z[0] <= s <= z[1]:
+            out = union(out, clipped(part, x))
+    return out

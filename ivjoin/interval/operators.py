@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 from ivjoin.interval import calendar, decimals, float_operators
 from ivjoin.interval import machine as m
 from ivjoin.interval.bare import IntervalError
 from ivjoin.interval.domains import DAY, Domain, bounded_decimal
-from ivjoin.interval.operation import Binary, Pair, Unary, clipped, empty, refined, within
+from ivjoin.interval.operation import Binary, Pair, Unary, clipped, empty, refined, sign_rev, within
 
 __all__ = ["binary", "extremum", "unary"]
 
@@ -242,10 +241,6 @@ def _signs(x: Pair) -> Pair:
     return (x[0] > 0) - (x[0] < 0), (x[1] > 0) - (x[1] < 0)
 
 
-def _sign_rev(z: Pair, x: Pair) -> Pair:
-    return clipped((1 if z[0] > 0 else 0 if z[0] == 0 else x[0], -1 if z[1] < 0 else 0 if z[1] == 0 else x[1]), x)
-
-
 _NUMBERS = ("int", "decimal", "duration", "months")
 
 
@@ -266,7 +261,7 @@ def unary(name: str, d: Domain, n: int = 0) -> Unary:
     if name == "abs" and d.kind in _NUMBERS:
         return Unary(d, within(m.abs_, m.abs_rev, limits), m.abs_rev)
     if name == "sign" and d.kind == "int":
-        return Unary(d, _signs, _sign_rev)
+        return Unary(d, _signs, sign_rev)
     if name in ("floor", "ceil") and d.kind == "int":
         return Unary(d, lambda x: x, clipped)
     if name in ("floor", "ceil") and d.kind == "decimal":
@@ -323,14 +318,3 @@ def extremum(greater: bool) -> tuple[Callable[[Pair, Pair], Pair], Callable[[Pai
         return clipped((z[0], x[1] if beyond else z[1]), x) if b[1] >= z[0] else m.EMPTY
 
     return up, back
-
-
-def pieces(back: Callable[[Pair], Pair], x: Pair, least: Any) -> tuple[Pair, Pair]:
-    """A preimage as up to two pieces, of the members below zero and of those from zero on.
-
-    ``least`` is the smallest positive value; the pieces come as one where nothing lies between them.
-    """
-    low, high = back(clipped(x, (x[0], -least))), back(clipped(x, (0, x[1])))
-    if empty(low) or empty(high):
-        return (high, m.EMPTY) if empty(low) else (low, m.EMPTY)
-    return ((low[0], high[1]), m.EMPTY) if high[0] == 0 and low[1] == -least else (low, high)
