@@ -12,7 +12,7 @@ from ivjoin.spark import classiccolumn, connectcolumn
 from ivjoin.spark.environment import is_connect
 from ivjoin.spark.leftover import conjuncts
 
-__all__ = ["aliases_of", "condition_of"]
+__all__ = ["aliases_of", "condition_of", "is_column"]
 
 _OWN = {"l": "left", "left": "left", "r": "right", "right": "right"}
 
@@ -55,6 +55,11 @@ def condition_of(
         If it does not parse, does not type, or is not true or false; ``UnsupportedError`` if it needs what the operator
         cannot evaluate, and the join is not inner.
     """
+    if isinstance(condition, (list, tuple)):
+        raise ConditionError(
+            f"condition is a {type(condition).__name__}; expected SQL text or one Column: put its parts together "
+            "with AND, or with & between Columns in parentheses"
+        )
     given = column_text(condition, left, right) if is_column(condition) else condition
     try:
         return expr.condition(given, scope, timezone=timezone), ()

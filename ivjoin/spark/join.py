@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 
 from ivjoin import expr
-from ivjoin.errors import IvjoinError, UnsupportedError
+from ivjoin.errors import ConditionError, IvjoinError, OrderError, UnsupportedError
 from ivjoin.expr.nodes import Node
-from ivjoin.order import Order
+from ivjoin.order import Order, OrderTracker
 from ivjoin.plan import SIDES
 from ivjoin.spark.buckets import checked_count
-from ivjoin.spark.conditions import aliases_of, condition_of
+from ivjoin.spark.conditions import aliases_of, condition_of, is_column
 from ivjoin.spark.environment import Settings, settings_of
 from ivjoin.spark.leftover import rows_where
 from ivjoin.spark.metrics import PREFIX
@@ -166,6 +166,9 @@ def resolved(
     )
     plan = spec.plan()
     refuse_collated([n for n in (plan.condition,) if n is not None], types)
+    for side in plan.sides:
+        for node, name, o in side.orders:
+            OrderTracker(node, name, o.descending, o.slack, o.nulls)  # the operator's own refusals, before a query runs
     return Resolved(spec, settings, types, aliases)
 
 
@@ -173,7 +176,13 @@ def _pairs(on: Any, schemas: list[pa.Schema], case_sensitive: bool) -> list[tupl
     """Key pairs, each name as its schema spells it; unknown names are left for the planner to report."""
     if on is None:
         return []
-    items = [on] if isinstance(on, str) else list(on)
+    items = [on] if isinstance(on, str) or is_column(on) else list(on)
+    for i in items:
+        if is_column(i):
+            raise ConditionError(
+                f"on holds the Column {i}; expected names of key columns, such as on='id' or on=[('a', 'b')]. "
+                "A Column belongs in condition=..., where equalities are found to be keys too"
+            )
     return [
         tuple(_spelt(n, schemas[s].names, case_sensitive) for s, n in enumerate((i, i) if isinstance(i, str) else i))
         for i in items
@@ -211,4 +220,14 @@ def _orders(
 def _side_node(given: Any, side: int, scope: expr.Scope, zone: str) -> Node:
     if isinstance(given, str) and given in (scope.left if side == 0 else scope.right).names:
         return scope.resolve(SIDES[side], given)
+    if isinstance(given, str) and given.upper().split()[-1:] in (["ASC"], ["DESC"]):
+        plain, word = given.rsplit(None, 1)
+        raise OrderError(
+            f"{SIDES[side]}_order is {given!r}; write "
+            + (f"Order({plain!r}, descending=True)" if word.upper() == "DESC" else f"{plain!r}, which ascends")
+        )
+    if is_column(given):
+        raise OrderError(
+            f"{SIDES[side]}_order is the Column {given}; expected a column's name, SQL text, or an Order of either"
+        )
     return expr.scalar(given, scope, timezone=zone)

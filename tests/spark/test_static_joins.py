@@ -12,7 +12,7 @@ from spark.every_type import VALUES, select_list
 from spark.script import rows_of
 from spark.second_opinion import joined
 
-from ivjoin.errors import ColumnError, IvjoinError, UnsupportedError
+from ivjoin.errors import ColumnError, ConditionError, IvjoinError, OrderError, UnsupportedError
 
 pytestmark = pytest.mark.spark
 
@@ -86,6 +86,17 @@ def test_what_cannot_be_evaluated_is_refused_before_anything_runs(frames: tuple[
         left.band_join(left, on="k", condition=left.x < left.v)
     with pytest.raises(ColumnError, match="did you mean 'x'"):
         left.band_join(right, on="k", condition="l.X1 < r.x")
+    for on in (left.k == right.k, [left.k == right.k], ["k", left.x == right.x]):
+        with pytest.raises(ConditionError, match=r"on holds the Column .*belongs in condition="):
+            left.band_join(right, on=on)
+    with pytest.raises(ConditionError, match="condition is a list; .*with & between Columns"):
+        left.band_join(right, on="k", condition=[left.x < right.x, left.v < right.v])
+    with pytest.raises(OrderError, match=r"left_order is 'x DESC'; write Order\('x', descending=True\)"):
+        left.band_join(right, on="k", condition="l.x < r.x", left_order="x DESC")
+    with pytest.raises(OrderError, match=r"right_order is 'x asc'; write 'x'"):
+        left.band_join(right, on="k", condition="l.x < r.x", right_order="x asc")
+    with pytest.raises(OrderError, match="left_order is the Column .*expected a column's name"):
+        left.band_join(right, on="k", condition="l.x < r.x", left_order=left.x)
     with pytest.raises(IvjoinError, match="expected a PySpark DataFrame"):
         left.band_join(table(2), on="k")
     with pytest.raises(IvjoinError, match="backend is 'flink'"):
