@@ -16,6 +16,8 @@ I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 # A contraction of the residual costs some hundred microseconds, a band term's bound one: contract when enough rows
 # have come to pay for it.
 _CONTRACT_EVERY = 256
+# What a contraction costs grows with the graph: one of so many nodes more waits for as many rows again.
+_NODES_PER_TURN = 200
 
 
 class Bounder:
@@ -30,9 +32,12 @@ class Bounder:
         self._bounds: list[list[tuple[int, int]] | None] = [[], []]
         self._contracted: list[dict[Node, tuple[int, int]] | None] = [{}, {}]
         self._since = [0, 0]
-        self._propagators: dict[int, Any] = {}
+        self._prefixes: dict[tuple[int, Node, bool], int] = {}
         self._terms = [self._terms_of(0), self._terms_of(1)]
-        self._in_residual = set(walk(*plan.separation.residual))
+        residual = plan.separation.residual
+        self._in_residual = set(walk(*residual))
+        self._rounds = any(n.type.kind == "float" for n in self._in_residual)
+        self._every = _CONTRACT_EVERY * (1 + len(self._in_residual) // _NODES_PER_TURN)
         self._reaches: dict[Node, tuple[int, int]] = {}
         self._deps: dict[Node, list[Node]] = {}
         self._compare = self._comparable()
@@ -222,7 +227,7 @@ class Bounder:
         watched = [(a, n) for a, n in enumerate(plan.sides[s].axes) if n in self._in_residual]
         if not watched:
             return False
-        if not force and self._since[s] < _CONTRACT_EVERY:
+        if not force and self._since[s] < self._every:
             known = self._contracted[s]
             if known is None:
                 return True
@@ -238,7 +243,7 @@ class Bounder:
         return False
 
     def _propagate(self, s: int, frontier: Frontier, want: list[Node]) -> dict[Node, tuple[int, int]] | None:
-        from ivjoin.propagation import Dom, Outcome, contract_nodes
+        from ivjoin.propagation import Dom, Outcome, contract_nodes, propagator
 
         # Band terms have given their exact bounds already: the residual alone is what is left to propagate.
         residual = self._plan.separation.residual
@@ -247,10 +252,37 @@ class Bounder:
         known |= {n: self.domain(n, frontier) for n in frontier.intervals}
         own = Frontier([], self._plan.sides[s].bounds, self._plan.sides[s].never_null)
         known |= {n: self.domain(n, own) for n in own.intervals}
-        outcome, doms = contract_nodes(residual, known, want)
+        also = tuple(dict.fromkeys(n for side in self._plan.sides for n in side.axes if n in self._in_residual))
+        outcome, doms = contract_nodes(residual, known, want, also)
         if outcome is Outcome.INFEASIBLE:
             return None
-        return {n: _ordinals(d, n) for n, d in doms.items()}
+        p = propagator(residual, also)
+        return {n: self._checked(s, p, known, n, *_ordinals(d, n)) for n, d in doms.items()}
+
+    def _checked(
+        self, s: int, p: Any, known: dict[Node, Any], n: Node, low: int, high: int
+    ) -> tuple[int, int]:
+        """The ends of an axis: those an inverse found confirmed, those it did not found by going up alone."""
+        from ivjoin.propagation import confirmed, dead_until, refutes
+
+        if low > high:
+            return low, high
+        ends = [low, high]
+        for falling in (False, True):
+            if falling and n.type.kind == "float" and high >= NAN_ORDINAL:
+                # NaN is above every number, and going up was not asked about it.
+                continue
+            proposed, out = ends[falling], -1 if falling else 1
+            key = (s, n, falling)
+            # From where the last frontier left it, if that is further than the inverse goes now.
+            near = max(out * proposed, out * self._prefixes.get(key, proposed)) * out
+            dead = dead_until(p, known, n, falling, near) if refutes(p, known, n, proposed, falling) else None
+            if dead is not None:
+                self._prefixes[key] = dead
+                ends[falling] = dead + out
+            elif self._rounds:
+                ends[falling] = confirmed(p, known, n, proposed, falling)
+        return (1, 0) if ends[0] > ends[1] or ends[1] < ordinal_range(n.type)[0] else (ends[0], ends[1])
 
 
 def _ordinals(dom: Any, node: Node) -> tuple[int, int]:

@@ -8,10 +8,11 @@ operator without a rule says nothing and stops nothing.
 from ivjoin.propagation.contract import Bounds, Contraction, contract
 from ivjoin.propagation.dag import Outcome, Propagator
 from ivjoin.propagation.domain import Dom
-from ivjoin.propagation.frontier import contract_nodes, forward
+from ivjoin.propagation.frontier import contract_nodes, forward, propagator
 from ivjoin.propagation.ordering import Direction, ordering
+from ivjoin.propagation.prefix import confirmed, dead_until, refutes
 
 __all__ = [
-    "Bounds", "Contraction", "Direction", "Dom", "Outcome", "Propagator", "contract", "contract_nodes", "forward",
-    "ordering",
+    "Bounds", "Contraction", "Direction", "Dom", "Outcome", "Propagator", "confirmed", "contract", "contract_nodes",
+    "dead_until", "forward", "ordering", "propagator", "refutes",
 ]  # fmt: skip

@@ -9,13 +9,14 @@ from ivjoin.expr.nodes import Node
 from ivjoin.propagation.dag import Outcome, Propagator
 from ivjoin.propagation.domain import Dom
 
-__all__ = ["contract_nodes", "forward"]
+__all__ = ["contract_nodes", "forward", "propagator"]
 
 _LIMIT = 128
 _made: dict[Any, Propagator] = {}
 
 
-def _propagator(conjuncts: tuple[Node, ...], also: tuple[Node, ...]) -> Propagator:
+def propagator(conjuncts: tuple[Node, ...], also: tuple[Node, ...]) -> Propagator:
+    """A propagator of some conjuncts that ``also`` may be asked of; one that was made before, if it is kept."""
     key = (conjuncts, also)
     found = _made.get(key)
     if found is None:
@@ -37,11 +38,11 @@ def forward(node: Node, known: Mapping[Node, Dom]) -> Dom:
     found = known.get(node)
     if found is not None:
         return found
-    return _propagator((), (node,)).forward(known, node)
+    return propagator((), (node,)).forward(known, node)
 
 
 def contract_nodes(
-    conjuncts: Sequence[Node], known: Mapping[Node, Dom], want: Sequence[Node]
+    conjuncts: Sequence[Node], known: Mapping[Node, Dom], want: Sequence[Node], also: Sequence[Node] | None = None
 ) -> tuple[Outcome, dict[Node, Dom]]:
     """What is left of some expressions at the points where every conjunct is TRUE.
 
@@ -53,6 +54,8 @@ def contract_nodes(
         What is known of expressions; all of it holds at once.
     want : sequence of Node
         The expressions asked for.
+    also : sequence of Node, optional
+        All that will ever be asked for, so that one propagator serves several questions.
 
     Returns
     -------
@@ -61,4 +64,4 @@ def contract_nodes(
     dict of Node to Dom
         The domain of each wanted expression.
     """
-    return _propagator(tuple(conjuncts), tuple(want)).contract(known, want)
+    return propagator(tuple(conjuncts), tuple(want if also is None else also)).contract(known, want)

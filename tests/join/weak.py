@@ -188,6 +188,25 @@ WEAK = [
         20,
         lambda p, q: np.abs(p["a"] - q["a"]) <= np.where(p["x"] > q["x"], 10, np.where(p["x"] == q["x"], 20, 5)),
     ),
+    Weak(
+        "an exponent, which has no inverse",
+        "pow(2D, CAST(l.a - r.a AS DOUBLE)) BETWEEN 0.001D AND 1024D",
+        10,
+        lambda p, q: (p["a"] - q["a"] >= -9) & (p["a"] - q["a"] <= 10),
+    ),
+    Weak(
+        "the exponent of a distance",
+        "pow(1.5D, abs(l.a - r.a)) < 1000",
+        18,
+        near(17),
+    ),
+    Weak(
+        "a sum with an exponent",
+        "abs(l.a - r.a) + pow(2D, CAST(l.a - r.a AS DOUBLE)) <= 30",
+        30,
+        lambda p, q: np.abs(p["a"] - q["a"]) + np.exp2(np.clip(p["a"] - q["a"], -60, 60).astype(float)) <= 30,
+        reach=31,
+    ),
     Weak("NOT outside", "NOT (l.a < r.a - 10 OR l.a > r.a + 10)", 10, near(10)),
     Weak(
         "ascending against descending",

@@ -1,0 +1,152 @@
+"""How far along an axis a condition cannot be TRUE, found by going up alone: what needs no inverse of any operator.
+
+A prefix of an axis is refuted where some conjunct, evaluated over the whole prefix with what else is known, cannot be
+TRUE. Forward rules enclose every operator as the machine executes it, rounding included, so that a refuted prefix holds
+no row that matches, whether the condition rises along the axis or not. Enclosures grow with the intervals they are
+given: what refutes a prefix refutes every shorter one, and the longest is found by bisection. Only prefixes that have
+been refuted are ever returned.
+
+Two uses: an operator without a backward rule still prunes; and a bound that an inverse proposes is confirmed, or moved
+outward to the nearest that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, value_of
+from ivjoin.interval import truth
+from ivjoin.propagation.dag import Propagator
+from ivjoin.propagation.domain import Dom
+
+__all__ = ["confirmed", "dead_until", "refutes"]
+
+# How far, in powers of two of neighbouring doubles, a proposed bound is moved before the proposal is taken as it is; of
+# other types a few units.
+_CONFIRMING_STEPS = 24
+
+
+def refutes(p: Propagator, known: Mapping[Node, Dom], axis: Node, ordinal: int, falling: bool = False) -> bool:
+    """Whether no row at or below an ordinal of an axis (``falling``: at or above) can satisfy the conjuncts.
+
+    Parameters
+    ----------
+    p : Propagator
+        Of the conjuncts; the axis is one of its nodes.
+    known : mapping of Node to Dom
+        What is known of other expressions, such as the frontier of the other side.
+    axis : Node
+        An expression of one side, of a type that has ordinals. Rows whose value is NULL or NaN are not asked about.
+    ordinal : int
+    falling : bool
+    """
+    return _refuter(p, known, axis, falling)(ordinal)
+
+
+def _refuter(p: Propagator, known: Mapping[Node, Dom], axis: Node, falling: bool) -> Callable[[int], bool]:
+    """`refutes` as a function of the ordinal."""
+    t = axis.type
+    given = dict(known)
+    old = given.pop(axis, None)
+    least, most = _ends(axis, old)
+    roots = p.roots
+
+    def refuted(ordinal: int) -> bool:
+        lo, hi = (ordinal, most) if falling else (least, ordinal)
+        if lo > hi:
+            return True
+        given[axis] = Dom.of(t, value_of(lo, t), value_of(hi, t), null=False, nan=False)
+        D = p.upward(given)
+        return any(not D[r] & truth.TRUE for r in roots)
+
+    return refuted
+
+
+def dead_until(
+    p: Propagator, known: Mapping[Node, Dom], axis: Node, falling: bool = False, near: int | None = None
+) -> int | None:
+    """The ordinal up to which (``falling``: down to which) no row can satisfy the conjuncts; None if there is none.
+
+    Parameters
+    ----------
+    p, known, axis, falling
+        As for `refutes`.
+    near : int, optional
+        Where the search starts, such as the answer of an earlier frontier; it costs a logarithm of the distance.
+
+    Examples
+    --------
+    >>> from ivjoin.expr import build
+    >>> from ivjoin.expr.types import FLOAT64, INT64
+    >>> a, b = build.column("left", "a", INT64), build.column("right", "a", INT64)
+    >>> apart = build.cast(build.sub(b, a), FLOAT64)
+    >>> p = Propagator([build.le(build.pow_(build.literal(2.0, FLOAT64), apart), build.literal(1024.0, FLOAT64))], [a])
+    >>> dead_until(p, {b: Dom.of(INT64, 1000, None)}, a)
+    989
+    """
+    refuted = _refuter(p, known, axis, falling)
+    least, most = _ends(axis, known.get(axis))
+    # Turned over where the axis falls, so that inside the prefix begins at the low end.
+    sign = -1 if falling else 1
+    low, high = (-most, -least) if falling else (least, most)
+
+    def test(x: int) -> bool:
+        return refuted(sign * x)
+
+    if near is not None:
+        start = min(max(sign * near, low), high)
+        step = 1
+        if test(start):
+            low = start
+            while low < high and test(min(low + step, high)):
+                low = min(low + step, high)
+                step *= 2
+            high = min(low + step, high)
+        else:
+            high = start
+            while high - step > low and not test(high - step):
+                high -= step
+                step *= 2
+            low = max(high - step, low)
+            if not test(low):
+                return None
+    elif not test(low):
+        return None
+    # test(low) holds; the longest prefix ends in [low, high].
+    while low < high:
+        middle = (low + high + 1) >> 1
+        if test(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return sign * low
+
+
+def confirmed(
+    p: Propagator, known: Mapping[Node, Dom], axis: Node, bound: int, falling: bool = False
+) -> int:
+    """A bound that an inverse proposes, moved outward until the rows that it gives up are refuted by going up.
+
+    ``bound`` is the ordinal of the first value kept. Where going up refutes nothing near it, since an inverse may know
+    more, the bound stays.
+    """
+    refuted = _refuter(p, known, axis, falling)
+    out = -1 if falling else 1
+    if refuted(bound - out):
+        return bound
+    for k in range(_CONFIRMING_STEPS if axis.type.kind == "float" else 3):
+        moved = bound - out * (1 << k)
+        if refuted(moved - out):
+            return moved
+    return bound
+
+
+def _ends(axis: Node, known: Dom | None) -> tuple[int, int]:
+    """The ordinals of an axis, without NaN."""
+    t = axis.type
+    whole = Dom.of(t, None, None, null=False, nan=False) if known is None else known
+    if t.kind == "float":
+        return ordinal_of(whole.lo, t), min(ordinal_of(whole.hi, t), NAN_ORDINAL - 1)
+    return ordinal_of(whole.lo, t), ordinal_of(whole.hi, t)
+
