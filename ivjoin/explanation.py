@@ -14,7 +14,7 @@ from ivjoin.expr.ordinal import ordinal_of
 from ivjoin.expr.separate import BandTerm
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
 from ivjoin.order import Frontier, OrderTracker, ordinal_range, shown
-from ivjoin.plan import SIDES, JoinPlan, make_plan, physical_ordinal, side_expression
+from ivjoin.plan import SIDES, JoinPlan, inferred, make_plan, physical_ordinal, side_expression
 
 __all__ = ["explain", "explain_plan"]
 
@@ -62,6 +62,7 @@ def explain_plan(plan: JoinPlan, frontier: Mapping[str, Mapping[Any, Any]] | Non
     lines = [f"{plan.how.name} join" + (f" on {', '.join(_on(p) for p in plan.on)}" if plan.on else " without `on`")]
     lines += ["", "condition", *_conjuncts(plan)]
     lines += ["", "frontier (every future row)", *_frontier_lines(frontiers, bool(frontier))]
+    lines += _inferred_lines(plan)
     lines += ["", "expression DAG, with the interval of each node for future rows of both sides"]
     lines += _dag(plan, frontiers)
     lines += ["", "state"]
@@ -189,6 +190,17 @@ def _frontier_lines(frontiers: tuple[Frontier, Frontier], given: bool) -> list[s
         for node, (low, high, _) in f.intervals.items():
             source = "declared bounds" if node in f.bounds else "as given" if given else "after a typical row"
             out.append(f"  {SIDES[s]}: {node} {interval_text(low, high, node.type)}    ({source})")
+    return out
+
+
+def _inferred_lines(plan: JoinPlan) -> list[str]:
+    """Expressions of band terms and keys that are in order because of what they are made of."""
+    out = []
+    for s, side in enumerate(plan.sides):
+        for node in dict.fromkeys([*side.axes, *side.keys]):
+            why = inferred(side, node)
+            if why is not None:
+                out.append(f"  {SIDES[s]}: {node} {why}    (inferred)")
     return out
 
 

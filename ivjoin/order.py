@@ -12,12 +12,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ivjoin.errors import LateRowError, OrderError
+from ivjoin.errors import IvjoinError, LateRowError, OrderError
+from ivjoin.expr import build
+from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, value_of
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
 
-__all__ = ["Frontier", "Order", "OrderTracker", "ordinal_range", "slack_ticks"]
+__all__ = ["Frontier", "Order", "OrderTracker", "ordinal_range", "physical_ordinal", "slack_ticks"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 
@@ -92,6 +94,42 @@ def ordinal_range(t: Type) -> tuple[int, int]:
         return 0, 1
     low, high = t.physical_range()
     return ordinal_of(low, t), ordinal_of(high, t)
+
+
+def physical_ordinal(value: Any, t: Type, what: str, up: bool = True) -> int:
+    """The ordinal of a Python value given for an expression of type ``t``; rounded where it falls between two."""
+    try:
+        node = value if isinstance(value, Node) else build.literal(value)
+    except (TypeError, ValueError, IvjoinError) as e:
+        raise OrderError(f"{what} is {value!r}; expected a value of type {t}") from e
+    got = node.params[0]
+    low, high = ordinal_range(t)
+    if t.kind == "float" and node.type.is_numeric:
+        # A quotient of ints is rounded once, to the nearest double.
+        return ordinal_of(float(got) if node.type.kind != "decimal" else got / 10**node.type.scale, t)
+    if t.kind in ("int", "decimal") and node.type.is_numeric and isinstance(got, (int, float)):
+        if isinstance(got, float) and not math.isfinite(got):
+            return high if got > 0 else low
+        exact = Fraction(got) / 10**node.type.scale * 10**t.scale
+        whole = math.ceil(exact) if up else math.floor(exact)
+        least, most = t.physical_range()
+        return ordinal_of(min(max(whole, least), most), t)
+    if node.type.kind == t.kind == "bool":
+        return int(got)
+    if t.is_temporal and not (node.type.is_temporal or node.type.kind == "string"):
+        raise OrderError(f"{what} is {value!r}; expected a value of type {t}, such as a date or a datetime")
+    try:
+        cast = build.cast(node, t)
+    except IvjoinError as e:
+        raise OrderError(f"{what} is {value!r}; expected a value of type {t}") from e
+    made = evaluate([cast], _no_column, 1)[0]
+    if (made.valid is not None and not made.valid[0]) or (made.error is not None and made.error[0]):
+        raise OrderError(f"{what} is {value!r}; expected a value of type {t}")
+    return ordinal_of(made.values[0].item() if hasattr(made.values[0], "item") else made.values[0], t)
+
+
+def _no_column(side: str, name: str) -> Any:
+    raise AssertionError("a literal reads no column")
 
 
 def _clip(v: int) -> int:

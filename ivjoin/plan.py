@@ -14,15 +14,15 @@ from ivjoin.errors import ColumnError, ConditionError, IvjoinError, OrderError, 
 from ivjoin.expr import build
 from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import Node, columns_of, walk
-from ivjoin.expr.ordinal import has_ordinal, ordinal_of
+from ivjoin.expr.ordinal import has_ordinal, value_of
 from ivjoin.expr.separate import BandTerm, JoinKey, Separation, separate
-from ivjoin.expr.types import Type, from_arrow
-from ivjoin.order import Order, ordinal_range
+from ivjoin.expr.types import from_arrow
+from ivjoin.order import Order, ordinal_range, physical_ordinal
 from ivjoin.outer.emit import OutputField
 from ivjoin.outer.jointype import JoinType, join_type
 from ivjoin.shj.matcher import BandTable
 
-__all__ = ["JoinPlan", "SidePlan", "make_plan", "watched"]
+__all__ = ["JoinPlan", "SidePlan", "inferred", "make_plan", "physical_ordinal", "watched"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 SIDES = ("left", "right")
@@ -128,6 +128,9 @@ def make_plan(
     sides = (SidePlan(schemas[0]), SidePlan(schemas[1]))
     for s, order, bounds in ((0, left_order, left_bounds), (1, right_order, right_bounds)):
         _declare(sides[s], s, order, bounds, schemas, timezone)
+        sides[s].never_null = frozenset(
+            build.column(SIDES[s], f.name, from_arrow(f.type)) for f in schemas[s] if not f.nullable
+        )
         sides[s].filters = list(sep.left_filter if s == 0 else sep.right_filter)
     for g in sep.guards:
         side = _side_of(g.node)
@@ -152,9 +155,6 @@ def make_plan(
     )
     for s in (0, 1):
         sides[s].stored = _stored_columns(plan, s)
-        sides[s].never_null = frozenset(
-            build.column(SIDES[s], f.name, from_arrow(f.type)) for f in schemas[s] if not f.nullable
-        )
     return plan
 
 
@@ -273,43 +273,6 @@ def side_expression(obj: Any, s: int, schema: pa.Schema, timezone: str, what: st
     return node
 
 
-def physical_ordinal(value: Any, t: Type, what: str, up: bool = True) -> int:
-    """The ordinal of a Python value given for an expression of type ``t``; rounded where it falls between two."""
-    try:
-        node = value if isinstance(value, Node) else build.literal(value)
-    except (TypeError, ValueError, IvjoinError) as e:
-        raise OrderError(f"{what} is {value!r}; expected a value of type {t}") from e
-    got = node.params[0]
-    low, high = ordinal_range(t)
-    if t.kind == "float" and node.type.is_numeric:
-        v = float(got) if node.type.kind != "decimal" else float(got) / 10.0**node.type.scale
-        return ordinal_of(v, t)
-    if t.kind in ("int", "decimal") and node.type.is_numeric and isinstance(got, (int, float)):
-        import math
-        from fractions import Fraction
-
-        if isinstance(got, float) and not math.isfinite(got):
-            return high if got > 0 else low
-        exact = Fraction(got) / 10**node.type.scale * 10**t.scale
-        whole = math.ceil(exact) if up else math.floor(exact)
-        least, most = t.physical_range()
-        return ordinal_of(min(max(whole, least), most), t)
-    if node.type.kind == t.kind == "bool":
-        return int(got)
-    if t.is_temporal and not (node.type.is_temporal or node.type.kind == "string"):
-        raise OrderError(f"{what} is {value!r}; expected a value of type {t}, such as a date or a datetime")
-    try:
-        cast = build.cast(node, t)
-    except IvjoinError as e:
-        raise OrderError(f"{what} is {value!r}; expected a value of type {t}") from e
-    from ivjoin.expr.evaluate import evaluate
-
-    made = evaluate([cast], _no_column, 1)[0]
-    if (made.valid is not None and not made.valid[0]) or (made.error is not None and made.error[0]):
-        raise OrderError(f"{what} is {value!r}; expected a value of type {t}")
-    return ordinal_of(made.values[0].item() if hasattr(made.values[0], "item") else made.values[0], t)
-
-
 def _no_column(side: str, name: str) -> pa.Array:
     raise AssertionError("a literal reads no column")
 
@@ -397,15 +360,13 @@ def _choose_axes(
 ) -> None:
     """Axes of a side: the primary one first, the other band axes, then what only prunes."""
     own = [t.left if s == 0 else t.right for t in kernel_terms]
-    ordered_here = {n for n, _, _ in sides[s].orders}
     ordered_there = {n for n, _, _ in sides[1 - s].orders}
     score: dict[Node, int] = {}
     for t in kernel_terms:
         mine, theirs = (t.left, t.right) if s == 0 else (t.right, t.left)
         points = score.get(mine, 0)
         points += (t.lo is not None) + (t.hi is not None)
-        points += 8 * (mine in ordered_here) + 4 * (theirs in ordered_there) + 2 * bool(t.exact)
-        points += 3 * bool(ordered_here & set(walk(mine)))
+        points += 8 * _is_ordered(sides[s], mine) + 4 * _is_ordered(sides[1 - s], theirs) + 2 * bool(t.exact)
         score[mine] = points
     axes = sorted(dict.fromkeys(own), key=lambda n: -score[n])
     sides[s].axes = axes
@@ -435,6 +396,30 @@ def watched(sep: Separation, s: int) -> list[Node]:
         found.extend(n for n in one_sided if n not in inner and n.type.kind != "bool")
         found.extend(c for c in one_sided if c.op == "column")
     return list(dict.fromkeys(found))
+
+
+def inferred(side: SidePlan, node: Node) -> str | None:
+    """How an expression without a declared order goes, and why: "rises, since l.a rises"; None if it is not proved."""
+    if not side.orders or any(node is n for n, _, _ in side.orders):
+        return None
+    from ivjoin.propagation import Direction, Dom, ordering
+
+    orders = {n: Direction.DESCENDING if o.descending else Direction.ASCENDING for n, _, o in side.orders}
+    known = {c: Dom.of(c.type, null=False) for c in side.never_null}
+    for n, (low, high) in side.bounds.items():
+        if n.type.kind == "float":
+            continue
+        known[n] = Dom.of(n.type, value_of(low, n.type), value_of(high, n.type), null=n not in side.never_null)
+    direction = ordering(node, orders, known)
+    if direction not in (Direction.ASCENDING, Direction.DESCENDING):
+        return None
+    inside = set(walk(node))
+    sources = [f"{n}{' falls' if orders[n] is Direction.DESCENDING else ' rises'}" for n in orders if n in inside]
+    return f"{'rises' if direction is Direction.ASCENDING else 'falls'}, since {' and '.join(sources)}"
+
+
+def _is_ordered(side: SidePlan, node: Node) -> bool:
+    return any(node is n for n, _, _ in side.orders) or inferred(side, node) is not None
 
 
 def _table(p: int, sides: tuple[SidePlan, SidePlan], kernel_terms: list[BandTerm]) -> BandTable:
