@@ -343,6 +343,8 @@ def coalesce_rev(c: DomainInterval, *args: Any) -> tuple[DomainInterval, ...]:
         rest = coalesce(*args[i + 1 :]) if i + 1 < len(args) else void(a.domain, null=True)
         passes = a.null and (_equal(rest, c) or (rest.null and c.null))
         out.append(_joined(taken, void(a.domain, null=passes)) if looked_at else a)
+        if looked_at and not _some(out[-1]) and not out[-1].null:  # no argument can do
+            return tuple(void(other.domain) for other in args)
         # Whatever comes after matters only where this one is NULL for sure.
         looked_at = looked_at and not _some(out[-1])
     return tuple(out)
@@ -358,6 +360,8 @@ def is_in_rev(c: BoolInterval, x: Any, items: Iterable[Any]) -> DomainInterval:
     x = operand(x)
     items = [like(item, x.domain) for item in items]
     wanted, out = _mask(c), void(x.domain)
+    if not items:
+        return x if wanted & truth.FALSE else out
     if wanted & truth.TRUE:
         for item in items:
             out = _joined(out, _held("eq", x, item))
@@ -370,5 +374,5 @@ def is_in_rev(c: BoolInterval, x: Any, items: Iterable[Any]) -> DomainInterval:
         out = _joined(out, left)
     if wanted & truth.NULL:
         has_null = any(item.null for item in items)
-        out = _joined(out, x if has_null else void(x.domain, null=x.null and bool(items)))
+        out = _joined(out, x if has_null else void(x.domain, null=x.null))
     return out

@@ -149,8 +149,11 @@ def mid(x: DomainInterval) -> Any:
         return NAN
     if x.domain.is_float:
         top = x.domain.format.max
-        ends = make(max(x.lo, -INF if x.hi == INF else -top), min(x.hi, INF if x.lo == -INF else top))
-        return x.domain.format.near(numeric.mid(ends)) if x.lo < x.hi else x.lo
+        if x.lo == x.hi:
+            return x.lo
+        if x.lo == -INF or x.hi == INF:
+            return 0.0 if x.lo == -INF and x.hi == INF else top if x.hi == INF else -top
+        return x.domain.format.near(numeric.mid(make(x.lo, x.hi)))
     return x.domain.shown((x.lo + x.hi) // 2, False)
 
 
