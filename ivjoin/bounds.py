@@ -18,6 +18,8 @@ I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _CONTRACT_EVERY = 256
 # What a contraction costs grows with the graph: one of so many nodes more waits for as many rows again.
 _NODES_PER_TURN = 200
+# An expression of which nothing follows, as ``a + b`` where only a has an order, is not looked at again at every move.
+_LONGEST_IDLE = 16
 
 
 class Bounder:
@@ -39,6 +41,9 @@ class Bounder:
         self._rounds = any(n.type.kind == "float" for n in self._in_residual)
         self._every = _CONTRACT_EVERY * (1 + len(self._in_residual) // _NODES_PER_TURN)
         self._reaches: dict[Node, tuple[int, int]] = {}
+        self._axis_reaches: list[list[tuple[int, int]]] = [[], []]
+        # Expressions of which going up says nothing yet: for how many moves they are left alone, now and next time.
+        self._idle: dict[Node, tuple[int, int]] = {}
         self._deps: dict[Node, list[Node]] = {}
         self._compare = self._comparable()
         for s in (0, 1):
@@ -139,38 +144,44 @@ class Bounder:
             self._bounds[s] = out
             return
         dead = False
+        intervals = frontier.intervals
         for axis, theirs, lo, hi, least, most in self._terms[s]:
-            span = self._span(frontier, theirs)
+            span = intervals.get(theirs) or self._span(frontier, theirs, force)
             if span is None:
                 continue
-            low, high = span
+            low, high = span[0], span[1]
             if low > high:
                 dead = True
                 break
             a, b = out[axis]
-            if lo is not None and low > least:
-                a = max(a, low + lo)
-            if hi is not None and high < most:
-                b = min(b, high + hi)
+            if lo is not None and low > least and low + lo > a:
+                a = low + lo
+            if hi is not None and high < most and high + hi < b:
+                b = high + hi
             out[axis] = (a, b)
-        if not dead and self._plan.separation.residual:
+        if not dead and self._in_residual:
             dead = self._contract(s, frontier, out, force)
         if dead:
             self._bounds[s] = None
             return
+        reaches = self._axis_reaches[s]
+        if len(reaches) != len(axes):
+            reaches = self._axis_reaches[s] = [self._reach(n) for n in axes]
         for axis, (a, b) in enumerate(out):
             if a == I64_MIN and b == I64_MAX:
                 continue
-            least, most = self._reach(axes[axis])
-            a = I64_MIN if a <= least else a
-            b = I64_MAX if b >= most else b
+            least, most = reaches[axis]
+            if a <= least:
+                a = I64_MIN
+            if b >= most:
+                b = I64_MAX
             if a > most or b < least or a > b:
                 # Rows for which the axis is null are decided on arrival, those of a residual axis are not.
                 if axis < self._plan.sides[s].band_axes:
                     self._bounds[s] = None
                     return
                 a, b = (I64_MAX, I64_MAX) if a > most else (a, b)
-            out[axis] = (max(a, I64_MIN), min(b, I64_MAX))
+            out[axis] = (a if a > I64_MIN else I64_MIN, b if b < I64_MAX else I64_MAX)
         self._bounds[s] = out
 
     def _reach(self, node: Node) -> tuple[int, int]:
@@ -186,11 +197,12 @@ class Bounder:
             self._reaches[node] = found
         return found
 
-    def _span(self, frontier: Frontier, node: Node) -> tuple[int, int] | None:
-        """Ordinals that a future row can have at an expression; None when nothing is known."""
-        found = frontier.intervals.get(node)
-        if found is not None:
-            return found[0], found[1]
+    def _span(self, frontier: Frontier, node: Node, force: bool) -> tuple[int, int] | None:
+        """Ordinals that a future row can have at an expression without an order; None when nothing is known."""
+        left, wait = self._idle.get(node, (0, 1))
+        if left and not force:
+            self._idle[node] = left - 1, wait
+            return None
         deps = self._deps.get(node)
         if deps is None or len(frontier.promised):
             inside = set(walk(node))
@@ -201,7 +213,14 @@ class Bounder:
 
         known = {c: Dom.of(c.type, null=False) for c in columns_of(node) if c in frontier.never_null}
         dom = forward(node, known | {n: self.domain(n, frontier) for n in deps})
-        return _ordinals(dom, node)
+        span = _ordinals(dom, node)
+        least, most = self._reach(node)
+        near = (most - least) >> 12
+        if span[0] - least <= near and most - span[1] <= near:
+            self._idle[node] = wait, min(2 * wait, _LONGEST_IDLE)
+        else:
+            self._idle.pop(node, None)
+        return span
 
     @staticmethod
     def domain(node: Node, frontier: Frontier) -> Any:

@@ -298,6 +298,9 @@ class Frontier:
         self.version = 0
         self.intervals: dict[Node, tuple[int, int, bool]] = {}
         self._last: tuple[int, bool, bool] | None = None
+        # Where all that is known comes of one order: whether its value may be null, and the interval last found.
+        self._may_null = len(trackers) != 1 or trackers[0].node not in never_null
+        self._found: tuple[int, int, bool] | None = None
         self.refresh()
 
     def refresh(self) -> bool:
@@ -308,6 +311,15 @@ class Frontier:
             if now == self._last:
                 return False
             self._last = now
+            low, high = t.interval()
+            found = (low, high, self._may_null and not (t.nulls == "first" and t.seen_value))
+            if found == self._found:
+                return False
+            self._found = found
+            self.intervals = {t.node: found}
+            self.version += 1
+            return True
+        self._found = None
         out: dict[Node, tuple[int, int, bool]] = {}
         for node, (low, high) in (*self.bounds.items(), *self.promised.items()):
             self._meet(out, node, low, high, True)
