@@ -357,6 +357,7 @@ class Lane:
         r[base + at.ROWS], r[base + at.FLAGS] = _address(store.rows), _address(store.flags)
         r[base + at.CAP : base + at.LIVE + 1] = store.cap, store.lo, store.hi, store.live
         r[base + at.ORDERED] = int(store.ordered)
+        r[base + at.LEAST], r[base + at.MOST] = I64_MIN, I64_MAX
         r[base + at.PEAK_SPAN] = max(store.peak, store.hi - store.lo)
         terms = self._terms(engine, s)
         r[base + at.TERMS], r[base + at.N_TERMS] = self._hold(("terms", s), _table(terms, 6)), len(terms or ())
@@ -463,8 +464,9 @@ class Lane:
         most = max(len(s) for s in self._sources)
         r[at.VALUES] = self._hold("values", np.empty((max(most, 1), n), dtype=np.int64))
         r[at.MATCHED_ROWS] = self._hold("matched", np.empty(n, dtype=np.uint8))
-        for register in (at.KIDS, at.KEPT, at.LEFT):
-            r[register] = self._hold(register, np.empty(n, dtype=np.int64))
+        r[at.EVERY] = self._hold("every", np.arange(n + 1))
+        for register in (at.KIDS, at.KEPT, at.LEFT, at.CHOSEN):
+            r[register] = self._hold(register, np.empty(n + 1, dtype=np.int64))
 
     def _pair_room(self) -> None:
         r = self._r

@@ -9,7 +9,7 @@ from ivjoin.shj import lane_layout as at
 from ivjoin.shj import memory as mem
 from ivjoin.shj.compiling import inner
 
-__all__ = ["build_batch", "copy_rows", "read_pointers", "read_source"]
+__all__ = ["build_batch", "copy_all", "copy_rows", "read_pointers", "read_source"]
 
 _LOW_BITS = 2**63 - 1
 _TOP_BIT = -(2**63)
@@ -108,6 +108,18 @@ def read_source(pointer, code, n, out, cell):  # type: ignore[no-untyped-def]
         p11 = mem.at_i64(pointer)
         for i in range(n):
             out[i] = p11[2 * i]
+
+
+@inner
+def copy_all(target, source, size):  # type: ignore[no-untyped-def]
+    """Copy ``size`` bytes."""
+    words = size >> 3
+    t8, s8 = mem.at_u64(target), mem.at_u64(source)
+    for i in range(words):
+        t8[i] = s8[i]
+    t1, s1 = mem.at_u8(target), mem.at_u8(source)
+    for i in range(8 * words, size):
+        t1[i] = s1[i]
 
 
 @inner

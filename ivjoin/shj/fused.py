@@ -14,7 +14,7 @@ import numpy as np
 from ivjoin.expr.ordinal import NAN_ORDINAL
 from ivjoin.shj import index_kernels as index
 from ivjoin.shj import lane_layout as at
-from ivjoin.shj.batch_memory import build_batch, copy_rows, read_pointers, read_source
+from ivjoin.shj.batch_memory import build_batch, copy_all, copy_rows, read_pointers, read_source
 from ivjoin.shj.compiling import I8, compiled, inner
 from ivjoin.shj.key_kernels import intern_rows
 from ivjoin.shj.memory import LENGTH, at_i64, at_u8, load, release
@@ -41,6 +41,13 @@ def _keeps_order(tracker, values, n, within):  # type: ignore[no-untyped-def]
     turn = -1 if tracker[at.T_DESCENDING] else 0
     plain = tracker[at.T_FLOAT] == 0
     top = edge
+    if slack == 0 and plain and within:
+        # The common case, without a branch in the loop: no value below the one before.
+        falls = values[0] ^ turn < edge
+        for i in range(1, n):
+            falls |= (values[i] ^ turn) < (values[i - 1] ^ turn)
+        tracker[at.T_NEXT] = values[n - 1] ^ turn
+        return not falls
     for i in range(n):
         v = values[i] ^ turn
         if v < limit or (v == NAN_ORDINAL and not plain):
@@ -96,6 +103,20 @@ def _axis_bounds(a, terms, n_terms, trackers, bounds):  # type: ignore[no-untype
 
 
 @inner
+def _all_inside(values, stride, n, bounds, n_axes):  # type: ignore[no-untyped-def]
+    """Whether every axis value of every row lies within the bounds; one pass an axis, without a branch in it."""
+    for a in range(n_axes):
+        least = I64_MAX
+        most = I64_MIN
+        for i in range(a * stride, a * stride + n):
+            least = min(least, values[i])
+            most = max(most, values[i])
+        if least < bounds[4 * a + at.B_LOW] or most > bounds[4 * a + at.B_HIGH]:
+            return False
+    return True
+
+
+@inner
 def _sort_out(r, side, n, values, kept, left):  # type: ignore[no-untyped-def]
     """Which rows a later row of the other side can match: their indices into ``kept``, the others' into ``left``.
 
@@ -107,22 +128,34 @@ def _sort_out(r, side, n, values, kept, left):  # type: ignore[no-untyped-def]
     n_kept = 0
     n_left = 0
     nothing = r[side + at.NOTHING]
-    for i in range(n):
-        alive = nothing == 0
-        for a in range(n_axes):
-            v = values[a * stride + i]
-            if v < bounds[4 * a + at.B_LOW] or v > bounds[4 * a + at.B_HIGH]:
-                alive = False
-        if alive:
+    r[at.KEPT_AT] = r[at.KEPT]
+    if nothing == 0 and _all_inside(values, stride, n, bounds, n_axes):
+        n_kept = n
+        r[at.KEPT_AT] = r[at.EVERY]
+    elif r[side + at.OWES] == 0 and n_axes == 1:
+        low = bounds[at.B_LOW]
+        high = bounds[at.B_HIGH]
+        if nothing == 0:
+            for i in range(n):
+                kept[n_kept] = i
+                n_kept += (values[i] >= low) & (values[i] <= high)
+        n_left = n - n_kept
+    else:
+        for i in range(n):
+            alive = nothing == 0
+            for a in range(n_axes):
+                v = values[a * stride + i]
+                if v < bounds[4 * a + at.B_LOW] or v > bounds[4 * a + at.B_HIGH]:
+                    alive = False
             kept[n_kept] = i
-            n_kept += 1
-        else:
+            n_kept += alive
             left[n_left] = i
-            n_left += 1
+            n_left += not alive
     r[at.N_KEPT] = n_kept
     r[at.N_LEFT] = n_left
     if n_kept == 0:
         return True
+    kept = at_i64(r[at.KEPT_AT])
     deaths = at_i64(r[side + at.DEATHS])
     for a in range(2 * n_axes):
         if deaths[3 * a + at.D_USED] == 0:
@@ -130,11 +163,15 @@ def _sort_out(r, side, n, values, kept, left):  # type: ignore[no-untyped-def]
         turn = -(a & 1)
         column = (a >> 1) * stride
         last = deaths[3 * a + at.D_LAST] if r[side + at.LIVE] else I64_MIN
-        for k in range(n_kept):
-            v = values[column + kept[k]] ^ turn
-            if v < last:
-                return False
-            last = v
+        falls = values[column + kept[0]] ^ turn < last
+        if n_kept == n:
+            for k in range(column + 1, column + n):
+                falls |= (values[k] ^ turn) < (values[k - 1] ^ turn)
+        else:
+            for k in range(1, n_kept):
+                falls |= (values[column + kept[k]] ^ turn) < (values[column + kept[k - 1]] ^ turn)
+        if falls:
+            return False
     for a in range(2 * n_axes):
         deaths[3 * a + at.D_LAST] = values[(a >> 1) * stride + kept[n_kept - 1]] ^ -(a & 1)
     return True
@@ -150,9 +187,13 @@ def _read(r, side, n, pointers, values):  # type: ignore[no-untyped-def]
         low = sources[4 * s + at.S_LOW]
         high = sources[4 * s + at.S_HIGH]
         if low != I64_MIN or high != I64_MAX:
+            least = I64_MAX
+            most = I64_MIN
             for i in range(n):
-                if row[i] < low or row[i] > high:
-                    return False
+                least = min(least, row[i])
+                most = max(most, row[i])
+            if least < low or most > high:
+                return False
     return True
 
 
@@ -192,9 +233,10 @@ def _begin(r, p, side, other):  # type: ignore[no-untyped-def]
             tracker[at.T_EDGE] = edge
             tracker[at.T_LIMIT] = _below(edge, tracker[at.T_SLACK])
     _name_keys(r, side, n, r[other + at.LIVE] > 0 or r[at.N_KEPT] > 0)
-    matched = at_u8(r[at.MATCHED_ROWS])
-    for i in range(n):
-        matched[i] = 0
+    if r[side + at.KEEPS]:
+        matched = at_u8(r[at.MATCHED_ROWS])
+        for i in range(n):
+            matched[i] = 0
     r[at.N] = n
     r[side + at.ROWS_IN] += n
     r[at.STATE] = 0
@@ -233,11 +275,28 @@ def _emit(r, p, other, which, n, rows, ids):  # type: ignore[no-untyped-def]
 
 
 @inner
+def _choose(r, p, side, other):  # type: ignore[no-untyped-def]
+    """The rows that the probe has to look at: all, or where keys are many, those that may find something."""
+    if r[other + at.LIVE] > 8 * r[at.LIVE_KEYS]:
+        r[at.CHOSEN_AT] = r[at.EVERY]
+        r[at.N_CHOSEN] = r[at.N]
+        return
+    r[at.CHOSEN_AT] = r[at.CHOSEN]
+    r[at.N_CHOSEN] = index.candidates(
+        at_i64(r[at.KIDS]), r[at.N], at_i64(r[at.VALUES]), r[at.ROOM_ROWS], at_i64(r[side + at.BANDS]),
+        r[side + at.N_PRIMARY], r[other + at.ORDERED], at_i64(r[at.SLOTS]), at_i64(r[other + at.ROWS]),
+        index.FIRST_AXIS + r[other + at.N_AXES], r[other + at.CAP] - 1, 3 * (1 - p),
+        r[other + at.LEAST], r[other + at.MOST], at_i64(r[at.CHOSEN]),
+    )
+
+
+@inner
 def _probe_on(r, p, side, other):  # type: ignore[no-untyped-def]
     """Pairs until the scratch is full or the batch is through; how many."""
     state = at_i64(r[at.STATE_AT])
     count = index.probe_rows(
-        at_i64(r[at.KIDS]), r[at.N], at_i64(r[at.VALUES]), r[at.ROOM_ROWS], at_i64(r[side + at.BANDS]),
+        at_i64(r[at.KIDS]), at_i64(r[at.CHOSEN_AT]), r[at.N_CHOSEN], at_i64(r[at.VALUES]), r[at.ROOM_ROWS],
+        at_i64(r[side + at.BANDS]),
         r[side + at.N_PRIMARY], r[side + at.N_BANDS], r[other + at.ORDERED], at_i64(r[at.SLOTS]),
         at_i64(r[other + at.ROWS]), index.FIRST_AXIS + r[other + at.N_AXES], r[other + at.CAP] - 1,
         at_u8(r[other + at.FLAGS]), 3 * (1 - p), at_u8(r[at.MATCHED_ROWS]), r[side + at.MARKS], state,
@@ -258,7 +317,7 @@ def _keep(r, p, side):  # type: ignore[no-untyped-def]
     stride = r[at.ROOM_ROWS]
     values = at_i64(r[at.VALUES])
     kids = at_i64(r[at.KIDS])
-    kept = at_i64(r[at.KEPT])
+    kept = at_i64(r[at.KEPT_AT])
     mask = r[side + at.CAP] - 1
     first = r[side + at.HI]
     stored = at_i64(r[side + at.STORED])
@@ -270,14 +329,26 @@ def _keep(r, p, side):  # type: ignore[no-untyped-def]
         width = stored[3 * c + 2]
         source = pointers[stored[3 * c]]
         ring = stored[3 * c + 1]
+        if n_kept == r[at.N]:
+            copy_all(ring + place * width, source, at_once * width)
+            copy_all(ring, source + at_once * width, (n_kept - at_once) * width)
+            continue
         copy_rows(ring + place * width, source, width, kept, every, at_once)
         if at_once < n_kept:
-            copy_rows(ring, source, width, at_i64(r[at.KEPT] + 8 * at_once), every, n_kept - at_once)
+            copy_rows(ring, source, width, at_i64(r[at.KEPT_AT] + 8 * at_once), every, n_kept - at_once)
     if n_kept < r[at.N]:
         for k in range(n_kept):
             kids[k] = kids[kept[k]]
             for a in range(n_axes):
                 values[a * stride + k] = values[a * stride + kept[k]]
+    if n_axes > 0:
+        least = I64_MAX if r[side + at.LIVE] == 0 else r[side + at.LEAST]
+        most = I64_MIN if r[side + at.LIVE] == 0 else r[side + at.MOST]
+        for k in range(n_kept):
+            least = min(least, values[k])
+            most = max(most, values[k])
+        r[side + at.LEAST] = least
+        r[side + at.MOST] = most
     flags = at_u8(r[side + at.FLAGS])
     tally = at_i64(r[at.STATE_AT])
     tally[0] = 0
@@ -330,6 +401,9 @@ def _prune(r, p, side, other):  # type: ignore[no-untyped-def]
         low = bounds[4 * a + at.B_LOW]
         high = bounds[4 * a + at.B_HIGH]
         moved = False
+        if a == 0:
+            r[other + at.LEAST] = max(r[other + at.LEAST], low)
+            r[other + at.MOST] = min(r[other + at.MOST], high)
         if low > deaths[6 * a + at.D_BOUND]:
             deaths[6 * a + at.D_BOUND] = low
             moved = True
@@ -412,11 +486,13 @@ def push_batch(registers, p):  # type: ignore[no-untyped-def]
         status = _begin(r, p, side, other)
         if status != 0:
             return status
+        if r[at.PHASE] == at.PROBING:
+            _choose(r, p, side, other)
     if r[at.PHASE] == at.PROBING:
         count = _probe_on(r, p, side, other)
         if count > 0:
             status = _emit(r, p, other, np.int64(_PAIRS), count, at_i64(r[at.PAIR_ROWS]), at_i64(r[at.PAIR_IDS]))
-        if r[at.STATE] < r[at.N]:
+        if r[at.STATE] < r[at.N_CHOSEN]:
             return status | at.MORE
         r[at.PHASE] = at.KEEPING
     if r[at.PHASE] == at.KEEPING:

@@ -14,11 +14,13 @@ probe row walks back, so no probe depends on order for its answer, only for its 
 
 from __future__ import annotations
 
+import numpy as np
+
 from ivjoin.shj.compiling import I8, IN1, IN2, IO1, IO2, IO_U8, compiled, inner
 
 __all__ = [
-    "FIRST_AXIS", "FIRST_PROBE", "FIRST_STORE", "LIVE", "MARK_PROBE", "MARK_STORE", "MATCHED", "PAIRS", "insert",
-    "insert_rows", "others", "probe", "probe_rows", "prune_oldest", "prune_prefix", "unlink", "window",
+    "FIRST_AXIS", "FIRST_PROBE", "FIRST_STORE", "LIVE", "MARK_PROBE", "MARK_STORE", "MATCHED", "PAIRS", "candidates",
+    "insert", "insert_rows", "others", "probe", "probe_rows", "prune_oldest", "prune_prefix", "unlink", "window",
 ]
 
 I64_MIN = -(2**63)
@@ -28,6 +30,30 @@ FIRST_AXIS = 3  # in a row record
 USERS = 6  # in a key's slots
 LIVE, MATCHED = 1, 2
 PAIRS, MARK_STORE, MARK_PROBE, FIRST_PROBE, FIRST_STORE = 1, 2, 4, 8, 16
+
+
+@inner
+def _insert_between(row, rid, slot, rows, width, mask, slots):  # type: ignore[no-untyped-def]
+    """Link a row that is less than its key's tail into its place, walking back from the tail; returns the steps."""
+    v = rows[row + FIRST_AXIS]
+    head = slots[slot]
+    if rows[(head & mask) * width + FIRST_AXIS] > v:
+        rows[row] = head
+        rows[row + 1] = -1
+        rows[(head & mask) * width + 1] = rid
+        slots[slot] = rid
+        return 0
+    steps = 0
+    after = slots[slot + 1]
+    while rows[(after & mask) * width + FIRST_AXIS] > v:
+        after = rows[(after & mask) * width + 1]
+        steps += 1
+    nxt = rows[(after & mask) * width]
+    rows[row] = nxt
+    rows[row + 1] = after
+    rows[(after & mask) * width] = rid
+    rows[(nxt & mask) * width + 1] = rid
+    return steps
 
 
 @inner
@@ -47,40 +73,18 @@ def insert_rows(kids, n, axes, stride, n_axes, first, ordered, rows, mask, flags
         flags[pos] = LIVE
         slot = 8 * kid + side
         tail = slots[slot + 1]
-        if tail < 0:
-            rows[row] = -1
-            rows[row + 1] = -1
-            slots[slot] = rid
-            slots[slot + 1] = rid
-            slots[slot + 2] = rid
+        # Keys come at random, so whether a list is empty is a coin toss: the row stands in for a tail that is missing.
+        before = rid if tail < 0 else tail
+        if ordered == 1 and rows[(before & mask) * width + FIRST_AXIS] > rows[row + FIRST_AXIS]:
+            steps += _insert_between(row, rid, slot, rows, width, mask, slots)
         else:
-            after = tail
-            if ordered == 1:
-                v = rows[row + FIRST_AXIS]
-                if rows[(tail & mask) * width + FIRST_AXIS] > v:
-                    if rows[(slots[slot] & mask) * width + FIRST_AXIS] > v:
-                        after = -1
-                    else:
-                        while rows[(after & mask) * width + FIRST_AXIS] > v:
-                            after = rows[(after & mask) * width + 1]
-                            steps += 1
-            if after < 0:
-                head = slots[slot]
-                rows[row] = head
-                rows[row + 1] = -1
-                rows[(head & mask) * width + 1] = rid
-                slots[slot] = rid
-            else:
-                nxt = rows[(after & mask) * width]
-                rows[row] = nxt
-                rows[row + 1] = after
-                rows[(after & mask) * width] = rid
-                if nxt < 0:
-                    slots[slot + 1] = rid
-                else:
-                    rows[(nxt & mask) * width + 1] = rid
-        if slots[8 * kid + USERS] == 0:
-            born += 1
+            rows[(before & mask) * width] = rid
+            rows[row] = -1
+            rows[row + 1] = tail
+            slots[slot] = rid if tail < 0 else slots[slot]
+            slots[slot + 1] = rid
+            slots[slot + 2] = rid if tail < 0 else slots[slot + 2]
+        born += slots[8 * kid + USERS] == 0
         slots[8 * kid + USERS] += 1
     tally[0] += steps
     return born
@@ -105,17 +109,14 @@ def _unlink_one(pos, rows, width, mask, slots, side):  # type: ignore[no-untyped
     prv = rows[pos * width + 1]
     kid = rows[pos * width + 2]
     slot = 8 * kid + side
-    if prv < 0:
-        slots[slot] = nxt
-    else:
-        rows[(prv & mask) * width] = nxt
-    if nxt < 0:
-        slots[slot + 1] = prv
-    else:
-        rows[(nxt & mask) * width + 1] = prv
+    # Without branches, as in ``insert_rows``: the dead row itself stands in for a neighbour that is not there.
+    rows[(pos if prv < 0 else prv & mask) * width] = nxt
+    slots[slot] = nxt if prv < 0 else slots[slot]
+    rows[(pos if nxt < 0 else nxt & mask) * width + 1] = prv
+    slots[slot + 1] = prv if nxt < 0 else slots[slot + 1]
     finger = slots[slot + 2]
-    if finger >= 0 and (finger & mask) == pos:
-        slots[slot + 2] = nxt if nxt >= 0 else prv
+    heir = prv if nxt < 0 else nxt
+    slots[slot + 2] = heir if finger >= 0 and (finger & mask) == pos else finger
     slots[8 * kid + USERS] -= 1
     return 1 if slots[8 * kid + USERS] == 0 else 0
 
@@ -217,31 +218,75 @@ def others(axes, stride, bands, n_primary, n_bands, i, rows, row):  # type: igno
 
 
 @inner
-def probe_rows(  # type: ignore[no-untyped-def]
-    kids, n, axes, stride, bands, n_primary, n_bands, ordered, slots, rows, width, mask, flags, side, matched, mode,
-    state, out_probe, out_store, room,
+def candidates(  # type: ignore[no-untyped-def]
+    kids, n, axes, stride, bands, n_primary, ordered, slots, rows, width, mask, side, least, most, out,
 ):
-    """``probe`` over flat arrays or pointers, up to ``room`` pairs."""
+    """Indices of the probe rows whose key has rows, the first and the last of them on the right sides of the window.
+
+    One pass without a branch on what the rows hold: with many keys, most probe rows end here. The store's rows have a
+    first axis within ``least`` and ``most``. ``out`` has room for one more than n.
+    """
+    count = 0
+    if ordered == 1 and n_primary == 1 and _stays_in_range(axes, stride, bands, n):
+        below = bands[2]
+        above = bands[3]
+        column = bands[0] * stride
+        for i in range(n):
+            low = I64_MIN if below == I64_MIN else axes[column + i] + below
+            high = I64_MAX if above == I64_MAX else axes[column + i] + above
+            if high < least or low > most:
+                continue
+            slot = 8 * max(kids[i], 0) + side
+            head = slots[slot]
+            good = (kids[i] >= 0) & (head >= 0)
+            good &= rows[(head & mask) * width + FIRST_AXIS] <= high
+            good &= rows[(slots[slot + 1] & mask) * width + FIRST_AXIS] >= low
+            out[count] = i
+            count += good
+        return count
+    for i in range(n):
+        out[count] = i
+        count += (kids[i] >= 0) & (slots[8 * max(kids[i], 0) + side] >= 0)
+    return count
+
+
+@inner
+def _stays_in_range(axes, stride, bands, n):  # type: ignore[no-untyped-def]
+    """Whether no value of the first band's probe axis leaves int64 when the band's ends are added to it."""
+    least = I64_MAX
+    most = I64_MIN
+    for i in range(bands[0] * stride, bands[0] * stride + n):
+        least = min(least, axes[i])
+        most = max(most, axes[i])
+    good = True
+    for d in (bands[2], bands[3]):
+        if d != I64_MIN and d != I64_MAX:
+            good &= (d <= 0 or most <= I64_MAX - d) and (d >= 0 or least >= I64_MIN - d)
+    return good
+
+
+@inner
+def probe_rows(  # type: ignore[no-untyped-def]
+    kids, chosen, n, axes, stride, bands, n_primary, n_bands, ordered, slots, rows, width, mask, flags, side, matched,
+    mode, state, out_probe, out_store, room,
+):
+    """``probe`` over flat arrays or pointers, of the n ``chosen`` rows (none with key id -1), up to ``room`` pairs."""
     emit = mode & PAIRS
     count = 0
     steps = 0
-    i = state[0]
+    c = state[0]
     node = state[1]
-    while i < n:
+    while c < n:
+        i = chosen[c]
         kid = kids[i]
-        head = slots[8 * kid + side] if kid >= 0 else -1
-        if head < 0:
-            i += 1
-            node = -2
-            continue
         low, high = window(axes, stride, bands, n_primary, i)
         if low > high:
-            i += 1
+            c += 1
             node = -2
             continue
         if node == -2:
-            node = head
-            if ordered == 1 and n_primary > 0:
+            node = slots[8 * kid + side]
+            if node >= 0 and ordered == 1 and n_primary > 0:
                 finger = slots[8 * kid + side + 2]
                 node = finger
                 if rows[(node & mask) * width + FIRST_AXIS] >= low:
@@ -279,7 +324,7 @@ def probe_rows(  # type: ignore[no-untyped-def]
             if ok:
                 if emit:
                     if count == room:
-                        state[0] = i
+                        state[0] = c
                         state[1] = node
                         state[2] += steps
                         return count
@@ -293,7 +338,7 @@ def probe_rows(  # type: ignore[no-untyped-def]
                 if mode & FIRST_PROBE:
                     break
             node = nxt
-        i += 1
+        c += 1
         node = -2
     state[0] = n
     state[1] = -2
@@ -317,11 +362,28 @@ def probe(  # type: ignore[no-untyped-def]
         (probe axis, store axis, low, high): a stored value must lie in [probe + low, probe + high]; the
         least and greatest int64 stand for no bound. The first ``n_primary`` are about the store's first axis.
     state : int64[4]
-        Probe row and list node to go on from (node -2: the row's beginning), updated when the output is full; then the
-        steps walked to find where matches begin, added up.
+        Probe row and list node to go on from (node -2: the row's beginning), updated when the output is full; row n
+        when all is done. Then the steps walked to find where matches begin, added up.
     """
-    return probe_rows(
-        kids, kids.shape[0], axes.ravel(), axes.shape[1], bands.ravel(), n_primary, bands.shape[0], ordered,
-        slots.ravel(), rows.ravel(), rows.shape[1], rows.shape[0] - 1, flags, side, matched, mode, state, out_probe,
-        out_store, out_probe.shape[0],
+    n = kids.shape[0]
+    axis_values = axes.ravel()
+    terms = bands.ravel()
+    records = rows.ravel()
+    keys = slots.ravel()
+    mask = rows.shape[0] - 1
+    chosen = np.empty(n + 1, dtype=np.int64)
+    left = candidates(
+        kids, n, axis_values, axes.shape[1], terms, n_primary, ordered, keys, records, rows.shape[1], mask, side,
+        I64_MIN, I64_MAX, chosen,
     )
+    # The caller may have struck rows out since the last call: go on at the same row, or at the next one.
+    row = state[0]
+    state[0] = np.searchsorted(chosen[:left], row)
+    if state[0] < left and chosen[state[0]] != row:
+        state[1] = -2
+    count = probe_rows(
+        kids, chosen, left, axis_values, axes.shape[1], terms, n_primary, bands.shape[0], ordered, keys, records,
+        rows.shape[1], mask, flags, side, matched, mode, state, out_probe, out_store, out_probe.shape[0],
+    )
+    state[0] = chosen[state[0]] if state[0] < left else n
+    return count
