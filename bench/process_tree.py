@@ -32,22 +32,32 @@ class Tree:
     def __init__(self, root: int) -> None:
         self._root = root
         self._cpu: dict[int, float] = {}
+        self._program: dict[int, str] = {}
         self.peak_bytes = 0
 
     @property
     def cpu_seconds(self) -> float:
         return sum(self._cpu.values())
 
+    def cpu_by_program(self) -> dict[str, float]:
+        """``cpu_seconds`` apart for java and python, and for each other program by its name."""
+        out: dict[str, float] = {}
+        for pid, seconds in self._cpu.items():
+            out[self._program[pid]] = out.get(self._program[pid], 0.0) + seconds
+        return out
+
     def look(self) -> None:
         parents: dict[int, list[int]] = {}
         cpu: dict[int, float] = {}
+        names: dict[int, str] = {}
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
                 try:
-                    fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
-                except (OSError, IndexError):
+                    name, _, rest = (entry / "stat").read_text().rpartition(")")
+                except OSError:
                     continue
-                pid = int(entry.name)
+                pid, fields = int(entry.name), rest.split()
+                names[pid] = name.partition("(")[2]
                 parents.setdefault(int(fields[1]), []).append(pid)
                 cpu[pid] = (int(fields[11]) + int(fields[12])) / _TICKS
         total, stack = 0, [self._root]
@@ -55,6 +65,7 @@ class Tree:
             pid = stack.pop()
             total += _proportional(pid)
             self._cpu[pid] = cpu.get(pid, self._cpu.get(pid, 0.0))
+            self._program.setdefault(pid, names.get(pid, "?"))
             stack.extend(parents.get(pid, []))
         self.peak_bytes = max(self.peak_bytes, total)
 

@@ -239,7 +239,8 @@ def reported(results: list[dict[str, Any]]) -> list[str]:
     for r in results:
         most = f"state rows: at most {max(r['state'])}, {r['state'][-1]} at the end" if r["state"] else "no state seen"
         spent = ", ".join(f"{k} {v:.1f}" for k, v in r["stages"].items() if v >= 0.05)
-        lines.append(f"{r['engine']}: {most}; seconds by stage: {spent}")
+        cpu = ", ".join(f"{k} {v:.1f}" for k, v in r["cpu_by_program"].items())
+        lines.append(f"{r['engine']}: {most}; seconds by stage: {spent}; CPU seconds: {cpu}")
     return lines
 
 
@@ -282,6 +283,7 @@ def main() -> None:
             text, tree = watched(command, stderr=subprocess.DEVNULL)
             got = json.loads(text.strip().splitlines()[-1])
             got |= {"peak_mb": tree.peak_bytes >> 20, "cpu_seconds": round(tree.cpu_seconds, 1)}
+            got["cpu_by_program"] = {k: round(v, 1) for k, v in tree.cpu_by_program().items()}
             results.append(got)
             rows = f"{got['rows_out']} rows" if got["ended"] else f"stopped after {got['batches']} micro-batches"
             used = f"{got['seconds']:7.1f} s {got['cpu_seconds']:7.1f} s CPU {got['peak_mb']:6} MB"
