@@ -33,11 +33,13 @@ REASONS: dict[tuple[str, str, str], str] = {
     ("binary16", "mul", "backward"): "which numbers times a wide factor round into a narrow result is a question of "
     "their digits; eight numbers at each end are tried",
     ("binary16", "div", "backward"): "as for mul",
-    ("binary16", "rem", "forward"): "a remainder that wraps counts as any below the divisor",
-    ("binary16", "rem", "backward"): "exact digits again; by a wide divisor, or of the divisor itself, only sign and "
-    "magnitude are used",
-    ("binary16", "pmod", "forward"): "as for rem, and the sum of remainder and divisor is rounded",
-    ("binary16", "pmod", "backward"): "only the sign is used: that sum, being rounded, has no simple inverse",
+    ("binary16", "rem", "forward"): "of more than twelve numbers, a remainder that wraps counts as any "
+    "below the divisor",
+    ("binary16", "rem", "backward"): "which multiples of the divisor lie beside a number of the format is a "
+    "question of digits again; by several divisors, or of the divisor itself, only sign and magnitude are used",
+    ("binary16", "pmod", "forward"): "as for rem",
+    ("binary16", "pmod", "backward"): "as for rem; the sum of remainder and divisor is rounded besides, and of the "
+    "divisor nothing is said",
 }
 
 
@@ -95,7 +97,7 @@ def _spans(values: np.ndarray, n: int | None, rng: random.Random) -> list[tuple[
     else:
         all_of_them = spans(len(values))
     if n is None:
-        return sampled(all_of_them, 350, rng)
+        return sampled(all_of_them, 200, rng)
     # A few at random between any two values, so that not only the chosen ones are ends.
     some = [tuple(sorted((rng.randrange(len(values)), rng.randrange(len(values))))) for _ in range(n // 2)]
     return sampled(all_of_them, n - n // 2, rng) + [(a, b) for a, b in some]

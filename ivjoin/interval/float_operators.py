@@ -8,15 +8,14 @@ itself says that they cannot give such a result are left out.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import ceil, floor, fmod, inf
+from math import ceil, floor, inf
 
-from ivjoin.interval import machine
+from ivjoin.interval import float_remainders as r
 from ivjoin.interval import machine_float as m
 from ivjoin.interval.bare import IntervalError
 from ivjoin.interval.domains import Domain
 from ivjoin.interval.machine_float import Format
 from ivjoin.interval.operation import NONE, Binary, Pair, Unary, clipped, empty, sign_rev, union, within
-from ivjoin.interval.rounding import ratio
 
 __all__ = ["above", "at_least", "at_most", "below", "binary", "unary"]
 
@@ -142,12 +141,14 @@ def binary(name: str, d: Domain) -> Binary:
         )  # fmt: skip
     elif name == "rem":
         made = Binary(
-            d, lambda a, b: _remainders(f, a, b), lambda z, b, x: _dividends_of(f, z, b, x),
-            lambda z, a, x: _divisors(f, z, a, x), _remainder_nan,
+            d, lambda a, b: r.remainders(f, a, b), lambda z, b, x: r.dividends(f, z, b, x),
+            lambda z, a, x: r.divisors(f, z, a, x), r.remainder_nan,
         )  # fmt: skip
     elif name == "pmod":
-        made = Binary(d, lambda a, b: _numbers(m.pmod(f, a, b)), _dividends(f), lambda z, a, x: x)
-        made = made._replace(makes_nan=lambda a, b: _pmod_nan(f, a, b))
+        made = Binary(
+            d, lambda a, b: r.positive_remainders(f, a, b), lambda z, b, x: r.positive_dividends(f, z, b, x),
+            lambda z, a, x: x, lambda a, b: r.positive_remainder_nan(f, a, b),
+        )  # fmt: skip
     else:
         raise IntervalError(f"{name} is not defined for {d}")
     return _checked(d, made.forward, made)
@@ -193,87 +194,6 @@ def _denominators(f: Format, z: Pair, a: Pair, x: Pair) -> Pair:
     # An infinity divided by a finite number is one, with a sign.
     positive = clipped(x, (f.tiny, f.max)) if z[0] <= a[0] <= z[1] else NONE
     return union(positive, clipped(x, (-f.max, -f.tiny))) if z[0] <= -a[0] <= z[1] else positive
-
-
-def _remainder_nan(a: Pair, b: Pair) -> bool:
-    return bool((a[0] == -inf or a[1] == inf) and (b[0] != 0 or b[1] != 0))
-
-
-def _pmod_nan(f: Format, a: Pair, b: Pair) -> bool:
-    if _remainder_nan(a, b):
-        return True
-    # A negative remainder and its divisor make an infinity, which has no remainder: one is, or they overflow.
-    largest = max(-a[0], 0.0) if b[0] >= 0 else min(max(-a[0], 0.0), -b[0])
-    return bool(a[0] < 0 and (b[1] == inf or b[0] == -inf or (b[0] < 0 and f.near(-b[0] + largest) == inf)))
-
-
-def _remainders(f: Format, a: Pair, b: Pair) -> Pair:
-    k = m.abs_(b)  # the sign of a remainder is the dividend's
-    if k[1] == 0:
-        return NONE
-    k = max(k[0], f.tiny), k[1]
-    positive, negative = clipped(a, (0.0, f.max)), clipped(a, (-f.max, -f.tiny))
-    out = NONE if empty(positive) else _magnitudes(f, positive, k)
-    return out if empty(negative) else union(m.neg(_magnitudes(f, m.neg(negative), k)), out)
-
-
-def _magnitudes(f: Format, a: Pair, k: Pair) -> Pair:
-    """``fmod`` of numbers that are not negative by positive ones."""
-    if k[0] != inf and _quotient_of(a[0], k[1]) == _quotient_of(a[1], k[0]):
-        # The dividend less so many times the divisor: exact, and monotone in both.
-        return fmod(a[0], k[1]), fmod(a[1], k[0])
-    return 0.0, min(a[1], f.down(k[1]))
-
-
-def _quotient_of(a: float, b: float) -> int:
-    if b == inf:
-        return 0
-    (p, q), (r, s) = a.as_integer_ratio(), b.as_integer_ratio()
-    return p * s // (q * r)
-
-
-def _dividends_of(f: Format, z: Pair, b: Pair, x: Pair) -> Pair:
-    """Members of ``x`` with ``fmod(x, b)`` in ``z``."""
-    k = m.abs_(b)
-    out = _numbers(m.mod_rev_dividend(z, b, clipped(x, (-f.max, f.max))))
-    if k[0] != k[1] or k[0] == inf or empty(out):
-        return out
-    # By one divisor: counted in the smallest number all are ints, and so are the dividends that leave such a rest.
-    n, ends = _units(f, k[0]), (_units(f, max(z[0], -k[0])), _units(f, min(z[1], k[0])))
-    lo, hi = machine.mod_rev_dividend(ends, (n, n), (_units(f, out[0]), _units(f, out[1])))
-    return clipped((_from_units(f, lo, True), _from_units(f, hi, False)), out) if lo <= hi else NONE
-
-
-def _units(f: Format, x: float) -> int:
-    """A finite number as a multiple of the smallest one."""
-    (p, q), (r, s) = x.as_integer_ratio(), f.tiny.as_integer_ratio()
-    return p * s // (q * r)
-
-
-def _from_units(f: Format, n: int, up: bool) -> float:
-    r, s = f.tiny.as_integer_ratio()
-    x = ratio(n * r, s, up)
-    return f.ceil(x) if up else f.floor(x)
-
-
-def _divisors(f: Format, z: Pair, a: Pair, x: Pair) -> Pair:
-    """Members of ``x`` with ``fmod(a, x)`` in ``z``: larger in magnitude than the remainder, and at most a divisor."""
-    if (z[0] > 0 and a[1] <= 0) or (z[1] < 0 and a[0] >= 0):
-        return NONE
-    least = z[0] if z[0] > 0 else -z[1] if z[1] < 0 else 0.0
-    least = f.up(least)
-    return union(clipped(x, (least, inf)), clipped(x, (-inf, -least)))
-
-
-def _dividends(f: Format) -> Callable[[Pair, Pair, Pair], Pair]:
-    def back(z: Pair, b: Pair, x: Pair) -> Pair:
-        # A negative result comes from a negative dividend, and only by a negative divisor; how large the dividend is
-        # does not follow, since the sum of remainder and divisor is rounded.
-        if z[1] < 0:
-            return clipped(x, (-inf, -f.tiny)) if b[0] < 0 else NONE
-        return x
-
-    return back
 
 
 def _sign_of(x: float) -> float:

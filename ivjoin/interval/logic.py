@@ -43,6 +43,7 @@ class BoolInterval:
 
     Examples
     --------
+    >>> from ivjoin.interval import interval
     >>> lt(interval("int8", 1, 5, null=True), 3)
     BoolInterval(True, False, None)
     """

@@ -88,7 +88,7 @@ def test_every_interval_of_four_bits(name: str) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("name", OPERATORS)
 def test_many_intervals(name: str) -> None:
-    forward, backward = tightness.measure(OPERATORS[name], None, random.Random(name))
+    forward, backward = tightness.measure(OPERATORS[name], 120, random.Random(name + " soak"))
     assert_hull(forward, 100)
     assert_hull(backward, 3)
 
