@@ -68,6 +68,7 @@ class Engine:
         self._candidates = Matcher(_MOST_PAIRS // 2)
         self._lane = lane_for(plan)
         self._pushes = 0
+        self._rekeyed = False
         self._ended = [False, False]
         self._careful = False
         self._metrics = JoinMetrics()
@@ -93,6 +94,7 @@ class Engine:
         plain = [
             a.op == b.op == "column" for a, b in zip(plan.sides[0].keys, plan.sides[1].keys, strict=True)
         ]
+        self._rekeyed = True
         plan.null_safe = list(compress(plan.null_safe, plain))
         for side in plan.sides:
             side.keys = list(compress(side.keys, plain))

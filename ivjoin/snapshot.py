@@ -40,6 +40,7 @@ def write(op: SymmetricHashJoin) -> bytes:
         "frontiers": [_frontier(f) for f in op._frontiers],
         "metrics": op.metrics.as_dict(),
         "careful": op._careful,
+        "rekeyed": op._rekeyed,
         "late_within": op._intake.late_within,
         "sizes": [len(t) for t in tables],
     }
@@ -55,6 +56,8 @@ def read(blob: bytes) -> SymmetricHashJoin:
         op = SymmetricHashJoin.from_plan(_replan(header["plan"]), late_within=header["late_within"])
         for p, saved in enumerate(header["frontiers"]):
             _load_frontier(op, p, saved)
+        if header.get("rekeyed"):
+            op._rekey()
         for s in (0, 1):
             op.adopt_rows(s, *_split(tables[s]))
         op._careful = header["careful"]

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 from join.tables import rows
 
+from ivjoin import EvaluationError, SymmetricHashJoin
+
 MAX32, MAX64 = 2**31 - 1, 2**63 - 1
 SCHEMA = pa.schema({"k": pa.int64(), "a": pa.int32(), "b": pa.int32(), "c": pa.int64(), "s": pa.string()})
 
@@ -208,3 +210,19 @@ def test_an_order_that_errs_is_an_error_of_its_row() -> None:
     pull(op.push("left", batch((1, 5))))
     with pytest.raises(IvjoinError, match=r"a \+ 10|overflow"):
         pull(op.push("left", batch((1, MAX32))))
+
+
+@pytest.mark.parametrize("snapshots", [False, True])
+def test_a_key_that_erred_is_remembered_by_a_snapshot(snapshots: bool) -> None:
+    """A row whose computed key errs is set against every row, before and after a restore."""
+    schema = pa.schema({"a": pa.int32(), "b": pa.int32(), "t": pa.int64()})
+    op = SymmetricHashJoin(
+        schema, schema, condition="l.a + l.b = r.a + r.b AND l.t BETWEEN r.t - 9 AND r.t", left_order="t",
+        right_order="t",
+    )
+    for a in (1, 2**31 - 1, 3):
+        assert list(op.push("left", pa.record_batch({"a": [a], "b": [5], "t": [1]}, schema=schema))) == []
+        if snapshots:
+            op = SymmetricHashJoin.restore(op.snapshot())
+    with pytest.raises(EvaluationError, match=r"integer overflow in l\.a \+ l\.b"):
+        list(op.push("right", pa.record_batch({"a": [4], "b": [4], "t": [2]}, schema=schema)))
