@@ -1,22 +1,28 @@
-"""Static frames: Spark's own batch join against band_join, the same Parquet data, in one session on ``local[2]``.
+"""Static frames: Spark's own batch join against band_join, the same Parquet data, each in a session on ``local[2]``.
 
-Each engine is run once cold, then ``--repeat`` times; the result goes to a sink that keeps nothing. The script checks
-that both give the same number of rows before it times them.
+Each engine runs in a fresh process: once cold, then ``--repeat`` times; the result goes to a sink that keeps nothing.
+The script checks that both gave the same number of rows. A run that has not ended after ``--limit`` seconds is given
+up, and the ratio is then a lower bound.
 
-    python bench/spark_static.py --case uniform              # 10^6 rows a side, 10^4 keys, band of -10 s .. +5 s
-    python bench/spark_static.py --case zipf --rows 200000   # keys by Zipf(1.2): Spark compares all pairs of a key
-    python bench/spark_static.py --case nokey --rows 100000  # no equality key: Spark runs a nested loop
+    python bench/spark_static.py --case uniform              # 10^6 rows a side, 10^4 keys, 1.5 M matches
+    python bench/spark_static.py --case zipf                 # keys by Zipf(1.2), 9 M matches: Spark compares all pairs
+    python bench/spark_static.py --case nokey                # 10^5 rows a side, no key: Spark runs a nested loop
 
-Source of the data: drawn by numpy's PCG64 with the seeds 1 (left) and 2 (right).
+Source of the data: drawn by numpy's PCG64 with the seeds 1 (left) and 2 (right), in no order.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
+import subprocess
+import sys
 import tempfile
+import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +30,45 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-BAND = "l.ts BETWEEN r.ts - INTERVAL 10 SECONDS AND r.ts + INTERVAL 5 SECONDS"
-NARROW = "l.ts BETWEEN r.ts - INTERVAL '0.02' SECOND AND r.ts + INTERVAL '0.01' SECOND"
+if __package__ in (None, ""):
+    sys.path.append(str(Path(__file__).resolve().parent.parent))
+
+from bench.process_tree import watched
+
+ENGINES = ("ivjoin", "native")
+_EPOCH = 1_700_000_000_000_000
 
 
-def write_inputs(folder: Path, case: str, rows: int) -> None:
+@dataclass(frozen=True)
+class Case:
+    """Two tables and a band, ``before`` and ``after`` in seconds; ``rate`` is rows a side per second of time."""
+
+    rows: int = 1_000_000
+    rate: int = 1000
+    before: str = "10"
+    after: str = "5"
+    zipf: bool = False
+    keyed: bool = True
+
+    @property
+    def band(self) -> str:
+        return f"l.ts BETWEEN r.ts - INTERVAL '{self.before}' SECOND AND r.ts + INTERVAL '{self.after}' SECOND"
+
+
+CASES = {
+    "uniform": Case(),
+    # At 1000 rows a second the hot keys alone would give 900 M matches.
+    "zipf": Case(rate=10, zipf=True),
+    "nokey": Case(rows=100_000, rate=100, before="0.02", after="0.01", keyed=False),
+}
+
+
+def write_inputs(folder: Path, case: Case, rows: int) -> None:
     for seed, side in ((1, "left"), (2, "right")):
         rng = np.random.default_rng(seed)
         weights = np.arange(1, 10_001) ** -1.2
-        zipf = rng.choice(10_000, rows, p=weights / weights.sum())
-        keys = zipf if case == "zipf" else rng.integers(0, 10_000, rows)
-        micros = rng.integers(0, rows * 10_000, rows) + 1_700_000_000_000_000
+        keys = rng.choice(10_000, rows, p=weights / weights.sum()) if case.zipf else rng.integers(0, 10_000, rows)
+        micros = rng.integers(0, rows * 1_000_000 // case.rate, rows) + _EPOCH
         table = pa.table({
             "k": pa.array(keys, pa.int64()), "ts": pa.array(micros, pa.timestamp("us", "UTC")),
             "v": pa.array(np.arange(rows), pa.int64()),
@@ -45,54 +79,88 @@ def write_inputs(folder: Path, case: str, rows: int) -> None:
             pq.write_table(piece, folder / side / f"{part}.parquet")
 
 
-def timed(run: Any, repeat: int) -> tuple[float, list[float]]:
-    """Seconds of the first run, and of the later ones."""
-    out = []
-    for _ in range(repeat + 1):
-        begin = time.perf_counter()
-        run()
-        out.append(round(time.perf_counter() - begin, 2))
-    return out[0], out[1:]
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--case", choices=("uniform", "zipf", "nokey"), default="uniform")
-    parser.add_argument("--rows", type=int, default=1_000_000, help="rows a side")
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--results", type=Path, help="append the result to this file, one JSON object a line")
-    args = parser.parse_args()
+def run_engine(engine: str, folder: Path, case: Case, repeat: int, limit: float) -> dict[str, Any]:
+    """One engine's runs, in this process: seconds of each that ended, the first one cold."""
+    from pyspark.sql import Observation
     from pyspark.sql import functions as F
 
     import ivjoin.spark
 
+    spark = ivjoin.spark.session(
+        "local[2]", f"bench static {engine}", spark__ui__enabled="false", spark__driver__memory="4g",
+        spark__sql__session__timeZone="UTC", spark__ui__showConsoleProgress="false",
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    left, right = (spark.read.parquet(str(folder / side)) for side in ("left", "right"))
+    result: dict[str, Any] = {"engine": engine, "seconds": [], "ended": False}
+
+    def runs() -> None:
+        for _ in range(repeat + 1):
+            seen = Observation()
+            begin = time.perf_counter()
+            if engine == "ivjoin":
+                out = left.band_join(right, on="k" if case.keyed else None, condition=case.band)
+            else:
+                on = f"l.k = r.k AND {case.band}" if case.keyed else case.band
+                out = left.alias("l").join(right.alias("r"), F.expr(on))
+            out.observe(seen, F.count(F.lit(1)).alias("rows")).write.format("noop").mode("overwrite").save()
+            result["seconds"].append(round(time.perf_counter() - begin, 2))
+            result["rows_out"] = seen.get["rows"]
+        result["ended"] = True
+
+    # Spark cannot interrupt a task that is inside its join loop, so that the process is left to be ended from outside.
+    work = threading.Thread(target=runs, daemon=True)
+    work.start()
+    work.join(limit)
+    return dict(result)
+
+
+def ratio(ours: dict[str, Any], native: dict[str, Any], limit: float) -> str:
+    """How many times as fast, from the best run of each; cold run against cold run where one ended no other."""
+    if not native["seconds"]:
+        return f"at least {limit / ours['seconds'][0]:.0f} times as fast, both cold"
+    if 1 in (len(native["seconds"]), len(ours["seconds"])):
+        return f"{native['seconds'][0] / ours['seconds'][0]:.1f} times as fast, both cold"
+    return f"{min(native['seconds'][1:]) / min(ours['seconds'][1:]):.1f} times as fast"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--case", choices=CASES, default="uniform")
+    parser.add_argument("--rows", type=int, help="rows a side")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--limit", type=float, default=300.0, help="seconds for all runs of an engine")
+    parser.add_argument("--results", type=Path, help="append the results to this file, one JSON object a line")
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--engine", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    case = CASES[args.case]
+    rows = args.rows or case.rows
+    if args.engine:
+        print(json.dumps(run_engine(args.engine, args.folder, case, args.repeat, args.limit)), flush=True)
+        os._exit(0)
     folder = Path(tempfile.mkdtemp(prefix="ivjoin-bench-"))
+    print(f"static {args.case}: {rows} rows a side, {case}", flush=True)
     try:
-        write_inputs(folder, args.case, args.rows)
-        spark = ivjoin.spark.session(
-            "local[2]", "bench static", spark__ui__enabled="false", spark__driver__memory="4g",
-            spark__sql__session__timeZone="UTC", spark__ui__showConsoleProgress="false",
-        )
-        spark.sparkContext.setLogLevel("ERROR")
-        left, right = (spark.read.parquet(str(folder / side)) for side in ("left", "right"))
-        keyed = args.case != "nokey"
-        band = BAND if keyed else NARROW
-        ours = left.band_join(right, on="k" if keyed else None, condition=band)
-        native = left.alias("l").join(right.alias("r"), F.expr(f"l.k = r.k AND {band}" if keyed else band))
-        seconds, rows = {}, {}
-        for name, frame in (("ivjoin", ours), ("native", native)):
-            rows[name] = frame.count()
-            seconds[name] = timed(lambda f=frame: f.write.format("noop").mode("overwrite").save(), args.repeat)  # type: ignore[misc]
-            print(f"{name:8} cold {seconds[name][0]:7.2f} s, then {seconds[name][1]}, {rows[name]} rows", flush=True)
-        if len(set(rows.values())) != 1:
+        write_inputs(folder, case, rows)
+        results = {}
+        for engine in ENGINES:
+            command = [sys.executable, __file__, *sys.argv[1:], "--engine", engine, "--folder", str(folder)]
+            text, tree = watched(command, stderr=subprocess.DEVNULL)
+            got = json.loads(text.strip().splitlines()[-1])
+            got |= {"peak_mb": tree.peak_bytes >> 20, "cpu_seconds": round(tree.cpu_seconds, 1)}
+            results[engine] = got
+            ended = f"{got['rows_out']} rows" if got["seconds"] else f"not ended after {args.limit:.0f} s"
+            times = f"cold {got['seconds'][0]:.2f} s, then {got['seconds'][1:]}" if got["seconds"] else ""
+            print(f"{engine:8} {times} {got['peak_mb']} MB, {ended}", flush=True)
+            if args.results:
+                with args.results.open("a") as file:
+                    file.write(json.dumps({"case": f"static {args.case}", "rows": rows, **got}) + "\n")
+        if not results["ivjoin"]["seconds"]:
+            raise SystemExit("ivjoin did not end within the limit")
+        if results["native"]["seconds"] and results["ivjoin"]["rows_out"] != results["native"]["rows_out"]:
             raise SystemExit("the engines differ in the number of rows")
-        ratio = min(seconds["native"][1]) / min(seconds["ivjoin"][1])
-        print(f"ivjoin is {ratio:.1f} times as fast")
-        if args.results:
-            with args.results.open("a") as file:
-                result = {"case": f"static {args.case}", "rows": args.rows, "seconds": seconds}
-                file.write(json.dumps({**result, "ratio": round(ratio, 2)}) + "\n")
-        spark.stop()
+        print(f"ivjoin is {ratio(results['ivjoin'], results['native'], args.limit)}")
     finally:
         shutil.rmtree(folder)
 

@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 
 from ivjoin.errors import IvjoinError
 from ivjoin.spark.bucket import Arrivals, Turn, arrivals, forget, keep, kept, new_operator, play
-from ivjoin.spark.codec import FORMAT, meta_text, read_state, version_token
+from ivjoin.spark.codec import FORMAT, compressed, expanded, meta_text, read_state, version_token
 from ivjoin.spark.metrics import observed
 from ivjoin.spark.pack import Seen
 from ivjoin.spark.results import RESULT_SCHEMA, Results
@@ -107,7 +107,7 @@ class SegmentedBucket(StatefulProcessor):
         log_size += len(segment)
         written = len(segment)
         if log_size > max(base_size, _SHORT_LOG):
-            payload = op.snapshot()
+            payload = compressed(op.snapshot())
             self._base.update((payload,))
             self._log.clear()
             base_size, log_size, written = len(payload), 0, len(payload)
@@ -130,7 +130,7 @@ class SegmentedBucket(StatefulProcessor):
         if op is not None:
             return op, False
         base = self._base.get() if self._base.exists() else None
-        op = new_operator(self._spec) if base is None else SymmetricHashJoin.restore(bytes(base[0]))
+        op = new_operator(self._spec) if base is None else SymmetricHashJoin.restore(expanded(bytes(base[0])))
         for (segment,) in self._log.get():
             for _ in play(op, self._spec, _arrivals_of(self._spec, bytes(segment))):
                 pass

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from ivjoin.spark.bucket import Turn, arrivals, forget, keep, kept, new_operator, play
-from ivjoin.spark.codec import FORMAT, meta_text, read_state, version_token
+from ivjoin.spark.codec import FORMAT, compressed, expanded, meta_text, read_state, version_token
 from ivjoin.spark.results import Results
 from ivjoin.spark.spec import JoinSpec, identity
 from ivjoin.symmetric import SymmetricHashJoin
@@ -32,7 +32,7 @@ def bucket_function(spec: JoinSpec, buckets: int, results: Results) -> StateFunc
         for batch in play(op, spec, came):
             yield results.output(batch)
         turn.mark()
-        payload = op.snapshot()
+        payload = compressed(op.snapshot())
         token = version_token(payload)
         state.update((FORMAT, meta, token, payload))
         keep(name, token, op)
@@ -48,4 +48,4 @@ def _opened(spec: JoinSpec, name: tuple[str, int], stored: Any) -> tuple[Symmetr
         return new_operator(spec), False
     state = read_state(stored, name[0])
     op = kept(name, state.token)
-    return (op, False) if op is not None else (SymmetricHashJoin.restore(state.payload), True)
+    return (op, False) if op is not None else (SymmetricHashJoin.restore(expanded(state.payload)), True)

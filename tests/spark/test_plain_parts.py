@@ -18,7 +18,7 @@ from ivjoin.errors import IvjoinError, SnapshotError, UnsupportedError
 from ivjoin.order import Order
 from ivjoin.spark import environment
 from ivjoin.spark.buckets import bucket_labels, checked_count, murmur3_of_int, state_partition
-from ivjoin.spark.codec import FORMAT, meta_text, read_state, version_token
+from ivjoin.spark.codec import FORMAT, compressed, expanded, meta_text, read_state, version_token
 from ivjoin.spark.results import Results, opener
 from ivjoin.spark.slots import share_slots
 from ivjoin.spark.sqlwriter import called, case_when, literal
@@ -59,8 +59,17 @@ def test_state_of_another_join_is_refused_with_the_difference() -> None:
     assert read_state((FORMAT, meta, token, b"rows"), meta).payload == b"rows"
     with pytest.raises(SnapshotError, match="buckets was '8' and is now '4'; condition was"):
         read_state((FORMAT, meta, token, b""), meta_text({"how": "inner", "condition": "l.t < r.t"}, 4))
-    with pytest.raises(SnapshotError, match="format 2.*reads format 1: upgrade"):
-        read_state((2, meta, token, b""), meta)
+    with pytest.raises(SnapshotError, match="format 3.*reads format 2: upgrade"):
+        read_state((3, meta, token, b""), meta)
+    with pytest.raises(SnapshotError, match="format 1.*reads format 2: start from a new checkpoint"):
+        read_state((1, meta, token, b""), meta)
+
+
+@pytest.mark.parametrize("snapshot", [b"", b"x", bytes(range(256)) * 5000], ids=["empty", "a byte", "a megabyte"])
+def test_a_snapshot_is_stored_compressed(snapshot: bytes) -> None:
+    stored = compressed(snapshot)
+    assert expanded(stored) == snapshot
+    assert len(stored) < len(snapshot) // 100 + 30
 
 
 def test_packed_results_come_back_as_they_were() -> None:
