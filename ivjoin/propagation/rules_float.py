@@ -5,7 +5,9 @@ from __future__ import annotations
 from math import ceil, floor, inf
 
 from ivjoin.expr.types import Type
+from ivjoin.interval import float_remainders as r
 from ivjoin.interval import machine_float as m
+from ivjoin.propagation.domain import NAN
 from ivjoin.propagation.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary
 
 __all__ = ["ENTIRE", "RULES", "format_of"]
@@ -28,6 +30,11 @@ def _add(p: Place) -> Rule:
 
 def _sub(p: Place) -> Rule:
     f = format_of(p.node.type)
+    if p.at[0] == p.at[1]:
+        return strict_unary(
+            Place(p.node, p.i, p.at[:1]), lambda x: (0.0, 0.0), lambda z, x: x, ENTIRE,
+            lambda x: NAN if x[0] == -inf or x[1] == inf else 0,
+        )  # fmt: skip
     # a - b is a + (-b), rounding included.
     return strict_binary(
         p, lambda a, b: m.add(f, a, m.neg(b)), lambda z, b, a: m.add_rev(f, z, m.neg(b), a),
@@ -56,21 +63,20 @@ def _div(p: Place) -> Rule:
     )  # fmt: skip
 
 
-def _mod_nan(a: Pair, b: Pair) -> bool:
-    return bool(a[0] == -inf or a[1] == inf)
-
-
 def _mod(p: Place) -> Rule:
     f = format_of(p.node.type)
     return strict_binary(
-        p, lambda a, b: m.mod(f, a, b), m.mod_rev_dividend, None, ENTIRE, _mod_nan, True
-    )
+        p, lambda a, b: r.remainders(f, a, b), lambda z, b, a: r.dividends(f, z, b, a),
+        lambda z, a, b: r.divisors(f, z, a, b), ENTIRE, r.remainder_nan, True,
+    )  # fmt: skip
 
 
 def _pmod(p: Place) -> Rule:
     f = format_of(p.node.type)
-    # r + y can overflow to infinity, whose remainder is NaN.
-    return strict_binary(p, lambda a, b: m.pmod(f, a, b), None, None, ENTIRE, lambda a, b: True, True)
+    return strict_binary(
+        p, lambda a, b: r.positive_remainders(f, a, b), lambda z, b, a: r.positive_dividends(f, z, b, a), None, ENTIRE,
+        lambda a, b: r.positive_remainder_nan(f, a, b), True,
+    )  # fmt: skip
 
 
 def _neg(p: Place) -> Rule:
