@@ -160,6 +160,8 @@ def div_rev_divisor(q: Pair, a: Pair, x: Pair) -> Pair:
 
 # Remainders
 
+_PAST_ALL = 1 << 200  # beyond every divisor of a type
+
 # So many divisors are tried one by one; with more, only sign and magnitude are used.
 _FEW = 12
 
@@ -262,6 +264,9 @@ def _moduli(z: Pair, a: Pair, b: Pair) -> Pair:
     """Members of the positive ``b`` with ``a % b`` in ``z``: tried one by one while they are few, at both ends."""
     least = z[0] + 1 if z[0] > 0 else 1 - z[1] if z[1] < 0 else 1
     lo, hi = max(b[0], least), b[1]
+    if meet(a, z) == EMPTY:
+        # No dividend is its own remainder, so the divisor goes into it once at least, besides the remainder.
+        hi = min(hi, max(-a[0], a[1]) - (least - 1))
     tries = _FEW
     while lo <= hi and tries and meet(mod(a, (lo, lo)), z) == EMPTY:
         lo, tries = lo + 1, tries - 1
@@ -303,11 +308,19 @@ def pmod_rev_dividend(z: Pair, b: Pair, x: Pair) -> Pair:
     return _by_sign(b, positive, lambda bl, bh: mod_rev_dividend(z, (bl, bh), x))
 
 
+def _largest_modulus(z: Pair, a: Pair) -> int:
+    """A bound of the positive divisors by which a member of ``a`` leaves a floored remainder in ``z``."""
+    if a[1] >= 0 and meet((max(a[0], 0), a[1]), z) != EMPTY:
+        return _PAST_ALL  # it is its own remainder by any larger one
+    # Otherwise some multiple of the divisor lies between the dividend and its remainder.
+    return max(a[1] - max(z[0], 0), z[1] - a[0] if a[0] < 0 else 0)
+
+
 def pmod_rev_divisor(z: Pair, a: Pair, x: Pair) -> Pair:
     """Members of ``x``, the divisor, with ``pmod(a, x)`` in ``z``."""
     out = EMPTY
     if x[1] > 0 and z[1] >= 0:
-        lo, hi, tries = max(x[0], 1, z[0] + 1), x[1], _FEW
+        lo, hi, tries = max(x[0], 1, z[0] + 1), min(x[1], _largest_modulus(z, a)), _FEW
         while lo <= hi and tries and meet(_floor_remainders(a, lo, lo), z) == EMPTY:
             lo, tries = lo + 1, tries - 1
         while lo <= hi and tries and meet(_floor_remainders(a, hi, hi), z) == EMPTY:
