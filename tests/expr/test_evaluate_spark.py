@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import shutil
 from decimal import Context, Decimal
 from pathlib import Path
 from typing import Any
@@ -128,19 +126,14 @@ def test_every_difference_is_a_fact() -> None:
 
 
 @pytest.mark.spark
-def test_spark_still_says_so() -> None:
-    pytest.importorskip("pyspark")
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        pytest.skip("Spark needs Java 17 or newer")
-    from pyspark.sql import SparkSession
+def test_spark_still_says_so(spark: Any) -> None:
+    spark = spark.newSession()  # with settings of its own
 
     def literal(v: Any, t: str) -> str:
         if t == "string" and v is not None:
             v = v.replace("\\", "\\\\").replace("'", "\\'")
         return f"cast(null as {t})" if v is None else f"cast('{v}' as {t})"
 
-    spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-    spark.sparkContext.setLogLevel("OFF")
     spark.conf.set("spark.sql.ansi.enabled", "true")
     shapes = {"timestamp": "unix_micros(x)", "date": "unix_date(x)"}
     asked = 0

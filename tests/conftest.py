@@ -1,12 +1,9 @@
-"""One Spark session for all of these tests, or a reason to skip them."""
+"""One Spark session for all tests that are marked ``spark``, or a reason to skip them."""
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,17 +13,20 @@ def missing() -> str | None:
     """Why Spark cannot run here."""
     if find_spec("pyspark") is None:
         return "pyspark is not installed (pip install 'ivjoin[spark]')"
-    if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
-        return "no Java runtime (install openjdk-17-jre-headless)"
+    from ivjoin.spark.environment import SparkSetupError, check_java
+
+    try:
+        check_java()
+    except SparkSetupError as e:
+        return str(e)
     return None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    reason = missing()
-    for item in items:
-        if here in Path(item.path).parents and item.get_closest_marker("spark") and reason:
-            item.add_marker(pytest.mark.skip(reason=reason))
+    marked = [item for item in items if item.get_closest_marker("spark")]
+    reason = missing() if marked else None
+    for item in marked if reason else []:
+        item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture(scope="session")
