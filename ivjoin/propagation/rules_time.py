@@ -12,12 +12,20 @@ from typing import Any
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import TICKS_PER_SECOND
 from ivjoin.interval import machine as m
+from ivjoin.interval.calendar import (
+    days_from_civil,
+    months_later,
+    shifted,
+    shifted_rev1,
+    shifted_rev2,
+    year_month_day,
+)
 from ivjoin.interval.machine import first_true, last_true
 from ivjoin.propagation.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary
 from ivjoin.propagation.rules_integer import INTEGER
 from ivjoin.propagation.zones import Clock, clock_of
 
-__all__ = ["DAY", "RULES", "clock", "days_from_civil", "scaled", "stepwise", "year_month_day"]
+__all__ = ["DAY", "RULES", "clock", "scaled", "stepwise"]
 
 Step = Callable[[int], int]
 DAY = 86_400
@@ -158,46 +166,18 @@ def _duration_mul(p: Place) -> Rule:
     return strict_binary(p, m.mul, m.mul_rev, m.mul_rev, p.node.type.physical_range())
 
 
-# The calendar, by H. Hinnant's formulas
-
-
-def year_month_day(days: int) -> tuple[int, int, int]:
-    """The civil date of days since 1970-01-01."""
-    z = days + 719_468
-    era = z // 146_097
-    doe = z - era * 146_097
-    yoe = (doe - doe // 1460 + doe // 36_524 - doe // 146_096) // 365
-    doy = doe - (365 * yoe + yoe // 4 - yoe // 100)
-    mp = (5 * doy + 2) // 153
-    month = mp + 3 if mp < 10 else mp - 9
-    return yoe + era * 400 + (month <= 2), month, doy - (153 * mp + 2) // 5 + 1
-
-
-def days_from_civil(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01 of a civil date."""
-    y = year - (month <= 2)
-    era = y // 400
-    yoe = y - era * 400
-    doy = (153 * (month - 3 if month > 2 else month + 9) + 2) // 5 + day - 1
-    return era * 146_097 + yoe * 365 + yoe // 4 - yoe // 100 + doy - 719_468
-
-
-def _month_length(year: int, month: int) -> int:
-    if month == 2:
-        return 28 + (year % 4 == 0 and (year % 100 != 0 or year % 400 == 0))
-    return 30 + ((month + (month > 7)) & 1)
-
-
-def months_later(days: int, months: int) -> int:
-    """A date moved by months, clamped to the month's end."""
-    year, month, day = year_month_day(days)
-    year, month = divmod(year * 12 + month - 1 + months, 12)
-    return days_from_civil(year, month + 1, min(day, _month_length(year, month + 1)))
+# Months
 
 
 def _add_months(p: Place) -> Rule | None:
     t = p.node.type
     limits = t.physical_range()
+    if t.kind == "date" or clock(p.node, 0).fixed == 0:
+        day = 1 if t.kind == "date" else DAY * TICKS_PER_SECOND[t.unit]
+        return strict_binary(
+            p, lambda a, b: shifted(a, b, day), lambda z, b, a: shifted_rev1(z, b, a, day),
+            lambda z, a, b: shifted_rev2(z, a, b, day), limits,
+        )  # fmt: skip
     low, high = _shifts(p.node)
 
     def up(a: Pair, b: Pair) -> Pair:
@@ -217,14 +197,11 @@ def _add_months(p: Place) -> Rule | None:
 
 
 def _near(t: Any, z: int, months: int) -> int:
-    day = DAY * TICKS_PER_SECOND[t.unit] if t.unit else 1
-    return z - months * 30 * day
+    return z - months * 30 * DAY * int(TICKS_PER_SECOND[t.unit])
 
 
 def _shifts(node: Node) -> tuple[Callable[[int, int], int], Callable[[int, int], int]]:
-    """Lower and upper bounds of ``add_months`` on physical values."""
-    if node.type.kind == "date":
-        return months_later, months_later
+    """Lower and upper bounds of ``add_months`` on timestamps in a zone."""
     c, per = clock(node, 0), TICKS_PER_SECOND[node.type.unit]
 
     # Days that are clamped to the same month's end all start again at midnight, so that later instants may come out
