@@ -14,6 +14,7 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.order import Frontier, OrderTracker, shown
 from ivjoin.plan import SIDES, JoinPlan
+from ivjoin.shj import key_kernels
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.keys import ByteKeys, IntKeys, KeyTable, NoKeys, pack
 
@@ -104,6 +105,37 @@ class Intake:
                 batch = batch.filter(pa.array(~late))
                 values, images = self._evaluate(p, batch), {}
         return self._understood(p, batch, values, images, dead, careful, count)
+
+    def screen(self, p: int, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
+        """A batch without the late rows that are dropped, and how many were late; moves the orders, no more.
+
+        Raises
+        ------
+        LateRowError, EvaluationError
+        """
+        frontier, index = self._frontiers[p], self.index[p]
+        nodes = list(dict.fromkeys([*(t.node for t in frontier.trackers), *frontier.bounds, *frontier.promised]))
+        vectors = evaluate(nodes, lambda _, name: batch.column(index[name]), batch.num_rows) if nodes else []
+        late = self._late_rows(p, batch, dict(zip(nodes, vectors, strict=True)), {})
+        if late is None:
+            return batch, 0
+        dropped = self._plan.options["on_late"] == "drop"
+        return (batch.filter(pa.array(~late)) if dropped else batch), int(np.count_nonzero(late))
+
+    def partitions(self, p: int, batch: pa.RecordBatch, count: int) -> np.ndarray:
+        """Which of ``count`` partitions each row's keys fall into : int64[n]; equal keys of both sides into one."""
+        nodes = self._plan.sides[p].keys
+        n = batch.num_rows
+        index = self.index[p]
+        vectors = evaluate(nodes, lambda _, name: batch.column(index[name]), n)
+        values, images = dict(zip(nodes, vectors, strict=True)), {}  # type: ignore[var-annotated]
+        out = np.empty(n, dtype=np.int64)
+        if self._plan.int_keys:
+            key_kernels.spread_ints(np.ascontiguousarray(self.image(nodes[0], values, images)), count, out)
+        else:
+            packed = self._packed(p, n, values, images)
+            key_kernels.spread_bytes(packed.offsets, packed.buffer, count, out)
+        return out
 
     def image(self, node: Node, values: dict[Node, Vector], images: dict[Node, np.ndarray]) -> np.ndarray:
         found = images.get(node)
@@ -232,15 +264,19 @@ class Intake:
             return self.keys.ids(n, usable)
         if isinstance(self.keys, IntKeys):
             return self.keys.ids(np.ascontiguousarray(self.image(side.keys[0], values, images)), usable)
+        assert isinstance(self.keys, ByteKeys)
+        return self.keys.ids(self._packed(p, n, values, images), usable)
+
+    def _packed(self, p: int, n: int, values: dict[Node, Vector], images: dict[Node, np.ndarray]) -> Bytes:
+        """All keys of a row as one byte string."""
         pieces = []
-        for node, safe in zip(side.keys, self._plan.null_safe, strict=True):
+        for node, safe in zip(self._plan.sides[p].keys, self._plan.null_safe, strict=True):
             v = values[node]
             pieces.append(_key_bytes(node, v, lambda node=node: self.image(node, values, images)))  # type: ignore[misc]
             if safe:
                 valid = np.ones(n, dtype=np.uint8) if v.valid is None else v.valid.astype(np.uint8)
                 pieces.append(Bytes.fixed(valid.reshape(n, 1)))
-        assert isinstance(self.keys, ByteKeys)
-        return self.keys.ids(pack(pieces), usable)
+        return pack(pieces)
 
 
 def has_value(v: Vector) -> np.ndarray | None:

@@ -26,11 +26,23 @@ from ivjoin.shj.keys import ByteKeys, IntKeys, KeyTable, NoKeys
 from ivjoin.shj.matcher import NO_BANDS, Decide, Matcher
 from ivjoin.shj.store import SideStore
 
-__all__ = ["Engine"]
+__all__ = ["Engine", "frontiers_of"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _MOST_PAIRS = 1 << 17
 _LOOK_EVERY = 64  # pushes between two looks at whether a ring has become too large
+
+
+def frontiers_of(plan: JoinPlan) -> tuple[Frontier, Frontier]:
+    """What a plan's declarations say of either side before the first row."""
+    left, right = (
+        Frontier(
+            [OrderTracker(n, name, o.descending, o.slack, o.nulls) for n, name, o in side.orders], side.bounds,
+            side.never_null,
+        )
+        for side in plan.sides
+    )
+    return left, right
 
 
 class Engine:
@@ -46,14 +58,7 @@ class Engine:
         )
         self._converts = tuple(types != side.schema.types for side, types in zip(plan.sides, self._plain, strict=True))
         keys = self._make_stores()
-        left, right = (
-            Frontier(
-                [OrderTracker(n, name, o.descending, o.slack, o.nulls) for n, name, o in side.orders], side.bounds,
-                side.never_null,
-            )
-            for side in plan.sides
-        )
-        self._frontiers = (left, right)
+        self._frontiers = frontiers_of(plan)
         self._never_null = tuple([i for i, f in enumerate(side.schema) if not f.nullable] for side in plan.sides)
         self._bounder = Bounder(plan, self._frontiers)
         self._places = tuple(

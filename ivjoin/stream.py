@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from ivjoin.errors import IvjoinError, SchemaError
 from ivjoin.metrics import JoinMetrics
+from ivjoin.parallel import ParallelJoin
 from ivjoin.plan import make_plan
 from ivjoin.symmetric import SymmetricHashJoin
 
@@ -17,6 +18,8 @@ __all__ = ["JoinStream", "band_join"]
 # Rows pushed at once, whatever the size of the batches that come in: the state holds a pushed batch whole, so this
 # is what keeps it near the window when the input is one large batch.
 _PUSH_ROWS = 2048
+# With threads, a piece has to be worth dealing out.
+_PARALLEL_ROWS = 65536
 
 
 class _Input:
@@ -26,7 +29,7 @@ class _Input:
         self.schema = schema
         self._batches = batches
         self._coalesce = coalesce
-        self._most = max(_PUSH_ROWS, coalesce)
+        self.most = max(_PUSH_ROWS, coalesce)
         self._held: pa.RecordBatch | None = None
         self._at = 0
         self.rows = 0
@@ -37,7 +40,7 @@ class _Input:
             self._held, self._at = self._read(), 0
             if self._held is None:
                 return None
-        piece = self._held.slice(self._at, self._most) if self._held.num_rows > self._most else self._held
+        piece = self._held.slice(self._at, self.most) if self._held.num_rows > self.most else self._held
         self._at += piece.num_rows
         self.rows += piece.num_rows
         return piece
@@ -109,7 +112,7 @@ class JoinStream:
     Also an Arrow stream (``__arrow_c_stream__``), so that polars, duckdb and others take it directly; read it once.
     """
 
-    def __init__(self, operator: SymmetricHashJoin, left: _Input, right: _Input) -> None:
+    def __init__(self, operator: SymmetricHashJoin | ParallelJoin, left: _Input, right: _Input) -> None:
         self._operator = operator
         self._inputs = (left, right)
         self._batches = self._run()
@@ -158,6 +161,7 @@ def band_join(
     left: Any, right: Any, on: Any = None, condition: Any = None, how: str = "inner", left_order: Any = None,
     right_order: Any = None, left_bounds: Any = None, right_bounds: Any = None, suffix: str = "_right",
     batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC", coalesce_rows: int = 0,
+    threads: int = 1,
 ) -> JoinStream:
     """Join two Arrow streams on keys and a band condition, holding only the rows that can still match.
 
@@ -185,6 +189,9 @@ def band_join(
         Zone of calendar arithmetic.
     coalesce_rows : int, default 0
         Gather small input batches until they have this many rows; 0 never waits.
+    threads : int, default 1
+        Deal the rows out by their keys and join so many parts at the same time. The order of the output rows is then
+        another one, and up to 65,536 rows of a side are held beyond the window.
 
     Returns
     -------
@@ -207,10 +214,17 @@ def band_join(
     """
     if isinstance(coalesce_rows, bool) or not isinstance(coalesce_rows, int) or coalesce_rows < 0:
         raise IvjoinError(f"coalesce_rows is {coalesce_rows!r}; expected a number of rows, 0 for none")
+    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        raise IvjoinError(f"threads is {threads!r}; expected a whole number, at least 1")
     a, b = _open(left, "left", coalesce_rows), _open(right, "right", coalesce_rows)
-    plan = make_plan(
-        a.schema, b.schema, on=on, condition=condition, how=how, left_order=left_order, right_order=right_order,
-        left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix, batch_size=batch_size, on_late=on_late,
-        timezone=timezone,
-    )
-    return JoinStream(SymmetricHashJoin.from_plan(plan), a, b)
+    question: dict[str, Any] = {
+        "on": on, "condition": condition, "how": how, "left_order": left_order, "right_order": right_order,
+        "left_bounds": left_bounds, "right_bounds": right_bounds, "suffix": suffix, "batch_size": batch_size,
+        "timezone": timezone,
+    }  # fmt: skip
+    plan = make_plan(a.schema, b.schema, on_late=on_late, **question)
+    if threads == 1:
+        return JoinStream(SymmetricHashJoin.from_plan(plan), a, b)
+    a.most = b.most = max(_PARALLEL_ROWS, coalesce_rows)
+    operator = ParallelJoin(plan, lambda: SymmetricHashJoin(a.schema, b.schema, on_late="join", **question), threads)
+    return JoinStream(operator, a, b)

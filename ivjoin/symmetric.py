@@ -118,6 +118,17 @@ class SymmetricHashJoin(Engine):
         self._careful = arrived.careful
         return self._start(self._join(p, arrived))
 
+    def check(self, side: str, batch: pa.RecordBatch) -> None:
+        """Refuse a batch that :meth:`push` would refuse for its schema.
+
+        Raises
+        ------
+        SchemaError
+        """
+        p = self._side(side)
+        self._check_schema(p, batch)
+        self._check_nulls(p, batch)
+
     def advance(self, side: str, values: Mapping[Any, Any]) -> Iterator[pa.RecordBatch]:
         """Promise that no later row of a side has an expression below a value (above it, for a descending order)."""
         p = self._side(side)

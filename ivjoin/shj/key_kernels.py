@@ -6,7 +6,7 @@ import numpy as np
 
 from ivjoin.shj.compiling import I8, IN1, IN2, IN_U8, IO1, IO_U8, VOID, compiled, inner
 
-__all__ = ["intern_bytes", "intern_ints", "intern_rows", "rehash_bytes", "rehash_ints"]
+__all__ = ["intern_bytes", "intern_ints", "intern_rows", "rehash_bytes", "rehash_ints", "spread_bytes", "spread_ints"]
 
 
 @inner
@@ -156,3 +156,17 @@ def rehash_bytes(table, spans, arena, fresh, slots, n_ids):  # type: ignore[no-u
             spans[2 * kid] = top
             top += size
     return top
+
+
+@compiled(VOID(IN1, I8, IO1))
+def spread_ints(keys, count, out):  # type: ignore[no-untyped-def]
+    """Which of ``count`` partitions each key falls into, by other bits of the hash than those of its table place."""
+    for i in range(keys.shape[0]):
+        out[i] = (_mix(keys[i]) >> 32) % count
+
+
+@compiled(VOID(IN1, IN_U8, I8, IO1))
+def spread_bytes(offsets, buf, count, out):  # type: ignore[no-untyped-def]
+    """As ``spread_ints``, for byte strings."""
+    for i in range(offsets.shape[0] - 1):
+        out[i] = (_hash_bytes(buf, offsets[i], offsets[i + 1]) >> 32) % count
