@@ -65,7 +65,8 @@ class Tree:
             pid = stack.pop()
             total += _proportional(pid)
             self._cpu[pid] = cpu.get(pid, self._cpu.get(pid, 0.0))
-            self._program.setdefault(pid, names.get(pid, "?"))
+            # The last name counts: a shell may become the program that it starts.
+            self._program[pid] = names.get(pid) or self._program.get(pid, "?")
             stack.extend(parents.get(pid, []))
         self.peak_bytes = max(self.peak_bytes, total)
 

@@ -140,6 +140,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=500_000, help="rows a side")
     parser.add_argument("--copies", type=int, default=4, help="times each left row comes out")
+    parser.add_argument("--only", default="", help="ways whose name contains this")
     parser.add_argument("--results", type=Path, help="append the results to this file, one JSON object a line")
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--way", help=argparse.SUPPRESS)
@@ -150,7 +151,7 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="ivjoin-bench-"))
     try:
         write_inputs(folder, replace(CASES["uniform"], batches=10), args.rows)
-        for way in WAYS:
+        for way in (w for w in WAYS if args.only in w):
             command = [sys.executable, __file__, *sys.argv[1:], "--way", way, "--folder", str(folder)]
             text, tree = watched(command, stderr=subprocess.DEVNULL)
             got = {**json.loads(text.strip().splitlines()[-1]), "cpu": tree.cpu_by_program()}

@@ -152,7 +152,10 @@ def test_explain_says_how_rows_are_divided_and_what_prunes(spark: Any, frames: t
     assert "band term" in text
     stream = spark.readStream.format("rate").load().withWatermark("timestamp", "5 seconds")
     text = explain(stream, stream, condition="l.timestamp >= r.timestamp", buckets=4)
-    assert "streaming: rows in one bucket: no key" in text
+    assert "streaming: rows in one bucket, since there is no key that both sides share" in text
+    text = explain(stream, stream, condition="l.value + 1 = r.value", buckets=4)
+    assert "streaming: rows in one bucket, since Spark is not given expressions to hash by" in text
+    assert "l.value + 1" in text.splitlines()[0]
     text = explain(stream, stream, on="value", condition="l.timestamp >= r.timestamp", buckets=4)
     assert "hashed to 4 buckets by 1 key;" in text
     assert "l.timestamp" in text
