@@ -157,8 +157,11 @@ class Lane:
     """The registers of one operator, and the way on board and off."""
 
     def __init__(self, plan: JoinPlan, sources: list[dict[Node, tuple[int, int, int, int]]]) -> None:
+        from ivjoin.shj import fused
         from ivjoin.shj.memory import ARROW_ARRAY, release_block
 
+        self._kernels = fused
+        self._compared: tuple[np.ndarray, np.ndarray, int, bool] | None = None
         self._plan = plan
         self._sources = sources
         self.aboard = False
@@ -197,11 +200,10 @@ class Lane:
             return None
         if not self.aboard and not self._board(engine):
             return None
-        from ivjoin.shj import fused
-
+        kernels = self._kernels
         for _ in range(4):
             batch._export_to_c(self._in)
-            status = fused.push_batch(self._at, p)
+            status = kernels.push_batch(self._at, p)
             if status == 0:
                 return iter(())
             if status == at.OUTPUT:
@@ -220,8 +222,6 @@ class Lane:
 
     def _steps(self, engine: SymmetricHashJoin, p: int, batch: pa.RecordBatch, status: int) -> Iterator[pa.RecordBatch]:
         """What a push goes on to produce; ``batch`` is held because the registers point into it."""
-        from ivjoin.shj import fused
-
         while True:
             if status & at.FULL:
                 raise MemoryError("no memory for an output batch; use a smaller batch_size")
@@ -232,7 +232,7 @@ class Lane:
             if self._r[at.PHASE] == at.PROBING and self._pairs < min(_MOST_PAIRS, self._plan.options["batch_size"]):
                 self._pairs = min(4 * self._pairs, _MOST_PAIRS, self._plan.options["batch_size"])
                 self._pair_room()
-            status = fused.push_batch(self._at, p)
+            status = self._kernels.push_batch(self._at, p)
         if status & (at.TIDY | at.PRUNE):
             self.land(engine)
             if status & at.PRUNE:
@@ -267,6 +267,7 @@ class Lane:
         for s in (0, 1):
             self._board_side(engine, s)
         r[at.PEAK_ROWS] = engine._metrics.peak_state_rows
+        self._compared = self._first_comparable(engine)
         self.aboard = True
         return True
 
@@ -372,7 +373,8 @@ class Lane:
         r[base + at.RINGS] = self._hold(("rings", s), rings)
         places = {node: i for i, node in enumerate(self._sources[s])}
         trackers = [_tracker_row(t, places[_column_of(t.node)]) for t in engine._frontiers[s].trackers]  # type: ignore[index]
-        r[base + at.TRACKERS], r[base + at.N_TRACKERS] = self._hold(("trackers", s), _table(trackers, 9)), len(trackers)
+        r[base + at.TRACKERS] = self._hold(("trackers", s), _table(trackers, at.T_WIDTH))
+        r[base + at.N_TRACKERS] = len(trackers)
         limits = bounder.bounds(s)
         r[base + at.NOTHING] = int(limits is None)
         bounds = [
@@ -428,8 +430,25 @@ class Lane:
 
     def lagging(self, bounder: Bounder, rows_left: int, rows_right: int) -> int:
         """As ``Bounder.lagging``, from the registers."""
+        if self._compared is not None:
+            left, right, offset, falling = self._compared
+            x, y = left.item(at.T_LIMIT), right.item(at.T_LIMIT)
+            # turned values: with both sides under way, the lesser progress is the lesser limit
+            if x > left.item(at.T_START) and y > right.item(at.T_START):
+                return 0 if x - y <= (-offset if falling else offset) else 1
         spans = [{t.node: self._span(s, i) for i, t in enumerate(f.trackers)} for s, f in enumerate(bounder._frontiers)]
         return bounder.behind(spans[0], spans[1], rows_left, rows_right)
+
+    def _first_comparable(self, engine: SymmetricHashJoin) -> tuple[np.ndarray, np.ndarray, int, bool] | None:
+        """The first pair of orders whose progress compares: their registers, the offset, whether they fall."""
+        places = [{t.node: i for i, t in enumerate(f.trackers)} for f in engine._frontiers]
+        if any(len(found) != len(f.trackers) for found, f in zip(places, engine._frontiers, strict=True)):
+            return None
+        for a, b, offset, falling in engine._bounder._compare:
+            if a in places[0] and b in places[1]:
+                rows = self._held["trackers", 0][places[0][a]], self._held["trackers", 1][places[1][b]]
+                return *rows, offset, falling
+        return None
 
     def _span(self, s: int, i: int) -> tuple[int, int]:
         row = self._held["trackers", s][i]
@@ -483,4 +502,5 @@ def _tracker_row(t: OrderTracker, source: int) -> tuple[int, ...]:
     low, high = ordinal_range(t.node.type)
     kind: Type = t.node.type
     slack = min(int(t.slack), I64_MAX)
-    return source, int(t.descending), slack, t.edge, t.limit, 0, low, high, int(kind.kind == "float")
+    start = ~high if t.descending else low
+    return source, int(t.descending), slack, t.edge, t.limit, 0, low, high, int(kind.kind == "float"), start

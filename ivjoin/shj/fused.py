@@ -69,7 +69,7 @@ def _axis_bounds(a, terms, n_terms, trackers, bounds):  # type: ignore[no-untype
         t = 6 * k
         if terms[t + at.P_AXIS] != a:
             continue
-        o = 9 * terms[t + at.P_TRACKER]
+        o = at.T_WIDTH * terms[t + at.P_TRACKER]
         least = trackers[o + at.T_LOW]
         most = trackers[o + at.T_HIGH]
         limit = trackers[o + at.T_LIMIT]
@@ -219,7 +219,7 @@ def _begin(r, p, side, other):  # type: ignore[no-untyped-def]
     stride = r[at.ROOM_ROWS]
     n_trackers = r[side + at.N_TRACKERS]
     for t in range(n_trackers):
-        tracker = at_i64(r[side + at.TRACKERS] + 72 * t)
+        tracker = at_i64(r[side + at.TRACKERS] + 8 * at.T_WIDTH * t)
         column = at_i64(r[at.VALUES] + 8 * tracker[at.T_SOURCE] * stride)
         if not _keeps_order(tracker, column, n, r[at.WITHIN]):
             return at.DECLINED
@@ -227,7 +227,7 @@ def _begin(r, p, side, other):  # type: ignore[no-untyped-def]
         return at.DECLINED
     # From here on, the batch is taken.
     for t in range(n_trackers):
-        tracker = at_i64(r[side + at.TRACKERS] + 72 * t)
+        tracker = at_i64(r[side + at.TRACKERS] + 8 * at.T_WIDTH * t)
         edge = tracker[at.T_NEXT]
         if edge > tracker[at.T_EDGE]:
             tracker[at.T_EDGE] = edge

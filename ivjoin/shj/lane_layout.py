@@ -39,7 +39,8 @@ TOTAL = REGISTERS + 2 * SIDE
 
 # Columns of the tables.
 S_COLUMN, S_CODE, S_LOW, S_HIGH = range(4)  # sources
-T_SOURCE, T_DESCENDING, T_SLACK, T_EDGE, T_LIMIT, T_NEXT, T_LOW, T_HIGH, T_FLOAT = range(9)  # trackers
+T_SOURCE, T_DESCENDING, T_SLACK, T_EDGE, T_LIMIT, T_NEXT, T_LOW, T_HIGH, T_FLOAT, T_START = range(10)
+T_WIDTH = 10  # trackers
 P_AXIS, P_TRACKER, P_LO, P_HI, P_LEAST, P_MOST = range(6)  # terms
 B_LOW, B_HIGH, B_LEAST, B_MOST = range(4)  # bounds of an axis
 D_USED, D_LAST, D_BOUND = range(3)  # deaths: [axis, falling]
