@@ -16,15 +16,14 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.bounds import Bounder
-from ivjoin.expr.nodes import Node, walk
-from ivjoin.expr.ordinal import ordinal_of
+from ivjoin.expr.nodes import walk
 from ivjoin.expr.types import Type
 from ivjoin.order import OrderTracker, ordinal_range
+from ivjoin.plain import Sources, column_of, plain_sources
 from ivjoin.plan import JoinPlan
 from ivjoin.shj import lane_layout as at
 from ivjoin.shj.arrow import byte_width
 from ivjoin.shj.columns import WordColumn
-from ivjoin.shj.compiling import COMPILES
 from ivjoin.shj.index_kernels import MARK_PROBE, MARK_STORE, PAIRS
 from ivjoin.shj.keys import IntKeys
 from ivjoin.shj.store import SideStore
@@ -36,7 +35,6 @@ __all__ = ["DEMAND", "Lane", "lane_for"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _FIRST_PAIRS, _MOST_PAIRS = 4096, 1 << 17
-_MOST_COLUMNS = 4096
 # After a batch was declined, so many pushes go the long way before the next try; doubled each time up to the most.
 _FIRST_WAIT, _MOST_WAIT = 1, 64
 # Compiling the kernel takes some seconds, once for each installation. A process that has not joined so much by then
@@ -68,87 +66,6 @@ class _Demand:
 DEMAND = _Demand()
 
 
-def lane_for(plan: JoinPlan) -> Lane | None:
-    """The lane of a plan, None when its rows are not plain."""
-    if not COMPILES or plan.how.single is not None or plan.never or plan.separation.residual:
-        return None
-    if plan.null_safe and not plan.int_keys:
-        return None
-    if any(byte_width(t) is None for t in plan.schema.types) or len(plan.schema) > _MOST_COLUMNS:
-        return None
-    sides = []
-    for s in (0, 1):
-        sources = _sources(plan, s)
-        if sources is None or plan.sides[s].filters or plan.sides[s].bounds:
-            return None
-        sides.append(sources)
-    for f, t in zip(plan.fields, plan.schema.types, strict=True):
-        for s, index in ((0, f.left), (1, f.right)):
-            if index is not None and plan.sides[s].schema.types[index] != t:
-                return None
-    return Lane(plan, sides)
-
-
-def _column_of(node: Node) -> Node | None:
-    """The column that an expression is, or is a widening integer cast of: equal ordinals, row by row."""
-    while node.op == "cast":
-        (inner,) = node.args
-        if not (node.type.kind == inner.type.kind == "int"):
-            return None
-        low, high = node.type.physical_range()
-        least, most = inner.type.physical_range()
-        if not low <= least <= most <= high <= I64_MAX:
-            return None
-        node = inner
-    return node if node.op == "column" else None
-
-
-def _code(t: pa.DataType) -> int | None:
-    """How values of an Arrow type are read as ordinals."""
-    pt = pa.types
-    width = byte_width(t)
-    if width is None:
-        return None
-    if pt.is_decimal128(t):
-        return at.CODES["d", 16] if t.precision <= 18 else None
-    if pt.is_float32(t) or pt.is_float64(t):
-        return at.CODES["f", width]
-    if pt.is_unsigned_integer(t):
-        return at.CODES["u", width]
-    if pt.is_signed_integer(t) or pt.is_date32(t) or pt.is_time(t) or pt.is_timestamp(t) or pt.is_duration(t):
-        return at.CODES["i", width]
-    return None
-
-
-def _sources(plan: JoinPlan, s: int) -> dict[Node, tuple[int, int, int, int]] | None:
-    """Columns whose ordinals the kernel reads, the axes first: (index, code, low, high); None if one is not plain."""
-    side = plan.sides[s]
-    orders = [n for n, _, _ in side.orders]
-    found: dict[Node, tuple[int, int, int, int]] = {}
-    columns = [_column_of(n) for n in [*side.axes, *side.keys, *orders, *(g for g, _, _ in side.guards)]]
-    if len(set(columns[: len(side.axes)])) != len(side.axes):
-        return None
-    for column in columns:
-        if column is None:
-            return None
-        index = side.schema.get_field_index(column.params[1])
-        code = _code(side.schema.types[index])
-        if code is None:
-            return None
-        found[column] = (index, code, I64_MIN, I64_MAX)
-    for node, low, high in side.guards:
-        column = _column_of(node)
-        assert column is not None
-        if column.type.kind == "float" or ordinal_of(0, column.type) != 0:
-            return None
-        index, code, a, b = found[column]
-        found[column] = (index, code, max(a, low), min(b, high))
-    for node, _, o in side.orders:
-        if o.nulls is not None or (node.type.kind == "float" and (o.descending or o.slack)):
-            return None
-    return found
-
-
 def _address(array: np.ndarray) -> int:
     return int(array.ctypes.data)
 
@@ -156,7 +73,7 @@ def _address(array: np.ndarray) -> int:
 class Lane:
     """The registers of one operator, and the way on board and off."""
 
-    def __init__(self, plan: JoinPlan, sources: list[dict[Node, tuple[int, int, int, int]]]) -> None:
+    def __init__(self, plan: JoinPlan, sources: list[Sources]) -> None:
         from ivjoin.shj import fused
         from ivjoin.shj.memory import ARROW_ARRAY, release_block
 
@@ -297,10 +214,10 @@ class Lane:
     def _terms(self, engine: SymmetricHashJoin, s: int) -> list[tuple[int, int, int, int, int, int]] | None:
         """Rows of the terms table of side s; None if a term hangs on the other side's orders otherwise than as one."""
         orders = engine._frontiers[1 - s].trackers
-        tracked = [_column_of(t.node) for t in orders]
+        tracked = [column_of(t.node) for t in orders]
         out: list[tuple[int, int, int, int, int, int]] = []
         for axis, theirs, lo, hi, least, most in engine._bounder._terms[s]:
-            column = _column_of(theirs)
+            column = column_of(theirs)
             if column is None and set(tracked) & set(walk(theirs)):
                 return None
             if not all(x is None or I64_MIN < x < I64_MAX for x in (lo, hi)):
@@ -347,7 +264,7 @@ class Lane:
         r[base + at.OWES] = int(plan.how.owes(s))
         r[base + at.KEEPS] = int(keep[s])
         if side.keys:
-            column = _column_of(side.keys[0])
+            column = column_of(side.keys[0])
             assert column is not None
             r[base + at.KEY_SOURCE] = places[column]
 
@@ -372,7 +289,7 @@ class Lane:
             rings[i] = address
         r[base + at.RINGS] = self._hold(("rings", s), rings)
         places = {node: i for i, node in enumerate(self._sources[s])}
-        trackers = [_tracker_row(t, places[_column_of(t.node)]) for t in engine._frontiers[s].trackers]  # type: ignore[index]
+        trackers = [_tracker_row(t, places[column_of(t.node)]) for t in engine._frontiers[s].trackers]  # type: ignore[index]
         r[base + at.TRACKERS] = self._hold(("trackers", s), _table(trackers, at.T_WIDTH))
         r[base + at.N_TRACKERS] = len(trackers)
         limits = bounder.bounds(s)
@@ -504,3 +421,9 @@ def _tracker_row(t: OrderTracker, source: int) -> tuple[int, ...]:
     slack = min(int(t.slack), I64_MAX)
     start = ~high if t.descending else low
     return source, int(t.descending), slack, t.edge, t.limit, 0, low, high, int(kind.kind == "float"), start
+
+
+def lane_for(plan: JoinPlan) -> Lane | None:
+    """The lane of a plan, None when its rows are not plain."""
+    sources = plain_sources(plan)
+    return None if sources is None else Lane(plan, sources)

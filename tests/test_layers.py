@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent / "ivjoin"
 
 # A room may import itself, the errors, and what stands here. Rooms that may not know each other do not list each other.
 _PLANNING = {"expr", "interval", "propagation", "shj", "outer", "metrics", "order", "plan"}
-_OPERATOR = _PLANNING | {"arrival", "bounds", "engine", "lane", "residual", "symmetric"}
+_OPERATOR = _PLANNING | {"arrival", "bounds", "engine", "lane", "plain", "residual", "symmetric"}
 MAY_IMPORT = {
     "__init__": set(),
     "errors": set(),
@@ -28,7 +28,8 @@ MAY_IMPORT = {
     "bounds": _PLANNING,
     "arrival": _PLANNING,
     "residual": _PLANNING,
-    "lane": _PLANNING | {"bounds", "symmetric"},
+    "plain": _PLANNING,
+    "lane": _PLANNING | {"bounds", "plain", "symmetric"},
     "engine": _OPERATOR,
     "symmetric": _OPERATOR | {"snapshot"},
     "snapshot": _OPERATOR,
