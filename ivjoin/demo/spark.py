@@ -182,7 +182,7 @@ def join_files(spark: Any, console: Console, job: Job, folder: Path, files: int 
     with _Progress(console, total) as progress:
         first = started()
         try:
-            while first.isActive and len(first.recentProgress) < stop_after:
+            while first.isActive and len(metrics(first)) < stop_after:
                 progress.show(first)
                 sleep(0.2)
         finally:
