@@ -60,6 +60,8 @@ bench-full: $(VENV)/.bench-installed
 	$(BIN)/python -m bench.cold
 	$(BIN)/python -m bench.lost_rows
 	$(BIN)/python -m bench.weak_pruning
+	$(BIN)/python -m bench.planning
+	$(BIN)/python -m bench.tightness
 	$(BIN)/python -m bench.report
 
 # Every case and every engine once, small: whether each still runs and answers right. Leaves bench/results alone.
