@@ -69,7 +69,7 @@ class Script:
         writer = out.writeStream.format("parquet").outputMode("append").option("path", str(self.folder / "out"))
         return writer.option("checkpointLocation", str(self.folder / "checkpoint")).trigger(availableNow=True).start()
 
-    def run(self, timeout: int = 120) -> Counter[Row]:
+    def run(self, timeout: int = 600) -> Counter[Row]:
         """Start the query anew, let it take all there is, and return the rows that were not there before."""
         self.query = self.start()
         try:
@@ -83,7 +83,7 @@ class Script:
         self.seen += new
         return new
 
-    def run_by_batch(self, timeout: int = 120) -> list[Counter[Row]]:
+    def run_by_batch(self, timeout: int = 600) -> list[Counter[Row]]:
         """As ``run``, into no sink: the rows of each micro-batch."""
         out: list[Counter[Row]] = []
         joined = self.join(self.source("left"), self.source("right"))

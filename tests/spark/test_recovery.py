@@ -181,7 +181,7 @@ def test_kill_of_the_whole_driver_in_mid_batch(spark: Any, tmp_path: Path) -> No
     text = child.format(tests=str(Path(__file__).parent.parent), folder=str(tmp_path))
     process = subprocess.Popen([sys.executable, "-c", text], start_new_session=True, stderr=subprocess.DEVNULL)
     commits = tmp_path / "checkpoint" / "commits"
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 400
     while len(list(commits.glob("[0-9]*"))) < 3 and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.02)
     done = len(list(commits.glob("[0-9]*")))
