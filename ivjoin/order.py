@@ -325,6 +325,9 @@ class Frontier:
             self._meet(out, node, low, high, True)
         for t in self.trackers:
             low, high = t.interval()
+            known = out.get(t.node)
+            if t.numeric_high is not None and known is not None and known[1] < NAN_ORDINAL:
+                high = min(high, t.numeric_high)  # bounds or a watermark leave no room for a NaN
             self._meet(out, t.node, low, high, not (t.nulls == "first" and t.seen_value))
         if out == self.intervals:
             return False

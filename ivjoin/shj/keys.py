@@ -95,6 +95,7 @@ class KeyTable:
         return self._free
 
     def _took(self, packed: int) -> None:
+        packed = int(packed)
         self.n_ids, self._n_free = packed >> 32, packed & 0xFFFFFFFF
 
     def _grow_ids(self, cap: int) -> None:

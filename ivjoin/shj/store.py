@@ -157,7 +157,7 @@ class SideStore:
         """Take rows out of the index; their payload stays readable until :meth:`settle`."""
         if len(ids):
             died = index_kernels.unlink(ids, self.rows, self.flags, self.keys.slots, self.offset)
-            self.keys.live -= died
+            self.keys.live -= int(died)
             self.live -= len(ids)
 
     def settle(self, look: bool = False) -> None:
@@ -281,10 +281,11 @@ class SideStore:
     def _link(self, kids: np.ndarray, axes: np.ndarray, first: int) -> None:
         """Put rows into the index: their key's list, kept in order while that is cheap, or sorted runs."""
         self._tally[0] = 0
-        self.keys.live += index_kernels.insert(
+        born = index_kernels.insert(
             kids, axes, first, 1 if self.ordered else 0, self.rows, self.flags, self.keys.slots,
             self.offset, self._tally,
         )
+        self.keys.live += int(born)
         if self.runs is not None:
             self.runs.add(kids, axes[0], first, self.flags, min(self.lo, first))
         elif self.ordered:
@@ -335,7 +336,7 @@ class SideStore:
         kids = np.ascontiguousarray(self.rows[places, 2])
         axes = np.ascontiguousarray(self.rows[places, _FIRST_AXIS:].T)
         kept_flags = self.flags[places]
-        self.keys.live -= index_kernels.unlink(ids, self.rows, self.flags, self.keys.slots, self.offset)
+        self.keys.live -= int(index_kernels.unlink(ids, self.rows, self.flags, self.keys.slots, self.offset))
         for column in self.columns:
             column.select(ids, places, cap)
         self.rows = np.empty((cap, self.rows.shape[1]), dtype=np.int64)

@@ -23,14 +23,14 @@ from ivjoin.spark.pack import Seen, unpacked
 from ivjoin.spark.spec import JoinSpec
 from ivjoin.symmetric import SymmetricHashJoin
 
-__all__ = ["COUNTS", "Arrivals", "Turn", "arrivals", "forget", "keep", "kept", "new_operator", "play"]
+__all__ = ["COUNTS", "GROWING", "Arrivals", "Turn", "arrivals", "forget", "keep", "kept", "new_operator", "play"]
 
 # What one turn counts, in the order of its text; times in microseconds.
 COUNTS = (
     "left_rows_in", "right_rows_in", "rows_out", "left_rows_retired", "right_rows_retired", "late_rows", "state_rows",
     "state_bytes", "bytes_written", "restored", "read_us", "join_us", "write_us",
 )
-_GROWING = COUNTS[:6]
+GROWING = COUNTS[:6]
 
 
 @dataclass(slots=True)
@@ -109,7 +109,7 @@ class Turn:
         """What the turn counted, as text that Spark takes apart again."""
         self.mark()
         after = op.metrics.as_dict()
-        counts = {name: after[name] - self.before[name] for name in _GROWING}
+        counts = {name: after[name] - self.before[name] for name in GROWING}
         counts |= {name: after[name] for name in ("state_rows", "state_bytes")}
         counts |= {"bytes_written": bytes_written, "restored": int(self.restored)}
         spans = [b - a for a, b in zip(self.marks, self.marks[1:], strict=False)]

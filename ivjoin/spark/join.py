@@ -42,7 +42,7 @@ def band_join(
     right_order: Any = None, left_bounds: Mapping[str, Any] | None = None,
     right_bounds: Mapping[str, Any] | None = None, suffix: str = "_right", batch_size: int = 65536,
     on_late: str = "drop", timezone: str | None = None, *, buckets: int | None = None,
-    backend: str = "applyInPandasWithState", name: str | None = None,
+    backend: str = "applyInPandasWithState", name: Any = None,
 ) -> Any:
     """Join two DataFrames on keys and a band condition, holding only the rows that can still match.
 
@@ -75,8 +75,9 @@ def band_join(
         the number it began with.
     backend : {"applyInPandasWithState", "transformWithState"}
         For streaming frames.
-    name : str, optional
-        Tells this join's counts from another's in the same query, see :func:`ivjoin.spark.metrics`.
+    name : str or Observation, optional
+        Tells this join's counts from another's in the same query, see :func:`ivjoin.spark.metrics`. Of static frames,
+        a ``pyspark.sql.Observation`` takes them; without one they are not counted.
 
     Returns
     -------
@@ -97,10 +98,13 @@ def band_join(
     out = output_type(call.spec.plan(), call.types)
     count = checked_count(buckets, call.settings.partitions)
     observed_as = PREFIX if name is None else f"{PREFIX}-{name}"
+    if streaming and not isinstance(name, str | None):
+        raise IvjoinError(f"name is a {type(name).__name__}; expected text (an Observation is for static frames)")
     if not streaming:
         from ivjoin.spark.static import static_join
 
-        joined = static_join(left, right, call.spec, out, buckets)
+        observation = None if isinstance(name, str) else name
+        joined = static_join(left, right, call.spec, out, buckets, observation)
     elif backend == "transformWithState":
         from ivjoin.spark.segments import segmented_join
 

@@ -1,7 +1,8 @@
-"""Counts per micro-batch, carried by Spark's observed metrics: they travel with the progress of the query."""
+"""What joins count, carried by Spark's observed metrics: in the progress of a query, or in an Observation."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import functions as F
@@ -14,38 +15,47 @@ __all__ = ["PREFIX", "metrics", "observed"]
 PREFIX = "ivjoin"
 
 
-def observed(played: Any, name: str) -> Any:
-    """The packed rows alone; the counts beside them are summed over the buckets of a micro-batch on the way."""
+def observed(played: Any, name: Any, counts: Sequence[str] = COUNTS) -> Any:
+    """The packed rows alone; the counts beside them are added up on the way, of peaks the greatest is taken.
+
+    ``name`` is that of the observed metrics, or a ``pyspark.sql.Observation``.
+    """
     field = F.col(COUNTS_COLUMN)
-    sums = [
-        F.sum(F.split_part(field, F.lit(","), F.lit(i + 1)).cast("long")).alias(count)
-        for i, count in enumerate(COUNTS)
-    ]
+    totals = []
+    for i, count in enumerate(counts):
+        value = F.split_part(field, F.lit(","), F.lit(i + 1)).cast("long")
+        totals.append((F.max(value) if count.startswith("peak_") else F.sum(value)).alias(count))
     rows = F.col(ROWS_COLUMN)
-    return played.observe(name, *sums).where(rows.isNotNull()).select(rows)
+    return played.observe(name, *totals).where(rows.isNotNull()).select(rows)
 
 
 def metrics(query: Any) -> list[dict[str, Any]]:
-    """What the band joins of a streaming query counted, one entry per micro-batch and join, oldest first.
+    """What band joins counted: those of a streaming query, per micro-batch, or one of static frames.
 
     Parameters
     ----------
-    query : StreamingQuery
-        Classic or Connect. Spark keeps the progress of the last 100 micro-batches.
+    query : StreamingQuery or Observation
+        Classic or Connect. Of a streaming query, Spark keeps the progress of the last 100 micro-batches. An
+        ``Observation`` given to a static join as ``name`` waits until the first action on the result has ended.
 
     Returns
     -------
     list of dict
-        ``batch`` and ``join`` (its name), then, summed over the buckets: ``left_rows_in``, ``right_rows_in``,
-        ``rows_out``, ``left_rows_retired``, ``right_rows_retired``, ``late_rows`` of the micro-batch; ``state_rows``,
-        ``state_bytes`` (memory) and ``bytes_written`` (state handed to Spark) at its end; ``restored``, the buckets
-        whose operator was read back from state; ``read_us``, ``join_us``, ``write_us``, the time inside the operator.
+        Of a streaming query one entry per micro-batch and join, oldest first: ``batch`` and ``join`` (its name), then,
+        summed over the buckets: ``left_rows_in``, ``right_rows_in``, ``rows_out``, ``left_rows_retired``,
+        ``right_rows_retired``, ``late_rows`` of the micro-batch; ``state_rows``, ``state_bytes`` (memory) and
+        ``bytes_written`` (state handed to Spark) at its end; ``restored``, the buckets whose operator was read back
+        from state; ``read_us``, ``join_us``, ``write_us``, the time inside the operator.
+        Of a static join one entry: the first six, summed over the tasks, and ``peak_state_rows`` and
+        ``peak_state_bytes``, the greatest of any task.
 
     Examples
     --------
     >>> [m["late_rows"] for m in metrics(query)]  # doctest: +SKIP
     [0, 0, 3]
     """
+    if not hasattr(query, "recentProgress"):
+        return [dict(query.get)]
     out = []
     for progress in query.recentProgress:
         for name, row in _observations(progress).items():

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from ivjoin.spark.pack import MapStage
 
-__all__ = ["COUNTS_COLUMN", "RESULT_SCHEMA", "ROWS_COLUMN", "Results", "opener"]
+__all__ = ["COUNTS_COLUMN", "RESULT_SCHEMA", "ROWS_COLUMN", "Results", "opener", "packed_row"]
 
 ROWS_COLUMN, COUNTS_COLUMN = "rows", "counts"
 RESULT_SCHEMA = f"{ROWS_COLUMN} binary, {COUNTS_COLUMN} string"
@@ -65,6 +65,13 @@ class Results:
 
 def _frame(rows: list[bytes | None], counts: list[str | None]) -> pd.DataFrame:
     return pd.DataFrame({ROWS_COLUMN: pd.Series(rows, dtype=object), COUNTS_COLUMN: pd.Series(counts, dtype=object)})
+
+
+def packed_row(batch: pa.RecordBatch | None, counts: str | None) -> pa.RecordBatch:
+    """One row of ``RESULT_SCHEMA``, for a map stage."""
+    rows = None if batch is None else batch.serialize().to_pybytes()
+    columns = [pa.array([rows], pa.binary()), pa.array([counts], pa.string())]
+    return pa.RecordBatch.from_arrays(columns, names=[ROWS_COLUMN, COUNTS_COLUMN])
 
 
 def opener(schema: pa.Schema) -> MapStage:

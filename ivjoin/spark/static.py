@@ -12,7 +12,7 @@ sort, which can spill, holds the rest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,14 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
+from ivjoin.metrics import JoinMetrics
 from ivjoin.order import Order
 from ivjoin.plan import SIDES
+from ivjoin.spark.bucket import GROWING
 from ivjoin.spark.columns import key_sql, place
+from ivjoin.spark.metrics import observed
 from ivjoin.spark.pack import MapStage
+from ivjoin.spark.results import RESULT_SCHEMA, opener, packed_row
 from ivjoin.spark.slots import share_slots
 from ivjoin.spark.sorting import image_adder, sort_key
 from ivjoin.spark.spec import JoinSpec
@@ -32,8 +36,14 @@ from ivjoin.symmetric import SymmetricHashJoin
 __all__ = ["static_join"]
 
 
-def static_join(left: Any, right: Any, spec: JoinSpec, out: StructType, buckets: int | None) -> Any:
-    """The joined frame. ``buckets`` None leaves the number of tasks to Spark."""
+# What one task counts, in the order of its text.
+_COUNTS = (*GROWING, "peak_state_rows", "peak_state_bytes")
+
+
+def static_join(
+    left: Any, right: Any, spec: JoinSpec, out: StructType, buckets: int | None, observation: Any = None
+) -> Any:
+    """The joined frame. ``buckets`` None leaves the number of tasks to Spark; ``observation`` takes the counts."""
     plan = spec.plan()
     key = sort_key(plan)
     keys = key_sql(plan)
@@ -66,7 +76,10 @@ def static_join(left: Any, right: Any, spec: JoinSpec, out: StructType, buckets:
         both = both.sortWithinPartitions("o")
         run = spec.with_orders((Order(key.nodes[0]),), (Order(key.nodes[1]),), "raise")
     payload = both.select("side", *[f"s{i}" for i in range(len(slots))])
-    return payload.mapInArrow(_joiner(run, places), out)
+    if observation is None:
+        return payload.mapInArrow(_joiner(run, places), out)
+    counted = payload.mapInArrow(_counted(_joiner(run, places)), RESULT_SCHEMA)
+    return observed(counted, observation, _COUNTS).mapInArrow(opener(run.plan().schema), out)
 
 
 def _with_image(rows: Any, spec: JoinSpec, side: int, node: Any) -> Any:
@@ -74,10 +87,13 @@ def _with_image(rows: Any, spec: JoinSpec, side: int, node: Any) -> Any:
     return rows.mapInArrow(image_adder(spec, side, node), schema)
 
 
-def _joiner(spec: JoinSpec, places: list[list[int]]) -> MapStage:
-    """The function of a task: tagged rows in, in order; joined rows out."""
+Joiner = Callable[[Iterator[pa.RecordBatch]], Generator[pa.RecordBatch, None, JoinMetrics]]
 
-    def join(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+
+def _joiner(spec: JoinSpec, places: list[list[int]]) -> Joiner:
+    """The function of a task: tagged rows in, in order; joined rows out, and what the operator counted at the end."""
+
+    def join(batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, JoinMetrics]:
         op = SymmetricHashJoin.from_plan(spec.plan())
         for batch in batches:
             tags = np.asarray(batch.column(0))
@@ -86,8 +102,26 @@ def _joiner(spec: JoinSpec, places: list[list[int]]) -> MapStage:
                 if rows is not None:
                     yield from op.push(SIDES[side], rows)
         yield from op.finish()
+        return op.metrics
 
     return join
+
+
+def _counted(join: Joiner) -> MapStage:
+    """The same with its rows packed, and a last row with the counts."""
+
+    def joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        steps = join(batches)
+        while True:
+            try:
+                batch = next(steps)
+            except StopIteration as end:
+                total = end.value.as_dict()
+                break
+            yield packed_row(batch, None)
+        yield packed_row(None, ",".join(str(total[name]) for name in _COUNTS))
+
+    return joined
 
 
 def _of_side(

@@ -230,3 +230,23 @@ def test_bytes_are_given_back() -> None:
             assert all(x.num_rows for x in op.push(side, b))
     assert 0 < op.metrics.peak_state_bytes <= 40 * BATCH * 1100
     assert op.metrics.state_bytes <= op.metrics.peak_state_bytes
+
+
+@pytest.mark.parametrize(("bounds", "most"), [({"a": (-1e9, 1e9)}, 12), (None, 400)])
+def test_falling_floats_prune_where_bounds_leave_no_room_for_nan(bounds: Any, most: int) -> None:
+    from ivjoin import Order, SymmetricHashJoin
+
+    schema = pa.schema({"a": pa.float64()})
+    falls = Order("a", descending=True)
+    op = SymmetricHashJoin(
+        schema, schema, condition="l.a BETWEEN r.a - 2 AND r.a + 2", how="full", left_order=falls, right_order=falls,
+        left_bounds=bounds, right_bounds=bounds,
+    )
+    out = []
+    for a in range(200, 0, -1):
+        batch = pa.record_batch({"a": [float(a)]}, schema=schema)
+        out += [*op.push("left", batch), *op.push("right", batch)]
+    assert op.metrics.state_rows <= most
+    assert (op.metrics.state_rows == 400) == (bounds is None)
+    out += op.finish()
+    assert sum(b.num_rows for b in out) == 5 * 200 - 6

@@ -166,3 +166,27 @@ def test_an_empty_side(spark: Any, frames: tuple[Any, Any]) -> None:
     assert frames[0].band_join(none, on="k", condition="l.x < r.x", how="left").count() == 300
     assert none.band_join(frames[0], on="k", condition="l.x < r.x", how="inner").count() == 0
     assert Counter(r.v for r in none.band_join(frames[0], on="k", how="right_anti").collect()) == Counter(range(300))
+
+
+def test_an_observation_takes_the_counts(spark: Any, frames: tuple[Any, Any]) -> None:
+    from pyspark.sql import Observation
+
+    from ivjoin.spark import metrics
+
+    question = {"on": "k", "condition": "l.x BETWEEN r.x - 2 AND r.x + 1", "how": "left"}
+    plain = frames[0].band_join(frames[1], **question)
+    seen = Observation("counted")
+    counted = frames[0].band_join(frames[1], **question, name=seen)
+    assert counted.schema == plain.schema
+    rows = rows_of(counted.toArrow())
+    assert rows == rows_of(plain.toArrow())
+    [counts] = metrics(seen)
+    assert counts["rows_out"] == sum(rows.values())
+    assert (counts["left_rows_in"], counts["right_rows_in"]) == (frames[0].count(), frames[1].count())
+    assert (counts["left_rows_retired"], counts["right_rows_retired"]) == (frames[0].count(), frames[1].count())
+    assert counts["late_rows"] == 0
+    assert 0 < counts["peak_state_rows"] < frames[0].count() + frames[1].count()
+    assert counts["peak_state_bytes"] > 0
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(IvjoinError, match="an Observation is for static frames"):
+        stream.band_join(stream, on="value", name=Observation())
