@@ -195,6 +195,8 @@ class _Search:
                 if lo > hi:
                     return False
                 middle = (lo + hi) >> 1 if self.discrete[k] else lo / 2 + hi / 2
+                if middle != middle:  # of all doubles
+                    middle = 0.0
                 point[k] = mine if k == j else (lo, hi, middle)[end]
             if point in tried:
                 continue
