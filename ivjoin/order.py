@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ivjoin.errors import IvjoinError, LateRowError, OrderError
+from ivjoin.errors import IvjoinError, OrderError
 from ivjoin.expr import build
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node
@@ -363,12 +363,6 @@ class Frontier:
         if bad is not None and valid is not None:
             bad &= valid
         return bad if bad is not None and bad.any() else None
-
-    def describe_late(self, side: str, name: str, node: Node, ordinal: int, limit: str) -> LateRowError:
-        return LateRowError(
-            f"late row on the {side} side: {name} is {shown(ordinal, node.type)}, but {limit}. "
-            'Give the order a slack, or use on_late="drop" or "join"'
-        )
 
 
 def shown(ordinal: int, t: Type) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
 
 from ivjoin.shj import key_kernels
 from ivjoin.shj.arrow import Bytes
@@ -148,13 +147,6 @@ class IntKeys(KeyTable):
         )
         return out
 
-    def export(self, ids: np.ndarray) -> pa.Array:
-        """The keys behind the ids, for a snapshot."""
-        return pa.array(self._key_of[ids])
-
-    def adopt(self, keys: pa.Array) -> np.ndarray:
-        return self.ids(np.ascontiguousarray(keys.to_numpy(), dtype=np.int64), None)
-
     def _grow_ids(self, cap: int) -> None:
         key_of = np.zeros(cap, dtype=np.int64)
         n = min(cap, len(self._key_of))
@@ -203,13 +195,6 @@ class ByteKeys(KeyTable):
             )
         )
         return out
-
-    def export(self, ids: np.ndarray) -> pa.Array:
-        starts, sizes = self._spans[2 * ids], self._spans[2 * ids + 1]
-        return Bytes.gather(starts, sizes, self._arena).to_arrow()
-
-    def adopt(self, keys: pa.Array) -> np.ndarray:
-        return self.ids(Bytes.of(keys), None)
 
     def _grow_ids(self, cap: int) -> None:
         spans = np.zeros(2 * cap + 1, dtype=np.int64)

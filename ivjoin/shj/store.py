@@ -94,6 +94,8 @@ class SideStore:
         self._link(kids, axes, first)
         for column, array in zip(self.columns, arrays, strict=True):
             column.append(array, first)
+            if array.null_count:
+                self._ring_bytes = None  # a ring of validity may have come
         self.hi = first + n
         self.live += n
         self.peak = max(self.peak, self.hi - self.lo)
@@ -209,9 +211,6 @@ class SideStore:
 
     def axis_values(self, axis: int, ids: np.ndarray) -> np.ndarray:
         return self.rows[ids & (self.cap - 1), _FIRST_AXIS + axis]
-
-    def key_ids(self, ids: np.ndarray) -> np.ndarray:
-        return self.rows[ids & (self.cap - 1), 2]
 
     @property
     def nbytes(self) -> int:

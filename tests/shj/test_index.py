@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 from ivjoin.shj import index_kernels
+from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.keys import ByteKeys, IntKeys, NoKeys
 from ivjoin.shj.matcher import BandTable, Matcher
 from ivjoin.shj.store import SideStore
@@ -25,7 +26,8 @@ def key_ids(keys, kind, values):
     if kind == "int":
         return keys.ids(np.array(values, dtype=np.int64), None)
     if kind == "bytes":
-        return keys.adopt(pa.array([b"key" * (v % 5) + str(v).encode() for v in values], type=pa.large_binary()))
+        words = pa.array([b"key" * (v % 5) + str(v).encode() for v in values], type=pa.large_binary())
+        return keys.ids(Bytes.of(words), None)
     return keys.ids(len(values), None)
 
 
