@@ -7,7 +7,7 @@ uncompiled under ``NUMBA_DISABLE_JIT=1``.
 from __future__ import annotations
 
 import hashlib
-from functools import cache, wraps
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,7 @@ VOID = types.void
 COMPILES = not numba.config.DISABLE_JIT
 
 
-@cache
-def _stamp() -> str:
+def _digest() -> str:
     """The content of every file of this room.
 
     numba asks only for the time and the size of the one file that a function stands in, and forgets the functions that
@@ -41,14 +40,20 @@ def _stamp() -> str:
     return digest.hexdigest()
 
 
+# Taken as the files are imported: code that is older than the files must not be kept under their name.
+_STAMP = _digest()
+
+
 def _dispatcher(function: Any) -> Any:
     """A function to be compiled; its disk cache asks whether it and all that it may call are as they were."""
-    dispatcher = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
     try:
+        dispatcher = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
         kept = dispatcher._cache
         key = kept._index_key
-        kept._index_key = lambda *about: (*key(*about), _stamp())
-    except AttributeError:  # a numba that keeps its cache otherwise: rather compile each time than run stale code
+        kept._index_key = lambda *about: (*key(*about), _STAMP)
+    except (AttributeError, RuntimeError):
+        # No folder to write to, or a numba that keeps its cache otherwise: rather compile each time than fail, or run
+        # stale code.
         dispatcher = numba.njit(nogil=True, error_model="numpy")(function)
     return dispatcher
 

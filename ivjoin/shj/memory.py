@@ -98,7 +98,11 @@ def release_block() -> int:
     """Address of a release callback for an ArrowArray whose ``private_data`` is a malloc'd block, or 0 for none."""
     import ctypes
 
-    callback = numba.cfunc(types.void(types.int64), cache=True)(_release)
+    signature = types.void(types.int64)
+    try:
+        callback = numba.cfunc(signature, cache=True)(_release)
+    except RuntimeError:  # no folder to keep it in
+        callback = numba.cfunc(signature)(_release)
     # Arrays may outlive this module's teardown: the code they call must outlive them.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(callback))
     return int(callback.address)
