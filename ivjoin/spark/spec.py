@@ -55,6 +55,12 @@ class JoinSpec:
         """The plan of the operator, made once per process."""
         return _planned(_Keyed(self, self.fingerprint))
 
+    def own_plan(self) -> JoinPlan:
+        """The plan for one operator: a row whose key errs, or a promise, changes the keys and axes of its operator."""
+        plan = self.plan()
+        left, right = (replace(side, keys=list(side.keys), axes=list(side.axes)) for side in plan.sides)
+        return replace(plan, sides=(left, right), null_safe=list(plan.null_safe))
+
     @property
     def fingerprint(self) -> str:
         """A digest of everything that decides which rows come out."""

@@ -15,12 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivjoin.errors import IvjoinError, SnapshotError, UnsupportedError
+from ivjoin.expr import Scope, condition
 from ivjoin.order import Order
 from ivjoin.spark import environment
+from ivjoin.spark.bucket import new_operator
 from ivjoin.spark.buckets import bucket_labels, checked_count, murmur3_of_int, state_partition
 from ivjoin.spark.codec import FORMAT, compressed, expanded, meta_text, read_state, version_token
 from ivjoin.spark.results import Results, opener
 from ivjoin.spark.slots import share_slots
+from ivjoin.spark.spec import JoinSpec
 from ivjoin.spark.sqlwriter import called, case_when, literal
 from ivjoin.spark.watermark import with_watermarks
 
@@ -181,3 +184,21 @@ def test_the_connect_class_has_it_too() -> None:
     except ImportError:  # grpcio is not there: the parent class is what Connect inherits from since Spark 4
         return
     assert ConnectFrame.band_join is ivjoin.spark.band_join
+
+
+def test_operators_of_one_worker_do_not_share_what_a_row_that_errs_changes() -> None:
+    left = pa.schema([("k", pa.int64()), ("d", pa.int64())])
+    right = pa.schema([("k", pa.int64()), ("e", pa.int64())])
+    computed = condition("10 div l.d = r.e", Scope(left, right, on=[("k", "k")]))
+    nothing: Any = ((), ()), (None, None)
+    spec = JoinSpec((left, right), (("k", "k"),), computed, "inner", *nothing, "_right", "drop", "UTC", 65536)
+
+    def rows_out(op: Any) -> list[tuple[Any, ...]]:
+        list(op.push("left", pa.record_batch([[1, 1, 2], [2, 5, 5]], schema=left)))
+        batches = op.push("right", pa.record_batch([[1, 1, 2], [5, 2, 9]], schema=right))
+        return sorted(tuple(row.values()) for b in batches for row in b.to_pylist())
+
+    before, erring = new_operator(spec), new_operator(spec)
+    list(erring.push("left", pa.record_batch([[7], [0]], schema=left)))  # 10 div 0: hashed by k alone from now on
+    for op in (before, new_operator(spec)):
+        assert rows_out(op) == [(1, 2, 5), (1, 5, 2)]
