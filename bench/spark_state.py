@@ -14,7 +14,10 @@ _LABELS = {
     "ivjoin": "ivjoin, k and the band", "native": "Spark's own join, k and the band",
     "ivjoin-keyless": "ivjoin, the band alone",
 }
-_COLORS = {"ivjoin": "#c1272d", "native": "#0b5394", "ivjoin-keyless": "#e69138"}
+_STYLES = {
+    "ivjoin": {"color": "#c1272d"}, "native": {"color": "#0b5394"},
+    "ivjoin-keyless": {"color": "#e69138", "linestyle": "--"},
+}
 
 
 def main() -> None:
@@ -36,12 +39,12 @@ def main() -> None:
     for engine, label in _LABELS.items():
         if engine in found:
             state = found[engine]["state"]
-            axis.semilogy(range(1, len(state) + 1), [max(n, 1) for n in state], label=label, color=_COLORS[engine])
+            axis.semilogy(range(1, len(state) + 1), [max(n, 1) for n in state], label=label, **_STYLES[engine])
     rows = next(iter(found.values()))
     each = f"{rows['rows'] // rows['batches']:,}"
     axis.set(xlabel=f"micro-batch ({each} rows a side each)", ylabel="state rows", ylim=(0.8, None))
     axis.set_title("l.x BETWEEN r.x - 5 AND r.x + 5", fontsize=9, family="monospace")
-    axis.legend(frameon=False)
+    axis.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 0.52))
     figure.savefig(args.out, metadata={"Date": None}, bbox_inches="tight")
     print(f"wrote {args.out}: " + ", ".join(f"{e} ends at {r['state'][-1]}" for e, r in found.items()))
 
