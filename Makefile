@@ -68,7 +68,7 @@ bench-full: $(VENV)/.bench-installed
 bench-smoke: $(VENV)/.bench-installed
 	$(BIN)/python -m bench --profile smoke --out build/bench/smoke.jsonl $(BENCH_ARGS)
 	$(BIN)/python -m bench.lost_rows --out build/bench/lost_rows.jsonl
-	$(BIN)/python -m bench.weak_pruning --rows 1000 --batch 64 --only-ivjoin --out build/bench/weak_pruning.jsonl
+	$(BIN)/python -m bench.weak_pruning --rows 2000 --only-ivjoin --out build/bench/weak_pruning.jsonl
 	$(BIN)/python -m bench.pushes --pushes 200 --runs 1 --out build/bench/pushes.jsonl
 
 clean:
