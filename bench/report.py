@@ -113,8 +113,9 @@ def render(records: list[dict[str, Any]], machines: list[dict[str, Any]], folder
     drawn: dict[str, Callable[..., str | None]] = dict.fromkeys(("window", "live-keys", "length"), charts.scaling)
     for family, title in TITLES.items():
         chart = drawn[family](cells, family, folder) if family in drawn else charts.bars(cells, family, folder)
-        fits = [f"{p} {charts.exponent(points):.2f}" for p, points in charts.curves(cells, family).items()]
-        said = f"\n\nExponent fitted to the CPU time: {', '.join(fits)}." if family in drawn and fits else ""
+        curves = charts.curves(cells, family) if family in drawn else {}
+        fits = [f"{p} {charts.exponent(points):.2f}" for p, points in curves.items()]
+        said = f"\n\nExponent fitted to the CPU time: {', '.join(fits)}." if fits else ""
         section(title, family_table(cells, family) + said, chart)
     section("State and memory", state_table(cells), charts.state(cells, folder))
     long = [r for r in records if r["kind"] == "soak"]
@@ -146,11 +147,12 @@ def brief(paths: list[Path]) -> str:
 
 def main(argv: list[str] | None = None) -> int:
     p = argparse.ArgumentParser("python -m bench.report", description=__doc__.splitlines()[0])
-    p.add_argument("files", nargs="*", type=Path, help="result files (default: all in bench/results but smoke.jsonl)")
+    default = "(default: all in bench/results but the smoke's and Spark's)"
+    p.add_argument("files", nargs="*", type=Path, help=f"result files {default}")
     p.add_argument("--brief", action="store_true", help="plain tables on the terminal")
     p.add_argument("--docs", type=Path, default=DOCS, help="folder to write benchmarks.md and its charts to")
     args = p.parse_args(argv)
-    files = args.files or sorted(f for f in RESULTS.glob("*.jsonl") if f.stem != "smoke")
+    files = args.files or sorted(f for f in RESULTS.glob("*.jsonl") if not f.stem.startswith(("smoke", "spark")))
     missing = [f for f in args.files if not f.exists()]
     if missing:
         print(f"no such result file: {', '.join(map(str, missing))}", file=sys.stderr)
