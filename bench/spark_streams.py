@@ -7,7 +7,8 @@ time, peak memory of the process tree, the time of each stage, and the ratios. A
 
     python bench/spark_streams.py --case uniform            # 10^4 keys, band of -10 s .. +5 s, 1.5 M matches
     python bench/spark_streams.py --case zipf               # keys by Zipf(1.2), 9 M matches
-    python bench/spark_streams.py --case window             # 300,000 live rows a side
+    python bench/spark_streams.py --case window             # 300,000 live rows a side, 10^6 keys
+    python bench/spark_streams.py --case narrow             # the same, 300 keys, partners alike in x too
     python bench/spark_streams.py --case numeric            # l.x BETWEEN r.x - 5 AND r.x + 5, no event time
     python bench/spark_streams.py --rows 100000 --batches 5 # smaller
 
@@ -54,6 +55,10 @@ class Case:
         The band: ``l >= r - before AND l <= r + after``, in seconds or units of ``x``.
     zipf : bool
         Keys by Zipf(1.2) over ``keys`` ranks, else uniform.
+    numeric : bool
+        The band is on ``x``, and there is no event time.
+    narrow : float
+        If not 0, ``x`` is uniform in [0, 1), and partners lie within this of each other in it as well.
     batches : int
     engines : str
     """
@@ -64,6 +69,7 @@ class Case:
     after: float = 5
     zipf: bool = False
     numeric: bool = False
+    narrow: float = 0
     batches: int = 20
     engines: str = "ivjoin,native,native-rocksdb"
 
@@ -76,6 +82,8 @@ CASES = {
     "window": Case(
         rate=1000, keys=1_000_000, before=300, after=300, engines="ivjoin,ivjoin-segments,native,native-rocksdb"
     ),
+    # 1,000 live rows a side and key, about one of them a partner.
+    "narrow": Case(rate=1000, keys=300, before=300, after=300, narrow=3e-4, engines="ivjoin,native"),
     # Half a row a side per unit: without a key each row has five partners.
     "numeric": Case(rate=0.5, before=5, after=5, numeric=True, batches=50, engines="ivjoin,native,ivjoin-keyless"),
 }
@@ -102,7 +110,7 @@ def write_inputs(folder: Path, case: Case, rows: int) -> None:
         table = pa.table({
             "k": pa.array(keys, pa.int64()),
             "ts": pa.array(micros + _EPOCH, pa.timestamp("us", "UTC")),
-            "x": pa.array(micros / 1_000_000, pa.float64()),
+            "x": pa.array(rng.random(rows) if case.narrow else micros / 1_000_000, pa.float64()),
             "v": pa.array(np.arange(rows), pa.int64()),
         })
         for b in range(case.batches):
@@ -115,7 +123,10 @@ def write_inputs(folder: Path, case: Case, rows: int) -> None:
 def band_of(case: Case) -> str:
     if case.numeric:
         return f"l.x BETWEEN r.x - {case.before:g} AND r.x + {case.after:g}"
-    return f"l.ts BETWEEN r.ts - INTERVAL {case.before:g} SECONDS AND r.ts + INTERVAL {case.after:g} SECONDS"
+    band = f"l.ts BETWEEN r.ts - INTERVAL {case.before:g} SECONDS AND r.ts + INTERVAL {case.after:g} SECONDS"
+    if case.narrow:
+        band += f" AND l.x BETWEEN r.x - {case.narrow:f} AND r.x + {case.narrow:f}"
+    return band
 
 
 def joined(engine: str, left: Any, right: Any, case: Case) -> Any:
@@ -236,7 +247,7 @@ def reported(results: list[dict[str, Any]]) -> list[str]:
     ours = results[0]
     lines = []
     for r in results[1:]:
-        if r["engine"].startswith("native"):
+        if ours["ended"] and r["engine"].startswith("native"):
             bound = "" if r["ended"] else "at least "
             line = f"ivjoin is {bound}{r['seconds'] / ours['seconds']:.1f} times as fast as {r['engine']}"
             if not r["ended"]:
@@ -304,6 +315,8 @@ def main() -> None:
         if len(same) > 1:
             raise SystemExit("the engines differ in the number of rows they wrote")
         print("\n".join(reported(results)))
+        if not results[0]["ended"]:
+            raise SystemExit(f"{results[0]['engine']} had not ended after {args.limit:.0f} s: there is no ratio")
     finally:
         shutil.rmtree(folder)
 
