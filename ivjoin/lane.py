@@ -23,8 +23,8 @@ from ivjoin.plain import Sources, column_of, plain_sources
 from ivjoin.plan import JoinPlan
 from ivjoin.shj import lane_layout as at
 from ivjoin.shj.arrow import byte_width
-from ivjoin.shj.columns import WordColumn
-from ivjoin.shj.index_kernels import MARK_PROBE, MARK_STORE, PAIRS
+from ivjoin.shj.columns import AxisColumn, WordColumn
+from ivjoin.shj.index_kernels import FIRST_AXIS, MARK_PROBE, MARK_STORE, PAIRS
 from ivjoin.shj.keys import IntKeys
 from ivjoin.shj.store import SideStore
 
@@ -179,7 +179,7 @@ class Lane:
         r[at.LIVE_KEYS] = keys.live
         if isinstance(keys, IntKeys):
             r[at.TABLE], r[at.TABLE_SIZE] = _address(keys._table), len(keys._table)
-            r[at.KEY_OF], r[at.FREE] = _address(keys._key_of), _address(keys._free_list())
+            r[at.KEY_OF], r[at.FREE] = _address(keys._key_of), _address(keys._free)
             r[at.N_IDS], r[at.N_FREE] = keys.n_ids, keys._n_free
         for s in (0, 1):
             self._board_side(engine, s)
@@ -198,7 +198,7 @@ class Lane:
                 return False
             if store.n_axes != len(self._plan.sides[s].axes) or store.n_axes > len(self._sources[s]):
                 return False
-            if any(not isinstance(c, WordColumn) or c.has_nulls for c in store.columns):
+            if any(not isinstance(c, (WordColumn, AxisColumn)) or c.has_nulls for c in store.columns):
                 return False
             if engine._bounder.bounds(s) is None and not engine._frontiers[1 - s].ended:
                 return False
@@ -272,21 +272,23 @@ class Lane:
         r, base = self._r, at.REGISTERS + at.SIDE * s
         plan, store, bounder = self._plan, engine._stores[s], engine._bounder
         n_axes = store.n_axes
-        r[base + at.ROWS], r[base + at.FLAGS] = _address(store.rows), _address(store.flags)
+        r[base + at.ROWS] = _address(store.rows)
         r[base + at.CAP : base + at.LIVE + 1] = store.cap, store.lo, store.hi, store.live
         r[base + at.ORDERED] = int(store.ordered)
         r[base + at.LEAST], r[base + at.MOST] = I64_MIN, I64_MAX
         r[base + at.PEAK_SPAN] = max(store.peak, store.hi - store.lo)
         terms = self._terms(engine, s)
         r[base + at.TERMS], r[base + at.N_TERMS] = self._hold(("terms", s), _table(terms, 6)), len(terms or ())
-        stored = [
-            (i, _address(c._ring), byte_width(c.type))  # type: ignore[attr-defined]
-            for i, c in zip(plan.sides[s].stored, store.columns, strict=True)
-        ]
+        stored = []
+        rings = np.zeros((len(plan.sides[s].schema) + 1, 2), dtype=np.int64)
+        for i, c in zip(plan.sides[s].stored, store.columns, strict=True):
+            if isinstance(c, WordColumn):
+                width = byte_width(c.type) or 0
+                rings[i] = _address(c._ring), width
+                stored.append((i, int(rings[i, 0]), width))
+            elif isinstance(c, AxisColumn):
+                rings[i] = _address(store.rows) + store.rows.strides[1] * (FIRST_AXIS + c.axis), store.rows.strides[0]
         r[base + at.STORED], r[base + at.N_STORED] = self._hold(("stored", s), _table(stored, 3)), len(stored)
-        rings = np.zeros(len(plan.sides[s].schema) + 1, dtype=np.int64)
-        for i, address, _ in stored:
-            rings[i] = address
         r[base + at.RINGS] = self._hold(("rings", s), rings)
         places = {node: i for i, node in enumerate(self._sources[s])}
         trackers = [_tracker_row(t, places[column_of(t.node)]) for t in engine._frontiers[s].trackers]  # type: ignore[index]
@@ -320,7 +322,7 @@ class Lane:
             store.lo, store.hi, store.live = (int(x) for x in r[base + at.LO : base + at.LIVE + 1])
             store.peak = int(r[base + at.PEAK_SPAN])
             store.walked(int(r[base + at.STEPS]), int(r[base + at.LINKED]))
-            r[base + at.STEPS] = r[base + at.LINKED] = 0
+            r[base + at.STEPS] = r[base + at.LINKED] = r[base + at.MISSED] = 0
             deaths = self._held["deaths", s]
             for (axis, falling), d in store.deaths.items():
                 _, d._last, d.bound = (int(x) for x in deaths[axis, int(falling)])

@@ -8,10 +8,10 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinal_of
 from ivjoin.plan import JoinPlan
 from ivjoin.shj import lane_layout as at
-from ivjoin.shj.arrow import byte_width
+from ivjoin.shj.arrow import byte_width, is_own_image
 from ivjoin.shj.compiling import COMPILES
 
-__all__ = ["MOST_COLUMNS", "Sources", "column_of", "plain_sources"]
+__all__ = ["MOST_COLUMNS", "Sources", "axis_columns", "column_of", "plain_sources"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 MOST_COLUMNS = 4096
@@ -52,6 +52,19 @@ def column_of(node: Node) -> Node | None:
             return None
         node = inner
     return node if node.op == "column" else None
+
+
+def axis_columns(plan: JoinPlan, s: int) -> dict[int, int]:
+    """Stored columns of a side that are one of its axes, value for value: place among the stored ones to axis."""
+    side = plan.sides[s]
+    out: dict[int, int] = {}
+    for a, node in enumerate(side.axes):
+        column = column_of(node)
+        if column is not None:
+            index = side.schema.get_field_index(column.params[1])
+            if index in side.stored and is_own_image(side.schema.types[index]):
+                out.setdefault(side.stored.index(index), a)
+    return out
 
 
 def _code(t: pa.DataType) -> int | None:

@@ -47,7 +47,7 @@ class StoredRows:
 
     def __init__(self, store: SideStore, place_of: Sequence[int], ids: np.ndarray) -> None:
         self._columns, self._place_of, self._ids = store.columns, place_of, ids
-        self._places = ids & (store.cap - 1)
+        self._places = store.places(ids)
 
     def __len__(self) -> int:
         return len(self._ids)

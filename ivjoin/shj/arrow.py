@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from ivjoin.shj import byte_kernels
 
 __all__ = [
-    "Bytes", "bitmap", "byte_width", "fixed_array", "fixed_view", "from_plain", "plain_type", "take", "to_plain",
-    "validity",
+    "Bytes", "bitmap", "byte_width", "fixed_array", "fixed_view", "from_plain", "is_own_image", "plain_type", "take",
+    "to_plain", "validity",
 ]
 
 _DTYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -32,6 +32,16 @@ def byte_width(t: pa.DataType) -> int | None:
     except ValueError:
         return None
     return bits // 8 if bits % 8 == 0 and bits > 0 else None
+
+
+def is_own_image(t: pa.DataType) -> bool:
+    """Whether a value's int64 ordinal, cut to the type's width, is the value itself: integers and times."""
+    pt = pa.types
+    if pt.is_unsigned_integer(t):
+        return t.bit_width < 64
+    return (
+        pt.is_signed_integer(t) or pt.is_date32(t) or pt.is_time(t) or pt.is_timestamp(t) or pt.is_duration(t)
+    )
 
 
 def fixed_view(array: pa.Array, width: int) -> np.ndarray:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ivjoin.expr.ordinal import NAN_ORDINAL
 from ivjoin.shj import lane_layout as at
 from ivjoin.shj import memory as mem
@@ -123,41 +121,51 @@ def copy_all(target, source, size):  # type: ignore[no-untyped-def]
 
 
 @inner
-def copy_rows(target, source, width, index, mask, n):  # type: ignore[no-untyped-def]
-    """``target[i] = source[index[i] & mask]`` for values of ``width`` bytes."""
+def copy_rows(target, source, width, stride, index, n):  # type: ignore[no-untyped-def]
+    """``target[i] = source[index[i]]`` for values of ``width`` bytes that stand ``stride`` bytes apart.
+
+    If the two differ, both are word sizes of the machine and the stride is a multiple of 8.
+    """
     if width == 8:
         t8, s8 = mem.at_u64(target), mem.at_u64(source)
-        for i in range(n):
-            t8[i] = s8[index[i] & mask]
+        if stride == 8:
+            for i in range(n):
+                t8[i] = s8[index[i]]
+        else:
+            step = stride >> 3
+            for i in range(n):
+                t8[i] = s8[step * index[i]]
     elif width == 4:
         t4, s4 = mem.at_u32(target), mem.at_u32(source)
+        step = stride >> 2
         for i in range(n):
-            t4[i] = s4[index[i] & mask]
+            t4[i] = s4[step * index[i]]
     elif width == 2:
         t2, s2 = mem.at_u16(target), mem.at_u16(source)
+        step = stride >> 1
         for i in range(n):
-            t2[i] = s2[index[i] & mask]
+            t2[i] = s2[step * index[i]]
     elif width == 1:
         t1, s1 = mem.at_u8(target), mem.at_u8(source)
         for i in range(n):
-            t1[i] = s1[index[i] & mask]
+            t1[i] = s1[stride * index[i]]
     elif width & 7 == 0:
         words = width >> 3
         tw, sw = mem.at_u64(target), mem.at_u64(source)
         for i in range(n):
-            k = (index[i] & mask) * words
+            k = index[i] * words
             for w in range(words):
                 tw[i * words + w] = sw[k + w]
     else:
         tb, sb = mem.at_u8(target), mem.at_u8(source)
         for i in range(n):
-            k = (index[i] & mask) * width
+            k = index[i] * width
             for w in range(width):
                 tb[i * width + w] = sb[k + w]
 
 
 @inner
-def build_batch(out, releaser, fields, n_fields, which, p, n, rows, pointers, ids, mask, rings):  # type: ignore[no-untyped-def]
+def build_batch(out, releaser, fields, n_fields, which, p, n, rows, pointers, places, rings):  # type: ignore[no-untyped-def]
     """An output batch of n rows, in one block of memory, as an ArrowArray at address ``out``; False for no memory.
 
     Parameters
@@ -167,8 +175,9 @@ def build_batch(out, releaser, fields, n_fields, which, p, n, rows, pointers, id
     which : int
         0 pairs, 1 left rows alone, 2 right rows alone; the other side is null.
     p : int
-        The side whose values lie at ``pointers`` and are taken by ``rows``; the other one's lie in ``rings`` and are
-        taken by ``ids & mask``.
+        The side whose values lie at ``pointers`` and are taken by ``rows``; the other one's are taken by ``places``.
+    rings : int64[columns, 2], flat
+        (address, bytes from one value to the next) of the other side's columns.
     """
     head = 8 + 8 * n_fields + (mem.ARROW_ARRAY + 16) * n_fields
     head = (head + 63) & ~63
@@ -204,9 +213,9 @@ def build_batch(out, releaser, fields, n_fields, which, p, n, rows, pointers, id
             side = 0 if left >= 0 else 1
             column = left if left >= 0 else right
             if side == p:
-                copy_rows(top, pointers[column], width, rows, np.int64(-1), n)
+                copy_rows(top, pointers[column], width, width, rows, n)
             else:
-                copy_rows(top, rings[column], width, ids, mask, n)
+                copy_rows(top, rings[2 * column], width, rings[2 * column + 1], places, n)
         mem.save(pairs, validity)
         mem.save(pairs + 8, top)
         top += (n * width + 63) & ~63

@@ -3,16 +3,17 @@
 A stored row has an absolute id; ids of one side run without gaps. Every column offers::
 
     append(array)           rows with the next ids
-    grow(cap)               a ring of a new capacity (a power of two not below the rows held)
+    grow(cap, lo, hi)       a ring of a new capacity, not below the rows held
     gather(ids, places)     the values of those rows, as an array of the column's type
-    select(places, ids)     only these rows are kept, renumbered from 0
+    select(ids, places, cap)  only these rows are kept, renumbered from 0
     trim(lo)                rows below lo are gone
 
-``places`` is ``ids & (cap - 1)``, computed once for all columns.
+``places`` is ``ids % cap``, computed once for all columns.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -21,7 +22,9 @@ import pyarrow as pa
 from ivjoin.shj import arrow
 from ivjoin.shj.arrow import Bytes
 
-__all__ = ["BytesColumn", "Column", "SegmentColumn", "WordColumn", "column_for"]
+__all__ = ["AxisColumn", "BytesColumn", "Column", "SegmentColumn", "WordColumn", "column_for"]
+
+_NARROW = 2**32  # bytes of an arena that uint32 can tell apart
 
 
 class Column(Protocol):
@@ -53,7 +56,7 @@ def column_for(t: pa.DataType, cap: int) -> Column:
 
 def _put(ring: np.ndarray, first: int, values: np.ndarray) -> None:
     """Write values at ids first, first+1, ... of a ring, in at most two pieces."""
-    at = first & (len(ring) - 1)
+    at = first % len(ring)
     room = len(ring) - at
     n = len(values)
     if n <= room:
@@ -65,8 +68,10 @@ def _put(ring: np.ndarray, first: int, values: np.ndarray) -> None:
 
 def _regrown(ring: np.ndarray, cap: int, lo: int, hi: int) -> np.ndarray:
     fresh = np.empty((cap, *ring.shape[1:]), dtype=ring.dtype)
-    ids = np.arange(lo, hi)
-    fresh[ids & (cap - 1)] = ring[ids & (len(ring) - 1)]
+    at = lo % len(ring)
+    piece = ring[at : at + hi - lo]
+    _put(fresh, lo, piece)
+    _put(fresh, lo + len(piece), ring[: hi - lo - len(piece)])
     return fresh
 
 
@@ -152,6 +157,61 @@ class WordColumn:
         pass
 
 
+class AxisColumn:
+    """A column whose values the row records hold already, as an axis: only its nulls are kept here.
+
+    Parameters
+    ----------
+    t : pa.DataType
+        A type with :func:`ivjoin.shj.arrow.is_own_image`.
+    axis : int
+    values : callable
+        Gives an axis's values at some places : int64[n].
+    cap : int
+    """
+
+    varies = False
+
+    def __init__(
+        self, t: pa.DataType, axis: int, values: Callable[[int, np.ndarray], np.ndarray], cap: int
+    ) -> None:
+        width = arrow.byte_width(t)
+        assert width is not None
+        self.type = t
+        self.axis = axis
+        self._values = values
+        self._word = arrow.fixed_view(pa.nulls(0, t), width).dtype
+        self._cap = cap
+        self._valid = _Validity()
+
+    @property
+    def nbytes(self) -> int:
+        return self._valid.nbytes
+
+    @property
+    def has_nulls(self) -> bool:
+        return self._valid.ring is not None
+
+    def append(self, array: pa.Array, first: int) -> None:
+        if array.null_count or self._valid.ring is not None:
+            self._valid.put(first, arrow.validity(array), len(array), self._cap)
+
+    def grow(self, cap: int, lo: int, hi: int) -> None:
+        self._cap = cap
+        self._valid.grow(cap, lo, hi)
+
+    def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
+        words = self._values(self.axis, places).astype(self._word, copy=False)
+        return arrow.fixed_array(words, self._valid.at(places), self.type)
+
+    def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
+        self._cap = cap
+        self._valid.select(places, cap)
+
+    def trim(self, lo: int) -> None:
+        pass
+
+
 class BoolColumn:
     """A ring of bools, a byte each."""
 
@@ -196,52 +256,67 @@ class BoolColumn:
 
 
 class BytesColumn:
-    """Strings and binaries: rings of start and size, and an arena that drops its dead front now and then."""
+    """Strings and binaries: a ring of starts, and an arena that drops its dead front now and then.
+
+    Starts count the bytes of all rows ever stored, so no trim rewrites them; modulo 2**32 they still tell apart what
+    is in an arena of less than 4 GiB, so they take half of what a full count would. A row ends where the next one
+    begins.
+    """
 
     varies = True
 
     def __init__(self, t: pa.DataType, cap: int) -> None:
         self.type = t
         self._wide = pa.types.is_large_string(t) or pa.types.is_large_binary(t)
-        self._starts = np.zeros(cap, dtype=np.int64)
-        self._sizes = np.zeros(cap, dtype=np.int64)
-        self._arena = np.empty(4096, dtype=np.uint8)
-        self._top = 0
-        self._base = 0  # arena offset of byte 0: starts are absolute and never rewritten by a trim
+        self._starts = np.zeros(cap, dtype=np.uint32)
+        self._arena = np.empty(256, dtype=np.uint8)
+        self._top = 0  # where the next row starts
+        self._base = 0  # the start that lies at the beginning of the arena
         self._valid = _Validity()
         self._next = 0
 
     @property
     def nbytes(self) -> int:
-        return self._starts.nbytes + self._sizes.nbytes + self._arena.nbytes + self._valid.nbytes
+        return self._starts.nbytes + self._arena.nbytes + self._valid.nbytes
 
     def append(self, array: pa.Array, first: int) -> None:
         piece = Bytes.of(array)
         n = len(array)
         low, high = int(piece.offsets[0]), int(piece.offsets[-1])
         used = self._top - self._base
-        if used + high - low > len(self._arena):
-            arena = np.empty(1 << (used + high - low).bit_length(), dtype=np.uint8)
+        need = used + high - low
+        if need >= _NARROW and self._starts.dtype == np.uint32:
+            self._starts = self._offsets(self._starts).astype(np.uint64) + np.uint64(self._base)
+        if need > len(self._arena):
+            arena = np.empty(need + need // 4, dtype=np.uint8)
             arena[:used] = self._arena[:used]
             self._arena = arena
-        self._arena[used : used + high - low] = piece.buffer[low:high]
-        _put(self._starts, first, piece.offsets[:-1] + (self._top - low))
-        _put(self._sizes, first, np.diff(piece.offsets))
+        self._arena[used:need] = piece.buffer[low:high]
+        _put(self._starts, first, (piece.offsets[:-1] + (self._top - low)).astype(self._starts.dtype))
         self._top += high - low
         self._next = first + n
         self._valid.put(first, arrow.validity(array), n, len(self._starts))
 
     def grow(self, cap: int, lo: int, hi: int) -> None:
         self._starts = _regrown(self._starts, cap, lo, hi)
-        self._sizes = _regrown(self._sizes, cap, lo, hi)
         self._valid.grow(cap, lo, hi)
 
-    def sizes(self, places: np.ndarray) -> np.ndarray:
-        """Bytes of each row : int64[n]."""
-        return self._sizes[places]
+    def _offsets(self, starts: np.ndarray) -> np.ndarray:
+        """Where in the arena these starts are : int64[n]."""
+        return (starts - self._starts.dtype.type(self._base % _modulus(self._starts))).astype(np.int64)
+
+    def _spans(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Where in the arena rows begin, and their bytes : int64[n] each."""
+        starts = self._starts
+        after = places + 1
+        after[after == len(starts)] = 0
+        ends = starts.take(after)
+        ends[after == self._next % len(starts)] = self._top % _modulus(starts)
+        begins = starts.take(places)
+        return self._offsets(begins), (ends - begins).astype(np.int64)
 
     def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
-        out = Bytes.gather(self._starts[places] - self._base, self._sizes[places], self._arena)
+        out = Bytes.gather(*self._spans(places), self._arena)
         offsets = out.offsets
         if not self._wide:
             if offsets[-1] > 2**31 - 1:
@@ -258,28 +333,29 @@ class BytesColumn:
         )
 
     def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
-        out = Bytes.gather(self._starts[places] - self._base, self._sizes[places], self._arena)
+        out = Bytes.gather(*self._spans(places), self._arena)
         n = len(places)
-        self._starts, sizes = np.zeros(cap, dtype=np.int64), self._sizes[places]
-        self._starts[:n] = out.offsets[:-1]
-        self._sizes = np.zeros(cap, dtype=np.int64)
-        self._sizes[:n] = sizes
         self._base, self._top, self._next = 0, int(out.offsets[-1]), n
-        self._arena = np.empty(max(4096, 1 << self._top.bit_length()), dtype=np.uint8)
-        self._arena[: self._top] = out.buffer
+        self._starts = np.zeros(cap, dtype=np.uint32 if self._top < _NARROW else np.uint64)
+        self._starts[:n] = out.offsets[:-1]
+        self._arena = out.buffer if len(out.buffer) else np.empty(256, dtype=np.uint8)
         self._valid.select(places, cap)
 
     def trim(self, lo: int) -> None:
-        front = int(self._starts[lo & (len(self._starts) - 1)]) if lo < self._next else self._top
-        dead = front - self._base
         used = self._top - self._base
-        if dead * 2 >= used and dead > 2048:
+        at = lo % len(self._starts)
+        dead = int(self._offsets(self._starts[at : at + 1])[0]) if lo < self._next else used
+        if dead * 4 >= used and dead > 2048:
             live = self._arena[dead:used]
-            room = max(4096, 1 << len(live).bit_length())
-            arena = np.empty(room, dtype=np.uint8) if room * 4 <= len(self._arena) else self._arena
+            room = len(live) + len(live) // 4 + 256
+            arena = np.empty(room, dtype=np.uint8) if room * 2 <= len(self._arena) else self._arena
             arena[: len(live)] = live.copy() if arena is self._arena else live
             self._arena = arena
-            self._base = front
+            self._base += dead
+
+
+def _modulus(starts: np.ndarray) -> int:
+    return 1 << (8 * starts.itemsize)
 
 
 class SegmentColumn:

@@ -1,6 +1,6 @@
 """How the loops of the join are compiled: at the first call, with fixed signatures, cached on disk by content.
 
-All of them are plain functions over int64 and uint8 arrays, so each compiles once, whatever the query. They run
+All of them are plain functions over int64, int32 and uint8 arrays, so each compiles once, whatever the query. They run
 uncompiled under ``NUMBA_DISABLE_JIT=1``.
 """
 
@@ -14,7 +14,10 @@ from typing import Any
 import numba
 from numba import types
 
-__all__ = ["COMPILES", "I8", "IN1", "IN2", "IN_U8", "IO1", "IO2", "IO_U8", "VOID", "compiled", "inner", "is_cached"]
+__all__ = [
+    "COMPILES", "I8", "IN1", "IN2", "IN2_I4", "IN_U8", "IO1", "IO1_I4", "IO2", "IO2_I4", "IO_U8", "VOID", "compiled",
+    "inner", "is_cached",
+]
 
 I8 = types.int64
 IN1 = types.Array(types.int64, 1, "C", readonly=True)
@@ -23,6 +26,9 @@ IO1 = types.Array(types.int64, 1, "C")
 IO2 = types.Array(types.int64, 2, "C")
 IN_U8 = types.Array(types.uint8, 1, "C", readonly=True)
 IO_U8 = types.Array(types.uint8, 1, "C")
+IN2_I4 = types.Array(types.int32, 2, "C", readonly=True)
+IO1_I4 = types.Array(types.int32, 1, "C")
+IO2_I4 = types.Array(types.int32, 2, "C")
 VOID = types.void
 
 COMPILES = not numba.config.DISABLE_JIT

@@ -16,7 +16,7 @@ from ivjoin.shj import lane_layout as at
 from ivjoin.shj.batch_memory import build_batch, copy_all, copy_rows
 from ivjoin.shj.compiling import I8, compiled, inner
 from ivjoin.shj.fused_intake import axis_bounds, begin
-from ivjoin.shj.memory import at_i64, at_u8
+from ivjoin.shj.memory import at_i32, at_i64, at_u8
 
 __all__ = ["push_batch"]
 
@@ -29,7 +29,7 @@ def _emit(r, p, other, which, n, rows, ids):  # type: ignore[no-untyped-def]
     """An output batch of n rows; the status that says so."""
     made = build_batch(
         r[at.OUT_STRUCT], r[at.RELEASER], at_i64(r[at.FIELDS]), r[at.N_FIELDS], which, p, n, rows,
-        at_i64(r[at.IN_POINTERS]), ids, r[other + at.CAP] - 1, at_i64(r[other + at.RINGS]),
+        at_i64(r[at.IN_POINTERS]), ids, at_i64(r[other + at.RINGS]),
     )
     r[at.ROWS_OUT] += n
     return at.OUTPUT if made else at.FULL
@@ -45,8 +45,8 @@ def _choose(r, p, side, other):  # type: ignore[no-untyped-def]
     r[at.CHOSEN_AT] = r[at.CHOSEN]
     r[at.N_CHOSEN] = index.candidates(
         at_i64(r[at.KIDS]), r[at.N], at_i64(r[at.VALUES]), r[at.ROOM_ROWS], at_i64(r[side + at.BANDS]),
-        r[side + at.N_PRIMARY], r[other + at.ORDERED], at_i64(r[at.SLOTS]), at_i64(r[other + at.ROWS]),
-        index.FIRST_AXIS + r[other + at.N_AXES], r[other + at.CAP] - 1, 3 * (1 - p),
+        r[side + at.N_PRIMARY], r[other + at.ORDERED], at_i32(r[at.SLOTS]), at_i64(r[other + at.ROWS]),
+        index.FIRST_AXIS + r[other + at.N_AXES], 3 * (1 - p),
         r[other + at.LEAST], r[other + at.MOST], at_i64(r[at.CHOSEN]),
     )
 
@@ -58,13 +58,15 @@ def _probe_on(r, p, side, other):  # type: ignore[no-untyped-def]
     count = index.probe_rows(
         at_i64(r[at.KIDS]), at_i64(r[at.CHOSEN_AT]), r[at.N_CHOSEN], at_i64(r[at.VALUES]), r[at.ROOM_ROWS],
         at_i64(r[side + at.BANDS]),
-        r[side + at.N_PRIMARY], r[side + at.N_BANDS], r[other + at.ORDERED], at_i64(r[at.SLOTS]),
-        at_i64(r[other + at.ROWS]), index.FIRST_AXIS + r[other + at.N_AXES], r[other + at.CAP] - 1,
-        at_u8(r[other + at.FLAGS]), 3 * (1 - p), at_u8(r[at.MATCHED_ROWS]), r[side + at.MARKS], state,
+        r[side + at.N_PRIMARY], r[side + at.N_BANDS], r[other + at.ORDERED], at_i32(r[at.SLOTS]),
+        at_i64(r[other + at.ROWS]), at_i32(r[other + at.ROWS]), index.FIRST_AXIS + r[other + at.N_AXES],
+        3 * (1 - p), at_u8(r[at.MATCHED_ROWS]), r[side + at.MARKS], state,
         at_i64(r[at.PAIR_ROWS]), at_i64(r[at.PAIR_IDS]), r[at.PAIRS_SIZE],
     )
     r[other + at.STEPS] += state[2]
+    r[other + at.MISSED] += state[3]
     state[2] = 0
+    state[3] = 0
     return count
 
 
@@ -79,13 +81,12 @@ def _keep(r, p, side):  # type: ignore[no-untyped-def]
     values = at_i64(r[at.VALUES])
     kids = at_i64(r[at.KIDS])
     kept = at_i64(r[at.KEPT_AT])
-    mask = r[side + at.CAP] - 1
+    cap = r[side + at.CAP]
     first = r[side + at.HI]
     stored = at_i64(r[side + at.STORED])
     pointers = at_i64(r[at.IN_POINTERS])
-    place = first & mask
-    every = np.int64(-1)  # a literal would make numba compile its callees once more
-    at_once = min(n_kept, mask + 1 - place)
+    place = first % cap
+    at_once = min(n_kept, cap - place)
     for c in range(r[side + at.N_STORED]):
         width = stored[3 * c + 2]
         source = pointers[stored[3 * c]]
@@ -94,9 +95,9 @@ def _keep(r, p, side):  # type: ignore[no-untyped-def]
             copy_all(ring + place * width, source, at_once * width)
             copy_all(ring, source + at_once * width, (n_kept - at_once) * width)
             continue
-        copy_rows(ring + place * width, source, width, kept, every, at_once)
+        copy_rows(ring + place * width, source, width, width, kept, at_once)
         if at_once < n_kept:
-            copy_rows(ring, source, width, at_i64(r[at.KEPT_AT] + 8 * at_once), every, n_kept - at_once)
+            copy_rows(ring, source, width, width, at_i64(r[at.KEPT_AT] + 8 * at_once), n_kept - at_once)
     if n_kept < r[at.N]:
         for k in range(n_kept):
             kids[k] = kids[kept[k]]
@@ -110,12 +111,12 @@ def _keep(r, p, side):  # type: ignore[no-untyped-def]
             most = max(most, values[k])
         r[side + at.LEAST] = least
         r[side + at.MOST] = most
-    flags = at_u8(r[side + at.FLAGS])
+    links = at_i32(r[side + at.ROWS])
     tally = at_i64(r[at.STATE_AT])
     tally[0] = 0
     r[at.LIVE_KEYS] += index.insert_rows(
-        kids, n_kept, values, stride, n_axes, first, r[side + at.ORDERED], at_i64(r[side + at.ROWS]), mask, flags,
-        at_i64(r[at.SLOTS]), 3 * p, tally,
+        kids, n_kept, values, stride, n_axes, place, cap, r[side + at.ORDERED], at_i64(r[side + at.ROWS]), links,
+        at_i32(r[at.SLOTS]), 3 * p, tally,
     )
     r[side + at.STEPS] += tally[0]
     r[side + at.LINKED] += n_kept
@@ -123,19 +124,20 @@ def _keep(r, p, side):  # type: ignore[no-untyped-def]
         matched = at_u8(r[at.MATCHED_ROWS])
         for k in range(n_kept):
             if matched[kept[k]]:
-                flags[(first + k) & mask] |= index.MATCHED
+                pos = place + k if place + k < cap else place + k - cap
+                links[2 * (index.FIRST_AXIS + n_axes) * pos + index.FLAGS] |= index.MATCHED
     r[side + at.HI] = first + n_kept
     r[side + at.LIVE] += n_kept
     r[side + at.PEAK_SPAN] = max(r[side + at.PEAK_SPAN], first + n_kept - r[side + at.LO])
 
 
 @inner
-def _unmatched(ids, n, flags, mask):  # type: ignore[no-untyped-def]
-    """Drops the matched rows from an index; how many are left. A flag of theirs can only be MATCHED."""
+def _unmatched(index, n, flags, stride, first):  # type: ignore[no-untyped-def]
+    """Drops the matched rows from an index; how many are left. ``flags[stride * i + first]`` can only be MATCHED."""
     count = 0
     for k in range(n):
-        if flags[ids[k] & mask] == 0:
-            ids[count] = ids[k]
+        if flags[stride * index[k] + first] == 0:
+            index[count] = index[k]
             count += 1
     return count
 
@@ -153,8 +155,8 @@ def _prune(r, p, side, other):  # type: ignore[no-untyped-def]
         if not axis_bounds(a, at_i64(r[other + at.TERMS]), r[other + at.N_TERMS], trackers, bounds):
             return False
     deaths = at_i64(r[other + at.DEATHS])
-    mask = r[other + at.CAP] - 1
-    flags = at_u8(r[other + at.FLAGS])
+    width = index.FIRST_AXIS + n_axes
+    links = at_i32(r[other + at.ROWS])
     tally = at_i64(r[at.STATE_AT])
     report = r[other + at.OWES] != 0
     n_dead = np.int64(0)
@@ -173,15 +175,17 @@ def _prune(r, p, side, other):  # type: ignore[no-untyped-def]
             moved = True
         if moved and r[other + at.LIVE]:
             n_dead += index.prune_oldest(
-                r[other + at.LO], r[other + at.HI], index.FIRST_AXIS + a, low, high, at_i64(r[other + at.ROWS]),
-                index.FIRST_AXIS + n_axes, mask, flags, at_i64(r[at.SLOTS]), 3 * (1 - p),
+                r[other + at.LO], r[other + at.HI], r[other + at.CAP], index.FIRST_AXIS + a, low, high,
+                at_i64(r[other + at.ROWS]), links, width, at_i32(r[at.SLOTS]), 3 * (1 - p),
                 at_i64(r[at.DEAD] + 8 * n_dead), report, tally,
             )
             r[other + at.LO] = tally[0]
             r[at.LIVE_KEYS] -= tally[1]
             r[other + at.LIVE] -= tally[2]
             r[other + at.RETIRED] += tally[2]
-    r[at.N_DEAD] = _unmatched(at_i64(r[at.DEAD]), n_dead, flags, mask) if r[other + at.KEEPS] else n_dead
+    if r[other + at.KEEPS]:
+        n_dead = _unmatched(at_i64(r[at.DEAD]), n_dead, links, 2 * width, np.int64(index.FLAGS))
+    r[at.N_DEAD] = n_dead
     return True
 
 
@@ -190,11 +194,11 @@ def _tidy(r, side):  # type: ignore[no-untyped-def]
     """Pass the dead rows in front; whether the store has room to give back or should change its index."""
     lo = r[side + at.LO]
     hi = r[side + at.HI]
-    mask = r[side + at.CAP] - 1
-    flags = at_u8(r[side + at.FLAGS])
+    links = at_i32(r[side + at.ROWS])
+    stride = 2 * (index.FIRST_AXIS + r[side + at.N_AXES])
     if r[side + at.LIVE] == 0:
         lo = hi
-    while lo < hi and not flags[lo & mask] & index.LIVE:
+    while lo < hi and not links[lo % r[side + at.CAP] * stride + index.FLAGS] & index.LIVE:
         lo += 1
     r[side + at.LO] = lo
     if hi - lo > 2 * r[side + at.LIVE] + 1024:
@@ -210,12 +214,12 @@ def _finish(r, side, other):  # type: ignore[no-untyped-def]
     there = _tidy(r, other)
     tidy = here or there
     r[at.PEAK_ROWS] = max(r[at.PEAK_ROWS], r[side + at.LIVE] + r[other + at.LIVE])
-    if r[at.KEYED] and r[at.N_IDS] - r[at.N_FREE] > 2 * r[at.LIVE_KEYS] + 1024:
+    if r[at.KEYED] and r[at.N_IDS] - r[at.N_FREE] > r[at.LIVE_KEYS] + r[at.LIVE_KEYS] // 2 + 1024:
         tidy = True
     r[at.PUSHES] += 1
     if r[at.PUSHES] % _LOOK_EVERY == 0:
-        large = r[side + at.CAP] > 256 and r[side + at.CAP] >= 8 * r[side + at.PEAK_SPAN]
-        if large or (r[other + at.CAP] > 256 and r[other + at.CAP] >= 8 * r[other + at.PEAK_SPAN]):
+        large = r[side + at.CAP] > 2 * r[side + at.PEAK_SPAN] + 1024
+        if large or r[other + at.CAP] > 2 * r[other + at.PEAK_SPAN] + 1024:
             return True
         r[side + at.PEAK_SPAN] = 0
         r[other + at.PEAK_SPAN] = 0
@@ -262,7 +266,8 @@ def push_batch(registers, p):  # type: ignore[no-untyped-def]
         if r[side + at.OWES] == 0:
             r[at.N_LEFT] = 0
         elif r[side + at.KEEPS]:
-            r[at.N_LEFT] = _unmatched(at_i64(r[at.LEFT]), r[at.N_LEFT], at_u8(r[at.MATCHED_ROWS]), np.int64(-1))
+            matched = at_u8(r[at.MATCHED_ROWS])
+            r[at.N_LEFT] = _unmatched(at_i64(r[at.LEFT]), r[at.N_LEFT], matched, np.int64(1), np.int64(0))
         r[at.CURSOR] = 0
         r[at.PHASE] = at.LEAVING
     if r[at.PHASE] == at.LEAVING:

@@ -11,7 +11,7 @@ from ivjoin.shj.batch_memory import read_pointers, read_source
 from ivjoin.shj.compiling import inner
 from ivjoin.shj.index_kernels import I64_MAX, I64_MIN
 from ivjoin.shj.key_kernels import intern_rows
-from ivjoin.shj.memory import LENGTH, at_i64, at_u8, load, release
+from ivjoin.shj.memory import LENGTH, at_i32, at_i64, at_u8, load, release
 
 __all__ = ["axis_bounds", "begin"]
 
@@ -201,8 +201,10 @@ def begin(r, p, side, other):  # type: ignore[no-untyped-def]
         return at.ROOM
     if r[other + at.OWES] and r[other + at.LIVE] > r[at.DEAD_SIZE]:
         return at.ROOM
-    if r[at.KEYED] and (2 * (r[at.N_IDS] + n) > r[at.TABLE_SIZE] or r[at.N_IDS] + n > r[at.SLOTS_SIZE]):
-        return at.ROOM
+    if r[at.KEYED]:
+        new = max(n - r[at.N_FREE], 0)
+        if 2 * (r[at.N_IDS] - r[at.N_FREE] + n) > r[at.TABLE_SIZE] or r[at.N_IDS] + new > r[at.SLOTS_SIZE]:
+            return at.ROOM
     values = at_i64(r[at.VALUES])
     if not _read(r, side, n, pointers, values):
         return at.DECLINED
@@ -243,7 +245,7 @@ def _name_keys(r, side, n, needed):  # type: ignore[no-untyped-def]
     if r[at.KEYED] and needed:
         keys = at_i64(r[at.VALUES] + 8 * r[side + at.KEY_SOURCE] * r[at.ROOM_ROWS])
         packed = intern_rows(
-            keys, n, keys, False, at_i64(r[at.TABLE]), r[at.TABLE_SIZE] - 1, at_i64(r[at.KEY_OF]), at_i64(r[at.FREE]),
+            keys, n, keys, False, at_i32(r[at.TABLE]), r[at.TABLE_SIZE] - 1, at_i64(r[at.KEY_OF]), at_i32(r[at.FREE]),
             r[at.N_FREE], kids, r[at.N_IDS],
         )
         r[at.N_IDS] = packed >> 32

@@ -2,176 +2,224 @@
 
 Shape of a side's index::
 
-    slots int64[keys, 8]    one cache line per key:  left  head tail finger | right head tail finger | refs | spare
-    rows  int64[cap, 3+a]   one record per row:      next  prev  key id | axis 0 .. axis a-1
-    flags uint8[cap]        LIVE | MATCHED
+    slots int32[keys, 8]     half a cache line per key:  left  head tail finger | right head tail finger | refs | spare
+    links int32[cap, 4+2a]   one record per row:         next  prev  key id  flags (LIVE | MATCHED) | axes
+    rows  int64[cap, 2+a]    the same memory as words:   two words of links | axis 0 .. axis a-1
 
-A row has an absolute id that only grows; its place is ``id & (cap - 1)``. The rows of a key form a doubly linked list,
-kept in ascending order of the primary axis where the side is (nearly) ordered. The finger of a key remembers where
-the last probe row's matches began: when both sides advance, it moves forward by what has been left behind, and a late
-probe row walks back, so no probe depends on order for its answer, only for its cost.
+A row has an absolute id that only grows; its place in the ring is ``id % cap``, and links are places (-1: none), half
+as long as ids and followed without arithmetic. The rows of a key form a doubly linked list, kept in ascending order of
+the primary axis where the side is (nearly) ordered. The finger of a key remembers where the last probe row's matches
+began: when both sides advance, it moves forward by what has been left behind, and a late probe row walks back, so no
+probe depends on order for its answer, only for its cost.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ivjoin.shj.compiling import I8, IN1, IN2, IO1, IO2, IO_U8, compiled, inner
+from ivjoin.shj.compiling import I8, IN1, IN2, IN2_I4, IO1, IO2, IO2_I4, IO_U8, VOID, compiled, inner
 
 __all__ = [
-    "FIRST_AXIS", "FIRST_PROBE", "FIRST_STORE", "LIVE", "MARK_PROBE", "MARK_STORE", "MATCHED", "PAIRS", "candidates",
-    "insert", "insert_rows", "others", "probe", "probe_rows", "prune_oldest", "prune_prefix", "unlink", "window",
+    "FIRST_AXIS", "FIRST_PROBE", "FIRST_STORE", "FLAGS", "KEY", "LIVE", "MARK_PROBE", "MARK_STORE", "MATCHED", "PAIRS",
+    "candidates", "insert", "insert_rows", "move", "others", "probe", "probe_rows", "prune_oldest", "prune_prefix",
+    "unlink", "window",
 ]
 
 I64_MIN = -(2**63)
 I64_MAX = 2**63 - 1
 
-FIRST_AXIS = 3  # in a row record
+FIRST_AXIS = 2  # in a row record, as words
+PREV, KEY, FLAGS = 1, 2, 3  # in a row record, as links
 USERS = 6  # in a key's slots
 LIVE, MATCHED = 1, 2
 PAIRS, MARK_STORE, MARK_PROBE, FIRST_PROBE, FIRST_STORE = 1, 2, 4, 8, 16
 
 
 @inner
-def _insert_between(row, rid, slot, rows, width, mask, slots):  # type: ignore[no-untyped-def]
+def _insert_between(pos, slot, rows, links, width, slots):  # type: ignore[no-untyped-def]
     """Link a row that is less than its key's tail into its place, walking back from the tail; returns the steps."""
-    v = rows[row + FIRST_AXIS]
-    head = slots[slot]
-    if rows[(head & mask) * width + FIRST_AXIS] > v:
-        rows[row] = head
-        rows[row + 1] = -1
-        rows[(head & mask) * width + 1] = rid
-        slots[slot] = rid
+    v = rows[pos * width + FIRST_AXIS]
+    stride = 2 * width
+    head = np.int64(slots[slot])
+    if rows[head * width + FIRST_AXIS] > v:
+        links[pos * stride] = head
+        links[pos * stride + PREV] = -1
+        links[head * stride + PREV] = pos
+        slots[slot] = pos
         return 0
     steps = 0
-    after = slots[slot + 1]
-    while rows[(after & mask) * width + FIRST_AXIS] > v:
-        after = rows[(after & mask) * width + 1]
+    after = np.int64(slots[slot + 1])
+    while rows[after * width + FIRST_AXIS] > v:
+        after = np.int64(links[after * stride + PREV])
         steps += 1
-    nxt = rows[(after & mask) * width]
-    rows[row] = nxt
-    rows[row + 1] = after
-    rows[(after & mask) * width] = rid
-    rows[(nxt & mask) * width + 1] = rid
+    nxt = np.int64(links[after * stride])
+    links[pos * stride] = nxt
+    links[pos * stride + PREV] = after
+    links[after * stride] = pos
+    links[nxt * stride + PREV] = pos
     return steps
 
 
 @inner
-def insert_rows(kids, n, axes, stride, n_axes, first, ordered, rows, mask, flags, slots, side, tally):  # type: ignore[no-untyped-def]
-    """``insert`` over flat arrays or pointers; value i of axis a is ``axes[a * stride + i]``."""
+def insert_rows(kids, n, axes, axis_stride, n_axes, place, cap, ordered, rows, links, slots, side, tally):  # type: ignore[no-untyped-def]
+    """``insert`` over flat arrays or pointers; value i of axis a is ``axes[a * axis_stride + i]``."""
     width = FIRST_AXIS + n_axes
+    stride = 2 * width
     born = 0
     steps = 0
+    pos = place
     for i in range(n):
         kid = kids[i]
-        rid = first + i
-        pos = rid & mask
         row = pos * width
+        link = pos * stride
         for a in range(n_axes):
-            rows[row + FIRST_AXIS + a] = axes[a * stride + i]
-        rows[row + 2] = kid
-        flags[pos] = LIVE
+            rows[row + FIRST_AXIS + a] = axes[a * axis_stride + i]
+        links[link + KEY] = kid
+        links[link + FLAGS] = LIVE
         slot = 8 * kid + side
-        tail = slots[slot + 1]
+        tail = np.int64(slots[slot + 1])
         # Keys come at random, so whether a list is empty is a coin toss: the row stands in for a tail that is missing.
-        before = rid if tail < 0 else tail
-        if ordered == 1 and rows[(before & mask) * width + FIRST_AXIS] > rows[row + FIRST_AXIS]:
-            steps += _insert_between(row, rid, slot, rows, width, mask, slots)
+        before = pos if tail < 0 else tail
+        if ordered == 1 and rows[before * width + FIRST_AXIS] > rows[row + FIRST_AXIS]:
+            steps += _insert_between(pos, slot, rows, links, width, slots)
         else:
-            rows[(before & mask) * width] = rid
-            rows[row] = -1
-            rows[row + 1] = tail
-            slots[slot] = rid if tail < 0 else slots[slot]
-            slots[slot + 1] = rid
-            slots[slot + 2] = rid if tail < 0 else slots[slot + 2]
+            links[before * stride] = pos
+            links[link] = -1
+            links[link + PREV] = tail
+            slots[slot] = pos if tail < 0 else slots[slot]
+            slots[slot + 1] = pos
+            slots[slot + 2] = pos if tail < 0 else slots[slot + 2]
         born += slots[8 * kid + USERS] == 0
         slots[8 * kid + USERS] += 1
+        pos += 1
+        if pos == cap:
+            pos = 0
     tally[0] += steps
     return born
 
 
-@compiled(I8(IN1, IN2, I8, I8, IO2, IO_U8, IO2, I8, IO1))
-def insert(kids, axes, first, ordered, rows, flags, slots, side, tally):  # type: ignore[no-untyped-def]
-    """Append rows with ids first, first+1, ...; returns how many keys came to life.
+@compiled(I8(IN1, IN2, I8, I8, IO2, IO2_I4, IO2_I4, I8, IO1))
+def insert(kids, axes, place, ordered, rows, links, slots, side, tally):  # type: ignore[no-untyped-def]
+    """Store rows at ``place`` and the places after it; returns how many keys came to life.
 
     ``ordered`` 1 keeps each key's list ascending in the first axis (walking back from the tail, which costs what the
     row is out of order by, and is added to ``tally[0]``); 0 appends.
     """
     return insert_rows(
-        kids, kids.shape[0], axes.ravel(), axes.shape[1], axes.shape[0], first, ordered, rows.ravel(),
-        rows.shape[0] - 1, flags, slots.ravel(), side, tally,
+        kids, kids.shape[0], axes.ravel(), axes.shape[1], axes.shape[0], place, rows.shape[0], ordered, rows.ravel(),
+        links.ravel(), slots.ravel(), side, tally,
     )
 
 
 @inner
-def _unlink_one(pos, rows, width, mask, slots, side):  # type: ignore[no-untyped-def]
-    nxt = rows[pos * width]
-    prv = rows[pos * width + 1]
-    kid = rows[pos * width + 2]
+def _unlink_one(pos, links, stride, slots, side):  # type: ignore[no-untyped-def]
+    nxt = np.int64(links[pos * stride])
+    prv = np.int64(links[pos * stride + PREV])
+    kid = np.int64(links[pos * stride + KEY])
     slot = 8 * kid + side
     # Without branches, as in ``insert_rows``: the dead row itself stands in for a neighbour that is not there.
-    rows[(pos if prv < 0 else prv & mask) * width] = nxt
+    links[(pos if prv < 0 else prv) * stride] = nxt
     slots[slot] = nxt if prv < 0 else slots[slot]
-    rows[(pos if nxt < 0 else nxt & mask) * width + 1] = prv
+    links[(pos if nxt < 0 else nxt) * stride + PREV] = prv
     slots[slot + 1] = prv if nxt < 0 else slots[slot + 1]
-    finger = slots[slot + 2]
     heir = prv if nxt < 0 else nxt
-    slots[slot + 2] = heir if finger >= 0 and (finger & mask) == pos else finger
+    slots[slot + 2] = heir if slots[slot + 2] == pos else slots[slot + 2]
     slots[8 * kid + USERS] -= 1
     return 1 if slots[8 * kid + USERS] == 0 else 0
 
 
-@compiled(I8(IN1, IO2, IO_U8, IO2, I8))
-def unlink(ids, rows, flags, slots, side):  # type: ignore[no-untyped-def]
+@compiled(I8(IN1, IO2_I4, IO2_I4, I8))
+def unlink(places, links, slots, side):  # type: ignore[no-untyped-def]
     """Take live rows out of their lists and clear LIVE; returns how many keys died."""
-    mask = rows.shape[0] - 1
-    flat = rows.ravel()
+    stride = links.shape[1]
+    flat = links.ravel()
     keys = slots.ravel()
     died = 0
-    for i in range(ids.shape[0]):
-        pos = ids[i] & mask
-        if flags[pos] & LIVE:
-            flags[pos] &= 254
-            died += _unlink_one(pos, flat, rows.shape[1], mask, keys, side)
+    for i in range(places.shape[0]):
+        flag = places[i] * stride + FLAGS
+        if flat[flag] & LIVE:
+            flat[flag] &= ~LIVE
+            died += _unlink_one(places[i], flat, stride, keys, side)
     return died
 
 
 @inner
-def prune_oldest(lo, hi, column, low, high, rows, width, mask, flags, slots, side, dead, want, tally):  # type: ignore[no-untyped-def]
-    """``prune_prefix`` over flat arrays or pointers; ``want`` says whether ids go into ``dead``."""
+def prune_oldest(lo, hi, cap, column, low, high, rows, links, width, slots, side, dead, want, tally):  # type: ignore[no-untyped-def]
+    """``prune_prefix`` over flat arrays or pointers; ``want`` says whether places go into ``dead``."""
+    stride = 2 * width
     count = 0
     keys_died = 0
     rows_died = 0
     rid = lo
+    pos = lo % cap
     while rid < hi:
-        pos = rid & mask
-        if flags[pos] & LIVE:
+        if links[pos * stride + FLAGS] & LIVE:
             v = rows[pos * width + column]
             if low <= v <= high:
                 break
-            flags[pos] &= 254
-            keys_died += _unlink_one(pos, rows, width, mask, slots, side)
+            links[pos * stride + FLAGS] &= ~LIVE
+            keys_died += _unlink_one(pos, links, stride, slots, side)
             rows_died += 1
             if want:
-                dead[count] = rid
+                dead[count] = pos
                 count += 1
         rid += 1
+        pos += 1
+        if pos == cap:
+            pos = 0
     tally[0] = rid
     tally[1] = keys_died
     tally[2] = rows_died
     return count
 
 
-@compiled(I8(I8, I8, I8, I8, I8, IO2, IO_U8, IO2, I8, IO1, IO1))
-def prune_prefix(lo, hi, column, low, high, rows, flags, slots, side, dead, tally):  # type: ignore[no-untyped-def]
+@compiled(I8(I8, I8, I8, I8, I8, IO2, IO2_I4, IO2_I4, I8, IO1, IO1))
+def prune_prefix(lo, hi, column, low, high, rows, links, slots, side, dead, tally):  # type: ignore[no-untyped-def]
     """Unlink the oldest rows while their axis value lies outside [low, high]; returns how many ids went into ``dead``.
 
     ``tally`` gets: first id not passed, keys that died, rows that died. An empty ``dead`` means nobody asks for ids.
     """
-    return prune_oldest(
-        lo, hi, column, low, high, rows.ravel(), rows.shape[1], rows.shape[0] - 1, flags, slots.ravel(), side, dead,
+    cap = rows.shape[0]
+    count = prune_oldest(
+        lo, hi, cap, column, low, high, rows.ravel(), links.ravel(), rows.shape[1], slots.ravel(), side, dead,
         dead.shape[0] > 0, tally,
     )
+    turn = lo - lo % cap
+    for i in range(count):
+        dead[i] += turn if dead[i] + turn >= lo else turn + cap
+    return count
+
+
+@compiled(VOID(I8, I8, IN2, IN2_I4, IO2, IO2_I4, IO2_I4, I8, I8))
+def move(lo, hi, rows, links, new_rows, new_links, slots, n_keys, side):  # type: ignore[no-untyped-def]
+    """Carry the records of rows lo .. hi-1, and all links to them, over to a ring of another capacity."""
+    cap = rows.shape[0]
+    new_cap = new_rows.shape[0]
+    # A row at place q, counted from the oldest one's, has id lo + (q - lo % cap), or cap more.
+    first = lo % cap
+    new_first = lo % new_cap
+    for rid in range(lo, hi):
+        pos = rid % cap
+        new = rid % new_cap
+        for a in range(FIRST_AXIS, rows.shape[1]):
+            new_rows[new, a] = rows[pos, a]
+        for k in range(2):
+            q = np.int64(links[pos, k])
+            new_links[new, k] = -1 if q < 0 else _moved(q, first, cap, new_first, new_cap)
+        new_links[new, KEY] = links[pos, KEY]
+        new_links[new, FLAGS] = links[pos, FLAGS]
+    for kid in range(n_keys):
+        for k in range(side, side + 3):
+            q = np.int64(slots[kid, k])
+            if q >= 0:
+                slots[kid, k] = _moved(q, first, cap, new_first, new_cap)
+
+
+@inner
+def _moved(q, first, cap, new_first, new_cap):  # type: ignore[no-untyped-def]
+    age = q - first if q >= first else q - first + cap
+    place = new_first + age
+    return place if place < new_cap else place - new_cap
 
 
 @inner
@@ -219,7 +267,7 @@ def others(axes, stride, bands, n_primary, n_bands, i, rows, row):  # type: igno
 
 @inner
 def candidates(  # type: ignore[no-untyped-def]
-    kids, n, axes, stride, bands, n_primary, ordered, slots, rows, width, mask, side, least, most, out,
+    kids, n, axes, stride, bands, n_primary, ordered, slots, rows, width, side, least, most, out,
 ):
     """Indices of the probe rows whose key has rows, the first and the last of them on the right sides of the window.
 
@@ -239,8 +287,10 @@ def candidates(  # type: ignore[no-untyped-def]
             slot = 8 * max(kids[i], 0) + side
             head = slots[slot]
             good = (kids[i] >= 0) & (head >= 0)
-            good &= rows[(head & mask) * width + FIRST_AXIS] <= high
-            good &= rows[(slots[slot + 1] & mask) * width + FIRST_AXIS] >= low
+            first = max(np.int64(head), 0)
+            last = max(np.int64(slots[slot + 1]), 0)
+            good &= rows[first * width + FIRST_AXIS] <= high
+            good &= rows[last * width + FIRST_AXIS] >= low
             out[count] = i
             count += good
         return count
@@ -267,13 +317,18 @@ def _stays_in_range(axes, stride, bands, n):  # type: ignore[no-untyped-def]
 
 @inner
 def probe_rows(  # type: ignore[no-untyped-def]
-    kids, chosen, n, axes, stride, bands, n_primary, n_bands, ordered, slots, rows, width, mask, flags, side, matched,
+    kids, chosen, n, axes, stride, bands, n_primary, n_bands, ordered, slots, rows, links, width, side, matched,
     mode, state, out_probe, out_store, room,
 ):
-    """``probe`` over flat arrays or pointers, of the n ``chosen`` rows (none with key id -1), up to ``room`` pairs."""
+    """``probe`` over flat arrays or pointers, of the n ``chosen`` rows (none with key id -1), up to ``room`` pairs.
+
+    ``out_store`` gets places, not ids.
+    """
     emit = mode & PAIRS
+    link_stride = 2 * width
     count = 0
     steps = 0
+    missed = 0
     c = state[0]
     node = state[1]
     while c < n:
@@ -285,29 +340,29 @@ def probe_rows(  # type: ignore[no-untyped-def]
             node = -2
             continue
         if node == -2:
-            node = slots[8 * kid + side]
+            node = np.int64(slots[8 * kid + side])
             if node >= 0 and ordered == 1 and n_primary > 0:
-                finger = slots[8 * kid + side + 2]
+                finger = np.int64(slots[8 * kid + side + 2])
                 node = finger
-                if rows[(node & mask) * width + FIRST_AXIS] >= low:
+                if rows[node * width + FIRST_AXIS] >= low:
                     while True:
-                        prv = rows[(node & mask) * width + 1]
-                        if prv < 0 or rows[(prv & mask) * width + FIRST_AXIS] < low:
+                        prv = np.int64(links[node * link_stride + PREV])
+                        if prv < 0 or rows[prv * width + FIRST_AXIS] < low:
                             break
                         node = prv
                         steps += 1
                 else:
                     while True:
                         finger = node
-                        node = rows[(node & mask) * width]
+                        node = np.int64(links[node * link_stride])
                         steps += 1
-                        if node < 0 or rows[(node & mask) * width + FIRST_AXIS] >= low:
+                        if node < 0 or rows[node * width + FIRST_AXIS] >= low:
                             break
                 slots[8 * kid + side + 2] = node if node >= 0 else finger
         while node >= 0:
-            pos = node & mask
-            row = pos * width
-            nxt = rows[row]
+            row = node * width
+            link = node * link_stride
+            nxt = np.int64(links[link])
             if n_primary > 0:
                 v = rows[row + FIRST_AXIS]
                 if v > high:
@@ -319,7 +374,8 @@ def probe_rows(  # type: ignore[no-untyped-def]
                     node = nxt
                     continue
             ok = n_primary == n_bands or others(axes, stride, bands, n_primary, n_bands, i, rows, row)
-            if ok and mode & FIRST_STORE and flags[pos] & MATCHED:
+            missed += not ok
+            if ok and mode & FIRST_STORE and links[link + FLAGS] & MATCHED:
                 ok = False
             if ok:
                 if emit:
@@ -327,12 +383,13 @@ def probe_rows(  # type: ignore[no-untyped-def]
                         state[0] = c
                         state[1] = node
                         state[2] += steps
+                        state[3] += missed
                         return count
                     out_probe[count] = i
                     out_store[count] = node
                     count += 1
                 if mode & MARK_STORE:
-                    flags[pos] |= MATCHED
+                    links[link + FLAGS] |= MATCHED
                 if mode & MARK_PROBE:
                     matched[i] = 1
                 if mode & FIRST_PROBE:
@@ -343,12 +400,13 @@ def probe_rows(  # type: ignore[no-untyped-def]
     state[0] = n
     state[1] = -2
     state[2] += steps
+    state[3] += missed
     return count
 
 
-@compiled(I8(IN1, IN2, IN2, I8, I8, IO2, IN2, IO_U8, I8, IO_U8, I8, IO1, IO1, IO1))
+@compiled(I8(IN1, IN2, IN2, I8, I8, IO2_I4, IN2, IO2_I4, I8, I8, IO_U8, I8, IO1, IO1, IO1))
 def probe(  # type: ignore[no-untyped-def]
-    kids, axes, bands, n_primary, ordered, slots, rows, flags, side, matched, mode, state, out_probe, out_store,
+    kids, axes, bands, n_primary, ordered, slots, rows, links, lo, side, matched, mode, state, out_probe, out_store,
 ):
     """Find the stored rows that match each probe row; returns how many pairs were written.
 
@@ -361,19 +419,22 @@ def probe(  # type: ignore[no-untyped-def]
     bands : int64[b, 4]
         (probe axis, store axis, low, high): a stored value must lie in [probe + low, probe + high]; the
         least and greatest int64 stand for no bound. The first ``n_primary`` are about the store's first axis.
+    lo : int
+        The oldest id of the store.
     state : int64[4]
         Probe row and list node to go on from (node -2: the row's beginning), updated when the output is full; row n
-        when all is done. Then the steps walked to find where matches begin, added up.
+        when all is done. Then, added up: the steps walked to find where matches begin, and the rows within a first
+        axis's window that another band refused.
     """
     n = kids.shape[0]
     axis_values = axes.ravel()
     terms = bands.ravel()
     records = rows.ravel()
     keys = slots.ravel()
-    mask = rows.shape[0] - 1
+    cap = rows.shape[0]
     chosen = np.empty(n + 1, dtype=np.int64)
     left = candidates(
-        kids, n, axis_values, axes.shape[1], terms, n_primary, ordered, keys, records, rows.shape[1], mask, side,
+        kids, n, axis_values, axes.shape[1], terms, n_primary, ordered, keys, records, rows.shape[1], side,
         I64_MIN, I64_MAX, chosen,
     )
     # The caller may have struck rows out since the last call: go on at the same row, or at the next one.
@@ -383,7 +444,10 @@ def probe(  # type: ignore[no-untyped-def]
         state[1] = -2
     count = probe_rows(
         kids, chosen, left, axis_values, axes.shape[1], terms, n_primary, bands.shape[0], ordered, keys, records,
-        rows.shape[1], mask, flags, side, matched, mode, state, out_probe, out_store, out_probe.shape[0],
+        links.ravel(), rows.shape[1], side, matched, mode, state, out_probe, out_store, out_probe.shape[0],
     )
     state[0] = chosen[state[0]] if state[0] < left else n
+    turn = lo - lo % cap
+    for k in range(count):
+        out_store[k] += turn if out_store[k] + turn >= lo else turn + cap
     return count

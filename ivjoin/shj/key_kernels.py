@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ivjoin.shj.compiling import I8, IN1, IN2, IN_U8, IO1, IO_U8, VOID, compiled, inner
+from ivjoin.shj.compiling import I8, IN1, IN2_I4, IN_U8, IO1, IO1_I4, IO_U8, VOID, compiled, inner
 
 __all__ = ["intern_bytes", "intern_ints", "intern_rows", "rehash_bytes", "rehash_ints", "spread_bytes", "spread_ints"]
 
@@ -31,11 +31,11 @@ def intern_rows(keys, n, usable, some, table, mask, key_of, free, n_free, out, n
         key = keys[i]
         j = _mix(key) & mask
         while True:
-            entry = table[j]
+            entry = np.int64(table[j])
             if entry == 0:
                 if n_free > 0:
                     n_free -= 1
-                    kid = free[n_free]
+                    kid = np.int64(free[n_free])
                 else:
                     kid = n_ids
                     n_ids += 1
@@ -50,7 +50,7 @@ def intern_rows(keys, n, usable, some, table, mask, key_of, free, n_free, out, n
     return (n_ids << 32) + n_free
 
 
-@compiled(I8(IN1, IN_U8, IO1, IO1, IO1, I8, IO1, I8))
+@compiled(I8(IN1, IN_U8, IO1_I4, IO1, IO1_I4, I8, IO1, I8))
 def intern_ints(keys, usable, table, key_of, free, n_free, out, n_ids):  # type: ignore[no-untyped-def]
     """Id of each key; new keys take an id from the free list, else the next one. Returns n_ids * 2**32 + n_free.
 
@@ -61,7 +61,7 @@ def intern_ints(keys, usable, table, key_of, free, n_free, out, n_ids):  # type:
     )
 
 
-@compiled(VOID(IO1, IN1, IN2, I8))
+@compiled(VOID(IO1_I4, IN1, IN2_I4, I8))
 def rehash_ints(table, key_of, slots, n_ids):  # type: ignore[no-untyped-def]
     """Put every key that some row still uses into an empty table."""
     mask = table.shape[0] - 1
@@ -92,7 +92,7 @@ def _hash_bytes(buf, start, stop):  # type: ignore[no-untyped-def]
     return _mix(h ^ word)
 
 
-@compiled(I8(IN1, IN_U8, IN_U8, IO1, IO1, IO_U8, IO1, I8, IO1, I8, I8))
+@compiled(I8(IN1, IN_U8, IN_U8, IO1_I4, IO1, IO_U8, IO1_I4, I8, IO1, I8, I8))
 def intern_bytes(offsets, buf, usable, table, spans, arena, free, n_free, out, n_ids, top):  # type: ignore[no-untyped-def]
     """Id of each byte string ``buf[offsets[i]:offsets[i+1]]``; ``spans[2 * id]`` is its arena place, then its length.
 
@@ -107,11 +107,11 @@ def intern_bytes(offsets, buf, usable, table, spans, arena, free, n_free, out, n
         size = offsets[i + 1] - start
         j = _hash_bytes(buf, start, start + size) & mask
         while True:
-            entry = table[j]
+            entry = np.int64(table[j])
             if entry == 0:
                 if n_free > 0:
                     n_free -= 1
-                    kid = free[n_free]
+                    kid = np.int64(free[n_free])
                 else:
                     kid = n_ids
                     n_ids += 1
@@ -138,7 +138,7 @@ def intern_bytes(offsets, buf, usable, table, spans, arena, free, n_free, out, n
     return (n_ids << 32) + n_free
 
 
-@compiled(I8(IO1, IO1, IN_U8, IO_U8, IN2, I8))
+@compiled(I8(IO1_I4, IO1, IN_U8, IO_U8, IN2_I4, I8))
 def rehash_bytes(table, spans, arena, fresh, slots, n_ids):  # type: ignore[no-untyped-def]
     """Copy the byte strings still in use to a fresh arena and table; returns the fresh arena's top."""
     mask = table.shape[0] - 1

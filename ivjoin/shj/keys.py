@@ -18,6 +18,13 @@ from ivjoin.shj.arrow import Bytes
 __all__ = ["ByteKeys", "IntKeys", "KeyTable", "NoKeys", "pack"]
 
 _NONE_U8 = np.empty(0, dtype=np.uint8)
+_MOST_KEYS = 2**30  # ids are int32, and so are the table's entries
+
+
+def _empty_slots(n: int) -> np.ndarray:
+    slots = np.full((n, 8), -1, dtype=np.int32)
+    slots[:, 6] = 0
+    return slots
 
 
 class KeyTable:
@@ -25,18 +32,17 @@ class KeyTable:
 
     Attributes
     ----------
-    slots : int64[n, 8]
-        See ``kernels``; column 6 counts the rows that use the key.
+    slots : int32[n, 8]
+        See ``index_kernels``; column 6 counts the rows that use the key.
     """
 
     def __init__(self) -> None:
-        self.slots = np.full((16, 8), -1, dtype=np.int64)
-        self.slots[:, 6] = 0
+        self.slots = _empty_slots(16)
         self.n_ids = 0
         self.live = 0
-        self._free = np.empty(16, dtype=np.int64)
+        self._free = np.empty(0, dtype=np.int32)  # a stack: ids are taken from its end
         self._n_free = 0
-        self._table = np.zeros(64, dtype=np.int64)
+        self._table = np.zeros(64, dtype=np.int32)
 
     @property
     def nbytes(self) -> int:
@@ -44,27 +50,32 @@ class KeyTable:
 
     def reserve(self, n: int) -> None:
         """Make room for n new keys, if there is none."""
-        if 2 * (self.n_ids + n) > len(self._table) or self.n_ids + n > len(self.slots):
-            self._room(n)
+        new = max(0, n - self._n_free)
+        if 2 * (self.n_ids - self._n_free + n) > len(self._table) or self.n_ids + new > len(self.slots):
+            self._room(n, new)
 
-    def _room(self, n: int) -> None:
-        """Make room for n new ids: slots for them, and a table that stays at most half full."""
-        need = self.n_ids + n
+    def _room(self, n: int, new: int) -> None:
+        """Room for n new keys, ``new`` of them with ids of their own: slots, and a table at most half full."""
+        need = self.n_ids + new
+        if need > _MOST_KEYS:
+            raise OverflowError(
+                f"{need:,} keys at once, expected {_MOST_KEYS:,} at most: narrow the window, or divide the rows"
+            )
         if need > len(self.slots):
-            cap = 1 << (need - 1).bit_length()
-            slots = np.full((cap, 8), -1, dtype=np.int64)
-            slots[:, 6] = 0
+            cap = need + need // 4
+            slots = _empty_slots(cap)
             slots[: self.n_ids] = self.slots[: self.n_ids]
             self.slots = slots
             self._grow_ids(cap)
-        if 2 * need > len(self._table):
-            self._table = np.zeros(1 << (2 * need - 1).bit_length(), dtype=np.int64)
+        entries = self.n_ids - self._n_free + n
+        if 2 * entries > len(self._table):
+            self._table = np.zeros(1 << (2 * entries - 1).bit_length(), dtype=np.int32)
             self._rehash()
 
     def sweep(self) -> None:
         """Take back the ids that no row uses, once they are the greater part. No id may be in flight."""
         used = self.n_ids - self._n_free
-        if used <= 2 * self.live + 1024:
+        if used <= self.live + self.live // 2 + 1024:
             return
         slots = self.slots
         dead = np.flatnonzero(slots[: self.n_ids, 6] == 0)
@@ -73,25 +84,16 @@ class KeyTable:
             dead = dead[dead < top]
             self.n_ids = top
         slots[dead, :6] = -1
-        cap = max(16, 1 << max(self.n_ids - 1, 0).bit_length())
-        if cap * 4 <= len(slots):
-            self.slots = np.ascontiguousarray(slots[:cap])
+        cap = self.n_ids + self.n_ids // 4 + 16
+        if cap * 2 <= len(slots):
+            self.slots = slots[:cap].copy()
             self._grow_ids(cap)
         self.slots[self.n_ids :, :6] = -1
         self.slots[self.n_ids :, 6] = 0
-        if len(self._free) < len(self.slots):
-            self._free = np.empty(len(self.slots), dtype=np.int64)
-        self._free[: len(dead)] = dead
+        self._free = dead.astype(np.int32)
         self._n_free = len(dead)
-        self._table = np.zeros(max(64, 1 << (4 * max(self.live, 1)).bit_length()), dtype=np.int64)
+        self._table = np.zeros(max(64, 1 << (3 * max(self.live, 1)).bit_length()), dtype=np.int32)
         self._rehash()
-
-    def _free_list(self) -> np.ndarray:
-        if len(self._free) < len(self.slots):
-            free = np.empty(len(self.slots), dtype=np.int64)
-            free[: self._n_free] = self._free[: self._n_free]
-            self._free = free
-        return self._free
 
     def _took(self, packed: int) -> None:
         packed = int(packed)
@@ -142,7 +144,7 @@ class IntKeys(KeyTable):
         mask = _NONE_U8 if usable is None else usable.view(np.uint8)
         self._took(
             key_kernels.intern_ints(
-                keys, mask, self._table, self._key_of, self._free_list(), self._n_free, out, self.n_ids
+                keys, mask, self._table, self._key_of, self._free, self._n_free, out, self.n_ids
             )
         )
         return out
@@ -190,7 +192,7 @@ class ByteKeys(KeyTable):
         mask = _NONE_U8 if usable is None else usable.view(np.uint8)
         self._took(
             key_kernels.intern_bytes(
-                keys.offsets, keys.buffer, mask, self._table, self._spans, self._arena, self._free_list(),
+                keys.offsets, keys.buffer, mask, self._table, self._spans, self._arena, self._free,
                 self._n_free, out, self.n_ids, top,
             )
         )

@@ -70,7 +70,7 @@ class Matcher:
 
     def _start(self, store: SideStore, bands: BandTable) -> np.ndarray:
         state = self._state
-        state[0] = state[2] = 0
+        state[0] = state[2] = state[3] = 0
         state[1] = -2
         if store.runs is not None and bands.n_primary > 0:
             state[1], state[2] = 0, -1
@@ -85,11 +85,11 @@ class Matcher:
         if runs is not None and bands.n_primary > 0:
             return run_kernels.probe_runs(
                 kids, axes, bands.terms, bands.n_primary, runs.keys, runs.values, runs.ids, runs.ends, runs.count,
-                store.lo, store.rows, store.flags, matched, mode, self._state, out_probe, out_store,
+                store.lo, store.rows, store.links, matched, mode, self._state, out_probe, out_store,
             )
         count = index_kernels.probe(
             kids, axes, bands.terms, bands.n_primary, 1 if store.ordered else 0, store.keys.slots, store.rows,
-            store.flags, store.offset, matched, mode, self._state, out_probe, out_store,
+            store.links, store.lo, store.offset, matched, mode, self._state, out_probe, out_store,
         )
         if self._state[2] and store.ordered:
             store.walked(int(self._state[2]))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ivjoin.shj.compiling import I8, IN1, IN2, IN_U8, IO1, IO_U8, compiled
+from ivjoin.shj.compiling import I8, IN1, IN2, IN2_I4, IO1, IO2_I4, IO_U8, compiled, inner
 from ivjoin.shj.index_kernels import (
     FIRST_PROBE,
     FIRST_STORE,
+    FLAGS,
     LIVE,
     MARK_PROBE,
     MARK_STORE,
@@ -18,13 +19,23 @@ from ivjoin.shj.index_kernels import (
 __all__ = ["merge_runs", "probe_runs"]
 
 
-@compiled(I8(IO1, IO1, IO1, I8, I8, I8, IN_U8, I8, IO1, IO1, IO1))
-def merge_runs(keys, values, ids, a, b, c, flags, lo, key_buffer, value_buffer, id_buffer):  # type: ignore[no-untyped-def]
+@inner
+def _is_live(rid, lo, turn, cap, links):  # type: ignore[no-untyped-def]
+    """Whether a row is still there; ``turn`` is the id that stands, or would stand, at place 0 below ``lo``."""
+    if rid < lo:
+        return False
+    pos = rid - turn
+    return links[pos if pos < cap else pos - cap, FLAGS] & LIVE != 0
+
+
+@compiled(I8(IO1, IO1, IO1, I8, I8, I8, IN2_I4, I8, IO1, IO1, IO1))
+def merge_runs(keys, values, ids, a, b, c, links, lo, key_buffer, value_buffer, id_buffer):  # type: ignore[no-untyped-def]
     """Merge the sorted runs [a, b) and [b, c) in place, leaving out rows that are gone; returns the new end."""
-    mask = flags.shape[0] - 1
+    cap = links.shape[0]
+    turn = lo - lo % cap
     n = 0
     for i in range(a, b):
-        if ids[i] >= lo and flags[ids[i] & mask] & LIVE:
+        if _is_live(ids[i], lo, turn, cap, links):
             key_buffer[n] = keys[i]
             value_buffer[n] = values[i]
             id_buffer[n] = ids[i]
@@ -33,7 +44,7 @@ def merge_runs(keys, values, ids, a, b, c, flags, lo, key_buffer, value_buffer, 
     j = b
     out = a
     while i < n or j < c:
-        if j < c and not (ids[j] >= lo and flags[ids[j] & mask] & LIVE):
+        if j < c and not _is_live(ids[j], lo, turn, cap, links):
             j += 1
             continue
         left = j >= c
@@ -54,17 +65,18 @@ def merge_runs(keys, values, ids, a, b, c, flags, lo, key_buffer, value_buffer, 
 
 
 @compiled(
-    I8(IN1, IN2, IN2, I8, IN1, IN1, IN1, IN1, I8, I8, IN2, IO_U8, IO_U8, I8, IO1, IO1, IO1)
+    I8(IN1, IN2, IN2, I8, IN1, IN1, IN1, IN1, I8, I8, IN2, IO2_I4, IO_U8, I8, IO1, IO1, IO1)
 )
 def probe_runs(  # type: ignore[no-untyped-def]
-    kids, axes, bands, n_primary, run_keys, run_values, run_ids, ends, n_runs, lo, rows, flags, matched,
+    kids, axes, bands, n_primary, run_keys, run_values, run_ids, ends, n_runs, lo, rows, links, matched,
     mode, state, out_probe, out_store,
 ):
     """As ``probe``, over sorted runs: for each probe row, a binary search in each run. Indifferent to disorder.
 
     ``state`` holds probe row, run and place in the run (-1: search for it).
     """
-    mask = rows.shape[0] - 1
+    cap = rows.shape[0]
+    turn = lo - lo % cap
     n = kids.shape[0]
     room = out_probe.shape[0]
     flat = axes.ravel()
@@ -98,11 +110,11 @@ def probe_runs(  # type: ignore[no-untyped-def]
                         top = mid
             while at < stop and run_keys[at] == kid and run_values[at] <= high:
                 rid = run_ids[at]
-                pos = rid & mask
-                ok = rid >= lo and flags[pos] & LIVE
+                ok = _is_live(rid, lo, turn, cap, links)
+                pos = rid - turn if rid - turn < cap else rid - turn - cap
                 if ok and n_primary < bands.shape[0]:
                     ok = others(flat, stride, terms, n_primary, bands.shape[0], i, records, pos * rows.shape[1])
-                if ok and mode & FIRST_STORE and flags[pos] & MATCHED:
+                if ok and mode & FIRST_STORE and links[pos, FLAGS] & MATCHED:
                     ok = False
                 if ok:
                     if emit:
@@ -115,7 +127,7 @@ def probe_runs(  # type: ignore[no-untyped-def]
                         out_store[count] = rid
                         count += 1
                     if mode & MARK_STORE:
-                        flags[pos] |= MATCHED
+                        links[pos, FLAGS] |= MATCHED
                     if mode & MARK_PROBE:
                         matched[i] = 1
                     if mode & FIRST_PROBE:

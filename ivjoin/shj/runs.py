@@ -32,8 +32,8 @@ class SortedRuns:
     def nbytes(self) -> int:
         return self.keys.nbytes + self.values.nbytes + self.ids.nbytes
 
-    def add(self, keys: np.ndarray, values: np.ndarray, first: int, flags: np.ndarray, lo: int) -> None:
-        """Take in rows first, first+1, ...; ``flags`` and ``lo`` tell which older rows are gone."""
+    def add(self, keys: np.ndarray, values: np.ndarray, first: int, links: np.ndarray, lo: int) -> None:
+        """Take in rows first, first+1, ...; ``links`` and ``lo`` tell which older rows are gone."""
         n, at = len(keys), self.size
         if at + n > len(self.keys):
             self._grow(at + n)
@@ -44,18 +44,18 @@ class SortedRuns:
         self.ends[self.count] = at + n
         self.count += 1
         while self.count > 1 and self._length(self.count - 2) <= 2 * self._length(self.count - 1):
-            self._merge_last(flags, lo)
+            self._merge_last(links, lo)
 
-    def shed(self, live: int, flags: np.ndarray, lo: int) -> None:
+    def shed(self, live: int, links: np.ndarray, lo: int) -> None:
         """Drop dead rows once they are the greater part."""
         if self.size > 2 * live + 4096:
             while self.count > 1:
-                self._merge_last(flags, lo)
+                self._merge_last(links, lo)
             if self.count:
                 # merging with an empty run leaves the dead of the only run out
                 self.ends[1] = self.ends[0]
                 self.count = 2
-                self._merge_last(flags, lo)
+                self._merge_last(links, lo)
             if self.size * 8 < len(self.keys) and len(self.keys) > 4096:
                 self._resize(max(1024, 2 * self.size))
 
@@ -65,16 +65,16 @@ class SortedRuns:
     def _length(self, run: int) -> int:
         return int(self.ends[run]) - (int(self.ends[run - 1]) if run else 0)
 
-    def _merge_last(self, flags: np.ndarray, lo: int) -> None:
+    def _merge_last(self, links: np.ndarray, lo: int) -> None:
         a = int(self.ends[self.count - 3]) if self.count > 2 else 0
         b, c = int(self.ends[self.count - 2]), int(self.ends[self.count - 1])
         buffers = np.empty((3, b - a), dtype=np.int64)
-        end = run_kernels.merge_runs(self.keys, self.values, self.ids, a, b, c, flags, lo, *buffers)
+        end = run_kernels.merge_runs(self.keys, self.values, self.ids, a, b, c, links, lo, *buffers)
         self.count -= 1
         self.ends[self.count - 1] = end
 
     def _grow(self, need: int) -> None:
-        self._resize(1 << (need - 1).bit_length())
+        self._resize(need + need // 4)
 
     def _resize(self, cap: int) -> None:
         n = self.size

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from ivjoin.shj import index_kernels
-from ivjoin.shj.columns import Column, column_for
+from ivjoin.shj.columns import AxisColumn, Column, column_for
 from ivjoin.shj.deaths import Deaths
 from ivjoin.shj.keys import KeyTable
 from ivjoin.shj.runs import SortedRuns
@@ -17,11 +17,12 @@ __all__ = ["SideStore"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _NO_IDS = np.empty(0, dtype=np.int64)
-_FIRST_AXIS = 3
+_FIRST_AXIS = index_kernels.FIRST_AXIS
 # Steps of walking a row, on average, that are still cheaper than the runs' binary searches.
 _WORTH_WALKING = 128
-# Rows that a ring may have room for without being asked whether it needs them.
-_SMALL = 256
+# Rows that a ring may have room for, beyond twice what it needs, without being asked whether it does.
+_SPARE = 1024
+_MOST_ROWS = 2**31 - 1024  # places are int32
 
 
 class SideStore:
@@ -41,10 +42,13 @@ class SideStore:
         Keep each key's rows sorted by the first axis; pays when rows arrive nearly in that order.
     report : bool
         Whether the caller asks for the ids of rows that die.
+    same : dict of int to int
+        Payload columns that are an axis, value for value, and need not be stored twice: column to axis.
     """
 
     def __init__(
-        self, side: int, keys: KeyTable, types: Sequence[pa.DataType], n_axes: int, *, ordered: bool, report: bool
+        self, side: int, keys: KeyTable, types: Sequence[pa.DataType], n_axes: int, *, ordered: bool, report: bool,
+        same: Mapping[int, int] | None = None,
     ) -> None:
         self.side = side
         self.offset = 3 * side  # where this side's head, tail and finger stand in a slot
@@ -54,9 +58,12 @@ class SideStore:
         self.report = report
         self.cap = 64
         self.lo = self.hi = self.live = self._trimmed = 0
-        self.rows = np.empty((self.cap, _FIRST_AXIS + n_axes), dtype=np.int64)
-        self.flags = np.zeros(self.cap, dtype=np.uint8)
-        self.columns: list[Column] = [column_for(t, self.cap) for t in types]
+        self.rows, self.links = _records(self.cap, n_axes)
+        same = same or {}
+        self.columns: list[Column] = [
+            AxisColumn(t, same[i], self._axis_at, self.cap) if i in same else column_for(t, self.cap)
+            for i, t in enumerate(types)
+        ]
         self.deaths: dict[tuple[int, bool], Deaths] = {}
         self._tally = np.zeros(3, dtype=np.int64)
         self.runs: SortedRuns | None = None
@@ -90,7 +97,7 @@ class SideStore:
                 self._unordered = True
             if was_in_order and not d.in_order and self.live:
                 ids = self.live_ids()
-                d.begin(self.rows[ids & (self.cap - 1), _FIRST_AXIS + d.axis], ids)
+                d.begin(self.axis_values(d.axis, ids), ids)
         self._link(kids, axes, first)
         for column, array in zip(self.columns, arrays, strict=True):
             column.append(array, first)
@@ -100,13 +107,13 @@ class SideStore:
         self.live += n
         self.peak = max(self.peak, self.hi - self.lo)
         if matched is not None and matched.any():
-            self.flags[(first + np.flatnonzero(matched)) & (self.cap - 1)] |= index_kernels.MATCHED
+            self.mark(first + np.flatnonzero(matched))
 
     def add_axis(self, ids: np.ndarray, values: np.ndarray, absent: np.ndarray | None) -> None:
         """One more axis value a row: ``values`` for the live rows ``ids``; ``absent`` marks rows it must not kill."""
-        rows = np.empty((self.cap, self.rows.shape[1] + 1), dtype=np.int64)
+        rows, self.links = _records(self.cap, self.n_axes + 1)
         rows[:, :-1] = self.rows
-        rows[ids & (self.cap - 1), -1] = values
+        rows[self.places(ids), -1] = values
         self.rows = rows
         self._ring_bytes = None
         axis = self.n_axes
@@ -141,7 +148,8 @@ class SideStore:
             else:
                 ids = d.due(turned)
                 if len(ids):
-                    ids = ids[(ids >= self.lo) & ((self.flags[ids & (self.cap - 1)] & index_kernels.LIVE) != 0)]
+                    ids = ids[ids >= self.lo]
+                    ids = ids[(self._flags(self.places(ids)) & index_kernels.LIVE) != 0]
                     self.remove(ids)
             if len(ids):
                 dead.append(ids)
@@ -158,7 +166,7 @@ class SideStore:
     def remove(self, ids: np.ndarray) -> None:
         """Take rows out of the index; their payload stays readable until :meth:`settle`."""
         if len(ids):
-            died = index_kernels.unlink(ids, self.rows, self.flags, self.keys.slots, self.offset)
+            died = index_kernels.unlink(self.places(ids), self.links, self.keys.slots, self.offset)
             self.keys.live -= int(died)
             self.live -= len(ids)
 
@@ -168,7 +176,8 @@ class SideStore:
         ``look`` asks whether the ring itself is too large for what it held since the last look: rings that come and
         go with each batch would cost more than they save.
         """
-        shrink = look and self.cap > _SMALL and self.cap >= 8 * self.peak
+        peak = self.peak
+        shrink = look and self.cap > 2 * peak + _SPARE
         if look:
             self.peak = self.hi - self.lo
         if self.live == self.hi - self.lo and not shrink:
@@ -176,7 +185,7 @@ class SideStore:
                 self._trim()
             return
         if self.runs is not None:
-            self.runs.shed(self.live, self.flags, self.lo)
+            self.runs.shed(self.live, self.links, self.lo)
         if self.live == 0:
             if self.hi > self.lo:
                 self.lo = self.hi
@@ -184,40 +193,56 @@ class SideStore:
                 for d in self.deaths.values():
                     d.clear()
             if shrink:
-                self._renumber(_NO_IDS)
+                self._renumber(_NO_IDS, peak + peak // 8)
             return
         if self.live != self.hi - self.lo:
             self._pass_dead()
         self._trim()
         span = self.hi - self.lo
-        if span > 2 * self.live + 1024 or shrink:
-            self._renumber(self.live_ids())
+        if span > 2 * self.live + 1024:
+            self._renumber(self.live_ids(), self.live + self.live // 2)
+        elif shrink:
+            self._recap(_round_up(max(peak + peak // 8, span)))
 
     # -- reading -------------------------------------------------------------------------------------------------
 
+    def _flags(self, places: np.ndarray) -> np.ndarray:
+        """int32[n]: LIVE and MATCHED of the rows at some places."""
+        return self.links.reshape(-1).take(places * self.links.shape[1] + index_kernels.FLAGS)
+
+    def places(self, ids: np.ndarray) -> np.ndarray:
+        """``ids % cap`` of stored rows, without a division each."""
+        places = ids - (self.lo - self.lo % self.cap)
+        places[places >= self.cap] -= self.cap
+        return places
+
     def live_ids(self) -> np.ndarray:
         ids = np.arange(self.lo, self.hi, dtype=np.int64)
-        return ids[(self.flags[ids & (self.cap - 1)] & index_kernels.LIVE) != 0]
+        return ids[(self._flags(self.places(ids)) & index_kernels.LIVE) != 0]
 
     def matched(self, ids: np.ndarray) -> np.ndarray:
         """bool[n]: which of the rows have matched."""
-        return (self.flags[ids & (self.cap - 1)] & index_kernels.MATCHED) != 0
+        return (self._flags(self.places(ids)) & index_kernels.MATCHED) != 0
 
     def mark(self, ids: np.ndarray) -> None:
-        self.flags[ids & (self.cap - 1)] |= index_kernels.MATCHED
+        self.links[self.places(ids), index_kernels.FLAGS] |= index_kernels.MATCHED
 
     def gather(self, column: int, ids: np.ndarray) -> pa.Array:
-        return self.columns[column].gather(ids, ids & (self.cap - 1))
+        return self.columns[column].gather(ids, self.places(ids))
 
     def axis_values(self, axis: int, ids: np.ndarray) -> np.ndarray:
-        return self.rows[ids & (self.cap - 1), _FIRST_AXIS + axis]
+        return self._axis_at(axis, self.places(ids))
+
+    def _axis_at(self, axis: int, places: np.ndarray) -> np.ndarray:
+        # numpy copies a whole array that has gaps before it takes anything of it.
+        return self.rows.reshape(-1).take(places * self.rows.shape[1] + (_FIRST_AXIS + axis))
 
     @property
     def nbytes(self) -> int:
         """Memory held: rings as allocated, arenas and runs as they are now."""
         if self._ring_bytes is None:
             rings = [c.nbytes for c in self.columns if not c.varies]
-            self._ring_bytes = self.rows.nbytes + self.flags.nbytes + sum(rings)
+            self._ring_bytes = self.rows.nbytes + sum(rings)
             self._varying = [c for c in self.columns if c.varies]
         if not self._varying and self.runs is None and not self._unordered:
             return self._ring_bytes
@@ -250,7 +275,7 @@ class SideStore:
     def _prune_prefix(self, axis: int, low: int, high: int) -> np.ndarray:
         dead = np.empty(self.hi - self.lo, dtype=np.int64) if self.report else _NO_IDS
         count = index_kernels.prune_prefix(
-            self.lo, self.hi, _FIRST_AXIS + axis, low, high, self.rows, self.flags, self.keys.slots, self.offset,
+            self.lo, self.hi, _FIRST_AXIS + axis, low, high, self.rows, self.links, self.keys.slots, self.offset,
             dead, self._tally,
         )
         self.lo = int(self._tally[0])
@@ -260,11 +285,10 @@ class SideStore:
 
     def _pass_dead(self) -> None:
         """Move lo over the dead rows in front."""
-        mask = self.cap - 1
         step = 64
         while self.lo < self.hi:
             ids = np.arange(self.lo, min(self.lo + step, self.hi))
-            alive = (self.flags[ids & mask] & index_kernels.LIVE) != 0
+            alive = (self._flags(self.places(ids)) & index_kernels.LIVE) != 0
             if alive.any():
                 self.lo += int(alive.argmax())
                 break
@@ -281,12 +305,12 @@ class SideStore:
         """Put rows into the index: their key's list, kept in order while that is cheap, or sorted runs."""
         self._tally[0] = 0
         born = index_kernels.insert(
-            kids, axes, first, 1 if self.ordered else 0, self.rows, self.flags, self.keys.slots,
+            kids, axes, first % self.cap, 1 if self.ordered else 0, self.rows, self.links, self.keys.slots,
             self.offset, self._tally,
         )
         self.keys.live += int(born)
         if self.runs is not None:
-            self.runs.add(kids, axes[0], first, self.flags, min(self.lo, first))
+            self.runs.add(kids, axes[0], first, self.links, min(self.lo, first))
         elif self.ordered:
             self.walked(int(self._tally[0]), len(kids))
 
@@ -306,46 +330,63 @@ class SideStore:
             if len(ids) < self.hi - self.lo:
                 self._renumber(ids, self.cap)
                 return
-            places = ids & (self.cap - 1)
-            kids, values = self.rows[places, 2], self.rows[places, _FIRST_AXIS]
-            self.runs.add(kids, values, self.lo, self.flags, self.lo)
+            kids = self.links[self.places(ids), index_kernels.KEY].astype(np.int64)
+            self.runs.add(kids, self.axis_values(0, ids), self.lo, self.links, self.lo)
 
     def _make_room(self, n: int) -> None:
         """A larger ring, or the same one without its dead rows."""
         if self.live * 2 < self.hi - self.lo and self.live + n <= self.cap:
             self._renumber(self.live_ids(), self.cap)
             return
-        cap = 1 << (self.hi - self.lo + n - 1).bit_length()
-        ids = np.arange(self.lo, self.hi)
-        old, new = ids & (self.cap - 1), ids & (cap - 1)
-        rows = np.empty((cap, self.rows.shape[1]), dtype=np.int64)
-        rows[new] = self.rows[old]
-        flags = np.zeros(cap, dtype=np.uint8)
-        flags[new] = self.flags[old]
+        need = self.hi - self.lo + n
+        if need > _MOST_ROWS:
+            raise OverflowError(
+                f"{need:,} rows of one side at once, expected {_MOST_ROWS:,} at most: narrow the window, or divide them"
+            )
+        # By a quarter a time: a row is carried over a few times while a window fills, and little room stands empty.
+        self._recap(min(_round_up(max(need, self.cap + self.cap // 4)), _MOST_ROWS))
+
+    def _recap(self, cap: int) -> None:
+        """A ring of another capacity, with the same rows under the same ids."""
+        rows, links = _records(cap, self.n_axes)
+        index_kernels.move(
+            self.lo, self.hi, self.rows, self.links, rows, links, self.keys.slots, self.keys.n_ids, self.offset
+        )
         for column in self.columns:
             column.grow(cap, self.lo, self.hi)
-        self.rows, self.flags, self.cap = rows, flags, cap
+        self.rows, self.links, self.cap = rows, links, cap
         self._ring_bytes = None
 
-    def _renumber(self, ids: np.ndarray, cap: int = 0) -> None:
-        """Keep only these rows, as ids 0, 1, ...; relinks every list."""
+    def _renumber(self, ids: np.ndarray, room: int) -> None:
+        """Keep only these rows, as ids 0, 1, ..., in a ring of at least ``room``; relinks every list."""
         n = len(ids)
-        cap = cap or max(64, 1 << max(2 * n - 1, 0).bit_length())
-        places = ids & (self.cap - 1)
-        kids = np.ascontiguousarray(self.rows[places, 2])
+        cap = _round_up(max(room, n))
+        places = self.places(ids)
+        kids = self.links[places, index_kernels.KEY].astype(np.int64)
         axes = np.ascontiguousarray(self.rows[places, _FIRST_AXIS:].T)
-        kept_flags = self.flags[places]
-        self.keys.live -= int(index_kernels.unlink(ids, self.rows, self.flags, self.keys.slots, self.offset))
+        kept_flags = self._flags(places)
+        self.keys.live -= int(index_kernels.unlink(places, self.links, self.keys.slots, self.offset))
         for column in self.columns:
             column.select(ids, places, cap)
-        self.rows = np.empty((cap, self.rows.shape[1]), dtype=np.int64)
-        self.flags = np.zeros(cap, dtype=np.uint8)
+        self.rows, self.links = _records(cap, self.n_axes)
         self.cap, self.lo, self.hi, self.live, self._trimmed = cap, 0, n, n, 0
         self._ring_bytes = None
         if self.runs is not None:
             self.runs.clear()
         self._link(kids, axes, 0)
-        self.flags[:n] = kept_flags
+        self.links[:n, index_kernels.FLAGS] = kept_flags
         fresh = np.arange(n, dtype=np.int64)
         for d in self.deaths.values():
             d.renumber(ids, fresh)
+
+
+def _round_up(n: int) -> int:
+    return max(64, -(-n // 16) * 16)
+
+
+def _records(cap: int, n_axes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Empty row records as words, and the same memory as links."""
+    rows = np.empty((cap, _FIRST_AXIS + n_axes), dtype=np.int64)
+    links = rows.view(np.int32)
+    links[:, index_kernels.FLAGS] = 0
+    return rows, links
