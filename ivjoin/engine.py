@@ -18,7 +18,7 @@ from ivjoin.lane import lane_for
 from ivjoin.metrics import JoinMetrics
 from ivjoin.order import Frontier, OrderTracker
 from ivjoin.outer.emit import BatchRows, Emitter, Rows, StoredRows
-from ivjoin.plain import axis_columns
+from ivjoin.plain import image_columns
 from ivjoin.plan import SIDES, JoinPlan
 from ivjoin.residual import holds
 from ivjoin.shj import index_kernels
@@ -87,7 +87,7 @@ class Engine:
         self._stores = tuple(
             SideStore(
                 s, self._keys, [self._plain[s][i] for i in plan.sides[s].stored], len(plan.sides[s].axes),
-                ordered=plan.tables[1 - s].n_primary > 0, report=plan.how.owes(s), same=axis_columns(plan, s),
+                ordered=plan.tables[1 - s].n_primary > 0, report=plan.how.owes(s), same=image_columns(plan, s),
             )
             for s in (0, 1)
         )

@@ -22,8 +22,8 @@ from ivjoin.order import OrderTracker, ordinal_range
 from ivjoin.plain import Sources, column_of, plain_sources
 from ivjoin.plan import JoinPlan
 from ivjoin.shj import lane_layout as at
-from ivjoin.shj.arrow import byte_width
-from ivjoin.shj.columns import AxisColumn, WordColumn
+from ivjoin.shj.arrow import byte_width, is_own_image
+from ivjoin.shj.columns import ImageColumn, WordColumn
 from ivjoin.shj.index_kernels import FIRST_AXIS, MARK_PROBE, MARK_STORE, PAIRS
 from ivjoin.shj.keys import IntKeys
 from ivjoin.shj.store import SideStore
@@ -102,10 +102,10 @@ class Lane:
         r[at.KEYED] = int(bool(plan.null_safe))
         widths = [byte_width(t) for t in plan.schema.types]
         fields = [
-            (-1 if f.left is None else f.left, -1 if f.right is None else f.right, w)
-            for f, w in zip(plan.fields, widths, strict=True)
+            (-1 if f.left is None else f.left, -1 if f.right is None else f.right, w, is_own_image(t))
+            for f, w, t in zip(plan.fields, widths, plan.schema.types, strict=True)
         ]
-        r[at.FIELDS], r[at.N_FIELDS] = self._hold("fields", _table(fields, 3)), len(fields)
+        r[at.FIELDS], r[at.N_FIELDS] = self._hold("fields", _table(fields, 4)), len(fields)
         for s in (0, 1):
             self._fix(s)
 
@@ -179,7 +179,7 @@ class Lane:
         r[at.LIVE_KEYS] = keys.live
         if isinstance(keys, IntKeys):
             r[at.TABLE], r[at.TABLE_SIZE] = _address(keys._table), len(keys._table)
-            r[at.KEY_OF], r[at.FREE] = _address(keys._key_of), _address(keys._free)
+            r[at.KEY_OF], r[at.FREE] = _address(keys.key_of), _address(keys._free)
             r[at.N_IDS], r[at.N_FREE] = keys.n_ids, keys._n_free
         for s in (0, 1):
             self._board_side(engine, s)
@@ -198,7 +198,7 @@ class Lane:
                 return False
             if store.n_axes != len(self._plan.sides[s].axes) or store.n_axes > len(self._sources[s]):
                 return False
-            if any(not isinstance(c, (WordColumn, AxisColumn)) or c.has_nulls for c in store.columns):
+            if any(not isinstance(c, (WordColumn, ImageColumn)) or c.has_nulls for c in store.columns):
                 return False
             if engine._bounder.bounds(s) is None and not engine._frontiers[1 - s].ended:
                 return False
@@ -286,8 +286,10 @@ class Lane:
                 width = byte_width(c.type) or 0
                 rings[i] = _address(c._ring), width
                 stored.append((i, int(rings[i, 0]), width))
-            elif isinstance(c, AxisColumn):
-                rings[i] = _address(store.rows) + store.rows.strides[1] * (FIRST_AXIS + c.axis), store.rows.strides[0]
+            elif isinstance(c, ImageColumn) and c.source is not None:
+                rings[i] = _address(store.rows) + store.rows.strides[1] * (FIRST_AXIS + c.source), store.rows.strides[0]
+            else:
+                rings[i] = _address(engine._keys.key_of), 0  # type: ignore[attr-defined]
         r[base + at.STORED], r[base + at.N_STORED] = self._hold(("stored", s), _table(stored, 3)), len(stored)
         r[base + at.RINGS] = self._hold(("rings", s), rings)
         places = {node: i for i, node in enumerate(self._sources[s])}

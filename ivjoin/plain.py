@@ -11,7 +11,7 @@ from ivjoin.shj import lane_layout as at
 from ivjoin.shj.arrow import byte_width, is_own_image
 from ivjoin.shj.compiling import COMPILES
 
-__all__ = ["MOST_COLUMNS", "Sources", "axis_columns", "column_of", "plain_sources"]
+__all__ = ["MOST_COLUMNS", "Sources", "column_of", "image_columns", "plain_sources"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 MOST_COLUMNS = 4096
@@ -54,16 +54,22 @@ def column_of(node: Node) -> Node | None:
     return node if node.op == "column" else None
 
 
-def axis_columns(plan: JoinPlan, s: int) -> dict[int, int]:
-    """Stored columns of a side that are one of its axes, value for value: place among the stored ones to axis."""
+def image_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
+    """Stored columns of a side that are one of its axes, value for value, or its only key (None).
+
+    Keys are places among the stored columns.
+    """
     side = plan.sides[s]
-    out: dict[int, int] = {}
-    for a, node in enumerate(side.axes):
+    out: dict[int, int | None] = {}
+    sources: list[tuple[Node, int | None]] = [(node, a) for a, node in enumerate(side.axes)]
+    if plan.int_keys:
+        sources.append((side.keys[0], None))
+    for node, source in sources:
         column = column_of(node)
         if column is not None:
             index = side.schema.get_field_index(column.params[1])
             if index in side.stored and is_own_image(side.schema.types[index]):
-                out.setdefault(side.stored.index(index), a)
+                out.setdefault(side.stored.index(index), source)
     return out
 
 

@@ -6,6 +6,7 @@ from ivjoin.expr.ordinal import NAN_ORDINAL
 from ivjoin.shj import lane_layout as at
 from ivjoin.shj import memory as mem
 from ivjoin.shj.compiling import inner
+from ivjoin.shj.index_kernels import KEY
 
 __all__ = ["build_batch", "copy_all", "copy_rows", "read_pointers", "read_source"]
 
@@ -165,26 +166,52 @@ def copy_rows(target, source, width, stride, index, n):  # type: ignore[no-untyp
 
 
 @inner
-def build_batch(out, releaser, fields, n_fields, which, p, n, rows, pointers, places, rings):  # type: ignore[no-untyped-def]
+def copy_keys(target, key_of, width, links, link_stride, places, n):  # type: ignore[no-untyped-def]
+    """The keys of the rows at some places, as values of ``width`` bytes."""
+    keys = mem.at_i64(key_of)
+    if width == 8:
+        t8 = mem.at_i64(target)
+        for i in range(n):
+            t8[i] = keys[links[link_stride * places[i] + KEY]]
+    elif width == 4:
+        t4 = mem.at_i32(target)
+        for i in range(n):
+            t4[i] = keys[links[link_stride * places[i] + KEY]]
+    elif width == 2:
+        t2 = mem.at_i16(target)
+        for i in range(n):
+            t2[i] = keys[links[link_stride * places[i] + KEY]]
+    else:
+        t1 = mem.at_i8(target)
+        for i in range(n):
+            t1[i] = keys[links[link_stride * places[i] + KEY]]
+
+
+@inner
+def build_batch(out, releaser, fields, n_fields, which, p, n, rows, pointers, places, rings, links, link_stride):  # type: ignore[no-untyped-def]
     """An output batch of n rows, in one block of memory, as an ArrowArray at address ``out``; False for no memory.
 
     Parameters
     ----------
-    fields : int64[n_fields, 3], flat
-        (left column or -1, right column or -1, bytes a value).
+    fields : int64[n_fields, 4], flat
+        (left column or -1, right column or -1, bytes a value, whether equal values have equal bytes: of a field that
+        comes from either side, the one at hand is taken then).
     which : int
         0 pairs, 1 left rows alone, 2 right rows alone; the other side is null.
     p : int
         The side whose values lie at ``pointers`` and are taken by ``rows``; the other one's are taken by ``places``.
     rings : int64[columns, 2], flat
-        (address, bytes from one value to the next) of the other side's columns.
+        (address, bytes from one value to the next) of the other side's columns; 0 bytes for a column that is the
+        key, whose values lie at the address by key id.
+    links : int32[cap, link_stride], flat
+        The other side's row records.
     """
     head = 8 + 8 * n_fields + (mem.ARROW_ARRAY + 16) * n_fields
     head = (head + 63) & ~63
     bitmap = (((n + 7) >> 3) + 63) & ~63
     size = head + 64
     for f in range(n_fields):
-        size += ((n * fields[3 * f + 2] + 63) & ~63) + bitmap
+        size += ((n * fields[4 * f + 2] + 63) & ~63) + bitmap
     block = mem.malloc(size)
     if block == 0:
         return False
@@ -195,9 +222,9 @@ def build_batch(out, releaser, fields, n_fields, which, p, n, rows, pointers, pl
     top = base + head
     mem.save(base, 0)  # the validity of the rows themselves
     for f in range(n_fields):
-        width = fields[3 * f + 2]
-        left = fields[3 * f] if which != 2 else -1
-        right = fields[3 * f + 1] if which != 1 else -1
+        width = fields[4 * f + 2]
+        left = fields[4 * f] if which != 2 else -1
+        right = fields[4 * f + 1] if which != 1 else -1
         null = left < 0 and right < 0
         validity = 0
         if null:
@@ -211,9 +238,13 @@ def build_batch(out, releaser, fields, n_fields, which, p, n, rows, pointers, pl
                 blank[i] = 0
         else:
             side = 0 if left >= 0 else 1
-            column = left if left >= 0 else right
+            if left >= 0 and right >= 0 and fields[4 * f + 3]:
+                side = p
+            column = left if side == 0 else right
             if side == p:
                 copy_rows(top, pointers[column], width, width, rows, n)
+            elif rings[2 * column + 1] == 0:
+                copy_keys(top, rings[2 * column], width, links, link_stride, places, n)
             else:
                 copy_rows(top, rings[2 * column], width, rings[2 * column + 1], places, n)
         mem.save(pairs, validity)

@@ -22,7 +22,7 @@ import pyarrow as pa
 from ivjoin.shj import arrow
 from ivjoin.shj.arrow import Bytes
 
-__all__ = ["AxisColumn", "BytesColumn", "Column", "SegmentColumn", "WordColumn", "column_for"]
+__all__ = ["BytesColumn", "Column", "ImageColumn", "SegmentColumn", "WordColumn", "column_for"]
 
 _NARROW = 2**32  # bytes of an arena that uint32 can tell apart
 
@@ -157,28 +157,29 @@ class WordColumn:
         pass
 
 
-class AxisColumn:
-    """A column whose values the row records hold already, as an axis: only its nulls are kept here.
+class ImageColumn:
+    """A column whose values the store holds elsewhere, as an axis or as the key: only its nulls are kept here.
 
     Parameters
     ----------
     t : pa.DataType
         A type with :func:`ivjoin.shj.arrow.is_own_image`.
-    axis : int
+    source : int or None
+        The axis, None for the key.
     values : callable
-        Gives an axis's values at some places : int64[n].
+        Gives the values of a source at some places : int64[n].
     cap : int
     """
 
     varies = False
 
     def __init__(
-        self, t: pa.DataType, axis: int, values: Callable[[int, np.ndarray], np.ndarray], cap: int
+        self, t: pa.DataType, source: int | None, values: Callable[[int | None, np.ndarray], np.ndarray], cap: int
     ) -> None:
         width = arrow.byte_width(t)
         assert width is not None
         self.type = t
-        self.axis = axis
+        self.source = source
         self._values = values
         self._word = arrow.fixed_view(pa.nulls(0, t), width).dtype
         self._cap = cap
@@ -201,7 +202,7 @@ class AxisColumn:
         self._valid.grow(cap, lo, hi)
 
     def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
-        words = self._values(self.axis, places).astype(self._word, copy=False)
+        words = self._values(self.source, places).astype(self._word, copy=False)
         return arrow.fixed_array(words, self._valid.at(places), self.type)
 
     def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:

@@ -25,11 +25,12 @@ _LOOK_EVERY = 64  # pushes between two looks at whether a ring has become too la
 
 
 @inner
-def _emit(r, p, other, which, n, rows, ids):  # type: ignore[no-untyped-def]
+def _emit(r, p, other, which, n, rows, places):  # type: ignore[no-untyped-def]
     """An output batch of n rows; the status that says so."""
     made = build_batch(
         r[at.OUT_STRUCT], r[at.RELEASER], at_i64(r[at.FIELDS]), r[at.N_FIELDS], which, p, n, rows,
-        at_i64(r[at.IN_POINTERS]), ids, at_i64(r[other + at.RINGS]),
+        at_i64(r[at.IN_POINTERS]), places, at_i64(r[other + at.RINGS]), at_i32(r[other + at.ROWS]),
+        2 * (index.FIRST_AXIS + r[other + at.N_AXES]),
     )
     r[at.ROWS_OUT] += n
     return at.OUTPUT if made else at.FULL

@@ -62,7 +62,7 @@ class KeyTable:
                 f"{need:,} keys at once, expected {_MOST_KEYS:,} at most: narrow the window, or divide the rows"
             )
         if need > len(self.slots):
-            cap = need + need // 4
+            cap = need + self.n_ids // 4
             slots = _empty_slots(cap)
             slots[: self.n_ids] = self.slots[: self.n_ids]
             self.slots = slots
@@ -126,15 +126,21 @@ class NoKeys(KeyTable):
 
 
 class IntKeys(KeyTable):
-    """Keys that are one int64 each."""
+    """Keys that are one int64 each.
+
+    Attributes
+    ----------
+    key_of : int64[n]
+        The key of each id.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self._key_of = np.zeros(16, dtype=np.int64)
+        self.key_of = np.zeros(16, dtype=np.int64)
 
     @property
     def nbytes(self) -> int:
-        return super().nbytes + self._key_of.nbytes
+        return super().nbytes + self.key_of.nbytes
 
     def ids(self, keys: np.ndarray, usable: np.ndarray | None) -> np.ndarray:
         """Id of each key : int64[n], -1 where ``usable`` is False."""
@@ -144,16 +150,16 @@ class IntKeys(KeyTable):
         mask = _NONE_U8 if usable is None else usable.view(np.uint8)
         self._took(
             key_kernels.intern_ints(
-                keys, mask, self._table, self._key_of, self._free, self._n_free, out, self.n_ids
+                keys, mask, self._table, self.key_of, self._free, self._n_free, out, self.n_ids
             )
         )
         return out
 
     def _grow_ids(self, cap: int) -> None:
         key_of = np.zeros(cap, dtype=np.int64)
-        n = min(cap, len(self._key_of))
-        key_of[:n] = self._key_of[:n]
-        self._key_of = key_of
+        n = min(cap, len(self.key_of))
+        key_of[:n] = self.key_of[:n]
+        self.key_of = key_of
 
     def _rehash(self) -> None:
         # A probe batch's new keys are in no row yet; the table must find them all the same, so every id below n_ids
@@ -163,7 +169,7 @@ class IntKeys(KeyTable):
             used = self.slots.copy()
             used[: self.n_ids, 6] = 1
             used[self._free[: self._n_free], 6] = 0
-        key_kernels.rehash_ints(self._table, self._key_of, used, self.n_ids)
+        key_kernels.rehash_ints(self._table, self.key_of, used, self.n_ids)
 
 
 class ByteKeys(KeyTable):

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.shj import index_kernels
-from ivjoin.shj.columns import AxisColumn, Column, column_for
+from ivjoin.shj.columns import Column, ImageColumn, column_for
 from ivjoin.shj.deaths import Deaths
-from ivjoin.shj.keys import KeyTable
+from ivjoin.shj.keys import IntKeys, KeyTable
 from ivjoin.shj.runs import SortedRuns
 
 __all__ = ["SideStore"]
@@ -42,13 +42,14 @@ class SideStore:
         Keep each key's rows sorted by the first axis; pays when rows arrive nearly in that order.
     report : bool
         Whether the caller asks for the ids of rows that die.
-    same : dict of int to int
-        Payload columns that are an axis, value for value, and need not be stored twice: column to axis.
+    same : dict of int to int or None
+        Payload columns that are an axis (its index) or the key (None; ``keys`` is an ``IntKeys``), value for value,
+        and need not be stored twice.
     """
 
     def __init__(
         self, side: int, keys: KeyTable, types: Sequence[pa.DataType], n_axes: int, *, ordered: bool, report: bool,
-        same: Mapping[int, int] | None = None,
+        same: Mapping[int, int | None] | None = None,
     ) -> None:
         self.side = side
         self.offset = 3 * side  # where this side's head, tail and finger stand in a slot
@@ -61,7 +62,7 @@ class SideStore:
         self.rows, self.links = _records(self.cap, n_axes)
         same = same or {}
         self.columns: list[Column] = [
-            AxisColumn(t, same[i], self._axis_at, self.cap) if i in same else column_for(t, self.cap)
+            ImageColumn(t, same[i], self._image_at, self.cap) if i in same else column_for(t, self.cap)
             for i, t in enumerate(types)
         ]
         self.deaths: dict[tuple[int, bool], Deaths] = {}
@@ -231,10 +232,15 @@ class SideStore:
         return self.columns[column].gather(ids, self.places(ids))
 
     def axis_values(self, axis: int, ids: np.ndarray) -> np.ndarray:
-        return self._axis_at(axis, self.places(ids))
+        return self._image_at(axis, self.places(ids))
 
-    def _axis_at(self, axis: int, places: np.ndarray) -> np.ndarray:
+    def _image_at(self, axis: int | None, places: np.ndarray) -> np.ndarray:
+        """An axis's values at some places, or for None the keys'."""
         # numpy copies a whole array that has gaps before it takes anything of it.
+        if axis is None:
+            assert isinstance(self.keys, IntKeys)
+            kids = self.links.reshape(-1).take(places * self.links.shape[1] + index_kernels.KEY)
+            return self.keys.key_of.take(kids)
         return self.rows.reshape(-1).take(places * self.rows.shape[1] + (_FIRST_AXIS + axis))
 
     @property
