@@ -23,8 +23,9 @@ from ivjoin.plan import SIDES, JoinPlan
 from ivjoin.residual import holds
 from ivjoin.shj import index_kernels
 from ivjoin.shj.arrow import byte_width, plain_type, take
+from ivjoin.shj.bandtable import NO_BANDS
 from ivjoin.shj.keys import ByteKeys, IntKeys, KeyTable, NoKeys
-from ivjoin.shj.matcher import NO_BANDS, Decide, Matcher
+from ivjoin.shj.matcher import Decide, Matcher
 from ivjoin.shj.store import SideStore
 
 __all__ = ["Engine", "frontiers_of"]

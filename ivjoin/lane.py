@@ -194,7 +194,7 @@ class Lane:
             return False
         for s in (0, 1):
             store, frontier = engine._stores[s], engine._frontiers[s]
-            if store.runs is not None or store.disordered or frontier.promised:
+            if store.runs is not None or store.disordered or store.crowded or frontier.promised:
                 return False
             if store.n_axes != len(self._plan.sides[s].axes) or store.n_axes > len(self._sources[s]):
                 return False
@@ -324,7 +324,8 @@ class Lane:
             store.lo, store.hi, store.live = (int(x) for x in r[base + at.LO : base + at.LIVE + 1])
             store.peak = int(r[base + at.PEAK_SPAN])
             store.walked(int(r[base + at.STEPS]), int(r[base + at.LINKED]))
-            r[base + at.STEPS] = r[base + at.LINKED] = r[base + at.MISSED] = 0
+            store.refused(int(r[base + at.REFUSED]), int(r[base + at.PROBED]), 0)
+            r[base + at.STEPS] = r[base + at.LINKED] = r[base + at.REFUSED] = r[base + at.PROBED] = 0
             deaths = self._held["deaths", s]
             for (axis, falling), d in store.deaths.items():
                 _, d._last, d.bound = (int(x) for x in deaths[axis, int(falling)])

@@ -20,7 +20,7 @@ from ivjoin.expr.types import from_arrow
 from ivjoin.order import Order, ordinal_range, physical_ordinal
 from ivjoin.outer.emit import OutputField
 from ivjoin.outer.jointype import JoinType, join_type
-from ivjoin.shj.matcher import BandTable
+from ivjoin.shj.bandtable import BandTable
 
 __all__ = ["JoinPlan", "SidePlan", "inferred", "make_plan", "physical_ordinal", "watched"]
 

@@ -65,7 +65,7 @@ def _probe_on(r, p, side, other):  # type: ignore[no-untyped-def]
         at_i64(r[at.PAIR_ROWS]), at_i64(r[at.PAIR_IDS]), r[at.PAIRS_SIZE],
     )
     r[other + at.STEPS] += state[2]
-    r[other + at.MISSED] += state[3]
+    r[other + at.REFUSED] += state[3]
     state[2] = 0
     state[3] = 0
     return count
@@ -204,6 +204,8 @@ def _tidy(r, side):  # type: ignore[no-untyped-def]
     r[side + at.LO] = lo
     if hi - lo > 2 * r[side + at.LIVE] + 1024:
         return True
+    if r[side + at.REFUSED] > 128 * r[side + at.PROBED] + 1_000_000:
+        return True
     return r[side + at.ORDERED] == 1 and r[side + at.STEPS] > 128 * r[side + at.LINKED] + 500_000
 
 
@@ -253,6 +255,7 @@ def push_batch(registers, p):  # type: ignore[no-untyped-def]
         if status != 0:
             return status
         if r[at.PHASE] == at.PROBING:
+            r[other + at.PROBED] += r[at.N] + 200
             _choose(r, p, side, other)
     if r[at.PHASE] == at.PROBING:
         count = _probe_on(r, p, side, other)

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from ivjoin.shj import index_kernels, run_kernels
+from ivjoin.shj.bandtable import BandTable
+from ivjoin.shj.selectivity import most_selective
 from ivjoin.shj.store import SideStore
 
-__all__ = ["NO_BANDS", "BandTable", "Decide", "Matcher"]
+__all__ = ["Decide", "Matcher"]
 
 # (rows of the batch, ids in the store) -> bool[n]
 Decide = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
-_NO_BANDS = np.empty((0, 4), dtype=np.int64)
 _NO_PAIRS = np.empty(0, dtype=np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class BandTable:
-    """Band terms as the probe kernel reads them: int64[b, 4] of (probe axis, store axis, low, high), primary first."""
-
-    terms: np.ndarray
-    n_primary: int
-
-
-NO_BANDS = BandTable(_NO_BANDS, 0)
 
 
 class Matcher:
@@ -72,7 +61,7 @@ class Matcher:
         state = self._state
         state[0] = state[2] = state[3] = 0
         state[1] = -2
-        if store.runs is not None and bands.n_primary > 0:
+        if store.runs is not None and bands.led_by(store.runs.axis, store.runs.second).n_primary > 0:
             state[1], state[2] = 0, -1
         return state
 
@@ -82,9 +71,11 @@ class Matcher:
     ) -> int:
         """One call of the kernel that fits the store's index."""
         runs = store.runs
-        if runs is not None and bands.n_primary > 0:
+        led = bands if runs is None else bands.led_by(runs.axis, runs.second)
+        if runs is not None and led.n_primary > 0:
             return run_kernels.probe_runs(
-                kids, axes, bands.terms, bands.n_primary, runs.keys, runs.values, runs.ids, runs.ends, runs.count,
+                kids, axes, led.terms, led.n_primary, led.n_second, runs.keys, runs.values, runs.ids, runs.tops,
+                runs.ends, runs.count,
                 store.lo, store.rows, store.links, matched, mode, self._state, out_probe, out_store,
             )
         count = index_kernels.probe(
@@ -94,6 +85,10 @@ class Matcher:
         if self._state[2] and store.ordered:
             store.walked(int(self._state[2]))
             self._state[2] = 0
+        store.refused(int(self._state[3]), len(kids))
+        self._state[3] = 0
+        if store.crowded:
+            store.search_by(*most_selective(axes, bands, store))
         return count
 
     def mark(self, kids: np.ndarray, axes: np.ndarray, bands: BandTable, store: SideStore, matched: np.ndarray) -> None:

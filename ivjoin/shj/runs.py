@@ -1,8 +1,9 @@
-"""A second index for stores without any order: sorted runs, merged so that there are few (a log-structured merge).
+"""A second index for stores that lists serve badly: sorted runs, merged so that there are few (a log-structured merge).
 
-The linked lists of ``kernels`` cost what a row is out of order by. Where that is much, a store turns to these: a batch
-is sorted by (key, first axis) and becomes a run; runs of like size merge. A row is copied O(log n) times in its life,
-and a probe costs a binary search a run, whatever the order of arrival on either side.
+The linked lists of ``index_kernels`` cost what a row is out of order by, and walk every row in the first axis's window.
+Where that is much, a store turns to these: a batch is sorted by (key, axis) and becomes a run; runs of like size merge.
+A row is copied O(log n) times in its life, and a probe costs a binary search a run, whatever the order of arrival on
+either side.
 """
 
 from __future__ import annotations
@@ -10,17 +11,31 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj import run_kernels
+from ivjoin.shj.index_kernels import FIRST_AXIS
 
 __all__ = ["SortedRuns"]
 
+_ARRAYS = ("keys", "values", "ids", "tops")
+
 
 class SortedRuns:
-    """Rows of one store as (key id, value, row id), in runs laid end to end; the youngest and smallest run is last."""
+    """Rows of one store as (key id, value, row id), in runs laid end to end; the youngest and smallest run is last.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    axis : int
+        The store's axis whose values the runs are sorted by.
+    second : int or None
+        An axis of which the greatest value so far is kept with each row, in ``tops``.
+    """
+
+    def __init__(self, axis: int = 0, second: int | None = None) -> None:
+        self.axis = axis
+        self.second = second
         self.keys = np.empty(1024, dtype=np.int64)
         self.values = np.empty(1024, dtype=np.int64)
         self.ids = np.empty(1024, dtype=np.int64)
+        self.tops = np.empty(0 if second is None else 1024, dtype=np.int64)
         self.ends = np.zeros(64, dtype=np.int64)
         self.count = 0
 
@@ -30,13 +45,18 @@ class SortedRuns:
 
     @property
     def nbytes(self) -> int:
-        return self.keys.nbytes + self.values.nbytes + self.ids.nbytes
+        return self.keys.nbytes + self.values.nbytes + self.ids.nbytes + self.tops.nbytes
 
-    def add(self, keys: np.ndarray, values: np.ndarray, first: int, links: np.ndarray, lo: int) -> None:
-        """Take in rows first, first+1, ...; ``links`` and ``lo`` tell which older rows are gone."""
+    def add(
+        self, keys: np.ndarray, values: np.ndarray, first: int, rows: np.ndarray, links: np.ndarray, lo: int
+    ) -> None:
+        """Take in rows first, first+1, ... with these values of ``axis``.
+
+        The store's records are asked for ``second``; they and ``lo`` tell which older rows are gone.
+        """
         n, at = len(keys), self.size
         if at + n > len(self.keys):
-            self._grow(at + n)
+            self._resize(at + n + (at + n) // 4)
         order = np.lexsort((values, keys))
         self.keys[at : at + n] = keys[order]
         self.values[at : at + n] = values[order]
@@ -45,8 +65,9 @@ class SortedRuns:
         self.count += 1
         while self.count > 1 and self._length(self.count - 2) <= 2 * self._length(self.count - 1):
             self._merge_last(links, lo)
+        self._top(rows, lo)
 
-    def shed(self, live: int, links: np.ndarray, lo: int) -> None:
+    def shed(self, live: int, rows: np.ndarray, links: np.ndarray, lo: int) -> None:
         """Drop dead rows once they are the greater part."""
         if self.size > 2 * live + 4096:
             while self.count > 1:
@@ -56,8 +77,9 @@ class SortedRuns:
                 self.ends[1] = self.ends[0]
                 self.count = 2
                 self._merge_last(links, lo)
-            if self.size * 8 < len(self.keys) and len(self.keys) > 4096:
-                self._resize(max(1024, 2 * self.size))
+                self._top(rows, lo)
+            if self.size * 4 < len(self.keys) and len(self.keys) > 4096:
+                self._resize(max(1024, self.size + self.size // 2))
 
     def clear(self) -> None:
         self.count = 0
@@ -73,12 +95,18 @@ class SortedRuns:
         self.count -= 1
         self.ends[self.count - 1] = end
 
-    def _grow(self, need: int) -> None:
-        self._resize(need + need // 4)
+    def _top(self, rows: np.ndarray, lo: int) -> None:
+        """The tops of the last run, whose rows are all live."""
+        if self.second is not None and self.count:
+            b = int(self.ends[self.count - 1])
+            a = b - self._length(self.count - 1)
+            run_kernels.top_run(self.keys, self.ids, self.tops, a, b, rows, lo, FIRST_AXIS + self.second)
 
     def _resize(self, cap: int) -> None:
         n = self.size
-        for name in ("keys", "values", "ids"):
-            fresh = np.empty(cap, dtype=np.int64)
-            fresh[:n] = getattr(self, name)[:n]
-            setattr(self, name, fresh)
+        for name in _ARRAYS:
+            old = getattr(self, name)
+            if len(old):
+                fresh = np.empty(cap, dtype=np.int64)
+                fresh[:n] = old[:n]
+                setattr(self, name, fresh)

@@ -20,6 +20,10 @@ _NO_IDS = np.empty(0, dtype=np.int64)
 _FIRST_AXIS = index_kernels.FIRST_AXIS
 # Steps of walking a row, on average, that are still cheaper than the runs' binary searches.
 _WORTH_WALKING = 128
+# Rows within the first axis's window that other bands refuse, for each probe row, that are still cheaper than those.
+_WORTH_REFUSING = 128
+# A push the long way costs as much as so many probe rows more.
+_PUSH = 200
 # Rows that a ring may have room for, beyond twice what it needs, without being asked whether it does.
 _SPARE = 1024
 _MOST_ROWS = 2**31 - 1024  # places are int32
@@ -69,7 +73,10 @@ class SideStore:
         self._tally = np.zeros(3, dtype=np.int64)
         self.runs: SortedRuns | None = None
         self.disordered = False
+        self._led_by: tuple[int, int | None] = (0, None)
         self._steps = self._linked = 0
+        self._refused = self._probed = 0
+        self._patience = 1_000_000
         self.peak = 0  # rows in the ring at most since the last look at its size
         self._unordered = False  # some schedule of deaths has runs
         self._ring_bytes: int | None = None  # unknown since the last change of capacity
@@ -186,7 +193,7 @@ class SideStore:
                 self._trim()
             return
         if self.runs is not None:
-            self.runs.shed(self.live, self.links, self.lo)
+            self.runs.shed(self.live, self.rows, self.links, self.lo)
         if self.live == 0:
             if self.hi > self.lo:
                 self.lo = self.hi
@@ -316,7 +323,7 @@ class SideStore:
         )
         self.keys.live += int(born)
         if self.runs is not None:
-            self.runs.add(kids, axes[0], first, self.links, min(self.lo, first))
+            self.runs.add(kids, axes[self.runs.axis], first, self.rows, self.links, min(self.lo, first))
         elif self.ordered:
             self.walked(int(self._tally[0]), len(kids))
 
@@ -327,17 +334,42 @@ class SideStore:
         if self._steps > _WORTH_WALKING * self._linked + 500_000:
             self.disordered = True
 
+    def refused(self, rows: int, probes: int, pushes: int = 1) -> None:
+        """Count rows that lay in probe rows' windows of the first axis, but were refused by a band on another one."""
+        self._refused += rows
+        self._probed += probes + _PUSH * pushes
+
+    @property
+    def crowded(self) -> bool:
+        """Whether the first axis lets so many rows through that another one may be the better index."""
+        return (
+            self.runs is None and not self.disordered
+            and self._refused > _WORTH_REFUSING * self._probed + self._patience
+        )
+
+    def search_by(self, axis: int, second: int | None) -> None:
+        """Turn to runs sorted by an axis at the next insert; 0: keep the lists, and do not ask again too soon.
+
+        ``second``: as of :class:`SortedRuns`.
+        """
+        self._refused = self._probed = 0
+        self._patience *= 4
+        if axis:
+            self._led_by = axis, second
+            self.disordered = True
+
     def _sort(self) -> None:
         """Leave the ordered lists for sorted runs."""
         self.disordered = self.ordered = False
-        self.runs = SortedRuns()
+        self.runs = SortedRuns(*self._led_by)
         ids = self.live_ids()
         if len(ids):
             if len(ids) < self.hi - self.lo:
                 self._renumber(ids, self.cap)
                 return
             kids = self.links[self.places(ids), index_kernels.KEY].astype(np.int64)
-            self.runs.add(kids, self.axis_values(0, ids), self.lo, self.links, self.lo)
+            values = self.axis_values(self.runs.axis, ids)
+            self.runs.add(kids, values, self.lo, self.rows, self.links, self.lo)
 
     def _make_room(self, n: int) -> None:
         """A larger ring, or the same one without its dead rows."""

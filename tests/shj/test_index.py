@@ -6,8 +6,9 @@ import pytest
 
 from ivjoin.shj import index_kernels
 from ivjoin.shj.arrow import Bytes
+from ivjoin.shj.bandtable import BandTable
 from ivjoin.shj.keys import ByteKeys, IntKeys, NoKeys
-from ivjoin.shj.matcher import BandTable, Matcher
+from ivjoin.shj.matcher import Matcher
 from ivjoin.shj.store import SideStore
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1

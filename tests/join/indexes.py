@@ -1,0 +1,36 @@
+"""Stores made to search by sorted runs from their first probe on, as they do by themselves after much walking."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest.mock import PropertyMock, patch
+
+import numpy as np
+
+from ivjoin.shj import matcher
+from ivjoin.shj.bandtable import BandTable
+from ivjoin.shj.store import SideStore
+
+
+@contextmanager
+def runs_at_once(seed: int) -> Iterator[list[tuple[int, int | None]]]:
+    """Every store turns to runs over an axis, and perhaps a second one, drawn at random; gives those drawn."""
+    rng = random.Random(seed)
+    drawn: list[tuple[int, int | None]] = []
+
+    def choose(_axes: np.ndarray, bands: BandTable, store: SideStore) -> tuple[int, int | None]:
+        there = sorted({int(a) for a in bands.terms[:, 1]})
+        if there and store.runs is None:
+            axis = rng.choice(there)
+            second = rng.choice([None, *(a for a in there if a != axis)])
+            drawn.append((axis, second))
+            store._led_by, store.disordered = (axis, second), True
+        return 0, None
+
+    with (
+        patch.object(matcher, "most_selective", choose),
+        patch.object(SideStore, "crowded", PropertyMock(return_value=True)),
+    ):
+        yield drawn

@@ -1,0 +1,120 @@
+"""Joins over sorted runs, which a store turns to when lists serve it badly: the same rows as ever."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from join import duck
+from join.cases import Case, check
+from join.indexes import runs_at_once
+from join.strategies import cases
+
+import ivjoin
+from ivjoin.shj.store import SideStore
+
+pytestmark = pytest.mark.usefixtures("contract_every_row")
+
+
+@settings(max_examples=150)
+@given(cases(max_rows=30), st.integers(0, 2**16))
+def test_random_joins(case: Case, seed: int) -> None:
+    with runs_at_once(seed):
+        check(case)
+
+
+NEAR = ["l.x BETWEEN r.x - 0.3 AND r.x + 0.3", "r.x >= l.x - l.w AND r.x <= l.x + l.w", "l.y BETWEEN r.y - 2 AND r.y"]
+
+
+def sides(rng: np.random.Generator, n: int) -> tuple[pa.Table, pa.Table]:
+    def side() -> dict[str, np.ndarray]:
+        x = np.round(rng.uniform(-3, 3, n), 1)
+        return {"k": rng.integers(0, 3, n), "t": np.arange(n) // 4, "x": x, "y": rng.integers(0, 50, n)}
+
+    return pa.table({**side(), "w": rng.integers(0, 5, n) / 4}), pa.table(side())
+
+
+def joined(left: pa.Table, right: pa.Table, condition: str, how: str, size: int) -> tuple[Counter, object]:
+    op = ivjoin.SymmetricHashJoin(
+        left.schema, right.schema, on="k", condition=condition, left_order="t", right_order="t", how=how, batch_size=37
+    )
+    got = []
+    for at in range(0, len(left), size):
+        got += op.push("left", left.slice(at, size).combine_chunks().to_batches()[0])
+        got += op.push("right", right.slice(at, size).combine_chunks().to_batches()[0])
+    got += op.finish()
+    rows = Counter(tuple(row.values()) for batch in got for row in batch.to_pylist())
+    return rows, op
+
+
+def wanted(left: pa.Table, right: pa.Table, condition: str, how: str) -> Counter:
+    rows: Counter = Counter()
+    mine, theirs = left.to_pylist(), right.to_pylist()
+    for i, j in duck.pairs(left, right, how, f"l.k = r.k AND {condition}"):
+        a = dict.fromkeys(left.schema.names) if i is None else mine[i]
+        b = dict.fromkeys(right.schema.names) if j is None else theirs[j]
+        key = b["k"] if i is None else a["k"]
+        rows[key, *list(a.values())[1:], *list(b.values())[1:]] += 1
+    return rows
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "full"])
+@pytest.mark.parametrize("near", NEAR)
+def test_a_band_on_another_axis(near: str, how: str) -> None:
+    rng = np.random.default_rng(11)
+    drawn: list[tuple[int, int | None]] = []
+    for seed in range(4):
+        left, right = sides(rng, 300)
+        condition = f"l.t BETWEEN r.t - 20 AND r.t + 20 AND {near}"
+        with runs_at_once(seed) as some:
+            got, _ = joined(left, right, condition, how, 16)
+        drawn += some
+        assert got == wanted(left, right, condition, how)
+    assert any(axis for axis, _ in drawn)
+
+
+@pytest.mark.parametrize(("near", "axes"), [(NEAR[0], {(1, None), (1, 2), (2, 1)}), (NEAR[2], {(1, None)})])
+def test_a_store_turns_by_itself_to_the_axis_that_lets_few_rows_through(
+    near: str, axes: set[tuple[int, int | None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    init = SideStore.__init__
+
+    def impatient(self: SideStore, *args: object, **options: object) -> None:
+        init(self, *args, **options)  # type: ignore[arg-type]
+        self._patience = -10_000_000
+
+    monkeypatch.setattr(SideStore, "__init__", impatient)
+    left, right = sides(np.random.default_rng(5), 2000)
+    condition = f"l.t BETWEEN r.t - 200 AND r.t + 200 AND {near}"
+    got, op = joined(left, right, condition, "full", 100)
+    for store in op._stores:  # type: ignore[attr-defined]
+        assert store.runs is not None
+        assert (store.runs.axis, store.runs.second) in axes
+    assert got == wanted(left, right, condition, "full")
+
+
+def test_no_turn_where_no_axis_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
+    left, right = sides(np.random.default_rng(5), 2000)
+    condition = "l.t BETWEEN r.t - 20 AND r.t + 20 AND l.y BETWEEN r.y - 60 AND r.y + 40"
+    asked: list[int] = []
+    init, search_by = SideStore.__init__, SideStore.search_by
+
+    def impatient(self: SideStore, *args: object, **options: object) -> None:
+        init(self, *args, **options)  # type: ignore[arg-type]
+        self._patience = -10_000_000
+
+    def told(self: SideStore, axis: int, second: int | None) -> None:
+        asked.append(axis)
+        search_by(self, axis, second)
+
+    monkeypatch.setattr(SideStore, "__init__", impatient)
+    monkeypatch.setattr(SideStore, "search_by", told)
+    got, op = joined(left, right, condition, "inner", 100)
+    assert asked
+    assert set(asked) == {0}
+    assert all(store.runs is None for store in op._stores)  # type: ignore[attr-defined]
+    assert got == wanted(left, right, condition, "inner")
