@@ -51,7 +51,7 @@ class Engine:
     """Two side stores and what moves rows through them. ``ivjoin.symmetric`` puts the public protocol around it."""
 
     def _setup(self, plan: JoinPlan, late_within: bool = True) -> None:
-        self.plan = plan
+        self.plan = plan = plan.own()
         self._how = plan.how
         self._plain = tuple([plain_type(t) for t in side.schema.types] for side in plan.sides)
         self._plain_schemas = tuple(

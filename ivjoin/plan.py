@@ -19,6 +19,7 @@ from ivjoin.expr.separate import BandTerm, JoinKey, Separation, separate
 from ivjoin.expr.types import from_arrow
 from ivjoin.order import Order, ordinal_range, physical_ordinal
 from ivjoin.outer.emit import OutputField
+from ivjoin.outer.fields import output_fields
 from ivjoin.outer.jointype import JoinType, join_type
 from ivjoin.shj.bandtable import BandTable
 
@@ -88,6 +89,15 @@ class JoinPlan:
     tables: tuple[BandTable, BandTable]  # [p]: rows of side p probe the other side's store
     never: bool  # a constant conjunct is not TRUE
     options: dict[str, Any]
+    # What operators of this plan have worked out of it and may share; nothing in it is ever changed.
+    kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def own(self) -> JoinPlan:
+        """A copy for one operator: a row whose key errs, or a promise, changes keys and axes of that operator alone."""
+        left, right = (
+            replace(side, keys=list(side.keys), axes=list(side.axes), stored=list(side.stored)) for side in self.sides
+        )
+        return replace(self, sides=(left, right), null_safe=list(self.null_safe), options=dict(self.options))
 
     def axis(self, side: int, node: Node) -> int | None:
         """Place of an expression among the side's axes."""
@@ -124,7 +134,7 @@ def make_plan(
     whole = build.and_(*conjuncts) if len(conjuncts) > 1 else (conjuncts[0] if conjuncts else None)
     _check_supported(whole)
     sep = separate(whole)
-    schema, fields = _output(schemas, pairs, jt, suffix)
+    schema, fields = output_fields(schemas, pairs, jt, suffix)
     sides = (SidePlan(schemas[0]), SidePlan(schemas[1]))
     for s, order, bounds in ((0, left_order, left_bounds), (1, right_order, right_bounds)):
         _declare(sides[s], s, order, bounds, schemas, timezone)
@@ -277,71 +287,6 @@ def _no_column(side: str, name: str) -> pa.Array:
     raise AssertionError("a literal reads no column")
 
 
-# -- output ------------------------------------------------------------------------------------------------------
-
-
-def _output(
-    schemas: tuple[pa.Schema, pa.Schema], pairs: list[tuple[str, str]], jt: JoinType, suffix: str
-) -> tuple[pa.Schema, list[OutputField]]:
-    left, right = schemas
-    if jt.single is not None:
-        side = schemas[jt.single]
-        made = [OutputField(i, None) if jt.single == 0 else OutputField(None, i) for i in range(len(side))]
-        return pa.schema(list(side), metadata=side.metadata), made
-    shared = {a for a, b in pairs if a == b}
-    fields: list[pa.Field] = []
-    places: list[OutputField] = []
-    for i, f in enumerate(left):
-        if f.name in shared:
-            j = right.get_field_index(f.name)
-            other = right.field(j)
-            t = _common_arrow(f.type, other.type)
-            nullable = f.nullable or other.nullable
-            fields.append(pa.field(f.name, t, nullable=nullable, metadata=f.metadata))
-            places.append(OutputField(i, j))
-        else:
-            fields.append(f.with_nullable(True) if jt.keep[1] else f)
-            places.append(OutputField(i, None))
-    taken = set(left.names)
-    for j, f in enumerate(right):
-        if f.name in shared:
-            continue
-        name = f.name
-        if name in taken:
-            name = f.name + suffix
-            if name in taken or name in right.names:
-                raise SchemaError(
-                    f"the right column {f.name!r} collides with a left one, and {name!r} is taken too; "
-                    "choose another suffix or rename a column"
-                )
-        taken.add(name)
-        f = f.with_name(name)
-        fields.append(f.with_nullable(True) if jt.keep[0] else f)
-        places.append(OutputField(None, j))
-    return pa.schema(fields), places
-
-
-def _common_arrow(a: pa.DataType, b: pa.DataType) -> pa.DataType:
-    """The type of a key that comes out once: Spark's widening, a dictionary becomes its value type."""
-    from ivjoin.expr.types import to_arrow
-
-    if pa.types.is_dictionary(a):
-        a = a.value_type
-    if pa.types.is_dictionary(b):
-        b = b.value_type
-    if a == b:
-        return a
-    left = build.column("left", "a", from_arrow(a))
-    right = build.column("right", "b", from_arrow(b))
-    met = build.eq(left, right).args[0].type
-    if met.kind in ("string", "binary"):
-        large = pa.types.is_large_string(a) or pa.types.is_large_string(b)
-        if met.kind == "binary":
-            return pa.large_binary()
-        return pa.large_string() if large else pa.string()
-    return to_arrow(met)
-
-
 # -- axes and bands ----------------------------------------------------------------------------------------------
 
 
@@ -435,7 +380,9 @@ def _table(p: int, sides: tuple[SidePlan, SidePlan], kernel_terms: list[BandTerm
         rows.append((sides[p].axes.index(mine), sides[1 - p].axes.index(theirs), d_low, d_high))
     rows.sort(key=lambda r: r[1] != 0)
     n_primary = sum(r[1] == 0 for r in rows)
-    return BandTable(np.array(rows, dtype=np.int64).reshape(len(rows), 4), n_primary)
+    terms = np.array(rows, dtype=np.int64).reshape(len(rows), 4)
+    terms.flags.writeable = False
+    return BandTable(terms, n_primary)
 
 
 def _fitting(terms: list[BandTerm]) -> tuple[list[BandTerm], list[Node]]:

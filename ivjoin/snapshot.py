@@ -23,7 +23,7 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import value_of
 from ivjoin.metrics import JoinMetrics
 from ivjoin.order import Order
-from ivjoin.plan import make_plan
+from ivjoin.plan_cache import planned
 from ivjoin.symmetric import SymmetricHashJoin
 
 __all__ = ["VERSION", "read", "write"]
@@ -137,7 +137,7 @@ def _replan(saved: dict[str, Any]) -> Any:
     ]
     bounds = [{_node(n): _pair(_node(n), low, high) for n, low, high in side} for side in saved["bounds"]]
     try:
-        return make_plan(
+        return planned(
             schemas[0], schemas[1], on=[tuple(p) for p in saved["on"]], condition=decode(saved["condition"]),
             how=saved["how"], left_order=orders[0], right_order=orders[1], left_bounds=bounds[0],
             right_bounds=bounds[1], **saved["options"],

@@ -10,7 +10,7 @@ import pyarrow as pa
 from ivjoin.errors import IvjoinError, SchemaError
 from ivjoin.metrics import JoinMetrics
 from ivjoin.parallel import ParallelJoin
-from ivjoin.plan import make_plan
+from ivjoin.plan_cache import planned
 from ivjoin.symmetric import SymmetricHashJoin
 
 __all__ = ["JoinStream", "band_join"]
@@ -222,7 +222,7 @@ def band_join(
         "left_bounds": left_bounds, "right_bounds": right_bounds, "suffix": suffix, "batch_size": batch_size,
         "timezone": timezone,
     }  # fmt: skip
-    plan = make_plan(a.schema, b.schema, on_late=on_late, **question)
+    plan = planned(a.schema, b.schema, on_late=on_late, **question)
     if threads == 1:
         return JoinStream(SymmetricHashJoin.from_plan(plan), a, b)
     a.most = b.most = max(_PARALLEL_ROWS, coalesce_rows)

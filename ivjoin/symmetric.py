@@ -10,7 +10,8 @@ import pyarrow as pa
 from ivjoin.engine import Engine
 from ivjoin.errors import IvjoinError, ProtocolError, SchemaError
 from ivjoin.metrics import JoinMetrics
-from ivjoin.plan import SIDES, JoinPlan, make_plan, physical_ordinal, side_expression
+from ivjoin.plan import SIDES, JoinPlan, physical_ordinal, side_expression
+from ivjoin.plan_cache import planned
 from ivjoin.shj.arrow import to_plain
 
 __all__ = ["SymmetricHashJoin"]
@@ -59,7 +60,7 @@ class SymmetricHashJoin(Engine):
     """
 
     def __init__(self, left_schema: pa.Schema, right_schema: pa.Schema, **options: Any) -> None:
-        self._setup(make_plan(left_schema, right_schema, **options))
+        self._setup(planned(left_schema, right_schema, **options))
         self._failed: str | None = None
         self._pending: Iterator[pa.RecordBatch] | None = None
 

@@ -1,0 +1,80 @@
+"""The columns that come out of a join: their names, their types, and where each is taken from."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from ivjoin.errors import SchemaError
+from ivjoin.expr import build
+from ivjoin.expr.types import from_arrow, to_arrow
+from ivjoin.outer.emit import OutputField
+from ivjoin.outer.jointype import JoinType
+
+__all__ = ["output_fields"]
+
+
+def output_fields(
+    schemas: tuple[pa.Schema, pa.Schema], pairs: list[tuple[str, str]], jt: JoinType, suffix: str
+) -> tuple[pa.Schema, list[OutputField]]:
+    """The schema of a join's output and the source of each of its columns.
+
+    Raises
+    ------
+    SchemaError
+        If a right column's name is taken, with the suffix too.
+    """
+    left, right = schemas
+    if jt.single is not None:
+        side = schemas[jt.single]
+        made = [OutputField(i, None) if jt.single == 0 else OutputField(None, i) for i in range(len(side))]
+        return pa.schema(list(side), metadata=side.metadata), made
+    shared = {a for a, b in pairs if a == b}
+    fields: list[pa.Field] = []
+    places: list[OutputField] = []
+    for i, f in enumerate(left):
+        if f.name in shared:
+            j = right.get_field_index(f.name)
+            other = right.field(j)
+            t = _common_arrow(f.type, other.type)
+            nullable = f.nullable or other.nullable
+            fields.append(pa.field(f.name, t, nullable=nullable, metadata=f.metadata))
+            places.append(OutputField(i, j))
+        else:
+            fields.append(f.with_nullable(True) if jt.keep[1] else f)
+            places.append(OutputField(i, None))
+    taken = set(left.names)
+    for j, f in enumerate(right):
+        if f.name in shared:
+            continue
+        name = f.name
+        if name in taken:
+            name = f.name + suffix
+            if name in taken or name in right.names:
+                raise SchemaError(
+                    f"the right column {f.name!r} collides with a left one, and {name!r} is taken too; "
+                    "choose another suffix or rename a column"
+                )
+        taken.add(name)
+        f = f.with_name(name)
+        fields.append(f.with_nullable(True) if jt.keep[0] else f)
+        places.append(OutputField(None, j))
+    return pa.schema(fields), places
+
+
+def _common_arrow(a: pa.DataType, b: pa.DataType) -> pa.DataType:
+    """The type of a key that comes out once: Spark's widening, a dictionary becomes its value type."""
+    if pa.types.is_dictionary(a):
+        a = a.value_type
+    if pa.types.is_dictionary(b):
+        b = b.value_type
+    if a == b:
+        return a
+    left = build.column("left", "a", from_arrow(a))
+    right = build.column("right", "b", from_arrow(b))
+    met = build.eq(left, right).args[0].type
+    if met.kind in ("string", "binary"):
+        large = pa.types.is_large_string(a) or pa.types.is_large_string(b)
+        if met.kind == "binary":
+            return pa.large_binary()
+        return pa.large_string() if large else pa.string()
+    return to_arrow(met)
