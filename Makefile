@@ -52,12 +52,14 @@ bench: $(VENV)/.bench-installed
 	$(BIN)/python -m bench $(BENCH_ARGS)
 	$(BIN)/python -m bench.pushes
 	$(BIN)/python -m bench.cold
+	$(BIN)/python -m bench.memory
 	$(BIN)/python -m bench.report
 
 bench-full: $(VENV)/.bench-installed
 	$(BIN)/python -m bench --profile full $(BENCH_ARGS)
 	$(BIN)/python -m bench.pushes
 	$(BIN)/python -m bench.cold
+	$(BIN)/python -m bench.memory
 	$(BIN)/python -m bench.lost_rows
 	$(BIN)/python -m bench.weak_pruning
 	$(BIN)/python -m bench.planning
@@ -70,6 +72,7 @@ bench-smoke: $(VENV)/.bench-installed
 	$(BIN)/python -m bench.lost_rows --out build/bench/lost_rows.jsonl
 	$(BIN)/python -m bench.weak_pruning --rows 2000 --only-ivjoin --out build/bench/weak_pruning.jsonl
 	$(BIN)/python -m bench.pushes --pushes 200 --runs 1 --out build/bench/pushes.jsonl
+	$(BIN)/python -m bench.memory --rows 1000 --out build/bench/memory.jsonl
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

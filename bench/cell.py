@@ -120,7 +120,7 @@ def measure(spec: dict[str, Any], peer: Any = None, case: Any = None) -> dict[st
             return {**out, "status": "wrong", "detail": f"{count} rows in a repeat, {want.rows} before"}
     out |= {
         "status": "ok", "seconds": statistics.median(seconds), "fastest": min(seconds), "slowest": max(seconds),
-        "cpu_seconds": statistics.median(cpu),
+        "cpu_seconds": statistics.median(cpu), "bytes_in": left.nbytes + right.nbytes,
         "runs": len(seconds), "rows_in": left.num_rows + right.num_rows, "setup_seconds": first - begun,
         "peak_memory": memory("VmHWM"), "memory_added": max(0, memory("VmHWM") - before),
     }  # fmt: skip

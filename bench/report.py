@@ -23,6 +23,7 @@ from bench.tables import (
     geometric_mean,
     losses_table,
     machine_text,
+    memory_table,
     pushes_table,
     seed_grid,
     state_table,
@@ -47,6 +48,7 @@ and writes JSON lines to `bench/results/`, `python -m bench.report` makes this p
 | `python -m bench seed "window/*" --peers ivjoin` | families or patterns of cases, some systems |
 | `python -m bench.pushes` | the cost of one push of 128 rows and of one row |
 | `python -m bench.cold` | from the start of a process to the first row |
+| `python -m bench.memory` | bytes of state for each byte of payload, by window and kind of row |
 | `python -m bench.soak` | 10^8 rows through one join: does its memory grow |
 | `python -m bench.lost_rows` | rows that pruning loses, ivjoin beside DataFusion |
 | `python -m bench.weak_pruning` | state held under conditions that are hard to prune for, ivjoin beside DataFusion |
@@ -118,6 +120,9 @@ def render(records: list[dict[str, Any]], machines: list[dict[str, Any]], folder
         said = f"\n\nExponent fitted to the CPU time: {', '.join(fits)}." if fits else ""
         section(title, family_table(cells, family) + said, chart)
     section("State and memory", state_table(cells), charts.state(cells, folder))
+    body = memory_table(records)
+    said = "The window full, batches of 1,024 rows: `python -m bench.memory`."
+    section("Bytes of state for each byte of payload", f"{body}\n\n{said}" if body else "")
     long = [r for r in records if r["kind"] == "soak"]
     if long:
         said = f"{long[-1]['rows']:,} rows in {long[-1]['seconds']:.0f} s: `python -m bench.soak`."

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 __all__ = [
-    "Cells", "bound_table", "cold_table", "family_table", "geometric_mean", "losses_table", "machine_text", "net",
-    "pushes_table", "seed_grid", "state_table", "weak_table",
+    "Cells", "bound_table", "cold_table", "family_table", "geometric_mean", "losses_table", "machine_text",
+    "memory_table", "net", "pushes_table", "seed_grid", "state_table", "weak_table",
 ]  # fmt: skip
 
 Record = dict[str, Any]
@@ -137,6 +137,19 @@ def state_table(cells: Cells) -> str:
         "case", "batch", "peak state rows", "peak state", "bytes a row", "process peak", "added",
         "least added by others",
     )  # fmt: skip
+    return table(head, lines) if lines else ""
+
+
+def memory_table(records: list[Record]) -> str:
+    """Bytes of state for each byte of payload."""
+    lines = [
+        [
+            r["rows"], f"{r['window']:,}", f"{r['state_rows']:,}",
+            *(f"{r[k]:.{d}f}" for k, d in (("payload_bytes", 1), ("state_bytes", 1), ("ratio", 2))),
+        ]
+        for r in records if r["kind"] == "memory"
+    ]  # fmt: skip
+    head = ("rows", "window, rows a side", "state rows", "payload, bytes a row", "state, bytes a row", "ratio")
     return table(head, lines) if lines else ""
 
 

@@ -1,0 +1,49 @@
+"""What stored rows take: at most twice their payload once a window holds many times the rows of a batch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from bench import report, tables
+from bench.memory import KINDS, held
+from ivjoin import SymmetricHashJoin, lane
+
+
+@pytest.mark.parametrize(("kind", "make", "condition"), KINDS, ids=[k for k, *_ in KINDS])
+def test_state_is_at_most_twice_the_payload(kind, make, condition):
+    found = held(kind, make, condition, 50_000)
+    assert 100_000 <= found["state_rows"] <= 105_000
+    assert found["ratio"] <= 2.0
+
+
+def test_the_ratio_is_on_the_page(tmp_path):
+    records = [held(*KINDS[0], 2000)]
+    assert f"{records[0]['ratio']:.2f}" in tables.memory_table(records)
+    assert "Bytes of state for each byte of payload" in report.render(records, [], tmp_path)
+
+
+@pytest.mark.parametrize("text", [True, False], ids=["text", "words"])
+def test_room_is_given_back_after_a_burst(text: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A window that was large for a while takes little more afterwards than one that never was."""
+    monkeypatch.setattr(lane.DEMAND, "met", True)
+    kind = pa.string() if text else pa.int64()
+    schema = pa.schema({"k": pa.int64(), "t": pa.int64(), "name": kind})
+
+    def state(burst: int) -> int:
+        op = SymmetricHashJoin(
+            schema, schema, on="k", condition="l.t BETWEEN r.t - 10 AND r.t + 10", left_order="t", right_order="t"
+        )
+        for i in range(400):
+            n = burst if i == 5 else 100
+            for side in ("left", "right"):
+                t, k = np.full(n, 5 * i), np.arange(n) + (n if side == "left" else 0)
+                batch = pa.record_batch([k, t, pa.array(range(n), pa.int64()).cast(kind)], schema=schema)
+                for _ in op.push(side, batch):
+                    pass
+        return op.metrics.state_bytes
+
+    few, many = state(100), state(20_000)
+    assert many <= 1.5 * few + 16_384
+    assert few <= 150_000
