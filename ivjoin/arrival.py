@@ -14,6 +14,7 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.order import Frontier, OrderTracker, shown
 from ivjoin.plan import SIDES, JoinPlan
+from ivjoin.row_layout import row_layouts
 from ivjoin.shj import key_kernels
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.keys import ByteKeys, IntKeys, KeyTable, NoKeys, pack
@@ -60,15 +61,14 @@ class Intake:
     """Evaluates batches of both sides; owns nothing but the lists of expressions."""
 
     def __init__(
-        self, plan: JoinPlan, frontiers: tuple[Frontier, Frontier], keys: KeyTable, late_within: bool,
-        on_key_error: Callable[[], None],
+        self, plan: JoinPlan, frontiers: tuple[Frontier, Frontier], keys: KeyTable, late_within: bool
     ) -> None:
         self._plan = plan
-        self._on_key_error = on_key_error
         self._frontiers = frontiers
         self.keys = keys
         self.late_within = late_within
-        self.index = tuple({name: i for i, name in enumerate(side.schema.names)} for side in plan.sides)
+        left, right = row_layouts(plan)
+        self.index = left.index, right.index
         self._roots: list[list[Node]] = [[], []]
         self.refresh()
 
@@ -88,8 +88,12 @@ class Intake:
         vectors = evaluate(roots, lambda _, name: batch.column(index[name]), batch.num_rows)
         return dict(zip(roots, vectors, strict=True))
 
-    def take(self, p: int, batch: pa.RecordBatch, dead: bool, careful: bool) -> Arrived:
+    def take(
+        self, p: int, batch: pa.RecordBatch, dead: bool, careful: bool, on_key_error: Callable[[], None]
+    ) -> Arrived:
         """Evaluate a batch of side p. ``dead``: the other side has ended with nothing stored, so no row can match.
+
+        ``on_key_error`` is called when a key erred for some row, before the ids of keys are asked for.
 
         Raises
         ------
@@ -104,7 +108,7 @@ class Intake:
             if self._plan.options["on_late"] == "drop":
                 batch = batch.filter(pa.array(~late))
                 values, images = self._evaluate(p, batch), {}
-        return self._understood(p, batch, values, images, dead, careful, count)
+        return self._understood(p, batch, values, images, dead, careful, count, on_key_error)
 
     def screen(self, p: int, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
         """A batch without the late rows that are dropped, and how many were late; moves the orders, no more.
@@ -209,14 +213,14 @@ class Intake:
 
     def _understood(
         self, p: int, batch: pa.RecordBatch, values: dict[Node, Vector], images: dict[Node, np.ndarray], dead: bool,
-        careful: bool, late: int,
+        careful: bool, late: int, on_key_error: Callable[[], None],
     ) -> Arrived:
         """Key ids, axis values, and which rows can match at all."""
         wild: np.ndarray | None = None  # rows that err, or may with some partner
         for node in self._plan.sides[p].keys:
             wild = _either(wild, _erred(values[node]))
         if wild is not None:
-            self._on_key_error()
+            on_key_error()
         side = self._plan.sides[p]
         n = batch.num_rows
         keyed: np.ndarray | None = None  # rows whose keys can be equal to some other's; None: every row

@@ -21,8 +21,9 @@ from ivjoin.outer.emit import BatchRows, Emitter, Rows, StoredRows
 from ivjoin.plain import image_columns
 from ivjoin.plan import SIDES, JoinPlan
 from ivjoin.residual import holds
+from ivjoin.row_layout import row_layouts
 from ivjoin.shj import index_kernels
-from ivjoin.shj.arrow import byte_width, plain_type, take
+from ivjoin.shj.arrow import take
 from ivjoin.shj.bandtable import NO_BANDS
 from ivjoin.shj.keys import ByteKeys, IntKeys, KeyTable, NoKeys
 from ivjoin.shj.matcher import Decide, Matcher
@@ -53,21 +54,12 @@ class Engine:
     def _setup(self, plan: JoinPlan, late_within: bool = True) -> None:
         self.plan = plan = plan.own()
         self._how = plan.how
-        self._plain = tuple([plain_type(t) for t in side.schema.types] for side in plan.sides)
-        self._plain_schemas = tuple(
-            pa.schema([f.with_type(t) for f, t in zip(side.schema, types, strict=True)])
-            for side, types in zip(plan.sides, self._plain, strict=True)
-        )
-        self._converts = tuple(types != side.schema.types for side, types in zip(plan.sides, self._plain, strict=True))
+        self._layouts = left, right = row_layouts(plan)
+        self._places, self._widths = (left.places, right.places), (left.widths, right.widths)
         keys = self._make_stores()
         self._frontiers = frontiers_of(plan)
-        self._never_null = tuple([i for i, f in enumerate(side.schema) if not f.nullable] for side in plan.sides)
         self._bounder = Bounder(plan, self._frontiers)
-        self._places = tuple(
-            [side.stored.index(i) if i in side.stored else -1 for i in range(len(side.schema))] for side in plan.sides
-        )
-        self._widths = tuple([byte_width(t) for t in types] for types in self._plain)
-        self._intake = Intake(plan, self._frontiers, keys, late_within, self._rekey)
+        self._intake = Intake(plan, self._frontiers, keys, late_within)
         self._index = self._intake.index
         batch_size = plan.options["batch_size"]
         self._emitter = Emitter(plan.schema, plan.fields, batch_size)
@@ -87,7 +79,7 @@ class Engine:
         self._keys: KeyTable = IntKeys() if plan.int_keys else ByteKeys() if plan.null_safe else NoKeys()
         self._stores = tuple(
             SideStore(
-                s, self._keys, [self._plain[s][i] for i in plan.sides[s].stored], len(plan.sides[s].axes),
+                s, self._keys, self._layouts[s].stored, len(plan.sides[s].axes),
                 ordered=plan.tables[1 - s].n_primary > 0, report=plan.how.owes(s), same=image_columns(plan, s),
             )
             for s in (0, 1)
@@ -102,6 +94,7 @@ class Engine:
             a.op == b.op == "column" for a, b in zip(plan.sides[0].keys, plan.sides[1].keys, strict=True)
         ]
         self._rekeyed = True
+        plan.kept = {}
         plan.null_safe = list(compress(plan.null_safe, plain))
         for side in plan.sides:
             side.keys = list(compress(side.keys, plain))
@@ -365,6 +358,7 @@ class Engine:
         batch = {i: store.gather(self._places[s][i], ids) for i in side.stored}
         index = self._index[s]
         v = evaluate([node], lambda _, name: batch[index[name]], len(ids))[0]
+        self.plan.kept = {}
         side.axes.append(node)
         absent = None
         present = has_value(v)

@@ -62,7 +62,7 @@ class ParallelJoin:
         self._plan = plan
         self._parts = [make() for _ in range(threads)]
         self._frontiers = frontiers_of(plan)
-        self._intake = Intake(plan, self._frontiers, NoKeys(), True, lambda: None)
+        self._intake = Intake(plan, self._frontiers, NoKeys(), True)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ivjoin")
         self._metrics = JoinMetrics()
 

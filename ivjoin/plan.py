@@ -89,15 +89,20 @@ class JoinPlan:
     tables: tuple[BandTable, BandTable]  # [p]: rows of side p probe the other side's store
     never: bool  # a constant conjunct is not TRUE
     options: dict[str, Any]
-    # What operators of this plan have worked out of it and may share; nothing in it is ever changed.
-    kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    # What operators of this plan have worked out of it and share; nothing in it is ever changed.
+    kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def own(self) -> JoinPlan:
-        """A copy for one operator: a row whose key errs, or a promise, changes keys and axes of that operator alone."""
+        """A copy for one operator: a row whose key errs, or a promise, changes keys and axes of that operator alone.
+
+        It shares ``kept`` until it is changed; whoever changes it, begins a new one.
+        """
         left, right = (
             replace(side, keys=list(side.keys), axes=list(side.axes), stored=list(side.stored)) for side in self.sides
         )
-        return replace(self, sides=(left, right), null_safe=list(self.null_safe), options=dict(self.options))
+        copy = replace(self, sides=(left, right), null_safe=list(self.null_safe), options=dict(self.options))
+        copy.kept = self.kept
+        return copy
 
     def axis(self, side: int, node: Node) -> int | None:
         """Place of an expression among the side's axes."""

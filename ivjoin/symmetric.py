@@ -107,10 +107,12 @@ class SymmetricHashJoin(Engine):
                 return out
         self._check_nulls(p, batch)
         rows_in = batch.num_rows
-        if self._converts[p]:
-            plain = [to_plain(a, t) for a, t in zip(batch.columns, self._plain[p], strict=True)]
-            batch = pa.RecordBatch.from_arrays(plain, schema=self._plain_schemas[p])
-        arrived = self._intake.take(p, batch, self._ended[1 - p] and not self._stores[1 - p].live, self._careful)
+        schema = self._layouts[p].schema
+        if schema is not None:
+            plain = [to_plain(a, t) for a, t in zip(batch.columns, schema.types, strict=True)]
+            batch = pa.RecordBatch.from_arrays(plain, schema=schema)
+        dead = self._ended[1 - p] and not self._stores[1 - p].live
+        arrived = self._intake.take(p, batch, dead, self._careful, self._rekey)
         if p == 0:
             self._metrics.left_rows_in += rows_in
         else:
@@ -281,7 +283,7 @@ class SymmetricHashJoin(Engine):
 
     def _check_nulls(self, p: int, batch: pa.RecordBatch) -> None:
         want = self.plan.sides[p].schema
-        for i in self._never_null[p]:
+        for i in self._layouts[p].never_null:
             if batch.column(i).null_count:
                 raise SchemaError(f"column {want.names[i]!r} of a {SIDES[p]} batch has nulls but is not nullable")
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent / "ivjoin"
 
 # A room may import itself, the errors, and what stands here. Rooms that may not know each other do not list each other.
 _PLANNING = {"expr", "interval", "propagation", "shj", "outer", "metrics", "order", "plan", "plan_cache"}
-_OPERATOR = _PLANNING | {"arrival", "bounds", "engine", "lane", "plain", "residual", "symmetric"}
+_OPERATOR = _PLANNING | {"arrival", "bounds", "engine", "lane", "plain", "residual", "row_layout", "symmetric"}
 MAY_IMPORT = {
     "__init__": set(),
     "errors": set(),
@@ -27,7 +27,8 @@ MAY_IMPORT = {
     "plan": {"expr", "interval", "propagation", "shj", "outer", "order"},
     "plan_cache": {"expr", "order", "plan"},
     "bounds": _PLANNING,
-    "arrival": _PLANNING,
+    "row_layout": {"plan", "shj"},
+    "arrival": _PLANNING | {"row_layout"},
     "residual": _PLANNING,
     "plain": _PLANNING,
     "lane": _PLANNING | {"bounds", "plain", "symmetric"},

@@ -322,6 +322,19 @@ def test_a_rekeyed_operator_and_one_with_more_axes_change_their_own_plan_alone()
     assert len(third.plan.sides[0].axes) == axes
 
 
+def test_an_operator_of_a_changed_plan_is_laid_out_for_it() -> None:
+    """What operators share of a plan is not of use to one that is made from a plan which has got an axis since."""
+    arguments = {"on": "k", "condition": "l.c >= r.c AND l.a = r.a", "left_order": "c", "right_order": "c"}
+    op = SymmetricHashJoin(NUMBERS, NUMBERS, **arguments)
+    axes = len(op.plan.sides[0].axes)
+    list(op.advance("right", {"a": 2}))
+    assert len(op.plan.sides[0].axes) == axes + 1
+    other = SymmetricHashJoin.from_plan(op.plan)
+    assert not list(other.push("left", rows((1, 3, 4), (1, 4, 4), (1, 5, 5))))
+    want = [{"k": 1, "a": 4, "c": 4, "a_right": 4, "c_right": 4}]
+    assert [row for b in other.push("right", rows((1, 4, 4))) for row in b.to_pylist()] == want
+
+
 def tables(seed: int, n: int = 3000) -> tuple[pa.Table, pa.Table]:
     rng = np.random.default_rng(seed)
     a, b = (pa.table({
