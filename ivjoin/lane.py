@@ -10,7 +10,6 @@ the long way.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -120,7 +119,8 @@ class Lane:
 
     def another(self, plan: JoinPlan) -> Lane:
         """A lane for one more operator of the plan that this one, which has never been boarded, was made for."""
-        lane = copy(self)
+        lane = object.__new__(Lane)
+        lane.__dict__.update(self.__dict__)
         lane._plan = plan
         lane._r = self._r.copy()
         lane._held = dict(self._held)  # tables of the plan, which nobody writes to
@@ -134,7 +134,7 @@ class Lane:
         """The output of a push, or None when it has to go the long way (the lane has landed then)."""
         if not self.aboard and not (DEMAND.met or DEMAND.asks(batch.num_rows)):
             return None
-        if not self.aboard and not self._board(engine, batch.num_rows):
+        if not self.aboard and not self._board(engine, p, batch.num_rows):
             return None
         kernels = self._kernels
         for _ in range(4):
@@ -179,19 +179,21 @@ class Lane:
 
     # -- on board and off ----------------------------------------------------------------------------------------
 
-    def _board(self, engine: SymmetricHashJoin, n: int) -> bool:
-        """Take the operator's state into the registers, for a push of n rows; False if it is not plain now."""
+    def _board(self, engine: SymmetricHashJoin, p: int, n: int) -> bool:
+        """Take the operator's state into the registers, for n rows of side p; False if it is not plain now."""
         if self._wait > 0:
             self._wait -= 1
             return False
         if not self._boards(engine):
             self._wait = self._next_wait = min(2 * self._next_wait, _MOST_WAIT)
             return False
+        if self._room == 0:
+            self._pair_room()
+            self._grow(engine, p, n)
+            if engine._stores[p].disordered:
+                return False
         engine._count_state()
         r = self._r
-        if self._room == 0:
-            self._row_room(1 << (max(n, 256) - 1).bit_length())
-            self._pair_room()
         r[at.WITHIN] = int(engine._intake.late_within)
         self._point_at_keys(engine._keys)
         for s in (0, 1):
@@ -423,8 +425,18 @@ class Lane:
     def _make_room(self, engine: SymmetricHashJoin, p: int, n: int) -> bool:
         """After a refusal for want of room: whatever is too small for a push of n rows. False if it has landed."""
         self._count(engine)
+        self._grow(engine, p, n)
+        self._point_at_keys(engine._keys)
+        for s in (0, 1):
+            self._point_at_store(engine, s)
+        engine._count_state()
+        if engine._stores[p].disordered:
+            self.land(engine)
+        return self.aboard
+
+    def _grow(self, engine: SymmetricHashJoin, p: int, n: int) -> None:
         if n > self._room:
-            self._row_room(1 << (n - 1).bit_length())
+            self._row_room(1 << (max(n, 256) - 1).bit_length())
         store: SideStore = engine._stores[p]
         if store.hi - store.lo + n > store.cap:
             store._make_room(n)
@@ -433,13 +445,6 @@ class Lane:
         if self._plan.how.owes(1 - p) and other.live > self._r[at.DEAD_SIZE]:
             size = 1 << other.live.bit_length()
             self._r[at.DEAD], self._r[at.DEAD_SIZE] = self._hold("dead", np.empty(size, dtype=np.int64)), size
-        self._point_at_keys(engine._keys)
-        for s in (0, 1):
-            self._point_at_store(engine, s)
-        engine._count_state()
-        if store.disordered:
-            self.land(engine)
-        return self.aboard
 
     def _row_room(self, n: int) -> None:
         r = self._r
