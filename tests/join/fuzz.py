@@ -17,6 +17,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
+from hypothesis.strategies import just
 from join.cases import Case, check, run_pull
 from join.indexes import runs_at_once
 from join.strategies import cases
@@ -56,8 +57,8 @@ def main() -> int:
             suppress_health_check=list(HealthCheck),
             report_multiple_bugs=False,
         )
-        @given(cases(max_rows=args.rows))
-        def play(case: Case, index: Any = index) -> None:
+        @given(cases(max_rows=args.rows), just(index))
+        def play(case: Case, index: Any) -> None:
             if (time.monotonic() > end and not failed) or args.how not in (None, case.how):
                 return
             done[case.how] += 1
