@@ -9,7 +9,7 @@ import numpy as np
 
 from bench.tables import Cells, net
 
-__all__ = ["bars", "curves", "exponent", "scaling", "seed", "soak", "state"]
+__all__ = ["bars", "curves", "exponent", "scaling", "seed", "soak", "state", "work"]
 
 _COLORS = {"ivjoin": "#c1272d", "DataFusion SHJ": "#0b5394", "DuckDB, buckets by hand": "#6aa84f"}
 _AXES = {"window": "rows in the window", "live-keys": "keys", "length": "rows a side"}
@@ -99,8 +99,19 @@ def curves(cells: Cells, family: str) -> dict[str, list[tuple[float, float]]]:
     return {p: sorted(v) for p, v in lines.items() if len(v) > 1}
 
 
+def work(cells: Cells, family: str) -> list[tuple[float, float]]:
+    """Rows that go in and come out, over the size that a family varies, where ivjoin was timed."""
+    sizes = {x for x, _ in curves(cells, family).get("ivjoin", ())}
+    rows = {
+        float(r["case"].split("/")[1].split()[0]): float(r["rows_in"] + r["rows_expected"])
+        for r in cells.family(family) if r["peer"] == "ivjoin" and r["status"] == "ok"
+        and (family == "length" or r["case"].endswith("/1000000 rows"))
+    }  # fmt: skip
+    return sorted((x, rows[x]) for x in sizes)
+
+
 def scaling(cells: Cells, family: str, folder: Path) -> str | None:
-    """The curves of a family, with the fitted exponent in the legend."""
+    """The curves of a family with their fitted exponents, and the course of a time in proportion to the rows."""
     lines = curves(cells, family)
     if not lines:
         return None
@@ -108,8 +119,14 @@ def scaling(cells: Cells, family: str, folder: Path) -> str | None:
     figure, axis = plt.subplots(figsize=(6, 3))
     for peer, points in lines.items():
         axis.loglog(
-            *zip(*points, strict=True), "o-", label=f"{peer}: exponent {exponent(points):.2f}", color=_COLORS.get(peer)
+            *zip(*points, strict=True), "o-", label=f"{peer}: exponent {exponent(points):z.2f}", color=_COLORS.get(peer)
         )
+    rows = work(cells, family)
+    if rows:
+        # through the middle of ivjoin's points: the curve of a system whose time is that of the rows and nothing else
+        ratio = np.exp(np.mean([np.log(t / w) for (_, t), (_, w) in zip(lines["ivjoin"], rows, strict=True)]))
+        label = f"as the rows in and out: exponent {exponent(rows):z.2f}"
+        axis.loglog([x for x, _ in rows], [w * ratio for _, w in rows], "--", color="gray", label=label)
     axis.set(xlabel=_AXES[family], ylabel="seconds of CPU")
     axis.legend()
     return _save(figure, folder, family)

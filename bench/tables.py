@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = [
     "Cells", "bound_table", "cold_table", "family_table", "geometric_mean", "losses_table", "machine_text",
-    "memory_table", "net", "pushes_table", "seed_grid", "state_table", "weak_table",
+    "memory_table", "net", "planning_table", "pushes_table", "seed_grid", "state_table", "weak_table",
 ]  # fmt: skip
 
 Record = dict[str, Any]
@@ -174,6 +174,14 @@ def pushes_table(records: list[Record]) -> str:
     ]  # fmt: skip
     head = ("case", "rows a push", "pushes", "CPU microseconds a push", "median", "99th percentile")
     return table(head, lines) if lines else ""
+
+
+def planning_table(records: list[Record]) -> str:
+    lines = [
+        [r["name"], f"{r['value']:.3g} {r['unit']}".replace(" us", " microseconds")]
+        for r in records if r["kind"] == "planning"
+    ]  # fmt: skip
+    return table(("step", "time"), lines) if lines else ""
 
 
 def cold_table(records: list[Record]) -> str:
