@@ -99,6 +99,11 @@ class SideStore:
             self._make_room(n)
         first = self.hi
         empty = self.live == 0
+        for axis in absent or ():
+            # A schedule made later could not tell which rows are absent.
+            for falling in (False, True):
+                if (axis, falling) not in self.deaths:
+                    self._schedule(axis, falling)
         for d in self.deaths.values():
             away = None if absent is None else absent.get(d.axis)
             was_in_order = d.in_order
