@@ -99,10 +99,10 @@ class SideStore:
             self._make_room(n)
         first = self.hi
         empty = self.live == 0
-        for axis in absent or ():
-            # A schedule made later could not tell which rows are absent.
+        for axis, unknown in (absent or {}).items():
+            # A schedule that began later could not tell these rows from others of the same image.
             for falling in (False, True):
-                if (axis, falling) not in self.deaths:
+                if (axis, falling) not in self.deaths and unknown.any():
                     self._schedule(axis, falling)
         for d in self.deaths.values():
             away = None if absent is None else absent.get(d.axis)

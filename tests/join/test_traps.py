@@ -145,6 +145,27 @@ def test_a_side_that_ends_early(how: str, first: str) -> None:
 
 
 @pytest.mark.parametrize("how", oracle.HOWS)
+@pytest.mark.parametrize("falls", [False, True])
+def test_a_null_outlives_bounds_that_were_there_before_it(how: str, falls: bool) -> None:
+    """A row whose value is unknown is stored first, and only then a bound on that value moves."""
+    sign = -1 if falls else 1
+    left = pa.table({"n": range(3), "k": [1, 1, 2], "a": pa.array([None, 7 * sign, None], pa.int8())})
+    right = pa.table({"n": range(6), "k": [1] * 6, "a": pa.array([sign * v for v in (2, 3, 4, 4, 3, 4)], pa.int8())})
+    holds = Term(
+        f"l.a IS NULL OR l.a {'<=' if falls else '>='} r.a",
+        "",
+        lambda a, b: True if a["a"] is None else None if b["a"] is None else sign * a["a"] >= sign * b["a"],
+        "bool",
+    )
+    orders = (OrderSpec("a", descending=falls, slack=1),)
+    bounds = {"a": (2 * sign, 4 * sign) if sign > 0 else (-4, -2)}
+    pushes = [("push", "right", i, i + 1) for i in range(6)]
+    for at in range(6):
+        script = [*pushes[:at], ("push", "left", 0, 3), *pushes[at:]]
+        check(Case(left, right, how, (("k", "k"),), holds, (), orders, right_bounds=bounds, script=tuple(script)))
+
+
+@pytest.mark.parametrize("how", oracle.HOWS)
 def test_matched_means_the_whole_condition(how: str) -> None:
     """The key alone, or the band alone, does not make a match."""
     left = pa.table({"n": range(4), "k": [1, 1, 2, 2], "a": [1, 2, 3, 4], "s": ["a", "b", "a", None]})
