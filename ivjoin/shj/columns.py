@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Protocol
+from weakref import WeakMethod
 
 import numpy as np
 import pyarrow as pa
@@ -166,15 +167,17 @@ class ImageColumn:
         A type with :func:`ivjoin.shj.arrow.is_own_image`.
     source : int or None
         The axis, None for the key.
-    values : callable
-        Gives the values of a source at some places : int64[n].
+    values : weakref.WeakMethod
+        Of the store, which holds this column: with a strong one the two would keep each other's memory until a search
+        for circles finds them. Gives the values of a source at some places : int64[n].
     cap : int
     """
 
     varies = False
 
     def __init__(
-        self, t: pa.DataType, source: int | None, values: Callable[[int | None, np.ndarray], np.ndarray], cap: int
+        self, t: pa.DataType, source: int | None,
+        values: WeakMethod[Callable[[int | None, np.ndarray], np.ndarray]], cap: int,
     ) -> None:
         width = arrow.byte_width(t)
         assert width is not None
@@ -202,7 +205,9 @@ class ImageColumn:
         self._valid.grow(cap, lo, hi)
 
     def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
-        words = self._values(self.source, places).astype(self._word, copy=False)
+        values = self._values()
+        assert values is not None, "a column without its store"
+        words = values(self.source, places).astype(self._word, copy=False)
         return arrow.fixed_array(words, self._valid.at(places), self.type)
 
     def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from weakref import WeakMethod
 
 import numpy as np
 import pyarrow as pa
@@ -67,7 +68,7 @@ class SideStore:
         self.rows, self.links = _records(self.cap, n_axes)
         same = same or {}
         self.columns: list[Column] = [
-            ImageColumn(t, same[i], self._image_at, self.cap) if i in same else column_for(t, self.cap)
+            ImageColumn(t, same[i], WeakMethod(self._image_at), self.cap) if i in same else column_for(t, self.cap)
             for i, t in enumerate(types)
         ]
         self.deaths: dict[tuple[int, bool], Deaths] = {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from functools import lru_cache
 from typing import Any
 
@@ -250,3 +252,21 @@ def test_falling_floats_prune_where_bounds_leave_no_room_for_nan(bounds: Any, mo
     assert (op.metrics.state_rows == 400) == (bounds is None)
     out += op.finish()
     assert sum(b.num_rows for b in out) == 5 * 200 - 6
+
+
+@pytest.mark.parametrize("how", ["inner", "full", "left_semi"])
+def test_an_operator_that_nobody_holds_gives_its_memory_back_at_once(how: str) -> None:
+    """Nothing of it stands in a circle of references, whose memory Python would find some joins later."""
+    from ivjoin import SymmetricHashJoin
+
+    t = pa.table({"k": np.arange(100) % 7, "a": np.arange(100), "text": ["x"] * 100})
+    op = SymmetricHashJoin(t.schema, t.schema, on="k", condition="l.a = r.a", how=how, left_order="a", right_order="a")
+    for b in t.to_batches(max_chunksize=30):
+        assert [x for side in ("left", "right") for x in op.push(side, b)] != []
+    held = [weakref.ref(x) for x in (op, op._keys, *op._stores)]
+    gc.disable()
+    try:
+        del op
+        assert [x() for x in held] == [None] * 4
+    finally:
+        gc.enable()
