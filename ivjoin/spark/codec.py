@@ -1,16 +1,22 @@
 """The state of a bucket as Spark keeps it: a format version, what the state belongs to, and the operator's snapshot.
 
 The snapshot is compressed. Spark carries a group's state from the JVM to Python and back in each micro-batch, at some
-45 ms a megabyte; zstd takes 2 ms, and halves the bytes or better.
+45 ms a megabyte. Most of a snapshot are columns of eight-byte numbers, whose leading bytes are alike from row to row:
+sorted by their place in the word, the bytes compress in half the time, and to three quarters of the size, of what zstd
+makes of them as they stand. Text loses by that, so a sample of each block decides::
+
+    size uint64 | transposed? one bit a block | zstd of all blocks
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
+import numpy as np
 import pyarrow as pa
 
 from ivjoin.errors import SnapshotError
@@ -19,8 +25,10 @@ __all__ = [
     "FORMAT", "STATE_SCHEMA", "BucketState", "compressed", "expanded", "meta_text", "read_state", "version_token",
 ]
 
-FORMAT = 2
+FORMAT = 3
 _SIZE_BYTES = 8
+_WORD = 8
+_BLOCK, _SAMPLE = 1 << 19, 1 << 14
 STATE_SCHEMA = "format int, meta string, token string, payload binary"
 
 
@@ -46,14 +54,61 @@ def _codec() -> pa.Codec:
 
 
 def compressed(snapshot: bytes) -> bytes:
-    """A snapshot as it is stored: its size (uint64, little-endian), then zstd."""
-    return len(snapshot).to_bytes(_SIZE_BYTES, "little") + _codec().compress(snapshot, asbytes=True)
+    """Bytes as they are stored; the form is drawn above."""
+    given = np.frombuffer(snapshot, np.uint8)
+    out = np.empty_like(given)
+    bits = np.zeros(-(-len(given) // _BLOCK), np.uint8)
+    for i, (block, target) in enumerate(_blocks(given, out)):
+        bits[i] = _gains(block)
+        if bits[i]:
+            _transpose(block, target)
+        else:
+            target[:] = block
+    size = len(snapshot).to_bytes(_SIZE_BYTES, "little")
+    return b"".join((size, np.packbits(bits).tobytes(), _codec().compress(out, asbytes=True)))
 
 
 def expanded(payload: bytes) -> bytes:
-    """The snapshot that :func:`compressed` stored."""
+    """The bytes that :func:`compressed` stored."""
     size = int.from_bytes(payload[:_SIZE_BYTES], "little")
-    return bytes(_codec().decompress(memoryview(payload)[_SIZE_BYTES:], size, asbytes=True))
+    count = -(-size // _BLOCK)
+    end = _SIZE_BYTES + -(-count // 8)
+    bits = np.unpackbits(np.frombuffer(payload, np.uint8, end - _SIZE_BYTES, _SIZE_BYTES), count=count)
+    held = np.frombuffer(_codec().decompress(memoryview(payload)[end:], size), np.uint8)
+    out = np.empty_like(held)
+    for bit, (block, target) in zip(bits, _blocks(held, out), strict=True):
+        if bit:
+            _transpose_back(block, target)
+        else:
+            target[:] = block
+    return out.tobytes()
+
+
+def _blocks(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Both arrays, of one length, block by block."""
+    return ((a[begin : begin + _BLOCK], b[begin : begin + _BLOCK]) for begin in range(0, len(a), _BLOCK))
+
+
+def _gains(block: np.ndarray) -> bool:
+    """Whether the middle of a block is smaller for being transposed."""
+    begin = max(0, (len(block) - _SAMPLE) // 2)
+    sample = np.ascontiguousarray(block[begin : begin + _SAMPLE])
+    transposed = np.empty_like(sample)
+    _transpose(sample, transposed)
+    return len(_codec().compress(transposed)) < len(_codec().compress(sample))
+
+
+def _transpose(block: np.ndarray, out: np.ndarray) -> None:
+    """First bytes of all words, then all second bytes, and so on; what is left over at the end stays there."""
+    whole = len(block) // _WORD * _WORD
+    out[:whole].reshape(_WORD, -1)[:] = block[:whole].reshape(-1, _WORD).T
+    out[whole:] = block[whole:]
+
+
+def _transpose_back(block: np.ndarray, out: np.ndarray) -> None:
+    whole = len(block) // _WORD * _WORD
+    out[:whole].reshape(-1, _WORD)[:] = block[:whole].reshape(_WORD, -1).T
+    out[whole:] = block[whole:]
 
 
 def meta_text(identity: dict[str, str], buckets: int) -> str:

@@ -6,6 +6,8 @@
     base      the operator's snapshot                          rewritten when the log has outgrown it
     log       one segment per micro-batch: its rows and ticks  appended to, cleared when the base is rewritten
 
+Base and log are compressed.
+
 A turn depends on nothing but the state and what came, so an operator is made again from its base by playing the log to
 it. A micro-batch thus writes what it brought, and over time no more than twice that plus the live rows; a worker that
 still holds the operator reads the head alone.
@@ -29,6 +31,7 @@ from ivjoin.spark.pack import Seen
 from ivjoin.spark.results import RESULT_SCHEMA, Results
 from ivjoin.spark.spec import JoinSpec, identity
 from ivjoin.spark.streaming import opened, packed_sides
+from ivjoin.spark.workers import own_workers
 from ivjoin.symmetric import SymmetricHashJoin
 
 __all__ = ["SegmentedBucket", "segmented_join"]
@@ -48,9 +51,11 @@ def segmented_join(left: Any, right: Any, spec: JoinSpec, out: StructType, bucke
         If the protobuf package or the RocksDB state store is missing.
     """
     _check_setup(left.sparkSession)
-    played = packed_sides(left, right, spec, buckets).groupBy("label").transformWithStateInPandas(
-        SegmentedBucket(spec, buckets), RESULT_SCHEMA, "append", "None"
-    )
+    packed = packed_sides(left, right, spec, buckets)
+    with own_workers(left):
+        played = packed.groupBy("label").transformWithStateInPandas(
+            SegmentedBucket(spec, buckets), RESULT_SCHEMA, "append", "None"
+        )
     return opened(observed(played, name), spec, out)
 
 
@@ -99,7 +104,7 @@ class SegmentedBucket(StatefulProcessor):
         token, base_size, log_size = ("", 0, 0) if head is None else head[2:]
         turn.before = op.metrics.as_dict()
         came = arrivals(self._spec, rows)
-        segment = _segment(came)
+        segment = compressed(_segment(came))
         turn.mark()
         for batch in play(op, self._spec, came):
             yield self._results.output(batch)
@@ -132,7 +137,7 @@ class SegmentedBucket(StatefulProcessor):
         base = self._base.get() if self._base.exists() else None
         op = new_operator(self._spec) if base is None else SymmetricHashJoin.restore(expanded(bytes(base[0])))
         for (segment,) in self._log.get():
-            for _ in play(op, self._spec, _arrivals_of(self._spec, bytes(segment))):
+            for _ in play(op, self._spec, _arrivals_of(self._spec, expanded(bytes(segment)))):
                 pass
         return op, True
 

@@ -25,6 +25,7 @@ from ivjoin.spark.pack import PACKED_SCHEMA, packer
 from ivjoin.spark.results import RESULT_SCHEMA, Results, opener
 from ivjoin.spark.spec import JoinSpec
 from ivjoin.spark.stateful import bucket_function
+from ivjoin.spark.workers import own_workers
 
 __all__ = ["opened", "packed_sides", "streaming_join"]
 
@@ -45,9 +46,11 @@ def packed_sides(left: Any, right: Any, spec: JoinSpec, buckets: int) -> Any:
 def streaming_join(left: Any, right: Any, spec: JoinSpec, out: StructType, buckets: int, name: str) -> Any:
     """The joined stream, with its counts observed under ``name``."""
     results = Results(arrow_batch_rows(left.sparkSession))
-    played = packed_sides(left, right, spec, buckets).groupBy("label").applyInPandasWithState(
-        bucket_function(spec, buckets, results), RESULT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
-    )
+    packed = packed_sides(left, right, spec, buckets)
+    with own_workers(left):
+        played = packed.groupBy("label").applyInPandasWithState(
+            bucket_function(spec, buckets, results), RESULT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
+        )
     return opened(observed(played, name), spec, out)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -62,10 +63,10 @@ def test_state_of_another_join_is_refused_with_the_difference() -> None:
     assert read_state((FORMAT, meta, token, b"rows"), meta).payload == b"rows"
     with pytest.raises(SnapshotError, match="buckets was '8' and is now '4'; condition was"):
         read_state((FORMAT, meta, token, b""), meta_text({"how": "inner", "condition": "l.t < r.t"}, 4))
-    with pytest.raises(SnapshotError, match="format 3.*reads format 2: upgrade"):
-        read_state((3, meta, token, b""), meta)
-    with pytest.raises(SnapshotError, match="format 1.*reads format 2: start from a new checkpoint"):
-        read_state((1, meta, token, b""), meta)
+    with pytest.raises(SnapshotError, match="format 4.*reads format 3: upgrade"):
+        read_state((4, meta, token, b""), meta)
+    with pytest.raises(SnapshotError, match="format 2.*reads format 3: start from a new checkpoint"):
+        read_state((2, meta, token, b""), meta)
 
 
 @pytest.mark.parametrize("snapshot", [b"", b"x", bytes(range(256)) * 5000], ids=["empty", "a byte", "a megabyte"])
@@ -73,6 +74,24 @@ def test_a_snapshot_is_stored_compressed(snapshot: bytes) -> None:
     stored = compressed(snapshot)
     assert expanded(stored) == snapshot
     assert len(stored) < len(snapshot) // 100 + 30
+
+
+def test_numbers_and_text_are_each_stored_as_they_compress_best() -> None:
+    draw = random.Random(1)
+    block = 1 << 19
+    numbers = b"".join(draw.randrange(1 << 40).to_bytes(8, "little") for _ in range(2 * block // 8))
+    words = [draw.randbytes(5).hex() for _ in range(300)]
+    text = " ".join(draw.choice(words) for _ in range(2 * block // 11 + 1)).encode()[: 2 * block]
+    for size in (*range(20), block - 1, block, block + 5, 2 * block):
+        for given in (numbers, text, text[: size // 2] + numbers[: size - size // 2]):
+            assert expanded(compressed(given[:size])) == given[:size]
+    whole = text + numbers + text[:7]
+    assert expanded(compressed(whole)) == whole
+    zstd = pa.Codec("zstd", compression_level=1)
+    plain = [len(zstd.compress(given, asbytes=True)) for given in (text, numbers)]
+    assert len(compressed(text)) <= plain[0] + 16
+    assert len(compressed(numbers)) < 0.9 * plain[1]
+    assert len(compressed(whole)) < plain[0] + 0.9 * plain[1]
 
 
 def test_packed_results_come_back_as_they_were() -> None:

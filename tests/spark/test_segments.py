@@ -100,7 +100,7 @@ def test_a_log_that_outgrows_its_base_becomes_a_new_base() -> None:
     processor = segments.SegmentedBucket(spec, 1)
     processor.init(store)
     out = 0
-    short, segments._SHORT_LOG = segments._SHORT_LOG, 4096
+    short, segments._SHORT_LOG = segments._SHORT_LOG, 1024
     try:
         for batch in range(12):
             frames = []
