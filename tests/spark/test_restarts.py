@@ -1,0 +1,201 @@
+"""Micro-batches that fail and run again, without Spark: workers whose memory is old, states that were never committed.
+
+Each turn of a bucket is played by one of three workers drawn at random. A worker remembers what its own turns left,
+also those of micro-batches that failed later; the states go back to where they were. Whatever happens, each micro-batch
+that ends gives exactly the rows of the model, and counts each late row once.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+import pandas as pd
+from spark.decisions import BAND, CLOSING, HOWS, ROWS, SLACK, as_table, drawn, first_decided, on_time
+from spark.script import rows_of
+
+from ivjoin.expr import Scope, condition, scalar
+from ivjoin.order import Order
+from ivjoin.spark import bucket, segments
+from ivjoin.spark.bucket import COUNTS
+from ivjoin.spark.buckets import bucket_labels
+from ivjoin.spark.pack import packer, unpacked
+from ivjoin.spark.results import Results
+from ivjoin.spark.spec import JoinSpec
+from ivjoin.spark.stateful import bucket_function
+
+BUCKETS = 3
+LABELS = bucket_labels(BUCKETS)
+States = dict[int, dict[str, list[Any]]]
+Function = Callable[[tuple[Any, ...], Iterator[pd.DataFrame], Any], Iterator[pd.DataFrame]]
+
+
+class Value:
+    """One name of a bucket's state, as both backends see it."""
+
+    def __init__(self, held: dict[str, list[Any]], name: str) -> None:
+        self._held, self._name = held, name
+
+    @property
+    def value(self) -> list[Any]:
+        return self._held.get(self._name, [])
+
+    def update(self, value: Any) -> None:
+        self._held[self._name] = [value]
+
+    def appendValue(self, value: Any) -> None:
+        self._held[self._name] = [*self.value, value]
+
+    def clear(self) -> None:
+        self._held.pop(self._name, None)
+
+
+class Property(Value):
+    """``GroupState``: ``exists`` and ``get`` are properties."""
+
+    @property
+    def exists(self) -> bool:
+        return bool(self.value)
+
+    @property
+    def get(self) -> Any:
+        return self.value[0]
+
+
+class Method(Value):
+    """``ValueState`` and ``ListState``: they are methods."""
+
+    def exists(self) -> bool:
+        return bool(self.value)
+
+    def get(self) -> Any:
+        return iter(self.value) if self._name == "log" else self.value[0]
+
+
+class Handle:
+    def __init__(self, held: dict[str, list[Any]]) -> None:
+        self._held = held
+
+    def getValueState(self, name: str, schema: str) -> Method:
+        return Method(self._held, name)
+
+    getListState = getValueState
+
+
+def stateful(spec: JoinSpec) -> Function:
+    function = bucket_function(spec, BUCKETS, Results(most_rows=0))
+    return lambda key, frames, held: function(key, frames, Property(held, "state"))
+
+
+def segmented(spec: JoinSpec) -> Function:
+    def play(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], held: Any) -> Iterator[pd.DataFrame]:
+        processor = segments.SegmentedBucket(spec, BUCKETS)
+        processor.init(Handle(held))  # type: ignore[arg-type]
+        return processor.handleInputRows(key, frames, None)
+
+    return play
+
+
+@pytest.fixture
+def short_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "_SHORT_LOG", 1500)
+
+
+@pytest.mark.usefixtures("short_log")
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("backend", [stateful, segmented])
+def test_failed_micro_batches_lose_and_double_nothing(
+    how: str, backend: Callable[[JoinSpec], Function], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty = pa.schema([])
+    orders = (
+        (Order(scalar("t", Scope(ROWS, empty)), slack=SLACK),),
+        (Order(scalar("t", Scope(empty, ROWS))),),
+    )
+    spec = JoinSpec(
+        (ROWS, ROWS), (("k", "k"),), condition(BAND, Scope(ROWS, ROWS, on=[("k", "k")])), how, orders, (None, None),
+        "_right", "drop", "UTC", 16,
+    )
+    failed = 0
+    for seed in range(4):
+        rng = random.Random(seed)
+        left, right = [*drawn(seed + 50), CLOSING[0]], [*drawn(seed + 1050), CLOSING[1]]
+        states: States = {label: {} for label in LABELS}
+        workers: list[OrderedDict[Any, Any]] = [OrderedDict() for _ in range(3)]
+        got, late = [], 0
+        for new in zip(left, right, strict=True):
+            while True:
+                if rng.random() < 0.1:
+                    workers = [OrderedDict() for _ in range(3)]  # all processes are new
+                tried = {label: dict(held) for label, held in states.items()}
+                out, behind = micro_batch(spec, backend(spec), new, tried, workers, rng, monkeypatch)
+                if out is not None:
+                    states = tried
+                    got.append(out)
+                    late += behind
+                    break
+                failed += 1
+        kept = on_time(left, SLACK), on_time(right, 0)
+        assert got == first_decided(*kept, how), seed
+        assert late == sum(len(rows) for rows in (*left, *right)) - sum(len(rows) for side in kept for rows in side)
+    assert failed > 4
+
+
+def micro_batch(
+    spec: JoinSpec, function: Function, new: tuple[list[Any], list[Any]], states: States,
+    workers: list[OrderedDict[Any, Any]], rng: random.Random, monkeypatch: pytest.MonkeyPatch,
+) -> tuple[Counter[Any] | None, int]:
+    """Rows and late rows of a micro-batch, or None if one of its turns failed; earlier turns have left their traces."""
+    groups = packed(spec, new, rng)
+    failing = rng.choice(LABELS) if rng.random() < 0.4 else None
+    out: Counter[Any] = Counter()
+    late = 0
+    for label in rng.sample(LABELS, len(LABELS)):
+        if label not in groups:
+            continue
+        monkeypatch.setattr(bucket, "_kept", rng.choice(workers))
+        steps = function((label,), frames_of(groups[label], rng), states[label])
+        last = rng.randrange(4) if label == failing else None
+        for i, frame in enumerate(steps):
+            if i == last:
+                steps.close()  # type: ignore[attr-defined]
+                break
+            for rows, counts in zip(frame["rows"], frame["counts"], strict=True):
+                if rows is not None:
+                    out += rows_of(pa.Table.from_batches([unpacked(rows, spec.plan().schema)]))
+                if counts is not None:
+                    late += int(counts.split(",")[COUNTS.index("late_rows")])
+        if label == failing:
+            return None, 0
+    return out, late
+
+
+def packed(spec: JoinSpec, new: tuple[list[Any], list[Any]], rng: random.Random) -> dict[int, list[tuple[Any, ...]]]:
+    """What the map stage sends to each bucket: each side in one or two tasks."""
+    out: dict[int, list[tuple[Any, ...]]] = {}
+    for side, rows in enumerate(new):
+        middle = rng.randrange(len(rows) + 1)
+        for task in (rows[:middle], rows[middle:]):
+            if task:
+                numbers = pa.array([(r[0] or 0) % BUCKETS for r in task], pa.int32())
+                whole = as_table([task]).add_column(0, "bucket", numbers).to_batches()
+                for batch in packer(spec, side, LABELS)(iter(whole)):
+                    for row in batch.to_pylist():
+                        out.setdefault(row["label"], []).append((row["side"], row["rows"], row["seen"]))
+    return out
+
+
+def frames_of(group: list[tuple[Any, ...]], rng: random.Random) -> Iterator[pd.DataFrame]:
+    """A group's rows in any order, in one frame or two."""
+    mixed = rng.sample(group, len(group))
+    middle = rng.randrange(len(mixed) + 1)
+    for part in (mixed[:middle], mixed[middle:]):
+        if part:
+            yield pd.DataFrame(part, columns=["side", "rows", "seen"])
