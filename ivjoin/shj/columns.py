@@ -35,6 +35,9 @@ class Column(Protocol):
     varies: bool  # memory changes with what is stored, not with the capacity alone
 
     @property
+    def valid(self) -> Validity | None: ...  # None: not kept apart from the values
+
+    @property
     def nbytes(self) -> int: ...
     def append(self, array: pa.Array, first: int) -> None: ...
     def grow(self, cap: int, lo: int, hi: int) -> None: ...
@@ -76,7 +79,7 @@ def _regrown(ring: np.ndarray, cap: int, lo: int, hi: int) -> np.ndarray:
     return fresh
 
 
-class _Validity:
+class Validity:
     """A ring of validity bytes that exists only once a null has been seen."""
 
     __slots__ = ("ring",)
@@ -100,6 +103,13 @@ class _Validity:
             return None
         valid = self.ring[places]
         return None if valid.all() else valid
+
+    def forget(self, places: np.ndarray) -> bool:
+        """Let go of the ring if it says of all rows, those at ``places``, that their value is there."""
+        if self.ring is None or not self.ring[places].all():
+            return False
+        self.ring = None
+        return True
 
     def select(self, places: np.ndarray, cap: int) -> None:
         if self.ring is not None:
@@ -126,33 +136,33 @@ class WordColumn:
         self._width = width
         shape = arrow.fixed_view(pa.nulls(0, t), width)
         self._ring = np.empty((cap, *shape.shape[1:]), dtype=shape.dtype)
-        self._valid = _Validity()
+        self.valid = Validity()
 
     @property
     def nbytes(self) -> int:
-        return self._ring.nbytes + self._valid.nbytes
+        return self._ring.nbytes + self.valid.nbytes
 
     @property
     def has_nulls(self) -> bool:
-        return self._valid.ring is not None
+        return self.valid.ring is not None
 
     def append(self, array: pa.Array, first: int) -> None:
         _put(self._ring, first, arrow.fixed_view(array, self._width))
-        if array.null_count or self._valid.ring is not None:
-            self._valid.put(first, arrow.validity(array), len(array), len(self._ring))
+        if array.null_count or self.valid.ring is not None:
+            self.valid.put(first, arrow.validity(array), len(array), len(self._ring))
 
     def grow(self, cap: int, lo: int, hi: int) -> None:
         self._ring = _regrown(self._ring, cap, lo, hi)
-        self._valid.grow(cap, lo, hi)
+        self.valid.grow(cap, lo, hi)
 
     def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
-        return arrow.fixed_array(self._ring.take(places, axis=0), self._valid.at(places), self.type)
+        return arrow.fixed_array(self._ring.take(places, axis=0), self.valid.at(places), self.type)
 
     def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
         fresh = np.empty((cap, *self._ring.shape[1:]), dtype=self._ring.dtype)
         fresh[: len(places)] = self._ring[places]
         self._ring = fresh
-        self._valid.select(places, cap)
+        self.valid.select(places, cap)
 
     def trim(self, lo: int) -> None:
         pass
@@ -186,33 +196,33 @@ class ImageColumn:
         self._values = values
         self._word = arrow.fixed_view(pa.nulls(0, t), width).dtype
         self._cap = cap
-        self._valid = _Validity()
+        self.valid = Validity()
 
     @property
     def nbytes(self) -> int:
-        return self._valid.nbytes
+        return self.valid.nbytes
 
     @property
     def has_nulls(self) -> bool:
-        return self._valid.ring is not None
+        return self.valid.ring is not None
 
     def append(self, array: pa.Array, first: int) -> None:
-        if array.null_count or self._valid.ring is not None:
-            self._valid.put(first, arrow.validity(array), len(array), self._cap)
+        if array.null_count or self.valid.ring is not None:
+            self.valid.put(first, arrow.validity(array), len(array), self._cap)
 
     def grow(self, cap: int, lo: int, hi: int) -> None:
         self._cap = cap
-        self._valid.grow(cap, lo, hi)
+        self.valid.grow(cap, lo, hi)
 
     def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
         values = self._values()
         assert values is not None, "a column without its store"
         words = values(self.source, places).astype(self._word, copy=False)
-        return arrow.fixed_array(words, self._valid.at(places), self.type)
+        return arrow.fixed_array(words, self.valid.at(places), self.type)
 
     def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
         self._cap = cap
-        self._valid.select(places, cap)
+        self.valid.select(places, cap)
 
     def trim(self, lo: int) -> None:
         pass
@@ -226,11 +236,11 @@ class BoolColumn:
     def __init__(self, t: pa.DataType, cap: int) -> None:
         self.type = t
         self._ring = np.zeros(cap, dtype=bool)
-        self._valid = _Validity()
+        self.valid = Validity()
 
     @property
     def nbytes(self) -> int:
-        return self._ring.nbytes + self._valid.nbytes
+        return self._ring.nbytes + self.valid.nbytes
 
     def append(self, array: pa.Array, first: int) -> None:
         n = len(array)
@@ -239,14 +249,14 @@ class BoolColumn:
             bits = np.frombuffer(buf, dtype=np.uint8)
             values = np.unpackbits(bits, count=array.offset + n, bitorder="little")[array.offset :]
             _put(self._ring, first, values.view(bool))
-        self._valid.put(first, arrow.validity(array), n, len(self._ring))
+        self.valid.put(first, arrow.validity(array), n, len(self._ring))
 
     def grow(self, cap: int, lo: int, hi: int) -> None:
         self._ring = _regrown(self._ring, cap, lo, hi)
-        self._valid.grow(cap, lo, hi)
+        self.valid.grow(cap, lo, hi)
 
     def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
-        valid = self._valid.at(places)
+        valid = self.valid.at(places)
         nulls = 0 if valid is None else len(valid) - int(np.count_nonzero(valid))
         validity = None if valid is None else arrow.bitmap(valid)
         return pa.Array.from_buffers(self.type, len(places), [validity, arrow.bitmap(self._ring[places])], nulls)
@@ -255,7 +265,7 @@ class BoolColumn:
         fresh = np.zeros(cap, dtype=bool)
         fresh[: len(places)] = self._ring[places]
         self._ring = fresh
-        self._valid.select(places, cap)
+        self.valid.select(places, cap)
 
     def trim(self, lo: int) -> None:
         pass
@@ -278,12 +288,12 @@ class BytesColumn:
         self._arena = np.empty(256, dtype=np.uint8)
         self._top = 0  # where the next row starts
         self._base = 0  # the start that lies at the beginning of the arena
-        self._valid = _Validity()
+        self.valid = Validity()
         self._next = 0
 
     @property
     def nbytes(self) -> int:
-        return self._starts.nbytes + self._arena.nbytes + self._valid.nbytes
+        return self._starts.nbytes + self._arena.nbytes + self.valid.nbytes
 
     def append(self, array: pa.Array, first: int) -> None:
         piece = Bytes.of(array)
@@ -301,11 +311,11 @@ class BytesColumn:
         _put(self._starts, first, (piece.offsets[:-1] + (self._top - low)).astype(self._starts.dtype))
         self._top += high - low
         self._next = first + n
-        self._valid.put(first, arrow.validity(array), n, len(self._starts))
+        self.valid.put(first, arrow.validity(array), n, len(self._starts))
 
     def grow(self, cap: int, lo: int, hi: int) -> None:
         self._starts = _regrown(self._starts, cap, lo, hi)
-        self._valid.grow(cap, lo, hi)
+        self.valid.grow(cap, lo, hi)
 
     def _offsets(self, starts: np.ndarray) -> np.ndarray:
         """Where in the arena these starts are : int64[n]."""
@@ -331,7 +341,7 @@ class BytesColumn:
                     "use a smaller batch_size or a large_ type"
                 )
             offsets = offsets.astype(np.int32)
-        valid = self._valid.at(places)
+        valid = self.valid.at(places)
         nulls = 0 if valid is None else len(valid) - int(np.count_nonzero(valid))
         validity = None if valid is None else arrow.bitmap(valid)
         return pa.Array.from_buffers(
@@ -345,7 +355,7 @@ class BytesColumn:
         self._starts = np.zeros(cap, dtype=np.uint32 if self._top < _NARROW else np.uint64)
         self._starts[:n] = out.offsets[:-1]
         self._arena = out.buffer if len(out.buffer) else np.empty(256, dtype=np.uint8)
-        self._valid.select(places, cap)
+        self.valid.select(places, cap)
 
     def trim(self, lo: int) -> None:
         used = self._top - self._base
@@ -371,6 +381,7 @@ class SegmentColumn:
 
     def __init__(self, t: pa.DataType) -> None:
         self.type = t
+        self.valid: Validity | None = None
         self._parts: list[pa.Array] = []
         self._firsts: list[int] = []
         self._next = 0

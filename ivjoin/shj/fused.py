@@ -224,8 +224,8 @@ def _finish(r, side, other):  # type: ignore[no-untyped-def]
         large = r[side + at.CAP] > 2 * r[side + at.PEAK_SPAN] + 1024
         if large or r[other + at.CAP] > 2 * r[other + at.PEAK_SPAN] + 1024:
             return True
-        r[side + at.PEAK_SPAN] = 0
-        r[other + at.PEAK_SPAN] = 0
+        r[side + at.PEAK_SPAN] = r[side + at.HI] - r[side + at.LO]
+        r[other + at.PEAK_SPAN] = r[other + at.HI] - r[other + at.LO]
     return tidy
 
 

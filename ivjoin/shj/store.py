@@ -192,9 +192,10 @@ class SideStore:
         go with each batch would cost more than they save.
         """
         peak = self.peak
-        shrink = look and self.cap > 2 * peak + _SPARE
+        shrink = look and self.cap > 2 * max(peak, self.hi - self.lo) + _SPARE
         if look:
             self.peak = self.hi - self.lo
+            self._forget_nulls()
         if self.live == self.hi - self.lo and not shrink:
             if self.lo != self._trimmed:
                 self._trim()
@@ -219,6 +220,14 @@ class SideStore:
         elif shrink:
             self._recap(_round_up(max(peak + peak // 8, span)))
 
+    def _forget_nulls(self) -> None:
+        """Let go of validity that says of every row here that its value is there."""
+        kept = [c.valid for c in self.columns if c.valid is not None and c.valid.ring is not None]
+        places = self.places(np.arange(self.lo, self.hi)) if kept else _NO_IDS
+        forgotten = [valid.forget(places) for valid in kept]
+        if any(forgotten):
+            self._ring_bytes = None
+
     # -- reading -------------------------------------------------------------------------------------------------
 
     def _flags(self, places: np.ndarray) -> np.ndarray:
@@ -226,9 +235,10 @@ class SideStore:
         return self.links.reshape(-1).take(places * self.links.shape[1] + index_kernels.FLAGS)
 
     def places(self, ids: np.ndarray) -> np.ndarray:
-        """``ids % cap`` of stored rows, without a division each."""
+        """``ids % cap`` of rows that are stored or have just left, without a division each."""
         places = ids - (self.lo - self.lo % self.cap)
         places[places >= self.cap] -= self.cap
+        places[places < 0] += self.cap
         return places
 
     def live_ids(self) -> np.ndarray:

@@ -13,6 +13,7 @@ import pytest
 
 from ivjoin import IvjoinError, LateRowError, Order, SymmetricHashJoin, lane
 from ivjoin.shj.compiling import COMPILES
+from ivjoin.shj.store import SideStore
 
 pytestmark = pytest.mark.skipif(not COMPILES, reason="without numba's compiler every push goes the long way")
 
@@ -236,4 +237,38 @@ def test_a_null_goes_the_long_way_and_the_next_batch_comes_back() -> None:
     assert rows_of(out) == Counter(repr(row) for row in expected)
     for x in (9, 10, 11):
         list(op.push("left", pa.record_batch({"k": [1], "x": [x]}, schema=schema)))
+    assert op._lane.aboard
+
+
+def test_an_idle_side_is_not_carried_over_again_and_again(monkeypatch):
+    monkeypatch.setattr(lane.DEMAND, "met", True)
+    moves = []
+    recap = SideStore._recap
+    monkeypatch.setattr(SideStore, "_recap", lambda self, cap: (moves.append(self.side), recap(self, cap)))
+    schema = pa.schema({"k": pa.int64(), "x": pa.int64()})
+    op = SymmetricHashJoin(
+        schema, schema, on="k", condition="l.x BETWEEN r.x - 1000000 AND r.x + 5", left_order="x", right_order="x"
+    )
+    n = 20_000
+    list(op.push("right", pa.record_batch({"k": np.arange(n), "x": np.arange(n) + 1000}, schema=schema)))
+    moves.clear()
+    for _ in range(400):
+        list(op.push("left", pa.record_batch({"k": np.full(5, -1), "x": np.full(5, 1000)}, schema=schema)))
+    assert op._stores[1].live == n
+    assert 1 not in moves
+
+
+def test_a_null_that_has_left_is_forgotten(monkeypatch):
+    monkeypatch.setattr(lane.DEMAND, "met", True)
+    monkeypatch.setattr(lane, "_MOST_WAIT", 1)
+    schema = pa.schema({"k": pa.int64(), "x": pa.int64(), "v": pa.float64()})
+    op = SymmetricHashJoin(
+        schema, schema, on="k", condition="l.x BETWEEN r.x - 5 AND r.x", left_order="x", right_order="x"
+    )
+    for i in range(400):
+        values = pa.array([None if i == 3 else 1.5, 2.5])
+        for side in ("left", "right"):
+            x = np.full(2, i)
+            for out in op.push(side, pa.record_batch([pa.array([1, 2]), pa.array(x), values], schema=schema)):
+                assert out.num_rows
     assert op._lane.aboard
