@@ -176,6 +176,12 @@ class Lane:
                     yield out
             else:
                 engine._tidy(look=True)
+        elif status & at.SWEEP:
+            self._count(engine)
+            engine._keys.sweep()
+            self._point_at_keys(engine._keys)
+            for s in (0, 1):
+                self._point_at_store(engine, s)
 
     # -- on board and off ----------------------------------------------------------------------------------------
 

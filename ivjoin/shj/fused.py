@@ -211,22 +211,22 @@ def _tidy(r, side):  # type: ignore[no-untyped-def]
 
 @inner
 def _finish(r, side, other):  # type: ignore[no-untyped-def]
-    """Counts, and whether something should be given back."""
+    """Counts; the status that says what should be given back."""
     r[at.PHASE] = at.BEGIN
     here = _tidy(r, side)
     there = _tidy(r, other)
-    tidy = here or there
+    status = at.TIDY if here or there else 0
     r[at.PEAK_ROWS] = max(r[at.PEAK_ROWS], r[side + at.LIVE] + r[other + at.LIVE])
-    if r[at.KEYED] and r[at.N_IDS] - r[at.N_FREE] > r[at.LIVE_KEYS] + r[at.LIVE_KEYS] // 2 + 1024:
-        tidy = True
+    if r[at.KEYED] and r[at.N_IDS] - r[at.N_FREE] > r[at.LIVE_KEYS] + r[at.LIVE_KEYS] // 2 + 1024 + r[at.N]:
+        status |= at.SWEEP
     r[at.PUSHES] += 1
     if r[at.PUSHES] % _LOOK_EVERY == 0:
         large = r[side + at.CAP] > 2 * r[side + at.PEAK_SPAN] + 1024
         if large or r[other + at.CAP] > 2 * r[other + at.PEAK_SPAN] + 1024:
-            return True
+            return status | at.TIDY
         r[side + at.PEAK_SPAN] = r[side + at.HI] - r[side + at.LO]
         r[other + at.PEAK_SPAN] = r[other + at.HI] - r[other + at.LO]
-    return tidy
+    return status
 
 
 @inner
@@ -288,4 +288,4 @@ def push_batch(registers, p):  # type: ignore[no-untyped-def]
     status = _emit_list(r, p, other, _RIGHT_ROWS - p, at.N_DEAD, r[at.DEAD], status)
     if status & at.MORE:
         return status
-    return status | at.TIDY if _finish(r, side, other) else status
+    return status | _finish(r, side, other)

@@ -13,6 +13,7 @@ ROOM = 8  # nothing was changed: a ring, the key table or the scratch is too sma
 TIDY = 16  # done, and there is room or a list to give back
 PRUNE = 32  # done but for pruning, whose bounds are out of the ordinary
 FULL = 64  # no memory for an output batch
+SWEEP = 128  # done, and there are keys to take back
 
 # How far a push has come.
 BEGIN, PROBING, KEEPING, LEAVING, PRUNING, RETIRING = range(6)
