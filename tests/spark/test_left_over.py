@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from spark.backends import BACKENDS, store_for
 from spark.script import Script, StreamFailed, rows_of
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
@@ -125,25 +126,26 @@ def test_names_types_and_keys_are_those_of_the_sides(spark: Any) -> None:
     assert sorted(r.both for r in pair.collect()) == [0, 1, 2, 3]
 
 
-def test_streams_of_both_backends_filter_alike(spark: Any, tmp_path: Path) -> None:
-    def join(a: Any, b: Any) -> Any:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_streams_of_both_backends_filter_alike(spark: Any, tmp_path: Path, backend: str) -> None:
+    def join(a: Any, b: Any, most: int = 3) -> Any:
         return a.band_join(
-            b, on="k", condition=f"levenshtein(l.s, r.s) < 3 AND {BAND}", left_order="t", right_order="t", buckets=2
+            b, on="k", condition=f"levenshtein(l.s, r.s) < {most} AND {BAND}", left_order="t", right_order="t",
+            buckets=2, backend=backend,
         )
 
-    script = Script(spark, tmp_path, join, NAMED, NAMED)
-    got: Counter[Any] = Counter()
-    for begin in (0, 25, 40):
-        end = {0: 25, 25: 40, 40: 60}[begin]
-        got += script.add(left=rows(0)[begin:end], right=rows(1)[begin:end]).run()
-    assert Counter((r[0], r[1], r[4]) for r in got.elements()) == pairs(lambda a, b: edits(a[2], b[2]) < 3)
-    assert script.counts()[-1]["state_rows"] < 12  # the band still prunes
-    script.join = lambda a, b: a.band_join(
-        b, on="k", condition=f"levenshtein(l.s, r.s) < 4 AND {BAND}", left_order="t", right_order="t", buckets=2
-    )
-    script.add(left=rows(0, 65)[60:])
-    with pytest.raises(StreamFailed, match="condition left to Spark was .*< 3' and is now .*< 4'"):
-        script.run()
+    with store_for(spark, backend):
+        script = Script(spark, tmp_path, join, NAMED, NAMED)
+        got: Counter[Any] = Counter()
+        for begin in (0, 25, 40):
+            end = {0: 25, 25: 40, 40: 60}[begin]
+            got += script.add(left=rows(0)[begin:end], right=rows(1)[begin:end]).run()
+        assert Counter((r[0], r[1], r[4]) for r in got.elements()) == pairs(lambda a, b: edits(a[2], b[2]) < 3)
+        assert script.counts()[-1]["state_rows"] < 12  # the band still prunes
+        script.join = lambda a, b: join(a, b, 4)
+        script.add(left=rows(0, 65)[60:])
+        with pytest.raises(StreamFailed, match="condition left to Spark was .*< 3' and is now .*< 4'"):
+            script.run()
 
 
 @pytest.mark.parametrize("how", ["left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"])

@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from spark.backends import BACKENDS, store_for
 from spark.every_type import DDL, VALUES, select_list
 from spark.script import Script, StreamFailed, rows_of
 
@@ -186,35 +187,41 @@ import sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from ivjoin.spark import session
+from spark.backends import store_for
 from spark.script import Script
 from spark.test_recovery import NUMBERED, band
 s = session("local[2]", "to be killed", spark__ui__enabled="false", spark__sql__shuffle__partitions=2,
             spark__sql__session__timeZone="UTC", spark__driver__memory="1g")
 script = Script.__new__(Script)
-script.__dict__.update(spark=s, folder=Path({folder!r}), join=band, schemas={{"left": NUMBERED, "right": NUMBERED}})
-script.start().awaitTermination()
+script.__dict__.update(spark=s, folder=Path({folder!r}), join=lambda a, b: band(a, b, backend={backend!r}),
+                       schemas={{"left": NUMBERED, "right": NUMBERED}})
+with store_for(s, {backend!r}):
+    script.start().awaitTermination()
 """
 
 
-def test_kill_of_the_whole_driver_in_mid_batch(spark: Any, tmp_path: Path) -> None:
-    script = Script(spark, tmp_path, lambda a, b: band(a, b, how="inner"), NUMBERED, NUMBERED)
-    batches = 30
-    for b in range(batches):
-        script.add(left=rows(b), right=[(k, t) for k, t in rows(b)])
-    child = CHILD.replace("join=band", "join=lambda a, b: band(a, b, how='inner')")
-    text = child.format(tests=str(Path(__file__).parent.parent), folder=str(tmp_path))
-    process = subprocess.Popen([sys.executable, "-c", text], start_new_session=True, stderr=subprocess.DEVNULL)
-    commits = tmp_path / "checkpoint" / "commits"
-    deadline = time.monotonic() + 400
-    while len(list(commits.glob("[0-9]*"))) < 3 and time.monotonic() < deadline and process.poll() is None:
-        time.sleep(0.02)
-    done = len(list(commits.glob("[0-9]*")))
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    assert 3 <= done < batches, "the query was to be killed while it ran"
-    everything = script.run()
-    assert everything == Counter({(k, t, t): 1 for b in range(batches) for k, t in rows(b)})
-    assert sum(everything.values()) == 600
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_kill_of_the_whole_driver_in_mid_batch(spark: Any, tmp_path: Path, backend: str) -> None:
+    with store_for(spark, backend):
+        script = Script(spark, tmp_path, lambda a, b: band(a, b, backend=backend), NUMBERED, NUMBERED)
+        batches = 12
+        left = [r for b in range(batches) for r in rows(b)]
+        right = [(k, t) for k, t in left if k != 4]
+        for b in range(batches):
+            script.add(left=rows(b), right=[(k, t) for k, t in rows(b) if k != 4])
+        text = CHILD.format(tests=str(Path(__file__).parent.parent), folder=str(tmp_path), backend=backend)
+        process = subprocess.Popen([sys.executable, "-c", text], start_new_session=True, stderr=subprocess.DEVNULL)
+        commits = tmp_path / "checkpoint" / "commits"
+        deadline = time.monotonic() + 400
+        while len(list(commits.glob("[0-9]*"))) < 3 and time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.02)
+        done = len(list(commits.glob("[0-9]*")))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        assert 3 <= done < batches, "the query was to be killed while it ran"
+        everything = script.run()
+        assert everything == expected(left, right, max(t for _, t in right))
+        assert sum(everything.values()) > 200
 
 
 def test_every_type_travels_through_the_state(

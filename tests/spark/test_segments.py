@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from importlib.util import find_spec
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from spark.backends import has_protobuf, store_for
+from spark.decisions import BAND, CLOSING, HOWS, ROWS, SLACK, drawn, first_decided, on_time
 from spark.script import Script, StreamFailed
 from spark.test_recovery import NUMBERED, band, expected, rows
 
 from ivjoin.errors import IvjoinError
+from ivjoin.order import Order
 
 pytestmark = pytest.mark.spark
 
-PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-
-
-def has_protobuf() -> bool:
-    try:
-        return find_spec("google.protobuf") is not None
-    except ModuleNotFoundError:
-        return False
-
-
 @pytest.fixture
-def rocksdb(spark: Any) -> Any:
-    if not has_protobuf():
-        pytest.skip("the package protobuf is not installed")
-    spark.conf.set(PROVIDER, ROCKSDB)
-    yield spark
-    spark.conf.unset(PROVIDER)
+def rocksdb(spark: Any) -> Iterator[Any]:
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    with store_for(spark, "transformWithState"):
+        yield spark
+    spark.conf.set("spark.sql.shuffle.partitions", partitions)
 
 
 def test_missing_parts_are_named(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,6 +60,50 @@ def test_stop_start_and_another_join(rocksdb: Any, tmp_path: Path, monkeypatch: 
         script.run()
 
 
+def test_every_join_type_comes_out_of_state_as_the_model_says(
+    rocksdb: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All eight in one query with late rows, in workers that remember nothing."""
+    from ivjoin.spark import segments
+
+    class Forgetful(segments.SegmentedBucket):
+        def init(self, handle: Any) -> None:
+            from ivjoin.spark import bucket
+
+            bucket._kept.clear()
+            super().init(handle)
+
+    monkeypatch.setattr(segments, "SegmentedBucket", Forgetful)
+
+    def join(a: Any, b: Any) -> Any:
+        whole = None
+        for how in HOWS:
+            one = a.band_join(
+                b, on="k", condition=BAND, how=how, left_order=Order("t", slack=SLACK), right_order="t", buckets=1,
+                backend="transformWithState", name=how,
+            )
+            rest = [c if c in one.columns else f"CAST(NULL AS LONG) AS {c}" for c in ("t_right", "v_right")]
+            one = one.selectExpr(f"'{how}' AS how", "k", "t", "v", *rest)
+            whole = one if whole is None else whole.union(one)
+        return whole
+
+    rocksdb.conf.set("spark.sql.shuffle.partitions", 1)  # sixteen stateful tasks a micro-batch would take long
+    left, right = [*drawn(3)[:2], CLOSING[0]], [*drawn(4)[:2], CLOSING[1]]
+    script = Script(rocksdb, tmp_path, join, ROWS, ROWS)
+    for a, b in zip(left, right, strict=True):
+        script.add(left=a, right=b)
+    got = script.run_by_batch()
+    kept = on_time(left, SLACK), on_time(right, 0)
+    late = sum(len(rows) for rows in (*left, *right)) - sum(len(rows) for side in kept for rows in side)
+    assert late > 0
+    for how in HOWS:
+        wide = 3 if how.endswith(("semi", "anti")) else 5
+        of_type = [Counter({r[1 : 1 + wide]: n for r, n in rows.items() if r[0] == how}) for rows in got]
+        assert of_type == first_decided(*kept, how), how
+    counts = script.counts()
+    assert [c["restored"] for c in counts] == [0] * 8 + [1] * 16
+
+
 def test_two_joins_in_one_query(rocksdb: Any, tmp_path: Path) -> None:
     def join(a: Any, b: Any) -> Any:
         once = band(a, b, how="inner", backend="transformWithState", name="first").selectExpr("k", "t", "t_right AS u")
@@ -86,7 +121,6 @@ def test_two_joins_in_one_query(rocksdb: Any, tmp_path: Path) -> None:
 def test_a_log_that_outgrows_its_base_becomes_a_new_base() -> None:
     """Without Spark: the processor against a state store of plain Python."""
     from ivjoin.expr import Scope, scalar
-    from ivjoin.order import Order
     from ivjoin.spark import bucket, segments
     from ivjoin.spark.pack import packer, unpacked
     from ivjoin.spark.spec import JoinSpec
