@@ -1,12 +1,25 @@
-"""One Spark session for all tests that are marked ``spark``, or a reason to skip them."""
+"""One Spark session for all tests that are marked ``spark``, or a reason to skip them; profiles of the random tests.
+
+A random test has the same examples on every run by default, and fresh ones under ``IVJOIN_HYPOTHESIS=fresh``.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+_QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much, HealthCheck.large_base_example]
+settings.register_profile(
+    "repeatable", deadline=None, derandomize=True, database=None, suppress_health_check=_QUIET,
+    report_multiple_bugs=False,
+)
+settings.register_profile("fresh", deadline=None, suppress_health_check=_QUIET, report_multiple_bugs=False)
+settings.load_profile(os.environ.get("IVJOIN_HYPOTHESIS", "repeatable"))
 
 
 def missing() -> str | None:

@@ -6,10 +6,11 @@ import datetime as dt
 import math
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from ivjoin.expr.literals import date_of, decimal_text
+from ivjoin.expr.literals import date_of, decimal_text, literal
 from ivjoin.expr.nodes import Node, walk
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
 
@@ -29,6 +30,8 @@ _SQL_NAMES = {
     "utf8_ltrim": "ltrim", "utf8_rtrim": "rtrim", "replace_substring": "replace", "utf8_lpad": "lpad",
     "utf8_rpad": "rpad", "binary_repeat": "repeat", "is_nan": "isnan", "trunc_date": "trunc",
 }  # fmt: skip
+# The type of the result is made from the widths of decimal operands, which have no common type.
+_BY_WIDTH = frozenset({"mul", "div", "intdiv", "mod"})
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -75,7 +78,14 @@ def _text(n: Node, done: dict[Node, tuple[str, int]]) -> tuple[str, int]:
         # AND and OR bind to both sides alike; of the rest only the left operand may have the same strength.
         first = level + 1 if level == _COMPARE else level
         rest = level if op in ("and", "or") else level + 1
-        return f" {symbol} ".join(arg(i, first if i == 0 else rest) for i in range(len(n.args))), level
+        parts = [arg(i, first if i == 0 else rest) for i in range(len(n.args))]
+        if op in _BY_WIDTH:
+            parts = [_with_width(a) or part for a, part in zip(n.args, parts, strict=True)]
+        text = f" {symbol} ".join(parts)
+        if op == "mod" and n.type.kind == "decimal" and n.type != n.args[0].type:
+            # The arguments were given one type; their text alone would have the remainder be as wide.
+            return f"CAST({text} AS {type_text(n.type)})", _ATOM
+        return text, level
     special = _SPECIAL.get(op)
     if special is not None:
         return special(n, arg)
@@ -205,6 +215,14 @@ def _literal(v: Any, t: Type) -> str:
         text = f"{_date(days)} {_clock(rest, t.unit)}"
         return f"TIMESTAMP '{text}Z'" if t.tz else f"TIMESTAMP_NTZ '{text}'"
     return str(v)
+
+
+def _with_width(n: Node) -> str | None:
+    """A decimal constant under an operator that its width matters to, if its digits alone have another type."""
+    if n.op != "literal" or n.type.kind != "decimal" or n.params[0] is None:
+        return None
+    text = _literal(n.params[0], n.type)
+    return None if literal(Decimal(text.removesuffix("BD"))).type == n.type else f"CAST({text} AS {type_text(n.type)})"
 
 
 def _float(v: float, t: Type) -> str:
