@@ -26,6 +26,7 @@ from ivjoin.shj.arrow import byte_width, is_own_image
 from ivjoin.shj.columns import ImageColumn, WordColumn
 from ivjoin.shj.index_kernels import FIRST_AXIS, MARK_PROBE, MARK_STORE, PAIRS
 from ivjoin.shj.keys import IntKeys, KeyTable
+from ivjoin.shj.matcher import PIECE, may_crowd
 from ivjoin.shj.store import SideStore
 
 if TYPE_CHECKING:
@@ -134,6 +135,11 @@ class Lane:
         """The output of a push, or None when it has to go the long way (the lane has landed then)."""
         if not self.aboard and not (DEMAND.met or DEMAND.asks(batch.num_rows)):
             return None
+        if batch.num_rows > PIECE:
+            self._count(engine)
+            if may_crowd(batch.num_rows, self._plan.tables[p], engine._stores[1 - p]):
+                self.land(engine)
+                return None
         if not self.aboard and not self._board(engine, p, batch.num_rows):
             return None
         kernels = self._kernels
@@ -350,8 +356,8 @@ class Lane:
         if not self.aboard:
             return
         self.report(engine)
-        self.aboard = False
         self._count(engine)
+        self.aboard = False
         r = self._r
         for s in (0, 1):
             base, store = at.REGISTERS + at.SIDE * s, engine._stores[s]
@@ -371,6 +377,8 @@ class Lane:
 
     def _count(self, engine: SymmetricHashJoin) -> None:
         """Tell the stores and the key table what they hold."""
+        if not self.aboard:
+            return
         r, keys = self._r, engine._keys
         keys.live = int(r[at.LIVE_KEYS])
         if isinstance(keys, IntKeys):

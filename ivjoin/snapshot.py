@@ -1,7 +1,8 @@
 """The operator's state as bytes: a JSON header (plan, frontiers, counts), then each side's rows as Arrow IPC.
 
 Keys and axis values are not written: the stored columns hold everything the condition reads, so they are computed
-again, and a snapshot does not depend on how a version of ivjoin lays its index out.
+again, and a snapshot does not depend on how a version of ivjoin lays its index out. Only which axes a side's rows are
+searched by is, once that was found to be better than the first one.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ def write(op: SymmetricHashJoin) -> bytes:
         "careful": op._careful,
         "rekeyed": op._rekeyed,
         "late_within": op._intake.late_within,
+        "led": [store.led() for store in op._stores],
         "sizes": [len(t) for t in tables],
     }
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -58,7 +60,10 @@ def read(blob: bytes) -> SymmetricHashJoin:
             _load_frontier(op, p, saved)
         if header.get("rekeyed"):
             op._rekey()
-        for s in (0, 1):
+        for s, led in enumerate(header.get("led", (None, None))):
+            store = op._stores[s]
+            if led is not None and all(axis is None or axis < store.n_axes for axis in led):
+                store.lead(*led)
             op.adopt_rows(s, *_split(tables[s]))
         op._careful = header["careful"]
         op._metrics = JoinMetrics(**header["metrics"])

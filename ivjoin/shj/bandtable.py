@@ -18,6 +18,11 @@ class BandTable:
     n_second: int = 0
     _turned: dict[tuple[int, int], BandTable] = field(default_factory=dict, compare=False, repr=False)
 
+    @property
+    def has_choice(self) -> bool:
+        """Whether the terms are on more than one axis of the store."""
+        return len(np.unique(self.terms[:, 1])) > 1
+
     def led_by(self, axis: int, second: int | None = None) -> BandTable:
         """The same terms, those on ``axis`` of the store first, then (``n_second``) those on ``second``."""
         if axis == 0 and second is None:

@@ -11,12 +11,20 @@ from ivjoin.shj.bandtable import BandTable
 from ivjoin.shj.selectivity import most_selective
 from ivjoin.shj.store import SideStore
 
-__all__ = ["Decide", "Matcher"]
+__all__ = ["PIECE", "Decide", "Matcher", "may_crowd"]
 
 # (rows of the batch, ids in the store) -> bool[n]
 Decide = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 _NO_PAIRS = np.empty(0, dtype=np.int64)
+# A batch larger than this is probed in pieces, each twice the last, where the store may turn to a better index between.
+PIECE = 16_384
+_MOST_STEPS = 50_000_000  # that a batch may walk along one axis, if there are others
+
+
+def may_crowd(rows: int, bands: BandTable, store: SideStore) -> bool:
+    """Whether a batch could walk so far along the store's first axis that another one had better be thought of."""
+    return rows * store.live > _MOST_STEPS * max(1, store.keys.live) and bands.has_choice
 
 
 class Matcher:
@@ -41,7 +49,26 @@ class Matcher:
     def pairs(
         self, kids: np.ndarray, axes: np.ndarray, bands: BandTable, store: SideStore, matched: np.ndarray, mode: int
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Chunks of (row of the batch, id in the store), int64[n] each, valid until the next one is asked for."""
+        """Chunks of (row of the batch, id in the store), int64[n] each, valid until the next one is asked for.
+
+        Rows of the store may be numbered anew between two chunks, except under ``FIRST_STORE``.
+        """
+        if len(kids) <= PIECE or mode & index_kernels.FIRST_STORE or not bands.has_choice or store.runs is not None:
+            yield from self._chunks(kids, axes, bands, store, matched, mode)
+            return
+        begin, size = 0, PIECE
+        while begin < len(kids):
+            cut = slice(begin, begin + size)
+            piece = np.ascontiguousarray(axes[:, cut])
+            for rows, ids in self._chunks(kids[cut], piece, bands, store, matched[cut], mode):
+                rows += begin
+                yield rows, ids
+            store.turn()
+            begin, size = begin + size, 2 * size
+
+    def _chunks(
+        self, kids: np.ndarray, axes: np.ndarray, bands: BandTable, store: SideStore, matched: np.ndarray, mode: int
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         state = self._start(store, bands)
         n = len(kids)
         while True:

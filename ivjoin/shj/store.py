@@ -94,8 +94,7 @@ class SideStore:
         n = len(kids)
         if n == 0:
             return
-        if self.disordered:
-            self._sort()
+        self.turn()
         if self.hi - self.lo + n > self.cap:
             self._make_room(n)
         first = self.hi
@@ -372,8 +371,23 @@ class SideStore:
         self._refused = self._probed = 0
         self._patience *= 4
         if axis:
-            self._led_by = axis, second
-            self.disordered = True
+            self.lead(axis, second)
+
+    def lead(self, axis: int, second: int | None) -> None:
+        """Turn to runs sorted by an axis at the next insert."""
+        self._led_by = axis, second
+        self.disordered = True
+
+    def led(self) -> tuple[int, int | None] | None:
+        """The axes by which rows are or will be found in sorted runs; None for lists."""
+        if self.runs is not None:
+            return self.runs.axis, self.runs.second
+        return self._led_by if self.disordered else None
+
+    def turn(self) -> None:
+        """Turn to sorted runs now, if that is decided; rows may have other ids after it."""
+        if self.disordered:
+            self._sort()
 
     def _sort(self) -> None:
         """Leave the ordered lists for sorted runs."""

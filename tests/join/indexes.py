@@ -16,7 +16,10 @@ from ivjoin.shj.store import SideStore
 
 @contextmanager
 def runs_at_once(seed: int) -> Iterator[list[tuple[int, int | None]]]:
-    """Every store turns to runs over an axis, and perhaps a second one, drawn at random; gives those drawn."""
+    """Every store turns to runs over an axis, and perhaps a second one, drawn at random; gives those drawn.
+
+    It may do so in the middle of a batch of more than three rows.
+    """
     rng = random.Random(seed)
     drawn: list[tuple[int, int | None]] = []
 
@@ -32,5 +35,6 @@ def runs_at_once(seed: int) -> Iterator[list[tuple[int, int | None]]]:
     with (
         patch.object(matcher, "most_selective", choose),
         patch.object(SideStore, "crowded", PropertyMock(return_value=True)),
+        patch.object(matcher, "PIECE", 3),
     ):
         yield drawn

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import nullcontext
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -15,6 +18,7 @@ from join.indexes import runs_at_once
 from join.strategies import cases
 
 import ivjoin
+from ivjoin.shj import matcher
 from ivjoin.shj.store import SideStore
 
 pytestmark = pytest.mark.usefixtures("contract_every_row")
@@ -118,3 +122,53 @@ def test_no_turn_where_no_axis_is_better(monkeypatch: pytest.MonkeyPatch) -> Non
     assert set(asked) == {0}
     assert all(store.runs is None for store in op._stores)  # type: ignore[attr-defined]
     assert got == wanted(left, right, condition, "inner")
+
+
+def test_a_restored_operator_searches_as_the_one_before_it() -> None:
+    left, right = sides(np.random.default_rng(7), 400)
+    condition = f"l.t BETWEEN r.t - 20 AND r.t + 20 AND {NEAR[0]}"
+    op = ivjoin.SymmetricHashJoin(
+        left.schema, right.schema, on="k", condition=condition, left_order="t", right_order="t"
+    )
+    rows: Counter = Counter()
+    led = []
+    for half in (slice(0, 200), slice(200, 400)):
+        # The second half may not draw for itself: what it searches by is in the snapshot.
+        with runs_at_once(4) if half.start == 0 else nullcontext():
+            for at in range(half.start, half.stop, 20):
+                for side, table in (("left", left), ("right", right)):
+                    for batch in op.push(side, table.slice(at, 20).combine_chunks().to_batches()[0]):
+                        rows.update(tuple(row.values()) for row in batch.to_pylist())
+        led.append([store.led() for store in op._stores])
+        op = ivjoin.SymmetricHashJoin.restore(op.snapshot())
+        led.append([store.led() for store in op._stores])
+    assert led[0] == led[1] == led[2] == led[3]
+    assert all(led[0])
+    assert rows == wanted(left, right, condition, "inner")
+
+
+def test_a_large_batch_turns_to_runs_on_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    n = 40_000
+    left = pa.table({"k": np.zeros(n, dtype=np.int64), "t": np.arange(n), "x": rng.uniform(0, 1, n)})
+    right = pa.table({"k": np.zeros(n, dtype=np.int64), "t": np.arange(n), "x": rng.uniform(0, 1, n)})
+    condition = "l.t BETWEEN r.t - 9000 AND r.t + 9000 AND l.x BETWEEN r.x - 0.00001 AND r.x + 0.00001"
+    op = ivjoin.SymmetricHashJoin(
+        left.schema, right.schema, on="k", condition=condition, left_order="t", right_order="t"
+    )
+    assert not list(op.push("left", left.to_batches()[0]))
+    probed = []
+    chunks = matcher.Matcher._chunks
+
+    def counted(self: matcher.Matcher, kids: np.ndarray, *args: object) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        probed.append((len(kids), op._stores[0].led() is not None))
+        yield from chunks(self, kids, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(matcher.Matcher, "_chunks", counted)
+    got = sum(batch.num_rows for batch in op.push("right", right.to_batches()[0]))
+    assert probed == [(16_384, False), (n - 16_384, True)]
+    query = f"SELECT count(*) FROM a l JOIN b r ON l.k = r.k AND {condition}"
+    database = duckdb.connect()
+    database.register("a", left)
+    database.register("b", right)
+    assert (got,) == database.execute(query).fetchone()
