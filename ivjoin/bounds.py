@@ -217,7 +217,8 @@ class Bounder:
         least, most = self._reach(node)
         near = (most - least) >> 12
         if span[0] - least <= near and most - span[1] <= near:
-            self._idle[node] = wait, min(2 * wait, _LONGEST_IDLE)
+            if not force:  # by itself, not because it was asked for, as it is before the first row
+                self._idle[node] = wait, min(2 * wait, _LONGEST_IDLE)
         else:
             self._idle.pop(node, None)
         return span

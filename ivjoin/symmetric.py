@@ -158,7 +158,8 @@ class SymmetricHashJoin(Engine):
         """Let a side have come as far as rows that were pushed to another operator of the same join.
 
         Where keys are spread over several operators, each learns here how far the side has come over all of them: the
-        declared orders hold for the side as a whole. Unlike :meth:`advance`, which promises a least value, the slack of
+        declared orders hold for the side as a whole. All that is decided by then comes out, also what pushes alone
+        would have put off until it pays to look. Unlike :meth:`advance`, which promises a least value, the slack of
         each order still applies to later rows.
 
         Parameters
@@ -180,8 +181,10 @@ class SymmetricHashJoin(Engine):
         trackers = self._frontiers[p].trackers
         if len(edges) != len(trackers):
             raise ProtocolError(f"reach({side!r}, ...) got {len(edges)} edges; the side has {len(trackers)} orders")
-        moved = [t.reach(edge) for t, edge in zip(trackers, edges, strict=True) if edge is not None]
-        return self._start(self._settle(1 - p, force=True)) if any(moved) else iter(())
+        for t, edge in zip(trackers, edges, strict=True):
+            if edge is not None:
+                t.reach(edge)
+        return self._start(self._settle(1 - p, force=True))
 
     def finish(self, side: str | None = None) -> Iterator[pa.RecordBatch]:
         """End one side, or both: everything that no row can change any more comes out."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -103,3 +104,51 @@ def test_one_edge_for_each_order() -> None:
         operator().reach("left", [1, 2])
     with pytest.raises(ProtocolError, match="expected 'left' or 'right'"):
         operator().reach("middle", [1])
+
+
+@pytest.mark.parametrize("unit", ["float", "int"])
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "l.t BETWEEN r.t - 5 AND r.t + 5",
+        "abs(l.t - r.t) <= 5",
+        "greatest(l.t, r.t) - least(l.t, r.t) <= 5",
+        "l.t - r.t <= 5 AND (r.t - l.t <= 1 OR r.t - l.t <= 5)",
+    ],
+)
+def test_every_decided_row_comes_out_at_once(condition: str, unit: str) -> None:
+    rng = np.random.default_rng(3)
+    sides = []
+    for _ in range(2):
+        t = np.sort(rng.uniform(0, 1000, 400))
+        times = pa.array(t if unit == "float" else t.astype(int))
+        # Not null: greatest and least pass over nulls, so that every row could match one.
+        schema = pa.schema([("k", pa.int64()), pa.field("t", times.type, nullable=False)])
+        sides.append(pa.record_batch([np.zeros(400, dtype=np.int64), times], schema=schema))
+    left, right = sides
+    op = SymmetricHashJoin(
+        left.schema, right.schema, on="k", condition=condition, left_order="t", right_order="t", how="full"
+    )
+    out = 0
+    for begin in range(0, 400, 100):
+        for side, rows in (("left", left), ("right", right)):
+            out += sum(b.num_rows for b in op.push(side, rows.slice(begin, 100)))
+        for side, rows in (("left", left), ("right", right)):
+            last = ordinal_of(rows["t"][begin + 99].as_py(), from_arrow(rows["t"].type))
+            out += sum(b.num_rows for b in op.reach(side, [last]))
+        seen = [np.asarray(rows["t"])[: begin + 100] for rows in (left, right)]
+        near = np.abs(seen[0][:, None] - seen[1][None, :]) <= 5
+        waiting = [mine + 5 >= other[-1] for mine, other in ((seen[0], seen[1]), (seen[1], seen[0]))]
+        alone = [~near.any(axis=1) & ~waiting[0], ~near.any(axis=0) & ~waiting[1]]
+        assert op.metrics.state_rows == sum(int(w.sum()) for w in waiting)
+        assert out == near.sum() + sum(int(a.sum()) for a in alone)
+
+
+def test_the_first_batch_prunes_under_a_band_of_floats() -> None:
+    rows = pa.record_batch({"k": np.zeros(100, dtype=np.int64), "x": np.arange(100.0)})
+    op = SymmetricHashJoin(
+        rows.schema, rows.schema, on="k", condition="l.x BETWEEN r.x - 5 AND r.x + 5", left_order="x", right_order="x"
+    )
+    list(op.push("left", rows))
+    list(op.push("right", rows))
+    assert op.metrics.state_rows == 12

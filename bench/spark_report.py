@@ -1,0 +1,180 @@
+"""``python -m bench.spark_report``: the results of the Spark benchmarks as docs/spark-benchmarks.md, with a chart.
+
+    python bench/spark_streams.py --case uniform --results bench/results/spark-streams.jsonl   # also zipf, window, ...
+    python bench/spark_static.py --case uniform --results bench/results/spark-static.jsonl     # also zipf, nokey
+    python bench/spark_sink.py --join --results bench/results/spark-sink.jsonl
+    python -m bench.spark_report
+
+Of each case and engine the last result counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from bench import charts
+from bench.report import DOCS
+from bench.runner import RESULTS
+from bench.tables import table
+
+__all__ = ["main", "render"]
+
+HEAD = """# Benchmarks on Spark
+
+Spark's own join of streams (its default store, and RocksDB with state format 4) and `band_join` over the same Parquet
+files, one file a side and micro-batch, into a Parquet sink, on `local[2]`. Each engine runs in a process of its own, one
+after the other; seconds are from the start of the query to its end, processor time and peak memory are of the whole tree
+of processes, Spark's start included. The engines' rows are counted and compared. What stands here was written by
+`python -m bench.spark_report`; the commands are named with each table.
+"""
+
+SAID = {
+    "uniform": "10^4 keys, a band of 15 s. An empty path of rows through Python would be 1.5 times as fast as Spark's join.",
+    "zipf": "Keys by Zipf(1.2), nine rows out for each row in: the hot keys have many rows in the window.",
+    "window": "300,000 live rows a side, 10^6 keys, so that each row has few partners.",
+    "narrow": "300,000 live rows a side, 300 keys; partners must be alike in a second column too.",
+    "numeric": "A band of numbers without event time, 50 micro-batches; Spark's own join keeps every row.",
+}
+_COLORS = {"ivjoin": "#c1272d", "ivjoin-segments": "#e69138", "native": "#0b5394", "native-rocksdb": "#6fa8dc"}
+_STAGES = {
+    "planning": ("queryPlanning",), "offsets and logs": ("latestOffset", "getBatch", "walCommit", "commitOffsets"),
+    "micro-batch": ("addBatch",), "tasks: state commit": ("tasks: state commit",),
+    "tasks: open and restore": ("in the operator: read",), "tasks: join": ("in the operator: join",),
+    "tasks: write state": ("in the operator: write",),
+}  # fmt: skip
+
+Record = dict[str, Any]
+
+
+def load(path: Path) -> list[Record]:
+    """The last record of each case and engine, in the order in which they first came."""
+    last: dict[tuple[Any, ...], Record] = {}
+    for line in path.read_text().splitlines() if path.exists() else ():
+        r = json.loads(line)
+        last[r.get("case"), r.get("engine", r.get("way"))] = r
+    return list(last.values())
+
+
+def _ratio(ours: Record, other: Record) -> str:
+    if not ours["ended"] or not other["engine"].startswith("native"):
+        return ""
+    return f"{'' if other['ended'] else '> '}{other['seconds'] / ours['seconds']:.1f}"
+
+
+def streams_tables(records: list[Record]) -> str:
+    """One line for each case and engine, and one for where its time went."""
+    lines, stages = [], []
+    ours = {r["case"]: r for r in records if r["engine"] == "ivjoin"}
+    for r in sorted(records, key=lambda r: list(SAID).index(r["case"])):
+        seconds = f"{r['seconds']:.1f}" if r["ended"] else f"stopped at {r['seconds']:.0f}"
+        rows = f"{r['rows_out']:,}" if r["ended"] else f"{r['batches']} micro-batches"
+        lines.append([
+            r["case"], r["engine"], seconds, f"{r['cpu_seconds']:.0f}", f"{r['peak_mb']:,}", rows,
+            f"{max(r['state']):,}", _ratio(ours[r["case"]], r) if r["case"] in ours else "",
+        ])  # fmt: skip
+        spent = [sum(r["stages"].get(name, 0.0) for name in names) for names in _STAGES.values()]
+        cpu = r["cpu_by_program"]
+        stages.append([
+            r["case"], r["engine"], *(f"{x:.1f}" if x else "" for x in spent),
+            *(f"{cpu.get(name, 0):.0f}" for name in ("java", "python")),
+        ])  # fmt: skip
+    head = ("case", "engine", "seconds", "CPU s", "peak MB", "rows out", "state rows at most", "ivjoin times as fast")
+    first = table(head, lines)
+    head = ("case", "engine", *_STAGES, "CPU of the JVM", "CPU of Python")
+    note = (
+        "Seconds over all micro-batches. The micro-batch holds the tasks; what tasks count is summed over both, so that "
+        "with two at work it counts twice."
+    )
+    return f"{first}\n\n## Where the time goes\n\n{note}\n\n{table(head, stages)}"
+
+
+def static_table(records: list[Record]) -> str:
+    """Cold run, and the best of those after it."""
+    lines = []
+    for r in records:
+        cold, warm = r["seconds"][:1], r["seconds"][1:]
+        lines.append([
+            r["case"].removeprefix("static "), f"{r['rows']:,}", r["engine"],
+            f"{cold[0]:.1f}" if cold else "did not end", f"{min(warm):.1f}" if warm else "", f"{r['peak_mb']:,}",
+        ])  # fmt: skip
+    return table(("case", "rows a side", "engine", "cold s", "warm s", "peak MB"), lines)
+
+
+def sink_table(records: list[Record]) -> str:
+    return table(
+        ("what runs", "seconds", "CPU s of the JVM", "of Python", "rows out"),
+        [
+            [
+                {"Spark": "rows made in Spark, sink", "Arrow": "rows made by a map in Python, sink"}.get(r["way"], r["way"]),
+                f"{r['seconds']:.1f}", f"{r['cpu'].get('java', 0):.0f}", f"{r['cpu'].get('python', 0):.0f}",
+                f"{r['rows_out']:,}",
+            ]
+            for r in records
+        ],
+    )  # fmt: skip
+
+
+def chart(records: list[Record], folder: Path) -> str:
+    """Seconds of each engine, a group for each case."""
+    plt = charts._pyplot()
+    cases = [c for c in SAID if any(r["case"] == c for r in records)]
+    figure, axis = plt.subplots(figsize=(8, 0.6 + 0.75 * len(cases)))
+    height = 1 / (len(_COLORS) + 1)
+    for i, (engine, color) in enumerate(_COLORS.items()):
+        found = [(n, r) for n, c in enumerate(cases) for r in records if (r["case"], r["engine"]) == (c, engine)]
+        bars = axis.barh(
+            [n + i * height for n, _ in found], [r["seconds"] for _, r in found], height, color=color, label=engine
+        )
+        labels = [f"{r['seconds']:.0f}" if r["ended"] else f"stopped at {r['seconds']:.0f}" for _, r in found]
+        axis.bar_label(bars, labels, fontsize=7, padding=2)
+    axis.set_yticks([n + 1.5 * height for n in range(len(cases))], cases)
+    axis.invert_yaxis()
+    axis.set(xscale="log", xlabel="seconds")
+    axis.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=8)
+    file = "spark-benchmarks.svg"
+    figure.savefig(folder / file, metadata={"Date": None}, bbox_inches="tight")
+    plt.close(figure)
+    return file
+
+
+def render(results: Path, folder: Path) -> str:
+    """The page; its chart goes to ``folder``."""
+    parts = [HEAD]
+    streams = [r for r in load(results / "spark-streams.jsonl") if r["case"] in SAID]
+    if streams:
+        cases = "\n".join(f"- *{c}*: {said}" for c, said in SAID.items() if any(r["case"] == c for r in streams))
+        picture = f"![Seconds of each engine in each case]({chart(streams, folder)})"
+        parts += ["## Streams", "`python bench/spark_streams.py --case ...`, 10^6 rows a side in 20 micro-batches.", cases]
+        parts += [picture, streams_tables(streams)]
+    sink = load(results / "spark-sink.jsonl")
+    if sink:
+        said = (
+            "With 10^4 keys and a window of 300,000 rows a side, 51 times as many rows come out as go in. Written to the "
+            "same Parquet sink without any join, they take this long (`python bench/spark_sink.py --join`): no join "
+            "can be faster than the first two lines."
+        )
+        parts += ["## What the sink costs by itself", said, sink_table(sink)]
+    static = load(results / "spark-static.jsonl")
+    if static:
+        said = "The same call on static frames, against Spark's own batch join: `python bench/spark_static.py --case ...`."
+        parts += ["## Static frames", said, static_table(static)]
+    return "\n\n".join(p.rstrip("\n") for p in parts) + "\n"
+
+
+def main(argv: list[str] | None = None) -> int:
+    p = argparse.ArgumentParser("python -m bench.spark_report", description=__doc__.splitlines()[0])
+    p.add_argument("--results", type=Path, default=RESULTS, help="folder of the result files")
+    p.add_argument("--docs", type=Path, default=DOCS, help="folder to write spark-benchmarks.md and its chart to")
+    args = p.parse_args(argv)
+    args.docs.mkdir(parents=True, exist_ok=True)
+    page = args.docs / "spark-benchmarks.md"
+    page.write_text(render(args.results, args.docs))
+    print(f"wrote {page}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
