@@ -25,14 +25,14 @@ __all__ = ["main", "render"]
 HEAD = """# Benchmarks on Spark
 
 Spark's own join of streams (its default store, and RocksDB with state format 4) and `band_join` over the same Parquet
-files, one file a side and micro-batch, into a Parquet sink, on `local[2]`. Each engine runs in a process of its own, one
-after the other; seconds are from the start of the query to its end, processor time and peak memory are of the whole tree
-of processes, Spark's start included. The engines' rows are counted and compared. What stands here was written by
-`python -m bench.spark_report`; the commands are named with each table.
+files, one file a side and micro-batch, into a Parquet sink, on `local[2]`. Each engine runs in a process of its own,
+one after the other; seconds are from the start of the query to its end, processor time and peak memory are of the whole
+tree of processes, Spark's start included. The engines' rows are counted and compared. `python -m bench.spark_report`
+writes this page; the commands that measured are named with each table.
 """
 
 SAID = {
-    "uniform": "10^4 keys, a band of 15 s. An empty path of rows through Python would be 1.5 times as fast as Spark's join.",
+    "uniform": "10^4 keys, a band of 15 s; three rows out for each four in.",
     "zipf": "Keys by Zipf(1.2), nine rows out for each row in: the hot keys have many rows in the window.",
     "window": "300,000 live rows a side, 10^6 keys, so that each row has few partners.",
     "narrow": "300,000 live rows a side, 300 keys; partners must be alike in a second column too.",
@@ -85,8 +85,8 @@ def streams_tables(records: list[Record]) -> str:
     first = table(head, lines)
     head = ("case", "engine", *_STAGES, "CPU of the JVM", "CPU of Python")
     note = (
-        "Seconds over all micro-batches. The micro-batch holds the tasks; what tasks count is summed over both, so that "
-        "with two at work it counts twice."
+        "Seconds over all micro-batches. The micro-batch holds the tasks; what tasks count is summed over both, so "
+        "that with two at work it counts twice."
     )
     return f"{first}\n\n## Where the time goes\n\n{note}\n\n{table(head, stages)}"
 
@@ -104,17 +104,15 @@ def static_table(records: list[Record]) -> str:
 
 
 def sink_table(records: list[Record]) -> str:
-    return table(
-        ("what runs", "seconds", "CPU s of the JVM", "of Python", "rows out"),
+    ways = {"Spark": "rows made in Spark, sink", "Arrow": "rows made by a map in Python, sink"}
+    lines = [
         [
-            [
-                {"Spark": "rows made in Spark, sink", "Arrow": "rows made by a map in Python, sink"}.get(r["way"], r["way"]),
-                f"{r['seconds']:.1f}", f"{r['cpu'].get('java', 0):.0f}", f"{r['cpu'].get('python', 0):.0f}",
-                f"{r['rows_out']:,}",
-            ]
-            for r in records
-        ],
-    )  # fmt: skip
+            ways.get(r["way"], r["way"]), f"{r['seconds']:.1f}", f"{r['cpu'].get('java', 0):.0f}",
+            f"{r['cpu'].get('python', 0):.0f}", f"{r['rows_out']:,}",
+        ]
+        for r in records
+    ]  # fmt: skip
+    return table(("what runs", "seconds", "CPU s of the JVM", "of Python", "rows out"), lines)
 
 
 def chart(records: list[Record], folder: Path) -> str:
@@ -132,7 +130,7 @@ def chart(records: list[Record], folder: Path) -> str:
         axis.bar_label(bars, labels, fontsize=7, padding=2)
     axis.set_yticks([n + 1.5 * height for n in range(len(cases))], cases)
     axis.invert_yaxis()
-    axis.set(xscale="log", xlabel="seconds")
+    axis.set(xlabel="seconds")
     axis.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=8)
     file = "spark-benchmarks.svg"
     figure.savefig(folder / file, metadata={"Date": None}, bbox_inches="tight")
@@ -147,19 +145,19 @@ def render(results: Path, folder: Path) -> str:
     if streams:
         cases = "\n".join(f"- *{c}*: {said}" for c, said in SAID.items() if any(r["case"] == c for r in streams))
         picture = f"![Seconds of each engine in each case]({chart(streams, folder)})"
-        parts += ["## Streams", "`python bench/spark_streams.py --case ...`, 10^6 rows a side in 20 micro-batches.", cases]
-        parts += [picture, streams_tables(streams)]
+        said = "`python bench/spark_streams.py --case ...`, 10^6 rows a side in 20 micro-batches."
+        parts += ["## Streams", said, cases, picture, streams_tables(streams)]
     sink = load(results / "spark-sink.jsonl")
     if sink:
         said = (
-            "With 10^4 keys and a window of 300,000 rows a side, 51 times as many rows come out as go in. Written to the "
-            "same Parquet sink without any join, they take this long (`python bench/spark_sink.py --join`): no join "
-            "can be faster than the first two lines."
+            "With 10^4 keys and a window of 300,000 rows a side, 51 rows come out for each row of a side. Written to "
+            "the same Parquet sink without any join, they take what the first two lines say: no join that writes them "
+            "there can take less (`python bench/spark_sink.py --join`)."
         )
         parts += ["## What the sink costs by itself", said, sink_table(sink)]
     static = load(results / "spark-static.jsonl")
     if static:
-        said = "The same call on static frames, against Spark's own batch join: `python bench/spark_static.py --case ...`."
+        said = "The same call on static frames, against Spark's batch join: `python bench/spark_static.py --case ...`."
         parts += ["## Static frames", said, static_table(static)]
     return "\n\n".join(p.rstrip("\n") for p in parts) + "\n"
 

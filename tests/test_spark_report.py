@@ -1,0 +1,60 @@
+"""The page of the Spark benchmarks says of each run what its record says."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))  # `bench` is no part of the installed package
+# ruff: noqa: E402
+
+from bench import spark_report
+
+
+def run(engine: str, seconds: float, *, ended: bool = True, **more: Any) -> dict[str, Any]:
+    return {
+        "case": "zipf", "engine": engine, "seconds": seconds, "ended": ended, "batches": 20, "cpu_seconds": 50.0,
+        "peak_mb": 2000, "state": [5, 694, 3], "stages": {"addBatch": 7.5, "walCommit": 0.25, "getBatch": 0.5},
+        "cpu_by_program": {"java": 40.0, "python": 10.0}, **({"rows_out": 1234} if ended else {}), **more,
+    }  # fmt: skip
+
+
+def written(folder: Path, name: str, records: list[dict[str, Any]]) -> None:
+    (folder / name).write_text("".join(json.dumps(r) + "\n" for r in records))
+
+
+def test_the_last_run_of_each_engine_counts(tmp_path: Path) -> None:
+    records = [run("ivjoin", 99.0), run("ivjoin", 10.0), run("native", 75.0, ended=False), run("native-rocksdb", 23.0)]
+    written(tmp_path, "spark-streams.jsonl", records)
+    page = spark_report.render(tmp_path, tmp_path)
+    assert "| zipf | ivjoin | 10.0 | 50 | 2,000 | 1,234 | 694 |  |" in page
+    assert "| zipf | native | stopped at 75 | 50 | 2,000 | 20 micro-batches | 694 | > 7.5 |" in page
+    assert "| zipf | native-rocksdb | 23.0 | 50 | 2,000 | 1,234 | 694 | 2.3 |" in page
+    assert "| zipf | ivjoin |  | 0.8 | 7.5 |  |  |  |  | 40 | 10 |" in page
+    assert "99.0" not in page
+    chart = (tmp_path / "spark-benchmarks.svg").read_text()
+    assert "<svg" in chart
+    spark_report.render(tmp_path, tmp_path)
+    assert (tmp_path / "spark-benchmarks.svg").read_text() == chart
+
+
+def test_static_runs_and_the_sink(tmp_path: Path) -> None:
+    static = {"case": "static zipf", "rows": 1000, "peak_mb": 1500}
+    written(tmp_path, "spark-static.jsonl", [
+        {**static, "engine": "ivjoin", "seconds": [7.0, 2.5, 2.25]}, {**static, "engine": "native", "seconds": []},
+    ])  # fmt: skip
+    sink = {"seconds": 69.6, "rows_out": 51_000_000, "cpu": {"java": 55.0}}
+    written(tmp_path, "spark-sink.jsonl", [{**sink, "way": "Spark"}, {**sink, "way": "join ivjoin", "seconds": 103.5}])
+    page = spark_report.render(tmp_path, tmp_path)
+    assert "| zipf | 1,000 | ivjoin | 7.0 | 2.2 | 1,500 |" in page
+    assert "| zipf | 1,000 | native | did not end |  | 1,500 |" in page
+    assert "| rows made in Spark, sink | 69.6 | 55 | 0 | 51,000,000 |" in page
+    assert "| join ivjoin | 103.5 | 55 | 0 | 51,000,000 |" in page
+
+
+def test_nothing_measured_yet(tmp_path: Path) -> None:
+    assert spark_report.main(["--results", str(tmp_path), "--docs", str(tmp_path / "docs")]) == 0
+    assert (tmp_path / "docs" / "spark-benchmarks.md").read_text() == spark_report.HEAD
