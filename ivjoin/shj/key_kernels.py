@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ivjoin.shj.compiling import I8, IN1, IN2_I4, IN_U8, IO1, IO1_I4, IO_U8, VOID, compiled, inner
+from ivjoin.shj.compiling import I8, IN1, IN2_I4, IN_U8, IO1, IO1_I4, IO2_I4, IO_U8, VOID, compiled, inner
 
-__all__ = ["intern_bytes", "intern_ints", "intern_rows", "rehash_bytes", "rehash_ints", "spread_bytes", "spread_ints"]
+__all__ = ["intern_bytes", "intern_ints", "intern_rows", "rehash_bytes", "rehash_ints", "spread_bytes", "spread_ints",
+           "take_back"]  # fmt: skip
 
 
 @inner
@@ -59,6 +60,25 @@ def intern_ints(keys, usable, table, key_of, free, n_free, out, n_ids):  # type:
     return intern_rows(
         keys, keys.shape[0], usable, usable.shape[0] > 0, table, table.shape[0] - 1, key_of, free, n_free, out, n_ids
     )
+
+
+@compiled(I8(IO2_I4, I8, IO1_I4))
+def take_back(slots, n_ids, free):  # type: ignore[no-untyped-def]
+    """Empty the slots that no row uses, and list their ids, ascending, in ``free``.
+
+    Returns (the last id in use + 1) * 2**32 + the number of ids listed.
+    """
+    n_free = 0
+    top = 0
+    for kid in range(n_ids):
+        if slots[kid, 6] > 0:
+            top = kid + 1
+            continue
+        for i in range(6):
+            slots[kid, i] = -1
+        free[n_free] = kid
+        n_free += 1
+    return (top << 32) + n_free
 
 
 @compiled(VOID(IO1_I4, IN1, IN2_I4, I8))

@@ -70,30 +70,25 @@ class KeyTable:
         entries = self.n_ids - self._n_free + n
         if 2 * entries > len(self._table):
             self._table = np.zeros(1 << (2 * entries - 1).bit_length(), dtype=np.int32)
-            self._rehash()
+            self._rehash(self._taken())
 
     def sweep(self) -> None:
         """Take back the ids that no row uses, once they are the greater part. No id may be in flight."""
         used = self.n_ids - self._n_free
         if used <= self.live + self.live // 2 + 1024:
             return
-        slots = self.slots
-        dead = np.flatnonzero(slots[: self.n_ids, 6] == 0)
-        if self.live * 8 < self.n_ids and len(dead):
-            top = int(np.flatnonzero(slots[: self.n_ids, 6] > 0)[-1]) + 1 if self.live else 0
-            dead = dead[dead < top]
-            self.n_ids = top
-        slots[dead, :6] = -1
+        free = np.empty(self.n_ids, dtype=np.int32)
+        packed = int(key_kernels.take_back(self.slots, self.n_ids, free))
+        top, n_free = packed >> 32, packed & 0xFFFFFFFF
+        if self.live * 8 < self.n_ids:
+            self.n_ids, n_free = top, int(np.searchsorted(free[:n_free], top))
         cap = self.n_ids + self.n_ids // 4 + 16
-        if cap * 2 <= len(slots):
-            self.slots = slots[:cap].copy()
+        if cap * 2 <= len(self.slots):
+            self.slots = self.slots[:cap].copy()
             self._grow_ids(cap)
-        self.slots[self.n_ids :, :6] = -1
-        self.slots[self.n_ids :, 6] = 0
-        self._free = dead.astype(np.int32)
-        self._n_free = len(dead)
+        self._free, self._n_free = free[:n_free].copy(), n_free
         self._table = np.zeros(max(64, 1 << (3 * max(self.live, 1)).bit_length()), dtype=np.int32)
-        self._rehash()
+        self._rehash(self.slots)
 
     def _took(self, packed: int) -> None:
         packed = int(packed)
@@ -102,7 +97,20 @@ class KeyTable:
     def _grow_ids(self, cap: int) -> None:
         raise NotImplementedError
 
-    def _rehash(self) -> None:
+    def _taken(self) -> np.ndarray:
+        """The slots, with 1 in column 6 of each id that holds a key.
+
+        A probe batch's new keys are in no row yet; the table must find them all the same.
+        """
+        if self._n_free >= self.n_ids:
+            return self.slots
+        used = self.slots.copy()
+        used[: self.n_ids, 6] = 1
+        used[self._free[: self._n_free], 6] = 0
+        return used
+
+    def _rehash(self, used: np.ndarray) -> None:
+        """Put the keys whose ids ``used``, laid out as ``slots``, counts in column 6 into the empty table."""
         raise NotImplementedError
 
 
@@ -161,14 +169,7 @@ class IntKeys(KeyTable):
         key_of[:n] = self.key_of[:n]
         self.key_of = key_of
 
-    def _rehash(self) -> None:
-        # A probe batch's new keys are in no row yet; the table must find them all the same, so every id below n_ids
-        # that holds a key counts as used until the next sweep.
-        used = self.slots
-        if self._n_free < self.n_ids:
-            used = self.slots.copy()
-            used[: self.n_ids, 6] = 1
-            used[self._free[: self._n_free], 6] = 0
+    def _rehash(self, used: np.ndarray) -> None:
         key_kernels.rehash_ints(self._table, self.key_of, used, self.n_ids)
 
 
@@ -211,12 +212,7 @@ class ByteKeys(KeyTable):
         spans[-1] = self._spans[-1]
         self._spans = spans
 
-    def _rehash(self) -> None:
-        used = self.slots
-        if self._n_free < self.n_ids:
-            used = self.slots.copy()
-            used[: self.n_ids, 6] = 1
-            used[self._free[: self._n_free], 6] = 0
+    def _rehash(self, used: np.ndarray) -> None:
         sizes = self._spans[1 : 2 * self.n_ids : 2]
         total = int(sizes[used[: self.n_ids, 6] > 0].sum())
         fresh = np.empty(max(1024, 1 << total.bit_length()), dtype=np.uint8)
