@@ -28,7 +28,7 @@ from bench.cell import measure
 from bench.peers import PEERS
 from bench.tables import net
 
-__all__ = ["main"]
+__all__ = ["append_machine", "machine", "main"]
 
 RESULTS = Path(__file__).parent / "results"
 _MOST_MEMORY = 8 << 30  # of a cell's process: beyond that it is ended and reported as such
@@ -48,7 +48,7 @@ def machine() -> dict[str, Any]:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         cpu = next(x.split(":", 1)[1].strip() for x in lines if "model name" in x)
     versions = {"python": platform.python_version()}
-    for p in ("ivjoin", "pyarrow", "numpy", "numba", "datafusion", "duckdb", "polars", "pandas"):
+    for p in ("ivjoin", "pyarrow", "numpy", "numba", "datafusion", "duckdb", "polars", "pandas", "pyspark"):
         try:
             versions[p] = version(p)
         except PackageNotFoundError:
@@ -59,6 +59,13 @@ def machine() -> dict[str, Any]:
         "system": platform.platform(), "versions": versions, "load": os.getloadavg()[0],
         "command": command(), "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }  # fmt: skip
+
+
+def append_machine(path: Path | None) -> None:
+    """Say in a result file, if there is one, on what machine the results come about that are written to it next."""
+    if path is not None:
+        with path.open("a") as file:
+            file.write(json.dumps(machine()) + "\n")
 
 
 def write(case: Case, folder: Path) -> dict[str, Any]:

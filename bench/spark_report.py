@@ -18,7 +18,7 @@ from typing import Any
 from bench import charts
 from bench.report import DOCS
 from bench.runner import RESULTS
-from bench.tables import table
+from bench.tables import machine_text, table
 
 __all__ = ["main", "render"]
 
@@ -52,10 +52,14 @@ Record = dict[str, Any]
 def load(path: Path) -> list[Record]:
     """The last record of each case and engine, in the order in which they first came."""
     last: dict[tuple[Any, ...], Record] = {}
-    for line in path.read_text().splitlines() if path.exists() else ():
-        r = json.loads(line)
-        last[r.get("case"), r.get("engine", r.get("way"))] = r
+    for r in _records(path):
+        if r.get("kind") != "machine":
+            last[r.get("case"), r.get("engine", r.get("way"))] = r
     return list(last.values())
+
+
+def _records(path: Path) -> list[Record]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def _ratio(ours: Record, other: Record) -> str:
@@ -141,6 +145,10 @@ def chart(records: list[Record], folder: Path) -> str:
 def render(results: Path, folder: Path) -> str:
     """The page; its chart goes to ``folder``."""
     parts = [HEAD]
+    paths = [results / f"spark-{name}.jsonl" for name in ("streams", "sink", "static")]
+    machines = [r for path in paths for r in _records(path) if r.get("kind") == "machine"]
+    if machines:
+        parts += ["## Machine", machine_text(machines)]
     streams = [r for r in load(results / "spark-streams.jsonl") if r["case"] in SAID]
     if streams:
         cases = "\n".join(f"- *{c}*: {said}" for c, said in SAID.items() if any(r["case"] == c for r in streams))

@@ -32,6 +32,7 @@ if __package__ in (None, ""):
     sys.path.append(str(Path(__file__).resolve().parent.parent))
 
 from bench.process_tree import watched
+from bench.runner import append_machine
 from bench.spark_streams import CASES, run_engine, session_for, write_inputs
 
 _INPUT = "k long, ts timestamp, x double, v long"
@@ -107,6 +108,7 @@ def main() -> None:
     if args.way:
         print(json.dumps(run(args.way, args.folder, args.copies, args.timestamps)), flush=True)
         os._exit(0)
+    append_machine(args.results)
     folder = Path(tempfile.mkdtemp(prefix="ivjoin-bench-"))
     try:
         case = replace(CASES["window"], keys=_KEYS, batches=args.batches)

@@ -1,7 +1,7 @@
 """State rows over the micro-batches of ``bench/spark_streams.py --case numeric``, as a chart.
 
-    python bench/spark_streams.py --case numeric --results bench/results/spark-numeric.jsonl
-    python bench/spark_state.py bench/results/spark-numeric.jsonl   # writes docs/spark-state.svg
+    python bench/spark_streams.py --case numeric --results bench/results/spark-streams.jsonl
+    python bench/spark_state.py bench/results/spark-streams.jsonl   # writes docs/spark-state.svg
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def main() -> None:
     import matplotlib.pyplot as plt
 
     # The last result of each engine counts.
-    found = {r["engine"]: r for r in map(json.loads, args.results.read_text().splitlines()) if r["case"] == "numeric"}
+    records = map(json.loads, args.results.read_text().splitlines())
+    found = {r["engine"]: r for r in records if r.get("case") == "numeric"}
     figure, axis = plt.subplots(figsize=(6, 3))
     for engine, label in _LABELS.items():
         if engine in found:

@@ -34,6 +34,7 @@ if __package__ in (None, ""):
     sys.path.append(str(Path(__file__).resolve().parent.parent))
 
 from bench.process_tree import watched
+from bench.runner import append_machine
 
 ENGINES = ("ivjoin", "native")
 _EPOCH = 1_700_000_000_000_000
@@ -139,6 +140,7 @@ def main() -> None:
     if args.engine:
         print(json.dumps(run_engine(args.engine, args.folder, case, args.repeat, args.limit)), flush=True)
         os._exit(0)
+    append_machine(args.results)
     folder = Path(tempfile.mkdtemp(prefix="ivjoin-bench-"))
     print(f"static {args.case}: {rows} rows a side, {case}", flush=True)
     try:

@@ -40,6 +40,7 @@ if __package__ in (None, ""):
     sys.path.append(str(Path(__file__).resolve().parent.parent))
 
 from bench.process_tree import watched
+from bench.runner import append_machine
 
 
 @dataclass(frozen=True)
@@ -293,6 +294,7 @@ def main() -> None:
         print(json.dumps(run_engine(args.engine, args.folder, case, args.limit)), flush=True)
         # A query that was stopped half way may take long to let go of its tasks.
         os._exit(0)
+    append_machine(args.results)
     folder = Path(tempfile.mkdtemp(prefix="ivjoin-bench-"))
     print(f"{args.case}: {args.rows} rows a side, {asdict(case)}", flush=True)
     try:
