@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # `bench` is no part of the installed package
 # ruff: noqa: E402
@@ -26,7 +28,8 @@ def written(folder: Path, name: str, records: list[dict[str, Any]]) -> None:
     (folder / name).write_text("".join(json.dumps(r) + "\n" for r in records))
 
 
-def test_the_last_run_of_each_engine_counts(tmp_path: Path) -> None:
+def test_the_last_run_of_each_engine_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_report, "chart", lambda records, folder: "a.svg")
     records = [run("ivjoin", 99.0), run("ivjoin", 10.0), run("native", 75.0, ended=False), run("native-rocksdb", 23.0)]
     written(tmp_path, "spark-streams.jsonl", records)
     page = spark_report.render(tmp_path, tmp_path)
@@ -35,10 +38,15 @@ def test_the_last_run_of_each_engine_counts(tmp_path: Path) -> None:
     assert "| zipf | native-rocksdb | 23.0 | 50 | 2,000 | 1,234 | 694 | 2.3 |" in page
     assert "| zipf | ivjoin |  | 0.8 | 7.5 |  |  |  |  | 40 | 10 |" in page
     assert "99.0" not in page
-    chart = (tmp_path / "spark-benchmarks.svg").read_text()
-    assert "<svg" in chart
-    spark_report.render(tmp_path, tmp_path)
-    assert (tmp_path / "spark-benchmarks.svg").read_text() == chart
+
+
+def test_the_chart(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    file = tmp_path / spark_report.chart([run("ivjoin", 10.0), run("native", 75.0, ended=False)], tmp_path)
+    drawn = file.read_text()
+    assert "<svg" in drawn
+    spark_report.chart([run("ivjoin", 10.0), run("native", 75.0, ended=False)], tmp_path)
+    assert file.read_text() == drawn
 
 
 def test_static_runs_and_the_sink(tmp_path: Path) -> None:
