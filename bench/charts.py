@@ -9,17 +9,17 @@ import numpy as np
 
 from bench.tables import Cells, net
 
-__all__ = ["bars", "curves", "exponent", "scaling", "seed", "soak", "state", "work"]
+__all__ = ["bars", "curves", "exponent", "pyplot", "save", "scaling", "seed", "soak", "state", "work"]
 
 _COLORS = {"ivjoin": "#c1272d", "DataFusion SHJ": "#0b5394", "DuckDB, buckets by hand": "#6aa84f"}
 _AXES = {"window": "rows in the window", "live-keys": "keys", "length": "rows a side"}
 
 
-def _pyplot() -> Any:
+def pyplot() -> Any:
+    """matplotlib's, so set that the same results give the same files."""
     import matplotlib
 
     matplotlib.use("Agg")
-    # a fixed salt and no date: the same results give the same files
     matplotlib.rcParams |= {"svg.hashsalt": "ivjoin", "font.size": 9}
     matplotlib.rcParams |= {"axes.spines.top": False, "axes.spines.right": False}
     import matplotlib.pyplot as plt
@@ -27,11 +27,11 @@ def _pyplot() -> Any:
     return plt
 
 
-def _save(figure: Any, folder: Path, name: str) -> str:
-    file = f"benchmarks-{name}.svg"
-    figure.savefig(folder / file, metadata={"Date": None}, bbox_inches="tight")
-    _pyplot().close(figure)
-    return file
+def save(figure: Any, path: Path) -> str:
+    """Write a figure, close it, and give the file's name."""
+    figure.savefig(path, metadata={"Date": None}, bbox_inches="tight")
+    pyplot().close(figure)
+    return path.name
 
 
 def seed(cells: Cells, rows: int, folder: Path) -> str | None:
@@ -47,7 +47,7 @@ def seed(cells: Cells, rows: int, folder: Path) -> str | None:
         panels.append((card, lines))
     if not any(lines for _, lines in panels):
         return None
-    plt = _pyplot()
+    plt = pyplot()
     figure, axes = plt.subplots(1, 3, figsize=(9, 2.8), sharey=True)
     for axis, (card, lines) in zip(axes, panels, strict=True):
         for peer, points in lines.items():
@@ -57,7 +57,7 @@ def seed(cells: Cells, rows: int, folder: Path) -> str | None:
         axis.minorticks_off()
     axes[0].set_ylabel("ns of CPU a row, net of input")
     axes[0].legend()
-    return _save(figure, folder, f"seed-{rows}")
+    return save(figure, folder / f"benchmarks-seed-{rows}.svg")
 
 
 def bars(cells: Cells, family: str, folder: Path) -> str | None:
@@ -70,7 +70,7 @@ def bars(cells: Cells, family: str, folder: Path) -> str | None:
     cases, peers = list(dict.fromkeys(r["case"] for r in records)), list(dict.fromkeys(r["peer"] for r in records))
     if not cases or len(peers) < 2:
         return None
-    plt = _pyplot()
+    plt = pyplot()
     figure, axis = plt.subplots(figsize=(9, 0.5 + 0.16 * len(cases) * (len(peers) + 1)))
     height = 1 / (len(peers) + 1)
     for i, peer in enumerate(peers):
@@ -80,7 +80,7 @@ def bars(cells: Cells, family: str, folder: Path) -> str | None:
     axis.invert_yaxis()
     axis.set(xscale="log", xlabel="seconds, the best batch size of each")
     axis.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=8)
-    return _save(figure, folder, family)
+    return save(figure, folder / f"benchmarks-{family}.svg")
 
 
 def exponent(points: list[tuple[float, float]]) -> float:
@@ -89,25 +89,26 @@ def exponent(points: list[tuple[float, float]]) -> float:
     return float(np.polyfit(x, y, 1)[0])
 
 
+def _sized(cells: Cells, family: str) -> list[tuple[float, dict[str, Any]]]:
+    """Runs that ended, by the size that a family varies; of the usual length, where it is not the length."""
+    return [
+        (float(r["case"].split("/")[1].split()[0]), r) for r in cells.family(family)
+        if r["status"] == "ok" and (family == "length" or r["case"].endswith("/1000000 rows"))
+    ]  # fmt: skip
+
+
 def curves(cells: Cells, family: str) -> dict[str, list[tuple[float, float]]]:
     """CPU time over the size that a family varies, for each system with two points at least."""
     lines: dict[str, list[tuple[float, float]]] = {}
-    for r in cells.family(family):
-        # only the runs of the usual length, where something else than the length varies
-        if r["status"] == "ok" and (family == "length" or r["case"].endswith("/1000000 rows")):
-            lines.setdefault(r["peer"], []).append((float(r["case"].split("/")[1].split()[0]), net(r)))
+    for x, r in _sized(cells, family):
+        lines.setdefault(r["peer"], []).append((x, net(r)))
     return {p: sorted(v) for p, v in lines.items() if len(v) > 1}
 
 
 def work(cells: Cells, family: str) -> list[tuple[float, float]]:
-    """Rows that go in and come out, over the size that a family varies, where ivjoin was timed."""
-    sizes = {x for x, _ in curves(cells, family).get("ivjoin", ())}
-    rows = {
-        float(r["case"].split("/")[1].split()[0]): float(r["rows_in"] + r["rows_expected"])
-        for r in cells.family(family) if r["peer"] == "ivjoin" and r["status"] == "ok"
-        and (family == "length" or r["case"].endswith("/1000000 rows"))
-    }  # fmt: skip
-    return sorted((x, rows[x]) for x in sizes)
+    """Rows that go in and come out, over the size that a family varies, for each point of ivjoin's curve."""
+    rows = [(x, float(r["rows_in"] + r["rows_expected"])) for x, r in _sized(cells, family) if r["peer"] == "ivjoin"]
+    return sorted(rows) if len(rows) > 1 else []
 
 
 def scaling(cells: Cells, family: str, folder: Path) -> str | None:
@@ -115,7 +116,7 @@ def scaling(cells: Cells, family: str, folder: Path) -> str | None:
     lines = curves(cells, family)
     if not lines:
         return None
-    plt = _pyplot()
+    plt = pyplot()
     figure, axis = plt.subplots(figsize=(6, 3))
     for peer, points in lines.items():
         axis.loglog(
@@ -129,35 +130,32 @@ def scaling(cells: Cells, family: str, folder: Path) -> str | None:
         axis.loglog([x for x, _ in rows], [w * ratio for _, w in rows], "--", color="gray", label=label)
     axis.set(xlabel=_AXES[family], ylabel="seconds of CPU")
     axis.legend()
-    return _save(figure, folder, family)
+    return save(figure, folder / f"benchmarks-{family}.svg")
 
 
 def soak(records: list[dict[str, Any]], folder: Path) -> str | None:
     """Process memory and state over the rows of a long run."""
     if not records:
         return None
-    plt = _pyplot()
+    plt = pyplot()
     figure, axis = plt.subplots(figsize=(6, 2.5))
     for field, label, color in (("memory", "process", "gray"), ("state_bytes", "state", _COLORS["ivjoin"])):
         axis.semilogy([r["rows"] for r in records], [r[field] / 1e6 for r in records], label=label, color=color)
     axis.set(xlabel="rows pushed", ylabel="MB")
     axis.legend()
-    return _save(figure, folder, "soak")
+    return save(figure, folder / "benchmarks-soak.svg")
 
 
 def state(cells: Cells, folder: Path) -> str | None:
     """Peak state rows over the window, against the rows that the window holds."""
-    points = sorted(
-        (float(r["case"].split("/")[1].split()[0]), r["peak_state_rows"]) for r in cells.family("window")
-        if r["peer"] == "ivjoin" and r["status"] == "ok" and r["case"].endswith("/1000000 rows")
-    )  # fmt: skip
+    points = sorted((x, r["peak_state_rows"]) for x, r in _sized(cells, "window") if r["peer"] == "ivjoin")
     if len(points) < 2:
         return None
-    plt = _pyplot()
+    plt = pyplot()
     figure, axis = plt.subplots(figsize=(6, 3))
     x = [p[0] for p in points]
     axis.loglog(x, [p[1] for p in points], "o-", color=_COLORS["ivjoin"], label="peak state rows, both sides")
     axis.loglog(x, [min(2 * v, 2e6) for v in x], "--", color="gray", label="rows that can still match")
     axis.set(xlabel=_AXES["window"])
     axis.legend()
-    return _save(figure, folder, "state")
+    return save(figure, folder / "benchmarks-state.svg")

@@ -10,7 +10,6 @@ and joins nothing.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import subprocess
@@ -22,7 +21,7 @@ from pathlib import Path
 from bench.cases import named
 from bench.cell import open_table
 from bench.peers import PEERS
-from bench.runner import RESULTS, machine, write
+from bench.runner import RESULTS, save, write
 
 __all__ = ["main"]
 
@@ -72,8 +71,7 @@ def main(argv: list[str] | None = None) -> int:
                 "slowest": max(runs), "runs": len(runs),
             })  # fmt: skip
             print(f"{what:30} {statistics.median(runs):7.3f} s ({min(runs):.3f}..{max(runs):.3f})", flush=True)
-    Path(args.out).parent.mkdir(parents=True, exist_ok=True)
-    Path(args.out).write_text("".join(json.dumps(r) + "\n" for r in [machine(), *records]))
+    save(Path(args.out), records)
     return 0
 
 

@@ -13,7 +13,6 @@ arrival may prune, and each right row arrives twice: a bound that is too tight d
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -23,7 +22,7 @@ import pyarrow as pa
 
 from bench import shared_tables
 from bench.peers.datafusion_peers import create_external, session
-from bench.runner import RESULTS, machine
+from bench.runner import RESULTS, save
 
 __all__ = ["main", "through_datafusion", "through_ivjoin"]
 
@@ -139,8 +138,7 @@ def main(argv: list[str] | None = None) -> int:
         records.append(family(trap))
         r = records[-1]
         print(f"{trap.name:34} DataFusion: {_shown(r['datafusion']):70} ivjoin: {_shown(r['ivjoin'])}", flush=True)
-    Path(args.out).parent.mkdir(parents=True, exist_ok=True)
-    Path(args.out).write_text("".join(json.dumps(r) + "\n" for r in [machine(), *records]))
+    save(Path(args.out), records)
     ours = sum(r["ivjoin"].get("lost", 1) + r["ivjoin"].get("extra", 1) for r in records)
     theirs = sum(r["datafusion"].get("lost", 0) for r in records)
     families = sum(r["datafusion"].get("lost", 0) > 0 for r in records)

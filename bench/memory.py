@@ -10,7 +10,6 @@ the columns of the rows (``nbytes``), state what ``metrics.state_bytes`` says af
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bench.runner import RESULTS, machine
+from bench.runner import RESULTS, save
 from bench.tables import memory_table
 
 __all__ = ["KINDS", "held", "main"]
@@ -99,8 +98,7 @@ def main(argv: list[str] | None = None) -> int:
     p.add_argument("--out", default=str(RESULTS / "memory.jsonl"))
     args = p.parse_args(argv)
     records = [held(*kind, window) for kind in KINDS for window in args.rows]
-    Path(args.out).parent.mkdir(parents=True, exist_ok=True)
-    Path(args.out).write_text("".join(json.dumps(r) + "\n" for r in [machine(), *records]))
+    save(Path(args.out), records)
     print(memory_table(records))
     return 0
 

@@ -13,7 +13,6 @@ are medians, those of bounds the least average of five passes.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable
@@ -26,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from bench.cases import named
-from bench.runner import RESULTS, machine
+from bench.runner import RESULTS, save
 from ivjoin import SymmetricHashJoin
 from ivjoin.bounds import Bounder
 from ivjoin.order import Frontier, OrderTracker
@@ -139,8 +138,7 @@ def main(argv: list[str] | None = None) -> int:
     ):  # fmt: skip
         record(f"{name}: frontier to bounds", bounds_cost(condition, args.rounds, False), "us", limit)
     record("twenty, eighteen residual: one contraction", bounds_cost(mixed(0), args.rounds // 20, True), "us")
-    Path(args.out).parent.mkdir(parents=True, exist_ok=True)
-    Path(args.out).write_text("".join(json.dumps(r) + "\n" for r in [machine(), *records]))
+    save(Path(args.out), records)
     beyond = [r["name"] for r in records if r["limit"] and r["value"] > r["limit"]]
     print(f"beyond what they are held to: {', '.join(beyond) or 'none'}")
     return 1 if beyond else 0

@@ -5,6 +5,7 @@ Spark's Python workers are children of its JVM, and what they use is used by the
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import threading
@@ -107,3 +108,16 @@ def watched(command: list[str], **options: Any) -> tuple[str, Tree]:
     if process.returncode:
         raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
     return out, tree
+
+
+def answer_of(command: list[str]) -> tuple[dict[str, Any], Tree]:
+    """The JSON object in the last line that a command prints, and what its tree of processes used.
+
+    Raises
+    ------
+    SystemExit
+        If it ends with an error.
+    """
+    text, tree = watched(command, stderr=subprocess.DEVNULL)
+    found: dict[str, Any] = json.loads(text.strip().splitlines()[-1])
+    return found, tree

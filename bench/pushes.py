@@ -9,7 +9,6 @@ by, the median of five runs; median and 99th percentile are of the clock over si
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import time
@@ -21,7 +20,7 @@ import pyarrow as pa
 
 from bench.cases.seed import seed_case
 from bench.peers.base import in_turn
-from bench.runner import RESULTS, machine
+from bench.runner import RESULTS, save
 
 __all__ = ["latency", "main"]
 
@@ -85,8 +84,7 @@ def main(argv: list[str] | None = None) -> int:
                 f"p99 {r['p99_us']:7.1f}, {r['rows_out']} rows out",
                 flush=True,
             )
-    Path(args.out).parent.mkdir(parents=True, exist_ok=True)
-    Path(args.out).write_text("".join(json.dumps(r) + "\n" for r in [machine(), *records]))
+    save(Path(args.out), records)
     return 0
 
 

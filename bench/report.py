@@ -85,7 +85,7 @@ There are no figures here yet. `make bench` writes them.
 def load(paths: Iterable[Path]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The machines and the records of result files."""
     records = [json.loads(line) for p in paths if p.exists() for line in p.read_text().splitlines() if line.strip()]
-    return [r for r in records if r["kind"] == "machine"], [r for r in records if r["kind"] != "machine"]
+    return [r for r in records if r.get("kind") == "machine"], [r for r in records if r.get("kind") != "machine"]
 
 
 TITLES = {

@@ -28,7 +28,7 @@ from bench.cell import measure
 from bench.peers import PEERS
 from bench.tables import net
 
-__all__ = ["append_machine", "machine", "main"]
+__all__ = ["append", "machine", "main", "save"]
 
 RESULTS = Path(__file__).parent / "results"
 _MOST_MEMORY = 8 << 30  # of a cell's process: beyond that it is ended and reported as such
@@ -61,11 +61,17 @@ def machine() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def append_machine(path: Path | None) -> None:
-    """Say in a result file, if there is one, on what machine the results come about that are written to it next."""
+def save(path: Path, records: list[dict[str, Any]]) -> None:
+    """Write a result file: the machine, then the records, one JSON object a line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(r) + "\n" for r in [machine(), *records]))
+
+
+def append(path: Path | None, record: dict[str, Any]) -> None:
+    """Add a record to a result file, if there is one."""
     if path is not None:
         with path.open("a") as file:
-            file.write(json.dumps(machine()) + "\n")
+            file.write(json.dumps(record) + "\n")
 
 
 def write(case: Case, folder: Path) -> dict[str, Any]:

@@ -10,7 +10,6 @@ that forgets none would show. Fails if the process or the state grows by more th
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from bench.cell import memory
-from bench.runner import RESULTS, machine
+from bench.runner import RESULTS, save
 
 __all__ = ["main", "soak"]
 
@@ -64,8 +63,7 @@ def main(argv: list[str] | None = None) -> int:
     p.add_argument("--out", default=str(RESULTS / "soak.jsonl"))
     args = p.parse_args(argv)
     records = soak(args.rows)
-    Path(args.out).parent.mkdir(parents=True, exist_ok=True)
-    Path(args.out).write_text("".join(json.dumps(r) + "\n" for r in [machine(), *records]))
+    save(Path(args.out), records)
     fifth = max(1, len(records) // 5)
     grown = {}
     for field in ("state_rows", "state_bytes", "memory"):

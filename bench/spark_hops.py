@@ -16,7 +16,6 @@ import json
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -27,7 +26,8 @@ from typing import Any
 if __package__ in (None, ""):
     sys.path.append(str(Path(__file__).resolve().parent.parent))
 
-from bench.process_tree import watched
+from bench.process_tree import answer_of
+from bench.runner import append, machine
 from bench.spark_streams import CASES, write_inputs
 
 WAYS = ("plain in, nothing out", "packed in, nothing out", "packed in, plain out", "packed in, packed out")
@@ -148,18 +148,17 @@ def main() -> None:
     if args.way:
         print(json.dumps(run(args.way, args.folder, args.copies)), flush=True)
         os._exit(0)
+    append(args.results, machine())
     folder = Path(tempfile.mkdtemp(prefix="ivjoin-bench-"))
     try:
         write_inputs(folder, replace(CASES["uniform"], batches=10), args.rows)
         for way in (w for w in WAYS if args.only in w):
             command = [sys.executable, __file__, *sys.argv[1:], "--way", way, "--folder", str(folder)]
-            text, tree = watched(command, stderr=subprocess.DEVNULL)
-            got = {**json.loads(text.strip().splitlines()[-1]), "cpu": tree.cpu_by_program()}
+            got, tree = answer_of(command)
+            got["cpu"] = tree.cpu_by_program()
             cpu = ", ".join(f"{name} {got['cpu'].get(name, 0.0):.1f}" for name in ("java", "python"))
             print(f"{way:24} {statistics.median(got['batch_ms'][2:]):6.0f} ms a micro-batch; CPU s: {cpu}", flush=True)
-            if args.results:
-                with args.results.open("a") as file:
-                    file.write(json.dumps(got) + "\n")
+            append(args.results, got)
     finally:
         shutil.rmtree(folder)
 

@@ -11,12 +11,11 @@ Of each case and engine the last result counts.
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 from bench import charts
-from bench.report import DOCS
+from bench.report import DOCS, load
 from bench.runner import RESULTS
 from bench.tables import machine_text, table
 
@@ -49,17 +48,9 @@ _STAGES = {
 Record = dict[str, Any]
 
 
-def load(path: Path) -> list[Record]:
+def latest(records: list[Record]) -> list[Record]:
     """The last record of each case and engine, in the order in which they first came."""
-    last: dict[tuple[Any, ...], Record] = {}
-    for r in _records(path):
-        if r.get("kind") != "machine":
-            last[r.get("case"), r.get("engine", r.get("way"))] = r
-    return list(last.values())
-
-
-def _records(path: Path) -> list[Record]:
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return list({(r.get("case"), r.get("engine", r.get("way"))): r for r in records}.values())
 
 
 def _ratio(ours: Record, other: Record) -> str:
@@ -121,7 +112,7 @@ def sink_table(records: list[Record]) -> str:
 
 def chart(records: list[Record], folder: Path) -> str:
     """Seconds of each engine, a group for each case."""
-    plt = charts._pyplot()
+    plt = charts.pyplot()
     cases = [c for c in SAID if any(r["case"] == c for r in records)]
     figure, axis = plt.subplots(figsize=(8, 0.6 + 0.75 * len(cases)))
     height = 1 / (len(_COLORS) + 1)
@@ -136,26 +127,23 @@ def chart(records: list[Record], folder: Path) -> str:
     axis.invert_yaxis()
     axis.set(xlabel="seconds")
     axis.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=8)
-    file = "spark-benchmarks.svg"
-    figure.savefig(folder / file, metadata={"Date": None}, bbox_inches="tight")
-    plt.close(figure)
-    return file
+    return charts.save(figure, folder / "spark-benchmarks.svg")
 
 
 def render(results: Path, folder: Path) -> str:
     """The page; its chart goes to ``folder``."""
     parts = [HEAD]
-    paths = [results / f"spark-{name}.jsonl" for name in ("streams", "sink", "static")]
-    machines = [r for path in paths for r in _records(path) if r.get("kind") == "machine"]
+    files = [load([results / f"spark-{name}.jsonl"]) for name in ("streams", "sink", "static")]
+    machines = [m for found, _ in files for m in found]
+    streams, sink, static = (latest(records) for _, records in files)
     if machines:
         parts += ["## Machine", machine_text(machines)]
-    streams = [r for r in load(results / "spark-streams.jsonl") if r["case"] in SAID]
+    streams = [r for r in streams if r["case"] in SAID]
     if streams:
         cases = "\n".join(f"- *{c}*: {said}" for c, said in SAID.items() if any(r["case"] == c for r in streams))
         picture = f"![Seconds of each engine in each case]({chart(streams, folder)})"
         said = "`python bench/spark_streams.py --case ...`, 10^6 rows a side in 20 micro-batches."
         parts += ["## Streams", said, cases, picture, streams_tables(streams)]
-    sink = load(results / "spark-sink.jsonl")
     if sink:
         said = (
             "With 10^4 keys and a window of 300,000 rows a side, 51 rows come out for each row of a side. Written to "
@@ -163,7 +151,6 @@ def render(results: Path, folder: Path) -> str:
             "there can take less (`python bench/spark_sink.py --join`)."
         )
         parts += ["## What the sink costs by itself", said, sink_table(sink)]
-    static = load(results / "spark-static.jsonl")
     if static:
         said = "The same call on static frames, against Spark's batch join: `python bench/spark_static.py --case ...`."
         parts += ["## Static frames", said, static_table(static)]

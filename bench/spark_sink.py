@@ -19,7 +19,6 @@ import argparse
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -31,8 +30,8 @@ from typing import Any
 if __package__ in (None, ""):
     sys.path.append(str(Path(__file__).resolve().parent.parent))
 
-from bench.process_tree import watched
-from bench.runner import append_machine
+from bench.process_tree import answer_of
+from bench.runner import append, machine
 from bench.spark_streams import CASES, run_engine, session_for, write_inputs
 
 _INPUT = "k long, ts timestamp, x double, v long"
@@ -108,20 +107,18 @@ def main() -> None:
     if args.way:
         print(json.dumps(run(args.way, args.folder, args.copies, args.timestamps)), flush=True)
         os._exit(0)
-    append_machine(args.results)
+    append(args.results, machine())
     folder = Path(tempfile.mkdtemp(prefix="ivjoin-bench-"))
     try:
         case = replace(CASES["window"], keys=_KEYS, batches=args.batches)
         write_inputs(folder, case, _ROWS * args.batches // CASES["window"].batches)
         for way in ("Spark", "Arrow", *(("join ivjoin", "join native") if args.join else ())):
             command = [sys.executable, __file__, *sys.argv[1:], "--way", way, "--folder", str(folder)]
-            text, tree = watched(command, stderr=subprocess.DEVNULL)
-            got = {**json.loads(text.strip().splitlines()[-1]), "cpu": tree.cpu_by_program()}
+            got, tree = answer_of(command)
+            got["cpu"] = tree.cpu_by_program()
             cpu = ", ".join(f"{name} {got['cpu'].get(name, 0.0):.1f}" for name in ("java", "python"))
             print(f"{way:12} {got['seconds']:6.1f} s for {got['rows_out']} rows; CPU s: {cpu}", flush=True)
-            if args.results:
-                with args.results.open("a") as file:
-                    file.write(json.dumps({"copies": args.copies, "timestamps": args.timestamps, **got}) + "\n")
+            append(args.results, {"copies": args.copies, "timestamps": args.timestamps, **got})
             for made in folder.glob(f"*-{way.removeprefix('join ')}"):
                 shutil.rmtree(made)
     finally:

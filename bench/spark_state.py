@@ -8,7 +8,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
+
+if __package__ in (None, ""):
+    sys.path.append(str(Path(__file__).resolve().parent.parent))
+
+from bench.charts import pyplot, save
 
 _LABELS = {
     "ivjoin": "ivjoin, k and the band", "native": "Spark's own join, k and the band",
@@ -25,18 +31,10 @@ def main() -> None:
     parser.add_argument("results", type=Path)
     parser.add_argument("--out", type=Path, default=Path(__file__).resolve().parent.parent / "docs" / "spark-state.svg")
     args = parser.parse_args()
-    import matplotlib
-
-    matplotlib.use("Agg")
-    # A fixed salt and no date: the same results give the same file.
-    matplotlib.rcParams |= {"svg.hashsalt": "ivjoin", "font.size": 9}
-    matplotlib.rcParams |= {"axes.spines.top": False, "axes.spines.right": False}
-    import matplotlib.pyplot as plt
-
     # The last result of each engine counts.
     records = map(json.loads, args.results.read_text().splitlines())
     found = {r["engine"]: r for r in records if r.get("case") == "numeric"}
-    figure, axis = plt.subplots(figsize=(6, 3))
+    figure, axis = pyplot().subplots(figsize=(6, 3))
     for engine, label in _LABELS.items():
         if engine in found:
             state = found[engine]["state"]
@@ -46,7 +44,7 @@ def main() -> None:
     axis.set(xlabel=f"micro-batch ({each} rows a side each)", ylabel="state rows", ylim=(0.8, None))
     axis.set_title("l.x BETWEEN r.x - 5 AND r.x + 5", fontsize=9, family="monospace")
     axis.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 0.52))
-    figure.savefig(args.out, metadata={"Date": None}, bbox_inches="tight")
+    save(figure, args.out)
     print(f"wrote {args.out}: " + ", ".join(f"{e} ends at {r['state'][-1]}" for e, r in found.items()))
 
 

@@ -17,7 +17,6 @@ import argparse
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import threading
@@ -33,8 +32,8 @@ import pyarrow.parquet as pq
 if __package__ in (None, ""):
     sys.path.append(str(Path(__file__).resolve().parent.parent))
 
-from bench.process_tree import watched
-from bench.runner import append_machine
+from bench.process_tree import answer_of
+from bench.runner import append, machine
 
 ENGINES = ("ivjoin", "native")
 _EPOCH = 1_700_000_000_000_000
@@ -140,7 +139,7 @@ def main() -> None:
     if args.engine:
         print(json.dumps(run_engine(args.engine, args.folder, case, args.repeat, args.limit)), flush=True)
         os._exit(0)
-    append_machine(args.results)
+    append(args.results, machine())
     folder = Path(tempfile.mkdtemp(prefix="ivjoin-bench-"))
     print(f"static {args.case}: {rows} rows a side, {case}", flush=True)
     try:
@@ -148,16 +147,13 @@ def main() -> None:
         results = {}
         for engine in ENGINES:
             command = [sys.executable, __file__, *sys.argv[1:], "--engine", engine, "--folder", str(folder)]
-            text, tree = watched(command, stderr=subprocess.DEVNULL)
-            got = json.loads(text.strip().splitlines()[-1])
+            got, tree = answer_of(command)
             got |= {"peak_mb": tree.peak_bytes >> 20, "cpu_seconds": round(tree.cpu_seconds, 1)}
             results[engine] = got
             ended = f"{got['rows_out']} rows" if got["seconds"] else f"not ended after {args.limit:.0f} s"
             times = f"cold {got['seconds'][0]:.2f} s, then {got['seconds'][1:]}" if got["seconds"] else ""
             print(f"{engine:8} {times} {got['peak_mb']} MB, {ended}", flush=True)
-            if args.results:
-                with args.results.open("a") as file:
-                    file.write(json.dumps({"case": f"static {args.case}", "rows": rows, **got}) + "\n")
+            append(args.results, {"case": f"static {args.case}", "rows": rows, **got})
         if not results["ivjoin"]["seconds"]:
             raise SystemExit("ivjoin did not end within the limit")
         if results["native"]["seconds"] and results["ivjoin"]["rows_out"] != results["native"]["rows_out"]:

@@ -24,7 +24,6 @@ import argparse
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -39,8 +38,8 @@ import pyarrow.parquet as pq
 if __package__ in (None, ""):
     sys.path.append(str(Path(__file__).resolve().parent.parent))
 
-from bench.process_tree import watched
-from bench.runner import append_machine
+from bench.process_tree import answer_of
+from bench.runner import append, machine
 
 
 @dataclass(frozen=True)
@@ -294,7 +293,7 @@ def main() -> None:
         print(json.dumps(run_engine(args.engine, args.folder, case, args.limit)), flush=True)
         # A query that was stopped half way may take long to let go of its tasks.
         os._exit(0)
-    append_machine(args.results)
+    append(args.results, machine())
     folder = Path(tempfile.mkdtemp(prefix="ivjoin-bench-"))
     print(f"{args.case}: {args.rows} rows a side, {asdict(case)}", flush=True)
     try:
@@ -302,17 +301,14 @@ def main() -> None:
         results = []
         for engine in case.engines.split(","):
             command = [sys.executable, __file__, *sys.argv[1:], "--engine", engine, "--folder", str(folder)]
-            text, tree = watched(command, stderr=subprocess.DEVNULL)
-            got = json.loads(text.strip().splitlines()[-1])
+            got, tree = answer_of(command)
             got |= {"peak_mb": tree.peak_bytes >> 20, "cpu_seconds": round(tree.cpu_seconds, 1)}
             got["cpu_by_program"] = {k: round(v, 1) for k, v in tree.cpu_by_program().items()}
             results.append(got)
             rows = f"{got['rows_out']} rows" if got["ended"] else f"stopped after {got['batches']} micro-batches"
             used = f"{got['seconds']:7.1f} s {got['cpu_seconds']:7.1f} s CPU {got['peak_mb']:6} MB"
             print(f"{engine:15} {used}  {rows}", flush=True)
-            if args.results:
-                with args.results.open("a") as file:
-                    file.write(json.dumps({"case": args.case, "rows": args.rows, **asdict(case), **got}) + "\n")
+            append(args.results, {"case": args.case, "rows": args.rows, **asdict(case), **got})
         same = {r["rows_out"] for r in results if r["ended"] and r["engine"] != "ivjoin-keyless"}
         if len(same) > 1:
             raise SystemExit("the engines differ in the number of rows they wrote")

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from bench import shared_tables
 from bench.peers.datafusion_peers import create_external, session, state_bytes
-from bench.runner import RESULTS, machine
+from bench.runner import RESULTS, save
 
 __all__ = ["main", "through_ivjoin"]
 
@@ -137,8 +137,7 @@ def main(argv: list[str] | None = None) -> int:
             f"DataFusion: {other.get('state_bytes', other.get('why'))} ({other.get('quarter', '')})",
             flush=True,
         )
-    Path(args.out).parent.mkdir(parents=True, exist_ok=True)
-    Path(args.out).write_text("".join(json.dumps(r) + "\n" for r in [machine(), *records]))
+    save(Path(args.out), records)
     # about the window: the bound that tests/join/test_state_size.py holds it to
     loose = [r["name"] for r in records if r["peak_state_rows"] > 10 * r["window"] + 2 * args.batch]
     print(f"beyond ten windows and two batches: {', '.join(loose) or 'none'}")
