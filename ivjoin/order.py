@@ -210,12 +210,10 @@ class OrderTracker:
         """The least turned ordinal of a later row, once the (turned) greatest is ``edge``."""
         return int(self._below(np.array([edge]))[0])
 
-    def reach(self, edge: int) -> bool:
-        """Take the turned ordinal of a row that was seen elsewhere as seen here; True if that moves the edge."""
-        if self.seen_value and edge <= self.edge:
-            return False
-        self.edge, self.limit, self.seen_value = edge, self.least_after(edge), True
-        return True
+    def reach(self, edge: int) -> None:
+        """Take the turned ordinal of a row that was seen elsewhere as seen here."""
+        if not self.seen_value or edge > self.edge:
+            self.edge, self.limit, self.seen_value = edge, self.least_after(edge), True
 
     def _below(self, edges: np.ndarray) -> np.ndarray:
         """The least turned ordinal that keeps the promise, for each edge : int64[n]."""

@@ -204,9 +204,10 @@ def _tidy(r, side):  # type: ignore[no-untyped-def]
     r[side + at.LO] = lo
     if hi - lo > 2 * r[side + at.LIVE] + 1024:
         return True
-    if r[side + at.REFUSED] > 128 * r[side + at.PROBED] + 1_000_000:
+    if r[side + at.REFUSED] > index.WORTH_REFUSING * r[side + at.PROBED] + index.SOME_REFUSED:
         return True
-    return r[side + at.ORDERED] == 1 and r[side + at.STEPS] > 128 * r[side + at.LINKED] + 500_000
+    much = index.WORTH_WALKING * r[side + at.LINKED] + index.SOME_STEPS
+    return r[side + at.ORDERED] == 1 and r[side + at.STEPS] > much
 
 
 @inner
@@ -255,7 +256,7 @@ def push_batch(registers, p):  # type: ignore[no-untyped-def]
         if status != 0:
             return status
         if r[at.PHASE] == at.PROBING:
-            r[other + at.PROBED] += r[at.N] + 200
+            r[other + at.PROBED] += r[at.N] + index.PUSH
             _choose(r, p, side, other)
     if r[at.PHASE] == at.PROBING:
         count = _probe_on(r, p, side, other)

@@ -21,12 +21,19 @@ from ivjoin.shj.compiling import I8, IN1, IN2, IN2_I4, IO1, IO2, IO2_I4, IO_U8, 
 
 __all__ = [
     "FIRST_AXIS", "FIRST_PROBE", "FIRST_STORE", "FLAGS", "KEY", "LIVE", "MARK_PROBE", "MARK_STORE", "MATCHED", "PAIRS",
+    "PUSH", "SOME_REFUSED", "SOME_STEPS", "WORTH_REFUSING", "WORTH_WALKING",
     "candidates", "insert", "insert_rows", "move", "others", "probe", "probe_rows", "prune_oldest", "prune_prefix",
     "unlink", "window",
 ]
 
 I64_MIN = -(2**63)
 I64_MAX = 2**63 - 1
+
+# Steps of walking a row, on average, that are still cheaper than the binary searches of sorted runs, and those beyond.
+WORTH_WALKING, SOME_STEPS = 128, 500_000
+# Rows within the first axis's window that other bands refuse, for each probe row, that are still cheaper than those.
+WORTH_REFUSING, SOME_REFUSED = 128, 1_000_000
+PUSH = 200  # a push the long way costs as much as so many probe rows more
 
 FIRST_AXIS = 2  # in a row record, as words
 PREV, KEY, FLAGS = 1, 2, 3  # in a row record, as links

@@ -7,11 +7,11 @@ from itertools import permutations
 import numpy as np
 
 from ivjoin.shj.bandtable import BandTable
+from ivjoin.shj.index_kernels import I64_MAX, I64_MIN
 from ivjoin.shj.store import SideStore
 
 __all__ = ["most_selective"]
 
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _PROBES, _STORED = 64, 1024  # rows that are looked at
 _GAIN = 4.0  # how many times fewer rows another axis must let through
 _MOST_AXES = 8  # that are tried

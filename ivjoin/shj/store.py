@@ -19,12 +19,6 @@ __all__ = ["SideStore"]
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _NO_IDS = np.empty(0, dtype=np.int64)
 _FIRST_AXIS = index_kernels.FIRST_AXIS
-# Steps of walking a row, on average, that are still cheaper than the runs' binary searches.
-_WORTH_WALKING = 128
-# Rows within the first axis's window that other bands refuse, for each probe row, that are still cheaper than those.
-_WORTH_REFUSING = 128
-# A push the long way costs as much as so many probe rows more.
-_PUSH = 200
 # Rows that a ring may have room for, beyond twice what it needs, without being asked whether it does.
 _SPARE = 1024
 _LARGE = 1 << 14
@@ -78,7 +72,7 @@ class SideStore:
         self._led_by: tuple[int, int | None] = (0, None)
         self._steps = self._linked = 0
         self._refused = self._probed = 0
-        self._patience = 1_000_000
+        self._patience = index_kernels.SOME_REFUSED
         self.peak = 0  # rows in the ring at most since the last look at its size
         self._unordered = False  # some schedule of deaths has runs
         self._ring_bytes: int | None = None  # unknown since the last change of capacity
@@ -347,20 +341,20 @@ class SideStore:
         """Count steps spent on disorder; a store that costs too many turns to sorted runs at its next insert."""
         self._steps += steps
         self._linked += linked
-        if self._steps > _WORTH_WALKING * self._linked + 500_000:
+        if self._steps > index_kernels.WORTH_WALKING * self._linked + index_kernels.SOME_STEPS:
             self.disordered = True
 
     def refused(self, rows: int, probes: int, pushes: int = 1) -> None:
         """Count rows that lay in probe rows' windows of the first axis, but were refused by a band on another one."""
         self._refused += rows
-        self._probed += probes + _PUSH * pushes
+        self._probed += probes + index_kernels.PUSH * pushes
 
     @property
     def crowded(self) -> bool:
         """Whether the first axis lets so many rows through that another one may be the better index."""
         return (
             self.runs is None and not self.disordered
-            and self._refused > _WORTH_REFUSING * self._probed + self._patience
+            and self._refused > index_kernels.WORTH_REFUSING * self._probed + self._patience
         )
 
     def search_by(self, axis: int, second: int | None) -> None:
