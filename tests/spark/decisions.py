@@ -7,6 +7,13 @@ from collections import Counter
 from typing import Any
 
 import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+from ivjoin.expr import Scope, condition, scalar
+from ivjoin.order import Order
+from ivjoin.spark.spec import JoinSpec
 
 HOWS = ("inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti")
 ROWS = pa.schema([("k", pa.int64()), ("t", pa.int64()), ("v", pa.int64())])
@@ -40,6 +47,25 @@ def on_time(batches: Batches, slack: int) -> Batches:
         least = _least([r for batch in out for r in batch], slack)
         out.append([r for r in rows if r[1] is None or least is None or r[1] >= least])
     return out
+
+
+def kept_and_late(left: Batches, right: Batches) -> tuple[tuple[Batches, Batches], int]:
+    """The rows of both sides that are not late under ``SLACK`` on the left, and how many are."""
+    kept = on_time(left, SLACK), on_time(right, 0)
+    return kept, sum(len(rows) for rows in (*left, *right)) - sum(len(rows) for side in kept for rows in side)
+
+
+def spec_for(how: str, batch_size: int) -> JoinSpec:
+    """``BAND`` with ``SLACK`` on the left, late rows dropped."""
+    empty = pa.schema([])
+    orders = (
+        (Order(scalar("t", Scope(ROWS, empty)), slack=SLACK),),
+        (Order(scalar("t", Scope(empty, ROWS))),),
+    )
+    return JoinSpec(
+        (ROWS, ROWS), (("k", "k"),), condition(BAND, Scope(ROWS, ROWS, on=[("k", "k")])), how, orders, (None, None),
+        "_right", "drop", "UTC", batch_size,
+    )
 
 
 def first_decided(left: Batches, right: Batches, how: str) -> list[Counter[Any]]:

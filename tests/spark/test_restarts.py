@@ -18,11 +18,9 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 import pandas as pd
-from spark.decisions import BAND, CLOSING, HOWS, ROWS, SLACK, as_table, drawn, first_decided, on_time
+from spark.decisions import CLOSING, HOWS, as_table, drawn, first_decided, kept_and_late, spec_for
 from spark.script import rows_of
 
-from ivjoin.expr import Scope, condition, scalar
-from ivjoin.order import Order
 from ivjoin.spark import bucket, segments
 from ivjoin.spark.bucket import COUNTS
 from ivjoin.spark.buckets import bucket_labels
@@ -114,15 +112,7 @@ def short_log(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_failed_micro_batches_lose_and_double_nothing(
     how: str, backend: Callable[[JoinSpec], Function], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    empty = pa.schema([])
-    orders = (
-        (Order(scalar("t", Scope(ROWS, empty)), slack=SLACK),),
-        (Order(scalar("t", Scope(empty, ROWS))),),
-    )
-    spec = JoinSpec(
-        (ROWS, ROWS), (("k", "k"),), condition(BAND, Scope(ROWS, ROWS, on=[("k", "k")])), how, orders, (None, None),
-        "_right", "drop", "UTC", 16,
-    )
+    spec = spec_for(how, 16)
     failed = 0
     for seed in range(4):
         rng = random.Random(seed)
@@ -142,9 +132,9 @@ def test_failed_micro_batches_lose_and_double_nothing(
                     late += behind
                     break
                 failed += 1
-        kept = on_time(left, SLACK), on_time(right, 0)
+        kept, missed = kept_and_late(left, right)
         assert got == first_decided(*kept, how), seed
-        assert late == sum(len(rows) for rows in (*left, *right)) - sum(len(rows) for side in kept for rows in side)
+        assert late == missed
     assert failed > 4
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from spark.backends import has_protobuf, store_for
-from spark.decisions import BAND, CLOSING, HOWS, ROWS, SLACK, drawn, first_decided, on_time
+from spark.decisions import BAND, CLOSING, HOWS, ROWS, SLACK, drawn, first_decided, kept_and_late
 from spark.script import Script, StreamFailed
 from spark.test_recovery import NUMBERED, band, expected, rows
 
@@ -93,8 +93,7 @@ def test_every_join_type_comes_out_of_state_as_the_model_says(
     for a, b in zip(left, right, strict=True):
         script.add(left=a, right=b)
     got = script.run_by_batch()
-    kept = on_time(left, SLACK), on_time(right, 0)
-    late = sum(len(rows) for rows in (*left, *right)) - sum(len(rows) for side in kept for rows in side)
+    kept, late = kept_and_late(left, right)
     assert late > 0
     for how in HOWS:
         wide = 3 if how.endswith(("semi", "anti")) else 5

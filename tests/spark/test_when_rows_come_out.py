@@ -10,13 +10,24 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from spark.decisions import BAND, CLOSING, COLUMNS, HOWS, ROWS, SLACK, as_table, drawn, first_decided, on_time
+from spark.decisions import (
+    BAND,
+    CLOSING,
+    COLUMNS,
+    HOWS,
+    ROWS,
+    SLACK,
+    as_table,
+    drawn,
+    first_decided,
+    kept_and_late,
+    spec_for,
+)
 from spark.script import Script, rows_of
 from spark.second_opinion import joined
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from ivjoin.expr import Scope, condition, scalar
 from ivjoin.order import Order
 from ivjoin.spark.bucket import Arrivals, new_operator, play
 from ivjoin.spark.pack import Seen
@@ -37,8 +48,7 @@ def test_rows_come_out_in_the_first_micro_batch_that_decides_them(spark: Any, tm
     for a, b in zip(left, right, strict=True):
         script.add(left=a, right=b)
     got = script.run_by_batch()
-    kept = on_time(left, SLACK), on_time(right, 0)
-    late = sum(len(rows) for rows in (*left, *right)) - sum(len(rows) for side in kept for rows in side)
+    kept, late = kept_and_late(left, right)
     assert late > 5
     assert sum(c["late_rows"] for c in script.counts()) == late
     assert got == first_decided(*kept, how)
@@ -52,15 +62,7 @@ def test_rows_come_out_in_the_first_micro_batch_that_decides_them(spark: Any, tm
 @pytest.mark.parametrize("restored", [0.0, 0.5, 1.0], ids=["kept", "now and then restored", "always restored"])
 def test_buckets_decide_as_the_model_does(how: str, restored: float) -> None:
     """The same without Spark, over more draws: three buckets, their operators kept in memory or read back."""
-    empty = pa.schema([])
-    orders = (
-        (Order(scalar("t", Scope(ROWS, empty)), slack=SLACK),),
-        (Order(scalar("t", Scope(empty, ROWS))),),
-    )
-    spec = JoinSpec(
-        (ROWS, ROWS), (("k", "k"),), condition(BAND, Scope(ROWS, ROWS, on=[("k", "k")])), how, orders, (None, None),
-        "_right", "drop", "UTC", 65536,
-    )
+    spec = spec_for(how, 65536)
     for seed in range(8):
         rng = random.Random(seed)
         left, right = [*drawn(seed), CLOSING[0]], [*drawn(seed + 1000), CLOSING[1]]
@@ -74,7 +76,7 @@ def test_buckets_decide_as_the_model_does(how: str, restored: float) -> None:
                 if rng.random() < restored:
                     operators[bucket] = SymmetricHashJoin.restore(op.snapshot())
             got.append(out)
-        assert got == first_decided(on_time(left, SLACK), on_time(right, 0), how), seed
+        assert got == first_decided(*kept_and_late(left, right)[0], how), seed
 
 
 def _arrivals(spec: JoinSpec, new: tuple[list[Any], list[Any]], bucket: int) -> Arrivals:
