@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -19,96 +18,47 @@ from ivjoin.shj import key_kernels
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.keys import ByteKeys, IntKeys, KeyTable, NoKeys, pack
 
-__all__ = ["Arrived", "Intake", "has_value"]
+__all__ = ["Intake", "has_value"]
 
 I64_MIN = -(2**63)
-
-
-@dataclass(slots=True)
-class Arrived:
-    """A batch, evaluated: what the probe and the insert need of it.
-
-    Attributes
-    ----------
-    batch : pa.RecordBatch
-        Its rows, without late ones that were dropped.
-    kids : int64[n]
-        Key ids, -1 for a row that can never match.
-    axes : int64[a, n]
-    absent : dict of int to bool[n], or None
-        Axis -> rows whose value there is unknown.
-    careful : bool
-        Some row here or before lies outside the plan's guards, or erred: the whole condition decides each pair.
-    some_unusable : bool
-        Whether any key id may be -1.
-    kept : bool[n] or None
-        Rows that may be stored; None for all whose key id is not -1.
-    late : int
-        Rows that broke an order or a bound.
-    """
-
-    batch: pa.RecordBatch
-    kids: np.ndarray
-    axes: np.ndarray
-    absent: dict[int, np.ndarray] | None
-    careful: bool
-    some_unusable: bool
-    kept: np.ndarray | None
-    late: int
 
 
 class Intake:
     """Evaluates batches of both sides; owns nothing but the lists of expressions."""
 
-    def __init__(
-        self, plan: JoinPlan, frontiers: tuple[Frontier, Frontier], keys: KeyTable, late_within: bool
-    ) -> None:
+    def __init__(self, plan: JoinPlan, frontiers: tuple[Frontier, Frontier], late_within: bool = True) -> None:
         self._plan = plan
         self._frontiers = frontiers
-        self.keys = keys
         self.late_within = late_within
         left, right = row_layouts(plan)
         self.index = left.index, right.index
-        self._roots: list[list[Node]] = [[], []]
-        self.refresh()
 
-    def refresh(self) -> None:
-        """The expressions to evaluate for each batch of a side, once each."""
-        for s in (0, 1):
-            side, frontier = self._plan.sides[s], self._frontiers[s]
-            nodes = [*side.keys, *side.axes, *side.filters, *(g for g, _, _ in side.guards)]
-            nodes += [t.node for t in frontier.trackers] + list(frontier.bounds) + list(frontier.promised)
-            self._roots[s] = list(dict.fromkeys(nodes))
+    def _ordered(self, p: int, batch: pa.RecordBatch) -> dict[Node, Vector]:
+        """The values of everything that is ordered, bounded or promised."""
+        frontier, index = self._frontiers[p], self.index[p]
+        nodes = list(dict.fromkeys([*(t.node for t in frontier.trackers), *frontier.bounds, *frontier.promised]))
+        vectors = evaluate(nodes, lambda _, name: batch.column(index[name]), batch.num_rows) if nodes else []
+        return dict(zip(nodes, vectors, strict=True))
 
-    def _evaluate(self, p: int, batch: pa.RecordBatch) -> dict[Node, Vector]:
-        index = self.index[p]
-        roots = self._roots[p]
-        if not roots:
-            return {}
-        vectors = evaluate(roots, lambda _, name: batch.column(index[name]), batch.num_rows)
-        return dict(zip(roots, vectors, strict=True))
-
-    def take(
-        self, p: int, batch: pa.RecordBatch, dead: bool, careful: bool, on_key_error: Callable[[], None]
-    ) -> Arrived:
-        """Evaluate a batch of side p. ``dead``: the other side has ended with nothing stored, so no row can match.
-
-        ``on_key_error`` is called when a key erred for some row, before the ids of keys are asked for.
+    def refuse_late(self, p: int, batch: pa.RecordBatch) -> None:
+        """Say which row of a batch breaks an order or a bound, where one does.
 
         Raises
         ------
-        LateRowError, EvaluationError
+        LateRowError
         """
-        values = self._evaluate(p, batch)
-        images: dict[Node, np.ndarray] = {}
-        late = self._late_rows(p, batch, values, images)
-        count = 0
-        if late is not None:
-            count = int(np.count_nonzero(late))
-            if self._plan.options["on_late"] == "drop":
-                batch = batch.filter(pa.array(~late))
-                values, images = self._evaluate(p, batch), {}
-        return self._understood(p, batch, values, images, dead, careful, count, on_key_error)
+        self._late_rows(p, batch, self._ordered(p, batch), {})
+        raise AssertionError("a row was found late that keeps every order")
+
+    def late_by_python(self, p: int, batch: pa.RecordBatch, values: dict[Node, Vector]) -> np.ndarray | None:
+        """bool[n] of the rows that break the orders which the kernels do not follow; None for none.
+
+        Raises
+        ------
+        LateRowError
+        """
+        trackers = [t for t in self._frontiers[p].trackers if t.in_python]
+        return self._broken(p, trackers, batch, values, {}) if trackers else None
 
     def screen(self, p: int, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
         """A batch without the late rows that are dropped, and how many were late; moves the orders, no more.
@@ -117,10 +67,7 @@ class Intake:
         ------
         LateRowError, EvaluationError
         """
-        frontier, index = self._frontiers[p], self.index[p]
-        nodes = list(dict.fromkeys([*(t.node for t in frontier.trackers), *frontier.bounds, *frontier.promised]))
-        vectors = evaluate(nodes, lambda _, name: batch.column(index[name]), batch.num_rows) if nodes else []
-        late = self._late_rows(p, batch, dict(zip(nodes, vectors, strict=True)), {})
+        late = self._late_rows(p, batch, self._ordered(p, batch), {})
         if late is None:
             return batch, 0
         dropped = self._plan.options["on_late"] == "drop"
@@ -155,21 +102,8 @@ class Intake:
         if not frontier.trackers and not frontier.bounds and not frontier.promised:
             return None
         before = [t.save() for t in frontier.trackers]
-        late: np.ndarray | None = None
         try:
-            for t in frontier.trackers:
-                v = values[t.node]
-                erred = _erred(v)
-                if erred is not None:
-                    why = first_error(t.node, lambda _, name: batch.column(self.index[p][name]), int(erred.argmax()))
-                    raise EvaluationError(f"order of the {SIDES[p]} side: {why}")
-                valid = has_value(v)
-                was = t.edge
-                bad = t.late(self.image(t.node, values, images), valid, self.late_within)
-                if bad is not None:
-                    seen = f"rows up to {self._edge(t, was, bad, images)} have come"
-                    self._complain(p, t.name, t.node, bad, values, images, seen)
-                    late = bad if late is None else late | bad
+            late = self._broken(p, frontier.trackers, batch, values, images)
             for node in {**frontier.bounds, **frontier.promised}:
                 bad = frontier.outside_promises(node, self.image(node, values, images), has_value(values[node]))
                 if bad is not None:
@@ -179,6 +113,26 @@ class Intake:
             for t, state in zip(frontier.trackers, before, strict=True):
                 t.load(state)
             raise
+        return late
+
+    def _broken(
+        self, p: int, trackers: Sequence[OrderTracker], batch: pa.RecordBatch, values: dict[Node, Vector],
+        images: dict[Node, np.ndarray],
+    ) -> np.ndarray | None:
+        """Rows that break some of the orders; moves these."""
+        late: np.ndarray | None = None
+        for t in trackers:
+            v = values[t.node]
+            erred = _erred(v)
+            if erred is not None:
+                why = first_error(t.node, lambda _, name: batch.column(self.index[p][name]), int(erred.argmax()))
+                raise EvaluationError(f"order of the {SIDES[p]} side: {why}")
+            was = t.edge
+            bad = t.late(self.image(t.node, values, images), has_value(v), self.late_within)
+            if bad is not None:
+                seen = f"rows up to {self._edge(t, was, bad, images)} have come"
+                self._complain(p, t.name, t.node, bad, values, images, seen)
+                late = bad if late is None else late | bad
         return late
 
     def _edge(self, t: OrderTracker, was: int, bad: np.ndarray, images: dict[Node, np.ndarray]) -> str:
@@ -211,65 +165,17 @@ class Intake:
                 'Declare a slack, or use on_late="drop" or on_late="join"'
             )
 
-    def _understood(
-        self, p: int, batch: pa.RecordBatch, values: dict[Node, Vector], images: dict[Node, np.ndarray], dead: bool,
-        careful: bool, late: int, on_key_error: Callable[[], None],
-    ) -> Arrived:
-        """Key ids, axis values, and which rows can match at all."""
-        wild: np.ndarray | None = None  # rows that err, or may with some partner
-        for node in self._plan.sides[p].keys:
-            wild = _either(wild, _erred(values[node]))
-        if wild is not None:
-            on_key_error()
-        side = self._plan.sides[p]
-        n = batch.num_rows
-        keyed: np.ndarray | None = None  # rows whose keys can be equal to some other's; None: every row
-        for node, safe in zip(side.keys, self._plan.null_safe, strict=True):
-            if not safe:
-                keyed = _both(keyed, values[node].valid)
-        usable = keyed  # rows for which no conjunct of this side alone is FALSE or NULL
-        absent: dict[int, np.ndarray] | None = None
-        axes = np.empty((len(side.axes), n), dtype=np.int64)
-        for a, node in enumerate(side.axes):
-            v = values[node]
-            axes[a] = self.image(node, values, images)
-            erred = _erred(v)
-            missing = v.valid if v.valid is None or not v.valid.all() else None
-            if a < side.band_axes:
-                usable = _both(usable, missing)
-                wild = _either(wild, erred)
-            if missing is not None or erred is not None:
-                absent = {} if absent is None else absent
-                absent[a] = _either(erred, None if missing is None else ~missing)  # type: ignore[assignment]
-        for node in side.filters:
-            v = values[node]
-            usable = _both(usable, np.asarray(v.values if v.valid is None else v.values & v.valid, dtype=bool))
-            wild = _either(wild, _erred(v))
-        for node, low, high in side.guards:
-            wild = _either(wild, _outside(values[node], low, high))
-        if self._plan.never or dead:
-            usable = keyed = np.zeros(n, dtype=bool)
-            wild = None
-        careful = wild is not None or careful
-        kept: np.ndarray | None = None
-        if careful:
-            # An error must come out for a pair that a conjunct further right would refuse, so all rows are probed;
-            # of those that cannot match, only the ones that may raise are stored.
-            kept = _either(usable, wild) if usable is not None else None
-            usable = keyed
-        kids = self.key_ids(p, n, values, images, usable)
-        return Arrived(batch, kids, axes, absent, careful, usable is not None, kept, late)
-
     def key_ids(
-        self, p: int, n: int, values: dict[Node, Vector], images: dict[Node, np.ndarray], usable: np.ndarray | None
+        self, p: int, n: int, values: dict[Node, Vector], keys: KeyTable, usable: np.ndarray | None
     ) -> np.ndarray:
+        """Id of each row's key : int64[n], -1 where ``usable`` is False."""
         side = self._plan.sides[p]
-        if isinstance(self.keys, NoKeys):
-            return self.keys.ids(n, usable)
-        if isinstance(self.keys, IntKeys):
-            return self.keys.ids(np.ascontiguousarray(self.image(side.keys[0], values, images)), usable)
-        assert isinstance(self.keys, ByteKeys)
-        return self.keys.ids(self._packed(p, n, values, images), usable)
+        if isinstance(keys, NoKeys):
+            return keys.ids(n, usable)
+        if isinstance(keys, IntKeys):
+            return keys.ids(np.ascontiguousarray(self.image(side.keys[0], values, {})), usable)
+        assert isinstance(keys, ByteKeys)
+        return keys.ids(self._packed(p, n, values, {}), usable)
 
     def _packed(self, p: int, n: int, values: dict[Node, Vector], images: dict[Node, np.ndarray]) -> Bytes:
         """All keys of a row as one byte string."""
@@ -291,32 +197,8 @@ def has_value(v: Vector) -> np.ndarray | None:
     return valid
 
 
-def _both(a: np.ndarray | None, b: np.ndarray | None) -> np.ndarray | None:
-    if a is None:
-        return b
-    return a if b is None else a & b
-
-
-def _either(a: np.ndarray | None, b: np.ndarray | None) -> np.ndarray | None:
-    if a is None:
-        return b
-    return a if b is None else a | b
-
-
 def _erred(v: Vector) -> np.ndarray | None:
     return v.error if v.error is not None and v.error.any() else None
-
-
-def _outside(v: Vector, low: int, high: int) -> np.ndarray | None:
-    """bool[n] of the values that lie outside [low, high], None for none."""
-    values = v.values
-    if len(values) == 0 or (low <= int(values.min()) and int(values.max()) <= high):
-        return None
-    bad = np.asarray((values < low) | (values > high), dtype=bool)
-    present = has_value(v)
-    if present is not None:
-        bad &= present
-    return bad if bad.any() else None
 
 
 def _key_bytes(node: Node, v: Vector, image: Callable[[], np.ndarray]) -> Bytes:

@@ -64,6 +64,16 @@ class Bounder:
             out.append((axis, theirs, lo, hi, *ordinal_range(theirs.type)))
         return out
 
+    def propagates(self, s: int) -> bool:
+        """Whether bounds of side s come by propagating the residual, too."""
+        return any(n in self._in_residual for n in self._plan.sides[s].axes)
+
+    def refit(self, s: int) -> None:
+        """Take in that side s has other axes now."""
+        self._terms[s] = self._terms_of(s)
+        self._axis_reaches[s] = []
+        self._recompute(s, True)
+
     def bounds(self, s: int) -> list[tuple[int, int]] | None:
         return self._bounds[s]
 

@@ -1,4 +1,9 @@
-"""The engine of the push operator: probe, keep, prune, and emit what a join type owes, over two side stores."""
+"""The engine of the push operator: what Python does around the compiled steps, and between them where they ask for it.
+
+The state is the registers and arrays of :class:`ivjoin.state.State`; ``push_kernels`` goes through a push. It comes
+back with a request where a step belongs to Python: a condition that is decided pair by pair, payload of varying size,
+bounds by propagation, an index by sorted runs, more room. Whatever the plan, the steps and their order are the same.
+"""
 
 from __future__ import annotations
 
@@ -8,32 +13,38 @@ from itertools import compress
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.arrival import Arrived, Intake, has_value
+from ivjoin.arrival import Intake, has_value
 from ivjoin.bounds import Bounder
-from ivjoin.expr.evaluate import evaluate
-from ivjoin.expr.nodes import Node
+from ivjoin.errors import EvaluationError, IvjoinError
+from ivjoin.expr.evaluate import Vector, evaluate, first_error
+from ivjoin.expr.nodes import Node, walk
 from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.expr.separate import conjuncts_of
-from ivjoin.lane import lane_for
 from ivjoin.metrics import JoinMetrics
-from ivjoin.order import Frontier, OrderTracker
+from ivjoin.order import Frontier, OrderTracker, ordinal_range
 from ivjoin.outer.emit import BatchRows, Emitter, Rows, StoredRows
-from ivjoin.plain import image_columns
 from ivjoin.plan import SIDES, JoinPlan
 from ivjoin.residual import holds
 from ivjoin.row_layout import row_layouts
-from ivjoin.shj import index_kernels
-from ivjoin.shj.arrow import take
-from ivjoin.shj.bandtable import NO_BANDS
+from ivjoin.shj import index_kernels, push_kernels, run_kernels
+from ivjoin.shj import registers as at
+from ivjoin.shj.arrow import byte_width, is_own_image, take
+from ivjoin.shj.columns import ImageColumn, WordColumn
 from ivjoin.shj.keys import ByteKeys, IntKeys, KeyTable, NoKeys
-from ivjoin.shj.matcher import Decide, Matcher
+from ivjoin.shj.registers import address
+from ivjoin.shj.selectivity import most_selective
 from ivjoin.shj.store import SideStore
+from ivjoin.sources import SideSources, column_of, image_columns, side_sources
+from ivjoin.state import State
 
 __all__ = ["Engine", "frontiers_of"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
-_MOST_PAIRS = 1 << 17
 _LOOK_EVERY = 64  # pushes between two looks at whether a ring has become too large
+# A batch larger than this is probed in pieces, each twice the last, where the store may turn to a better index between.
+PIECE = 16_384
+_MOST_STEPS = 50_000_000  # that a batch may walk along one axis, if there are others
+_ASKS = at.DECIDE | at.GATHER | at.STORE | at.BOUNDS | at.INDEX | at.RUNS | at.PIECE | at.FULL
 
 
 def frontiers_of(plan: JoinPlan) -> tuple[Frontier, Frontier]:
@@ -56,55 +67,231 @@ class Engine:
         self._how = plan.how
         self._layouts = left, right = row_layouts(plan)
         self._places, self._widths = (left.places, right.places), (left.widths, right.widths)
-        keys = self._make_stores()
+        self._index = left.index, right.index
         self._frontiers = frontiers_of(plan)
         self._bounder = Bounder(plan, self._frontiers)
-        self._intake = Intake(plan, self._frontiers, keys, late_within)
-        self._index = self._intake.index
+        self._intake = Intake(plan, self._frontiers, late_within)
         batch_size = plan.options["batch_size"]
         self._emitter = Emitter(plan.schema, plan.fields, batch_size)
-        self._matcher = Matcher(min(batch_size, _MOST_PAIRS))
-        self._candidates = Matcher(_MOST_PAIRS // 2)
-        self._lane = lane_for(plan)
-        self._pushes = 0
         self._rekeyed = False
         self._ended = [False, False]
-        self._careful = False
         self._metrics = JoinMetrics()
+        self._batch: pa.RecordBatch | None = None
+        self._build()
         self._count_state()
 
-    def _make_stores(self) -> KeyTable:
-        """An empty key table and an empty store a side."""
+    # -- the state -----------------------------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        """Registers, stores and tables for the plan as it is now."""
         plan = self.plan
-        self._keys: KeyTable = IntKeys() if plan.int_keys else ByteKeys() if plan.null_safe else NoKeys()
+        state = self._state = State(plan.options["batch_size"], max(len(s.schema) for s in plan.sides))
+        kind = IntKeys if plan.int_keys else ByteKeys if plan.null_safe else NoKeys
+        self._keys: KeyTable = kind(state.operator)
         self._stores = tuple(
             SideStore(
                 s, self._keys, self._layouts[s].stored, len(plan.sides[s].axes),
-                ordered=plan.tables[1 - s].n_primary > 0, report=plan.how.owes(s), same=image_columns(plan, s),
+                ordered=plan.tables[1 - s].n_primary > 0, same=image_columns(plan, s), stored=plan.sides[s].stored,
+                sides=state.sides,
             )
             for s in (0, 1)
         )
-        return self._keys
+        self._keys.point()
+        on_late = plan.options["on_late"]
+        state.set(
+            key_kind=at.INT if plan.int_keys else at.GIVEN if plan.null_safe else at.NO_KEY, never=int(plan.never),
+            within=int(self._intake.late_within), raises=int(on_late == "raise"), drops=int(on_late == "drop"),
+            blocks=int(self._makes_blocks()),
+        )
+        rows = [
+            (-1 if f.left is None else f.left, -1 if f.right is None else f.right, byte_width(t) or 0, is_own_image(t))
+            for f, t in zip(plan.fields, plan.schema.types, strict=True)
+        ]
+        fields = np.array(rows, dtype=at.FIELD) if rows else np.zeros(0, dtype=at.FIELD)
+        state.set(fields=state.hold("fields", fields), n_fields=len(fields))
+        for s in (0, 1):
+            self._join_type_of(s)
+        self._tabulate()
+
+    def _makes_blocks(self) -> bool:
+        """Whether output batches can be built by compiled code: every column of fixed width, and its input's type."""
+        plan = self.plan
+        for f, t in zip(plan.fields, plan.schema.types, strict=True):
+            if byte_width(t) is None:
+                return False
+            for s, index in ((0, f.left), (1, f.right)):
+                if index is not None and plan.sides[s].schema.types[index] != t:
+                    return False
+        return True
+
+    def _join_type_of(self, s: int) -> None:
+        plan, how = self.plan, self._how
+        r = self._state.sides[s]
+        table = plan.tables[s]
+        r["bands"], r["n_bands"] = self._state.hold(("bands", s), table.terms), len(table.terms)
+        r["n_primary"] = table.n_primary
+        r["owes"], r["keeps"] = how.owes(s), how.keep[s]
+        r["single"], r["semi"] = how.single == s, how.semi == s
+        r["decide"] = bool(plan.separation.residual)
+        r["mode"] = self._mode(s)
+
+    def _mode(self, p: int) -> int:
+        """What the probe of side p does with the pairs that it finds."""
+        how = self._how
+        if how.single == p:
+            return index_kernels.MARK_PROBE | index_kernels.FIRST_PROBE
+        if how.single == 1 - p:
+            return index_kernels.PAIRS | index_kernels.FIRST_STORE | index_kernels.MARK_STORE
+        mode = index_kernels.PAIRS | (index_kernels.MARK_STORE if how.keep[1 - p] else 0)
+        return mode | (index_kernels.MARK_PROBE if how.keep[p] else 0)
+
+    def _tabulate(self) -> None:
+        """The tables of what is read, ordered and bounded; anew when a frontier has come to know more expressions."""
+        state, plan = self._state, self.plan
+        self._sources: list[SideSources] = []
+        for s in (0, 1):
+            payload = {
+                column for column, c in zip(plan.sides[s].stored, self._stores[s].columns, strict=True)
+                if isinstance(c, (WordColumn, ImageColumn))
+            }
+            if state.get("blocks"):
+                payload |= {i for f in plan.fields if (i := f.left if s == 0 else f.right) is not None}
+            sources = side_sources(plan, s, self._frontiers[s], payload)
+            self._sources.append(sources)
+            r = state.sides[s]
+            r["sources"], r["n_sources"] = state.hold(("sources", s), sources.table), len(sources.table)
+            r["columns"], r["n_columns"] = state.hold(("columns", s), sources.columns), len(sources.columns)
+            if plan.int_keys:
+                r["key_source"] = sources.nodes.index(plan.sides[s].keys[0])
+            self._tabulate_orders(s, sources)
+        self._prepares = [
+            bool(sources.roots) or any(t.in_python for t in f.trackers)
+            for sources, f in zip(self._sources, self._frontiers, strict=True)
+        ]
+        state.row_room(256, max(len(s.nodes) for s in self._sources))
+        for s in (0, 1):
+            terms = self._terms(s)
+            state.sides[s]["in_kernel"] = terms is not None
+            table = np.array(terms or [], dtype=at.TERM)
+            state.sides[s]["terms"], state.sides[s]["n_terms"] = state.hold(("terms", s), table), len(table)
+            bounds = np.zeros(max(len(plan.sides[s].axes), 1), dtype=at.BOUND)
+            for axis, node in enumerate(plan.sides[s].axes):
+                bounds[axis] = (I64_MIN, I64_MAX, *self._bounder._reach(node))
+            state.sides[s]["bounds"] = state.hold(("bounds", s), bounds)
+            for axis, tracker, low, high, _, _ in terms or ():
+                falling = self._frontiers[1 - s].trackers[tracker].descending
+                if (low if not falling else high) != (I64_MIN if not falling else I64_MAX):
+                    self._stores[s].schedule(axis, falling)
+            self._publish(s)
+
+    def _tabulate_orders(self, s: int, sources: SideSources) -> None:
+        trackers = self._frontiers[s].trackers
+        table = np.zeros(max(len(trackers), 1), dtype=at.TRACKER)
+        for i, t in enumerate(trackers):
+            low, high = ordinal_range(t.node.type)
+            most = min(int(t.slack), I64_MAX) if not t.in_python else 0
+            more = min(int(t.slack) - most, I64_MAX) if not t.in_python else 0
+            table[i] = (
+                t.edge, t.limit, t.seen_value, t.seen_null, sources.nodes.index(t.node), t.descending, most, more,
+                t.node.type.kind == "float", t.in_python, 0, ~high if t.descending else low, low, high,
+            )
+            t.attach(table[i : i + 1])
+        self._state.sides[s]["trackers"] = self._state.hold(("trackers", s), table)
+        self._state.sides[s]["n_trackers"] = len(trackers)
+
+    def _terms(self, s: int) -> list[tuple[int, int, int, int, int, int]] | None:
+        """By which orders of the other side the bounds of side s move; None if only propagation can tell."""
+        frontier = self._frontiers[1 - s]
+        orders = frontier.trackers
+        if frontier.bounds or frontier.promised or self._bounder.propagates(s):
+            return None
+        if any(t.in_python or (t.descending and t.node.type.kind == "float") for t in orders):
+            return None
+        if len({t.node for t in orders}) != len(orders):
+            return None
+        out: list[tuple[int, int, int, int, int, int]] = []
+        for axis, theirs, lo, hi, least, most in self._bounder._terms[s]:
+            same = [
+                i for i, t in enumerate(orders)
+                if t.node is theirs or (column_of(theirs) is not None and column_of(t.node) is column_of(theirs))
+            ]
+            if not same and {t.node for t in orders} & set(walk(theirs)):
+                return None
+            if not all(x is None or I64_MIN < x < I64_MAX for x in (lo, hi)):
+                return None
+            low, high = I64_MIN if lo is None else lo, I64_MAX if hi is None else hi
+            out.extend((axis, i, low, high, least, most) for i in same)
+        return out
+
+    def _publish(self, s: int) -> None:
+        """Hand the bounds of side s to the kernels."""
+        bounds = self._bounder.bounds(s)
+        r = self._state.sides[s]
+        r["nothing"] = bounds is None
+        self._state.sides["ended"] = self._ended
+        table = self._state["bounds", s]
+        for axis, (low, high) in enumerate(bounds or ()):
+            table[axis]["low"], table[axis]["high"] = low, high
+            if low != I64_MIN:
+                self._stores[s].schedule(axis, False)
+            if high != I64_MAX:
+                self._stores[s].schedule(axis, True)
+
+    def _count_state(self) -> None:
+        m, (left, right) = self._metrics, self._stores
+        m.state_rows = left.live + right.live
+        m.peak_state_rows = max(m.peak_state_rows, m.state_rows, self._state.get("peak_rows"))
+        m.state_bytes = left.nbytes + right.nbytes + self._keys.nbytes + self._state.nbytes
+        m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)
+
+    def _report(self) -> JoinMetrics:
+        """The counts, from where the kernels keep them."""
+        m, state = self._metrics, self._state
+        for s, side in enumerate(SIDES):
+            r = state.sides[s]
+            for name, field in ((f"{side}_rows_in", "rows_in"), (f"{side}_rows_retired", "retired")):
+                setattr(m, name, getattr(m, name) + int(r[field]))
+                r[field] = 0
+        m.rows_out += state.get("rows_out")
+        m.late_rows += state.get("late_rows")
+        state.set(rows_out=0, late_rows=0)
+        self._count_state()
+        return m
+
+    def _rebuild(self) -> None:
+        """The state anew, for a plan whose keys or axes have changed, with the rows that are stored."""
+        self._report()
+        old = self._stores
+        careful = self._state.get("careful")
+        self.plan.kept = {}
+        self._build()
+        self._state.set(careful=careful)
+        for s, store in enumerate(old):
+            ids = store.live_ids()
+            self.adopt_rows(s, [store.gather(i, ids) for i in range(len(store.columns))], store.matched(ids))
 
     def _rekey(self) -> None:
         """A computed key has erred for some row: from now on hash by plain columns alone, decide the rest by pair."""
-        old = self._stores
         plan = self.plan
         plain = [
             a.op == b.op == "column" for a, b in zip(plan.sides[0].keys, plan.sides[1].keys, strict=True)
         ]
         self._rekeyed = True
-        plan.kept = {}
         plan.null_safe = list(compress(plan.null_safe, plain))
         for side in plan.sides:
             side.keys = list(compress(side.keys, plain))
         plan.int_keys = len(plan.null_safe) == 1 and not plan.null_safe[0] and has_ordinal(plan.sides[0].keys[0].type)
+        self._rebuild()
         self._careful = True
-        self._intake.keys = self._make_stores()
-        self._intake.refresh()
-        for s, store in enumerate(old):
-            ids = store.live_ids()
-            self.adopt_rows(s, [store.gather(i, ids) for i in range(len(store.columns))], store.matched(ids))
+
+    @property
+    def _careful(self) -> bool:
+        """Some row that has come lies outside the plan's guards, or erred: the whole condition decides each pair."""
+        return bool(self._state.get("careful"))
+
+    @_careful.setter
+    def _careful(self, value: bool) -> None:
+        self._state.set(careful=int(value))
 
     def adopt_rows(self, s: int, arrays: list[pa.Array], matched: np.ndarray) -> None:
         """Put rows of a snapshot into a side's store; the stored columns, in their order."""
@@ -116,253 +303,390 @@ class Engine:
         place = self._places[s]
         vectors = evaluate(nodes, lambda _, name: arrays[place[index[name]]], n) if nodes else []
         values = dict(zip(nodes, vectors, strict=True))
-        images: dict[Node, np.ndarray] = {}
         axes = np.empty((len(side.axes), n), dtype=np.int64)
         absent = {}
         for a, node in enumerate(side.axes):
-            axes[a] = self._intake.image(node, values, images)
+            axes[a] = ordinals(values[node].values, node.type)
             present = has_value(values[node])
             if present is not None:
                 absent[a] = ~present
-        kids = self._intake.key_ids(s, n, values, images, None)
+        kids = self._intake.key_ids(s, n, values, self._keys, None)
         self._stores[s].insert(kids, axes, arrays, absent or None, matched)
+        self._keys.point()
+        for store in self._stores:
+            store.point()
 
     def refresh_bounds(self) -> None:
         """Compute roots, axes and bounds anew after the frontiers were set from outside."""
-        self._intake.refresh()
-        for s, node in self._bounder.missing_axes():
-            self._add_axis(s, node)
+        self._learn()
         for p in (0, 1):
             self._bounder.move(p, True, self._stores[1 - p].live)
+            self._publish(1 - p)
 
-    def _count_state(self) -> None:
-        m = self._metrics
-        left, right = self._stores
-        m.state_rows = left.live + right.live
-        if m.state_rows > m.peak_state_rows:
-            m.peak_state_rows = m.state_rows
-        m.state_bytes = left.nbytes + right.nbytes + self._keys.nbytes
-        if m.state_bytes > m.peak_state_bytes:
-            m.peak_state_bytes = m.state_bytes
+    def _learn(self) -> None:
+        """Take in that frontiers may know other expressions now: tables, and axes that could prune by them."""
+        missing = list(self._bounder.missing_axes())
+        if missing:
+            for s, node in missing:
+                if node not in self.plan.sides[s].axes:
+                    self.plan.sides[s].axes.append(node)
+            for s in (0, 1):
+                self._bounder.refit(s)
+            self._rebuild()
+        else:
+            self._tabulate()
 
-    # -- joining -------------------------------------------------------------------------------------------------
+    # -- a push --------------------------------------------------------------------------------------------------
 
-    def _join(self, p: int, arrived: Arrived) -> Iterator[pa.RecordBatch]:
-        """Probe the other store, keep what may still match, then prune with what this batch says of the future."""
-        n = arrived.batch.num_rows
-        matched = np.zeros(n, dtype=np.uint8)
-        if n:
-            if self._stores[1 - p].live:
-                yield from self._probe(p, arrived, matched)
-            yield from self._keep(p, arrived, matched)
-        yield from self._settle(1 - p)
+    def _take(self, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Feed a batch to the kernels: what they put out at once, or the rest of the push as an iterator."""
+        state = self._state
+        n = batch.num_rows
+        if n > state.room:
+            state.row_room(n, max(len(s.nodes) for s in self._sources))
+        if n > PIECE and self._may_crowd(p, n):
+            state.operator[0]["probe_end"] = PIECE
+        before = None
+        if self._prepares[p]:
+            before = [t.save() for t in self._frontiers[p].trackers]
+            self._prepare(p, batch)
+            state = self._state
+        for _ in range(8):
+            batch._export_to_c(state.in_struct)
+            status = push_kernels.push_batch(state.at, p)
+            if status == 0:
+                return iter(())
+            if status == at.OUTPUT:
+                return iter((pa.RecordBatch._import_from_c(state.out_struct, self.plan.schema),))
+            if status & at.LATE:
+                for t, saved in zip(self._frontiers[p].trackers, before or (), strict=False):
+                    t.load(saved)
+                self._intake.refuse_late(p, batch)
+            if not status & at.ROOM:
+                return self._go_on(p, batch, status)
+            self._make_room(p, batch)
+        raise AssertionError(f"no room for {n} rows after having made it")
 
-    def _probe(self, p: int, arrived: Arrived, matched: np.ndarray) -> Iterator[pa.RecordBatch]:
-        how, store = self._how, self._stores[1 - p]
-        bands = NO_BANDS if self._careful else self.plan.tables[p]
-        nodes = conjuncts_of(self.plan.condition) if self._careful else self.plan.separation.residual
-        decide = self._decider(p, arrived.batch, list(nodes))
-        kids, axes = arrived.kids, arrived.axes
+    def _go_on(self, p: int, batch: pa.RecordBatch | None, status: int) -> Iterator[pa.RecordBatch]:
+        """The rest of a push; ``batch`` is held because the registers point into it."""
+        state = self._state
+        r = state.operator[0]
+        while True:
+            if status & at.OUTPUT:
+                yield pa.RecordBatch._import_from_c(state.out_struct, self.plan.schema)
+            if status & at.FULL:
+                raise IvjoinError("no memory for an output batch; use a smaller batch_size")
+            if not status & at.MORE:
+                break
+            if status & _ASKS:
+                if status & at.GATHER:
+                    yield from self._gathered(p, batch)
+                elif status & at.BOUNDS:
+                    if self._bounder.move(p, False, self._stores[1 - p].live):
+                        self._publish(1 - p)
+                elif status & at.DECIDE:
+                    assert batch is not None
+                    self._decide(p, batch)
+                elif status & at.STORE:
+                    assert batch is not None
+                    self._store_rest(p, batch, status)
+                elif status & at.RUNS:
+                    assert batch is not None
+                    self._probe_runs(p, batch)
+                elif status & at.PIECE:
+                    self._next_piece(p)
+                elif status & at.INDEX:
+                    store, n = self._stores[p], int(r["n_kept"])
+                    assert store.runs is not None
+                    values = state["values"][store.runs.axis, :n]
+                    store.runs.add(state["kids"][:n], values, store.hi - n, store.rows, store.links, store.lo)
+            elif int(r["phase"]) == at.PROBING:
+                state.more_pairs()
+            status = push_kernels.push_batch(state.at, p)
+        if status & (at.TIDY | at.SWEEP):
+            self._tidy(p, status)
+
+    def _make_room(self, p: int, batch: pa.RecordBatch) -> None:
+        """After a refusal for want of room: whatever is too small for this batch on side p."""
+        state, n = self._state, batch.num_rows
+        store, other = self._stores[p], self._stores[1 - p]
+        state.row_room(n, max(len(s.nodes) for s in self._sources))
+        if store.hi - store.lo + n > store.cap:
+            store.settle()
+            if store.hi - store.lo + n > store.cap:
+                store.make_room(n)
+        state.dead_room(other.live)
+        if self.plan.int_keys:
+            self._keys.reserve(n)
+            self._keys.point()
+        for column, c in zip(store.stored, store.columns, strict=True):
+            if isinstance(c, (WordColumn, ImageColumn)) and batch.column(column).null_count:
+                c.valid.begin(store.cap)
+        for each in self._stores:
+            each._ring_bytes = None
+            each.point()
+        self._count_state()
+
+    def _tidy(self, p: int, status: int) -> None:
+        """Give back what stores and keys need no more."""
+        look = self._state.get("pushes") % _LOOK_EVERY == 0
+        if status & at.TIDY:
+            for store in self._stores:
+                if store.crowded:
+                    bands = self.plan.tables[1 - store.side]
+                    if store.side != p:
+                        n = self._state.get("n")
+                        store.search_by(*most_selective(self._state["values"][:, :n], bands, store))
+                elif store._steps and store.ordered:
+                    store.walked(0)
+                store.turn()
+                store.settle(look)
+        if status & at.SWEEP:
+            self._keys.sweep()
+            self._keys.point()
+            for store in self._stores:
+                store.point()
+        self._count_state()
+
+    # -- values that Python computes ---------------------------------------------------------------------------------
+
+    def _prepare(self, p: int, batch: pa.RecordBatch) -> None:
+        """Evaluate what the kernels cannot read by themselves, and mark the rows for which it says something."""
+        sources, index, n = self._sources[p], self._index[p], batch.num_rows
+        found = evaluate(sources.roots, lambda _, name: batch.column(index[name]), n) if sources.roots else []
+        values: dict[Node, Vector] = dict(zip(sources.roots, found, strict=True))
+        side = self.plan.sides[p]
+        if any(_errs(values[k]) is not None for k in sources.keys) or (
+            self.plan.int_keys and side.keys[0] in values and _errs(values[side.keys[0]]) is not None
+        ):
+            self._rekey()
+            self._prepare(p, batch)
+            return
+        state = self._state
+        state.row_room(n, max(len(s.nodes) for s in self._sources))
+        marks = state["marks"][:n]
+        marks[:] = at.USABLE | at.KEYED
+        for i in sources.computed:
+            self._place_source(p, i, values[sources.nodes[i]], n, marks)
+        for node in sources.filters:
+            v = values[node]
+            true = np.asarray(v.values if v.valid is None else v.values & v.valid, dtype=bool)
+            marks[~true] &= 255 - at.USABLE
+            _make_wild(marks, _errs(v))
+        for node, low, high in sources.guards:
+            _make_wild(marks, _outside(values[node], low, high))
+        late = self._intake.late_by_python(p, batch, values)
+        if late is not None:
+            marks[late] |= at.DROPPED
+        if sources.keys:
+            for node, safe in zip(sources.keys, self.plan.null_safe, strict=True):
+                valid = values[node].valid
+                if not safe and valid is not None:
+                    marks[~valid] &= 255 - (at.USABLE | at.KEYED)
+            usable = (marks & at.KEYED) != 0
+            state["kids"][:n] = self._intake.key_ids(p, n, values, self._keys, None if usable.all() else usable)
+            self._keys.point()
+        state.set(prepared=1, masked=1, n_late=0 if late is None else int(np.count_nonzero(late)))
+
+    def _place_source(self, p: int, i: int, v: Vector, n: int, marks: np.ndarray) -> None:
+        state, source = self._state, self._state["sources", p][i]
+        node = self._sources[p].nodes[i]
+        state["values"][i, :n] = ordinals(v.values, node.type)
+        erred = _errs(v)
+        missing = None if v.valid is None or v.valid.all() else ~v.valid
+        if erred is not None and any(t.node is node for t in self._frontiers[p].trackers):
+            why = first_error(node, lambda _, name: self._batch_column(p, name), int(erred.argmax()))
+            raise EvaluationError(f"order of the {SIDES[p]} side: {why}")
+        source["has_absent"] = missing is not None or erred is not None
+        if missing is not None or erred is not None:
+            absent = missing if erred is None else erred if missing is None else missing | erred
+            state["absent"][i, :n] = absent
+        if source["role"]:
+            cleared = at.USABLE | at.KEYED if source["role"] & at.KEY_ROLE else at.USABLE
+            if missing is not None:
+                marks[missing] &= 255 - cleared
+            _make_wild(marks, erred)
+
+    def _batch_column(self, p: int, name: str) -> pa.Array:
+        assert self._batch is not None
+        return self._batch.column(self._index[p][name])
+
+    # -- steps of the kernels' that Python takes ---------------------------------------------------------------------
+
+    def _decide(self, p: int, batch: pa.RecordBatch) -> None:
+        """Leave of the pairs at hand those for which the condition holds, and mark what they mark."""
+        state, how, store = self._state, self._how, self._stores[1 - p]
+        count = state.get("n_pairs")
+        rows, places = state["pair_rows"][:count], state["pair_places"][:count]
+        nodes = list(conjuncts_of(self.plan.condition) if self._careful else self.plan.separation.residual)
+        if nodes:
+            true = holds(nodes, self._pair_columns(p, batch, rows, places), count)
+            rows, places = rows[true], places[true]
+        matched = state["matched"]
         if how.single == p:
-            if decide is None:
-                self._matcher.mark(kids, axes, bands, store, matched)
-            else:
-                kids = kids.copy()
-                for rows, _ in self._candidates.decided(
-                    self._candidates.pairs(kids, axes, bands, store, matched, index_kernels.PAIRS), decide
-                ):
-                    matched[rows] = 1
-                    kids[rows] = -1
-            if how.semi == p:
-                rows_of = self._batch_rows(p, arrived.batch)
-                yield from self._emit_rows(p, rows_of, np.flatnonzero(matched))
-            return
-        if how.single == 1 - p:
-            mode = index_kernels.PAIRS | index_kernels.FIRST_STORE
-            mode |= 0 if decide is not None else index_kernels.MARK_STORE
-            matcher = self._matcher if decide is None else self._candidates
-            chunks = matcher.pairs(kids, axes, bands, store, matched, mode)
-            gone = []
-            for _, ids in chunks if decide is None else matcher.decided(chunks, decide):
-                ids = np.unique(ids) if decide is not None else ids.copy()
-                store.mark(ids)
-                gone.append(ids)
-                if how.semi == 1 - p:
-                    yield from self._emit_rows(1 - p, lambda ix: self._stored(1 - p, ix), ids)
-            if gone:
-                ids = np.concatenate(gone)
-                store.remove(ids)
-                self._retired(1 - p, len(ids))
-            return
-        mark = (index_kernels.MARK_STORE if how.keep[1 - p] else 0) | (index_kernels.MARK_PROBE if how.keep[p] else 0)
-        if decide is None:
-            for rows, ids in self._matcher.pairs(kids, axes, bands, store, matched, index_kernels.PAIRS | mark):
-                yield self._pair_batch(p, arrived.batch, rows, ids)
-            return
-        chunks = self._candidates.pairs(kids, axes, bands, store, matched, index_kernels.PAIRS)
-        for rows, ids in self._candidates.decided(chunks, decide):
+            matched[rows] = 1
+            at_row = state.get("row")
+            if at_row < state.get("n_chosen") and matched[self._chosen()[at_row]]:
+                state.set(row=at_row + 1, node=-2)
+            rows = places = rows[:0]
+        elif how.single == 1 - p:
+            places = np.unique(places)
+            store.mark_places(places)
+            rows = np.zeros(len(places), dtype=np.int64)
+        else:
             if how.keep[1 - p]:
-                store.mark(ids)
+                store.mark_places(places)
             if how.keep[p]:
                 matched[rows] = 1
-            for cut in self._emitter.slices(len(rows)):
-                yield self._pair_batch(p, arrived.batch, rows[cut], ids[cut])
+        n = len(places)
+        state["pair_rows"][:n], state["pair_places"][:n] = rows, places
+        state.set(n_pairs=n)
 
-    def _batch_rows(self, p: int, batch: pa.RecordBatch) -> Callable[[np.ndarray], Rows]:
-        return lambda index: BatchRows(batch, index, self._widths[p])
+    def _chosen(self) -> np.ndarray:
+        state = self._state
+        return state["every"] if state.get("chosen_at") == state.get("every") else state["chosen"]
 
-    def _stored(self, s: int, ids: np.ndarray) -> StoredRows:
-        return StoredRows(self._stores[s], self._places[s], ids)
+    def _pair_columns(
+        self, p: int, batch: pa.RecordBatch, rows: np.ndarray, places: np.ndarray
+    ) -> Callable[[str, str], pa.Array]:
+        store, where, index, widths = self._stores[1 - p], self._places[1 - p], self._index, self._widths[p]
+        ids = store.ids_at(places)
 
-    def _pair_batch(self, p: int, batch: pa.RecordBatch, rows: np.ndarray, ids: np.ndarray) -> pa.RecordBatch:
-        here: Rows = BatchRows(batch, rows, self._widths[p])
-        there: Rows = self._stored(1 - p, ids)
-        return self._emitter.batch(here, there) if p == 0 else self._emitter.batch(there, here)
+        def column(side: str, name: str) -> pa.Array:
+            s = SIDES.index(side)
+            i = index[s][name]
+            return take(batch.column(i), rows, widths[i]) if s == p else store.gather(where[i], ids)
 
-    def _emit_rows(self, s: int, rows_of: Callable[[np.ndarray], Rows], index: np.ndarray) -> Iterator[pa.RecordBatch]:
-        """Rows of one side alone, or null-extended."""
-        for cut in self._emitter.slices(len(index)):
-            rows = rows_of(index[cut])
-            yield self._emitter.batch(rows, None) if s == 0 else self._emitter.batch(None, rows)
+        return column
 
-    def _decider(self, p: int, batch: pa.RecordBatch, nodes: list[Node]) -> Decide | None:
-        """The residual conjuncts as a function of (rows of the batch, ids in the other store) to bool[n]."""
-        if not nodes:
-            return None
-        store, places, index, widths = self._stores[1 - p], self._places[1 - p], self._index, self._widths[p]
-
-        def columns(rows: np.ndarray, ids: np.ndarray) -> Callable[[str, str], pa.Array]:
-            def column(side: str, name: str) -> pa.Array:
-                s = SIDES.index(side)
-                i = index[s][name]
-                return take(batch.column(i), rows, widths[i]) if s == p else store.gather(places[i], ids)
-
-            return column
-
-        return lambda rows, ids: holds(nodes, columns(rows, ids), len(rows))
-
-    def _keep(self, p: int, arrived: Arrived, matched: np.ndarray) -> Iterator[pa.RecordBatch]:
-        """Store the rows that may still match; the others are decided now."""
-        how, store = self._how, self._stores[p]
-        alive = self._alive(p, arrived)
-        if how.single == p and matched.any():
-            done = matched.view(bool)
-            alive = ~done if alive is None else alive & ~done
-        if alive is None:
-            self._insert(p, arrived.batch, arrived.kids, arrived.axes, arrived.absent, matched)
-            return
-        if alive.any():
-            index = np.flatnonzero(alive)
-            absent = None if arrived.absent is None else {a: m[index] for a, m in arrived.absent.items()}
-            self._insert(
-                p, arrived.batch, arrived.kids[index], np.ascontiguousarray(arrived.axes[:, index]), absent,
-                matched[index], index,
-            )
-        self._retired(p, len(alive) - int(np.count_nonzero(alive)))
-        if how.owes(p):
-            left_out = np.flatnonzero(~alive & ~matched.view(bool))
-            yield from self._emit_rows(p, self._batch_rows(p, arrived.batch), left_out)
-        store.settle()
-
-    def _alive(self, p: int, arrived: Arrived) -> np.ndarray | None:
-        """bool[n], None for all: which rows a future row of the other side can match."""
-        bounds = self._bounder.bounds(p)
-        if bounds is None or self._ended[1 - p]:
-            return np.zeros(len(arrived.kids), dtype=bool)
-        alive: np.ndarray | None = None
-        if arrived.some_unusable:
-            alive = arrived.kids >= 0
-        if arrived.kept is not None:
-            alive = arrived.kept if alive is None else alive & arrived.kept
-        for a, (low, high) in enumerate(bounds):
-            if low == I64_MIN and high == I64_MAX:
-                continue
-            v = arrived.axes[a]
-            if low == I64_MIN:
-                inside = v <= high
-            elif high == I64_MAX:
-                inside = v >= low
+    def _gathered(self, p: int, batch: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
+        """Output batches that hold columns which compiled code does not build."""
+        state = self._state
+        r = state.operator[0]
+        which, cursor, phase = int(r["out_which"]), int(r["cursor"]), int(r["phase"])
+        total, listed = {
+            at.EMITTING: (int(r["n_pairs"]), "pair_places"), at.LEAVING: (int(r["n_left"]), "left"),
+            at.RETIRING: (int(r["n_dead"]), "dead"),
+        }[phase]
+        store, size = self._stores[1 - p], self._emitter.batch_size
+        # The scratch may be written over while the caller holds what came before.
+        places = state[listed][cursor:total].copy()
+        rows = state["pair_rows"][cursor:total].copy() if which == push_kernels.PAIRS else None
+        r["cursor"] = total
+        for start in range(0, total - cursor, size):
+            cut = slice(start, start + size)
+            if rows is not None:
+                assert batch is not None
+                here: Rows = BatchRows(batch, rows[cut], self._widths[p])
+                there: Rows = StoredRows(store, self._places[1 - p], store.ids_at(places[cut]))
+                out = self._emitter.batch(here, there) if p == 0 else self._emitter.batch(there, here)
             else:
-                inside = (v >= low) & (v <= high)
-            if not inside.all():
-                if arrived.absent is not None and a in arrived.absent:
-                    inside |= arrived.absent[a]
-                alive = inside if alive is None else alive & inside
-        return None if alive is None or alive.all() else alive
+                if phase == at.LEAVING:
+                    assert batch is not None
+                    alone: Rows = BatchRows(batch, places[cut], self._widths[p])
+                else:
+                    alone = StoredRows(store, self._places[1 - p], store.ids_at(places[cut]))
+                out = self._emitter.batch(alone, None) if which == push_kernels.LEFT_ROWS else self._emitter.batch(None, alone)
+            r["rows_out"] += out.num_rows
+            yield out
 
-    def _insert(
-        self, p: int, batch: pa.RecordBatch, kids: np.ndarray, axes: np.ndarray, absent: dict[int, np.ndarray] | None,
-        matched: np.ndarray, index: np.ndarray | None = None,
-    ) -> None:
-        stored = self.plan.sides[p].stored
-        arrays = [batch.column(i) for i in stored]
-        if index is not None:
-            widths = self._widths[p]
-            arrays = [take(a, index, widths[i]) for i, a in zip(stored, arrays, strict=True)]
-        keep = matched if self._how.keep[p] else None
-        self._stores[p].insert(kids, axes, arrays, absent, keep)
+    def _store_rest(self, p: int, batch: pa.RecordBatch, status: int) -> None:
+        """What the kernels do not store: columns of varying size; and room for rows out of order."""
+        state, store = self._state, self._stores[p]
+        n = state.get("n_kept")
+        if status & at.HEAP:
+            store.make_heap_room(n)
+        if store.by_python:
+            whole = n == batch.num_rows
+            kept = state["kept"][:n]
+            arrays = {}
+            for i in store.by_python:
+                array = batch.column(store.stored[i])
+                arrays[i] = array if whole else array.take(pa.array(kept))
+            store.append_by_python(arrays)
 
-    # -- pruning -------------------------------------------------------------------------------------------------
+    def _probe_runs(self, p: int, batch: pa.RecordBatch) -> None:
+        """A chunk of pairs by the other store's sorted runs."""
+        state, store = self._state, self._stores[1 - p]
+        r = state.operator[0]
+        runs, table = store.runs, self.plan.tables[p]
+        assert runs is not None
+        led = table.led_by(runs.axis, runs.second)
+        n, side = int(r["n"]), state.sides[p]
+        cell = state["state"]
+        if int(r["node"]) == -2:
+            cell[:] = int(r["steps"]), 0, -1, 0
+        decided = bool(side["decide"])
+        mode = index_kernels.PAIRS if decided else int(side["mode"])
+        count = run_kernels.probe_runs(
+            state["kids"][:n], state["values"], led.terms, led.n_primary, led.n_second, runs.keys, runs.values, runs.ids,
+            runs.tops, runs.ends, runs.count, store.lo, store.rows, store.links, state["matched"], mode, cell,
+            state["pair_rows"], state["pair_places"],
+        )
+        state["pair_places"][:count] = store.places(state["pair_places"][:count])
+        done = cell[0] >= n
+        # The kernel asks again while a row is left; the cell knows at which one.
+        state.set(n_pairs=count, row=int(r["n_chosen"]) if done else 0, node=-1, probe_end=int(r["n_chosen"]))
+        if not done and not int(r["n_chosen"]):
+            raise AssertionError("a probe by runs found pairs of rows that have none")
+        if count and decided:
+            self._decide(p, batch)
 
-    def _settle(self, s: int, force: bool = False) -> Iterator[pa.RecordBatch]:
-        """Prune a store by the other side's frontier, emit what that decides, and give memory back."""
-        store = self._stores[s]
-        if self._bounder.move(1 - s, force, store.live) and store.live:
-            bounds = self._bounder.bounds(s)
-            before = store.live
-            if bounds is None:
-                gone = [store.clear()]
-            else:
-                gone = [store.prune(a, low, high) for a, (low, high) in enumerate(bounds)]
-            self._retired(s, before - store.live)
-            for ids in gone:
-                yield from self._emit_retired(s, ids)
-        self._pushes += 1
-        self._tidy(self._pushes % _LOOK_EVERY == 0)
+    def _next_piece(self, p: int) -> None:
+        """After a piece of a large batch was probed: go on by a better index, if the store should have one."""
+        state, store = self._state, self._stores[1 - p]
+        if store.crowded:
+            n = state.get("n")
+            store.search_by(*most_selective(state["values"][:, :n], self.plan.tables[p], store))
+            store.turn()
+            store.point()
+            if store.runs is not None:
+                state.set(steps=int(self._chosen()[state.get("row")]), row=0, node=-2)
+        state.set(probe_end=min(3 * state.get("probe_end"), 2**62))
 
-    def _tidy(self, look: bool) -> None:
-        """Give back what stores and keys need no more; ``look``: rings too."""
-        for each in self._stores:
-            each.settle(look)
-        self._keys.sweep()
-        if self._careful and not self._stores[0].live and not self._stores[1].live:
-            self._careful = False
+    def _may_crowd(self, p: int, n: int) -> bool:
+        """Whether a batch could walk so far along the first axis that another one had better be thought of."""
+        store, bands = self._stores[1 - p], self.plan.tables[p]
+        return n * store.live > _MOST_STEPS * max(1, self._keys.live) and bands.has_choice
+
+    # -- without a batch ---------------------------------------------------------------------------------------------
+
+    def _settle(self, p: int) -> Iterator[pa.RecordBatch]:
+        """Side p's frontier has moved: prune the other store by it, put out what that decides, give memory back."""
+        other = self._stores[1 - p]
+        self._bounder.move(p, True, other.live)
+        self._publish(1 - p)
+        self._state.dead_room(other.live)
+        self._state.set(phase=at.PRUNING, n=0, n_kept=0, n_left=0, n_late=0, cursor=0)
+        yield from self._go_on(p, None, push_kernels.push_batch(self._state.at, p))
 
     def _end(self, sides: list[int]) -> Iterator[pa.RecordBatch]:
         for p in sides:
-            self._bounder.move(p, True, 0)
-            store = self._stores[1 - p]
-            before = store.live
-            ids = store.clear()
-            self._retired(1 - p, before)
-            yield from self._emit_retired(1 - p, ids)
-            store.settle(look=True)
+            yield from self._settle(p)
+            self._stores[1 - p].settle(look=True)
         self._keys.sweep()
+        self._keys.point()
+        for store in self._stores:
+            store.point()
+        self._count_state()
 
-    def _emit_retired(self, s: int, ids: np.ndarray) -> Iterator[pa.RecordBatch]:
-        if len(ids) and self._how.owes(s):
-            if self._how.keep[s]:
-                ids = ids[~self._stores[s].matched(ids)]
-            yield from self._emit_rows(s, lambda ix: self._stored(s, ix), ids)
 
-    def _retired(self, s: int, n: int) -> None:
-        if s == 0:
-            self._metrics.left_rows_retired += n
-        else:
-            self._metrics.right_rows_retired += n
+def _errs(v: Vector) -> np.ndarray | None:
+    return v.error if v.error is not None and v.error.any() else None
 
-    def _add_axis(self, s: int, node: Node) -> None:
-        """Begin to keep an expression's value with each row, for those already stored too."""
-        store, side = self._stores[s], self.plan.sides[s]
-        ids = store.live_ids()
-        batch = {i: store.gather(self._places[s][i], ids) for i in side.stored}
-        index = self._index[s]
-        v = evaluate([node], lambda _, name: batch[index[name]], len(ids))[0]
-        self.plan.kept = {}
-        side.axes.append(node)
-        absent = None
-        present = has_value(v)
-        if present is not None:
-            absent = ~present
-        store.add_axis(ids, ordinals(v.values, node.type), absent)
-        self._intake.refresh()
+
+def _make_wild(marks: np.ndarray, rows: np.ndarray | None) -> None:
+    if rows is not None:
+        marks[rows] |= at.WILD
+
+
+def _outside(v: Vector, low: int, high: int) -> np.ndarray | None:
+    """bool[n] of the values that lie outside [low, high], None for none."""
+    values = v.values
+    if len(values) == 0 or (low <= int(values.min()) and int(values.max()) <= high):
+        return None
+    bad = np.asarray((values < low) | (values > high), dtype=bool)
+    present = has_value(v)
+    if present is not None:
+        bad &= present
+    return bad if bad.any() else None

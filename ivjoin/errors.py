@@ -54,3 +54,7 @@ class LateRowError(IvjoinError):
 
 class EvaluationError(IvjoinError, ArithmeticError):
     """The condition raised for a pair of rows (overflow, division by zero, a bad cast)."""
+
+
+class CapacityError(IvjoinError):
+    """More rows or keys at once than an operator can hold."""

@@ -18,6 +18,7 @@ from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, value_of
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
+from ivjoin.shj.registers import TRACKER, Register
 
 __all__ = ["Frontier", "Order", "OrderTracker", "ordinal_range", "physical_ordinal", "slack_ticks"]
 
@@ -142,6 +143,11 @@ class OrderTracker:
     Works on ordinals, turned over (``~v``) when descending, so that inside, values always rise.
     """
 
+    edge = Register(TRACKER, "edge")  # greatest turned ordinal seen
+    limit = Register(TRACKER, "limit")  # no later row lies below it (turned)
+    seen_value = Register(TRACKER, "seen_value")
+    seen_null = Register(TRACKER, "seen_null")
+
     def __init__(self, node: Node, name: str, descending: bool, slack: Any, nulls: str | None) -> None:
         if not has_ordinal(node.type):
             raise OrderError(
@@ -152,10 +158,17 @@ class OrderTracker:
         self.slack = slack_ticks(slack, node.type, name)
         self._float = node.type.kind == "float"
         self._range = ordinal_range(node.type)
-        self.edge = I64_MIN  # greatest turned ordinal seen
-        self.limit = I64_MIN  # no later row lies below it (turned)
-        self.seen_value = False
-        self.seen_null = False
+        self.attach(np.zeros(1, dtype=TRACKER))
+        self.edge = self.limit = I64_MIN
+
+    def attach(self, record: np.ndarray) -> None:
+        """Keep what was seen in a record : TRACKER[1] from now on; what it holds is taken as it is."""
+        self._registers = record.view(np.int64)
+
+    @property
+    def in_python(self) -> bool:
+        """Whether :meth:`late` has to follow it: what the kernels know of is whole ticks of slack, and nulls anywhere."""
+        return self.nulls is not None or (self._float and self.slack != 0) or self.slack > 2**64 - 2
 
     def late(self, ordinals: np.ndarray, valid: np.ndarray | None, within: bool) -> np.ndarray | None:
         """bool[n] of the rows that break the order, None if none does; moves the edge.
@@ -213,7 +226,7 @@ class OrderTracker:
     def reach(self, edge: int) -> None:
         """Take the turned ordinal of a row that was seen elsewhere as seen here."""
         if not self.seen_value or edge > self.edge:
-            self.edge, self.limit, self.seen_value = edge, self.least_after(edge), True
+            self.edge, self.limit, self.seen_value = edge, self.least_after(edge), 1
 
     def _below(self, edges: np.ndarray) -> np.ndarray:
         """The least turned ordinal that keeps the promise, for each edge : int64[n]."""
@@ -271,7 +284,9 @@ class OrderTracker:
         return ~self.limit if self.descending and self._float and self.limit != I64_MIN else None
 
     def save(self) -> dict[str, Any]:
-        return {"edge": self.edge, "limit": self.limit, "value": self.seen_value, "null": self.seen_null}
+        return {
+            "edge": self.edge, "limit": self.limit, "value": bool(self.seen_value), "null": bool(self.seen_null),
+        }
 
     def load(self, state: Mapping[str, Any]) -> None:
         self.edge, self.limit = state["edge"], state["limit"]

@@ -21,7 +21,6 @@ from ivjoin.engine import frontiers_of
 from ivjoin.errors import ConditionError
 from ivjoin.metrics import JoinMetrics
 from ivjoin.plan import JoinPlan
-from ivjoin.shj.keys import NoKeys
 from ivjoin.symmetric import SymmetricHashJoin
 
 __all__ = ["ParallelJoin"]
@@ -62,7 +61,7 @@ class ParallelJoin:
         self._plan = plan
         self._parts = [make() for _ in range(threads)]
         self._frontiers = frontiers_of(plan)
-        self._intake = Intake(plan, self._frontiers, NoKeys(), True)
+        self._intake = Intake(plan, self._frontiers)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ivjoin")
         self._metrics = JoinMetrics()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -82,9 +82,7 @@ class SymmetricHashJoin(Engine):
 
     @property
     def metrics(self) -> JoinMetrics:
-        if self._lane is not None and self._lane.aboard:
-            self._lane.report(self)
-        return self._metrics
+        return self._report()
 
     def push(self, side: str, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Feed a batch to a side; iterate to take the output.
@@ -100,26 +98,16 @@ class SymmetricHashJoin(Engine):
         if self._ended[p]:
             raise ProtocolError(f"push({side!r}, ...) after finish({side!r}); a finished side takes no rows")
         self._check_schema(p, batch)
-        lane = self._lane
-        if lane is not None:
-            out = lane.push(self, p, batch)
-            if out is not None:
-                return out
         self._check_nulls(p, batch)
-        rows_in = batch.num_rows
+        if batch.num_rows == 0:
+            return iter(())
         schema = self._layouts[p].schema
         if schema is not None:
             plain = [to_plain(a, t) for a, t in zip(batch.columns, schema.types, strict=True)]
             batch = pa.RecordBatch.from_arrays(plain, schema=schema)
-        dead = self._ended[1 - p] and not self._stores[1 - p].live
-        arrived = self._intake.take(p, batch, dead, self._careful, self._rekey)
-        if p == 0:
-            self._metrics.left_rows_in += rows_in
-        else:
-            self._metrics.right_rows_in += rows_in
-        self._metrics.late_rows += arrived.late
-        self._careful = arrived.careful
-        return self._start(self._join(p, arrived))
+        self._batch = batch
+        out = self._take(p, batch)
+        return self._start(out) if isinstance(out, Generator) else out
 
     def check(self, side: str, batch: pa.RecordBatch) -> None:
         """Refuse a batch that :meth:`push` would refuse for its schema.
@@ -136,7 +124,6 @@ class SymmetricHashJoin(Engine):
         """Promise that no later row of a side has an expression below a value (above it, for a descending order)."""
         p = self._side(side)
         self._ready()
-        self._land()
         if not isinstance(values, Mapping) or not values:
             raise IvjoinError(f"advance takes {{expression: value}}; got {values!r}")
         schema = self.plan.sides[p].schema
@@ -149,10 +136,8 @@ class SymmetricHashJoin(Engine):
             promises.append((node, ordinal, descending))
         for node, ordinal, descending in promises:
             frontier.promise(node, ordinal, descending)
-        self._intake.refresh()
-        for s, node in self._bounder.missing_axes():
-            self._add_axis(s, node)
-        return self._start(self._settle(1 - p, force=True))
+        self._learn()
+        return self._start(self._settle(p))
 
     def reach(self, side: str, edges: Sequence[int | None]) -> Iterator[pa.RecordBatch]:
         """Let a side have come as far as rows that were pushed to another operator of the same join.
@@ -177,20 +162,18 @@ class SymmetricHashJoin(Engine):
         """
         p = self._side(side)
         self._ready()
-        self._land()
         trackers = self._frontiers[p].trackers
         if len(edges) != len(trackers):
             raise ProtocolError(f"reach({side!r}, ...) got {len(edges)} edges; the side has {len(trackers)} orders")
         for t, edge in zip(trackers, edges, strict=True):
             if edge is not None:
                 t.reach(edge)
-        return self._start(self._settle(1 - p, force=True))
+        return self._start(self._settle(p))
 
     def finish(self, side: str | None = None) -> Iterator[pa.RecordBatch]:
         """End one side, or both: everything that no row can change any more comes out."""
         sides = (0, 1) if side is None else (self._side(side),)
         self._ready()
-        self._land()
         fresh = [p for p in sides if not self._ended[p]]
         for p in fresh:
             self._ended[p] = True
@@ -202,7 +185,6 @@ class SymmetricHashJoin(Engine):
         from ivjoin.snapshot import write
 
         self._ready()
-        self._land()
         return write(self)
 
     @classmethod
@@ -220,8 +202,8 @@ class SymmetricHashJoin(Engine):
 
     def lagging(self, rows_left: int, rows_right: int) -> int:
         """Which side (0 left, 1 right) to read next so that neither piles up; given the rows read of each."""
-        if self._lane is not None and self._lane.aboard:
-            return self._lane.lagging(self._bounder, rows_left, rows_right)
+        self._frontiers[0].refresh()
+        self._frontiers[1].refresh()
         return self._bounder.lagging(rows_left, rows_right)
 
     # -- protocol ------------------------------------------------------------------------------------------------
@@ -238,17 +220,6 @@ class SymmetricHashJoin(Engine):
         if self._pending is not None:
             raise ProtocolError("the output of the previous call was not taken to its end; drain its iterator first")
 
-    def _land(self) -> None:
-        """Take the state back from the lane before anything else reads or changes it."""
-        if self._lane is not None:
-            self._lane.land(self)
-
-    def _drain_lane(self, steps: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The output of a push that the lane did not end in one call; it counts its rows itself."""
-        self._pending = steps
-        first = self._next(steps)
-        return iter(()) if first is None else self._drain(first, steps, counted=True)
-
     def _start(self, steps: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run up to the first output, so that a call without output needs no draining."""
         self._pending = steps
@@ -263,16 +234,10 @@ class SymmetricHashJoin(Engine):
             raise
         if batch is None:
             self._pending = None
-            if self._lane is None or not self._lane.aboard:
-                self._count_state()
         return batch
 
-    def _drain(
-        self, batch: pa.RecordBatch | None, steps: Iterator[pa.RecordBatch], counted: bool = False
-    ) -> Iterator[pa.RecordBatch]:
+    def _drain(self, batch: pa.RecordBatch | None, steps: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         while batch is not None:
-            if not counted:
-                self._metrics.rows_out += batch.num_rows
             yield batch
             batch = self._next(steps)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ivjoin.expr.ordinal import NAN_ORDINAL
-from ivjoin.shj import lane_layout as at
+from ivjoin.shj import registers as at
 from ivjoin.shj import memory as mem
 from ivjoin.shj.compiling import inner
 from ivjoin.shj.index_kernels import KEY

@@ -94,6 +94,11 @@ class Validity:
             self.ring = np.ones(cap, dtype=bool)
         _put(self.ring, first, np.ones(n, dtype=bool) if valid is None else valid)
 
+    def begin(self, cap: int) -> None:
+        """Have a ring from now on, which says of every row so far that its value is there."""
+        if self.ring is None:
+            self.ring = np.ones(cap, dtype=bool)
+
     def grow(self, cap: int, lo: int, hi: int) -> None:
         if self.ring is not None:
             self.ring = _regrown(self.ring, cap, lo, hi)

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ivjoin.shj import key_kernels
+from ivjoin.shj import key_kernels, registers
 from ivjoin.shj.arrow import Bytes
+from ivjoin.shj.registers import address
 
 __all__ = ["ByteKeys", "IntKeys", "KeyTable", "NoKeys", "pack"]
 
@@ -36,13 +37,30 @@ class KeyTable:
         See ``index_kernels``; column 6 counts the rows that use the key.
     """
 
-    def __init__(self) -> None:
+    n_ids = registers.Register(registers.OPERATOR, "n_ids")
+    live = registers.Register(registers.OPERATOR, "live_keys")
+    _n_free = registers.Register(registers.OPERATOR, "n_free")
+
+    def __init__(self, operator: np.ndarray | None = None) -> None:
+        self._operator = np.zeros(1, dtype=registers.OPERATOR) if operator is None else operator
+        self._registers = self._operator.view(np.int64)
         self.slots = _empty_slots(16)
         self.n_ids = 0
         self.live = 0
         self._free = np.empty(0, dtype=np.int32)  # a stack: ids are taken from its end
         self._n_free = 0
         self._table = np.zeros(64, dtype=np.int32)
+
+    @property
+    def operator_address(self) -> int:
+        return address(self._operator)
+
+    def point(self) -> None:
+        """Tell the operator's registers where the arrays are."""
+        r = self._operator[0]
+        r["slots"], r["slots_size"] = address(self.slots), len(self.slots)
+        r["table"], r["table_size"] = address(self._table), len(self._table)
+        r["free"] = address(self._free)
 
     @property
     def nbytes(self) -> int:
@@ -58,7 +76,7 @@ class KeyTable:
         """Room for n new keys, ``new`` of them with ids of their own: slots, and a table at most half full."""
         need = self.n_ids + new
         if need > _MOST_KEYS:
-            raise OverflowError(
+            raise CapacityError(
                 f"{need:,} keys at once, expected {_MOST_KEYS:,} at most: narrow the window, or divide the rows"
             )
         if need > len(self.slots):
@@ -117,8 +135,8 @@ class KeyTable:
 class NoKeys(KeyTable):
     """A join without keys: every row has id 0."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, operator: np.ndarray | None = None) -> None:
+        super().__init__(operator)
         self.n_ids = 1
 
     def reserve(self, n: int) -> None:
@@ -142,9 +160,13 @@ class IntKeys(KeyTable):
         The key of each id.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, operator: np.ndarray | None = None) -> None:
+        super().__init__(operator)
         self.key_of = np.zeros(16, dtype=np.int64)
+
+    def point(self) -> None:
+        super().point()
+        self._operator[0]["key_of"] = address(self.key_of)
 
     @property
     def nbytes(self) -> int:
@@ -176,8 +198,8 @@ class IntKeys(KeyTable):
 class ByteKeys(KeyTable):
     """Keys that are byte strings, kept once each in an arena."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, operator: np.ndarray | None = None) -> None:
+        super().__init__(operator)
         self._spans = np.zeros(33, dtype=np.int64)
         self._arena = np.empty(1024, dtype=np.uint8)
 

@@ -1,4 +1,8 @@
-"""One side's stored rows: the ring of row records, its payload columns, and what dies when bounds move."""
+"""One side's stored rows: the ring of row records, its payload columns, and the schedules of what dies.
+
+Counts and edges live in the side's ``SIDE`` record, which the kernels read and write; this class is the way to them
+from Python, and does what is rare: making room, compacting, changing the index.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,12 @@ from weakref import WeakMethod
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.shj import index_kernels
-from ivjoin.shj.columns import Column, ImageColumn, column_for
-from ivjoin.shj.deaths import Deaths
+from ivjoin.errors import CapacityError
+from ivjoin.shj import expiry_kernels, index_kernels
+from ivjoin.shj.arrow import byte_width
+from ivjoin.shj.columns import Column, ImageColumn, WordColumn, column_for
 from ivjoin.shj.keys import IntKeys, KeyTable
+from ivjoin.shj.registers import EXPIRY, RING, SIDE, STORED, Register, address
 from ivjoin.shj.runs import SortedRuns
 
 __all__ = ["SideStore"]
@@ -40,49 +46,103 @@ class SideStore:
         Axis values a row; the first one orders the rows of a key when ``ordered``.
     ordered : bool
         Keep each key's rows sorted by the first axis; pays when rows arrive nearly in that order.
-    report : bool
-        Whether the caller asks for the ids of rows that die.
     same : dict of int to int or None
         Payload columns that are an axis (its index) or the key (None; ``keys`` is an ``IntKeys``), value for value,
         and need not be stored twice.
+    stored : list of int, optional
+        Which columns of the input these are; 0, 1, ... if not given.
+    sides : SIDE[2], optional
+        The operator's records, one a side.
     """
 
+    lo = Register(SIDE, "lo")
+    hi = Register(SIDE, "hi")
+    live = Register(SIDE, "live")
+    cap = Register(SIDE, "cap")
+    ordered = Register(SIDE, "ordered")
+    peak = Register(SIDE, "peak_span")  # rows in the ring at most since the last look at its size
+    _trimmed = Register(SIDE, "trimmed")
+    _steps = Register(SIDE, "steps")
+    _linked = Register(SIDE, "linked")
+    _refused = Register(SIDE, "refused")
+    _probed = Register(SIDE, "probed")
+    _patience = Register(SIDE, "patience")
+
     def __init__(
-        self, side: int, keys: KeyTable, types: Sequence[pa.DataType], n_axes: int, *, ordered: bool, report: bool,
-        same: Mapping[int, int | None] | None = None,
+        self, side: int, keys: KeyTable, types: Sequence[pa.DataType], n_axes: int, *, ordered: bool,
+        same: Mapping[int, int | None] | None = None, stored: Sequence[int] | None = None,
+        sides: np.ndarray | None = None,
     ) -> None:
         self.side = side
         self.offset = 3 * side  # where this side's head, tail and finger stand in a slot
         self.keys = keys
+        if sides is None:
+            sides = np.zeros(2, dtype=SIDE)
+            keys._operator[0]["sides"] = address(sides)
+        self._sides = sides
+        self._registers = sides[side : side + 1].view(np.int64)
+        self._record = sides[side]
         self.n_axes = n_axes
-        self.ordered = ordered
-        self.report = report
+        self.ordered = int(ordered)
         self.cap = 64
-        self.lo = self.hi = self.live = self._trimmed = 0
-        self.rows, self.links = _records(self.cap, n_axes)
+        self.rows, self.links = _records(64, n_axes)
         same = same or {}
         self.columns: list[Column] = [
-            ImageColumn(t, same[i], WeakMethod(self._image_at), self.cap) if i in same else column_for(t, self.cap)
+            ImageColumn(t, same[i], WeakMethod(self._image_at), 64) if i in same else column_for(t, 64)
             for i, t in enumerate(types)
         ]
-        self.deaths: dict[tuple[int, bool], Deaths] = {}
+        self.stored = list(range(len(types)) if stored is None else stored)
+        self._widths = [byte_width(c.type) or 0 for c in self.columns]
+        self._table = np.zeros(len(types), dtype=STORED)
+        self._rings = np.zeros(max(self.stored, default=0) + 1, dtype=RING)
+        self.expiry = np.zeros((max(n_axes, 1), 2), dtype=EXPIRY)
+        self.expiry["last"] = self.expiry["bound"] = I64_MIN
+        self._heaps: dict[tuple[int, int], np.ndarray] = {}
         self._tally = np.zeros(3, dtype=np.int64)
         self.runs: SortedRuns | None = None
         self.disordered = False
         self._led_by: tuple[int, int | None] = (0, None)
-        self._steps = self._linked = 0
-        self._refused = self._probed = 0
         self._patience = index_kernels.SOME_REFUSED
-        self.peak = 0  # rows in the ring at most since the last look at its size
-        self._unordered = False  # some schedule of deaths has runs
         self._ring_bytes: int | None = None  # unknown since the last change of capacity
         self._varying: list[Column] = []
+        self.by_python = [i for i, c in enumerate(self.columns) if not isinstance(c, (WordColumn, ImageColumn))]
+        self.point()
+
+    def point(self) -> None:
+        """Tell the side's record where everything is, after memory has moved."""
+        r = self._record
+        rows = address(self.rows)
+        r["rows"], r["n_axes"] = rows, self.n_axes
+        r["expiry"] = address(self.expiry)
+        r["by_python"], r["sorted"] = bool(self.by_python), self.runs is not None
+        stored = []
+        nulls = False
+        for i, (column, c, width) in enumerate(zip(self.stored, self.columns, self._widths, strict=True)):
+            ring = None if c.valid is None else c.valid.ring
+            valid = 0 if ring is None else address(ring)
+            if isinstance(c, WordColumn):
+                at = address(c._ring)
+                self._rings[column] = at, width, valid
+                stored.append((column, at, width, valid))
+            elif isinstance(c, ImageColumn):
+                if c.source is not None:
+                    self._rings[column] = rows + 8 * (_FIRST_AXIS + c.source), self.rows.strides[0], valid
+                else:
+                    assert isinstance(self.keys, IntKeys)
+                    self._rings[column] = address(self.keys.key_of), 0, valid
+                stored.append((column, 0, 0, valid))
+            else:
+                continue
+            nulls |= valid != 0
+        self._table[: len(stored)] = stored
+        r["stored"], r["n_stored"] = address(self._table), len(stored)
+        r["rings"], r["has_nulls"] = address(self._rings), nulls
 
     # -- rows in -------------------------------------------------------------------------------------------------
 
     def insert(
         self, kids: np.ndarray, axes: np.ndarray, arrays: Sequence[pa.Array],
-        absent: dict[int, np.ndarray] | None, matched: np.ndarray | None = None,
+        absent: Mapping[int, np.ndarray] | None, matched: np.ndarray | None = None,
     ) -> None:
         """Store rows: their key ids, axes : int64[a, n] and payload. ``absent`` names rows an axis must not kill."""
         n = len(kids)
@@ -90,93 +150,73 @@ class SideStore:
             return
         self.turn()
         if self.hi - self.lo + n > self.cap:
-            self._make_room(n)
+            self.make_room(n)
         first = self.hi
-        empty = self.live == 0
-        for axis, unknown in (absent or {}).items():
-            # A schedule that began later could not tell these rows from others of the same image.
-            for falling in (False, True):
-                if (axis, falling) not in self.deaths and unknown.any():
-                    self._schedule(axis, falling)
-        for d in self.deaths.values():
-            away = None if absent is None else absent.get(d.axis)
-            was_in_order = d.in_order
-            if not d.arrive(axes[d.axis], first, away, empty):
-                self._unordered = True
-            if was_in_order and not d.in_order and self.live:
-                ids = self.live_ids()
-                d.begin(self.axis_values(d.axis, ids), ids)
         self._link(kids, axes, first)
         for column, array in zip(self.columns, arrays, strict=True):
             column.append(array, first)
             if array.null_count:
                 self._ring_bytes = None  # a ring of validity may have come
+        if n and self.n_axes:
+            empty = self.live == 0
+            r = self._record
+            r["least"] = min(int(axes[0].min()), I64_MAX if empty else int(r["least"]))
+            r["most"] = max(int(axes[0].max()), I64_MIN if empty else int(r["most"]))
         self.hi = first + n
         self.live += n
         self.peak = max(self.peak, self.hi - self.lo)
-        if matched is not None and matched.any():
-            self.mark(first + np.flatnonzero(matched))
+        places = self.places(np.arange(first, first + n))
+        if matched is not None:
+            self.links[places[np.flatnonzero(matched)], index_kernels.FLAGS] |= index_kernels.MATCHED
+        for axis, unknown in (absent or {}).items():
+            flag = np.int32(1 << (8 + min(axis, 22)))
+            self.links[places[np.flatnonzero(unknown)], index_kernels.FLAGS] |= flag
+        self.reschedule()
+        self.point()
 
-    def add_axis(self, ids: np.ndarray, values: np.ndarray, absent: np.ndarray | None) -> None:
-        """One more axis value a row: ``values`` for the live rows ``ids``; ``absent`` marks rows it must not kill."""
-        rows, self.links = _records(self.cap, self.n_axes + 1)
-        rows[:, :-1] = self.rows
-        rows[self.places(ids), -1] = values
-        self.rows = rows
+    def append_by_python(self, arrays: Mapping[int, pa.Array]) -> None:
+        """The kernel's next rows in the columns that it does not keep itself, by place among the stored columns."""
+        for i, array in arrays.items():
+            self.columns[i].append(array, self.hi)
+
+    # -- schedules of death --------------------------------------------------------------------------------------
+
+    def schedule(self, axis: int, falling: bool) -> None:
+        """Watch for rows that a bound on an axis takes out, if that is not done yet."""
+        if not self.expiry[axis, int(falling)]["used"]:
+            self._reschedule(axis, int(falling))
+
+    def reschedule(self) -> None:
+        """Every schedule anew, after rows were renumbered or came otherwise than by a push."""
+        for axis, falling in np.argwhere(self.expiry["used"]):
+            self._reschedule(int(axis), int(falling))
+
+    def _reschedule(self, axis: int, falling: int) -> None:
+        values = self.axis_values(axis, self.live_ids()) ^ -falling
+        behind = int(np.count_nonzero(values[1:] < np.maximum.accumulate(values)[:-1])) if len(values) else 0
+        if behind > self.expiry[axis, falling]["room"]:
+            self._heap_room(axis, falling, behind)
+        expiry_kernels.reschedule(self.keys.operator_address, self.side, axis, falling)
+
+    def make_heap_room(self, n: int) -> None:
+        """Room for n rows out of order in every schedule."""
+        for axis, falling in np.argwhere(self.expiry["used"]):
+            d = self.expiry[axis, falling]
+            if d["size"] + n > d["room"]:
+                self._heap_room(int(axis), int(falling), int(d["size"]) + n + (int(d["size"]) >> 1))
+
+    def _heap_room(self, axis: int, falling: int, room: int) -> None:
+        d = self.expiry[axis, falling]
+        old = self._heaps.get((axis, falling))
+        fresh = np.empty((room, 2), dtype=np.int64)
+        if old is not None:
+            size = min(int(d["size"]), room)
+            fresh[:size] = old[:size]
+        self._heaps[axis, falling] = fresh
+        d["heap"], d["room"] = address(fresh), room
         self._ring_bytes = None
-        axis = self.n_axes
-        self.n_axes += 1
-        if absent is not None and absent.any():
-            for falling in (False, True):
-                d = self._schedule(axis, falling)
-                d.clear()
-                d.in_order = False
-                self._unordered = True
-                d.begin(values[~absent], ids[~absent])
 
     # -- rows out ------------------------------------------------------------------------------------------------
-
-    def prune(self, axis: int, low: int, high: int) -> np.ndarray:
-        """Take out the rows whose axis value lies outside [low, high]; their ids, oldest first, if ``report``."""
-        dead = []
-        for falling, bound in ((False, low), (True, high)):
-            if bound == (I64_MAX if falling else I64_MIN):
-                continue
-            d = self.deaths.get((axis, falling))
-            if d is None:
-                d = self._schedule(axis, falling)
-            turned = ~bound if falling else bound
-            if turned <= d.bound:
-                continue
-            d.bound = turned
-            if not self.live:
-                continue
-            if d.in_order:
-                ids = self._prune_prefix(axis, low, high)
-            else:
-                ids = d.due(turned)
-                if len(ids):
-                    ids = ids[ids >= self.lo]
-                    ids = ids[(self._flags(self.places(ids)) & index_kernels.LIVE) != 0]
-                    self.remove(ids)
-            if len(ids):
-                dead.append(ids)
-        if not dead:
-            return _NO_IDS
-        return dead[0] if len(dead) == 1 else np.concatenate(dead)
-
-    def clear(self) -> np.ndarray:
-        """Take out every row; their ids if ``report``."""
-        ids = self.live_ids() if self.live else _NO_IDS
-        self.remove(ids)
-        return ids if self.report else _NO_IDS
-
-    def remove(self, ids: np.ndarray) -> None:
-        """Take rows out of the index; their payload stays readable until :meth:`settle`."""
-        if len(ids):
-            died = index_kernels.unlink(self.places(ids), self.links, self.keys.slots, self.offset)
-            self.keys.live -= int(died)
-            self.live -= len(ids)
 
     def settle(self, look: bool = False) -> None:
         """Give back the room of rows that are gone. Ids may change: none may be held across this call.
@@ -199,19 +239,22 @@ class SideStore:
             if self.hi > self.lo:
                 self.lo = self.hi
                 self._trim()
-                for d in self.deaths.values():
-                    d.clear()
             if shrink:
                 self._renumber(_NO_IDS, peak + peak // 8)
             return
         if self.live != self.hi - self.lo:
             self._pass_dead()
         self._trim()
+        self._thin_heaps()
         span = self.hi - self.lo
         if span > 2 * self.live + 1024:
             self._renumber(self.live_ids(), self.live + self.live // 2)
         elif shrink:
             self._recap(_round_up(max(peak + peak // 8, span)))
+
+    def _thin_heaps(self) -> None:
+        for axis, falling in np.argwhere(self.expiry["size"] > 2 * self.live + 1024):
+            self._reschedule(int(axis), int(falling))
 
     def _forget_nulls(self) -> None:
         """Let go of validity that says of every row here that its value is there."""
@@ -220,6 +263,7 @@ class SideStore:
         forgotten = [valid.forget(places) for valid in kept]
         if any(forgotten):
             self._ring_bytes = None
+            self.point()
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -242,8 +286,15 @@ class SideStore:
         """bool[n]: which of the rows have matched."""
         return (self._flags(self.places(ids)) & index_kernels.MATCHED) != 0
 
-    def mark(self, ids: np.ndarray) -> None:
-        self.links[self.places(ids), index_kernels.FLAGS] |= index_kernels.MATCHED
+    def ids_at(self, places: np.ndarray) -> np.ndarray:
+        """Ids of rows that are stored or have just left, by their places."""
+        turn = self.lo - self.lo % self.cap
+        ids = places + turn
+        ids[ids < self.lo] += self.cap
+        return ids
+
+    def mark_places(self, places: np.ndarray) -> None:
+        self.links[places, index_kernels.FLAGS] |= index_kernels.MATCHED
 
     def gather(self, column: int, ids: np.ndarray) -> pa.Array:
         return self.columns[column].gather(ids, self.places(ids))
@@ -265,46 +316,15 @@ class SideStore:
         """Memory held: rings as allocated, arenas and runs as they are now."""
         if self._ring_bytes is None:
             rings = [c.nbytes for c in self.columns if not c.varies]
-            self._ring_bytes = self.rows.nbytes + sum(rings)
+            tables = self.expiry.nbytes + self._table.nbytes + self._rings.nbytes
+            self._ring_bytes = self.rows.nbytes + sum(rings) + sum(h.nbytes for h in self._heaps.values()) + tables
             self._varying = [c for c in self.columns if c.varies]
-        if not self._varying and self.runs is None and not self._unordered:
-            return self._ring_bytes
         total = self._ring_bytes if self.runs is None else self._ring_bytes + self.runs.nbytes
         for column in self._varying:
             total += column.nbytes
-        for d in self.deaths.values():
-            if not d.in_order:
-                total += d.nbytes
         return total
 
     # -- inside --------------------------------------------------------------------------------------------------
-
-    def _schedule(self, axis: int, falling: bool) -> Deaths:
-        """A new schedule, with the rows that are here already."""
-        d = Deaths(axis, falling)
-        self.deaths[axis, falling] = d
-        if self.live:
-            ids = self.live_ids()
-            values = self.axis_values(axis, ids)
-            turned = d.turned(values)
-            if len(ids) == self.hi - self.lo and bool((turned[1:] >= turned[:-1]).all()):
-                d._last = int(turned[-1])
-            else:
-                d.in_order = False
-                self._unordered = True
-                d.begin(values, ids)
-        return d
-
-    def _prune_prefix(self, axis: int, low: int, high: int) -> np.ndarray:
-        dead = np.empty(self.hi - self.lo, dtype=np.int64) if self.report else _NO_IDS
-        count = index_kernels.prune_prefix(
-            self.lo, self.hi, _FIRST_AXIS + axis, low, high, self.rows, self.links, self.keys.slots, self.offset,
-            dead, self._tally,
-        )
-        self.lo = int(self._tally[0])
-        self.keys.live -= int(self._tally[1])
-        self.live -= int(self._tally[2])
-        return dead[:count]
 
     def _pass_dead(self) -> None:
         """Move lo over the dead rows in front."""
@@ -385,8 +405,10 @@ class SideStore:
 
     def _sort(self) -> None:
         """Leave the ordered lists for sorted runs."""
-        self.disordered = self.ordered = False
+        self.disordered = False
+        self.ordered = 0
         self.runs = SortedRuns(*self._led_by)
+        self.point()
         ids = self.live_ids()
         if len(ids):
             if len(ids) < self.hi - self.lo:
@@ -396,14 +418,14 @@ class SideStore:
             values = self.axis_values(self.runs.axis, ids)
             self.runs.add(kids, values, self.lo, self.rows, self.links, self.lo)
 
-    def _make_room(self, n: int) -> None:
+    def make_room(self, n: int) -> None:
         """A larger ring, or the same one without its dead rows."""
         if self.live * 2 < self.hi - self.lo and self.live + n <= self.cap:
             self._renumber(self.live_ids(), self.cap)
             return
         need = self.hi - self.lo + n
         if need > _MOST_ROWS:
-            raise OverflowError(
+            raise CapacityError(
                 f"{need:,} rows of one side at once, expected {_MOST_ROWS:,} at most: narrow the window, or divide them"
             )
         # By a quarter at a time, later by an eighth: a row is carried over some times while a window fills, and little
@@ -421,6 +443,7 @@ class SideStore:
             column.grow(cap, self.lo, self.hi)
         self.rows, self.links, self.cap = rows, links, cap
         self._ring_bytes = None
+        self.point()
 
     def _renumber(self, ids: np.ndarray, room: int) -> None:
         """Keep only these rows, as ids 0, 1, ..., in a ring of at least ``room``; relinks every list."""
@@ -440,9 +463,8 @@ class SideStore:
             self.runs.clear()
         self._link(kids, axes, 0)
         self.links[:n, index_kernels.FLAGS] = kept_flags
-        fresh = np.arange(n, dtype=np.int64)
-        for d in self.deaths.values():
-            d.renumber(ids, fresh)
+        self.reschedule()
+        self.point()
 
 
 def _round_up(n: int) -> int:

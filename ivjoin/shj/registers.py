@@ -1,0 +1,93 @@
+"""The operator's state as the kernels see it: records of int64 fields, and the codes that stand in them.
+
+One ``OPERATOR`` record an operator and one ``SIDE`` record a side hold every count, bound and edge; fields in the lines
+marked *address* point to the arrays beside them. Nothing is kept twice: ``SideStore``, the key table and the order
+trackers read and write these very fields (``Register``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+__all__ = [
+    "BEGIN", "BOUND", "BOUNDING", "BOUNDS", "CODES", "DECIDE", "DROPPED", "EMITTING", "EXPIRY", "FIELD", "FULL",
+    "GATHER", "GIVEN", "INDEX", "INT", "KEEPING", "KEYED", "LATE", "LEAVING", "MORE", "NO_KEY", "OPERATOR", "OUTPUT",
+    "PIECE", "PROBING", "PRUNING", "RETIRING", "ROOM", "RUNS", "Register", "SIDE", "SOURCE", "STORE", "STORED",
+    "STORING", "SWEEP", "TERM", "TIDY", "TRACKER", "USABLE", "WILD", "HEAP", "address", "RING", "BAND_ROLE", "KEY_ROLE",
+]
+
+
+def _record(*lines: str) -> np.dtype:
+    return np.dtype([(name, np.int64) for line in lines for name in line.split()])
+
+
+OPERATOR = _record(
+    "phase n n_kept n_left n_dead n_pairs n_late cursor moved side",  # the push under way
+    "row node steps missed n_chosen probe_end",  # how far its probe is
+    "rows_out late_rows peak_rows pushes",
+    "live_keys n_ids n_free table_size slots_size key_kind",
+    "table key_of slots free",  # address
+    "room_rows room_pairs dead_size",
+    "values absent marks usable kids matched kept left dead every chosen kept_at chosen_at pair_rows pair_places state_at",
+    "batch_size within raises drops never careful prepared masked blocks n_fields out_which",
+    "sides in_struct out_struct releaser in_values in_valid fields",  # address
+)
+SIDE = _record(
+    "lo hi live cap n_axes ordered nothing in_kernel ended sorted",
+    "n_bands n_primary n_sources n_columns n_stored n_trackers n_terms n_spare",
+    "rows bands sources columns stored rings trackers terms bounds expiry",  # address
+    "least most peak_span steps linked refused probed retired rows_in trimmed",
+    "owes keeps semi single mode decide by_python key_source patience has_nulls",
+)
+# A column, or an expression that Python computes (column -1), as ordinals.
+SOURCE = _record("column code guard_low guard_high low high role has_absent")
+TRACKER = _record("edge limit seen_value seen_null source descending slack more_slack is_float in_python next start low high")
+TERM = _record("axis tracker low high least most")
+BOUND = _record("low high least most")  # of an axis
+EXPIRY = _record("used last bound cursor heap size room")  # [axis, falling]
+STORED = _record("column ring width valid")  # a stored column that the kernel keeps
+FIELD = _record("left right width own_image")  # an output column
+RING = _record("values stride valid")  # a schema's column as it is stored
+
+# What a push says when it returns, added up. All but OUTPUT, TIDY and SWEEP ask for something and a further call.
+OUTPUT, MORE, ROOM, LATE, TIDY, SWEEP, FULL = 1, 2, 4, 8, 16, 32, 64
+DECIDE, GATHER, STORE, BOUNDS, INDEX, RUNS, PIECE, HEAP = 128, 256, 512, 1024, 2048, 4096, 8192, 16384
+
+# How far it has come.
+BEGIN, PROBING, EMITTING, KEEPING, STORING, LEAVING, BOUNDING, PRUNING, RETIRING = range(9)
+
+NO_KEY, INT, GIVEN = range(3)  # kinds of key: none, one ordinal, ids that Python found
+USABLE, KEYED, WILD, DROPPED = 1, 2, 4, 8  # marks of a row that came
+BAND_ROLE, KEY_ROLE = 1, 2  # what a null in a source means for its row
+
+# How a source is read.
+I8, I16, I32, I64, U8, U16, U32, U64, F32, F64, D128 = range(1, 12)
+CODES = {
+    ("i", 1): I8, ("i", 2): I16, ("i", 4): I32, ("i", 8): I64, ("u", 1): U8, ("u", 2): U16, ("u", 4): U32,
+    ("u", 8): U64, ("f", 4): F32, ("f", 8): F64, ("d", 16): D128,
+}
+
+
+def address(array: np.ndarray) -> int:
+    """Where an array's memory begins."""
+    at: int = pa.py_buffer(array).address  # six times as fast as by ctypes
+    return at
+
+
+class Register:
+    """An attribute that lives in a record: ``obj._registers`` is the record as int64 words."""
+
+    __slots__ = ("_at",)
+
+    def __init__(self, record: np.dtype, name: str) -> None:
+        assert record.fields is not None
+        self._at = record.fields[name][1] // 8
+
+    def __get__(self, obj: Any, owner: Any = None) -> int:
+        return obj._registers.item(self._at)  # type: ignore[no-any-return]
+
+    def __set__(self, obj: Any, value: int) -> None:
+        obj._registers[self._at] = value

@@ -1,0 +1,158 @@
+"""What is read of a side's rows, and how: the expressions whose ordinals the kernels want, and who finds them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.ordinal import ordinal_of
+from ivjoin.order import Frontier, ordinal_range
+from ivjoin.plan import JoinPlan
+from ivjoin.shj import registers as at
+from ivjoin.shj.arrow import byte_width, is_own_image
+
+__all__ = ["SideSources", "column_of", "image_columns", "side_sources"]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+
+
+@dataclass(slots=True)
+class SideSources:
+    """The expressions of one side.
+
+    Attributes
+    ----------
+    nodes : list of Node
+        Those whose ordinals the kernels read: the axes, the key if it is one ordinal, orders, guards, promises.
+    table : SOURCE[n]
+        How.
+    computed : list of int
+        Places of those that Python computes for each batch.
+    keys : list of Node
+        Keys whose ids Python finds.
+    guards : list of (Node, int, int)
+        That Python looks at.
+    roots : list of Node
+        All that Python evaluates, once each.
+    columns : int64[c, 2]
+        Columns of which the kernels need the address, and their bytes a value.
+    """
+
+    nodes: list[Node]
+    table: np.ndarray
+    computed: list[int]
+    keys: list[Node]
+    filters: list[Node]
+    guards: list[tuple[Node, int, int]]
+    roots: list[Node]
+    columns: np.ndarray
+
+
+def column_of(node: Node) -> Node | None:
+    """The column that an expression is, or is a widening integer cast of: equal ordinals, row by row."""
+    while node.op == "cast":
+        (inner,) = node.args
+        if not (node.type.kind == inner.type.kind == "int"):
+            return None
+        low, high = node.type.physical_range()
+        least, most = inner.type.physical_range()
+        if not low <= least <= most <= high <= I64_MAX:
+            return None
+        node = inner
+    return node if node.op == "column" else None
+
+
+def image_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
+    """Stored columns of a side that are one of its axes, value for value, or its only key (None).
+
+    Keys are places among the stored columns.
+    """
+    side = plan.sides[s]
+    out: dict[int, int | None] = {}
+    sources: list[tuple[Node, int | None]] = [(node, a) for a, node in enumerate(side.axes)]
+    if plan.int_keys:
+        sources.append((side.keys[0], None))
+    for node, source in sources:
+        column = column_of(node)
+        if column is not None:
+            index = side.schema.get_field_index(column.params[1])
+            if index in side.stored and is_own_image(side.schema.types[index]):
+                out.setdefault(side.stored.index(index), source)
+    return out
+
+
+def _code(t: pa.DataType) -> int | None:
+    """How values of an Arrow type are read as ordinals."""
+    pt = pa.types
+    width = byte_width(t)
+    if width is None:
+        return None
+    if pt.is_decimal128(t):
+        return at.CODES["d", 16] if t.precision <= 18 else None
+    if pt.is_float32(t) or pt.is_float64(t):
+        return at.CODES["f", width]
+    if pt.is_unsigned_integer(t):
+        return at.CODES["u", width]
+    if pt.is_signed_integer(t) or pt.is_date32(t) or pt.is_time(t) or pt.is_timestamp(t) or pt.is_duration(t):
+        return at.CODES["i", width]
+    return None
+
+
+def side_sources(plan: JoinPlan, s: int, frontier: Frontier, also: set[int]) -> SideSources:
+    """The sources of side s. ``also``: columns whose address is wanted besides, for the payload."""
+    side = plan.sides[s]
+    by_python = {t.node for t in frontier.trackers if t.in_python}
+    nodes = list(side.axes)
+    wanted = [*(side.keys if plan.int_keys else ()), *(t.node for t in frontier.trackers)]
+    wanted += [*frontier.bounds, *frontier.promised]
+    guards = []
+    for node, low, high in side.guards:
+        if node.type.kind != "float" and ordinal_of(0, node.type) == 0 and _column(side.schema, node) is not None:
+            wanted.append(node)
+        else:
+            guards.append((node, low, high))
+    nodes += [n for n in dict.fromkeys(wanted) if n not in nodes]
+    table = np.zeros(len(nodes), dtype=at.SOURCE)
+    computed, used = [], set(also)
+    for i, node in enumerate(nodes):
+        found = None if node in by_python else _column(side.schema, node)
+        column, code = found or (-1, 0)
+        if found is None:
+            computed.append(i)
+        else:
+            used.add(column)
+        guard_low, guard_high = I64_MIN, I64_MAX
+        for guarded, least, most in side.guards:
+            if guarded is node and found is not None:
+                guard_low, guard_high = max(guard_low, least), min(guard_high, most)
+        low, high = I64_MIN, I64_MAX
+        for source in (frontier.bounds, frontier.promised):
+            if node in source:
+                low, high = max(low, source[node][0]), min(high, source[node][1])
+        if (low, high) == ordinal_range(node.type):
+            low, high = I64_MIN, I64_MAX
+        role = at.BAND_ROLE if i < side.band_axes else 0
+        if plan.int_keys and node is side.keys[0]:
+            role |= at.KEY_ROLE
+        table[i] = column, code, guard_low, guard_high, low, high, role, 0
+    guards += [g for g in side.guards if g[0] in nodes and nodes.index(g[0]) in computed]
+    keys = [] if plan.int_keys else list(side.keys)
+    roots = [*(nodes[i] for i in computed), *keys, *side.filters, *(g for g, _, _ in guards)]
+    widths = [(i, byte_width(side.schema.types[i]) or 0) for i in sorted(used)]
+    return SideSources(
+        nodes, table, computed, keys, list(side.filters), list(dict.fromkeys(guards)), list(dict.fromkeys(roots)),
+        np.array(widths, dtype=np.int64).reshape(-1, 2),
+    )
+
+
+def _column(schema: pa.Schema, node: Node) -> tuple[int, int] | None:
+    """The column that a node is, and how it is read."""
+    column = column_of(node)
+    if column is None:
+        return None
+    index = schema.get_field_index(column.params[1])
+    code = _code(schema.types[index])
+    return None if code is None else (index, code)
