@@ -39,7 +39,7 @@ def write(op: SymmetricHashJoin) -> bytes:
     header = {
         "plan": _plan(op),
         "frontiers": [_frontier(f) for f in op._frontiers],
-        "metrics": op.metrics.as_dict(),
+        "metrics": op.metrics.as_dict() | {"state_bytes": 0, "peak_state_bytes": 0},
         "careful": op._careful,
         "rekeyed": op._rekeyed,
         "late_within": op._intake.late_within,

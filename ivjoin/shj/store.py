@@ -171,8 +171,8 @@ class SideStore:
         for axis, unknown in (absent or {}).items():
             flag = np.int32(1 << (8 + min(axis, 22)))
             self.links[places[np.flatnonzero(unknown)], index_kernels.FLAGS] |= flag
-        self.reschedule()
         self.point()
+        self.reschedule()
 
     def append_by_python(self, arrays: Mapping[int, pa.Array]) -> None:
         """The kernel's next rows in the columns that it does not keep itself, by place among the stored columns."""
@@ -463,8 +463,8 @@ class SideStore:
             self.runs.clear()
         self._link(kids, axes, 0)
         self.links[:n, index_kernels.FLAGS] = kept_flags
-        self.reschedule()
         self.point()
+        self.reschedule()
 
 
 def _round_up(n: int) -> int:
