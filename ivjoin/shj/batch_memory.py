@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ivjoin.expr.ordinal import NAN_ORDINAL
 from ivjoin.shj import lane_layout as at
 from ivjoin.shj import memory as mem
 from ivjoin.shj.compiling import inner
@@ -49,8 +48,8 @@ def _float_ordinal(bits):  # type: ignore[no-untyped-def]
     # As ``ivjoin.expr.ordinal``: sign and magnitude turned into one line, -0.0 on 0.0.
     sign = bits >> 63
     image = (bits ^ (sign & _LOW_BITS)) - sign
-    if image > NAN_ORDINAL - 1 or image < 1 - NAN_ORDINAL:
-        return NAN_ORDINAL
+    if image > at.NAN_ORDINAL - 1 or image < 1 - at.NAN_ORDINAL:
+        return at.NAN_ORDINAL
     return image
 
 

@@ -5,7 +5,6 @@ All that can refuse a batch stands before anything changes; see ``fused``.
 
 from __future__ import annotations
 
-from ivjoin.expr.ordinal import NAN_ORDINAL
 from ivjoin.shj import lane_layout as at
 from ivjoin.shj.batch_memory import read_pointers, read_source
 from ivjoin.shj.compiling import inner
@@ -40,7 +39,7 @@ def _keeps_order(tracker, values, n, within):  # type: ignore[no-untyped-def]
         return not falls
     for i in range(n):
         v = values[i] ^ turn
-        if v < limit or (v == NAN_ORDINAL and not plain):
+        if v < limit or (v == at.NAN_ORDINAL and not plain):
             return False
         if v > top:
             top = v

@@ -46,6 +46,9 @@ P_AXIS, P_TRACKER, P_LO, P_HI, P_LEAST, P_MOST = range(6)  # terms
 B_LOW, B_HIGH, B_LEAST, B_MOST = range(4)  # bounds of an axis
 D_USED, D_LAST, D_BOUND = range(3)  # deaths: [axis, falling]
 
+# Of a float that is NaN: the bits of +inf, and one more (``ivjoin.expr.ordinal``).
+NAN_ORDINAL = 0x7FF0_0000_0000_0001
+
 # How a source is read.
 I8, I16, I32, I64, U8, U16, U32, U64, F32, F64, D128 = range(1, 12)
 CODES = {

@@ -9,12 +9,11 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import numba
 from llvmlite import ir
 from numba import carray, types
 from numba.extending import intrinsic
 
-from ivjoin.shj.compiling import inner
+from ivjoin.shj.compiling import callback, inner
 
 __all__ = [
     "ARROW_ARRAY", "BUFFERS", "CHILDREN", "LENGTH", "NULL_COUNT", "N_BUFFERS", "N_CHILDREN", "OFFSET", "PRIVATE",
@@ -99,10 +98,7 @@ def release_block() -> int:
     import ctypes
 
     signature = types.void(types.int64)
-    try:
-        callback = numba.cfunc(signature, cache=True)(_release)
-    except RuntimeError:  # no folder to keep it in
-        callback = numba.cfunc(signature)(_release)
+    made = callback(signature, _release)
     # Arrays may outlive this module's teardown: the code they call must outlive them.
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(callback))
-    return int(callback.address)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
+    return int(made.address)
