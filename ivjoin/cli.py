@@ -25,6 +25,7 @@ from ivjoin.replace import Replacement, remove_unfinished, unwritable
 __all__ = ["main"]
 
 _READ_ROWS = 65536  # rows of an input batch
+_SIGPIPE = 13  # `signal` names it on POSIX alone
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except BrokenPipeError:
             # the reader of our output has seen enough; keep Python from complaining about it again at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 128 + signal.SIGPIPE
+            return 128 + _SIGPIPE
         except (IvjoinError, pa.ArrowException, OSError) as e:
             return _fail(str(e), 2)
 

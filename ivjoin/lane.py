@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.blocks import wanted, works
 from ivjoin.bounds import Bounder
 from ivjoin.expr.nodes import walk
 from ivjoin.expr.types import Type
@@ -27,6 +28,7 @@ from ivjoin.shj.columns import ImageColumn, WordColumn
 from ivjoin.shj.index_kernels import FIRST_AXIS, MARK_PROBE, MARK_STORE, PAIRS
 from ivjoin.shj.keys import IntKeys, KeyTable
 from ivjoin.shj.matcher import PIECE, may_crowd
+from ivjoin.shj.memory import address_of as _address
 from ivjoin.shj.store import SideStore
 
 if TYPE_CHECKING:
@@ -49,9 +51,12 @@ class _Demand:
     def __init__(self) -> None:
         self.met: bool | None = None
         self._pushes = self._rows = 0
+        self._broken = False
 
     def asks(self, rows: int) -> bool:
         """Count a push that the kernel could have taken; True once it may."""
+        if self._broken:
+            return False
         if self.met is None:
             from ivjoin.shj import fused
             from ivjoin.shj.compiling import is_cached
@@ -61,15 +66,12 @@ class _Demand:
             self._pushes += 1
             self._rows += rows
             self.met = self._pushes >= _PUSHES_WORTH_COMPILING or self._rows >= _ROWS_WORTH_COMPILING
+        if self.met and not works():
+            self.met, self._broken = False, True
         return self.met
 
 
 DEMAND = _Demand()
-
-
-def _address(array: np.ndarray) -> int:
-    address: int = pa.py_buffer(array).address  # six times as fast as by ctypes
-    return address
 
 
 class Lane:
@@ -490,7 +492,9 @@ def _tracker_row(t: OrderTracker, source: int) -> tuple[int, ...]:
 
 
 def lane_for(plan: JoinPlan) -> Lane | None:
-    """A lane for an operator of a plan, None when its rows are not plain."""
+    """A lane for an operator of a plan, None when its rows are not plain, or blocks are not to be had."""
+    if not wanted():
+        return None
     if "lane" not in plan.kept:
         sources = plain_sources(plan)
         plan.kept["lane"] = None if sources is None else Lane(plan, sources)

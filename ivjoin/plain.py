@@ -9,7 +9,6 @@ from ivjoin.expr.ordinal import ordinal_of
 from ivjoin.plan import JoinPlan
 from ivjoin.shj import lane_layout as at
 from ivjoin.shj.arrow import byte_width, is_own_image
-from ivjoin.shj.compiling import COMPILES
 
 __all__ = ["MOST_COLUMNS", "Sources", "column_of", "image_columns", "plain_sources"]
 
@@ -21,7 +20,7 @@ Sources = dict[Node, tuple[int, int, int, int]]
 
 def plain_sources(plan: JoinPlan) -> list[Sources] | None:
     """What the kernel reads of either side, None when the plan's rows are not plain."""
-    if not COMPILES or plan.how.single is not None or plan.never or plan.separation.residual:
+    if plan.how.single is not None or plan.never or plan.separation.residual:
         return None
     if plan.null_safe and not plan.int_keys:
         return None

@@ -55,7 +55,7 @@ class Replacement:
             file = self._partial.open("xb")
             # the mode of the file it replaces, or what open() gives
             if target.exists():
-                os.fchmod(file.fileno(), target.stat().st_mode & 0o777)
+                self._partial.chmod(target.stat().st_mode & 0o777)
         except OSError as e:
             self.abandon()
             raise unwritable(self.path, e) from e
