@@ -24,7 +24,7 @@ from ivjoin.shj.store import SideStore
 pytestmark = pytest.mark.usefixtures("contract_every_row")
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(cases(max_rows=30), st.integers(0, 2**16))
 def test_random_joins(case: Case, seed: int) -> None:
     with runs_at_once(seed):
