@@ -8,13 +8,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from join.cases import in_blocks
+from resident import needs_resident, resident
 
 from ivjoin import Order, SymmetricHashJoin
 from ivjoin.shj import compiling, plain_memory
@@ -166,13 +166,6 @@ def test_bounds_past_the_ends_of_int64(falling: bool, how: str, slack: int, bloc
     assert got == in_order((1, a, b) for a in sides["left"] for b in sides["right"] if b - 5 <= a <= b + 5)
 
 
-def resident() -> int:
-    """Bytes of this process that lie in memory."""
-    import os
-
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
 S = pa.schema({"k": pa.int64(), "a": pa.int64(), "b": pa.float64()})
 
 
@@ -180,7 +173,7 @@ def batch(a: int, n: int) -> pa.RecordBatch:
     return pa.record_batch([np.zeros(n, np.int64), np.full(n, a), np.ones(n)], schema=S)
 
 
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not tell the resident size so")
+@needs_resident
 @pytest.mark.skipif(not compiling.COMPILES, reason="the next test counts blocks")
 @pytest.mark.parametrize("keep", ["nothing", "a column"])
 def test_output_blocks_are_given_back(keep: str) -> None:
@@ -222,3 +215,32 @@ def test_each_output_block_is_given_back_once() -> None:
         gc.collect()
         assert plain_memory.held_blocks() == before
     assert went == [True] * 10
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("far", [1000, -1000])
+def test_two_axes_far_apart(far: int, blocks: bool) -> None:
+    """What one axis leaves of a side says nothing of the other, whose numbers are others."""
+    schema = pa.schema({"k": pa.int64(), "a": pa.int64(), "b": pa.int64()})
+    pushes = []
+    for first in range(0, 12, 3):
+        for side in ("left", "right"):
+            for i in range(first, first + 3):
+                pushes.append((side, pa.record_batch([[1, 2], [i, i], [far + i, far + i]], schema=schema)))
+    got = rows(
+        pushes, on="k", condition="l.a BETWEEN r.a - 2 AND r.a AND l.b BETWEEN r.b - 3 AND r.b", how="left",
+        left_order=["a", "b"], right_order=["a", "b"],
+    )
+    want = [(k, i, far + i, j, far + j) for k in (1, 2) for j in range(12) for i in range(max(0, j - 2), j + 1)]
+    assert got == in_order(want)
+
+
+@pytest.mark.nojit
+def test_a_nan_in_an_ordered_column_moves_no_edge(blocks: bool) -> None:
+    schema = pa.schema({"k": pa.int64(), "a": pa.float64()})
+    values = [1.0, 2.0, math.nan, 3.0, 4.0]
+    pushes = [("right", pa.record_batch([[1], [v]], schema=schema)) for v in values[:3]]
+    pushes += [("left", pa.record_batch([[1], [v]], schema=schema)) for v in values]
+    pushes += [("right", pa.record_batch([[1], [v]], schema=schema)) for v in values[3:]]
+    got = rows(pushes, on="k", condition="l.a >= r.a AND l.a <= r.a", left_order="a", right_order="a")
+    assert [(k, same((a, b))) for k, a, b in got] == [(1, same((v, v))) for v in (1.0, 2.0, 3.0, 4.0, math.nan)]
