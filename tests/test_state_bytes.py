@@ -13,8 +13,8 @@ from ivjoin import SymmetricHashJoin, lane
 
 @pytest.mark.parametrize(("kind", "make", "condition"), KINDS, ids=[k for k, *_ in KINDS])
 def test_state_is_at_most_twice_the_payload(kind, make, condition):
-    found = held(kind, make, condition, 25_000)
-    assert 50_000 <= found["state_rows"] <= 55_000
+    found = held(kind, make, condition, 50_000)
+    assert 100_000 <= found["state_rows"] <= 105_000
     assert found["ratio"] <= 2.0
 
 
