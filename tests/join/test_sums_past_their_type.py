@@ -12,7 +12,6 @@ import pytest
 from ivjoin import Order, SymmetricHashJoin
 
 M, TOP, HALF = -(2**63), 2**63 - 1, 2**62
-HOWS = ["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
 INT = pa.schema({"a": pa.int64()})
 
 
@@ -71,7 +70,7 @@ FUTURE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("how", ["inner", "full", "left_anti", "right_semi"])
 @pytest.mark.parametrize(("condition", "meet", "there", "here", "descending"), FUTURE, ids=[f[0] for f in FUTURE])
 @pytest.mark.parametrize("by", ["order", "advance", "bounds", "snapshot"])
 def test_a_later_row_at_the_end_of_its_type_is_waited_for(
@@ -103,7 +102,7 @@ STORED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("how", ["inner", "left", "right_anti", "left_semi"])
 @pytest.mark.parametrize(("condition", "meet", "there", "here", "descending"), STORED, ids=[f[0] for f in STORED])
 @pytest.mark.parametrize("by", ["order", "advance", "bounds", "snapshot"])
 def test_a_stored_row_whose_sum_is_past_its_type_is_kept(
