@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ivjoin import Order, SymmetricHashJoin
+from ivjoin import EvaluationError, Order, SymmetricHashJoin
 
 M, TOP, HALF = -(2**63), 2**63 - 1, 2**62
 INT = pa.schema({"a": pa.int64()})
@@ -147,6 +147,19 @@ def test_a_sum_of_two_columns_is_waited_for() -> None:
     op = SymmetricHashJoin(two, two, condition="l.a - r.a - r.b <= l.b", right_order="a", right_bounds=bounds)
     got = play(op, [("right", (HALF, HALF)), ("left", (TOP, -1)), ("right", (HALF, HALF)), ("right", (TOP, TOP))], two)
     assert sum(got.values()) == 3
+
+
+@pytest.mark.parametrize("declared", ["bounds", "watermark", "order"])
+def test_a_row_of_which_a_promise_says_nothing_is_refused(declared: str) -> None:
+    """``a + b`` overflows, so that nobody can tell whether it lies in its bounds; ``50 - a - b`` does not."""
+    two = pa.schema({"a": pa.int64(), "b": pa.int64()})
+    options = {"bounds": {"right_bounds": {"a + b": (0, 10)}}, "order": {"right_order": "a + b"}}.get(declared, {})
+    op = SymmetricHashJoin(two, two, condition="l.a - r.a - r.b <= 0", **options)
+    if declared == "watermark":
+        list(op.advance("right", {"a + b": 10}))
+    list(op.push("left", batch((50, 0), two)))
+    with pytest.raises(EvaluationError, match=f"{declared} of the right side: integer overflow in r.a \\+ r.b"):
+        list(op.push("right", batch((HALF, HALF), two)))
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
