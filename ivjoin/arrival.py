@@ -159,10 +159,7 @@ class Intake:
         try:
             for t in frontier.trackers:
                 v = values[t.node]
-                erred = _erred(v)
-                if erred is not None:
-                    why = first_error(t.node, lambda _, name: batch.column(self.index[p][name]), int(erred.argmax()))
-                    raise EvaluationError(f"order of the {SIDES[p]} side: {why}")
+                self._refuse_errors(p, batch, t.node, v, "order")
                 valid = has_value(v)
                 was = t.edge
                 bad = t.late(self.image(t.node, values, images), valid, self.late_within)
@@ -171,6 +168,8 @@ class Intake:
                     self._complain(p, t.name, t.node, bad, values, images, seen)
                     late = bad if late is None else late | bad
             for node in {**frontier.bounds, **frontier.promised}:
+                what = "bounds" if node in frontier.bounds else "watermark"
+                self._refuse_errors(p, batch, node, values[node], what)
                 bad = frontier.outside_promises(node, self.image(node, values, images), has_value(values[node]))
                 if bad is not None:
                     self._complain(p, str(node), node, bad, values, images, self._promise_text(p, node))
@@ -180,6 +179,12 @@ class Intake:
                 t.load(state)
             raise
         return late
+
+    def _refuse_errors(self, p: int, batch: pa.RecordBatch, node: Node, v: Vector, what: str) -> None:
+        erred = _erred(v)
+        if erred is not None:
+            why = first_error(node, lambda _, name: batch.column(self.index[p][name]), int(erred.argmax()))
+            raise EvaluationError(f"{what} of the {SIDES[p]} side: {why}")
 
     def _edge(self, t: OrderTracker, was: int, bad: np.ndarray, images: dict[Node, np.ndarray]) -> str:
         seen = images[t.node][: int(bad.argmax())]

@@ -234,7 +234,7 @@ def _side(plan: JoinPlan, s: int, frontiers: tuple[Frontier, Frontier], bounder:
     other = SIDES[1 - s]
     head = f"  {SIDES[s]} rows"
     bounds = bounder.bounds(s)
-    if bounds is None:
+    if bounds is None or any(low > high for low, high in bounds):
         return [f"{head}: none is kept, no future {other} row can match"]
     out = []
     for axis, (low, high) in enumerate(bounds):

@@ -230,7 +230,10 @@ class Lane:
                 return False
             if any(not isinstance(c, (WordColumn, ImageColumn)) or c.has_nulls for c in store.columns):
                 return False
-            if engine._bounder.bounds(s) is None and not engine._frontiers[1 - s].ended:
+            bounds = engine._bounder.bounds(s)
+            if bounds is None and not engine._frontiers[1 - s].ended:
+                return False
+            if any(low > high for low, high in bounds or ()):
                 return False
             if self._terms(engine, s) is None:
                 return False
@@ -486,9 +489,8 @@ def _table(rows: Any, width: int) -> np.ndarray:
 def _tracker_row(t: OrderTracker, source: int) -> tuple[int, ...]:
     low, high = ordinal_range(t.node.type)
     kind: Type = t.node.type
-    slack = min(int(t.slack), I64_MAX)
     start = ~high if t.descending else low
-    return source, int(t.descending), slack, t.edge, t.limit, 0, low, high, int(kind.kind == "float"), start
+    return source, int(t.descending), int(t.slack), t.edge, t.limit, 0, low, high, int(kind.kind == "float"), start
 
 
 def lane_for(plan: JoinPlan) -> Lane | None:

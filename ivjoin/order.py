@@ -74,16 +74,14 @@ def slack_ticks(slack: Any, t: Type, where: str) -> int | Fraction:
         raise OrderError(f"slack of {where} is a timedelta but the expression is {t}; give a number")
     if t.kind in ("timestamp", "time", "duration"):
         raise OrderError(f"slack of {where} is the number {slack!r} but the expression is {t}; give a timedelta")
-    if t.kind == "float":
-        if not math.isfinite(slack):
-            raise OrderError(f"slack of {where} is {slack!r}; leave the order out if nothing is promised")
-        return Fraction(slack)
     if t.kind == "bool":
         raise OrderError(f"slack of {where}: a bool has no distance")
-    scaled = Decimal(str(slack)) * (10**t.scale if t.kind == "decimal" else 1)
-    if not scaled.is_finite():
+    if not (slack.is_finite() if isinstance(slack, Decimal) else isinstance(slack, int) or math.isfinite(slack)):
         raise OrderError(f"slack of {where} is {slack!r}; leave the order out if nothing is promised")
-    return int(scaled.to_integral_value(rounding="ROUND_FLOOR"))
+    if t.kind == "float":
+        return Fraction(slack)
+    exact = Fraction(slack if isinstance(slack, int) else Decimal(str(slack)))
+    return math.floor(exact * (10**t.scale if t.kind == "decimal" else 1))
 
 
 def ordinal_range(t: Type) -> tuple[int, int]:
@@ -180,11 +178,10 @@ class OrderTracker:
         if quiet is None and not self._float and self.nulls is None:
             running = np.maximum.accumulate(v)
             last = int(running[-1])
-            slack = min(int(self.slack), I64_MAX)
             on_time = int(v.min()) >= self.limit
-            if on_time and (last < I64_MIN + slack or not within or not (v < running - np.int64(slack)).any()):
+            if on_time and (last < I64_MIN + self.slack or not within or not (v < self._below(running)).any()):
                 if last > self.edge:
-                    self.edge, self.limit = last, max(last - slack, I64_MIN)
+                    self.edge, self.limit = last, self.least_after(last)
                 self.seen_value = True
                 return None
         if quiet is not None:
@@ -220,8 +217,11 @@ class OrderTracker:
         if self.slack == 0:
             return edges
         if not self._float:
-            slack = min(int(self.slack), I64_MAX)
-            return np.where(edges < I64_MIN + slack, I64_MIN, edges - np.int64(slack))
+            first = I64_MIN + int(self.slack)  # the least edge that says anything
+            if first > I64_MAX:
+                return np.full_like(edges, I64_MIN)
+            # Counted from the least value, so that a slack of more than an int64 holds is none of the numbers here.
+            return np.where(edges < first, I64_MIN, (edges - first) + I64_MIN)
         # Slack over floats is rare and a batch has few distinct running maxima, so exactness may cost a loop.
         distinct, back = np.unique(edges, return_inverse=True)
         limits = [I64_MIN if e == I64_MIN else self._float_below(int(e)) for e in distinct]

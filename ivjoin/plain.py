@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinal_of
+from ivjoin.order import slack_ticks
 from ivjoin.plan import JoinPlan
 from ivjoin.shj import lane_layout as at
 from ivjoin.shj.arrow import byte_width, is_own_image
@@ -112,7 +113,9 @@ def sources_of(plan: JoinPlan, s: int) -> Sources | None:
             return None
         index, code, a, b = found[column]
         found[column] = (index, code, max(a, low), min(b, high))
-    for node, _, o in side.orders:
+    for node, name, o in side.orders:
         if o.nulls is not None or (node.type.kind == "float" and (o.descending or o.slack)):
+            return None
+        if slack_ticks(o.slack, node.type, name) > I64_MAX:
             return None
     return found
