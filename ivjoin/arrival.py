@@ -247,6 +247,8 @@ class Intake:
             wild = _either(wild, _erred(v))
         for node, low, high in side.guards:
             wild = _either(wild, _outside(values[node], low, high))
+        if self._plan.raises and n:
+            wild = np.ones(n, dtype=bool)
         if self._plan.never or dead:
             usable = keyed = np.zeros(n, dtype=bool)
             wild = None
