@@ -87,6 +87,8 @@ class JoinPlan:
     terms: list[BandTerm]  # all, those implied by keys too
     kernel_terms: list[BandTerm]
     tables: tuple[BandTable, BandTable]  # [p]: rows of side p probe the other side's store
+    # [p]: where the residual may overflow for pairs that ``tables`` refuse
+    overflows: tuple[list[BandTable], list[BandTable]]
     never: bool  # a constant conjunct is not TRUE
     raises: bool  # a constant conjunct errs: every pair that gets to it does
     options: dict[str, Any]
@@ -163,11 +165,12 @@ def make_plan(
     for s in (0, 1):
         _choose_axes(sides, s, kernel_terms, terms, sep)
     tables = (_table(0, sides, kernel_terms), _table(1, sides, kernel_terms))
+    overflows = (_overflow_tables(0, sides, sep), _overflow_tables(1, sides, sep))
     never, raises = _constants(sep.constant)
     plan = JoinPlan(
         sides=sides, how=jt, on=pairs, schema=schema, fields=fields, separation=sep, given=given, condition=whole,
         null_safe=null_safe, int_keys=int_keys, terms=terms, kernel_terms=kernel_terms, tables=tables,
-        never=never, raises=raises,
+        overflows=overflows, never=never, raises=raises,
         options={"suffix": suffix, "batch_size": int(batch_size), "on_late": on_late, "timezone": timezone},
     )
     for s in (0, 1):
@@ -390,6 +393,19 @@ def _table(p: int, sides: tuple[SidePlan, SidePlan], kernel_terms: list[BandTerm
     terms = np.array(rows, dtype=np.int64).reshape(len(rows), 4)
     terms.flags.writeable = False
     return BandTable(terms, n_primary)
+
+
+def _overflow_tables(p: int, sides: tuple[SidePlan, SidePlan], sep: Separation) -> list[BandTable]:
+    """As :func:`_table`, of the half-lines on which a conjunct of the residual may overflow."""
+    def is_kept(t: BandTerm) -> bool:
+        return t.left in sides[0].axes and t.right in sides[1].axes
+
+    out = []
+    for o in filter(lambda o: is_kept(o.term), sep.overflows):
+        lo, hi = (x if x is None else max(I64_MIN + 2, min(x, I64_MAX - 2)) for x in (o.term.lo, o.term.hi))
+        rest, _ = _fitting([t for t in o.rest if is_kept(t)])
+        out.append(_table(p, sides, [replace(o.term, lo=lo, hi=hi), *rest]))
+    return out
 
 
 def _fitting(terms: list[BandTerm]) -> tuple[list[BandTerm], list[Node]]:
