@@ -36,7 +36,7 @@ from ivjoin.expr.chrono import (
     unix_millis,
     unix_seconds,
 )
-from ivjoin.expr.coerce import NESTED, as_bool, cast, common_type, exact_value, meet, meet_all
+from ivjoin.expr.coerce import NESTED, as_bool, cast, common_type, compared, exact_value, meet, meet_all
 from ivjoin.expr.literals import is_fixed, is_literal, literal, parse_date, parse_time, parse_timestamp
 from ivjoin.expr.nodes import LEFT, RIGHT, Node, make
 from ivjoin.expr.numeric import (
@@ -121,7 +121,7 @@ def compare(op: str, a: Node, b: Node, zone: str = "UTC") -> Node:
         out = None
     if out is not None:
         return out
-    a, b = meet(a, b, zone, what)
+    a, b = compared(a, b, zone, what)
     if a.type.kind == "null":
         return literal(True if op == "eq_null_safe" else None, BOOL)
     if is_literal(a) and is_literal(b) and a.type.is_discrete and None not in (a.params[0], b.params[0]):

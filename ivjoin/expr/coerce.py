@@ -39,7 +39,7 @@ from ivjoin.expr.types import (
 
 __all__ = [
     "NESTED", "as_bool", "as_decimal", "as_double", "as_int32", "as_number", "as_numbers", "as_text", "bounded", "cast",
-    "common_type", "exact_value", "meet", "meet_all", "wider_decimal",
+    "common_type", "compared", "exact_value", "meet", "meet_all", "wider_decimal",
 ]  # fmt: skip
 
 _INT_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
@@ -129,6 +129,33 @@ def meet(a: Node, b: Node, zone: str, what: str) -> tuple[Node, Node]:
     if t is None:
         raise ConditionError(f"{what} cannot take {a.type} and {b.type}: {a} and {b}{_cast_hint(a.type, b.type)}")
     return _implicit(a, t, zone, what), _implicit(b, t, zone, what)
+
+
+def compared(a: Node, b: Node, zone: str, what: str) -> tuple[Node, Node]:
+    """Both arguments of a comparison in their common type; times of different units compare as the instants do."""
+    x, y = meet(a, b, zone, what)
+    if {a.type.kind, b.type.kind} <= {"timestamp", "duration", "date"} and _may_overflow(a, x) != _may_overflow(b, y):
+        x, y = _met(a, x, zone), _met(b, y, zone)
+    return x, y
+
+
+def _may_overflow(n: Node, made: Node) -> bool:
+    """Whether what ``n`` was made into has a finer unit, which may not reach so far."""
+    s, t = n.type, made.type
+    if is_literal(made):
+        return False
+    if s.kind == "date" and t.kind == "timestamp":
+        return TICKS_PER_SECOND[t.unit] > TICKS_PER_SECOND["ms"]
+    return s.unit != t.unit
+
+
+def _met(n: Node, made: Node, zone: str) -> Node:
+    t = made.type
+    if not is_literal(made):
+        return make("cast", (n,), (t, zone, "met"), t)
+    low, high = t.physical_range()
+    value = made.params[0]
+    return made if value is None else literal(min(max(value, low + 1), high - 1), t)
 
 
 def meet_all(args: list[Node], zone: str, what: str) -> list[Node]:

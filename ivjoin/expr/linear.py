@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
 
-from ivjoin.expr.nodes import LEFT, Node
+from ivjoin.expr.nodes import LEFT, Node, is_met
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
 
 __all__ = ["BOTH_SIDES", "LEFT_SIDE", "RIGHT_SIDE", "Box", "Form", "Forms", "Limit", "Number", "guard_box", "reach",
@@ -171,6 +171,8 @@ class Forms:
             if n in form.terms or n.op == "literal":
                 continue
             lo, hi = span(n.type)
+            if is_met(n):
+                lo, hi = lo + 1, hi - 1
             out.append(Limit(form.terms, form.lo, lo, hi))
             stack.extend(n.args)
         return out

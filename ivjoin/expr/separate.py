@@ -20,7 +20,7 @@ from fractions import Fraction
 from ivjoin.expr.isolate import Isolator, never_nan
 from ivjoin.expr.linear import BOTH_SIDES, LEFT_SIDE, RIGHT_SIDE, Form, Forms, Limit, guard_box, scale_of, span
 from ivjoin.expr.mixed import Inequality, consequences
-from ivjoin.expr.nodes import COMPARISONS, Node, columns_of, make, walk
+from ivjoin.expr.nodes import COMPARISONS, Node, columns_of, is_met, make, walk
 from ivjoin.expr.normal import FLIPPED, conjuncts_of, flattened, is_literal
 from ivjoin.expr.onesided import SidePool, cast_to
 from ivjoin.expr.ordinal import has_ordinal
@@ -202,7 +202,7 @@ class _Separator:
     def _linear(self, c: Node, op: str, a: Node, b: Node, keyed: bool) -> Found:
         """Bands from the difference of two linear forms."""
         found = Found()
-        fa, fb = self.forms.form(a), self.forms.form(b)
+        fa, fb = self._compared_form(op, a), self._compared_form(op, b)
         if fa is None or fb is None:
             return found
         d = fa.plus(fb, -1)
@@ -236,6 +236,11 @@ class _Separator:
             top = span(t)[1]
             return _made_exact(found, [*self.forms.limits((m, other), covered), Limit(form.terms, form.lo, -top, top)])
         return found
+
+    def _compared_form(self, op: str, n: Node) -> Form | None:
+        # Beyond the range of a unit there is more. What lies there is never less than the last value within, as the
+        # form of a node that met has it, but may be less than what came in.
+        return Form({n: 1}, 0, 0) if is_met(n) and op in ("lt", "gt") else self.forms.form(n)
 
     def _abs_argument(self, op: str, a: Node, b: Node) -> tuple[Node, Node, Type] | None:
         """(m, other, type of the abs) where the comparison is ``abs(m) <= other`` and all else is linear."""
