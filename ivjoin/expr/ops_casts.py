@@ -295,6 +295,12 @@ def _decimal_to_timestamp(t: Type, u: Type, zone: Zone) -> Kernel:
     return lambda a: ticks((scaled_up(a[0], max(digits - t.scale, 0)), a[1], a[2]))
 
 
+def _to_decimal256(t: Type, u: Type, zone: Zone) -> Kernel:
+    """Without a limit to the digits: such values are only compared."""
+    factor = 10 ** (u.scale - t.scale)
+    return lambda a: (objects([int(v) * factor for v in a[0].tolist()]), a[1], a[2])
+
+
 Make = Callable[[Type, Type, Zone], Kernel]
 _CASTS: dict[tuple[str, str], Make] = {
     ("int", "int"): _int_to_int, ("int", "float"): _to_float, ("int", "decimal"): _int_to_decimal,
@@ -308,5 +314,7 @@ _CASTS: dict[tuple[str, str], Make] = {
     ("timestamp", "timestamp"): _timestamp_to_timestamp, ("timestamp", "date"): _timestamp_to_date,
     ("timestamp", "int"): _timestamp_to_int, ("timestamp", "float"): _timestamp_to_float,
     ("timestamp", "decimal"): _timestamp_to_decimal, ("date", "timestamp"): _date_to_timestamp,
+    ("int", "decimal256"): _to_decimal256, ("decimal", "decimal256"): _to_decimal256,
+    ("decimal256", "decimal256"): _to_decimal256,
     ("duration", "duration"): _ticks_to_ticks, ("time", "time"): _ticks_to_ticks,
 }  # fmt: skip
