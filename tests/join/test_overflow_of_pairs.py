@@ -108,6 +108,28 @@ def test_every_pair_of_edge_values_raises_or_is_decided(
                 list(op.push(second, batch(t, *others, (1, y)) if second == "right" else batch(t, *others, (1, x))))
 
 
+@pytest.mark.parametrize(
+    ("t", "condition", "x", "y"),
+    [
+        (pa.timestamp("us"), "l.a = r.a OR l.a - r.a > INTERVAL 5 SECONDS", -(2**63), 1),
+        (pa.timestamp("ns", "UTC"), "l.a = r.a OR l.a - r.a > INTERVAL 5 SECONDS", -(2**63), 1),
+        (pa.duration("ms"), "l.a = r.a OR l.a + r.a < INTERVAL 5 SECONDS", 2**63 - 1, 1),
+        (pa.date32(), "l.a = r.a OR l.a - r.a > 5", -(2**31), 1),
+        (pa.int32(), "l.a = r.a OR l.a + 10 < r.a", 2**31 - 1, 1),
+        (pa.int32(), "greatest(l.a - r.a, l.k) < 3", 2**31 - 1, -5),
+        (pa.int64(), "l.a = r.a OR CAST(l.a - r.a AS TINYINT) = 1", 300, 1),
+    ],
+)
+def test_other_types_and_shapes(t: pa.DataType, condition: str, x: int, y: int) -> None:
+    plain = pa.int32() if t == pa.date32() else pa.int64()
+    left, right = (
+        pa.record_batch({"k": pa.array([1], pa.int64()), "a": pa.array([v], plain).cast(t)}) for v in (x, y)
+    )
+    with pytest.raises(EvaluationError, match="overflow|cannot be cast"):
+        list(band_join(left, right, on="k", condition=condition))
+    assert sum(b.num_rows for b in band_join(left, left, on="k", condition="l.a = r.a")) == 1
+
+
 @pytest.mark.parametrize("how", oracle.HOWS)
 @pytest.mark.parametrize("keyed", [True, False])
 def test_every_join_type_raises(how: str, keyed: bool) -> None:
