@@ -252,6 +252,8 @@ class Intake:
             wild = _either(wild, _erred(v))
         for node, low, high in side.guards:
             wild = _either(wild, _outside(values[node], low, high))
+        if self._plan.raises and n:
+            wild = np.ones(n, dtype=bool)
         if self._plan.never or dead:
             usable = keyed = np.zeros(n, dtype=bool)
             wild = None
@@ -334,7 +336,9 @@ def _key_bytes(node: Node, v: Vector, image: Callable[[], np.ndarray]) -> Bytes:
     if isinstance(v.values, (pa.Array, pa.ChunkedArray)):
         array = v.values if v.valid is None else _blank(v.values, v.valid)
         return Bytes.of(array)
-    wide = [b"" if v.valid is not None and not ok else int(x).to_bytes(32, "little", signed=True)
+    # Both sides have one type, so they agree. More than its digits need: nothing checks a column for too long numbers.
+    size = 32 if node.type.kind == "decimal" else 33 + node.type.precision // 2
+    wide = [b"" if v.valid is not None and not ok else int(x).to_bytes(size, "little", signed=True)
             for x, ok in zip(v.values, v.valid if v.valid is not None else [True] * len(v.values), strict=True)]
     return Bytes.of(pa.array(wide, type=pa.large_binary()))
 

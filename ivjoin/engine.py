@@ -65,6 +65,7 @@ class Engine:
         self._emitter = Emitter(plan.schema, plan.fields, batch_size)
         self._matcher = Matcher(min(batch_size, _MOST_PAIRS))
         self._candidates = Matcher(_MOST_PAIRS // 2)
+        self._beyond = Matcher(_MOST_PAIRS // 2, counts=False) if any(plan.overflows) else None
         self._lane = lane_for(plan)
         self._pushes = 0
         self._rekeyed = False
@@ -163,6 +164,10 @@ class Engine:
         nodes = conjuncts_of(self.plan.condition) if self._careful else self.plan.separation.residual
         decide = self._decider(p, arrived.batch, list(nodes))
         kids, axes = arrived.kids, arrived.axes
+        if decide is not None and self._beyond is not None and not self._careful:
+            for table in self.plan.overflows[p]:
+                for rows, ids in self._beyond.pairs(kids, axes, table, store, matched, index_kernels.PAIRS):
+                    decide(rows, ids)  # raises for a pair that overflows; no other can match
         if how.single == p:
             if decide is None:
                 self._matcher.mark(kids, axes, bands, store, matched)

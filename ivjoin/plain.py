@@ -21,7 +21,7 @@ Sources = dict[Node, tuple[int, int, int, int]]
 
 def plain_sources(plan: JoinPlan) -> list[Sources] | None:
     """What the kernel reads of either side, None when the plan's rows are not plain."""
-    if plan.how.single is not None or plan.never or plan.separation.residual:
+    if plan.how.single is not None or plan.never or plan.raises or plan.separation.residual:
         return None
     if plan.null_safe and not plan.int_keys:
         return None

@@ -87,7 +87,10 @@ class JoinPlan:
     terms: list[BandTerm]  # all, those implied by keys too
     kernel_terms: list[BandTerm]
     tables: tuple[BandTable, BandTable]  # [p]: rows of side p probe the other side's store
+    # [p]: where the residual may overflow for pairs that ``tables`` refuse
+    overflows: tuple[list[BandTable], list[BandTable]]
     never: bool  # a constant conjunct is not TRUE
+    raises: bool  # a constant conjunct errs: every pair that gets to it does
     options: dict[str, Any]
     # What operators of this plan have worked out of it and share; nothing in it is ever changed.
     kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -162,10 +165,12 @@ def make_plan(
     for s in (0, 1):
         _choose_axes(sides, s, kernel_terms, terms, sep)
     tables = (_table(0, sides, kernel_terms), _table(1, sides, kernel_terms))
+    overflows = (_overflow_tables(0, sides, sep), _overflow_tables(1, sides, sep))
+    never, raises = _constants(sep.constant)
     plan = JoinPlan(
         sides=sides, how=jt, on=pairs, schema=schema, fields=fields, separation=sep, given=given, condition=whole,
         null_safe=null_safe, int_keys=int_keys, terms=terms, kernel_terms=kernel_terms, tables=tables,
-        never=_constant_false(sep.constant),
+        overflows=overflows, never=never, raises=raises,
         options={"suffix": suffix, "batch_size": int(batch_size), "on_late": on_late, "timezone": timezone},
     )
     for s in (0, 1):
@@ -390,6 +395,19 @@ def _table(p: int, sides: tuple[SidePlan, SidePlan], kernel_terms: list[BandTerm
     return BandTable(terms, n_primary)
 
 
+def _overflow_tables(p: int, sides: tuple[SidePlan, SidePlan], sep: Separation) -> list[BandTable]:
+    """As :func:`_table`, of the half-lines on which a conjunct of the residual may overflow."""
+    def is_kept(t: BandTerm) -> bool:
+        return t.left in sides[0].axes and t.right in sides[1].axes
+
+    out = []
+    for o in filter(lambda o: is_kept(o.term), sep.overflows):
+        lo, hi = (x if x is None else max(I64_MIN + 2, min(x, I64_MAX - 2)) for x in (o.term.lo, o.term.hi))
+        rest, _ = _fitting([t for t in o.rest if is_kept(t)])
+        out.append(_table(p, sides, [replace(o.term, lo=lo, hi=hi), *rest]))
+    return out
+
+
 def _fitting(terms: list[BandTerm]) -> tuple[list[BandTerm], list[Node]]:
     """Terms whose offsets the kernel can hold; a farther one is dropped and its conjunct decided pair by pair."""
     fit, unfit = [], []
@@ -424,15 +442,14 @@ def _stored_columns(plan: JoinPlan, s: int) -> list[int]:
     return sorted(wanted)
 
 
-def _constant_false(constant: Sequence[Node]) -> bool:
-    """Whether a conjunct without columns rules out every pair (an erring one is left to the pairs)."""
+def _constants(constant: Sequence[Node]) -> tuple[bool, bool]:
+    """Whether a conjunct without columns rules out every pair, and else whether one errs for those that get to it."""
     from ivjoin.expr.evaluate import evaluate
 
     for node in constant:
         v = evaluate([node], _no_column, 1)[0]
-        erred = v.error is not None and bool(v.error[0])
-        if not erred and ((v.valid is not None and not v.valid[0]) or not v.values[0]):
-            return True
-        if erred:
-            return False
-    return False
+        if v.error is not None and v.error[0]:
+            return False, True
+        if (v.valid is not None and not v.valid[0]) or not v.values[0]:
+            return True, False
+    return False, False

@@ -34,10 +34,13 @@ class Matcher:
     ----------
     room : int
         Pairs a chunk at most.
+    counts : bool
+        Whether what a probe costs counts when a store chooses its index.
     """
 
-    def __init__(self, room: int) -> None:
+    def __init__(self, room: int, counts: bool = True) -> None:
         self._limit = room
+        self._counts = counts
         self._probe = np.empty(min(room, 4096), dtype=np.int64)
         self._store = np.empty(min(room, 4096), dtype=np.int64)
         self._state = np.empty(4, dtype=np.int64)
@@ -53,7 +56,8 @@ class Matcher:
 
         Rows of the store may be numbered anew between two chunks, except under ``FIRST_STORE``.
         """
-        if len(kids) <= PIECE or mode & index_kernels.FIRST_STORE or not bands.has_choice or store.runs is not None:
+        whole = len(kids) <= PIECE or not self._counts or store.runs is not None or not bands.has_choice
+        if whole or mode & index_kernels.FIRST_STORE:
             yield from self._chunks(kids, axes, bands, store, matched, mode)
             return
         begin, size = 0, PIECE
@@ -109,6 +113,9 @@ class Matcher:
             kids, axes, bands.terms, bands.n_primary, 1 if store.ordered else 0, store.keys.slots, store.rows,
             store.links, store.lo, store.offset, matched, mode, self._state, out_probe, out_store,
         )
+        if not self._counts:
+            self._state[2] = self._state[3] = 0
+            return count
         if self._state[2] and store.ordered:
             store.walked(int(self._state[2]))
             self._state[2] = 0
