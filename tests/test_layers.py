@@ -13,7 +13,9 @@ ROOT = Path(__file__).parent.parent / "ivjoin"
 
 # A room may import itself, the errors, and what stands here. Rooms that may not know each other do not list each other.
 _PLANNING = {"expr", "interval", "propagation", "shj", "outer", "metrics", "order", "plan", "plan_cache"}
-_OPERATOR = _PLANNING | {"arrival", "bounds", "engine", "lane", "plain", "residual", "row_layout", "symmetric"}
+_OPERATOR = _PLANNING | {
+    "arrival", "bounds", "engine", "lane", "plain", "protocol", "residual", "row_layout", "symmetric",
+}  # fmt: skip
 MAY_IMPORT = {
     "__init__": set(),
     "errors": set(),
@@ -31,7 +33,9 @@ MAY_IMPORT = {
     "arrival": _PLANNING | {"row_layout"},
     "residual": _PLANNING,
     "plain": _PLANNING,
-    "lane": _PLANNING | {"bounds", "plain", "symmetric"},
+    "protocol": {"metrics"},
+    "lane_memory": {"plan", "shj"},
+    "lane": _PLANNING | {"bounds", "lane_memory", "plain", "protocol", "symmetric"},
     "engine": _OPERATOR,
     "symmetric": _OPERATOR | {"snapshot"},
     "snapshot": _OPERATOR,

@@ -13,6 +13,7 @@ from ivjoin.shj.store import SideStore
 
 __all__ = ["PIECE", "Decide", "Matcher", "may_crowd"]
 
+_FIRST_ROOM = 4096  # pairs that the first chunk has room for
 # (rows of the batch, ids in the store) -> bool[n]
 Decide = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -38,13 +39,20 @@ class Matcher:
 
     def __init__(self, room: int) -> None:
         self._limit = room
-        self._probe = np.empty(min(room, 4096), dtype=np.int64)
-        self._store = np.empty(min(room, 4096), dtype=np.int64)
+        self._probe = self._store = _NO_PAIRS
         self._state = np.empty(4, dtype=np.int64)
 
     @property
     def nbytes(self) -> int:
-        return self._probe.nbytes + self._store.nbytes
+        return self._probe.nbytes + self._store.nbytes + self._state.nbytes
+
+    def shed(self) -> None:
+        """Give back the room for pairs; the next probe makes its own."""
+        self._probe = self._store = _NO_PAIRS
+
+    def _room(self, pairs: int) -> None:
+        size = min(self._limit, pairs)
+        self._probe, self._store = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
 
     def pairs(
         self, kids: np.ndarray, axes: np.ndarray, bands: BandTable, store: SideStore, matched: np.ndarray, mode: int
@@ -70,6 +78,8 @@ class Matcher:
         self, kids: np.ndarray, axes: np.ndarray, bands: BandTable, store: SideStore, matched: np.ndarray, mode: int
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         state = self._start(store, bands)
+        if not len(self._probe):
+            self._room(_FIRST_ROOM)
         n = len(kids)
         while True:
             count = self._run(kids, axes, bands, store, matched, mode, self._probe, self._store)
@@ -81,8 +91,7 @@ class Matcher:
             if done:
                 return
             if len(self._probe) < self._limit:
-                size = min(self._limit, 4 * len(self._probe))
-                self._probe, self._store = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
+                self._room(4 * len(self._probe))
 
     def _start(self, store: SideStore, bands: BandTable) -> np.ndarray:
         state = self._state
