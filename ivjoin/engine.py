@@ -158,6 +158,8 @@ class Engine:
 
     def _stepped(self, ended: bool) -> None:
         if ended:
+            self._matcher.rest()
+            self._candidates.rest()
             self._count_state()
         else:
             self._count_bytes()
@@ -350,9 +352,6 @@ class Engine:
         for each in self._stores:
             each.settle(look)
         self._keys.sweep()
-        if look:
-            self._matcher.shed()
-            self._candidates.shed()
         if self._careful and not self._stores[0].live and not self._stores[1].live:
             self._careful = False
 
@@ -366,8 +365,6 @@ class Engine:
             yield from self._emit_retired(1 - p, ids)
             store.settle(look=True)
         self._keys.sweep()
-        self._matcher.shed()
-        self._candidates.shed()
 
     def _emit_retired(self, s: int, ids: np.ndarray) -> Iterator[pa.RecordBatch]:
         if len(ids) and self._how.owes(s):

@@ -39,6 +39,7 @@ class Matcher:
 
     def __init__(self, room: int) -> None:
         self._limit = room
+        self._size = min(room, _FIRST_ROOM)
         self._probe = self._store = _NO_PAIRS
         self._state = np.empty(4, dtype=np.int64)
 
@@ -46,13 +47,12 @@ class Matcher:
     def nbytes(self) -> int:
         return self._probe.nbytes + self._store.nbytes + self._state.nbytes
 
-    def shed(self) -> None:
-        """Give back the room for pairs; the next probe makes its own."""
+    def rest(self) -> None:
+        """Give back the room for pairs until the next probe: much, and of no use to a store that waits."""
         self._probe = self._store = _NO_PAIRS
 
-    def _room(self, pairs: int) -> None:
-        size = min(self._limit, pairs)
-        self._probe, self._store = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
+    def _make_room(self) -> None:
+        self._probe, self._store = np.empty(self._size, dtype=np.int64), np.empty(self._size, dtype=np.int64)
 
     def pairs(
         self, kids: np.ndarray, axes: np.ndarray, bands: BandTable, store: SideStore, matched: np.ndarray, mode: int
@@ -78,8 +78,8 @@ class Matcher:
         self, kids: np.ndarray, axes: np.ndarray, bands: BandTable, store: SideStore, matched: np.ndarray, mode: int
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         state = self._start(store, bands)
-        if not len(self._probe):
-            self._room(_FIRST_ROOM)
+        if len(self._probe) < self._size:
+            self._make_room()
         n = len(kids)
         while True:
             count = self._run(kids, axes, bands, store, matched, mode, self._probe, self._store)
@@ -90,8 +90,9 @@ class Matcher:
                 state[:] = at
             if done:
                 return
-            if len(self._probe) < self._limit:
-                self._room(4 * len(self._probe))
+            if self._size < self._limit:
+                self._size = min(self._limit, 4 * self._size)
+                self._make_room()
 
     def _start(self, store: SideStore, bands: BandTable) -> np.ndarray:
         state = self._state
