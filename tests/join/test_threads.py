@@ -19,7 +19,7 @@ kind = sys.argv[1]
 schema = pa.schema({"k": pa.int64() if kind == "int64" else pa.string(), "t": pa.int64()})
 n, taken, refused, odd = 200, 0, 0, []
 keys = pa.array(np.arange(n) % 50).cast(schema.field("k").type)
-for each in range(6):
+for each in range(3):
     op = SymmetricHashJoin(
         schema, schema, on="k", condition="l.t BETWEEN r.t - 900 AND r.t + 900", left_order="t", right_order="t"
     )
@@ -27,7 +27,7 @@ for each in range(6):
     def work(side):
         global refused
         done[side] = 0
-        for i in range(150):
+        for i in range(80):
             batch = pa.record_batch([keys, pa.array(np.arange(n) + n * i)], schema=schema)
             while True:
                 try:
@@ -56,7 +56,7 @@ for each in range(6):
     while any(t.is_alive() for t in threads):
         op.metrics.as_dict()
     [t.join() for t in threads]
-    x = np.arange(150 * n)
+    x = np.arange(80 * n)
     pairs = sum(
         len(np.searchsorted(x[k::50], x[k::50])) and int(
             (np.searchsorted(x[k::50], x[k::50] + 900, "right") - np.searchsorted(x[k::50], x[k::50] - 900)).sum()

@@ -51,7 +51,8 @@ def moved(address: int) -> Array:
 def batch(n: int, seed: int = 0, first: int = 0) -> pa.RecordBatch:
     rng = np.random.default_rng(seed)
     b = pa.array([b"%020d" % v for v in rng.integers(0, 10**9, n)], pa.binary(20))
-    return pa.record_batch([pa.array(np.zeros(n, np.int64)), pa.array(np.arange(n) + first, pa.int32()), b], schema=SCHEMA)
+    x = pa.array(np.arange(n) + first, pa.int32())
+    return pa.record_batch([pa.array(np.zeros(n, np.int64)), x, b], schema=SCHEMA)
 
 
 def output(
@@ -197,7 +198,8 @@ def test_the_input_is_released_when_it_is_read_to_its_end(pairs: int, monkeypatc
     del copy
     going = bool(held._structs[8])
     assert going == (pairs > 10_000)
-    assert pa.total_allocated_bytes() - before == (size if going else 0)
+    now = pa.total_allocated_bytes() - before
+    assert now >= size if going else now == 0
     rows = sum(b.num_rows for b in out)
     assert rows == 2 * n * n
     assert not held._structs[8]
