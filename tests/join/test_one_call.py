@@ -20,7 +20,7 @@ pytestmark = pytest.mark.nojit
 N = 300  # rows of a key: N * N pairs are many batches on either path
 
 
-@pytest.fixture(params=["compiled", "long", "text"], autouse=True)
+@pytest.fixture(params=["compiled", "long", "text"] if COMPILES else ["long", "text"], autouse=True)
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Which way a push goes."""
     monkeypatch.setattr(lane.DEMAND, "met", request.param == "compiled")

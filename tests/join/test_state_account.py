@@ -99,7 +99,7 @@ def piece(kind: str, key: pa.DataType, rng: np.random.Generator, t: int, n: int,
     return pa.record_batch([keys, pa.array(times), pa.array(values, KINDS[kind][0])], schema=schema_of(kind, key))
 
 
-@pytest.fixture(params=["compiled", "long"])
+@pytest.fixture(params=["compiled", "long"] if COMPILES else ["long"])
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(lane.DEMAND, "met", request.param == "compiled")
     monkeypatch.setattr(lane.DEMAND, "asks", lambda rows: False)
