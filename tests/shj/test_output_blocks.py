@@ -204,3 +204,54 @@ def test_the_input_is_released_when_it_is_read_to_its_end(pairs: int, monkeypatc
     assert rows == 2 * n * n
     assert not held._structs[8]
     assert pa.total_allocated_bytes() == before
+
+
+class InUse(ctypes.Structure):
+    """``struct mallinfo2`` of glibc."""
+
+    _fields_ = [
+        (n, ctypes.c_size_t)
+        for n in (
+            "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost",
+        )
+    ]  # fmt: skip
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="the C library does not tell what is in use")
+@pytest.mark.parametrize("moved_out", [[], [2], [0, 1, 2, 3, 4]], ids=str)
+def test_the_block_is_freed(moved_out: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    told = ctypes.CDLL(None).mallinfo2
+    told.restype = InUse
+
+    def in_use() -> int:
+        now = told()
+        return int(now.uordblks + now.hblkhd)
+
+    n = 20_000
+    monkeypatch.setattr(lane.DEMAND, "met", True)
+    real, used = Lane._made, []
+    rows = 0
+
+    def made(self: Lane) -> pa.RecordBatch:
+        if not moved_out:
+            return real(self)
+        array = moved(self._out)
+        children = columns(array, moved_out)
+        call_release(array)
+        for child in children.values():
+            call_release(child)
+        return pa.RecordBatch.from_pylist([], schema=self._schema)
+
+    monkeypatch.setattr(Lane, "_made", made)
+    op = SymmetricHashJoin(SCHEMA, SCHEMA, on="k", condition=BAND, left_order="x", right_order="x")
+    for i in range(12):
+        for side in ("left", "right"):
+            x = np.arange(n) + n * i
+            b = pa.array([b"%020d" % v for v in range(n)], pa.binary(20))
+            one = pa.record_batch([pa.array(x), pa.array(x, pa.int32()), b], schema=SCHEMA)
+            rows += sum(out.num_rows for out in op.push(side, one))
+            used.append(in_use())
+    assert op._lane is not None
+    assert rows == (0 if moved_out else 12 * n)
+    blocks = n * (8 + 4 + 20 + 4 + 20)  # of one turn
+    assert used[-1] - used[7] < 3 * blocks, "eight turns lie between"
