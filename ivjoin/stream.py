@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from threading import Lock
 from typing import Any
 
@@ -136,11 +136,7 @@ class JoinStream:
         return self
 
     def __next__(self) -> pa.RecordBatch:
-        if not self._lock.acquire(False):
-            raise ProtocolError(
-                "this stream is read by another thread at this moment, or by a call further up in this one; wait until "
-                "that call has returned"
-            )
+        self._enter()
         try:
             if self._stopped is not None:
                 raise ProtocolError(self._stopped)
@@ -155,6 +151,21 @@ class JoinStream:
             raise StopIteration
         return batch
 
+    def close(self) -> None:
+        """Read no more of the inputs, and give up the rest of the output."""
+        self._enter()
+        try:
+            self._batches.close()
+        finally:
+            self._lock.release()
+
+    def _enter(self) -> None:
+        if not self._lock.acquire(False):
+            raise ProtocolError(
+                "this stream is read by another thread at this moment, or by a call further up in this one; wait until "
+                "that call has returned"
+            )
+
     def read_all(self) -> pa.Table:
         """The rest of the output as a table."""
         return pa.Table.from_batches(list(self), schema=self.schema)
@@ -166,7 +177,7 @@ class JoinStream:
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
-    def _run(self) -> Iterator[pa.RecordBatch]:
+    def _run(self) -> Generator[pa.RecordBatch, None, None]:
         op, names = self._operator, ("left", "right")
         open_ = [True, True]
         while open_[0] or open_[1]:
