@@ -63,9 +63,7 @@ class Engine:
         self._index = self._intake.index
         batch_size = plan.options["batch_size"]
         self._emitter = Emitter(plan.schema, plan.fields, batch_size)
-        self._matcher = Matcher(min(batch_size, _MOST_PAIRS))
-        self._candidates = Matcher(_MOST_PAIRS // 2)
-        self._beyond = Matcher(_MOST_PAIRS // 2, counts=False) if any(plan.overflows) else None
+        self._make_matchers()
         self._lane = lane_for(plan)
         self._pushes = 0
         self._rekeyed = False
@@ -86,6 +84,11 @@ class Engine:
             for s in (0, 1)
         )
         return self._keys
+
+    def _make_matchers(self) -> None:
+        self._matcher = Matcher(min(self.plan.options["batch_size"], _MOST_PAIRS))
+        self._candidates = Matcher(_MOST_PAIRS // 2)
+        self._beyond = Matcher(_MOST_PAIRS // 2, counts=False) if any(self.plan.overflows) else None
 
     def _rekey(self) -> None:
         """A computed key has erred for some row: from now on hash by plain columns alone, decide the rest by pair."""
@@ -137,14 +140,38 @@ class Engine:
             self._bounder.move(p, True, self._stores[1 - p].live)
 
     def _count_state(self) -> None:
+        """Count the rows and bytes that are held when a call has ended."""
+        m, lane = self._metrics, self._lane
+        left, right = self._stores
+        if lane is not None and lane.aboard:
+            lane.report(m)
+        else:
+            m.state_rows = left.live + right.live
+        m.peak_state_rows = max(m.peak_state_rows, m.state_rows)
+        self._count_bytes()
+
+    def _count_bytes(self) -> None:
         m = self._metrics
         left, right = self._stores
-        m.state_rows = left.live + right.live
-        if m.state_rows > m.peak_state_rows:
-            m.peak_state_rows = m.state_rows
-        m.state_bytes = left.nbytes + right.nbytes + self._keys.nbytes
-        if m.state_bytes > m.peak_state_bytes:
-            m.peak_state_bytes = m.state_bytes
+        held = left.nbytes + right.nbytes + self._keys.nbytes + self._matcher.nbytes + self._candidates.nbytes
+        m.state_bytes = held if self._lane is None else held + self._lane.nbytes
+        m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)
+
+    def _stepped(self, ended: bool) -> None:
+        if ended:
+            self._matcher.rest()
+            self._candidates.rest()
+            self._count_state()
+        else:
+            self._count_bytes()
+
+    def _let_go(self) -> None:
+        if self._lane is not None:
+            self._lane.drop(self._metrics)
+            self._lane = None
+        self._intake.keys = self._make_stores()
+        self._make_matchers()
+        self._count_state()
 
     # -- joining -------------------------------------------------------------------------------------------------
 

@@ -19,9 +19,12 @@ from ivjoin.blocks import wanted, works
 from ivjoin.bounds import Bounder
 from ivjoin.expr.nodes import walk
 from ivjoin.expr.types import Type
+from ivjoin.lane_memory import FIRST_PAIRS, MOST_PAIRS, LaneMemory, address
+from ivjoin.metrics import JoinMetrics
 from ivjoin.order import OrderTracker, ordinal_range
 from ivjoin.plain import Sources, column_of, plain_sources
 from ivjoin.plan import JoinPlan
+from ivjoin.protocol import NOTHING, Output
 from ivjoin.shj import lane_layout as at
 from ivjoin.shj.arrow import byte_width, is_own_image
 from ivjoin.shj.columns import ImageColumn, WordColumn
@@ -37,7 +40,6 @@ if TYPE_CHECKING:
 __all__ = ["DEMAND", "Lane", "lane_for"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
-_FIRST_PAIRS, _MOST_PAIRS = 4096, 1 << 17
 # After a batch was declined, so many pushes go the long way before the next try; doubled each time up to the most.
 _FIRST_WAIT, _MOST_WAIT = 1, 64
 # Compiling the kernel takes some seconds, once for each installation. A process that has not joined so much by then
@@ -74,27 +76,21 @@ class _Demand:
 DEMAND = _Demand()
 
 
-class Lane:
+class Lane(LaneMemory):
     """The registers of one operator, and the way on board and off."""
 
     def __init__(self, plan: JoinPlan, sources: list[Sources]) -> None:
         from ivjoin.shj import fused
-        from ivjoin.shj.memory import ARROW_ARRAY, release_block
+        from ivjoin.shj.memory import release_block
 
         self._kernels = fused
-        self._struct_size = ARROW_ARRAY
         self._compared: tuple[np.ndarray, np.ndarray, int, bool] | None = None
-        self._plan = plan
         self._sources = sources
         self.aboard = False
         self._wait = 0
         self._next_wait = _FIRST_WAIT
         self._schema = plan.schema
-        self._r = np.zeros(at.TOTAL, dtype=np.int64)
-        self._held: dict[Any, np.ndarray] = {}  # arrays that registers point to
-        self._pairs = min(_FIRST_PAIRS, plan.options["batch_size"])
-        self._room = 0
-        self._own_memory()
+        super().__init__(plan)
         r = self._r
         r[at.RELEASER] = release_block()
         r[at.BATCH_SIZE] = plan.options["batch_size"]
@@ -108,18 +104,6 @@ class Lane:
         for s in (0, 1):
             self._fix(s)
 
-    def _own_memory(self) -> None:
-        """Registers, and what they point to, that no two operators may share."""
-        self._structs = np.zeros(2 * self._struct_size // 8, dtype=np.int64)
-        self._in = _address(self._structs)
-        self._out = self._in + self._struct_size
-        self._at = _address(self._r)
-        r = self._r
-        r[at.STATE_AT] = self._at + 8 * at.STATE
-        r[at.IN_STRUCT], r[at.OUT_STRUCT] = self._in, self._out
-        columns = max(len(side.schema) for side in self._plan.sides)
-        r[at.IN_POINTERS] = self._hold("in", np.zeros(columns + 1, dtype=np.int64))
-
     def another(self, plan: JoinPlan) -> Lane:
         """A lane for one more operator of the plan that this one, which has never been boarded, was made for."""
         lane = object.__new__(Lane)
@@ -127,13 +111,14 @@ class Lane:
         lane._plan = plan
         lane._r = self._r.copy()
         lane._held = dict(self._held)  # tables of the plan, which nobody writes to
+        lane._shared = frozenset(self._held) - {"in"}
         lane._next_wait = _FIRST_WAIT
         lane._own_memory()
         return lane
 
     # -- pushing -------------------------------------------------------------------------------------------------
 
-    def push(self, engine: SymmetricHashJoin, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch] | None:
+    def push(self, engine: SymmetricHashJoin, p: int, batch: pa.RecordBatch) -> Output | None:
         """The output of a push, or None when it has to go the long way (the lane has landed then)."""
         if not self.aboard and not (DEMAND.met or DEMAND.asks(batch.num_rows)):
             return None
@@ -149,39 +134,42 @@ class Lane:
             batch._export_to_c(self._in)
             status = kernels.push_batch(self._at, p)
             if status == 0:
-                return iter(())
+                return NOTHING
             if status == at.OUTPUT:
-                return iter((pa.RecordBatch._import_from_c(self._out, self._schema),))
+                made = self._made()
+                engine._pending = "push"
+                return Output(engine, made)
             if status & at.DECLINED:
                 self.land(engine)
                 self._wait, self._next_wait = self._next_wait, min(2 * self._next_wait, _MOST_WAIT)
                 return None
             if not status & at.ROOM:
-                return engine._drain_lane(self._steps(engine, p, batch, status))
+                return engine._start("push", self._steps(engine, p, status))
             if not self._make_room(engine, p, batch.num_rows):
                 return None
         self.land(engine)
         return None
 
-    def _steps(self, engine: SymmetricHashJoin, p: int, batch: pa.RecordBatch, status: int) -> Iterator[pa.RecordBatch]:
-        """What a push goes on to produce; ``batch`` is held because the registers point into it."""
+    def _made(self) -> pa.RecordBatch:
+        """The batch that the kernel has made; the output struct is empty again."""
+        return pa.RecordBatch._import_from_c(self._out, self._schema)
+
+    def _steps(self, engine: SymmetricHashJoin, p: int, status: int) -> Iterator[pa.RecordBatch]:
+        """What a push goes on to produce."""
         while True:
             if status & at.FULL:
                 raise MemoryError("no memory for an output batch; use a smaller batch_size")
             if status & at.OUTPUT:
-                yield pa.RecordBatch._import_from_c(self._out, self._schema)
+                yield self._made()
             if not status & at.MORE:
                 break
-            if self._r[at.PHASE] == at.PROBING and self._pairs < min(_MOST_PAIRS, self._plan.options["batch_size"]):
-                self._pairs = min(4 * self._pairs, _MOST_PAIRS, self._plan.options["batch_size"])
-                self._pair_room()
+            if self._r[at.PHASE] == at.PROBING and self._pairs < min(MOST_PAIRS, self._plan.options["batch_size"]):
+                self._pair_room(4 * self._pairs)
             status = self._kernels.push_batch(self._at, p)
         if status & (at.TIDY | at.PRUNE):
             self.land(engine)
             if status & at.PRUNE:
-                for out in engine._settle(1 - p, force=True):
-                    engine._metrics.rows_out += out.num_rows
-                    yield out
+                yield from engine._settle(1 - p, force=True)
             else:
                 engine._tidy(look=True)
         elif status & at.SWEEP:
@@ -202,20 +190,23 @@ class Lane:
             self._wait = self._next_wait = min(2 * self._next_wait, _MOST_WAIT)
             return False
         if self._room == 0:
-            self._pair_room()
+            self._pair_room(FIRST_PAIRS)
             self._grow(engine, p, n)
             if engine._stores[p].disordered:
                 return False
-        engine._count_state()
         r = self._r
         r[at.WITHIN] = int(engine._intake.late_within)
         self._point_at_keys(engine._keys)
         for s in (0, 1):
             self._point_at_store(engine, s)
             self._board_side(engine, s)
-        r[at.PEAK_ROWS] = engine._metrics.peak_state_rows
+        m, left, right = engine._metrics, at.REGISTERS, at.REGISTERS + at.SIDE
+        r[at.PEAK_ROWS] = m.peak_state_rows
+        r[left + at.ROWS_IN], r[right + at.ROWS_IN] = m.left_rows_in, m.right_rows_in
+        r[left + at.RETIRED], r[right + at.RETIRED] = m.left_rows_retired, m.right_rows_retired
         self._compared = self._first_comparable(engine)
         self.aboard = True
+        engine._count_bytes()
         return True
 
     def _boards(self, engine: SymmetricHashJoin) -> bool:
@@ -303,30 +294,30 @@ class Lane:
 
     def _point_at_keys(self, keys: KeyTable) -> None:
         r = self._r
-        r[at.SLOTS], r[at.SLOTS_SIZE] = _address(keys.slots), len(keys.slots)
+        r[at.SLOTS], r[at.SLOTS_SIZE] = address(keys.slots), len(keys.slots)
         r[at.LIVE_KEYS] = keys.live
         if isinstance(keys, IntKeys):
-            r[at.TABLE], r[at.TABLE_SIZE] = _address(keys._table), len(keys._table)
-            r[at.KEY_OF], r[at.FREE] = _address(keys.key_of), _address(keys._free)
+            r[at.TABLE], r[at.TABLE_SIZE] = address(keys._table), len(keys._table)
+            r[at.KEY_OF], r[at.FREE] = address(keys.key_of), address(keys._free)
             r[at.N_IDS], r[at.N_FREE] = keys.n_ids, keys._n_free
 
     def _point_at_store(self, engine: SymmetricHashJoin, s: int) -> None:
         """The registers of a side that change with the memory of its store."""
         r, base = self._r, at.REGISTERS + at.SIDE * s
         plan, store = self._plan, engine._stores[s]
-        r[base + at.ROWS] = _address(store.rows)
+        r[base + at.ROWS] = address(store.rows)
         r[base + at.CAP : base + at.LIVE + 1] = store.cap, store.lo, store.hi, store.live
         stored = []
         rings = np.zeros((len(plan.sides[s].schema) + 1, 2), dtype=np.int64)
         for i, c in zip(plan.sides[s].stored, store.columns, strict=True):
             if isinstance(c, WordColumn):
                 width = byte_width(c.type) or 0
-                rings[i] = _address(c._ring), width
+                rings[i] = address(c._ring), width
                 stored.append((i, int(rings[i, 0]), width))
             elif isinstance(c, ImageColumn) and c.source is not None:
-                rings[i] = _address(store.rows) + store.rows.strides[1] * (FIRST_AXIS + c.source), store.rows.strides[0]
+                rings[i] = address(store.rows) + store.rows.strides[1] * (FIRST_AXIS + c.source), store.rows.strides[0]
             else:
-                rings[i] = _address(engine._keys.key_of), 0  # type: ignore[attr-defined]
+                rings[i] = address(engine._keys.key_of), 0  # type: ignore[attr-defined]
         r[base + at.STORED], r[base + at.N_STORED] = self._hold(("stored", s), _table(stored, 3)), len(stored)
         r[base + at.RINGS] = self._hold(("rings", s), rings)
 
@@ -360,7 +351,7 @@ class Lane:
         """Give the operator its state back."""
         if not self.aboard:
             return
-        self.report(engine)
+        self.report(engine._metrics)
         self._count(engine)
         self.aboard = False
         r = self._r
@@ -379,6 +370,17 @@ class Lane:
                 t.seen_value |= t.edge != I64_MIN
         for s in (0, 1):
             engine._bounder.move(s, False, engine._stores[1 - s].live)
+        self._compared = None
+        self._clear()
+
+    def drop(self, m: JoinMetrics) -> None:
+        """Let go of everything, in the middle of a push too; what was counted goes into the metrics."""
+        if self.aboard:
+            self.report(m)
+        self.aboard = False
+        self._compared = None
+        self._clear()
+        self._give_back()
 
     def _count(self, engine: SymmetricHashJoin) -> None:
         """Tell the stores and the key table what they hold."""
@@ -392,17 +394,11 @@ class Lane:
             base, store = at.REGISTERS + at.SIDE * s, engine._stores[s]
             store.lo, store.hi, store.live = r[base + at.LO : base + at.LIVE + 1].tolist()
 
-    def report(self, engine: SymmetricHashJoin) -> None:
-        """Bring the operator's metrics up to date."""
-        r, m = self._r, engine._metrics
-        left, right = at.REGISTERS, at.REGISTERS + at.SIDE
-        m.left_rows_in += int(r[left + at.ROWS_IN])
-        m.right_rows_in += int(r[right + at.ROWS_IN])
-        m.left_rows_retired += int(r[left + at.RETIRED])
-        m.right_rows_retired += int(r[right + at.RETIRED])
-        m.rows_out += int(r[at.ROWS_OUT])
-        for register in (left + at.ROWS_IN, right + at.ROWS_IN, left + at.RETIRED, right + at.RETIRED, at.ROWS_OUT):
-            r[register] = 0
+    def report(self, m: JoinMetrics) -> None:
+        """Bring counts up to date."""
+        r, left, right = self._r, at.REGISTERS, at.REGISTERS + at.SIDE
+        m.left_rows_in, m.right_rows_in = int(r[left + at.ROWS_IN]), int(r[right + at.ROWS_IN])
+        m.left_rows_retired, m.right_rows_retired = int(r[left + at.RETIRED]), int(r[right + at.RETIRED])
         m.state_rows = int(r[left + at.LIVE] + r[right + at.LIVE])
         m.peak_state_rows = max(m.peak_state_rows, int(r[at.PEAK_ROWS]))
 
@@ -437,10 +433,6 @@ class Lane:
 
     # -- room ----------------------------------------------------------------------------------------------------
 
-    def _hold(self, name: Any, array: np.ndarray) -> int:
-        self._held[name] = array
-        return _address(array)
-
     def _make_room(self, engine: SymmetricHashJoin, p: int, n: int) -> bool:
         """After a refusal for want of room: whatever is too small for a push of n rows. False if it has landed."""
         self._count(engine)
@@ -448,14 +440,14 @@ class Lane:
         self._point_at_keys(engine._keys)
         for s in (0, 1):
             self._point_at_store(engine, s)
-        engine._count_state()
+        engine._count_bytes()
         if engine._stores[p].disordered:
             self.land(engine)
         return self.aboard
 
     def _grow(self, engine: SymmetricHashJoin, p: int, n: int) -> None:
         if n > self._room:
-            self._row_room(1 << (max(n, 256) - 1).bit_length())
+            self._row_room(1 << (max(n, 256) - 1).bit_length(), max(len(s) for s in self._sources))
         store: SideStore = engine._stores[p]
         if store.hi - store.lo + n > store.cap:
             store._make_room(n)
@@ -464,22 +456,6 @@ class Lane:
         if self._plan.how.owes(1 - p) and other.live > self._r[at.DEAD_SIZE]:
             size = 1 << other.live.bit_length()
             self._r[at.DEAD], self._r[at.DEAD_SIZE] = self._hold("dead", np.empty(size, dtype=np.int64)), size
-
-    def _row_room(self, n: int) -> None:
-        r = self._r
-        self._room = r[at.ROOM_ROWS] = n
-        most = max(len(s) for s in self._sources)
-        r[at.VALUES] = self._hold("values", np.empty((max(most, 1), n), dtype=np.int64))
-        r[at.MATCHED_ROWS] = self._hold("matched", np.empty(n, dtype=np.uint8))
-        r[at.EVERY] = self._hold("every", np.arange(n + 1))
-        for register in (at.KIDS, at.KEPT, at.LEFT, at.CHOSEN):
-            r[register] = self._hold(register, np.empty(n + 1, dtype=np.int64))
-
-    def _pair_room(self) -> None:
-        r = self._r
-        r[at.PAIRS_SIZE] = self._pairs
-        r[at.PAIR_ROWS] = self._hold("rows", np.empty(self._pairs, dtype=np.int64))
-        r[at.PAIR_IDS] = self._hold("ids", np.empty(self._pairs, dtype=np.int64))
 
 
 def _table(rows: Any, width: int) -> np.ndarray:

@@ -68,6 +68,7 @@ def read(blob: bytes) -> SymmetricHashJoin:
         op._careful = header["careful"]
         op._metrics = JoinMetrics(**header["metrics"])
         op.refresh_bounds()
+        op._count_state()
     except (KeyError, TypeError, pa.ArrowException) as e:
         raise SnapshotError(f"the snapshot is damaged: {e!r}") from e
     return op

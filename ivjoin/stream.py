@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from threading import Lock
 from typing import Any
 
 import pyarrow as pa
 
-from ivjoin.errors import IvjoinError, SchemaError
+from ivjoin.errors import IvjoinError, ProtocolError, SchemaError
 from ivjoin.metrics import JoinMetrics
 from ivjoin.parallel import ParallelJoin
 from ivjoin.plan_cache import planned
@@ -110,12 +111,16 @@ class JoinStream:
     """The output of a join: an iterable of RecordBatches that reads its inputs as it is read.
 
     Also an Arrow stream (``__arrow_c_stream__``), so that polars, duckdb and others take it directly; read it once.
+    One thread at a time may read it, another one gets ProtocolError; ``metrics`` and ``schema`` may be read at any
+    time.
     """
 
     def __init__(self, operator: SymmetricHashJoin | ParallelJoin, left: _Input, right: _Input) -> None:
         self._operator = operator
         self._inputs = (left, right)
         self._batches = self._run()
+        self._lock = Lock()
+        self._stopped: str | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -128,23 +133,51 @@ class JoinStream:
         return self._operator.metrics
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return self._batches
+        return self
 
     def __next__(self) -> pa.RecordBatch:
-        return next(self._batches)
+        self._enter()
+        try:
+            if self._stopped is not None:
+                raise ProtocolError(self._stopped)
+            batch = next(self._batches, None)
+        except BaseException as e:
+            if self._stopped is None:
+                self._stopped = f"this stream stopped with an error and cannot go on: {str(e) or type(e).__name__}"
+            raise
+        finally:
+            self._lock.release()
+        if batch is None:
+            raise StopIteration
+        return batch
+
+    def close(self) -> None:
+        """Read no more of the inputs, and give up the rest of the output."""
+        self._enter()
+        try:
+            self._batches.close()
+        finally:
+            self._lock.release()
+
+    def _enter(self) -> None:
+        if not self._lock.acquire(False):
+            raise ProtocolError(
+                "this stream is read by another thread at this moment, or by a call further up in this one; wait until "
+                "that call has returned"
+            )
 
     def read_all(self) -> pa.Table:
         """The rest of the output as a table."""
-        return pa.Table.from_batches(list(self._batches), schema=self.schema)
+        return pa.Table.from_batches(list(self), schema=self.schema)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The rest of the output as a RecordBatchReader."""
-        return pa.RecordBatchReader.from_batches(self.schema, self._batches)
+        return pa.RecordBatchReader.from_batches(self.schema, self)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
-    def _run(self) -> Iterator[pa.RecordBatch]:
+    def _run(self) -> Generator[pa.RecordBatch, None, None]:
         op, names = self._operator, ("left", "right")
         open_ = [True, True]
         while open_[0] or open_[1]:

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from ivjoin.engine import Engine
-from ivjoin.errors import IvjoinError, ProtocolError, SchemaError
+from ivjoin.errors import EvaluationError, IvjoinError, LateRowError, ProtocolError, SchemaError
+from ivjoin.expr.nodes import Node
 from ivjoin.metrics import JoinMetrics
 from ivjoin.plan import SIDES, JoinPlan, physical_ordinal, side_expression
 from ivjoin.plan_cache import planned
+from ivjoin.protocol import BUSY, OneCall, Output
 from ivjoin.shj.arrow import to_plain
 
 __all__ = ["SymmetricHashJoin"]
 
+# What refuses a batch before anything has changed.
+_REFUSALS = (ProtocolError, SchemaError, LateRowError, EvaluationError)
 
 
-class SymmetricHashJoin(Engine):
+class SymmetricHashJoin(Engine, OneCall):
     """A pruning symmetric hash join that is fed batch by batch.
+
+    ``push``, ``advance``, ``reach`` and ``finish`` return an iterator of output batches with a ``close``. It must be
+    taken to its end before the next call, unless it is empty. Closed or dropped before that, it stops the operator:
+    every later call raises ProtocolError. One thread at a time may use an operator and its iterators, others get
+    ProtocolError; ``metrics`` and ``schema`` may be read at any time, and different operators run side by side.
 
     Parameters
     ----------
@@ -60,17 +70,15 @@ class SymmetricHashJoin(Engine):
     """
 
     def __init__(self, left_schema: pa.Schema, right_schema: pa.Schema, **options: Any) -> None:
+        self._begin()
         self._setup(planned(left_schema, right_schema, **options))
-        self._failed: str | None = None
-        self._pending: Iterator[pa.RecordBatch] | None = None
 
     @classmethod
     def from_plan(cls, plan: JoinPlan, *, late_within: bool = True) -> SymmetricHashJoin:
         """An operator for a plan. ``late_within`` False measures lateness against earlier batches only."""
         self = cls.__new__(cls)
+        self._begin()
         self._setup(plan, late_within)
-        self._failed = None
-        self._pending = None
         return self
 
     # -- public --------------------------------------------------------------------------------------------------
@@ -82,11 +90,14 @@ class SymmetricHashJoin(Engine):
 
     @property
     def metrics(self) -> JoinMetrics:
-        if self._lane is not None and self._lane.aboard:
-            self._lane.report(self)
-        return self._metrics
+        """Counts so far; what is returned does not change any more."""
+        m = replace(self._metrics)
+        lane = self._lane
+        if lane is not None and lane.aboard:
+            lane.report(m)
+        return m
 
-    def push(self, side: str, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def push(self, side: str, batch: pa.RecordBatch) -> Output:
         """Feed a batch to a side; iterate to take the output.
 
         The batch is taken at the call. The iterator must be drained before the next call.
@@ -96,15 +107,26 @@ class SymmetricHashJoin(Engine):
         SchemaError, LateRowError, EvaluationError, ProtocolError
         """
         p = self._side(side)
-        self._ready()
-        if self._ended[p]:
-            raise ProtocolError(f"push({side!r}, ...) after finish({side!r}); a finished side takes no rows")
-        self._check_schema(p, batch)
-        lane = self._lane
-        if lane is not None:
-            out = lane.push(self, p, batch)
-            if out is not None:
-                return out
+        self._enter()
+        try:
+            if self._ended[p]:
+                raise ProtocolError(f"push({side!r}, ...) after finish({side!r}); a finished side takes no rows")
+            self._check_schema(p, batch)
+            lane = self._lane
+            if lane is not None:
+                out = lane.push(self, p, batch)
+                if out is not None:
+                    return out
+            return self._push(p, batch)
+        except _REFUSALS:
+            raise
+        except BaseException as e:
+            self._stop(e)
+            raise
+        finally:
+            self._lock.release()
+
+    def _push(self, p: int, batch: pa.RecordBatch) -> Output:
         self._check_nulls(p, batch)
         rows_in = batch.num_rows
         schema = self._layouts[p].schema
@@ -119,7 +141,7 @@ class SymmetricHashJoin(Engine):
             self._metrics.right_rows_in += rows_in
         self._metrics.late_rows += arrived.late
         self._careful = arrived.careful
-        return self._start(self._join(p, arrived))
+        return self._start("push", self._join(p, arrived))
 
     def check(self, side: str, batch: pa.RecordBatch) -> None:
         """Refuse a batch that :meth:`push` would refuse for its schema.
@@ -132,29 +154,36 @@ class SymmetricHashJoin(Engine):
         self._check_schema(p, batch)
         self._check_nulls(p, batch)
 
-    def advance(self, side: str, values: Mapping[Any, Any]) -> Iterator[pa.RecordBatch]:
+    def advance(self, side: str, values: Mapping[Any, Any]) -> Output:
         """Promise that no later row of a side has an expression below a value (above it, for a descending order)."""
         p = self._side(side)
-        self._ready()
-        self._land()
+        self._enter()
+        try:
+            return self._change("advance", self._promised(p, self._promises(p, values)))
+        finally:
+            self._lock.release()
+
+    def _promises(self, p: int, values: Mapping[Any, Any]) -> list[tuple[Node, int, bool]]:
         if not isinstance(values, Mapping) or not values:
             raise IvjoinError(f"advance takes {{expression: value}}; got {values!r}")
         schema = self.plan.sides[p].schema
-        frontier = self._frontiers[p]
         promises = []
         for name, value in values.items():
             node = side_expression(name, p, schema, self.plan.options["timezone"], "watermark")
-            descending = any(t.node is node and t.descending for t in frontier.trackers)
+            descending = any(t.node is node and t.descending for t in self._frontiers[p].trackers)
             ordinal = physical_ordinal(value, node.type, f"watermark of {name}", up=not descending)
             promises.append((node, ordinal, descending))
+        return promises
+
+    def _promised(self, p: int, promises: list[tuple[Node, int, bool]]) -> Iterator[pa.RecordBatch]:
         for node, ordinal, descending in promises:
-            frontier.promise(node, ordinal, descending)
+            self._frontiers[p].promise(node, ordinal, descending)
         self._intake.refresh()
         for s, node in self._bounder.missing_axes():
             self._add_axis(s, node)
-        return self._start(self._settle(1 - p, force=True))
+        yield from self._settle(1 - p, force=True)
 
-    def reach(self, side: str, edges: Sequence[int | None]) -> Iterator[pa.RecordBatch]:
+    def reach(self, side: str, edges: Sequence[int | None]) -> Output:
         """Let a side have come as far as rows that were pushed to another operator of the same join.
 
         Where keys are spread over several operators, each learns here how far the side has come over all of them: the
@@ -176,34 +205,47 @@ class SymmetricHashJoin(Engine):
             If there is not one edge for each order.
         """
         p = self._side(side)
-        self._ready()
-        self._land()
-        trackers = self._frontiers[p].trackers
-        if len(edges) != len(trackers):
-            raise ProtocolError(f"reach({side!r}, ...) got {len(edges)} edges; the side has {len(trackers)} orders")
-        for t, edge in zip(trackers, edges, strict=True):
+        self._enter()
+        try:
+            n = len(self._frontiers[p].trackers)
+            if len(edges) != n:
+                raise ProtocolError(f"reach({side!r}, ...) got {len(edges)} edges; the side has {n} orders")
+            return self._change("reach", self._reached(p, edges))
+        finally:
+            self._lock.release()
+
+    def _reached(self, p: int, edges: Sequence[int | None]) -> Iterator[pa.RecordBatch]:
+        for t, edge in zip(self._frontiers[p].trackers, edges, strict=True):
             if edge is not None:
                 t.reach(edge)
-        return self._start(self._settle(1 - p, force=True))
+        yield from self._settle(1 - p, force=True)
 
-    def finish(self, side: str | None = None) -> Iterator[pa.RecordBatch]:
+    def finish(self, side: str | None = None) -> Output:
         """End one side, or both: everything that no row can change any more comes out."""
         sides = (0, 1) if side is None else (self._side(side),)
-        self._ready()
-        self._land()
+        self._enter()
+        try:
+            return self._change("finish", self._finished(sides))
+        finally:
+            self._lock.release()
+
+    def _finished(self, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
         fresh = [p for p in sides if not self._ended[p]]
         for p in fresh:
             self._ended[p] = True
             self._frontiers[p].ended = True
-        return self._start(self._end(fresh))
+        yield from self._end(fresh)
 
     def snapshot(self) -> bytes:
         """The whole state as bytes, from which :meth:`restore` goes on."""
         from ivjoin.snapshot import write
 
-        self._ready()
-        self._land()
-        return write(self)
+        self._enter()
+        try:
+            self._land()
+            return write(self)
+        finally:
+            self._lock.release()
 
     @classmethod
     def restore(cls, blob: bytes) -> SymmetricHashJoin:
@@ -220,9 +262,14 @@ class SymmetricHashJoin(Engine):
 
     def lagging(self, rows_left: int, rows_right: int) -> int:
         """Which side (0 left, 1 right) to read next so that neither piles up; given the rows read of each."""
-        if self._lane is not None and self._lane.aboard:
-            return self._lane.lagging(self._bounder, rows_left, rows_right)
-        return self._bounder.lagging(rows_left, rows_right)
+        if not self._lock.acquire(False):
+            raise ProtocolError(BUSY)
+        try:
+            if self._lane is not None and self._lane.aboard:
+                return self._lane.lagging(self._bounder, rows_left, rows_right)
+            return self._bounder.lagging(rows_left, rows_right)
+        finally:
+            self._lock.release()
 
     # -- protocol ------------------------------------------------------------------------------------------------
 
@@ -232,49 +279,20 @@ class SymmetricHashJoin(Engine):
             raise ProtocolError(f"side is {side!r}; expected 'left' or 'right'")
         return SIDES.index(side)
 
-    def _ready(self) -> None:
-        if self._failed is not None:
-            raise ProtocolError(f"this operator stopped with an error and cannot go on: {self._failed}")
-        if self._pending is not None:
-            raise ProtocolError("the output of the previous call was not taken to its end; drain its iterator first")
-
     def _land(self) -> None:
         """Take the state back from the lane before anything else reads or changes it."""
-        if self._lane is not None:
-            self._lane.land(self)
-
-    def _drain_lane(self, steps: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The output of a push that the lane did not end in one call; it counts its rows itself."""
-        self._pending = steps
-        first = self._next(steps)
-        return iter(()) if first is None else self._drain(first, steps, counted=True)
-
-    def _start(self, steps: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Run up to the first output, so that a call without output needs no draining."""
-        self._pending = steps
-        first = self._next(steps)
-        return iter(()) if first is None else self._drain(first, steps)
-
-    def _next(self, steps: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+        if self._lane is None:
+            return
         try:
-            batch = next(steps, None)
-        except Exception as e:
-            self._failed = str(e)
+            self._lane.land(self)
+        except BaseException as e:
+            self._stop(e)
             raise
-        if batch is None:
-            self._pending = None
-            if self._lane is None or not self._lane.aboard:
-                self._count_state()
-        return batch
 
-    def _drain(
-        self, batch: pa.RecordBatch | None, steps: Iterator[pa.RecordBatch], counted: bool = False
-    ) -> Iterator[pa.RecordBatch]:
-        while batch is not None:
-            if not counted:
-                self._metrics.rows_out += batch.num_rows
-            yield batch
-            batch = self._next(steps)
+    def _change(self, call: str, steps: Iterator[pa.RecordBatch]) -> Output:
+        """Run a call that is not refused any more."""
+        self._land()
+        return self._start(call, steps)
 
     def _check_schema(self, p: int, batch: pa.RecordBatch) -> None:
         if not isinstance(batch, pa.RecordBatch):

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent / "ivjoin"
 # A room may import itself, the errors, and what stands here. Rooms that may not know each other do not list each other.
 _PLANNING = {"expr", "interval", "propagation", "shj", "outer", "metrics", "order", "plan", "plan_cache"}
 _OPERATOR = _PLANNING | {
-    "arrival", "blocks", "bounds", "engine", "lane", "plain", "residual", "row_layout", "symmetric",
+    "arrival", "blocks", "bounds", "engine", "lane", "plain", "protocol", "residual", "row_layout", "symmetric",
 }  # fmt: skip
 MAY_IMPORT = {
     "__init__": set(),
@@ -34,7 +34,9 @@ MAY_IMPORT = {
     "residual": _PLANNING,
     "plain": _PLANNING,
     "blocks": {"expr", "shj", "symmetric"},
-    "lane": _PLANNING | {"blocks", "bounds", "plain", "symmetric"},
+    "protocol": {"metrics"},
+    "lane_memory": {"plan", "shj"},
+    "lane": _PLANNING | {"blocks", "bounds", "lane_memory", "plain", "protocol", "symmetric"},
     "engine": _OPERATOR,
     "symmetric": _OPERATOR | {"snapshot"},
     "snapshot": _OPERATOR,

@@ -190,6 +190,8 @@ def copy_keys(target, key_of, width, links, link_stride, places, n):  # type: ig
 def build_batch(out, releaser, fields, n_fields, which, p, n, rows, pointers, places, rings, links, link_stride):  # type: ignore[no-untyped-def]
     """An output batch of n rows, in one block of memory, as an ArrowArray at address ``out``; False for no memory.
 
+    The block's first word counts the batch and its columns, for ``releaser``.
+
     Parameters
     ----------
     fields : int64[n_fields, 4], flat
@@ -208,13 +210,14 @@ def build_batch(out, releaser, fields, n_fields, which, p, n, rows, pointers, pl
     head = 8 + 8 * n_fields + (mem.ARROW_ARRAY + 16) * n_fields
     head = (head + 63) & ~63
     bitmap = (((n + 7) >> 3) + 63) & ~63
-    size = head + 64
+    size = head + 72
     for f in range(n_fields):
         size += ((n * fields[4 * f + 2] + 63) & ~63) + bitmap
     block = mem.malloc(size)
     if block == 0:
         return False
-    base = (block + 63) & ~63
+    mem.save(block, 1 + n_fields)
+    base = (block + 8 + 63) & ~63
     children = base + 8
     structs = children + 8 * n_fields
     pairs = structs + mem.ARROW_ARRAY * n_fields
@@ -250,7 +253,7 @@ def build_batch(out, releaser, fields, n_fields, which, p, n, rows, pointers, pl
         mem.save(pairs + 8, top)
         top += (n * width + 63) & ~63
         mem.save(children + 8 * f, structs)
-        _struct(structs, n, n if null else 0, 2, pairs, 0, 0, releaser, 0)
+        _struct(structs, n, n if null else 0, 2, pairs, 0, 0, releaser, block)
         structs += mem.ARROW_ARRAY
         pairs += 16
     _struct(out, n, 0, 1, base, n_fields, children, releaser, block)

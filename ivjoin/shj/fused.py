@@ -16,7 +16,7 @@ from ivjoin.shj import lane_layout as at
 from ivjoin.shj.batch_memory import build_batch, copy_all, copy_rows
 from ivjoin.shj.compiling import I8, compiled, inner
 from ivjoin.shj.fused_intake import axis_bounds, begin
-from ivjoin.shj.memory import at_i32, at_i64, at_u8
+from ivjoin.shj.memory import at_i32, at_i64, at_u8, release
 
 __all__ = ["push_batch"]
 
@@ -32,7 +32,6 @@ def _emit(r, p, other, which, n, rows, places):  # type: ignore[no-untyped-def]
         at_i64(r[at.IN_POINTERS]), places, at_i64(r[other + at.RINGS]), at_i32(r[other + at.ROWS]),
         2 * (index.FIRST_AXIS + r[other + at.N_AXES]),
     )
-    r[at.ROWS_OUT] += n
     return at.OUTPUT if made else at.FULL
 
 
@@ -244,10 +243,8 @@ def _emit_list(r, p, other, which, total, listed, status):  # type: ignore[no-un
     return status if r[at.CURSOR] == r[total] else status | at.MORE
 
 
-@compiled(I8(I8, I8))
-def push_batch(registers, p):  # type: ignore[no-untyped-def]
-    """Take the batch in the input struct on side p, or go on with it; see ``lane_layout`` for the status returned."""
-    r = at_i64(registers)
+@inner
+def _push(r, p):  # type: ignore[no-untyped-def]
     side = at.REGISTERS + at.SIDE * p
     other = at.REGISTERS + at.SIDE * (1 - p)
     status = 0
@@ -290,3 +287,16 @@ def push_batch(registers, p):  # type: ignore[no-untyped-def]
     if status & at.MORE:
         return status
     return status | _finish(r, side, other)
+
+
+@compiled(I8(I8, I8))
+def push_batch(registers, p):  # type: ignore[no-untyped-def]
+    """Take the batch in the input struct on side p, or go on with it; see ``lane_layout`` for the status returned.
+
+    The batch is released with the last call of a push, when nothing of it is read any more.
+    """
+    r = at_i64(registers)
+    status = _push(r, p)
+    if not status & at.MORE:
+        release(r[at.IN_STRUCT])
+    return status

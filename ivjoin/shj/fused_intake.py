@@ -10,7 +10,7 @@ from ivjoin.shj.batch_memory import read_pointers, read_source
 from ivjoin.shj.compiling import inner
 from ivjoin.shj.index_kernels import I64_MAX, I64_MIN
 from ivjoin.shj.key_kernels import intern_rows
-from ivjoin.shj.memory import LENGTH, at_i32, at_i64, at_u8, load, release
+from ivjoin.shj.memory import LENGTH, at_i32, at_i64, at_u8, load
 
 __all__ = ["axis_bounds", "begin"]
 
@@ -172,7 +172,7 @@ def _read(r, side, n, pointers, values):  # type: ignore[no-untyped-def]
     sources = at_i64(r[side + at.SOURCES])
     for s in range(r[side + at.N_SOURCES]):
         row = at_i64(r[at.VALUES] + 8 * s * r[at.ROOM_ROWS])
-        read_source(pointers[sources[4 * s + at.S_COLUMN]], sources[4 * s + at.S_CODE], n, row, r[at.IN_STRUCT])
+        read_source(pointers[sources[4 * s + at.S_COLUMN]], sources[4 * s + at.S_CODE], n, row, r[at.STATE_AT])
         low = sources[4 * s + at.S_LOW]
         high = sources[4 * s + at.S_HIGH]
         if low != I64_MIN or high != I64_MAX:
@@ -193,7 +193,6 @@ def begin(r, p, side, other):  # type: ignore[no-untyped-def]
     n = load(struct + LENGTH)
     pointers = at_i64(r[at.IN_POINTERS])
     whole = read_pointers(struct, at_i64(r[side + at.COLUMNS]), r[side + at.N_COLUMNS], pointers)
-    release(struct)
     if not whole or n == 0:
         return at.DECLINED
     if n > r[at.ROOM_ROWS] or r[side + at.HI] - r[side + at.LO] + n > r[side + at.CAP]:

@@ -13,6 +13,7 @@ from ivjoin.shj.store import SideStore
 
 __all__ = ["PIECE", "Decide", "Matcher", "may_crowd"]
 
+_FIRST_ROOM = 4096  # pairs that the first chunk has room for
 # (rows of the batch, ids in the store) -> bool[n]
 Decide = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -41,13 +42,20 @@ class Matcher:
     def __init__(self, room: int, counts: bool = True) -> None:
         self._limit = room
         self._counts = counts
-        self._probe = np.empty(min(room, 4096), dtype=np.int64)
-        self._store = np.empty(min(room, 4096), dtype=np.int64)
+        self._size = min(room, _FIRST_ROOM)
+        self._probe = self._store = _NO_PAIRS
         self._state = np.empty(4, dtype=np.int64)
 
     @property
     def nbytes(self) -> int:
-        return self._probe.nbytes + self._store.nbytes
+        return self._probe.nbytes + self._store.nbytes + self._state.nbytes
+
+    def rest(self) -> None:
+        """Give back the room for pairs until the next probe: much, and of no use to a store that waits."""
+        self._probe = self._store = _NO_PAIRS
+
+    def _make_room(self) -> None:
+        self._probe, self._store = np.empty(self._size, dtype=np.int64), np.empty(self._size, dtype=np.int64)
 
     def pairs(
         self, kids: np.ndarray, axes: np.ndarray, bands: BandTable, store: SideStore, matched: np.ndarray, mode: int
@@ -74,6 +82,8 @@ class Matcher:
         self, kids: np.ndarray, axes: np.ndarray, bands: BandTable, store: SideStore, matched: np.ndarray, mode: int
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         state = self._start(store, bands)
+        if len(self._probe) < self._size:
+            self._make_room()
         n = len(kids)
         while True:
             count = self._run(kids, axes, bands, store, matched, mode, self._probe, self._store)
@@ -84,9 +94,9 @@ class Matcher:
                 state[:] = at
             if done:
                 return
-            if len(self._probe) < self._limit:
-                size = min(self._limit, 4 * len(self._probe))
-                self._probe, self._store = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
+            if self._size < self._limit:
+                self._size = min(self._limit, 4 * self._size)
+                self._make_room()
 
     def _start(self, store: SideStore, bands: BandTable) -> np.ndarray:
         state = self._state

@@ -6,6 +6,7 @@ Addresses are int64. The layout is that of ``struct ArrowArray`` in the Arrow C 
 
 from __future__ import annotations
 
+import ctypes
 import struct
 import sys
 from functools import cache
@@ -23,8 +24,9 @@ from ivjoin.shj.compiling import COMPILES, callback, inner
 
 __all__ = [
     "ARROW_ARRAY", "BUFFERS", "CHILDREN", "LENGTH", "NULL_COUNT", "N_BUFFERS", "N_CHILDREN", "OFFSET", "PRIVATE",
-    "RELEASE", "address_of", "at_f32", "at_f64", "at_i8", "at_i16", "at_i32", "at_i64", "at_u8", "at_u16", "at_u32",
-    "at_u64", "free", "is_for_this_machine", "load", "malloc", "release", "release_block", "save",
+    "RELEASE", "add", "address_of", "at_f32", "at_f64", "at_i8", "at_i16", "at_i32", "at_i64", "at_u8", "at_u16",
+    "at_u32", "at_u64", "free", "is_for_this_machine", "load", "malloc", "release", "release_block", "release_struct",
+    "save",
 ]
 
 # Offsets in struct ArrowArray, and its size.
@@ -66,12 +68,23 @@ if COMPILES:
 
         return types.void(types.int64, types.int64), generate
 
+    @intrinsic
+    def add(_context, address, amount):  # type: ignore[no-untyped-def]
+        """Add to the word at an address, whatever other threads do with it; what it was before."""
+
+        def generate(_context, builder, _signature, args):  # type: ignore[no-untyped-def]
+            slot = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
+            return builder.atomic_rmw("add", slot, args[1], "seq_cst")
+
+        return types.int64(types.int64, types.int64), generate
+
     def address_of(array: np.ndarray) -> int:
         """Where an array lies."""
         address: int = pa.py_buffer(array).address  # six times as fast as by ctypes
         return address
 else:
     malloc, free, call, address_of = plain_memory.malloc, plain_memory.free, plain_memory.call, plain_memory.address_of
+    add = plain_memory.add
 
 
 def is_for_this_machine() -> bool:
@@ -100,18 +113,25 @@ def release(array):  # type: ignore[no-untyped-def]
 
 
 def _release(array: Any) -> None:
-    # The parent's private data is the block in which all of the array lies, children and buffers too.
+    # A consumer may have moved children out: those have no callback here any more, and are released where they are,
+    # maybe by another thread. The block in which all of it lies goes with the last of them.
+    children = load(array + CHILDREN)
+    for i in range(load(array + N_CHILDREN)):
+        child = load(children + 8 * i)
+        if load(child + RELEASE) != 0:
+            release(child)
     block = load(array + PRIVATE)
     save(array + RELEASE, 0)
-    if block != 0:
+    if add(block, -1) == 1:
         free(block)
 
 
 @cache
 def release_block() -> int:
-    """Address of a release callback for an ArrowArray whose ``private_data`` is a malloc'd block, or 0 for none."""
-    import ctypes
+    """Address of the release callback of an ArrowArray, or one of its children, in a block made by malloc.
 
+    ``private_data`` of each is the block, whose first word counts how many of them are not yet released.
+    """
     signature = types.void(types.int64)
     if COMPILES:
         made = callback(signature, _release)
@@ -121,3 +141,10 @@ def release_block() -> int:
     # Arrays may outlive this module's teardown: the code they call must outlive them.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
     return address
+
+
+def release_struct(address: int) -> None:
+    """Release the ArrowArray at an address, if there is one."""
+    callback = ctypes.c_void_p.from_address(address + RELEASE).value
+    if callback:
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(callback)(address)

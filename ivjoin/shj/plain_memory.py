@@ -14,7 +14,7 @@ from weakref import ref
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["address_of", "c_callback", "call", "free", "held_blocks", "malloc", "pointer_to"]
+__all__ = ["add", "address_of", "c_callback", "call", "free", "held_blocks", "malloc", "pointer_to"]
 
 _blocks: dict[int, Any] = {}
 _ends: dict[int, int] = {}  # of each known region, by where it begins
@@ -104,6 +104,14 @@ def free(address: int) -> None:
 def held_blocks() -> int:
     """How many blocks are in use."""
     return len(_blocks)
+
+
+def add(address: int, amount: int) -> int:
+    """Add to the word at an address; what it was before."""
+    cell = ctypes.c_int64.from_address(int(address))
+    before = cell.value
+    cell.value = before + int(amount)
+    return before
 
 
 def call(callback: int, argument: int) -> None:

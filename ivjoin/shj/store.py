@@ -265,7 +265,7 @@ class SideStore:
         """Memory held: rings as allocated, arenas and runs as they are now."""
         if self._ring_bytes is None:
             rings = [c.nbytes for c in self.columns if not c.varies]
-            self._ring_bytes = self.rows.nbytes + sum(rings)
+            self._ring_bytes = self.rows.nbytes + self._tally.nbytes + sum(rings)
             self._varying = [c for c in self.columns if c.varies]
         if not self._varying and self.runs is None and not self._unordered:
             return self._ring_bytes
@@ -273,8 +273,7 @@ class SideStore:
         for column in self._varying:
             total += column.nbytes
         for d in self.deaths.values():
-            if not d.in_order:
-                total += d.nbytes
+            total += d.nbytes
         return total
 
     # -- inside --------------------------------------------------------------------------------------------------
