@@ -31,7 +31,6 @@ from ivjoin.shj.columns import ImageColumn, WordColumn
 from ivjoin.shj.index_kernels import FIRST_AXIS, MARK_PROBE, MARK_STORE, PAIRS
 from ivjoin.shj.keys import IntKeys, KeyTable
 from ivjoin.shj.matcher import PIECE, may_crowd
-from ivjoin.shj.memory import address_of as _address
 from ivjoin.shj.store import SideStore
 
 if TYPE_CHECKING:
