@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from ivjoin.arguments import known_options
 from ivjoin.engine import Engine
-from ivjoin.errors import IvjoinError, ProtocolError, SchemaError
+from ivjoin.errors import IvjoinError, ProtocolError, SchemaError, came
 from ivjoin.metrics import JoinMetrics
-from ivjoin.plan import SIDES, JoinPlan, physical_ordinal, side_expression
+from ivjoin.plan import SIDES, JoinPlan, join_options, physical_ordinal, side_expression
 from ivjoin.plan_cache import planned
 from ivjoin.shj.arrow import to_plain
 
 __all__ = ["SymmetricHashJoin"]
-
 
 
 class SymmetricHashJoin(Engine):
@@ -59,6 +60,7 @@ class SymmetricHashJoin(Engine):
     [[{'k': 1, 't': 10, 't_right': 12}]]
     """
 
+    @known_options("SymmetricHashJoin", join_options())
     def __init__(self, left_schema: pa.Schema, right_schema: pa.Schema, **options: Any) -> None:
         self._setup(planned(left_schema, right_schema, **options))
         self._failed: str | None = None
@@ -138,14 +140,14 @@ class SymmetricHashJoin(Engine):
         self._ready()
         self._land()
         if not isinstance(values, Mapping) or not values:
-            raise IvjoinError(f"advance takes {{expression: value}}; got {values!r}")
+            raise IvjoinError(f"advance takes {{expression: value}}; got {came(values)}")
         schema = self.plan.sides[p].schema
         frontier = self._frontiers[p]
         promises = []
         for name, value in values.items():
             node = side_expression(name, p, schema, self.plan.options["timezone"], "watermark")
             descending = any(t.node is node and t.descending for t in frontier.trackers)
-            ordinal = physical_ordinal(value, node.type, f"watermark of {name}", up=not descending)
+            ordinal = physical_ordinal(value, node.type, f"the watermark of {name}", up=not descending)
             promises.append((node, ordinal, descending))
         for node, ordinal, descending in promises:
             frontier.promise(node, ordinal, descending)
@@ -179,6 +181,10 @@ class SymmetricHashJoin(Engine):
         self._ready()
         self._land()
         trackers = self._frontiers[p].trackers
+        if not isinstance(edges, Sequence) or not all(_is_edge(e) for e in edges):
+            raise ProtocolError(
+                f"reach({side!r}, ...) got {came(edges)}; expected a sequence with an int64 or None for each order"
+            )
         if len(edges) != len(trackers):
             raise ProtocolError(f"reach({side!r}, ...) got {len(edges)} edges; the side has {len(trackers)} orders")
         for t, edge in zip(trackers, edges, strict=True):
@@ -228,8 +234,8 @@ class SymmetricHashJoin(Engine):
 
     @staticmethod
     def _side(side: str) -> int:
-        if side not in SIDES:
-            raise ProtocolError(f"side is {side!r}; expected 'left' or 'right'")
+        if not isinstance(side, str) or side not in SIDES:
+            raise ProtocolError(f"side is {came(side)}; expected 'left' or 'right'")
         return SIDES.index(side)
 
     def _ready(self) -> None:
@@ -297,3 +303,9 @@ class SymmetricHashJoin(Engine):
         for a, b in zip(got, want, strict=True):
             if a.type != b.type:
                 raise SchemaError(f"column {a.name!r} of a {SIDES[p]} batch is {a.type}; expected {b.type}")
+
+
+def _is_edge(edge: Any) -> bool:
+    if edge is None:
+        return True
+    return isinstance(edge, (int, np.integer)) and not isinstance(edge, bool) and -(2**63) <= edge < 2**63
