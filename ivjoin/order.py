@@ -143,8 +143,9 @@ def physical_ordinal(value: Any, t: Type, what: str, up: bool = True) -> int:
         return ordinal_of(whole, t)
     if node.type.kind == t.kind == "bool":
         return int(got)
-    if t.is_temporal and not (node.type.is_temporal or node.type.kind == "string"):
-        raise OrderError(f"{what} is {came(value)}; expected a value of type {t}, such as a date or a datetime")
+    if t.is_temporal != node.type.is_temporal and node.type.kind != "string":
+        such = ", such as a date or a datetime" if t.is_temporal else ""
+        raise OrderError(f"{what} is {came(value)}; expected a value of type {t}{such}")
     try:
         cast = build.cast(node, t)
     except IvjoinError as e:

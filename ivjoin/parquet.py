@@ -117,8 +117,8 @@ def opened(parquet_file: Any) -> Iterator[pq.ParquetFile]:
         isinstance(parquet_file, (str, pa.NativeFile)) or hasattr(parquet_file, "read")
     ):
         raise IvjoinError(
-            f"a Parquet file cannot be made of {came(parquet_file)}, a {type(parquet_file).__name__}; "
-            "expected a path, a file object or a pyarrow.parquet.ParquetFile"
+            f"a Parquet file cannot be made of a {type(parquet_file).__name__}; expected a path, a file object or a "
+            "pyarrow.parquet.ParquetFile"
         )
     try:
         file = pq.ParquetFile(parquet_file)

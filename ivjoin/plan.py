@@ -176,7 +176,7 @@ def make_plan(
 
 def join_options() -> tuple[str, ...]:
     """The names of all options of a join."""
-    return tuple(make_plan.__kwdefaults__)
+    return tuple(make_plan.__kwdefaults__ or ())
 
 
 def _schema(schema: Any, side: str) -> pa.Schema:
@@ -200,10 +200,10 @@ def _on_pairs(on: Any, schemas: tuple[pa.Schema, pa.Schema]) -> list[tuple[str, 
     if on is None:
         return []
     if isinstance(on, (Mapping, Set)) or not _is_iterable(on):
-        pairs = [(a, b) for a, b in on.items()] if isinstance(on, Mapping) else [("id", "user_id")]
+        such = list(on.items()) if isinstance(on, Mapping) and on else [("id", "user_id")]
         raise ColumnError(
             f"on is {came(on)}, a {type(on).__name__}; expected a column name, a list of names, or a list of pairs "
-            f"such as {came(pairs)}"
+            f"such as {came(such)}"
         )
     pairs = []
     for item in [on] if isinstance(on, str) else on:

@@ -167,7 +167,7 @@ class SymmetricHashJoin(Engine):
         Parameters
         ----------
         side : {"left", "right"}
-        edges : sequence of int or None
+        edges : list or tuple of int or None
             For each declared order of the side, in its order, the ordinal (``ivjoin.expr.ordinal``) of the greatest
             value seen; of the least, as ``~ordinal``, for a descending order. None where no value was seen. An edge
             behind the operator's own changes nothing.
@@ -181,9 +181,9 @@ class SymmetricHashJoin(Engine):
         self._ready()
         self._land()
         trackers = self._frontiers[p].trackers
-        if not isinstance(edges, Sequence) or not all(_is_edge(e) for e in edges):
+        if not isinstance(edges, (list, tuple)) or not all(_is_edge(e) for e in edges):
             raise ProtocolError(
-                f"reach({side!r}, ...) got {came(edges)}; expected a sequence with an int64 or None for each order"
+                f"reach({side!r}, ...) got {came(edges)}; expected a list with an int64 or None for each order"
             )
         if len(edges) != len(trackers):
             raise ProtocolError(f"reach({side!r}, ...) got {len(edges)} edges; the side has {len(trackers)} orders")
@@ -306,6 +306,5 @@ class SymmetricHashJoin(Engine):
 
 
 def _is_edge(edge: Any) -> bool:
-    if edge is None:
-        return True
-    return isinstance(edge, (int, np.integer)) and not isinstance(edge, bool) and -(2**63) <= edge < 2**63
+    whole = isinstance(edge, (int, np.integer)) and not isinstance(edge, bool)
+    return edge is None or (whole and -(2**63) <= int(edge) < 2**63)

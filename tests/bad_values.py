@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 import ivjoin
 from ivjoin import interval, propagation
+from ivjoin.expr.fluent import function
 
 
 class Opaque:
@@ -77,7 +78,8 @@ VALUES: dict[str, Callable[[], Any]] = {
     "date": lambda: dt.date(2024, 1, 1),
     "datetime": lambda: dt.datetime(1, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=14))),
     "timedelta": lambda: dt.timedelta.max,
-    "time": lambda: dt.time(12, tzinfo=dt.UTC),
+    "time": lambda: dt.time(12),
+    "time of a zone": lambda: dt.time(12, tzinfo=dt.UTC),
     "numpy int": lambda: np.int64(3),
     "numpy float": lambda: np.float64("nan"),
     "numpy bool": lambda: np.bool_(True),
@@ -96,15 +98,17 @@ VALUES: dict[str, Callable[[], Any]] = {
     "bytes file": lambda: io.BytesIO(b"nope"),
 }
 
-SCHEMA = pa.schema({"k": pa.int64(), "a": pa.uint8(), "f": pa.float64(), "s": pa.string(), "b": pa.bool_()})
+SCHEMA = pa.schema(
+    {"k": pa.int64(), "a": pa.uint8(), "f": pa.float64(), "s": pa.string(), "b": pa.bool_(), "m": pa.decimal128(9, 2),
+     "t": pa.timestamp("us"), "d": pa.date32()}
+)  # fmt: skip
+ROW = {"k": 1, "a": 1, "f": 1.0, "s": "x", "b": True, "m": Decimal(1), "t": dt.datetime(2024, 1, 1),
+       "d": dt.date(2024, 1, 1)}  # fmt: skip
 DECLARED = {"left_order": "a", "right_order": "a"}
 
 
 def batch() -> pa.RecordBatch:
-    return pa.record_batch(
-        [pa.array([1], f.type) if f.name != "s" else pa.array(["x"]) for f in SCHEMA.remove(4)] + [pa.array([True])],
-        schema=SCHEMA,
-    )
+    return pa.RecordBatch.from_pylist([ROW], schema=SCHEMA)
 
 
 def table() -> pa.Table:
@@ -131,11 +135,6 @@ def _read(**arguments: Any) -> Any:
     return ivjoin.band_join(**arguments).read_all()
 
 
-def _nested(call: Callable[..., Any], name: str, shape: Callable[[Any], Any], **rest: Any) -> Callable[..., Any]:
-    """A call whose argument ``name`` holds the value somewhere inside."""
-    return lambda value: call(**{**rest, name: shape(value)})
-
-
 def _calls() -> dict[str, Callable[[Any], Any]]:
     """A call of one argument for each argument of each public function."""
     out: dict[str, Callable[[Any], Any]] = {}
@@ -151,8 +150,10 @@ def _calls() -> dict[str, Callable[[Any], Any]]:
     schemas = {"left_schema": lambda: SCHEMA, "right_schema": lambda: SCHEMA}
     inputs = {"left": table, "right": table}
     every("band_join", _read, {**inputs, **question, "coalesce_rows": lambda: 0, "threads": lambda: 1})
-    every("SymmetricHashJoin", ivjoin.SymmetricHashJoin, {**schemas, **question})
-    every("explain", ivjoin.explain, {**schemas, **question, "frontier": lambda: {"left": {"a": 3}}})
+    # their other arguments are checked where those of band_join are
+    condition = {"condition": lambda: "l.a <= r.a"}
+    every("SymmetricHashJoin", ivjoin.SymmetricHashJoin, {**schemas, **condition})
+    every("explain", ivjoin.explain, {**schemas, **condition, "frontier": lambda: {"left": {"a": 3}}})
     every("push", lambda **a: list(operator().push(**a)), {"side": lambda: "left", "batch": batch})
     every("advance", lambda **a: list(operator().advance(**a)), {"side": lambda: "left", "values": lambda: {"a": 3}})
     every("reach", lambda **a: list(operator().reach(**a)), {"side": lambda: "left", "edges": lambda: [3]})
@@ -196,6 +197,9 @@ def _calls() -> dict[str, Callable[[Any], Any]]:
         **{f"slack_of_{n}": lambda v, n=n: ivjoin.Order(n, slack=v) for n in SCHEMA.names},
     )  # fmt: skip
     out["join bounds_name"] = lambda v: plan(left_bounds={v: (0, 9)})
+    out["left name"] = lambda v: plan(condition=ivjoin.left(v) < 3)
+    out["function name"] = lambda v: plan(condition=function(v, ivjoin.left("f")) < 3)
+    out["cast type"] = lambda v: plan(condition=ivjoin.left("a").cast(v) < 3)
     out["join condition constant"] = lambda v: plan(condition=ivjoin.left("a") < ivjoin.lit(v))
 
     def advance(values: Any) -> Any:
@@ -220,8 +224,8 @@ def _calls() -> dict[str, Callable[[Any], Any]]:
     out["contract name"] = lambda v: narrowed({v: ("int64", 0, 9)})
     out["contract entry"] = lambda v: narrowed({"a": v})
     out["contract type"] = lambda v: narrowed({"a": (v, None, None)})
-    for t in ("uint8", "float32", "float64", "decimal(9,2)", "date", "timestamp[us]", "timestamp[ns, UTC]", "string",
-              "bool", "duration[us]", "time[us]", "binary"):
+    for t in ("uint8", "float32", "decimal(9,2)", "date", "timestamp[us]", "timestamp[ns, UTC]", "string", "bool",
+              "duration[us]", "time64[us]", "binary"):
         out[f"contract least of {t}"] = lambda v, t=t: narrowed({"a": (t, v, None)})
         out[f"contract greatest of {t}"] = lambda v, t=t: narrowed({"a": (t, None, v)})
     for t in ("uint8", "float32", "decimal(9,2)", "date", "timestamp[us]", "duration[us]", "time[us]", "months"):

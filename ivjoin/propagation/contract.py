@@ -30,6 +30,7 @@ from ivjoin.propagation.domain import Dom
 __all__ = ["Bounds", "Contraction", "contract"]
 
 MOST_EFFORT = 10**9
+_OF_KIND = {"timestamp": dt.datetime, "duration": dt.timedelta, "time": dt.time}
 _WIDE = Context(prec=80)
 _EPOCH = dt.datetime(1970, 1, 1)
 
@@ -240,7 +241,7 @@ def _moved(value: Any, t: Type, up: bool) -> Any:
             return None if (value < 0) == up else (10**40 if up else -(10**40))
         scaled = Fraction(value) * 10**t.scale
         return math.ceil(scaled) if up else math.floor(scaled)
-    if isinstance(value, (dt.datetime, dt.timedelta, dt.time)) and t.kind in ("timestamp", "duration", "time"):
+    if isinstance(value, (dt.datetime, dt.timedelta, dt.time)) and isinstance(value, _OF_KIND.get(t.kind, ())):
         ticks = seconds_of(value) * TICKS_PER_SECOND[t.unit]
         return math.ceil(ticks) if up else math.floor(ticks)
     if isinstance(value, dt.datetime) and t.kind == "date":
