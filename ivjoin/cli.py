@@ -196,7 +196,7 @@ def _join(options: argparse.Namespace) -> int:
         **question,
         batch_size=options.batch_size,
     )
-    report = Replacement(options.metrics_json) if options.metrics_json else None
+    report = Replacement(options.metrics_json) if options.metrics_json is not None else None
     sink: Sink | None = None
     options.on_stop.append(progress.stop)
     start = perf_counter()

@@ -1,4 +1,4 @@
-"""Every argument of every public call, replaced by what makes no sense there: accepted on purpose, or an IvjoinError."""
+"""Every argument of every public call with values that make no sense: accepted on purpose, or an IvjoinError."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ _QUOTED = ("condition", "function", "predicate")
 
 
 def accepted(call: str) -> set[str]:
-    return next((values for pattern, values in ACCEPTED if fnmatchcase(call, pattern.replace("[us]", "*"))), set())
+    return next((values for pattern, values in ACCEPTED if fnmatchcase(call, pattern)), set())
 
 
 def outcome(call: str, value: Any) -> str | None:
@@ -96,7 +96,7 @@ def outcome(call: str, value: Any) -> str | None:
         CALLS[call](value)
     except ivjoin.IvjoinError as e:
         text = str(e)
-        if not 15 < len(text) or (len(text) > 1500 and not any(q in call for q in _QUOTED)):
+        if len(text) <= 15 or (len(text) > 1500 and not any(q in call for q in _QUOTED)):
             return f"a message of {len(text)} characters"
         return None
     except OSError as e:
