@@ -6,13 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from ivjoin.arguments import known_options
 from ivjoin.engine import Engine
-from ivjoin.errors import EvaluationError, IvjoinError, LateRowError, ProtocolError, SchemaError
+from ivjoin.errors import EvaluationError, IvjoinError, LateRowError, ProtocolError, SchemaError, came
 from ivjoin.expr.nodes import Node
 from ivjoin.metrics import JoinMetrics
-from ivjoin.plan import SIDES, JoinPlan, physical_ordinal, side_expression
+from ivjoin.plan import SIDES, JoinPlan, join_options, physical_ordinal, side_expression
 from ivjoin.plan_cache import planned
 from ivjoin.protocol import BUSY, OneCall, Output
 from ivjoin.shj.arrow import to_plain
@@ -69,6 +71,7 @@ class SymmetricHashJoin(Engine, OneCall):
     [[{'k': 1, 't': 10, 't_right': 12}]]
     """
 
+    @known_options("SymmetricHashJoin", join_options())
     def __init__(self, left_schema: pa.Schema, right_schema: pa.Schema, **options: Any) -> None:
         self._begin()
         self._setup(planned(left_schema, right_schema, **options))
@@ -165,13 +168,13 @@ class SymmetricHashJoin(Engine, OneCall):
 
     def _promises(self, p: int, values: Mapping[Any, Any]) -> list[tuple[Node, int, bool]]:
         if not isinstance(values, Mapping) or not values:
-            raise IvjoinError(f"advance takes {{expression: value}}; got {values!r}")
+            raise IvjoinError(f"advance takes {{expression: value}}; got {came(values)}")
         schema = self.plan.sides[p].schema
         promises = []
         for name, value in values.items():
             node = side_expression(name, p, schema, self.plan.options["timezone"], "watermark")
             descending = any(t.node is node and t.descending for t in self._frontiers[p].trackers)
-            ordinal = physical_ordinal(value, node.type, f"watermark of {name}", up=not descending)
+            ordinal = physical_ordinal(value, node.type, f"the watermark of {name}", up=not descending)
             promises.append((node, ordinal, descending))
         return promises
 
@@ -194,7 +197,7 @@ class SymmetricHashJoin(Engine, OneCall):
         Parameters
         ----------
         side : {"left", "right"}
-        edges : sequence of int or None
+        edges : list or tuple of int or None
             For each declared order of the side, in its order, the ordinal (``ivjoin.expr.ordinal``) of the greatest
             value seen; of the least, as ``~ordinal``, for a descending order. None where no value was seen. An edge
             behind the operator's own changes nothing.
@@ -207,6 +210,10 @@ class SymmetricHashJoin(Engine, OneCall):
         p = self._side(side)
         self._enter()
         try:
+            if not isinstance(edges, (list, tuple)) or not all(_is_edge(e) for e in edges):
+                raise ProtocolError(
+                    f"reach({side!r}, ...) got {came(edges)}; expected a list with an int64 or None for each order"
+                )
             n = len(self._frontiers[p].trackers)
             if len(edges) != n:
                 raise ProtocolError(f"reach({side!r}, ...) got {len(edges)} edges; the side has {n} orders")
@@ -275,8 +282,8 @@ class SymmetricHashJoin(Engine, OneCall):
 
     @staticmethod
     def _side(side: str) -> int:
-        if side not in SIDES:
-            raise ProtocolError(f"side is {side!r}; expected 'left' or 'right'")
+        if not isinstance(side, str) or side not in SIDES:
+            raise ProtocolError(f"side is {came(side)}; expected 'left' or 'right'")
         return SIDES.index(side)
 
     def _land(self) -> None:
@@ -315,3 +322,8 @@ class SymmetricHashJoin(Engine, OneCall):
         for a, b in zip(got, want, strict=True):
             if a.type != b.type:
                 raise SchemaError(f"column {a.name!r} of a {SIDES[p]} batch is {a.type}; expected {b.type}")
+
+
+def _is_edge(edge: Any) -> bool:
+    whole = isinstance(edge, (int, np.integer)) and not isinstance(edge, bool)
+    return edge is None or (whole and -(2**63) <= int(edge) < 2**63)

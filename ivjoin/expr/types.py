@@ -30,7 +30,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ivjoin.errors import UnsupportedError
+from ivjoin.errors import UnsupportedError, came
 
 __all__ = ["TICKS_PER_SECOND", "Type", "finer_unit", "from_arrow", "named", "to_arrow"]
 
@@ -217,7 +217,9 @@ def named(name: Any) -> Type:
         return name
     if isinstance(name, pa.DataType):
         return from_arrow(name)
-    return from_arrow(_arrow_named(str(name).strip().lower(), str(name).strip()))
+    if not isinstance(name, str):
+        raise UnsupportedError(f"a type is {came(name)}; expected its name, such as 'int64', or an Arrow type")
+    return from_arrow(_arrow_named(name.strip().lower(), name.strip()))
 
 
 def _arrow_named(lower: str, text: str) -> pa.DataType:
@@ -246,6 +248,6 @@ def _arrow_named(lower: str, text: str) -> pa.DataType:
         return pa.type_for_alias(lower)
     except (ValueError, IndexError) as e:
         raise UnsupportedError(
-            f"unknown type name {text!r}; expected an Arrow or Spark name such as int64, double, date, "
+            f"unknown type name {came(text)}; expected an Arrow or Spark name such as int64, double, date, "
             "timestamp[us, UTC], decimal(10, 2)"
         ) from e
