@@ -52,7 +52,7 @@ class JoinSpec:
     left_over: tuple[str, ...] = ()
 
     def plan(self) -> JoinPlan:
-        """The plan of the operator, made once per process; operators copy of it what they change, and share the rest."""
+        """The plan of the operator, made once per process: operators copy what they change of it and share the rest."""
         return _planned(_Keyed(self, self.fingerprint))
 
     @cached_property

@@ -27,8 +27,8 @@ from ivjoin.spark.codec import FORMAT, compressed, expanded, meta_text, read_sta
 from ivjoin.spark.results import Results, opener
 from ivjoin.spark.slots import share_slots
 from ivjoin.spark.spec import JoinSpec, _planned
-from ivjoin.spark.static import _joiner
 from ivjoin.spark.sqlwriter import called, case_when, literal
+from ivjoin.spark.static import _joiner
 from ivjoin.spark.watermark import with_watermarks
 
 
@@ -154,10 +154,10 @@ def test_operators_as_sql() -> None:
 
 def test_a_watermark_is_an_order_and_its_delay_the_slack() -> None:
     delay = {"ts": timedelta(seconds=10)}
-    assert with_watermarks([], delay, ["ts"]) == [Order("ts", slack=timedelta(seconds=10))]
-    assert with_watermarks([Order("ts")], delay, ["ts"]) == [Order("ts", slack=timedelta(seconds=10))]
+    assert with_watermarks([], delay) == [Order("ts", slack=timedelta(seconds=10))]
+    assert with_watermarks([Order("ts")], delay) == [Order("ts", slack=timedelta(seconds=10))]
     given = Order("ts", slack=timedelta(seconds=1))
-    assert with_watermarks([given, Order("x")], delay, ["ts", "x"]) == [given, Order("x")]
+    assert with_watermarks([given, Order("x")], delay) == [given, Order("x")]
 
 
 def test_without_java_the_package_to_install_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
