@@ -19,6 +19,7 @@ from ivjoin.spark.buckets import checked_count
 from ivjoin.spark.conditions import aliases_of, condition_of, is_column
 from ivjoin.spark.dialect import AnsiWarning, ansi_note, backquoted
 from ivjoin.spark.environment import Settings, settings_of
+from ivjoin.spark.eventtime import WatermarkWarning, in_order, watermark_note
 from ivjoin.spark.leftover import rows_where
 from ivjoin.spark.metrics import observed_name
 from ivjoin.spark.schema import arrow_schema, output_type, refuse_collated, spelled_alike
@@ -27,7 +28,6 @@ from ivjoin.spark.watermark import delays, with_watermarks
 
 __all__ = ["band_join", "resolved"]
 
-_Orders = tuple[Order, ...]
 BACKENDS = ("applyInPandasWithState", "transformWithState")
 
 
@@ -39,7 +39,7 @@ class Resolved:
     settings: Settings
     types: tuple[Any, Any]
     aliases: dict[str, str]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Warning, ...] = ()
 
 
 def band_join(
@@ -102,7 +102,7 @@ def band_join(
         on_late, timezone,
     )
     for note in call.notes:
-        warnings.warn(note, AnsiWarning, stacklevel=2)
+        warnings.warn(note, stacklevel=2)
     out = output_type(call.spec.plan(), call.types)
     count = checked_count(buckets, call.settings.partitions)
     if streaming and not isinstance(name, str | None):
@@ -166,8 +166,10 @@ def resolved(
     aliases = aliases_of(left, right)
     scope = expr.Scope(schemas[0], schemas[1], on=pairs, case_sensitive=settings.case_sensitive, aliases=aliases)
     given, left_over = condition_of(condition, left, right, scope, zone, how, settings.quoted_names)
+    notes: list[Warning] = []
     orders = [
-        _orders(o, s, t, schemas, settings, zone) for s, (o, t) in enumerate(zip((left_order, right_order), types))
+        _orders(o, s, f, schemas, settings, zone, notes)
+        for s, (o, f) in enumerate(((left_order, left), (right_order, right)))
     ]
     bounds = [_bounds(b, s.names, settings) for b, s in zip((left_bounds, right_bounds), schemas, strict=True)]
     spec = JoinSpec(
@@ -181,7 +183,9 @@ def resolved(
         for node, name, o in side.orders:
             OrderTracker(node, name, o.descending, o.slack, o.nulls)  # the operator's own refusals, before a query runs
     note = None if settings.ansi else ansi_note(plan.condition)
-    return Resolved(spec, settings, types, aliases, () if note is None else (note,))
+    if note is not None:
+        notes.append(AnsiWarning(note))
+    return Resolved(spec, settings, types, aliases, tuple(notes))
 
 
 def _pairs(on: Any, schemas: list[pa.Schema], case_sensitive: bool) -> list[tuple[str, str]]:
@@ -218,7 +222,9 @@ def _spelt(name: Any, names: list[str], case_sensitive: bool) -> Any:
     return alike[0] if len(alike) == 1 else name
 
 
-def _orders(given: Any, side: int, types: Any, schemas: list[pa.Schema], settings: Settings, zone: str) -> _Orders:
+def _orders(
+    given: Any, side: int, frame: Any, schemas: list[pa.Schema], settings: Settings, zone: str, notes: list[Warning]
+) -> tuple[Order, ...]:
     """Declared orders and watermarks of a side, their expressions as nodes."""
     items = [] if given is None else list(given) if isinstance(given, (list, tuple)) else [given]
     empty = pa.schema([])
@@ -226,14 +232,18 @@ def _orders(given: Any, side: int, types: Any, schemas: list[pa.Schema], setting
     scope = expr.Scope(*both, case_sensitive=settings.case_sensitive)
     declared = [o if isinstance(o, Order) else Order(o) for o in items]
     declared = [Order(_side_node(o.expr, side, scope, settings, zone), o.descending, o.slack) for o in declared]
-    delay = {}
-    for i, f in enumerate(types):
+    delay, no_order = {}, []
+    for i, f in enumerate(frame.schema):
         for wait in delays([f]).values():
             column = scope.resolve(SIDES[side], schemas[side].names[i])
             # Spark marks the windows over an event time too, which are structs.
-            if has_ordinal(column.type):
-                delay[column] = wait
-    return tuple(with_watermarks(declared, delay))
+            if not has_ordinal(column.type):
+                continue
+            delay[column] = wait
+            if frame.isStreaming and all(o.expr is not column for o in declared) and not in_order(frame, i):
+                no_order.append(column)
+                notes.append(WatermarkWarning(watermark_note(SIDES[side], f.name)))
+    return tuple(with_watermarks(declared, delay, no_order))
 
 
 def _side_node(given: Any, side: int, scope: expr.Scope, settings: Settings, zone: str) -> Node:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -25,11 +25,13 @@ def without_watermark(metadata: dict[str, Any] | None) -> dict[str, Any]:
     return {k: v for k, v in (metadata or {}).items() if k != _KEY}
 
 
-def with_watermarks(orders: Iterable[Order], delay: Mapping[Any, timedelta]) -> list[Order]:
+def with_watermarks(
+    orders: Iterable[Order], delay: Mapping[Any, timedelta], no_order: Collection[Any] = ()
+) -> list[Order]:
     """Declared orders joined with the watermarks: an order on an event-time column takes the delay as its slack.
 
-    A slack that was given explicitly stands. A watermark without a declared order becomes one. ``delay`` has columns in
-    the form in which the orders have their expressions.
+    A slack that was given explicitly stands. A watermark without a declared order becomes one, but for ``no_order``.
+    ``delay`` has columns in the form in which the orders have their expressions.
     """
     left = dict(delay)
     out = []
@@ -38,4 +40,4 @@ def with_watermarks(orders: Iterable[Order], delay: Mapping[Any, timedelta]) -> 
         if wait is not None and o.slack is None and not o.descending:
             o = replace(o, slack=wait)
         out.append(o)
-    return out + [Order(column, slack=wait) for column, wait in left.items()]
+    return out + [Order(column, slack=wait) for column, wait in left.items() if column not in no_order]

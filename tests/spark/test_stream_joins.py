@@ -277,6 +277,55 @@ def test_an_order_takes_the_delay_however_it_is_spelt(spark: Any, tmp_path: Path
     assert declared.slack == timedelta(seconds=10)
 
 
+def test_a_watermark_is_no_order_where_rows_come_otherwise(spark: Any, tmp_path: Path) -> None:
+    """A union, a join of streams and the end of a window carry the delay on, and may come later than it says."""
+    from pyspark.sql import functions as F
+
+    from ivjoin.spark import WatermarkWarning
+
+    script = Script(spark, tmp_path, lambda a, b: a, TIMED, TIMED)
+    a, b = (script.source(side).withWatermark("ts", "5 seconds") for side in ("left", "right"))
+    other = b.toDF("k2", "ts2", "v2").alias("o")
+
+    def orders(frame: Any) -> list[tuple[str, Any]]:
+        return [(str(o.expr), o.slack) for o in resolved(frame, b, on="k", condition="l.v < r.v").spec.orders[0]]
+
+    five = timedelta(seconds=5)
+    windowed = a.withColumn("w", F.window("ts", "10 seconds"))
+    ended = windowed.withColumn("ended", F.window_time("w"))
+    joined = a.join(other, F.expr("k = k2 AND ts BETWEEN ts2 - INTERVAL 9 SECONDS AND ts2"))
+    static = spark.range(9).withColumnRenamed("id", "v")
+    counted = a.groupBy("k", F.window("ts", "10 seconds")).agg(F.max("v").alias("v"))
+    for frame, want in (
+        (a.alias("x").where("v > 1").dropDuplicates(["v"]), [("l.ts", five)]),
+        (a.withColumnRenamed("ts", "at").join(static, "v"), [("l.at", five)]),
+        (a.union(b), []), (a.unionByName(b).select("k", "v", F.col("ts").alias("at")), []), (joined, []),
+        (a.union(b).withWatermark("ts", "5 seconds"), [("l.ts", five)]),
+        (ended, [("l.ts", five)]), (ended.drop("ts"), []),
+        (counted.withColumn("ended", F.window_time("window")), [("l.ended", five)]),
+    ):  # fmt: skip
+        assert orders(frame) == want, frame
+    with pytest.warns(WatermarkWarning, match="of left's column 'ts' is not read as an order"):
+        a.union(b).band_join(b, on="k", condition="l.v < r.v")
+    [own] = resolved(a.union(b), b, on="k", left_order="ts").spec.orders[0]
+    assert own.slack == five
+
+
+def test_the_lagging_stream_of_a_union_loses_no_row(spark: Any, tmp_path: Path) -> None:
+    def join(a: Any, b: Any) -> Any:
+        a = a.withWatermark("ts", "0 seconds")
+        fast, slow = a.where("v < 100"), a.where("v >= 100")  # each rises by itself
+        return fast.union(slow).band_join(b, on="k", condition=BAND)
+
+    script = Script(spark, tmp_path, join, TIMED, TIMED)
+    for i in range(3):
+        late = [(1, at(i), 100 + i)]
+        script.add(left=[(1, at(1000 + i), i), *late], right=[(1, at(i), i), (1, at(1000 + i), i)])
+    got = script.run()
+    assert {row[2] for row in got} == {0, 1, 2, 100, 101, 102}
+    assert sum(c["late_rows"] for c in script.counts()) == 0
+
+
 def test_a_watermark_may_be_set_again_behind_the_join(spark: Any, tmp_path: Path) -> None:
     from pyspark.sql import functions as F
 
