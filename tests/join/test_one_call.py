@@ -317,7 +317,7 @@ def test_a_stream_that_broke_off_does_not_seem_at_its_end(path: str) -> None:
     with pytest.raises(OSError, match="disk"):
         stream.read_all()
     for read in (stream.read_all, lambda: next(stream), lambda: list(stream)):
-        with pytest.raises(ProtocolError, match="stopped with an error and cannot go on: the disk is gone"):
+        with pytest.raises(ProtocolError, match="stopped with an error and gives nothing more: the disk is gone"):
             read()
 
 
