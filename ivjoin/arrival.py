@@ -105,6 +105,8 @@ class Intake:
         try:
             late = self._broken(p, frontier.trackers, batch, values, images)
             for node in {**frontier.bounds, **frontier.promised}:
+                what = "bounds" if node in frontier.bounds else "watermark"
+                self._refuse_errors(p, batch, node, values[node], what)
                 bad = frontier.outside_promises(node, self.image(node, values, images), has_value(values[node]))
                 if bad is not None:
                     self._complain(p, str(node), node, bad, values, images, self._promise_text(p, node))
@@ -123,10 +125,7 @@ class Intake:
         late: np.ndarray | None = None
         for t in trackers:
             v = values[t.node]
-            erred = _erred(v)
-            if erred is not None:
-                why = first_error(t.node, lambda _, name: batch.column(self.index[p][name]), int(erred.argmax()))
-                raise EvaluationError(f"order of the {SIDES[p]} side: {why}")
+            self._refuse_errors(p, batch, t.node, v, "order")
             was = t.edge
             bad = t.late(self.image(t.node, values, images), has_value(v), self.late_within)
             if bad is not None:
@@ -134,6 +133,25 @@ class Intake:
                 self._complain(p, t.name, t.node, bad, values, images, seen)
                 late = bad if late is None else late | bad
         return late
+
+    def refuse_errors(self, p: int, batch: pa.RecordBatch, node: Node, v: Vector) -> None:
+        """Say which row errs at an expression that is ordered, bounded or promised.
+
+        Raises
+        ------
+        EvaluationError
+        """
+        frontier = self._frontiers[p]
+        if any(t.node is node for t in frontier.trackers):
+            self._refuse_errors(p, batch, node, v, "order")
+        elif node in frontier.bounds or node in frontier.promised:
+            self._refuse_errors(p, batch, node, v, "bounds" if node in frontier.bounds else "watermark")
+
+    def _refuse_errors(self, p: int, batch: pa.RecordBatch, node: Node, v: Vector, what: str) -> None:
+        erred = _erred(v)
+        if erred is not None:
+            why = first_error(node, lambda _, name: batch.column(self.index[p][name]), int(erred.argmax()))
+            raise EvaluationError(f"{what} of the {SIDES[p]} side: {why}")
 
     def _edge(self, t: OrderTracker, was: int, bad: np.ndarray, images: dict[Node, np.ndarray]) -> str:
         seen = images[t.node][: int(bad.argmax())]
@@ -211,7 +229,9 @@ def _key_bytes(node: Node, v: Vector, image: Callable[[], np.ndarray]) -> Bytes:
     if isinstance(v.values, (pa.Array, pa.ChunkedArray)):
         array = v.values if v.valid is None else _blank(v.values, v.valid)
         return Bytes.of(array)
-    wide = [b"" if v.valid is not None and not ok else int(x).to_bytes(32, "little", signed=True)
+    # Both sides have one type, so they agree. More than its digits need: nothing checks a column for too long numbers.
+    size = 32 if node.type.kind == "decimal" else 33 + node.type.precision // 2
+    wide = [b"" if v.valid is not None and not ok else int(x).to_bytes(size, "little", signed=True)
             for x, ok in zip(v.values, v.valid if v.valid is not None else [True] * len(v.values), strict=True)]
     return Bytes.of(pa.array(wide, type=pa.large_binary()))
 

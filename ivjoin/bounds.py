@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, value_of
 from ivjoin.order import Frontier, ordinal_range
 from ivjoin.plan import JoinPlan
 
+if TYPE_CHECKING:
+    from ivjoin.propagation import Unclipped
+
 __all__ = ["Bounder"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+# The bounds of an axis that keep only the rows that have no value there.
+NO_VALUE = I64_MAX, I64_MIN
 # A contraction of the residual costs some hundred microseconds, a band term's bound one: contract when enough rows
 # have come to pay for it.
 _CONTRACT_EVERY = 256
@@ -25,7 +30,8 @@ _LONGEST_IDLE = 16
 class Bounder:
     """Closed ordinal intervals per axis of a side's store, kept up with the other side's frontier.
 
-    ``bounds(s)`` is a list of (low, high), one an axis, or None when no future row can match anything stored.
+    ``bounds(s)`` is a list of (low, high), one an axis, or None when no future row can match anything stored. An axis
+    has ``low > high`` when no future row can match a value of it.
     """
 
     def __init__(self, plan: JoinPlan, frontiers: tuple[Frontier, Frontier]) -> None:
@@ -45,6 +51,7 @@ class Bounder:
         # Expressions of which going up says nothing yet: for how many moves they are left alone, now and next time.
         self._idle: dict[Node, tuple[int, int]] = {}
         self._deps: dict[Node, list[Node]] = {}
+        self._unclipped: dict[Node, Unclipped] = {}
         self._compare = self._comparable()
         for s in (0, 1):
             self._recompute(s, True)
@@ -185,12 +192,9 @@ class Bounder:
                 a = I64_MIN
             if b >= most:
                 b = I64_MAX
-            if a > most or b < least or a > b:
-                # Rows for which the axis is null are decided on arrival, those of a residual axis are not.
-                if axis < self._plan.sides[s].band_axes:
-                    self._bounds[s] = None
-                    return
-                a, b = (I64_MAX, I64_MAX) if a > most else (a, b)
+            if a > most or b < least:
+                # Not None: a row for which the axis errs, or is null in the residual, may match for all that.
+                a, b = NO_VALUE
             out[axis] = (a if a > I64_MIN else I64_MIN, b if b < I64_MAX else I64_MAX)
         self._bounds[s] = out
 
@@ -216,14 +220,25 @@ class Bounder:
         deps = self._deps.get(node)
         if deps is None or len(frontier.promised):
             inside = set(walk(node))
-            deps = self._deps[node] = [n for n in frontier.intervals if n in inside]
+            found = [n for n in frontier.intervals if n in inside]
+            if found != deps:
+                deps = self._deps[node] = found
+                self._unclipped.pop(node, None)
         if not deps:
             return None
-        from ivjoin.propagation import Dom, forward
+        from ivjoin.propagation import Dom, Unclipped, forward
 
         known = {c: Dom.of(c.type, null=False) for c in columns_of(node) if c in frontier.never_null}
-        dom = forward(node, known | {n: self.domain(n, frontier) for n in deps})
-        span = _ordinals(dom, node)
+        known |= {n: self.domain(n, frontier) for n in deps}
+        if node not in self._unclipped:
+            self._unclipped[node] = Unclipped(node, deps)
+        wide = self._unclipped[node].range(lambda n: forward(n, known))
+        if wide is None:
+            span = _ordinals(forward(node, known), node)
+        else:
+            # A future row may err here for which the condition as written does not.
+            zero = ordinal_of(0, node.type)
+            span = wide[0] + zero, wide[1] + zero
         least, most = self._reach(node)
         near = (most - least) >> 12
         if span[0] - least <= near and most - span[1] <= near:

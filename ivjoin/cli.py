@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import signal
+import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,7 @@ from ivjoin.replace import Replacement, remove_unfinished, unwritable
 __all__ = ["main"]
 
 _READ_ROWS = 65536  # rows of an input batch
+_SIGPIPE = 13  # `signal` names it on POSIX alone
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except BrokenPipeError:
             # the reader of our output has seen enough; keep Python from complaining about it again at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 128 + signal.SIGPIPE
+            return 128 + _SIGPIPE
         except (IvjoinError, pa.ArrowException, OSError) as e:
             return _fail(str(e), 2)
 
@@ -181,6 +183,7 @@ def _question(options: argparse.Namespace, left: pa.Schema, right: pa.Schema) ->
 
 
 def _join(options: argparse.Namespace) -> int:
+    _check_places(options)
     left, right = _open_inputs(options)
     question = _question(options, left.schema, right.schema) | {
         "suffix": options.suffix,
@@ -194,7 +197,7 @@ def _join(options: argparse.Namespace) -> int:
         **question,
         batch_size=options.batch_size,
     )
-    report = Replacement(options.metrics_json) if options.metrics_json else None
+    report = Replacement(options.metrics_json) if options.metrics_json is not None else None
     sink: Sink | None = None
     options.on_stop.append(progress.stop)
     start = perf_counter()
@@ -215,6 +218,37 @@ def _join(options: argparse.Namespace) -> int:
     if not options.quiet:
         print(_summary(stream.metrics, seconds, sum(skipped.values())), file=sys.stderr)
     return 0
+
+
+def _check_places(options: argparse.Namespace) -> None:
+    """Refuse to write over what is read, or to one place twice, however its name is written.
+
+    Raises
+    ------
+    IvjoinError
+    """
+    taken = {_file_of(path, 0): f"would replace the input {path!r}" for path in (options.left, options.right)}
+    for what, path in (("the result (-o)", options.output), ("the metrics (--metrics-json)", options.metrics_json)):
+        file = None if path is None else _file_of(path, 1)
+        if file is None:
+            continue
+        if file in taken:
+            raise IvjoinError(f"{what} {taken[file]}; write to another file, and move it there afterwards")
+        taken[file] = f"would go where {what} goes, {path!r}"
+
+
+def _file_of(path: str, standard: int) -> tuple[int, int] | str | None:
+    """What tells a file from others: its place on disk, its name where it is yet to be; None of a device or a pipe.
+
+    ``standard`` is the number of the open file that ``-`` means.
+    """
+    try:
+        found = os.fstat(standard) if path == "-" else os.stat(path)
+    except (OSError, ValueError):
+        return os.path.realpath(path) if path != "-" and "\0" not in path else None
+    if stat.S_ISREG(found.st_mode):
+        return found.st_dev, found.st_ino
+    return "-" if path == "-" and standard else None
 
 
 def _skip_row_groups(
@@ -264,6 +298,8 @@ def _explain(options: argparse.Namespace) -> int:
 def _demo(options: argparse.Namespace) -> int:
     from ivjoin.demo.run import run_demo
 
+    if options.batch_size < 1:
+        raise IvjoinError(f"--batch-size is {options.batch_size}; expected a whole number of rows, at least 1")
     return 0 if run_demo(options.output, options.batch_size, check=not options.no_check) else 1
 
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from ivjoin.arrival import Intake, has_value
 from ivjoin.bounds import Bounder
-from ivjoin.errors import EvaluationError, IvjoinError
-from ivjoin.expr.evaluate import Vector, evaluate, first_error
+from ivjoin.errors import IvjoinError
+from ivjoin.expr.evaluate import Vector, evaluate
 from ivjoin.expr.nodes import Node, walk
 from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.expr.separate import conjuncts_of
@@ -31,7 +31,7 @@ from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import byte_width, is_own_image, take
 from ivjoin.shj.columns import ImageColumn, WordColumn
 from ivjoin.shj.keys import ByteKeys, IntKeys, KeyTable, NoKeys
-from ivjoin.shj.registers import address
+from ivjoin.shj.memory import release_struct
 from ivjoin.shj.selectivity import most_selective
 from ivjoin.shj.store import SideStore
 from ivjoin.sources import SideSources, column_of, image_columns, side_sources
@@ -44,7 +44,7 @@ _LOOK_EVERY = 64  # pushes between two looks at whether a ring has become too la
 # A batch larger than this is probed in pieces, each twice the last, where the store may turn to a better index between.
 PIECE = 16_384
 _MOST_STEPS = 50_000_000  # that a batch may walk along one axis, if there are others
-_ASKS = at.DECIDE | at.GATHER | at.STORE | at.BOUNDS | at.INDEX | at.RUNS | at.PIECE | at.FULL
+_ASKS = at.DECIDE | at.GATHER | at.STORE | at.BOUNDS | at.INDEX | at.RUNS | at.PIECE | at.BEYOND
 
 
 def frontiers_of(plan: JoinPlan) -> tuple[Frontier, Frontier]:
@@ -133,7 +133,7 @@ class Engine:
         r["owes"], r["keeps"] = how.owes(s), how.keep[s]
         r["single"], r["semi"] = how.single == s, how.semi == s
         r["decide"] = bool(plan.separation.residual)
-        r["mode"] = self._mode(s)
+        r["mode"], r["beyond"] = self._mode(s), bool(plan.overflows[s])
 
     def _mode(self, p: int) -> int:
         """What the probe of side p does with the pairs that it finds."""
@@ -165,7 +165,7 @@ class Engine:
                 r["key_source"] = sources.nodes.index(plan.sides[s].keys[0])
             self._tabulate_orders(s, sources)
         self._prepares = [
-            bool(sources.roots) or any(t.in_python for t in f.trackers)
+            bool(sources.roots) or plan.raises or any(t.in_python for t in f.trackers)
             for sources, f in zip(self._sources, self._frontiers, strict=True)
         ]
         state.row_room(256, max(len(s.nodes) for s in self._sources))
@@ -252,11 +252,21 @@ class Engine:
             for name, field in ((f"{side}_rows_in", "rows_in"), (f"{side}_rows_retired", "retired")):
                 setattr(m, name, getattr(m, name) + int(r[field]))
                 r[field] = 0
-        m.rows_out += state.get("rows_out")
         m.late_rows += state.get("late_rows")
-        state.set(rows_out=0, late_rows=0)
+        state.set(late_rows=0)
         self._count_state()
         return m
+
+    def _stepped(self, ended: bool) -> None:
+        self._count_state()
+
+    def _let_go(self) -> None:
+        self._report()
+        release_struct(self._state.in_struct)
+        release_struct(self._state.out_struct)
+        self._batch = None
+        self._build()
+        self._count_state()
 
     def _rebuild(self) -> None:
         """The state anew, for a plan whose keys or axes have changed, with the rows that are stored."""
@@ -338,7 +348,7 @@ class Engine:
 
     # -- a push --------------------------------------------------------------------------------------------------
 
-    def _take(self, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def _take(self, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
         """Feed a batch to the kernels: what they put out at once, or the rest of the push as an iterator."""
         state = self._state
         n = batch.num_rows
@@ -355,9 +365,9 @@ class Engine:
             batch._export_to_c(state.in_struct)
             status = push_kernels.push_batch(state.at, p)
             if status == 0:
-                return iter(())
+                return None
             if status == at.OUTPUT:
-                return iter((pa.RecordBatch._import_from_c(state.out_struct, self.plan.schema),))
+                return pa.RecordBatch._import_from_c(state.out_struct, self.plan.schema)
             if status & at.LATE:
                 for t, saved in zip(self._frontiers[p].trackers, before or (), strict=False):
                     t.load(saved)
@@ -393,6 +403,9 @@ class Engine:
                 elif status & at.RUNS:
                     assert batch is not None
                     self._probe_runs(p, batch)
+                elif status & at.BEYOND:
+                    assert batch is not None
+                    self._look_beyond(p, batch)
                 elif status & at.PIECE:
                     self._next_piece(p)
                 elif status & at.INDEX:
@@ -475,6 +488,8 @@ class Engine:
             _make_wild(marks, _errs(v))
         for node, low, high in sources.guards:
             _make_wild(marks, _outside(values[node], low, high))
+        if self.plan.raises:
+            marks |= at.WILD
         late = self._intake.late_by_python(p, batch, values)
         if late is not None:
             marks[late] |= at.DROPPED
@@ -494,9 +509,9 @@ class Engine:
         state["values"][i, :n] = ordinals(v.values, node.type)
         erred = _errs(v)
         missing = None if v.valid is None or v.valid.all() else ~v.valid
-        if erred is not None and any(t.node is node for t in self._frontiers[p].trackers):
-            why = first_error(node, lambda _, name: self._batch_column(p, name), int(erred.argmax()))
-            raise EvaluationError(f"order of the {SIDES[p]} side: {why}")
+        if erred is not None:
+            assert self._batch is not None
+            self._intake.refuse_errors(p, self._batch, node, v)
         source["has_absent"] = missing is not None or erred is not None
         if missing is not None or erred is not None:
             absent = missing if erred is None else erred if missing is None else missing | erred
@@ -506,10 +521,6 @@ class Engine:
             if missing is not None:
                 marks[missing] &= 255 - cleared
             _make_wild(marks, erred)
-
-    def _batch_column(self, p: int, name: str) -> pa.Array:
-        assert self._batch is not None
-        return self._batch.column(self._index[p][name])
 
     # -- steps of the kernels' that Python takes ---------------------------------------------------------------------
 
@@ -541,6 +552,22 @@ class Engine:
         n = len(places)
         state["pair_rows"][:n], state["pair_places"][:n] = rows, places
         state.set(n_pairs=n)
+
+    def _look_beyond(self, p: int, batch: pa.RecordBatch) -> None:
+        """Raise for a pair for which the residual overflows where the bands refuse it; no other pair can match there."""
+        state, store = self._state, self._stores[1 - p]
+        n, room = state.get("n"), state.pairs
+        rows, ids, cell = np.empty(room, np.int64), np.empty(room, np.int64), np.zeros(4, np.int64)
+        nodes = list(self.plan.separation.residual)
+        for table in self.plan.overflows[p]:
+            cell[:] = 0, -2, 0, 0
+            while cell[0] < n:
+                count = index_kernels.probe(
+                    state["kids"][:n], state["values"], table.terms, table.n_primary, store.ordered, self._keys.slots,
+                    store.rows, store.links, store.lo, store.offset, state["matched"], index_kernels.PAIRS, cell, rows, ids,
+                )
+                if count:
+                    holds(nodes, self._pair_columns(p, batch, rows[:count], store.places(ids[:count])), count)
 
     def _chosen(self) -> np.ndarray:
         state = self._state
@@ -587,7 +614,6 @@ class Engine:
                 else:
                     alone = StoredRows(store, self._places[1 - p], store.ids_at(places[cut]))
                 out = self._emitter.batch(alone, None) if which == push_kernels.LEFT_ROWS else self._emitter.batch(None, alone)
-            r["rows_out"] += out.num_rows
             yield out
 
     def _store_rest(self, p: int, batch: pa.RecordBatch, status: int) -> None:

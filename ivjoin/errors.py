@@ -1,23 +1,32 @@
-"""The errors ivjoin raises; every one is an ``IvjoinError``."""
+"""The errors ivjoin raises, every one an ``IvjoinError``, and how a value that came is shown in one."""
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
+    "CapacityError",
     "ColumnError",
     "ConditionError",
     "EvaluationError",
     "IvjoinError",
     "LateRowError",
+    "OptionError",
     "OrderError",
     "ProtocolError",
     "SchemaError",
     "SnapshotError",
     "UnsupportedError",
+    "came",
 ]
 
 
 class IvjoinError(ValueError):
     """Base of all errors that a caller can mend."""
+
+
+class OptionError(IvjoinError, TypeError):
+    """An argument by a name that the function does not have."""
 
 
 class ColumnError(IvjoinError):
@@ -58,3 +67,18 @@ class EvaluationError(IvjoinError, ArithmeticError):
 
 class CapacityError(IvjoinError):
     """More rows or keys at once than an operator can hold."""
+
+
+_MOST_SHOWN = 100
+
+
+def came(value: Any) -> str:
+    """A value for a message: its repr in one line, cut short; its type where it has none."""
+    if isinstance(value, int) and value.bit_length() > 256:
+        return f"a whole number of {value.bit_length()} bits"  # Python refuses to write the longest of them
+    try:
+        long = isinstance(value, (str, bytes, bytearray)) and len(value) > _MOST_SHOWN
+        text = " ".join(repr(value[:_MOST_SHOWN] if long else value).split("\n"))
+    except Exception:
+        return f"a {type(value).__name__}"
+    return f"{text[:_MOST_SHOWN]}..." if long or len(text) > _MOST_SHOWN else text

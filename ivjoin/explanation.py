@@ -8,13 +8,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from ivjoin.arguments import known_options
 from ivjoin.bounds import Bounder
+from ivjoin.errors import OrderError, came
 from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.ordinal import ordinal_of
 from ivjoin.expr.separate import BandTerm
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
 from ivjoin.order import Frontier, OrderTracker, ordinal_range, shown
-from ivjoin.plan import SIDES, JoinPlan, inferred, make_plan, physical_ordinal, side_expression
+from ivjoin.plan import SIDES, JoinPlan, inferred, join_options, make_plan, physical_ordinal, side_expression
 
 __all__ = ["explain", "explain_plan"]
 
@@ -22,6 +24,7 @@ I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _TYPICAL_DAY = datetime(2024, 1, 1, tzinfo=UTC)
 
 
+@known_options("explain", join_options())
 def explain(
     condition: Any, left_schema: pa.Schema, right_schema: pa.Schema, on: Any = None, how: str = "inner",
     left_order: Any = None, right_order: Any = None, left_bounds: Any = None, right_bounds: Any = None,
@@ -57,7 +60,7 @@ def explain(
 
 def explain_plan(plan: JoinPlan, frontier: Mapping[str, Mapping[Any, Any]] | None = None) -> str:
     """The text of :func:`explain` for a plan."""
-    frontiers = _frontiers(plan, frontier or {})
+    frontiers = _frontiers(plan, {} if frontier is None else frontier)
     bounder = Bounder(plan, frontiers)
     lines = [f"{plan.how.name} join" + (f" on {', '.join(_on(p) for p in plan.on)}" if plan.on else " without `on`")]
     lines += ["", "condition", *_conjuncts(plan)]
@@ -128,6 +131,10 @@ def _distance(v: int, t: Type) -> str:
 
 def _frontiers(plan: JoinPlan, given: Mapping[str, Mapping[Any, Any]]) -> tuple[Frontier, Frontier]:
     """Each side's frontier after it has come to the given, or typical, values."""
+    if not isinstance(given, Mapping) or not all(
+        isinstance(s, str) and s in SIDES and isinstance(values, Mapping) for s, values in given.items()
+    ):
+        raise OrderError(f"frontier is {came(given)}; expected {{'left': {{expression: value}}, 'right': {{...}}}}")
     out = []
     for s, side in enumerate(plan.sides):
         trackers = [OrderTracker(n, name, o.descending, o.slack, o.nulls) for n, name, o in side.orders]
@@ -234,7 +241,7 @@ def _side(plan: JoinPlan, s: int, frontiers: tuple[Frontier, Frontier], bounder:
     other = SIDES[1 - s]
     head = f"  {SIDES[s]} rows"
     bounds = bounder.bounds(s)
-    if bounds is None:
+    if bounds is None or any(low > high for low, high in bounds):
         return [f"{head}: none is kept, no future {other} row can match"]
     out = []
     for axis, (low, high) in enumerate(bounds):

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ivjoin.errors import came
 from ivjoin.replace import FileError, Replacement, unwritable
 
 __all__ = ["FORMATS", "FileError", "Sink", "Source", "format_of", "open_source"]
@@ -58,7 +59,7 @@ def format_of(path: str, declared: str | None = None) -> str:
     if path == "-":
         return "arrows"
     expected = ", ".join(_EXTENSIONS)
-    raise FileError(f"the name {path!r} does not tell its format; expected one of {expected}, or --format")
+    raise FileError(f"the name {came(path)} does not tell its format; expected one of {expected}, or --format")
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
@@ -101,7 +102,10 @@ def open_source(
             source = _open_csv(path, csv_nulls)
         else:
             source = _open_ipc(path)
-    except (OSError, pa.ArrowException) as e:
+        _ = source.schema.names  # names in another encoding than UTF-8 are found out when they are read
+    except FileError:
+        raise
+    except (OSError, pa.ArrowException, ValueError) as e:
         raise _unreadable(path, kind, e) from e
     return replace(source, batches=_batches(source.batches, batch_rows, path, kind))
 
@@ -159,7 +163,7 @@ def _batches(batches: Iterator[pa.RecordBatch], rows: int, path: str, kind: str)
     while True:
         try:
             batch = next(batches, None)
-        except (OSError, pa.ArrowException) as e:
+        except (OSError, pa.ArrowException, ValueError) as e:
             raise _unreadable(path, kind, e) from e
         if batch is None:
             return
@@ -168,9 +172,11 @@ def _batches(batches: Iterator[pa.RecordBatch], rows: int, path: str, kind: str)
 
 
 def _unreadable(path: str, kind: str, error: Exception) -> FileError:
-    name = "standard input" if path == "-" else repr(path)
+    name = "standard input" if path == "-" else came(path)
     if isinstance(error, FileNotFoundError):
         return FileError(f"cannot read {name}: there is no such file")
+    if isinstance(error, UnicodeDecodeError):
+        return FileError(f"cannot read {name} as {kind}: it is not in UTF-8, as {came(error.object)}; convert it first")
     said = str(getattr(error, "strerror", None) or error).strip().splitlines() or [type(error).__name__]
     return FileError(f"cannot read {name} as {kind}: {said[0].rstrip('.')}")
 
@@ -270,7 +276,7 @@ class Sink:
             yield
         except BrokenPipeError:
             raise  # the reader of a pipe went away: no fault of the file
-        except (OSError, pa.ArrowException) as e:
+        except (OSError, pa.ArrowException, UnicodeError) as e:
             raise unwritable(self._place.path, e) from e
 
 

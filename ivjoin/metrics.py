@@ -22,9 +22,11 @@ class JoinMetrics:
     late_rows : int
         Rows that broke their side's order or bounds.
     state_rows, state_bytes : int
-        Rows in the side stores when the last call ended, and the memory that the stores and the key table hold.
+        Rows in the side stores when the last call ended, and the bytes that the operator holds: rings, links, arenas
+        and sorted runs of the stores, the key table, and the scratch and registers that it keeps from one call to the
+        next. Output batches belong to whoever took them. An operator that has stopped holds no rows.
     peak_state_rows, peak_state_bytes : int
-        The greatest of these at the end of any call.
+        The greatest of these: of the rows at the end of any call, of the bytes before any batch of output as well.
     """
 
     left_rows_in: int = 0

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
 
-from ivjoin.errors import OrderError
+from ivjoin.errors import ColumnError, OrderError, came
 
 __all__ = ["parse_bounds", "parse_keys", "parse_order", "parse_zone"]
 
@@ -23,6 +23,7 @@ _ORDER = re.compile(
 _OFFSET = re.compile(r"(?:UTC|GMT|UT|Z)?(?:(?P<sign>[+-])(?P<h>[0-9]{1,2})(?::?(?P<m>[0-9]{2}))?)?")
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 _SLACK = re.compile(rf"(?P<number>{_NUMBER})(?P<unit>us|ms|s|min|h|d)?")
+_MOST_DIGITS = 310
 _MICROSECONDS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "d": 86_400 * 10**6}
 
 
@@ -35,6 +36,8 @@ def parse_keys(texts: Sequence[str]) -> list[Any] | None:
     keys: list[Any] = []
     for name in (part.strip() for text in texts for part in text.split(",")):
         left, paired, right = (p.strip() for p in name.partition("="))
+        if not left or (paired and not right):
+            raise ColumnError(f"a key of --on is {came(name)}; expected a column name, or left=right")
         keys.append((left, right) if paired else name)
     return keys or None
 
@@ -66,11 +69,20 @@ def _slack(text: str | None) -> int | Decimal | timedelta | None:
         return None
     found = _SLACK.fullmatch(text)
     if found is None:
-        raise OrderError(f"slack is {text!r}; expected a number, or a time such as 500ms, 10s, 5min, 2h, 1d")
-    if found["unit"]:
-        micros = Decimal(found["number"]) * _MICROSECONDS[found["unit"]]
-        return timedelta(microseconds=int(micros.to_integral_value(ROUND_CEILING)))  # a promise may only loosen
-    return int(text) if text.isdigit() else Decimal(text)
+        raise OrderError(f"slack is {came(text)}; expected a number, or a time such as 500ms, 10s, 5min, 2h, 1d")
+    try:
+        number = Decimal(found["number"])
+        if abs(number.adjusted()) > _MOST_DIGITS:
+            raise OverflowError
+        if found["unit"]:
+            micros = (number * _MICROSECONDS[found["unit"]]).to_integral_value(ROUND_CEILING)
+            return timedelta(microseconds=int(micros))  # a promise may only loosen
+        return int(text) if text.isdigit() else number
+    except (InvalidOperation, OverflowError) as e:
+        raise OrderError(
+            f"slack is {came(text)}, more than a number or a time here can be; leave the order out if nothing is "
+            "promised"
+        ) from e
 
 
 def parse_zone(text: str) -> str:
@@ -87,13 +99,13 @@ def parse_zone(text: str) -> str:
 
 def _zone(text: str) -> tzinfo:
     offset = _OFFSET.fullmatch(text)
-    if offset:
-        length = timedelta(hours=int(offset["h"] or 0), minutes=int(offset["m"] or 0))
-        return timezone_of(-length if offset["sign"] == "-" else length)
     try:
+        if offset and text:
+            length = timedelta(hours=int(offset["h"] or 0), minutes=int(offset["m"] or 0))
+            return timezone_of(-length if offset["sign"] == "-" else length)
         return ZoneInfo(text)
     except (ZoneInfoNotFoundError, ValueError, OSError) as e:
-        raise OrderError(f"timezone is {text!r}; expected a name such as UTC, Europe/Berlin or +02:00") from e
+        raise OrderError(f"timezone is {came(text)}; expected a name such as UTC, Europe/Berlin or +02:00") from e
 
 
 def parse_bounds(texts: Sequence[str], schema: pa.Schema, timezone: str) -> dict[str, tuple[Any, Any]] | None:
@@ -116,7 +128,7 @@ def parse_bounds(texts: Sequence[str], schema: pa.Schema, timezone: str) -> dict
         name, equals, span = (p.strip() for p in text.rpartition("="))
         least, dots, greatest = span.partition("..")
         if not (name and equals and dots):
-            raise OrderError(f"bounds are {text!r}; expected NAME=LEAST..GREATEST, such as k=0..6 or k=0..")
+            raise OrderError(f"bounds are {came(text)}; expected NAME=LEAST..GREATEST, such as k=0..6 or k=0..")
         t = schema.field(name).type if name in schema.names else None
         low, high = (_value(v.strip(), t, name, timezone) for v in (least, greatest))
         bounds[name] = (low, high)
@@ -140,4 +152,4 @@ def _value(text: str, t: pa.DataType | None, name: str, timezone: str) -> Any:
     except OrderError:
         raise
     except (ValueError, InvalidOperation) as e:
-        raise OrderError(f"a bound of {name} is {text!r}; expected a value of type {t or 'number'}") from e
+        raise OrderError(f"a bound of {name} is {came(text)}; expected a value of type {t or 'number'}") from e

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ivjoin.errors import IvjoinError, OrderError
+from ivjoin.errors import IvjoinError, OrderError, came
 from ivjoin.expr import build
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node
@@ -23,6 +23,7 @@ from ivjoin.shj.registers import TRACKER, Register
 __all__ = ["Frontier", "Order", "OrderTracker", "ordinal_range", "physical_ordinal", "slack_ticks"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_MOST_DIGITS = 310  # of a slack: as many as a float can have
 
 
 @dataclass(frozen=True)
@@ -53,13 +54,26 @@ class Order:
     nulls: Literal["first", "last"] | None = None
 
     def __post_init__(self) -> None:
-        if self.nulls not in (None, "first", "last"):
-            raise OrderError(f"nulls is {self.nulls!r}; expected 'first', 'last' or None")
-        if self.slack is not None and not isinstance(self.slack, (int, float, Decimal, timedelta)):
-            raise OrderError(f"slack is a {type(self.slack).__name__}; expected a number, or a timedelta for times")
-        least: Any = timedelta(0) if isinstance(self.slack, timedelta) else 0
-        if self.slack is not None and not self.slack >= least:
-            raise OrderError(f"slack is {self.slack!r}; expected zero or more")
+        if not isinstance(self.descending, (bool, np.bool_)):
+            raise OrderError(f"descending is {came(self.descending)}; expected True or False")
+        if self.nulls is not None and not (isinstance(self.nulls, str) and self.nulls in ("first", "last")):
+            raise OrderError(f"nulls is {came(self.nulls)}; expected 'first', 'last' or None")
+        if self.slack is not None:
+            self._check_slack()
+
+    def _check_slack(self) -> None:
+        slack = self.slack
+        if isinstance(slack, bool) or not isinstance(slack, (int, float, Decimal, timedelta)):
+            raise OrderError(f"slack is {came(slack)}; expected a number, or a timedelta for times")
+        # a signalling NaN and what no float holds can be neither compared nor computed with
+        unsound = slack.is_nan() or abs(slack.adjusted()) > _MOST_DIGITS if isinstance(slack, Decimal) else (
+            isinstance(slack, int) and slack.bit_length() > 4 * _MOST_DIGITS
+        )
+        least: Any = timedelta(0) if isinstance(slack, timedelta) else 0
+        if not unsound and slack >= least:
+            return
+        hint = "; leave the order out if nothing is promised" if unsound else ""
+        raise OrderError(f"slack is {came(slack)}; expected zero or more{hint}")
 
 
 def slack_ticks(slack: Any, t: Type, where: str) -> int | Fraction:
@@ -75,16 +89,14 @@ def slack_ticks(slack: Any, t: Type, where: str) -> int | Fraction:
         raise OrderError(f"slack of {where} is a timedelta but the expression is {t}; give a number")
     if t.kind in ("timestamp", "time", "duration"):
         raise OrderError(f"slack of {where} is the number {slack!r} but the expression is {t}; give a timedelta")
-    if t.kind == "float":
-        if not math.isfinite(slack):
-            raise OrderError(f"slack of {where} is {slack!r}; leave the order out if nothing is promised")
-        return Fraction(slack)
     if t.kind == "bool":
         raise OrderError(f"slack of {where}: a bool has no distance")
-    scaled = Decimal(str(slack)) * (10**t.scale if t.kind == "decimal" else 1)
-    if not scaled.is_finite():
+    if not (slack.is_finite() if isinstance(slack, Decimal) else isinstance(slack, int) or math.isfinite(slack)):
         raise OrderError(f"slack of {where} is {slack!r}; leave the order out if nothing is promised")
-    return int(scaled.to_integral_value(rounding="ROUND_FLOOR"))
+    if t.kind == "float":
+        return Fraction(slack)
+    exact = Fraction(slack if isinstance(slack, int) else Decimal(str(slack)))
+    return math.floor(exact * (10**t.scale if t.kind == "decimal" else 1))
 
 
 def ordinal_range(t: Type) -> tuple[int, int]:
@@ -98,35 +110,54 @@ def ordinal_range(t: Type) -> tuple[int, int]:
 
 
 def physical_ordinal(value: Any, t: Type, what: str, up: bool = True) -> int:
-    """The ordinal of a Python value given for an expression of type ``t``; rounded where it falls between two."""
+    """The ordinal of a Python value given for an expression of type ``t``; rounded where it falls between two.
+
+    Raises
+    ------
+    OrderError
+        If the type has no ordinals, or no such value.
+    """
+    if not has_ordinal(t):
+        raise OrderError(f"{what} is {came(value)}, but a value of type {t} has no place in an order")
+    ours = isinstance(value, Node)  # read back from a snapshot: an ordinal of the type once
     try:
-        node = value if isinstance(value, Node) else build.literal(value)
-    except (TypeError, ValueError, IvjoinError) as e:
-        raise OrderError(f"{what} is {value!r}; expected a value of type {t}") from e
+        node = value if ours else build.literal(value)
+    except (TypeError, ValueError, ArithmeticError) as e:
+        raise OrderError(f"{what} is {came(value)}; expected a value of type {t}") from e
+    if node.type.kind == "null" or (not ours and (node.type.kind == "bool") != (t.kind == "bool")):
+        raise OrderError(f"{what} is {came(value)}; expected a value of type {t}")
     got = node.params[0]
-    low, high = ordinal_range(t)
+    if not ours and got != got:
+        raise OrderError(f"{what} is {came(value)}, which has no place in an order; leave it out if nothing is known")
     if t.kind == "float" and node.type.is_numeric:
         # A quotient of ints is rounded once, to the nearest double.
         return ordinal_of(float(got) if node.type.kind != "decimal" else got / 10**node.type.scale, t)
     if t.kind in ("int", "decimal") and node.type.is_numeric and isinstance(got, (int, float)):
-        if isinstance(got, float) and not math.isfinite(got):
-            return high if got > 0 else low
-        exact = Fraction(got) / 10**node.type.scale * 10**t.scale
-        whole = math.ceil(exact) if up else math.floor(exact)
         least, most = t.physical_range()
-        return ordinal_of(min(max(whole, least), most), t)
+        infinite = isinstance(got, float) and not math.isfinite(got)
+        exact = Fraction(0) if infinite else Fraction(got) / 10**node.type.scale * 10**t.scale
+        whole = math.ceil(exact) if up else math.floor(exact)
+        if infinite or not least <= whole <= most:
+            raise OrderError(f"{what} is {came(value)}; {_limits(t)}")
+        return ordinal_of(whole, t)
     if node.type.kind == t.kind == "bool":
         return int(got)
-    if t.is_temporal and not (node.type.is_temporal or node.type.kind == "string"):
-        raise OrderError(f"{what} is {value!r}; expected a value of type {t}, such as a date or a datetime")
+    if t.is_temporal != node.type.is_temporal and node.type.kind != "string":
+        such = ", such as a date or a datetime" if t.is_temporal else ""
+        raise OrderError(f"{what} is {came(value)}; expected a value of type {t}{such}")
     try:
         cast = build.cast(node, t)
     except IvjoinError as e:
-        raise OrderError(f"{what} is {value!r}; expected a value of type {t}") from e
+        raise OrderError(f"{what} is {came(value)}; expected a value of type {t}") from e
     made = evaluate([cast], _no_column, 1)[0]
     if (made.valid is not None and not made.valid[0]) or (made.error is not None and made.error[0]):
-        raise OrderError(f"{what} is {value!r}; expected a value of type {t}")
+        raise OrderError(f"{what} is {came(value)}; {_limits(t)}")
     return ordinal_of(made.values[0].item() if hasattr(made.values[0], "item") else made.values[0], t)
+
+
+def _limits(t: Type) -> str:
+    low, high = ordinal_range(t)
+    return f"expected a value of type {t}, from {shown(low, t)} to {shown(high, t)}, or None where nothing is known"
 
 
 def _no_column(side: str, name: str) -> Any:
@@ -193,11 +224,10 @@ class OrderTracker:
         if quiet is None and not self._float and self.nulls is None:
             running = np.maximum.accumulate(v)
             last = int(running[-1])
-            slack = min(int(self.slack), I64_MAX)
             on_time = int(v.min()) >= self.limit
-            if on_time and (last < I64_MIN + slack or not within or not (v < running - np.int64(slack)).any()):
+            if on_time and (last < I64_MIN + self.slack or not within or not (v < self._below(running)).any()):
                 if last > self.edge:
-                    self.edge, self.limit = last, max(last - slack, I64_MIN)
+                    self.edge, self.limit = last, self.least_after(last)
                 self.seen_value = True
                 return None
         if quiet is not None:
@@ -233,8 +263,11 @@ class OrderTracker:
         if self.slack == 0:
             return edges
         if not self._float:
-            slack = min(int(self.slack), I64_MAX)
-            return np.where(edges < I64_MIN + slack, I64_MIN, edges - np.int64(slack))
+            first = I64_MIN + int(self.slack)  # the least edge that says anything
+            if first > I64_MAX:
+                return np.full_like(edges, I64_MIN)
+            # Counted from the least value, so that a slack of more than an int64 holds is none of the numbers here.
+            return np.where(edges < first, I64_MIN, (edges - first) + I64_MIN)
         # Slack over floats is rare and a batch has few distinct running maxima, so exactness may cost a loop.
         distinct, back = np.unique(edges, return_inverse=True)
         limits = [I64_MIN if e == I64_MIN else self._float_below(int(e)) for e in distinct]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from queue import Empty, Full, Queue
 from threading import Event
 from typing import Any
@@ -79,7 +80,7 @@ class ParallelJoin:
             setattr(m, name, sum(getattr(p, name) for p in parts))
         m.peak_state_rows = max(m.peak_state_rows, m.state_rows)
         m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)
-        return m
+        return replace(m)
 
     def push(self, side: str, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Feed a batch to a side; what :meth:`SymmetricHashJoin.push` raises, and iterate to take the output.

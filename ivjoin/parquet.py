@@ -21,7 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ivjoin import expr
-from ivjoin.errors import IvjoinError
+from ivjoin.errors import IvjoinError, came
+from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
 from ivjoin.propagation import Dom, Outcome, contract_nodes
@@ -74,6 +75,7 @@ def prune_row_groups(parquet_file: Any, predicate: Any, *, timezone: str = "UTC"
     >>> prune_row_groups(file, "t BETWEEN 20 AND 30")
     [0, 1]
     """
+    zone_named(timezone)
     with opened(parquet_file) as file:
         ranges = ColumnRanges(file, "left")
         scope = expr.Scope(ranges.schema, pa.schema([]))
@@ -111,15 +113,17 @@ def opened(parquet_file: Any) -> Iterator[pq.ParquetFile]:
         return
     if isinstance(parquet_file, os.PathLike):
         parquet_file = os.fspath(parquet_file)
-    if not isinstance(parquet_file, (str, pa.NativeFile)) and not hasattr(parquet_file, "read"):
+    if isinstance(parquet_file, type) or not (
+        isinstance(parquet_file, (str, pa.NativeFile)) or hasattr(parquet_file, "read")
+    ):
         raise IvjoinError(
             f"a Parquet file cannot be made of a {type(parquet_file).__name__}; expected a path, a file object or a "
             "pyarrow.parquet.ParquetFile"
         )
     try:
         file = pq.ParquetFile(parquet_file)
-    except pa.ArrowInvalid as e:
-        name = repr(parquet_file) if isinstance(parquet_file, str) else "the file object"
+    except (pa.ArrowException, ValueError, TypeError) as e:
+        name = came(parquet_file) if isinstance(parquet_file, str) else "the file object"
         raise IvjoinError(f"cannot read {name} as parquet: {str(e).splitlines()[0].rstrip('.')}") from e
     try:
         yield file

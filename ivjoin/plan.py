@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin import expr
-from ivjoin.errors import ColumnError, ConditionError, IvjoinError, OrderError, SchemaError, UnsupportedError
+from ivjoin.arguments import MOST_ROWS, one_of, text, whole_number
+from ivjoin.errors import ColumnError, ConditionError, OrderError, SchemaError, UnsupportedError, came
 from ivjoin.expr import build
 from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import Node, columns_of, walk
@@ -23,7 +24,7 @@ from ivjoin.outer.fields import output_fields
 from ivjoin.outer.jointype import JoinType, join_type
 from ivjoin.shj.bandtable import BandTable
 
-__all__ = ["JoinPlan", "SidePlan", "inferred", "make_plan", "physical_ordinal", "watched"]
+__all__ = ["JoinPlan", "SidePlan", "inferred", "join_options", "make_plan", "physical_ordinal", "watched"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 SIDES = ("left", "right")
@@ -87,7 +88,10 @@ class JoinPlan:
     terms: list[BandTerm]  # all, those implied by keys too
     kernel_terms: list[BandTerm]
     tables: tuple[BandTable, BandTable]  # [p]: rows of side p probe the other side's store
+    # [p]: where the residual may overflow for pairs that ``tables`` refuse
+    overflows: tuple[list[BandTable], list[BandTable]]
     never: bool  # a constant conjunct is not TRUE
+    raises: bool  # a constant conjunct errs: every pair that gets to it does
     options: dict[str, Any]
     # What operators of this plan have worked out of it and share; nothing in it is ever changed.
     kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -124,12 +128,9 @@ def make_plan(
     """
     jt = join_type(how)
     schemas = (_schema(left_schema, "left"), _schema(right_schema, "right"))
-    if on_late not in ("raise", "drop", "join"):
-        raise IvjoinError(f"on_late is {on_late!r}; expected 'raise', 'drop' or 'join'")
-    if isinstance(batch_size, bool) or not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
-        raise IvjoinError(f"batch_size is {batch_size!r}; expected a whole number of rows, at least 1")
-    if not isinstance(timezone, str):
-        raise IvjoinError(f"timezone is {timezone!r}; expected a name such as 'UTC' or 'Europe/Paris'")
+    one_of("on_late", on_late, ("raise", "drop", "join"))
+    batch_size = whole_number("batch_size", batch_size, 1, MOST_ROWS, "a whole number of rows")
+    text("suffix", suffix, "_right")
     zone_named(timezone)
     pairs = _on_pairs(on, schemas)
     scope = expr.Scope(schemas[0], schemas[1], on=[(a, b) for a, b in pairs])
@@ -162,11 +163,13 @@ def make_plan(
     for s in (0, 1):
         _choose_axes(sides, s, kernel_terms, terms, sep)
     tables = (_table(0, sides, kernel_terms), _table(1, sides, kernel_terms))
+    overflows = (_overflow_tables(0, sides, sep), _overflow_tables(1, sides, sep))
+    never, raises = _constants(sep.constant)
     plan = JoinPlan(
         sides=sides, how=jt, on=pairs, schema=schema, fields=fields, separation=sep, given=given, condition=whole,
         null_safe=null_safe, int_keys=int_keys, terms=terms, kernel_terms=kernel_terms, tables=tables,
-        never=_constant_false(sep.constant),
-        options={"suffix": suffix, "batch_size": int(batch_size), "on_late": on_late, "timezone": timezone},
+        overflows=overflows, never=never, raises=raises,
+        options={"suffix": suffix, "batch_size": batch_size, "on_late": on_late, "timezone": timezone},
     )
     for s in (0, 1):
         sides[s].stored = _stored_columns(plan, s)
@@ -176,12 +179,20 @@ def make_plan(
 # -- arguments ---------------------------------------------------------------------------------------------------
 
 
+def join_options() -> tuple[str, ...]:
+    """The names of all options of a join."""
+    return tuple(make_plan.__kwdefaults__ or ())
+
+
 def _schema(schema: Any, side: str) -> pa.Schema:
     if not isinstance(schema, pa.Schema):
         converter = getattr(schema, "__arrow_c_schema__", None)
         if converter is None:
             raise SchemaError(f"the {side} schema is a {type(schema).__name__}; expected a pyarrow.Schema")
-        schema = pa.schema(schema)
+        try:
+            schema = pa.schema(schema)
+        except (TypeError, ValueError) as e:
+            raise SchemaError(f"the {side} schema, a {type(schema).__name__}, gives no Arrow schema: {e}") from e
     seen: set[str] = set()
     for name in schema.names:
         if name in seen:
@@ -193,20 +204,33 @@ def _schema(schema: Any, side: str) -> pa.Schema:
 def _on_pairs(on: Any, schemas: tuple[pa.Schema, pa.Schema]) -> list[tuple[str, str]]:
     if on is None:
         return []
-    items: Sequence[Any] = [on] if isinstance(on, str) else list(on)
+    if isinstance(on, (Mapping, Set)) or not _is_iterable(on):
+        such = list(on.items()) if isinstance(on, Mapping) and on else [("id", "user_id")]
+        raise ColumnError(
+            f"on is {came(on)}, a {type(on).__name__}; expected a column name, a list of names, or a list of pairs "
+            f"such as {came(such)}"
+        )
     pairs = []
-    for item in items:
+    for item in [on] if isinstance(on, str) else on:
         if isinstance(item, str):
             pair = (item, item)
         elif isinstance(item, (tuple, list)) and len(item) == 2 and all(isinstance(x, str) for x in item):
             pair = (item[0], item[1])
         else:
-            raise ColumnError(f"on holds {item!r}; expected a column name or a pair (left name, right name)")
+            raise ColumnError(f"on holds {came(item)}; expected a column name or a pair (left name, right name)")
         for name, schema, side in zip(pair, schemas, SIDES, strict=True):
             if name not in schema.names:
                 raise ColumnError(_unknown(name, schema, side))
         pairs.append(pair)
     return pairs
+
+
+def _is_iterable(obj: Any) -> bool:
+    try:
+        iter(obj)
+    except TypeError:
+        return False
+    return True
 
 
 def _unknown(name: str, schema: pa.Schema, side: str) -> str:
@@ -216,7 +240,7 @@ def _unknown(name: str, schema: pa.Schema, side: str) -> str:
     lower = [n for n in schema.names if n.lower() == name.lower()]
     best = (lower or near or [None])[0]
     hint = f"; did you mean {best!r}?" if best else ""
-    return f"column {name!r} is not in {side}: {', '.join(schema.names) or '(no columns)'}{hint}"
+    return f"column {came(name)} is not in {side}: {', '.join(schema.names) or '(no columns)'}{hint}"
 
 
 def _key_equality(a: str, b: str, schemas: tuple[pa.Schema, pa.Schema]) -> Node:
@@ -254,10 +278,11 @@ def _declare(
         return
     if not isinstance(bounds, Mapping):
         raise OrderError(f"{SIDES[s]}_bounds is a {type(bounds).__name__}; expected {{column: (least, greatest)}}")
-    for name, pair in bounds.items():
-        node = side_expression(name, s, schemas[s], timezone, "bounds")
+    for given, pair in bounds.items():
+        node = side_expression(given, s, schemas[s], timezone, "bounds")
+        name = came(given) if not isinstance(given, str) else given
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise OrderError(f"bounds of {name} are {pair!r}; expected a pair (least, greatest), None for none")
+            raise OrderError(f"bounds of {name} are {came(pair)}; expected a pair (least, greatest), None for none")
         if not has_ordinal(node.type):
             raise OrderError(f"bounds of {name}: a value of type {node.type} cannot be bounded")
         low, high = ordinal_range(node.type)
@@ -266,7 +291,7 @@ def _declare(
         if pair[1] is not None:
             high = physical_ordinal(pair[1], node.type, f"greatest value of {name}", up=False)
         if low > high:
-            raise OrderError(f"bounds of {name} are {pair!r}: the least is above the greatest")
+            raise OrderError(f"bounds of {name} are {came(pair)}: the least is above the greatest")
         side.bounds[node] = (low, high)
         side.bound_names[node] = str(node)
 
@@ -280,10 +305,10 @@ def side_expression(obj: Any, s: int, schema: pa.Schema, timezone: str, what: st
     try:
         node = expr.scalar(obj, scope, timezone=timezone)
     except ColumnError as e:
-        raise ColumnError(f"{what} {obj!r} of the {SIDES[s]} side: {e}") from e
+        raise ColumnError(f"{what} {came(obj)} of the {SIDES[s]} side: {e}") from e
     wrong = [c for c in columns_of(node) if c.params[0] != SIDES[s]]
     if wrong:
-        raise OrderError(f"{what} {obj!r} of the {SIDES[s]} side reads {wrong[0]} of the other side")
+        raise OrderError(f"{what} {came(obj)} of the {SIDES[s]} side reads {wrong[0]} of the other side")
     _check_supported(node)
     return node
 
@@ -390,6 +415,19 @@ def _table(p: int, sides: tuple[SidePlan, SidePlan], kernel_terms: list[BandTerm
     return BandTable(terms, n_primary)
 
 
+def _overflow_tables(p: int, sides: tuple[SidePlan, SidePlan], sep: Separation) -> list[BandTable]:
+    """As :func:`_table`, of the half-lines on which a conjunct of the residual may overflow."""
+    def is_kept(t: BandTerm) -> bool:
+        return t.left in sides[0].axes and t.right in sides[1].axes
+
+    out = []
+    for o in filter(lambda o: is_kept(o.term), sep.overflows):
+        lo, hi = (x if x is None else max(I64_MIN + 2, min(x, I64_MAX - 2)) for x in (o.term.lo, o.term.hi))
+        rest, _ = _fitting([t for t in o.rest if is_kept(t)])
+        out.append(_table(p, sides, [replace(o.term, lo=lo, hi=hi), *rest]))
+    return out
+
+
 def _fitting(terms: list[BandTerm]) -> tuple[list[BandTerm], list[Node]]:
     """Terms whose offsets the kernel can hold; a farther one is dropped and its conjunct decided pair by pair."""
     fit, unfit = [], []
@@ -424,15 +462,14 @@ def _stored_columns(plan: JoinPlan, s: int) -> list[int]:
     return sorted(wanted)
 
 
-def _constant_false(constant: Sequence[Node]) -> bool:
-    """Whether a conjunct without columns rules out every pair (an erring one is left to the pairs)."""
+def _constants(constant: Sequence[Node]) -> tuple[bool, bool]:
+    """Whether a conjunct without columns rules out every pair, and else whether one errs for those that get to it."""
     from ivjoin.expr.evaluate import evaluate
 
     for node in constant:
         v = evaluate([node], _no_column, 1)[0]
-        erred = v.error is not None and bool(v.error[0])
-        if not erred and ((v.valid is not None and not v.valid[0]) or not v.values[0]):
-            return True
-        if erred:
-            return False
-    return False
+        if v.error is not None and v.error[0]:
+            return False, True
+        if (v.valid is not None and not v.valid[0]) or not v.values[0]:
+            return True, False
+    return False, False

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from ivjoin.errors import IvjoinError
+from ivjoin.errors import IvjoinError, came
 
 __all__ = ["FileError", "Replacement", "remove_unfinished", "unwritable"]
 
@@ -35,17 +35,19 @@ class Replacement:
     def __init__(self, path: str) -> None:
         self.path = path
         self._partial: Path | None = None
-        self._target = Path(os.path.realpath(path))
+        self._target = Path(os.path.realpath(path) if "\0" not in path else path)
         self.file: IO[bytes] = sys.stdout.buffer if path == "-" else self._open()
 
     def _open(self) -> IO[bytes]:
+        if "\0" in self.path:
+            raise FileError(f"cannot write {came(self.path)}: a name cannot hold the character NUL")
         target = self._target
         if target.is_dir():
-            raise FileError(f"cannot write {self.path!r}: it is a directory; expected the name of a file")
+            raise FileError(f"cannot write {came(self.path)}: it is a directory; expected the name of a file")
         if not target.parent.is_dir():
-            raise FileError(f"cannot write {self.path!r}: there is no directory {str(target.parent)!r}")
+            raise FileError(f"cannot write {came(self.path)}: there is no directory {str(target.parent)!r}")
         if target.exists() and not os.access(target, os.W_OK):
-            raise FileError(f"cannot write {self.path!r}: the file there is read-only")
+            raise FileError(f"cannot write {came(self.path)}: the file there is read-only")
         try:
             if target.exists() and not target.is_file():
                 return target.open("wb")  # a device or a pipe, such as /dev/null, must never become a plain file
@@ -55,7 +57,7 @@ class Replacement:
             file = self._partial.open("xb")
             # the mode of the file it replaces, or what open() gives
             if target.exists():
-                os.fchmod(file.fileno(), target.stat().st_mode & 0o777)
+                self._partial.chmod(target.stat().st_mode & 0o777)
         except OSError as e:
             self.abandon()
             raise unwritable(self.path, e) from e
@@ -94,7 +96,7 @@ def remove_unfinished() -> None:
 
 def unwritable(path: str, error: Exception) -> FileError:
     """What the system or Arrow said of a place or a column, in one line."""
-    name = "standard output" if path == "-" else repr(path)
+    name = "standard output" if path == "-" else came(path)
     said = str(getattr(error, "strerror", None) or error).strip().splitlines() or [type(error).__name__]
     return FileError(f"cannot write {name}: {said[0].rstrip('.')}")
 

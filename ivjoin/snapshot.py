@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.errors import IvjoinError, SnapshotError
+from ivjoin.errors import IvjoinError, SnapshotError, came
 from ivjoin.expr.build import literal
 from ivjoin.expr.codec import decode, encode
 from ivjoin.expr.nodes import Node
@@ -53,8 +53,8 @@ def write(op: SymmetricHashJoin) -> bytes:
 
 def read(blob: bytes) -> SymmetricHashJoin:
     """The operator that :func:`write` wrote."""
-    header, tables = _open(blob)
     try:
+        header, tables = _open(_bytes(blob))
         op = SymmetricHashJoin.from_plan(_replan(header["plan"]), late_within=header["late_within"])
         for p, saved in enumerate(header["frontiers"]):
             _load_frontier(op, p, saved)
@@ -68,13 +68,22 @@ def read(blob: bytes) -> SymmetricHashJoin:
         op._careful = header["careful"]
         op._metrics = JoinMetrics(**header["metrics"])
         op.refresh_bounds()
-    except (KeyError, TypeError, pa.ArrowException) as e:
-        raise SnapshotError(f"the snapshot is damaged: {e!r}") from e
+        op._count_state()
+    except IvjoinError:
+        raise
+    except Exception as e:  # its checksum fits: another program wrote it, and anything may be missing
+        raise SnapshotError(f"the snapshot is damaged: {came(e)}") from e
     return op
 
 
+def _bytes(blob: Any) -> bytes:
+    try:
+        return memoryview(blob).tobytes()
+    except TypeError as e:
+        raise SnapshotError(f"a snapshot is bytes, as snapshot() gives them; got {came(blob)}") from e
+
+
 def _open(blob: bytes) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
-    blob = bytes(blob)
     if len(blob) < 22 or blob[:8] != MAGIC:
         raise SnapshotError(f"not an ivjoin snapshot: it begins with {blob[:8]!r}, expected {MAGIC!r}")
     version = int.from_bytes(blob[8:10], "little")

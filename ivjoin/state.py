@@ -8,7 +8,7 @@ import numpy as np
 
 from ivjoin.shj import registers as at
 from ivjoin.shj.memory import ARROW_ARRAY, release_block
-from ivjoin.shj.registers import address
+from ivjoin.shj.memory import address_of as address
 
 __all__ = ["State"]
 

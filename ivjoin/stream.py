@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from functools import partial
+from threading import Lock
 from typing import Any
 
 import pyarrow as pa
 
-from ivjoin.errors import IvjoinError, SchemaError
+from ivjoin.arguments import MOST_ROWS, known_options, whole_number
+from ivjoin.errors import IvjoinError, ProtocolError, SchemaError, came
 from ivjoin.metrics import JoinMetrics
 from ivjoin.parallel import ParallelJoin
 from ivjoin.plan_cache import planned
@@ -20,6 +23,12 @@ __all__ = ["JoinStream", "band_join"]
 _PUSH_ROWS = 2048
 # With threads, a piece has to be worth dealing out.
 _PARALLEL_ROWS = 65536
+_MOST_THREADS = 1024
+
+_READ_ELSEWHERE = (
+    "this stream is read by another thread at this moment, or by a call further up in this one; wait until that call "
+    "has returned"
+)
 
 
 class _Input:
@@ -62,6 +71,52 @@ class _Input:
         return whole[0] if whole else batch
 
 
+def _opened(left: Any, right: Any, coalesce: int) -> tuple[_Input, _Input]:
+    if left is right and (isinstance(left, Iterator) or hasattr(left, "read_next_batch")):
+        raise ProtocolError(
+            f"left and right are the same {type(left).__name__}, which gives each batch once; pass a table, or one "
+            "stream for each side"
+        )
+    if _is_duckdb(left) and _is_duckdb(right):
+        # A connection has one open result, and two relations may be of one connection.
+        right = _guarded(right, "right", _duckdb_table)
+    return _open(left, "left", coalesce), _open(right, "right", coalesce)
+
+
+def _is_duckdb(source: Any) -> bool:
+    return type(source).__name__ == "DuckDBPyRelation"
+
+
+def _duckdb_table(relation: Any) -> Any:
+    if hasattr(relation, "to_arrow_table"):
+        return relation.to_arrow_table()
+    return relation.fetch_arrow_table()
+
+
+def _guarded(source: Any, side: str, take: Callable[[Any], Any]) -> Any:
+    """What ``take`` makes of a source; its complaint that it is none, or is in use, as an error of ours."""
+    try:
+        return take(source)
+    except IvjoinError:
+        raise
+    except (TypeError, ValueError, NotImplementedError) as e:
+        raise SchemaError(
+            f"the {side} input, a {type(source).__name__}, cannot be read as record batches ({_first_line(e)}); "
+            "expected an Arrow stream of columns (pyarrow, polars, duckdb, ...) or an iterable of RecordBatches"
+        ) from e
+    except Exception as e:
+        if not _is_duckdb(source) or "open result" not in str(e):
+            raise
+        raise ProtocolError(
+            f"the {side} input is a DuckDB relation of a connection that is being read already; pass "
+            "relation.to_arrow_table(), or give each relation a connection of its own: connection.cursor()"
+        ) from e
+
+
+def _first_line(e: BaseException) -> str:
+    return (str(e).strip().splitlines() or [type(e).__name__])[0]
+
+
 def _open(source: Any, side: str, coalesce: int) -> _Input:
     """Anything that holds Arrow batches as an input."""
     if isinstance(source, pa.RecordBatch):
@@ -71,14 +126,16 @@ def _open(source: Any, side: str, coalesce: int) -> _Input:
         return _Input(source.schema, iter(source), coalesce)
     if isinstance(source, pa.Table):
         return _Input(source.schema, iter(source.to_batches()), coalesce)
+    if isinstance(source, type):
+        raise SchemaError(f"the {side} input is the class {source.__name__}; expected an object of it")
     if hasattr(source, "__arrow_c_stream__"):
-        reader = pa.RecordBatchReader.from_stream(source)
+        reader = _guarded(source, side, pa.RecordBatchReader.from_stream)
         return _Input(reader.schema, iter(reader), coalesce)
     if hasattr(source, "__arrow_c_array__"):
-        batch = pa.record_batch(source)
+        batch = _guarded(source, side, pa.record_batch)
         return _Input(batch.schema, iter([batch]), coalesce)
     if isinstance(source, Iterable) and not isinstance(source, (str, bytes, dict)):
-        batches = iter(source)
+        batches = _guarded(source, side, iter)
         first = next(batches, None)
         if first is None:
             raise SchemaError(
@@ -87,8 +144,8 @@ def _open(source: Any, side: str, coalesce: int) -> _Input:
             )
         return _Input(_checked(first, side).schema, _chain(first, batches, side), coalesce)
     raise SchemaError(
-        f"the {side} input is a {type(source).__name__}; expected an Arrow stream (pyarrow, polars, duckdb, ...) or an "
-        "iterable of RecordBatches"
+        f"the {side} input is {came(source)}, a {type(source).__name__}; expected an Arrow stream (pyarrow, polars, "
+        "duckdb, ...) or an iterable of RecordBatches"
     )
 
 
@@ -96,7 +153,7 @@ def _checked(batch: Any, side: str) -> pa.RecordBatch:
     if isinstance(batch, pa.RecordBatch):
         return batch
     if hasattr(batch, "__arrow_c_array__"):
-        return pa.record_batch(batch)
+        return _guarded(batch, side, pa.record_batch)
     raise SchemaError(f"the {side} input yields a {type(batch).__name__}; expected pyarrow.RecordBatch")
 
 
@@ -107,15 +164,26 @@ def _chain(first: Any, rest: Iterator[Any], side: str) -> Iterator[pa.RecordBatc
 
 
 class JoinStream:
-    """The output of a join: an iterable of RecordBatches that reads its inputs as it is read.
+    """The output of a join: an iterator of RecordBatches that reads its inputs as it is read.
 
-    Also an Arrow stream (``__arrow_c_stream__``), so that polars, duckdb and others take it directly; read it once.
+    The output comes once. A loop that was left goes on where it stopped, and :meth:`read_all` gives what is left;
+    asking again for output that was read to its end, that another reader has begun to take, or that ended with an
+    error, raises :class:`ProtocolError` rather than give nothing.
+
+    Also an Arrow stream (``__arrow_c_stream__``), so that polars, duckdb and others take it directly, as a whole: it
+    cannot be handed over once a batch was taken. Whoever asks last has the output; a reader handed out before, and not
+    begun, raises when it is read. One thread at a time may read.
+    ``metrics`` and ``schema`` may be read at any time.
     """
 
     def __init__(self, operator: SymmetricHashJoin | ParallelJoin, left: _Input, right: _Input) -> None:
         self._operator = operator
         self._inputs = (left, right)
         self._batches = self._run()
+        self._reading = Lock()
+        self._begun = False
+        self._over: str | None = None  # why nothing more can come
+        self._reader: object | None = None  # the one that was handed out last, where the output is not taken here
 
     @property
     def schema(self) -> pa.Schema:
@@ -128,23 +196,80 @@ class JoinStream:
         return self._operator.metrics
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return self._batches
+        self._claim(None)
+        return self
 
     def __next__(self) -> pa.RecordBatch:
-        return next(self._batches)
+        return self._next(None)
+
+    def close(self) -> None:
+        """Read no more of the inputs, and give up the rest of the output."""
+        if not self._reading.acquire(blocking=False):
+            raise ProtocolError(_READ_ELSEWHERE)
+        try:
+            self._batches.close()
+            self._over = self._over or "this stream was closed, and gives nothing more"
+        finally:
+            self._reading.release()
 
     def read_all(self) -> pa.Table:
-        """The rest of the output as a table."""
-        return pa.Table.from_batches(list(self._batches), schema=self.schema)
+        """The rest of the output as a table.
+
+        Raises
+        ------
+        ProtocolError
+            If there is no rest: it was read to its end, or handed to another reader.
+        """
+        return pa.Table.from_batches(list(self), schema=self.schema)
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The rest of the output as a RecordBatchReader."""
-        return pa.RecordBatchReader.from_batches(self.schema, self._batches)
+        """The rest of the output as a RecordBatchReader.
+
+        Raises
+        ------
+        ProtocolError
+            As :meth:`read_all`.
+        """
+        reader = object()
+        self._claim(reader)
+        return pa.RecordBatchReader.from_batches(self.schema, iter(partial(self._next, reader, True), None))
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        if self._begun and self._over is None:
+            raise ProtocolError(
+                "batches of this stream were taken already, and an Arrow stream is the whole output; "
+                "pass read_all() or to_reader(), which are the rest"
+            )
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
-    def _run(self) -> Iterator[pa.RecordBatch]:
+    def _claim(self, reader: object | None) -> None:
+        """Make the output that of a reader, None for the stream itself."""
+        if self._over is not None:
+            raise ProtocolError(self._over)
+        if self._reader is not None and self._begun:
+            raise ProtocolError("another reader has begun to take the output of this stream, which comes once")
+        self._reader = reader
+
+    def _next(self, reader: object | None, none_at_end: bool = False) -> Any:
+        if not self._reading.acquire(blocking=False):
+            raise ProtocolError(_READ_ELSEWHERE)
+        try:
+            if self._reader is not reader:
+                raise ProtocolError("the output of this stream was handed to another reader, and comes once")
+            self._begun = True
+            return next(self._batches, None) if none_at_end else next(self._batches)
+        finally:
+            self._reading.release()
+
+    def _run(self) -> Generator[pa.RecordBatch, None, None]:
+        try:
+            yield from self._joined()
+            self._over = "the output was read to its end, and comes once: keep what was read, or call band_join() again"
+        except BaseException as e:
+            self._over = f"this stream stopped with an error and gives nothing more: {_first_line(e)}"
+            raise
+
+    def _joined(self) -> Iterator[pa.RecordBatch]:
         op, names = self._operator, ("left", "right")
         open_ = [True, True]
         while open_[0] or open_[1]:
@@ -157,6 +282,7 @@ class JoinStream:
                 yield from op.push(names[p], batch)
 
 
+@known_options("band_join")
 def band_join(
     left: Any, right: Any, on: Any = None, condition: Any = None, how: str = "inner", left_order: Any = None,
     right_order: Any = None, left_bounds: Any = None, right_bounds: Any = None, suffix: str = "_right",
@@ -212,11 +338,9 @@ def band_join(
     >>> s.read_all().to_pylist()
     [{'k': 1, 'x': 1, 'x_right': 2}, {'k': 2, 'x': 9, 'x_right': 9}]
     """
-    if isinstance(coalesce_rows, bool) or not isinstance(coalesce_rows, int) or coalesce_rows < 0:
-        raise IvjoinError(f"coalesce_rows is {coalesce_rows!r}; expected a number of rows, 0 for none")
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-        raise IvjoinError(f"threads is {threads!r}; expected a whole number, at least 1")
-    a, b = _open(left, "left", coalesce_rows), _open(right, "right", coalesce_rows)
+    coalesce_rows = whole_number("coalesce_rows", coalesce_rows, 0, MOST_ROWS, "a whole number of rows")
+    threads = whole_number("threads", threads, 1, _MOST_THREADS)
+    a, b = _opened(left, right, coalesce_rows)
     question: dict[str, Any] = {
         "on": on, "condition": condition, "how": how, "left_order": left_order, "right_order": right_order,
         "left_bounds": left_bounds, "right_bounds": right_bounds, "suffix": suffix, "batch_size": batch_size,

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from ivjoin.arguments import known_options
 from ivjoin.engine import Engine
-from ivjoin.errors import IvjoinError, ProtocolError, SchemaError
+from ivjoin.errors import EvaluationError, IvjoinError, LateRowError, ProtocolError, SchemaError, came
+from ivjoin.expr.nodes import Node
 from ivjoin.metrics import JoinMetrics
-from ivjoin.plan import SIDES, JoinPlan, physical_ordinal, side_expression
+from ivjoin.plan import SIDES, JoinPlan, join_options, physical_ordinal, side_expression
 from ivjoin.plan_cache import planned
+from ivjoin.protocol import BUSY, NOTHING, OneCall, Output
 from ivjoin.shj.arrow import to_plain
 
 __all__ = ["SymmetricHashJoin"]
 
+# What refuses a batch before anything has changed.
+_REFUSALS = (ProtocolError, SchemaError, LateRowError, EvaluationError)
 
 
-class SymmetricHashJoin(Engine):
+class SymmetricHashJoin(Engine, OneCall):
     """A pruning symmetric hash join that is fed batch by batch.
+
+    ``push``, ``advance``, ``reach`` and ``finish`` return an iterator of output batches with a ``close``. It must be
+    taken to its end before the next call, unless it is empty. Closed or dropped before that, it stops the operator:
+    every later call raises ProtocolError. One thread at a time may use an operator and its iterators, others get
+    ProtocolError; ``metrics`` and ``schema`` may be read at any time, and different operators run side by side.
 
     Parameters
     ----------
@@ -59,18 +71,17 @@ class SymmetricHashJoin(Engine):
     [[{'k': 1, 't': 10, 't_right': 12}]]
     """
 
+    @known_options("SymmetricHashJoin", join_options())
     def __init__(self, left_schema: pa.Schema, right_schema: pa.Schema, **options: Any) -> None:
+        self._begin()
         self._setup(planned(left_schema, right_schema, **options))
-        self._failed: str | None = None
-        self._pending: Iterator[pa.RecordBatch] | None = None
 
     @classmethod
     def from_plan(cls, plan: JoinPlan, *, late_within: bool = True) -> SymmetricHashJoin:
         """An operator for a plan. ``late_within`` False measures lateness against earlier batches only."""
         self = cls.__new__(cls)
+        self._begin()
         self._setup(plan, late_within)
-        self._failed = None
-        self._pending = None
         return self
 
     # -- public --------------------------------------------------------------------------------------------------
@@ -82,9 +93,10 @@ class SymmetricHashJoin(Engine):
 
     @property
     def metrics(self) -> JoinMetrics:
-        return self._report()
+        """Counts so far; what is returned does not change any more."""
+        return replace(self._report())
 
-    def push(self, side: str, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def push(self, side: str, batch: pa.RecordBatch) -> Output:
         """Feed a batch to a side; iterate to take the output.
 
         The batch is taken at the call. The iterator must be drained before the next call.
@@ -94,20 +106,36 @@ class SymmetricHashJoin(Engine):
         SchemaError, LateRowError, EvaluationError, ProtocolError
         """
         p = self._side(side)
-        self._ready()
-        if self._ended[p]:
-            raise ProtocolError(f"push({side!r}, ...) after finish({side!r}); a finished side takes no rows")
-        self._check_schema(p, batch)
+        self._enter()
+        try:
+            if self._ended[p]:
+                raise ProtocolError(f"push({side!r}, ...) after finish({side!r}); a finished side takes no rows")
+            self._check_schema(p, batch)
+            return self._push(p, batch)
+        except _REFUSALS:
+            raise
+        except BaseException as e:
+            self._stop(e)
+            raise
+        finally:
+            self._lock.release()
+
+    def _push(self, p: int, batch: pa.RecordBatch) -> Output:
         self._check_nulls(p, batch)
         if batch.num_rows == 0:
-            return iter(())
+            return NOTHING
         schema = self._layouts[p].schema
         if schema is not None:
             plain = [to_plain(a, t) for a, t in zip(batch.columns, schema.types, strict=True)]
             batch = pa.RecordBatch.from_arrays(plain, schema=schema)
         self._batch = batch
         out = self._take(p, batch)
-        return self._start(out) if isinstance(out, Generator) else out
+        if out is None:
+            return NOTHING
+        if isinstance(out, pa.RecordBatch):
+            self._pending = "push"
+            return Output(self, out)
+        return self._start("push", out)
 
     def check(self, side: str, batch: pa.RecordBatch) -> None:
         """Refuse a batch that :meth:`push` would refuse for its schema.
@@ -120,26 +148,34 @@ class SymmetricHashJoin(Engine):
         self._check_schema(p, batch)
         self._check_nulls(p, batch)
 
-    def advance(self, side: str, values: Mapping[Any, Any]) -> Iterator[pa.RecordBatch]:
+    def advance(self, side: str, values: Mapping[Any, Any]) -> Output:
         """Promise that no later row of a side has an expression below a value (above it, for a descending order)."""
         p = self._side(side)
-        self._ready()
+        self._enter()
+        try:
+            return self._change("advance", self._promised(p, self._promises(p, values)))
+        finally:
+            self._lock.release()
+
+    def _promises(self, p: int, values: Mapping[Any, Any]) -> list[tuple[Node, int, bool]]:
         if not isinstance(values, Mapping) or not values:
-            raise IvjoinError(f"advance takes {{expression: value}}; got {values!r}")
+            raise IvjoinError(f"advance takes {{expression: value}}; got {came(values)}")
         schema = self.plan.sides[p].schema
-        frontier = self._frontiers[p]
         promises = []
         for name, value in values.items():
             node = side_expression(name, p, schema, self.plan.options["timezone"], "watermark")
-            descending = any(t.node is node and t.descending for t in frontier.trackers)
-            ordinal = physical_ordinal(value, node.type, f"watermark of {name}", up=not descending)
+            descending = any(t.node is node and t.descending for t in self._frontiers[p].trackers)
+            ordinal = physical_ordinal(value, node.type, f"the watermark of {name}", up=not descending)
             promises.append((node, ordinal, descending))
-        for node, ordinal, descending in promises:
-            frontier.promise(node, ordinal, descending)
-        self._learn()
-        return self._start(self._settle(p))
+        return promises
 
-    def reach(self, side: str, edges: Sequence[int | None]) -> Iterator[pa.RecordBatch]:
+    def _promised(self, p: int, promises: list[tuple[Node, int, bool]]) -> Iterator[pa.RecordBatch]:
+        for node, ordinal, descending in promises:
+            self._frontiers[p].promise(node, ordinal, descending)
+        self._learn()
+        yield from self._settle(p)
+
+    def reach(self, side: str, edges: Sequence[int | None]) -> Output:
         """Let a side have come as far as rows that were pushed to another operator of the same join.
 
         Where keys are spread over several operators, each learns here how far the side has come over all of them: the
@@ -150,7 +186,7 @@ class SymmetricHashJoin(Engine):
         Parameters
         ----------
         side : {"left", "right"}
-        edges : sequence of int or None
+        edges : list or tuple of int or None
             For each declared order of the side, in its order, the ordinal (``ivjoin.expr.ordinal``) of the greatest
             value seen; of the least, as ``~ordinal``, for a descending order. None where no value was seen. An edge
             behind the operator's own changes nothing.
@@ -161,31 +197,50 @@ class SymmetricHashJoin(Engine):
             If there is not one edge for each order.
         """
         p = self._side(side)
-        self._ready()
-        trackers = self._frontiers[p].trackers
-        if len(edges) != len(trackers):
-            raise ProtocolError(f"reach({side!r}, ...) got {len(edges)} edges; the side has {len(trackers)} orders")
-        for t, edge in zip(trackers, edges, strict=True):
+        self._enter()
+        try:
+            if not isinstance(edges, (list, tuple)) or not all(_is_edge(e) for e in edges):
+                raise ProtocolError(
+                    f"reach({side!r}, ...) got {came(edges)}; expected a list with an int64 or None for each order"
+                )
+            n = len(self._frontiers[p].trackers)
+            if len(edges) != n:
+                raise ProtocolError(f"reach({side!r}, ...) got {len(edges)} edges; the side has {n} orders")
+            return self._change("reach", self._reached(p, edges))
+        finally:
+            self._lock.release()
+
+    def _reached(self, p: int, edges: Sequence[int | None]) -> Iterator[pa.RecordBatch]:
+        for t, edge in zip(self._frontiers[p].trackers, edges, strict=True):
             if edge is not None:
                 t.reach(edge)
-        return self._start(self._settle(p))
+        yield from self._settle(p)
 
-    def finish(self, side: str | None = None) -> Iterator[pa.RecordBatch]:
+    def finish(self, side: str | None = None) -> Output:
         """End one side, or both: everything that no row can change any more comes out."""
         sides = (0, 1) if side is None else (self._side(side),)
-        self._ready()
+        self._enter()
+        try:
+            return self._change("finish", self._finished(sides))
+        finally:
+            self._lock.release()
+
+    def _finished(self, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
         fresh = [p for p in sides if not self._ended[p]]
         for p in fresh:
             self._ended[p] = True
             self._frontiers[p].ended = True
-        return self._start(self._end(fresh))
+        yield from self._end(fresh)
 
     def snapshot(self) -> bytes:
         """The whole state as bytes, from which :meth:`restore` goes on."""
         from ivjoin.snapshot import write
 
-        self._ready()
-        return write(self)
+        self._enter()
+        try:
+            return write(self)
+        finally:
+            self._lock.release()
 
     @classmethod
     def restore(cls, blob: bytes) -> SymmetricHashJoin:
@@ -202,44 +257,26 @@ class SymmetricHashJoin(Engine):
 
     def lagging(self, rows_left: int, rows_right: int) -> int:
         """Which side (0 left, 1 right) to read next so that neither piles up; given the rows read of each."""
-        self._frontiers[0].refresh()
-        self._frontiers[1].refresh()
-        return self._bounder.lagging(rows_left, rows_right)
+        if not self._lock.acquire(False):
+            raise ProtocolError(BUSY)
+        try:
+            self._frontiers[0].refresh()
+            self._frontiers[1].refresh()
+            return self._bounder.lagging(rows_left, rows_right)
+        finally:
+            self._lock.release()
 
     # -- protocol ------------------------------------------------------------------------------------------------
 
     @staticmethod
     def _side(side: str) -> int:
-        if side not in SIDES:
-            raise ProtocolError(f"side is {side!r}; expected 'left' or 'right'")
+        if not isinstance(side, str) or side not in SIDES:
+            raise ProtocolError(f"side is {came(side)}; expected 'left' or 'right'")
         return SIDES.index(side)
 
-    def _ready(self) -> None:
-        if self._failed is not None:
-            raise ProtocolError(f"this operator stopped with an error and cannot go on: {self._failed}")
-        if self._pending is not None:
-            raise ProtocolError("the output of the previous call was not taken to its end; drain its iterator first")
-
-    def _start(self, steps: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Run up to the first output, so that a call without output needs no draining."""
-        self._pending = steps
-        first = self._next(steps)
-        return iter(()) if first is None else self._drain(first, steps)
-
-    def _next(self, steps: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
-        try:
-            batch = next(steps, None)
-        except Exception as e:
-            self._failed = str(e)
-            raise
-        if batch is None:
-            self._pending = None
-        return batch
-
-    def _drain(self, batch: pa.RecordBatch | None, steps: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        while batch is not None:
-            yield batch
-            batch = self._next(steps)
+    def _change(self, call: str, steps: Iterator[pa.RecordBatch]) -> Output:
+        """Run a call that is not refused any more."""
+        return self._start(call, steps)
 
     def _check_schema(self, p: int, batch: pa.RecordBatch) -> None:
         if not isinstance(batch, pa.RecordBatch):
@@ -262,3 +299,8 @@ class SymmetricHashJoin(Engine):
         for a, b in zip(got, want, strict=True):
             if a.type != b.type:
                 raise SchemaError(f"column {a.name!r} of a {SIDES[p]} batch is {a.type}; expected {b.type}")
+
+
+def _is_edge(edge: Any) -> bool:
+    whole = isinstance(edge, (int, np.integer)) and not isinstance(edge, bool)
+    return edge is None or (whole and -(2**63) <= int(edge) < 2**63)

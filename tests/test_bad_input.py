@@ -149,6 +149,59 @@ def test_a_folder_without_permission(folder: Path, capsys: pytest.CaptureFixture
     assert "Permission denied" in message
 
 
+WORDS = {
+    "empty": "", "blank": " ", "a word": "nope", "dots": "..", "equals": "=", "a pair": "ts=..", "minus": "-1",
+    "a huge number": "1e999999999999", "a long number": "9" * 5000, "not a number": "nan", "brackets": "(" * 3000,
+    "a slack": "ts SLACK 1e30d", "a long slack": "ts SLACK " + "9" * 5000, "an offset": "+99:99",
+    "a huge bound": "ts=1e999999999999..", "bounds of no number": "ts=nan..nan", "bounds too far": "small=0..300",
+    "half a character": "a\udcff", "NUL": "a\0b",
+}  # fmt: skip
+OPTIONS = (
+    "--on", "--where", "--how", "--left-order", "--left-bounds", "--on-late", "--suffix", "--batch-size", "--timezone",
+    "--format", "--csv-null", "-o", "--metrics-json", "LEFT",
+)  # fmt: skip
+# What has a meaning: (option, word).
+MEANT = {
+    *(("--suffix", w) for w in WORDS if w not in ("empty", "half a character")),
+    *(("--csv-null", w) for w in WORDS),  # no input is CSV
+    *(("--metrics-json", w) for w in WORDS if 0 < len(WORDS[w]) < 100 and w not in ("NUL", "dots")),
+    ("--left-bounds", "a pair"), ("--left-order", "minus"), ("--timezone", "minus"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_every_option_with_every_word(
+    folder: Path, option: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    for name, word in WORDS.items():
+        arguments = ["join", "l.parquet", "r.parquet", "--on", "id", "-q", "-o", "out.parquet", option, word]
+        if option == "LEFT":
+            arguments = ["join", word, "r.parquet", "--on", "id", "-q", "-o", "out.parquet"]
+        if (option, name) in MEANT:
+            assert main(arguments) == 0, name
+            assert capsys.readouterr() == ("", "")
+            (folder / "out.parquet").write_bytes(b"the old file")
+        else:
+            assert refusal(folder, *arguments, capsys=capsys), name
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "arrow", "arrows"])
+def test_names_that_are_not_utf8(folder: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = folder / f"names.{kind}"
+    if kind == "csv":
+        path.write_bytes(b"id,ts\n1,2\n")
+    else:
+        from ivjoin.formats import Sink
+
+        sink = Sink(str(path), pa.schema({"id": pa.int64(), "ts": pa.int64()}))
+        sink.write(pa.record_batch({"id": [1], "ts": [2]}))
+        sink.commit()
+    path.write_bytes(path.read_bytes().replace(b"ts", b"t\xe4"))
+    message = refusal(folder, "join", str(path), "r.parquet", "--on", "id", "-o", "out.parquet", capsys=capsys)
+    assert "cannot read" in message
+
+
 def test_a_damaged_input_stops_the_join(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "l.csv").write_text("id,ts\n" + "1,2\n" * 400_000 + "x,y\n")
     question = ["--on", "id", "--how", "left_anti", "-o", "out.parquet"]

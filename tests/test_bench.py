@@ -33,7 +33,7 @@ SMALL = [c for c in ALL if "smoke" in c.tags]
 def tiny(how: str = "inner", on: tuple[str, ...] = ("k",), residual: str = "abs") -> Case:
     text, band, holds = RESIDUALS[residual]
     return Case(
-        f"tiny/{how}", "", lambda: (numbered(300, 4, 1, step=7), numbered(200, 4, 2, step=11)), text, band, on, how,
+        f"tiny/{how}", "", lambda: (numbered(150, 4, 1, step=7), numbered(100, 4, 2, step=11)), text, band, on, how,
         holds=holds,
     )  # fmt: skip
 

@@ -127,9 +127,35 @@ def test_slack_and_late_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert len(rows_of(tmp_path / "o.csv")) == 4
 
 
-def test_the_output_may_replace_an_input(tmp_path: Path, files: tuple[str, str]) -> None:
-    assert main(["join", *files, *ORDERED, "-q", "-o", files[0]]) == 0
-    assert rows_of(Path(files[0])) == expected("inner")
+@pytest.mark.parametrize("option", ["-o", "--metrics-json"])
+@pytest.mark.parametrize("name", ["l.parquet", "./x/../l.parquet", "symbolic.parquet", "hard.parquet", "r.parquet"])
+def test_an_input_is_never_written_over(
+    tmp_path: Path, files: tuple[str, str], option: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "x").mkdir()
+    (tmp_path / "symbolic.parquet").symlink_to(files[0])
+    (tmp_path / "hard.parquet").hardlink_to(files[0])
+    before = Path(files[0]).read_bytes()
+    others = ["-o", str(tmp_path / "new.csv")] if option != "-o" else []
+    assert main(["join", *files, *ORDERED, "-q", *others, option, f"{tmp_path}/{name}"]) == 2
+    said = capsys.readouterr().err
+    assert f"({option}) would replace the input" in said
+    assert "another file" in said
+    assert Path(files[0]).read_bytes() == before
+    assert not (tmp_path / "new.csv").exists()
+
+
+def test_one_place_for_result_and_metrics(
+    tmp_path: Path, files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for one, other in (("o.csv", "o.csv"), ("o.csv", "./o.csv")):
+        places = ["-o", f"{tmp_path}/{one}", "--metrics-json", f"{tmp_path}/{other}"]
+        assert main(["join", *files, *ORDERED, *places]) == 2
+        assert "would go where the result (-o) goes" in capsys.readouterr().err
+    assert main(["join", *files, *ORDERED, "--metrics-json", "-"]) == 2
+    assert "would go where the result (-o) goes" in capsys.readouterr().err
+    quiet = ["--format", "arrows", "-q", "-o", os.devnull, "--metrics-json", os.devnull]
+    assert main(["join", *files, *ORDERED, *quiet]) == 0, "a device is written to, never replaced"
 
 
 def test_the_old_file_stays_when_the_join_fails_midway(
@@ -184,6 +210,21 @@ def test_csv_through_pipes(files: tuple[str, str]) -> None:
     arguments = ["join", "-", files[1], "--format", "csv", *ORDERED, "-q"]
     done = subprocess.run([*COMMAND, *arguments], input=text.encode(), capture_output=True, timeout=120, check=True)
     assert done.stdout.splitlines()[0] == b'"k","t","a","t_right","b"'
+
+
+@pytest.mark.parametrize("end", ["stdin", "stdout"])
+def test_a_redirected_input_is_never_written_over(tmp_path: Path, files: tuple[str, str], end: str) -> None:
+    left = write(tmp_path / "l.arrows", LEFT)
+    before = left.read_bytes()
+    source, place = ("-", ["-o", str(left)]) if end == "stdin" else (str(left), [])
+    with left.open("r+b") as file:
+        done = subprocess.run(
+            [*COMMAND, "join", source, files[1], *ORDERED, *place], check=False, timeout=60, stderr=subprocess.PIPE,
+            **{end: file},
+        )  # fmt: skip
+    assert done.returncode == 2
+    assert b"would replace the input" in done.stderr
+    assert left.read_bytes() == before
 
 
 def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:

@@ -178,3 +178,13 @@ def test_a_device_is_written_and_never_replaced() -> None:
     place.commit()
     place.abandon()
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+
+
+def test_no_call_that_only_posix_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "fchmod", raising=False)
+    path = tmp_path / "t.csv"
+    path.write_text("old")
+    path.chmod(0o640)
+    write(path, TABLE)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert path.read_text().startswith('"id"')

@@ -168,7 +168,7 @@ def written(table: pa.Table, rows: int, **options: Any) -> pq.ParquetFile:
     return pq.ParquetFile(file)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_no_matching_row_is_lost(seed: int) -> None:
     draw = random.Random(seed)
     skippable = skipped = asked = 0

@@ -79,8 +79,8 @@ def run_demo(output: Path, batch_rows: int = 4096, check: bool = True) -> bool:
     console = Console(highlight=False)
     try:
         output.mkdir(parents=True, exist_ok=True)
-    except OSError as e:
-        raise FileError(f"cannot make the folder {str(output)!r}: {e.strerror}") from e
+    except (OSError, ValueError) as e:
+        raise FileError(f"cannot make the folder {str(output)!r}: {getattr(e, 'strerror', None) or e}") from e
 
     console.print(f"[bold]ivjoin {ivjoin.__version__}[/bold]  flights out of New York in 2013 as ordered streams")
     start = perf_counter()

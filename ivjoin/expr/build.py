@@ -36,7 +36,7 @@ from ivjoin.expr.chrono import (
     unix_millis,
     unix_seconds,
 )
-from ivjoin.expr.coerce import NESTED, as_bool, cast, common_type, exact_value, meet, meet_all
+from ivjoin.expr.coerce import NESTED, WIDE_DECIMAL, as_bool, cast, common_type, compared, exact_value, meet, meet_all
 from ivjoin.expr.literals import is_fixed, is_literal, literal, parse_date, parse_time, parse_timestamp
 from ivjoin.expr.nodes import LEFT, RIGHT, Node, make
 from ivjoin.expr.numeric import (
@@ -110,6 +110,8 @@ def compare(op: str, a: Node, b: Node, zone: str = "UTC") -> Node:
     for x in (a, b):
         if x.type.kind == "opaque":
             raise UnsupportedError(f"{what} cannot take {x.type}: {x}; {NESTED}")
+        if x.type.kind == "decimal256" and op not in ("eq", "ne", "eq_null_safe"):
+            raise UnsupportedError(f"{what} cannot take {x.type}: {x}; {WIDE_DECIMAL}")
     a, b = _dates_with_intervals(a, b)
     if is_literal(b) and not is_literal(a):
         out = _against_literal(op, a, b, zone)
@@ -121,7 +123,7 @@ def compare(op: str, a: Node, b: Node, zone: str = "UTC") -> Node:
         out = None
     if out is not None:
         return out
-    a, b = meet(a, b, zone, what)
+    a, b = compared(a, b, zone, what)
     if a.type.kind == "null":
         return literal(True if op == "eq_null_safe" else None, BOOL)
     if is_literal(a) and is_literal(b) and a.type.is_discrete and None not in (a.params[0], b.params[0]):
@@ -335,7 +337,7 @@ def in_(x: Node, items: list[Node], zone: str = "UTC") -> Node:
         raise UnsupportedError(f"IN cannot take {x.type}: {x}")
     if len(items) == 1:
         return eq(x, items[0], zone)
-    if not all(is_literal(i) for i in items) or is_literal(x):
+    if not all(is_literal(i) for i in items) or is_literal(x) or x.type.kind == "decimal256":
         return or_(*(eq(x, i, zone) for i in items))
     t: Type | None = x.type
     met: list[Node] = []

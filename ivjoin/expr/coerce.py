@@ -38,13 +38,14 @@ from ivjoin.expr.types import (
 )
 
 __all__ = [
-    "NESTED", "as_bool", "as_decimal", "as_double", "as_int32", "as_number", "as_numbers", "as_text", "bounded", "cast",
-    "common_type", "exact_value", "meet", "meet_all", "wider_decimal",
+    "NESTED", "WIDE_DECIMAL", "as_bool", "as_decimal", "as_double", "as_int32", "as_number", "as_numbers", "as_text",
+    "bounded", "cast", "common_type", "compared", "exact_value", "meet", "meet_all", "wider_decimal",
 ]  # fmt: skip
 
 _INT_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 MAX_DIGITS = 38
 MIN_SCALE = 6
+WIDE_DECIMAL = "a decimal256 is not computed with: it can be a key or be tested with =, <>, <=> and IS NULL"
 NESTED = "a nested column can only travel as payload or be tested with IS NULL"
 
 
@@ -90,6 +91,8 @@ def common_type(a: Type, b: Type, zone: str = "UTC") -> Type | None:
             # Spark: with an integral number the text is read as bigint, with a fractional one as double.
             return (UINT64 if other == UINT64 else INT64) if other.kind == "int" else FLOAT64
         return other if other.kind in ("date", "timestamp", "time", "bool", "binary") else None
+    if "decimal256" in kinds:
+        return _common_wide(a, b) if kinds <= {"decimal256", "decimal", "int"} else None
     if a.is_numeric and b.is_numeric:
         return _common_number(a, b)
     if kinds == {"timestamp"}:
@@ -102,6 +105,13 @@ def common_type(a: Type, b: Type, zone: str = "UTC") -> Type | None:
     if len(kinds) == 1 and a.kind in ("time", "duration"):
         return Type(a.kind, unit=finer_unit(a.unit, b.unit))
     return None
+
+
+def _common_wide(a: Type, b: Type) -> Type:
+    """A decimal that holds both, however many digits that takes."""
+    x, y = (decimal(_INT_DIGITS[t.bits], 0) if t.kind == "int" else t for t in (a, b))
+    scale = max(x.scale, y.scale, 0)
+    return Type("decimal256", precision=max(x.precision - x.scale, y.precision - y.scale) + scale, scale=scale)
 
 
 def _common_zone(a: str | None, b: str | None) -> str | None:
@@ -131,6 +141,33 @@ def meet(a: Node, b: Node, zone: str, what: str) -> tuple[Node, Node]:
     return _implicit(a, t, zone, what), _implicit(b, t, zone, what)
 
 
+def compared(a: Node, b: Node, zone: str, what: str) -> tuple[Node, Node]:
+    """Both arguments of a comparison in their common type; times of different units compare as the instants do."""
+    x, y = meet(a, b, zone, what)
+    if {a.type.kind, b.type.kind} <= {"timestamp", "duration", "date"} and _may_overflow(a, x) != _may_overflow(b, y):
+        x, y = _met(a, x, zone), _met(b, y, zone)
+    return x, y
+
+
+def _may_overflow(n: Node, made: Node) -> bool:
+    """Whether what ``n`` was made into has a finer unit, which may not reach so far."""
+    s, t = n.type, made.type
+    if is_literal(made):
+        return False
+    if s.kind == "date" and t.kind == "timestamp":
+        return TICKS_PER_SECOND[t.unit] > TICKS_PER_SECOND["ms"]
+    return s.unit != t.unit
+
+
+def _met(n: Node, made: Node, zone: str) -> Node:
+    t = made.type
+    if not is_literal(made):
+        return make("cast", (n,), (t, zone, "met"), t)
+    low, high = t.physical_range()
+    value = made.params[0]
+    return made if value is None else literal(min(max(value, low + 1), high - 1), t)
+
+
 def meet_all(args: list[Node], zone: str, what: str) -> list[Node]:
     """All arguments in their common type."""
     t = args[0].type
@@ -139,6 +176,8 @@ def meet_all(args: list[Node], zone: str, what: str) -> list[Node]:
         if common is None:
             raise ConditionError(f"{what} cannot take {t} and {n.type}: argument {i + 1} is {n}{_cast_hint(t, n.type)}")
         t = common
+    if t.kind == "decimal256":
+        raise UnsupportedError(f"{what} cannot take {t}: {args[0]}; {WIDE_DECIMAL}")
     return [_implicit(n, t, zone, what) for n in args]
 
 
@@ -146,6 +185,8 @@ def _cast_hint(a: Type, b: Type) -> str:
     kinds = {a.kind, b.kind}
     if "opaque" in kinds:
         return f"; {NESTED}"
+    if "decimal256" in kinds:
+        return f"; {WIDE_DECIMAL}"
     if "timestamp" in kinds and kinds & {"int", "float", "decimal"}:
         return "; unix_seconds(), unix_millis() and unix_micros() turn a timestamp into a number"
     if "duration" in kinds and kinds & {"int", "float", "decimal"}:
@@ -199,10 +240,14 @@ def cast(x: Node, type: Type, zone: str = "UTC") -> Node:
         return x
     if x.type.kind == "null":
         return literal(None, type)
+    if type.kind == "decimal256" and x.type.kind in ("int", "decimal", "decimal256"):
+        return make("cast", (x,), (type, zone), type)
     if type.kind not in _CASTS.get(x.type.kind, ()) or (type.kind == "binary" and x.type.kind == "int"):
         hint = ""
         if {x.type.kind, type.kind} == {"date", "int"}:
             hint = "; unix_date() and date_from_unix_date() convert days"
+        elif x.type.kind == "decimal256":
+            hint = f"; {WIDE_DECIMAL}"
         raise UnsupportedError(f"a cast from {x.type} to {type} is not supported: {x}{hint}")
     if is_literal(x):
         if x.params[0] is None:
@@ -309,7 +354,7 @@ def exact_value(node: Node) -> Fraction | None:
 def as_double(x: Node, what: str) -> Node:
     """``x`` as float64."""
     if not x.type.is_numeric and x.type.kind not in ("string", "null"):
-        raise ConditionError(f"{what} needs a number, not {x.type}: {x}")
+        raise ConditionError(f"{what} needs a number, not {x.type}: {x}{_cast_hint(x.type, FLOAT64)}")
     return _implicit(x, FLOAT64, "UTC", what)
 
 

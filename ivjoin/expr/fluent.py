@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
-from ivjoin.errors import ConditionError
+from ivjoin.errors import ConditionError, came
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.scope import Scope
 
@@ -219,17 +219,17 @@ class When:
 
 def left(name: str) -> Expr:
     """A column of the left input."""
-    return Expr("column", (), ("left", name))
+    return Expr("column", (), ("left", _text("left", name)))
 
 
 def right(name: str) -> Expr:
     """A column of the right input."""
-    return Expr("column", (), ("right", name))
+    return Expr("column", (), ("right", _text("right", name)))
 
 
 def column(name: str) -> Expr:
     """A column that only one input has, or a key."""
-    return Expr("column", (), (None, name))
+    return Expr("column", (), (None, _text("column", name)))
 
 
 def lit(value: Any) -> Expr:
@@ -243,7 +243,13 @@ def lit(value: Any) -> Expr:
 
 def function(name: str, *args: Any) -> Expr:
     """The SQL function ``name`` of expressions and constants, such as ``function("date_trunc", "day", left("ts"))``."""
-    return Expr("call", tuple(lit(a) for a in args), (name,))
+    return Expr("call", tuple(lit(a) for a in args), (_text("function", name),))
+
+
+def _text(what: str, name: Any) -> str:
+    if not isinstance(name, str):
+        raise ConditionError(f"{what}({came(name)}): expected the name as text")
+    return name
 
 
 def when(test: Any, value: Any) -> When:

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
 
-from ivjoin.expr.nodes import LEFT, Node
+from ivjoin.expr.nodes import LEFT, Node, is_met
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
 
-__all__ = ["BOTH_SIDES", "LEFT_SIDE", "RIGHT_SIDE", "Box", "Form", "Forms", "Limit", "Number", "guard_box",
+__all__ = ["BOTH_SIDES", "LEFT_SIDE", "RIGHT_SIDE", "Box", "Form", "Forms", "Limit", "Number", "guard_box", "reach",
            "scale_of", "size", "span"]  # fmt: skip
 
 Number = int | Fraction
@@ -171,6 +171,8 @@ class Forms:
             if n in form.terms or n.op == "literal":
                 continue
             lo, hi = span(n.type)
+            if is_met(n):
+                lo, hi = lo + 1, hi - 1
             out.append(Limit(form.terms, form.lo, lo, hi))
             stack.extend(n.args)
         return out
@@ -299,7 +301,7 @@ def span(t: Type) -> tuple[Number, Number]:
     return lo, hi
 
 
-def _reach(atom: Node) -> tuple[Number, Number]:
+def reach(atom: Node) -> tuple[Number, Number]:
     """Least and greatest value an atom can have, from its operator where that says more than its type."""
     lo, hi = span(atom.type)
     if atom.op in ("unix_seconds", "unix_millis", "unix_micros"):
@@ -326,14 +328,14 @@ def guard_box(limits: Iterable[Limit]) -> Box | None:
     """
     box: Box = {}
     for limit in limits:
-        reach = {n: _reach(n) for n in limit.terms}
-        top = [(n, c, c * reach[n][1 if c > 0 else 0]) for n, c in limit.terms.items()]
-        bottom = [(n, -c, -c * reach[n][0 if c > 0 else 1]) for n, c in limit.terms.items()]
+        ends = {n: reach(n) for n in limit.terms}
+        top = [(n, c, c * ends[n][1 if c > 0 else 0]) for n, c in limit.terms.items()]
+        bottom = [(n, -c, -c * ends[n][0 if c > 0 else 1]) for n, c in limit.terms.items()]
         for room, parts in ((limit.hi - limit.constant, top), (limit.constant - limit.lo, bottom)):
             if room < 0:
                 return None
             for n, c, share in _shares(room, parts):
-                lo, hi = box.get(n, reach[n])
+                lo, hi = box.get(n, ends[n])
                 box[n] = (lo, min(hi, share / Fraction(c))) if c > 0 else (max(lo, share / Fraction(c)), hi)
     return box if all(_is_roomy(n, lo, hi) for n, (lo, hi) in box.items()) else None
 
@@ -358,7 +360,7 @@ _ROOMY_TICKS = {"s": 1 << 36, "ms": 1 << 44, "us": 1 << 54, "ns": 1 << 61}
 
 def _is_roomy(atom: Node, lo: Number, hi: Number) -> bool:
     t = atom.type
-    least, most = _reach(atom)
+    least, most = reach(atom)
     if t.kind == "decimal":
         wanted: Number = Fraction(most) / 1000
     elif t.kind in ("timestamp", "duration"):

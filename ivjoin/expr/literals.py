@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from ivjoin.errors import ConditionError, UnsupportedError
+from ivjoin.errors import ConditionError, UnsupportedError, came
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import (
     BINARY,
@@ -76,7 +76,10 @@ def _plain(value: Any) -> Any:
         if value.dtype.kind in "mM":
             import pyarrow as pa
 
-            return pa.scalar(value).as_py()
+            try:
+                return pa.scalar(value).as_py()
+            except pa.ArrowException as e:
+                raise UnsupportedError(f"{came(value)} has no type here: {e}") from e
         return value.item()
     return value
 
@@ -105,7 +108,7 @@ def _natural_type(value: Any) -> Type:
         return DATE
     if isinstance(value, dt.time):
         if value.tzinfo:
-            raise UnsupportedError(f"a time of day with a zone ({value!r}) has no type here; drop the zone")
+            raise UnsupportedError(f"a time of day with a zone ({came(value)}) has no type here; drop the zone")
         return Type("time", unit="us")
     if isinstance(value, dt.timedelta):
         return duration(fine)
@@ -124,7 +127,7 @@ def _digits_type(value: Decimal) -> Type:
     scale = max(0, -exponent)
     precision = max(len(digits) + max(0, exponent) if digits != (0,) else 1, scale, 1)
     if precision > 38:
-        raise ConditionError(f"the number {value} needs {precision} digits; a decimal has at most 38")
+        raise ConditionError(f"the number {came(value)} needs {precision} digits; a decimal has at most 38")
     return decimal(precision, scale)
 
 
@@ -147,10 +150,15 @@ def physical(value: Any, type: Type) -> Any:
     elif isinstance(value, (int, float)) and kind == "float":
         return _as_float(value, type)
     elif isinstance(value, str) and kind == "string":
+        if not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError as e:
+                raise ConditionError(f"the text {came(value)} holds half a character, which no column can hold") from e
         return value
     elif isinstance(value, (bytes, bytearray, memoryview)) and kind == "binary":
         return bytes(value)
-    raise ConditionError(f"{value!r} is no value of type {type}")
+    raise ConditionError(f"{came(value)} is no value of type {type}")
 
 
 def _as_float(value: float, type: Type) -> float:
@@ -168,16 +176,15 @@ def _fits(x: Any, value: Any, type: Type) -> int:
     lo, hi = type.physical_range()
     n = int(x)
     if n != x or not lo <= n <= hi:
-        raise ConditionError(f"{value!r} does not fit {type} exactly")
+        raise ConditionError(f"{came(value)} does not fit {type} exactly")
     return n
 
 
 def seconds_of(value: dt.datetime | dt.timedelta | dt.time) -> Fraction:
     """Seconds since the epoch (of the instant; of the local time if there is no zone), of a span, or since midnight."""
     if isinstance(value, dt.datetime):
-        if value.tzinfo is not None:
-            value = value.astimezone(dt.UTC)
-        span = value.replace(tzinfo=None) - _EPOCH
+        # not by way of a datetime in UTC, which the first and the last days that there are may not have
+        span = value.replace(tzinfo=None) - _EPOCH - (value.utcoffset() or dt.timedelta(0))
     elif isinstance(value, dt.timedelta):
         span = value
     else:
@@ -208,6 +215,9 @@ def decimal_text(unscaled: int, scale: int) -> str:
 
 def zone_named(name: str) -> dt.tzinfo:
     """The zone of a name such as ``UTC``, ``Z``, ``+05:30``, ``GMT+8`` or ``Europe/Paris``."""
+    expected = "expected a name such as 'UTC', 'Europe/Paris' or an offset such as '+02:00'"
+    if not isinstance(name, str):
+        raise ConditionError(f"timezone is {came(name)}; {expected}")
     text = name.strip()
     if text in ("UTC", "Z", "Etc/UTC", "GMT", "UT"):
         return dt.UTC
@@ -220,9 +230,7 @@ def zone_named(name: str) -> dt.tzinfo:
     try:
         return ZoneInfo(text)
     except Exception as e:
-        raise ConditionError(
-            f"unknown time zone {name!r}; expected a name such as 'UTC', 'Europe/Paris' or an offset such as '+02:00'"
-        ) from e
+        raise ConditionError(f"unknown time zone {came(name)}; {expected}") from e
 
 
 _DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?", re.ASCII)

@@ -36,7 +36,8 @@ choice
     ``coalesce`` n >= 1; ``case`` (when, then, when, then, ..., else)
     ``in`` (x, literal, literal, ...) literals of x's type
 cast
-    ``cast`` params (target Type, zone): ANSI cast, errs where the value does not fit
+    ``cast`` params (target Type, zone): ANSI cast, errs where the value does not fit. With a third, "met", it is an
+    argument of a comparison of times that met in a finer unit, and compares there as the instant does (`is_met`)
 strings
     ``like`` params (pattern, escape): string -> bool. ``function`` params (name, *options): a string function that
     pyarrow.compute evaluates; result type as given.
@@ -51,7 +52,7 @@ from typing import Any, Final
 
 from ivjoin.expr.types import Type
 
-__all__ = ["COMPARISONS", "LEFT", "RIGHT", "Node", "columns_of", "make", "rewrite", "sides_of", "walk"]
+__all__ = ["COMPARISONS", "LEFT", "RIGHT", "Node", "columns_of", "is_met", "make", "rewrite", "sides_of", "walk"]
 
 LEFT: Final = "left"
 RIGHT: Final = "right"
@@ -120,6 +121,16 @@ def make(op: str, args: tuple[Node, ...], params: tuple[Any, ...], type: Type) -
             put(node, "_hash", hash(key))
             _interned[key] = node
     return node
+
+
+def is_met(n: Node) -> bool:
+    """Whether a node is a time made ready for comparison with one of another unit, in the finer of the two.
+
+    Of a value that came in the coarser unit, what lies past the range of the finer one becomes that range's end. Of one
+    that came in the finer unit, the two ends themselves become the values next to them. No coarse value is there, so
+    each comparison of the two comes out as that of the instants, and neither overflows.
+    """
+    return n.op == "cast" and len(n.params) > 2
 
 
 def walk(*roots: Node) -> Iterator[Node]:

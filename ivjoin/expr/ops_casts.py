@@ -11,7 +11,7 @@ from decimal import Decimal
 import numpy as np
 
 from ivjoin.expr import ops_casttext
-from ivjoin.expr.nodes import Node
+from ivjoin.expr.nodes import Node, is_met
 from ivjoin.expr.ops_cells import Cell, Consts, Kernel, count, dtype_of, flagged, narrowest, objects, unsupported
 from ivjoin.expr.ops_columns import nothing
 from ivjoin.expr.ops_decimal import as_objects, fitted, half_up, rescaled, scaled_up
@@ -28,6 +28,8 @@ _I64_MAX = (1 << 63) - 1
 def cast_rule(node: Node, _: Consts) -> Kernel:
     """The kernel of a cast; params are (target type, zone)."""
     t, u = node.args[0].type, node.type
+    if is_met(node):
+        return _met(t, u, zone_of(node.params[1]))
     if t == u:
         return lambda a: a
     if t.kind == "null" and u.kind != "opaque":
@@ -237,6 +239,25 @@ def _date_to_timestamp(t: Type, u: Type, zone: Zone) -> Kernel:
     return kernel
 
 
+def _met(t: Type, u: Type, zone: Zone) -> Kernel:
+    """A time to be compared with one of another unit: it stays within the range (``ivjoin.expr.nodes.is_met``)."""
+    low, high = u.physical_range()
+    plain = _CASTS[t.kind, u.kind](t, u, zone)
+    if t.unit != u.unit:
+
+        def ended(a: Cell) -> Cell:
+            r, ok, over = plain((a[0], a[1], None))
+            return r if over is None else np.where(over, np.where(a[0] < 0, low, high), r), ok, a[2]
+
+        return ended
+
+    def inside(a: Cell) -> Cell:
+        r, ok, err = plain(a)
+        return np.clip(r, low + 1, high - 1), ok, err
+
+    return inside
+
+
 def _timestamp_to_int(t: Type, u: Type, zone: Zone) -> Kernel:
     per = np.array(TICKS_PER_SECOND[t.unit])
     return lambda a: narrowed((a[0] // per, a[1], a[2]), u)
@@ -274,6 +295,12 @@ def _decimal_to_timestamp(t: Type, u: Type, zone: Zone) -> Kernel:
     return lambda a: ticks((scaled_up(a[0], max(digits - t.scale, 0)), a[1], a[2]))
 
 
+def _to_decimal256(t: Type, u: Type, zone: Zone) -> Kernel:
+    """Without a limit to the digits: such values are only compared."""
+    factor = 10 ** (u.scale - t.scale)
+    return lambda a: (objects([int(v) * factor for v in a[0].tolist()]), a[1], a[2])
+
+
 Make = Callable[[Type, Type, Zone], Kernel]
 _CASTS: dict[tuple[str, str], Make] = {
     ("int", "int"): _int_to_int, ("int", "float"): _to_float, ("int", "decimal"): _int_to_decimal,
@@ -287,5 +314,7 @@ _CASTS: dict[tuple[str, str], Make] = {
     ("timestamp", "timestamp"): _timestamp_to_timestamp, ("timestamp", "date"): _timestamp_to_date,
     ("timestamp", "int"): _timestamp_to_int, ("timestamp", "float"): _timestamp_to_float,
     ("timestamp", "decimal"): _timestamp_to_decimal, ("date", "timestamp"): _date_to_timestamp,
+    ("int", "decimal256"): _to_decimal256, ("decimal", "decimal256"): _to_decimal256,
+    ("decimal256", "decimal256"): _to_decimal256,
     ("duration", "duration"): _ticks_to_ticks, ("time", "time"): _ticks_to_ticks,
 }  # fmt: skip

@@ -117,7 +117,7 @@ def const_cell(value: Any, t: Type) -> Cell:
         raise UnsupportedError(f"a literal of type {t} cannot take part in an expression")
     if value is None:
         value = 0
-    if t.kind == "decimal":
+    if t.kind in ("decimal", "decimal256"):
         return narrowest([int(value)]), null, None
     return np.array([value], dtype=dtype_of(t)), null, None
 

@@ -112,6 +112,8 @@ def load(array: Any, t: Type) -> Cell:
         return _bits(array.buffers()[1], array.offset, len(array)), valid, None
     if t.kind == "decimal":
         return _decimals(array, t, valid), valid, None
+    if t.kind == "decimal256":
+        return _wide_decimals(array), valid, None
     return _ticks(_fixed(array), a, t), valid, None
 
 
@@ -122,7 +124,7 @@ def nothing(n: int, t: Type) -> Cell:
         return pa.nulls(n, _LARGE[t.kind]), valid, None
     if t.kind == "opaque":
         return pa.nulls(n), valid, None
-    return np.zeros(n, dtype=_I64 if t.kind == "decimal" else dtype_of(t)), valid, None
+    return np.zeros(n, dtype=_I64 if t.kind in ("decimal", "decimal256") else dtype_of(t)), valid, None
 
 
 def _valid(array: Any) -> Mask:
@@ -192,3 +194,12 @@ def _decimals(array: Any, t: Type, valid: Mask) -> np.ndarray:
         return low.copy()
     lows = words.view(np.uint64)[0::2].tolist()
     return objects([(h << 64) | v for h, v in zip(high.tolist(), lows)])
+
+
+def _wide_decimals(array: Any) -> np.ndarray:
+    """Unscaled integers of a decimal256 array, object[n] of Python ints."""
+    n, buffer = len(array), array.buffers()[1]
+    if n == 0 or buffer is None:
+        return np.zeros(n, dtype=object)
+    raw = bytes(memoryview(buffer)[32 * array.offset : 32 * (array.offset + n)])
+    return objects([int.from_bytes(raw[i : i + 32], "little", signed=True) for i in range(0, 32 * n, 32)])

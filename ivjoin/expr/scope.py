@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
-from ivjoin.errors import ColumnError, ConditionError, UnsupportedError
+from ivjoin.errors import ColumnError, ConditionError, UnsupportedError, came
 from ivjoin.expr.nodes import LEFT, RIGHT, Node, make
 from ivjoin.expr.types import from_arrow
 
@@ -126,7 +126,7 @@ class Scope:
                 hint = f"; {other} has it: write {other[0]}.{name}"
         there = "; ".join(f"{s} has {_listed(self._schema(s).names)}" for s in sides) or "there are no columns"
         where = side if side is not None else "either input" if len(sides) == 2 else sides[0] if sides else "the input"
-        return ColumnError(f"column {name!r} is not in {where}: {there}{hint}")
+        return ColumnError(f"column {came(name)} is not in {where}: {there}{hint}")
 
     def _unknown_qualifier(self, qualifier: str, name: str) -> ColumnError | UnsupportedError:
         for side in (LEFT, RIGHT):

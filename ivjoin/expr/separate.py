@@ -8,6 +8,7 @@ What :func:`separate` promises, for every pair of rows:
    filters and residual conjuncts hold, then the condition is TRUE, and no conjunct outside the residual raises.
 
 A row outside a guard, or one whose nodes err, keeps promise 1; for its pairs the original condition decides.
+``overflows`` names pairs to look at besides, lest a conjunct's own bands hide that it errs.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from fractions import Fraction
 from ivjoin.expr.isolate import Isolator, never_nan
 from ivjoin.expr.linear import BOTH_SIDES, LEFT_SIDE, RIGHT_SIDE, Form, Forms, Limit, guard_box, scale_of, span
 from ivjoin.expr.mixed import Inequality, consequences
-from ivjoin.expr.nodes import COMPARISONS, Node, columns_of, make, walk
+from ivjoin.expr.nodes import COMPARISONS, Node, columns_of, is_met, make, walk
 from ivjoin.expr.normal import FLIPPED, conjuncts_of, flattened, is_literal
 from ivjoin.expr.onesided import SidePool, cast_to
 from ivjoin.expr.ordinal import has_ordinal
+from ivjoin.expr.overflow import Overflow, constant_errs, overflows
 from ivjoin.expr.parts import BandTerm, Found, Guard, JoinKey, cut, guard_of, hull, merged
 from ivjoin.expr.placing import place
 from ivjoin.expr.types import BOOL, FLOAT64, Type
@@ -48,6 +50,7 @@ class Separation:
     residual: tuple[Node, ...] = ()
     constant: tuple[Node, ...] = ()
     guards: tuple[Guard, ...] = ()
+    overflows: tuple[Overflow, ...] = ()
     condition: Node | None = None
 
 
@@ -91,16 +94,19 @@ class _Separator:
         one_sided: dict[int, list[Node]] = {0: [], LEFT_SIDE: [], RIGHT_SIDE: []}
         residual: list[Node] = []
         total = Found()
+        relaxed: list[tuple[Node, list[BandTerm]]] = []
         for c in self.conjuncts:
             sides = self.forms.sides(c)
             if sides != BOTH_SIDES:
                 one_sided[sides].append(c)
                 continue
-            found = self.analyse(c)
+            found = Found() if constant_errs(self.forms, c) else self.analyse(c)
             total.take(found)
             if not found.exact:
                 residual.append(c)
+                relaxed += [(c, found.bands)] if found.bands else []
         cut(total.box, total.exact_box)
+        beyond = self._beyond(relaxed, total, [c for cs in one_sided.values() for c in cs])
         for f in total.filters:
             here = one_sided[self.forms.sides(f)]
             if f not in here:
@@ -113,8 +119,24 @@ class _Separator:
             residual=tuple(residual),
             constant=tuple(c for c in one_sided[0] if not is_literal(c, True)),
             guards=tuple(guard_of(n, lo, hi) for n, (lo, hi) in total.box.items()),
+            overflows=tuple(beyond),
             condition=self.condition,
         )
+
+    def _beyond(
+        self, relaxed: list[tuple[Node, list[BandTerm]]], total: Found, filters: list[Node]
+    ) -> list[Overflow]:
+        """Where conjuncts of the residual overflow beyond their own bands; adds guards to ``total``."""
+        nodes = [n for t in total.bands for n in (t.left, t.right)] + [n for k in total.keys for n in (k.left, k.right)]
+        kept = set(walk(*nodes, *filters))
+        out = []
+        for c, bands in relaxed:
+            lines, box = overflows(self.forms, self.pool, c, bands, kept)
+            cut(total.box, box)
+            own = set(map(id, bands))
+            rest = tuple(merged(t for t in total.bands if id(t) not in own)) if lines else ()
+            out += [Overflow(t, rest) for t in lines]
+        return out
 
     def _known(self, conjuncts: list[Node], before: frozenset[Node]) -> frozenset[Node]:
         """Float nodes that are not NaN wherever all conjuncts are TRUE."""
@@ -180,7 +202,7 @@ class _Separator:
     def _linear(self, c: Node, op: str, a: Node, b: Node, keyed: bool) -> Found:
         """Bands from the difference of two linear forms."""
         found = Found()
-        fa, fb = self.forms.form(a), self.forms.form(b)
+        fa, fb = self._compared_form(op, a), self._compared_form(op, b)
         if fa is None or fb is None:
             return found
         d = fa.plus(fb, -1)
@@ -214,6 +236,11 @@ class _Separator:
             top = span(t)[1]
             return _made_exact(found, [*self.forms.limits((m, other), covered), Limit(form.terms, form.lo, -top, top)])
         return found
+
+    def _compared_form(self, op: str, n: Node) -> Form | None:
+        # Beyond the range of a unit there is more. What lies there is never less than the last value within, as the
+        # form of a node that met has it, but may be less than what came in.
+        return Form({n: 1}, 0, 0) if is_met(n) and op in ("lt", "gt") else self.forms.form(n)
 
     def _abs_argument(self, op: str, a: Node, b: Node) -> tuple[Node, Node, Type] | None:
         """(m, other, type of the abs) where the comparison is ``abs(m) <= other`` and all else is linear."""

@@ -95,6 +95,8 @@ class _Reader:
             return reader(self, e)
         except IvjoinError as error:
             raise placed(error, e, self.text) from None
+        except (ValueError, ArithmeticError) as error:  # more digits than Python reads, say
+            raise placed(ConditionError(f"{described(e)} cannot be read: {error}"), e, self.text) from error
 
     # Leaves
 
@@ -113,7 +115,10 @@ class _Reader:
             if value == float("inf"):
                 raise ConditionError(f"the number {word} is beyond what a double holds")
             return literal(sign * value)
-        return literal(sign * int(word)) if word.isdigit() else literal(Decimal(word) * sign)
+        if word.isdigit():
+            return literal(sign * int(word))
+        exact = Decimal(word)  # a product would be rounded to 28 digits
+        return literal(exact if sign > 0 else exact.copy_negate())
 
     def null(self, e: Any) -> Node:
         return literal(None)

@@ -86,6 +86,8 @@ def _text(n: Node, done: dict[Node, tuple[str, int]]) -> tuple[str, int]:
             # The arguments were given one type; their text alone would have the remainder be as wide.
             return f"CAST({text} AS {type_text(n.type)})", _ATOM
         return text, level
+    if op == "cast" and n.type == n.args[0].type:
+        return done[n.args[0]]  # met with another unit: whoever reads the text lets them meet again
     special = _SPECIAL.get(op)
     if special is not None:
         return special(n, arg)
@@ -172,7 +174,7 @@ _SPECIAL: dict[str, Callable[[Node, Arg], tuple[str, int]]] = {
     "add_days": _add_days,
     "add_months": _add_months,
     "function": _function,
-    "cast": lambda n, arg: (f"CAST({arg(0)} AS {type_text(n.params[0])})", _ATOM),
+    "cast": lambda n, arg: (f"CAST({arg(0)} AS {type_text(n.type)})", _ATOM),
     "date_trunc": lambda n, arg: (f"date_trunc({_string(n.params[0])}, {arg(0)})", _ATOM),
     "extract": lambda n, arg: (f"{_FIELD_NAMES.get(n.params[0], n.params[0])}({arg(0)})", _ATOM),
     "round": lambda n, arg: (_call("round", [arg(0)], [n.params[0] or None]), _ATOM),

@@ -11,6 +11,7 @@ kind           physical value
 ``int``        the integer
 ``float``      the double (a float32 value is held exactly by a double)
 ``decimal``    the unscaled integer, value * 10**scale
+``decimal256`` likewise; only equal or not, so that it can be a key
 ``date``       days since 1970-01-01 (date64 becomes days too)
 ``timestamp``  ticks of ``unit`` since the epoch: of the instant when ``tz`` is set, else of the local time
 ``time``       ticks of ``unit`` since midnight
@@ -29,7 +30,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ivjoin.errors import UnsupportedError
+from ivjoin.errors import UnsupportedError, came
 
 __all__ = ["TICKS_PER_SECOND", "Type", "finer_unit", "from_arrow", "named", "to_arrow"]
 
@@ -44,7 +45,8 @@ class Type:
     Parameters
     ----------
     kind : str
-        One of int, float, decimal, bool, string, binary, date, time, timestamp, duration, months, null, opaque.
+        One of int, float, decimal, decimal256, bool, string, binary, date, time, timestamp, duration, months, null,
+        opaque.
     bits : int
         Width of an int (8, 16, 32, 64) or float (32, 64).
     signed : bool
@@ -111,8 +113,8 @@ class Type:
             return f"{'' if self.signed else 'u'}int{self.bits}"
         if self.kind == "float":
             return f"float{self.bits}"
-        if self.kind == "decimal":
-            return f"decimal({self.precision},{self.scale})"
+        if self.kind in ("decimal", "decimal256"):
+            return f"{self.kind}({self.precision},{self.scale})"
         if self.kind == "timestamp":
             return f"timestamp[{self.unit}, {self.tz}]" if self.tz else f"timestamp[{self.unit}]"
         if self.kind in ("time", "duration"):
@@ -150,7 +152,7 @@ def from_arrow(t: pa.DataType) -> Type:
     """The expression type of an Arrow type.
 
     A dictionary type gives its value type, float16 gives float32 (its values are exact there), date64 gives date,
-    view and large forms give their plain kind. decimal256 and everything nested is opaque.
+    view and large forms give their plain kind. Everything nested is opaque.
     """
     pt = pa.types
     if pt.is_dictionary(t):
@@ -163,6 +165,8 @@ def from_arrow(t: pa.DataType) -> Type:
         return BOOL
     if pt.is_decimal32(t) or pt.is_decimal64(t) or pt.is_decimal128(t):
         return decimal(t.precision, t.scale)
+    if pt.is_decimal256(t):
+        return Type("decimal256", precision=t.precision, scale=t.scale)
     if pt.is_string(t) or pt.is_large_string(t) or pt.is_string_view(t):
         return STRING
     if pt.is_binary(t) or pt.is_large_binary(t) or pt.is_binary_view(t) or pt.is_fixed_size_binary(t):
@@ -188,6 +192,9 @@ def to_arrow(t: Type) -> pa.DataType:
         return pa.float64() if t.bits == 64 else pa.float32()
     if t.kind == "decimal":
         return pa.decimal128(t.precision, t.scale)
+    if t.kind == "decimal256":
+        whole = t.precision - t.scale
+        return pa.decimal256(min(t.precision, 76), min(t.scale, max(76 - whole, 0)))
     if t.kind == "timestamp":
         return pa.timestamp(t.unit, t.tz)
     if t.kind == "time":
@@ -210,7 +217,9 @@ def named(name: Any) -> Type:
         return name
     if isinstance(name, pa.DataType):
         return from_arrow(name)
-    return from_arrow(_arrow_named(str(name).strip().lower(), str(name).strip()))
+    if not isinstance(name, str):
+        raise UnsupportedError(f"a type is {came(name)}; expected its name, such as 'int64', or an Arrow type")
+    return from_arrow(_arrow_named(name.strip().lower(), name.strip()))
 
 
 def _arrow_named(lower: str, text: str) -> pa.DataType:
@@ -239,6 +248,6 @@ def _arrow_named(lower: str, text: str) -> pa.DataType:
         return pa.type_for_alias(lower)
     except (ValueError, IndexError) as e:
         raise UnsupportedError(
-            f"unknown type name {text!r}; expected an Arrow or Spark name such as int64, double, date, "
+            f"unknown type name {came(text)}; expected an Arrow or Spark name such as int64, double, date, "
             "timestamp[us, UTC], decimal(10, 2)"
         ) from e

@@ -31,6 +31,7 @@ from ivjoin.interval.bare import (
     ENTIRE,
     Interval,
     IntervalError,
+    IntervalTypeError,
 )
 from ivjoin.interval.domains import (
     Domain,
@@ -199,6 +200,7 @@ __all__ = [
     "FloatModeError",
     "Interval",
     "IntervalError",
+    "IntervalTypeError",
     "Overlap",
     "abs",
     "abs_rev",

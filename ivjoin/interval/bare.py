@@ -5,28 +5,48 @@ from __future__ import annotations
 from decimal import Decimal
 from fractions import Fraction
 from math import inf as INF
-from math import isnan
+from math import isnan, nan
 from typing import Any, NoReturn, SupportsFloat
 
-from ivjoin.errors import IvjoinError
+from ivjoin.errors import IvjoinError, came
 from ivjoin.interval.rounding import ratio
 
-__all__ = ["EMPTY", "ENTIRE", "Interval", "IntervalError", "as_interval", "make"]
+__all__ = ["EMPTY", "ENTIRE", "Interval", "IntervalError", "IntervalTypeError", "as_interval", "make", "tamed"]
 
 
 class IntervalError(IvjoinError):
     """Endpoints that do not describe an interval."""
 
 
+class IntervalTypeError(IntervalError, TypeError):
+    """An endpoint of a type that has no place in the interval."""
+
+
+def tamed(number: Decimal) -> Decimal:
+    """A finite Decimal that compares with every double and every decimal as this one, and has few digits if any."""
+    if number and number.adjusted() > _FAR:
+        return Decimal((number.is_signed(), (1,), _FAR))
+    return Decimal((number.is_signed(), (1,), -_FAR)) if number and number.adjusted() < -_FAR else number
+
+
+# Beyond the exponents of all doubles and decimals: 10**_FAR is easily written out, 10**999999999 is not.
+_FAR = 400
+
+
 def _plain(number: Any) -> Any:
     """A number as one of Python's own types, without changing its value."""
-    if isinstance(number, (int, float, Fraction, Decimal)):
+    if not isinstance(number, _NUMBERS) and hasattr(number, "item") and not getattr(number, "shape", ()):
+        number = number.item()  # a numpy scalar, whose own comparisons would round a double to its type
+    if isinstance(number, Decimal):
+        return tamed(number) if number.is_finite() else nan if number.is_nan() else number
+    if isinstance(number, _NUMBERS):
         return number
-    if hasattr(number, "item"):  # a numpy scalar, whose own comparisons would round a double to its type
-        number = number.item()
-    if isinstance(number, (int, float, Fraction, Decimal)):
-        return number
-    raise TypeError(f"an interval holds real numbers (int, float, Fraction, Decimal); got {type(number).__name__}")
+    raise IntervalTypeError(
+        f"an interval holds real numbers (int, float, Fraction, Decimal); got {came(number)}, a {type(number).__name__}"
+    )
+
+
+_NUMBERS = (int, float, Fraction, Decimal)
 
 
 def _outward(number: Any, up: bool) -> float:
@@ -57,8 +77,8 @@ class Interval:
     ------
     IntervalError
         If ``inf > sup``, if either is NaN, if `inf` is +inf or if `sup` is -inf.
-    TypeError
-        If an endpoint is not a real number.
+    IntervalTypeError
+        If an endpoint is not a real number; also a TypeError.
 
     Examples
     --------
@@ -164,8 +184,8 @@ def _complaint(inf: Any, sup: Any, has_nan: bool, has_wrong_infinity: bool) -> s
     elif has_wrong_infinity:
         reason = "an interval holds real numbers only, so inf may not be +inf nor sup -inf"
     else:
-        reason = f"inf may not exceed sup; did you mean Interval({sup!r}, {inf!r})?"
-    return f"Interval({inf!r}, {sup!r}): {reason} (the empty set is ivjoin.interval.EMPTY)"
+        reason = f"inf may not exceed sup; did you mean Interval({came(sup)}, {came(inf)})?"
+    return f"Interval({came(inf)}, {came(sup)}): {reason} (the empty set is ivjoin.interval.EMPTY)"
 
 
 def make(inf: float, sup: float) -> Interval:

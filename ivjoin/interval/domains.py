@@ -16,7 +16,8 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from ivjoin.interval.bare import IntervalError
+from ivjoin.errors import came
+from ivjoin.interval.bare import IntervalError, IntervalTypeError, tamed
 from ivjoin.interval.machine_float import BINARY16, BINARY32, BINARY64, Format
 
 __all__ = ["DAY", "TICKS_PER_SECOND", "Domain", "bounded_decimal", "domain"]
@@ -97,14 +98,16 @@ class Domain:
 
         Raises
         ------
-        TypeError
-            If values of the domain are not compared with such a one.
+        IntervalTypeError
+            If values of the domain are not compared with such a one; also a TypeError.
         IntervalError
             If the bound is NaN.
         """
-        if hasattr(value, "item") and hasattr(value, "dtype"):
+        if hasattr(value, "item") and hasattr(value, "dtype") and not getattr(value, "shape", ()):
             value = value.item()
-        if isinstance(value, (float, Decimal)) and value != value:
+        if isinstance(value, Decimal) and value.is_finite():
+            value = tamed(value)
+        if value.is_nan() if isinstance(value, Decimal) else isinstance(value, float) and value != value:
             raise IntervalError(f"NaN is no bound of a {self}; an interval that holds NaN has nan=True")
         is_number = isinstance(value, (int, float, Decimal, Fraction)) and not isinstance(value, bool)
         if self.kind == "float" and is_number:
@@ -112,16 +115,16 @@ class Domain:
         if is_number and (self.kind in ("int", "decimal", "months") or isinstance(value, int)):
             return _whole(value, 10**self.scale, up, self)
         if isinstance(value, dt.datetime) and self.kind in ("date", "timestamp"):
-            if value.tzinfo is not None:
-                value = value.astimezone(dt.UTC).replace(tzinfo=None)
-            return self._of_span(value - _EPOCH, up)
+            # not by way of a datetime in UTC, which the first and the last days that there are may not have
+            ahead = value.utcoffset() or dt.timedelta(0)
+            return self._of_span(value.replace(tzinfo=None) - _EPOCH - ahead, up)
         if isinstance(value, dt.date) and self.kind in ("date", "timestamp"):
             return self._of_span(dt.datetime.combine(value, dt.time()) - _EPOCH, up)
         if isinstance(value, dt.timedelta) and self.kind == "duration":
             return self._of_span(value, up)
-        if isinstance(value, dt.time) and self.kind == "time":
+        if isinstance(value, dt.time) and value.tzinfo is None and self.kind == "time":
             return self._of_span(dt.datetime.combine(_EPOCH, value) - _EPOCH, up)
-        raise TypeError(f"a bound of a {self} cannot be {value!r}; expected {_EXPECTED[self.kind]}")
+        raise IntervalTypeError(f"a bound of a {self} cannot be {came(value)}; expected {_EXPECTED[self.kind]}")
 
     def _of_span(self, span: dt.timedelta, up: bool) -> int:
         micros = span // dt.timedelta(microseconds=1)
@@ -182,7 +185,7 @@ def _named(name: str) -> Domain:
     found = _NAME.fullmatch(_ALIASES.get(lower, lower))
     if found is None:
         raise IntervalError(
-            f"unknown domain {name!r}; expected a name such as int8, uint64, float32, decimal(10, 2), date, "
+            f"unknown domain {came(name)}; expected a name such as int8, uint64, float32, decimal(10, 2), date, "
             "timestamp[us], duration[ms], time[us] or months"
         )
     if found["int"]:
@@ -227,7 +230,11 @@ def domain(name: str | Domain) -> Domain:
     >>> domain("decimal(5, 2)").limits
     (-99999, 99999)
     """
-    return name if isinstance(name, Domain) else _named(str(name))
+    if isinstance(name, Domain):
+        return name
+    if not isinstance(name, str):
+        raise IntervalTypeError(f"a domain is {came(name)}; expected its name, such as 'int8' or 'decimal(10, 2)'")
+    return _named(name)
 
 
 def bounded_decimal(precision: int, scale: int) -> Domain:

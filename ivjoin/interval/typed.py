@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from ivjoin.errors import came
 from ivjoin.interval.bare import Interval, IntervalError
 from ivjoin.interval.domains import Domain, domain
 from ivjoin.interval.operation import NONE, Pair
@@ -177,8 +178,8 @@ def interval(
     ------
     IntervalError
         For an unknown domain, NaN as a bound, or ``inf`` above ``sup``.
-    TypeError
-        For a bound that is no value of such a domain.
+    IntervalTypeError
+        For a bound that is no value of such a domain; also a TypeError.
 
     Examples
     --------
@@ -187,11 +188,11 @@ def interval(
     >>> interval("decimal(4, 1)", "0.05", 2)
     Traceback (most recent call last):
     ...
-    TypeError: a bound of a decimal(4,1) cannot be '0.05'; expected a number
+    ivjoin.interval.bare.IntervalTypeError: a bound of a decimal(4,1) cannot be '0.05'; expected a number
     """
     d = _domain(domain)
-    if closed not in ("both", "left", "right", "neither"):
-        raise IntervalError(f"closed={closed!r}: expected both, left, right or neither")
+    if not isinstance(closed, str) or closed not in ("both", "left", "right", "neither"):
+        raise IntervalError(f"closed={came(closed)}: expected both, left, right or neither")
     if nan and d.kind != "float":
         raise IntervalError(f"a {d} has no NaN; nan=True is for float domains")
     holds_nan = (sup is None and d.kind == "float" and not empty) if nan is None else nan
@@ -209,8 +210,8 @@ def interval(
     # What fits between two values of the domain is empty without a mistake; bounds in the wrong order are one.
     if lo > hi and inf is not None and sup is not None and d.physical(inf, False) > d.physical(sup, True):
         raise IntervalError(
-            f"interval({str(d)!r}, {inf!r}, {sup!r}): inf may not exceed sup; did you mean "
-            f"interval({str(d)!r}, {sup!r}, {inf!r})? (the empty set is interval({str(d)!r}, empty=True))"
+            f"interval({str(d)!r}, {came(inf)}, {came(sup)}): inf may not exceed sup; did you mean "
+            f"interval({str(d)!r}, {came(sup)}, {came(inf)})? (the empty set is interval({str(d)!r}, empty=True))"
         )
     return DomainInterval(d, lo, hi, holds_nan, null)
 

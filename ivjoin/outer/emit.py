@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.errors import EvaluationError
 from ivjoin.shj.arrow import from_plain, take
 from ivjoin.shj.store import SideStore
 
@@ -77,15 +78,25 @@ class Emitter:
         """One batch from rows of the two sides; a side that is None is null."""
         n = len(left) if left is not None else len(right)  # type: ignore[arg-type]
         arrays = []
-        for field, t in zip(self._fields, self._types, strict=True):
+        for i, (field, t) in enumerate(zip(self._fields, self._types, strict=True)):
             if left is not None and field.left is not None:
                 array = left.column(field.left)
             elif right is not None and field.right is not None:
                 array = right.column(field.right)
             else:
                 array = pa.nulls(n, t)
-            arrays.append(array if array.type == t else from_plain(array, t))
+            arrays.append(array if array.type == t else self._in_common(array, i))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _in_common(self, array: pa.Array, i: int) -> pa.Array:
+        """A key column of one side in the type that both sides have in common."""
+        try:
+            return from_plain(array, self._types[i])
+        except pa.ArrowInvalid as e:
+            raise EvaluationError(
+                f"the key column {self.schema.names[i]!r} of the output is {self._types[i]}, which cannot hold a value "
+                f"of {array.type}: {e}; give the column another name on one side and name both in on=, which keeps both"
+            ) from e
 
     def slices(self, n: int) -> Iterator[slice]:
         """Cuts n rows into pieces of at most ``batch_size``."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 
-from ivjoin.errors import ConditionError
+from ivjoin.errors import ConditionError, came
 
 __all__ = ["JoinType", "join_type"]
 
@@ -66,11 +66,11 @@ def join_type(how: str) -> JoinType:
     ConditionError
         If there is no such type; names the nearest.
     """
-    name = str(how).strip().lower()
+    name = how.strip().lower() if isinstance(how, str) else ""
     plain = name.replace("_", "").replace(" ", "")
     found = _TYPES.get(name) or _TYPES.get(_ALIASES.get(plain, plain))
     if found is None:
-        near = difflib.get_close_matches(name, _TYPES, n=1, cutoff=0.4)
+        near = difflib.get_close_matches(name[:80], _TYPES, n=1, cutoff=0.4)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ConditionError(f"how is {how!r}; expected one of {', '.join(_TYPES)}{hint}")
+        raise ConditionError(f"how is {came(how)}; expected one of {', '.join(_TYPES)}{hint}")
     return found

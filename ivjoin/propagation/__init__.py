@@ -11,8 +11,9 @@ from ivjoin.propagation.domain import Dom
 from ivjoin.propagation.frontier import contract_nodes, forward, propagator
 from ivjoin.propagation.ordering import Direction, ordering
 from ivjoin.propagation.prefix import confirmed, dead_until, refutes
+from ivjoin.propagation.unclipped import Unclipped
 
 __all__ = [
-    "Bounds", "Contraction", "Direction", "Dom", "Outcome", "Propagator", "confirmed", "contract", "contract_nodes",
-    "dead_until", "forward", "ordering", "propagator", "refutes",
+    "Bounds", "Contraction", "Direction", "Dom", "Outcome", "Propagator", "Unclipped", "confirmed", "contract",
+    "contract_nodes", "dead_until", "forward", "ordering", "propagator", "refutes",
 ]  # fmt: skip

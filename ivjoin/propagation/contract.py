@@ -18,15 +18,19 @@ from typing import Any
 import pyarrow as pa
 
 from ivjoin import expr
-from ivjoin.errors import ConditionError, IvjoinError, UnsupportedError
-from ivjoin.expr.literals import date_of, literal, physical, seconds_of
+from ivjoin.arguments import text, whole_number
+from ivjoin.errors import ConditionError, UnsupportedError, came
+from ivjoin.expr.literals import date_of, literal, physical, seconds_of, zone_named
 from ivjoin.expr.nodes import LEFT, Node, columns_of, make, walk
 from ivjoin.expr.types import TICKS_PER_SECOND, Type, named, to_arrow
+from ivjoin.interval.bare import tamed
 from ivjoin.propagation.dag import Outcome, Propagator
 from ivjoin.propagation.domain import Dom
 
 __all__ = ["Bounds", "Contraction", "contract"]
 
+MOST_EFFORT = 10**9
+_OF_KIND = {"timestamp": dt.datetime, "duration": dt.timedelta, "time": dt.time}
 _WIDE = Context(prec=80)
 _EPOCH = dt.datetime(1970, 1, 1)
 
@@ -137,6 +141,10 @@ def contract(
     >>> c.outcome.name, c.box["a"].inf, c.box["a"].sup
     ('CONTRACTED', 0, 12)
     """
+    effort = whole_number("effort", effort, 0, MOST_EFFORT)
+    zone_named(timezone)
+    if not isinstance(box, Mapping):
+        raise ConditionError(f"box is {came(box)}; expected {{column: (type, least, greatest)}}")
     columns: dict[str, Node] = {}
     known: dict[Node, Dom] = {}
     fields = []
@@ -193,8 +201,9 @@ def _narrowed(
 
 
 def _entry(name: str, entry: Any) -> tuple[Type, Any, Any]:
+    text("the name of a column of the box", name, "a")
     if not isinstance(entry, (tuple, list)) or len(entry) != 3:
-        raise ConditionError(f"column {name!r} of the box is {entry!r}; expected (type, least, greatest)")
+        raise ConditionError(f"column {name!r} of the box is {came(entry)}; expected (type, least, greatest)")
     t = named(entry[0])
     if not t.is_ordered:
         raise ConditionError(f"column {name!r} of the box has type {t}, which has no order")
@@ -209,12 +218,21 @@ def _domain(name: str, t: Type, lo: Any, hi: Any) -> Dom:
 
 def _inside(value: Any, t: Type, name: str, up: bool) -> Any:
     """The physical value of a bound, moved into the box where the type does not hold it."""
-    if isinstance(value, float) and math.isnan(value):
-        raise ConditionError(f"column {name!r} of the box: NaN is no bound; None is unbounded")
     if hasattr(value, "as_py"):
         value = value.as_py()
-    elif hasattr(value, "item") and hasattr(value, "dtype"):
+    elif hasattr(value, "item") and hasattr(value, "dtype") and not getattr(value, "shape", ()):
         value = value.item()
+    if isinstance(value, Decimal) and not value.is_nan():
+        value = tamed(value) if value.is_finite() else float(value)
+    if value.is_nan() if isinstance(value, Decimal) else isinstance(value, float) and math.isnan(value):
+        raise ConditionError(f"column {name!r} of the box: NaN is no bound; None is unbounded")
+    try:
+        return _moved(value, t, up)
+    except (ValueError, TypeError, ArithmeticError) as e:
+        raise ConditionError(f"column {name!r} of the box: {came(value)} is no bound of type {t}") from e
+
+
+def _moved(value: Any, t: Type, up: bool) -> Any:
     number = isinstance(value, (int, float, Decimal, Fraction)) and not isinstance(value, bool)
     if number and t.kind == "float":
         return _nearest(value, t, up)
@@ -223,24 +241,21 @@ def _inside(value: Any, t: Type, name: str, up: bool) -> Any:
             return None if (value < 0) == up else (10**40 if up else -(10**40))
         scaled = Fraction(value) * 10**t.scale
         return math.ceil(scaled) if up else math.floor(scaled)
-    if isinstance(value, (dt.datetime, dt.timedelta, dt.time)) and t.kind in ("timestamp", "duration", "time"):
+    if isinstance(value, (dt.datetime, dt.timedelta, dt.time)) and isinstance(value, _OF_KIND.get(t.kind, ())):
         ticks = seconds_of(value) * TICKS_PER_SECOND[t.unit]
         return math.ceil(ticks) if up else math.floor(ticks)
     if isinstance(value, dt.datetime) and t.kind == "date":
         value = value.date() + dt.timedelta(days=up and value.time() != dt.time())
     elif isinstance(value, dt.date) and t.kind == "timestamp":
         value = dt.datetime.combine(value, dt.time())
-        return _inside(value, t, name, up)
-    try:
-        if isinstance(value, str) and t.kind in ("date", "timestamp", "time", "duration", "decimal", "float", "int"):
-            from ivjoin.expr.coerce import cast
+        return _moved(value, t, up)
+    if isinstance(value, str) and t.kind in ("date", "timestamp", "time", "duration", "decimal", "float", "int"):
+        from ivjoin.expr.coerce import cast
 
-            node = cast(literal(value), t)
-            if node.op == "literal":
-                return node.params[0]
-        return physical(value, t)
-    except IvjoinError as e:
-        raise ConditionError(f"column {name!r} of the box: {value!r} is no bound of type {t}") from e
+        node = cast(literal(value), t)
+        if node.op == "literal":
+            return node.params[0]
+    return physical(value, t)
 
 
 def _nearest(value: Any, t: Type, up: bool) -> float:

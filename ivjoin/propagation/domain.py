@@ -44,7 +44,7 @@ def none_of(t: Type, flags: int = 0) -> Any:
     """No value but what the flags say."""
     if t.kind == "bool":
         return truth.NULL if flags & NULL else 0
-    if t.kind in ("opaque", "null"):
+    if t.kind in ("opaque", "null", "decimal256"):
         return None, None, flags
     return (*void(t), flags)
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from math import gcd
 from typing import Any, NamedTuple
 
-from ivjoin.expr.nodes import Node, make
+from ivjoin.expr.nodes import Node, is_met, make
 from ivjoin.expr.types import TICKS_PER_SECOND
 from ivjoin.interval import truth
 from ivjoin.propagation.decided import Opening
@@ -102,6 +102,8 @@ def is_exact_sum(n: Node) -> bool:
 def cast_factor(n: Node) -> int | None:
     """What a cast between whole numbers multiplies by; None if it may cut digits."""
     s, t = n.args[0].type, n.type
+    if is_met(n):
+        return None
     if s.kind in ("int", "decimal") and t.kind in ("int", "decimal"):
         if s.kind == "decimal" and t.scale < s.scale:
             return None

@@ -7,6 +7,7 @@ from decimal import Decimal
 from math import inf
 from typing import Any
 
+from ivjoin.expr.nodes import is_met
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
 from ivjoin.interval import machine as m
 from ivjoin.interval import truth
@@ -24,6 +25,8 @@ __all__ = ["RULES"]
 
 def _cast(p: Place) -> Rule | None:
     t, u = p.node.args[0].type, p.node.type
+    if is_met(p.node):
+        return _met(p, t, u)
     if t == u:
         return _same(p)
     make = _CASTS.get((t.kind, u.kind))
@@ -254,6 +257,29 @@ def _date_to_timestamp(p: Place, t: Type, u: Type) -> Rule:
     return stepwise(
         p, lambda x: c.instant_low(x * DAY) * per, lambda x: c.instant_high(x * DAY) * per, lambda z: z // (DAY * per)
     )
+
+
+def _met(p: Place, t: Type, u: Type) -> Rule:
+    """What compares with a time of another unit: kept within the range."""
+    have, want = TICKS_PER_SECOND.get(t.unit, 0), TICKS_PER_SECOND[u.unit]
+    least, most = u.physical_range()
+    if have == want:
+        least, most = least + 1, most - 1
+    c = clock(p.node, 1) if u.tz else clock_of(None)
+    crosses = t.kind == "date" or bool(t.tz) != bool(u.tz)
+
+    def convert(move: Callable[[int], int], n: int) -> int:
+        if have:
+            second, below = divmod(n, have)
+            n = (move(second) if crosses else second) * want + below * want // have
+        else:
+            n = move(n * DAY) * want
+        return min(max(n, least), most)
+
+    return stepwise(
+        p, lambda x: convert(c.instant_low, x), lambda x: convert(c.instant_high, x),
+        lambda z: z * have // want if have else z // (DAY * want),
+    )  # fmt: skip
 
 
 def _timestamp_to_int(p: Place, t: Type, u: Type) -> Rule:

@@ -28,7 +28,7 @@ class _Kind:
     def __init__(self, t: Type) -> None:
         self.type = t
         self.is_bool = t.kind == "bool"
-        self.is_nested = t.kind in ("opaque", "null")
+        self.is_nested = t.kind in ("opaque", "null", "decimal256")
         self.is_text = t.kind in ("string", "binary") or self.is_nested
 
     def union(self, a: Any, b: Any) -> Any:

@@ -32,6 +32,8 @@ def _comparison(p: Place) -> Rule | None:
     (kind,) = kinds
     if kind == "bool":
         return _of_truths(p)
+    if kind == "decimal256":
+        return None
     if kind == "decimal" and len({a.type.scale for a in p.node.args}) > 1:
         return None
     if p.node.op == "eq_null_safe":

@@ -101,7 +101,7 @@ def _is_null(p: Place) -> Rule:
     nothing = void(t)
 
     def narrow(s: State) -> None:
-        if t.kind in ("opaque", "null"):
+        if t.kind in ("opaque", "null", "decimal256"):
             s.drop_flags(a, NULL)
         elif t.kind in ("string", "binary"):
             s.cut_text(a, *nothing, NULL)

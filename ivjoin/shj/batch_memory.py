@@ -2,46 +2,15 @@
 
 from __future__ import annotations
 
-from ivjoin.expr.ordinal import NAN_ORDINAL
 from ivjoin.shj import registers as at
 from ivjoin.shj import memory as mem
 from ivjoin.shj.compiling import inner
 from ivjoin.shj.index_kernels import KEY
 
-__all__ = ["build_batch", "copy_all", "copy_rows", "read_pointers", "read_source"]
+__all__ = ["array_struct", "copy_all", "copy_keys", "copy_rows", "read_source"]
 
 _LOW_BITS = 2**63 - 1
 _TOP_BIT = -(2**63)
-
-
-@inner
-def _null_bits(bitmap, first, n):  # type: ignore[no-untyped-def]
-    bits = mem.at_u8(bitmap)
-    for i in range(first, first + n):  # noqa: SIM110 (numba has no any())
-        if not (bits[i >> 3] >> (i & 7)) & 1:
-            return True
-    return False
-
-
-@inner
-def read_pointers(struct, columns, n_columns, pointers):  # type: ignore[no-untyped-def]
-    """Where each needed column's first value lies, into ``pointers[column]``; False if one of them has a null.
-
-    ``columns`` : int64[n_columns, 2], flat: column and bytes a value.
-    """
-    n = mem.load(struct + mem.LENGTH)
-    first = mem.load(struct + mem.OFFSET)
-    children = mem.load(struct + mem.CHILDREN)
-    for c in range(n_columns):
-        column = columns[2 * c]
-        child = mem.load(children + 8 * column)
-        offset = first + mem.load(child + mem.OFFSET)
-        buffers = mem.load(child + mem.BUFFERS)
-        bitmap = mem.load(buffers)
-        if bitmap != 0 and mem.load(child + mem.NULL_COUNT) != 0 and _null_bits(bitmap, offset, n):
-            return False
-        pointers[column] = mem.load(buffers + 8) + offset * columns[2 * c + 1]
-    return True
 
 
 @inner
@@ -49,8 +18,8 @@ def _float_ordinal(bits):  # type: ignore[no-untyped-def]
     # As ``ivjoin.expr.ordinal``: sign and magnitude turned into one line, -0.0 on 0.0.
     sign = bits >> 63
     image = (bits ^ (sign & _LOW_BITS)) - sign
-    if image > NAN_ORDINAL - 1 or image < 1 - NAN_ORDINAL:
-        return NAN_ORDINAL
+    if image > at.NAN_ORDINAL - 1 or image < 1 - at.NAN_ORDINAL:
+        return at.NAN_ORDINAL
     return image
 
 
@@ -188,78 +157,7 @@ def copy_keys(target, key_of, width, links, link_stride, places, n):  # type: ig
 
 
 @inner
-def build_batch(out, releaser, fields, n_fields, which, p, n, rows, pointers, places, rings, links, link_stride):  # type: ignore[no-untyped-def]
-    """An output batch of n rows, in one block of memory, as an ArrowArray at address ``out``; False for no memory.
-
-    Parameters
-    ----------
-    fields : int64[n_fields, 4], flat
-        (left column or -1, right column or -1, bytes a value, whether equal values have equal bytes: of a field that
-        comes from either side, the one at hand is taken then).
-    which : int
-        0 pairs, 1 left rows alone, 2 right rows alone; the other side is null.
-    p : int
-        The side whose values lie at ``pointers`` and are taken by ``rows``; the other one's are taken by ``places``.
-    rings : int64[columns, 2], flat
-        (address, bytes from one value to the next) of the other side's columns; 0 bytes for a column that is the
-        key, whose values lie at the address by key id.
-    links : int32[cap, link_stride], flat
-        The other side's row records.
-    """
-    head = 8 + 8 * n_fields + (mem.ARROW_ARRAY + 16) * n_fields
-    head = (head + 63) & ~63
-    bitmap = (((n + 7) >> 3) + 63) & ~63
-    size = head + 64
-    for f in range(n_fields):
-        size += ((n * fields[4 * f + 2] + 63) & ~63) + bitmap
-    block = mem.malloc(size)
-    if block == 0:
-        return False
-    base = (block + 63) & ~63
-    children = base + 8
-    structs = children + 8 * n_fields
-    pairs = structs + mem.ARROW_ARRAY * n_fields
-    top = base + head
-    mem.save(base, 0)  # the validity of the rows themselves
-    for f in range(n_fields):
-        width = fields[4 * f + 2]
-        left = fields[4 * f] if which != 2 else -1
-        right = fields[4 * f + 1] if which != 1 else -1
-        null = left < 0 and right < 0
-        validity = 0
-        if null:
-            validity = top
-            empty = mem.at_u8(top)
-            for i in range((n + 7) >> 3):
-                empty[i] = 0
-            top += bitmap
-            blank = mem.at_u8(top)
-            for i in range(n * width):
-                blank[i] = 0
-        else:
-            side = 0 if left >= 0 else 1
-            if left >= 0 and right >= 0 and fields[4 * f + 3]:
-                side = p
-            column = left if side == 0 else right
-            if side == p:
-                copy_rows(top, pointers[column], width, width, rows, n)
-            elif rings[2 * column + 1] == 0:
-                copy_keys(top, rings[2 * column], width, links, link_stride, places, n)
-            else:
-                copy_rows(top, rings[2 * column], width, rings[2 * column + 1], places, n)
-        mem.save(pairs, validity)
-        mem.save(pairs + 8, top)
-        top += (n * width + 63) & ~63
-        mem.save(children + 8 * f, structs)
-        _struct(structs, n, n if null else 0, 2, pairs, 0, 0, releaser, 0)
-        structs += mem.ARROW_ARRAY
-        pairs += 16
-    _struct(out, n, 0, 1, base, n_fields, children, releaser, block)
-    return True
-
-
-@inner
-def _struct(at_, n, nulls, n_buffers, buffers, n_children, children, releaser, block):  # type: ignore[no-untyped-def]
+def array_struct(at_, n, nulls, n_buffers, buffers, n_children, children, releaser, block):  # type: ignore[no-untyped-def]
     mem.save(at_ + mem.LENGTH, n)
     mem.save(at_ + mem.NULL_COUNT, nulls)
     mem.save(at_ + mem.OFFSET, 0)

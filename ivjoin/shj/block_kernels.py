@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj import memory as mem
-from ivjoin.shj.batch_memory import _struct, copy_keys, copy_rows
+from ivjoin.shj.batch_memory import array_struct, copy_keys, copy_rows
 from ivjoin.shj.compiling import inner
 from ivjoin.shj.index_kernels import FIRST_AXIS
 from ivjoin.shj.records import field_at, ring_at
@@ -57,6 +57,8 @@ def _blank(target, size):  # type: ignore[no-untyped-def]
 def build_block(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def]
     """An output batch of n rows as an ArrowArray at ``op.out_struct``; False for no memory.
 
+    The block's first word counts the batch and its columns, for the releaser.
+
     Parameters
     ----------
     which : int
@@ -69,13 +71,14 @@ def build_block(op, p, other, which, n, rows, places):  # type: ignore[no-untype
     valid = mem.at_i64(op.in_valid)
     head = (8 + 8 * n_fields + (mem.ARROW_ARRAY + 16) * n_fields + 63) & ~63
     bitmap = (((n + 7) >> 3) + 63) & ~63
-    size = head + 64
+    size = head + 72
     for f in range(n_fields):
         size += ((n * field_at(op.fields, f).width + 63) & ~63) + bitmap
     block = mem.malloc(size)
     if block == 0:
         return False
-    base = (block + 63) & ~63
+    mem.save(block, 1 + n_fields)
+    base = (block + 8 + 63) & ~63
     children = base + 8
     structs = children + 8 * n_fields
     pairs = structs + mem.ARROW_ARRAY * n_fields
@@ -119,8 +122,8 @@ def build_block(op, p, other, which, n, rows, places):  # type: ignore[no-untype
         mem.save(pairs + 8, data)
         top = data + ((n * width + 63) & ~63)
         mem.save(children + 8 * f, structs)
-        _struct(structs, n, nulls, 2, pairs, 0, 0, op.releaser, 0)
+        array_struct(structs, n, nulls, 2, pairs, 0, 0, op.releaser, block)
         structs += mem.ARROW_ARRAY
         pairs += 16
-    _struct(op.out_struct, n, 0, 1, base, n_fields, children, op.releaser, block)
+    array_struct(op.out_struct, n, 0, 1, base, n_fields, children, op.releaser, block)
     return True

@@ -393,7 +393,8 @@ class SegmentColumn:
 
     @property
     def nbytes(self) -> int:
-        return sum(_held(p) for p in self._parts)
+        # Parts may be slices of one array, whose buffers count once.
+        return _held(pa.chunked_array(self._parts, self.type)) if self._parts else 0
 
     def append(self, array: pa.Array, first: int) -> None:
         self._parts.append(array)
@@ -438,7 +439,7 @@ class SegmentColumn:
                 self._firsts[0] = lo
 
 
-def _held(array: pa.Array) -> int:
+def _held(array: pa.ChunkedArray) -> int:
     try:
         return int(array.get_total_buffer_size())
     except (pa.ArrowNotImplementedError, AttributeError):

@@ -11,12 +11,16 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
+import llvmlite
 import numba
+import numpy as np
 from numba import types
+from numba.core import sigutils
+from numba.core.ccallback import CFunc
 
 __all__ = [
-    "COMPILES", "I8", "IN1", "IN2", "IN2_I4", "IN_U8", "IO1", "IO1_I4", "IO2", "IO2_I4", "IO_U8", "VOID", "compiled",
-    "inner", "is_cached",
+    "COMPILES", "I8", "IN1", "IN2", "IN2_I4", "IN_U8", "IO1", "IO1_I4", "IO2", "IO2_I4", "IO_U8", "VOID", "callback",
+    "compiled", "inner", "is_cached",
 ]
 
 I8 = types.int64
@@ -34,34 +38,56 @@ VOID = types.void
 COMPILES = not numba.config.DISABLE_JIT
 
 
-def _digest() -> str:
-    """The content of every file of this room.
+def _digest(room: Path) -> str:
+    """The content of every file of the kernels' room, and what besides decides which code comes of it.
 
     numba asks only for the time and the size of the one file that a function stands in, and forgets the functions that
-    it calls. An installed package's files may all bear the same time.
+    it calls. An installed package's files may all bear the same time. No file of the room imports one from outside it,
+    so kernels freeze no constant of another room. numba itself looks at its own version and at the processor.
     """
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
+    config = numba.config
+    about = (llvmlite.__version__, np.__version__, config.BOUNDSCHECK, config.OPT, config.DEBUGINFO_DEFAULT)
+    digest.update(repr(about).encode())
+    for path in sorted(room.rglob("*.py")):
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(room).as_posix()} {len(content)}\n".encode())
+        digest.update(content)
     return digest.hexdigest()
 
 
 # Taken as the files are imported: code that is older than the files must not be kept under their name.
-_STAMP = _digest()
+_STAMP = _digest(Path(__file__).parent)
+
+
+def _stamped(made: Any) -> Any:
+    """The same function, whose disk cache asks also whether all that it may call is as it was."""
+    kept = made._cache
+    key = kept._index_key
+    kept._index_key = lambda *about: (*key(*about), _STAMP)
+    return made
 
 
 def _dispatcher(function: Any) -> Any:
-    """A function to be compiled; its disk cache asks whether it and all that it may call are as they were."""
+    """A function to be compiled, kept on disk."""
     try:
-        dispatcher = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-        kept = dispatcher._cache
-        key = kept._index_key
-        kept._index_key = lambda *about: (*key(*about), _STAMP)
+        return _stamped(numba.njit(cache=True, nogil=True, error_model="numpy")(function))
     except (AttributeError, RuntimeError):
         # No folder to write to, or a numba that keeps its cache otherwise: rather compile each time than fail, or run
         # stale code.
-        dispatcher = numba.njit(nogil=True, error_model="numpy")(function)
-    return dispatcher
+        return numba.njit(nogil=True, error_model="numpy")(function)
+
+
+def callback(signature: Any, function: Any) -> Any:
+    """A function that C can call, compiled and kept on disk."""
+    try:
+        # what numba.cfunc does, but for the stamp, which must be there before the cache is asked
+        made = CFunc(function, sigutils.normalize_signature(signature), locals={}, options={})
+        made.enable_caching()
+        _stamped(made).compile()
+    except (AttributeError, TypeError, RuntimeError):
+        return numba.cfunc(signature)(function)
+    return made
 
 
 def is_cached(kernel: Any) -> bool:

@@ -107,7 +107,7 @@ def enlist(side, d, column, turn, first, n):  # type: ignore[no-untyped-def]
 @compiled(VOID(I8, I8, I8, I8))
 def reschedule(operator, s, axis, falling):  # type: ignore[no-untyped-def]
     """Begin a schedule anew with the rows that are stored; its heap has room for all of them."""
-    op = operator_at(operator)
+    op = operator_at(operator, 0)
     side = side_at(op.sides, s)
     d = expiry_at(side.expiry, 2 * axis + falling)
     d.used = 1

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ivjoin.expr.ordinal import NAN_ORDINAL
 from ivjoin.shj import registers as at
 from ivjoin.shj.batch_memory import read_source
 from ivjoin.shj.compiling import inner
 from ivjoin.shj.index_kernels import I64_MAX, I64_MIN
 from ivjoin.shj.key_kernels import intern_rows
-from ivjoin.shj.memory import BUFFERS, CHILDREN, LENGTH, NULL_COUNT, OFFSET, at_i32, at_i64, at_u8, load, release
+from ivjoin.shj.memory import BUFFERS, CHILDREN, LENGTH, NULL_COUNT, OFFSET, at_i32, at_i64, at_u8, load
 from ivjoin.shj.records import bound_at, source_at, stored_at, tracker_at
 
 __all__ = ["arrive", "below"]
@@ -81,7 +80,7 @@ def _read_source(op, src, s, n):  # type: ignore[no-untyped-def]
     """Ordinals of a source that is a column, and which of its rows have none; rows outside the guard are wild."""
     stride = op.room_rows
     row = at_i64(op.values + 8 * s * stride)
-    read_source(at_i64(op.in_values)[src.column], src.code, n, row, op.in_struct)
+    read_source(at_i64(op.in_values)[src.column], src.code, n, row, op.state_at)
     valid = at_i64(op.in_valid)
     bitmap = valid[2 * src.column]
     src.has_absent = bitmap != 0
@@ -148,7 +147,7 @@ def _follow(op, t, src, n):  # type: ignore[no-untyped-def]
     late = 0
     for i in range(n):
         v = values[i] ^ turn
-        if (src.has_absent and absent[i]) or (t.is_float and values[i] == NAN_ORDINAL):
+        if (src.has_absent and absent[i]) or (t.is_float and values[i] == at.NAN_ORDINAL):
             continue
         if v < limit:
             marks = _marks(op, n)
@@ -196,7 +195,7 @@ def _commit_orders(op, side, n):  # type: ignore[no-untyped-def]
             values = at_i64(op.values + 8 * t.source * op.room_rows)
             absent = at_u8(op.absent + t.source * op.room_rows)
             for i in range(n):
-                if not (src.has_absent and absent[i]) and not (t.is_float and values[i] == NAN_ORDINAL):
+                if not (src.has_absent and absent[i]) and not (t.is_float and values[i] == at.NAN_ORDINAL):
                     t.seen_value = 1
                     op.moved = 1
                     break
@@ -335,7 +334,6 @@ def arrive(op, p, side, other):  # type: ignore[no-untyped-def]
     """Read and check a batch; all that can refuse it stands before anything changes. Returns a status, 0 to go on."""
     n = load(op.in_struct + LENGTH)
     _read_columns(op, side, n)
-    release(op.in_struct)  # whoever calls holds the batch until the push has ended
     if not _has_room(op, p, side, other, n):
         return at.ROOM
     if op.prepared == 0:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ivjoin.shj import key_kernels, registers
 from ivjoin.shj.arrow import Bytes
-from ivjoin.shj.registers import address
+from ivjoin.shj.memory import address_of as address
 
 __all__ = ["ByteKeys", "IntKeys", "KeyTable", "NoKeys", "pack"]
 

@@ -16,7 +16,7 @@ from ivjoin.shj.block_kernels import build_block
 from ivjoin.shj.compiling import I8, compiled, inner
 from ivjoin.shj.expiry_kernels import absence, bounds_of, enlist, prune, stragglers, take_out
 from ivjoin.shj.intake_kernels import arrive
-from ivjoin.shj.memory import at_i32, at_i64, at_u8
+from ivjoin.shj.memory import RELEASE, at_i32, at_i64, at_u8, load, release
 from ivjoin.shj.records import bound_at, expiry_at, operator_at, side_at, source_at, stored_at
 
 __all__ = ["push_batch"]
@@ -29,7 +29,6 @@ _LOOK_EVERY = 64  # pushes between two looks at whether a ring has become too la
 def _emit(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def]
     """An output batch of n rows; the status that says so."""
     made = build_block(op, p, other, which, n, rows, places)
-    op.rows_out += n
     return at.OUTPUT if made else at.FULL
 
 
@@ -340,10 +339,8 @@ def _emit_list(op, p, other, which, total, listed, status):  # type: ignore[no-u
     return status if op.cursor == total else status | at.MORE
 
 
-@compiled(I8(I8, I8))
-def push_batch(operator, p):  # type: ignore[no-untyped-def]
-    """Take the batch in the input struct on side p, or go on with it; see ``registers`` for the status returned."""
-    op = operator_at(operator)
+@inner
+def _push(op, p):  # type: ignore[no-untyped-def]
     side = side_at(op.sides, p)
     other = side_at(op.sides, 1 - p)
     status = 0
@@ -354,6 +351,8 @@ def push_batch(operator, p):  # type: ignore[no-untyped-def]
         if op.phase == at.PROBING:
             other.probed += op.n + index.PUSH
             _choose(op, p, side, other)
+            if side.beyond and not op.careful:
+                return at.BEYOND | at.MORE
     while op.phase == at.PROBING or op.phase == at.EMITTING:
         if op.phase == at.PROBING:
             op.cursor = 0
@@ -406,3 +405,16 @@ def push_batch(operator, p):  # type: ignore[no-untyped-def]
     if status & (at.MORE | at.FULL):
         return status
     return status | _finish(op, side, other)
+
+
+@compiled(I8(I8, I8))
+def push_batch(operator, p):  # type: ignore[no-untyped-def]
+    """Take the batch in the input struct on side p, or go on with it; see ``registers`` for the status returned.
+
+    The batch is released with the last call of a push, when nothing of it is read any more.
+    """
+    op = operator_at(operator, 0)
+    status = _push(op, p)
+    if not status & at.MORE and load(op.in_struct + RELEASE):
+        release(op.in_struct)
+    return status

@@ -1,7 +1,9 @@
-"""Records at an address, inside compiled code: ``side_at(address).live``."""
+"""Records at an address, inside compiled code: ``side_at(table, 1).live``."""
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -10,6 +12,7 @@ from numba.extending import intrinsic
 from numba.np.numpy_support import from_dtype
 
 from ivjoin.shj import registers
+from ivjoin.shj.compiling import COMPILES
 
 __all__ = [
     "bound_at", "expiry_at", "field_at", "operator_at", "ring_at", "side_at", "source_at", "stored_at", "term_at",
@@ -17,41 +20,33 @@ __all__ = [
 ]
 
 
-def _record_at(dtype: Any, table: bool) -> Any:
-    """A function of an address, or of that of a table and an index, to the record there."""
-    item = from_dtype(dtype)
+def _entry_of(dtype: Any) -> Callable[..., Any]:
+    """A function of a table's address and an index to the record there."""
     size = dtype.itemsize
-
-    if table:
-
-        @intrinsic
-        def entry(_context: Any, address: Any, index: Any) -> Any:
-            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                word = ir.IntType(64)
-                offset = builder.mul(args[1], ir.Constant(word, size))
-                return builder.inttoptr(builder.add(args[0], offset), context.get_value_type(item))
-
-            return item(types.int64, types.int64), generate
-
-        return entry
+    if not COMPILES:
+        plain = type("Record", (ctypes.Structure,), {"_fields_": [(name, ctypes.c_int64) for name in dtype.names]})
+        return lambda address, index: plain.from_address(int(address) + size * int(index))  # type: ignore[attr-defined]
+    item = from_dtype(dtype)
 
     @intrinsic
-    def record(_context: Any, address: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.inttoptr(args[0], context.get_value_type(item))
+    def entry(_context: Any, address: Any, index: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            offset = builder.mul(args[1], ir.Constant(ir.IntType(64), size))
+            return builder.inttoptr(builder.add(args[0], offset), context.get_value_type(item))
 
-        return item(types.int64), generate
+        return item(types.int64, types.int64), generate
 
-    return record
+    made: Callable[..., Any] = entry
+    return made
 
 
-operator_at = _record_at(registers.OPERATOR, False)
-side_at = _record_at(registers.SIDE, True)
-source_at = _record_at(registers.SOURCE, True)
-tracker_at = _record_at(registers.TRACKER, True)
-term_at = _record_at(registers.TERM, True)
-bound_at = _record_at(registers.BOUND, True)
-expiry_at = _record_at(registers.EXPIRY, True)
-stored_at = _record_at(registers.STORED, True)
-field_at = _record_at(registers.FIELD, True)
-ring_at = _record_at(registers.RING, True)
+operator_at = _entry_of(registers.OPERATOR)
+side_at = _entry_of(registers.SIDE)
+source_at = _entry_of(registers.SOURCE)
+tracker_at = _entry_of(registers.TRACKER)
+term_at = _entry_of(registers.TERM)
+bound_at = _entry_of(registers.BOUND)
+expiry_at = _entry_of(registers.EXPIRY)
+stored_at = _entry_of(registers.STORED)
+field_at = _entry_of(registers.FIELD)
+ring_at = _entry_of(registers.RING)

@@ -10,13 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 __all__ = [
     "BEGIN", "BOUND", "BOUNDING", "BOUNDS", "CODES", "DECIDE", "DROPPED", "EMITTING", "EXPIRY", "FIELD", "FULL",
     "GATHER", "GIVEN", "INDEX", "INT", "KEEPING", "KEYED", "LATE", "LEAVING", "MORE", "NO_KEY", "OPERATOR", "OUTPUT",
     "PIECE", "PROBING", "PRUNING", "RETIRING", "ROOM", "RUNS", "Register", "SIDE", "SOURCE", "STORE", "STORED",
-    "STORING", "SWEEP", "TERM", "TIDY", "TRACKER", "USABLE", "WILD", "HEAP", "address", "RING", "BAND_ROLE", "KEY_ROLE",
+    "STORING", "SWEEP", "TERM", "TIDY", "TRACKER", "USABLE", "WILD", "HEAP", "NAN_ORDINAL", "BEYOND", "RING", "BAND_ROLE", "KEY_ROLE",
 ]
 
 
@@ -27,7 +26,7 @@ def _record(*lines: str) -> np.dtype:
 OPERATOR = _record(
     "phase n n_kept n_left n_dead n_pairs n_late cursor moved side",  # the push under way
     "row node steps missed n_chosen probe_end",  # how far its probe is
-    "rows_out late_rows peak_rows pushes",
+    "late_rows peak_rows pushes",
     "live_keys n_ids n_free table_size slots_size key_kind",
     "table key_of slots free",  # address
     "room_rows room_pairs dead_size",
@@ -40,7 +39,7 @@ SIDE = _record(
     "n_bands n_primary n_sources n_columns n_stored n_trackers n_terms n_spare",
     "rows bands sources columns stored rings trackers terms bounds expiry",  # address
     "least most peak_span steps linked refused probed retired rows_in trimmed",
-    "owes keeps semi single mode decide by_python key_source patience has_nulls",
+    "owes keeps semi single mode decide by_python key_source patience has_nulls beyond",
 )
 # A column, or an expression that Python computes (column -1), as ordinals.
 SOURCE = _record("column code guard_low guard_high low high role has_absent")
@@ -54,7 +53,9 @@ RING = _record("values stride valid")  # a schema's column as it is stored
 
 # What a push says when it returns, added up. All but OUTPUT, TIDY and SWEEP ask for something and a further call.
 OUTPUT, MORE, ROOM, LATE, TIDY, SWEEP, FULL = 1, 2, 4, 8, 16, 32, 64
-DECIDE, GATHER, STORE, BOUNDS, INDEX, RUNS, PIECE, HEAP = 128, 256, 512, 1024, 2048, 4096, 8192, 16384
+DECIDE, GATHER, STORE, BOUNDS, INDEX, RUNS, PIECE, HEAP, BEYOND = (
+    128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768
+)
 
 # How far it has come.
 BEGIN, PROBING, EMITTING, KEEPING, STORING, LEAVING, BOUNDING, PRUNING, RETIRING = range(9)
@@ -63,18 +64,14 @@ NO_KEY, INT, GIVEN = range(3)  # kinds of key: none, one ordinal, ids that Pytho
 USABLE, KEYED, WILD, DROPPED = 1, 2, 4, 8  # marks of a row that came
 BAND_ROLE, KEY_ROLE = 1, 2  # what a null in a source means for its row
 
+NAN_ORDINAL = 0x7FF0_0000_0000_0001  # as in ``ivjoin.expr.ordinal``
+
 # How a source is read.
 I8, I16, I32, I64, U8, U16, U32, U64, F32, F64, D128 = range(1, 12)
 CODES = {
     ("i", 1): I8, ("i", 2): I16, ("i", 4): I32, ("i", 8): I64, ("u", 1): U8, ("u", 2): U16, ("u", 4): U32,
     ("u", 8): U64, ("f", 4): F32, ("f", 8): F64, ("d", 16): D128,
 }
-
-
-def address(array: np.ndarray) -> int:
-    """Where an array's memory begins."""
-    at: int = pa.py_buffer(array).address  # six times as fast as by ctypes
-    return at
 
 
 class Register:

@@ -45,7 +45,7 @@ class SortedRuns:
 
     @property
     def nbytes(self) -> int:
-        return self.keys.nbytes + self.values.nbytes + self.ids.nbytes + self.tops.nbytes
+        return self.keys.nbytes + self.values.nbytes + self.ids.nbytes + self.tops.nbytes + self.ends.nbytes
 
     def add(
         self, keys: np.ndarray, values: np.ndarray, first: int, rows: np.ndarray, links: np.ndarray, lo: int

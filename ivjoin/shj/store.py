@@ -17,7 +17,8 @@ from ivjoin.shj import expiry_kernels, index_kernels
 from ivjoin.shj.arrow import byte_width
 from ivjoin.shj.columns import Column, ImageColumn, WordColumn, column_for
 from ivjoin.shj.keys import IntKeys, KeyTable
-from ivjoin.shj.registers import EXPIRY, RING, SIDE, STORED, Register, address
+from ivjoin.shj.memory import address_of as address
+from ivjoin.shj.registers import EXPIRY, RING, SIDE, STORED, Register
 from ivjoin.shj.runs import SortedRuns
 
 __all__ = ["SideStore"]

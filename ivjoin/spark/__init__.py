@@ -11,12 +11,14 @@ from ivjoin.spark.needs import require_packages
 
 require_packages()
 
+from ivjoin.spark.dialect import AnsiWarning  # noqa: E402
 from ivjoin.spark.environment import SparkSetupError, session  # noqa: E402
+from ivjoin.spark.eventtime import WatermarkWarning  # noqa: E402
 from ivjoin.spark.explaining import explain  # noqa: E402
 from ivjoin.spark.join import band_join  # noqa: E402
 from ivjoin.spark.metrics import metrics  # noqa: E402
 
-__all__ = ["SparkSetupError", "attach", "band_join", "explain", "metrics", "session"]
+__all__ = ["AnsiWarning", "SparkSetupError", "WatermarkWarning", "attach", "band_join", "explain", "metrics", "session"]
 
 
 def attach() -> None:

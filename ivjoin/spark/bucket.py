@@ -64,7 +64,7 @@ def arrivals(spec: JoinSpec, frames: Iterator[pd.DataFrame]) -> Arrivals:
 
 
 def new_operator(spec: JoinSpec) -> SymmetricHashJoin:
-    return SymmetricHashJoin.from_plan(spec.own_plan(), late_within=False)
+    return SymmetricHashJoin.from_plan(spec.plan(), late_within=False)
 
 
 def play(op: SymmetricHashJoin, spec: JoinSpec, came: Arrivals) -> Iterator[pa.RecordBatch]:

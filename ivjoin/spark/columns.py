@@ -8,7 +8,7 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import Type
 from ivjoin.plan import JoinPlan
 
-__all__ = ["as_spark_sql", "bucket_sql", "key_sql", "place"]
+__all__ = ["as_spark_sql", "bucket_sql", "key_sql", "place", "widens"]
 
 _INTS = {8: "TINYINT", 16: "SMALLINT", 32: "INT", 64: "BIGINT"}
 _KINDS = {"bool": "BOOLEAN", "string": "STRING", "binary": "BINARY", "date": "DATE"}
@@ -29,13 +29,14 @@ def as_spark_sql(node: Node, names: Sequence[str]) -> str | None:
     if node.op == "cast":
         inner = as_spark_sql(node.args[0], names)
         target = _type_name(node.type)
-        if inner is None or target is None or not _widens(node.args[0].type, node.type):
+        if inner is None or target is None or not widens(node.args[0].type, node.type):
             return None
         return f"CAST({inner} AS {target})"
     return None
 
 
-def _widens(a: Type, b: Type) -> bool:
+def widens(a: Type, b: Type) -> bool:
+    """Whether every value of the first type has a value of the second that it is cast to."""
     if a.kind == b.kind == "int":
         return a.bits <= b.bits
     if a.kind == b.kind == "float":

@@ -9,6 +9,7 @@ from ivjoin.errors import ConditionError, UnsupportedError
 from ivjoin.expr.nodes import Node
 from ivjoin.outer.jointype import join_type
 from ivjoin.spark import classiccolumn, connectcolumn
+from ivjoin.spark.dialect import backquoted
 from ivjoin.spark.environment import is_connect
 from ivjoin.spark.leftover import conjuncts
 
@@ -43,11 +44,12 @@ def aliases_of(left: Any, right: Any) -> dict[str, str]:
 
 
 def condition_of(
-    condition: Any, left: Any, right: Any, scope: expr.Scope, timezone: str, how: str
+    condition: Any, left: Any, right: Any, scope: expr.Scope, timezone: str, how: str, quoted_names: bool = False
 ) -> tuple[Node | None, tuple[str, ...]]:
     """The node of a condition in any form, and the SQL text of conjuncts that are left to Spark.
 
-    Only an inner join leaves any: its rows can be filtered afterwards.
+    Only an inner join leaves any: its rows can be filtered afterwards. ``quoted_names`` says that text has names, not
+    strings, in double quotes.
 
     Raises
     ------
@@ -61,6 +63,8 @@ def condition_of(
             "with AND, or with & between Columns in parentheses"
         )
     given = column_text(condition, left, right) if is_column(condition) else condition
+    if quoted_names and isinstance(given, str):
+        given = backquoted(given)
     try:
         return expr.condition(given, scope, timezone=timezone), ()
     except UnsupportedError as e:

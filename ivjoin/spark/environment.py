@@ -31,21 +31,34 @@ class Settings:
     case_sensitive : bool
     partitions : int
         ``spark.sql.shuffle.partitions``: state partitions of a new query.
+    ansi : bool
+    quoted_names : bool
+        Whether ``"a"`` is a name in SQL text.
     """
 
     timezone: str
     case_sensitive: bool
     partitions: int
+    ansi: bool = True
+    quoted_names: bool = False
 
 
 def settings_of(spark: Any) -> Settings:
     """The settings of a session, classic or Connect."""
     conf = spark.conf
+    ansi = _is_on(conf.get("spark.sql.ansi.enabled"))
     return Settings(
         timezone=conf.get("spark.sql.session.timeZone") or "UTC",
-        case_sensitive=(conf.get("spark.sql.caseSensitive") or "false").lower() == "true",
+        case_sensitive=_is_on(conf.get("spark.sql.caseSensitive")),
         partitions=int(conf.get("spark.sql.shuffle.partitions") or 200),
+        ansi=ansi,
+        # Spark, too, follows the second only with the first.
+        quoted_names=ansi and _is_on(conf.get("spark.sql.ansi.doubleQuotedIdentifiers")),
     )
+
+
+def _is_on(value: str | None) -> bool:
+    return (value or "false").lower() == "true"
 
 
 def arrow_batch_rows(spark: Any) -> int:

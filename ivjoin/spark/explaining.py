@@ -50,6 +50,7 @@ def explain(left: Any, right: Any, *args: Any, buckets: int | None = None, **opt
         order = f"sorted by {key.nodes[0]} and {key.nodes[1]}" if key else "in any order: no band to sort along"
         lines.append(f"static: rows {where}, {order}")
     lines += [f"left to Spark, which filters the joined rows by it: {text}" for text in call.spec.left_over]
+    lines += [f"beware: {note}" for note in call.notes]
     return "\n".join([*lines, explain_plan(plan)])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,13 +12,16 @@ import pyarrow as pa
 from ivjoin import expr
 from ivjoin.errors import ConditionError, IvjoinError, OrderError, UnsupportedError
 from ivjoin.expr.nodes import Node
+from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.order import Order, OrderTracker
 from ivjoin.plan import SIDES
 from ivjoin.spark.buckets import checked_count
 from ivjoin.spark.conditions import aliases_of, condition_of, is_column
+from ivjoin.spark.dialect import AnsiWarning, ansi_note, backquoted
 from ivjoin.spark.environment import Settings, settings_of
+from ivjoin.spark.eventtime import WatermarkWarning, in_order, watermark_note
 from ivjoin.spark.leftover import rows_where
-from ivjoin.spark.metrics import PREFIX
+from ivjoin.spark.metrics import observed_name
 from ivjoin.spark.schema import arrow_schema, output_type, refuse_collated, spelled_alike
 from ivjoin.spark.spec import JoinSpec
 from ivjoin.spark.watermark import delays, with_watermarks
@@ -29,12 +33,13 @@ BACKENDS = ("applyInPandasWithState", "transformWithState")
 
 @dataclass(frozen=True)
 class Resolved:
-    """A call of ``band_join`` with everything looked up."""
+    """A call of ``band_join`` with everything looked up, and what the caller is to be told about it."""
 
     spec: JoinSpec
     settings: Settings
     types: tuple[Any, Any]
     aliases: dict[str, str]
+    notes: tuple[Warning, ...] = ()
 
 
 def band_join(
@@ -76,8 +81,9 @@ def band_join(
     backend : {"applyInPandasWithState", "transformWithState"}
         For streaming frames.
     name : str or Observation, optional
-        Tells this join's counts from another's in the same query, see :func:`ivjoin.spark.metrics`. Of static frames,
-        a ``pyspark.sql.Observation`` takes them; without one they are not counted.
+        Tells this join's counts from another's in the same query, see :func:`ivjoin.spark.metrics`; two joins of one
+        query take different names, or none. Of static frames, a ``pyspark.sql.Observation`` takes them; without one
+        they are not counted.
 
     Returns
     -------
@@ -95,9 +101,10 @@ def band_join(
         left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size,
         on_late, timezone,
     )
+    for note in call.notes:
+        warnings.warn(note, stacklevel=2)
     out = output_type(call.spec.plan(), call.types)
     count = checked_count(buckets, call.settings.partitions)
-    observed_as = PREFIX if name is None else f"{PREFIX}-{name}"
     if streaming and not isinstance(name, str | None):
         raise IvjoinError(f"name is a {type(name).__name__}; expected text (an Observation is for static frames)")
     if not streaming:
@@ -108,11 +115,11 @@ def band_join(
     elif backend == "transformWithState":
         from ivjoin.spark.segments import segmented_join
 
-        joined = segmented_join(left, right, call.spec, out, count, observed_as)
+        joined = segmented_join(left, right, call.spec, out, count, observed_name(name))
     else:
         from ivjoin.spark.streaming import streaming_join
 
-        joined = streaming_join(left, right, call.spec, out, count, observed_as)
+        joined = streaming_join(left, right, call.spec, out, count, observed_name(name))
     if not call.spec.left_over:
         return joined
     kept = rows_where(joined, call.spec.plan(), call.types, call.aliases, call.spec.left_over)
@@ -158,14 +165,16 @@ def resolved(
     pairs = _pairs(on, schemas, settings.case_sensitive)
     aliases = aliases_of(left, right)
     scope = expr.Scope(schemas[0], schemas[1], on=pairs, case_sensitive=settings.case_sensitive, aliases=aliases)
-    given, left_over = condition_of(condition, left, right, scope, zone, how)
+    given, left_over = condition_of(condition, left, right, scope, zone, how, settings.quoted_names)
+    notes: list[Warning] = []
     orders = [
-        _orders(o, s, t, schemas, settings.case_sensitive, zone)
-        for s, (o, t) in enumerate(zip((left_order, right_order), types, strict=True))
+        _orders(o, s, f, schemas, settings, zone, notes)
+        for s, (o, f) in enumerate(((left_order, left), (right_order, right)))
     ]
+    bounds = [_bounds(b, s.names, settings) for b, s in zip((left_bounds, right_bounds), schemas, strict=True)]
     spec = JoinSpec(
         schemas=(schemas[0], schemas[1]), on=tuple(pairs), condition=given, how=how, orders=(orders[0], orders[1]),
-        bounds=(left_bounds, right_bounds), suffix=suffix, on_late=on_late, timezone=zone, batch_size=batch_size,
+        bounds=(bounds[0], bounds[1]), suffix=suffix, on_late=on_late, timezone=zone, batch_size=batch_size,
         left_over=left_over,
     )
     plan = spec.plan()
@@ -173,7 +182,10 @@ def resolved(
     for side in plan.sides:
         for node, name, o in side.orders:
             OrderTracker(node, name, o.descending, o.slack, o.nulls)  # the operator's own refusals, before a query runs
-    return Resolved(spec, settings, types, aliases)
+    note = None if settings.ansi else ansi_note(plan.condition)
+    if note is not None:
+        notes.append(AnsiWarning(note))
+    return Resolved(spec, settings, types, aliases, tuple(notes))
 
 
 def _pairs(on: Any, schemas: list[pa.Schema], case_sensitive: bool) -> list[tuple[str, str]]:
@@ -193,6 +205,16 @@ def _pairs(on: Any, schemas: list[pa.Schema], case_sensitive: bool) -> list[tupl
     ]
 
 
+def _text(given: Any, names: list[str], settings: Settings) -> Any:
+    """A column's name as its schema spells it, or SQL text with the names in it as the session quotes them."""
+    name = _spelt(given, names, settings.case_sensitive)
+    return backquoted(name) if settings.quoted_names and isinstance(name, str) and name not in names else name
+
+
+def _bounds(given: Any, names: list[str], settings: Settings) -> Any:
+    return {_text(k, names, settings): v for k, v in given.items()} if isinstance(given, Mapping) else given
+
+
 def _spelt(name: Any, names: list[str], case_sensitive: bool) -> Any:
     if case_sensitive or not isinstance(name, str) or name in names:
         return name
@@ -201,27 +223,33 @@ def _spelt(name: Any, names: list[str], case_sensitive: bool) -> Any:
 
 
 def _orders(
-    given: Any, side: int, types: Any, schemas: list[pa.Schema], case_sensitive: bool, zone: str
+    given: Any, side: int, frame: Any, schemas: list[pa.Schema], settings: Settings, zone: str, notes: list[Warning]
 ) -> tuple[Order, ...]:
     """Declared orders and watermarks of a side, their expressions as nodes."""
     items = [] if given is None else list(given) if isinstance(given, (list, tuple)) else [given]
-    names = schemas[side].names
-    declared = [o if isinstance(o, Order) else Order(o) for o in items]
-    declared = [
-        Order(_spelt(o.expr, names, case_sensitive), o.descending, o.slack) for o in declared
-    ]
-    delay = {names[i]: d for i, f in enumerate(types) for n, d in delays([f]).items()}
     empty = pa.schema([])
     both = (schemas[0], empty) if side == 0 else (empty, schemas[1])
-    scope = expr.Scope(*both, case_sensitive=case_sensitive)
-    out = []
-    for o in with_watermarks(declared, delay, names):
-        node = o.expr if isinstance(o.expr, Node) else _side_node(o.expr, side, scope, zone)
-        out.append(Order(node, o.descending, o.slack))
-    return tuple(out)
+    scope = expr.Scope(*both, case_sensitive=settings.case_sensitive)
+    declared = [o if isinstance(o, Order) else Order(o) for o in items]
+    declared = [Order(_side_node(o.expr, side, scope, settings, zone), o.descending, o.slack) for o in declared]
+    delay, no_order = {}, []
+    for i, f in enumerate(frame.schema):
+        for wait in delays([f]).values():
+            column = scope.resolve(SIDES[side], schemas[side].names[i])
+            # Spark marks the windows over an event time too, which are structs.
+            if not has_ordinal(column.type):
+                continue
+            delay[column] = wait
+            if frame.isStreaming and all(o.expr is not column for o in declared) and not in_order(frame, i):
+                no_order.append(column)
+                notes.append(WatermarkWarning(watermark_note(SIDES[side], f.name)))
+    return tuple(with_watermarks(declared, delay, no_order))
 
 
-def _side_node(given: Any, side: int, scope: expr.Scope, zone: str) -> Node:
+def _side_node(given: Any, side: int, scope: expr.Scope, settings: Settings, zone: str) -> Node:
+    if isinstance(given, Node):
+        return given
+    given = _text(given, (scope.left if side == 0 else scope.right).names, settings)
     if isinstance(given, str) and given in (scope.left if side == 0 else scope.right).names:
         return scope.resolve(SIDES[side], given)
     if isinstance(given, str) and given.upper().split()[-1:] in (["ASC"], ["DESC"]):

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from ivjoin.plan import JoinPlan
 
-__all__ = ["conjuncts", "rows_where"]
+__all__ = ["conjuncts", "rows_where", "tokens"]
 
 _TOKEN = re.compile(
     r"""(?P<skip> \s+ | --[^\n]* | /\*.*?\*/ )
@@ -67,6 +67,12 @@ def conjuncts(text: str) -> list[str]:
     if not parts:
         return [text]
     return [c for part in [*parts, text[start:]] for c in conjuncts(part)]
+
+
+def tokens(text: str) -> Iterator[str]:
+    """The pieces of SQL text, white space and comments among them; together they are the text again."""
+    for token in _TOKEN.finditer(text):
+        yield token[0]
 
 
 def _outermost_words(text: str) -> Iterator[tuple[str, int, int]]:

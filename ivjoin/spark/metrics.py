@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,9 +11,18 @@ from pyspark.sql import functions as F
 from ivjoin.spark.bucket import COUNTS
 from ivjoin.spark.results import COUNTS_COLUMN, ROWS_COLUMN
 
-__all__ = ["PREFIX", "metrics", "observed"]
+__all__ = ["metrics", "observed", "observed_name"]
 
-PREFIX = "ivjoin"
+_PREFIX = "ivjoin"
+_unnamed = itertools.count(1)
+
+
+def observed_name(name: str | None) -> str:
+    """Under which a join's counts are observed; without a name another one each time, as Spark wants in a query.
+
+    Nothing that outlives the process holds it, so a query that is started again may observe under another one.
+    """
+    return f"{_PREFIX}#{next(_unnamed)}" if name is None else f"{_PREFIX}-{name}"
 
 
 def observed(played: Any, name: Any, counts: Sequence[str] = COUNTS) -> Any:
@@ -41,7 +51,8 @@ def metrics(query: Any) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        Of a streaming query one entry per micro-batch and join, oldest first: ``batch`` and ``join`` (its name), then,
+        Of a streaming query one entry per micro-batch and join, oldest first: ``batch`` and ``join`` (``ivjoin-`` and
+        its name; of those without one, the query's first is ``ivjoin``, its second ``ivjoin#2``, and so on), then,
         summed over the buckets: ``left_rows_in``, ``right_rows_in``, ``rows_out``, ``left_rows_retired``,
         ``right_rows_retired``, ``late_rows`` of the micro-batch; ``state_rows``, ``state_bytes`` (memory) and
         ``bytes_written`` (state handed to Spark) at its end; ``restored``, the buckets whose operator was read back
@@ -56,17 +67,27 @@ def metrics(query: Any) -> list[dict[str, Any]]:
     """
     if not hasattr(query, "recentProgress"):
         return [dict(query.get)]
+    observed = [(progress["batchId"], _observations(progress)) for progress in query.recentProgress]
+    shown = _shown({name for _, rows in observed for name in rows})
     out = []
-    for progress in query.recentProgress:
-        for name, row in _observations(progress).items():
-            if name == PREFIX or name.startswith(f"{PREFIX}-"):
-                counts = _named(row.asDict() if hasattr(row, "asDict") else dict(row))
+    for batch, rows in observed:
+        for name, row in rows.items():
+            if name in shown:
+                counts = _by_field(row.asDict() if hasattr(row, "asDict") else dict(row))
                 if counts.get("state_rows") is not None:
-                    out.append({"batch": progress["batchId"], "join": name, **counts})
+                    out.append({"batch": batch, "join": shown[name], **counts})
     return out
 
 
-def _named(row: dict[str, Any]) -> dict[str, Any]:
+def _shown(names: set[str]) -> dict[str, str]:
+    """What the joins among the observed names are called to users: unnamed ones by their place in the query."""
+    found = (n.removeprefix(f"{_PREFIX}#") for n in names if n.startswith(f"{_PREFIX}#"))
+    numbers = sorted(int(n) for n in found if n.isdecimal())
+    out = {f"{_PREFIX}#{n}": _PREFIX if i == 1 else f"{_PREFIX}#{i}" for i, n in enumerate(numbers, 1)}
+    return out | {n: n for n in names if n.startswith(f"{_PREFIX}-")}
+
+
+def _by_field(row: dict[str, Any]) -> dict[str, Any]:
     """The row by name; over Connect, Spark 4.3 gives its values and its schema apart."""
     if row.keys() != {"values", "schema"}:
         return row

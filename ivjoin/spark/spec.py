@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -52,16 +52,10 @@ class JoinSpec:
     left_over: tuple[str, ...] = ()
 
     def plan(self) -> JoinPlan:
-        """The plan of the operator, made once per process."""
+        """The plan of the operator, made once per process: operators copy what they change of it and share the rest."""
         return _planned(_Keyed(self, self.fingerprint))
 
-    def own_plan(self) -> JoinPlan:
-        """The plan for one operator: a row whose key errs, or a promise, changes the keys and axes of its operator."""
-        plan = self.plan()
-        left, right = (replace(side, keys=list(side.keys), axes=list(side.axes)) for side in plan.sides)
-        return replace(plan, sides=(left, right), null_safe=list(plan.null_safe))
-
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """A digest of everything that decides which rows come out."""
         text = json.dumps(identity(self), sort_keys=True)

@@ -94,7 +94,7 @@ def _joiner(spec: JoinSpec, places: list[list[int]]) -> Joiner:
     """The function of a task: tagged rows in, in order; joined rows out, and what the operator counted at the end."""
 
     def join(batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, JoinMetrics]:
-        op = SymmetricHashJoin.from_plan(spec.own_plan())
+        op = SymmetricHashJoin.from_plan(spec.plan())
         for batch in batches:
             tags = np.asarray(batch.column(0))
             for side in (0, 1):

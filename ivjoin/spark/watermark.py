@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -25,17 +25,19 @@ def without_watermark(metadata: dict[str, Any] | None) -> dict[str, Any]:
     return {k: v for k, v in (metadata or {}).items() if k != _KEY}
 
 
-def with_watermarks(orders: Iterable[Order], delay: dict[str, timedelta], columns: list[str]) -> list[Order]:
+def with_watermarks(
+    orders: Iterable[Order], delay: Mapping[Any, timedelta], no_order: Collection[Any] = ()
+) -> list[Order]:
     """Declared orders joined with the watermarks: an order on an event-time column takes the delay as its slack.
 
-    A slack that was given explicitly stands. A watermark without a declared order becomes one.
+    A slack that was given explicitly stands. A watermark without a declared order becomes one, but for ``no_order``.
+    ``delay`` has columns in the form in which the orders have their expressions.
     """
     left = dict(delay)
     out = []
     for o in orders:
-        name = o.expr if isinstance(o.expr, str) and o.expr in columns else None
-        wait = left.pop(name, None) if name is not None else None
+        wait = left.pop(o.expr, None)
         if wait is not None and o.slack is None and not o.descending:
             o = replace(o, slack=wait)
         out.append(o)
-    return out + [Order(name, slack=wait) for name, wait in left.items()]
+    return out + [Order(column, slack=wait) for column, wait in left.items() if column not in no_order]

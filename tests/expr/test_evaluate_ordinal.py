@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ivjoin.expr import types as ty
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, ordinals, value_of
+from ivjoin.shj import lane_layout
 
 F = ty.FLOAT64
 EDGES = [
@@ -142,3 +143,8 @@ def test_which_types_have_ordinals() -> None:
     assert all(map(has_ordinal, [*INTS, ty.FLOAT32, F, ty.BOOL, ty.DATE, ty.MONTHS, ty.decimal(18, 2),
         ty.timestamp("ns")]))
     assert not any(map(has_ordinal, [ty.STRING, ty.BINARY, ty.decimal(19, 2), ty.NULL, ty.Type("opaque", text="list")]))
+
+
+def test_kernels_know_nan_by_the_same_ordinal() -> None:
+    """They may import nothing from here."""
+    assert lane_layout.NAN_ORDINAL == NAN_ORDINAL == int(ordinals(np.array([np.inf]), F)[0]) + 1

@@ -330,3 +330,29 @@ def test_sqlglot_and_sympy_are_loaded_when_needed():
         "sys.exit(bool({'sympy', 'sqlglot', 'numba', 'pandas'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_no_digit_of_a_number_is_lost() -> None:
+    digits = "1.2345678901234567890123456789012345678"
+    for text in (digits, "-" + digits):
+        node = parse_scalar(text, SCOPE)
+        assert node.params[0] == int(text.replace(".", "")), text
+        assert (node.type.precision, node.type.scale) == (38, 37)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("l.a > " + "9" * 5000, id="whole number"),
+        pytest.param("l.a > -" + "9" * 5000, id="negative number"),
+        pytest.param("l.a > 0." + "9" * 5000, id="decimal"),
+        pytest.param("l.a > 1e" + "9" * 5000, id="exponent"),
+        pytest.param("CAST(l.a AS DECIMAL(" + "9" * 5000 + ", 1)) > 3", id="type"),
+        pytest.param("l.a > INTERVAL " + "9" * 5000 + " DAY", id="interval"),
+        pytest.param("l.a > INTERVAL '" + "9" * 5000 + "' DAY", id="interval in quotes"),
+        pytest.param("l.a > '\ud800'", id="half a character"),
+    ],
+)
+def test_numbers_that_cannot_be_held(text: str) -> None:
+    with pytest.raises(ConditionError):
+        parse_scalar(text, SCOPE)

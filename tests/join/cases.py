@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import oracle
 import pyarrow as pa
+import pytest
 from join.conditions import Term
 from join.tables import physical, records, rows
+
+from ivjoin.blocks import VARIABLE
 
 Event = tuple[
     Any, ...
 ]  # ("push", side, start, stop) | ("finish", side) | ("advance", side, name, value) | ("snapshot",)
+
+
+IN_BLOCKS: Counter[bool] = Counter()  # cases of which a push went through a compiled block, and others
 
 
 @dataclass(frozen=True)
@@ -269,10 +276,44 @@ def run_pull(case: Case) -> Run:
     return Run(pa.Table.from_batches(list(outputs(case, iter(stream), schema)), schema), stream.metrics, 0)
 
 
+@contextmanager
+def in_blocks(asked: bool) -> Iterator[list[bool]]:
+    """Every push goes through a compiled block that can, or none does; yields whether each push did."""
+    from ivjoin import lane
+    from ivjoin.lane import Lane
+
+    went: list[bool] = []
+    push = Lane.push
+
+    def noted(self: Lane, *about: Any) -> Any:
+        out = push(self, *about)
+        went.append(out is not None)
+        return out
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lane.DEMAND, "met", True)
+        patch.setattr(lane, "_FIRST_WAIT", 0)
+        patch.setattr(lane, "_MOST_WAIT", 0)
+        patch.setattr(Lane, "push", noted)
+        patch.setenv(VARIABLE, str(int(asked)))
+        yield went
+
+
 def check(case: Case, run: Callable[[Case], Run] = run_push) -> Run:
-    """Run a case and compare with the oracle."""
-    done = run(case)
+    """Run a case in compiled blocks where it can be, without them if it could, and compare with the oracle."""
     want = case.expected()
+    with in_blocks(True) as went:
+        done = compared(case, run, want)
+    IN_BLOCKS[any(went)] += 1
+    if any(went):
+        with in_blocks(False) as went:
+            compared(case, run, want)
+        assert not any(went)
+    return done
+
+
+def compared(case: Case, run: Callable[[Case], Run], want: Counter[tuple[Hashable, ...]]) -> Run:
+    done = run(case)
     have = Counter(rows(done.table))
     if have != want:
         lost, invented = want - have, have - want
@@ -316,4 +357,7 @@ def whole(case: Case, size: int | None = None) -> Case:
     return replace(case, script=tuple(script))
 
 
-__all__ = ["Broken", "Case", "OrderSpec", "Run", "check", "common_type", "run_pull", "run_push", "whole"]
+__all__ = [
+    "IN_BLOCKS", "Broken", "Case", "OrderSpec", "Run", "check", "common_type", "in_blocks", "run_pull", "run_push",
+    "whole",
+]  # fmt: skip

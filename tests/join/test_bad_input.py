@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +29,9 @@ CASES = [
     bad("on pair with an unknown right name", "ColumnError", "'kk'", "right", "'k'", on=[("k", "kk")]),
     bad("on of no known form", "ColumnError", "on", "pair", on=[("k", "k", "k")]),
     bad("on by number", "ColumnError", "on", on=[3]),
+    bad("on by one number", "ColumnError", "on is 3", "list", on=3),
+    bad("on as a mapping", "ColumnError", "[('k', 'id')]", on={"k": "id"}),
+    bad("on as a set", "ColumnError", "set", "list of names", on={"k", "id"}),
     bad("keys of unlike types", "ConditionError", "left.ts", "right.volume", on=[("ts", "volume")]),
     bad("nested key", "IvjoinError", "tags", "list", on=[("tags", "k")]),
     bad("unknown column", "ColumnError", "prise", "price", condition="l.prise > 3"),
@@ -65,9 +69,19 @@ CASES = [
     bad("bounds of an unknown column", "ColumnError", "idd", "id", left_bounds={"idd": (0, 3)}),
     bad("bounds of another type", "OrderError", "ts", "timestamp", left_bounds={"ts": (0, 3)}),
     bad("bounds of text", "OrderError", "k", left_bounds={"k": ("a", "b")}),
+    bad("a bound outside of the type", "OrderError", "int32", "2147483647", right_bounds={"volume": (0, 2**31)}),
+    bad("a bound without limit", "OrderError", "volume", "None", right_bounds={"volume": (0, float("inf"))}),
+    bad("NaN as a bound", "OrderError", "price", "nan", left_bounds={"price": (0, float("nan"))}),
+    bad("a datetime as a bound of a number", "OrderError", "id", "int64", left_bounds={"id": (dt.datetime.max, None)}),
+    bad("a bool as a bound of a number", "OrderError", "id", "int64", left_bounds={"id": (True, None)}),
+    bad("suffix that is no text", "IvjoinError", "suffix is 3", "text", suffix=3),
     bad("suffix that collides too", "SchemaError", "id", "suffix", suffix=""),
     bad("wrong on_late", "IvjoinError", "ignore", "raise", "drop", "join", on_late="ignore"),
     bad("batch_size zero", "IvjoinError", "batch_size", "0", batch_size=0),
+    bad("batch_size a bool", "IvjoinError", "batch_size is True", batch_size=True),
+    bad("batch_size beyond Arrow's", "IvjoinError", "batch_size", "2147483647", batch_size=2**31),
+    bad("no time zone", "ConditionError", "time zone ''", "UTC", timezone=""),
+    bad("an option of no name", "OptionError", "no option 'left_ordr'", "did you mean 'left_order'", left_ordr="ts"),
     bad("batch_size a fraction", "IvjoinError", "batch_size", batch_size=2.5),
     bad(
         "unknown time zone",
@@ -122,12 +136,17 @@ def test_type_errors_name_the_node_and_both_types() -> None:
         pytest.param(lambda iv: iv.Order("ts", slack=dt.timedelta(seconds=-1)), id="negative timedelta"),
         pytest.param(lambda iv: iv.Order("ts", slack=float("nan")), id="slack NaN"),
         pytest.param(lambda iv: iv.Order("ts", slack="10"), id="slack text"),
+        pytest.param(lambda iv: iv.Order("ts", slack=True), id="slack bool"),
+        pytest.param(lambda iv: iv.Order("ts", slack=Decimal("sNaN")), id="slack signalling NaN"),
+        pytest.param(lambda iv: iv.Order("ts", slack=Decimal("1e999999999")), id="slack of too many digits"),
+        pytest.param(lambda iv: iv.Order("ts", descending="no"), id="descending text"),
+        pytest.param(lambda iv: iv.Order("ts", descending=0), id="descending number"),
     ],
 )
 def test_orders_that_say_nothing_sound(make: Any) -> None:
     import ivjoin
 
-    with pytest.raises(ivjoin.OrderError, match="nulls|slack"):
+    with pytest.raises(ivjoin.OrderError, match="nulls is|slack is|descending is"):
         make(ivjoin)
 
 
@@ -292,6 +311,46 @@ def test_watermarks_that_say_nothing(values: Any) -> None:
 
     with pytest.raises(ivjoin.IvjoinError):
         list(op().advance("left", values))
+
+
+@pytest.mark.parametrize(
+    "value", [300, -1, 256, 255.5, float("inf"), float("nan"), True, dt.datetime(2024, 1, 1)], ids=str
+)
+def test_a_watermark_outside_of_the_type(value: Any) -> None:
+    import ivjoin
+
+    s = pa.schema({"a": pa.uint8()})
+    o = ivjoin.SymmetricHashJoin(s, s, condition="l.a = r.a", how="left")
+    with pytest.raises(ivjoin.OrderError, match="the watermark of a is"):
+        o.advance("left", {"a": value})
+    rows = pa.record_batch({"a": pa.array([0, 255], pa.uint8())})
+    list(o.advance("left", {"a": 0}))
+    list(o.push("left", rows))
+    assert sum(b.num_rows for b in o.push("right", rows)) == 2, "a refused watermark has promised nothing"
+
+
+def test_an_option_of_no_name_is_told_by_whom_it_was_given_to() -> None:
+    import ivjoin
+
+    calls = {
+        "band_join": lambda **o: ivjoin.band_join(S.empty_table(), S.empty_table(), **o),
+        "SymmetricHashJoin": lambda **o: ivjoin.SymmetricHashJoin(S, S, **o),
+        "explain": lambda **o: ivjoin.explain("l.a = r.a", S, S, **o),
+    }
+    for name, call in calls.items():
+        near = rf"^{name}\(\) has no option 'left_ordr'; did you mean 'left_order'\?"
+        with pytest.raises(ivjoin.OptionError, match=near):
+            call(left_ordr="a")
+        with pytest.raises(TypeError, match=rf"^{name}\(\) has no option 'zzz'; it has batch_size, "):
+            call(zzz=3)
+
+
+def test_a_watermark_of_text() -> None:
+    import ivjoin
+
+    s = pa.schema({"k": pa.string()})
+    with pytest.raises(ivjoin.OrderError, match="type string has no place in an order"):
+        ivjoin.SymmetricHashJoin(s, s, on="k").advance("left", {"k": "x"})
 
 
 def test_advance_after_finish_is_harmless_or_refused() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 import pyarrow as pa
@@ -125,13 +124,147 @@ def test_a_stream_feeds_another_join() -> None:
     assert sorted(again.column("a").to_pylist()) == [1, 1, 3]
 
 
-def test_an_exhausted_stream_gives_no_rows_again() -> None:
-    from ivjoin import IvjoinError
+TAKING: dict[str, Any] = {
+    "iterate": list,
+    "read_all": lambda s: s.read_all(),
+    "to_reader": lambda s: s.to_reader().read_all(),
+    "c stream": pa.table,
+}
+
+
+@pytest.mark.parametrize("again", TAKING)
+@pytest.mark.parametrize("first", TAKING)
+def test_the_output_comes_once(first: str, again: str) -> None:
+    from ivjoin import ProtocolError
 
     s = stream()
-    assert s.read_all().num_rows == 5
-    with contextlib.suppress(IvjoinError):  # refusing is as good
-        assert s.read_all().num_rows == 0
+    assert sum(b.num_rows for b in (TAKING[first](s) if first == "iterate" else TAKING[first](s).to_batches())) == 5
+    with pytest.raises(ProtocolError, match="comes once"):
+        TAKING[again](s)
+    if first in ("iterate", "read_all"):
+        assert next(s, None) is None, "the end stays the end for whoever holds the iterator"
+
+
+def test_an_output_without_rows_comes_once_too() -> None:
+    from ivjoin import ProtocolError, band_join
+
+    s = band_join(LEFT.slice(0, 0), RIGHT, on="k")
+    assert s.read_all().num_rows == 0
+    with pytest.raises(ProtocolError, match="comes once"):
+        s.read_all()
+
+
+def test_a_loop_that_was_left_goes_on() -> None:
+    from ivjoin import ProtocolError, band_join
+
+    s = band_join(LEFT, RIGHT, **CALL, batch_size=1)
+    assert iter(s) is iter(s), "asking twice before anything was taken loses nothing"
+    got = []
+    for b in s:
+        got += b.to_pylist()
+        break
+    for b in s:
+        got += b.to_pylist()
+    same(got)
+    with pytest.raises(ProtocolError, match="comes once"):
+        iter(s)
+
+
+def test_an_arrow_stream_is_the_whole_output() -> None:
+    from ivjoin import ProtocolError, band_join
+
+    s = band_join(LEFT, RIGHT, **CALL, batch_size=1)
+    first = next(s).to_pylist()
+    with pytest.raises(ProtocolError, match="to_reader"):
+        s.__arrow_c_stream__()
+    same(first + s.to_reader().read_all().to_pylist())
+
+
+def test_a_reader_that_has_begun_keeps_the_output() -> None:
+    from ivjoin import ProtocolError, band_join
+
+    s = band_join(LEFT, RIGHT, **CALL, batch_size=1)
+    reader = s.to_reader()
+    first = reader.read_next_batch().to_pylist()
+    for take in (iter, next, lambda s: s.read_all(), lambda s: s.to_reader()):
+        with pytest.raises(ProtocolError, match="another reader"):
+            take(s)
+    same(first + reader.read_all().to_pylist())
+
+
+def test_a_reader_that_was_overtaken_gives_no_part() -> None:
+    from ivjoin import ProtocolError
+
+    s = stream()
+    early, late = s.to_reader(), s.to_reader()
+    with pytest.raises(ProtocolError, match="another reader"):
+        early.read_all()
+    same(late.read_all().to_pylist())
+
+
+def test_after_an_error_there_is_nothing_more() -> None:
+    from ivjoin import LateRowError, ProtocolError, band_join
+
+    left = pa.table({"a": [3, 1]})
+    s = band_join(left, left, condition="l.a = r.a", left_order="a")
+    with pytest.raises(LateRowError):
+        s.read_all()
+    with pytest.raises(ProtocolError, match=r"stopped with an error.*late row"):
+        s.read_all()
+
+
+def test_a_stream_read_by_two_at_a_time() -> None:
+    from ivjoin import ProtocolError, band_join
+
+    said = []
+
+    def batches() -> Any:
+        yield from LEFT.to_batches()
+        with pytest.raises(ProtocolError, match="one thread at a time") as e:
+            next(s)
+        said.append(e)
+
+    s = band_join(batches(), RIGHT, **CALL)
+    same(s.read_all().to_pylist())
+    assert said
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda: stream(), id="a join"),
+        pytest.param(lambda: LEFT.to_reader(), id="a reader"),
+        pytest.param(lambda: iter(LEFT.to_batches()), id="an iterator"),
+    ],
+)
+def test_one_stream_cannot_be_both_inputs(make: Any) -> None:
+    from ivjoin import ProtocolError, band_join
+
+    source = make()
+    with pytest.raises(ProtocolError, match="left and right are the same"):
+        band_join(source, source, on="k")
+    assert band_join(LEFT, LEFT, on="a").read_all().num_rows == 4
+
+
+def test_relations_of_one_duckdb_connection() -> None:
+    import duckdb
+
+    from ivjoin import ProtocolError, band_join
+
+    db = duckdb.connect(":memory:")
+    db.register("l", LEFT)
+    db.register("r", RIGHT)
+    same(band_join(db.sql("SELECT * FROM l"), db.sql("SELECT * FROM r"), **CALL).read_all().to_pylist())
+    twice = db.sql("SELECT k, a FROM l")
+    assert band_join(twice, twice, on="a").read_all().num_rows == 4
+    half_read = band_join(db.sql("SELECT * FROM range(100000)"), RIGHT, on=[("range", "a")])
+    try:
+        rest = band_join(LEFT, db.sql("SELECT * FROM r"), **CALL)
+    except ProtocolError as e:
+        assert "to_arrow_table()" in str(e)  # noqa: PT017
+    else:
+        same(rest.read_all().to_pylist())  # a DuckDB that keeps several results of a connection open
+    assert half_read.read_all().num_rows == 3
 
 
 def test_half_read_then_taken_over() -> None:

@@ -12,10 +12,7 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import IvjoinError, LateRowError, Order, SymmetricHashJoin, lane
-from ivjoin.shj.compiling import COMPILES
 from ivjoin.shj.store import SideStore
-
-pytestmark = pytest.mark.skipif(not COMPILES, reason="without numba's compiler every push goes the long way")
 
 TYPES = {
     "int8": pa.int8(), "int16": pa.int16(), "int32": pa.int32(), "int64": pa.int64(), "uint8": pa.uint8(),
@@ -130,7 +127,7 @@ def plain_question(rng: np.random.Generator) -> tuple[dict[str, str], dict[str, 
     raise AssertionError("of fifty plain joins, none has a lane")
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", [*(pytest.param(i, marks=pytest.mark.nojit) for i in range(25)), *range(25, 160)])
 def test_step_by_step_as_the_long_way(seed: int) -> None:
     rng = np.random.default_rng(seed)
     types, options = plain_question(rng)
@@ -190,6 +187,7 @@ def test_it_is_taken_and_rings_wrap(how: str, size: int) -> None:
     assert short.metrics.peak_state_rows <= 2 * size + 40
 
 
+@pytest.mark.nojit
 def test_output_outlives_the_operator() -> None:
     left, right = wide(500, 3, 1), wide(500, 3, 2)
     band = "l.x BETWEEN r.x - 1 AND r.x"
@@ -223,6 +221,7 @@ def test_an_output_larger_than_the_scratch_comes_in_pieces() -> None:
     assert op.metrics.rows_out == n * n
 
 
+@pytest.mark.nojit
 def test_a_null_goes_the_long_way_and_the_next_batch_comes_back() -> None:
     schema = pa.schema({"k": pa.int64(), "x": pa.int64()})
     op = SymmetricHashJoin(schema, schema, on="k", condition="l.x <= r.x", how="full", left_order="x", right_order="x")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from join.cases import in_blocks
+from resident import needs_resident, resident
 
+BAND = "l.a <= r.a + 1000000 AND l.a >= r.a - 1000000"
 S = pa.schema({"k": pa.int64(), "a": pa.int64()})
 
 
@@ -48,24 +50,28 @@ def test_a_million_matches_of_one_row() -> None:
     assert list(op.finish()) == [], "every row has matched"
 
 
-def test_the_probe_is_resumed_not_run_ahead() -> None:
-    """The first batch costs a small part of the whole, and nothing large waits in memory."""
-    n = 2_000
-    op = make(batch_size=1000)
-    list(op.push("left", same_key(n)))
-    warm = make(batch_size=1000)
-    list(warm.push("left", same_key(10)))
-    list(warm.push("right", same_key(10)))
-    before = pa.total_allocated_bytes()
-    start = time.perf_counter()
-    out = op.push("right", same_key(n))
-    first = next(out)
-    early = time.perf_counter() - start
-    assert pa.total_allocated_bytes() - before < 4_000_000, "4 million pairs are 128 MB"
-    rows = first.num_rows + sum(b.num_rows for b in out)
-    total = time.perf_counter() - start
+@needs_resident
+@pytest.mark.parametrize("blocks", [True, False], ids=["blocks", "no-blocks"])
+def test_the_probe_is_resumed_not_run_ahead(blocks: bool) -> None:
+    """Nothing large waits in memory, neither with the first batch nor half way."""
+    n, size = 2_500, 1000
+    with in_blocks(blocks) as went:
+        warm = make(condition=BAND, left_order="a", right_order="a", batch_size=size)
+        list(warm.push("left", same_key(100)))
+        list(warm.push("right", same_key(100)))
+        op = make(condition=BAND, left_order="a", right_order="a", batch_size=size)
+        list(op.push("left", same_key(n)))
+        before = resident()
+        out = op.push("right", same_key(n))
+        rows = most = 0
+        for i, b in enumerate(out):
+            rows += b.num_rows
+            assert b.num_rows <= size
+            if i % 500 == 0:
+                most = max(most, resident() - before)
     assert rows == n * n
-    assert early < total / 3
+    assert most < 40 << 20, "6 million pairs are 200 MB"
+    assert any(went) == blocks
 
 
 @pytest.mark.parametrize("how", ["left_semi", "left_anti", "right_semi", "right_anti"])

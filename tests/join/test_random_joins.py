@@ -1,13 +1,18 @@
-"""Random joins against the nested loop: any types, condition, join type, orders, batches and interleaving."""
+"""Random joins against the nested loop: any types, condition, join type, orders, batches and interleaving.
+
+Each runs in compiled blocks where its rows are plain enough, and then without; joins of plain columns are for those.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from join.cases import Case, Event, check, run_pull, whole
+from join.cases import IN_BLOCKS, Case, Event, check, run_pull, whole
 from join.conditions import Term, swapped
+from join.plain_cases import plain_cases
 from join.strategies import cases
 
 pytestmark = pytest.mark.usefixtures("contract_every_row")
@@ -64,32 +69,60 @@ def test_tiny_joins(case: Case) -> None:
     check(case)
 
 
+@given(plain_cases(max_rows=8))
+@settings(max_examples=40)
+def tiny_plain_joins(case: Case) -> None:
+    check(case)
+
+
+@given(plain_cases())
+@settings(max_examples=200)
+def plain_joins(case: Case) -> None:
+    check(case)
+
+
+@given(plain_cases())
+@settings(max_examples=40)
+def plain_joins_pulled(case: Case) -> None:
+    check(case, run_pull)
+
+
+TINY = pytest.param(tiny_plain_joins, marks=pytest.mark.nojit)
+
+
+@pytest.mark.parametrize("play", [TINY, plain_joins, plain_joins_pulled])
+def test_joins_of_plain_columns(play: Callable[[], None]) -> None:
+    IN_BLOCKS.clear()
+    play()
+    assert IN_BLOCKS[True] > IN_BLOCKS[False]
+
+
 @given(cases())
-@settings(max_examples=400)
+@settings(max_examples=280)
 def test_pushed_batches(case: Case) -> None:
     check(case)
 
 
 @given(cases())
-@settings(max_examples=120)
+@settings(max_examples=80)
 def test_pulled_streams(case: Case) -> None:
     check(case, run_pull)
 
 
 @given(cases())
-@settings(max_examples=80)
+@settings(max_examples=60)
 def test_inputs_exchanged(case: Case) -> None:
     check(mirrored(case))
 
 
-@given(cases())
-@settings(max_examples=60)
+@given(cases() | plain_cases())
+@settings(max_examples=50)
 def test_snapshot_and_restore_at_every_step(case: Case) -> None:
     check(snapshots_everywhere(case))
 
 
-@given(cases())
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@given(cases() | plain_cases())
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 def test_however_it_is_cut(case: Case) -> None:
     for size in (1, 2, 7, None):
         check(whole(case, size))
@@ -98,8 +131,8 @@ def test_however_it_is_cut(case: Case) -> None:
     check(replace(case, sliced=not case.sliced, batch_size=1))
 
 
-@given(cases())
-@settings(max_examples=60)
+@given(cases() | plain_cases())
+@settings(max_examples=50)
 def test_pruning_switched_off(case: Case) -> None:
     """Without orders, bounds and watermarks nothing is pruned before an end, and the answer is the same."""
     script = tuple(e for e in case.script if e[0] != "advance")
@@ -111,6 +144,13 @@ def test_pruning_switched_off(case: Case) -> None:
 @given(cases(max_rows=40))
 @settings(max_examples=3000, derandomize=False)
 def test_pushed_batches_at_length(case: Case) -> None:
+    check(case)
+
+
+@pytest.mark.soak
+@given(plain_cases(max_rows=60))
+@settings(max_examples=3000, derandomize=False)
+def test_plain_columns_at_length(case: Case) -> None:
     check(case)
 
 

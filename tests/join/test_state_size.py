@@ -14,7 +14,7 @@ import pytest
 from join.weak import WEAK, Weak, expected, in_order, ints, record
 
 BATCH = 256
-FAST, LONG = 10_000, 1_000_000
+FAST, LONG = 5_000, 1_000_000
 
 
 def joined(how: str, pairs: np.ndarray, n: int, m: int) -> np.ndarray:
@@ -149,7 +149,7 @@ def test_peak_of_a_pull_at_equal_rates() -> None:
 def test_one_input_ends_after_a_hundredth_of_the_other(how: str, ordered: bool, short: str) -> None:
     import ivjoin
 
-    n = 20_000
+    n = 10_000
     full, head = record({"a": ints(n)["a"]}, {}), record({"a": ints(n // 100)["a"]}, {})
     left, right = (head, full) if short == "left" else (full, head)
     order = {"left_order": "a", "right_order": "a"} if ordered else {}
@@ -161,7 +161,7 @@ def test_one_input_ends_after_a_hundredth_of_the_other(how: str, ordered: bool, 
         **order,
     )
     rows = sum(b.num_rows for b in stream)
-    met, close = 200 * 21 - 55, 210
+    met, close = 100 * 21 - 55, 110
     lone = n - close
     assert (
         rows
@@ -172,8 +172,8 @@ def test_one_input_ends_after_a_hundredth_of_the_other(how: str, ordered: bool, 
             "right": met + (0 if short == "right" else lone),
             "left_anti": 0 if short == "left" else lone,
             "right_anti": 0 if short == "right" else lone,
-            "left_semi": 200 if short == "left" else close,
-            "right_semi": 200 if short == "right" else close,
+            "left_semi": 100 if short == "left" else close,
+            "right_semi": 100 if short == "right" else close,
         }[how]
     )
     assert stream.metrics.peak_state_rows <= 2 * (n // 100) + 2 * BATCH

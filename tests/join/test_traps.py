@@ -63,8 +63,9 @@ def play(trap: Trap, how: str, every: bool = False) -> int:
         some = plays if every else [plays[2], plays[(0, 1, 3, 4)[(turn + left_falls) % 4]]]
         trials = [(True, True, script) for script in (some if left_falls == right_falls else some[:1])]
         if left_falls == right_falls:
-            # What one side alone promises must suffice to be right.
-            trials += [(True, False, plays[turn % 3]), (False, True, plays[(turn + 1) % 3])]
+            # What one side alone promises must suffice to be right; the join types take turns at which.
+            alone = [(True, False, plays[turn % 3]), (False, True, plays[(turn + 1) % 3])]
+            trials += alone if every else [alone[(turn + left_falls) % 2]]
         for left_ordered, right_ordered, script in trials:
             left_order = (OrderSpec(trap.order[0], left_falls),) if ways and left_ordered else ()
             right_order = (OrderSpec(trap.order[1], right_falls),) if ways and right_ordered else ()

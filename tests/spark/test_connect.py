@@ -53,6 +53,15 @@ else:
     raise AssertionError("a left join took a conjunct that it cannot evaluate")
 print(ivjoin.spark.explain(left, right, on="k", condition=band).splitlines()[0])
 
+from ivjoin.spark.join import resolved
+rate = spark.readStream.format("rate").load().withWatermark("timestamp", "5 seconds")
+static = spark.range(3).withColumnRenamed("id", "value")
+for frame, n in ((rate, 1), (rate.where("value > 1").alias("x"), 1), (rate.join(static, "value"), 1),
+                 (rate.withColumn("w", F.window("timestamp", "10 seconds")), 1), (rate.union(rate), 0),
+                 (rate.union(rate).withWatermark("timestamp", "1 second"), 1)):
+    call = resolved(frame, rate, on="value")
+    assert len(call.spec.orders[0]) == n and len(call.notes) == 1 - n, (frame, call.spec.orders, call.notes)
+
 left.coalesce(1).write.parquet(folder + "/left")
 right.coalesce(1).write.parquet(folder + "/right")
 streams = [spark.readStream.schema("k long, t long").parquet(f"{folder}/{s}") for s in ("left", "right")]

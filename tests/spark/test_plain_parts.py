@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -16,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivjoin.errors import IvjoinError, SnapshotError, UnsupportedError
-from ivjoin.expr import Scope, condition
+from ivjoin.expr import Scope, condition, scalar
+from ivjoin.lane import Lane
 from ivjoin.order import Order
 from ivjoin.spark import environment
 from ivjoin.spark.bucket import new_operator
@@ -24,8 +26,9 @@ from ivjoin.spark.buckets import bucket_labels, checked_count, murmur3_of_int, s
 from ivjoin.spark.codec import FORMAT, compressed, expanded, meta_text, read_state, version_token
 from ivjoin.spark.results import Results, opener
 from ivjoin.spark.slots import share_slots
-from ivjoin.spark.spec import JoinSpec
+from ivjoin.spark.spec import JoinSpec, _planned
 from ivjoin.spark.sqlwriter import called, case_when, literal
+from ivjoin.spark.static import _joiner
 from ivjoin.spark.watermark import with_watermarks
 
 
@@ -151,10 +154,10 @@ def test_operators_as_sql() -> None:
 
 def test_a_watermark_is_an_order_and_its_delay_the_slack() -> None:
     delay = {"ts": timedelta(seconds=10)}
-    assert with_watermarks([], delay, ["ts"]) == [Order("ts", slack=timedelta(seconds=10))]
-    assert with_watermarks([Order("ts")], delay, ["ts"]) == [Order("ts", slack=timedelta(seconds=10))]
+    assert with_watermarks([], delay) == [Order("ts", slack=timedelta(seconds=10))]
+    assert with_watermarks([Order("ts")], delay) == [Order("ts", slack=timedelta(seconds=10))]
     given = Order("ts", slack=timedelta(seconds=1))
-    assert with_watermarks([given, Order("x")], delay, ["ts", "x"]) == [given, Order("x")]
+    assert with_watermarks([given, Order("x")], delay) == [given, Order("x")]
 
 
 def test_without_java_the_package_to_install_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,6 +206,45 @@ def test_the_connect_class_has_it_too() -> None:
     except ImportError:  # grpcio is not there: the parent class is what Connect inherits from since Spark 4
         return
     assert ConnectFrame.band_join is ivjoin.spark.band_join
+
+
+def plain_spec() -> JoinSpec:
+    side = pa.schema([("k", pa.int64()), ("t", pa.int64())])
+    band = condition("l.t BETWEEN r.t - 3 AND r.t", Scope(side, side, on=[("k", "k")]))
+    orders = tuple((Order(scalar("t", Scope(*pair))),) for pair in ((side, pa.schema([])), (pa.schema([]), side)))
+    nothing: Any = (None, None)
+    return JoinSpec((side, side), (("k", "k"),), band, "inner", orders, nothing, "_right", "drop", "UTC", 65536)
+
+
+def test_operators_of_one_worker_share_what_was_worked_out_of_their_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    before = Lane.__init__
+    monkeypatch.setattr(Lane, "__init__", lambda self, *a: (made.append(self), before(self, *a))[1])
+    spec = plain_spec()
+    _planned.cache_clear()
+    ops = [new_operator(spec) for _ in range(3)]
+    ops.append(new_operator(pickle.loads(pickle.dumps(spec))))  # each task has a copy of its own
+    assert len(made) == 1
+    assert all(op.plan.kept is spec.plan().kept for op in ops)
+    for op in ops:  # what is shared is not what they join with
+        list(op.push("left", pa.record_batch({"k": [1], "t": [5]})))
+    for i, op in enumerate(ops):
+        got = [b.to_pylist() for b in op.push("right", pa.record_batch({"k": [1], "t": [5 + i]}))]
+        assert got == ([[{"k": 1, "t": 5, "t_right": 5 + i}]] if i <= 3 else [])
+
+
+def test_tasks_of_a_static_join_share_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    before = Lane.__init__
+    monkeypatch.setattr(Lane, "__init__", lambda self, *a: (made.append(self), before(self, *a))[1])
+    _planned.cache_clear()
+    tagged = pa.record_batch({
+        "side": pa.array([0, 1], pa.int8()), "s0": pa.array([1, 1], pa.int64()), "s1": pa.array([5, 6], pa.int64())
+    })
+    for _ in range(3):
+        task = _joiner(plain_spec(), [[0, 1], [0, 1]])
+        assert [b.to_pylist() for b in task(iter([tagged]))] == [[{"k": 1, "t": 5, "t_right": 6}]]
+    assert len(made) == 1
 
 
 def test_operators_of_one_worker_do_not_share_what_a_row_that_errs_changes() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,74 @@ def test_two_joins_in_one_query(rocksdb: Any, tmp_path: Path) -> None:
         script.add(left=rows(batch), right=rows(batch))
     assert script.run() == Counter({(k, t, t, t): 1 for b in range(3) for k, t in rows(b)})
     assert {c["join"] for c in script.counts()} == {"ivjoin-first", "ivjoin-second"}
+
+
+def test_joins_without_a_name_stand_in_one_query(rocksdb: Any, tmp_path: Path) -> None:
+    """One behind another, and beside a third; stopped and started, when they are observed under other names."""
+
+    def join(a: Any, b: Any) -> Any:
+        once = band(a, b, how="inner", backend="transformWithState").selectExpr("k", "t", "t_right AS u")
+        twice = band(once, b, how="inner", condition="l.u = r.t", left_order="u", backend="transformWithState")
+        beside = band(b, a, how="inner", backend="transformWithState").selectExpr("k", "t", "t_right AS u", "t AS v")
+        return twice.union(beside)
+
+    script = Script(rocksdb, tmp_path, join, NUMBERED, NUMBERED)
+    for batch in range(3):
+        script.add(left=rows(batch), right=rows(batch))
+    assert script.run() == Counter({(k, t, t, t): 2 for b in range(3) for k, t in rows(b)})
+    names = {"ivjoin", "ivjoin#2", "ivjoin#3"}
+    assert {c["join"] for c in script.counts()} == names
+    script.add(left=rows(3), right=rows(3))
+    assert script.run() == Counter({(k, t, t, t): 2 for k, t in rows(3)})
+    assert {c["join"] for c in script.counts()} == names
+    assert all(c["left_rows_in"] == len(rows(3)) for c in script.counts() if c["batch"] == 3)
+    assert len(script.counts()) == 3
+
+
+def test_one_joined_frame_may_stand_in_a_query_twice(rocksdb: Any, tmp_path: Path) -> None:
+    def join(a: Any, b: Any) -> Any:
+        once = band(a, b, how="inner", backend="transformWithState")
+        return once.union(once)
+
+    script = Script(rocksdb, tmp_path, join, NUMBERED, NUMBERED)
+    script.add(left=rows(0), right=rows(0))
+    assert script.run() == Counter({(k, t, t): 2 for k, t in rows(0)})
+    assert {c["join"] for c in script.counts()} == {"ivjoin"}
+
+
+def test_windows_counted_before_the_join_are_joined(rocksdb: Any, tmp_path: Path) -> None:
+    """The result of an aggregation by windows, its window carried along."""
+    from pyspark.sql import functions as F
+
+    timed = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us", "UTC"))])
+
+    def join(a: Any, b: Any) -> Any:
+        counted = a.withWatermark("ts", "0 seconds").groupBy("k", F.window("ts", "10 seconds")).count()
+        counted = counted.withColumn("end", F.window_time("window"))
+        joined = counted.band_join(
+            b.withWatermark("ts", "0 seconds"), on="k", backend="transformWithState",
+            condition="l.end BETWEEN r.ts - INTERVAL 20 SECONDS AND r.ts",
+        )
+        start = "1714521600"
+        return joined.selectExpr(
+            "k", "count", f"unix_seconds(window.end) - {start}", f"unix_seconds(ts) - {start}"
+        )
+
+    script = Script(rocksdb, tmp_path, join, timed, timed)
+    for s in (0, 10, 20, 90):
+        script.add(left=[(1, at(s + i)) for i in range(5)] + [(2, at(s))], right=[(1, at(s + 9)), (2, at(s + 15))])
+    got = script.run()
+    want = Counter({
+        (k, 5 if k == 1 else 1, s + 10, r): 1
+        for s in (0, 10, 20)
+        for k, r in [(1, x + 9) for x in (0, 10, 20, 90)] + [(2, x + 15) for x in (0, 10, 20, 90)]
+        if s + 10 <= r + 1e-6 and r <= s + 10 + 20 - 1e-6
+    })
+    assert got == want
+
+
+def at(seconds: int) -> datetime:
+    return datetime(2024, 5, 1, tzinfo=UTC) + timedelta(seconds=seconds)
 
 
 def test_a_log_that_outgrows_its_base_becomes_a_new_base() -> None:

@@ -13,6 +13,11 @@ import pytest
 from spark.script import Script
 from spark.second_opinion import joined
 
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+from ivjoin.errors import IvjoinError, OrderError
+from ivjoin.spark.join import resolved
+
 pytestmark = pytest.mark.spark
 
 HOWS = ("inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti")
@@ -227,9 +232,115 @@ def test_a_descending_order_of_numbers(spark: Any, tmp_path: Path) -> None:
     assert max(c["state_rows"] for c in counts) < 60  # of 240: about one micro-batch
 
 
-def test_a_wrong_column_names_the_side_before_anything_runs(spark: Any, tmp_path: Path) -> None:
-    from ivjoin.errors import IvjoinError, OrderError
+def test_windows_of_an_event_time_are_carried_along(spark: Any, tmp_path: Path) -> None:
+    """Spark marks a window with the delay of its event time; ``ts`` alone is the order."""
+    from pyspark.sql import functions as F
 
+    from ivjoin.spark import explain
+
+    frames: list[Any] = []
+
+    def join(a: Any, b: Any) -> Any:
+        a = a.withWatermark("ts", "10 seconds").withColumn("w", F.window("ts", "20 seconds"))
+        b = b.withWatermark("ts", "0 seconds").withColumn("s", F.session_window("ts", "20 seconds"))
+        frames.extend((a, b))
+        return a.band_join(b, on="k", condition=BAND, how="left").selectExpr(
+            "k", "ts", "v", "ts_right", "v_right", "unix_seconds(w.end) - unix_seconds(w.start)", "s.end > s.start"
+        )
+
+    left, right = timed_rows(31, 2, 30), timed_rows(32, 2, 30)
+    script = Script(spark, tmp_path, join, TIMED, TIMED)
+    for a, b in zip(left, right, strict=True):
+        script.add(left=[r for r in a if r[1]], right=[r for r in b if r[1]])  # a window over NULL drops the row
+    script.add(left=[(-1, at(FAR), -1), (-1, at(FAR - 5), -5)], right=[(-2, at(2 * FAR), -2)])
+    script.add(left=[(-3, at(FAR - 9), -3), (-4, at(FAR - 11), -4)], right=[(-2, at(2 * FAR), -6)])
+    got = script.run()
+    # the delay is still the slack of ts: 9 seconds behind are on time, 11 are late
+    assert sum(c["late_rows"] for c in script.counts()) == 1
+    assert {row[2] for row in got if row[2] < 0} == {-1, -5, -3}
+    assert {row[5] for row in got} == {20}
+    assert {row[6] for row in got} == {True, None}
+    tables = [table([[r for r in rows if r[1]] for rows in side], TIMED) for side in (left, right)]
+    sql = BAND.replace("SECONDS", "SECOND") + " AND l.k = r.k"
+    assert Counter({r[:5]: n for r, n in got.items() if r[2] >= 0}) == joined(*tables, "left", sql, COLUMNS)
+    without = [f.drop("ts") for f in frames]
+    assert "l.w" not in explain(*without, on="k", condition="l.v < r.v")
+    with pytest.raises(OrderError, match="struct.* cannot be an order"):
+        without[0].band_join(without[1], on="k", left_order="w")
+
+
+@pytest.mark.parametrize("order", ["ts", "l.ts", "`ts`", "TS", "L.Ts"])
+def test_an_order_takes_the_delay_however_it_is_spelt(spark: Any, tmp_path: Path, order: str) -> None:
+    script = Script(spark, tmp_path, lambda a, b: a, TIMED, TIMED)
+    a, b = script.source("left").withWatermark("ts", "10 seconds"), script.source("right")
+    [declared] = resolved(a, b, on="k", condition=BAND, left_order=order).spec.orders[0]
+    assert declared.slack == timedelta(seconds=10)
+
+
+def test_a_watermark_is_no_order_where_rows_come_otherwise(spark: Any, tmp_path: Path) -> None:
+    """A union, a join of streams and the end of a window carry the delay on, and may come later than it says."""
+    from pyspark.sql import functions as F
+
+    from ivjoin.spark import WatermarkWarning
+
+    script = Script(spark, tmp_path, lambda a, b: a, TIMED, TIMED)
+    a, b = (script.source(side).withWatermark("ts", "5 seconds") for side in ("left", "right"))
+    other = b.toDF("k2", "ts2", "v2").alias("o")
+
+    def orders(frame: Any) -> list[tuple[str, Any]]:
+        return [(str(o.expr), o.slack) for o in resolved(frame, b, on="k", condition="l.v < r.v").spec.orders[0]]
+
+    five = timedelta(seconds=5)
+    windowed = a.withColumn("w", F.window("ts", "10 seconds"))
+    ended = windowed.withColumn("ended", F.window_time("w"))
+    joined = a.join(other, F.expr("k = k2 AND ts BETWEEN ts2 - INTERVAL 9 SECONDS AND ts2"))
+    static = spark.range(9).withColumnRenamed("id", "v")
+    counted = a.groupBy("k", F.window("ts", "10 seconds")).agg(F.max("v").alias("v"))
+    for frame, want in (
+        (a.alias("x").where("v > 1").dropDuplicates(["v"]), [("l.ts", five)]),
+        (a.withColumnRenamed("ts", "at").join(static, "v"), [("l.at", five)]),
+        (a.union(b), []), (a.unionByName(b).select("k", "v", F.col("ts").alias("at")), []), (joined, []),
+        (a.union(b).withWatermark("ts", "5 seconds"), [("l.ts", five)]),
+        (ended, [("l.ts", five)]), (ended.drop("ts"), []),
+        (counted.withColumn("ended", F.window_time("window")), [("l.ended", five)]),
+    ):  # fmt: skip
+        assert orders(frame) == want, frame
+    with pytest.warns(WatermarkWarning, match="of left's column 'ts' is not read as an order"):
+        a.union(b).band_join(b, on="k", condition="l.v < r.v")
+    [own] = resolved(a.union(b), b, on="k", left_order="ts").spec.orders[0]
+    assert own.slack == five
+
+
+def test_the_lagging_stream_of_a_union_loses_no_row(spark: Any, tmp_path: Path) -> None:
+    def join(a: Any, b: Any) -> Any:
+        a = a.withWatermark("ts", "0 seconds")
+        fast, slow = a.where("v < 100"), a.where("v >= 100")  # each rises by itself
+        return fast.union(slow).band_join(b, on="k", condition=BAND)
+
+    script = Script(spark, tmp_path, join, TIMED, TIMED)
+    for i in range(3):
+        late = [(1, at(i), 100 + i)]
+        script.add(left=[(1, at(1000 + i), i), *late], right=[(1, at(i), i), (1, at(1000 + i), i)])
+    got = script.run()
+    assert {row[2] for row in got} == {0, 1, 2, 100, 101, 102}
+    assert sum(c["late_rows"] for c in script.counts()) == 0
+
+
+def test_a_watermark_may_be_set_again_behind_the_join(spark: Any, tmp_path: Path) -> None:
+    from pyspark.sql import functions as F
+
+    def join(a: Any, b: Any) -> Any:
+        joined = a.band_join(b, on="k", condition=BAND, how="left", left_order="ts", right_order="ts")
+        windows = joined.withWatermark("ts", "15 seconds").groupBy(F.window("ts", "50 seconds")).count()
+        return windows.selectExpr("unix_seconds(window.start) - 1714521600", "count")
+
+    script = Script(spark, tmp_path, join, TIMED, TIMED)
+    for second in (0, 100, 200, 300):
+        script.add(left=[(1, at(second), second), (2, at(second + 20), second)], right=[(1, at(second + 40), second)])
+    assert script.run() == Counter({(0, 2): 1, (100, 2): 1, (200, 2): 1})
+
+
+def test_a_wrong_column_names_the_side_before_anything_runs(spark: Any, tmp_path: Path) -> None:
     script = Script(spark, tmp_path, lambda a, b: a, TIMED, TIMED)
     a, b = script.source("left"), script.source("right")
     with pytest.raises(IvjoinError, match="'tx' is not in left: left has k, ts, v"):

@@ -1,0 +1,96 @@
+"""Checks of plain arguments: the same words wherever the same thing is wrong."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from ivjoin.errors import IvjoinError, OptionError, came
+
+__all__ = ["MOST_ROWS", "known_options", "one_of", "text", "whole_number"]
+
+MOST_ROWS = 2**31 - 1  # of a batch
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def known_options(name: str, also: Iterable[str] = ()) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Make a public function name itself, and the nearest option, where it is called with one it has not.
+
+    Parameters
+    ----------
+    name : str
+        What the caller knows the function by.
+    also : iterable of str
+        Options beside those in its signature.
+    """
+
+    def checking(function: Callable[P, R]) -> Callable[P, R]:
+        named = [n for n, p in inspect.signature(function).parameters.items() if p.kind is not p.VAR_KEYWORD]
+        known = {*named, *also} - {"self"}
+
+        @functools.wraps(function)
+        def checked(*args: P.args, **options: P.kwargs) -> R:
+            for option in options:
+                if option not in known:
+                    near = difflib.get_close_matches(option, sorted(known), n=1)
+                    hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(sorted(known))}"
+                    raise OptionError(f"{name}() has no option {came(option)}; {hint}")
+            return function(*args, **options)
+
+        return checked
+
+    return checking
+
+
+def whole_number(name: str, value: Any, least: int, most: int, what: str = "a whole number") -> int:
+    """A whole number within limits; a bool is none.
+
+    Raises
+    ------
+    IvjoinError
+    """
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
+        raise IvjoinError(f"{name} is {came(value)}; expected {what} from {least} to {most}")
+    return int(value)
+
+
+def text(name: str, value: Any, example: str) -> str:
+    """Text that can be written as UTF-8.
+
+    Raises
+    ------
+    IvjoinError
+    """
+    if not isinstance(value, str):
+        raise IvjoinError(f"{name} is {came(value)}; expected text such as {example!r}")
+    if not _is_unicode(value):
+        raise IvjoinError(f"{name} is {came(value)}, which holds half a character; expected text such as {example!r}")
+    return value
+
+
+def one_of(name: str, value: Any, known: tuple[str, ...], error: type[IvjoinError] = IvjoinError) -> str:
+    """One of a few words.
+
+    Raises
+    ------
+    IvjoinError
+        Of the class ``error``.
+    """
+    if not isinstance(value, str) or value not in known:
+        raise error(f"{name} is {came(value)}; expected {', '.join(map(repr, known[:-1]))} or {known[-1]!r}")
+    return value
+
+
+def _is_unicode(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,103 @@
+"""Where a conjunct that the residual decides overflows for a pair that its own bands refuse.
+
+A band follows from the conjunct being TRUE, so it knows nothing of the pairs for which evaluation errs: over unsigned
+integers ``l.a - r.a <= 2`` errs for all pairs with ``l.a < r.a``, over int64 ``l.a = r.a OR l.a - r.a > 5`` for some
+far below its band. Such pairs lie on half-lines beyond the band, which the join looks at too. Where none over the nodes
+of the band is found, a guard does as well, if it lets through what columns usually hold. Of products nothing is said:
+``(l.a - r.a) * (l.a - r.a) < 9`` is decided by its root, and the square of a far pair is not computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from ivjoin.expr.linear import BOTH_SIDES, Box, Form, Forms, Limit, Number, guard_box, reach, scale_of, span
+from ivjoin.expr.mixed import Inequality
+from ivjoin.expr.nodes import Node, walk
+from ivjoin.expr.onesided import SidePool
+from ivjoin.expr.parts import BandTerm, Found, cut
+from ivjoin.expr.placing import place
+
+__all__ = ["Overflow", "constant_errs", "overflows"]
+
+
+@dataclass(frozen=True, slots=True)
+class Overflow:
+    """Pairs within ``term``, a half-line, and ``rest``, the bands of the other conjuncts, may overflow."""
+
+    term: BandTerm
+    rest: tuple[BandTerm, ...]
+
+
+def constant_errs(forms: Forms, c: Node) -> bool:
+    """Whether a part of ``c`` that reads no column errs, so that nothing follows from ``c`` being TRUE."""
+    from ivjoin.expr.evaluate import evaluate
+
+    parts = [n for n in walk(c) if n.op != "literal" and forms.sides(n) == 0]
+    return any(v.error is not None and v.error[0] for v in (evaluate(parts, _no_column, 1) if parts else ()))
+
+
+def _no_column(side: str, name: str) -> None:
+    raise AssertionError("a constant reads no column")
+
+
+def overflows(
+    forms: Forms, pool: SidePool, c: Node, bands: Collection[BandTerm], kept: Collection[Node]
+) -> tuple[list[BandTerm], Box]:
+    """Half-lines over the nodes of ``bands`` on which ``c`` may overflow, and a box outside which it may elsewhere.
+
+    ``kept`` are nodes that are evaluated for each row, so that their own errors show.
+    """
+    pairs = {(t.left, t.right) for t in bands}
+    lines: dict[tuple[Node, Node, bool], BandTerm] = {}
+    box: Box = {}
+    for n in walk(c):
+        if not n.type.is_discrete or not forms.sides(n) or n in kept:
+            continue
+        for limit, beyond in _limits(forms, n):
+            if forms.sides(n) == BOTH_SIDES:
+                t = _line(forms, pool, c, beyond)
+                if t is not None and (t.left, t.right) in pairs:
+                    name = t.left, t.right, t.lo is None
+                    old = lines.get(name)
+                    lines[name] = t if old is None or _is_wider(t, old) else old
+                    continue
+            if all(atom.op == "column" for atom in limit.terms):
+                cut(box, guard_box([limit]) or {})
+    return list(lines.values()), box
+
+
+def _is_wider(t: BandTerm, old: BandTerm) -> bool:
+    return (t.hi or 0) > (old.hi or 0) if t.lo is None else (t.lo or 0) < (old.lo or 0)
+
+
+def _limits(forms: Forms, n: Node) -> Iterator[tuple[Limit, Form]]:
+    """What must hold so that ``n`` does not overflow, and a form that is not negative where it does."""
+    lo, hi = span(n.type)
+    step = Fraction(1) / scale_of(n.type)
+    form = forms.form(n.args[0] if n.op == "abs" else n) if n.args else None
+    if form is None or n in form.terms:
+        return
+    if n.op == "abs":
+        # Only the least value has no opposite.
+        ends, lo = [form.scaled(-1).plus(_constant(lo))], lo + step
+    else:
+        ends = [form.plus(_constant(-hi - step)), form.scaled(-1).plus(_constant(lo - step))]
+    for end in ends:
+        if end.hi + sum(max(c * x for x in reach(atom)) for atom, c in end.terms.items()) >= 0:
+            yield Limit(form.terms, form.lo, lo, hi), end
+
+
+def _constant(x: Number) -> Form:
+    return Form({}, x, x)
+
+
+def _line(forms: Forms, pool: SidePool, c: Node, beyond: Form) -> BandTerm | None:
+    """The half-line of pairs for which the form is not negative; None if it reads more than one node a side."""
+    if any(forms.sides(n) == BOTH_SIDES for n in beyond.terms):
+        return None
+    found = Found()
+    place(forms, pool, found, Inequality(beyond.scaled(-1)), c)
+    return found.bands[0] if len(found.bands) == 1 else None

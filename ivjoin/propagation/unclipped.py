@@ -1,0 +1,110 @@
+"""What sums come to over integers without end, where the machine's would overflow.
+
+A band term is built of sums that the condition may not compute itself: ``l.a + r.a <= 0`` becomes ``l.a <= -r.a``, and
+``-r.a`` errs at the least value of its type where the condition does not. A domain holds the values of rows for which
+nothing errs, so it says too little of such rows. The band holds for them too, over integers without end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from fractions import Fraction
+from math import ceil, floor
+
+from ivjoin.expr.linear import Form, Forms, Number, scale_of, span
+from ivjoin.expr.nodes import Node
+from ivjoin.propagation.domain import Dom
+from ivjoin.propagation.linear import cast_factor
+
+__all__ = ["Unclipped"]
+
+
+class _Opened(Forms):
+    """Forms down to expressions of which something is known."""
+
+    def __init__(self, known: Collection[Node]) -> None:
+        super().__init__()
+        self._stops = known
+
+    def _form_of(self, n: Node) -> Form | None:
+        if n in self._stops:
+            return Form({n: 1}, 0, 0)
+        if n.op == "cast" and cast_factor(n) is not None:
+            # One to a finer unit too, which errs past the ends of its type.
+            return self._open(n)
+        return super()._form_of(n)
+
+
+class Unclipped:
+    """An expression as a sum of others that are never built for a band.
+
+    Parameters
+    ----------
+    node : Node
+    known : collection of Node
+        Expressions to stop at.
+
+    Examples
+    --------
+    >>> from ivjoin.expr import build
+    >>> from ivjoin.expr.types import INT64
+    >>> a = build.column("right", "a", INT64)
+    >>> Unclipped(build.neg(a), [a]).range({a: Dom.of(INT64, None, 1 - 2**63)}.__getitem__)
+    (9223372036854775807, 9223372036854775808)
+    """
+
+    def __init__(self, node: Node, known: Collection[Node]) -> None:
+        self._rest: int | None = None
+        if node.op == "coalesce" and len(node.args) == 2 and node.args[1].op == "literal":
+            node, self._rest = node.args[0], node.args[1].params[0]
+        self._form: Form | None = None
+        self._scale = scale_of(node.type)
+        # The forms of the sums inside, and what each can hold.
+        self._inside: list[tuple[Form, Number, Number]] = []
+        if not node.type.is_discrete:
+            return
+        forms = _Opened(known)
+        self._form = forms.form(node)
+        stack = [node]
+        while stack:
+            n = stack.pop()
+            form = forms.form(n)
+            if form is not None and n not in form.terms and n.op != "literal":
+                self._inside.append((form, *span(n.type)))
+                stack.extend(n.args)
+
+    def range(self, domain: Callable[[Node], Dom]) -> tuple[int, int] | None:
+        """Least and greatest physical value if a row may overflow; None if none does, or the node has no value."""
+        if self._form is None or not self._inside:
+            return None
+        ends: dict[Node, tuple[Number, Number]] = {}
+        null = False
+        for form, _, _ in self._inside:
+            for n in form.terms:
+                if n not in ends:
+                    dom = domain(n)
+                    if dom.is_empty:
+                        return None
+                    scale = scale_of(n.type)
+                    ends[n] = (dom.lo, dom.hi) if scale == 1 else (Fraction(dom.lo, scale), Fraction(dom.hi, scale))
+                    null = null or dom.may_null
+        if not any(self._overflows(*x, ends) for x in self._inside):
+            return None
+        low, high = _ends(self._form, ends)
+        least, most = floor(low * self._scale), ceil(high * self._scale)
+        if self._rest is not None and null:
+            least, most = min(least, self._rest), max(most, self._rest)
+        return least, most
+
+    @staticmethod
+    def _overflows(form: Form, least: Number, most: Number, ends: Mapping[Node, tuple[Number, Number]]) -> bool:
+        low, high = _ends(form, ends)
+        return low < least or high > most
+
+
+def _ends(form: Form, ends: Mapping[Node, tuple[Number, Number]]) -> tuple[Number, Number]:
+    low, high = form.lo, form.hi
+    for n, c in form.terms.items():
+        a, b = ends[n]
+        low, high = (low + c * a, high + c * b) if c > 0 else (low + c * b, high + c * a)
+    return low, high

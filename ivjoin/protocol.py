@@ -1,0 +1,157 @@
+"""Who may call an operator, and when: one call at a time, and each call's output taken before the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from threading import Lock
+
+import pyarrow as pa
+
+from ivjoin.errors import ProtocolError
+from ivjoin.metrics import JoinMetrics
+
+__all__ = ["BUSY", "NOTHING", "OneCall", "Output"]
+
+
+class OneCall:
+    """An operator that works at one call at a time, and stops for good when one did not come to its end."""
+
+    _metrics: JoinMetrics
+
+    def _begin(self) -> None:
+        self._lock = Lock()
+        self._stopped: str | None = None  # why no call is taken any more
+        self._pending: str | None = None  # the call whose output is not yet taken
+
+    def _enter(self) -> None:
+        """Begin a call; whoever enters releases the lock, whatever happens."""
+        if not self._lock.acquire(False):
+            raise ProtocolError(BUSY)
+        if self._stopped is not None or self._pending is not None:
+            self._lock.release()
+            raise ProtocolError(self._stopped or _NOT_TAKEN.format(self._pending))
+
+    def _start(self, call: str, steps: Iterator[pa.RecordBatch]) -> Output:
+        """Run up to the first output, so that a call without output needs no draining."""
+        first = self._next(steps)
+        if first is None:
+            return NOTHING
+        self._pending = call
+        return Output(self, first, steps)
+
+    def _next(self, steps: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+        try:
+            batch = next(steps, None)
+            self._stepped(batch is None)
+        except BaseException as e:
+            self._stop(e)
+            raise
+        return batch
+
+    def _stop(self, error: BaseException) -> None:
+        """A call broke off in the middle: what it would still have done is lost."""
+        if self._stopped is None:
+            why = str(error) or type(error).__name__
+            self._stopped = f"this operator stopped with an error and cannot go on: {why}"
+            self._let_go()
+
+    def _abandon(self) -> None:
+        """A call's output was given up; called from any thread, also by the garbage collector."""
+        if self._stopped is not None:
+            return
+        self._stopped = _ABANDONED.format(self._pending)
+        if self._lock.acquire(False):
+            try:
+                self._let_go()
+            finally:
+                self._lock.release()
+
+    def _stepped(self, ended: bool) -> None:
+        """Count what a step has left behind."""
+        raise NotImplementedError
+
+    def _let_go(self) -> None:
+        """Release the state of an operator that has stopped."""
+        raise NotImplementedError
+
+
+class Output:
+    """The output of one call of an operator: an iterator of RecordBatches, to be taken to its end.
+
+    Until it has said that it is at its end, the operator takes no other call. One that is closed, or dropped with its
+    last reference, before that stops the operator: its rows would be missing from the result without a trace.
+    """
+
+    __slots__ = ("_batch", "_op", "_steps")
+
+    def __init__(
+        self, op: OneCall | None, batch: pa.RecordBatch | None, steps: Iterator[pa.RecordBatch] | None = None
+    ) -> None:
+        self._op = op  # None: at its end
+        self._batch = batch  # made already
+        self._steps = steps
+
+    def __iter__(self) -> Output:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        op = self._op
+        if op is None:
+            raise StopIteration
+        if not op._lock.acquire(False):
+            raise ProtocolError(BUSY)
+        try:
+            if op._stopped is not None:
+                raise ProtocolError(op._stopped)
+            batch = self._batch
+            if batch is None and self._steps is not None:
+                batch = op._next(self._steps)
+            if batch is not None:
+                op._metrics.rows_out += batch.num_rows
+                self._batch = None
+                return batch
+            op._pending = self._op = self._steps = None
+        except BaseException as e:
+            op._stop(e)
+            raise
+        finally:
+            op._lock.release()
+        raise StopIteration
+
+    def close(self) -> None:
+        """Give up the rest of the output; the operator takes no further call, unless this was at its end.
+
+        Raises
+        ------
+        ProtocolError
+            If another thread is at work with the operator.
+        """
+        op = self._op
+        if op is None:
+            return
+        if not op._lock.acquire(False):
+            raise ProtocolError(BUSY)
+        op._lock.release()
+        self._op = self._batch = self._steps = None
+        op._abandon()
+
+    def __del__(self) -> None:
+        op = self._op
+        if op is not None:
+            self._op = self._batch = self._steps = None
+            op._abandon()
+
+
+BUSY = (
+    "this operator is used by another thread at this moment, or by a call further up in this one; wait until that call "
+    "has returned, or give each thread an operator of its own"
+)
+_NOT_TAKEN = "the output of the last {} was not taken to its end; drain its iterator first"
+_ABANDONED = (
+    "the output of the last {} was abandoned: its iterator was closed or dropped before its end, and what it would "
+    "still have given is lost, so this operator cannot go on; restore it from a snapshot. Take every output to its "
+    "end: a `for` loop that is left by `break` drops its iterator, unless a name holds it"
+)
+
+NOTHING = Output(None, None)
+"""The output of a call that gives none."""

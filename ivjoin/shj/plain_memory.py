@@ -1,0 +1,125 @@
+"""Raw memory without a compiler, under ``NUMBA_DISABLE_JIT=1``: what ``memory`` has, with every bound looked at.
+
+Slow, and for tests: an access past the end of an array, or of a block of ours, raises here and is silent there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from bisect import bisect_right, insort
+from collections.abc import Callable
+from typing import Any
+from weakref import ref
+
+import numpy as np
+import pyarrow as pa
+
+__all__ = ["add", "address_of", "c_callback", "call", "free", "held_blocks", "malloc", "pointer_to"]
+
+_blocks: dict[int, Any] = {}
+_ends: dict[int, int] = {}  # of each known region, by where it begins
+_begins: list[int] = []
+
+
+def _know(begin: int, size: int) -> None:
+    if begin not in _ends:
+        insort(_begins, begin)
+    _ends[begin] = begin + size
+
+
+def _forget(begin: int) -> None:
+    if _ends.pop(begin, None) is not None:
+        _begins.remove(begin)
+
+
+class _Pointer:
+    """Values of one type from an address on; within a known region, those of the region alone."""
+
+    def __init__(self, kind: Any, dtype: Any, address: int) -> None:
+        self._kind, self._dtype, self._at = kind, dtype, int(address)
+        i = bisect_right(_begins, self._at) - 1
+        self._bounds = (_begins[i], _ends[_begins[i]]) if i >= 0 and self._at < _ends[_begins[i]] else None
+
+    def _cell(self, i: int) -> Any:
+        size = ctypes.sizeof(self._kind)
+        at = self._at + size * int(i)
+        if self._bounds is not None and not self._bounds[0] <= at <= self._bounds[1] - size:
+            raise IndexError(f"item {i} of {self._dtype.__name__} from byte {self._at - self._bounds[0]} on lies "
+                             f"outside of {self._bounds[1] - self._bounds[0]} bytes")  # fmt: skip
+        return self._kind.from_address(at)
+
+    def __getitem__(self, i: int) -> Any:
+        return self._dtype(self._cell(i).value)
+
+    def __setitem__(self, i: int, value: Any) -> None:
+        self._cell(i).value = value if self._kind in (ctypes.c_float, ctypes.c_double) else int(value)
+
+
+def pointer_to(name: str) -> Callable[[int], _Pointer]:
+    """A function from an address to a pointer to values of a type, such as ``"int64"``."""
+    dtype = getattr(np, name)
+    kind = np.ctypeslib.as_ctypes_type(dtype)
+    return lambda address: _Pointer(kind, dtype, address)
+
+
+def address_of(array: np.ndarray) -> int:
+    """Where an array lies; its region is known as long as it lives."""
+    address: int = pa.py_buffer(array).address
+    owner = array
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    if owner.nbytes:
+        begin = owner.ctypes.data
+        _know(begin, owner.nbytes)
+        _watch(owner, begin)
+    return address
+
+
+_watched: dict[int, ref[np.ndarray]] = {}
+
+
+def _watch(owner: np.ndarray, begin: int) -> None:
+    def gone(dead: ref[np.ndarray]) -> None:
+        if _watched.get(begin) is dead:
+            del _watched[begin]
+            _forget(begin)
+
+    if (seen := _watched.get(begin)) is None or seen() is not owner:
+        _watched[begin] = ref(owner, gone)
+
+
+def malloc(size: int) -> int:
+    block = ctypes.create_string_buffer(b"\xa5" * int(size), int(size))
+    address = ctypes.addressof(block)
+    _blocks[address] = block
+    _know(address, int(size))
+    return address
+
+
+def free(address: int) -> None:
+    _forget(int(address))
+    del _blocks[int(address)]  # a block that is not there, or no more, raises
+
+
+def held_blocks() -> int:
+    """How many blocks are in use."""
+    return len(_blocks)
+
+
+def add(address: int, amount: int) -> int:
+    """Add to the word at an address; what it was before."""
+    cell = ctypes.c_int64.from_address(int(address))
+    before = cell.value
+    cell.value = before + int(amount)
+    return before
+
+
+def call(callback: int, argument: int) -> None:
+    """Call a C function that takes an address."""
+    ctypes.CFUNCTYPE(None, ctypes.c_int64)(int(callback))(int(argument))
+
+
+def c_callback(function: Callable[[int], None]) -> tuple[Any, int]:
+    """A Python function as C sees it, and its address."""
+    made = ctypes.CFUNCTYPE(None, ctypes.c_int64)(function)
+    return made, int(ctypes.cast(made, ctypes.c_void_p).value or 0)

@@ -1,0 +1,85 @@
+"""Whether a column still comes in the order that its watermark speaks of.
+
+Spark keeps a watermark's delay in the column's metadata, and hands that on where the order is lost: a union has the
+delay of its first input over the rows of all, a join of two streams gives rows again as late as partners come, and
+``window_time`` is the end of a window, which rounds times up. Spark's own operators wait for the least watermark of
+all; an order says more, so the delay is read as one only where the rows still come as ``withWatermark`` saw them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ivjoin.spark.environment import is_connect
+
+__all__ = ["WatermarkWarning", "in_order", "watermark_note"]
+
+_WATERMARKS = frozenset({"EventTimeWatermark", "UpdateEventTimeWatermarkColumn"})
+_MIXING = frozenset({"Join", "SetOperation"})
+
+
+class WatermarkWarning(UserWarning):
+    """A watermark that is not read as an order."""
+
+
+def watermark_note(side: str, column: str) -> str:
+    return (
+        f"the watermark of {side}'s column {column!r} is not read as an order, since the column is no longer as "
+        "withWatermark saw it: a union or a join of streams lies between, or it was computed. Rows would be dropped as "
+        "late that are not. Without an order the other side's rows are kept: set withWatermark after the union, or "
+        f"say what holds with {side}_order=Order({column!r}, slack=...)"
+    )
+
+
+def in_order(frame: Any, index: int) -> bool:
+    """Whether the column at a place of a streaming frame, which carries a delay, keeps the promise of it.
+
+    Over Connect the analysed plan is not to be had; there, unions and joins alone are seen.
+    """
+    if is_connect(frame):
+        return _in_order_on_connect(frame)
+    plan = frame._jdf.queryExecution().analyzed()
+    return _in_order(plan, plan.output().apply(index).exprId().id())
+
+
+def _in_order(plan: Any, expression: int) -> bool:
+    source: int | None = expression
+    while True:
+        kind = plan.getClass().getSimpleName()
+        if kind == "Aggregate":
+            return True  # a group comes out when the watermark passes it
+        if kind in _WATERMARKS and plan.eventTime().exprId().id() == source:
+            return True
+        streams = [c for c in _each(plan.children()) if c.isStreaming()]
+        if len(streams) != 1:
+            return not streams and source is not None  # a source, to whose schema somebody gave the delay
+        if kind == "Project" and source is not None:
+            source = _handed_on(plan, source)
+        plan = streams[0]
+
+
+def _handed_on(project: Any, expression: int) -> int | None:
+    """The input attribute that is this output of a projection; None if it is computed."""
+    for e in _each(project.projectList()):
+        if e.exprId().id() == expression:
+            node = e.child() if e.getClass().getSimpleName() == "Alias" else e
+            return int(node.exprId().id()) if node.getClass().getSimpleName() == "AttributeReference" else None
+    return None
+
+
+def _in_order_on_connect(frame: Any) -> bool:
+    plan = frame._plan
+    while plan is not None:
+        kind = type(plan).__name__
+        if kind == "WithWatermark":
+            return True
+        if kind in _MIXING:
+            other = plan.other if kind == "SetOperation" else plan.right
+            if type(frame)(other, frame.sparkSession).isStreaming:
+                return False
+        plan = getattr(plan, "_child", None)
+    return True
+
+
+def _each(scala: Any) -> list[Any]:
+    return [scala.apply(i) for i in range(scala.size())]

@@ -1,0 +1,246 @@
+"""Compiled blocks where small numbers and common widths show nothing: ends of types, odd widths, memory given back."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gc
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from join.cases import in_blocks
+from resident import needs_resident, resident
+
+from ivjoin import Order, SymmetricHashJoin
+from ivjoin.shj import compiling, plain_memory
+
+MIN, MAX = -(2**63), 2**63 - 1
+Push = tuple[str, pa.RecordBatch]
+
+
+@pytest.fixture(params=[True, False], ids=["blocks", "no-blocks"])
+def blocks(request: pytest.FixtureRequest) -> Iterator[bool]:
+    with in_blocks(request.param) as went:
+        yield request.param
+    assert any(went) == request.param, "the pushes went another way"
+
+
+def rows(pushes: list[Push], **options: Any) -> list[tuple[Any, ...]]:
+    """What comes out, in the order of its text."""
+    schemas = [next(b for s, b in pushes if s == side).schema for side in ("left", "right")]
+    op = SymmetricHashJoin(*schemas, **options)
+    out = [b for side, batch in pushes for b in op.push(side, batch)]
+    out += op.finish()
+    for b in out:
+        b.validate(full=True)
+    return in_order(tuple(row.values()) for b in out for row in b.to_pylist())
+
+
+def in_order(found: Any) -> list[tuple[Any, ...]]:
+    return sorted(found, key=repr)
+
+
+WIDTHS = [*range(1, 18), 20, 23, 24, 31, 32, 33, 40]
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("width", WIDTHS)
+def test_payload_of_every_width(width: int, blocks: bool) -> None:
+    """From the batch and from the store, some rows of a batch kept and others not, rings gone round."""
+    rng = np.random.default_rng(width)
+    n, step = 60, 6
+    payload = [[bytes(rng.integers(0, 256, width, dtype=np.uint8)) for _ in range(n)] for _ in "lr"]
+    schema = pa.schema({"t": pa.int64(), "u": pa.int64(), "p": pa.binary(width)})
+    t = np.arange(n)
+    u = [rng.integers(-3, 3, n) + t for _ in "lr"]
+    columns = [[pa.array(t), pa.array(u[s]), pa.array(payload[s], pa.binary(width))] for s in (0, 1)]
+    sides = [pa.record_batch(c, schema) for c in columns]
+    pushes = [(name, b.slice(at, step)) for at in range(0, n, step) for name, b in zip(("left", "right"), sides)]
+    condition = "l.t BETWEEN r.t - 2 AND r.t AND l.u <= r.t"
+    got = rows(pushes, condition=condition, how="full", left_order="t", right_order="t", batch_size=7)
+    assert got == nested(payload, u, n)
+
+
+def nested(payload: list[list[bytes]], u: list[np.ndarray], n: int) -> list[tuple[Any, ...]]:
+    pairs = [(i, j) for i in range(n) for j in range(n) if j - 2 <= i <= j and u[0][i] <= j]
+    left = {i for i, _ in pairs}
+    right = {j for _, j in pairs}
+    whole = [[(i, int(u[s][i]), payload[s][i]) for i in range(n)] for s in (0, 1)]
+    none = (None, None, None)
+    out = [whole[0][i] + whole[1][j] for i, j in pairs]
+    out += [whole[0][i] + none for i in range(n) if i not in left]
+    out += [none + whole[1][j] for j in range(n) if j not in right]
+    return in_order(out)
+
+
+def ints(bits: int, signed: bool) -> list[int]:
+    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+    some = {low, low + 1, -1, 0, 1, high - 1, high, 2**31 - 1, 2**31, 2**53, 2**53 + 1, 2**62, 2**63}
+    return sorted(v for v in some if low <= v <= high)
+
+
+FLOATS = [-math.inf, -1.7976931348623157e308, -1.5, -5e-324, -0.0, 0.0, 5e-324, 1.0, 2.0**53, math.inf, math.nan]
+SINGLES = [float(np.float32(x)) for x in (-math.inf, -3e38, -1.5, -1e-45, -0.0, 0.0, 1e-45, 1.0, math.inf, math.nan)]
+CENTS = [Decimal(v).scaleb(-2) for v in (-(10**18) + 1, -(2**53), -1, 0, 1, 2**31, 10**18 - 1)]
+DAYS = [dt.date(1, 1, 1), dt.date(1969, 12, 31), dt.date(1970, 1, 1), dt.date(9999, 12, 31)]
+EDGES: list[tuple[pa.DataType, list[Any]]] = [
+    *((getattr(pa, f"int{b}")(), ints(b, True)) for b in (8, 16, 32, 64)),
+    *((getattr(pa, f"uint{b}")(), ints(b, False)) for b in (8, 16, 32, 64)),
+    (pa.float64(), FLOATS), (pa.float32(), SINGLES), (pa.decimal128(18, 2), CENTS), (pa.date32(), DAYS),
+    (pa.time32("s"), [dt.time(), dt.time(0, 0, 1), dt.time(23, 59, 59)]),
+]  # fmt: skip
+
+
+def rank(v: Any) -> Any:
+    """As a condition compares: NaN equal to itself and above all else, -0.0 as 0.0."""
+    return (v != v, 0.0 if v != v else v) if isinstance(v, float) else v
+
+
+OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    "<=": lambda a, b: a <= b, "<": lambda a, b: a < b, ">=": lambda a, b: a >= b,
+    ">= r.a AND l.a <=": lambda a, b: a == b,  # an equality by itself would be a key
+}  # fmt: skip
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("op", OPERATORS)
+@pytest.mark.parametrize(("kind", "values"), EDGES, ids=lambda x: str(x) if isinstance(x, pa.DataType) else "")
+@pytest.mark.parametrize("falling", [False, True], ids=["rising", "falling"])
+def test_every_pair_of_edge_values(kind: pa.DataType, values: list[Any], op: str, falling: bool, blocks: bool) -> None:
+    """One row a push, the sides in turn, in order; the key has the same edges."""
+    floats = pa.types.is_floating(kind)
+    ordered = values if not falling or floats else values[::-1]
+    schema = pa.schema({"k": kind, "a": kind})
+    order = None if falling and floats else Order("a", descending=falling)
+    pushes = []
+    for i, v in enumerate(ordered):
+        for side, k in (("left", values[i // 2]), ("right", values[i // 3])):
+            pushes.append((side, pa.record_batch([pa.array([k] * 2, kind), pa.array([v] * 2, kind)], schema)))
+    got = rows(pushes, on="k", condition=f"l.a {op} r.a", how="full", left_order=order, right_order=order)
+    left = [(values[i // 2], v) for i, v in enumerate(ordered) for _ in "12"]
+    right = [(values[i // 3], v) for i, v in enumerate(ordered) for _ in "12"]
+    holds = OPERATORS[op]
+    want = [(k, a, b) for k, a in left for j, b in right if rank(k) == rank(j) and holds(rank(a), rank(b))]
+    met = [{i for i, _ in m} for m in (matched(left, right, holds), [(j, i) for i, j in matched(left, right, holds)])]
+    want += [(k, a, None) for i, (k, a) in enumerate(left) if i not in met[0]]
+    want += [(j, None, b) for i, (j, b) in enumerate(right) if i not in met[1]]
+    assert Counter(map(same, got)) == Counter(map(same, want))
+
+
+def matched(left: list[Any], right: list[Any], holds: Callable[[Any, Any], bool]) -> list[tuple[int, int]]:
+    return [
+        (i, j) for i, (k, a) in enumerate(left) for j, (m, b) in enumerate(right)
+        if rank(k) == rank(m) and holds(rank(a), rank(b))
+    ]  # fmt: skip
+
+
+def same(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """NaN as one value; a key of -0.0 or 0.0 may come out as either."""
+    key, *others = ("nan" if v != v else v for v in row)
+    return (key, *(repr(v) for v in others))
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("falling", [False, True], ids=["rising", "falling"])
+@pytest.mark.parametrize("how", ["inner", "full"])
+@pytest.mark.parametrize("slack", [7, 8, 2**62])
+def test_bounds_past_the_ends_of_int64(falling: bool, how: str, slack: int, blocks: bool) -> None:
+    """The values keep within; what an order with slack lets come, less or more the band, does not."""
+    first, turn = (MAX - 10, -1) if falling else (MIN + 10, 1)
+    schema = pa.schema({"k": pa.int64(), "a": pa.int64()})
+    order = Order("a", descending=falling, slack=slack)
+    sides: dict[str, list[int]] = {"left": [], "right": []}
+    pushes = []
+    for i in (0, 3, 1, 7, 5, 12):
+        for side, at in (("left", i), ("right", i + 1)):
+            sides[side].append(first + turn * at)
+            pushes.append((side, pa.record_batch([[1], [first + turn * at]], schema=schema)))
+    got = rows(
+        pushes, on="k", condition="l.a BETWEEN r.a - 5 AND r.a + 5", how=how, left_order=order, right_order=order
+    )
+    assert got == in_order((1, a, b) for a in sides["left"] for b in sides["right"] if b - 5 <= a <= b + 5)
+
+
+S = pa.schema({"k": pa.int64(), "a": pa.int64(), "b": pa.float64()})
+
+
+def batch(a: int, n: int) -> pa.RecordBatch:
+    return pa.record_batch([np.zeros(n, np.int64), np.full(n, a), np.ones(n)], schema=S)
+
+
+@needs_resident
+@pytest.mark.skipif(not compiling.COMPILES, reason="the next test counts blocks")
+@pytest.mark.parametrize("keep", ["nothing", "a column"])
+def test_output_blocks_are_given_back(keep: str) -> None:
+    """40 times 20 MB: whole, or let go by the last of their columns."""
+    with in_blocks(True) as went:
+        op = SymmetricHashJoin(S, S, on="k", condition="l.a >= r.a AND l.a <= r.a", left_order="a", right_order="a")
+        before = 0
+        for a in range(40):
+            assert list(op.push("left", batch(a, 700))) == []
+            out = list(op.push("right", batch(a, 700)))
+            assert sum(b.num_rows for b in out) == 490_000
+            kept = [b.column(1) for b in out] if keep == "a column" else []
+            del out
+            assert sum(len(c) for c in kept) in (0, 490_000)
+            del kept
+            if a == 4:
+                before = resident()
+        assert resident() - before < 200 << 20, "35 times 20 MB are 700 MB"
+    assert went == [True] * 80
+
+
+@pytest.mark.nojit
+@pytest.mark.skipif(compiling.COMPILES, reason="blocks are counted under NUMBA_DISABLE_JIT=1")
+def test_each_output_block_is_given_back_once() -> None:
+    """In whichever order its columns go."""
+    before = plain_memory.held_blocks()
+    with in_blocks(True) as went:
+        op = SymmetricHashJoin(
+            S, S, on="k", condition="l.a >= r.a AND l.a <= r.a", how="full", left_order="a", right_order="a"
+        )
+        out = [b for a in range(5) for side in ("left", "right") for b in op.push(side, batch(a, 3))]
+        assert len(out) == plain_memory.held_blocks() - before == 5
+        parts = [b.column(i) for b in out for i in range(b.num_columns)]
+        del out
+        assert plain_memory.held_blocks() - before <= 5
+        for column in range(len(parts)):
+            parts[column] = None
+            parts[-1 - column] = None
+        gc.collect()
+        assert plain_memory.held_blocks() == before
+    assert went == [True] * 10
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("far", [1000, -1000])
+def test_two_axes_far_apart(far: int, blocks: bool) -> None:
+    """What one axis leaves of a side says nothing of the other, whose numbers are others."""
+    schema = pa.schema({"k": pa.int64(), "a": pa.int64(), "b": pa.int64()})
+    pushes = []
+    for first in range(0, 12, 3):
+        for side in ("left", "right"):
+            for i in range(first, first + 3):
+                pushes.append((side, pa.record_batch([[1, 2], [i, i], [far + i, far + i]], schema=schema)))
+    got = rows(
+        pushes, on="k", condition="l.a BETWEEN r.a - 2 AND r.a AND l.b BETWEEN r.b - 3 AND r.b", how="left",
+        left_order=["a", "b"], right_order=["a", "b"],
+    )
+    want = [(k, i, far + i, j, far + j) for k in (1, 2) for j in range(12) for i in range(max(0, j - 2), j + 1)]
+    assert got == in_order(want)
+
+
+@pytest.mark.nojit
+def test_a_nan_in_an_ordered_column_moves_no_edge(blocks: bool) -> None:
+    schema = pa.schema({"k": pa.int64(), "a": pa.float64()})
+    values = [1.0, 2.0, math.nan, 3.0, 4.0]
+    pushes = [("right", pa.record_batch([[1], [v]], schema=schema)) for v in values[:3]]
+    pushes += [("left", pa.record_batch([[1], [v]], schema=schema)) for v in values]
+    pushes += [("right", pa.record_batch([[1], [v]], schema=schema)) for v in values[3:]]
+    got = rows(pushes, on="k", condition="l.a >= r.a AND l.a <= r.a", left_order="a", right_order="a")
+    assert [(k, same((a, b))) for k, a, b in got] == [(1, same((v, v))) for v in (1.0, 2.0, 3.0, 4.0, math.nan)]

@@ -1,0 +1,159 @@
+"""Compiled blocks where the platform has them and they give right rows; elsewhere the same rows without them."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from ivjoin import SymmetricHashJoin, blocks, lane
+from ivjoin.shj import fused, plain_memory
+from ivjoin.shj import lane_layout as at
+from ivjoin.shj import memory as mem
+
+pytestmark = pytest.mark.nojit
+S = pa.schema({"k": pa.int64(), "t": pa.int64()})
+
+
+def joined() -> tuple[list[Any], bool]:
+    """The rows of a small join, and whether a push of it went through the kernel."""
+    op = SymmetricHashJoin(S, S, on="k", condition="l.t <= r.t", how="full", left_order="t", right_order="t")
+    out = [*op.push("left", pa.record_batch({"k": [1, 2], "t": [5, 6]}, schema=S))]
+    aboard = op._lane is not None and op._lane.aboard
+    out += [*op.push("right", pa.record_batch({"k": [1, 1], "t": [5, 7]}, schema=S)), *op.finish()]
+    return sorted((tuple(row.values()) for b in out for row in b.to_pylist()), key=repr), aboard
+
+
+ROWS = [(1, 5, 5), (1, 5, 7), (2, 6, None)]
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As in a new process, of a machine that has the kernel on disk."""
+    monkeypatch.delenv(blocks.VARIABLE, raising=False)
+    monkeypatch.setattr(lane, "DEMAND", lane._Demand())
+    monkeypatch.setattr(lane.DEMAND, "met", True)
+    blocks.works.cache_clear()
+    blocks._possible.cache_clear()
+    yield
+    blocks.works.cache_clear()
+    blocks._possible.cache_clear()
+
+
+@pytest.fixture
+def first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next push is the first that asks for blocks."""
+    monkeypatch.setattr(lane.DEMAND, "met", False)
+    monkeypatch.setattr(lane, "_ROWS_WORTH_COMPILING", 0)
+
+
+def test_with_and_without_blocks_the_rows_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert joined() == (ROWS, True)
+    monkeypatch.setenv(blocks.VARIABLE, "0")
+    assert joined() == (ROWS, False)
+
+
+@pytest.mark.usefixtures("first")
+def test_they_are_tried_before_the_first_push_that_uses_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries = []
+    real = blocks._tried
+    monkeypatch.setattr(blocks, "_tried", lambda: tries.append(1) or real())
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="ivjoin")
+        assert joined() == joined() == (ROWS, True)
+    assert tries == [1]
+
+
+def nothing_comes_out(real: Callable[..., int]) -> Callable[..., int]:
+    def push(registers: int, p: int) -> int:
+        status = real(registers, p)
+        return status & ~at.OUTPUT
+
+    return push
+
+
+def a_value_is_wrong(real: Callable[..., int]) -> Callable[..., int]:
+    def push(registers: int, p: int) -> int:
+        status = real(registers, p)
+        if status & at.OUTPUT:
+            first_column = _word(_word(_register(registers, at.OUT_STRUCT) + mem.CHILDREN))
+            _cell(_word(_word(first_column + mem.BUFFERS) + 8)).value += 1
+        return status
+
+    return push
+
+
+def it_raises(_: Callable[..., int]) -> Callable[..., int]:
+    def push(registers: int, p: int) -> int:
+        raise RuntimeError("no such machine")
+
+    return push
+
+
+def it_declines(_: Callable[..., int]) -> Callable[..., int]:
+    def push(registers: int, p: int) -> int:
+        batch = _register(registers, at.IN_STRUCT)
+        plain_memory.call(_word(batch + mem.RELEASE), batch)
+        return at.DECLINED
+
+    return push
+
+
+def _cell(address: int) -> Any:
+    return ctypes.c_int64.from_address(address)
+
+
+def _word(address: int) -> int:
+    return int(_cell(address).value)
+
+
+def _register(registers: int, i: int) -> int:
+    return _word(registers + 8 * i)
+
+
+@pytest.mark.usefixtures("first")
+@pytest.mark.parametrize("fault", [nothing_comes_out, a_value_is_wrong, it_raises, it_declines])
+def test_where_they_fail_joins_go_without_and_say_so(
+    fault: Callable[[Callable[..., int]], Callable[..., int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(lane.DEMAND, "met", True)
+        assert blocks.works()  # compiled by now
+    blocks.works.cache_clear()
+    monkeypatch.setattr(fused, "push_batch", fault(fused.push_batch))
+    with pytest.warns(RuntimeWarning, match=r"do not work on this platform.*IVJOIN_COMPILED_BLOCKS=0"):
+        assert joined() == (ROWS, False)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="ivjoin")
+        assert joined() == (ROWS, False)
+
+
+def other_bytes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(sys, "byteorder", "big")
+
+
+def short_addresses(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(mem, "struct", SimpleNamespace(calcsize=lambda _: 4))
+
+
+def no_c_functions(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(mem, "COMPILES", True)
+    patch.setattr(mem, "llvm", SimpleNamespace(address_of_symbol=lambda name: None if name == "free" else 1))
+
+
+def another_pyarrow(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(blocks, "pa", SimpleNamespace(RecordBatch=SimpleNamespace(_export_to_c=None)))
+
+
+@pytest.mark.parametrize("platform", [other_bytes, short_addresses, no_c_functions, another_pyarrow])
+def test_platforms_they_are_not_made_for(
+    platform: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform(monkeypatch)
+    assert joined() == (ROWS, False)

@@ -1,0 +1,203 @@
+"""``metrics.state_bytes`` against the arrays and buffers that are reached from the operator, whatever comes."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from types import FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ivjoin import Order, SymmetricHashJoin, lane
+from ivjoin.shj.compiling import COMPILES
+
+pytestmark = pytest.mark.nojit
+
+PASSED_BY = (ModuleType, FunctionType, MethodType, type, str, bytes, int, float, pa.DataType, pa.Schema, pa.Field)
+
+
+def buffers_of(array: pa.Array) -> Iterator[pa.Buffer]:
+    if isinstance(array, pa.DictionaryArray):
+        yield from buffers_of(array.dictionary)
+    yield from (b for b in array.buffers() if b is not None)
+
+
+def reachable(root: Any, without: set[int]) -> dict[int, int]:
+    """Address -> bytes of each array and buffer that is reached from an object, those of ``without`` apart."""
+    found: dict[int, int] = {}
+    seen = set()
+    stack = [root]
+    while stack:
+        it = stack.pop()
+        if id(it) in seen or isinstance(it, PASSED_BY):
+            continue
+        seen.add(id(it))
+        if isinstance(it, np.ndarray):
+            while isinstance(it.base, np.ndarray):
+                it = it.base
+            assert it.base is None, "an array over memory of another's"
+            if it.nbytes and it.ctypes.data not in without:
+                found[it.ctypes.data] = it.nbytes
+        elif isinstance(it, pa.Array):
+            found |= {b.address: b.size for b in buffers_of(it)}
+        elif isinstance(it, pa.lib._Weakrefable):
+            raise AssertionError(f"an operator holds a {type(it).__name__}, which is in no account")
+        else:
+            stack.extend(gc.get_referents(it))
+    return found
+
+
+def held(op: SymmetricHashJoin) -> int:
+    plans = reachable(op.plan, set())  # tables that all operators of a plan share
+    mine = {k: v for k, v in op.__dict__.items() if k not in ("plan", "_layouts", "_emitter")}
+    return sum(reachable(mine, set(plans)).values())
+
+
+KINDS: dict[str, Any] = {
+    "words": (pa.int64(), lambda i: i),
+    "narrow": (pa.int16(), lambda i: i % 100),
+    "wide": (pa.binary(20), lambda i: b"%020d" % i),
+    "bools": (pa.bool_(), lambda i: i % 3 == 0),
+    "text": (pa.string(), lambda i: "x" * (i % 50)),
+    "lists": (pa.list_(pa.int32()), lambda i: [i] * (i % 4)),
+    "structs": (pa.struct({"a": pa.int32(), "b": pa.string()}), lambda i: {"a": i, "b": str(i)}),
+    "dictionary": (pa.dictionary(pa.int32(), pa.string()), lambda i: str(i % 9)),
+}
+QUESTIONS: dict[str, dict[str, Any]] = {
+    "a band": {"on": "k", "condition": "l.t BETWEEN r.t - 40 AND r.t + 40", "left_order": "t", "right_order": "t"},
+    "full": {"on": "k", "condition": "abs(l.t - r.t) <= 9", "how": "full", "left_order": "t", "right_order": "t"},
+    "no key": {"condition": "l.t BETWEEN r.t - 3 AND r.t", "left_order": "t", "right_order": "t"},
+    "no order": {"on": "k", "condition": "l.t <= r.t - 900"},
+    "semi": {"on": "k", "condition": "l.t < r.t", "how": "left_semi", "right_order": "t"},
+    "a residual": {
+        "on": "k", "condition": "l.t BETWEEN r.t - 30 AND r.t AND (l.t + r.t) % 7 < 3", "how": "left",
+        "left_order": Order("t", slack=20), "right_order": Order("t", slack=20),
+    },
+    "slow order": {
+        "on": "k", "condition": "l.t BETWEEN r.t - 500 AND r.t + 500",
+        "left_order": Order("t", slack=400), "right_order": Order("t", slack=400),
+    },
+    "small batches": {
+        "on": "k", "condition": "l.t BETWEEN r.t - 60 AND r.t", "left_order": "t", "right_order": "t", "batch_size": 16,
+    },
+}  # fmt: skip
+
+
+def schema_of(kind: str, key: pa.DataType) -> pa.Schema:
+    return pa.schema({"k": key, "t": pa.int64(), "v": KINDS[kind][0]})
+
+
+def piece(kind: str, key: pa.DataType, rng: np.random.Generator, t: int, n: int, question: str) -> pa.RecordBatch:
+    rough = rng.integers(0, 15 if question == "a residual" else 390, n) if "slack" in repr(QUESTIONS[question]) else 0
+    times = np.sort(rng.integers(0, 20, n)) + t - rough
+    numbers = rng.integers(0, 10**6, n)
+    values = [None if rng.random() < 0.05 and t % 3 == 0 else KINDS[kind][1](int(i)) for i in numbers]
+    keys = pa.array(rng.integers(0, 12, n)).cast(key)
+    return pa.record_batch([keys, pa.array(times), pa.array(values, KINDS[kind][0])], schema=schema_of(kind, key))
+
+
+@pytest.fixture(params=["compiled", "long"] if COMPILES else ["long"])
+def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(lane.DEMAND, "met", request.param == "compiled")
+    monkeypatch.setattr(lane.DEMAND, "asks", lambda rows: False)
+    monkeypatch.setattr(lane, "_FIRST_WAIT", 0)
+    monkeypatch.setattr(lane, "_MOST_WAIT", 1)
+    return request.param
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_the_account_is_what_is_held(question: str, kind: str, path: str) -> None:
+    seed = list(QUESTIONS).index(question) * 10 + list(KINDS).index(kind)
+    rng = np.random.default_rng(seed)
+    key = [pa.int64(), pa.string()][seed % 2] if path == "long" else pa.int64()
+    schema = schema_of(kind, key)
+    op = SymmetricHashJoin(schema, schema, **QUESTIONS[question])
+    told, peak = [], 0
+
+    def look() -> None:
+        nonlocal peak
+        gc.collect(0)
+        told.append(op.metrics.state_bytes)
+        assert told[-1] == held(op)
+        peak = max(peak, told[-1])
+        assert op.metrics.peak_state_bytes >= peak
+
+    look()
+    for i in range(30):
+        n = int(rng.choice([1, 5, 30, 30, 400 if i == 8 else 3]))
+        for side in ("left", "right"):
+            out = op.push(side, piece(kind, key, rng, 25 * i, n, question))
+            if i % 5 == 0:
+                look()
+            for at, _ in enumerate(out):
+                if at == 0 and i % 5 == 1:
+                    look()
+        if i % 3 == 0:
+            look()
+        if i == 15:
+            list(op.advance("left", {"t": 25 * i - 400}))
+            look()
+        if i == 20:
+            op = SymmetricHashJoin.restore(op.snapshot())
+            look()
+    assert len(set(told)) > 3
+    list(op.finish("left"))
+    look()
+    list(op.finish())
+    look()
+    assert op.metrics.state_rows == 0
+
+
+def plain(t: int, n: int, keys: int) -> pa.RecordBatch:
+    rng = np.random.default_rng(t)
+    return pa.record_batch({"k": rng.integers(0, keys, n), "t": np.arange(n) + t, "v": rng.random(n)})
+
+
+@pytest.mark.skipif(not COMPILES, reason="small inputs do not show it, and large ones take long uncompiled")
+def test_through_bursts_sweeps_and_sorted_runs(path: str) -> None:
+    """What grows and is given back: scratch for pairs and rows, rings, the table of keys, sorted runs."""
+    schema = plain(0, 1, 1).schema
+    options = {"on": "k", "left_order": Order("t", slack=1000), "right_order": Order("t", slack=1000)}
+    seen = set()
+    for condition, keys in (("l.t BETWEEN r.t - 900 AND r.t + 5", 40), ("l.t BETWEEN r.t - 60 AND r.t", 10**6)):
+        op = SymmetricHashJoin(schema, schema, condition=condition, **options)
+        t = 0
+        for i in range(150):
+            n = 20_000 if i in (40, 41) else 200
+            batch = plain(t, n, keys)
+            t += n
+            if i > 100:
+                batch = batch.take(np.random.default_rng(i).permutation(n))
+            for side in ("left", "right"):
+                for at, _ in enumerate(op.push(side, batch)):
+                    if at == 2:
+                        assert op.metrics.state_bytes == held(op)
+            seen.add("aboard" if op._lane is not None and op._lane.aboard else "landed")
+            if i % 7 == 0 or 38 < i < 50:
+                assert op.metrics.state_bytes == held(op)
+        most, now = op.metrics.peak_state_bytes, op.metrics.state_bytes
+        assert most > 2 * now
+    assert ("aboard" in seen) == (path == "compiled")
+
+
+def test_many_small_operators_take_little(path: str) -> None:
+    schema = plain(0, 1, 1).schema
+    op = SymmetricHashJoin(schema, schema, on="k", condition="l.t = r.t")
+    assert op.metrics.state_bytes == held(op) < 12_000
+
+
+def test_slices_of_one_array_count_its_buffers_once() -> None:
+    schema = pa.schema({"t": pa.int64(), "v": pa.list_(pa.int64())})
+    n = 4000
+    whole = pa.record_batch([np.arange(n), pa.array([[i] for i in range(n)])], schema=schema)
+    op = SymmetricHashJoin(schema, schema, condition="l.t < r.t")
+    at = 0
+    for size in (2500, 1000, 400, 90):
+        list(op.push("left", whole.slice(at, size)))
+        at += size
+    assert op.metrics.state_bytes == held(op)
+    assert op.metrics.state_bytes < 2 * whole.nbytes + 100_000

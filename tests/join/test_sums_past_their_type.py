@@ -1,0 +1,206 @@
+"""Bands whose rearranged sum comes to a value past the ends of its type, where the condition as written does not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from ivjoin import EvaluationError, Order, SymmetricHashJoin
+
+M, TOP, HALF = -(2**63), 2**63 - 1, 2**62
+INT = pa.schema({"a": pa.int64()})
+
+
+def batch(value: Any, schema: pa.Schema = INT) -> pa.RecordBatch:
+    values = value if isinstance(value, tuple) else (value,)
+    return pa.record_batch([pa.array([v], f.type) for v, f in zip(values, schema)], schema=schema)
+
+
+def play(op: SymmetricHashJoin, steps: list[tuple[str, Any]], schema: pa.Schema = INT) -> Counter[tuple[Any, ...]]:
+    """What comes out of pushes of one row each, advances and an end. ``("right!", v)`` is an advance of column a."""
+    out = []
+    for side, value in steps:
+        if side.endswith("!"):
+            out += op.advance(side[:-1], {"a": value})
+        elif side == "again":
+            op = SymmetricHashJoin.restore(op.snapshot())
+        else:
+            out += op.push(side, batch(value, schema))
+    out += op.finish()
+    return Counter(tuple(row.values()) for b in out for row in b.to_pylist())
+
+
+def answer(how: str, left: list[int], right: list[int], meet: Any) -> Counter[tuple[Any, ...]]:
+    pairs = [(i, j) for i, a in enumerate(left) for j, b in enumerate(right) if meet(a, b)]
+    met = {i for i, _ in pairs}, {j for _, j in pairs}
+    lone = [[(x,) for i, x in enumerate(rows) if i not in met[s]] for s, rows in enumerate((left, right))]
+    if how.endswith("anti"):
+        return Counter(lone[how.startswith("right")])
+    if how.endswith("semi"):
+        s = how.startswith("right")
+        return Counter((x,) for i, x in enumerate((left, right)[s]) if i in met[s])
+    out = Counter((left[i], right[j]) for i, j in pairs)
+    if how in ("left", "full"):
+        out.update((x, None) for (x,) in lone[0])
+    if how in ("right", "full"):
+        out.update((None, x) for (x,) in lone[1])
+    return out
+
+
+# condition, its truth over Python's integers, the value of the right rows, that of the left ones, descending
+FUTURE = [
+    ("l.a + r.a <= 0", lambda a, b: a + b <= 0, M, 0, True),
+    ("r.a <= -l.a", lambda a, b: a + b <= 0, M, 0, True),
+    ("2 * l.a + r.a <= 0", lambda a, b: 2 * a + b <= 0, M, 1, True),
+    ("-1 - r.a >= l.a", lambda a, b: -1 - b >= a, M, 0, True),
+    ("l.a + 2 * r.a <= 0", lambda a, b: a + 2 * b <= 0, -HALF, 0, True),
+    ("l.a + -2 * r.a <= 5", lambda a, b: a - 2 * b <= 5, HALF, 0, False),
+    ("l.a + r.a < -4", lambda a, b: a + b < -4, M, 0, True),
+    ("l.a + r.a BETWEEN -9223372036854775808 AND 0", lambda a, b: M <= a + b <= 0, M, 3, True),
+    ("abs(l.a + r.a) <= 9223372036854775807", lambda a, b: abs(a + b) <= TOP, M, 1, True),
+    ("CASE WHEN l.a >= 0 THEN l.a + r.a <= 0 ELSE l.a + r.a < 5 END", lambda a, b: a + b <= 0, M, 0, True),
+    ("greatest(l.a + r.a, l.a) <= 0", lambda a, b: a + b <= 0, M, 0, True),
+    ("l.a + r.a <= 0 OR l.a + r.a <= -5", lambda a, b: a + b <= 0, M, 0, True),
+    ("NOT (l.a + r.a > 0)", lambda a, b: a + b <= 0, M, 0, True),
+    ("l.a + r.a = -9223372036854775808", lambda a, b: a + b == M, M, 0, True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ["inner", "full", "left_anti", "right_semi"])
+@pytest.mark.parametrize(("condition", "meet", "there", "here", "descending"), FUTURE, ids=[f[0] for f in FUTURE])
+@pytest.mark.parametrize("by", ["order", "advance", "bounds", "snapshot"])
+def test_a_later_row_at_the_end_of_its_type_is_waited_for(
+    by: str, condition: str, meet: Any, there: int, here: int, descending: bool, how: str
+) -> None:
+    options: dict[str, Any] = {"condition": condition, "how": how}
+    steps = [("right", there), ("left", here), ("right", there)]
+    if by in ("order", "snapshot"):
+        options["right_order"] = Order("a", descending=descending)
+    elif by == "bounds":
+        options["right_bounds"] = {"a": (None, there) if descending else (there, None)}
+    else:
+        options["right_order"] = Order("a", descending=descending, slack=10)
+        steps.insert(1, ("right!", there))
+    if by == "snapshot":
+        steps.insert(2, ("again", None))
+    got = play(SymmetricHashJoin(INT, INT, **options), steps)
+    assert got == answer(how, [here], [there, there], meet)
+
+
+# condition, its truth, the value of the stored right row, that of the left ones (rising unless descending)
+STORED = [
+    (f"l.a + r.a <= {-HALF}", lambda a, b: a + b <= -HALF, M, HALF, False),
+    ("l.a + r.a <= 0", lambda a, b: a + b <= 0, M, TOP, False),
+    ("l.a + -2 * r.a <= 5", lambda a, b: a - 2 * b <= 5, HALF, TOP, False),
+    ("-2 * r.a - l.a <= -5", lambda a, b: -2 * b - a <= -5, HALF, -3, True),
+    ("l.a + r.a >= -9223372036854775808", lambda a, b: a + b >= M, M, 0, True),
+    ("greatest(l.a + r.a, r.a) <= -5", lambda a, b: max(a + b, b) <= -5, M, HALF, False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right_anti", "left_semi"])
+@pytest.mark.parametrize(("condition", "meet", "there", "here", "descending"), STORED, ids=[f[0] for f in STORED])
+@pytest.mark.parametrize("by", ["order", "advance", "bounds", "snapshot"])
+def test_a_stored_row_whose_sum_is_past_its_type_is_kept(
+    by: str, condition: str, meet: Any, there: int, here: int, descending: bool, how: str
+) -> None:
+    options: dict[str, Any] = {"condition": condition, "how": how}
+    steps = [("right", there), ("left", here), ("left", here)]
+    if by in ("order", "snapshot"):
+        options["left_order"] = Order("a", descending=descending)
+    elif by == "bounds":
+        options["left_bounds"] = {"a": (None, here) if descending else (here, None)}
+    else:
+        options["left_order"] = Order("a", descending=descending, slack=10)
+        steps.insert(1, ("left!", here))
+    if by == "snapshot":
+        steps.insert(2, ("again", None))
+    got = play(SymmetricHashJoin(INT, INT, **options), steps)
+    assert got == answer(how, [here, here], [there], meet)
+
+
+def test_rows_short_of_the_end_are_dropped_all_the_same() -> None:
+    """What is waited for is what may come; the rest of the state stays as small as the window."""
+    op = SymmetricHashJoin(
+        INT, INT, condition="l.a + r.a <= 0", left_order="a", right_order=Order("a", descending=True)
+    )
+    for i in range(200):
+        list(op.push("left", batch(i)))
+        list(op.push("right", batch(100 - i)))
+    assert op.metrics.state_rows == 200, "every left row waits for a later right one, and no right row for a left one"
+    falling = Order("a", descending=True)
+    op = SymmetricHashJoin(INT, INT, condition="l.a + r.a >= 0", left_order="a", right_order=falling)
+    for i in range(200):
+        list(op.push("left", batch(i)))
+        list(op.push("right", batch(5 - i)))
+    assert op.metrics.state_rows < 220, "a left row below -r.a meets no later right one"
+
+
+def test_a_sum_of_two_columns_is_waited_for() -> None:
+    """Of ``r.a + r.b`` nothing can be said in its own type once it may overflow; the condition subtracts each."""
+    two = pa.schema({"a": pa.int64(), "b": pa.int64()})
+    bounds = {"b": (HALF, TOP)}
+    op = SymmetricHashJoin(two, two, condition="l.a - r.a - r.b <= l.b", right_order="a", right_bounds=bounds)
+    got = play(op, [("right", (HALF, HALF)), ("left", (TOP, -1)), ("right", (HALF, HALF)), ("right", (TOP, TOP))], two)
+    assert sum(got.values()) == 3
+
+
+@pytest.mark.parametrize("declared", ["bounds", "watermark", "order"])
+def test_a_row_of_which_a_promise_says_nothing_is_refused(declared: str) -> None:
+    """``a + b`` overflows, so that nobody can tell whether it lies in its bounds; ``50 - a - b`` does not."""
+    two = pa.schema({"a": pa.int64(), "b": pa.int64()})
+    options = {"bounds": {"right_bounds": {"a + b": (0, 10)}}, "order": {"right_order": "a + b"}}.get(declared, {})
+    op = SymmetricHashJoin(two, two, condition="l.a - r.a - r.b <= 0", **options)
+    if declared == "watermark":
+        list(op.advance("right", {"a + b": 10}))
+    list(op.push("left", batch((50, 0), two)))
+    with pytest.raises(EvaluationError, match=f"{declared} of the right side: integer overflow in r.a \\+ r.b"):
+        list(op.push("right", batch((HALF, HALF), two)))
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_a_time_plus_a_length_of_time_is_waited_for(unit: str) -> None:
+    """``l.a - r.a >= r.d`` stays within its type where ``r.a + r.d``, which is never computed, does not."""
+    schema = pa.schema({"a": pa.timestamp(unit), "d": pa.duration(unit)})
+
+    def ticks(a: int, d: int) -> pa.RecordBatch:
+        columns = [pa.array([x], pa.int64()).view(f.type) for x, f in zip((a, d), schema)]
+        return pa.record_batch(columns, schema=schema)
+
+    op = SymmetricHashJoin(schema, schema, condition="l.a - r.a <= r.d", right_order=["a", "d"])
+    out = []
+    for side, values in (("right", (HALF, HALF)), ("left", (TOP, 0)), ("right", (HALF, HALF + 5))):
+        out += op.push(side, ticks(*values))
+    out += op.finish()
+    assert sum(b.num_rows for b in out) == 2
+
+
+def test_days_after_a_date_are_waited_for() -> None:
+    schema = pa.schema({"a": pa.date32(), "n": pa.int32()})
+
+    def days(a: int, n: int) -> pa.RecordBatch:
+        return pa.record_batch([pa.array([a], pa.int32()).view(pa.date32()), pa.array([n], pa.int32())], schema=schema)
+
+    op = SymmetricHashJoin(schema, schema, condition="datediff(l.a, r.a) <= r.n", right_order=["a", "n"])
+    out = []
+    for side, values in (("right", (2**30, 2**30)), ("left", (2**30 + 5, 0)), ("right", (2**30, 2**30 + 1))):
+        out += op.push(side, days(*values))
+    out += op.finish()
+    assert sum(b.num_rows for b in out) == 2
+
+
+def test_ordinary_times_are_pruned_as_before() -> None:
+    schema = pa.schema({"a": pa.timestamp("us"), "d": pa.duration("us")})
+    op = SymmetricHashJoin(
+        schema, schema, condition="l.a - r.a <= r.d AND l.a >= r.a", left_order="a", right_order="a",
+        right_bounds={"d": (timedelta(0), timedelta(seconds=10))},
+    )  # fmt: skip
+    start = datetime(2024, 1, 1)
+    for i in range(100):
+        for side in ("left", "right"):
+            list(op.push(side, batch((start + timedelta(seconds=i), timedelta(seconds=9)), schema)))
+    assert op.metrics.state_rows < 30

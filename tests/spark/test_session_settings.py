@@ -1,0 +1,161 @@
+"""Settings of a session that decide how it reads and evaluates SQL: followed, or said before the query starts."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from spark.script import Script, StreamFailed
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+from ivjoin.errors import IvjoinError
+from ivjoin.expr import Scope, condition
+from ivjoin.spark import AnsiWarning, explain
+from ivjoin.spark.dialect import ansi_note, backquoted
+
+ANSI = "spark.sql.ansi.enabled"
+QUOTES = "spark.sql.ansi.doubleQuotedIdentifiers"
+NUMBERS = pa.schema([("k", pa.int64()), ("a", pa.int32())])
+
+
+@contextmanager
+def set_to(spark: Any, **settings: str) -> Iterator[None]:
+    """``ansi=`` and ``quotes=``, put back afterwards."""
+    names = {"ansi": ANSI, "quotes": QUOTES}
+    before = {name: spark.conf.get(names[name]) for name in settings}
+    try:
+        for name, value in settings.items():
+            spark.conf.set(names[name], value)
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(names[name], value)
+
+
+# -- ANSI ------------------------------------------------------------------------------------------------------------
+
+TYPES = pa.schema([
+    ("b", pa.int8()), ("i", pa.int32()), ("a", pa.int64()), ("d", pa.float64()), ("x", pa.decimal128(9, 2)),
+    ("w", pa.decimal128(38, 2)), ("s", pa.string()), ("t", pa.timestamp("us", "UTC")), ("day", pa.date32()),
+])  # fmt: skip
+
+
+@pytest.mark.parametrize("text", [
+    "l.a BETWEEN r.i AND r.a", "l.t BETWEEN r.t - INTERVAL 10 SECONDS AND r.t", "l.i + 1L < r.a", "l.a % 7 = r.a % 7",
+    "CAST(l.b AS INT) + r.b < 3", "CAST(l.b AS INT) * r.b = 9", "abs(CAST(l.b AS SMALLINT)) < 3", "l.a / 2 > 1",
+    "l.x - r.x < 3", "l.d - r.d < 3", "l.d < r.x", "l.a = r.x", "l.day <= r.day + INTERVAL 1 MONTH", "l.s LIKE 'a%'",
+    "unix_seconds(l.t) <= unix_seconds(r.t) + 60", "l.d / 2.0 > r.d", "l.a DIV 2 = r.a", "l.day > '2020-01-01'",
+    "CAST(l.i AS STRING) = r.s", "CAST(l.i AS DECIMAL(10, 0)) = r.x", "floor(l.d) = r.a",
+])  # fmt: skip
+def test_what_no_value_can_make_raise_needs_no_word(text: str) -> None:
+    assert ansi_note(condition(text, Scope(TYPES, TYPES))) is None
+
+
+@pytest.mark.parametrize("text, part", [
+    ("l.a BETWEEN r.a - 3 AND r.a", "r.a - 3"), ("l.b + r.b < 3", "l.b + r.b"), ("-l.i < r.i", "-l.i"),
+    ("abs(l.i) < 3", "abs(l.i)"), ("l.a * 2 < r.a", "l.a * 2"), ("l.a / r.a > 1", "l.a"), ("l.d / 0.0 > 1", "l.d"),
+    ("l.a % r.i = 1", "l.a"), ("l.a DIV -1 = r.a", "l.a div -1"), ("l.w - r.w < 3", "l.w - r.w"), ("l.s = r.i", "l.s"),
+    ("CAST(l.s AS DATE) < r.day", "l.s"), ("CAST(l.i AS TINYINT) < 3", "l.i"), ("CAST(l.d AS INT) < 3", "l.d"),
+    ("CAST(l.i AS DECIMAL(9, 0)) = r.x", "l.i"), ("CAST(l.x AS TINYINT) = r.b", "l.x"), ("round(l.i, -1) = 10", "l.i"),
+    ("l.i * 70000 > r.i OR l.a = r.a", "l.i * 70000"), ("CAST(l.b AS INT) * 20000000 < 3", "20000000"),
+])  # fmt: skip
+def test_what_some_value_can_make_raise_is_named(text: str, part: str) -> None:
+    note = ansi_note(condition(text, Scope(TYPES, TYPES)))
+    assert note is not None
+    assert part in note.split(" can raise ")[0]
+
+
+@pytest.mark.spark
+def test_without_ansi_a_condition_that_can_raise_is_told_at_plan_time(spark: Any, tmp_path: Path) -> None:
+    from pyspark.sql import functions as F
+
+    frame = spark.sql("SELECT id AS k, CAST(id AS INT) AS a FROM range(3)")
+    asked: dict[str, Any] = {"on": "k", "condition": "l.a + 1 > r.a"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert frame.band_join(frame, **asked).count() == 3
+    with set_to(spark, ansi="false"):
+        with pytest.warns(AnsiWarning, match=r"l\.a \+ 1 can raise .*Set spark\.sql\.ansi\.enabled to true") as told:
+            assert frame.band_join(frame, **asked).count() == 3
+        assert told[0].filename == __file__
+        other = frame.alias("o")
+        with pytest.warns(AnsiWarning, match=r"l\.a \+ 1 can raise"):
+            frame.alias("f").band_join(other, on="k", condition=F.col("f.a") + 1 > F.col("o.a"))
+        with pytest.warns(AnsiWarning, match=r"can raise"):  # a key of text is cast to the number it is compared with
+            frame.band_join(frame.selectExpr("CAST(k AS STRING) AS k"), on="k")
+        assert "beware: spark.sql.ansi.enabled is false" in explain(frame, frame, **asked)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            frame.band_join(frame, on="k", condition="l.a >= r.a")
+            assert "beware" not in explain(frame, frame, on="k", condition="l.a >= r.a")
+    assert "beware" not in explain(frame, frame, **asked)
+
+
+@pytest.mark.spark
+def test_without_ansi_the_stream_still_follows_it(spark: Any, tmp_path: Path) -> None:
+    top = (1 << 31) - 1
+    script = Script(spark, tmp_path, lambda a, b: a.band_join(b, on="k", condition="l.a + 1 < r.a"), NUMBERS, NUMBERS)
+    script.add(left=[(1, top)], right=[(1, 0)])
+    said = f"integer overflow in l.a \\+ 1.* at l.a = {top}"
+    with set_to(spark, ansi="false"), pytest.warns(AnsiWarning), pytest.raises(StreamFailed, match=said):
+        script.run()
+
+
+# -- quotes ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text, want", [
+    ('"l"."a" < r.a', "`l`.`a` < r.a"), ("l.s = '\"x\"'", "l.s = '\"x\"'"), ("`\"` = 1", "`\"` = 1"),
+    ('"a""b" = 1', '`a"b` = 1'), ('"a`b" = 1', "`a``b` = 1"), ('l.s = r"x" -- "y"', 'l.s = r"x" -- "y"'),
+    ('/* "z" */ "z"', '/* "z" */ `z`'), ("'it''s \"x\"' = \"y\"", "'it''s \"x\"' = `y`"), ('l.a < "', 'l.a < "'),
+])  # fmt: skip
+def test_names_in_double_quotes(text: str, want: str) -> None:
+    assert backquoted(text) == want
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("ansi, quotes", [("true", "true"), ("true", "false"), ("false", "true")])
+def test_double_quotes_are_read_as_the_session_reads_them(spark: Any, ansi: str, quotes: str) -> None:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions as F
+
+    left = spark.sql("SELECT id AS k, concat('r', id) AS a, 'x' AS `two words` FROM range(5)")
+    right = spark.sql("SELECT id AS k, concat('r', id % 2) AS b FROM range(5)")
+    texts = [
+        'l.k = r.k AND "l"."a" = "r"."b"', "l.k = r.k AND a = \"r1\"", 'l.k = r.k AND "two words" = \'x\'',
+        '(l.k = r.k) AND levenshtein(l.a, "b") < 2',
+    ]
+    names = 0
+    with set_to(spark, ansi=ansi, quotes=quotes):
+        for text in texts:
+            try:
+                native = left.alias("l").join(right.alias("r"), F.expr(text)).select("l.k", "r.b")
+                want = Counter(map(tuple, native.collect()))
+            except PySparkException:
+                with pytest.raises((IvjoinError, PySparkException)):
+                    left.band_join(right, condition=text)
+                continue
+            for given in (text, F.expr(text)):
+                got = left.band_join(right, condition=given).selectExpr("k", "b")
+                assert Counter(map(tuple, got.collect())) == want, text
+                names += len(want)
+    assert names > 0
+
+
+@pytest.mark.spark
+def test_orders_and_bounds_are_read_so_too(spark: Any) -> None:
+    frame = spark.sql("SELECT id AS k, id AS `my time` FROM range(50)")
+    asked: dict[str, Any] = {"on": "k", "condition": 'l."my time" <= "r"."my time"'}
+    declared: dict[str, Any] = {"left_order": '"my time" + 1', "right_bounds": {'"my time"': (0, 50)}}
+    with set_to(spark, quotes="true"):
+        assert frame.band_join(frame, **asked, **declared).count() == 50
+        assert "l.`my time` + 1" in explain(frame, frame, **asked, **declared)
+    with pytest.raises(IvjoinError):
+        frame.band_join(frame, **asked, how="left")
