@@ -152,10 +152,13 @@ class Engine:
 
     def _count_bytes(self) -> None:
         m = self._metrics
+        m.state_bytes = self._bytes_held()
+        m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)
+
+    def _bytes_held(self) -> int:
         left, right = self._stores
         held = left.nbytes + right.nbytes + self._keys.nbytes + self._matcher.nbytes + self._candidates.nbytes
-        m.state_bytes = held if self._lane is None else held + self._lane.nbytes
-        m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)
+        return held if self._lane is None else held + self._lane.nbytes
 
     def _stepped(self, ended: bool) -> None:
         if ended:

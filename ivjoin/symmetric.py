@@ -98,6 +98,7 @@ class SymmetricHashJoin(Engine, OneCall):
         lane = self._lane
         if lane is not None and lane.aboard:
             lane.report(m)
+        m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)  # less only when just restored
         return m
 
     def push(self, side: str, batch: pa.RecordBatch) -> Output:
