@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from threading import Lock
 from typing import Any
@@ -24,6 +24,7 @@ _PUSH_ROWS = 2048
 # With threads, a piece has to be worth dealing out.
 _PARALLEL_ROWS = 65536
 _MOST_THREADS = 1024
+_CLOSED = "this stream was closed and gives nothing more"
 
 
 class _Input:
@@ -226,6 +227,11 @@ class JoinStream:
             )
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
+    def close(self) -> None:
+        """Stop reading: the inputs are let go, and nothing more comes out."""
+        self._batches.close()
+        self._over = self._over or _CLOSED
+
     def _claim(self, reader: object | None) -> None:
         """Make the output that of a reader, None for the stream itself."""
         if self._over is not None:
@@ -245,10 +251,13 @@ class JoinStream:
         finally:
             self._reading.release()
 
-    def _run(self) -> Iterator[pa.RecordBatch]:
+    def _run(self) -> Generator[pa.RecordBatch, None, None]:
         try:
             yield from self._joined()
             self._over = "the output was read to its end, and comes once: keep what was read, or call band_join() again"
+        except GeneratorExit:
+            self._over = _CLOSED
+            raise
         except BaseException as e:
             self._over = f"this stream stopped with an error and gives nothing more: {_first_line(e)}"
             raise
