@@ -8,6 +8,7 @@ bounds by propagation, an index by sorted runs, more room. Whatever the plan, th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import compress
 
 import numpy as np
@@ -241,27 +242,32 @@ class Engine:
         m, (left, right) = self._metrics, self._stores
         m.state_rows = left.live + right.live
         m.peak_state_rows = max(m.peak_state_rows, m.state_rows, self._state.get("peak_rows"))
-        m.state_bytes = left.nbytes + right.nbytes + self._keys.nbytes + self._state.nbytes
+        m.state_bytes = self._bytes_held()
         m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)
 
-    def _report(self) -> JoinMetrics:
-        """The counts, from where the kernels keep them."""
-        m, state = self._metrics, self._state
-        for s, side in enumerate(SIDES):
-            r = state.sides[s]
-            for name, field in ((f"{side}_rows_in", "rows_in"), (f"{side}_rows_retired", "retired")):
-                setattr(m, name, getattr(m, name) + int(r[field]))
-                r[field] = 0
+    def _bytes_held(self) -> int:
+        left, right = self._stores
+        return left.nbytes + right.nbytes + self._keys.nbytes + self._state.nbytes
+
+    def _counts(self) -> JoinMetrics:
+        """The counts of this moment, from where the kernels keep them."""
+        m, state = replace(self._metrics), self._state
+        left, right = state.sides
+        m.left_rows_in += int(left["rows_in"])
+        m.right_rows_in += int(right["rows_in"])
+        m.left_rows_retired += int(left["retired"])
+        m.right_rows_retired += int(right["retired"])
         m.late_rows += state.get("late_rows")
-        state.set(late_rows=0)
-        self._count_state()
+        m.state_rows = int(left["live"] + right["live"])
+        m.peak_state_rows = max(m.peak_state_rows, m.state_rows, state.get("peak_rows"))
+        m.state_bytes = self._bytes_held()
         return m
 
     def _stepped(self, ended: bool) -> None:
         self._count_state()
 
     def _let_go(self) -> None:
-        self._report()
+        self._metrics = self._counts()
         release_struct(self._state.in_struct)
         release_struct(self._state.out_struct)
         self._batch = None
@@ -270,7 +276,7 @@ class Engine:
 
     def _rebuild(self) -> None:
         """The state anew, for a plan whose keys or axes have changed, with the rows that are stored."""
-        self._report()
+        self._metrics = self._counts()
         old = self._stores
         careful = self._state.get("careful")
         self.plan.kept = {}

@@ -39,7 +39,8 @@ def write(op: SymmetricHashJoin) -> bytes:
     header = {
         "plan": _plan(op),
         "frontiers": [_frontier(f) for f in op._frontiers],
-        "metrics": op.metrics.as_dict() | {"state_bytes": 0, "peak_state_bytes": 0},
+        # the same rows take another number of bytes in the operator that is restored
+        "metrics": op._counts().as_dict() | {"state_bytes": 0},
         "careful": op._careful,
         "rekeyed": op._rekeyed,
         "late_within": op._intake.late_within,
@@ -68,7 +69,7 @@ def read(blob: bytes) -> SymmetricHashJoin:
         op._careful = header["careful"]
         op._metrics = JoinMetrics(**header["metrics"])
         op.refresh_bounds()
-        op._count_state()
+        op._metrics.state_bytes = op._bytes_held()
     except IvjoinError:
         raise
     except Exception as e:  # its checksum fits: another program wrote it, and anything may be missing

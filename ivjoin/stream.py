@@ -24,6 +24,7 @@ _PUSH_ROWS = 2048
 # With threads, a piece has to be worth dealing out.
 _PARALLEL_ROWS = 65536
 _MOST_THREADS = 1024
+_CLOSED = "this stream was closed and gives nothing more"
 
 _READ_ELSEWHERE = (
     "this stream is read by another thread at this moment, or by a call further up in this one; wait until that call "
@@ -208,7 +209,7 @@ class JoinStream:
             raise ProtocolError(_READ_ELSEWHERE)
         try:
             self._batches.close()
-            self._over = self._over or "this stream was closed, and gives nothing more"
+            self._over = self._over or _CLOSED
         finally:
             self._reading.release()
 
@@ -265,6 +266,9 @@ class JoinStream:
         try:
             yield from self._joined()
             self._over = "the output was read to its end, and comes once: keep what was read, or call band_join() again"
+        except GeneratorExit:
+            self._over = _CLOSED
+            raise
         except BaseException as e:
             self._over = f"this stream stopped with an error and gives nothing more: {_first_line(e)}"
             raise

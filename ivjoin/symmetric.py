@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -94,7 +93,9 @@ class SymmetricHashJoin(Engine, OneCall):
     @property
     def metrics(self) -> JoinMetrics:
         """Counts so far; what is returned does not change any more."""
-        return replace(self._report())
+        m = self._counts()
+        m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)  # less only when just restored
+        return m
 
     def push(self, side: str, batch: pa.RecordBatch) -> Output:
         """Feed a batch to a side; iterate to take the output.

@@ -65,7 +65,8 @@ def band_join(
         inner, left, right, full, left_semi, left_anti, right_semi, right_anti, or Spark's aliases.
     left_order, right_order : str, Order, or a list of these, optional
         In which order rows arrive, up to a slack. A watermark set by ``withWatermark`` counts as one, its delay as the
-        slack. Static frames are sorted by whatever prunes best; there, an order is only a hint.
+        slack, but not behind a union or a join of streams, whose rows come otherwise. Static frames are sorted by
+        whatever prunes best; there, an order is only a hint.
     left_bounds, right_bounds : mapping of column to (least, greatest), optional
     suffix : str, default "_right"
         For right columns whose name collides.
@@ -93,6 +94,13 @@ def band_join(
     ------
     IvjoinError
         A subclass that says what came, what was expected, and the nearest fix; before the query starts.
+
+    Warns
+    -----
+    AnsiWarning
+        If the session's ANSI mode is off and the condition can raise.
+    WatermarkWarning
+        If a watermark is not read as an order, since a union or a join of streams lies behind it.
     """
     if backend not in BACKENDS:
         raise IvjoinError(f"backend is {backend!r}; expected {' or '.join(map(repr, BACKENDS))}")

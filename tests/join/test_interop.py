@@ -213,6 +213,19 @@ def test_after_an_error_there_is_nothing_more() -> None:
         s.read_all()
 
 
+@pytest.mark.parametrize("taken", [0, 1])
+def test_a_closed_stream_is_over(taken: int) -> None:
+    from ivjoin import ProtocolError, band_join
+
+    s = band_join(LEFT, RIGHT, **CALL, batch_size=1)
+    for _ in range(taken):
+        next(s)
+    s.close()
+    with pytest.raises(ProtocolError, match="closed"):
+        s.read_all()
+    assert next(s, None) is None
+
+
 def test_a_stream_read_by_two_at_a_time() -> None:
     from ivjoin import ProtocolError, band_join
 

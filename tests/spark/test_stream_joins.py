@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from spark.backends import BACKENDS, store_for
 from spark.script import Script
 from spark.second_opinion import joined
 
@@ -326,18 +327,25 @@ def test_the_lagging_stream_of_a_union_loses_no_row(spark: Any, tmp_path: Path) 
     assert sum(c["late_rows"] for c in script.counts()) == 0
 
 
-def test_a_watermark_may_be_set_again_behind_the_join(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_watermark_may_be_set_again_behind_the_join(spark: Any, tmp_path: Path, backend: str) -> None:
+    """Beside those of the inputs, but for ``transformWithState``, where the inputs have orders instead."""
     from pyspark.sql import functions as F
 
     def join(a: Any, b: Any) -> Any:
-        joined = a.band_join(b, on="k", condition=BAND, how="left", left_order="ts", right_order="ts")
+        if backend == BACKENDS[0]:
+            a, b = a.withWatermark("ts", "0 seconds"), b.withWatermark("ts", "0 seconds")
+        joined = a.band_join(
+            b, on="k", condition=BAND, how="left", left_order="ts", right_order="ts", backend=backend
+        )
         windows = joined.withWatermark("ts", "15 seconds").groupBy(F.window("ts", "50 seconds")).count()
         return windows.selectExpr("unix_seconds(window.start) - 1714521600", "count")
 
     script = Script(spark, tmp_path, join, TIMED, TIMED)
     for second in (0, 100, 200, 300):
         script.add(left=[(1, at(second), second), (2, at(second + 20), second)], right=[(1, at(second + 40), second)])
-    assert script.run() == Counter({(0, 2): 1, (100, 2): 1, (200, 2): 1})
+    with store_for(spark, backend):
+        assert script.run() == Counter({(0, 2): 1, (100, 2): 1, (200, 2): 1})
 
 
 def test_a_wrong_column_names_the_side_before_anything_runs(spark: Any, tmp_path: Path) -> None:
