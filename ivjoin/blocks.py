@@ -39,23 +39,28 @@ _ROWS = [
 ]  # fmt: skip
 
 
-@cache
-def works() -> bool:
-    """Whether a small join comes out right in blocks; tried once a process, before the first push that would use them.
+_found: list[bool] = []  # what the trial said, once there was one; True while it runs
 
-    The way it goes is the long one from then on if it does not, and a warning says so.
+
+def works() -> bool:
+    """Whether a small join comes out right in blocks; tried once a process, before the first operator that would use them.
+
+    Output is put together by Arrow from then on if it does not, and a warning says so.
     """
+    if _found:
+        return _found[0]
+    _found.append(True)
     try:
         got: Any = _tried()
     except Exception as e:
         got = f"{type(e).__name__}: {e}"
-    if got == sorted(_ROWS, key=repr):
-        return True
-    warnings.warn(
-        f"ivjoin: the compiled blocks do not work on this platform ({str(got)[:200]}); joins go a slower way, with the "
-        f"same rows. {VARIABLE}=0 chooses it without a warning", RuntimeWarning, stacklevel=2,
-    )  # fmt: skip
-    return False
+    if got != sorted(_ROWS, key=repr):
+        _found[0] = False
+        warnings.warn(
+            f"ivjoin: the compiled blocks do not work on this platform ({str(got)[:200]}); joins go a slower way, with the "
+            f"same rows. {VARIABLE}=0 chooses it without a warning", RuntimeWarning, stacklevel=2,
+        )  # fmt: skip
+    return _found[0]
 
 
 def _tried() -> list[tuple[Any, ...]]:
@@ -75,8 +80,6 @@ def _tried() -> list[tuple[Any, ...]]:
     out: list[pa.RecordBatch] = []
     for side, batch in (("left", first), ("left", left), ("right", right)):
         out += op.push(side, batch)
-        if op._lane is None or not op._lane.aboard:
-            raise RuntimeError("the blocks took no part")
     out += op.finish()
     for batch in out:
         batch.validate(full=True)

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.arrival import Intake, has_value
+from ivjoin.blocks import wanted, works
 from ivjoin.bounds import Bounder
 from ivjoin.errors import IvjoinError
 from ivjoin.expr.evaluate import Vector, evaluate
@@ -102,7 +103,7 @@ class Engine:
         state.set(
             key_kind=at.INT if plan.int_keys else at.GIVEN if plan.null_safe else at.NO_KEY, never=int(plan.never),
             within=int(self._intake.late_within), raises=int(on_late == "raise"), drops=int(on_late == "drop"),
-            blocks=int(self._makes_blocks()),
+            blocks=int(self._makes_blocks() and wanted() and works()),
         )
         rows = [
             (-1 if f.left is None else f.left, -1 if f.right is None else f.right, byte_width(t) or 0, is_own_image(t))
@@ -560,7 +561,7 @@ class Engine:
         state.set(n_pairs=n)
 
     def _look_beyond(self, p: int, batch: pa.RecordBatch) -> None:
-        """Raise for a pair for which the residual overflows where the bands refuse it; no other pair can match there."""
+        """Raise for a pair for which the residual overflows where the bands refuse it; no other can match there."""
         state, store = self._state, self._stores[1 - p]
         n, room = state.get("n"), state.pairs
         rows, ids, cell = np.empty(room, np.int64), np.empty(room, np.int64), np.zeros(4, np.int64)
@@ -569,8 +570,9 @@ class Engine:
             cell[:] = 0, -2, 0, 0
             while cell[0] < n:
                 count = index_kernels.probe(
-                    state["kids"][:n], state["values"], table.terms, table.n_primary, store.ordered, self._keys.slots,
-                    store.rows, store.links, store.lo, store.offset, state["matched"], index_kernels.PAIRS, cell, rows, ids,
+                    state["kids"][:n], state["values"], table.terms, table.n_primary, store.ordered,
+                    self._keys.slots, store.rows, store.links, store.lo, store.offset, state["matched"],
+                    index_kernels.PAIRS, cell, rows, ids,
                 )
                 if count:
                     holds(nodes, self._pair_columns(p, batch, rows[:count], store.places(ids[:count])), count)
@@ -619,7 +621,8 @@ class Engine:
                     alone: Rows = BatchRows(batch, places[cut], self._widths[p])
                 else:
                     alone = StoredRows(store, self._places[1 - p], store.ids_at(places[cut]))
-                out = self._emitter.batch(alone, None) if which == push_kernels.LEFT_ROWS else self._emitter.batch(None, alone)
+                is_left = which == push_kernels.LEFT_ROWS
+                out = self._emitter.batch(alone, None) if is_left else self._emitter.batch(None, alone)
             yield out
 
     def _store_rest(self, p: int, batch: pa.RecordBatch, status: int) -> None:
@@ -651,8 +654,8 @@ class Engine:
         decided = bool(side["decide"])
         mode = index_kernels.PAIRS if decided else int(side["mode"])
         count = run_kernels.probe_runs(
-            state["kids"][:n], state["values"], led.terms, led.n_primary, led.n_second, runs.keys, runs.values, runs.ids,
-            runs.tops, runs.ends, runs.count, store.lo, store.rows, store.links, state["matched"], mode, cell,
+            state["kids"][:n], state["values"], led.terms, led.n_primary, led.n_second, runs.keys, runs.values,
+            runs.ids, runs.tops, runs.ends, runs.count, store.lo, store.rows, store.links, state["matched"], mode, cell,
             state["pair_rows"], state["pair_places"],
         )
         state["pair_places"][:count] = store.places(state["pair_places"][:count])

@@ -198,7 +198,7 @@ class OrderTracker:
 
     @property
     def in_python(self) -> bool:
-        """Whether :meth:`late` has to follow it: what the kernels know of is whole ticks of slack, and nulls anywhere."""
+        """Whether :meth:`late` has to follow it: the kernels know of whole ticks of slack, and of nulls anywhere."""
         return self.nulls is not None or (self._float and self.slack != 0) or self.slack > 2**64 - 2
 
     def late(self, ordinals: np.ndarray, valid: np.ndarray | None, within: bool) -> np.ndarray | None:
@@ -353,12 +353,12 @@ class Frontier:
         """Recompute; True if anything moved."""
         if len(self.trackers) == 1 and not self.bounds and not self.promised:
             t = self.trackers[0]
-            now = (t.limit, t.seen_value, t.seen_null)
+            now = (t.limit, bool(t.seen_value), bool(t.seen_null))
             if now == self._last:
                 return False
             self._last = now
             low, high = t.interval()
-            found = (low, high, self._may_null and not (t.nulls == "first" and t.seen_value))
+            found = (low, high, self._may_null and not (t.nulls == "first" and bool(t.seen_value)))
             if found == self._found:
                 return False
             self._found = found

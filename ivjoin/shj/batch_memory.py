@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ivjoin.shj import registers as at
 from ivjoin.shj import memory as mem
+from ivjoin.shj import registers as at
 from ivjoin.shj.compiling import inner
 from ivjoin.shj.index_kernels import KEY
 

@@ -18,9 +18,9 @@ def _taken_bits(target, bitmap, first, index, n):  # type: ignore[no-untyped-def
     """Validity of the values at ``index`` of a bitmap that begins at bit ``first``; how many are null."""
     out = mem.at_u8(target)
     bits = mem.at_u8(bitmap)
-    nulls = 0
+    nulls = np.int64(0)
     for b in range((n + 7) >> 3):
-        word = 0
+        word = np.int64(0)
         for i in range(8 * b, min(8 * b + 8, n)):
             k = first + index[i]
             bit = (bits[k >> 3] >> (k & 7)) & 1
@@ -35,9 +35,9 @@ def _taken_bytes(target, valid, index, n):  # type: ignore[no-untyped-def]
     """As ``_taken_bits``, of a byte a value."""
     out = mem.at_u8(target)
     flags = mem.at_u8(valid)
-    nulls = 0
+    nulls = np.int64(0)
     for b in range((n + 7) >> 3):
-        word = 0
+        word = np.int64(0)
         for i in range(8 * b, min(8 * b + 8, n)):
             bit = np.int64(flags[index[i]])
             word |= bit << (i & 7)
@@ -92,7 +92,7 @@ def build_block(op, p, other, which, n, rows, places):  # type: ignore[no-untype
         left = field.left if which != 2 else -1
         right = field.right if which != 1 else -1
         validity = 0
-        nulls = 0
+        nulls = np.int64(0)
         data = top + bitmap
         if left < 0 and right < 0:
             validity = top

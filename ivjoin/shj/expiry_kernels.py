@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ivjoin.shj import registers as at
 from ivjoin.shj.compiling import I8, VOID, compiled, inner
-from ivjoin.shj.index_kernels import FIRST_AXIS, FLAGS, I64_MAX, I64_MIN, KEY, LIVE, MATCHED, _unlink_one
+from ivjoin.shj.index_kernels import FIRST_AXIS, FLAGS, I64_MAX, I64_MIN, LIVE, MATCHED, _unlink_one
 from ivjoin.shj.memory import at_i32, at_i64
 from ivjoin.shj.records import bound_at, expiry_at, operator_at, side_at, term_at, tracker_at
 
@@ -24,7 +23,7 @@ _LAST_AXIS = 22  # of those that have a bit of their own
 
 @inner
 def absence(axis):  # type: ignore[no-untyped-def]
-    """The flag of a row without a value on an axis; far axes share one, and such rows outlive the bounds of all these."""
+    """The flag of a row without a value on an axis. Far axes share one: such rows outlive the bounds of all of them."""
     return np.int64(1) << (_FIRST_ABSENCE + min(axis, _LAST_AXIS))
 
 

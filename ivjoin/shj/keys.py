@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ivjoin.errors import CapacityError
 from ivjoin.shj import key_kernels, registers
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.memory import address_of as address

@@ -17,7 +17,7 @@ from ivjoin.shj.compiling import I8, compiled, inner
 from ivjoin.shj.expiry_kernels import absence, bounds_of, enlist, prune, stragglers, take_out
 from ivjoin.shj.intake_kernels import arrive
 from ivjoin.shj.memory import RELEASE, at_i32, at_i64, at_u8, load, release
-from ivjoin.shj.records import bound_at, expiry_at, operator_at, side_at, source_at, stored_at
+from ivjoin.shj.records import expiry_at, operator_at, side_at, source_at, stored_at
 
 __all__ = ["push_batch"]
 
@@ -78,7 +78,6 @@ def _probe_on(op, p, side, other):  # type: ignore[no-untyped-def]
 def _emit_pairs(op, p, side, other, status):  # type: ignore[no-untyped-def]
     """What the pairs at hand are to the join type, one output batch a call."""
     single = side.single or other.single
-    rows = at_i64(op.pair_rows)
     places = at_i64(op.pair_places)
     if other.single and op.cursor == 0:
         take_out(op, other, 1 - p, places, op.n_pairs)

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "BEGIN", "BOUND", "BOUNDING", "BOUNDS", "CODES", "DECIDE", "DROPPED", "EMITTING", "EXPIRY", "FIELD", "FULL",
-    "GATHER", "GIVEN", "INDEX", "INT", "KEEPING", "KEYED", "LATE", "LEAVING", "MORE", "NO_KEY", "OPERATOR", "OUTPUT",
-    "PIECE", "PROBING", "PRUNING", "RETIRING", "ROOM", "RUNS", "Register", "SIDE", "SOURCE", "STORE", "STORED",
-    "STORING", "SWEEP", "TERM", "TIDY", "TRACKER", "USABLE", "WILD", "HEAP", "NAN_ORDINAL", "BEYOND", "RING", "BAND_ROLE", "KEY_ROLE",
+    "BAND_ROLE", "BEGIN", "BEYOND", "BOUND", "BOUNDING", "BOUNDS", "CODES", "DECIDE", "DROPPED", "EMITTING", "EXPIRY",
+    "FIELD", "FULL", "GATHER", "GIVEN", "HEAP", "INDEX", "INT", "KEEPING", "KEYED", "KEY_ROLE", "LATE", "LEAVING",
+    "MORE", "NAN_ORDINAL", "NO_KEY", "OPERATOR", "OUTPUT", "PIECE", "PROBING", "PRUNING", "RETIRING", "RING", "ROOM", "RUNS",
+    "Register", "SIDE", "SOURCE", "STORE", "STORED", "STORING", "SWEEP", "TERM", "TIDY", "TRACKER", "USABLE", "WILD",
 ]
 
 
@@ -30,7 +30,8 @@ OPERATOR = _record(
     "live_keys n_ids n_free table_size slots_size key_kind",
     "table key_of slots free",  # address
     "room_rows room_pairs dead_size",
-    "values absent marks usable kids matched kept left dead every chosen kept_at chosen_at pair_rows pair_places state_at",
+    "values absent marks usable kids matched kept left dead every chosen kept_at chosen_at pair_rows pair_places",
+    "state_at",  # address
     "batch_size within raises drops never careful prepared masked blocks n_fields out_which",
     "sides in_struct out_struct releaser in_values in_valid fields",  # address
 )
@@ -43,7 +44,9 @@ SIDE = _record(
 )
 # A column, or an expression that Python computes (column -1), as ordinals.
 SOURCE = _record("column code guard_low guard_high low high role has_absent")
-TRACKER = _record("edge limit seen_value seen_null source descending slack more_slack is_float in_python next start low high")
+TRACKER = _record(
+    "edge limit seen_value seen_null", "source descending slack more_slack is_float in_python next start low high"
+)
 TERM = _record("axis tracker low high least most")
 BOUND = _record("low high least most")  # of an axis
 EXPIRY = _record("used last bound cursor heap size room")  # [axis, falling]
@@ -84,7 +87,7 @@ class Register:
         self._at = record.fields[name][1] // 8
 
     def __get__(self, obj: Any, owner: Any = None) -> int:
-        return obj._registers.item(self._at)  # type: ignore[no-any-return]
+        return obj._registers.item(self._at)
 
     def __set__(self, obj: Any, value: int) -> None:
         obj._registers[self._at] = value

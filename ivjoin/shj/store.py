@@ -118,7 +118,7 @@ class SideStore:
         r["by_python"], r["sorted"] = bool(self.by_python), self.runs is not None
         stored = []
         nulls = False
-        for i, (column, c, width) in enumerate(zip(self.stored, self.columns, self._widths, strict=True)):
+        for column, c, width in zip(self.stored, self.columns, self._widths, strict=True):
             ring = None if c.valid is None else c.valid.ring
             valid = 0 if ring is None else address(ring)
             if isinstance(c, WordColumn):
@@ -127,7 +127,8 @@ class SideStore:
                 stored.append((column, at, width, valid))
             elif isinstance(c, ImageColumn):
                 if c.source is not None:
-                    self._rings[column] = rows + 8 * (_FIRST_AXIS + c.source), self.rows.strides[0], valid
+                    first = rows + 8 * (_FIRST_AXIS + c.source)
+                    self._rings[column] = first, self.rows.strides[0], valid
                 else:
                     assert isinstance(self.keys, IntKeys)
                     self._rings[column] = address(self.keys.key_of), 0, valid
