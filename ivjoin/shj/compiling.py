@@ -133,4 +133,7 @@ def compiled(signature: Any) -> Any:
 
 
 # Called by kernels alone: compiled as part of them, with whatever types they pass.
-inner = numba.njit(nogil=True, error_model="numpy")
+inner = numba.njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+# For a line or two: put where they are called before anything is compiled, which costs less than a function of its own.
+tiny = numba.njit(nogil=True, error_model="numpy", inline="always")

@@ -6,7 +6,7 @@ import numpy as np
 
 from ivjoin.shj import registers as at
 from ivjoin.shj.batch_memory import read_source
-from ivjoin.shj.compiling import inner
+from ivjoin.shj.compiling import inner, tiny
 from ivjoin.shj.index_kernels import I64_MAX, I64_MIN
 from ivjoin.shj.key_kernels import intern_rows
 from ivjoin.shj.memory import BUFFERS, CHILDREN, LENGTH, NULL_COUNT, OFFSET, at_i32, at_i64, at_u8, load
@@ -15,7 +15,7 @@ from ivjoin.shj.records import bound_at, source_at, stored_at, tracker_at
 __all__ = ["arrive", "below"]
 
 
-@inner
+@tiny
 def below(edge, slack, more):  # type: ignore[no-untyped-def]
     """The least (turned) value that keeps an order whose greatest value so far is ``edge``."""
     edge = I64_MIN if edge < I64_MIN + slack else edge - slack
@@ -64,7 +64,7 @@ def _has_room(op, p, side, other, n):  # type: ignore[no-untyped-def]
     return True
 
 
-@inner
+@tiny
 def _marks(op, n):  # type: ignore[no-untyped-def]
     """The marks of the rows, which are there from now on."""
     marks = at_u8(op.marks)

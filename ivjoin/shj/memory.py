@@ -20,7 +20,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from ivjoin.shj import plain_memory
-from ivjoin.shj.compiling import COMPILES, callback, inner
+from ivjoin.shj.compiling import COMPILES, callback, inner, tiny
 
 __all__ = [
     "ARROW_ARRAY", "BUFFERS", "CHILDREN", "LENGTH", "NULL_COUNT", "N_BUFFERS", "N_CHILDREN", "OFFSET", "PRIVATE",
@@ -96,17 +96,17 @@ def is_for_this_machine() -> bool:
     return all(llvm.address_of_symbol(name) for name in ("malloc", "free"))
 
 
-@inner
+@tiny
 def load(address):  # type: ignore[no-untyped-def]
     return at_i64(address)[0]
 
 
-@inner
+@tiny
 def save(address, value):  # type: ignore[no-untyped-def]
     at_i64(address)[0] = value
 
 
-@inner
+@tiny
 def release(array):  # type: ignore[no-untyped-def]
     """Call the release callback of the ArrowArray at an address."""
     call(load(array + RELEASE), array)
