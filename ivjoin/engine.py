@@ -28,7 +28,7 @@ from ivjoin.outer.emit import BatchRows, Emitter, Rows, StoredRows
 from ivjoin.plan import SIDES, JoinPlan
 from ivjoin.residual import holds
 from ivjoin.row_layout import row_layouts
-from ivjoin.shj import index_kernels, push_kernels, run_kernels
+from ivjoin.shj import index_kernels, packed_key_kernels, push_kernels, run_kernels
 from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import byte_width, is_own_image, take
 from ivjoin.shj.columns import ImageColumn, WordColumn
@@ -163,6 +163,10 @@ class Engine:
             r = state.sides[s]
             r["sources"], r["n_sources"] = state.hold(("sources", s), sources.table), len(sources.table)
             r["columns"], r["n_columns"] = state.hold(("columns", s), sources.columns), len(sources.columns)
+            r["packs"] = sources.pieces is not None
+            if sources.pieces is not None:
+                r["pieces"], r["n_pieces"] = state.hold(("pieces", s), sources.pieces), len(sources.pieces)
+                state.set(key_sizes=state.hold("key_sizes", np.zeros(2 * len(plan.null_safe) + 1, dtype=np.int64)))
             if plan.int_keys:
                 r["key_source"] = sources.nodes.index(plan.sides[s].keys[0])
             self._tabulate_orders(s, sources)
@@ -371,6 +375,9 @@ class Engine:
         for _ in range(8):
             batch._export_to_c(state.in_struct)
             status = push_kernels.push_batch(state.at, p)
+            if status & at.KEYS:
+                self._name_keys(p, n)
+                status = push_kernels.push_batch(state.at, p)
             if status == 0:
                 return None
             if status == at.OUTPUT:
@@ -425,6 +432,14 @@ class Engine:
             status = push_kernels.push_batch(state.at, p)
         if status & (at.TIDY | at.SWEEP):
             self._tidy(p, status)
+
+    def _name_keys(self, p: int, n: int) -> None:
+        keys = self._keys
+        assert isinstance(keys, ByteKeys)
+        while need := packed_key_kernels.name_packed(self._state.at, p):
+            keys.make_room(n, int(need))
+            keys.point()
+            self._count_state()
 
     def _make_room(self, p: int, batch: pa.RecordBatch) -> None:
         """After a refusal for want of room: whatever is too small for this batch on side p."""

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ordinal import ordinal_of
+from ivjoin.expr.ordinal import has_ordinal, ordinal_of
 from ivjoin.order import Frontier, ordinal_range
 from ivjoin.plan import JoinPlan
 from ivjoin.shj import registers as at
@@ -37,6 +37,8 @@ class SideSources:
         That Python looks at.
     roots : list of Node
         All that Python evaluates, once each.
+    pieces : KEY_PIECE[k], or None
+        Of keys that are more than one word, where the kernels can put them together.
     columns : int64[c, 2]
         Columns of which the kernels need the address, and their bytes a value.
     """
@@ -48,6 +50,7 @@ class SideSources:
     filters: list[Node]
     guards: list[tuple[Node, int, int]]
     roots: list[Node]
+    pieces: np.ndarray | None
     columns: np.ndarray
 
 
@@ -106,7 +109,9 @@ def side_sources(plan: JoinPlan, s: int, frontier: Frontier, also: set[int]) -> 
     side = plan.sides[s]
     by_python = {t.node for t in frontier.trackers if t.in_python}
     nodes = list(side.axes)
-    wanted = [*(side.keys if plan.int_keys else ()), *(t.node for t in frontier.trackers)]
+    packs = not plan.int_keys and bool(side.keys) and all(_is_piece(side.schema, k) for k in side.keys)
+    ordinals = [k for k in side.keys if plan.int_keys or (packs and _column(side.schema, k) is not None)]
+    wanted = [*ordinals, *(t.node for t in frontier.trackers)]
     wanted += [*frontier.bounds, *frontier.promised]
     guards = []
     for node, low, high in side.guards:
@@ -135,16 +140,19 @@ def side_sources(plan: JoinPlan, s: int, frontier: Frontier, also: set[int]) -> 
         if (low, high) == ordinal_range(node.type):
             low, high = I64_MIN, I64_MAX
         role = at.BAND_ROLE if i < side.band_axes else 0
-        if plan.int_keys and node is side.keys[0]:
+        if any(node is key and not safe for key, safe in zip(side.keys, plan.null_safe, strict=True)):
             role |= at.KEY_ROLE
         table[i] = column, code, guard_low, guard_high, low, high, role, 0
     guards += [g for g in side.guards if g[0] in nodes and nodes.index(g[0]) in computed]
-    keys = [] if plan.int_keys else list(side.keys)
+    keys = [] if plan.int_keys or packs else list(side.keys)
+    pieces = _pieces(plan, s, nodes) if packs else None
+    if pieces is not None:
+        used |= {int(c) for c in pieces["column"] if c >= 0}
     roots = [*(nodes[i] for i in computed), *keys, *side.filters, *(g for g, _, _ in guards)]
-    widths = [(i, byte_width(side.schema.types[i]) or 0) for i in sorted(used)]
+    widths = [(i, _step(side.schema.types[i])) for i in sorted(used)]
     return SideSources(
         nodes, table, computed, keys, list(side.filters), list(dict.fromkeys(guards)), list(dict.fromkeys(roots)),
-        np.array(widths, dtype=np.int64).reshape(-1, 2),
+        pieces, np.array(widths, dtype=np.int64).reshape(-1, 2),
     )
 
 
@@ -156,3 +164,47 @@ def _column(schema: pa.Schema, node: Node) -> tuple[int, int] | None:
     index = schema.get_field_index(column.params[1])
     code = _code(schema.types[index])
     return None if code is None else (index, code)
+
+
+def _step(t: pa.DataType) -> int:
+    """Bytes from one entry to the next of a column's second buffer: its values, or the offsets of a text."""
+    width = byte_width(t)
+    if width is not None:
+        return width
+    pt = pa.types
+    return 4 if pt.is_string(t) or pt.is_binary(t) else 8 if pt.is_large_string(t) or pt.is_large_binary(t) else 0
+
+
+def _text_kind(t: pa.DataType) -> int | None:
+    pt = pa.types
+    if pt.is_string(t) or pt.is_binary(t):
+        return at.TEXT_PIECE
+    if pt.is_large_string(t) or pt.is_large_binary(t):
+        return at.LARGE_TEXT_PIECE
+    return at.FIXED_PIECE if pt.is_fixed_size_binary(t) else None
+
+
+def _is_piece(schema: pa.Schema, key: Node) -> bool:
+    """Whether the kernels can read a key: a column with ordinals, or a text column."""
+    if has_ordinal(key.type):
+        return _column(schema, key) is not None
+    return key.op == "column" and _text_kind(schema.field(key.params[1]).type) is not None
+
+
+def _pieces(plan: JoinPlan, s: int, nodes: list[Node]) -> np.ndarray:
+    """What a key of side s is put together of, as ``Intake`` does it."""
+    schema = plan.sides[s].schema
+    rows: list[tuple[int, ...]] = []
+    for key, safe in zip(plan.sides[s].keys, plan.null_safe, strict=True):
+        if has_ordinal(key.type):
+            where = nodes.index(key), -1, 8
+            kind: int | None = at.ORDINAL_PIECE
+        else:
+            index = schema.get_field_index(key.params[1])
+            kind = _text_kind(schema.types[index])
+            where = -1, index, _step(schema.types[index])
+        assert kind is not None
+        rows.append((kind, *where, int(safe), 0))
+        if safe:
+            rows.append((at.VALIDITY_PIECE, *where, 1, 0))
+    return np.array(rows, dtype=at.KEY_PIECE)

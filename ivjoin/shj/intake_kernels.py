@@ -10,7 +10,7 @@ from ivjoin.shj.compiling import inner, tiny
 from ivjoin.shj.index_kernels import I64_MAX, I64_MIN
 from ivjoin.shj.key_kernels import intern_rows
 from ivjoin.shj.memory import BUFFERS, CHILDREN, LENGTH, NULL_COUNT, OFFSET, at_i32, at_i64, at_u8, load
-from ivjoin.shj.records import bound_at, source_at, stored_at, tracker_at
+from ivjoin.shj.records import bound_at, piece_at, source_at, stored_at, tracker_at
 
 __all__ = ["arrive", "below"]
 
@@ -162,6 +162,26 @@ def _follow(op, t, src, n):  # type: ignore[no-untyped-def]
 
 
 @inner
+def _check_key_nulls(op, side, n):  # type: ignore[no-untyped-def]
+    """A null in a key that is text matches nothing, unless it is null-safe."""
+    valid = at_i64(op.in_valid)
+    for k in range(side.n_pieces):
+        piece = piece_at(side.pieces, k)
+        if piece.source >= 0:
+            piece.nulls = source_at(side.sources, piece.source).has_absent
+            continue
+        bitmap = valid[2 * piece.column]
+        piece.nulls = bitmap != 0
+        if bitmap != 0 and piece.safe == 0:
+            marks = _marks(op, n)
+            bits = at_u8(bitmap)
+            first = valid[2 * piece.column + 1]
+            for i in range(n):
+                if not (bits[(first + i) >> 3] >> ((first + i) & 7)) & 1:
+                    marks[i] &= 255 - (at.USABLE | at.KEYED)
+
+
+@inner
 def _check_orders(op, side, n):  # type: ignore[no-untyped-def]
     """Late rows by all orders and promises; 0, or the number of them, each counted once a rule that it breaks."""
     late = op.n_late
@@ -174,6 +194,8 @@ def _check_orders(op, side, n):  # type: ignore[no-untyped-def]
         t = tracker_at(side.trackers, k)
         if not t.in_python:
             late += _follow(op, t, source_at(side.sources, t.source), n)
+    if side.packs:
+        _check_key_nulls(op, side, n)
     return late
 
 
@@ -323,7 +345,7 @@ def _name_keys(op, side, other, n):  # type: ignore[no-untyped-def]
     if op.key_kind == at.NO_KEY:
         for i in range(n):
             kids[i] = 0
-    if op.masked:
+    if op.masked and not side.packs:
         for i in range(n):
             if usable[i] == 0:
                 kids[i] = -1
@@ -366,5 +388,5 @@ def arrive(op, p, side, other):  # type: ignore[no-untyped-def]
     op.cursor = 0
     op.n_dead = 0
     op.side = p
-    op.phase = at.PROBING if other.live and n else at.KEEPING
+    op.phase = at.NAMING
     return 0

@@ -112,12 +112,13 @@ def _hash_bytes(buf, start, stop):  # type: ignore[no-untyped-def]
     return _mix(h ^ word)
 
 
-@compiled(I8(IN1, IN_U8, IN_U8, IO1_I4, IO1, IO_U8, IO1_I4, I8, IO1, I8, I8))
-def intern_bytes(offsets, buf, usable, table, spans, arena, free, n_free, out, n_ids, top):  # type: ignore[no-untyped-def]
+@compiled(I8(IN1, IN_U8, IN_U8, IO1_I4, IO1, IO_U8, IO1_I4, I8, IO1, I8, IO1))
+def intern_bytes(offsets, buf, usable, table, spans, arena, free, n_free, out, n_ids, tops):  # type: ignore[no-untyped-def]
     """Id of each byte string ``buf[offsets[i]:offsets[i+1]]``; ``spans[2 * id]`` is its arena place, then its length.
 
-    Returns n_ids * 2**32 + n_free; the new top of the arena is left in ``spans[-1]``.
+    Returns n_ids * 2**32 + n_free; the top of the arena is read from and left in ``tops[0]``.
     """
+    top = tops[0]
     mask = table.shape[0] - 1
     for i in range(offsets.shape[0] - 1):
         if usable.shape[0] > 0 and usable[i] == 0:
@@ -154,7 +155,7 @@ def intern_bytes(offsets, buf, usable, table, spans, arena, free, n_free, out, n
                 out[i] = entry - 1
                 break
             j = (j + 1) & mask
-    spans[spans.shape[0] - 1] = top
+    tops[0] = top
     return (n_ids << 32) + n_free
 
 

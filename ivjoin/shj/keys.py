@@ -199,10 +199,27 @@ class IntKeys(KeyTable):
 class ByteKeys(KeyTable):
     """Keys that are byte strings, kept once each in an arena."""
 
+    _top = registers.Register(registers.OPERATOR, "arena_top")
+
     def __init__(self, operator: np.ndarray | None = None) -> None:
         super().__init__(operator)
-        self._spans = np.zeros(33, dtype=np.int64)
+        self._spans = np.zeros(32, dtype=np.int64)
         self._arena = np.empty(1024, dtype=np.uint8)
+        self._top = 0
+
+    def point(self) -> None:
+        super().point()
+        r = self._operator[0]
+        r["spans"], r["arena"], r["arena_room"] = address(self._spans), address(self._arena), len(self._arena)
+
+    def make_room(self, n: int, size: int) -> None:
+        """Room for n new keys of so many bytes in all."""
+        self.reserve(n)
+        need = self._top + size
+        if need > len(self._arena):
+            arena = np.empty(1 << need.bit_length(), dtype=np.uint8)
+            arena[: self._top] = self._arena[: self._top]
+            self._arena = arena
 
     @property
     def nbytes(self) -> int:
@@ -211,13 +228,8 @@ class ByteKeys(KeyTable):
     def ids(self, keys: Bytes, usable: np.ndarray | None) -> np.ndarray:
         """Id of each packed key, -1 where ``usable`` is False."""
         n = len(keys.offsets) - 1
-        self.reserve(n)
-        top = int(self._spans[-1])
-        need = top + int(keys.offsets[-1] - keys.offsets[0])
-        if need > len(self._arena):
-            arena = np.empty(1 << need.bit_length(), dtype=np.uint8)
-            arena[:top] = self._arena[:top]
-            self._arena = arena
+        self.make_room(n, int(keys.offsets[-1] - keys.offsets[0]))
+        top = np.array([self._top], dtype=np.int64)
         out = np.empty(n, dtype=np.int64)
         mask = _NONE_U8 if usable is None else usable.view(np.uint8)
         self._took(
@@ -226,20 +238,20 @@ class ByteKeys(KeyTable):
                 self._n_free, out, self.n_ids, top,
             )
         )
+        self._top = int(top[0])
         return out
 
     def _grow_ids(self, cap: int) -> None:
-        spans = np.zeros(2 * cap + 1, dtype=np.int64)
-        n = min(2 * cap, len(self._spans) - 1)
+        spans = np.zeros(2 * cap, dtype=np.int64)
+        n = min(2 * cap, len(self._spans))
         spans[:n] = self._spans[:n]
-        spans[-1] = self._spans[-1]
         self._spans = spans
 
     def _rehash(self, used: np.ndarray) -> None:
         sizes = self._spans[1 : 2 * self.n_ids : 2]
         total = int(sizes[used[: self.n_ids, 6] > 0].sum())
         fresh = np.empty(max(1024, 1 << total.bit_length()), dtype=np.uint8)
-        self._spans[-1] = key_kernels.rehash_bytes(self._table, self._spans, self._arena, fresh, used, self.n_ids)
+        self._top = key_kernels.rehash_bytes(self._table, self._spans, self._arena, fresh, used, self.n_ids)
         self._arena = fresh
 
 

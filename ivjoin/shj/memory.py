@@ -20,7 +20,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from ivjoin.shj import plain_memory
-from ivjoin.shj.compiling import COMPILES, callback, inner, tiny
+from ivjoin.shj.compiling import COMPILES, callback, tiny
 
 __all__ = [
     "ARROW_ARRAY", "BUFFERS", "CHILDREN", "LENGTH", "NULL_COUNT", "N_BUFFERS", "N_CHILDREN", "OFFSET", "PRIVATE",

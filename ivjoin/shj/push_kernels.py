@@ -347,6 +347,10 @@ def _push(op, p):  # type: ignore[no-untyped-def]
         status = arrive(op, p, side, other)
         if status != 0:
             return status
+        if side.packs:
+            return at.KEYS | at.MORE
+    if op.phase == at.NAMING:
+        op.phase = at.PROBING if other.live else at.KEEPING
         if op.phase == at.PROBING:
             other.probed += op.n + index.PUSH
             _choose(op, p, side, other)

@@ -15,7 +15,7 @@ from ivjoin.shj import registers
 from ivjoin.shj.compiling import COMPILES
 
 __all__ = [
-    "bound_at", "expiry_at", "field_at", "operator_at", "ring_at", "side_at", "source_at", "stored_at", "term_at",
+    "bound_at", "expiry_at", "field_at", "operator_at", "piece_at", "ring_at", "side_at", "source_at", "stored_at", "term_at",
     "tracker_at",
 ]
 
@@ -49,4 +49,5 @@ bound_at = _entry_of(registers.BOUND)
 expiry_at = _entry_of(registers.EXPIRY)
 stored_at = _entry_of(registers.STORED)
 field_at = _entry_of(registers.FIELD)
+piece_at = _entry_of(registers.KEY_PIECE)
 ring_at = _entry_of(registers.RING)

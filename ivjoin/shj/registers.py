@@ -13,9 +13,11 @@ import numpy as np
 
 __all__ = [
     "BAND_ROLE", "BEGIN", "BEYOND", "BOUND", "BOUNDING", "BOUNDS", "CODES", "DECIDE", "DROPPED", "EMITTING", "EXPIRY",
-    "FIELD", "FULL", "GATHER", "GIVEN", "HEAP", "INDEX", "INT", "KEEPING", "KEYED", "KEY_ROLE", "LATE", "LEAVING",
-    "MORE", "NAN_ORDINAL", "NO_KEY", "OPERATOR", "OUTPUT", "PIECE", "PROBING", "PRUNING", "RETIRING", "RING", "ROOM", "RUNS",
-    "Register", "SIDE", "SOURCE", "STORE", "STORED", "STORING", "SWEEP", "TERM", "TIDY", "TRACKER", "USABLE", "WILD",
+    "FIELD", "FIXED_PIECE", "FULL", "GATHER", "GIVEN", "HEAP", "INDEX", "INT", "KEEPING", "KEYED", "KEYS",
+    "KEY_PIECE", "KEY_ROLE", "LARGE_TEXT_PIECE", "LATE", "LEAVING", "MORE", "NAMING", "NAN_ORDINAL", "NO_KEY",
+    "OPERATOR", "ORDINAL_PIECE", "OUTPUT", "PIECE", "PROBING", "PRUNING", "RETIRING", "RING", "ROOM", "RUNS",
+    "Register", "SIDE", "SOURCE", "STORE", "STORED", "STORING", "SWEEP", "TERM", "TEXT_PIECE", "TIDY", "TRACKER",
+    "USABLE", "VALIDITY_PIECE", "WILD",
 ]
 
 
@@ -28,7 +30,8 @@ OPERATOR = _record(
     "row node steps missed n_chosen probe_end",  # how far its probe is
     "late_rows peak_rows pushes",
     "live_keys n_ids n_free table_size slots_size key_kind",
-    "table key_of slots free",  # address
+    "table key_of slots free spans arena key_sizes",  # address
+    "arena_room arena_top",
     "room_rows room_pairs dead_size",
     "values absent marks usable kids matched kept left dead every chosen kept_at chosen_at pair_rows pair_places",
     "state_at",  # address
@@ -40,7 +43,8 @@ SIDE = _record(
     "n_bands n_primary n_sources n_columns n_stored n_trackers n_terms n_spare",
     "rows bands sources columns stored rings trackers terms bounds expiry",  # address
     "least most peak_span steps linked refused probed retired rows_in trimmed",
-    "owes keeps semi single mode decide by_python key_source patience has_nulls beyond",
+    "owes keeps semi single mode decide by_python key_source patience has_nulls beyond packs n_pieces",
+    "pieces",  # address
 )
 # A column, or an expression that Python computes (column -1), as ordinals.
 SOURCE = _record("column code guard_low guard_high low high role has_absent")
@@ -52,18 +56,22 @@ BOUND = _record("low high least most")  # of an axis
 EXPIRY = _record("used last bound cursor heap size room")  # [axis, falling]
 STORED = _record("column ring width valid")  # a stored column that the kernel keeps
 FIELD = _record("left right width own_image")  # an output column
+# A piece of a key that is more than one word: where it comes from (a source or a column, -1: not), and whether a null
+# in it is a value like any other.
+KEY_PIECE = _record("kind source column width safe nulls")
 RING = _record("values stride valid")  # a schema's column as it is stored
 
 # What a push says when it returns, added up. All but OUTPUT, TIDY and SWEEP ask for something and a further call.
 OUTPUT, MORE, ROOM, LATE, TIDY, SWEEP, FULL = 1, 2, 4, 8, 16, 32, 64
-DECIDE, GATHER, STORE, BOUNDS, INDEX, RUNS, PIECE, HEAP, BEYOND = (
-    128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768
+DECIDE, GATHER, STORE, BOUNDS, INDEX, RUNS, PIECE, HEAP, BEYOND, KEYS = (
+    128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536
 )
 
 # How far it has come.
-BEGIN, PROBING, EMITTING, KEEPING, STORING, LEAVING, BOUNDING, PRUNING, RETIRING = range(9)
+BEGIN, PROBING, EMITTING, KEEPING, STORING, LEAVING, BOUNDING, PRUNING, RETIRING, NAMING = range(10)
 
-NO_KEY, INT, GIVEN = range(3)  # kinds of key: none, one ordinal, ids that Python found
+NO_KEY, INT, GIVEN = range(3)  # kinds of key: none, one ordinal, byte strings
+ORDINAL_PIECE, TEXT_PIECE, LARGE_TEXT_PIECE, FIXED_PIECE, VALIDITY_PIECE = range(5)
 USABLE, KEYED, WILD, DROPPED = 1, 2, 4, 8  # marks of a row that came
 BAND_ROLE, KEY_ROLE = 1, 2  # what a null in a source means for its row
 
