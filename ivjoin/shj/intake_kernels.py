@@ -285,7 +285,7 @@ def _sort_out(op, side, n):  # type: ignore[no-untyped-def]
         op.n_kept = n
         op.n_left = 0
         return
-    if op.masked == 0 and side.owes == 0 and side.n_axes == 1:
+    if op.masked == 0 and side.owes == 0 and side.n_axes == 1 and source_at(side.sources, 0).has_absent == 0:
         b = bound_at(side.bounds, 0)
         low = b.low
         high = b.high
