@@ -18,10 +18,12 @@ from ivjoin.arrival import Intake, has_value
 from ivjoin.blocks import wanted, works
 from ivjoin.bounds import Bounder
 from ivjoin.errors import IvjoinError
+from ivjoin.expr import build
 from ivjoin.expr.evaluate import Vector, evaluate
 from ivjoin.expr.nodes import Node, walk
 from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.expr.separate import conjuncts_of
+from ivjoin.expr.types import from_arrow
 from ivjoin.metrics import JoinMetrics
 from ivjoin.order import Frontier, OrderTracker, ordinal_range
 from ivjoin.outer.emit import BatchRows, Emitter, Rows, StoredRows
@@ -267,6 +269,11 @@ class Engine:
         m.peak_state_rows = max(m.peak_state_rows, m.state_rows, state.get("peak_rows"))
         m.state_bytes = self._bytes_held()
         return m
+
+    def _column(self, s: int, index: int) -> Node:
+        """The node of a column of side s."""
+        field = self.plan.sides[s].schema.field(index)
+        return build.column(SIDES[s], field.name, from_arrow(field.type))
 
     def _stepped(self, ended: bool) -> None:
         self._count_state()

@@ -203,6 +203,18 @@ class JoinStream:
     def __next__(self) -> pa.RecordBatch:
         return self._next(None)
 
+    def output_bounds(self) -> dict[str, tuple[Any, Any]]:
+        """What later output batches can still hold, as :meth:`SymmetricHashJoin.output_bounds` says.
+
+        Raises
+        ------
+        ProtocolError
+            After an error, or with threads.
+        """
+        if not isinstance(self._operator, SymmetricHashJoin):
+            raise ProtocolError("output_bounds() is of one operator; this stream has several (threads > 1)")
+        return self._operator.output_bounds()
+
     def close(self) -> None:
         """Read no more of the inputs, and give up the rest of the output."""
         if not self._reading.acquire(blocking=False):

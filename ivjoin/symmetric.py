@@ -256,6 +256,35 @@ class SymmetricHashJoin(Engine, OneCall):
 
         return read(blob)
 
+    def output_bounds(self) -> dict[str, tuple[Any, Any]]:
+        """What later output rows can still hold: closed bounds by output column, None for an end that has none.
+
+        Found from the rows that are stored, from how far the inputs have come, and from the condition: what a consumer
+        may take as a promise, such as a watermark. Costs a look at every stored row. Empty where no row can come any
+        more. NULL is in no bounds; where NaN, the greatest value, may come there is no upper bound; text and nested
+        values are not bounded. Under ``on_late="join"`` an input's order says nothing of its later rows.
+
+        Returns
+        -------
+        dict of str to (inf, sup)
+            Python values: int, float, Decimal, bool, date, datetime, time, timedelta.
+
+        Raises
+        ------
+        ProtocolError
+            If the operator has stopped with an error, or another thread is at work with it.
+        """
+        from ivjoin.output_bounds import output_bounds
+
+        if not self._lock.acquire(False):
+            raise ProtocolError(BUSY)
+        try:
+            if self._stopped is not None:
+                raise ProtocolError(self._stopped)
+            return output_bounds(self)
+        finally:
+            self._lock.release()
+
     def lagging(self, rows_left: int, rows_right: int) -> int:
         """Which side (0 left, 1 right) to read next so that neither piles up; given the rows read of each."""
         if not self._lock.acquire(False):

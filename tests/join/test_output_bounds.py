@@ -1,0 +1,103 @@
+"""What an operator says of its later output, against the output that comes later."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from ivjoin import Order, ProtocolError, SymmetricHashJoin, band_join
+
+S = pa.schema({"k": pa.int64(), "t": pa.int64(), "x": pa.float64(), "s": pa.string()})
+HOWS = ["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
+BAND = "l.t BETWEEN r.t - 5 AND r.t + 3"
+
+
+def rows(ts: list[int | None], rng: random.Random) -> pa.RecordBatch:
+    xs = [rng.choice([None, 0.5, -1.0, 7.25]) for _ in ts]
+    return pa.record_batch([[rng.randrange(3) for _ in ts], ts, xs, ["a"] * len(ts)], schema=S)
+
+
+def inside(bounds: dict[str, tuple[Any, Any]], batch: pa.RecordBatch) -> None:
+    if batch.num_rows:
+        assert bounds, "output came where none could come"
+    for name, (inf, sup) in bounds.items():
+        for value in batch.column(name).to_pylist():
+            if value is not None:
+                assert inf is None or value >= inf, (name, value, inf)
+                assert sup is None or value <= sup, (name, value, sup)
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("on_late", ["drop", "join"])
+def test_later_rows_lie_within(how: str, on_late: str) -> None:
+    rng = random.Random(how + on_late)
+    for _ in range(12):
+        slack = rng.choice([None, 4])
+        op = SymmetricHashJoin(
+            S, S, on="k", condition=BAND, how=how, left_order=Order("t", slack=slack), on_late=on_late,
+            right_order=Order("t", slack=slack) if rng.random() < 0.7 else None, batch_size=rng.choice([1, 1000]),
+        )
+        told: list[dict[str, tuple[Any, Any]]] = []
+
+        def take(output: Any, told: list[dict[str, tuple[Any, Any]]] = told, op: SymmetricHashJoin = op) -> None:
+            for batch in output:
+                for bounds in told:
+                    inside(bounds, batch)
+                told.append(op.output_bounds())  # in the middle of a call, too
+
+        at = 0
+        for _ in range(15):
+            at += rng.randrange(6)
+            ts = sorted(at + rng.randrange(-3, 4) for _ in range(rng.randrange(5)))
+            take(op.push(rng.choice(["left", "right"]), rows([*ts, None] if rng.random() < 0.2 else ts, rng)))
+            told.append(op.output_bounds())
+        take(op.finish("left"))
+        told.append(op.output_bounds())
+        take(op.finish())
+        assert op.output_bounds() == {}
+
+
+def test_bounds_follow_the_window() -> None:
+    op = SymmetricHashJoin(S, S, on="k", condition=BAND, left_order="t", right_order="t")
+    rng = random.Random(1)
+    limits = -(2**63), 2**63 - 1
+    assert op.output_bounds()["t"] == limits
+    list(op.push("left", rows([100], rng)))
+    list(op.push("right", rows([102], rng)))
+    bounds = op.output_bounds()
+    assert bounds["t"] == (100, limits[1])
+    assert bounds["t_right"] == (102, limits[1])
+    assert bounds["s"] == (None, None)
+    list(op.push("left", rows([200], rng)))
+    assert op.output_bounds()["t_right"][0] == 197, "what a pair can still hold, by the condition"
+    list(op.finish("right"))
+    assert op.output_bounds() == {}, "nothing that is stored can be met any more"
+
+
+def test_times_come_as_python_has_them() -> None:
+    schema = pa.schema({"ts": pa.timestamp("us", "UTC"), "d": pa.date32()})
+    op = SymmetricHashJoin(schema, schema, condition="l.ts = r.ts", how="left", left_order="ts",
+                           left_bounds={"d": (dt.date(2024, 1, 1), dt.date(2024, 2, 1))})  # fmt: skip
+    at = dt.datetime(2024, 1, 5, tzinfo=dt.UTC)
+    list(op.push("left", pa.record_batch([[at], [dt.date(2024, 1, 5)]], schema=schema)))
+    bounds = op.output_bounds()
+    assert bounds["ts"][0] == at
+    assert bounds["d"] == (dt.date(2024, 1, 1), dt.date(2024, 2, 1))
+
+
+def test_a_stream_tells_it_between_its_batches() -> None:
+    t = pa.table({"k": [1] * 50, "t": list(range(50))})
+    band = "l.t BETWEEN r.t - 2 AND r.t"
+    stream = band_join(t, t, on="k", condition=band, left_order="t", right_order="t", batch_size=7)
+    told: list[dict[str, tuple[Any, Any]]] = [stream.output_bounds()]
+    for batch in stream:
+        for bounds in told:
+            inside(bounds, batch)
+        told.append(stream.output_bounds())
+    assert stream.output_bounds() == {}
+    with pytest.raises(ProtocolError, match="threads"):
+        band_join(t, t, on="k", threads=2).output_bounds()
