@@ -353,6 +353,8 @@ class Engine:
 
     def _learn(self) -> None:
         """Take in that frontiers may know other expressions now: tables, and axes that could prune by them."""
+        for frontier in self._frontiers:
+            frontier.refresh()  # the kernels have moved bounds by themselves: all are computed anew from here on
         missing = list(self._bounder.missing_axes())
         if missing:
             for s, node in missing:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ivjoin.expr import types as ty
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, ordinals, value_of
-from ivjoin.shj import lane_layout
+from ivjoin.shj import registers
 
 F = ty.FLOAT64
 EDGES = [
@@ -147,4 +147,4 @@ def test_which_types_have_ordinals() -> None:
 
 def test_kernels_know_nan_by_the_same_ordinal() -> None:
     """They may import nothing from here."""
-    assert lane_layout.NAN_ORDINAL == NAN_ORDINAL == int(ordinals(np.array([np.inf]), F)[0]) + 1
+    assert registers.NAN_ORDINAL == NAN_ORDINAL == int(ordinals(np.array([np.inf]), F)[0]) + 1

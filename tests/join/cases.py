@@ -14,14 +14,14 @@ import pytest
 from join.conditions import Term
 from join.tables import physical, records, rows
 
-from ivjoin.blocks import VARIABLE
+from ivjoin.blocks import VARIABLE, works
 
 Event = tuple[
     Any, ...
 ]  # ("push", side, start, stop) | ("finish", side) | ("advance", side, name, value) | ("snapshot",)
 
 
-IN_BLOCKS: Counter[bool] = Counter()  # cases of which a push went through a compiled block, and others
+IN_BLOCKS: Counter[bool] = Counter()  # cases whose output was built by compiled blocks, and others
 
 
 @dataclass(frozen=True)
@@ -278,29 +278,25 @@ def run_pull(case: Case) -> Run:
 
 @contextmanager
 def in_blocks(asked: bool) -> Iterator[list[bool]]:
-    """Every push goes through a compiled block that can, or none does; yields whether each push did."""
-    from ivjoin import lane
-    from ivjoin.lane import Lane
+    """Output batches are built by compiled blocks where they can be, or none is; yields for each push whether so."""
+    from ivjoin.engine import Engine
 
+    works()  # whose own pushes are none of the caller's
     went: list[bool] = []
-    push = Lane.push
+    take = Engine._take
 
-    def noted(self: Lane, *about: Any) -> Any:
-        out = push(self, *about)
-        went.append(out is not None)
-        return out
+    def noted(self: Engine, p: int, batch: pa.RecordBatch) -> Any:
+        went.append(bool(self._state.get("blocks")))
+        return take(self, p, batch)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lane.DEMAND, "met", True)
-        patch.setattr(lane, "_FIRST_WAIT", 0)
-        patch.setattr(lane, "_MOST_WAIT", 0)
-        patch.setattr(Lane, "push", noted)
+        patch.setattr(Engine, "_take", noted)
         patch.setenv(VARIABLE, str(int(asked)))
         yield went
 
 
 def check(case: Case, run: Callable[[Case], Run] = run_push) -> Run:
-    """Run a case in compiled blocks where it can be, without them if it could, and compare with the oracle."""
+    """Run a case with compiled blocks where it can have them, without them if it could, and compare with the oracle."""
     want = case.expected()
     with in_blocks(True) as went:
         done = compared(case, run, want)

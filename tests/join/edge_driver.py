@@ -24,9 +24,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import pyarrow as pa
+import pytest
 from join.edge_shapes import BIGINT, DECIMAL, INT, E, Erred, T, edges, other_shapes, shapes
 
-from ivjoin import EvaluationError, Order, SymmetricHashJoin, band_join, lane
+from ivjoin import EvaluationError, Order, SymmetricHashJoin, band_join
+from ivjoin.blocks import VARIABLE
 from ivjoin.expr import build
 from ivjoin.expr.types import from_arrow
 
@@ -95,18 +97,10 @@ def truth(e: E, pair: Pair) -> bool | None:
 
 @contextmanager
 def way(compiled: bool) -> Iterator[None]:
-    """Every push tries the one compiled call, or none does."""
-    was = lane.DEMAND.met, lane._FIRST_WAIT, lane._MOST_WAIT, lane._PUSHES_WORTH_COMPILING, lane._ROWS_WORTH_COMPILING
-    lane.DEMAND.met, lane._FIRST_WAIT, lane._MOST_WAIT = compiled, 0, 0
-    if not compiled:
-        lane._PUSHES_WORTH_COMPILING = lane._ROWS_WORTH_COMPILING = 1 << 60
-    try:
+    """Output is built by compiled blocks where it can be, or nowhere."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VARIABLE, str(int(compiled)))
         yield
-    finally:
-        (
-            lane.DEMAND.met, lane._FIRST_WAIT, lane._MOST_WAIT, lane._PUSHES_WORTH_COMPILING,
-            lane._ROWS_WORTH_COMPILING,
-        ) = was  # fmt: skip
 
 
 def batch(job: Job, rows: Rows) -> pa.RecordBatch:

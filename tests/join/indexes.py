@@ -9,7 +9,7 @@ from unittest.mock import PropertyMock, patch
 
 import numpy as np
 
-from ivjoin.shj import matcher
+from ivjoin import engine
 from ivjoin.shj.bandtable import BandTable
 from ivjoin.shj.store import SideStore
 
@@ -33,8 +33,8 @@ def runs_at_once(seed: int) -> Iterator[list[tuple[int, int | None]]]:
         return 0, None
 
     with (
-        patch.object(matcher, "most_selective", choose),
+        patch.object(engine, "most_selective", choose),
         patch.object(SideStore, "crowded", PropertyMock(return_value=True)),
-        patch.object(matcher, "PIECE", 3),
+        patch.object(engine, "PIECE", 3),
     ):
         yield drawn

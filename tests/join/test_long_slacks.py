@@ -1,4 +1,4 @@
-"""Orders whose slack is as long as their type or longer: which rows are late, exactly, on either path of a push."""
+"""Orders whose slack is as long as their type or longer: which rows are late, exactly, in blocks and without."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ivjoin import LateRowError, Order, SymmetricHashJoin, lane
+from ivjoin import LateRowError, Order, SymmetricHashJoin
+from ivjoin.blocks import VARIABLE
 
 BOTTOM, TOP = -(2**63), 2**63 - 1
 LENGTHS = [2**63 - 1, 2**63, 2**63 + 1, 2**64 - 2, 2**64 - 1, 10**30]
@@ -21,14 +22,9 @@ VALUES = {
 }
 
 
-@pytest.fixture(params=["in one call", "the long way"], autouse=True)
-def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both ways of a push, each from the first one on."""
-    if request.param == "the long way":
-        monkeypatch.setattr("ivjoin.engine.lane_for", lambda plan: None)
-    monkeypatch.setattr(lane.DEMAND, "met", True)
-    monkeypatch.setattr(lane, "_FIRST_WAIT", 0)
-    monkeypatch.setattr(lane, "_MOST_WAIT", 0)
+@pytest.fixture(params=["blocks", "no blocks"], autouse=True)
+def output(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, str(int(request.param == "blocks")))
 
 
 def late(values: list[int], slack: int, descending: bool) -> list[bool]:
