@@ -73,6 +73,7 @@ def test_bounds_follow_the_window() -> None:
     assert bounds["t_right"][0] == 102
     assert bounds["s"] == (None, None)
     list(op.push("left", rows([200], rng)))
+    list(op.push("right", rows([150], rng)))
     assert op.output_bounds()["t_right"][0] == 197, "what a pair can still hold, by the condition"
     list(op.finish("right"))
     assert op.output_bounds() == {}, "nothing that is stored can be met any more"
