@@ -40,6 +40,7 @@ class Bounder:
         self._bounds: list[list[tuple[int, int]] | None] = [[], []]
         self._contracted: list[dict[Node, tuple[int, int]] | None] = [{}, {}]
         self._since = [0, 0]
+        self._seen = [-1, -1]  # versions of the frontiers that the bounds are of
         self._prefixes: dict[tuple[int, Node, bool], int] = {}
         self._terms = [self._terms_of(0), self._terms_of(1)]
         residual = plan.separation.residual
@@ -86,7 +87,10 @@ class Bounder:
 
     def move(self, p: int, force: bool, rows: int) -> bool:
         """Take in side p's frontier; True if the other side's bounds may have moved. ``rows``: stored there now."""
-        moved = self._frontiers[p].refresh() or force
+        frontier = self._frontiers[p]
+        frontier.refresh()
+        moved = frontier.version != self._seen[p] or force  # others may have asked it to refresh before
+        self._seen[p] = frontier.version
         if moved:
             self._since[1 - p] += max(rows, 1)
             self._recompute(1 - p, force)
