@@ -567,8 +567,12 @@ class Engine:
         matched = state["matched"]
         if how.single == p:
             matched[rows] = 1
-            at_row = state.get("row")
-            if at_row < state.get("n_chosen") and matched[self._chosen()[at_row]]:
+            # One match is enough: go on with the next row.
+            if store.runs is not None and not self._careful:
+                cell = state["state"]
+                if cell[0] < state.get("n") and matched[cell[0]]:
+                    cell[:3] = cell[0] + 1, 0, -1
+            elif (at_row := state.get("row")) < state.get("n_chosen") and matched[self._chosen()[at_row]]:
                 state.set(row=at_row + 1, node=-2)
             rows = places = rows[:0]
         elif how.single == 1 - p:

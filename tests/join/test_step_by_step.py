@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from join.cases import in_blocks
+from join.indexes import runs_at_once
 from join.model import Model, Pairs, Question, Row
 
 from ivjoin import LateRowError, Order, SymmetricHashJoin
@@ -275,6 +276,16 @@ def test_small_scratch_for_many_matches(how: str, residual: bool, batch_size: in
     for keys in ("none", "int", "text"):
         life = Life(f"small {how} {residual} {keys}", how=how, keys=keys, residual=residual, batch_size=batch_size, type="int16")
         life.live(12, [1, 30, 60])
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("residual", [False, True])
+def test_sorted_runs_in_the_middle_of_a_life(how: str, residual: bool) -> None:
+    for seed in range(4):
+        with runs_at_once(seed):
+            life = Life(f"runs {how} {residual} {seed}", how=how, residual=residual, batch_size=[1, 3, 65536][seed % 3])
+            life.live(20, [1, 5, 20])
 
 
 def test_rings_grow_wrap_and_shrink() -> None:
