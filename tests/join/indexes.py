@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from unittest.mock import PropertyMock, patch
 
 import numpy as np
@@ -32,7 +33,16 @@ def runs_at_once(seed: int) -> Iterator[list[tuple[int, int | None]]]:
             store._led_by, store.disordered = (axis, second), True
         return 0, None
 
+    init = SideStore.__init__
+
+    def impatient(self: SideStore, *args: Any, **options: Any) -> None:
+        init(self, *args, **options)
+        self._patience = -(2**40)
+
     with (
+        patch.object(SideStore, "__init__", impatient),
+        patch.object(SideStore, "search_by", lambda *_: None),
+        patch.object(engine.Engine, "_may_crowd", lambda *_: True),
         patch.object(engine, "most_selective", choose),
         patch.object(SideStore, "crowded", PropertyMock(return_value=True)),
         patch.object(engine, "PIECE", 3),

@@ -282,10 +282,13 @@ def test_small_scratch_for_many_matches(how: str, residual: bool, batch_size: in
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("residual", [False, True])
 def test_sorted_runs_in_the_middle_of_a_life(how: str, residual: bool) -> None:
+    drawn = []
     for seed in range(4):
-        with runs_at_once(seed):
+        with runs_at_once(seed) as some:
             life = Life(f"runs {how} {residual} {seed}", how=how, residual=residual, batch_size=[1, 3, 65536][seed % 3])
             life.live(20, [1, 5, 20])
+        drawn += some
+    assert drawn
 
 
 def test_rings_grow_wrap_and_shrink() -> None:
