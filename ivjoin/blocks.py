@@ -43,7 +43,7 @@ _found: list[bool] = []  # what the trial said, once there was one; True while i
 
 
 def works() -> bool:
-    """Whether a small join comes out right in blocks; tried once a process, before the first operator that would use them.
+    """Whether a small join comes out right in blocks; tried once a process, before an operator uses them.
 
     Output is put together by Arrow from then on if it does not, and a warning says so.
     """
@@ -57,8 +57,8 @@ def works() -> bool:
     if got != sorted(_ROWS, key=repr):
         _found[0] = False
         warnings.warn(
-            f"ivjoin: the compiled blocks do not work on this platform ({str(got)[:200]}); joins go a slower way, with the "
-            f"same rows. {VARIABLE}=0 chooses it without a warning", RuntimeWarning, stacklevel=2,
+            f"ivjoin: the compiled blocks do not work on this platform ({str(got)[:200]}); joins go a slower way, with "
+            f"the same rows. {VARIABLE}=0 chooses it without a warning", RuntimeWarning, stacklevel=2,
         )  # fmt: skip
     return _found[0]
 

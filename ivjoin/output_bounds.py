@@ -1,4 +1,4 @@
-"""What later output rows of an operator can still hold: from the rows it keeps, how far its inputs are, and the condition.
+"""What later output rows of an operator can still hold: from its rows, how far its inputs are, and the condition.
 
 A later output row is a pair of rows of which at least one is yet to come, or a row that nothing matched. Each side's
 columns lie in the hull of its stored rows and of what its frontier lets come; a pair lies besides in what propagation

@@ -125,10 +125,18 @@ def side_sources(plan: JoinPlan, s: int, frontier: Frontier, also: set[int]) -> 
     for i, node in enumerate(nodes):
         found = None if node in by_python else _column(side.schema, node)
         column, code = found or (-1, 0)
-        if found is None:
+        arithmetic = 0, -1, 0, 0
+        if found is None and node not in by_python:
+            double = _double(side.schema, node)
+            if double is not None:
+                column, code, *rest = double
+                arithmetic = tuple(rest)  # type: ignore[assignment]
+        if column < 0:
             computed.append(i)
         else:
             used.add(column)
+        if arithmetic[1] >= 0:
+            used.add(arithmetic[1])
         guard_low, guard_high = I64_MIN, I64_MAX
         for guarded, least, most in side.guards:
             if guarded is node and found is not None:
@@ -142,7 +150,7 @@ def side_sources(plan: JoinPlan, s: int, frontier: Frontier, also: set[int]) -> 
         role = at.BAND_ROLE if i < side.band_axes else 0
         if any(node is key and not safe for key, safe in zip(side.keys, plan.null_safe, strict=True)):
             role |= at.KEY_ROLE
-        table[i] = column, code, guard_low, guard_high, low, high, role, 0
+        table[i] = column, code, guard_low, guard_high, low, high, role, 0, *arithmetic
     guards += [g for g in side.guards if g[0] in nodes and nodes.index(g[0]) in computed]
     keys = [] if plan.int_keys or packs else list(side.keys)
     pieces = _pieces(plan, s, nodes) if packs else None
@@ -164,6 +172,46 @@ def _column(schema: pa.Schema, node: Node) -> tuple[int, int] | None:
     index = schema.get_field_index(column.params[1])
     code = _code(schema.types[index])
     return None if code is None else (index, code)
+
+
+_ARITHMETIC = {"add": at.PLUS, "sub": at.MINUS, "mul": at.TIMES}
+_AS_DOUBLES = {at.F64, at.F32, at.I32, at.I64}
+
+
+def _double(schema: pa.Schema, node: Node) -> tuple[int, int, int, int, int, int] | None:
+    """How an expression is read that is a column as doubles, or two of them, or one and a number, put together.
+
+    (column, code, arithmetic, second column or -1, its code, the number's bits); None for any other expression.
+    """
+    if not (node.type.kind == "float" and node.type.bits == 64):
+        return None
+    first = _as_double(schema, node)
+    if first is not None:
+        return *first, at.AS_DOUBLE, -1, 0, 0
+    if node.op not in _ARITHMETIC or len(node.args) != 2 or any(a.type != node.type for a in node.args):
+        return None
+    a, b = node.args
+    if a.op == "literal" and node.op != "sub":
+        a, b = b, a
+    first = _as_double(schema, a)
+    if first is None:
+        return None
+    if b.op == "literal" and isinstance(b.params[0], float):
+        return *first, _ARITHMETIC[node.op], -1, 0, int(np.float64(b.params[0]).view(np.int64))
+    second = _as_double(schema, b)
+    return None if second is None else (*first, _ARITHMETIC[node.op], *second, 0)
+
+
+def _as_double(schema: pa.Schema, node: Node) -> tuple[int, int] | None:
+    """A column of doubles, or one of floats or integers that is cast to them."""
+    if node.op == "cast" and node.type.kind == "float" and node.type.bits == 64:
+        node = node.args[0]
+        if node.type.kind not in ("int", "float"):
+            return None
+    elif node.type.kind != "float" or node.type.bits != 64:
+        return None
+    found = _column(schema, node) if node.op == "column" else None
+    return found if found is not None and found[1] in _AS_DOUBLES else None
 
 
 def _step(t: pa.DataType) -> int:

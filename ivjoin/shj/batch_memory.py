@@ -7,7 +7,7 @@ from ivjoin.shj import registers as at
 from ivjoin.shj.compiling import inner
 from ivjoin.shj.index_kernels import KEY
 
-__all__ = ["array_struct", "copy_all", "copy_keys", "copy_rows", "read_source"]
+__all__ = ["array_struct", "copy_all", "copy_keys", "copy_rows", "read_double", "read_source"]
 
 _LOW_BITS = 2**63 - 1
 _TOP_BIT = -(2**63)
@@ -76,6 +76,35 @@ def read_source(pointer, code, n, out, cell):  # type: ignore[no-untyped-def]
         p11 = mem.at_i64(pointer)
         for i in range(n):
             out[i] = p11[2 * i]
+
+
+@inner
+def _double_at(pointer, code, i):  # type: ignore[no-untyped-def]
+    if code == at.F64:
+        return mem.at_f64(pointer)[i]
+    if code == at.F32:
+        return float(mem.at_f32(pointer)[i])
+    if code == at.I32:
+        return float(mem.at_i32(pointer)[i])
+    return float(mem.at_i64(pointer)[i])
+
+
+@inner
+def read_double(pointer, code, arithmetic, second, second_code, number, n, out, cell):  # type: ignore[no-untyped-def]
+    """The ordinals of n values as doubles, after arithmetic with a column (0: with a number, given as bits)."""
+    mem.at_i64(cell)[0] = number
+    other = mem.at_f64(cell)[0]
+    for i in range(n):
+        x = _double_at(pointer, code, i)
+        if second != 0:
+            other = _double_at(second, second_code, i)
+        if arithmetic == at.PLUS:
+            x = x + other
+        elif arithmetic == at.MINUS:
+            x = x - other
+        elif arithmetic == at.TIMES:
+            x = x * other
+        out[i] = _float_ordinal(_float_bits(x, cell + 8))
 
 
 @inner

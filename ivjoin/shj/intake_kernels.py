@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj import registers as at
-from ivjoin.shj.batch_memory import read_source
+from ivjoin.shj.batch_memory import read_double, read_source
 from ivjoin.shj.compiling import inner, tiny
 from ivjoin.shj.index_kernels import I64_MAX, I64_MIN
 from ivjoin.shj.key_kernels import intern_rows
@@ -76,20 +76,40 @@ def _marks(op, n):  # type: ignore[no-untyped-def]
 
 
 @inner
+def _read_nulls(op, src, column, s, n):  # type: ignore[no-untyped-def]
+    """The rows of a source of which a column's value is null, beside those known to be."""
+    valid = at_i64(op.in_valid)
+    bitmap = valid[2 * column]
+    if bitmap == 0:
+        return
+    absent = at_u8(op.absent + s * op.room_rows)
+    bits = at_u8(bitmap)
+    first = valid[2 * column + 1]
+    if src.has_absent == 0:
+        for i in range(n):
+            absent[i] = 0
+    for i in range(n):
+        absent[i] |= 1 - ((bits[(first + i) >> 3] >> ((first + i) & 7)) & 1)
+    src.has_absent = 1
+
+
+@inner
 def _read_source(op, src, s, n):  # type: ignore[no-untyped-def]
     """Ordinals of a source that is a column, and which of its rows have none; rows outside the guard are wild."""
     stride = op.room_rows
     row = at_i64(op.values + 8 * s * stride)
-    read_source(at_i64(op.in_values)[src.column], src.code, n, row, op.state_at)
-    valid = at_i64(op.in_valid)
-    bitmap = valid[2 * src.column]
-    src.has_absent = bitmap != 0
-    if bitmap != 0:
-        absent = at_u8(op.absent + s * stride)
-        bits = at_u8(bitmap)
-        first = valid[2 * src.column + 1]
-        for i in range(n):
-            absent[i] = 1 - ((bits[(first + i) >> 3] >> ((first + i) & 7)) & 1)
+    values = at_i64(op.in_values)
+    if src.arithmetic:
+        second = values[src.second] if src.second >= 0 else np.int64(0)
+        read_double(
+            values[src.column], src.code, src.arithmetic, second, src.second_code, src.number, n, row, op.state_at
+        )
+    else:
+        read_source(values[src.column], src.code, n, row, op.state_at)
+    src.has_absent = 0
+    _read_nulls(op, src, src.column, s, n)
+    if src.arithmetic and src.second >= 0:
+        _read_nulls(op, src, src.second, s, n)
 
 
 @inner

@@ -15,8 +15,8 @@ from ivjoin.shj import registers
 from ivjoin.shj.compiling import COMPILES
 
 __all__ = [
-    "bound_at", "expiry_at", "field_at", "operator_at", "piece_at", "ring_at", "side_at", "source_at", "stored_at", "term_at",
-    "tracker_at",
+    "bound_at", "expiry_at", "field_at", "operator_at", "piece_at", "ring_at", "side_at", "source_at", "stored_at",
+    "term_at", "tracker_at",
 ]
 
 

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "BAND_ROLE", "BEGIN", "BEYOND", "BOUND", "BOUNDING", "BOUNDS", "CODES", "DECIDE", "DROPPED", "EMITTING", "EXPIRY",
-    "FIELD", "FIXED_PIECE", "FULL", "GATHER", "GIVEN", "HEAP", "INDEX", "INT", "KEEPING", "KEYED", "KEYS",
-    "KEY_PIECE", "KEY_ROLE", "LARGE_TEXT_PIECE", "LATE", "LEAVING", "MORE", "NAMING", "NAN_ORDINAL", "NO_KEY",
-    "OPERATOR", "ORDINAL_PIECE", "OUTPUT", "PIECE", "PROBING", "PRUNING", "RETIRING", "RING", "ROOM", "RUNS",
-    "Register", "SIDE", "SOURCE", "STORE", "STORED", "STORING", "SWEEP", "TERM", "TEXT_PIECE", "TIDY", "TRACKER",
-    "USABLE", "VALIDITY_PIECE", "WILD",
+    "AS_DOUBLE", "BAND_ROLE", "BEGIN", "BEYOND", "BOUND", "BOUNDING", "BOUNDS", "CODES", "DECIDE", "DROPPED",
+    "EMITTING", "EXPIRY", "FIELD", "FIXED_PIECE", "FULL", "GATHER", "GIVEN", "HEAP", "INDEX", "INT", "KEEPING",
+    "KEYED", "KEYS", "KEY_PIECE", "KEY_ROLE", "LARGE_TEXT_PIECE", "LATE", "LEAVING", "MINUS", "MORE", "NAMING",
+    "NAN_ORDINAL", "NO_KEY", "OPERATOR", "ORDINAL_PIECE", "OUTPUT", "PIECE", "PLUS", "PROBING", "PRUNING", "RETIRING",
+    "RING", "ROOM", "RUNS", "Register", "SIDE", "SOURCE", "STORE", "STORED", "STORING", "SWEEP", "TERM", "TEXT_PIECE",
+    "TIDY", "TIMES", "TRACKER", "USABLE", "VALIDITY_PIECE", "WILD",
 ]
 
 
@@ -46,8 +46,11 @@ SIDE = _record(
     "owes keeps semi single mode decide by_python key_source patience has_nulls beyond packs n_pieces",
     "pieces",  # address
 )
-# A column, or an expression that Python computes (column -1), as ordinals.
-SOURCE = _record("column code guard_low guard_high low high role has_absent")
+# A column, or an expression that Python computes (column -1), as ordinals; or a column as doubles, with another or a
+# number (``number``, as bits) added, taken off or multiplied (``arithmetic``).
+SOURCE = _record(
+    "column code guard_low guard_high low high role has_absent", "arithmetic second second_code number"
+)
 TRACKER = _record(
     "edge limit seen_value seen_null", "source descending slack more_slack is_float in_python next start low high"
 )
@@ -72,6 +75,7 @@ BEGIN, PROBING, EMITTING, KEEPING, STORING, LEAVING, BOUNDING, PRUNING, RETIRING
 
 NO_KEY, INT, GIVEN = range(3)  # kinds of key: none, one ordinal, byte strings
 ORDINAL_PIECE, TEXT_PIECE, LARGE_TEXT_PIECE, FIXED_PIECE, VALIDITY_PIECE = range(5)
+AS_DOUBLE, PLUS, MINUS, TIMES = range(1, 5)  # arithmetic of a source
 USABLE, KEYED, WILD, DROPPED = 1, 2, 4, 8  # marks of a row that came
 BAND_ROLE, KEY_ROLE = 1, 2  # what a null in a source means for its row
 
