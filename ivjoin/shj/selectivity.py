@@ -48,7 +48,7 @@ def most_selective(axes: np.ndarray, bands: BandTable, store: SideStore) -> tupl
     shares: dict[tuple[int, int | None], float] = {(a, None): float(x.mean()) for a, x in inside.items()}
     best = min(shares, key=lambda a: (shares[a], a[0]))
     for a, b in permutations(sorted(inside)[:_MOST_AXES], 2):
-        if a in above and b in below:
+        if a and a in above and b in below:  # a search by the first axis is what there is already
             shares[a, b] = float((inside[a] & inside[b]).mean())
             if shares[a, b] * _GAIN < shares[best]:
                 best = a, b

@@ -30,6 +30,7 @@ _FIRST_AXIS = index_kernels.FIRST_AXIS
 _SPARE = 1024
 _LARGE = 1 << 14
 _MOST_ROWS = 2**31 - 1024  # places are int32
+_MOST_PATIENCE = 2**60
 
 
 class SideStore:
@@ -385,7 +386,7 @@ class SideStore:
         ``second``: as of :class:`SortedRuns`.
         """
         self._refused = self._probed = 0
-        self._patience *= 4
+        self._patience = min(4 * self._patience, _MOST_PATIENCE)
         if axis:
             self.lead(axis, second)
 

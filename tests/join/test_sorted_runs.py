@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import nullcontext
 
 import duckdb
@@ -18,7 +17,7 @@ from join.indexes import runs_at_once
 from join.strategies import cases
 
 import ivjoin
-from ivjoin.shj import matcher
+from ivjoin.engine import Engine
 from ivjoin.shj.store import SideStore
 
 pytestmark = pytest.mark.usefixtures("contract_every_row")
@@ -114,6 +113,7 @@ def test_no_turn_where_no_axis_is_better(monkeypatch: pytest.MonkeyPatch) -> Non
     def told(self: SideStore, axis: int, second: int | None) -> None:
         asked.append(axis)
         search_by(self, axis, second)
+        self._patience = -10_000_000
 
     monkeypatch.setattr(SideStore, "__init__", impatient)
     monkeypatch.setattr(SideStore, "search_by", told)
@@ -158,15 +158,16 @@ def test_a_large_batch_turns_to_runs_on_its_way(monkeypatch: pytest.MonkeyPatch)
     )
     assert not list(op.push("left", left.to_batches()[0]))
     probed = []
-    chunks = matcher.Matcher._chunks
+    next_piece = Engine._next_piece
 
-    def counted(self: matcher.Matcher, kids: np.ndarray, *args: object) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        probed.append((len(kids), op._stores[0].led() is not None))
-        yield from chunks(self, kids, *args)  # type: ignore[arg-type]
+    def counted(self: Engine, p: int) -> None:
+        at = self._state.get("row")
+        next_piece(self, p)
+        probed.append((at, self._stores[0].led() is not None))
 
-    monkeypatch.setattr(matcher.Matcher, "_chunks", counted)
+    monkeypatch.setattr(Engine, "_next_piece", counted)
     got = sum(batch.num_rows for batch in op.push("right", right.to_batches()[0]))
-    assert probed == [(16_384, False), (n - 16_384, True)]
+    assert probed == [(16_384, True)]
     query = f"SELECT count(*) FROM a l JOIN b r ON l.k = r.k AND {condition}"
     database = duckdb.connect()
     database.register("a", left)
