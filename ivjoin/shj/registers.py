@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "BAND_ROLE", "BEGIN", "BEYOND", "BOUND", "BOUNDING", "BOUNDS", "CODES", "DECIDE", "DROPPED", "EMITTING", "EXPIRY",
-    "FIELD", "FULL", "GATHER", "GIVEN", "HEAP", "INDEX", "INT", "KEEPING", "KEYED", "KEY_ROLE", "LATE", "LEAVING",
-    "MORE", "NAN_ORDINAL", "NO_KEY", "OPERATOR", "OUTPUT", "PIECE", "PROBING", "PRUNING", "RETIRING", "RING", "ROOM", "RUNS",
-    "Register", "SIDE", "SOURCE", "STORE", "STORED", "STORING", "SWEEP", "TERM", "TIDY", "TRACKER", "USABLE", "WILD",
+    "BAND_ROLE", "BEGIN", "BEYOND", "BITS", "BOUND", "BOUNDING", "BOUNDS", "BYTES", "CODES", "DECIDE", "DROPPED",
+    "EMITTING", "EXPIRY", "FIELD", "FULL", "GATHER", "GIVEN", "HEAP", "INDEX", "INT", "KEEPING", "KEYED",
+    "KEY_ROLE", "LATE", "LEAVING", "MORE", "NAN_ORDINAL", "NO_KEY", "OPERATOR", "OUTPUT", "PIECE", "PROBING",
+    "PRUNING", "RETIRING", "RING", "ROOM", "RUNS", "Register", "SIDE", "SOURCE", "STORE", "STORED", "STORING",
+    "SWEEP", "TERM", "TEXT", "TIDY", "TRACKER", "USABLE", "WILD", "WORDS",
 ]
 
 
@@ -41,6 +42,7 @@ SIDE = _record(
     "rows bands sources columns stored rings trackers terms bounds expiry",  # address
     "least most peak_span steps linked refused probed retired rows_in trimmed",
     "owes keeps semi single mode decide by_python key_source patience has_nulls beyond",
+    "n_texts texts",  # address
 )
 # A column, or an expression that Python computes (column -1), as ordinals.
 SOURCE = _record("column code guard_low guard_high low high role has_absent")
@@ -51,8 +53,12 @@ TERM = _record("axis tracker low high least most")
 BOUND = _record("low high least most")  # of an axis
 EXPIRY = _record("used last bound cursor heap size room")  # [axis, falling]
 STORED = _record("column ring width valid")  # a stored column that the kernel keeps
-FIELD = _record("left right width own_image")  # an output column
-RING = _record("values stride valid")  # a schema's column as it is stored
+# An output column; of text, the width is that of an offset.
+FIELD = _record("left right width own_image kind")
+# A schema's column as it is stored; the values of one that is no words are its TEXT record.
+RING = _record("values stride valid")
+# A stored column of text, or of bools: those have starts alone, their values. Of the arena, ``room`` bytes may be used.
+TEXT = _record("column kind start_width offset_width room top base next wanted", "starts arena valid")  # address
 
 # What a push says when it returns, added up. All but OUTPUT, TIDY and SWEEP ask for something and a further call.
 OUTPUT, MORE, ROOM, LATE, TIDY, SWEEP, FULL = 1, 2, 4, 8, 16, 32, 64
@@ -63,6 +69,7 @@ DECIDE, GATHER, STORE, BOUNDS, INDEX, RUNS, PIECE, HEAP, BEYOND = (
 # How far it has come.
 BEGIN, PROBING, EMITTING, KEEPING, STORING, LEAVING, BOUNDING, PRUNING, RETIRING = range(9)
 
+WORDS, BYTES, BITS = range(3)  # kinds of column
 NO_KEY, INT, GIVEN = range(3)  # kinds of key: none, one ordinal, ids that Python found
 USABLE, KEYED, WILD, DROPPED = 1, 2, 4, 8  # marks of a row that came
 BAND_ROLE, KEY_ROLE = 1, 2  # what a null in a source means for its row
