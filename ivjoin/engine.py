@@ -30,10 +30,10 @@ from ivjoin.outer.emit import BatchRows, Emitter, Rows, StoredRows
 from ivjoin.plan import SIDES, JoinPlan
 from ivjoin.residual import holds
 from ivjoin.row_layout import row_layouts
-from ivjoin.shj import index_kernels, packed_key_kernels, push_kernels, run_kernels
+from ivjoin.shj import index_kernels, packed_key_kernels, push_kernels, run_kernels, text_kernels
 from ivjoin.shj import registers as at
-from ivjoin.shj.arrow import byte_width, is_own_image, take
-from ivjoin.shj.columns import ImageColumn, WordColumn
+from ivjoin.shj.arrow import byte_width, is_own_image, offset_width, take
+from ivjoin.shj.columns import ImageColumn, WordColumn, too_much_text
 from ivjoin.shj.keys import ByteKeys, IntKeys, KeyTable, NoKeys
 from ivjoin.shj.memory import release_struct
 from ivjoin.shj.selectivity import most_selective
@@ -102,13 +102,20 @@ class Engine:
         )
         self._keys.point()
         on_late = plan.options["on_late"]
+        kinds = self._output_kinds()
+        compiled = (kinds is not None or any(s.texts for s in self._stores)) and wanted() and works()
+        self._keeps_text = compiled  # in the kernels' way
+        self._mixes = compiled and kinds is not None and not kinds <= {at.WORDS}
         state.set(
             key_kind=at.INT if plan.int_keys else at.GIVEN if plan.null_safe else at.NO_KEY, never=int(plan.never),
             within=int(self._intake.late_within), raises=int(on_late == "raise"), drops=int(on_late == "drop"),
-            blocks=int(self._makes_blocks() and wanted() and works()),
+            blocks=int(compiled and kinds is not None and kinds <= {at.WORDS}),
         )
         rows = [
-            (-1 if f.left is None else f.left, -1 if f.right is None else f.right, byte_width(t) or 0, is_own_image(t))
+            (
+                -1 if f.left is None else f.left, -1 if f.right is None else f.right,
+                byte_width(t) or offset_width(t) or 0, is_own_image(t), _kind(t) or 0,
+            )
             for f, t in zip(plan.fields, plan.schema.types, strict=True)
         ]
         fields = np.array(rows, dtype=at.FIELD) if rows else np.zeros(0, dtype=at.FIELD)
@@ -117,16 +124,19 @@ class Engine:
             self._join_type_of(s)
         self._tabulate()
 
-    def _makes_blocks(self) -> bool:
-        """Whether output batches can be built by compiled code: every column of fixed width, and its input's type."""
+    def _output_kinds(self) -> set[int] | None:
+        """The kinds of output columns; None if compiled code cannot build them all, each of its input's type."""
         plan = self.plan
+        kinds = set()
         for f, t in zip(plan.fields, plan.schema.types, strict=True):
-            if byte_width(t) is None:
-                return False
+            kind = _kind(t)
+            if kind is None:
+                return None
+            kinds.add(kind)
             for s, index in ((0, f.left), (1, f.right)):
                 if index is not None and plan.sides[s].schema.types[index] != t:
-                    return False
-        return True
+                    return None
+        return kinds
 
     def _join_type_of(self, s: int) -> None:
         plan, how = self.plan, self._how
@@ -156,9 +166,9 @@ class Engine:
         for s in (0, 1):
             payload = {
                 column for column, c in zip(plan.sides[s].stored, self._stores[s].columns, strict=True)
-                if isinstance(c, (WordColumn, ImageColumn))
+                if isinstance(c, (WordColumn, ImageColumn)) or (self._keeps_text and c in self._stores[s].texts)
             }
-            if state.get("blocks"):
+            if state.get("blocks") or self._mixes:
                 payload |= {i for f in plan.fields if (i := f.left if s == 0 else f.right) is not None}
             sources = side_sources(plan, s, self._frontiers[s], payload)
             self._sources.append(sources)
@@ -412,6 +422,9 @@ class Engine:
             if not status & at.MORE:
                 break
             if status & _ASKS:
+                if status & at.GATHER and self._mixes:
+                    status = self._mixed(p)
+                    continue
                 if status & at.GATHER:
                     yield from self._gathered(p, batch)
                 elif status & at.BOUNDS:
@@ -622,6 +635,18 @@ class Engine:
 
         return column
 
+    def _mixed(self, p: int) -> int:
+        """An output batch with columns of text or bools, built by compiled code; the status that says so."""
+        state = self._state
+        status: int = text_kernels.build_mixed(state.at, p)
+        if status & at.ROOM:
+            field, size = state["state"][:2]
+            raise too_much_text(int(size), self.plan.schema.types[field])
+        r = state.operator[0]
+        if not status & at.GATHER and r["phase"] == at.EMITTING and r["n_pairs"] == state.pairs:
+            state.more_pairs()
+        return status
+
     def _gathered(self, p: int, batch: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
         """Output batches that hold columns which compiled code does not build."""
         state = self._state
@@ -659,11 +684,17 @@ class Engine:
         n = state.get("n_kept")
         if status & at.HEAP:
             store.make_heap_room(n)
-        if store.by_python:
+        names = store.by_python
+        if self._keeps_text and store.texts:
+            names = store.others
+            while text_kernels.store_text(state.at, p):
+                store.make_text_room(batch)
+                self._count_state()
+        if names:
             whole = n == batch.num_rows
             kept = state["kept"][:n]
             arrays = {}
-            for i in store.by_python:
+            for i in names:
                 array = batch.column(store.stored[i])
                 arrays[i] = array if whole else array.take(pa.array(kept))
             store.append_by_python(arrays)
@@ -732,6 +763,15 @@ class Engine:
         for store in self._stores:
             store.point()
         self._count_state()
+
+
+def _kind(t: pa.DataType) -> int | None:
+    """How compiled code sees a column of an Arrow type; None if it does not."""
+    if byte_width(t) is not None:
+        return at.WORDS
+    if pa.types.is_boolean(t):
+        return at.BITS
+    return None if offset_width(t) is None else at.BYTES
 
 
 def _errs(v: Vector) -> np.ndarray | None:

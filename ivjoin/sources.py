@@ -12,7 +12,7 @@ from ivjoin.expr.ordinal import has_ordinal, ordinal_of
 from ivjoin.order import Frontier, ordinal_range
 from ivjoin.plan import JoinPlan
 from ivjoin.shj import registers as at
-from ivjoin.shj.arrow import byte_width, is_own_image
+from ivjoin.shj.arrow import byte_width, is_own_image, offset_width
 
 __all__ = ["SideSources", "column_of", "image_columns", "side_sources"]
 
@@ -216,11 +216,7 @@ def _as_double(schema: pa.Schema, node: Node) -> tuple[int, int] | None:
 
 def _step(t: pa.DataType) -> int:
     """Bytes from one entry to the next of a column's second buffer: its values, or the offsets of a text."""
-    width = byte_width(t)
-    if width is not None:
-        return width
-    pt = pa.types
-    return 4 if pt.is_string(t) or pt.is_binary(t) else 8 if pt.is_large_string(t) or pt.is_large_binary(t) else 0
+    return byte_width(t) or offset_width(t) or 0
 
 
 def _text_kind(t: pa.DataType) -> int | None:

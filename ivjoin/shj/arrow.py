@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from ivjoin.shj import byte_kernels
 
 __all__ = [
-    "Bytes", "bitmap", "byte_width", "fixed_array", "fixed_view", "from_plain", "is_own_image", "plain_type", "take",
-    "to_plain", "validity",
+    "Bytes", "bitmap", "byte_width", "fixed_array", "fixed_view", "from_plain", "is_own_image", "offset_width",
+    "plain_type", "take", "to_plain", "validity",
 ]
 
 _DTYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -32,6 +32,13 @@ def byte_width(t: pa.DataType) -> int | None:
     except ValueError:
         return None
     return bits // 8 if bits % 8 == 0 and bits > 0 else None
+
+
+def offset_width(t: pa.DataType) -> int | None:
+    """Bytes per offset of a string or binary type, else None."""
+    if pa.types.is_string(t) or pa.types.is_binary(t):
+        return 4
+    return 8 if pa.types.is_large_string(t) or pa.types.is_large_binary(t) else None
 
 
 def is_own_image(t: pa.DataType) -> bool:

@@ -10,11 +10,11 @@ from ivjoin.shj.compiling import inner
 from ivjoin.shj.index_kernels import FIRST_AXIS
 from ivjoin.shj.records import field_at, ring_at
 
-__all__ = ["build_block"]
+__all__ = ["blank", "build_block", "put_words", "source_of", "taken_bits", "taken_bytes"]
 
 
 @inner
-def _taken_bits(target, bitmap, first, index, n):  # type: ignore[no-untyped-def]
+def taken_bits(target, bitmap, first, index, n):  # type: ignore[no-untyped-def]
     """Validity of the values at ``index`` of a bitmap that begins at bit ``first``; how many are null."""
     out = mem.at_u8(target)
     bits = mem.at_u8(bitmap)
@@ -31,8 +31,8 @@ def _taken_bits(target, bitmap, first, index, n):  # type: ignore[no-untyped-def
 
 
 @inner
-def _taken_bytes(target, valid, index, n):  # type: ignore[no-untyped-def]
-    """As ``_taken_bits``, of a byte a value."""
+def taken_bytes(target, valid, index, n):  # type: ignore[no-untyped-def]
+    """As ``taken_bits``, of a byte a value."""
     out = mem.at_u8(target)
     flags = mem.at_u8(valid)
     nulls = np.int64(0)
@@ -47,10 +47,36 @@ def _taken_bytes(target, valid, index, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _blank(target, size):  # type: ignore[no-untyped-def]
+def blank(target, size):  # type: ignore[no-untyped-def]
     t = mem.at_u8(target)
     for i in range(size):
         t[i] = 0
+
+
+@inner
+def source_of(field, which, p):  # type: ignore[no-untyped-def]
+    """The side from which an output column is taken, -1 for none: it is null."""
+    left = field.left if which != 2 else -1
+    right = field.right if which != 1 else -1
+    if left >= 0 and right >= 0 and field.own_image:
+        return p
+    return 0 if left >= 0 else 1 if right >= 0 else -1
+
+
+@inner
+def put_words(op, p, other, side, column, width, n, rows, places, validity, data):  # type: ignore[no-untyped-def]
+    """Values of ``width`` bytes of a side's column, and if there are nulls, the validity; how many there are."""
+    if side == p:
+        copy_rows(data, mem.at_i64(op.in_values)[column], width, width, rows, n)
+        valid = mem.at_i64(op.in_valid)
+        return taken_bits(validity, valid[2 * column], valid[2 * column + 1], rows, n) if valid[2 * column] else 0
+    ring = ring_at(other.rings, column)
+    if ring.stride == 0:
+        links = mem.at_i32(other.rows)
+        copy_keys(data, ring.values, width, links, 2 * (FIRST_AXIS + other.n_axes), places, n)
+    else:
+        copy_rows(data, ring.values, width, ring.stride, places, n)
+    return taken_bytes(validity, ring.valid, places, n) if ring.valid else 0
 
 
 @inner
@@ -67,8 +93,6 @@ def build_block(op, p, other, which, n, rows, places):  # type: ignore[no-untype
         The side whose values lie in the batch and are taken by ``rows``; the other one's are taken by ``places``.
     """
     n_fields = op.n_fields
-    values = mem.at_i64(op.in_values)
-    valid = mem.at_i64(op.in_valid)
     head = (8 + 8 * n_fields + (mem.ARROW_ARRAY + 16) * n_fields + 63) & ~63
     bitmap = (((n + 7) >> 3) + 63) & ~63
     size = head + 72
@@ -83,39 +107,22 @@ def build_block(op, p, other, which, n, rows, places):  # type: ignore[no-untype
     structs = children + 8 * n_fields
     pairs = structs + mem.ARROW_ARRAY * n_fields
     top = base + head
-    links = mem.at_i32(other.rows)
-    link_stride = 2 * (FIRST_AXIS + other.n_axes)
     mem.save(base, 0)  # the validity of the rows themselves
     for f in range(n_fields):
         field = field_at(op.fields, f)
         width = field.width
-        left = field.left if which != 2 else -1
-        right = field.right if which != 1 else -1
+        side = source_of(field, which, p)
         validity = 0
         nulls = np.int64(0)
         data = top + bitmap
-        if left < 0 and right < 0:
+        if side < 0:
             validity = top
             nulls = n
-            _blank(top, (n + 7) >> 3)
-            _blank(data, n * width)
+            blank(top, (n + 7) >> 3)
+            blank(data, n * width)
         else:
-            side = 0 if left >= 0 else 1
-            if left >= 0 and right >= 0 and field.own_image:
-                side = p
-            column = left if side == 0 else right
-            if side == p:
-                copy_rows(data, values[column], width, width, rows, n)
-                if valid[2 * column]:
-                    nulls = _taken_bits(top, valid[2 * column], valid[2 * column + 1], rows, n)
-            else:
-                ring = ring_at(other.rings, column)
-                if ring.stride == 0:
-                    copy_keys(data, ring.values, width, links, link_stride, places, n)
-                else:
-                    copy_rows(data, ring.values, width, ring.stride, places, n)
-                if ring.valid:
-                    nulls = _taken_bytes(top, ring.valid, places, n)
+            column = field.left if side == 0 else field.right
+            nulls = put_words(op, p, other, side, column, width, n, rows, places, top, data)
             if nulls:
                 validity = top
         mem.save(pairs, validity)

@@ -20,12 +20,16 @@ from weakref import WeakMethod
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.errors import CapacityError
 from ivjoin.shj import arrow
 from ivjoin.shj.arrow import Bytes
+from ivjoin.shj.memory import address_of as address
+from ivjoin.shj.registers import BITS, BYTES, TEXT, Register
 
-__all__ = ["BytesColumn", "Column", "ImageColumn", "SegmentColumn", "WordColumn", "column_for"]
+__all__ = ["BytesColumn", "Column", "ImageColumn", "SegmentColumn", "WordColumn", "column_for", "too_much_text"]
 
 _NARROW = 2**32  # bytes of an arena that uint32 can tell apart
+_ROOM = TEXT.fields["room"][1] // 8  # type: ignore[index]
 
 
 class Column(Protocol):
@@ -46,15 +50,14 @@ class Column(Protocol):
     def trim(self, lo: int) -> None: ...
 
 
-def column_for(t: pa.DataType, cap: int) -> Column:
-    """The store that fits an Arrow type."""
+def column_for(t: pa.DataType, cap: int, record: np.ndarray | None = None) -> Column:
+    """The store that fits an Arrow type. ``record`` : TEXT[1], for one that is kept there."""
     if arrow.byte_width(t) is not None:
         return WordColumn(t, cap)
-    pt = pa.types
-    if pt.is_string(t) or pt.is_large_string(t) or pt.is_binary(t) or pt.is_large_binary(t):
-        return BytesColumn(t, cap)
-    if pt.is_boolean(t):
-        return BoolColumn(t, cap)
+    if arrow.offset_width(t) is not None:
+        return BytesColumn(t, cap, record)
+    if pa.types.is_boolean(t):
+        return BoolColumn(t, cap, record)
     return SegmentColumn(t)
 
 
@@ -234,18 +237,33 @@ class ImageColumn:
 
 
 class BoolColumn:
-    """A ring of bools, a byte each."""
+    """A ring of bools, a byte each.
+
+    Parameters
+    ----------
+    t : pa.DataType
+    cap : int
+    record : TEXT[1], optional
+        Where kernels find it.
+    """
 
     varies = False
 
-    def __init__(self, t: pa.DataType, cap: int) -> None:
+    def __init__(self, t: pa.DataType, cap: int, record: np.ndarray | None = None) -> None:
         self.type = t
+        self.record = np.zeros(1, dtype=TEXT) if record is None else record
+        self.record["kind"] = BITS
         self._ring = np.zeros(cap, dtype=bool)
         self.valid = Validity()
 
     @property
     def nbytes(self) -> int:
         return self._ring.nbytes + self.valid.nbytes
+
+    def point(self) -> None:
+        """Tell the record where everything is, after memory has moved."""
+        ring = self.valid.ring
+        self.record["starts"], self.record["valid"] = address(self._ring), 0 if ring is None else address(ring)
 
     def append(self, array: pa.Array, first: int) -> None:
         n = len(array)
@@ -282,19 +300,41 @@ class BytesColumn:
     Starts count the bytes of all rows ever stored, so no trim rewrites them; modulo 2**32 they still tell apart what
     is in an arena of less than 4 GiB, so they take half of what a full count would. A row ends where the next one
     begins.
+
+    Parameters
+    ----------
+    t : pa.DataType
+    cap : int
+    record : TEXT[1], optional
+        Where kernels find it, and append to it.
     """
 
     varies = True
+    _top = Register(TEXT, "top")  # where the next row starts
+    _base = Register(TEXT, "base")  # the start that lies at the beginning of the arena
+    _next = Register(TEXT, "next")  # id of the next row
 
-    def __init__(self, t: pa.DataType, cap: int) -> None:
+    def __init__(self, t: pa.DataType, cap: int, record: np.ndarray | None = None) -> None:
         self.type = t
-        self._wide = pa.types.is_large_string(t) or pa.types.is_large_binary(t)
+        self.record = np.zeros(1, dtype=TEXT) if record is None else record
+        self._registers = self.record.view(np.int64)
+        width = arrow.offset_width(t)
+        self._wide = width == 8
+        self.record["kind"], self.record["offset_width"] = BYTES, width
         self._starts = np.zeros(cap, dtype=np.uint32)
         self._arena = np.empty(256, dtype=np.uint8)
-        self._top = 0  # where the next row starts
-        self._base = 0  # the start that lies at the beginning of the arena
         self.valid = Validity()
-        self._next = 0
+        self.point()
+
+    def point(self) -> None:
+        """Tell the record where everything is, after memory has moved."""
+        r, ring = self.record[0], self.valid.ring
+        room = len(self._arena)
+        # A kernel that fills uint32 to their end must ask first.
+        r["room"] = min(room, _NARROW - 1) if self._starts.dtype == np.uint32 else room
+        r["start_width"] = self._starts.itemsize
+        r["starts"], r["arena"] = address(self._starts), address(self._arena)
+        r["valid"] = 0 if ring is None else address(ring)
 
     @property
     def nbytes(self) -> int:
@@ -306,12 +346,7 @@ class BytesColumn:
         low, high = int(piece.offsets[0]), int(piece.offsets[-1])
         used = self._top - self._base
         need = used + high - low
-        if need >= _NARROW and self._starts.dtype == np.uint32:
-            self._starts = self._offsets(self._starts).astype(np.uint64) + np.uint64(self._base)
-        if need > len(self._arena):
-            arena = np.empty(need + need // 4, dtype=np.uint8)
-            arena[:used] = self._arena[:used]
-            self._arena = arena
+        self.make_room(need)
         self._arena[used:need] = piece.buffer[low:high]
         _put(self._starts, first, (piece.offsets[:-1] + (self._top - low)).astype(self._starts.dtype))
         self._top += high - low
@@ -321,6 +356,18 @@ class BytesColumn:
     def grow(self, cap: int, lo: int, hi: int) -> None:
         self._starts = _regrown(self._starts, cap, lo, hi)
         self.valid.grow(cap, lo, hi)
+
+    def make_room(self, need: int) -> None:
+        """Room for so many bytes in the arena, those that are in it included."""
+        if need >= _NARROW and self._starts.dtype == np.uint32:
+            self._starts = self._offsets(self._starts).astype(np.uint64) + np.uint64(self._base)
+        if need > len(self._arena):
+            used = self._top - self._base
+            arena = np.empty(need + need // 4, dtype=np.uint8)
+            arena[:used] = self._arena[:used]
+            self._arena = arena
+        if need > self._registers.item(_ROOM):
+            self.point()
 
     def _offsets(self, starts: np.ndarray) -> np.ndarray:
         """Where in the arena these starts are : int64[n]."""
@@ -341,10 +388,7 @@ class BytesColumn:
         offsets = out.offsets
         if not self._wide:
             if offsets[-1] > 2**31 - 1:
-                raise OverflowError(
-                    f"an output batch would hold {int(offsets[-1])} bytes of {self.type} in one column; "
-                    "use a smaller batch_size or a large_ type"
-                )
+                raise too_much_text(int(offsets[-1]), self.type)
             offsets = offsets.astype(np.int32)
         valid = self.valid.at(places)
         nulls = 0 if valid is None else len(valid) - int(np.count_nonzero(valid))
@@ -373,6 +417,15 @@ class BytesColumn:
             arena[: len(live)] = live.copy() if arena is self._arena else live
             self._arena = arena
             self._base += dead
+            self.point()
+
+
+def too_much_text(size: int, t: pa.DataType) -> CapacityError:
+    """What an output column whose offsets cannot say where its bytes end is answered with."""
+    return CapacityError(
+        f"an output batch would hold {size:,} bytes of {t} in one column, expected 2,147,483,647 at most; use a "
+        "smaller batch_size or a large_ type"
+    )
 
 
 def _modulus(starts: np.ndarray) -> int:

@@ -16,7 +16,7 @@ from ivjoin.shj.compiling import COMPILES
 
 __all__ = [
     "bound_at", "expiry_at", "field_at", "operator_at", "piece_at", "ring_at", "side_at", "source_at", "stored_at",
-    "term_at", "tracker_at",
+    "term_at", "text_at", "tracker_at",
 ]
 
 
@@ -24,8 +24,13 @@ def _entry_of(dtype: Any) -> Callable[..., Any]:
     """A function of a table's address and an index to the record there."""
     size = dtype.itemsize
     if not COMPILES:
-        plain = type("Record", (ctypes.Structure,), {"_fields_": [(name, ctypes.c_int64) for name in dtype.names]})
-        return lambda address, index: plain.from_address(int(address) + size * int(index))  # type: ignore[attr-defined]
+        class Record(ctypes.Structure):
+            _fields_ = [(name, ctypes.c_int64) for name in dtype.names]
+
+            def __setattr__(self, name: str, value: Any) -> None:
+                super().__setattr__(name, int(value))
+
+        return lambda address, index: Record.from_address(int(address) + size * int(index))
     item = from_dtype(dtype)
 
     @intrinsic
@@ -51,3 +56,4 @@ stored_at = _entry_of(registers.STORED)
 field_at = _entry_of(registers.FIELD)
 piece_at = _entry_of(registers.KEY_PIECE)
 ring_at = _entry_of(registers.RING)
+text_at = _entry_of(registers.TEXT)

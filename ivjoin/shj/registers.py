@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "AS_DOUBLE", "BAND_ROLE", "BEGIN", "BEYOND", "BOUND", "BOUNDING", "BOUNDS", "CODES", "DECIDE", "DROPPED",
-    "EMITTING", "EXPIRY", "FIELD", "FIXED_PIECE", "FULL", "GATHER", "GIVEN", "HEAP", "INDEX", "INT", "KEEPING",
-    "KEYED", "KEYS", "KEY_PIECE", "KEY_ROLE", "LARGE_TEXT_PIECE", "LATE", "LEAVING", "MINUS", "MORE", "NAMING",
-    "NAN_ORDINAL", "NO_KEY", "OPERATOR", "ORDINAL_PIECE", "OUTPUT", "PIECE", "PLUS", "PROBING", "PRUNING", "RETIRING",
-    "RING", "ROOM", "RUNS", "Register", "SIDE", "SOURCE", "STORE", "STORED", "STORING", "SWEEP", "TERM", "TEXT_PIECE",
-    "TIDY", "TIMES", "TRACKER", "USABLE", "VALIDITY_PIECE", "WILD",
+    "AS_DOUBLE", "BAND_ROLE", "BEGIN", "BEYOND", "BITS", "BOUND", "BOUNDING", "BOUNDS", "BYTES", "CODES", "DECIDE",
+    "DROPPED", "EMITTING", "EXPIRY", "FIELD", "FIXED_PIECE", "FULL", "GATHER", "GIVEN", "HEAP", "INDEX", "INT",
+    "KEEPING", "KEYED", "KEYS", "KEY_PIECE", "KEY_ROLE", "LARGE_TEXT_PIECE", "LATE", "LEAVING", "MINUS", "MORE",
+    "NAMING", "NAN_ORDINAL", "NO_KEY", "OPERATOR", "ORDINAL_PIECE", "OUTPUT", "PIECE", "PLUS", "PROBING", "PRUNING",
+    "RETIRING", "RING", "ROOM", "RUNS", "Register", "SIDE", "SOURCE", "STORE", "STORED", "STORING", "SWEEP", "TERM",
+    "TEXT", "TEXT_PIECE", "TIDY", "TIMES", "TRACKER", "USABLE", "VALIDITY_PIECE", "WILD", "WORDS",
 ]
 
 
@@ -44,7 +44,8 @@ SIDE = _record(
     "rows bands sources columns stored rings trackers terms bounds expiry",  # address
     "least most peak_span steps linked refused probed retired rows_in trimmed",
     "owes keeps semi single mode decide by_python key_source patience has_nulls beyond packs n_pieces",
-    "pieces",  # address
+    "n_texts",
+    "pieces texts",  # address
 )
 # A column, or an expression that Python computes (column -1), as ordinals; or a column as doubles, with another or a
 # number (``number``, as bits) added, taken off or multiplied (``arithmetic``).
@@ -58,11 +59,15 @@ TERM = _record("axis tracker low high least most")
 BOUND = _record("low high least most")  # of an axis
 EXPIRY = _record("used last bound cursor heap size room")  # [axis, falling]
 STORED = _record("column ring width valid")  # a stored column that the kernel keeps
-FIELD = _record("left right width own_image")  # an output column
+# An output column; of text, the width is that of an offset.
+FIELD = _record("left right width own_image kind")
 # A piece of a key that is more than one word: where it comes from (a source or a column, -1: not), and whether a null
 # in it is a value like any other.
 KEY_PIECE = _record("kind source column width safe nulls")
-RING = _record("values stride valid")  # a schema's column as it is stored
+# A schema's column as it is stored; the values of one that is no words are its TEXT record.
+RING = _record("values stride valid")
+# A stored column of text, or of bools: those have starts alone, their values. Of the arena, ``room`` bytes may be used.
+TEXT = _record("column kind start_width offset_width room top base next wanted", "starts arena valid")  # address
 
 # What a push says when it returns, added up. All but OUTPUT, TIDY and SWEEP ask for something and a further call.
 OUTPUT, MORE, ROOM, LATE, TIDY, SWEEP, FULL = 1, 2, 4, 8, 16, 32, 64
@@ -73,6 +78,7 @@ DECIDE, GATHER, STORE, BOUNDS, INDEX, RUNS, PIECE, HEAP, BEYOND, KEYS = (
 # How far it has come.
 BEGIN, PROBING, EMITTING, KEEPING, STORING, LEAVING, BOUNDING, PRUNING, RETIRING, NAMING = range(10)
 
+WORDS, BYTES, BITS = range(3)  # kinds of column
 NO_KEY, INT, GIVEN = range(3)  # kinds of key: none, one ordinal, byte strings
 ORDINAL_PIECE, TEXT_PIECE, LARGE_TEXT_PIECE, FIXED_PIECE, VALIDITY_PIECE = range(5)
 AS_DOUBLE, PLUS, MINUS, TIMES = range(1, 5)  # arithmetic of a source

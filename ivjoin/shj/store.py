@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from ivjoin.errors import CapacityError
 from ivjoin.shj import expiry_kernels, index_kernels
-from ivjoin.shj.arrow import byte_width
-from ivjoin.shj.columns import Column, ImageColumn, WordColumn, column_for
+from ivjoin.shj.arrow import byte_width, offset_width
+from ivjoin.shj.columns import BoolColumn, BytesColumn, Column, ImageColumn, WordColumn, column_for
 from ivjoin.shj.keys import IntKeys, KeyTable
 from ivjoin.shj.memory import address_of as address
-from ivjoin.shj.registers import EXPIRY, RING, SIDE, STORED, Register
+from ivjoin.shj.registers import EXPIRY, RING, SIDE, STORED, TEXT, Register
 from ivjoin.shj.runs import SortedRuns
 
 __all__ = ["SideStore"]
@@ -89,11 +89,15 @@ class SideStore:
         self.cap = 64
         self.rows, self.links = _records(64, n_axes)
         same = same or {}
+        self.stored = list(range(len(types)) if stored is None else stored)
+        kept_as_text = [i for i, t in enumerate(types) if offset_width(t) or pa.types.is_boolean(t)]
+        self._texts = np.zeros(len(kept_as_text), dtype=TEXT)
+        self._texts["column"] = [self.stored[i] for i in kept_as_text]
+        records = {i: self._texts[k : k + 1] for k, i in enumerate(kept_as_text)}
         self.columns: list[Column] = [
-            ImageColumn(t, same[i], WeakMethod(self._image_at), 64) if i in same else column_for(t, 64)
+            ImageColumn(t, same[i], WeakMethod(self._image_at), 64) if i in same else column_for(t, 64, records.get(i))
             for i, t in enumerate(types)
         ]
-        self.stored = list(range(len(types)) if stored is None else stored)
         self._widths = [byte_width(c.type) or 0 for c in self.columns]
         self._table = np.zeros(len(types), dtype=STORED)
         self._rings = np.zeros(max(self.stored, default=0) + 1, dtype=RING)
@@ -108,6 +112,8 @@ class SideStore:
         self._ring_bytes: int | None = None  # unknown since the last change of capacity
         self._varying: list[Column] = []
         self.by_python = [i for i, c in enumerate(self.columns) if not isinstance(c, (WordColumn, ImageColumn))]
+        self.texts = [c for c in self.columns if isinstance(c, (BytesColumn, BoolColumn))]
+        self.others = [i for i in self.by_python if i not in records]  # that no kernel can keep
         self.point()
 
     def point(self) -> None:
@@ -134,11 +140,15 @@ class SideStore:
                     assert isinstance(self.keys, IntKeys)
                     self._rings[column] = address(self.keys.key_of), 0, valid
                 stored.append((column, 0, 0, valid))
+            elif isinstance(c, (BytesColumn, BoolColumn)):
+                c.point()
+                self._rings[column] = address(c.record), 0, valid
             else:
                 continue
             nulls |= valid != 0
         self._table[: len(stored)] = stored
         r["stored"], r["n_stored"] = address(self._table), len(stored)
+        r["texts"], r["n_texts"] = address(self._texts), len(self._texts)
         r["rings"], r["has_nulls"] = address(self._rings), nulls
 
     # -- rows in -------------------------------------------------------------------------------------------------
@@ -181,6 +191,17 @@ class SideStore:
         """The kernel's next rows in the columns that it does not keep itself, by place among the stored columns."""
         for i, array in arrays.items():
             self.columns[i].append(array, self.hi)
+
+    def make_text_room(self, batch: pa.RecordBatch) -> None:
+        """Room in the columns of text for as much as the kernel wants, and for the nulls of a batch."""
+        for c in self.texts:
+            r = c.record[0]
+            if isinstance(c, BytesColumn):
+                c.make_room(int(r["wanted"]))
+            if batch.column(int(r["column"])).null_count:
+                c.valid.begin(self.cap)
+        self._ring_bytes = None
+        self.point()
 
     # -- schedules of death --------------------------------------------------------------------------------------
 

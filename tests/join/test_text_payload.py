@@ -1,0 +1,201 @@
+"""Payload of text and bools in the kernels' way and put together by Arrow: the same rows, whatever the join."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ivjoin import IvjoinError, Order, SymmetricHashJoin, blocks
+from ivjoin.engine import Engine
+from ivjoin.shj import columns, text_kernels
+from ivjoin.shj import registers as at
+
+HOW = ["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
+BAND = "l.t BETWEEN r.t - 6 AND r.t + 4"
+S = pa.schema({
+    "k": pa.int64(), "t": pa.int32(), "s": pa.string(), "b": pa.bool_(), "x": pa.float32(), "w": pa.large_binary(),
+    "c": pa.binary(3),
+})  # fmt: skip
+
+
+def some(rng: np.random.Generator, n: int, make: Callable[[int], Any], nulls: float) -> list[Any]:
+    return [None if rng.random() < nulls else make(i) for i in range(n)]
+
+
+def table(seed: int, n: int, nulls: float = 0.2, longest: int = 20, slack: int = 3, keys: int = 4) -> pa.RecordBatch:
+    rng = np.random.default_rng(seed)
+    size = rng.integers(0, longest, (2, n))
+    t = np.maximum(np.arange(n) // 2 - rng.integers(0, slack + 1, n), 0)
+    late = nulls if n < 40 else 0.0
+    return pa.record_batch(
+        {
+            "k": some(rng, n, lambda i: int(rng.integers(0, keys)), nulls / 4), "t": t.astype(np.int32),
+            "s": some(rng, n, lambda i: "é" * int(size[0, i] // 2) + "x" * int(size[0, i] % 2), nulls),
+            "b": some(rng, n, lambda i: bool(rng.random() < 0.5), late),
+            "x": some(rng, n, lambda i: float(i), nulls),
+            "w": some(rng, n, lambda i: bytes(rng.integers(0, 256, size[1, i], dtype=np.uint8)), nulls),
+            "c": some(rng, n, lambda i: b"%03d" % (i % 1000), nulls),
+        },
+        schema=S,
+    )
+
+
+def pieces(batch: pa.RecordBatch, seed: int, most: int) -> list[pa.RecordBatch]:
+    """Slices of a batch: their columns begin anywhere in their buffers."""
+    rng, out, first = np.random.default_rng(seed), [], 0
+    while first < batch.num_rows:
+        out.append(batch.slice(first, int(rng.integers(1, most))))
+        first += out[-1].num_rows
+    return out
+
+
+def joined(
+    left: list[pa.RecordBatch], right: list[pa.RecordBatch], compiled: bool, patch: pytest.MonkeyPatch,
+    again: bool = False, mixes: bool = True, **options: Any,
+) -> list[tuple[Any, ...]]:
+    """The rows in the order in which they come; all of them by the one way or the other."""
+    patch.setenv(blocks.VARIABLE, str(int(compiled)))
+    with patch.context() as inside:
+        if compiled and mixes:
+            inside.setattr(Engine, "_gathered", None)
+        op = SymmetricHashJoin(left[0].schema, right[0].schema, **options)
+        assert op._keeps_text == compiled
+        assert op._mixes == (compiled and mixes)
+        out: list[pa.RecordBatch] = []
+        for i in range(max(len(left), len(right))):
+            for side, batches in (("left", left), ("right", right)):
+                if i < len(batches):
+                    out += op.push(side, batches[i])
+            if again and i % 3 == 2:
+                op = SymmetricHashJoin.restore(op.snapshot())
+        out += op.finish()
+    for batch in out:
+        batch.validate(full=True)
+        assert 0 < batch.num_rows <= options.get("batch_size", 65536)
+    return [tuple(row.values()) for batch in out for row in batch.to_pylist()]
+
+
+def both(patch: pytest.MonkeyPatch, left: Any, right: Any, **options: Any) -> list[tuple[Any, ...]]:
+    """The rows, which are the same both ways."""
+    one, other = (joined(left, right, compiled, patch, **options) for compiled in (True, False))
+    assert sorted(one, key=repr) == sorted(other, key=repr)
+    return one
+
+
+ORDERS = {"left_order": Order("t", slack=9), "right_order": Order("t", slack=9)}
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("batch_size", [1, 7, 65536])
+def test_small_joins_of_every_type(how: str, batch_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    left, right = (pieces(table(s, 45), s, 9) for s in (1, 2))
+    assert both(monkeypatch, left, right, on="k", condition=BAND, how=how, batch_size=batch_size, **ORDERS)
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("seed", range(4))
+def test_random_joins(how: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rings that grow and go round, arenas that are trimmed, rows that die out of order, snapshots."""
+    rng = np.random.default_rng(seed)
+    monkeypatch.setattr(columns, "_NARROW", [2**32, 3000, 0, 400][seed])
+    nulls, longest = [0.0, 0.2][seed % 2], [20, 200, 2, 60][seed]
+    sides = [table(10 * seed + s, 900, nulls, longest, keys=12) for s in (1, 2)]
+    left, right = (pieces(t, seed, int(rng.integers(5, 150))) for t in sides)
+    options: dict[str, Any] = {"on": "k", "condition": BAND, "how": how, "again": seed == 1}
+    options |= {"batch_size": [65536, 7, 50, 1000][seed], **ORDERS}
+    if seed == 2:
+        options |= {"condition": "l.t BETWEEN r.t - 60 AND r.t + 4 AND l.x BETWEEN r.x - 50 AND r.x + 10"}
+    if seed == 3:
+        del options["left_order"]
+    assert both(monkeypatch, left, right, **options)
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("how", ["full", "left_semi", "right_anti"])
+def test_text_that_the_condition_reads(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    left, right = (pieces(table(s, 60), s, 20) for s in (3, 4))
+    condition = f"{BAND} AND l.s < r.s"
+    assert both(monkeypatch, left, right, on="k", condition=condition, how=how, **ORDERS)
+
+
+@pytest.mark.parametrize("how", ["full", "right", "inner"])
+@pytest.mark.parametrize("key", ["s", "b", "w"])
+def test_text_that_is_the_key(key: str, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    left, right = (pieces(table(s, 80, longest=3), s, 20) for s in (5, 6))
+    assert both(monkeypatch, left, right, on=key, condition=BAND, how=how, **ORDERS)
+
+
+@pytest.mark.parametrize("how", ["full", "left_semi"])
+def test_beside_columns_that_arrow_keeps(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def with_list(b: pa.RecordBatch) -> pa.RecordBatch:
+        return b.append_column("l", pa.array([[i % 9] * (i % 3) for i in range(b.num_rows)], pa.list_(pa.int8())))
+
+    left, right = (pieces(with_list(table(s, 300)), s, 40) for s in (7, 8))
+    assert both(monkeypatch, left, right, on="k", condition=BAND, how=how, mixes=False, **ORDERS)
+
+
+@pytest.mark.parametrize("fixed", [0, 1])
+@pytest.mark.parametrize("how", ["full", "left_semi", "left_anti"])
+def test_text_on_one_side(fixed: int, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = [table(s, 200) for s in (9, 10)]
+    tables[fixed] = tables[fixed].select(["k", "t", "x"])
+    left, right = (pieces(t, 1, 30) for t in tables)
+    mixes = not (fixed == 0 and how != "full")
+    if not mixes:
+        condition = f"{BAND} AND length(r.s) > 3"
+        # the right side's text is stored for the condition, and the output has none
+        both(monkeypatch, left, right, on="k", condition=condition, how=how, mixes=False, **ORDERS)
+        return
+    assert both(monkeypatch, left, right, on="k", condition=BAND, how=how, **ORDERS)
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("values", [["", "", ""], [None, None, None], [None, "", "a"]])
+def test_little_text(values: list[str | None], monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = pa.record_batch({"k": [0, 1, 2], "s": pa.array(values, pa.string()), "b": pa.array([None] * 3, pa.bool_())})
+    got = both(monkeypatch, [batch], [batch], on="k")
+    assert got == [(i, v, None, v, None) for i, v in enumerate(values)]
+
+
+def test_a_large_batch_comes_in_large_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pairs' scratch grows with what comes out."""
+    monkeypatch.setenv(blocks.VARIABLE, "1")
+    n = 60_000
+    batch = pa.record_batch({"k": np.arange(n), "s": pa.array([f"row {i}" for i in range(n)])})
+    op = SymmetricHashJoin(batch.schema, batch.schema, on="k")
+    assert [*op.push("left", batch)] == []
+    out = [*op.push("right", batch)]
+    assert pa.Table.from_batches(out).column("s_right").to_pylist() == batch.column("s").to_pylist()
+    assert len(out) < 8
+
+
+def test_more_text_than_offsets_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """2100 pairs of a row of a mebibyte; as large_string it would be built."""
+    monkeypatch.setenv(blocks.VARIABLE, "1")
+    one = pa.record_batch({"k": [1], "s": ["x" * 2**20]})
+    op = SymmetricHashJoin(one.schema, pa.schema({"k": pa.int64()}), on="k")
+    assert [*op.push("left", one)] == []
+    with pytest.raises(IvjoinError, match=r"2,202,009,600 bytes of string in one column.*smaller batch_size"):
+        list(op.push("right", pa.record_batch({"k": [1] * 2100})))
+
+
+def test_the_kernel_asks_for_room_before_it_does_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(blocks.VARIABLE, "1")
+    batch = table(11, 30)
+    op = SymmetricHashJoin(S, S, on="k", condition=BAND, **ORDERS)
+    list(op.push("left", batch))
+    store = op._stores[0]
+    column = next(c for c in store.texts if c.type == pa.string())
+    assert isinstance(column, columns.BytesColumn)
+    before, arena = column._top, len(column._arena)
+    longer = batch.set_column(2, S.field("s"), pa.array(["y" * arena] * 30))
+    longer._export_to_c(op._state.in_struct)
+    op._state.set(n=30, n_kept=30, kept_at=op._state.get("every"))
+    assert text_kernels.store_text(op._state.at, 0) == at.ROOM
+    assert (column._top, len(column._arena)) == (before, arena)
+    assert column.record["wanted"][0] == before + 30 * arena
