@@ -251,7 +251,7 @@ class Intake:
             usable = _both(usable, np.asarray(v.values if v.valid is None else v.values & v.valid, dtype=bool))
             wild = _either(wild, _erred(v))
         for node, low, high in side.guards:
-            wild = _either(wild, _outside(values[node], low, high))
+            wild = _either(_either(wild, _outside(values[node], low, high)), _erred(values[node]))
         if self._plan.raises and n:
             wild = np.ones(n, dtype=bool)
         if self._plan.never or dead:
