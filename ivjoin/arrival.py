@@ -61,12 +61,14 @@ class Intake:
     """Evaluates batches of both sides; owns nothing but the lists of expressions."""
 
     def __init__(
-        self, plan: JoinPlan, frontiers: tuple[Frontier, Frontier], keys: KeyTable, late_within: bool
+        self, plan: JoinPlan, frontiers: tuple[Frontier, Frontier], keys: KeyTable, late_within: bool,
+        errors_first: bool = False,
     ) -> None:
         self._plan = plan
         self._frontiers = frontiers
         self.keys = keys
         self.late_within = late_within
+        self._errors_first = errors_first
         left, right = row_layouts(plan)
         self.index = left.index, right.index
         self._roots: list[list[Node]] = [[], []]
@@ -159,7 +161,8 @@ class Intake:
         try:
             for t in frontier.trackers:
                 v = values[t.node]
-                self._refuse_errors(p, batch, t.node, v, "order")
+                if not self._errors_first:
+                    self._refuse_errors(p, batch, t.node, v, "order")
                 valid = has_value(v)
                 was = t.edge
                 bad = t.late(self.image(t.node, values, images), valid, self.late_within)

@@ -51,7 +51,7 @@ def frontiers_of(plan: JoinPlan) -> tuple[Frontier, Frontier]:
 class Engine:
     """Two side stores and what moves rows through them. ``ivjoin.symmetric`` puts the public protocol around it."""
 
-    def _setup(self, plan: JoinPlan, late_within: bool = True) -> None:
+    def _setup(self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> None:
         self.plan = plan = plan.own()
         self._how = plan.how
         self._layouts = left, right = row_layouts(plan)
@@ -59,7 +59,7 @@ class Engine:
         keys = self._make_stores()
         self._frontiers = frontiers_of(plan)
         self._bounder = Bounder(plan, self._frontiers)
-        self._intake = Intake(plan, self._frontiers, keys, late_within)
+        self._intake = Intake(plan, self._frontiers, keys, late_within, errors_first)
         self._index = self._intake.index
         batch_size = plan.options["batch_size"]
         self._emitter = Emitter(plan.schema, plan.fields, batch_size)
