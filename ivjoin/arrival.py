@@ -26,10 +26,13 @@ I64_MIN = -(2**63)
 class Intake:
     """Evaluates batches of both sides; owns nothing but the lists of expressions."""
 
-    def __init__(self, plan: JoinPlan, frontiers: tuple[Frontier, Frontier], late_within: bool = True) -> None:
+    def __init__(
+        self, plan: JoinPlan, frontiers: tuple[Frontier, Frontier], late_within: bool = True, errors_first: bool = False
+    ) -> None:
         self._plan = plan
         self._frontiers = frontiers
         self.late_within = late_within
+        self._errors_first = errors_first
         left, right = row_layouts(plan)
         self.index = left.index, right.index
 
@@ -125,7 +128,8 @@ class Intake:
         late: np.ndarray | None = None
         for t in trackers:
             v = values[t.node]
-            self._refuse_errors(p, batch, t.node, v, "order")
+            if not self._errors_first:
+                self._refuse_errors(p, batch, t.node, v, "order")
             was = t.edge
             bad = t.late(self.image(t.node, values, images), has_value(v), self.late_within)
             if bad is not None:
@@ -143,7 +147,8 @@ class Intake:
         """
         frontier = self._frontiers[p]
         if any(t.node is node for t in frontier.trackers):
-            self._refuse_errors(p, batch, node, v, "order")
+            if not self._errors_first:
+                self._refuse_errors(p, batch, node, v, "order")
         elif node in frontier.bounds or node in frontier.promised:
             self._refuse_errors(p, batch, node, v, "bounds" if node in frontier.bounds else "watermark")
 

@@ -66,7 +66,7 @@ def frontiers_of(plan: JoinPlan) -> tuple[Frontier, Frontier]:
 class Engine:
     """Two side stores and what moves rows through them. ``ivjoin.symmetric`` puts the public protocol around it."""
 
-    def _setup(self, plan: JoinPlan, late_within: bool = True) -> None:
+    def _setup(self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> None:
         self.plan = plan = plan.own()
         self._how = plan.how
         self._layouts = left, right = row_layouts(plan)
@@ -74,7 +74,7 @@ class Engine:
         self._index = left.index, right.index
         self._frontiers = frontiers_of(plan)
         self._bounder = Bounder(plan, self._frontiers)
-        self._intake = Intake(plan, self._frontiers, late_within)
+        self._intake = Intake(plan, self._frontiers, late_within, errors_first)
         batch_size = plan.options["batch_size"]
         self._emitter = Emitter(plan.schema, plan.fields, batch_size)
         self._rekeyed = False
@@ -532,6 +532,7 @@ class Engine:
             _make_wild(marks, _errs(v))
         for node, low, high in sources.guards:
             _make_wild(marks, _outside(values[node], low, high))
+            _make_wild(marks, _errs(values[node]))
         if self.plan.raises:
             marks |= at.WILD
         late = self._intake.late_by_python(p, batch, values)

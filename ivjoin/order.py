@@ -23,7 +23,7 @@ from ivjoin.shj.registers import TRACKER, Register
 __all__ = ["Frontier", "Order", "OrderTracker", "ordinal_range", "physical_ordinal", "slack_ticks"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
-_MOST_DIGITS = 310  # of a slack: as many as a float can have
+_MOST_DIGITS = 1000  # of a slack, exact to the last: more than any two values of a type are apart
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Order:
         slack = self.slack
         if isinstance(slack, bool) or not isinstance(slack, (int, float, Decimal, timedelta)):
             raise OrderError(f"slack is {came(slack)}; expected a number, or a timedelta for times")
-        # a signalling NaN and what no float holds can be neither compared nor computed with
+        # a signalling NaN cannot be compared, and a number of a billion digits not computed with
         unsound = slack.is_nan() or abs(slack.adjusted()) > _MOST_DIGITS if isinstance(slack, Decimal) else (
             isinstance(slack, int) and slack.bit_length() > 4 * _MOST_DIGITS
         )

@@ -184,6 +184,7 @@ class JoinStream:
         self._reading = Lock()
         self._begun = False
         self._over: str | None = None  # why nothing more can come
+        self._broken = False  # by an error, which is not to be taken for an end
         self._reader: object | None = None  # the one that was handed out last, where the output is not taken here
 
     @property
@@ -269,6 +270,8 @@ class JoinStream:
         try:
             if self._reader is not reader:
                 raise ProtocolError("the output of this stream was handed to another reader, and comes once")
+            if self._broken:
+                raise ProtocolError(self._over)
             self._begun = True
             return next(self._batches, None) if none_at_end else next(self._batches)
         finally:
@@ -283,6 +286,7 @@ class JoinStream:
             raise
         except BaseException as e:
             self._over = f"this stream stopped with an error and gives nothing more: {_first_line(e)}"
+            self._broken = True
             raise
 
     def _joined(self) -> Iterator[pa.RecordBatch]:

@@ -76,11 +76,17 @@ class SymmetricHashJoin(Engine, OneCall):
         self._setup(planned(left_schema, right_schema, **options))
 
     @classmethod
-    def from_plan(cls, plan: JoinPlan, *, late_within: bool = True) -> SymmetricHashJoin:
-        """An operator for a plan. ``late_within`` False measures lateness against earlier batches only."""
+    def from_plan(
+        cls, plan: JoinPlan, *, late_within: bool = True, errors_first: bool = False
+    ) -> SymmetricHashJoin:
+        """An operator for a plan. ``late_within`` False measures lateness against earlier batches only.
+
+        ``errors_first`` promises that rows for which an ordered expression errs come before all that have a value of
+        it, on either side; they are not refused then.
+        """
         self = cls.__new__(cls)
         self._begin()
-        self._setup(plan, late_within)
+        self._setup(plan, late_within, errors_first)
         return self
 
     # -- public --------------------------------------------------------------------------------------------------

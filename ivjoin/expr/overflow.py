@@ -3,14 +3,15 @@
 A band follows from the conjunct being TRUE, so it knows nothing of the pairs for which evaluation errs: over unsigned
 integers ``l.a - r.a <= 2`` errs for all pairs with ``l.a < r.a``, over int64 ``l.a = r.a OR l.a - r.a > 5`` for some
 far below its band. Such pairs lie on half-lines beyond the band, which the join looks at too. Where none over the nodes
-of the band is found, a guard does as well, if it lets through what columns usually hold. Of products nothing is said:
+of the band is found, a guard does as well, if it lets through what columns usually hold. What reads one side and is
+always computed is a guard itself: whether it errs is known of each row. Of products nothing is said:
 ``(l.a - r.a) * (l.a - r.a) < 9`` is decided by its root, and the square of a far pair is not computed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from ivjoin.expr.linear import BOTH_SIDES, Box, Form, Forms, Limit, Number, guard_box, reach, scale_of, span
@@ -50,23 +51,47 @@ def overflows(
 
     ``kept`` are nodes that are evaluated for each row, so that their own errors show.
     """
-    pairs = {(t.left, t.right) for t in bands}
+    pairs = {(_bare(t.left), _bare(t.right)): (t.left, t.right) for t in bands}
     lines: dict[tuple[Node, Node, bool], BandTerm] = {}
     box: Box = {}
+    always = _always_computed(c)
     for n in walk(c):
         if not n.type.is_discrete or not forms.sides(n) or n in kept:
             continue
         for limit, beyond in _limits(forms, n):
             if forms.sides(n) == BOTH_SIDES:
-                t = _line(forms, pool, c, beyond)
-                if t is not None and (t.left, t.right) in pairs:
-                    name = t.left, t.right, t.lo is None
-                    old = lines.get(name)
-                    lines[name] = t if old is None or _is_wider(t, old) else old
+                found = _lines(forms, pool, c, beyond)
+                if found is not None and all((t.left, t.right) in pairs for t in found):
+                    for t in found:
+                        left, right = pairs[t.left, t.right]
+                        name = left, right, t.lo is None
+                        t = replace(t, left=left, right=right)
+                        old = lines.get(name)
+                        lines[name] = t if old is None or _is_wider(t, old) else old
                     continue
-            if all(atom.op == "column" for atom in limit.terms):
-                cut(box, guard_box([limit]) or {})
+            roomy = guard_box([limit]) if all(atom.op == "column" for atom in limit.terms) else None
+            if roomy is not None:
+                cut(box, roomy)
+            elif forms.sides(n) != BOTH_SIDES and n in always:
+                cut(box, {n: span(n.type)})
     return list(lines.values()), box
+
+
+def _bare(n: Node) -> Node:
+    """The node of a band without what stands there for a null, of which nothing overflows."""
+    return n.args[0] if n.op == "coalesce" and len(n.args) == 2 and n.args[1].op == "literal" else n
+
+
+def _always_computed(c: Node) -> set[Node]:
+    """Nodes without which ``c`` has no value."""
+    found: set[Node] = set()
+    stack = [c]
+    while stack:
+        n = stack.pop()
+        if n not in found:
+            found.add(n)
+            stack += n.args[:1] if n.op in ("and", "or", "case", "coalesce", "in") else n.args
+    return found
 
 
 def _is_wider(t: BandTerm, old: BandTerm) -> bool:
@@ -94,10 +119,44 @@ def _constant(x: Number) -> Form:
     return Form({}, x, x)
 
 
-def _line(forms: Forms, pool: SidePool, c: Node, beyond: Form) -> BandTerm | None:
-    """The half-line of pairs for which the form is not negative; None if it reads more than one node a side."""
-    if any(forms.sides(n) == BOTH_SIDES for n in beyond.terms):
-        return None
-    found = Found()
-    place(forms, pool, found, Inequality(beyond.scaled(-1)), c)
-    return found.bands[0] if len(found.bands) == 1 else None
+def _lines(forms: Forms, pool: SidePool, c: Node, beyond: Form) -> list[BandTerm] | None:
+    """Half-lines that hold all pairs for which the form is not negative; None if one reads more than a node a side."""
+    out = []
+    for form in _alternatives(forms, beyond):
+        if form is None:
+            return None
+        if not form.terms and form.hi < 0:
+            continue
+        found = Found()
+        place(forms, pool, found, Inequality(form.scaled(-1)), c)
+        if len(found.bands) != 1:
+            return None
+        out += found.bands
+    return out
+
+
+def _alternatives(forms: Forms, form: Form, most: int = 8) -> Iterator[Form | None]:
+    """Forms without two-sided nodes, one of which the form is wherever it has a value; None for one not known."""
+    mixed = next((n for n in form.terms if forms.sides(n) == BOTH_SIDES), None)
+    if mixed is None:
+        yield form
+        return
+    values = _values(mixed)
+    rest = Form({n: k for n, k in form.terms.items() if n is not mixed}, form.lo, form.hi, True)
+    if not values or len(values) > most:
+        yield None
+        return
+    for n in values:
+        value = forms.form(n)
+        if value is None:
+            yield None
+            return
+        for sign in (1, -1) if mixed.op == "abs" else (1,):
+            yield from _alternatives(forms, rest.plus(value, sign * form.terms[mixed]), most // len(values))
+
+
+def _values(n: Node) -> tuple[Node, ...]:
+    """Nodes one of whose values ``n`` has, or for ``abs`` the opposite."""
+    if n.op in ("greatest", "least", "coalesce", "abs"):
+        return n.args
+    return (*n.args[1::2], n.args[-1]) if n.op == "case" else ()

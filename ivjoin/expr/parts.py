@@ -40,7 +40,10 @@ class BandTerm:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A one-sided node whose physical value must lie in [lo, hi] for the rewrite to be exact; null is inside."""
+    """A one-sided node whose physical value must lie in [lo, hi] for the rewrite to be exact.
+
+    Null is inside, an error outside.
+    """
 
     node: Node
     lo: int

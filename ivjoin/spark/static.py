@@ -7,7 +7,8 @@
     right -- side 1, keys, order --+
 
 Sorted along a band, rows leave the operator as soon as the band has passed them: a task holds the window, and Spark's
-sort, which can spill, holds the rest.
+sort, which can spill, holds the rest. Rows for which the band's expression errs come first, with the nulls, since the
+condition need not err for them.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def _joiner(spec: JoinSpec, places: list[list[int]]) -> Joiner:
     """The function of a task: tagged rows in, in order; joined rows out, and what the operator counted at the end."""
 
     def join(batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, JoinMetrics]:
-        op = SymmetricHashJoin.from_plan(spec.plan())
+        op = SymmetricHashJoin.from_plan(spec.plan(), errors_first=True)
         for batch in batches:
             tags = np.asarray(batch.column(0))
             for side in (0, 1):

@@ -15,7 +15,14 @@ from typing import Any
 
 
 class Erred(Exception):
-    """The condition errs for this pair: overflow, or a division by zero."""
+    """The condition errs for this pair: overflow, or a division by zero.
+
+    ``path`` is the part that errs, what that stands in, and so on to the whole.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.path: list[E] = []
 
 
 @dataclass(frozen=True)
@@ -60,11 +67,26 @@ def common(a: T, b: T) -> T:
     return T(f"int{bits}") if bits <= 64 else DECIMAL
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class E:
+    """Leaves are columns and literals: ``op`` is "l", "r" or ""."""
+
     sql: str
     type: T
-    of: Callable[[Any, Any], Any]
+    value: Callable[[Any, Any], Any]
+    op: str = ""
+    args: tuple[E, ...] = ()
+
+    def of(self, a: Any, b: Any) -> Any:
+        try:
+            return self.value(a, b)
+        except Erred as e:
+            e.path.append(self)
+            raise
+
+    def columns(self) -> set[str]:
+        """Which of "l" and "r" it reads."""
+        return {self.op} & {"l", "r"} | {c for x in self.args for c in x.columns()}
 
     def __add__(self, other: Any) -> E:
         return _arithmetic("+", self, other, lambda x, y: x + y)
@@ -85,7 +107,7 @@ class E:
         return lit(other) * self
 
     def __neg__(self) -> E:
-        return E(f"-{self.sql}", self.type, _strict(lambda x: fitted(-x, self.type), self))
+        return E(f"-{self.sql}", self.type, _strict(lambda x: fitted(-x, self.type), self), "neg", (self,))
 
     def __mod__(self, other: Any) -> E:
         return _arithmetic("%", self, other, _remainder)
@@ -113,24 +135,26 @@ class E:
             x, y = self.of(a, b), other.of(a, b)
             return x is y is None or (x is not None and y is not None and order(*_met(self, other, x, y)) == 0)
 
-        return E(f"({self.sql} <=> {other.sql})", BOOL, of)
+        return E(f"({self.sql} <=> {other.sql})", BOOL, of, "<=>", (self, other))
 
     def between(self, low: Any, high: Any) -> E:
         low, high = lit(low), lit(high)
         both = (self >= low) & (self <= high)
-        return E(f"({self.sql} BETWEEN {low.sql} AND {high.sql})", BOOL, both.of)
+        return E(f"({self.sql} BETWEEN {low.sql} AND {high.sql})", BOOL, both.of, both.op, both.args)
 
     def __and__(self, other: E) -> E:
-        return E(f"({self.sql} AND {other.sql})", BOOL, lambda a, b: _connected(self, other, a, b, False))
+        value = lambda a, b: _connected(self, other, a, b, False)  # noqa: E731
+        return E(f"({self.sql} AND {other.sql})", BOOL, value, "and", (self, other))
 
     def __or__(self, other: E) -> E:
-        return E(f"({self.sql} OR {other.sql})", BOOL, lambda a, b: _connected(self, other, a, b, True))
+        value = lambda a, b: _connected(self, other, a, b, True)  # noqa: E731
+        return E(f"({self.sql} OR {other.sql})", BOOL, value, "or", (self, other))
 
     def __invert__(self) -> E:
-        return E(f"(NOT {self.sql})", BOOL, _strict(lambda x: not x, self))
+        return E(f"(NOT {self.sql})", BOOL, _strict(lambda x: not x, self), "not", (self,))
 
     def is_null(self) -> E:
-        return E(f"({self.sql} IS NULL)", BOOL, lambda a, b: self.of(a, b) is None)
+        return E(f"({self.sql} IS NULL)", BOOL, lambda a, b: self.of(a, b) is None, "null", (self,))
 
 
 def lit(x: Any) -> E:
@@ -202,7 +226,8 @@ def _met(p: E, q: E, x: Any, y: Any) -> tuple[Any, Any]:
 def _arithmetic(sign: str, p: E, q: Any, f: Callable[[Any, Any], Any]) -> E:
     q = lit(q)
     t = common(p.type, q.type)
-    return E(f"({p.sql} {sign} {q.sql})", t, _strict(lambda x, y: fitted(f(*_met(p, q, x, y)), t), p, q))
+    value = _strict(lambda x, y: fitted(f(*_met(p, q, x, y)), t), p, q)
+    return E(f"({p.sql} {sign} {q.sql})", t, value, sign, (p, q))
 
 
 def _remainder(x: Any, y: Any) -> Any:
@@ -219,7 +244,8 @@ def _quotient(x: int, y: int) -> int:
 
 def _comparison(sign: str, p: E, q: Any, f: Callable[[int], bool]) -> E:
     q = lit(q)
-    return E(f"({p.sql} {sign} {q.sql})", BOOL, _strict(lambda x, y: f(order(*_met(p, q, x, y))), p, q))
+    value = _strict(lambda x, y: f(order(*_met(p, q, x, y))), p, q)
+    return E(f"({p.sql} {sign} {q.sql})", BOOL, value, sign, (p, q))
 
 
 def _connected(p: E, q: E, a: Any, b: Any, decisive: bool) -> Any:
@@ -231,7 +257,7 @@ def _connected(p: E, q: E, a: Any, b: Any, decisive: bool) -> Any:
 
 
 def absolute(p: E) -> E:
-    return E(f"abs({p.sql})", p.type, _strict(lambda x: fitted(abs(x), p.type), p))
+    return E(f"abs({p.sql})", p.type, _strict(lambda x: fitted(abs(x), p.type), p), "abs", (p,))
 
 
 def whole_quotient(p: E, q: Any) -> E:
@@ -242,7 +268,7 @@ def whole_quotient(p: E, q: Any) -> E:
             raise Erred
         return fitted(_quotient(x, y), BIGINT)
 
-    return E(f"({p.sql} div {q.sql})", BIGINT, _strict(of, p, q))
+    return E(f"({p.sql} div {q.sql})", BIGINT, _strict(of, p, q), "div", (p, q))
 
 
 def quotient(p: E, q: Any) -> E:
@@ -259,17 +285,17 @@ def quotient(p: E, q: Any) -> E:
         except OverflowError:
             return math.copysign(math.inf, x) * math.copysign(1, y)
 
-    return E(f"({p.sql} / {q.sql})", DOUBLE, _strict(of, p, q))
+    return E(f"({p.sql} / {q.sql})", DOUBLE, _strict(of, p, q), "/", (p, q))
 
 
 def positive_remainder(p: E, k: int) -> E:
     t = common(p.type, INT)
-    return E(f"pmod({p.sql}, {k})", t, _strict(lambda x: x % k, p))
+    return E(f"pmod({p.sql}, {k})", t, _strict(lambda x: x % k, p), "pmod", (p,))
 
 
 def cast(p: E, t: T) -> E:
     name = {DOUBLE: "DOUBLE", BIGINT: "BIGINT", TINYINT: "TINYINT", INT: "INT", T("float32"): "FLOAT"}[t]
-    return E(f"CAST({p.sql} AS {name})", t, _strict(lambda x: converted(x, t), p))
+    return E(f"CAST({p.sql} AS {name})", t, _strict(lambda x: converted(x, t), p), "cast", (p,))
 
 
 def _extreme(name: str, sign: int, *args: Any) -> E:
@@ -286,7 +312,7 @@ def _extreme(name: str, sign: int, *args: Any) -> E:
                 best = x
         return best
 
-    return E(f"{name}({', '.join(p.sql for p in parts)})", t, of)
+    return E(f"{name}({', '.join(p.sql for p in parts)})", t, of, name, tuple(parts))
 
 
 def greatest(*args: Any) -> E:
@@ -306,7 +332,7 @@ def coalesce(p: E, q: Any) -> E:
         x = q.of(a, b) if x is None else x
         return float(x) if t.is_float and x is not None else x
 
-    return E(f"coalesce({p.sql}, {q.sql})", t, of)
+    return E(f"coalesce({p.sql}, {q.sql})", t, of, "coalesce", (p, q))
 
 
 def case(test: E, then: Any, other: Any) -> E:
@@ -317,12 +343,12 @@ def case(test: E, then: Any, other: Any) -> E:
         x = (then if test.of(a, b) is True else other).of(a, b)
         return float(x) if t.is_float and x is not None else x
 
-    return E(f"(CASE WHEN {test.sql} THEN {then.sql} ELSE {other.sql} END)", t, of)
+    return E(f"(CASE WHEN {test.sql} THEN {then.sql} ELSE {other.sql} END)", t, of, "case", (test, then, other))
 
 
 def shapes(t: T) -> dict[str, E]:
     """The conditions for columns of a type, by name."""
-    x, y = E("l.a", t, lambda a, b: a), E("r.a", t, lambda a, b: b)
+    x, y = E("l.a", t, lambda a, b: a, "l"), E("r.a", t, lambda a, b: b, "r")
     low, high = (-1.7976931348623157e308, 1.7976931348623157e308) if t.is_float else t.span
     half = high / 2 if t.is_float else high // 2 + 1
     big = 4e307 if t.is_float else 2**62 if t.bits == 64 else 2 ** (t.bits - 2)
@@ -371,6 +397,8 @@ def shapes(t: T) -> dict[str, E]:
         "constant coalesce": coalesce(quotient(lit(1), 0), 3).eq(5),
         "constant or": (quotient(lit(1), 0) < 0) | x.eq(99),
         "constant after a filter": (x > 0) & (quotient(lit(1), 0) > 0),
+        "sum in a sum": x - y + x <= 9, "sum of a side": x.eq(y) | ((x + x > 3) & (x - y > 5)),
+        "band after": (x - y <= 2) & (x >= y), "apart after": (x - y <= 2) & x.ne(y),
         "both": (x <= y) & (x + 1 > y), "not equal and": x.ne(y) & (x - y <= 1), "and sum": (x <= 5) & (x + y <= 0),
         "one-sided": (x >= 0) & (y + 1 > 0) & (x - y <= 2),
     }  # fmt: skip
@@ -378,6 +406,9 @@ def shapes(t: T) -> dict[str, E]:
         out |= {
             "half": whole_quotient(x, 2) >= y, "div": whole_quotient(x, y).eq(0),
             "div sum": whole_quotient(x + y, 2) <= 0,
+            "div in or": x.eq(y) | ((whole_quotient(lit(100), y) > 2) & (x - y > 5)),
+            "div in case": case(whole_quotient(lit(100), y) > 2, x - y <= 3, x - y <= 5),
+            "product in greatest": greatest(x * y, x - y) <= 3,
             "pmod": positive_remainder(x, 5).eq(positive_remainder(y, 5)),
         }  # fmt: skip
     return out
@@ -386,7 +417,7 @@ def shapes(t: T) -> dict[str, E]:
 def other_shapes(kind: str) -> dict[str, E]:
     """The conditions for durations, timestamps and dates, whose values are ticks, and for decimals without fraction."""
     t = {"date32": INT, "decimal": DECIMAL}.get(kind, BIGINT)
-    x, y = E("l.a", t, lambda a, b: a), E("r.a", t, lambda a, b: b)
+    x, y = E("l.a", t, lambda a, b: a, "l"), E("r.a", t, lambda a, b: b, "r")
 
     def span(n: int) -> E:
         if kind in ("decimal", "date32"):

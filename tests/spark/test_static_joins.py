@@ -59,6 +59,21 @@ def test_conditions_without_on(frames: tuple[Any, Any], condition: str, sql: str
     assert rows_of(out.toArrow()) == joined(table(1), table(2), "full", sql or condition, columns)
 
 
+@pytest.mark.parametrize("how", HOWS)
+def test_a_row_whose_sum_is_no_bigint_is_sorted_all_the_same(spark: Any, how: str) -> None:
+    """The rows are sorted by ``-r.x``, which has no value at the least bigint though ``l.x + r.x`` does."""
+    least = -(2**63)
+    values = {"k": [1, 1, 2, 3], "x": [0, 5, None, 7]}, {"k": [1, 1, 2, 3], "x": [least, -1, 4, 2**62]}
+    left, right = (pa.table({**v, "v": [0, 1, 2, 3]}) for v in values)
+    question = {"on": "k", "condition": "l.x + r.x <= 0", "how": how, "buckets": 2}
+    out = spark.createDataFrame(left).band_join(spark.createDataFrame(right), **question)
+    want = joined(left, right, how, "l.k = r.k AND l.x + r.x <= 0", COLUMNS)
+    assert rows_of(out.toArrow()) == want
+    lone = spark.createDataFrame(pa.table({"k": [9], "x": [2**62], "v": [2**62]}))
+    out = lone.band_join(spark.createDataFrame(right), on="k", condition="l.x + l.v >= r.x", how=how)
+    assert out.count() == {"left": 1, "right": 4, "full": 5, "left_anti": 1, "right_anti": 4}.get(how, 0)
+
+
 def test_columns_aliases_and_frames_in_a_condition(frames: tuple[Any, Any]) -> None:
     from pyspark.sql import functions as F
 
