@@ -381,7 +381,7 @@ class Engine:
             if status == 0:
                 return None
             if status == at.OUTPUT:
-                return pa.RecordBatch._import_from_c(state.out_struct, self.plan.schema)
+                return self._made()
             if status & at.LATE:
                 if before is not None:
                     self._put_back(p, before)
@@ -390,6 +390,10 @@ class Engine:
                 return self._go_on(p, batch, status)
             self._make_room(p, batch)
         raise AssertionError(f"no room for {n} rows after having made it")
+
+    def _made(self) -> pa.RecordBatch:
+        """The output batch that the kernels have just built."""
+        return pa.RecordBatch._import_from_c(self._state.out_struct, self.plan.schema)
 
     def _put_back(self, p: int, before: list[dict[str, Any]]) -> None:
         """The orders as they were before a batch that is refused."""
@@ -402,7 +406,7 @@ class Engine:
         r = state.operator[0]
         while True:
             if status & at.OUTPUT:
-                yield pa.RecordBatch._import_from_c(state.out_struct, self.plan.schema)
+                yield self._made()
             if status & at.FULL:
                 raise IvjoinError("no memory for an output batch; use a smaller batch_size")
             if not status & at.MORE:
