@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import compress
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -389,7 +390,11 @@ class Engine:
         before = None
         if self._prepares[p]:
             before = [t.save() for t in self._frontiers[p].trackers]
-            self._prepare(p, batch)
+            try:
+                self._prepare(p, batch)
+            except BaseException:
+                self._put_back(p, before)
+                raise
             state = self._state
         for _ in range(8):
             batch._export_to_c(state.in_struct)
@@ -400,15 +405,24 @@ class Engine:
             if status == 0:
                 return None
             if status == at.OUTPUT:
-                return pa.RecordBatch._import_from_c(state.out_struct, self.plan.schema)
+                return self._made()
             if status & at.LATE:
-                for t, saved in zip(self._frontiers[p].trackers, before or (), strict=False):
-                    t.load(saved)
+                if before is not None:
+                    self._put_back(p, before)
                 self._intake.refuse_late(p, batch)
             if not status & at.ROOM:
                 return self._go_on(p, batch, status)
             self._make_room(p, batch)
         raise AssertionError(f"no room for {n} rows after having made it")
+
+    def _made(self) -> pa.RecordBatch:
+        """The output batch that the kernels have just built."""
+        return pa.RecordBatch._import_from_c(self._state.out_struct, self.plan.schema)
+
+    def _put_back(self, p: int, before: list[dict[str, Any]]) -> None:
+        """The orders as they were before a batch that is refused."""
+        for t, saved in zip(self._frontiers[p].trackers, before, strict=True):
+            t.load(saved)
 
     def _go_on(self, p: int, batch: pa.RecordBatch | None, status: int) -> Iterator[pa.RecordBatch]:
         """The rest of a push; ``batch`` is held because the registers point into it."""
@@ -416,7 +430,7 @@ class Engine:
         r = state.operator[0]
         while True:
             if status & at.OUTPUT:
-                yield pa.RecordBatch._import_from_c(state.out_struct, self.plan.schema)
+                yield self._made()
             if status & at.FULL:
                 raise IvjoinError("no memory for an output batch; use a smaller batch_size")
             if not status & at.MORE:

@@ -12,22 +12,21 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ivjoin import SymmetricHashJoin, blocks, lane
-from ivjoin.shj import fused, plain_memory
-from ivjoin.shj import lane_layout as at
+from ivjoin import SymmetricHashJoin, blocks
 from ivjoin.shj import memory as mem
+from ivjoin.shj import push_kernels
+from ivjoin.shj import registers as at
 
 pytestmark = pytest.mark.nojit
 S = pa.schema({"k": pa.int64(), "t": pa.int64()})
 
 
 def joined() -> tuple[list[Any], bool]:
-    """The rows of a small join, and whether a push of it went through the kernel."""
+    """The rows of a small join, and whether its output was built in blocks."""
     op = SymmetricHashJoin(S, S, on="k", condition="l.t <= r.t", how="full", left_order="t", right_order="t")
     out = [*op.push("left", pa.record_batch({"k": [1, 2], "t": [5, 6]}, schema=S))]
-    aboard = op._lane is not None and op._lane.aboard
     out += [*op.push("right", pa.record_batch({"k": [1, 1], "t": [5, 7]}, schema=S)), *op.finish()]
-    return sorted((tuple(row.values()) for b in out for row in b.to_pylist()), key=repr), aboard
+    return sorted((tuple(row.values()) for b in out for row in b.to_pylist()), key=repr), bool(op._state.get("blocks"))
 
 
 ROWS = [(1, 5, 5), (1, 5, 7), (2, 6, None)]
@@ -35,22 +34,12 @@ ROWS = [(1, 5, 5), (1, 5, 7), (2, 6, None)]
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As in a new process, of a machine that has the kernel on disk."""
+    """As in a new process."""
     monkeypatch.delenv(blocks.VARIABLE, raising=False)
-    monkeypatch.setattr(lane, "DEMAND", lane._Demand())
-    monkeypatch.setattr(lane.DEMAND, "met", True)
-    blocks.works.cache_clear()
+    monkeypatch.setattr(blocks, "_found", [])
     blocks._possible.cache_clear()
     yield
-    blocks.works.cache_clear()
     blocks._possible.cache_clear()
-
-
-@pytest.fixture
-def first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next push is the first that asks for blocks."""
-    monkeypatch.setattr(lane.DEMAND, "met", False)
-    monkeypatch.setattr(lane, "_ROWS_WORTH_COMPILING", 0)
 
 
 def test_with_and_without_blocks_the_rows_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,8 +48,7 @@ def test_with_and_without_blocks_the_rows_are_the_same(monkeypatch: pytest.Monke
     assert joined() == (ROWS, False)
 
 
-@pytest.mark.usefixtures("first")
-def test_they_are_tried_before_the_first_push_that_uses_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_they_are_tried_before_the_first_operator_that_uses_them(monkeypatch: pytest.MonkeyPatch) -> None:
     tries = []
     real = blocks._tried
     monkeypatch.setattr(blocks, "_tried", lambda: tries.append(1) or real())
@@ -70,37 +58,40 @@ def test_they_are_tried_before_the_first_push_that_uses_them(monkeypatch: pytest
     assert tries == [1]
 
 
-def nothing_comes_out(real: Callable[..., int]) -> Callable[..., int]:
-    def push(registers: int, p: int) -> int:
-        status = real(registers, p)
-        return status & ~at.OUTPUT
+def nothing_comes_out(real: Callable[[int, int], int]) -> Callable[[int, int], int]:
+    def push(operator: int, p: int) -> int:
+        return real(operator, p) & ~at.OUTPUT
 
     return push
 
 
-def a_value_is_wrong(real: Callable[..., int]) -> Callable[..., int]:
-    def push(registers: int, p: int) -> int:
-        status = real(registers, p)
-        if status & at.OUTPUT:
-            first_column = _word(_word(_register(registers, at.OUT_STRUCT) + mem.CHILDREN))
+def a_value_is_wrong(real: Callable[[int, int], int]) -> Callable[[int, int], int]:
+    def push(operator: int, p: int) -> int:
+        status = real(operator, p)
+        assert at.OPERATOR.fields is not None
+        if status & at.OUTPUT and _word(operator + at.OPERATOR.fields["blocks"][1]):
+            out = _word(operator + at.OPERATOR.fields["out_struct"][1])
+            first_column = _word(_word(out + mem.CHILDREN))
             _cell(_word(_word(first_column + mem.BUFFERS) + 8)).value += 1
         return status
 
     return push
 
 
-def it_raises(_: Callable[..., int]) -> Callable[..., int]:
-    def push(registers: int, p: int) -> int:
-        raise RuntimeError("no such machine")
+def it_raises(real: Callable[[int, int], int]) -> Callable[[int, int], int]:
+    def push(operator: int, p: int) -> int:
+        assert at.OPERATOR.fields is not None
+        if _word(operator + at.OPERATOR.fields["blocks"][1]):
+            raise RuntimeError("no such machine")
+        return real(operator, p)
 
     return push
 
 
-def it_declines(_: Callable[..., int]) -> Callable[..., int]:
-    def push(registers: int, p: int) -> int:
-        batch = _register(registers, at.IN_STRUCT)
-        plain_memory.call(_word(batch + mem.RELEASE), batch)
-        return at.DECLINED
+def there_is_no_memory(real: Callable[[int, int], int]) -> Callable[[int, int], int]:
+    def push(operator: int, p: int) -> int:
+        status = real(operator, p)
+        return status & ~at.OUTPUT | at.FULL if status & at.OUTPUT else status
 
     return push
 
@@ -113,20 +104,13 @@ def _word(address: int) -> int:
     return int(_cell(address).value)
 
 
-def _register(registers: int, i: int) -> int:
-    return _word(registers + 8 * i)
-
-
-@pytest.mark.usefixtures("first")
-@pytest.mark.parametrize("fault", [nothing_comes_out, a_value_is_wrong, it_raises, it_declines])
+@pytest.mark.parametrize("fault", [nothing_comes_out, a_value_is_wrong, it_raises, there_is_no_memory])
 def test_where_they_fail_joins_go_without_and_say_so(
-    fault: Callable[[Callable[..., int]], Callable[..., int]], monkeypatch: pytest.MonkeyPatch
+    fault: Callable[[Callable[[int, int], int]], Callable[[int, int], int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(lane.DEMAND, "met", True)
-        assert blocks.works()  # compiled by now
-    blocks.works.cache_clear()
-    monkeypatch.setattr(fused, "push_batch", fault(fused.push_batch))
+    assert blocks.works()  # compiled by now
+    blocks._found.clear()
+    monkeypatch.setattr(push_kernels, "push_batch", fault(push_kernels.push_batch))
     with pytest.warns(RuntimeWarning, match=r"do not work on this platform.*IVJOIN_COMPILED_BLOCKS=0"):
         assert joined() == (ROWS, False)
     with warnings.catch_warnings():

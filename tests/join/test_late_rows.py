@@ -72,6 +72,27 @@ def test_a_refused_batch_leaves_the_operator_as_it_was() -> None:
     assert len(pull(op.push("right", batch(6)))) == 3
 
 
+@pytest.mark.parametrize("second", [None, "first", "last"])
+@pytest.mark.parametrize("first", [None, "first", "last"])
+def test_a_batch_that_one_order_refuses_moves_no_other(first: str | None, second: str | None) -> None:
+    from ivjoin import LateRowError, Order
+
+    op = make(left_order=[Order("n", nulls=first), Order("a", nulls=second)], how="left")
+
+    def pushed(*values: tuple[int, int]) -> list[tuple]:
+        columns = [pa.array([v[i] for v in values], pa.int64()) for i in (0, 1)]
+        return pull(op.push("left", pa.record_batch(columns, schema=T)))
+
+    pushed((1, 5))
+    before = op.snapshot()
+    for late in ((9, 4), (0, 9)):
+        with pytest.raises(LateRowError):
+            pushed((8, 8), late)
+        assert op.snapshot() == before
+    assert pushed((3, 6)) == []
+    assert len(pull(op.finish())) == 2
+
+
 @pytest.mark.parametrize(
     "how", ["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
 )

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 import ivjoin
-from ivjoin import EvaluationError, JoinStream, ProtocolError, SymmetricHashJoin, band_join, lane, protocol
-from ivjoin.lane import Lane
+from ivjoin import EvaluationError, JoinStream, ProtocolError, SymmetricHashJoin, band_join, protocol
+from ivjoin.blocks import VARIABLE
+from ivjoin.engine import Engine
 from ivjoin.shj.compiling import COMPILES
 
 pytestmark = pytest.mark.nojit
@@ -20,11 +21,10 @@ pytestmark = pytest.mark.nojit
 N = 300  # rows of a key: N * N pairs are many batches on either path
 
 
-@pytest.fixture(params=["compiled", "long", "text"] if COMPILES else ["long", "text"], autouse=True)
+@pytest.fixture(params=["blocks", "no blocks", "text"], autouse=True)
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Which way a push goes."""
-    monkeypatch.setattr(lane.DEMAND, "met", request.param == "compiled")
-    monkeypatch.setattr(lane.DEMAND, "asks", lambda rows: False)
+    """Who builds the output: compiled code, or Arrow."""
+    monkeypatch.setenv(VARIABLE, str(int(request.param == "blocks")))
     return request.param
 
 
@@ -66,7 +66,7 @@ def refused(op: SymmetricHashJoin, path: str, why: str) -> None:
 def test_the_path_is_the_one_that_was_asked_for(path: str) -> None:
     op = operator(path)
     list(op.push("left", rows(path)))
-    assert (op._lane is not None and op._lane.aboard) == (path == "compiled" and COMPILES)
+    assert op._state.get("blocks") == (path == "blocks")
 
 
 @pytest.mark.parametrize("taken", [0, 1])
@@ -173,7 +173,7 @@ def test_an_error_between_the_join_and_its_output_stops(
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(Lane, "_made", broken)
+        patch.setattr(Engine, "_made", broken)
         patch.setattr(type(op._emitter), "batch", broken)
         with pytest.raises(error if isinstance(error, type) else RuntimeError):
             op.push("right", rows(path, N))
@@ -183,21 +183,20 @@ def test_an_error_between_the_join_and_its_output_stops(
 
 @pytest.mark.skipif(not COMPILES, reason="no output blocks")
 def test_what_a_broken_push_held_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lane.DEMAND, "met", True)
-    op = operator("long", batch_size=100)
-    list(op.push("left", rows("long", N)))
-    held = op._lane
-    assert held is not None
+    monkeypatch.setenv(VARIABLE, "1")
+    op = operator("blocks", batch_size=100)
+    list(op.push("left", rows("blocks", N)))
+    held = op._state
     before = pa.total_allocated_bytes()
-    batch = pa.concat_batches([rows("long", N)] * 2)  # in memory of Arrow's own
+    batch = pa.concat_batches([rows("blocks", N)] * 2)  # in memory of Arrow's own
     assert pa.total_allocated_bytes() > before
-    monkeypatch.setattr(Lane, "_made", lambda self: 1 // 0)
+    monkeypatch.setattr(Engine, "_made", lambda self: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         op.push("right", batch)
     del batch
     gc.collect()
     assert pa.total_allocated_bytes() == before
-    assert not held._structs.reshape(2, -1)[:, 8].any()  # neither struct has a release callback left
+    assert not held["structs"].reshape(2, -1)[:, 8].any()  # neither struct has a release callback left
     assert op.metrics.state_bytes < 12_000
 
 
@@ -218,7 +217,7 @@ def test_an_iterator_after_an_error_does_not_seem_at_its_end(path: str, monkeypa
     out = op.push("right", rows(path))
     next(out)
     with monkeypatch.context() as patch:
-        patch.setattr(Lane, "_made", lambda self: 1 // 0)
+        patch.setattr(Engine, "_made", lambda self: 1 // 0)
         patch.setattr(type(op._emitter), "batch", lambda *_: 1 // 0)
         with pytest.raises(ZeroDivisionError):
             list(out)
@@ -278,11 +277,11 @@ def test_a_call_while_another_is_at_work(path: str, run: Any, monkeypatch: pytes
         assert op.metrics.left_rows_in == 3
         assert op.schema is not None
 
-    made, batch = Lane._made, type(op._emitter).batch
+    made, batch = Engine._made, type(op._emitter).batch
     out: Any = iter(())
     out = op.push("right", rows(path))
     with monkeypatch.context() as patch:
-        patch.setattr(Lane, "_made", lambda self: (meanwhile(), made(self))[1])
+        patch.setattr(Engine, "_made", lambda self: (meanwhile(), made(self))[1])
         patch.setattr(type(op._emitter), "batch", lambda *args: (meanwhile(), batch(*args))[1])
         assert count(out) == 9
     assert len(said) >= 9

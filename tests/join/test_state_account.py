@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ivjoin import Order, SymmetricHashJoin, lane
+from ivjoin import Order, SymmetricHashJoin
+from ivjoin.blocks import VARIABLE
 from ivjoin.shj.compiling import COMPILES
 
 pytestmark = pytest.mark.nojit
@@ -99,12 +100,9 @@ def piece(kind: str, key: pa.DataType, rng: np.random.Generator, t: int, n: int,
     return pa.record_batch([keys, pa.array(times), pa.array(values, KINDS[kind][0])], schema=schema_of(kind, key))
 
 
-@pytest.fixture(params=["compiled", "long"] if COMPILES else ["long"])
+@pytest.fixture(params=["blocks", "no blocks"])
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(lane.DEMAND, "met", request.param == "compiled")
-    monkeypatch.setattr(lane.DEMAND, "asks", lambda rows: False)
-    monkeypatch.setattr(lane, "_FIRST_WAIT", 0)
-    monkeypatch.setattr(lane, "_MOST_WAIT", 1)
+    monkeypatch.setenv(VARIABLE, str(int(request.param == "blocks")))
     return request.param
 
 
@@ -113,7 +111,7 @@ def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 def test_the_account_is_what_is_held(question: str, kind: str, path: str) -> None:
     seed = list(QUESTIONS).index(question) * 10 + list(KINDS).index(kind)
     rng = np.random.default_rng(seed)
-    key = [pa.int64(), pa.string()][seed % 2] if path == "long" else pa.int64()
+    key = [pa.int64(), pa.string()][seed % 2] if path == "no blocks" else pa.int64()
     schema = schema_of(kind, key)
     op = SymmetricHashJoin(schema, schema, **QUESTIONS[question])
     told, peak = [], 0
@@ -176,12 +174,12 @@ def test_through_bursts_sweeps_and_sorted_runs(path: str) -> None:
                 for at, _ in enumerate(op.push(side, batch)):
                     if at == 2:
                         assert op.metrics.state_bytes == held(op)
-            seen.add("aboard" if op._lane is not None and op._lane.aboard else "landed")
+            seen.add(op._state.get("blocks"))
             if i % 7 == 0 or 38 < i < 50:
                 assert op.metrics.state_bytes == held(op)
         most, now = op.metrics.peak_state_bytes, op.metrics.state_bytes
         assert most > 2 * now
-    assert ("aboard" in seen) == (path == "compiled")
+    assert seen == {path == "blocks"}
 
 
 def test_many_small_operators_take_little(path: str) -> None:
