@@ -89,7 +89,8 @@ class KeyTable:
         entries = self.n_ids - self._n_free + n
         if 2 * entries > len(self._table):
             self._table = np.zeros(1 << (2 * entries - 1).bit_length(), dtype=np.int32)
-            self._rehash(self._taken())
+            if self.n_ids:
+                self._rehash(self._taken())
 
     def sweep(self) -> None:
         """Take back the ids that no row uses, once they are the greater part. No id may be in flight."""

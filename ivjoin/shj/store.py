@@ -207,8 +207,11 @@ class SideStore:
 
     def schedule(self, axis: int, falling: bool) -> None:
         """Watch for rows that a bound on an axis takes out, if that is not done yet."""
-        if not self.expiry[axis, int(falling)]["used"]:
-            self._reschedule(axis, int(falling))
+        d = self.expiry[axis, int(falling)]
+        if not d["used"]:
+            d["used"] = 1
+            if self.live:  # a join that has nothing stored yet need not load the kernel
+                self._reschedule(axis, int(falling))
 
     def reschedule(self) -> None:
         """Every schedule anew, after rows were renumbered or came otherwise than by a push."""
@@ -460,9 +463,10 @@ class SideStore:
     def _recap(self, cap: int) -> None:
         """A ring of another capacity, with the same rows under the same ids."""
         rows, links = _records(cap, self.n_axes)
-        index_kernels.move(
-            self.lo, self.hi, self.rows, self.links, rows, links, self.keys.slots, self.keys.n_ids, self.offset
-        )
+        if self.hi > self.lo:
+            index_kernels.move(
+                self.lo, self.hi, self.rows, self.links, rows, links, self.keys.slots, self.keys.n_ids, self.offset
+            )
         for column in self.columns:
             column.grow(cap, self.lo, self.hi)
         self.rows, self.links, self.cap = rows, links, cap
