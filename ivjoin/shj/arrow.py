@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from ivjoin.shj import byte_kernels
 
 __all__ = [
-    "Bytes", "bitmap", "byte_width", "fixed_array", "fixed_view", "from_plain", "is_own_image", "offset_width", "plain_type",
-    "take", "to_plain", "validity",
+    "Bytes", "bitmap", "byte_width", "fixed_array", "fixed_view", "from_plain", "is_own_image", "offset_width",
+    "plain_type", "take", "to_plain", "validity",
 ]
 
 _DTYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "BAND_ROLE", "BEGIN", "BEYOND", "BITS", "BOUND", "BOUNDING", "BOUNDS", "BYTES", "CODES", "DECIDE", "DROPPED",
-    "EMITTING", "EXPIRY", "FIELD", "FULL", "GATHER", "GIVEN", "HEAP", "INDEX", "INT", "KEEPING", "KEYED",
+    "ARRAYS", "BAND_ROLE", "BEGIN", "BEYOND", "BITS", "BOUND", "BOUNDING", "BOUNDS", "BYTES", "CODES", "DECIDE",
+    "DROPPED", "EMITTING", "EXPIRY", "FIELD", "FULL", "GATHER", "GIVEN", "HEAP", "INDEX", "INT", "KEEPING", "KEYED",
     "KEY_ROLE", "LATE", "LEAVING", "MORE", "NAN_ORDINAL", "NO_KEY", "OPERATOR", "OUTPUT", "PIECE", "PROBING",
     "PRUNING", "RETIRING", "RING", "ROOM", "RUNS", "Register", "SIDE", "SOURCE", "STORE", "STORED", "STORING",
-    "SWEEP", "TERM", "TEXT", "TIDY", "TRACKER", "USABLE", "WILD", "WORDS",
+    "SWEEP", "TERM", "TEXT", "TEXT_ALONE", "TIDY", "TRACKER", "USABLE", "WILD", "WORDS",
 ]
 
 
@@ -69,6 +69,7 @@ DECIDE, GATHER, STORE, BOUNDS, INDEX, RUNS, PIECE, HEAP, BEYOND = (
 # How far it has come.
 BEGIN, PROBING, EMITTING, KEEPING, STORING, LEAVING, BOUNDING, PRUNING, RETIRING = range(9)
 
+TEXT_ALONE, ARRAYS = 1, 2  # what a side has that the push does not store
 WORDS, BYTES, BITS = range(3)  # kinds of column
 NO_KEY, INT, GIVEN = range(3)  # kinds of key: none, one ordinal, ids that Python found
 USABLE, KEYED, WILD, DROPPED = 1, 2, 4, 8  # marks of a row that came
