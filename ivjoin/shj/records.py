@@ -30,7 +30,7 @@ def _entry_of(dtype: Any) -> Callable[..., Any]:
             def __setattr__(self, name: str, value: Any) -> None:
                 super().__setattr__(name, int(value))
 
-        return lambda address, index: Record.from_address(int(address) + size * int(index))  # type: ignore[attr-defined]
+        return lambda address, index: Record.from_address(int(address) + size * int(index))
     item = from_dtype(dtype)
 
     @intrinsic
