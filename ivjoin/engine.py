@@ -50,6 +50,7 @@ _LOOK_EVERY = 64  # pushes between two looks at whether a ring has become too la
 PIECE = 16_384
 _MOST_STEPS = 50_000_000  # that a batch may walk along one axis, if there are others
 _ASKS = at.DECIDE | at.GATHER | at.STORE | at.BOUNDS | at.INDEX | at.RUNS | at.PIECE | at.BEYOND
+_TEXT = at.STORE | at.MORE, at.GATHER | at.MORE
 
 
 def frontiers_of(plan: JoinPlan) -> tuple[Frontier, Frontier]:
@@ -106,6 +107,9 @@ class Engine:
         kinds = self._output_kinds()
         compiled = (kinds is not None or any(s.texts for s in self._stores)) and wanted() and works()
         self._keeps_text = compiled  # in the kernels' way
+        for store in self._stores:
+            store.compiled_text = compiled
+            store.point()
         self._mixes = compiled and kinds is not None and not kinds <= {at.WORDS}
         state.set(
             key_kind=at.INT if plan.int_keys else at.GIVEN if plan.null_safe else at.NO_KEY, never=int(plan.never),
@@ -410,6 +414,8 @@ class Engine:
                 if before is not None:
                     self._put_back(p, before)
                 self._intake.refuse_late(p, batch)
+            if status in _TEXT and self._keeps_text:
+                return self._with_text(p, batch, status)
             if not status & at.ROOM:
                 return self._go_on(p, batch, status)
             self._make_room(p, batch)
@@ -423,6 +429,29 @@ class Engine:
         """The orders as they were before a batch that is refused."""
         for t, saved in zip(self._frontiers[p].trackers, before, strict=True):
             t.load(saved)
+
+    def _with_text(
+        self, p: int, batch: pa.RecordBatch, status: int
+    ) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
+        """As ``_take``, as long as a push asks for its text and for nothing else: an iterator costs as much again."""
+        state, out = self._state, None
+        while status in _TEXT:
+            if status == at.STORE | at.MORE:
+                if self._stores[p].others:
+                    break
+                self._store_text(p, batch)
+            else:
+                if out is not None or not self._mixes:
+                    break
+                status = self._mixed(p)
+                if status != at.OUTPUT | at.MORE:
+                    break
+                out = self._made()
+            status = push_kernels.push_batch(state.at, p)
+        if status == 0:
+            return out
+        rest = self._go_on(p, batch, status)
+        return rest if out is None else _then(out, rest)
 
     def _go_on(self, p: int, batch: pa.RecordBatch | None, status: int) -> Iterator[pa.RecordBatch]:
         """The rest of a push; ``batch`` is held because the registers point into it."""
@@ -702,9 +731,7 @@ class Engine:
         names = store.by_python
         if self._keeps_text and store.texts:
             names = store.others
-            while text_kernels.store_text(state.at, p):
-                store.make_text_room(batch)
-                self._count_state()
+            self._store_text(p, batch)
         if names:
             whole = n == batch.num_rows
             kept = state["kept"][:n]
@@ -713,6 +740,11 @@ class Engine:
                 array = batch.column(store.stored[i])
                 arrays[i] = array if whole else array.take(pa.array(kept))
             store.append_by_python(arrays)
+
+    def _store_text(self, p: int, batch: pa.RecordBatch) -> None:
+        while text_kernels.store_text(self._state.at, p):
+            self._stores[p].make_text_room(batch)
+            self._count_state()
 
     def _probe_runs(self, p: int, batch: pa.RecordBatch) -> None:
         """A chunk of pairs by the other store's sorted runs."""
@@ -778,6 +810,11 @@ class Engine:
         for store in self._stores:
             store.point()
         self._count_state()
+
+
+def _then(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield first
+    yield from rest
 
 
 def _kind(t: pa.DataType) -> int | None:

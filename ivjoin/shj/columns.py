@@ -29,7 +29,7 @@ from ivjoin.shj.registers import BITS, BYTES, TEXT, Register
 __all__ = ["BytesColumn", "Column", "ImageColumn", "SegmentColumn", "WordColumn", "column_for", "too_much_text"]
 
 _NARROW = 2**32  # bytes of an arena that uint32 can tell apart
-_ROOM = TEXT.fields["room"][1] // 8  # type: ignore[index]
+_ROOM = list(TEXT.names or ()).index("room")
 
 
 class Column(Protocol):

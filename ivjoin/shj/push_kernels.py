@@ -288,7 +288,11 @@ def _tidy(op, side, bands):  # type: ignore[no-untyped-def]
         d = expiry_at(side.expiry, e)
         if d.size > 2 * side.live + 1024:
             return True
-    if side.by_python and lo - side.trimmed > 256 + ((hi - lo) >> 2):
+    gone = lo - side.trimmed
+    if side.by_python == at.ARRAYS and gone > 256 + ((hi - lo) >> 2):
+        return True
+    # An arena of text moves its rows to the front by itself when it is full; now and then it is asked for its size.
+    if side.by_python == at.TEXT_ALONE and gone > 4096 + 2 * (hi - lo):
         return True
     if side.sorted:
         return lo > side.trimmed
@@ -314,7 +318,8 @@ def _finish(op, side, other):  # type: ignore[no-untyped-def]
     op.pushes += 1
     if op.pushes % _LOOK_EVERY == 0:
         large = side.cap > 2 * side.peak_span + 1024
-        if large or other.cap > 2 * other.peak_span + 1024 or side.has_nulls or other.has_nulls:
+        text = side.by_python == at.TEXT_ALONE or other.by_python == at.TEXT_ALONE
+        if large or other.cap > 2 * other.peak_span + 1024 or side.has_nulls or other.has_nulls or text:
             return status | at.TIDY
         side.peak_span = side.hi - side.lo
         other.peak_span = other.hi - other.lo

@@ -12,12 +12,20 @@ from typing import Any
 import numpy as np
 
 __all__ = [
+<<<<<<< HEAD
     "AS_DOUBLE", "BAND_ROLE", "BEGIN", "BEYOND", "BITS", "BOUND", "BOUNDING", "BOUNDS", "BYTES", "CODES", "DECIDE",
     "DROPPED", "EMITTING", "EXPIRY", "FIELD", "FIXED_PIECE", "FULL", "GATHER", "GIVEN", "HEAP", "INDEX", "INT",
     "KEEPING", "KEYED", "KEYS", "KEY_PIECE", "KEY_ROLE", "LARGE_TEXT_PIECE", "LATE", "LEAVING", "MINUS", "MORE",
     "NAMING", "NAN_ORDINAL", "NO_KEY", "OPERATOR", "ORDINAL_PIECE", "OUTPUT", "PIECE", "PLUS", "PROBING", "PRUNING",
     "RETIRING", "RING", "ROOM", "RUNS", "Register", "SIDE", "SOURCE", "STORE", "STORED", "STORING", "SWEEP", "TERM",
     "TEXT", "TEXT_PIECE", "TIDY", "TIMES", "TRACKER", "USABLE", "VALIDITY_PIECE", "WILD", "WORDS",
+=======
+    "ARRAYS", "BAND_ROLE", "BEGIN", "BEYOND", "BITS", "BOUND", "BOUNDING", "BOUNDS", "BYTES", "CODES", "DECIDE",
+    "DROPPED", "EMITTING", "EXPIRY", "FIELD", "FULL", "GATHER", "GIVEN", "HEAP", "INDEX", "INT", "KEEPING", "KEYED",
+    "KEY_ROLE", "LATE", "LEAVING", "MORE", "NAN_ORDINAL", "NO_KEY", "OPERATOR", "OUTPUT", "PIECE", "PROBING",
+    "PRUNING", "RETIRING", "RING", "ROOM", "RUNS", "Register", "SIDE", "SOURCE", "STORE", "STORED", "STORING",
+    "SWEEP", "TERM", "TEXT", "TEXT_ALONE", "TIDY", "TRACKER", "USABLE", "WILD", "WORDS",
+>>>>>>> text
 ]
 
 
@@ -78,6 +86,7 @@ DECIDE, GATHER, STORE, BOUNDS, INDEX, RUNS, PIECE, HEAP, BEYOND, KEYS = (
 # How far it has come.
 BEGIN, PROBING, EMITTING, KEEPING, STORING, LEAVING, BOUNDING, PRUNING, RETIRING, NAMING = range(10)
 
+TEXT_ALONE, ARRAYS = 1, 2  # what a side has that the push does not store
 WORDS, BYTES, BITS = range(3)  # kinds of column
 NO_KEY, INT, GIVEN = range(3)  # kinds of key: none, one ordinal, byte strings
 ORDINAL_PIECE, TEXT_PIECE, LARGE_TEXT_PIECE, FIXED_PIECE, VALIDITY_PIECE = range(5)

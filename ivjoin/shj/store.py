@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ivjoin.errors import CapacityError
 from ivjoin.shj import expiry_kernels, index_kernels
+from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import byte_width, offset_width
 from ivjoin.shj.columns import BoolColumn, BytesColumn, Column, ImageColumn, WordColumn, column_for
 from ivjoin.shj.keys import IntKeys, KeyTable
@@ -113,6 +114,7 @@ class SideStore:
         self._varying: list[Column] = []
         self.by_python = [i for i, c in enumerate(self.columns) if not isinstance(c, (WordColumn, ImageColumn))]
         self.texts = [c for c in self.columns if isinstance(c, (BytesColumn, BoolColumn))]
+        self.compiled_text = False  # kernels keep the text
         self.others = [i for i in self.by_python if i not in records]  # that no kernel can keep
         self.point()
 
@@ -122,16 +124,18 @@ class SideStore:
         rows = address(self.rows)
         r["rows"], r["n_axes"] = rows, self.n_axes
         r["expiry"] = address(self.expiry)
-        r["by_python"], r["sorted"] = bool(self.by_python), self.runs is not None
+        alone = self.compiled_text and not self.others
+        r["by_python"] = 0 if not self.by_python else at.TEXT_ALONE if alone else at.ARRAYS
+        r["sorted"] = self.runs is not None
         stored = []
         nulls = False
         for column, c, width in zip(self.stored, self.columns, self._widths, strict=True):
             ring = None if c.valid is None else c.valid.ring
             valid = 0 if ring is None else address(ring)
             if isinstance(c, WordColumn):
-                at = address(c._ring)
-                self._rings[column] = at, width, valid
-                stored.append((column, at, width, valid))
+                ring_at = address(c._ring)
+                self._rings[column] = ring_at, width, valid
+                stored.append((column, ring_at, width, valid))
             elif isinstance(c, ImageColumn):
                 if c.source is not None:
                     first = rows + 8 * (_FIRST_AXIS + c.source)
@@ -197,7 +201,9 @@ class SideStore:
         for c in self.texts:
             r = c.record[0]
             if isinstance(c, BytesColumn):
-                c.make_room(int(r["wanted"]))
+                need = int(r["wanted"]) + c._base
+                c.trim(self.lo)
+                c.make_room(need - c._base)
             if batch.column(int(r["column"])).null_count:
                 c.valid.begin(self.cap)
         self._ring_bytes = None

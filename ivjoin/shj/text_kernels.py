@@ -84,6 +84,22 @@ def _kept_bytes(op, t, n):  # type: ignore[no-untyped-def]
 
 
 @inner
+def _shifted(side, t):  # type: ignore[no-untyped-def]
+    """Move an arena's rows over its dead front, if that leaves at least a quarter of its room."""
+    mask = np.int64(-1) if t.start_width == 8 else np.int64(0xFFFFFFFF)
+    used = t.top - t.base
+    dead = used
+    if side.lo < t.next:
+        dead = (_word_at(t.starts, t.start_width, side.lo % side.cap) - t.base) & mask
+    if dead < 64 or 4 * (t.wanted - dead) > 3 * t.room:
+        return False
+    copy_all(t.arena, t.arena + dead, used - dead)
+    t.base += dead
+    t.wanted -= dead
+    return True
+
+
+@inner
 def _append_bytes(op, side, t, n):  # type: ignore[no-untyped-def]
     width = t.offset_width
     offsets = _buffer(op, t.column, 1) + width * _first(op, t.column)
@@ -143,7 +159,7 @@ def store_text(operator, p):  # type: ignore[no-untyped-def]
         t = text_at(side.texts, c)
         if t.kind == at.BYTES:
             t.wanted = t.top - t.base + _kept_bytes(op, t, n)
-            if t.wanted > t.room:
+            if t.wanted > t.room and not _shifted(side, t):
                 short = at.ROOM
         if t.valid == 0 and valid[2 * t.column] != 0:
             short = at.ROOM

@@ -199,3 +199,31 @@ def test_the_kernel_asks_for_room_before_it_does_anything(monkeypatch: pytest.Mo
     assert text_kernels.store_text(op._state.at, 0) == at.ROOM
     assert (column._top, len(column._arena)) == (before, arena)
     assert column.record["wanted"][0] == before + 30 * arena
+
+
+def test_arenas_stay_at_the_size_of_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where all that is stored has gone through them many times, and after a few rows that were far larger."""
+    monkeypatch.setenv(blocks.VARIABLE, "1")
+    schema = pa.schema({"k": pa.int64(), "t": pa.int64(), "s": pa.string()})
+    op = SymmetricHashJoin(
+        schema, schema, on="k", condition="l.t BETWEEN r.t - 50 AND r.t + 50", left_order="t", right_order="t"
+    )
+
+    def arenas(first: int, last: int, size: int) -> int:
+        most = 0
+        for at_ in range(first, last):
+            t = np.arange(20 * at_, 20 * at_ + 20)
+            batch = pa.record_batch({"k": t, "t": t, "s": ["x" * size] * 20}, schema=schema)
+            rows = [row for side in ("left", "right") for b in op.push(side, batch) for row in b.to_pylist()]
+            assert len(rows) == 20
+            assert {(row["s"], row["s_right"]) for row in rows} == {("x" * size,) * 2}
+            texts = [c for store in op._stores for c in store.texts]
+            most = max(most, *(len(c._arena) for c in texts if isinstance(c, columns.BytesColumn)))
+        return most
+
+    window = 100 * 100  # bytes of the live rows of a side, with a batch that comes
+    assert arenas(0, 200, 100) < 3 * window
+    assert arenas(200, 210, 20_000) > 100 * window
+    arenas(210, 300, 100)
+    assert arenas(300, 500, 100) < 3 * window
+    assert op.metrics.state_bytes < op.metrics.peak_state_bytes // 10
