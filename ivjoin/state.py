@@ -14,7 +14,7 @@ __all__ = ["State"]
 
 _FIRST_PAIRS, _MOST_PAIRS = 256, 1 << 17
 _KEPT_PAIRS = 4096  # more of them are given back between two pushes
-_FIRST_ROWS = 32
+_FIRST_ROWS = 32  # of a batch
 
 
 _NOTHING = np.empty(0, dtype=np.int64)
@@ -51,7 +51,7 @@ class State:
         r["in_values"] = self.hold("in", np.zeros(columns + 1, dtype=np.int64))
         r["in_valid"] = self.hold("valid", np.zeros(2 * columns + 2, dtype=np.int64))
         r["state_at"] = self.hold("state", np.zeros(4, dtype=np.int64))
-        self._pair_room(min(_FIRST_PAIRS, batch_size))
+        self.pairs, self.resting = min(_FIRST_PAIRS, batch_size), True  # an operator without rows takes little
 
     @property
     def nbytes(self) -> int:
