@@ -82,7 +82,6 @@ class Engine:
         self._rekeyed = False
         self._ended = [False, False]
         self._metrics = JoinMetrics()
-        self._batch: pa.RecordBatch | None = None
         self._build()
         self._count_state()
 
@@ -147,7 +146,7 @@ class Engine:
         plan, how = self.plan, self._how
         r = self._state.sides[s]
         table = plan.tables[s]
-        r["bands"], r["n_bands"] = self._state.hold(("bands", s), table.terms), len(table.terms)
+        r["bands"], r["n_bands"] = self._state.lend(("bands", s), table.terms), len(table.terms)
         r["n_primary"] = table.n_primary
         r["owes"], r["keeps"] = how.owes(s), how.keep[s]
         r["single"], r["semi"] = how.single == s, how.semi == s
@@ -191,7 +190,7 @@ class Engine:
             bool(sources.roots) or plan.raises or any(t.in_python for t in f.trackers)
             for sources, f in zip(self._sources, self._frontiers, strict=True)
         ]
-        state.row_room(256, max(len(s.nodes) for s in self._sources))
+        state.row_room(1, max(len(s.nodes) for s in self._sources))
         for s in (0, 1):
             terms = self._terms(s)
             state.sides[s]["in_kernel"] = terms is not None
@@ -297,7 +296,6 @@ class Engine:
         self._metrics = self._counts()
         release_struct(self._state.in_struct)
         release_struct(self._state.out_struct)
-        self._batch = None
         self._build()
         self._count_state()
 
@@ -400,6 +398,8 @@ class Engine:
                 self._put_back(p, before)
                 raise
             state = self._state
+        if state.resting:
+            state.wake()
         for _ in range(8):
             batch._export_to_c(state.in_struct)
             status = push_kernels.push_batch(state.at, p)
@@ -409,6 +409,7 @@ class Engine:
             if status == 0:
                 return None
             if status == at.OUTPUT:
+                state.rest()
                 return self._made()
             if status & at.LATE:
                 if before is not None:
@@ -495,6 +496,7 @@ class Engine:
             elif int(r["phase"]) == at.PROBING:
                 state.more_pairs()
             status = push_kernels.push_batch(state.at, p)
+        state.rest()
         if status & (at.TIDY | at.SWEEP):
             self._tidy(p, status)
 
@@ -515,7 +517,8 @@ class Engine:
             store.settle()
             if store.hi - store.lo + n > store.cap:
                 store.make_room(n)
-        state.dead_room(other.live)
+        if state.sides[1 - p]["owes"]:
+            state.dead_room(other.live)
         if self.plan.int_keys:
             self._keys.reserve(n)
             self._keys.point()
@@ -546,6 +549,8 @@ class Engine:
             self._keys.point()
             for store in self._stores:
                 store.point()
+        if look:
+            self._state.fit(max(store.live for store in self._stores))
         self._count_state()
 
     # -- values that Python computes ---------------------------------------------------------------------------------
@@ -567,7 +572,7 @@ class Engine:
         marks = state["marks"][:n]
         marks[:] = at.USABLE | at.KEYED
         for i in sources.computed:
-            self._place_source(p, i, values[sources.nodes[i]], n, marks)
+            self._place_source(p, i, batch, values[sources.nodes[i]], marks)
         for node in sources.filters:
             v = values[node]
             true = np.asarray(v.values if v.valid is None else v.values & v.valid, dtype=bool)
@@ -591,15 +596,15 @@ class Engine:
             self._keys.point()
         state.set(prepared=1, masked=1, n_late=0 if late is None else int(np.count_nonzero(late)))
 
-    def _place_source(self, p: int, i: int, v: Vector, n: int, marks: np.ndarray) -> None:
-        state, source = self._state, self._state["sources", p][i]
+    def _place_source(self, p: int, i: int, batch: pa.RecordBatch, v: Vector, marks: np.ndarray) -> None:
+        """What the kernels read of an expression that Python has computed."""
+        n, state, source = batch.num_rows, self._state, self._state["sources", p][i]
         node = self._sources[p].nodes[i]
         state["values"][i, :n] = ordinals(v.values, node.type)
         erred = _errs(v)
         missing = None if v.valid is None or v.valid.all() else ~v.valid
         if erred is not None:
-            assert self._batch is not None
-            self._intake.refuse_errors(p, self._batch, node, v)
+            self._intake.refuse_errors(p, batch, node, v)
         source["has_absent"] = missing is not None or erred is not None
         if missing is not None or erred is not None:
             absent = missing if erred is None else erred if missing is None else missing | erred
@@ -644,6 +649,8 @@ class Engine:
         n = len(places)
         state["pair_rows"][:n], state["pair_places"][:n] = rows, places
         state.set(n_pairs=n)
+        if count == state.pairs:
+            state.more_pairs()
 
     def _look_beyond(self, p: int, batch: pa.RecordBatch) -> None:
         """Raise for a pair for which the residual overflows where the bands refuse it; no other can match there."""
@@ -705,6 +712,8 @@ class Engine:
         places = state[listed][cursor:total].copy()
         rows = state["pair_rows"][cursor:total].copy() if which == push_kernels.PAIRS else None
         r["cursor"] = total
+        if rows is not None and total == state.pairs:
+            state.more_pairs()
         for start in range(0, total - cursor, size):
             cut = slice(start, start + size)
             if rows is not None:
@@ -797,7 +806,8 @@ class Engine:
         other = self._stores[1 - p]
         self._bounder.move(p, True, other.live)
         self._publish(1 - p)
-        self._state.dead_room(other.live)
+        if self._state.sides[1 - p]["owes"]:
+            self._state.dead_room(other.live)
         self._state.set(phase=at.PRUNING, n=0, n_kept=0, n_left=0, n_late=0, cursor=0)
         yield from self._go_on(p, None, push_kernels.push_batch(self._state.at, p))
 

@@ -135,7 +135,6 @@ class SymmetricHashJoin(Engine, OneCall):
         if schema is not None:
             plain = [to_plain(a, t) for a, t in zip(batch.columns, schema.types, strict=True)]
             batch = pa.RecordBatch.from_arrays(plain, schema=schema)
-        self._batch = batch
         out = self._take(p, batch)
         if out is None:
             return NOTHING

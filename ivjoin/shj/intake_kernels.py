@@ -390,6 +390,7 @@ def arrive(op, p, side, other):  # type: ignore[no-untyped-def]
     op.prepared = 0
     # From here on, the batch is taken.
     op.n = n
+    op.largest = max(op.largest, n)
     side.rows_in += n
     _commit_orders(op, side, n)
     _settle_marks(op, side, other, n)

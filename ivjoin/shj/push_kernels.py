@@ -321,6 +321,10 @@ def _finish(op, side, other):  # type: ignore[no-untyped-def]
         text = side.by_python == at.TEXT_ALONE or other.by_python == at.TEXT_ALONE
         if large or other.cap > 2 * other.peak_span + 1024 or side.has_nulls or other.has_nulls or text:
             return status | at.TIDY
+        # Scratch that a burst has left behind.
+        if op.room_rows > 4 * op.largest + 1024 or op.dead_size > 4 * max(side.live, other.live) + 1024:
+            return status | at.TIDY
+        op.largest = 0
         side.peak_span = side.hi - side.lo
         other.peak_span = other.hi - other.lo
     return status

@@ -29,7 +29,7 @@ def _record(*lines: str) -> np.dtype:
 OPERATOR = _record(
     "phase n n_kept n_left n_dead n_pairs n_late cursor moved side",  # the push under way
     "row node steps missed n_chosen probe_end",  # how far its probe is
-    "late_rows peak_rows pushes",
+    "late_rows peak_rows pushes largest",
     "live_keys n_ids n_free table_size slots_size key_kind",
     "table key_of slots free spans arena key_sizes",  # address
     "arena_room arena_top",

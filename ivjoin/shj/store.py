@@ -195,6 +195,8 @@ class SideStore:
         """The kernel's next rows in the columns that it does not keep itself, by place among the stored columns."""
         for i, array in arrays.items():
             self.columns[i].append(array, self.hi)
+            if array.null_count:
+                self._ring_bytes = None
 
     def make_text_room(self, batch: pa.RecordBatch) -> None:
         """Room in the columns of text for as much as the kernel wants, and for the nulls of a batch."""
@@ -349,7 +351,7 @@ class SideStore:
         """Memory held: rings as allocated, arenas and runs as they are now."""
         if self._ring_bytes is None:
             rings = [c.nbytes for c in self.columns if not c.varies]
-            tables = self.expiry.nbytes + self._table.nbytes + self._rings.nbytes
+            tables = self.expiry.nbytes + self._table.nbytes + self._rings.nbytes + self._tally.nbytes
             self._ring_bytes = self.rows.nbytes + sum(rings) + sum(h.nbytes for h in self._heaps.values()) + tables
             self._varying = [c for c in self.columns if c.varies]
         total = self._ring_bytes if self.runs is None else self._ring_bytes + self.runs.nbytes

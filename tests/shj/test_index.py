@@ -1,29 +1,29 @@
 """The index under random inserts, probes, removals and prunes, against plain Python lists."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from ivjoin.shj import index_kernels
+from ivjoin.shj import index_kernels, push_kernels, run_kernels
+from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.bandtable import BandTable
-from ivjoin.shj.keys import ByteKeys, IntKeys, NoKeys
-from ivjoin.shj.matcher import Matcher
+from ivjoin.shj.keys import ByteKeys, IntKeys, KeyTable, NoKeys
 from ivjoin.shj.store import SideStore
+from ivjoin.state import State
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 pytestmark = pytest.mark.nojit
 
 
-def table(rows, n_primary):
+def table(rows: list[tuple[int, int, int, int]], n_primary: int) -> BandTable:
     return BandTable(np.array(rows, dtype=np.int64).reshape(len(rows), 4), n_primary)
 
 
-def make_keys(kind):
-    return {"int": IntKeys, "bytes": ByteKeys, "none": NoKeys}[kind]()
-
-
-def key_ids(keys, kind, values):
+def key_ids(keys: Any, kind: str, values: list[int]) -> np.ndarray:
     if kind == "int":
         return keys.ids(np.array(values, dtype=np.int64), None)
     if kind == "bytes":
@@ -32,15 +32,84 @@ def key_ids(keys, kind, values):
     return keys.ids(len(values), None)
 
 
+class Index:
+    """The right side's store among an operator's registers, with bounds that may be moved."""
+
+    def __init__(self, kind: str, types: list[pa.DataType], n_axes: int, room: int = 7) -> None:
+        self.state = State(16, 4)
+        self.keys: KeyTable = {"int": IntKeys, "bytes": ByteKeys, "none": NoKeys}[kind](self.state.operator)
+        self.stores = [
+            SideStore(s, self.keys, types, n_axes, ordered=True, sides=self.state.sides) for s in (0, 1)
+        ]
+        self.store = self.stores[1]
+        self.room = room
+        for s in (0, 1):
+            bounds = np.zeros(max(n_axes, 1), dtype=at.BOUND)
+            bounds["low"], bounds["high"], bounds["least"], bounds["most"] = I64_MIN, I64_MAX, I64_MIN, I64_MAX
+            self.state.sides[s]["bounds"] = self.state.hold(("bounds", s), bounds)
+        self.state.sides["owes"] = 1
+
+    def pairs(self, kids: np.ndarray, axes: np.ndarray, bands: BandTable, mode: int, matched: np.ndarray) -> Iterator[Any]:
+        """Chunks of (probe rows, ids) by the index that the store has."""
+        store, runs = self.store, self.store.runs
+        cell = np.array([0, -2, 0, 0]) if runs is None else np.array([0, 0, -1, 0])
+        rows, ids = np.empty(self.room, dtype=np.int64), np.empty(self.room, dtype=np.int64)
+        while cell[0] < len(kids):
+            if runs is None:
+                count = index_kernels.probe(
+                    kids, axes, bands.terms, bands.n_primary, store.ordered, self.keys.slots, store.rows, store.links,
+                    store.lo, store.offset, matched, mode, cell, rows, ids,
+                )
+            else:
+                led = bands.led_by(runs.axis, runs.second)
+                count = run_kernels.probe_runs(
+                    kids, axes, led.terms, led.n_primary, led.n_second, runs.keys, runs.values, runs.ids, runs.tops,
+                    runs.ends, runs.count, store.lo, store.rows, store.links, matched, mode, cell, rows, ids,
+                )
+            yield rows[:count].copy(), ids[:count].copy()
+
+    def prune(self, axis: int, low: int, high: int) -> np.ndarray:
+        """Move the bounds of an axis; the ids of the rows that go."""
+        state, store = self.state, self.store
+        bounds = state["bounds", 1]
+        bounds[axis]["low"], bounds[axis]["high"] = low, high
+        if low != I64_MIN:
+            store.schedule(axis, False)
+        if high != I64_MAX:
+            store.schedule(axis, True)
+        for s in self.stores:
+            s.point()
+        self.keys.point()
+        state.dead_room(store.live)
+        state.set(phase=at.PRUNING, n=0, n_kept=0, n_left=0, n_late=0, cursor=0)
+        status = push_kernels.push_batch(state.at, 0)
+        dead = store.ids_at(state["dead"][: state.get("n_dead")].copy()) if state.get("n_dead") else np.empty(0, np.int64)
+        if len(dead):
+            assert status == at.GATHER | at.MORE
+            state.set(cursor=len(dead))
+            status = push_kernels.push_batch(state.at, 0)
+        assert not status & at.MORE
+        return dead
+
+    def remove(self, ids: np.ndarray) -> None:
+        self.keys.live -= int(index_kernels.unlink(
+            self.store.places(ids), self.store.links, self.keys.slots, self.store.offset
+        ))  # fmt: skip
+        self.store.live -= len(ids)
+
+    def settle(self) -> None:
+        self.store.settle()
+        self.keys.sweep()
+        self.keys.point()
+
+
 @pytest.mark.parametrize("kind", ["int", "bytes", "none"])
 @pytest.mark.parametrize("arrival", ["rising", "falling", "jittered", "random"])
-@pytest.mark.parametrize("report", [True, False])
 @pytest.mark.parametrize("turn", [None, 3, 25], ids=["lists", "runs", "runs late"])
-def test_random_life(kind, arrival, report, turn):
-    rng = np.random.default_rng(hash((kind, arrival)) % 2**32)
-    keys = make_keys(kind)
-    store = SideStore(1, keys, [pa.int64(), pa.string()], 2, ordered=True, report=report)
-    matcher = Matcher(7)
+def test_random_life(kind: str, arrival: str, turn: int | None) -> None:
+    rng = np.random.default_rng([len(kind), len(arrival), turn or 0])
+    index = Index(kind, [pa.int64(), pa.string()], 2)
+    keys, store = index.keys, index.store
     rows = {}  # payload -> (key, axis 0, axis 1)
     serial, low = 0, I64_MIN
     for step in range(40):
@@ -58,13 +127,15 @@ def test_random_life(kind, arrival, report, turn):
         ks = rng.integers(0, 4, n)
         names = list(range(serial, serial + n))
         serial += n
-        keep = [i for i in range(n) if a0[i] >= low]
+        absent = rng.random(n) < 0.1  # of the first axis: neither found by a bound nor killed by it
+        keep = [i for i in range(n) if a0[i] >= low or absent[i]]
         axes = np.array([a0[keep], a1[keep]], dtype=np.int64).reshape(2, len(keep))
         kids = key_ids(keys, kind, [int(k) for k in ks[keep]])
         picked = [names[i] for i in keep]
-        store.insert(kids, axes, [pa.array(picked, pa.int64()), pa.array([f"s{x}" for x in picked])], None)
+        store.insert(kids, axes, [pa.array(picked, pa.int64()), pa.array([f"s{x}" for x in picked])],
+                     {0: absent[keep]})
         for i in keep:
-            rows[names[i]] = (int(ks[i]), int(a0[i]), int(a1[i]))
+            rows[names[i]] = (int(ks[i]), int(a0[i]), int(a1[i]), bool(absent[i]))
 
         m = int(rng.integers(1, 6))
         probe_axes = np.array([base + rng.integers(-50, 50, m), rng.integers(0, 10, m)], dtype=np.int64)
@@ -73,14 +144,14 @@ def test_random_life(kind, arrival, report, turn):
         got = []
         matched = np.zeros(m, dtype=np.uint8)
         mode = index_kernels.PAIRS | index_kernels.MARK_PROBE
-        for i, ids in matcher.pairs(key_ids(keys, kind, probe_keys), probe_axes, bands, store, matched, mode):
+        for i, ids in index.pairs(key_ids(keys, kind, probe_keys), probe_axes, bands, mode, matched):
             payload = store.gather(0, ids).to_pylist()
             assert store.gather(1, ids).to_pylist() == [f"s{x}" for x in payload]
             got.extend(zip(i.tolist(), payload))
         want = [
             (i, name)
             for i in range(m)
-            for name, (k, v0, v1) in rows.items()
+            for name, (k, v0, v1, _) in rows.items()
             if (kind == "none" or k == probe_keys[i])
             and probe_axes[0, i] - 20 <= v0 <= probe_axes[0, i] + 15
             and v1 <= probe_axes[1, i] + 2
@@ -92,74 +163,117 @@ def test_random_life(kind, arrival, report, turn):
             victims = rng.choice(sorted(rows), size=min(3, len(rows)), replace=False)
             ids = store.live_ids()
             payload = store.gather(0, ids).to_pylist()
-            store.remove(np.array([i for i, x in zip(ids, payload) if x in victims], dtype=np.int64))
+            index.remove(np.array([i for i, x in zip(ids, payload) if x in victims], dtype=np.int64))
             for v in victims:
                 del rows[int(v)]
         if step % 2:
-            values = [v for _, v, _ in rows.values()]
+            values = [v for _, v, _, gone in rows.values() if not gone]
             if values:
                 low = max(low, int(np.quantile(values, 0.4)))
-            ids = store.prune(0, low, I64_MAX)
-            if report:
-                assert sorted(store.gather(0, ids).to_pylist()) == sorted(x for x, (_, v, _) in rows.items() if v < low)
-            rows = {x: r for x, r in rows.items() if r[1] >= low}
-        store.settle()
-        keys.sweep()
+            payload = dict(zip(store.live_ids().tolist(), store.gather(0, store.live_ids()).to_pylist()))
+            dead = [payload[i] for i in index.prune(0, low, I64_MAX).tolist()]
+            assert sorted(dead) == sorted(x for x, r in rows.items() if r[1] < low and not r[3])
+            rows = {x: r for x, r in rows.items() if r[1] >= low or r[3]}
+        index.settle()
         assert store.live == len(rows)
         assert sorted(store.gather(0, store.live_ids()).to_pylist()) == sorted(rows)
 
 
 @pytest.mark.parametrize("kind", ["int", "bytes"])
-def test_keys_that_come_and_go_do_not_pile_up(kind):
-    keys = make_keys(kind)
-    store = SideStore(0, keys, [], 1, ordered=True, report=False)
+def test_keys_that_come_and_go_do_not_pile_up(kind: str) -> None:
+    index = Index(kind, [], 1)
     for step in range(60):
         n = 200
-        kids = key_ids(keys, kind, list(range(step * n, (step + 1) * n)))
-        store.insert(kids, np.full((1, n), step, dtype=np.int64), [], None)
-        store.prune(0, step - 1, I64_MAX)
-        store.settle()
-        keys.sweep()
-    assert store.live == 2 * 200
-    assert keys.n_ids < 4000
-    assert len(keys.slots) <= 8192
+        kids = key_ids(index.keys, kind, list(range(step * n, (step + 1) * n)))
+        index.store.insert(kids, np.full((1, n), step, dtype=np.int64), [], None)
+        index.prune(0, step - 1, I64_MAX)
+        index.settle()
+    assert index.store.live == 2 * 200
+    assert index.keys.n_ids < 4000
+    assert len(index.keys.slots) <= 8192
 
 
-def test_prune_from_both_ends():
-    keys = NoKeys()
-    store = SideStore(0, keys, [pa.int64()], 1, ordered=True, report=True)
+@pytest.mark.parametrize("order", ["rising", "falling", "shuffled"])
+def test_prune_from_both_ends(order: str) -> None:
+    index = Index("none", [pa.int64()], 1)
     values = np.arange(100, dtype=np.int64)
-    store.insert(keys.ids(100, None), values.reshape(1, -1), [pa.array(values)], None)
-    dead = store.prune(0, 10, 89)
-    assert sorted(dead.tolist()) == [*range(10), *range(90, 100)]
-    assert store.live == 80
+    values = {"rising": values, "falling": values[::-1].copy(), "shuffled": np.random.default_rng(1).permutation(values)}[order]
+    index.store.insert(index.keys.ids(100, None), values.reshape(1, -1), [pa.array(values)], None)
+    dead = index.prune(0, 10, 89)
+    assert sorted(values[dead].tolist()) == [*range(10), *range(90, 100)]
+    assert index.store.live == 80
+    assert sorted(values[index.prune(0, 50, 60)].tolist()) == [*range(10, 50), *range(61, 90)]
+    assert index.store.gather(0, index.store.live_ids()).to_pylist() == [v for v in values.tolist() if 50 <= v <= 60]
 
 
-def test_saturated_bounds_do_not_match_past_the_limits():
-    keys = NoKeys()
-    store = SideStore(1, keys, [], 1, ordered=True, report=False)
-    store.insert(keys.ids(2, None), np.array([[I64_MIN, I64_MAX]]), [], None)
+@pytest.mark.parametrize("axes", [1, 3, 26])
+def test_a_row_without_a_value_outlives_the_bounds_of_that_axis_alone(axes: int) -> None:
+    """From the 23rd axis on they share a flag: such a row outlives the bounds of all of those."""
+    index = Index("none", [], axes)
+    absent = {a: np.arange(axes) == a for a in range(axes)}
+    index.store.insert(index.keys.ids(axes, None), np.zeros((axes, axes), dtype=np.int64), [], absent)
+    alive = set(range(axes))
+    for a in (0, axes - 1):
+        dead = index.prune(a, 5, I64_MAX)
+        spared = {a} if a < 22 else set(range(22, axes))
+        assert set(dead.tolist()) == alive - spared
+        alive &= spared
+        assert set(index.store.live_ids().tolist()) == alive
+
+
+@pytest.mark.parametrize("rough", [0, 30])
+def test_schedules_survive_growth_and_compaction(rough: int) -> None:
+    """Rings grow, wrap and are numbered anew while rows wait in the schedules of two axes and both directions."""
+    rng = np.random.default_rng(rough)
+    index = Index("int", [pa.int64()], 2)
+    store, rows, serial = index.store, {}, 0
+    for step in range(120):
+        n = int(rng.choice([1, 5, 200 if step == 40 else 10]))
+        a0 = 10 * step - rng.integers(0, rough + 1, n) + 100
+        a1 = -10 * step + rng.integers(0, rough + 1, n) - 100
+        names = np.arange(serial, serial + n)
+        serial += n
+        kids = key_ids(index.keys, "int", rng.integers(0, 5, n).tolist())
+        store.insert(kids, np.stack([a0, a1]), [pa.array(names)], None)
+        rows |= dict(zip(names.tolist(), zip(a0.tolist(), a1.tolist(), strict=True), strict=True))
+        low, high = 10 * step - int(rng.integers(0, 80)), -10 * step + int(rng.integers(0, 80))
+        for axis, bounds in ((0, (low, I64_MAX)), (1, (I64_MIN, high))):
+            payload = dict(zip(store.live_ids().tolist(), store.gather(0, store.live_ids()).to_pylist()))
+            dead = {payload[i] for i in index.prune(axis, *bounds).tolist()}
+            # Bounds never fall back, whatever is asked for.
+            want = {x for x, r in rows.items() if (r[0] < low if axis == 0 else r[1] > high)}
+            assert dead == want
+            rows = {x: r for x, r in rows.items() if x not in dead}
+        store.settle(step % 10 == 0)
+        index.settle()
+        assert store.live == len(rows)
+        assert sorted(store.gather(0, store.live_ids()).to_pylist()) == sorted(rows)
+    assert store.cap < 400
+
+
+def test_saturated_bounds_do_not_match_past_the_limits() -> None:
+    index = Index("none", [], 1, 10)
+    index.store.insert(index.keys.ids(2, None), np.array([[I64_MIN, I64_MAX]]), [], None)
     probe = np.array([[I64_MAX, I64_MIN]])
     matched = np.zeros(2, dtype=np.uint8)
     # stored >= probe + 10: past the greatest value for the first row, true of the greatest for the second
     bands = table([(0, 0, 10, I64_MAX)], 1)
-    chunks = Matcher(10).pairs(keys.ids(2, None), probe, bands, store, matched, index_kernels.PAIRS)
+    chunks = index.pairs(index.keys.ids(2, None), probe, bands, index_kernels.PAIRS, matched)
     assert [(r.tolist(), i.tolist()) for r, i in chunks] == [([1], [1])]
 
 
-def test_disorder_turns_a_store_to_sorted_runs():
+def test_disorder_turns_a_store_to_sorted_runs() -> None:
     rng = np.random.default_rng(5)
-    keys = NoKeys()
-    store = SideStore(1, keys, [], 1, ordered=True, report=False)
+    index = Index("none", [], 1, 64)
     values = rng.integers(0, 10**6, 20_000)
-    for at in range(0, len(values), 1000):
-        store.insert(keys.ids(1000, None), values[at : at + 1000].reshape(1, -1), [], None)
-    assert store.runs is not None
-    assert store.runs.count < 20
+    for i in range(0, len(values), 1000):
+        index.store.insert(index.keys.ids(1000, None), values[i : i + 1000].reshape(1, -1), [], None)
+    assert index.store.runs is not None
+    assert index.store.runs.count < 20
     probe = rng.integers(0, 10**6, 200)
     matched = np.zeros(200, dtype=np.uint8)
-    chunks = Matcher(64).pairs(
-        keys.ids(200, None), probe.reshape(1, -1), table([(0, 0, -50, 50)], 1), store, matched, index_kernels.PAIRS
+    chunks = index.pairs(
+        index.keys.ids(200, None), probe.reshape(1, -1), table([(0, 0, -50, 50)], 1), index_kernels.PAIRS, matched
     )
     got = sum(len(r) for r, _ in chunks)
     assert got == int((np.abs(values[None, :] - probe[:, None]) <= 50).sum()) > 100

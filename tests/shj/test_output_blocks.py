@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ivjoin import SymmetricHashJoin, lane
-from ivjoin.lane import Lane
+from ivjoin import SymmetricHashJoin
+from ivjoin.blocks import VARIABLE
+from ivjoin.engine import Engine
 from ivjoin.shj.compiling import COMPILES
 
 pytestmark = pytest.mark.skipif(not COMPILES, reason="without numba's compiler there are no output blocks")
@@ -59,22 +60,21 @@ def output(
     consume: Callable[[Array], Any], monkeypatch: pytest.MonkeyPatch, how: str = "inner", first: int = 0
 ) -> list[Any]:
     """What a consumer makes of the structs of a join's output."""
-    monkeypatch.setattr(lane.DEMAND, "met", True)
-    real, found = Lane._made, []
+    monkeypatch.setenv(VARIABLE, "1")
+    real, found = Engine._made, []
 
-    def made(self: Lane) -> pa.RecordBatch:
-        found.append(consume(moved(self._out)))
-        return pa.RecordBatch.from_pylist([], schema=self._schema)
+    def made(self: Engine) -> pa.RecordBatch:
+        found.append(consume(moved(self._state.out_struct)))
+        return pa.RecordBatch.from_pylist([], schema=self.schema)
 
     with monkeypatch.context() as patch:
         op = SymmetricHashJoin(SCHEMA, SCHEMA, on="k", condition=BAND, how=how, left_order="x", right_order="x")
         list(op.push("left", batch(9)))
-        assert op._lane is not None
-        assert op._lane.aboard
-        patch.setattr(Lane, "_made", made)
+        assert op._state.get("blocks")
+        patch.setattr(Engine, "_made", made)
         list(op.push("right", batch(6, 1, first)))
     assert found
-    assert Lane._made is real
+    assert Engine._made is real
     return found
 
 
@@ -183,26 +183,26 @@ def test_null_extended_columns_too(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("pairs", [50, 20_000], ids=["one call", "several calls"])
 def test_the_input_is_released_when_it_is_read_to_its_end(pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A caller who keeps nothing but the operator and the output: the struct itself holds the batch until then."""
-    monkeypatch.setattr(lane.DEMAND, "met", True)
+    monkeypatch.setenv(VARIABLE, "1")
     n = int(pairs**0.5)
     schema = pa.schema({"k": pa.int64(), "x": pa.int64()})
     one = pa.record_batch([np.zeros(n, np.int64), np.zeros(n, np.int64)], schema=schema)
     op = SymmetricHashJoin(schema, schema, on="k", condition=BAND, left_order="x", right_order="x")
     list(op.push("left", one))
-    held: Any = op._lane
+    held: Any = op._state["structs"]
     before = pa.total_allocated_bytes()
     copy = pa.concat_batches([one, one])
     size = pa.total_allocated_bytes() - before
     assert size > 0
     out = op.push("right", copy)
     del copy
-    going = bool(held._structs[8])
+    going = bool(held[8])
     assert going == (pairs > 10_000)
     now = pa.total_allocated_bytes() - before
     assert now >= size if going else now == 0
     rows = sum(b.num_rows for b in out)
     assert rows == 2 * n * n
-    assert not held._structs[8]
+    assert not held[8]
     assert pa.total_allocated_bytes() == before
 
 
@@ -228,21 +228,21 @@ def test_the_block_is_freed(moved_out: list[int], monkeypatch: pytest.MonkeyPatc
         return int(now.uordblks + now.hblkhd)
 
     n = 20_000
-    monkeypatch.setattr(lane.DEMAND, "met", True)
-    real, used = Lane._made, []
+    monkeypatch.setenv(VARIABLE, "1")
+    real, used = Engine._made, []
     rows = 0
 
-    def made(self: Lane) -> pa.RecordBatch:
+    def made(self: Engine) -> pa.RecordBatch:
         if not moved_out:
             return real(self)
-        array = moved(self._out)
+        array = moved(self._state.out_struct)
         children = columns(array, moved_out)
         call_release(array)
         for child in children.values():
             call_release(child)
-        return pa.RecordBatch.from_pylist([], schema=self._schema)
+        return pa.RecordBatch.from_pylist([], schema=self.schema)
 
-    monkeypatch.setattr(Lane, "_made", made)
+    monkeypatch.setattr(Engine, "_made", made)
     op = SymmetricHashJoin(SCHEMA, SCHEMA, on="k", condition=BAND, left_order="x", right_order="x")
     for i in range(12):
         for side in ("left", "right"):
@@ -251,7 +251,7 @@ def test_the_block_is_freed(moved_out: list[int], monkeypatch: pytest.MonkeyPatc
             one = pa.record_batch([pa.array(x), pa.array(x, pa.int32()), b], schema=SCHEMA)
             rows += sum(out.num_rows for out in op.push(side, one))
             used.append(in_use())
-    assert op._lane is not None
+    assert op._state.get("blocks")
     assert rows == (0 if moved_out else 12 * n)
     blocks = n * (8 + 4 + 20 + 4 + 20)  # of one turn
     assert used[-1] - used[7] < 3 * blocks, "eight turns lie between"

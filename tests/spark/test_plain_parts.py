@@ -16,9 +16,9 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ivjoin import row_layout
 from ivjoin.errors import IvjoinError, SnapshotError, UnsupportedError
 from ivjoin.expr import Scope, condition, scalar
-from ivjoin.lane import Lane
 from ivjoin.order import Order
 from ivjoin.spark import environment
 from ivjoin.spark.bucket import new_operator
@@ -218,13 +218,13 @@ def plain_spec() -> JoinSpec:
 
 def test_operators_of_one_worker_share_what_was_worked_out_of_their_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
-    before = Lane.__init__
-    monkeypatch.setattr(Lane, "__init__", lambda self, *a: (made.append(self), before(self, *a))[1])
+    before = row_layout._layout
+    monkeypatch.setattr(row_layout, "_layout", lambda plan, s: (made.append(s), before(plan, s))[1])
     spec = plain_spec()
     _planned.cache_clear()
     ops = [new_operator(spec) for _ in range(3)]
     ops.append(new_operator(pickle.loads(pickle.dumps(spec))))  # each task has a copy of its own
-    assert len(made) == 1
+    assert made == [0, 1]
     assert all(op.plan.kept is spec.plan().kept for op in ops)
     for op in ops:  # what is shared is not what they join with
         list(op.push("left", pa.record_batch({"k": [1], "t": [5]})))
@@ -235,8 +235,8 @@ def test_operators_of_one_worker_share_what_was_worked_out_of_their_plan(monkeyp
 
 def test_tasks_of_a_static_join_share_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
-    before = Lane.__init__
-    monkeypatch.setattr(Lane, "__init__", lambda self, *a: (made.append(self), before(self, *a))[1])
+    before = row_layout._layout
+    monkeypatch.setattr(row_layout, "_layout", lambda plan, s: (made.append(s), before(plan, s))[1])
     _planned.cache_clear()
     tagged = pa.record_batch({
         "side": pa.array([0, 1], pa.int8()), "s0": pa.array([1, 1], pa.int64()), "s1": pa.array([5, 6], pa.int64())
@@ -244,7 +244,7 @@ def test_tasks_of_a_static_join_share_it_too(monkeypatch: pytest.MonkeyPatch) ->
     for _ in range(3):
         task = _joiner(plain_spec(), [[0, 1], [0, 1]])
         assert [b.to_pylist() for b in task(iter([tagged]))] == [[{"k": 1, "t": 5, "t_right": 6}]]
-    assert len(made) == 1
+    assert made == [0, 1]
 
 
 def test_operators_of_one_worker_do_not_share_what_a_row_that_errs_changes() -> None:
