@@ -12,7 +12,7 @@ BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-spark check soak bench bench-full bench-smoke clean
+.PHONY: help demo test test-spark test-nojit test-bounds check soak bench bench-full bench-smoke clean
 
 help:
 	@echo "make demo   run the main job on real data (creates $(VENV) first)"
@@ -27,13 +27,18 @@ demo: $(VENV)/.demo-installed
 	$(BIN)/ivjoin demo $(DEMO_ARGS)
 
 # The second run is Spark's (skipped without Java 17): one process, since two Spark sessions would fight for the cores.
-# The third takes the kernels as plain Python, every bound looked at; the fourth compiles them with the bounds of arrays
-# looked at (not those of bare pointers). Compiled code as it is used hides reads out of bounds.
+# Then, side by side, one takes the kernels as plain Python, every bound looked at, and one compiles them with the bounds
+# of arrays looked at (not those of bare pointers). Compiled code as it is used hides reads out of bounds.
 test: $(VENV)/.dev-installed
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not spark and not soak" $(PYTEST_ARGS)$(NONE_CHOSEN)
 	$(BIN)/python -m pytest -m "spark and not soak" $(PYTEST_ARGS)$(NONE_CHOSEN)
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m "nojit and not soak" $(PYTEST_ARGS)$(NONE_CHOSEN)
-	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -m "nojit and not soak" $(PYTEST_ARGS)$(NONE_CHOSEN)
+	$(MAKE) --no-print-directory -j2 test-nojit test-bounds
+
+test-nojit: $(VENV)/.dev-installed
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m "nojit and not soak" $(PYTEST_ARGS)$(NONE_CHOSEN)
+
+test-bounds: $(VENV)/.dev-installed
+	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -q -m "nojit and not soak" $(PYTEST_ARGS)$(NONE_CHOSEN)
 
 # PYTEST_ARGS may choose tests of which a run has none (pytest's exit status 5); without it, none is a failure.
 NONE_CHOSEN = $(if $(strip $(PYTEST_ARGS)), || test $$? -eq 5)
