@@ -81,6 +81,7 @@ class Engine:
         self._emitter = Emitter(plan.schema, plan.fields, batch_size)
         self._rekeyed = False
         self._ended = [False, False]
+        self._batch: pa.RecordBatch | None = None  # of the push whose output is being taken
         self._metrics = JoinMetrics()
         self._build()
         self._count_state()
@@ -457,6 +458,7 @@ class Engine:
     def _go_on(self, p: int, batch: pa.RecordBatch | None, status: int) -> Iterator[pa.RecordBatch]:
         """The rest of a push; ``batch`` is held because the registers point into it."""
         state = self._state
+        self._batch = batch
         r = state.operator[0]
         while True:
             if status & at.OUTPUT:
@@ -496,6 +498,7 @@ class Engine:
             elif int(r["phase"]) == at.PROBING:
                 state.more_pairs()
             status = push_kernels.push_batch(state.at, p)
+        self._batch = None
         state.rest()
         if status & (at.TIDY | at.SWEEP):
             self._tidy(p, status)

@@ -205,7 +205,7 @@ class ByteKeys(KeyTable):
     def __init__(self, operator: np.ndarray | None = None) -> None:
         super().__init__(operator)
         self._spans = np.zeros(32, dtype=np.int64)
-        self._arena = np.empty(1024, dtype=np.uint8)
+        self._arena = np.empty(256, dtype=np.uint8)
         self._top = 0
 
     def point(self) -> None:
@@ -218,7 +218,7 @@ class ByteKeys(KeyTable):
         self.reserve(n)
         need = self._top + size
         if need > len(self._arena):
-            arena = np.empty(1 << need.bit_length(), dtype=np.uint8)
+            arena = np.empty(need + need // 4, dtype=np.uint8)
             arena[: self._top] = self._arena[: self._top]
             self._arena = arena
 
@@ -251,7 +251,7 @@ class ByteKeys(KeyTable):
     def _rehash(self, used: np.ndarray) -> None:
         sizes = self._spans[1 : 2 * self.n_ids : 2]
         total = int(sizes[used[: self.n_ids, 6] > 0].sum())
-        fresh = np.empty(max(1024, 1 << total.bit_length()), dtype=np.uint8)
+        fresh = np.empty(max(256, total + total // 4), dtype=np.uint8)
         self._top = key_kernels.rehash_bytes(self._table, self._spans, self._arena, fresh, used, self.n_ids)
         self._arena = fresh
 

@@ -136,7 +136,7 @@ def _most_bytes(op, side, n):  # type: ignore[no-untyped-def]
     total = np.int64(16)
     for k in range(side.n_pieces):
         piece = piece_at(side.pieces, k)
-        total += 4 * n
+        total += 4 * n if k > 0 else 0
         offsets = at_i64(op.in_values)[piece.column] if piece.column >= 0 else np.int64(0)
         if piece.kind == at.TEXT_PIECE:
             p4 = at_i32(offsets)

@@ -351,7 +351,8 @@ class SideStore:
         """Memory held: rings as allocated, arenas and runs as they are now."""
         if self._ring_bytes is None:
             rings = [c.nbytes for c in self.columns if not c.varies]
-            tables = self.expiry.nbytes + self._table.nbytes + self._rings.nbytes + self._tally.nbytes
+            tables = self.expiry.nbytes + self._table.nbytes + self._rings.nbytes + self._texts.nbytes
+            tables += self._tally.nbytes
             self._ring_bytes = self.rows.nbytes + sum(rings) + sum(h.nbytes for h in self._heaps.values()) + tables
             self._varying = [c for c in self.columns if c.varies]
         total = self._ring_bytes if self.runs is None else self._ring_bytes + self.runs.nbytes

@@ -29,7 +29,9 @@ KEYS = {
     "none": {}, "int": {"k": pa.int64()}, "short": {"k": pa.int16()}, "text": {"k": pa.string()},
     "float": {"k": pa.float64()}, "two": {"k": pa.int32(), "j": pa.large_string()},
 }  # fmt: skip
-PAYLOAD = {"word": pa.float64(), "wide": pa.binary(20), "bits": pa.bool_(), "text": pa.string(), "list": pa.list_(pa.int8())}
+PAYLOAD = {
+    "word": pa.float64(), "wide": pa.binary(20), "bits": pa.bool_(), "text": pa.string(), "list": pa.list_(pa.int8()),
+}  # fmt: skip
 
 
 def cell(v: float | None, name: str) -> Any:
@@ -78,7 +80,8 @@ class Life:
         self.is_float = self.kind.startswith("float")
         self.slack = fixed.get("slack", rng.choice([0, 0, 2, 9, 40]))
         self.falling = not self.is_float and rng.random() < 0.3
-        self.rough = rng.choice([0, 1, 4]) if self.slack == 0 else fixed.get("rough", rng.choice([1, self.slack, self.slack + 3]))
+        roughs = [0, 1, 4] if self.slack == 0 else [1, self.slack, self.slack + 3]
+        self.rough = fixed.get("rough", rng.choice(roughs)) if self.slack else rng.choice(roughs)
         self.nulls = rng.choice([0, 0, 0.1])
         self.edge = [60, 60]  # of what comes
         self.number = [0, 0]
@@ -90,7 +93,8 @@ class Life:
 
     def _asked(self, fixed: dict[str, Any]) -> tuple[Question, dict[str, Any]]:
         rng = self.rng
-        near = [(0, 0), (None, 0), (0, None)] if self.unsigned else [(-3, 2), (-6, 0), (0, 4), (None, 0), (-1, None), (0, 0)]
+        near = [(0, 0), (None, 0), (0, None)]
+        near = near if self.unsigned else [(-3, 2), (-6, 0), (0, 4), (None, 0), (-1, None), (0, 0)]
         ends = rng.choice(near)
         terms = [("x", *ends)]
         parts = []
