@@ -297,6 +297,7 @@ class Engine:
         self._metrics = self._counts()
         release_struct(self._state.in_struct)
         release_struct(self._state.out_struct)
+        self._batch = None
         self._build()
         self._count_state()
 

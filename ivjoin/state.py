@@ -69,7 +69,7 @@ class State:
         return address(array)
 
     def __getitem__(self, name: Any) -> np.ndarray:
-        return self._held[name] if name in self._held else self._lent[name]
+        return self._held[name]
 
     def get(self, name: str) -> int:
         """A field of the operator's record."""
@@ -97,7 +97,7 @@ class State:
         r["absent"] = self.hold("absent", np.zeros((self._sources, room), dtype=np.uint8))
         for name in ("marks", "usable", "matched"):
             r[name] = self.hold(name, np.zeros(room, dtype=np.uint8))
-        r["every"] = self.lend("every", _every(room + 1))
+        r["every"] = self.hold("every", np.arange(room + 1))
         for name in ("kids", "kept", "left", "chosen"):
             r[name] = self.hold(name, np.empty(room + 1, dtype=np.int64))
 
@@ -143,17 +143,3 @@ class State:
             self._pair_room(min(4 * self.pairs, self._most_pairs))
             for name, old in zip(("pair_rows", "pair_places"), kept, strict=True):
                 self[name][: len(old)] = old
-
-
-_rows = np.arange(0)
-
-
-def _every(n: int) -> np.ndarray:
-    """The row numbers 0 .. n-1 and some more, which nobody writes to: all operators share them."""
-    global _rows  # noqa: PLW0603
-    rows = _rows
-    if n > len(rows):
-        rows = np.arange(1 << (n - 1).bit_length())
-        rows.flags.writeable = False
-        _rows = rows
-    return rows

@@ -14,7 +14,7 @@ from weakref import ref
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["add", "address_of", "c_callback", "call", "free", "held_blocks", "malloc", "pointer_to"]
+__all__ = ["add", "address_of", "c_callback", "call", "free", "held_blocks", "item_at", "malloc", "pointer_to"]
 
 _blocks: dict[int, Any] = {}
 _ends: dict[int, int] = {}  # of each known region, by where it begins
@@ -60,6 +60,15 @@ def pointer_to(name: str) -> Callable[[int], _Pointer]:
     dtype = getattr(np, name)
     kind = np.ctypeslib.as_ctypes_type(dtype)
     return lambda address: _Pointer(kind, dtype, address)
+
+
+def item_at(address: int, offset: int, size: int) -> int:
+    """The address of ``size`` bytes at an offset, within the region of ``address`` if it lies in a known one."""
+    i = bisect_right(_begins, address) - 1
+    begin, end = (_begins[i], _ends[_begins[i]]) if i >= 0 else (0, 0)
+    if address < end and not begin <= address + offset <= end - size:
+        raise IndexError(f"{size} bytes from byte {address - begin + offset} on lie outside of {end - begin} bytes")
+    return address + offset
 
 
 def address_of(array: np.ndarray) -> int:

@@ -11,7 +11,7 @@ from numba import types
 from numba.extending import intrinsic
 from numba.np.numpy_support import from_dtype
 
-from ivjoin.shj import registers
+from ivjoin.shj import plain_memory, registers
 from ivjoin.shj.compiling import COMPILES
 
 __all__ = [
@@ -20,17 +20,21 @@ __all__ = [
 ]
 
 
+class _Plain(ctypes.Structure):
+    """A record without a compiler; takes numpy's numbers and truths, too."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, int(value))
+
+
 def _entry_of(dtype: Any) -> Callable[..., Any]:
     """A function of a table's address and an index to the record there."""
     size = dtype.itemsize
     if not COMPILES:
-        class Record(ctypes.Structure):
-            _fields_ = [(name, ctypes.c_int64) for name in dtype.names]
-
-            def __setattr__(self, name: str, value: Any) -> None:
-                super().__setattr__(name, int(value))
-
-        return lambda address, index: Record.from_address(int(address) + size * int(index))
+        plain = type("Record", (_Plain,), {"_fields_": [(name, ctypes.c_int64) for name in dtype.names]})
+        return lambda address, index: plain.from_address(  # type: ignore[attr-defined]
+            plain_memory.item_at(int(address), size * int(index), size)
+        )
     item = from_dtype(dtype)
 
     @intrinsic

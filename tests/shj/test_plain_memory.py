@@ -46,6 +46,15 @@ def test_a_view_knows_the_whole_array_and_a_dead_array_is_forgotten() -> None:
     assert begin not in plain_memory._ends
 
 
+def test_an_item_lies_within_the_array_of_its_address() -> None:
+    a = np.zeros((3, 2), dtype=np.int64)
+    at = plain_memory.address_of(a)
+    assert [plain_memory.item_at(at + 16, offset, 16) - at for offset in (-16, 0, 16)] == [0, 16, 32]
+    for offset in (-17, 17, 32):
+        with pytest.raises(IndexError, match="16 bytes from byte .* outside of 48 bytes"):
+            plain_memory.item_at(at + 16, offset, 16)
+
+
 def test_blocks_are_freed_once() -> None:
     before = plain_memory.held_blocks()
     block = plain_memory.malloc(24)
