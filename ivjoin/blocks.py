@@ -1,7 +1,7 @@
-"""Whether pushes may run in compiled blocks on this platform: asked for, possible, and once seen to give right rows.
+"""Whether compiled code builds output batches on this platform: asked for, possible, and once seen to give right rows.
 
-Blocks read batches and write output as raw memory of a 64-bit little-endian machine, by way of C's malloc and of the
-Arrow C data interface. Where that cannot be, every push goes the long way, and gives the same rows.
+Blocks are raw memory of a 64-bit little-endian machine, made by C's malloc and handed over by the Arrow C data
+interface. Where that cannot be, Arrow puts the output together, from the same rows.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _found: list[bool] = []  # what the trial said, once there was one; True while i
 
 
 def works() -> bool:
-    """Whether a small join comes out right in blocks; tried once a process, before the first operator that would use them.
+    """Whether a small join comes out right in blocks; tried once a process, before the first operator that would.
 
     Output is put together by Arrow from then on if it does not, and a warning says so.
     """
@@ -57,8 +57,8 @@ def works() -> bool:
     if got != sorted(_ROWS, key=repr):
         _found[0] = False
         warnings.warn(
-            f"ivjoin: the compiled blocks do not work on this platform ({str(got)[:200]}); joins go a slower way, with the "
-            f"same rows. {VARIABLE}=0 chooses it without a warning", RuntimeWarning, stacklevel=2,
+            f"ivjoin: the compiled blocks do not work on this platform ({str(got)[:200]}); joins go a slower way, with "
+            f"the same rows. {VARIABLE}=0 chooses it without a warning", RuntimeWarning, stacklevel=2,
         )  # fmt: skip
     return _found[0]
 
