@@ -1,7 +1,7 @@
-"""Whether pushes may run in compiled blocks on this platform: asked for, possible, and once seen to give right rows.
+"""Whether compiled code builds output batches on this platform: asked for, possible, and once seen to give right rows.
 
-Blocks read batches and write output as raw memory of a 64-bit little-endian machine, by way of C's malloc and of the
-Arrow C data interface. Where that cannot be, every push goes the long way, and gives the same rows.
+Blocks are raw memory of a 64-bit little-endian machine, made by C's malloc and handed over by the Arrow C data
+interface. Where that cannot be, Arrow puts the output together, from the same rows.
 """
 
 from __future__ import annotations
@@ -43,7 +43,11 @@ _found: list[bool] = []  # what the trial said, once there was one; True while i
 
 
 def works() -> bool:
+<<<<<<< HEAD
     """Whether a small join comes out right in blocks; tried once a process, before an operator uses them.
+=======
+    """Whether a small join comes out right in blocks; tried once a process, before the first operator that would.
+>>>>>>> engine
 
     Output is put together by Arrow from then on if it does not, and a warning says so.
     """

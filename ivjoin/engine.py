@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import compress
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pyarrow as pa
@@ -81,7 +82,7 @@ class Engine:
         self._emitter = Emitter(plan.schema, plan.fields, batch_size)
         self._rekeyed = False
         self._ended = [False, False]
-        self._batch: pa.RecordBatch | None = None  # of the push whose output is being taken
+        self._batch: ref[pa.RecordBatch] | None = None  # of the push whose output is being taken
         self._metrics = JoinMetrics()
         self._build()
         self._count_state()
@@ -387,6 +388,7 @@ class Engine:
         """Feed a batch to the kernels: what they put out at once, or the rest of the push as an iterator."""
         state = self._state
         n = batch.num_rows
+        self._batch = ref(batch)
         if n > state.room:
             state.row_room(n, max(len(s.nodes) for s in self._sources))
         if n > PIECE and self._may_crowd(p, n):
@@ -452,6 +454,7 @@ class Engine:
                 out = self._made()
             status = push_kernels.push_batch(state.at, p)
         if status == 0:
+            state.rest()
             return out
         rest = self._go_on(p, batch, status)
         return rest if out is None else _then(out, rest)
@@ -459,7 +462,8 @@ class Engine:
     def _go_on(self, p: int, batch: pa.RecordBatch | None, status: int) -> Iterator[pa.RecordBatch]:
         """The rest of a push; ``batch`` is held because the registers point into it."""
         state = self._state
-        self._batch = batch
+        if batch is None:
+            self._batch = None
         r = state.operator[0]
         while True:
             if status & at.OUTPUT:

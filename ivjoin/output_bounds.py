@@ -142,6 +142,6 @@ def _rows(op: SymmetricHashJoin, s: int) -> Iterator[tuple[Callable[[int], pa.Ar
     for start in range(0, len(ids), _AT_ONCE):
         some = ids[start : start + _AT_ONCE]
         yield (lambda i, some=some: None if places[i] < 0 else store.gather(places[i], some)), len(some)  # type: ignore[misc]
-    batch = op._batch
+    batch = None if op._batch is None else op._batch()
     if op._pending is not None and batch is not None and op._state.get("side") == s:
         yield batch.column, batch.num_rows

@@ -92,7 +92,7 @@ class Model:
                 return True
             low, high = self.span(1 - s, column)
             least, most = (lo, hi) if s == 0 else (None if hi is None else -hi, None if lo is None else -lo)
-            if least is not None and v < low + least or most is not None and v > high + most:
+            if (least is not None and v < low + least) or (most is not None and v > high + most):
                 return True
         return False
 

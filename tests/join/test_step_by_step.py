@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from math import nan
+from math import fmod, nan
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from join.cases import in_blocks
@@ -80,8 +81,13 @@ class Life:
         self.is_float = self.kind.startswith("float")
         self.slack = fixed.get("slack", rng.choice([0, 0, 2, 9, 40]))
         self.falling = not self.is_float and rng.random() < 0.3
+<<<<<<< HEAD
         roughs = [0, 1, 4] if self.slack == 0 else [1, self.slack, self.slack + 3]
         self.rough = fixed.get("rough", rng.choice(roughs)) if self.slack else rng.choice(roughs)
+=======
+        rough = [0, 1, 4] if self.slack == 0 else [1, self.slack, self.slack + 3]
+        self.rough = fixed.get("rough", rng.choice(rough))
+>>>>>>> engine
         self.nulls = rng.choice([0, 0, 0.1])
         self.edge = [60, 60]  # of what comes
         self.number = [0, 0]
@@ -94,11 +100,15 @@ class Life:
     def _asked(self, fixed: dict[str, Any]) -> tuple[Question, dict[str, Any]]:
         rng = self.rng
         near = [(0, 0), (None, 0), (0, None)]
+<<<<<<< HEAD
         near = near if self.unsigned else [(-3, 2), (-6, 0), (0, 4), (None, 0), (-1, None), (0, 0)]
         ends = rng.choice(near)
+=======
+        ends = rng.choice(near if self.unsigned else [*near, (-3, 2), (-6, 0), (0, 4), (-1, None)])
+>>>>>>> engine
         terms = [("x", *ends)]
         parts = []
-        for side, (end, sign) in enumerate(zip(ends, (">=", "<="), strict=True)):
+        for end, sign in zip(ends, (">=", "<="), strict=True):
             if end is not None:
                 parts.append(f"l.x {sign} {shifted('r.x', end, self.kind)}")
         if rng.random() < 0.3:
@@ -109,7 +119,7 @@ class Life:
             parts.append("(l.y + r.y) % 3 <> 1")
 
             def residual(a: Row, b: Row) -> bool:
-                return None not in (a["y"], b["y"]) and abs(a["y"] + b["y"]) % 3 * (-1 if a["y"] + b["y"] < 0 else 1) != 1
+                return None not in (a["y"], b["y"]) and fmod(a["y"] + b["y"], 3) != 1
 
         on_late = str(fixed.get("on_late") or rng.choice(["raise", "drop", "join"]))
         orders: list[tuple[tuple[str, bool, float], ...]] = []
@@ -119,7 +129,8 @@ class Life:
             mine, told = [], []
             if rng.random() < 0.85:
                 mine.append(("x", self.falling, self.slack))
-                told.append(Order("x", descending=self.falling, slack=length(self.slack, self.kind) if self.slack else None))
+                slack = length(self.slack, self.kind) if self.slack else None
+                told.append(Order("x", descending=self.falling, slack=slack))
             if rng.random() < 0.15:
                 mine.append(("y", False, 45))
                 told.append(Order("y", slack=45))
@@ -129,7 +140,8 @@ class Life:
             bounded = rng.random() < 0.15 and (residual is None or on_late != "join")
             bounds.append({"y": (-25, 18)} if bounded else {})
         question = Question(
-            self.how, tuple(terms), tuple(KEYS[self.keys]), residual, tuple(orders), tuple(bounds), on_late, self.is_float
+            self.how, tuple(terms), tuple(KEYS[self.keys]), residual, tuple(orders), tuple(bounds), on_late,
+            self.is_float,
         )
         return question, {
             "on": list(KEYS[self.keys]) or None, "condition": " AND ".join(parts), "how": self.how,
@@ -174,7 +186,9 @@ class Life:
         i = row["n"]
         if i % 7 == 3:
             return None
-        return {"word": i / 8, "wide": b"%020d" % i, "bits": i % 3 == 0, "text": "x" * (i % 30), "list": [1] * (i % 4)}[name]
+        return {
+            "word": i / 8, "wide": b"%020d" % i, "bits": i % 3 == 0, "text": "x" * (i % 30), "list": [1] * (i % 4),
+        }[name]  # fmt: skip
 
     def batch(self, rows: list[Row]) -> pa.RecordBatch:
         columns = [pa.array([self.value(r, f.name) for r in rows], f.type) for f in self.schema]
@@ -193,7 +207,7 @@ class Life:
                     names = {c: (s, c) for c in b.schema.names}
                 else:
                     numbers = (row["n"], row["n_right"])
-                    names = {c: (1, c.removesuffix("_right")) if c.endswith("_right") else (0, c) for c in b.schema.names}
+                    names = {c: (int(c.endswith("_right")), c.removesuffix("_right")) for c in b.schema.names}
                 for c, (s, name) in names.items():
                     if name in KEYS[self.keys] and numbers[s] is None:
                         s = 1 - s
@@ -245,7 +259,7 @@ def blocks(request: pytest.FixtureRequest) -> Iterator[bool]:
         yield request.param
 
 
-@pytest.mark.parametrize("seed", [*(pytest.param(i, marks=pytest.mark.nojit) for i in range(30)), *range(30, 200)])
+@pytest.mark.parametrize("seed", [*(pytest.param(i, marks=pytest.mark.nojit) for i in range(12)), *range(12, 120)])
 def test_every_push_gives_what_the_model_says(seed: int) -> None:
     Life(seed).live(30, [0, 1, 2, 5, 20])
 
@@ -253,8 +267,8 @@ def test_every_push_gives_what_the_model_says(seed: int) -> None:
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("kind", TYPES)
 def test_late_rows_of_every_type(kind: str, how: str) -> None:
-    for on_late in ("raise", "drop", "join"):
-        Life(f"{kind} {how} {on_late}", type=kind, how=how, on_late=on_late, slack=7, rough=9).live(15, [1, 4, 9])
+    on_late = ["raise", "drop", "join"][(list(TYPES).index(kind) + HOWS.index(how)) % 3]
+    Life(f"{kind} {how} {on_late}", type=kind, how=how, on_late=on_late, slack=7, rough=9).live(20, [1, 4, 9])
 
 
 @pytest.mark.nojit
@@ -262,13 +276,12 @@ def test_late_rows_of_every_type(kind: str, how: str) -> None:
 @pytest.mark.parametrize("keys", ["none", "int", "text"])
 def test_rows_far_out_of_order_go_when_they_are_decided(how: str, keys: str) -> None:
     """Nearly every row waits in the schedules of those that came out of order."""
-    for seed in range(2):
-        Life(f"far {how} {keys} {seed}", type="int32", how=how, keys=keys, slack=200, rough=200).live(25, [1, 20, 60])
+    Life(f"far {how} {keys}", type="int32", how=how, keys=keys, slack=200, rough=200).live(15, [1, 20, 40])
 
 
 @pytest.mark.parametrize("how", HOWS)
 def test_a_snapshot_at_every_step(how: str) -> None:
-    for seed in range(4):
+    for seed in range(3):
         Life(f"snapshots {how} {seed}", how=how).live(20, [1, 5, 20], restore=1)
 
 
@@ -278,8 +291,10 @@ def test_a_snapshot_at_every_step(how: str) -> None:
 def test_small_scratch_for_many_matches(how: str, residual: bool, batch_size: int) -> None:
     """A row has more matches than the scratch for pairs has room for."""
     for keys in ("none", "int", "text"):
-        life = Life(f"small {how} {residual} {keys}", how=how, keys=keys, residual=residual, batch_size=batch_size, type="int16")
-        life.live(12, [1, 30, 60])
+        life = Life(
+            f"small {how} {residual} {keys}", how=how, keys=keys, residual=residual, batch_size=batch_size, type="int16"
+        )
+        life.live(10, [1, 15, 40])
 
 
 @pytest.mark.nojit
@@ -287,9 +302,9 @@ def test_small_scratch_for_many_matches(how: str, residual: bool, batch_size: in
 @pytest.mark.parametrize("residual", [False, True])
 def test_sorted_runs_in_the_middle_of_a_life(how: str, residual: bool) -> None:
     drawn = []
-    for seed in range(4):
+    for seed in range(3):
         with runs_at_once(seed) as some:
-            life = Life(f"runs {how} {residual} {seed}", how=how, residual=residual, batch_size=[1, 3, 65536][seed % 3])
+            life = Life(f"runs {how} {residual} {seed}", how=how, residual=residual, batch_size=[1, 3, 65536][seed])
             life.live(20, [1, 5, 20])
         drawn += some
     assert drawn
@@ -301,3 +316,40 @@ def test_rings_grow_wrap_and_shrink() -> None:
         life = Life(f"bursts {seed}", type="int64", how=HOWS[seed], keys="int", slack=0, plain=True)
         life.live(12, [300])
         life.live(150, [1, 2])
+
+
+@pytest.mark.parametrize("how", ["inner", "full", "left_anti"])
+def test_batches_of_one_row_and_of_a_hundred_thousand(how: str) -> None:
+    rng = np.random.default_rng(3)
+    sizes = [1, 100_000, 1, 7, 60_000, 1, 1]
+    n = sum(sizes)
+    sides = [pa.table({"k": rng.integers(0, 5000, n), "x": np.arange(n) // 2, "n": np.arange(n)}) for _ in (0, 1)]
+    op = SymmetricHashJoin(
+        sides[0].schema, sides[1].schema, on="k", condition="l.x BETWEEN r.x - 3000 AND r.x + 1000", how=how,
+        left_order="x", right_order="x",
+    )
+    out, at = [], 0
+    for size in sizes:
+        for side, table in zip(("left", "right"), sides, strict=True):
+            out += op.push(side, table.slice(at, size).combine_chunks().to_batches()[0])
+        at += size
+        assert op.metrics.state_rows <= 2 * size + 17_000
+    out += op.finish()
+    (k, x), (j, y) = ((t["k"].to_numpy(), t["x"].to_numpy()) for t in sides)
+    order = np.lexsort((y, j))
+    spread = np.int64(1) << 32  # keys apart
+    there = (j * spread + y)[order]
+    start, stop = (np.searchsorted(there, k * spread + x + d, side) for d, side in ((-1000, "left"), (3000, "right")))
+    first = np.repeat(np.arange(n), stop - start)
+    many = stop - start
+    second = order[np.arange(len(first)) - np.repeat(np.cumsum(many) - many, many) + start[first]]
+    got = pa.Table.from_batches(out)
+    if how == "left_anti":
+        assert sorted(got["n"].to_pylist()) == np.setdiff1d(np.arange(n), first).tolist()
+        return
+    left, right = (got[c].fill_null(-1).to_numpy() for c in ("n", "n_right"))
+    met = (left >= 0) & (right >= 0)
+    assert np.array_equal(np.sort(left[met] * n + right[met]), np.sort(first * n + second))
+    if how == "full":
+        assert np.array_equal(np.sort(left[right < 0]), np.setdiff1d(np.arange(n), first))
+        assert np.array_equal(np.sort(right[left < 0]), np.setdiff1d(np.arange(n), second))
