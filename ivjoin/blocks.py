@@ -43,11 +43,7 @@ _found: list[bool] = []  # what the trial said, once there was one; True while i
 
 
 def works() -> bool:
-<<<<<<< HEAD
     """Whether a small join comes out right in blocks; tried once a process, before an operator uses them.
-=======
-    """Whether a small join comes out right in blocks; tried once a process, before the first operator that would.
->>>>>>> engine
 
     Output is put together by Arrow from then on if it does not, and a warning says so.
     """
