@@ -81,13 +81,8 @@ class Life:
         self.is_float = self.kind.startswith("float")
         self.slack = fixed.get("slack", rng.choice([0, 0, 2, 9, 40]))
         self.falling = not self.is_float and rng.random() < 0.3
-<<<<<<< HEAD
-        roughs = [0, 1, 4] if self.slack == 0 else [1, self.slack, self.slack + 3]
-        self.rough = fixed.get("rough", rng.choice(roughs)) if self.slack else rng.choice(roughs)
-=======
         rough = [0, 1, 4] if self.slack == 0 else [1, self.slack, self.slack + 3]
         self.rough = fixed.get("rough", rng.choice(rough))
->>>>>>> engine
         self.nulls = rng.choice([0, 0, 0.1])
         self.edge = [60, 60]  # of what comes
         self.number = [0, 0]
@@ -100,12 +95,7 @@ class Life:
     def _asked(self, fixed: dict[str, Any]) -> tuple[Question, dict[str, Any]]:
         rng = self.rng
         near = [(0, 0), (None, 0), (0, None)]
-<<<<<<< HEAD
-        near = near if self.unsigned else [(-3, 2), (-6, 0), (0, 4), (None, 0), (-1, None), (0, 0)]
-        ends = rng.choice(near)
-=======
         ends = rng.choice(near if self.unsigned else [*near, (-3, 2), (-6, 0), (0, 4), (-1, None)])
->>>>>>> engine
         terms = [("x", *ends)]
         parts = []
         for end, sign in zip(ends, (">=", "<="), strict=True):
