@@ -313,10 +313,13 @@ def test_a_watermark_is_no_order_where_rows_come_otherwise(spark: Any, tmp_path:
 
 
 def test_the_lagging_stream_of_a_union_loses_no_row(spark: Any, tmp_path: Path) -> None:
+    from ivjoin.spark import WatermarkWarning
+
     def join(a: Any, b: Any) -> Any:
         a = a.withWatermark("ts", "0 seconds")
         fast, slow = a.where("v < 100"), a.where("v >= 100")  # each rises by itself
-        return fast.union(slow).band_join(b, on="k", condition=BAND)
+        with pytest.warns(WatermarkWarning, match="a union or a join of streams"):
+            return fast.union(slow).band_join(b, on="k", condition=BAND)
 
     script = Script(spark, tmp_path, join, TIMED, TIMED)
     for i in range(3):
