@@ -175,13 +175,13 @@ def test_a_large_batch_comes_in_large_batches(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_more_text_than_offsets_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """2100 pairs of a row of a mebibyte; as large_string it would be built."""
+    """256 pairs of a row of nine mebibytes; as large_string it would be built."""
     monkeypatch.setenv(blocks.VARIABLE, "1")
-    one = pa.record_batch({"k": [1], "s": ["x" * 2**20]})
+    one = pa.record_batch({"k": [1], "s": ["x" * 9 * 2**20]})
     op = SymmetricHashJoin(one.schema, pa.schema({"k": pa.int64()}), on="k")
     assert [*op.push("left", one)] == []
-    with pytest.raises(IvjoinError, match=r"2,202,009,600 bytes of string in one column.*smaller batch_size"):
-        list(op.push("right", pa.record_batch({"k": [1] * 2100})))
+    with pytest.raises(IvjoinError, match=r"2,415,919,104 bytes of string in one column.*smaller batch_size"):
+        list(op.push("right", pa.record_batch({"k": [1] * 256})))
 
 
 def test_the_kernel_asks_for_room_before_it_does_anything(monkeypatch: pytest.MonkeyPatch) -> None:
