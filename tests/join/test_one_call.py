@@ -307,6 +307,7 @@ def test_a_stream_has_one_reader_at_a_time(path: str, run: Any, threads: int) ->
     assert all(isinstance(e, ProtocolError) and "read by another thread at this moment" in str(e) for e in said)
 
 
+@pytest.mark.skipif(not COMPILES, reason="batches go while an error is on its way, when no callback in Python can run")
 def test_a_stream_that_broke_off_does_not_seem_at_its_end(path: str) -> None:
     def batches() -> Iterator[pa.RecordBatch]:
         yield rows(path)
