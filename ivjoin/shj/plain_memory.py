@@ -1,12 +1,15 @@
 """Raw memory without a compiler, under ``NUMBA_DISABLE_JIT=1``: what ``memory`` has, with every bound looked at.
 
 Slow, and for tests: an access past the end of an array, or of a block of ours, raises here and is silent there.
+The regions are one table for all threads: operators of several threads run side by side here, too.
 """
 
 from __future__ import annotations
 
 import ctypes
+import threading
 from bisect import bisect_right, insort
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 from weakref import ref
@@ -19,12 +22,16 @@ __all__ = ["add", "address_of", "c_callback", "call", "free", "held_blocks", "it
 _blocks: dict[int, Any] = {}
 _ends: dict[int, int] = {}  # of each known region, by where it begins
 _begins: list[int] = []
+_lock = threading.RLock()  # again by its own thread: an array may die, and say so, while the table is held
+_dead: deque[tuple[int, ref[np.ndarray]]] = deque()  # arrays that are gone; their regions go when the table is free
 
 
 def _know(begin: int, size: int) -> None:
-    if begin not in _ends:
-        insort(_begins, begin)
-    _ends[begin] = begin + size
+    with _lock:
+        _bury()
+        if begin not in _ends:
+            insort(_begins, begin)
+        _ends[begin] = begin + size
 
 
 def _forget(begin: int) -> None:
@@ -32,13 +39,30 @@ def _forget(begin: int) -> None:
         _begins.remove(begin)
 
 
+def _bury() -> None:
+    while _dead:
+        begin, dead = _dead.popleft()
+        if _watched.get(begin) is dead:
+            del _watched[begin]
+            _forget(begin)
+
+
+def _region(address: int) -> tuple[int, int] | None:
+    """Where the known region with an address begins and ends, if there is one."""
+    with _lock:
+        _bury()
+        i = bisect_right(_begins, address) - 1
+        if i >= 0 and address < (end := _ends[_begins[i]]):
+            return _begins[i], end
+    return None
+
+
 class _Pointer:
     """Values of one type from an address on; within a known region, those of the region alone."""
 
     def __init__(self, kind: Any, dtype: Any, address: int) -> None:
         self._kind, self._dtype, self._at = kind, dtype, int(address)
-        i = bisect_right(_begins, self._at) - 1
-        self._bounds = (_begins[i], _ends[_begins[i]]) if i >= 0 and self._at < _ends[_begins[i]] else None
+        self._bounds = _region(self._at)
 
     def _cell(self, i: int) -> Any:
         size = ctypes.sizeof(self._kind)
@@ -64,9 +88,8 @@ def pointer_to(name: str) -> Callable[[int], _Pointer]:
 
 def item_at(address: int, offset: int, size: int) -> int:
     """The address of ``size`` bytes at an offset, within the region of ``address`` if it lies in a known one."""
-    i = bisect_right(_begins, address) - 1
-    begin, end = (_begins[i], _ends[_begins[i]]) if i >= 0 else (0, 0)
-    if address < end and not begin <= address + offset <= end - size:
+    if (bounds := _region(address)) is not None and not bounds[0] <= address + offset <= bounds[1] - size:
+        begin, end = bounds
         raise IndexError(f"{size} bytes from byte {address - begin + offset} on lie outside of {end - begin} bytes")
     return address + offset
 
@@ -88,13 +111,9 @@ _watched: dict[int, ref[np.ndarray]] = {}
 
 
 def _watch(owner: np.ndarray, begin: int) -> None:
-    def gone(dead: ref[np.ndarray]) -> None:
-        if _watched.get(begin) is dead:
-            del _watched[begin]
-            _forget(begin)
-
-    if (seen := _watched.get(begin)) is None or seen() is not owner:
-        _watched[begin] = ref(owner, gone)
+    with _lock:
+        if (seen := _watched.get(begin)) is None or seen() is not owner:
+            _watched[begin] = ref(owner, lambda dead: _dead.append((begin, dead)))
 
 
 def malloc(size: int) -> int:
@@ -106,7 +125,8 @@ def malloc(size: int) -> int:
 
 
 def free(address: int) -> None:
-    _forget(int(address))
+    with _lock:
+        _forget(int(address))
     del _blocks[int(address)]  # a block that is not there, or no more, raises
 
 
@@ -118,8 +138,9 @@ def held_blocks() -> int:
 def add(address: int, amount: int) -> int:
     """Add to the word at an address; what it was before."""
     cell = ctypes.c_int64.from_address(int(address))
-    before = cell.value
-    cell.value = before + int(amount)
+    with _lock:
+        before = cell.value
+        cell.value = before + int(amount)
     return before
 
 
