@@ -27,9 +27,9 @@ import pyarrow as pa
 from bench.cases import named
 from bench.runner import RESULTS, save
 from ivjoin import SymmetricHashJoin
-from ivjoin.bounds import Bounder
-from ivjoin.order import Frontier, OrderTracker
-from ivjoin.plan import JoinPlan, make_plan
+from ivjoin.frontier.order import Frontier, OrderTracker
+from ivjoin.operator.prune_bounds import Bounder
+from ivjoin.plan.planner import JoinPlan, make_plan
 
 __all__ = ["main"]
 

@@ -24,27 +24,27 @@ from ivjoin.errors import (
 )
 
 if TYPE_CHECKING:
-    from ivjoin.explanation import explain
     from ivjoin.expr.fluent import left, lit, right
+    from ivjoin.files.row_groups import prune_row_groups
+    from ivjoin.frontier.order import Order
     from ivjoin.metrics import JoinMetrics
-    from ivjoin.order import Order
-    from ivjoin.parquet import prune_row_groups
-    from ivjoin.stream import JoinStream, band_join
-    from ivjoin.symmetric import SymmetricHashJoin
+    from ivjoin.operator.explain import explain
+    from ivjoin.operator.symmetric import SymmetricHashJoin
+    from ivjoin.stream.pull import JoinStream, band_join
 
 __version__ = "0.1.0"
 
 # public name -> the module it lives in
 _LAZY = {
     "JoinMetrics": "ivjoin.metrics",
-    "JoinStream": "ivjoin.stream",
-    "Order": "ivjoin.order",
-    "SymmetricHashJoin": "ivjoin.symmetric",
-    "band_join": "ivjoin.stream",
-    "explain": "ivjoin.explanation",
+    "JoinStream": "ivjoin.stream.pull",
+    "Order": "ivjoin.frontier.order",
+    "SymmetricHashJoin": "ivjoin.operator.symmetric",
+    "band_join": "ivjoin.stream.pull",
+    "explain": "ivjoin.operator.explain",
     "left": "ivjoin.expr.fluent",
     "lit": "ivjoin.expr.fluent",
-    "prune_row_groups": "ivjoin.parquet",
+    "prune_row_groups": "ivjoin.files.row_groups",
     "right": "ivjoin.expr.fluent",
 }
 

@@ -192,7 +192,7 @@ def test_names_that_are_not_utf8(folder: Path, kind: str, capsys: pytest.Capture
     if kind == "csv":
         path.write_bytes(b"id,ts\n1,2\n")
     else:
-        from ivjoin.formats import Sink
+        from ivjoin.files.formats import Sink
 
         sink = Sink(str(path), pa.schema({"id": pa.int64(), "ts": pa.int64()}))
         sink.write(pa.record_batch({"id": [1], "ts": [2]}))

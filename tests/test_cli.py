@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from ivjoin.cli import main
-from ivjoin.formats import Sink, open_source
+from ivjoin.files.formats import Sink, open_source
 
 BAND = "l.t BETWEEN r.t - 3 AND r.t + 2"
 ORDERED = ["--on", "k", "--where", BAND, "--left-order", "t", "--right-order", "t"]

@@ -25,7 +25,7 @@ from ivjoin.demo.flights import (  # noqa: E402
 )
 from ivjoin.demo.jobs import Job, compare, make_jobs  # noqa: E402
 from ivjoin.demo.spark import run_on_spark  # noqa: E402
-from ivjoin.formats import Sink  # noqa: E402
+from ivjoin.files.formats import Sink  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ def modules() -> list[str]:
     names = []
     for path in sorted((ROOT / "ivjoin").rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
-        if "spark" not in parts:
+        if "spark" not in parts and parts[-1] != "__main__":
             names.append(".".join(parts).removesuffix(".__init__"))
     return names
 

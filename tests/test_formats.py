@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from ivjoin.formats import Sink, format_of, open_source
-from ivjoin.replace import FileError, Replacement
+from ivjoin.files.atomic import FileError, Replacement
+from ivjoin.files.formats import Sink, format_of, open_source
 
 TABLE = pa.table(
     {

@@ -12,48 +12,28 @@ import pytest
 ROOT = Path(__file__).parent.parent / "ivjoin"
 
 # A room may import itself, the errors, and what stands here. Rooms that may not know each other do not list each other.
-_PLANNING = {"arguments", "expr", "interval", "propagation", "shj", "outer", "metrics", "order", "plan", "plan_cache"}
-_OPERATOR = _PLANNING | {
-    "arrival", "blocks", "bounds", "engine", "protocol", "residual", "row_layout", "sources", "state", "symmetric",
-}  # fmt: skip
+_PLANNING = {"expr", "interval", "propagation", "shj", "outer", "frontier", "plan"}
+_OPERATOR = _PLANNING | {"operator", "metrics"}
 MAY_IMPORT = {
     "__init__": set(),
     "errors": set(),
-    "arguments": set(),
     "metrics": set(),
     "interval": set(),
     "expr": set(),
-    "propagation": {"arguments", "interval", "expr"},
-    "order": {"expr", "shj"},  # a tracker's counts are a record of the registers
+    "propagation": {"interval", "expr"},
     "shj": set(),  # kernels freeze what they import, and the stamp of their disk cache looks at this room alone
+    "frontier": {"expr", "shj"},  # a tracker's counts are a record of the registers
     "outer": {"expr", "shj"},
-    "plan": {"arguments", "expr", "interval", "propagation", "shj", "outer", "order"},
-    "plan_cache": {"expr", "order", "plan"},
-    "bounds": _PLANNING,
-    "row_layout": {"plan", "shj"},
-    "arrival": _PLANNING | {"row_layout"},
-    "residual": _PLANNING,
-    "blocks": {"expr", "shj", "symmetric"},
-    "protocol": {"metrics"},
-    "state": {"shj"},
-    "sources": {"expr", "order", "plan", "shj"},
-    "output_bounds": _OPERATOR,
-    "engine": _OPERATOR,
-    "symmetric": _OPERATOR | {"output_bounds", "snapshot"},
-    "snapshot": _OPERATOR,
-    "explanation": _OPERATOR,
-    "parallel": _OPERATOR,
-    "stream": _OPERATOR | {"parallel"},
-    "parquet": {"expr", "interval", "propagation"},
-    "reach": {"expr", "parquet", "plan", "propagation"},
-    "spark": _OPERATOR | {"explanation", "snapshot", "stream"},
-    "replace": set(),
-    "formats": {"replace"},
-    # the command line knows the public names of `ivjoin` and its own files, nothing behind them
-    "options": {"ivjoin"},
-    "demo": {"ivjoin", "formats", "replace", "spark"},
-    "cli": {"ivjoin", "formats", "replace", "options", "demo", "reach"},
+    "plan": _PLANNING - {"plan"},
+    "operator": _PLANNING | {"metrics"},
+    "stream": _OPERATOR,
+    "files": {"expr", "interval", "propagation", "plan"},
+    "spark": _OPERATOR | {"stream"},
+    # the command line knows the public names of `ivjoin` and files, nothing behind them
+    "demo": {"ivjoin", "files", "spark"},
+    "cli": {"ivjoin", "files", "demo"},
 }
+LOOSE = {"__init__", "errors", "metrics"}  # modules that stand in no room
 ANYWHERE = {"numpy", "pyarrow"}
 ONLY_IN = {
     "numba": {"shj"},
@@ -117,11 +97,69 @@ def test_imports_run_one_way(path: Path) -> None:
             assert not (here == "interval" and top == "pyarrow"), "interval/ must not know Arrow"
 
 
+def test_no_module_stands_in_the_hall() -> None:
+    assert {path.stem for path in ROOT.glob("*.py")} <= LOOSE
+
+
+def graph(roots: list[Path]) -> dict[str, set[str]]:
+    """Module -> the modules of ivjoin that it imports, at whatever time."""
+    dotted = ((".".join(("ivjoin", *p.relative_to(ROOT).with_suffix("").parts)), p) for p in roots)
+    known = {name.removesuffix(".__init__"): path for name, path in dotted}
+    out: dict[str, set[str]] = {}
+    for name, path in known.items():
+        targets: set[str] = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                inside = {f"{node.module}.{a.name}" for a in node.names}
+                targets |= {t for t in inside if t in known} or {str(node.module)}
+            elif isinstance(node, ast.Import):
+                targets |= {a.name for a in node.names}
+        out[name] = {t for t in targets if t in known} - {name}
+    return out
+
+
+def circles(edges: dict[str, set[str]]) -> list[list[str]]:
+    """Every strongly connected part of more than one module (Tarjan 1972)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(v: str) -> None:
+        index[v] = low[v] = len(index)
+        stack.append(v)
+        for w in sorted(edges[v]):
+            if w not in index:
+                visit(w)
+            if w in stack:
+                low[v] = min(low[v], low[w])
+        if low[v] == index[v]:
+            part = []
+            while not part or part[-1] != v:
+                part.append(stack.pop())
+            if len(part) > 1:
+                found.append(sorted(part))
+
+    for v in sorted(edges):
+        if v not in index:
+            visit(v)
+    return found
+
+
+def test_no_modules_import_each_other() -> None:
+    # the package's own file knows the public names alone, and loads them when they are used
+    assert circles(graph([p for p in modules() if p != ROOT / "__init__.py"])) == []
+
+
+def test_a_circle_is_found() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == [["b", "c"]]
+
+
 def test_the_rule_finds_what_it_forbids(tmp_path: Path) -> None:
     probe = tmp_path / "probe.py"
-    probe.write_text("from ivjoin import expr, Order\nimport ivjoin.shj.keys\ndef f():\n    import sympy.abc\n")
+    probe.write_text("from ivjoin import expr, Order\nimport ivjoin.shj.store.keys\ndef f():\n    import sympy.abc\n")
     assert imports(probe) == [
-        ("ivjoin.expr", True), ("ivjoin", True), ("ivjoin.shj.keys", True), ("sympy.abc", False),
+        ("ivjoin.expr", True), ("ivjoin", True), ("ivjoin.shj.store.keys", True), ("sympy.abc", False),
     ]  # fmt: skip
 
 

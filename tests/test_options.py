@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import Order, OrderError
-from ivjoin.options import parse_bounds, parse_keys, parse_order, parse_zone
+from ivjoin.cli.options import parse_bounds, parse_keys, parse_order, parse_zone
 
 
 @pytest.mark.parametrize(

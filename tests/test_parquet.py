@@ -21,7 +21,7 @@ from ivjoin import prune_row_groups
 from ivjoin.expr import build
 from ivjoin.expr.fluent import column
 from ivjoin.expr.types import FLOAT64, INT64
-from ivjoin.parquet import ColumnRanges
+from ivjoin.files.row_groups import ColumnRanges
 
 NAN = float("nan")
 

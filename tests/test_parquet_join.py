@@ -15,9 +15,9 @@ import pytest
 from oracle import HOWS
 
 import ivjoin
-from ivjoin import reach
 from ivjoin.cli import main
-from ivjoin.reach import reachable_row_groups
+from ivjoin.files import join_row_groups as reach
+from ivjoin.files.join_row_groups import reachable_row_groups
 
 NAN = float("nan")
 PRESERVED = {"left": (0,), "right": (1,), "full": (0, 1), "left_anti": (0,), "right_anti": (1,)}

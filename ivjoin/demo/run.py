@@ -14,7 +14,7 @@ import ivjoin
 from ivjoin.demo.flights import DemoError, read_flights, read_weather, stream
 from ivjoin.demo.jobs import Job, Verdict, compare, make_jobs
 from ivjoin.demo.spark import run_on_spark
-from ivjoin.formats import FileError, Sink
+from ivjoin.files.formats import FileError, Sink
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ivjoin.errors import EvaluationError
 from ivjoin.shj.arrow import from_plain, take
-from ivjoin.shj.store import SideStore
+from ivjoin.shj.store.side import SideStore
 
 __all__ = ["BatchRows", "Emitter", "OutputField", "Rows", "StoredRows"]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ivjoin.shj import byte_kernels
+from ivjoin.shj.kernels import byte_kernels
 
 __all__ = [
     "Bytes", "bitmap", "byte_width", "fixed_array", "fixed_view", "from_plain", "is_own_image", "offset_width",

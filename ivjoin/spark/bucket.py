@@ -18,10 +18,10 @@ import pyarrow as pa
 
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.ordinal import ordinals
-from ivjoin.plan import SIDES, JoinPlan
+from ivjoin.operator.symmetric import SymmetricHashJoin
+from ivjoin.plan.planner import SIDES, JoinPlan
 from ivjoin.spark.pack import Seen, unpacked
 from ivjoin.spark.spec import JoinSpec
-from ivjoin.symmetric import SymmetricHashJoin
 
 __all__ = ["COUNTS", "GROWING", "Arrivals", "Turn", "arrivals", "forget", "keep", "kept", "new_operator", "play"]
 

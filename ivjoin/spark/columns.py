@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import Type
-from ivjoin.plan import JoinPlan
+from ivjoin.plan.planner import JoinPlan
 
 __all__ = ["as_spark_sql", "bucket_sql", "key_sql", "place", "widens"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ivjoin.explanation import explain_plan
-from ivjoin.plan import JoinPlan
+from ivjoin.operator.explain import explain_plan
+from ivjoin.plan.planner import JoinPlan
 from ivjoin.spark.buckets import checked_count
 from ivjoin.spark.columns import key_sql
 from ivjoin.spark.join import resolved

@@ -13,8 +13,8 @@ from ivjoin import expr
 from ivjoin.errors import ConditionError, IvjoinError, OrderError, UnsupportedError
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal
-from ivjoin.order import Order, OrderTracker
-from ivjoin.plan import SIDES
+from ivjoin.frontier.order import Order, OrderTracker
+from ivjoin.plan.planner import SIDES
 from ivjoin.spark.buckets import checked_count
 from ivjoin.spark.conditions import aliases_of, condition_of, is_column
 from ivjoin.spark.dialect import AnsiWarning, ansi_note, backquoted

@@ -17,7 +17,7 @@ from typing import Any
 
 from pyspark.sql import functions as F
 
-from ivjoin.plan import JoinPlan
+from ivjoin.plan.planner import JoinPlan
 
 __all__ = ["conjuncts", "rows_where", "tokens"]
 

@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.arrival import has_value
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.ordinal import NAN_ORDINAL, ordinals
-from ivjoin.plan import JoinPlan
+from ivjoin.operator.intake import has_value
+from ivjoin.plan.planner import JoinPlan
 from ivjoin.spark.spec import JoinSpec
 
 __all__ = ["PACKED_SCHEMA", "MapStage", "Seen", "fitted", "packer", "unpacked"]

@@ -24,6 +24,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import StructType
 
 from ivjoin.errors import IvjoinError
+from ivjoin.operator.symmetric import SymmetricHashJoin
 from ivjoin.spark.bucket import Arrivals, Turn, arrivals, forget, keep, kept, new_operator, play
 from ivjoin.spark.codec import FORMAT, compressed, expanded, meta_text, read_state, version_token
 from ivjoin.spark.metrics import observed
@@ -32,7 +33,6 @@ from ivjoin.spark.results import RESULT_SCHEMA, Results
 from ivjoin.spark.spec import JoinSpec, identity
 from ivjoin.spark.streaming import opened, packed_sides
 from ivjoin.spark.workers import own_workers
-from ivjoin.symmetric import SymmetricHashJoin
 
 __all__ = ["SegmentedBucket", "segmented_join"]
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.arrival import has_value
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.expr.separate import BandTerm
-from ivjoin.plan import JoinPlan
+from ivjoin.operator.intake import has_value
+from ivjoin.plan.planner import JoinPlan
 from ivjoin.spark.columns import as_spark_sql
 from ivjoin.spark.pack import MapStage, fitted
 from ivjoin.spark.spec import JoinSpec

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from ivjoin.expr.codec import encode
 from ivjoin.expr.nodes import Node
-from ivjoin.order import Order
-from ivjoin.plan import JoinPlan, make_plan
+from ivjoin.frontier.order import Order
+from ivjoin.plan.planner import JoinPlan, make_plan
 
 __all__ = ["JoinSpec", "identity"]
 

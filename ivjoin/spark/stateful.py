@@ -7,11 +7,11 @@ from typing import Any
 
 import pandas as pd
 
+from ivjoin.operator.symmetric import SymmetricHashJoin
 from ivjoin.spark.bucket import Turn, arrivals, forget, keep, kept, new_operator, play
 from ivjoin.spark.codec import FORMAT, compressed, expanded, meta_text, read_state, version_token
 from ivjoin.spark.results import Results
 from ivjoin.spark.spec import JoinSpec, identity
-from ivjoin.symmetric import SymmetricHashJoin
 
 __all__ = ["bucket_function"]
 

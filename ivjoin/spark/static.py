@@ -21,9 +21,10 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
+from ivjoin.frontier.order import Order
 from ivjoin.metrics import JoinMetrics
-from ivjoin.order import Order
-from ivjoin.plan import SIDES
+from ivjoin.operator.symmetric import SymmetricHashJoin
+from ivjoin.plan.planner import SIDES
 from ivjoin.spark.bucket import GROWING
 from ivjoin.spark.columns import key_sql, place
 from ivjoin.spark.metrics import observed
@@ -32,7 +33,6 @@ from ivjoin.spark.results import RESULT_SCHEMA, opener, packed_row
 from ivjoin.spark.slots import share_slots
 from ivjoin.spark.sorting import image_adder, sort_key
 from ivjoin.spark.spec import JoinSpec
-from ivjoin.symmetric import SymmetricHashJoin
 
 __all__ = ["static_join"]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from ivjoin.order import Order
+from ivjoin.frontier.order import Order
 
 __all__ = ["delays", "with_watermarks", "without_watermark"]
 

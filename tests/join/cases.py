@@ -14,7 +14,7 @@ import pytest
 from join.conditions import Term
 from join.tables import physical, records, rows
 
-from ivjoin.blocks import VARIABLE, works
+from ivjoin.operator.blocks import VARIABLE, works
 
 Event = tuple[
     Any, ...
@@ -279,7 +279,7 @@ def run_pull(case: Case) -> Run:
 @contextmanager
 def in_blocks(asked: bool) -> Iterator[list[bool]]:
     """Output batches are built by compiled blocks where they can be, or none is; yields for each push whether so."""
-    from ivjoin.engine import Engine
+    from ivjoin.operator.engine import Engine
 
     works()  # whose own pushes are none of the caller's
     went: list[bool] = []

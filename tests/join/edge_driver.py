@@ -29,9 +29,9 @@ from join.edge_shapes import BIGINT, DECIMAL, INT, E, Erred, T, edges, other_sha
 from join.edge_unseen import may_be_unseen
 
 from ivjoin import EvaluationError, Order, SymmetricHashJoin, band_join
-from ivjoin.blocks import VARIABLE
 from ivjoin.expr import build
 from ivjoin.expr.types import from_arrow
+from ivjoin.operator.blocks import VARIABLE
 
 NUMBERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"]
 OTHERS = {"duration": BIGINT, "timestamp": BIGINT, "date32": INT, "decimal": DECIMAL}

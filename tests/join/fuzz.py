@@ -22,7 +22,7 @@ from join.cases import Case, check, run_pull
 from join.indexes import runs_at_once
 from join.strategies import cases
 
-from ivjoin import bounds
+from ivjoin.operator import prune_bounds as bounds
 
 PHASES = (Phase.generate, Phase.shrink)
 

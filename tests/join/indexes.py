@@ -10,9 +10,9 @@ from unittest.mock import PropertyMock, patch
 
 import numpy as np
 
-from ivjoin import engine
-from ivjoin.shj.bandtable import BandTable
-from ivjoin.shj.store import SideStore
+from ivjoin.operator import engine
+from ivjoin.shj.store.bands import BandTable
+from ivjoin.shj.store.side import SideStore
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from join.cases import in_blocks
 from resident import needs_resident, resident
 
 from ivjoin import Order, SymmetricHashJoin
-from ivjoin.shj import compiling, plain_memory
+from ivjoin.shj.kernels import compiling, plain_memory
 
 MIN, MAX = -(2**63), 2**63 - 1
 Push = tuple[str, pa.RecordBatch]

@@ -12,10 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ivjoin import SymmetricHashJoin, blocks
-from ivjoin.shj import memory as mem
-from ivjoin.shj import push_kernels
+from ivjoin import SymmetricHashJoin
+from ivjoin.operator import blocks
 from ivjoin.shj import registers as at
+from ivjoin.shj.kernels import memory as mem
+from ivjoin.shj.kernels import push_kernels
 
 pytestmark = pytest.mark.nojit
 S = pa.schema({"k": pa.int64(), "t": pa.int64()})

@@ -13,7 +13,7 @@ from join.tables import rows
 
 from ivjoin import EvaluationError, Order, SymmetricHashJoin
 from ivjoin.expr.evaluate import evaluate
-from ivjoin.plan import make_plan
+from ivjoin.plan.planner import make_plan
 
 Row = tuple[int, int | None, int]
 

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pytest
 
 import ivjoin
-from ivjoin import EvaluationError, JoinStream, ProtocolError, SymmetricHashJoin, band_join, protocol
-from ivjoin.blocks import VARIABLE
-from ivjoin.engine import Engine
-from ivjoin.shj.compiling import COMPILES
+from ivjoin import EvaluationError, JoinStream, ProtocolError, SymmetricHashJoin, band_join
+from ivjoin.operator import protocol
+from ivjoin.operator.blocks import VARIABLE
+from ivjoin.operator.engine import Engine
+from ivjoin.shj.kernels.compiling import COMPILES
 
 pytestmark = pytest.mark.nojit
 

@@ -18,8 +18,8 @@ import sympy
 
 from ivjoin import ColumnError, EvaluationError, Order, SymmetricHashJoin, band_join, left, lit, right
 from ivjoin.expr import Scope, scalar
-from ivjoin.plan import JoinPlan, make_plan
-from ivjoin.plan_cache import MOST_PLANS, forget_plans, planned
+from ivjoin.plan.cache import MOST_PLANS, forget_plans, planned
+from ivjoin.plan.planner import JoinPlan, make_plan
 
 SCHEMA = pa.schema({"k": pa.int64(), "a": pa.int32(), "b": pa.float64(), "s": pa.string(), "t": pa.timestamp("us")})
 BAND = "l.a >= r.a - 5 AND l.a <= r.a"

@@ -17,8 +17,8 @@ from join.indexes import runs_at_once
 from join.strategies import cases
 
 import ivjoin
-from ivjoin.engine import Engine
-from ivjoin.shj.store import SideStore
+from ivjoin.operator.engine import Engine
+from ivjoin.shj.store.side import SideStore
 
 pytestmark = pytest.mark.usefixtures("contract_every_row")
 

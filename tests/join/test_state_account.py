@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import Order, SymmetricHashJoin
-from ivjoin.blocks import VARIABLE
-from ivjoin.shj.compiling import COMPILES
+from ivjoin.operator.blocks import VARIABLE
+from ivjoin.shj.kernels.compiling import COMPILES
 
 pytestmark = pytest.mark.nojit
 

@@ -9,10 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ivjoin import IvjoinError, Order, SymmetricHashJoin, blocks
-from ivjoin.engine import Engine
-from ivjoin.shj import columns, text_kernels
+from ivjoin import IvjoinError, Order, SymmetricHashJoin
+from ivjoin.operator import blocks
+from ivjoin.operator.engine import Engine
 from ivjoin.shj import registers as at
+from ivjoin.shj.kernels import text_kernels
+from ivjoin.shj.store import columns
 
 HOW = ["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
 BAND = "l.t BETWEEN r.t - 6 AND r.t + 4"

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from ivjoin.shj.compiling import COMPILES
+from ivjoin.shj.kernels.compiling import COMPILES
 
 _RACE = """
 import sys, threading

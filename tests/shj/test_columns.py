@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ivjoin.shj import columns
-from ivjoin.shj.columns import BytesColumn, column_for
+from ivjoin.shj.store import columns
+from ivjoin.shj.store.columns import BytesColumn, column_for
 
 pytestmark = pytest.mark.nojit
 

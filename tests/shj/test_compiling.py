@@ -12,10 +12,10 @@ import numba
 import numpy as np
 import pytest
 
-from ivjoin.shj import compiling, memory
-from ivjoin.shj.compiling import I8, VOID
+from ivjoin.shj.kernels import compiling, memory
+from ivjoin.shj.kernels.compiling import I8, VOID
 
-ROOM = Path(compiling.__file__).parent
+ROOM = Path(compiling.__file__).parent.parent
 
 pytestmark = pytest.mark.skipif(not compiling.COMPILES, reason="without numba's compiler nothing is cached")
 

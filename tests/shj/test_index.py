@@ -7,13 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ivjoin.shj import index_kernels, push_kernels, run_kernels
+from ivjoin.operator.state import State
 from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import Bytes
-from ivjoin.shj.bandtable import BandTable
-from ivjoin.shj.keys import ByteKeys, IntKeys, KeyTable, NoKeys
-from ivjoin.shj.store import SideStore
-from ivjoin.state import State
+from ivjoin.shj.kernels import index_kernels, push_kernels, run_kernels
+from ivjoin.shj.store.bands import BandTable
+from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys
+from ivjoin.shj.store.side import SideStore
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 pytestmark = pytest.mark.nojit

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import SymmetricHashJoin
-from ivjoin.blocks import VARIABLE
-from ivjoin.engine import Engine
-from ivjoin.shj.compiling import COMPILES
+from ivjoin.operator.blocks import VARIABLE
+from ivjoin.operator.engine import Engine
+from ivjoin.shj.kernels.compiling import COMPILES
 
 pytestmark = pytest.mark.skipif(not COMPILES, reason="without numba's compiler there are no output blocks")
 

@@ -8,7 +8,7 @@ import numba
 import numpy as np
 import pytest
 
-from ivjoin.shj import compiling, index_kernels, plain_memory
+from ivjoin.shj.kernels import compiling, index_kernels, plain_memory
 
 pytestmark = pytest.mark.nojit
 CHECKED = not compiling.COMPILES or numba.config.BOUNDSCHECK
@@ -40,10 +40,10 @@ def test_a_view_knows_the_whole_array_and_a_dead_array_is_forgotten() -> None:
     with pytest.raises(IndexError):
         p[4]
     begin = at - 16
-    assert begin in plain_memory._ends
+    assert plain_memory._region(at) == (begin, begin + 48)
     del a, p
     gc.collect()
-    assert begin not in plain_memory._ends
+    assert plain_memory._region(at) is None
 
 
 def test_an_item_lies_within_the_array_of_its_address() -> None:

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from ivjoin.expr import Scope, condition, scalar
-from ivjoin.order import Order
+from ivjoin.frontier.order import Order
 from ivjoin.spark.spec import JoinSpec
 
 HOWS = ("inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti")

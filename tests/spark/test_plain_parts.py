@@ -16,10 +16,11 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ivjoin import blocks, row_layout
 from ivjoin.errors import IvjoinError, SnapshotError, UnsupportedError
 from ivjoin.expr import Scope, condition, scalar
-from ivjoin.order import Order
+from ivjoin.frontier.order import Order
+from ivjoin.operator import blocks
+from ivjoin.plan import layout as row_layout
 from ivjoin.spark import environment
 from ivjoin.spark.bucket import new_operator
 from ivjoin.spark.buckets import bucket_labels, checked_count, murmur3_of_int, state_partition

@@ -16,7 +16,7 @@ from spark.script import Script, StreamFailed
 from spark.test_recovery import NUMBERED, band, expected, rows
 
 from ivjoin.errors import IvjoinError
-from ivjoin.order import Order
+from ivjoin.frontier.order import Order
 
 pytestmark = pytest.mark.spark
 

@@ -28,11 +28,11 @@ from spark.second_opinion import joined
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from ivjoin.order import Order
+from ivjoin.frontier.order import Order
+from ivjoin.operator.symmetric import SymmetricHashJoin
 from ivjoin.spark.bucket import Arrivals, new_operator, play
 from ivjoin.spark.pack import Seen
 from ivjoin.spark.spec import JoinSpec
-from ivjoin.symmetric import SymmetricHashJoin
 
 
 @pytest.mark.spark

@@ -1,0 +1,5 @@
+"""``python -m ivjoin.cli``."""
+
+from ivjoin.cli import main
+
+raise SystemExit(main())

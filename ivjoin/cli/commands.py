@@ -1,0 +1,353 @@
+"""The command line: ``ivjoin join``, ``ivjoin explain`` and ``ivjoin demo``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import stat
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+import ivjoin
+from ivjoin.cli.options import parse_bounds, parse_keys, parse_order, parse_zone
+from ivjoin.errors import IvjoinError
+from ivjoin.files.atomic import Replacement, remove_unfinished, unwritable
+from ivjoin.files.formats import FORMATS, Sink, Source, open_source
+
+__all__ = ["main"]
+
+_READ_ROWS = 65536  # rows of an input batch
+_SIGPIPE = 13  # `signal` names it on POSIX alone
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; errors are told in one line on standard error.
+
+    Returns
+    -------
+    int
+        0 if all went well, 1 if the demo's results differ from DuckDB's, 2 after an error.
+    """
+    options = _parser().parse_args(arguments)
+    options.on_stop = [remove_unfinished]
+    with _stopping(options.on_stop):
+        try:
+            return int(options.run(options))
+        except BrokenPipeError:
+            # the reader of our output has seen enough; keep Python from complaining about it again at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 128 + _SIGPIPE
+        except (IvjoinError, pa.ArrowException, OSError) as e:
+            return _fail(str(e), 2)
+
+
+@contextmanager
+def _stopping(on_stop: list[Callable[[], None]]) -> Iterator[None]:
+    """On an interrupt or a termination, call ``on_stop`` and end the process at once.
+
+    No exception is raised instead: one that comes up while compiled code calls back into Python is lost there.
+    """
+
+    def stop(number: int, _: object) -> None:
+        for action in on_stop:
+            with suppress(Exception):
+                action()
+        os._exit(_fail("stopped", 128 + number))
+
+    if threading.current_thread() is not threading.main_thread():  # the only one that may set handlers
+        yield
+        return
+    previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, before in previous.items():
+            signal.signal(number, before)
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"ivjoin: error: {_one_line(message)}", file=sys.stderr, flush=True)
+    return code
+
+
+def _one_line(message: str) -> str:
+    """A message in one line; carets under a line of the condition become the words that they mark."""
+    lines = message.splitlines()
+    if len(lines) > 2 and set(lines[-1]) <= {" ", "^"}:
+        marks, text = lines.pop(), lines.pop()
+        start = marks.index("^")
+        marked, before = text[start : len(marks)].strip(), text[:start].strip()
+        lines[-1] += f", at {marked!r}" if marked else f", after {before!r}"
+    return " ".join(" ".join(lines).split())
+
+
+# -- arguments --------------------------------------------------------------------------------------------------------
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"ivjoin: error: {message}; see '{self.prog} --help'\n")
+
+
+_JOIN_EXAMPLE = """\
+example:
+  ivjoin join clicks.parquet views.parquet --on user \\
+      --where "l.ts BETWEEN r.ts AND r.ts + INTERVAL 1 HOUR" --how left \\
+      --left-order ts --right-order "ts SLACK 10s" -o matches.parquet
+"""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="ivjoin", description="Joins of ordered streams on keys and a band condition.")
+    parser.add_argument("--version", action="version", version=f"ivjoin {ivjoin.__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+
+    join = commands.add_parser(
+        "join", help="join two files or streams", description="Join two files or streams.",
+        epilog=_JOIN_EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    _add_question(join)
+    join.add_argument("--suffix", default="_right", help="added to the name of a right column that collides")
+    join.add_argument("--batch-size", type=int, default=65536, metavar="ROWS", help="rows of an output batch, at most")
+    join.add_argument("--on-late", default="raise", help="what to do with a row out of order: raise, drop or join")
+    join.add_argument("-o", "--output", default="-", metavar="FILE", help="result; - (the default) is standard output")
+    join.add_argument("--metrics-json", metavar="FILE", help="write the metrics there as well")
+    join.add_argument("-q", "--quiet", action="store_true", help="no progress bar, no metrics on standard error")
+    join.set_defaults(run=_join)
+
+    explain = commands.add_parser("explain", help="show what a condition prunes, and why not")
+    _add_question(explain)
+    explain.set_defaults(run=_explain)
+
+    demo = commands.add_parser("demo", help="join a year of flights with the weather and with themselves")
+    demo.add_argument("--output", type=Path, default=Path("demo-output"), metavar="DIR", help="folder for the results")
+    demo.add_argument("--batch-size", type=int, default=4096, metavar="ROWS", help="rows of an input batch")
+    demo.add_argument("--no-check", action="store_true", help="do not compare the results with DuckDB's")
+    demo.set_defaults(run=_demo)
+    return parser
+
+
+def _add_question(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("left", metavar="LEFT", help="a Parquet, CSV or Arrow IPC file; - is standard input")
+    add("right", metavar="RIGHT", help="likewise")
+    add("--on", action="append", default=[], metavar="KEYS", help="key columns: name, a,b or left=right; repeatable")
+    add("--where", metavar="CONDITION", help="what must hold besides, as SQL; l. and r. name the sides")
+    add("--how", default="inner", help="inner (default), left, right, full, or left_ or right_ with semi or anti")
+    for side in ("left", "right"):
+        add(
+            f"--{side}-order", action="append", default=[], metavar="ORDER",
+            help=f"promised order of {side.upper()}: EXPR [DESC] [NULLS FIRST|LAST] [SLACK n]; repeatable",
+        )  # fmt: skip
+    for side in ("left", "right"):
+        add(
+            f"--{side}-bounds", action="append", default=[], metavar="NAME=A..B",
+            help=f"promised bounds of a column of {side.upper()}; repeatable",
+        )  # fmt: skip
+    add("--timezone", default="UTC", help="zone of calendar arithmetic (default UTC)")
+    add("--format", choices=FORMATS, help="format of names without a known extension; - is an Arrow stream by default")
+    add("--csv-null", action="append", default=[], metavar="TEXT", help="CSV field that means null, besides the empty")
+
+
+def _open_inputs(options: argparse.Namespace) -> tuple[Source, Source]:
+    if options.left == options.right == "-":
+        raise IvjoinError("LEFT and RIGHT are both standard input; one of them must be a file")
+    nulls = tuple(options.csv_null)
+    left, right = (open_source(path, options.format, _READ_ROWS, nulls) for path in (options.left, options.right))
+    return left, right
+
+
+def _question(options: argparse.Namespace, left: pa.Schema, right: pa.Schema) -> dict[str, Any]:
+    return {
+        "on": parse_keys(options.on),
+        "condition": options.where,
+        "how": options.how,
+        "left_order": [parse_order(text) for text in options.left_order] or None,
+        "right_order": [parse_order(text) for text in options.right_order] or None,
+        "left_bounds": parse_bounds(options.left_bounds, left, options.timezone),
+        "right_bounds": parse_bounds(options.right_bounds, right, options.timezone),
+        "timezone": parse_zone(options.timezone),
+    }
+
+
+# -- commands ---------------------------------------------------------------------------------------------------------
+
+
+def _join(options: argparse.Namespace) -> int:
+    _check_places(options)
+    left, right = _open_inputs(options)
+    question = _question(options, left.schema, right.schema) | {
+        "suffix": options.suffix,
+        "on_late": options.on_late,
+    }
+    left, right, skipped = _skip_row_groups(options, question, left, right)
+    progress = _Progress(left.rows, right.rows, shown=not options.quiet and sys.stderr.isatty())
+    stream = ivjoin.band_join(
+        progress.count(left),
+        progress.count(right),
+        **question,
+        batch_size=options.batch_size,
+    )
+    report = Replacement(options.metrics_json) if options.metrics_json is not None else None
+    sink: Sink | None = None
+    options.on_stop.append(progress.stop)
+    start = perf_counter()
+    try:
+        sink = Sink(options.output, stream.schema, options.format)
+        with progress:
+            for batch in stream:
+                sink.write(batch)
+                progress.show(stream.metrics)
+        sink.commit()
+        seconds = perf_counter() - start
+        if report is not None:
+            _write_report(report, stream.metrics.as_dict() | skipped | {"seconds": round(seconds, 6)})
+    finally:
+        for unfinished in (sink, report):
+            if unfinished is not None:
+                unfinished.abandon()
+    if not options.quiet:
+        print(_summary(stream.metrics, seconds, sum(skipped.values())), file=sys.stderr)
+    return 0
+
+
+def _check_places(options: argparse.Namespace) -> None:
+    """Refuse to write over what is read, or to one place twice, however its name is written.
+
+    Raises
+    ------
+    IvjoinError
+    """
+    taken = {_file_of(path, 0): f"would replace the input {path!r}" for path in (options.left, options.right)}
+    for what, path in (("the result (-o)", options.output), ("the metrics (--metrics-json)", options.metrics_json)):
+        file = None if path is None else _file_of(path, 1)
+        if file is None:
+            continue
+        if file in taken:
+            raise IvjoinError(f"{what} {taken[file]}; write to another file, and move it there afterwards")
+        taken[file] = f"would go where {what} goes, {path!r}"
+
+
+def _file_of(path: str, standard: int) -> tuple[int, int] | str | None:
+    """What tells a file from others: its place on disk, its name where it is yet to be; None of a device or a pipe.
+
+    ``standard`` is the number of the open file that ``-`` means.
+    """
+    try:
+        found = os.fstat(standard) if path == "-" else os.stat(path)
+    except (OSError, ValueError):
+        return os.path.realpath(path) if path != "-" and "\0" not in path else None
+    if stat.S_ISREG(found.st_mode):
+        return found.st_dev, found.st_ino
+    return "-" if path == "-" and standard else None
+
+
+def _skip_row_groups(
+    options: argparse.Namespace, question: dict[str, Any], left: Source, right: Source
+) -> tuple[Source, Source, dict[str, int]]:
+    """The inputs without the row groups that cannot matter, where both are Parquet; and how many those are."""
+    if left.row_groups is None or right.row_groups is None:
+        return left, right, {}
+    from ivjoin.files.join_row_groups import reachable_row_groups
+
+    kept_left, kept_right = reachable_row_groups(options.left, options.right, **question)
+    skipped = {
+        "left_row_groups_skipped": left.row_groups - len(kept_left),
+        "right_row_groups_skipped": right.row_groups - len(kept_right),
+    }
+    left = open_source(options.left, options.format, _READ_ROWS, row_groups=kept_left)
+    right = open_source(options.right, options.format, _READ_ROWS, row_groups=kept_right)
+    return left, right, skipped
+
+
+def _write_report(report: Replacement, figures: dict[str, Any]) -> None:
+    try:
+        report.file.write((json.dumps(figures, indent=2) + "\n").encode())
+        report.commit()
+    except OSError as e:
+        raise unwritable(report.path, e) from e
+
+
+def _summary(m: Any, seconds: float, skipped: int) -> str:
+    rows_in = m.left_rows_in + m.right_rows_in
+    groups = f"; {skipped:,} row group{'s' if skipped > 1 else ''} skipped" if skipped else ""
+    late = f"; {m.late_rows:,} late" if m.late_rows else ""
+    return (
+        f"ivjoin: {m.left_rows_in:,} + {m.right_rows_in:,} rows in, {m.rows_out:,} out, in {seconds:.2f} s "
+        f"({rows_in / seconds:,.0f} rows/s in); at most {m.peak_state_rows:,} rows held "
+        f"({m.peak_state_bytes / 1e6:,.1f} MB){groups}{late}"
+    )
+
+
+def _explain(options: argparse.Namespace) -> int:
+    left, right = _open_inputs(options)
+    question = _question(options, left.schema, right.schema)
+    print(ivjoin.explain(question.pop("condition"), left.schema, right.schema, **question))
+    return 0
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from ivjoin.demo.run import run_demo
+
+    if options.batch_size < 1:
+        raise IvjoinError(f"--batch-size is {options.batch_size}; expected a whole number of rows, at least 1")
+    return 0 if run_demo(options.output, options.batch_size, check=not options.no_check) else 1
+
+
+class _Progress:
+    """A progress bar over the rows read, where there is a terminal and rich is installed; else nothing."""
+
+    def __init__(self, left: int | None, right: int | None, shown: bool) -> None:
+        self._bar: Any = None
+        self._read = 0
+        if not shown:
+            return
+        try:
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        except ModuleNotFoundError:
+            return
+        columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._task = self._bar.add_task("reading", total=None if left is None or right is None else left + right)
+
+    def __enter__(self) -> _Progress:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Take the bar away and give the cursor back."""
+        if self._bar is not None:
+            self._bar.stop()
+
+    def count(self, source: Source) -> Iterator[pa.RecordBatch]:
+        """The batches as they are, counted as they are read.
+
+        An empty one goes ahead, to tell the schema of an input without rows. A RecordBatchReader would tell it too,
+        but turns an error raised while reading into an Arrow error with a traceback in its text.
+        """
+        yield pa.RecordBatch.from_pylist([], schema=source.schema)
+        for batch in source.batches:
+            yield batch
+            self._read += batch.num_rows
+            if self._bar is not None:
+                self._bar.update(self._task, completed=self._read)
+
+    def show(self, m: Any) -> None:
+        """Say how far the join has come."""
+        if self._bar is not None:
+            said = f"{self._read:,} rows read, {m.rows_out:,} out, {m.state_rows:,} held"
+            self._bar.update(self._task, description=said)

@@ -1,0 +1,1 @@
+"""Files: formats, atomic replacement, and row groups that a predicate cannot touch."""

@@ -1,0 +1,292 @@
+"""Files and standard streams as Arrow streams: Parquet, CSV, Arrow IPC; read batch by batch, written all or nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from ivjoin.errors import came
+from ivjoin.files.atomic import FileError, Replacement, unwritable
+
+__all__ = ["FORMATS", "FileError", "Sink", "Source", "format_of", "open_source"]
+
+FORMATS = ("parquet", "csv", "arrow", "arrows")
+_EXTENSIONS = {
+    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv",
+    ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".arrows": "arrows",
+}  # fmt: skip
+_ROW_GROUP_ROWS = 131_072
+_IPC_FILE_MAGIC = b"ARROW1"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An input: its schema, its batches, and the number of its rows where the file says so.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+    batches : Iterator[pyarrow.RecordBatch]
+        Read as they are asked for; a damaged file raises :class:`FileError` here.
+    rows : int or None
+    row_groups : int or None
+        How many the file has, if it is Parquet.
+    """
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+    rows: int | None
+    row_groups: int | None = None
+
+
+def format_of(path: str, declared: str | None = None) -> str:
+    """The format of ``path``: by its extension, else as declared, else an Arrow stream where it is ``-``.
+
+    Raises
+    ------
+    FileError
+        If neither the extension nor ``declared`` tells.
+    """
+    known = _EXTENSIONS.get(Path(path).suffix.lower()) if path != "-" else None
+    if known or declared:
+        return known or str(declared)
+    if path == "-":
+        return "arrows"
+    expected = ", ".join(_EXTENSIONS)
+    raise FileError(f"the name {came(path)} does not tell its format; expected one of {expected}, or --format")
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def open_source(
+    path: str,
+    declared: str | None = None,
+    batch_rows: int = 65536,
+    csv_nulls: tuple[str, ...] = (),
+    row_groups: list[int] | None = None,
+) -> Source:
+    """Open an input for reading batch by batch; never the whole file in memory.
+
+    Parameters
+    ----------
+    path : str
+        A file, or ``-`` for standard input.
+    declared : str, optional
+        One of :data:`FORMATS`, for a name whose extension does not tell.
+    batch_rows : int
+        Greatest number of rows in a batch.
+    csv_nulls : tuple of str
+        Unquoted CSV fields that mean null, besides the empty one.
+    row_groups : list of int, optional
+        The row groups of a Parquet file to read, instead of all.
+
+    Raises
+    ------
+    FileError
+        If the file is missing, unreadable, or not of its format.
+    """
+    kind = format_of(path, declared)
+    try:
+        if path != "-" and Path(path).is_dir():
+            raise FileError(f"cannot read {path!r}: it is a directory; expected a file")
+        if kind == "parquet":
+            source = _open_parquet(path, batch_rows, row_groups)
+        elif kind == "csv":
+            source = _open_csv(path, csv_nulls)
+        else:
+            source = _open_ipc(path)
+        _ = source.schema.names  # names in another encoding than UTF-8 are found out when they are read
+    except FileError:
+        raise
+    except (OSError, pa.ArrowException, ValueError) as e:
+        raise _unreadable(path, kind, e) from e
+    return replace(source, batches=_batches(source.batches, batch_rows, path, kind))
+
+
+def _open_parquet(path: str, batch_rows: int, row_groups: list[int] | None) -> Source:
+    import pyarrow.parquet as pq
+
+    if path == "-":
+        raise FileError("Parquet cannot be read from standard input: its schema stands at the end; use an Arrow stream")
+    file = pq.ParquetFile(path)
+    groups = list(range(file.num_row_groups)) if row_groups is None else row_groups
+    rows = sum(file.metadata.row_group(g).num_rows for g in groups)
+    # older pyarrow stumbles over a file without row groups
+    batches = file.iter_batches(batch_size=batch_rows, row_groups=groups) if rows else iter(())
+    return Source(file.schema_arrow, batches, rows, file.num_row_groups)
+
+
+def _open_csv(path: str, nulls: tuple[str, ...]) -> Source:
+    from pyarrow import csv
+
+    # quoted fields are never null, so "" and the empty field stay apart, and a file we wrote reads back as it was
+    options = csv.ConvertOptions(null_values=["", *nulls], strings_can_be_null=True, quoted_strings_can_be_null=False)
+    # a null of a single column is an empty line
+    parse = csv.ParseOptions(ignore_empty_lines="," in _csv_header(path))
+    reader = csv.open_csv(sys.stdin.buffer if path == "-" else path, parse_options=parse, convert_options=options)
+    return Source(reader.schema, iter(reader), None)
+
+
+def _csv_header(path: str) -> str:
+    if path == "-":
+        head = sys.stdin.buffer.peek(1 << 16).partition(b"\n")[0]  # type: ignore[union-attr]
+    else:
+        with open(path, "rb") as file:
+            head = file.readline(1 << 16)
+    return str(head, "utf-8", errors="replace")
+
+
+def _open_ipc(path: str) -> Source:
+    if path == "-":
+        reader = pa.ipc.open_stream(sys.stdin.buffer)
+        return Source(reader.schema, iter(reader), None)
+    file = pa.memory_map(path)
+    head = file.read(len(_IPC_FILE_MAGIC))
+    file.seek(0)
+    if head != _IPC_FILE_MAGIC:
+        reader = pa.ipc.open_stream(file)
+        return Source(reader.schema, iter(reader), None)
+    stored = pa.ipc.open_file(file)
+    batches = (stored.get_batch(i) for i in range(stored.num_record_batches))
+    return Source(stored.schema, batches, None)
+
+
+def _batches(batches: Iterator[pa.RecordBatch], rows: int, path: str, kind: str) -> Iterator[pa.RecordBatch]:
+    """Cut batches to at most ``rows`` rows, and name the file when it turns out damaged."""
+    while True:
+        try:
+            batch = next(batches, None)
+        except (OSError, pa.ArrowException, ValueError) as e:
+            raise _unreadable(path, kind, e) from e
+        if batch is None:
+            return
+        for start in range(0, batch.num_rows, rows):
+            yield batch.slice(start, rows)
+
+
+def _unreadable(path: str, kind: str, error: Exception) -> FileError:
+    name = "standard input" if path == "-" else came(path)
+    if isinstance(error, FileNotFoundError):
+        return FileError(f"cannot read {name}: there is no such file")
+    if isinstance(error, UnicodeDecodeError):
+        return FileError(f"cannot read {name} as {kind}: it is not in UTF-8, as {came(error.object)}; convert it first")
+    said = str(getattr(error, "strerror", None) or error).strip().splitlines() or [type(error).__name__]
+    return FileError(f"cannot read {name} as {kind}: {said[0].rstrip('.')}")
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+class Sink:
+    """An output of one format; it appears under its name only when :meth:`commit` is called.
+
+    Parameters
+    ----------
+    path : str
+        A file, or ``-`` for standard output.
+    schema : pyarrow.Schema
+    declared : str, optional
+        One of :data:`FORMATS`, for a name whose extension does not tell.
+
+    Raises
+    ------
+    FileError
+        If the place cannot be written to, or the format cannot hold a column: before any row is asked for.
+    """
+
+    def __init__(self, path: str, schema: pa.Schema, declared: str | None = None) -> None:
+        self._kind = format_of(path, declared)
+        if path == "-" and self._kind != "csv" and sys.stdout.isatty():
+            raise FileError(f"{self._kind} would fill the terminal with bytes; name a file with -o, or pipe it on")
+        # the IPC file format allows one dictionary per column in all, and batches may bring several; CSV knows
+        # neither dictionaries nor views
+        self._schema = _decoded(schema) if self._kind in ("csv", "arrow") else schema
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_rows = 0
+        self._place = Replacement(path)
+        self._writer: Any = None
+        try:
+            with self._errors_named():
+                self._writer = self._make_writer()
+        except BaseException:
+            self.abandon()
+            raise
+
+    def _make_writer(self) -> Any:
+        file, schema = self._place.file, self._schema
+        if self._kind == "parquet":
+            import pyarrow.parquet as pq
+
+            return pq.ParquetWriter(file, schema)
+        if self._kind == "csv":
+            from pyarrow import csv
+
+            writer = csv.CSVWriter(file, schema)
+            # nested columns have no place in CSV; an empty batch finds out before any work is done
+            writer.write_batch(pa.RecordBatch.from_pylist([], schema=schema))
+            return writer
+        return pa.ipc.new_file(file, schema) if self._kind == "arrow" else pa.ipc.new_stream(file, schema)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add the rows of one batch."""
+        if batch.schema != self._schema:
+            columns = [c.cast(f.type) for c, f in zip(batch.columns, self._schema, strict=True)]
+            batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        if self._kind != "parquet":
+            with self._errors_named():
+                self._writer.write_batch(batch)
+            return
+        # each write to Parquet makes a row group of its own: small batches are gathered first
+        self._pending.append(batch)
+        self._pending_rows += batch.num_rows
+        if self._pending_rows >= _ROW_GROUP_ROWS:
+            self._write_row_group()
+
+    def _write_row_group(self) -> None:
+        if self._pending:
+            with self._errors_named():
+                self._writer.write_table(pa.Table.from_batches(self._pending, self._schema))
+        self._pending, self._pending_rows = [], 0
+
+    def commit(self) -> None:
+        """Write what is left and put the file in place of an older one."""
+        self._write_row_group()
+        with self._errors_named():
+            self._writer.close()
+            self._place.commit()
+
+    def abandon(self) -> None:
+        """Drop what was written; after :meth:`commit` this does nothing."""
+        if self._writer is not None:
+            # closed while its file is open, even if it fails: left to the garbage collector it would complain later
+            with suppress(Exception):
+                self._writer.close()
+        self._place.abandon()
+
+    @contextmanager
+    def _errors_named(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            raise  # the reader of a pipe went away: no fault of the file
+        except (OSError, pa.ArrowException, UnicodeError) as e:
+            raise unwritable(self._place.path, e) from e
+
+
+def _decoded(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([f.with_type(_plain(f.type)) for f in schema], metadata=schema.metadata)
+
+
+def _plain(t: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(t):
+        return _plain(t.value_type)
+    if pa.types.is_string_view(t):
+        return pa.large_string()
+    return pa.large_binary() if pa.types.is_binary_view(t) else t

@@ -1,0 +1,1 @@
+"""Declared orders and bounds, and what they say of rows still to come."""

@@ -1,0 +1,1 @@
+"""The push operator: its state, its steps, and what moves between them."""

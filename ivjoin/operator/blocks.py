@@ -1,0 +1,86 @@
+"""Whether compiled code builds output batches on this platform: asked for, possible, and once seen to give right rows.
+
+Blocks are raw memory of a 64-bit little-endian machine, made by C's malloc and handed over by the Arrow C data
+interface. Where that cannot be, Arrow puts the output together, from the same rows.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+
+__all__ = ["VARIABLE", "wanted", "works"]
+
+VARIABLE = "IVJOIN_COMPILED_BLOCKS"
+
+
+def wanted() -> bool:
+    """Whether the environment allows blocks and the platform is one that they are made for."""
+    return os.environ.get(VARIABLE, "1") != "0" and _possible()
+
+
+@cache
+def _possible() -> bool:
+    from ivjoin.shj.kernels.memory import is_for_this_machine
+
+    calls = (pa.RecordBatch, "_export_to_c"), (pa.RecordBatch, "_import_from_c")
+    return is_for_this_machine() and all(hasattr(owner, name) for owner, name in calls)
+
+
+_LEFT = {"k": [7, 1, 2, 2], "t": [0, 10, 11, 12], "x": [-0.0, 1.5, 2.5, -1.0], "b": [b"xyz", b"abc", b"def", b"ghi"]}
+_RIGHT = {"k": [2, 1, 3], "t": [12, 14, 30], "x": [9.0, 0.5, 1e300]}
+_ROWS = [
+    (1, 10, 1.5, b"abc", None, None), (2, 11, 2.5, b"def", 12, 9.0), (2, 12, -1.0, b"ghi", 12, 9.0),
+    (3, None, None, None, 30, 1e300), (7, 0, -0.0, b"xyz", None, None), (1, None, None, None, 14, 0.5),
+]  # fmt: skip
+
+
+_found: list[bool] = []  # what the trial said, once there was one; True while it runs
+
+
+def works() -> bool:
+    """Whether a small join comes out right in blocks; tried once a process, before an operator uses them.
+
+    Output is put together by Arrow from then on if it does not, and a warning says so.
+    """
+    if _found:
+        return _found[0]
+    _found.append(True)
+    try:
+        got: Any = _tried()
+    except Exception as e:
+        got = f"{type(e).__name__}: {e}"
+    if got != sorted(_ROWS, key=repr):
+        _found[0] = False
+        warnings.warn(
+            f"ivjoin: the compiled blocks do not work on this platform ({str(got)[:200]}); joins go a slower way, with "
+            f"the same rows. {VARIABLE}=0 chooses it without a warning", RuntimeWarning, stacklevel=2,
+        )  # fmt: skip
+    return _found[0]
+
+
+def _tried() -> list[tuple[Any, ...]]:
+    # not as SQL text, whose parser takes longer to load than all of this
+    from ivjoin.expr.fluent import left as of_left
+    from ivjoin.expr.fluent import right as of_right
+    from ivjoin.operator.symmetric import SymmetricHashJoin
+
+    band = of_left("t").between(of_right("t") - 3, of_right("t"))
+    s = pa.schema({"k": pa.int64(), "t": pa.int32(), "x": pa.float64(), "b": pa.binary(3)})
+    left = pa.record_batch(_LEFT, schema=s).slice(1)
+    first = pa.record_batch(_LEFT, schema=s).slice(0, 1)
+    right = pa.record_batch(_RIGHT, schema=pa.schema(list(s)[:3]))
+    op = SymmetricHashJoin(
+        s, right.schema, on="k", condition=band, how="full", left_order="t", right_order="t", batch_size=2
+    )
+    out: list[pa.RecordBatch] = []
+    for side, batch in (("left", first), ("left", left), ("right", right)):
+        out += op.push(side, batch)
+    out += op.finish()
+    for batch in out:
+        batch.validate(full=True)
+    return sorted((tuple(row.values()) for batch in out for row in batch.to_pylist()), key=repr)

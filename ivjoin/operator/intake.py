@@ -1,0 +1,248 @@
+"""What arrives: a batch's keys, axis values and lateness, worked out before the first row is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.errors import EvaluationError, LateRowError
+from ivjoin.expr.evaluate import Vector, evaluate, first_error
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.ordinal import has_ordinal, ordinals
+from ivjoin.frontier.order import Frontier, OrderTracker, shown
+from ivjoin.plan.layout import row_layouts
+from ivjoin.plan.planner import SIDES, JoinPlan
+from ivjoin.shj.arrow import Bytes
+from ivjoin.shj.kernels import key_kernels
+from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, pack
+
+__all__ = ["Intake", "has_value"]
+
+I64_MIN = -(2**63)
+
+
+class Intake:
+    """Evaluates batches of both sides; owns nothing but the lists of expressions."""
+
+    def __init__(
+        self, plan: JoinPlan, frontiers: tuple[Frontier, Frontier], late_within: bool = True, errors_first: bool = False
+    ) -> None:
+        self._plan = plan
+        self._frontiers = frontiers
+        self.late_within = late_within
+        self._errors_first = errors_first
+        left, right = row_layouts(plan)
+        self.index = left.index, right.index
+
+    def _ordered(self, p: int, batch: pa.RecordBatch) -> dict[Node, Vector]:
+        """The values of everything that is ordered, bounded or promised."""
+        frontier, index = self._frontiers[p], self.index[p]
+        nodes = list(dict.fromkeys([*(t.node for t in frontier.trackers), *frontier.bounds, *frontier.promised]))
+        vectors = evaluate(nodes, lambda _, name: batch.column(index[name]), batch.num_rows) if nodes else []
+        return dict(zip(nodes, vectors, strict=True))
+
+    def refuse_late(self, p: int, batch: pa.RecordBatch) -> None:
+        """Say which row of a batch breaks an order or a bound, where one does.
+
+        Raises
+        ------
+        LateRowError
+        """
+        self._late_rows(p, batch, self._ordered(p, batch), {})
+        raise AssertionError("a row was found late that keeps every order")
+
+    def late_by_python(self, p: int, batch: pa.RecordBatch, values: dict[Node, Vector]) -> np.ndarray | None:
+        """bool[n] of the rows that break the orders which the kernels do not follow; None for none.
+
+        Raises
+        ------
+        LateRowError
+        """
+        trackers = [t for t in self._frontiers[p].trackers if t.in_python]
+        return self._broken(p, trackers, batch, values, {}) if trackers else None
+
+    def screen(self, p: int, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
+        """A batch without the late rows that are dropped, and how many were late; moves the orders, no more.
+
+        Raises
+        ------
+        LateRowError, EvaluationError
+        """
+        late = self._late_rows(p, batch, self._ordered(p, batch), {})
+        if late is None:
+            return batch, 0
+        dropped = self._plan.options["on_late"] == "drop"
+        return (batch.filter(pa.array(~late)) if dropped else batch), int(np.count_nonzero(late))
+
+    def partitions(self, p: int, batch: pa.RecordBatch, count: int) -> np.ndarray:
+        """Which of ``count`` partitions each row's keys fall into : int64[n]; equal keys of both sides into one."""
+        nodes = self._plan.sides[p].keys
+        n = batch.num_rows
+        index = self.index[p]
+        vectors = evaluate(nodes, lambda _, name: batch.column(index[name]), n)
+        values, images = dict(zip(nodes, vectors, strict=True)), {}  # type: ignore[var-annotated]
+        out = np.empty(n, dtype=np.int64)
+        if self._plan.int_keys:
+            key_kernels.spread_ints(np.ascontiguousarray(self.image(nodes[0], values, images)), count, out)
+        else:
+            packed = self._packed(p, n, values, images)
+            key_kernels.spread_bytes(packed.offsets, packed.buffer, count, out)
+        return out
+
+    def image(self, node: Node, values: dict[Node, Vector], images: dict[Node, np.ndarray]) -> np.ndarray:
+        found = images.get(node)
+        if found is None:
+            found = images[node] = ordinals(values[node].values, node.type)
+        return found
+
+    def _late_rows(
+        self, p: int, batch: pa.RecordBatch, values: dict[Node, Vector], images: dict[Node, np.ndarray]
+    ) -> np.ndarray | None:
+        """Late rows, bool[n]; None for none. Raises under ``on_late="raise"``."""
+        frontier = self._frontiers[p]
+        if not frontier.trackers and not frontier.bounds and not frontier.promised:
+            return None
+        before = [t.save() for t in frontier.trackers]
+        try:
+            late = self._broken(p, frontier.trackers, batch, values, images)
+            for node in {**frontier.bounds, **frontier.promised}:
+                what = "bounds" if node in frontier.bounds else "watermark"
+                self._refuse_errors(p, batch, node, values[node], what)
+                bad = frontier.outside_promises(node, self.image(node, values, images), has_value(values[node]))
+                if bad is not None:
+                    self._complain(p, str(node), node, bad, values, images, self._promise_text(p, node))
+                    late = bad if late is None else late | bad
+        except (LateRowError, EvaluationError):
+            for t, state in zip(frontier.trackers, before, strict=True):
+                t.load(state)
+            raise
+        return late
+
+    def _broken(
+        self, p: int, trackers: Sequence[OrderTracker], batch: pa.RecordBatch, values: dict[Node, Vector],
+        images: dict[Node, np.ndarray],
+    ) -> np.ndarray | None:
+        """Rows that break some of the orders; moves these."""
+        late: np.ndarray | None = None
+        for t in trackers:
+            v = values[t.node]
+            if not self._errors_first:
+                self._refuse_errors(p, batch, t.node, v, "order")
+            was = t.edge
+            bad = t.late(self.image(t.node, values, images), has_value(v), self.late_within)
+            if bad is not None:
+                seen = f"rows up to {self._edge(t, was, bad, images)} have come"
+                self._complain(p, t.name, t.node, bad, values, images, seen)
+                late = bad if late is None else late | bad
+        return late
+
+    def refuse_errors(self, p: int, batch: pa.RecordBatch, node: Node, v: Vector) -> None:
+        """Say which row errs at an expression that is ordered, bounded or promised.
+
+        Raises
+        ------
+        EvaluationError
+        """
+        frontier = self._frontiers[p]
+        if any(t.node is node for t in frontier.trackers):
+            if not self._errors_first:
+                self._refuse_errors(p, batch, node, v, "order")
+        elif node in frontier.bounds or node in frontier.promised:
+            self._refuse_errors(p, batch, node, v, "bounds" if node in frontier.bounds else "watermark")
+
+    def _refuse_errors(self, p: int, batch: pa.RecordBatch, node: Node, v: Vector, what: str) -> None:
+        erred = _erred(v)
+        if erred is not None:
+            why = first_error(node, lambda _, name: batch.column(self.index[p][name]), int(erred.argmax()))
+            raise EvaluationError(f"{what} of the {SIDES[p]} side: {why}")
+
+    def _edge(self, t: OrderTracker, was: int, bad: np.ndarray, images: dict[Node, np.ndarray]) -> str:
+        seen = images[t.node][: int(bad.argmax())]
+        turned = ~seen if t.descending else seen
+        if t.nulls == "last" and t.seen_null:
+            return "a null"
+        top = max(was, int(turned.max())) if len(turned) and self.late_within else was
+        if top == I64_MIN:
+            return "a null"
+        text = shown(~top if t.descending else top, t.node.type)
+        return text if not t.slack else f"{text} (slack {t.slack})"
+
+    def _promise_text(self, p: int, node: Node) -> str:
+        source = self._frontiers[p].bounds if node in self._frontiers[p].bounds else self._frontiers[p].promised
+        low, high = source[node]
+        return f"it was promised to lie from {shown(low, node.type)} to {shown(high, node.type)}"
+
+    def _complain(
+        self, p: int, name: str, node: Node, bad: np.ndarray, values: dict[Node, Vector],
+        images: dict[Node, np.ndarray], limit: str,
+    ) -> None:
+        if self._plan.options["on_late"] == "raise":
+            row = int(bad.argmax())
+            valid = values[node].valid
+            null = valid is not None and not valid[row]
+            what = "null" if null else shown(int(images[node][row]), node.type)
+            raise LateRowError(
+                f"late row on the {SIDES[p]} side (row {row} of the batch): {name} is {what}, but {limit}. "
+                'Declare a slack, or use on_late="drop" or on_late="join"'
+            )
+
+    def key_ids(
+        self, p: int, n: int, values: dict[Node, Vector], keys: KeyTable, usable: np.ndarray | None
+    ) -> np.ndarray:
+        """Id of each row's key : int64[n], -1 where ``usable`` is False."""
+        side = self._plan.sides[p]
+        if isinstance(keys, NoKeys):
+            return keys.ids(n, usable)
+        if isinstance(keys, IntKeys):
+            return keys.ids(np.ascontiguousarray(self.image(side.keys[0], values, {})), usable)
+        assert isinstance(keys, ByteKeys)
+        return keys.ids(self._packed(p, n, values, {}), usable)
+
+    def _packed(self, p: int, n: int, values: dict[Node, Vector], images: dict[Node, np.ndarray]) -> Bytes:
+        """All keys of a row as one byte string."""
+        pieces = []
+        for node, safe in zip(self._plan.sides[p].keys, self._plan.null_safe, strict=True):
+            v = values[node]
+            pieces.append(_key_bytes(node, v, lambda node=node: self.image(node, values, images)))  # type: ignore[misc]
+            if safe:
+                valid = np.ones(n, dtype=np.uint8) if v.valid is None else v.valid.astype(np.uint8)
+                pieces.append(Bytes.fixed(valid.reshape(n, 1)))
+        return pack(pieces)
+
+
+def has_value(v: Vector) -> np.ndarray | None:
+    """Rows with a value: neither null nor an error."""
+    valid = v.valid
+    if v.error is not None and v.error.any():
+        valid = ~v.error if valid is None else valid & ~v.error
+    return valid
+
+
+def _erred(v: Vector) -> np.ndarray | None:
+    return v.error if v.error is not None and v.error.any() else None
+
+
+def _key_bytes(node: Node, v: Vector, image: Callable[[], np.ndarray]) -> Bytes:
+    """A key column as bytes of equal values, whatever its Arrow form."""
+    if has_ordinal(node.type):
+        o = np.ascontiguousarray(image())
+        if v.valid is not None:
+            o = np.where(v.valid, o, 0)
+        return Bytes.fixed(o.view(np.uint8).reshape(len(o), 8))
+    if isinstance(v.values, (pa.Array, pa.ChunkedArray)):
+        array = v.values if v.valid is None else _blank(v.values, v.valid)
+        return Bytes.of(array)
+    # Both sides have one type, so they agree. More than its digits need: nothing checks a column for too long numbers.
+    size = 32 if node.type.kind == "decimal" else 33 + node.type.precision // 2
+    wide = [b"" if v.valid is not None and not ok else int(x).to_bytes(size, "little", signed=True)
+            for x, ok in zip(v.values, v.valid if v.valid is not None else [True] * len(v.values), strict=True)]
+    return Bytes.of(pa.array(wide, type=pa.large_binary()))
+
+
+def _blank(array: pa.Array, valid: np.ndarray) -> pa.Array:
+    import pyarrow.compute as pc
+
+    empty = pa.scalar(b"" if pa.types.is_large_binary(array.type) or pa.types.is_binary(array.type) else "", array.type)
+    return pc.if_else(pa.array(valid), array, empty)

@@ -1,0 +1,147 @@
+"""What later output rows of an operator can still hold: from its rows, how far its inputs are, and the condition.
+
+A later output row is a pair of rows of which at least one is yet to come, or a row that nothing matched. Each side's
+columns lie in the hull of its stored rows and of what its frontier lets come; a pair lies besides in what propagation
+leaves of the condition over both hulls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.expr.evaluate import evaluate
+from ivjoin.expr.nodes import Node, columns_of
+from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, ordinals, value_of
+from ivjoin.expr.separate import conjuncts_of
+from ivjoin.frontier.order import Frontier
+from ivjoin.operator.intake import has_value
+from ivjoin.operator.prune_bounds import Bounder
+from ivjoin.plan.planner import SIDES
+
+if TYPE_CHECKING:
+    from ivjoin.operator.symmetric import SymmetricHashJoin
+
+__all__ = ["output_bounds"]
+
+_AT_ONCE = 1 << 16  # rows that are looked at together
+
+
+def output_bounds(op: SymmetricHashJoin) -> dict[str, tuple[Any, Any]]:
+    """Closed bounds of each output column over all later rows: {column: (inf, sup)}, None for an end without a bound.
+
+    Empty where no row can come any more. NULL is in no bounds; where NaN may come, which is above all numbers, there is
+    no upper bound. Text, nested values and whatever else has no ordinals is not bounded.
+    """
+    from ivjoin.propagation import Bounds, Dom, Outcome, contract_nodes
+
+    plan, how = op.plan, op._how
+    for frontier in op._frontiers:
+        frontier.refresh()
+    names = [{f.name: i for i, f in enumerate(side.schema)} for side in plan.sides]
+    wanted: list[dict[int, Node]] = [{}, {}]
+    for f in plan.fields:
+        for s, index in ((0, f.left), (1, f.right)):
+            if index is not None:
+                wanted[s][index] = op._column(s, index)
+    hulls: list[dict[Node, Dom]] = []
+    comes = []  # whether a later row of the side can come out at all
+    for s in (0, 1):
+        known = [c for c in wanted[s].values() if has_ordinal(c.type)]
+        known += [n for n in op._frontiers[s].intervals if n not in known]
+        if plan.condition is not None:
+            known += [c for c in columns_of(plan.condition) if c.params[0] == SIDES[s] and c not in known]
+        hulls.append({n: _hull(op, s, n, names[s]) for n in known if has_ordinal(n.type)})
+        comes.append(not op._ended[s] or any(n for _, n in _rows(op, s)))
+    parts: list[dict[Node, Dom]] = []
+    # a pair has a row that is yet to come, or is still to be given out
+    fresh = not op._ended[0] or not op._ended[1] or op._pending is not None
+    if fresh and comes[0] and comes[1] and not plan.never and how.anti is None:
+        both = hulls[0] | hulls[1]
+        columns = [n for side in wanted for n in side.values() if n in both]
+        outcome, left = Outcome.UNCHANGED, {n: both[n] for n in columns}
+        if plan.condition is not None:
+            outcome, left = contract_nodes(conjuncts_of(plan.condition), both, columns)
+        if outcome is not Outcome.INFEASIBLE:
+            parts.append(left)
+    for s in (0, 1):
+        if how.owes(s) and comes[s]:
+            parts.append({n: hulls[s][n] for n in wanted[s].values() if n in hulls[s]})
+    if not parts:
+        return {}
+    out: dict[str, tuple[Any, Any]] = {}
+    for name, f in zip(plan.schema.names, plan.fields, strict=True):
+        nodes = [wanted[s][i] for s, i in ((0, f.left), (1, f.right)) if i is not None]
+        found = [part[n] for part in parts for n in nodes if n in part]
+        bounded = all(has_ordinal(n.type) for n in nodes) and len({n.type for n in nodes}) == 1
+        out[name] = _shown(found, Bounds, Dom) if bounded and found else (None, None)
+    return out
+
+
+def _shown(found: list[Any], bounds: Any, dom: Any) -> tuple[Any, Any]:
+    """The hull of some domains of one type, as Python values."""
+    there = [d for d in found if not d.is_empty]
+    if not there:
+        return (None, None)
+    t = there[0].type
+    b = bounds(dom.of(t, min(d.lo for d in there), max(d.hi for d in there)))
+    return b.inf, None if any(d.may_nan for d in found) else b.sup
+
+
+def _hull(op: SymmetricHashJoin, s: int, node: Node, names: dict[str, int]) -> Any:
+    """Every value of an expression in a stored row of side s, or in one that is yet to come."""
+    from ivjoin.propagation import Dom
+
+    t = node.type
+    spans = []
+    frontier = op._frontiers[s]
+    if not op._ended[s]:
+        if op.plan.options["on_late"] == "join":
+            # a late row may have any value
+            frontier = Frontier([], {}, frontier.never_null)
+        if node not in frontier.intervals:
+            return Dom.top(t)
+        future = Bounder.domain(node, frontier)
+        if not future.is_empty:
+            high = NAN_ORDINAL if future.may_nan else ordinal_of(future.hi, t)
+            spans.append((ordinal_of(future.lo, t), high))
+        elif future.may_nan:
+            spans.append((NAN_ORDINAL, NAN_ORDINAL))
+    for column, n in _rows(op, s):
+        if not n:
+            continue
+        if any(column(names[c.params[1]]) is None for c in columns_of(node)):
+            return Dom.top(t)
+        v = evaluate([node], lambda _, name, column=column: column(names[name]), n)[0]  # type: ignore[misc]
+        image = ordinals(v.values, t)
+        present = has_value(v)
+        image = image if present is None else image[present]
+        if len(image):
+            spans.append((int(np.min(image)), int(np.max(image))))
+    if not spans:
+        return Dom.empty(t, null=True)
+    low, high = min(a for a, _ in spans), max(b for _, b in spans)
+    nan = t.kind == "float" and high >= NAN_ORDINAL
+    if nan:
+        high = ordinal_of(float("inf"), t)
+    if low > high:
+        return Dom.empty(t, null=True, nan=nan)
+    return Dom.of(t, value_of(low, t), value_of(high, t), nan=nan)
+
+
+def _rows(op: SymmetricHashJoin, s: int) -> Iterator[tuple[Callable[[int], pa.Array | None], int]]:
+    """The rows of side s that later output may hold, some at a time: (a column by its place or None, how many rows).
+
+    While a call's output is still being taken: those of its batch, and the stored ones that it may have decided, too.
+    """
+    store, places = op._stores[s], op._places[s]
+    ids = store.live_ids() if op._pending is None else np.arange(store.lo, store.hi)
+    for start in range(0, len(ids), _AT_ONCE):
+        some = ids[start : start + _AT_ONCE]
+        yield (lambda i, some=some: None if places[i] < 0 else store.gather(places[i], some)), len(some)  # type: ignore[misc]
+    batch = None if op._batch is None else op._batch()
+    if op._pending is not None and batch is not None and op._state.get("side") == s:
+        yield batch.column, batch.num_rows

@@ -1,0 +1,347 @@
+"""From what is known of one side's future rows to the intervals outside which the other side's rows are dead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ivjoin.expr.nodes import Node, columns_of, walk
+from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, value_of
+from ivjoin.frontier.order import Frontier, ordinal_range
+from ivjoin.plan.planner import JoinPlan
+
+if TYPE_CHECKING:
+    from ivjoin.propagation import Unclipped
+
+__all__ = ["Bounder"]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+# The bounds of an axis that keep only the rows that have no value there.
+NO_VALUE = I64_MAX, I64_MIN
+# A contraction of the residual costs some hundred microseconds, a band term's bound one: contract when enough rows
+# have come to pay for it.
+_CONTRACT_EVERY = 256
+# What a contraction costs grows with the graph: one of so many nodes more waits for as many rows again.
+_NODES_PER_TURN = 200
+# An expression of which nothing follows, as ``a + b`` where only a has an order, is not looked at again at every move.
+_LONGEST_IDLE = 16
+
+
+class Bounder:
+    """Closed ordinal intervals per axis of a side's store, kept up with the other side's frontier.
+
+    ``bounds(s)`` is a list of (low, high), one an axis, or None when no future row can match anything stored. An axis
+    has ``low > high`` when no future row can match a value of it.
+    """
+
+    def __init__(self, plan: JoinPlan, frontiers: tuple[Frontier, Frontier]) -> None:
+        self._plan = plan
+        self._frontiers = frontiers
+        self._bounds: list[list[tuple[int, int]] | None] = [[], []]
+        self._contracted: list[dict[Node, tuple[int, int]] | None] = [{}, {}]
+        self._since = [0, 0]
+        self._seen = [-1, -1]  # versions of the frontiers that the bounds are of
+        self._prefixes: dict[tuple[int, Node, bool], int] = {}
+        self._terms = [self._terms_of(0), self._terms_of(1)]
+        residual = plan.separation.residual
+        self._in_residual = set(walk(*residual))
+        self._rounds = any(n.type.kind == "float" for n in self._in_residual)
+        self._every = _CONTRACT_EVERY * (1 + len(self._in_residual) // _NODES_PER_TURN)
+        self._reaches: dict[Node, tuple[int, int]] = {}
+        self._axis_reaches: list[list[tuple[int, int]]] = [[], []]
+        # Expressions of which going up says nothing yet: for how many moves they are left alone, now and next time.
+        self._idle: dict[Node, tuple[int, int]] = {}
+        self._deps: dict[Node, list[Node]] = {}
+        self._unclipped: dict[Node, Unclipped] = {}
+        self._compare = self._comparable()
+        for s in (0, 1):
+            self._recompute(s, True)
+
+    def _terms_of(self, s: int) -> list[tuple[int, Node, int | None, int | None, int, int]]:
+        """(axis of side s, the other side's expression, low, high, least, most): low <= axis - expression <= high.
+
+        ``least`` and ``most`` are the ordinals that the expression can have at all.
+        """
+        out = []
+        for t in self._plan.terms:
+            mine, theirs = (t.left, t.right) if s == 0 else (t.right, t.left)
+            axis = self._plan.axis(s, mine)
+            if axis is None:
+                continue
+            lo, hi = (t.lo, t.hi) if s == 0 else (None if t.hi is None else -t.hi, None if t.lo is None else -t.lo)
+            out.append((axis, theirs, lo, hi, *ordinal_range(theirs.type)))
+        return out
+
+    def propagates(self, s: int) -> bool:
+        """Whether bounds of side s come by propagating the residual, too."""
+        return any(n in self._in_residual for n in self._plan.sides[s].axes)
+
+    def refit(self, s: int) -> None:
+        """Take in that side s has other axes now."""
+        self._terms[s] = self._terms_of(s)
+        self._axis_reaches[s] = []
+        self._recompute(s, True)
+
+    def bounds(self, s: int) -> list[tuple[int, int]] | None:
+        return self._bounds[s]
+
+    def move(self, p: int, force: bool, rows: int) -> bool:
+        """Take in side p's frontier; True if the other side's bounds may have moved. ``rows``: stored there now."""
+        frontier = self._frontiers[p]
+        frontier.refresh()
+        moved = frontier.version != self._seen[p] or force  # others may have asked it to refresh before
+        self._seen[p] = frontier.version
+        if moved:
+            self._since[1 - p] += max(rows, 1)
+            self._recompute(1 - p, force)
+        return moved
+
+    def missing_axes(self) -> Iterator[tuple[int, Node]]:
+        """Expressions that could prune now that more has been promised, but have no axis yet."""
+        for s in (0, 1):
+            known = set(self._frontiers[1 - s].intervals)
+            for t in self._plan.terms:
+                mine, theirs = (t.left, t.right) if s == 0 else (t.right, t.left)
+                if self._plan.axis(s, mine) is None and known & set(walk(theirs)):
+                    yield s, mine
+            if self._plan.separation.residual and known:
+                from ivjoin.plan.planner import watched
+
+                for node in watched(self._plan.separation, s):
+                    if self._plan.axis(s, node) is None:
+                        yield s, node
+        for s in (0, 1):
+            self._terms[s] = self._terms_of(s)
+            self._recompute(s, True)
+
+    def lagging(self, rows_left: int, rows_right: int) -> int:
+        """The side to read next: the one whose frontier lags, else the one of which less has been read."""
+        left, right = self._frontiers
+        return self.behind(left.intervals, right.intervals, rows_left, rows_right)
+
+    def behind(
+        self, left: Mapping[Node, tuple[int, ...]], right: Mapping[Node, tuple[int, ...]], rows_left: int,
+        rows_right: int,
+    ) -> int:
+        """As :meth:`lagging`, from the intervals of future rows, (low, high, ...) an expression."""
+        for a, b, offset, falling in self._compare:
+            x, y = left.get(a), right.get(b)
+            if x is None or y is None:
+                continue
+            if falling:
+                lag, unseen = y[1] + offset - x[1], (x[1], y[1])
+                start = ordinal_range(a.type)[1]
+            else:
+                lag, unseen = x[0] - y[0] - offset, (x[0], y[0])
+                start = ordinal_range(a.type)[0]
+            if start in unseen:
+                return 0 if unseen[0] == start and (unseen[1] != start or rows_left <= rows_right) else 1
+            return 0 if lag <= 0 else 1
+        return 0 if rows_left <= rows_right else 1
+
+    def _comparable(self) -> list[tuple[Node, Node, int, bool]]:
+        """Pairs of ordered expressions of one type in which the two sides' progress can be compared."""
+        orders = [{n: o.descending for n, _, o in side.orders} for side in self._plan.sides]
+        out = []
+        for t in self._plan.terms:
+            if t.left in orders[0] and t.right in orders[1] and orders[0][t.left] == orders[1][t.right]:
+                known = [x for x in (t.lo, t.hi) if x is not None]
+                out.append((t.left, t.right, sum(known) // len(known), orders[0][t.left]))
+        for a, down in orders[0].items():
+            out.extend((a, b, 0, down) for b, also in orders[1].items() if a.type == b.type and down == also)
+        return out
+
+    # -- inside --------------------------------------------------------------------------------------------------
+
+    def _recompute(self, s: int, force: bool) -> None:
+        """Bounds of side s from the other side's frontier."""
+        frontier = self._frontiers[1 - s]
+        if frontier.ended or self._plan.never:
+            self._bounds[s] = None
+            return
+        axes = self._plan.sides[s].axes
+        out = [(I64_MIN, I64_MAX)] * len(axes)
+        if not frontier.intervals:
+            self._bounds[s] = out
+            return
+        dead = False
+        intervals = frontier.intervals
+        for axis, theirs, lo, hi, least, most in self._terms[s]:
+            span = intervals.get(theirs) or self._span(frontier, theirs, force)
+            if span is None:
+                continue
+            low, high = span[0], span[1]
+            if low > high:
+                dead = True
+                break
+            a, b = out[axis]
+            if lo is not None and low > least and low + lo > a:
+                a = low + lo
+            if hi is not None and high < most and high + hi < b:
+                b = high + hi
+            out[axis] = (a, b)
+        if not dead and self._in_residual:
+            dead = self._contract(s, frontier, out, force)
+        if dead:
+            self._bounds[s] = None
+            return
+        reaches = self._axis_reaches[s]
+        if len(reaches) != len(axes):
+            reaches = self._axis_reaches[s] = [self._reach(n) for n in axes]
+        for axis, (a, b) in enumerate(out):
+            if a == I64_MIN and b == I64_MAX:
+                continue
+            least, most = reaches[axis]
+            if a <= least:
+                a = I64_MIN
+            if b >= most:
+                b = I64_MAX
+            if a > most or b < least:
+                # Not None: a row for which the axis errs, or is null in the residual, may match for all that.
+                a, b = NO_VALUE
+            out[axis] = (a if a > I64_MIN else I64_MIN, b if b < I64_MAX else I64_MAX)
+        self._bounds[s] = out
+
+    def _reach(self, node: Node) -> tuple[int, int]:
+        """Ordinals that an expression can have at all."""
+        found = self._reaches.get(node)
+        if found is None:
+            found = ordinal_range(node.type)
+            if node.op != "column":
+                from ivjoin.propagation import forward
+
+                low, high = _ordinals(forward(node, {}), node)
+                found = (low, high) if low <= high else found
+            self._reaches[node] = found
+        return found
+
+    def _span(self, frontier: Frontier, node: Node, force: bool) -> tuple[int, int] | None:
+        """Ordinals that a future row can have at an expression without an order; None when nothing is known."""
+        left, wait = self._idle.get(node, (0, 1))
+        if left and not force:
+            self._idle[node] = left - 1, wait
+            return None
+        deps = self._deps.get(node)
+        if deps is None or len(frontier.promised):
+            inside = set(walk(node))
+            found = [n for n in frontier.intervals if n in inside]
+            if found != deps:
+                deps = self._deps[node] = found
+                self._unclipped.pop(node, None)
+        if not deps:
+            return None
+        from ivjoin.propagation import Dom, Unclipped, forward
+
+        known = {c: Dom.of(c.type, null=False) for c in columns_of(node) if c in frontier.never_null}
+        known |= {n: self.domain(n, frontier) for n in deps}
+        if node not in self._unclipped:
+            self._unclipped[node] = Unclipped(node, deps)
+        wide = self._unclipped[node].range(lambda n: forward(n, known))
+        if wide is None:
+            span = _ordinals(forward(node, known), node)
+        else:
+            # A future row may err here for which the condition as written does not.
+            zero = ordinal_of(0, node.type)
+            span = wide[0] + zero, wide[1] + zero
+        least, most = self._reach(node)
+        near = (most - least) >> 12
+        if span[0] - least <= near and most - span[1] <= near:
+            if not force:  # by itself, not because it was asked for, as it is before the first row
+                self._idle[node] = wait, min(2 * wait, _LONGEST_IDLE)
+        else:
+            self._idle.pop(node, None)
+        return span
+
+    @staticmethod
+    def domain(node: Node, frontier: Frontier) -> Any:
+        from ivjoin.propagation import Dom
+
+        low, high, null = frontier.intervals[node]
+        t = node.type
+        least, most = ordinal_range(t)
+        if low > high:
+            return Dom.empty(t, null=null)
+        nan = t.kind == "float" and high >= NAN_ORDINAL
+        if t.kind == "float":
+            most = ordinal_of(float("inf"), t)
+            if low > most:
+                return Dom.of(t, float("inf"), float("inf"), null=null, nan=True)
+        lo = None if low <= least else value_of(low, t)
+        hi = None if high >= most else value_of(high, t)
+        return Dom.of(t, lo, hi, null=null, nan=nan)
+
+    def _contract(self, s: int, frontier: Frontier, out: list[tuple[int, int]], force: bool) -> bool:
+        """Tighten the bounds by propagating TRUE through the residual; True if nothing can match any more."""
+        plan = self._plan
+        watched = [(a, n) for a, n in enumerate(plan.sides[s].axes) if n in self._in_residual]
+        if not watched:
+            return False
+        if not force and self._since[s] < self._every:
+            known = self._contracted[s]
+            if known is None:
+                return True
+        else:
+            self._since[s] = 0
+            known = self._contracted[s] = self._propagate(s, frontier, [n for _, n in watched])
+            if known is None:
+                return True
+        for a, n in watched:
+            if n in known:
+                low, high = known[n]
+                out[a] = (max(out[a][0], low), min(out[a][1], high))
+        return False
+
+    def _propagate(self, s: int, frontier: Frontier, want: list[Node]) -> dict[Node, tuple[int, int]] | None:
+        from ivjoin.propagation import Dom, Outcome, contract_nodes, propagator
+
+        # Band terms have given their exact bounds already: the residual alone is what is left to propagate.
+        residual = self._plan.separation.residual
+        never_null = frontier.never_null | self._plan.sides[s].never_null
+        known = {c: Dom.of(c.type, null=False) for c in columns_of(*residual) if c in never_null}
+        known |= {n: self.domain(n, frontier) for n in frontier.intervals}
+        own = Frontier([], self._plan.sides[s].bounds, self._plan.sides[s].never_null)
+        known |= {n: self.domain(n, own) for n in own.intervals}
+        also = tuple(dict.fromkeys(n for side in self._plan.sides for n in side.axes if n in self._in_residual))
+        outcome, doms = contract_nodes(residual, known, want, also)
+        if outcome is Outcome.INFEASIBLE:
+            return None
+        p = propagator(residual, also)
+        return {n: self._checked(s, p, known, n, *_ordinals(d, n)) for n, d in doms.items()}
+
+    def _checked(
+        self, s: int, p: Any, known: dict[Node, Any], n: Node, low: int, high: int
+    ) -> tuple[int, int]:
+        """The ends of an axis: those an inverse found confirmed, those it did not found by going up alone."""
+        from ivjoin.propagation import confirmed, dead_until, refutes
+
+        if low > high:
+            return low, high
+        ends = [low, high]
+        for falling in (False, True):
+            if falling and n.type.kind == "float" and high >= NAN_ORDINAL:
+                # NaN is above every number, and going up was not asked about it.
+                continue
+            proposed, out = ends[falling], -1 if falling else 1
+            key = (s, n, falling)
+            # From where the last frontier left it, if that is further than the inverse goes now.
+            near = max(out * proposed, out * self._prefixes.get(key, proposed)) * out
+            dead = dead_until(p, known, n, falling, near) if refutes(p, known, n, proposed, falling) else None
+            if dead is not None:
+                self._prefixes[key] = dead
+                ends[falling] = dead + out
+            elif self._rounds:
+                ends[falling] = confirmed(p, known, n, proposed, falling)
+        return (1, 0) if ends[0] > ends[1] or ends[1] < ordinal_range(n.type)[0] else (ends[0], ends[1])
+
+
+def _ordinals(dom: Any, node: Node) -> tuple[int, int]:
+    """A domain as a closed interval of ordinals, NaN on top; (1, 0) when it holds no value."""
+    t = node.type
+    least, most = ordinal_range(t)
+    if dom.is_empty:
+        return (1, 0) if not (t.kind == "float" and dom.may_nan) else (NAN_ORDINAL, NAN_ORDINAL)
+    low = least if dom.lo is None else ordinal_of(dom.lo, t)
+    if t.kind == "float":
+        high = ordinal_of(float("inf"), t) if dom.hi is None else ordinal_of(dom.hi, t)
+        return low, NAN_ORDINAL if dom.may_nan else high
+    return low, most if dom.hi is None else ordinal_of(dom.hi, t)

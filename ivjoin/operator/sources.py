@@ -1,0 +1,254 @@
+"""What is read of a side's rows, and how: the expressions whose ordinals the kernels want, and who finds them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.ordinal import has_ordinal, ordinal_of
+from ivjoin.frontier.order import Frontier, ordinal_range
+from ivjoin.plan.planner import JoinPlan
+from ivjoin.shj import registers as at
+from ivjoin.shj.arrow import byte_width, is_own_image, offset_width
+
+__all__ = ["SideSources", "column_of", "image_columns", "side_sources"]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+
+
+@dataclass(slots=True)
+class SideSources:
+    """The expressions of one side.
+
+    Attributes
+    ----------
+    nodes : list of Node
+        Those whose ordinals the kernels read: the axes, the key if it is one ordinal, orders, guards, promises.
+    table : SOURCE[n]
+        How.
+    computed : list of int
+        Places of those that Python computes for each batch.
+    keys : list of Node
+        Keys whose ids Python finds.
+    guards : list of (Node, int, int)
+        That Python looks at.
+    roots : list of Node
+        All that Python evaluates, once each.
+    pieces : KEY_PIECE[k], or None
+        Of keys that are more than one word, where the kernels can put them together.
+    columns : int64[c, 2]
+        Columns of which the kernels need the address, and their bytes a value.
+    """
+
+    nodes: list[Node]
+    table: np.ndarray
+    computed: list[int]
+    keys: list[Node]
+    filters: list[Node]
+    guards: list[tuple[Node, int, int]]
+    roots: list[Node]
+    pieces: np.ndarray | None
+    columns: np.ndarray
+
+
+def column_of(node: Node) -> Node | None:
+    """The column that an expression is, or is a widening integer cast of: equal ordinals, row by row."""
+    while node.op == "cast":
+        (inner,) = node.args
+        if not (node.type.kind == inner.type.kind == "int"):
+            return None
+        low, high = node.type.physical_range()
+        least, most = inner.type.physical_range()
+        if not low <= least <= most <= high <= I64_MAX:
+            return None
+        node = inner
+    return node if node.op == "column" else None
+
+
+def image_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
+    """Stored columns of a side that are one of its axes, value for value, or its only key (None).
+
+    Keys are places among the stored columns.
+    """
+    side = plan.sides[s]
+    out: dict[int, int | None] = {}
+    sources: list[tuple[Node, int | None]] = [(node, a) for a, node in enumerate(side.axes)]
+    if plan.int_keys:
+        sources.append((side.keys[0], None))
+    for node, source in sources:
+        column = column_of(node)
+        if column is not None:
+            index = side.schema.get_field_index(column.params[1])
+            if index in side.stored and is_own_image(side.schema.types[index]):
+                out.setdefault(side.stored.index(index), source)
+    return out
+
+
+def _code(t: pa.DataType) -> int | None:
+    """How values of an Arrow type are read as ordinals."""
+    pt = pa.types
+    width = byte_width(t)
+    if width is None:
+        return None
+    if pt.is_decimal128(t):
+        return at.CODES["d", 16] if t.precision <= 18 else None
+    if pt.is_float32(t) or pt.is_float64(t):
+        return at.CODES["f", width]
+    if pt.is_unsigned_integer(t):
+        return at.CODES["u", width]
+    if pt.is_signed_integer(t) or pt.is_date32(t) or pt.is_time(t) or pt.is_timestamp(t) or pt.is_duration(t):
+        return at.CODES["i", width]
+    return None
+
+
+def side_sources(plan: JoinPlan, s: int, frontier: Frontier, also: set[int]) -> SideSources:
+    """The sources of side s. ``also``: columns whose address is wanted besides, for the payload."""
+    side = plan.sides[s]
+    by_python = {t.node for t in frontier.trackers if t.in_python}
+    nodes = list(side.axes)
+    packs = not plan.int_keys and bool(side.keys) and all(_is_piece(side.schema, k) for k in side.keys)
+    ordinals = [k for k in side.keys if plan.int_keys or (packs and _column(side.schema, k) is not None)]
+    wanted = [*ordinals, *(t.node for t in frontier.trackers)]
+    wanted += [*frontier.bounds, *frontier.promised]
+    guards = []
+    for node, low, high in side.guards:
+        if node.type.kind != "float" and ordinal_of(0, node.type) == 0 and _column(side.schema, node) is not None:
+            wanted.append(node)
+        else:
+            guards.append((node, low, high))
+    nodes += [n for n in dict.fromkeys(wanted) if n not in nodes]
+    table = np.zeros(len(nodes), dtype=at.SOURCE)
+    computed, used = [], set(also)
+    for i, node in enumerate(nodes):
+        found = None if node in by_python else _column(side.schema, node)
+        column, code = found or (-1, 0)
+        arithmetic = 0, -1, 0, 0
+        if found is None and node not in by_python:
+            double = _double(side.schema, node)
+            if double is not None:
+                column, code, *rest = double
+                arithmetic = tuple(rest)  # type: ignore[assignment]
+        if column < 0:
+            computed.append(i)
+        else:
+            used.add(column)
+        if arithmetic[1] >= 0:
+            used.add(arithmetic[1])
+        guard_low, guard_high = I64_MIN, I64_MAX
+        for guarded, least, most in side.guards:
+            if guarded is node and found is not None:
+                guard_low, guard_high = max(guard_low, least), min(guard_high, most)
+        low, high = I64_MIN, I64_MAX
+        for source in (frontier.bounds, frontier.promised):
+            if node in source:
+                low, high = max(low, source[node][0]), min(high, source[node][1])
+        if (low, high) == ordinal_range(node.type):
+            low, high = I64_MIN, I64_MAX
+        role = at.BAND_ROLE if i < side.band_axes else 0
+        if any(node is key and not safe for key, safe in zip(side.keys, plan.null_safe, strict=True)):
+            role |= at.KEY_ROLE
+        table[i] = column, code, guard_low, guard_high, low, high, role, 0, *arithmetic
+    guards += [g for g in side.guards if g[0] in nodes and nodes.index(g[0]) in computed]
+    keys = [] if plan.int_keys or packs else list(side.keys)
+    pieces = _pieces(plan, s, nodes) if packs else None
+    if pieces is not None:
+        used |= {int(c) for c in pieces["column"] if c >= 0}
+    roots = [*(nodes[i] for i in computed), *keys, *side.filters, *(g for g, _, _ in guards)]
+    widths = [(i, _step(side.schema.types[i])) for i in sorted(used)]
+    return SideSources(
+        nodes, table, computed, keys, list(side.filters), list(dict.fromkeys(guards)), list(dict.fromkeys(roots)),
+        pieces, np.array(widths, dtype=np.int64).reshape(-1, 2),
+    )
+
+
+def _column(schema: pa.Schema, node: Node) -> tuple[int, int] | None:
+    """The column that a node is, and how it is read."""
+    column = column_of(node)
+    if column is None:
+        return None
+    index = schema.get_field_index(column.params[1])
+    code = _code(schema.types[index])
+    return None if code is None else (index, code)
+
+
+_ARITHMETIC = {"add": at.PLUS, "sub": at.MINUS, "mul": at.TIMES}
+_AS_DOUBLES = {at.F64, at.F32, at.I32, at.I64}
+
+
+def _double(schema: pa.Schema, node: Node) -> tuple[int, int, int, int, int, int] | None:
+    """How an expression is read that is a column as doubles, or two of them, or one and a number, put together.
+
+    (column, code, arithmetic, second column or -1, its code, the number's bits); None for any other expression.
+    """
+    if not (node.type.kind == "float" and node.type.bits == 64):
+        return None
+    first = _as_double(schema, node)
+    if first is not None:
+        return *first, at.AS_DOUBLE, -1, 0, 0
+    if node.op not in _ARITHMETIC or len(node.args) != 2 or any(a.type != node.type for a in node.args):
+        return None
+    a, b = node.args
+    if a.op == "literal" and node.op != "sub":
+        a, b = b, a
+    first = _as_double(schema, a)
+    if first is None:
+        return None
+    if b.op == "literal" and isinstance(b.params[0], float):
+        return *first, _ARITHMETIC[node.op], -1, 0, int(np.float64(b.params[0]).view(np.int64))
+    second = _as_double(schema, b)
+    return None if second is None else (*first, _ARITHMETIC[node.op], *second, 0)
+
+
+def _as_double(schema: pa.Schema, node: Node) -> tuple[int, int] | None:
+    """A column of doubles, or one of floats or integers that is cast to them."""
+    if node.op == "cast" and node.type.kind == "float" and node.type.bits == 64:
+        node = node.args[0]
+        if node.type.kind not in ("int", "float"):
+            return None
+    elif node.type.kind != "float" or node.type.bits != 64:
+        return None
+    found = _column(schema, node) if node.op == "column" else None
+    return found if found is not None and found[1] in _AS_DOUBLES else None
+
+
+def _step(t: pa.DataType) -> int:
+    """Bytes from one entry to the next of a column's second buffer: its values, or the offsets of a text."""
+    return byte_width(t) or offset_width(t) or 0
+
+
+def _text_kind(t: pa.DataType) -> int | None:
+    pt = pa.types
+    if pt.is_string(t) or pt.is_binary(t):
+        return at.TEXT_PIECE
+    if pt.is_large_string(t) or pt.is_large_binary(t):
+        return at.LARGE_TEXT_PIECE
+    return at.FIXED_PIECE if pt.is_fixed_size_binary(t) else None
+
+
+def _is_piece(schema: pa.Schema, key: Node) -> bool:
+    """Whether the kernels can read a key: a column with ordinals, or a text column."""
+    if has_ordinal(key.type):
+        return _column(schema, key) is not None
+    return key.op == "column" and _text_kind(schema.field(key.params[1]).type) is not None
+
+
+def _pieces(plan: JoinPlan, s: int, nodes: list[Node]) -> np.ndarray:
+    """What a key of side s is put together of, as ``Intake`` does it."""
+    schema = plan.sides[s].schema
+    rows: list[tuple[int, ...]] = []
+    for key, safe in zip(plan.sides[s].keys, plan.null_safe, strict=True):
+        if has_ordinal(key.type):
+            where = nodes.index(key), -1, 8
+            kind: int | None = at.ORDINAL_PIECE
+        else:
+            index = schema.get_field_index(key.params[1])
+            kind = _text_kind(schema.types[index])
+            where = -1, index, _step(schema.types[index])
+        assert kind is not None
+        rows.append((kind, *where, int(safe), 0))
+        if safe:
+            rows.append((at.VALIDITY_PIECE, *where, 1, 0))
+    return np.array(rows, dtype=at.KEY_PIECE)

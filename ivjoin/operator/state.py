@@ -1,0 +1,145 @@
+"""The operator's registers and scratch: one record, two sides, and every array that the kernels are shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ivjoin.shj import registers as at
+from ivjoin.shj.kernels.memory import ARROW_ARRAY, release_block
+from ivjoin.shj.kernels.memory import address_of as address
+
+__all__ = ["State"]
+
+_FIRST_PAIRS, _MOST_PAIRS = 256, 1 << 17
+_KEPT_PAIRS = 4096  # more of them are given back between two pushes
+_FIRST_ROWS = 32  # of a batch
+
+
+_NOTHING = np.empty(0, dtype=np.int64)
+
+
+class State:
+    """Registers of one operator, and the arrays they point to.
+
+    Parameters
+    ----------
+    batch_size : int
+        Most rows of an output batch.
+    columns : int
+        Columns of the wider input.
+    """
+
+    def __init__(self, batch_size: int, columns: int) -> None:
+        self.operator = np.zeros(1, dtype=at.OPERATOR)
+        self.sides = np.zeros(2, dtype=at.SIDE)
+        self.at = address(self.operator)
+        self._held: dict[Any, np.ndarray] = {}
+        self._lent: dict[Any, np.ndarray] = {}
+        self.room = 0
+        self._most_pairs = min(_MOST_PAIRS, batch_size)
+        self._sources = 1
+        structs = np.zeros(2 * ARROW_ARRAY // 8, dtype=np.int64)
+        r = self.operator[0]
+        r["sides"] = address(self.sides)
+        r["in_struct"] = self.hold("structs", structs)
+        r["out_struct"] = r["in_struct"] + ARROW_ARRAY
+        self.in_struct, self.out_struct = int(r["in_struct"]), int(r["out_struct"])
+        r["releaser"] = release_block()
+        r["batch_size"] = batch_size
+        r["in_values"] = self.hold("in", np.zeros(columns + 1, dtype=np.int64))
+        r["in_valid"] = self.hold("valid", np.zeros(2 * columns + 2, dtype=np.int64))
+        r["state_at"] = self.hold("state", np.zeros(4, dtype=np.int64))
+        self.pairs, self.resting = min(_FIRST_PAIRS, batch_size), True  # an operator without rows takes little
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all that is held here."""
+        return sum(a.nbytes for a in self._held.values()) + self.operator.nbytes + self.sides.nbytes
+
+    def hold(self, name: Any, array: np.ndarray) -> int:
+        """Keep an array alive under a name; its address."""
+        self._held[name] = array
+        return address(array)
+
+    def lend(self, name: Any, array: np.ndarray) -> int:
+        """As ``hold``, of an array that is in another's account."""
+        self._lent[name] = array
+        return address(array)
+
+    def __getitem__(self, name: Any) -> np.ndarray:
+        return self._held[name]
+
+    def get(self, name: str) -> int:
+        """A field of the operator's record."""
+        return int(self.operator[0][name])
+
+    def set(self, **fields: int) -> None:
+        """Fields of the operator's record."""
+        r = self.operator[0]
+        for name, value in fields.items():
+            r[name] = value
+
+    # -- scratch -------------------------------------------------------------------------------------------------
+
+    def row_room(self, n: int, sources: int) -> None:
+        """Scratch for batches of n rows with so many sources."""
+        if n <= self.room and sources <= self._sources:
+            return
+        if n > self.room:
+            self.room = 1 << (max(n, _FIRST_ROWS) - 1).bit_length()
+        self._sources = max(sources, self._sources)
+        room = self.room
+        r = self.operator[0]
+        r["room_rows"] = room
+        r["values"] = self.hold("values", np.empty((self._sources, room), dtype=np.int64))
+        r["absent"] = self.hold("absent", np.zeros((self._sources, room), dtype=np.uint8))
+        for name in ("marks", "usable", "matched"):
+            r[name] = self.hold(name, np.zeros(room, dtype=np.uint8))
+        r["every"] = self.hold("every", np.arange(room + 1))
+        for name in ("kids", "kept", "left", "chosen"):
+            r[name] = self.hold(name, np.empty(room + 1, dtype=np.int64))
+
+    def dead_room(self, n: int) -> None:
+        """Scratch for the rows that one push may take out."""
+        if n > self.get("dead_size"):
+            size = 1 << n.bit_length()
+            self.set(dead=self.hold("dead", np.empty(size, dtype=np.int64)), dead_size=size)
+
+    def fit(self, live: int) -> None:
+        """Give back the scratch of batches and of stores larger than any of late."""
+        n = max(self.get("largest"), _FIRST_ROWS)
+        if self.room > 4 * n + 1024:
+            self.room = 0
+            self.row_room(n, self._sources)
+        if self.get("dead_size") > 4 * live + 1024:
+            self.set(dead_size=0)
+            self.dead_room(live)
+        self.set(largest=0)
+
+    def rest(self) -> None:
+        """Give back the scratch of pairs until the next push, if it is large: many operators may wait."""
+        if self.pairs > _KEPT_PAIRS:
+            self.resting = True
+            self._held["pair_rows"] = self._held["pair_places"] = _NOTHING
+            self.set(room_pairs=0)
+
+    def wake(self) -> None:
+        """The scratch of pairs as it was before a rest."""
+        self._pair_room(self.pairs)
+
+    def _pair_room(self, n: int) -> None:
+        self.pairs, self.resting = n, False
+        r = self.operator[0]
+        r["room_pairs"] = n
+        r["pair_rows"] = self.hold("pair_rows", np.empty(n, dtype=np.int64))
+        r["pair_places"] = self.hold("pair_places", np.empty(n, dtype=np.int64))
+
+    def more_pairs(self) -> None:
+        """A larger scratch of pairs, if it may be larger, with the pairs at hand."""
+        if self.pairs < self._most_pairs:
+            kept = self["pair_rows"], self["pair_places"]
+            self._pair_room(min(4 * self.pairs, self._most_pairs))
+            for name, old in zip(("pair_rows", "pair_places"), kept, strict=True):
+                self[name][: len(old)] = old

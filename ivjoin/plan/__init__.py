@@ -1,0 +1,1 @@
+"""The question of a join, and the plan that answers it."""

@@ -1,0 +1,159 @@
+"""Plans of recent joins, by the arguments that they were made of.
+
+Programs join again and again with the same words: one operator a partition, a file, a micro-batch, a restart. Planning
+costs as much as joining some ten thousand rows, and depends on nothing but its arguments, so those that can be told
+apart exactly are remembered with the plan. Two arguments share an entry only if they are alike in type and spelling:
+``1``, ``1.0`` and ``True``, or ``0.0`` and ``-0.0``, are equal in Python and are four orders to a planner. What cannot
+be told apart so (SymPy, subclasses, times of a zone of the caller's making) is planned anew each time.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from threading import Lock
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+
+from ivjoin.expr.fluent import Expr
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.types import Type
+from ivjoin.frontier.order import Order
+from ivjoin.plan.planner import JoinPlan, make_plan
+
+__all__ = ["MOST_PLANS", "forget_plans", "planned"]
+
+MOST_PLANS = 128
+# A key larger than this (a list of a thousand constants, say) is not worth its memory.
+_LONGEST_TEXT = 10_000
+_MOST_PARTS = 1_000
+
+_plans: OrderedDict[tuple[Any, ...], JoinPlan] = OrderedDict()
+_lock = Lock()
+
+
+class _Untold(Exception):
+    """An argument that has no exact key."""
+
+
+def planned(left_schema: Any, right_schema: Any, **arguments: Any) -> JoinPlan:
+    """What :func:`ivjoin.plan.planner.make_plan` gives for these arguments, made now or before.
+
+    The plan is shared: an operator takes a copy (:meth:`JoinPlan.own`) before it changes anything.
+
+    Raises
+    ------
+    IvjoinError
+        As ``make_plan``; a mistake is never remembered.
+    """
+    try:
+        names = sorted(arguments)
+        values = _exact([arguments[n] for n in names], _Parts())
+        key = (_schema(left_schema), _schema(right_schema), tuple(names), values)
+    except _Untold:
+        return make_plan(left_schema, right_schema, **arguments)
+    with _lock:
+        found = _plans.get(key)
+        if found is not None:
+            _plans.move_to_end(key)
+            return found
+    made = make_plan(left_schema, right_schema, **arguments)
+    with _lock:
+        _plans[key] = made
+        while len(_plans) > MOST_PLANS:
+            _plans.popitem(last=False)
+    return made
+
+
+def forget_plans() -> None:
+    """Let go of all remembered plans."""
+    with _lock:
+        _plans.clear()
+
+
+def _schema(schema: Any) -> tuple[Any, ...]:
+    """Names, types, nullability and metadata, in their order.
+
+    The bytes hold everything but which fields are of an extension type: those come out as their storage, with metadata.
+    Whether two such types are equal is for whoever wrote them to say, so they get no key.
+    """
+    if type(schema) is not pa.Schema:
+        raise _Untold
+    types = tuple(schema.types)
+    if any(isinstance(t, pa.BaseExtensionType) for t in types):
+        raise _Untold
+    try:
+        return schema.serialize().to_pybytes(), types
+    except (pa.ArrowException, NotImplementedError) as e:
+        raise _Untold from e
+
+
+class _Parts:
+    """Counts what a key consists of, and knows the expressions it has met."""
+
+    __slots__ = ("count", "met")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.met: dict[int, int] = {}
+
+
+def _exact(value: Any, parts: _Parts) -> Any:
+    """A hashable that is equal for two values only if no planner can tell them apart.
+
+    Raises
+    ------
+    _Untold
+        If there is none.
+    """
+    parts.count += 1
+    if parts.count > _MOST_PARTS:
+        raise _Untold
+    kind = type(value)
+    if value is None or kind is Node or kind is Type:
+        return value  # frozen; a node is equal to itself alone
+    if kind is str or kind is bytes:
+        if len(value) > _LONGEST_TEXT:
+            raise _Untold
+        return kind, value
+    if kind is bool or kind is int or kind is timedelta or kind is date:
+        return kind, value
+    if kind is float or kind is Decimal or (kind is datetime and _plain_zone(value)):
+        return kind, repr(value)
+    if kind is list or kind is tuple:
+        return kind, *[_exact(v, parts) for v in value]
+    if kind is dict:
+        return kind, *[_exact(v, parts) for item in value.items() for v in item]
+    if kind is Order:
+        return kind, *[_exact(v, parts) for v in (value.expr, value.descending, value.slack, value.nulls)]
+    if kind is Expr:
+        return kind, *_expression(value, parts)
+    raise _Untold
+
+
+def _plain_zone(value: datetime) -> bool:
+    zone = value.tzinfo
+    return zone is None or type(zone) is timezone or (type(zone) is ZoneInfo and zone.key is not None)
+
+
+def _expression(root: Expr, parts: _Parts) -> list[Any]:
+    """The operators of a fluent expression, arguments before users, shared ones once."""
+    out: list[Any] = []
+    stack = [(root, False)]
+    while stack:
+        e, ready = stack.pop()
+        if id(e) in parts.met:
+            continue
+        if type(e) is not Expr:
+            raise _Untold
+        if ready:
+            parts.met[id(e)] = len(parts.met)
+            out.append((e._op, *[parts.met[id(a)] for a in e._args], _exact(e._params, parts)))
+        else:
+            stack.append((e, True))
+            stack.extend((a, False) for a in reversed(e._args))
+    out.append(parts.met[id(root)])
+    return out

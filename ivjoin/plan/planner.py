@@ -1,0 +1,475 @@
+"""The composition root: schemas, keys, condition, orders and join type become the tables the operator runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin import expr
+from ivjoin.errors import ColumnError, ConditionError, OrderError, SchemaError, UnsupportedError, came
+from ivjoin.expr import build
+from ivjoin.expr.arguments import MOST_ROWS, one_of, text, whole_number
+from ivjoin.expr.literals import zone_named
+from ivjoin.expr.nodes import Node, columns_of, walk
+from ivjoin.expr.ordinal import has_ordinal, value_of
+from ivjoin.expr.separate import BandTerm, JoinKey, Separation, separate
+from ivjoin.expr.types import from_arrow
+from ivjoin.frontier.order import Order, ordinal_range, physical_ordinal
+from ivjoin.outer.emit import OutputField
+from ivjoin.outer.fields import output_fields
+from ivjoin.outer.jointype import JoinType, join_type
+from ivjoin.shj.store.bands import BandTable
+
+__all__ = ["JoinPlan", "SidePlan", "inferred", "join_options", "make_plan", "physical_ordinal", "watched"]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+SIDES = ("left", "right")
+# Sub-expressions of residual conjuncts whose intervals may prune, a side; each costs eight bytes a row.
+_MAX_WATCHED = 4
+
+
+@dataclass(slots=True)
+class SidePlan:
+    """What is evaluated and stored of one input.
+
+    Attributes
+    ----------
+    schema : pa.Schema
+    stored : list of int
+        Columns kept with a stored row.
+    keys : list of Node
+        Key expressions, in the order of the other side's.
+    axes : list of Node
+        Expressions whose ordinals are stored with each row; the first is the primary axis.
+    band_axes : int
+        How many of the axes belong to band terms: a null there decides the row.
+    filters : list of Node
+        Conjuncts that read this side alone.
+    guards : list of (Node, int, int)
+        Outside these ranges the whole condition is evaluated on the pair.
+    orders : list of (Node, name, Order)
+    bounds : dict of Node to (int, int)
+        Declared bounds, as ordinals.
+    never_null : frozenset of Node
+        Columns that the schema declares not nullable.
+    """
+
+    schema: pa.Schema
+    stored: list[int] = field(default_factory=list)
+    keys: list[Node] = field(default_factory=list)
+    axes: list[Node] = field(default_factory=list)
+    band_axes: int = 0
+    filters: list[Node] = field(default_factory=list)
+    guards: list[tuple[Node, int, int]] = field(default_factory=list)
+    orders: list[tuple[Node, str, Order]] = field(default_factory=list)
+    bounds: dict[Node, tuple[int, int]] = field(default_factory=dict)
+    bound_names: dict[Node, str] = field(default_factory=dict)
+    never_null: frozenset[Node] = frozenset()
+
+
+@dataclass(slots=True)
+class JoinPlan:
+    """Everything the operator needs to know, fixed before the first row."""
+
+    sides: tuple[SidePlan, SidePlan]
+    how: JoinType
+    on: list[tuple[str, str]]
+    schema: pa.Schema
+    fields: list[OutputField]
+    separation: Separation
+    given: Node | None  # the condition as the caller gave it
+    condition: Node | None  # key equalities of ``on`` included
+    null_safe: list[bool]  # one a key
+    int_keys: bool  # the key is one int64
+    terms: list[BandTerm]  # all, those implied by keys too
+    kernel_terms: list[BandTerm]
+    tables: tuple[BandTable, BandTable]  # [p]: rows of side p probe the other side's store
+    # [p]: where the residual may overflow for pairs that ``tables`` refuse
+    overflows: tuple[list[BandTable], list[BandTable]]
+    never: bool  # a constant conjunct is not TRUE
+    raises: bool  # a constant conjunct errs: every pair that gets to it does
+    options: dict[str, Any]
+    # What operators of this plan have worked out of it and share; nothing in it is ever changed.
+    kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def own(self) -> JoinPlan:
+        """A copy for one operator: a row whose key errs, or a promise, changes keys and axes of that operator alone.
+
+        It shares ``kept`` until it is changed; whoever changes it, begins a new one.
+        """
+        left, right = (
+            replace(side, keys=list(side.keys), axes=list(side.axes), stored=list(side.stored)) for side in self.sides
+        )
+        copy = replace(self, sides=(left, right), null_safe=list(self.null_safe), options=dict(self.options))
+        copy.kept = self.kept
+        return copy
+
+    def axis(self, side: int, node: Node) -> int | None:
+        """Place of an expression among the side's axes."""
+        axes = self.sides[side].axes
+        return axes.index(node) if node in axes else None
+
+
+def make_plan(
+    left_schema: pa.Schema, right_schema: pa.Schema, *, on: Any = None, condition: Any = None, how: str = "inner",
+    left_order: Any = None, right_order: Any = None, left_bounds: Any = None, right_bounds: Any = None,
+    suffix: str = "_right", batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC",
+) -> JoinPlan:
+    """Check the arguments and plan a join; every mistake a caller can make is reported here, before any row.
+
+    Raises
+    ------
+    IvjoinError
+        A subclass that says what came, what was expected and the nearest fix.
+    """
+    jt = join_type(how)
+    schemas = (_schema(left_schema, "left"), _schema(right_schema, "right"))
+    one_of("on_late", on_late, ("raise", "drop", "join"))
+    batch_size = whole_number("batch_size", batch_size, 1, MOST_ROWS, "a whole number of rows")
+    text("suffix", suffix, "_right")
+    zone_named(timezone)
+    pairs = _on_pairs(on, schemas)
+    scope = expr.Scope(schemas[0], schemas[1], on=[(a, b) for a, b in pairs])
+    given = expr.condition(condition, scope, timezone=timezone)
+    equalities = [_key_equality(a, b, schemas) for a, b in pairs]
+    conjuncts = [*equalities, *([given] if given is not None else [])]
+    whole = build.and_(*conjuncts) if len(conjuncts) > 1 else (conjuncts[0] if conjuncts else None)
+    _check_supported(whole)
+    sep = separate(whole)
+    schema, fields = output_fields(schemas, pairs, jt, suffix)
+    sides = (SidePlan(schemas[0]), SidePlan(schemas[1]))
+    for s, order, bounds in ((0, left_order, left_bounds), (1, right_order, right_bounds)):
+        _declare(sides[s], s, order, bounds, schemas, timezone)
+        sides[s].never_null = frozenset(
+            build.column(SIDES[s], f.name, from_arrow(f.type)) for f in schemas[s] if not f.nullable
+        )
+        sides[s].filters = list(sep.left_filter if s == 0 else sep.right_filter)
+    for g in sep.guards:
+        side = _side_of(g.node)
+        sides[side].guards.append((g.node, g.lo, g.hi))
+    for key in sep.keys:
+        sides[0].keys.append(key.left)
+        sides[1].keys.append(key.right)
+    null_safe = [k.null_safe for k in sep.keys]
+    int_keys = len(sep.keys) == 1 and not null_safe[0] and has_ordinal(sep.keys[0].left.type)
+    terms, unfit = _fitting([t for t in sep.bands if has_ordinal(t.left.type)])
+    if unfit:
+        sep = replace(sep, residual=(*sep.residual, *unfit))
+    kernel_terms = [t for t in terms if not _implied(t, sep.keys)]
+    for s in (0, 1):
+        _choose_axes(sides, s, kernel_terms, terms, sep)
+    tables = (_table(0, sides, kernel_terms), _table(1, sides, kernel_terms))
+    overflows = (_overflow_tables(0, sides, sep), _overflow_tables(1, sides, sep))
+    never, raises = _constants(sep.constant)
+    plan = JoinPlan(
+        sides=sides, how=jt, on=pairs, schema=schema, fields=fields, separation=sep, given=given, condition=whole,
+        null_safe=null_safe, int_keys=int_keys, terms=terms, kernel_terms=kernel_terms, tables=tables,
+        overflows=overflows, never=never, raises=raises,
+        options={"suffix": suffix, "batch_size": batch_size, "on_late": on_late, "timezone": timezone},
+    )
+    for s in (0, 1):
+        sides[s].stored = _stored_columns(plan, s)
+    return plan
+
+
+# -- arguments ---------------------------------------------------------------------------------------------------
+
+
+def join_options() -> tuple[str, ...]:
+    """The names of all options of a join."""
+    return tuple(make_plan.__kwdefaults__ or ())
+
+
+def _schema(schema: Any, side: str) -> pa.Schema:
+    if not isinstance(schema, pa.Schema):
+        converter = getattr(schema, "__arrow_c_schema__", None)
+        if converter is None:
+            raise SchemaError(f"the {side} schema is a {type(schema).__name__}; expected a pyarrow.Schema")
+        try:
+            schema = pa.schema(schema)
+        except (TypeError, ValueError) as e:
+            raise SchemaError(f"the {side} schema, a {type(schema).__name__}, gives no Arrow schema: {e}") from e
+    seen: set[str] = set()
+    for name in schema.names:
+        if name in seen:
+            raise SchemaError(f"the {side} input has two columns named {name!r}; rename one of them")
+        seen.add(name)
+    return schema
+
+
+def _on_pairs(on: Any, schemas: tuple[pa.Schema, pa.Schema]) -> list[tuple[str, str]]:
+    if on is None:
+        return []
+    if isinstance(on, (Mapping, Set)) or not _is_iterable(on):
+        such = list(on.items()) if isinstance(on, Mapping) and on else [("id", "user_id")]
+        raise ColumnError(
+            f"on is {came(on)}, a {type(on).__name__}; expected a column name, a list of names, or a list of pairs "
+            f"such as {came(such)}"
+        )
+    pairs = []
+    for item in [on] if isinstance(on, str) else on:
+        if isinstance(item, str):
+            pair = (item, item)
+        elif isinstance(item, (tuple, list)) and len(item) == 2 and all(isinstance(x, str) for x in item):
+            pair = (item[0], item[1])
+        else:
+            raise ColumnError(f"on holds {came(item)}; expected a column name or a pair (left name, right name)")
+        for name, schema, side in zip(pair, schemas, SIDES, strict=True):
+            if name not in schema.names:
+                raise ColumnError(_unknown(name, schema, side))
+        pairs.append(pair)
+    return pairs
+
+
+def _is_iterable(obj: Any) -> bool:
+    try:
+        iter(obj)
+    except TypeError:
+        return False
+    return True
+
+
+def _unknown(name: str, schema: pa.Schema, side: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, schema.names, n=1, cutoff=0.5)
+    lower = [n for n in schema.names if n.lower() == name.lower()]
+    best = (lower or near or [None])[0]
+    hint = f"; did you mean {best!r}?" if best else ""
+    return f"column {came(name)} is not in {side}: {', '.join(schema.names) or '(no columns)'}{hint}"
+
+
+def _key_equality(a: str, b: str, schemas: tuple[pa.Schema, pa.Schema]) -> Node:
+    left = build.column("left", a, from_arrow(schemas[0].field(a).type))
+    right = build.column("right", b, from_arrow(schemas[1].field(b).type))
+    for node, name, side, schema in ((left, a, "left", schemas[0]), (right, b, "right", schemas[1])):
+        if node.type.kind == "opaque":
+            raise UnsupportedError(
+                f"key column {name!r} of {side} is {schema.field(name).type}, which cannot be a join key; "
+                "use a number, string, binary, bool or time"
+            )
+    try:
+        return build.eq(left, right)
+    except ConditionError as e:
+        raise ConditionError(f"key columns left.{a} and right.{b} cannot be compared: {e}") from e
+
+
+def _check_supported(whole: Node | None) -> None:
+    from ivjoin.expr import evaluate
+
+    check = getattr(evaluate, "check_supported", None)
+    if whole is not None and check is not None:
+        check(whole)
+
+
+def _declare(
+    side: SidePlan, s: int, order: Any, bounds: Any, schemas: tuple[pa.Schema, pa.Schema], timezone: str
+) -> None:
+    orders = [] if order is None else list(order) if isinstance(order, (list, tuple)) else [order]
+    for item in orders:
+        o = item if isinstance(item, Order) else Order(item)
+        node = side_expression(o.expr, s, schemas[s], timezone, "order")
+        side.orders.append((node, str(node), o))
+    if bounds is None:
+        return
+    if not isinstance(bounds, Mapping):
+        raise OrderError(f"{SIDES[s]}_bounds is a {type(bounds).__name__}; expected {{column: (least, greatest)}}")
+    for given, pair in bounds.items():
+        node = side_expression(given, s, schemas[s], timezone, "bounds")
+        name = came(given) if not isinstance(given, str) else given
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise OrderError(f"bounds of {name} are {came(pair)}; expected a pair (least, greatest), None for none")
+        if not has_ordinal(node.type):
+            raise OrderError(f"bounds of {name}: a value of type {node.type} cannot be bounded")
+        low, high = ordinal_range(node.type)
+        if pair[0] is not None:
+            low = physical_ordinal(pair[0], node.type, f"least value of {name}", up=True)
+        if pair[1] is not None:
+            high = physical_ordinal(pair[1], node.type, f"greatest value of {name}", up=False)
+        if low > high:
+            raise OrderError(f"bounds of {name} are {came(pair)}: the least is above the greatest")
+        side.bounds[node] = (low, high)
+        side.bound_names[node] = str(node)
+
+
+def side_expression(obj: Any, s: int, schema: pa.Schema, timezone: str, what: str) -> Node:
+    """An expression over one side alone, for an order, a bound or a watermark."""
+    empty = pa.schema([])
+    scope = expr.Scope(schema, empty) if s == 0 else expr.Scope(empty, schema)
+    if isinstance(obj, str) and obj in schema.names:
+        return build.column(SIDES[s], obj, from_arrow(schema.field(obj).type))
+    try:
+        node = expr.scalar(obj, scope, timezone=timezone)
+    except ColumnError as e:
+        raise ColumnError(f"{what} {came(obj)} of the {SIDES[s]} side: {e}") from e
+    wrong = [c for c in columns_of(node) if c.params[0] != SIDES[s]]
+    if wrong:
+        raise OrderError(f"{what} {came(obj)} of the {SIDES[s]} side reads {wrong[0]} of the other side")
+    _check_supported(node)
+    return node
+
+
+def _no_column(side: str, name: str) -> pa.Array:
+    raise AssertionError("a literal reads no column")
+
+
+# -- axes and bands ----------------------------------------------------------------------------------------------
+
+
+def _side_of(node: Node) -> int:
+    return 0 if any(c.params[0] == "left" for c in columns_of(node)) else 1
+
+
+def _implied(term: BandTerm, keys: Sequence[JoinKey]) -> bool:
+    return term.lo == term.hi == 0 and any(
+        k.left is term.left and k.right is term.right and not k.null_safe for k in keys
+    )
+
+
+def _choose_axes(
+    sides: tuple[SidePlan, SidePlan], s: int, kernel_terms: list[BandTerm], terms: list[BandTerm], sep: Separation
+) -> None:
+    """Axes of a side: the primary one first, the other band axes, then what only prunes."""
+    own = [t.left if s == 0 else t.right for t in kernel_terms]
+    ordered_there = {n for n, _, _ in sides[1 - s].orders}
+    score: dict[Node, int] = {}
+    for t in kernel_terms:
+        mine, theirs = (t.left, t.right) if s == 0 else (t.right, t.left)
+        points = score.get(mine, 0)
+        points += (t.lo is not None) + (t.hi is not None)
+        points += 8 * _is_ordered(sides[s], mine) + 4 * _is_ordered(sides[1 - s], theirs) + 2 * bool(t.exact)
+        score[mine] = points
+    axes = sorted(dict.fromkeys(own), key=lambda n: -score[n])
+    sides[s].axes = axes
+    sides[s].band_axes = len(axes)
+    # A key that is ordered or bounded on the other side prunes like a band, though the probe need not check it.
+    known_there = ordered_there | set(sides[1 - s].bounds)
+    for t in terms:
+        mine, theirs = (t.left, t.right) if s == 0 else (t.right, t.left)
+        if mine not in axes and known_there & set(walk(theirs)):
+            axes.append(mine)
+            sides[s].band_axes += 1
+    if sep.residual and (sides[1 - s].orders or sides[1 - s].bounds):
+        for node in watched(sep, s):
+            if node not in axes and len(axes) < sides[s].band_axes + _MAX_WATCHED:
+                axes.append(node)
+
+
+def watched(sep: Separation, s: int) -> list[Node]:
+    """Columns and largest one-sided expressions of the residual whose contracted intervals may prune."""
+    found: list[Node] = []
+    for conjunct in sep.residual:
+        reads: dict[Node, frozenset[str]] = {}
+        for n in walk(conjunct):
+            reads[n] = frozenset({n.params[0]}) if n.op == "column" else frozenset().union(*(reads[a] for a in n.args))
+        one_sided = {n: None for n, sides in reads.items() if sides == {SIDES[s]} and has_ordinal(n.type)}
+        inner = {a for n in one_sided for a in n.args}
+        found.extend(n for n in one_sided if n not in inner and n.type.kind != "bool")
+        found.extend(c for c in one_sided if c.op == "column")
+    return list(dict.fromkeys(found))
+
+
+def inferred(side: SidePlan, node: Node) -> str | None:
+    """How an expression without a declared order goes, and why: "rises, since l.a rises"; None if it is not proved."""
+    if not side.orders or any(node is n for n, _, _ in side.orders):
+        return None
+    from ivjoin.propagation import Direction, Dom, ordering
+
+    orders = {n: Direction.DESCENDING if o.descending else Direction.ASCENDING for n, _, o in side.orders}
+    known = {c: Dom.of(c.type, null=False) for c in side.never_null}
+    for n, (low, high) in side.bounds.items():
+        if n.type.kind == "float":
+            continue
+        known[n] = Dom.of(n.type, value_of(low, n.type), value_of(high, n.type), null=n not in side.never_null)
+    direction = ordering(node, orders, known)
+    if direction not in (Direction.ASCENDING, Direction.DESCENDING):
+        return None
+    inside = set(walk(node))
+    sources = [f"{n}{' falls' if orders[n] is Direction.DESCENDING else ' rises'}" for n in orders if n in inside]
+    return f"{'rises' if direction is Direction.ASCENDING else 'falls'}, since {' and '.join(sources)}"
+
+
+def _is_ordered(side: SidePlan, node: Node) -> bool:
+    return any(node is n for n, _, _ in side.orders) or inferred(side, node) is not None
+
+
+def _table(p: int, sides: tuple[SidePlan, SidePlan], kernel_terms: list[BandTerm]) -> BandTable:
+    """The band table with which rows of side p probe the other store."""
+    rows = []
+    for t in kernel_terms:
+        low, high = t.lo, t.hi
+        mine, theirs = (t.left, t.right) if p == 0 else (t.right, t.left)
+        if p == 0:  # right in [left - hi, left - lo]
+            low, high = (None if t.hi is None else -t.hi), (None if t.lo is None else -t.lo)
+        d_low = I64_MIN if low is None else low
+        d_high = I64_MAX if high is None else high
+        rows.append((sides[p].axes.index(mine), sides[1 - p].axes.index(theirs), d_low, d_high))
+    rows.sort(key=lambda r: r[1] != 0)
+    n_primary = sum(r[1] == 0 for r in rows)
+    terms = np.array(rows, dtype=np.int64).reshape(len(rows), 4)
+    terms.flags.writeable = False
+    return BandTable(terms, n_primary)
+
+
+def _overflow_tables(p: int, sides: tuple[SidePlan, SidePlan], sep: Separation) -> list[BandTable]:
+    """As :func:`_table`, of the half-lines on which a conjunct of the residual may overflow."""
+    def is_kept(t: BandTerm) -> bool:
+        return t.left in sides[0].axes and t.right in sides[1].axes
+
+    out = []
+    for o in filter(lambda o: is_kept(o.term), sep.overflows):
+        lo, hi = (x if x is None else max(I64_MIN + 2, min(x, I64_MAX - 2)) for x in (o.term.lo, o.term.hi))
+        rest, _ = _fitting([t for t in o.rest if is_kept(t)])
+        out.append(_table(p, sides, [replace(o.term, lo=lo, hi=hi), *rest]))
+    return out
+
+
+def _fitting(terms: list[BandTerm]) -> tuple[list[BandTerm], list[Node]]:
+    """Terms whose offsets the kernel can hold; a farther one is dropped and its conjunct decided pair by pair."""
+    fit, unfit = [], []
+    for t in terms:
+        lo, hi = t.lo, t.hi
+        if lo is not None and not I64_MIN + 1 < lo < I64_MAX - 1:
+            lo = None
+        if hi is not None and not I64_MIN + 1 < hi < I64_MAX - 1:
+            hi = None
+        if (lo, hi) != (t.lo, t.hi):
+            if t.exact:
+                unfit.append(t.source)
+            t = replace(t, lo=lo, hi=hi, exact=False)
+        if lo is not None or hi is not None:
+            fit.append(t)
+    return fit, unfit
+
+
+def _stored_columns(plan: JoinPlan, s: int) -> list[int]:
+    """Output columns of the side, and those the condition may still have to read."""
+    schema = plan.sides[s].schema
+    wanted: set[int] = set()
+    for f in plan.fields:
+        index = f.left if s == 0 else f.right
+        if index is not None:
+            wanted.add(index)
+    needed = list(plan.separation.residual)
+    if plan.condition is not None:
+        needed.append(plan.condition)
+    for node in needed:
+        wanted |= {schema.get_field_index(c.params[1]) for c in columns_of(node) if c.params[0] == SIDES[s]}
+    return sorted(wanted)
+
+
+def _constants(constant: Sequence[Node]) -> tuple[bool, bool]:
+    """Whether a conjunct without columns rules out every pair, and else whether one errs for those that get to it."""
+    from ivjoin.expr.evaluate import evaluate
+
+    for node in constant:
+        v = evaluate([node], _no_column, 1)[0]
+        if v.error is not None and v.error[0]:
+            return False, True
+        if (v.valid is not None and not v.valid[0]) or not v.values[0]:
+            return True, False
+    return False, False

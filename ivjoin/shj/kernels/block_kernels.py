@@ -1,0 +1,136 @@
+"""Output batches built by compiled code: one block of memory each, handed over through Arrow's C data interface."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ivjoin.shj.kernels import memory as mem
+from ivjoin.shj.kernels.batch_memory import array_struct, copy_keys, copy_rows
+from ivjoin.shj.kernels.compiling import inner
+from ivjoin.shj.kernels.index_kernels import FIRST_AXIS
+from ivjoin.shj.kernels.records import field_at, ring_at
+
+__all__ = ["blank", "build_block", "put_words", "source_of", "taken_bits", "taken_bytes"]
+
+
+@inner
+def taken_bits(target, bitmap, first, index, n):  # type: ignore[no-untyped-def]
+    """Validity of the values at ``index`` of a bitmap that begins at bit ``first``; how many are null."""
+    out = mem.at_u8(target)
+    bits = mem.at_u8(bitmap)
+    nulls = np.int64(0)
+    for b in range((n + 7) >> 3):
+        word = np.int64(0)
+        for i in range(8 * b, min(8 * b + 8, n)):
+            k = first + index[i]
+            bit = (bits[k >> 3] >> (k & 7)) & 1
+            word |= bit << (i & 7)
+            nulls += 1 - bit
+        out[b] = word
+    return nulls
+
+
+@inner
+def taken_bytes(target, valid, index, n):  # type: ignore[no-untyped-def]
+    """As ``taken_bits``, of a byte a value."""
+    out = mem.at_u8(target)
+    flags = mem.at_u8(valid)
+    nulls = np.int64(0)
+    for b in range((n + 7) >> 3):
+        word = np.int64(0)
+        for i in range(8 * b, min(8 * b + 8, n)):
+            bit = np.int64(flags[index[i]])
+            word |= bit << (i & 7)
+            nulls += 1 - bit
+        out[b] = word
+    return nulls
+
+
+@inner
+def blank(target, size):  # type: ignore[no-untyped-def]
+    t = mem.at_u8(target)
+    for i in range(size):
+        t[i] = 0
+
+
+@inner
+def source_of(field, which, p):  # type: ignore[no-untyped-def]
+    """The side from which an output column is taken, -1 for none: it is null."""
+    left = field.left if which != 2 else -1
+    right = field.right if which != 1 else -1
+    if left >= 0 and right >= 0 and field.own_image:
+        return p
+    return 0 if left >= 0 else 1 if right >= 0 else -1
+
+
+@inner
+def put_words(op, p, other, side, column, width, n, rows, places, validity, data):  # type: ignore[no-untyped-def]
+    """Values of ``width`` bytes of a side's column, and if there are nulls, the validity; how many there are."""
+    if side == p:
+        copy_rows(data, mem.at_i64(op.in_values)[column], width, width, rows, n)
+        valid = mem.at_i64(op.in_valid)
+        return taken_bits(validity, valid[2 * column], valid[2 * column + 1], rows, n) if valid[2 * column] else 0
+    ring = ring_at(other.rings, column)
+    if ring.stride == 0:
+        links = mem.at_i32(other.rows)
+        copy_keys(data, ring.values, width, links, 2 * (FIRST_AXIS + other.n_axes), places, n)
+    else:
+        copy_rows(data, ring.values, width, ring.stride, places, n)
+    return taken_bytes(validity, ring.valid, places, n) if ring.valid else 0
+
+
+@inner
+def build_block(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def]
+    """An output batch of n rows as an ArrowArray at ``op.out_struct``; False for no memory.
+
+    The block's first word counts the batch and its columns, for the releaser.
+
+    Parameters
+    ----------
+    which : int
+        0 pairs, 1 left rows alone, 2 right rows alone; the other side is null.
+    p : int
+        The side whose values lie in the batch and are taken by ``rows``; the other one's are taken by ``places``.
+    """
+    n_fields = op.n_fields
+    head = (8 + 8 * n_fields + (mem.ARROW_ARRAY + 16) * n_fields + 63) & ~63
+    bitmap = (((n + 7) >> 3) + 63) & ~63
+    size = head + 72
+    for f in range(n_fields):
+        size += ((n * field_at(op.fields, f).width + 63) & ~63) + bitmap
+    block = mem.malloc(size)
+    if block == 0:
+        return False
+    mem.save(block, 1 + n_fields)
+    base = (block + 8 + 63) & ~63
+    children = base + 8
+    structs = children + 8 * n_fields
+    pairs = structs + mem.ARROW_ARRAY * n_fields
+    top = base + head
+    mem.save(base, 0)  # the validity of the rows themselves
+    for f in range(n_fields):
+        field = field_at(op.fields, f)
+        width = field.width
+        side = source_of(field, which, p)
+        validity = 0
+        nulls = np.int64(0)
+        data = top + bitmap
+        if side < 0:
+            validity = top
+            nulls = n
+            blank(top, (n + 7) >> 3)
+            blank(data, n * width)
+        else:
+            column = field.left if side == 0 else field.right
+            nulls = put_words(op, p, other, side, column, width, n, rows, places, top, data)
+            if nulls:
+                validity = top
+        mem.save(pairs, validity)
+        mem.save(pairs + 8, data)
+        top = data + ((n * width + 63) & ~63)
+        mem.save(children + 8 * f, structs)
+        array_struct(structs, n, nulls, 2, pairs, 0, 0, op.releaser, block)
+        structs += mem.ARROW_ARRAY
+        pairs += 16
+    array_struct(op.out_struct, n, 0, 1, base, n_fields, children, op.releaser, block)
+    return True

@@ -1,0 +1,38 @@
+"""Compiled loops over byte strings of varying size."""
+
+from __future__ import annotations
+
+from ivjoin.shj.kernels.compiling import I8, IN1, IN_U8, IO1, IO_U8, VOID, compiled
+
+__all__ = ["concat_pieces", "gather_bytes"]
+
+
+@compiled(I8(IN1, IN1, IN_U8, IO_U8))
+def gather_bytes(starts, sizes, source, out):  # type: ignore[no-untyped-def]
+    """Copy ``source[starts[i] : starts[i] + sizes[i]]`` one after another into ``out``; returns the bytes written."""
+    top = 0
+    for i in range(starts.shape[0]):
+        at = starts[i]
+        for b in range(sizes[i]):
+            out[top + b] = source[at + b]
+        top += sizes[i]
+    return top
+
+
+@compiled(VOID(IN1, IN_U8, IN1, IN_U8, IO1, IO_U8))
+def concat_pieces(offsets_a, a, offsets_b, b, offsets, out):  # type: ignore[no-untyped-def]
+    """Row-wise ``size(a_i) ++ a_i ++ b_i``: unambiguous, so equal results mean equal pieces."""
+    top = 0
+    offsets[0] = 0
+    for i in range(offsets_a.shape[0] - 1):
+        size = offsets_a[i + 1] - offsets_a[i]
+        for s in range(4):
+            out[top + s] = (size >> (8 * s)) & 255
+        top += 4
+        for k in range(offsets_a[i], offsets_a[i + 1]):
+            out[top] = a[k]
+            top += 1
+        for k in range(offsets_b[i], offsets_b[i + 1]):
+            out[top] = b[k]
+            top += 1
+        offsets[i + 1] = top

@@ -1,0 +1,252 @@
+"""Which stored rows a moving bound takes out: a walk over those that came in order, a heap of those that did not.
+
+One schedule an axis and direction. A row that is not below the greatest (turned) value before it dies no earlier than
+that row, so a walk from the oldest row on finds it in time: a row behind, below a value that the walk has passed, is
+below the bound too. The others, stragglers, wait in a binary heap of (turned value, id) as well. Rows without a value
+on the axis are passed over. Values are turned (``~v``) where the bound falls, so that inside, it always rises.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ivjoin.shj.kernels.compiling import I8, VOID, compiled, inner, tiny
+from ivjoin.shj.kernels.index_kernels import FIRST_AXIS, FLAGS, I64_MAX, I64_MIN, LIVE, MATCHED, _unlink_one
+from ivjoin.shj.kernels.memory import at_i32, at_i64
+from ivjoin.shj.kernels.records import bound_at, expiry_at, operator_at, side_at, term_at, tracker_at
+
+__all__ = ["absence", "bounds_of", "enlist", "prune", "reschedule", "stragglers", "take_out"]
+
+_FIRST_ABSENCE = 8  # bits of a row's flags that say on which axis it has no value
+_LAST_AXIS = 22  # of those that have a bit of their own
+
+
+@tiny
+def absence(axis):  # type: ignore[no-untyped-def]
+    """The flag of a row without a value on an axis. Far axes share one: such rows outlive the bounds of all of them."""
+    return np.int64(1) << (_FIRST_ABSENCE + min(axis, _LAST_AXIS))
+
+
+@inner
+def stragglers(values, n, kept, every, turn, last):  # type: ignore[no-untyped-def]
+    """Whether any of the kept rows is below one before it."""
+    if every:
+        falls = (values[0] ^ turn) < last
+        for k in range(1, n):
+            falls |= (values[k] ^ turn) < (values[k - 1] ^ turn)
+        return falls
+    falls = (values[kept[0]] ^ turn) < last
+    for k in range(1, n):
+        falls |= (values[kept[k]] ^ turn) < (values[kept[k - 1]] ^ turn)
+    return falls
+
+
+@inner
+def _rise(heap, i, value, rid):  # type: ignore[no-untyped-def]
+    """Put an entry where place i stands empty, or above."""
+    while i > 0:
+        parent = (i - 1) >> 1
+        if heap[2 * parent] <= value:
+            break
+        heap[2 * i] = heap[2 * parent]
+        heap[2 * i + 1] = heap[2 * parent + 1]
+        i = parent
+    heap[2 * i] = value
+    heap[2 * i + 1] = rid
+
+
+@inner
+def _drop_least(heap, size):  # type: ignore[no-untyped-def]
+    """Take the first entry off a heap of ``size``."""
+    n = size - 1
+    value = heap[2 * n]
+    rid = heap[2 * n + 1]
+    i = 0
+    while True:
+        child = 2 * i + 1
+        if child >= n:
+            break
+        if child + 1 < n and heap[2 * child + 2] < heap[2 * child]:
+            child += 1
+        if heap[2 * child] >= value:
+            break
+        heap[2 * i] = heap[2 * child]
+        heap[2 * i + 1] = heap[2 * child + 1]
+        i = child
+    heap[2 * i] = value
+    heap[2 * i + 1] = rid
+
+
+@inner
+def enlist(side, d, column, turn, first, n):  # type: ignore[no-untyped-def]
+    """Take rows first .. first+n-1, which are stored already, into a schedule that has room for them."""
+    rows = at_i64(side.rows)
+    links = at_i32(side.rows)
+    width = FIRST_AXIS + side.n_axes
+    absent = absence(column - FIRST_AXIS)
+    heap = at_i64(d.heap)
+    cap = side.cap
+    pos = first % cap
+    last = d.last
+    for rid in range(first, first + n):
+        flags = links[2 * width * pos + FLAGS]
+        if flags & LIVE and not flags & absent:
+            v = rows[width * pos + column] ^ turn
+            if v >= last:
+                last = v
+            else:
+                _rise(heap, d.size, v, rid)
+                d.size += 1
+        pos += 1
+        if pos == cap:
+            pos = 0
+    d.last = last
+
+
+@compiled(VOID(I8, I8, I8, I8))
+def reschedule(operator, s, axis, falling):  # type: ignore[no-untyped-def]
+    """Begin a schedule anew with the rows that are stored; its heap has room for all of them."""
+    op = operator_at(operator, 0)
+    side = side_at(op.sides, s)
+    d = expiry_at(side.expiry, 2 * axis + falling)
+    d.used = 1
+    d.last = I64_MIN
+    d.size = 0
+    d.cursor = side.lo
+    enlist(side, d, FIRST_AXIS + axis, -falling, side.lo, side.hi - side.lo)
+
+
+@inner
+def bounds_of(side, other, a):  # type: ignore[no-untyped-def]
+    """Bounds of one axis of ``other``'s rows from the orders of ``side``; False when they are out of the ordinary."""
+    low = I64_MIN
+    high = I64_MAX
+    for k in range(other.n_terms):
+        term = term_at(other.terms, k)
+        if term.axis != a:
+            continue
+        t = tracker_at(side.trackers, term.tracker)
+        least = t.low
+        most = t.high
+        if t.limit != I64_MIN:
+            if t.descending:
+                most = min(most, ~t.limit)
+            else:
+                least = max(least, t.limit)
+        if least > most:
+            return False
+        d = term.low
+        if d != I64_MIN and least > term.least:
+            if (d > 0 and least > I64_MAX - d) or (d < 0 and least < I64_MIN - d):
+                return False
+            low = max(low, least + d)
+        d = term.high
+        if d != I64_MAX and most < term.most:
+            if (d > 0 and most > I64_MAX - d) or (d < 0 and most < I64_MIN - d):
+                return False
+            high = min(high, most + d)
+    b = bound_at(other.bounds, a)
+    if low <= b.least:
+        low = I64_MIN
+    if high >= b.most:
+        high = I64_MAX
+    if low > b.most or high < b.least or low > high:
+        return False
+    b.low = low
+    b.high = high
+    return True
+
+
+@inner
+def _kill(op, other, q, pos, links, slots, stride):  # type: ignore[no-untyped-def]
+    """Take a live row out of the index, and list it if the join type asks for it."""
+    flags = links[pos * stride + FLAGS]
+    links[pos * stride + FLAGS] = flags & ~LIVE
+    op.live_keys -= _unlink_one(pos, links, stride, slots, 3 * q)
+    other.live -= 1
+    other.retired += 1
+    if other.owes and not (other.keeps and flags & MATCHED):
+        at_i64(op.dead)[op.n_dead] = pos
+        op.n_dead += 1
+
+
+@inner
+def _expire(op, other, q, d, column, turn):  # type: ignore[no-untyped-def]
+    """Take out the rows that a schedule's bound has passed."""
+    rows = at_i64(other.rows)
+    links = at_i32(other.rows)
+    slots = at_i32(op.slots)
+    width = FIRST_AXIS + other.n_axes
+    stride = 2 * width
+    absent = absence(column - FIRST_AXIS)
+    bound = d.bound
+    cap = other.cap
+    if d.size > 0:
+        heap = at_i64(d.heap)
+        while d.size > 0 and heap[0] < bound:
+            rid = heap[1]
+            _drop_least(heap, d.size)
+            d.size -= 1
+            if rid >= other.lo and links[(rid % cap) * stride + FLAGS] & LIVE:
+                _kill(op, other, q, rid % cap, links, slots, stride)
+    rid = max(d.cursor, other.lo)
+    hi = other.hi
+    pos = rid % cap
+    while rid < hi:
+        flags = links[pos * stride + FLAGS]
+        if flags & LIVE and not flags & absent:
+            if (rows[pos * width + column] ^ turn) >= bound:
+                break
+            _kill(op, other, q, pos, links, slots, stride)
+        rid += 1
+        pos += 1
+        if pos == cap:
+            pos = 0
+    d.cursor = rid
+
+
+@inner
+def prune(op, other, q):  # type: ignore[no-untyped-def]
+    """Take out the rows of side q that its bounds leave out, all of them where nothing can match any more."""
+    op.n_dead = 0
+    if other.live == 0:
+        return
+    if other.nothing:
+        links = at_i32(other.rows)
+        slots = at_i32(op.slots)
+        stride = 2 * (FIRST_AXIS + other.n_axes)
+        for rid in range(other.lo, other.hi):
+            pos = rid % other.cap
+            if links[pos * stride + FLAGS] & LIVE:
+                _kill(op, other, q, pos, links, slots, stride)
+        return
+    for a in range(other.n_axes):
+        b = bound_at(other.bounds, a)
+        if a == 0:
+            other.least = max(other.least, b.low)
+            other.most = min(other.most, b.high)
+        for falling in range(2):
+            turned = ~b.high if falling else b.low
+            if turned == I64_MIN:
+                continue
+            d = expiry_at(other.expiry, 2 * a + falling)
+            if d.used and turned > d.bound:
+                d.bound = turned
+                if other.live:
+                    _expire(op, other, q, d, FIRST_AXIS + a, -falling)
+
+
+@inner
+def take_out(op, other, q, places, n):  # type: ignore[no-untyped-def]
+    """Take live rows out of the index that the join is done with; nothing is listed."""
+    links = at_i32(other.rows)
+    slots = at_i32(op.slots)
+    stride = 2 * (FIRST_AXIS + other.n_axes)
+    for i in range(n):
+        pos = places[i]
+        flags = links[pos * stride + FLAGS]
+        if flags & LIVE:
+            links[pos * stride + FLAGS] = flags & ~LIVE
+            op.live_keys -= _unlink_one(pos, links, stride, slots, 3 * q)
+            other.live -= 1
+            other.retired += 1

@@ -1,0 +1,460 @@
+"""Compiled loops of a side's index: insert, probe, prune, take out.
+
+Shape of a side's index::
+
+    slots int32[keys, 8]     half a cache line per key:  left  head tail finger | right head tail finger | refs | spare
+    links int32[cap, 4+2a]   one record per row:         next  prev  key id  flags (LIVE | MATCHED) | axes
+    rows  int64[cap, 2+a]    the same memory as words:   two words of links | axis 0 .. axis a-1
+
+A row has an absolute id that only grows; its place in the ring is ``id % cap``, and links are places (-1: none), half
+as long as ids and followed without arithmetic. The rows of a key form a doubly linked list, kept in ascending order of
+the primary axis where the side is (nearly) ordered. The finger of a key remembers where the last probe row's matches
+began: when both sides advance, it moves forward by what has been left behind, and a late probe row walks back, so no
+probe depends on order for its answer, only for its cost.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IN2_I4, IO1, IO2, IO2_I4, IO_U8, VOID, compiled, inner
+
+__all__ = [
+    "FIRST_AXIS", "FIRST_PROBE", "FIRST_STORE", "FLAGS", "KEY", "LIVE", "MARK_PROBE", "MARK_STORE", "MATCHED", "PAIRS",
+    "PUSH", "SOME_REFUSED", "SOME_STEPS", "WORTH_REFUSING", "WORTH_WALKING",
+    "candidates", "insert", "insert_rows", "move", "others", "probe", "probe_rows", "prune_oldest", "prune_prefix",
+    "unlink", "window",
+]
+
+I64_MIN = -(2**63)
+I64_MAX = 2**63 - 1
+
+# Steps of walking a row, on average, that are still cheaper than the binary searches of sorted runs, and those beyond.
+WORTH_WALKING, SOME_STEPS = 128, 500_000
+# Rows within the first axis's window that other bands refuse, for each probe row, that are still cheaper than those.
+WORTH_REFUSING, SOME_REFUSED = 128, 1_000_000
+PUSH = 200  # a push the long way costs as much as so many probe rows more
+
+FIRST_AXIS = 2  # in a row record, as words
+PREV, KEY, FLAGS = 1, 2, 3  # in a row record, as links
+USERS = 6  # in a key's slots
+LIVE, MATCHED = 1, 2
+PAIRS, MARK_STORE, MARK_PROBE, FIRST_PROBE, FIRST_STORE = 1, 2, 4, 8, 16
+
+
+@inner
+def _insert_between(pos, slot, rows, links, width, slots):  # type: ignore[no-untyped-def]
+    """Link a row that is less than its key's tail into its place, walking back from the tail; returns the steps."""
+    v = rows[pos * width + FIRST_AXIS]
+    stride = 2 * width
+    head = np.int64(slots[slot])
+    if rows[head * width + FIRST_AXIS] > v:
+        links[pos * stride] = head
+        links[pos * stride + PREV] = -1
+        links[head * stride + PREV] = pos
+        slots[slot] = pos
+        return 0
+    steps = 0
+    after = np.int64(slots[slot + 1])
+    while rows[after * width + FIRST_AXIS] > v:
+        after = np.int64(links[after * stride + PREV])
+        steps += 1
+    nxt = np.int64(links[after * stride])
+    links[pos * stride] = nxt
+    links[pos * stride + PREV] = after
+    links[after * stride] = pos
+    links[nxt * stride + PREV] = pos
+    return steps
+
+
+@inner
+def insert_rows(kids, n, axes, axis_stride, n_axes, place, cap, ordered, rows, links, slots, side, tally):  # type: ignore[no-untyped-def]
+    """``insert`` over flat arrays or pointers; value i of axis a is ``axes[a * axis_stride + i]``."""
+    width = FIRST_AXIS + n_axes
+    stride = 2 * width
+    born = 0
+    steps = 0
+    pos = place
+    for i in range(n):
+        kid = kids[i]
+        row = pos * width
+        link = pos * stride
+        for a in range(n_axes):
+            rows[row + FIRST_AXIS + a] = axes[a * axis_stride + i]
+        links[link + KEY] = kid
+        links[link + FLAGS] = LIVE
+        slot = 8 * kid + side
+        tail = np.int64(slots[slot + 1])
+        # Keys come at random, so whether a list is empty is a coin toss: the row stands in for a tail that is missing.
+        before = pos if tail < 0 else tail
+        if ordered == 1 and rows[before * width + FIRST_AXIS] > rows[row + FIRST_AXIS]:
+            steps += _insert_between(pos, slot, rows, links, width, slots)
+        else:
+            links[before * stride] = pos
+            links[link] = -1
+            links[link + PREV] = tail
+            slots[slot] = pos if tail < 0 else slots[slot]
+            slots[slot + 1] = pos
+            slots[slot + 2] = pos if tail < 0 else slots[slot + 2]
+        born += slots[8 * kid + USERS] == 0
+        slots[8 * kid + USERS] += 1
+        pos += 1
+        if pos == cap:
+            pos = 0
+    tally[0] += steps
+    return born
+
+
+@compiled(I8(IN1, IN2, I8, I8, IO2, IO2_I4, IO2_I4, I8, IO1))
+def insert(kids, axes, place, ordered, rows, links, slots, side, tally):  # type: ignore[no-untyped-def]
+    """Store rows at ``place`` and the places after it; returns how many keys came to life.
+
+    ``ordered`` 1 keeps each key's list ascending in the first axis (walking back from the tail, which costs what the
+    row is out of order by, and is added to ``tally[0]``); 0 appends.
+    """
+    return insert_rows(
+        kids, kids.shape[0], axes.ravel(), axes.shape[1], axes.shape[0], place, rows.shape[0], ordered, rows.ravel(),
+        links.ravel(), slots.ravel(), side, tally,
+    )
+
+
+@inner
+def _unlink_one(pos, links, stride, slots, side):  # type: ignore[no-untyped-def]
+    nxt = np.int64(links[pos * stride])
+    prv = np.int64(links[pos * stride + PREV])
+    kid = np.int64(links[pos * stride + KEY])
+    slot = 8 * kid + side
+    # Without branches, as in ``insert_rows``: the dead row itself stands in for a neighbour that is not there.
+    links[(pos if prv < 0 else prv) * stride] = nxt
+    slots[slot] = nxt if prv < 0 else slots[slot]
+    links[(pos if nxt < 0 else nxt) * stride + PREV] = prv
+    slots[slot + 1] = prv if nxt < 0 else slots[slot + 1]
+    heir = prv if nxt < 0 else nxt
+    slots[slot + 2] = heir if slots[slot + 2] == pos else slots[slot + 2]
+    slots[8 * kid + USERS] -= 1
+    return 1 if slots[8 * kid + USERS] == 0 else 0
+
+
+@compiled(I8(IN1, IO2_I4, IO2_I4, I8))
+def unlink(places, links, slots, side):  # type: ignore[no-untyped-def]
+    """Take live rows out of their lists and clear LIVE; returns how many keys died."""
+    stride = links.shape[1]
+    flat = links.ravel()
+    keys = slots.ravel()
+    died = 0
+    for i in range(places.shape[0]):
+        flag = places[i] * stride + FLAGS
+        if flat[flag] & LIVE:
+            flat[flag] &= ~LIVE
+            died += _unlink_one(places[i], flat, stride, keys, side)
+    return died
+
+
+@inner
+def prune_oldest(lo, hi, cap, column, low, high, rows, links, width, slots, side, dead, want, tally):  # type: ignore[no-untyped-def]
+    """``prune_prefix`` over flat arrays or pointers; ``want`` says whether places go into ``dead``."""
+    stride = 2 * width
+    count = 0
+    keys_died = 0
+    rows_died = 0
+    rid = lo
+    pos = lo % cap
+    while rid < hi:
+        if links[pos * stride + FLAGS] & LIVE:
+            v = rows[pos * width + column]
+            if low <= v <= high:
+                break
+            links[pos * stride + FLAGS] &= ~LIVE
+            keys_died += _unlink_one(pos, links, stride, slots, side)
+            rows_died += 1
+            if want:
+                dead[count] = pos
+                count += 1
+        rid += 1
+        pos += 1
+        if pos == cap:
+            pos = 0
+    tally[0] = rid
+    tally[1] = keys_died
+    tally[2] = rows_died
+    return count
+
+
+@compiled(I8(I8, I8, I8, I8, I8, IO2, IO2_I4, IO2_I4, I8, IO1, IO1))
+def prune_prefix(lo, hi, column, low, high, rows, links, slots, side, dead, tally):  # type: ignore[no-untyped-def]
+    """Unlink the oldest rows while their axis value lies outside [low, high]; returns how many ids went into ``dead``.
+
+    ``tally`` gets: first id not passed, keys that died, rows that died. An empty ``dead`` means nobody asks for ids.
+    """
+    cap = rows.shape[0]
+    count = prune_oldest(
+        lo, hi, cap, column, low, high, rows.ravel(), links.ravel(), rows.shape[1], slots.ravel(), side, dead,
+        dead.shape[0] > 0, tally,
+    )
+    turn = lo - lo % cap
+    for i in range(count):
+        dead[i] += turn if dead[i] + turn >= lo else turn + cap
+    return count
+
+
+@compiled(VOID(I8, I8, IN2, IN2_I4, IO2, IO2_I4, IO2_I4, I8, I8))
+def move(lo, hi, rows, links, new_rows, new_links, slots, n_keys, side):  # type: ignore[no-untyped-def]
+    """Carry the records of rows lo .. hi-1, and all links to them, over to a ring of another capacity."""
+    cap = rows.shape[0]
+    new_cap = new_rows.shape[0]
+    # A row at place q, counted from the oldest one's, has id lo + (q - lo % cap), or cap more.
+    first = lo % cap
+    new_first = lo % new_cap
+    for rid in range(lo, hi):
+        pos = rid % cap
+        new = rid % new_cap
+        for a in range(FIRST_AXIS, rows.shape[1]):
+            new_rows[new, a] = rows[pos, a]
+        for k in range(2):
+            q = np.int64(links[pos, k])
+            new_links[new, k] = -1 if q < 0 else _moved(q, first, cap, new_first, new_cap)
+        new_links[new, KEY] = links[pos, KEY]
+        new_links[new, FLAGS] = links[pos, FLAGS]
+    for kid in range(n_keys):
+        for k in range(side, side + 3):
+            q = np.int64(slots[kid, k])
+            if q >= 0:
+                slots[kid, k] = _moved(q, first, cap, new_first, new_cap)
+
+
+@inner
+def _moved(q, first, cap, new_first, new_cap):  # type: ignore[no-untyped-def]
+    age = q - first if q >= first else q - first + cap
+    place = new_first + age
+    return place if place < new_cap else place - new_cap
+
+
+@inner
+def window(axes, stride, bands, n_primary, i):  # type: ignore[no-untyped-def]
+    """The closed interval of the store's first axis that row i can match; (1, 0) when its bound lies past int64."""
+    low = I64_MIN
+    high = I64_MAX
+    for b in range(n_primary):
+        v = axes[bands[4 * b] * stride + i]
+        d = bands[4 * b + 2]
+        if d != I64_MIN:
+            if d > 0 and v > I64_MAX - d:
+                return 1, 0
+            if not (d < 0 and v < I64_MIN - d) and v + d > low:
+                low = v + d
+        d = bands[4 * b + 3]
+        if d != I64_MAX:
+            if d < 0 and v < I64_MIN - d:
+                return 1, 0
+            if not (d > 0 and v > I64_MAX - d) and v + d < high:
+                high = v + d
+    return low, high
+
+
+@inner
+def others(axes, stride, bands, n_primary, n_bands, i, rows, row):  # type: ignore[no-untyped-def]
+    """Whether the stored row that begins at ``rows[row]`` satisfies the band terms on the other axes."""
+    for b in range(n_primary, n_bands):
+        p = axes[bands[4 * b] * stride + i]
+        v = rows[row + FIRST_AXIS + bands[4 * b + 1]]
+        d = bands[4 * b + 2]
+        if d != I64_MIN:
+            if d > 0 and p > I64_MAX - d:
+                return False
+            if not (d < 0 and p < I64_MIN - d) and v < p + d:
+                return False
+        d = bands[4 * b + 3]
+        if d != I64_MAX:
+            if d < 0 and p < I64_MIN - d:
+                return False
+            if not (d > 0 and p > I64_MAX - d) and v > p + d:
+                return False
+    return True
+
+
+@inner
+def candidates(  # type: ignore[no-untyped-def]
+    kids, n, axes, stride, bands, n_primary, ordered, slots, rows, width, side, least, most, out,
+):
+    """Indices of the probe rows whose key has rows, the first and the last of them on the right sides of the window.
+
+    One pass without a branch on what the rows hold: with many keys, most probe rows end here. The store's rows have a
+    first axis within ``least`` and ``most``. ``out`` has room for one more than n.
+    """
+    count = 0
+    if ordered == 1 and n_primary == 1 and _stays_in_range(axes, stride, bands, n):
+        below = bands[2]
+        above = bands[3]
+        column = bands[0] * stride
+        for i in range(n):
+            low = I64_MIN if below == I64_MIN else axes[column + i] + below
+            high = I64_MAX if above == I64_MAX else axes[column + i] + above
+            if high < least or low > most:
+                continue
+            slot = 8 * max(kids[i], 0) + side
+            head = slots[slot]
+            good = (kids[i] >= 0) & (head >= 0)
+            first = max(np.int64(head), 0)
+            last = max(np.int64(slots[slot + 1]), 0)
+            good &= rows[first * width + FIRST_AXIS] <= high
+            good &= rows[last * width + FIRST_AXIS] >= low
+            out[count] = i
+            count += good
+        return count
+    for i in range(n):
+        out[count] = i
+        count += (kids[i] >= 0) & (slots[8 * max(kids[i], 0) + side] >= 0)
+    return count
+
+
+@inner
+def _stays_in_range(axes, stride, bands, n):  # type: ignore[no-untyped-def]
+    """Whether no value of the first band's probe axis leaves int64 when the band's ends are added to it."""
+    least = I64_MAX
+    most = I64_MIN
+    for i in range(bands[0] * stride, bands[0] * stride + n):
+        least = min(least, axes[i])
+        most = max(most, axes[i])
+    good = True
+    for d in (bands[2], bands[3]):
+        if d != I64_MIN and d != I64_MAX:
+            good &= (d <= 0 or most <= I64_MAX - d) and (d >= 0 or least >= I64_MIN - d)
+    return good
+
+
+@inner
+def probe_rows(  # type: ignore[no-untyped-def]
+    kids, chosen, n, axes, stride, bands, n_primary, n_bands, ordered, slots, rows, links, width, side, matched,
+    mode, state, out_probe, out_store, room,
+):
+    """``probe`` over flat arrays or pointers, of the n ``chosen`` rows (none with key id -1), up to ``room`` pairs.
+
+    ``out_store`` gets places, not ids.
+    """
+    emit = mode & PAIRS
+    link_stride = 2 * width
+    count = 0
+    steps = 0
+    missed = 0
+    c = state[0]
+    node = state[1]
+    while c < n:
+        i = chosen[c]
+        kid = kids[i]
+        low, high = window(axes, stride, bands, n_primary, i)
+        if low > high:
+            c += 1
+            node = -2
+            continue
+        if node == -2:
+            node = np.int64(slots[8 * kid + side])
+            if node >= 0 and ordered == 1 and n_primary > 0:
+                finger = np.int64(slots[8 * kid + side + 2])
+                node = finger
+                if rows[node * width + FIRST_AXIS] >= low:
+                    while True:
+                        prv = np.int64(links[node * link_stride + PREV])
+                        if prv < 0 or rows[prv * width + FIRST_AXIS] < low:
+                            break
+                        node = prv
+                        steps += 1
+                else:
+                    while True:
+                        finger = node
+                        node = np.int64(links[node * link_stride])
+                        steps += 1
+                        if node < 0 or rows[node * width + FIRST_AXIS] >= low:
+                            break
+                slots[8 * kid + side + 2] = node if node >= 0 else finger
+        while node >= 0:
+            row = node * width
+            link = node * link_stride
+            nxt = np.int64(links[link])
+            if n_primary > 0:
+                v = rows[row + FIRST_AXIS]
+                if v > high:
+                    if ordered == 1:
+                        break
+                    node = nxt
+                    continue
+                if v < low:
+                    node = nxt
+                    continue
+            ok = n_primary == n_bands or others(axes, stride, bands, n_primary, n_bands, i, rows, row)
+            missed += not ok
+            if ok and mode & FIRST_STORE and links[link + FLAGS] & MATCHED:
+                ok = False
+            if ok:
+                if emit:
+                    if count == room:
+                        state[0] = c
+                        state[1] = node
+                        state[2] += steps
+                        state[3] += missed
+                        return count
+                    out_probe[count] = i
+                    out_store[count] = node
+                    count += 1
+                if mode & MARK_STORE:
+                    links[link + FLAGS] |= MATCHED
+                if mode & MARK_PROBE:
+                    matched[i] = 1
+                if mode & FIRST_PROBE:
+                    break
+            node = nxt
+        c += 1
+        node = -2
+    state[0] = n
+    state[1] = -2
+    state[2] += steps
+    state[3] += missed
+    return count
+
+
+@compiled(I8(IN1, IN2, IN2, I8, I8, IO2_I4, IN2, IO2_I4, I8, I8, IO_U8, I8, IO1, IO1, IO1))
+def probe(  # type: ignore[no-untyped-def]
+    kids, axes, bands, n_primary, ordered, slots, rows, links, lo, side, matched, mode, state, out_probe, out_store,
+):
+    """Find the stored rows that match each probe row; returns how many pairs were written.
+
+    Parameters
+    ----------
+    kids : int64[n]
+        Key ids of the probe rows, -1 for a row that cannot match.
+    axes : int64[a, n]
+        Their axis values.
+    bands : int64[b, 4]
+        (probe axis, store axis, low, high): a stored value must lie in [probe + low, probe + high]; the
+        least and greatest int64 stand for no bound. The first ``n_primary`` are about the store's first axis.
+    lo : int
+        The oldest id of the store.
+    state : int64[4]
+        Probe row and list node to go on from (node -2: the row's beginning), updated when the output is full; row n
+        when all is done. Then, added up: the steps walked to find where matches begin, and the rows within a first
+        axis's window that another band refused.
+    """
+    n = kids.shape[0]
+    axis_values = axes.ravel()
+    terms = bands.ravel()
+    records = rows.ravel()
+    keys = slots.ravel()
+    cap = rows.shape[0]
+    chosen = np.empty(n + 1, dtype=np.int64)
+    left = candidates(
+        kids, n, axis_values, axes.shape[1], terms, n_primary, ordered, keys, records, rows.shape[1], side,
+        I64_MIN, I64_MAX, chosen,
+    )
+    # The caller may have struck rows out since the last call: go on at the same row, or at the next one.
+    row = state[0]
+    state[0] = np.searchsorted(chosen[:left], row)
+    if state[0] < left and chosen[state[0]] != row:
+        state[1] = -2
+    count = probe_rows(
+        kids, chosen, left, axis_values, axes.shape[1], terms, n_primary, bands.shape[0], ordered, keys, records,
+        links.ravel(), rows.shape[1], side, matched, mode, state, out_probe, out_store, out_probe.shape[0],
+    )
+    state[0] = chosen[state[0]] if state[0] < left else n
+    turn = lo - lo % cap
+    for k in range(count):
+        out_store[k] += turn if out_store[k] + turn >= lo else turn + cap
+    return count

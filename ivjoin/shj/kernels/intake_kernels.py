@@ -1,0 +1,413 @@
+"""How a push takes a batch in: read it, check its orders, tell which rows may still match, name the keys."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ivjoin.shj import registers as at
+from ivjoin.shj.kernels.batch_memory import read_double, read_source
+from ivjoin.shj.kernels.compiling import inner, tiny
+from ivjoin.shj.kernels.index_kernels import I64_MAX, I64_MIN
+from ivjoin.shj.kernels.key_kernels import intern_rows
+from ivjoin.shj.kernels.memory import BUFFERS, CHILDREN, LENGTH, NULL_COUNT, OFFSET, at_i32, at_i64, at_u8, load
+from ivjoin.shj.kernels.records import bound_at, piece_at, source_at, stored_at, tracker_at
+
+__all__ = ["arrive", "below"]
+
+
+@tiny
+def below(edge, slack, more):  # type: ignore[no-untyped-def]
+    """The least (turned) value that keeps an order whose greatest value so far is ``edge``."""
+    edge = I64_MIN if edge < I64_MIN + slack else edge - slack
+    return I64_MIN if edge < I64_MIN + more else edge - more
+
+
+@inner
+def _read_columns(op, side, n):  # type: ignore[no-untyped-def]
+    """Where each needed column's values and validity lie; a validity address of 0: no null in these rows."""
+    first = load(op.in_struct + OFFSET)
+    children = load(op.in_struct + CHILDREN)
+    columns = at_i64(side.columns)
+    values = at_i64(op.in_values)
+    valid = at_i64(op.in_valid)
+    for c in range(side.n_columns):
+        column = columns[2 * c]
+        child = load(children + 8 * column)
+        offset = first + load(child + OFFSET)
+        buffers = load(child + BUFFERS)
+        values[column] = load(buffers + 8) + offset * columns[2 * c + 1]
+        valid[2 * column] = 0
+        bitmap = load(buffers)
+        if bitmap != 0 and load(child + NULL_COUNT) != 0:
+            bits = at_u8(bitmap)
+            for i in range(offset, offset + n):
+                if not (bits[i >> 3] >> (i & 7)) & 1:
+                    valid[2 * column] = bitmap
+                    valid[2 * column + 1] = offset
+                    break
+
+
+@inner
+def _has_room(op, p, side, other, n):  # type: ignore[no-untyped-def]
+    if n > op.room_rows or side.hi - side.lo + n > side.cap:
+        return False
+    if other.owes and other.live > op.dead_size:
+        return False
+    valid = at_i64(op.in_valid)
+    for c in range(side.n_stored):
+        s = stored_at(side.stored, c)
+        if s.valid == 0 and valid[2 * s.column] != 0:
+            return False
+    if op.key_kind == at.INT:
+        new = max(n - op.n_free, 0)
+        return 2 * (op.n_ids - op.n_free + n) <= op.table_size and op.n_ids + new <= op.slots_size
+    return True
+
+
+@tiny
+def _marks(op, n):  # type: ignore[no-untyped-def]
+    """The marks of the rows, which are there from now on."""
+    marks = at_u8(op.marks)
+    if op.masked == 0:
+        op.masked = 1
+        for i in range(n):
+            marks[i] = at.USABLE | at.KEYED
+    return marks
+
+
+@inner
+def _read_nulls(op, src, column, s, n):  # type: ignore[no-untyped-def]
+    """The rows of a source of which a column's value is null, beside those known to be."""
+    valid = at_i64(op.in_valid)
+    bitmap = valid[2 * column]
+    if bitmap == 0:
+        return
+    absent = at_u8(op.absent + s * op.room_rows)
+    bits = at_u8(bitmap)
+    first = valid[2 * column + 1]
+    if src.has_absent == 0:
+        for i in range(n):
+            absent[i] = 0
+    for i in range(n):
+        absent[i] |= 1 - ((bits[(first + i) >> 3] >> ((first + i) & 7)) & 1)
+    src.has_absent = 1
+
+
+@inner
+def _read_source(op, src, s, n):  # type: ignore[no-untyped-def]
+    """Ordinals of a source that is a column, and which of its rows have none; rows outside the guard are wild."""
+    stride = op.room_rows
+    row = at_i64(op.values + 8 * s * stride)
+    values = at_i64(op.in_values)
+    if src.arithmetic:
+        second = values[src.second] if src.second >= 0 else np.int64(0)
+        read_double(
+            values[src.column], src.code, src.arithmetic, second, src.second_code, src.number, n, row, op.state_at
+        )
+    else:
+        read_source(values[src.column], src.code, n, row, op.state_at)
+    src.has_absent = 0
+    _read_nulls(op, src, src.column, s, n)
+    if src.arithmetic and src.second >= 0:
+        _read_nulls(op, src, src.second, s, n)
+
+
+@inner
+def _check_source(op, src, s, n):  # type: ignore[no-untyped-def]
+    """What a source's nulls and limits mean for the rows; returns how many lie outside what was promised."""
+    stride = op.room_rows
+    row = at_i64(op.values + 8 * s * stride)
+    absent = at_u8(op.absent + s * stride)
+    late = 0
+    if src.has_absent and src.role:
+        marks = _marks(op, n)
+        cleared = 255 - (at.USABLE | at.KEYED if src.role & at.KEY_ROLE else at.USABLE)
+        for i in range(n):
+            if absent[i]:
+                marks[i] &= cleared
+    if src.guard_low != I64_MIN or src.guard_high != I64_MAX:
+        least = I64_MAX
+        most = I64_MIN
+        for i in range(n):
+            least = min(least, row[i])
+            most = max(most, row[i])
+        if least < src.guard_low or most > src.guard_high:
+            marks = _marks(op, n)
+            for i in range(n):
+                if (row[i] < src.guard_low or row[i] > src.guard_high) and not (src.has_absent and absent[i]):
+                    marks[i] |= at.WILD
+    if src.low != I64_MIN or src.high != I64_MAX:
+        for i in range(n):
+            if (row[i] < src.low or row[i] > src.high) and not (src.has_absent and absent[i]):
+                marks = _marks(op, n)
+                late += 1
+                marks[i] |= at.DROPPED
+    return late
+
+
+@inner
+def _follow(op, t, src, n):  # type: ignore[no-untyped-def]
+    """Marks the rows that break an order; the edge to which they move it is left in ``next``; how many are late."""
+    values = at_i64(op.values + 8 * t.source * op.room_rows)
+    absent = at_u8(op.absent + t.source * op.room_rows)
+    edge = t.edge
+    slack = t.slack
+    more = t.more_slack
+    limit = t.limit if t.seen_value else I64_MIN
+    turn = np.int64(-1) if t.descending else np.int64(0)
+    top = edge
+    if slack == 0 and more == 0 and t.is_float == 0 and op.within and not src.has_absent:
+        # The common case, without a branch in the loop: no value below the one before.
+        falls = (values[0] ^ turn) < edge
+        for i in range(1, n):
+            falls |= (values[i] ^ turn) < (values[i - 1] ^ turn)
+        if not falls:
+            t.next = values[n - 1] ^ turn
+            return 0
+    late = 0
+    for i in range(n):
+        v = values[i] ^ turn
+        if (src.has_absent and absent[i]) or (t.is_float and values[i] == at.NAN_ORDINAL):
+            continue
+        if v < limit:
+            marks = _marks(op, n)
+            late += 1
+            marks[i] |= at.DROPPED
+        elif v > top:
+            top = v
+            if op.within:
+                limit = below(top, slack, more)
+    t.next = top
+    return late
+
+
+@inner
+def _check_key_nulls(op, side, n):  # type: ignore[no-untyped-def]
+    """A null in a key that is text matches nothing, unless it is null-safe."""
+    valid = at_i64(op.in_valid)
+    for k in range(side.n_pieces):
+        piece = piece_at(side.pieces, k)
+        if piece.source >= 0:
+            piece.nulls = source_at(side.sources, piece.source).has_absent
+            continue
+        bitmap = valid[2 * piece.column]
+        piece.nulls = bitmap != 0
+        if bitmap != 0 and piece.safe == 0:
+            marks = _marks(op, n)
+            bits = at_u8(bitmap)
+            first = valid[2 * piece.column + 1]
+            for i in range(n):
+                if not (bits[(first + i) >> 3] >> ((first + i) & 7)) & 1:
+                    marks[i] &= 255 - (at.USABLE | at.KEYED)
+
+
+@inner
+def _check_orders(op, side, n):  # type: ignore[no-untyped-def]
+    """Late rows by all orders and promises; 0, or the number of them, each counted once a rule that it breaks."""
+    late = op.n_late
+    for s in range(side.n_sources):
+        src = source_at(side.sources, s)
+        if src.column >= 0:
+            _read_source(op, src, s, n)
+        late += _check_source(op, src, s, n)
+    for k in range(side.n_trackers):
+        t = tracker_at(side.trackers, k)
+        if not t.in_python:
+            late += _follow(op, t, source_at(side.sources, t.source), n)
+    if side.packs:
+        _check_key_nulls(op, side, n)
+    return late
+
+
+@inner
+def _commit_orders(op, side, n):  # type: ignore[no-untyped-def]
+    for k in range(side.n_trackers):
+        t = tracker_at(side.trackers, k)
+        if t.in_python:
+            op.moved = 1
+            continue
+        src = source_at(side.sources, t.source)
+        if t.next > t.edge or (t.seen_value == 0 and not src.has_absent and not t.is_float):
+            op.moved = 1
+            t.edge = t.next
+            t.limit = below(t.edge, t.slack, t.more_slack)
+            t.seen_value = 1
+        elif t.seen_value == 0:
+            # A side that has shown values of which none stands above the least there is.
+            values = at_i64(op.values + 8 * t.source * op.room_rows)
+            absent = at_u8(op.absent + t.source * op.room_rows)
+            for i in range(n):
+                if not (src.has_absent and absent[i]) and not (t.is_float and values[i] == at.NAN_ORDINAL):
+                    t.seen_value = 1
+                    op.moved = 1
+                    break
+
+
+@inner
+def _settle_marks(op, side, other, n):  # type: ignore[no-untyped-def]
+    """Late rows that are dropped match nothing; a wild row makes every pair be decided by the whole condition."""
+    if op.never or (other.ended and other.live == 0):
+        marks = _marks(op, n)
+        for i in range(n):
+            marks[i] &= at.DROPPED
+    if op.masked == 0:
+        return
+    marks = at_u8(op.marks)
+    if op.n_late:
+        if op.drops:
+            count = 0
+            for i in range(n):
+                if marks[i] & at.DROPPED:
+                    marks[i] = at.DROPPED
+                    count += 1
+            op.n_late = count
+        else:
+            count = 0
+            for i in range(n):
+                count += (marks[i] & at.DROPPED) != 0
+                marks[i] &= 255 - at.DROPPED
+            op.n_late = count
+    for i in range(n):
+        if marks[i] & at.WILD:
+            op.careful = 1
+            break
+
+
+@inner
+def _all_inside(values, stride, n, side):  # type: ignore[no-untyped-def]
+    """Whether every axis value of every row lies within the bounds; one pass an axis, without a branch in it."""
+    for a in range(side.n_axes):
+        b = bound_at(side.bounds, a)
+        if b.low == I64_MIN and b.high == I64_MAX:
+            continue
+        least = I64_MAX
+        most = I64_MIN
+        for i in range(a * stride, a * stride + n):
+            least = min(least, values[i])
+            most = max(most, values[i])
+        if least < b.low or most > b.high:
+            return False
+    return True
+
+
+@inner
+def _sort_out(op, side, n):  # type: ignore[no-untyped-def]
+    """Which rows a later row of the other side can match: their indices into ``kept``, the others' into ``left``."""
+    stride = op.room_rows
+    values = at_i64(op.values)
+    kept = at_i64(op.kept)
+    left = at_i64(op.left)
+    n_kept = 0
+    n_left = 0
+    op.kept_at = op.kept
+    if op.masked == 0 and side.nothing == 0 and _all_inside(values, stride, n, side):
+        op.kept_at = op.every
+        op.n_kept = n
+        op.n_left = 0
+        return
+    if op.masked == 0 and side.owes == 0 and side.n_axes == 1 and source_at(side.sources, 0).has_absent == 0:
+        b = bound_at(side.bounds, 0)
+        low = b.low
+        high = b.high
+        if side.nothing == 0:
+            for i in range(n):
+                kept[n_kept] = i
+                n_kept += (values[i] >= low) & (values[i] <= high)
+        op.n_kept = n_kept
+        op.n_left = n - n_kept
+        return
+    marks = at_u8(op.marks)
+    good = at.USABLE | (at.WILD if op.careful else 0)
+    for i in range(n):
+        alive = side.nothing == 0
+        if op.masked:
+            if marks[i] & at.DROPPED:
+                continue
+            alive = alive and (marks[i] & good) != 0 and (op.careful == 0 or (marks[i] & at.KEYED) != 0)
+        if alive:
+            for a in range(side.n_axes):
+                b = bound_at(side.bounds, a)
+                v = values[a * stride + i]
+                if v < b.low or v > b.high:
+                    if not source_at(side.sources, a).has_absent or not at_u8(op.absent + a * stride)[i]:
+                        alive = False
+        kept[n_kept] = i
+        n_kept += alive
+        left[n_left] = i
+        n_left += not alive
+    op.n_kept = n_kept
+    op.n_left = n_left
+
+
+@inner
+def _name_keys(op, side, other, n):  # type: ignore[no-untyped-def]
+    """Ids of the rows' keys, -1 for rows that match nothing."""
+    kids = at_i64(op.kids)
+    marks = at_u8(op.marks)
+    usable = at_u8(op.usable)
+    good = at.KEYED if op.careful else at.USABLE
+    if op.masked:
+        for i in range(n):
+            usable[i] = (marks[i] & good) != 0
+    if op.key_kind == at.INT:
+        if other.live == 0 and op.n_kept == 0:
+            for i in range(n):
+                kids[i] = -1
+            return
+        keys = at_i64(op.values + 8 * side.key_source * op.room_rows)
+        packed = intern_rows(
+            keys, n, usable, op.masked != 0, at_i32(op.table), op.table_size - 1, at_i64(op.key_of), at_i32(op.free),
+            op.n_free, kids, op.n_ids,
+        )
+        op.n_ids = packed >> 32
+        op.n_free = packed & 0xFFFFFFFF
+        return
+    if op.key_kind == at.NO_KEY:
+        for i in range(n):
+            kids[i] = 0
+    if op.masked and not side.packs:
+        for i in range(n):
+            if usable[i] == 0:
+                kids[i] = -1
+
+
+@inner
+def arrive(op, p, side, other):  # type: ignore[no-untyped-def]
+    """Read and check a batch; all that can refuse it stands before anything changes. Returns a status, 0 to go on."""
+    n = load(op.in_struct + LENGTH)
+    _read_columns(op, side, n)
+    if not _has_room(op, p, side, other, n):
+        return at.ROOM
+    if op.prepared == 0:
+        op.masked = 0
+        op.n_late = 0
+    op.moved = 0
+    late = _check_orders(op, side, n)
+    if late and op.raises:
+        op.prepared = 0
+        return at.LATE
+    op.n_late = late
+    op.prepared = 0
+    # From here on, the batch is taken.
+    op.n = n
+    op.largest = max(op.largest, n)
+    side.rows_in += n
+    _commit_orders(op, side, n)
+    _settle_marks(op, side, other, n)
+    op.late_rows += op.n_late
+    _sort_out(op, side, n)
+    _name_keys(op, side, other, n)
+    if side.keeps or side.single:
+        matched = at_u8(op.matched)
+        for i in range(n):
+            matched[i] = 0
+    op.row = 0
+    op.node = -2
+    op.steps = 0
+    op.missed = 0
+    op.n_pairs = 0
+    op.cursor = 0
+    op.n_dead = 0
+    op.side = p
+    op.phase = at.NAMING
+    return 0

@@ -1,0 +1,150 @@
+"""Raw memory inside compiled code: loads and stores by address, and Arrow's C data interface.
+
+Addresses are int64. The layout is that of ``struct ArrowArray`` in the Arrow C data interface specification
+(https://arrow.apache.org/docs/format/CDataInterface.html), for 64-bit machines.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+import pyarrow as pa
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from ivjoin.shj.kernels import plain_memory
+from ivjoin.shj.kernels.compiling import COMPILES, callback, tiny
+
+__all__ = [
+    "ARROW_ARRAY", "BUFFERS", "CHILDREN", "LENGTH", "NULL_COUNT", "N_BUFFERS", "N_CHILDREN", "OFFSET", "PRIVATE",
+    "RELEASE", "add", "address_of", "at_f32", "at_f64", "at_i8", "at_i16", "at_i32", "at_i64", "at_u8", "at_u16",
+    "at_u32", "at_u64", "free", "is_for_this_machine", "load", "malloc", "release", "release_block", "release_struct",
+    "save",
+]
+
+# Offsets in struct ArrowArray, and its size.
+LENGTH, NULL_COUNT, OFFSET, N_BUFFERS, N_CHILDREN, BUFFERS, CHILDREN, DICTIONARY, RELEASE, PRIVATE = range(0, 80, 8)
+ARROW_ARRAY = 80
+
+_WORDS = "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"
+
+
+def _pointer_to(name: str) -> Any:
+    if not COMPILES:
+        return plain_memory.pointer_to(name)
+    item = getattr(types, name)
+
+    @intrinsic
+    def pointer(_context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            return builder.inttoptr(args[0], context.get_value_type(types.CPointer(item)))
+
+        return types.CPointer(item)(types.int64), generate
+
+    return pointer
+
+
+at_i8, at_i16, at_i32, at_i64, at_u8, at_u16, at_u32, at_u64, at_f32, at_f64 = map(_pointer_to, _WORDS)
+
+if COMPILES:
+    malloc: Any = types.ExternalFunction("malloc", types.int64(types.int64))
+    free: Any = types.ExternalFunction("free", types.void(types.int64))
+
+    @intrinsic
+    def call(_context, callback, argument):  # type: ignore[no-untyped-def]
+        """Call a C function at an address, that takes an address."""
+
+        def generate(context, builder, _signature, args):  # type: ignore[no-untyped-def]
+            function = ir.FunctionType(ir.VoidType(), [ir.IntType(64)]).as_pointer()
+            builder.call(builder.inttoptr(args[0], function), [args[1]])
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), generate
+
+    @intrinsic
+    def add(_context, address, amount):  # type: ignore[no-untyped-def]
+        """Add to the word at an address, whatever other threads do with it; what it was before."""
+
+        def generate(_context, builder, _signature, args):  # type: ignore[no-untyped-def]
+            slot = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
+            return builder.atomic_rmw("add", slot, args[1], "seq_cst")
+
+        return types.int64(types.int64, types.int64), generate
+
+    def address_of(array: np.ndarray) -> int:
+        """Where an array lies."""
+        address: int = pa.py_buffer(array).address  # six times as fast as by ctypes
+        return address
+else:
+    malloc, free, call, address_of = plain_memory.malloc, plain_memory.free, plain_memory.call, plain_memory.address_of
+    add = plain_memory.add
+
+
+def is_for_this_machine() -> bool:
+    """Whether words and addresses are as the kernels take them to be, and C's functions can be found from there."""
+    if sys.byteorder != "little" or struct.calcsize("P") != 8:
+        return False
+    if not COMPILES:
+        return True
+    return all(llvm.address_of_symbol(name) for name in ("malloc", "free"))
+
+
+@tiny
+def load(address):  # type: ignore[no-untyped-def]
+    return at_i64(address)[0]
+
+
+@tiny
+def save(address, value):  # type: ignore[no-untyped-def]
+    at_i64(address)[0] = value
+
+
+@tiny
+def release(array):  # type: ignore[no-untyped-def]
+    """Call the release callback of the ArrowArray at an address."""
+    call(load(array + RELEASE), array)
+
+
+def _release(array: Any) -> None:
+    # A consumer may have moved children out: those have no callback here any more, and are released where they are,
+    # maybe by another thread. The block in which all of it lies goes with the last of them.
+    children = load(array + CHILDREN)
+    for i in range(load(array + N_CHILDREN)):
+        child = load(children + 8 * i)
+        if load(child + RELEASE) != 0:
+            release(child)
+    block = load(array + PRIVATE)
+    save(array + RELEASE, 0)
+    if add(block, -1) == 1:
+        free(block)
+
+
+@cache
+def release_block() -> int:
+    """Address of the release callback of an ArrowArray, or one of its children, in a block made by malloc.
+
+    ``private_data`` of each is the block, whose first word counts how many of them are not yet released.
+    """
+    signature = types.void(types.int64)
+    if COMPILES:
+        made = callback(signature, _release)
+        address = int(made.address)
+    else:
+        made, address = plain_memory.c_callback(_release)
+    # Arrays may outlive this module's teardown: the code they call must outlive them.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
+    return address
+
+
+def release_struct(address: int) -> None:
+    """Release the ArrowArray at an address, if there is one."""
+    callback = ctypes.c_void_p.from_address(address + RELEASE).value
+    if callback:
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(callback)(address)

@@ -1,0 +1,209 @@
+"""Ids of keys that are more than one word: text, several columns, null-safe ones, each a byte string in the key table.
+
+A key's bytes are those that ``keys.pack`` makes of its pieces: before the pieces stand the lengths of all that is
+packed up to the last but one, ..., up to the first, so that equal bytes mean equal pieces.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ivjoin.shj import registers as at
+from ivjoin.shj.kernels.compiling import I8, compiled, inner
+from ivjoin.shj.kernels.key_kernels import _mix
+from ivjoin.shj.kernels.memory import BUFFERS, CHILDREN, at_i32, at_i64, at_u8, at_u64, load
+from ivjoin.shj.kernels.records import operator_at, piece_at, side_at
+
+__all__ = ["name_packed"]
+
+
+@inner
+def _data_of(op, column):  # type: ignore[no-untyped-def]
+    """Where the bytes of a text column of the batch begin."""
+    return load(load(load(load(op.in_struct + CHILDREN) + 8 * column) + BUFFERS) + 16)
+
+
+@inner
+def _is_null(op, piece, i):  # type: ignore[no-untyped-def]
+    if piece.source >= 0:
+        return at_u8(op.absent + piece.source * op.room_rows)[i] != 0
+    valid = at_i64(op.in_valid)
+    bitmap = valid[2 * piece.column]
+    if bitmap == 0:
+        return False
+    k = valid[2 * piece.column + 1] + i
+    return ((at_u8(bitmap)[k >> 3] >> (k & 7)) & 1) == 0
+
+
+@inner
+def _size(op, piece, i):  # type: ignore[no-untyped-def]
+    """Bytes of a piece of row i."""
+    if piece.kind == at.ORDINAL_PIECE:
+        return np.int64(8)
+    if piece.kind == at.VALIDITY_PIECE:
+        return np.int64(1)
+    if piece.nulls and _is_null(op, piece, i):
+        return np.int64(0)
+    offsets = at_i64(op.in_values)[piece.column]
+    if piece.kind == at.TEXT_PIECE:
+        p4 = at_i32(offsets)
+        return np.int64(p4[i + 1]) - np.int64(p4[i])
+    if piece.kind == at.LARGE_TEXT_PIECE:
+        p8 = at_i64(offsets)
+        return p8[i + 1] - p8[i]
+    return piece.width
+
+
+@inner
+def _put(target, op, piece, i, size):  # type: ignore[no-untyped-def]
+    """Write a piece of row i."""
+    if piece.kind == at.ORDINAL_PIECE:
+        value = at_i64(op.values + 8 * piece.source * op.room_rows)[i]
+        if piece.nulls and _is_null(op, piece, i):
+            value = np.int64(0)
+        at_i64(target)[0] = value
+        return
+    if piece.kind == at.VALIDITY_PIECE:
+        at_u8(target)[0] = 0 if piece.nulls and _is_null(op, piece, i) else 1
+        return
+    offsets = at_i64(op.in_values)[piece.column]
+    source = offsets + i * piece.width
+    if piece.kind == at.TEXT_PIECE:
+        source = _data_of(op, piece.column) + at_i32(offsets)[i]
+    elif piece.kind == at.LARGE_TEXT_PIECE:
+        source = _data_of(op, piece.column) + at_i64(offsets)[i]
+    t = at_u8(target)
+    s = at_u8(source)
+    for b in range(size):
+        t[b] = s[b]
+
+
+@inner
+def _hash(address, size):  # type: ignore[no-untyped-def]
+    """As ``key_kernels._hash_bytes``, word by word where eight bytes are left."""
+    h = np.int64(size)
+    words = at_u64(address)
+    count = size >> 3
+    for w in range(count):
+        h = _mix(h ^ np.int64(words[w]))
+    word = np.int64(0)
+    octets = at_u8(address)
+    for b in range(8 * count, size):
+        word |= np.int64(octets[b]) << np.int64(8 * (b & 7))
+    return _mix(h ^ word)
+
+
+@inner
+def _same(a, b, size):  # type: ignore[no-untyped-def]
+    wa = at_u64(a)
+    wb = at_u64(b)
+    count = size >> 3
+    for w in range(count):
+        if wa[w] != wb[w]:
+            return False
+    ua = at_u8(a)
+    ub = at_u8(b)
+    for k in range(8 * count, size):  # noqa: SIM110 (numba has no all())
+        if ua[k] != ub[k]:
+            return False
+    return True
+
+
+@inner
+def _pack(op, side, i, target):  # type: ignore[no-untyped-def]
+    """Write the key of row i; its bytes."""
+    m = side.n_pieces
+    sizes = at_i64(op.key_sizes)  # of all that is packed up to each piece
+    for k in range(m):
+        size = _size(op, piece_at(side.pieces, k), i)
+        sizes[k] = size if k == 0 else 4 + sizes[k - 1] + size
+    top = target
+    for k in range(m - 2, -1, -1):
+        head = at_u8(top)
+        for b in range(4):
+            head[b] = (sizes[k] >> (8 * b)) & 255
+        top += 4
+    for k in range(m):
+        size = sizes[k] if k == 0 else sizes[k] - sizes[k - 1] - 4
+        _put(top, op, piece_at(side.pieces, k), i, size)
+        top += size
+    return sizes[m - 1]
+
+
+@inner
+def _most_bytes(op, side, n):  # type: ignore[no-untyped-def]
+    """Bytes that the keys of n rows take at most, with room to write and compare them word by word."""
+    total = np.int64(16)
+    for k in range(side.n_pieces):
+        piece = piece_at(side.pieces, k)
+        total += 4 * n if k > 0 else 0
+        offsets = at_i64(op.in_values)[piece.column] if piece.column >= 0 else np.int64(0)
+        if piece.kind == at.TEXT_PIECE:
+            p4 = at_i32(offsets)
+            total += np.int64(p4[n]) - np.int64(p4[0])
+        elif piece.kind == at.LARGE_TEXT_PIECE:
+            p8 = at_i64(offsets)
+            total += p8[n] - p8[0]
+        elif piece.kind == at.FIXED_PIECE:
+            total += n * piece.width
+        else:
+            total += 8 * n
+    return total
+
+
+@compiled(I8(I8, I8))
+def name_packed(operator, p):  # type: ignore[no-untyped-def]
+    """Ids of the keys of the batch at hand, -1 for rows that match nothing.
+
+    Returns 0, or the bytes for which the key table must have room before the next call, which begins anew.
+    """
+    op = operator_at(operator, 0)
+    side = side_at(op.sides, p)
+    n = op.n
+    kids = at_i64(op.kids)
+    usable = at_u8(op.usable)
+    if op.n_kept == 0 and side_at(op.sides, 1 - p).live == 0:
+        for i in range(n):
+            kids[i] = -1
+        return 0
+    need = _most_bytes(op, side, n)
+    new = max(n - op.n_free, 0)
+    if op.arena_top + need > op.arena_room or 2 * (op.n_ids - op.n_free + n) > op.table_size:
+        return need
+    if op.n_ids + new > op.slots_size:
+        return need
+    table = at_i32(op.table)
+    mask = op.table_size - 1
+    spans = at_i64(op.spans)
+    free = at_i32(op.free)
+    last = np.int64(-1)  # rows with the same key often follow one another
+    for i in range(n):
+        if op.masked and usable[i] == 0:
+            kids[i] = -1
+            continue
+        start = op.arena + op.arena_top
+        size = _pack(op, side, i, start)
+        if last >= 0 and spans[2 * last + 1] == size and _same(op.arena + spans[2 * last], start, size):
+            kids[i] = last
+            continue
+        j = _hash(start, size) & mask
+        while True:
+            entry = np.int64(table[j])
+            if entry == 0:
+                if op.n_free > 0:
+                    op.n_free -= 1
+                    last = np.int64(free[op.n_free])
+                else:
+                    last = op.n_ids
+                    op.n_ids += 1
+                spans[2 * last] = op.arena_top
+                spans[2 * last + 1] = size
+                op.arena_top += size
+                table[j] = last + 1
+                break
+            if spans[2 * entry - 1] == size and _same(op.arena + spans[2 * entry - 2], start, size):
+                last = entry - 1
+                break
+            j = (j + 1) & mask
+        kids[i] = last
+    return 0

@@ -1,0 +1,432 @@
+"""A push, as compiled code goes through it: read, probe, put out, keep, prune, put out.
+
+One function for every plan. Where a step belongs to Python (a condition decided pair by pair, values of varying size,
+bounds by propagation), it returns with a request, and goes on from there at the next call; see ``registers``.
+Arrays are bare pointers here: numba compiles those in half the time, and this is a large kernel.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ivjoin.shj import registers as at
+from ivjoin.shj.kernels import index_kernels as index
+from ivjoin.shj.kernels.batch_memory import copy_all, copy_rows
+from ivjoin.shj.kernels.block_kernels import build_block
+from ivjoin.shj.kernels.compiling import I8, compiled, inner
+from ivjoin.shj.kernels.expiry_kernels import absence, bounds_of, enlist, prune, stragglers, take_out
+from ivjoin.shj.kernels.intake_kernels import arrive
+from ivjoin.shj.kernels.memory import RELEASE, at_i32, at_i64, at_u8, load, release
+from ivjoin.shj.kernels.records import expiry_at, operator_at, side_at, source_at, stored_at
+
+__all__ = ["push_batch"]
+
+PAIRS, LEFT_ROWS, RIGHT_ROWS = 0, 1, 2
+_LOOK_EVERY = 64  # pushes between two looks at whether a ring has become too large
+
+
+@inner
+def _emit(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def]
+    """An output batch of n rows; the status that says so."""
+    made = build_block(op, p, other, which, n, rows, places)
+    return at.OUTPUT if made else at.FULL
+
+
+@inner
+def _choose(op, p, side, other):  # type: ignore[no-untyped-def]
+    """The rows that the probe has to look at: all, or where keys are many, those that may find something."""
+    n_primary = 0 if op.careful else side.n_primary
+    if op.masked == 0 and other.live > 8 * op.live_keys:
+        op.chosen_at = op.every
+        op.n_chosen = op.n
+    else:
+        op.chosen_at = op.chosen
+        op.n_chosen = index.candidates(
+            at_i64(op.kids), op.n, at_i64(op.values), op.room_rows, at_i64(side.bands), n_primary, other.ordered,
+            at_i32(op.slots), at_i64(other.rows), index.FIRST_AXIS + other.n_axes, 3 * (1 - p), other.least,
+            other.most, at_i64(op.chosen),
+        )
+    if op.probe_end == 0:
+        op.probe_end = op.n_chosen
+
+
+@inner
+def _probe_on(op, p, side, other):  # type: ignore[no-untyped-def]
+    """Pairs until the scratch is full or the rows are through."""
+    n_primary = 0 if op.careful else side.n_primary
+    n_bands = 0 if op.careful else side.n_bands
+    state = at_i64(op.state_at)
+    state[0] = op.row
+    state[1] = op.node
+    state[2] = 0
+    state[3] = 0
+    decided = op.careful or side.decide
+    mode = index.PAIRS if decided else side.mode
+    op.n_pairs = index.probe_rows(
+        at_i64(op.kids), at_i64(op.chosen_at), min(op.probe_end, op.n_chosen), at_i64(op.values), op.room_rows,
+        at_i64(side.bands), n_primary, n_bands, other.ordered, at_i32(op.slots), at_i64(other.rows),
+        at_i32(other.rows), index.FIRST_AXIS + other.n_axes, 3 * (1 - p), at_u8(op.matched), mode, state,
+        at_i64(op.pair_rows), at_i64(op.pair_places), op.room_pairs,
+    )
+    op.row = state[0]
+    op.node = state[1]
+    other.steps += state[2]
+    other.refused += state[3]
+
+
+@inner
+def _emit_pairs(op, p, side, other, status):  # type: ignore[no-untyped-def]
+    """What the pairs at hand are to the join type, one output batch a call."""
+    single = side.single or other.single
+    places = at_i64(op.pair_places)
+    if other.single and op.cursor == 0:
+        take_out(op, other, 1 - p, places, op.n_pairs)
+        # The probe goes on where it was, or where that row stood: the links of rows that are gone still lead on.
+        links = at_i32(other.rows)
+        stride = 2 * (index.FIRST_AXIS + other.n_axes)
+        while op.node >= 0 and not links[stride * op.node + index.FLAGS] & index.LIVE:
+            op.node = np.int64(links[stride * op.node])
+    if single and not (other.single and other.semi):
+        op.cursor = op.n_pairs
+        return status
+    n = min(op.n_pairs - op.cursor, op.batch_size)
+    if n <= 0:
+        return status
+    which = PAIRS
+    if single:
+        which = RIGHT_ROWS - p
+    if op.blocks == 0:
+        op.out_which = which
+        return status | at.GATHER | at.MORE
+    if status & at.OUTPUT:
+        return status | at.MORE
+    status |= _emit(
+        op, p, other, which, n, at_i64(op.pair_rows + 8 * op.cursor), at_i64(op.pair_places + 8 * op.cursor)
+    )
+    op.cursor += n
+    return status | at.MORE if op.cursor < op.n_pairs else status
+
+
+@inner
+def _settle_rows(op, side):  # type: ignore[no-untyped-def]
+    """After the probe: which rows are kept, and which come out by themselves."""
+    side.retired += op.n_left
+    matched = at_u8(op.matched)
+    left = at_i64(op.left)
+    if side.single:
+        kept = at_i64(op.kept)
+        source = at_i64(op.kept_at)
+        count = 0
+        n_left = 0
+        for k in range(op.n_kept):
+            i = source[k]
+            if matched[i] == 0:
+                kept[count] = i
+                count += 1
+        side.retired += op.n_kept - count
+        if side.semi:
+            for i in range(op.n):
+                if matched[i]:
+                    left[n_left] = i
+                    n_left += 1
+        else:
+            n_left = _unmatched(left, op.n_left, matched)
+        op.n_kept = count
+        op.kept_at = op.kept
+        op.n_left = n_left
+    elif side.owes == 0:
+        op.n_left = 0
+    elif side.keeps:
+        op.n_left = _unmatched(left, op.n_left, matched)
+    op.cursor = 0
+
+
+@inner
+def _unmatched(rows, n, matched):  # type: ignore[no-untyped-def]
+    """Drops the matched rows from a list; how many are left."""
+    count = 0
+    for k in range(n):
+        if matched[rows[k]] == 0:
+            rows[count] = rows[k]
+            count += 1
+    return count
+
+
+@inner
+def _heaps_have_room(op, side):  # type: ignore[no-untyped-def]
+    """Whether every schedule of death can take the kept rows in, should they come out of order."""
+    n = op.n_kept
+    kept = at_i64(op.kept_at)
+    for a in range(side.n_axes):
+        values = at_i64(op.values + 8 * a * op.room_rows)
+        for falling in range(2):
+            d = expiry_at(side.expiry, 2 * a + falling)
+            if d.used == 0 or d.size + n <= d.room:
+                continue
+            last = d.last if side.live else index.I64_MIN
+            if stragglers(values, n, kept, n == op.n and op.kept_at == op.every, np.int64(-falling), last):
+                return False
+    return True
+
+
+@inner
+def _keep(op, p, side):  # type: ignore[no-untyped-def]
+    """Insert the rows that may still match."""
+    n_kept = op.n_kept
+    n_axes = side.n_axes
+    stride = op.room_rows
+    values = at_i64(op.values)
+    kids = at_i64(op.kids)
+    kept = at_i64(op.kept_at)
+    cap = side.cap
+    first = side.hi
+    pointers = at_i64(op.in_values)
+    valid = at_i64(op.in_valid)
+    place = first % cap
+    at_once = min(n_kept, cap - place)
+    whole = n_kept == op.n
+    for c in range(side.n_stored):
+        s = stored_at(side.stored, c)
+        width = s.width
+        source = pointers[s.column]
+        if width:
+            if whole:
+                copy_all(s.ring + place * width, source, at_once * width)
+                copy_all(s.ring, source + at_once * width, (n_kept - at_once) * width)
+            else:
+                copy_rows(s.ring + place * width, source, width, width, kept, at_once)
+                if at_once < n_kept:
+                    copy_rows(s.ring, source, width, width, at_i64(op.kept_at + 8 * at_once), n_kept - at_once)
+        if s.valid:
+            flags = at_u8(s.valid)
+            bitmap = valid[2 * s.column]
+            bits = at_u8(bitmap)
+            start = valid[2 * s.column + 1]
+            for k in range(n_kept):
+                b = start + kept[k]
+                flags[place + k if k < at_once else k - at_once] = 1 if bitmap == 0 else (bits[b >> 3] >> (b & 7)) & 1
+    absences = 0
+    for a in range(n_axes):
+        absences += source_at(side.sources, a).has_absent
+    if not whole:
+        for k in range(n_kept):
+            kids[k] = kids[kept[k]]
+            for a in range(n_axes):
+                values[a * stride + k] = values[a * stride + kept[k]]
+    if n_axes > 0:
+        least = index.I64_MAX if side.live == 0 else side.least
+        most = index.I64_MIN if side.live == 0 else side.most
+        for k in range(n_kept):
+            least = min(least, values[k])
+            most = max(most, values[k])
+        side.least = least
+        side.most = most
+    links = at_i32(side.rows)
+    tally = at_i64(op.state_at)
+    tally[0] = 0
+    op.live_keys += index.insert_rows(
+        kids, n_kept, values, stride, n_axes, place, cap, side.ordered, at_i64(side.rows), links, at_i32(op.slots),
+        3 * p, tally,
+    )
+    side.steps += tally[0]
+    side.linked += n_kept
+    link_stride = 2 * (index.FIRST_AXIS + n_axes)
+    if side.keeps:
+        matched = at_u8(op.matched)
+        for k in range(n_kept):
+            if matched[kept[k]]:
+                pos = place + k if place + k < cap else place + k - cap
+                links[link_stride * pos + index.FLAGS] |= index.MATCHED
+    if absences:
+        for a in range(n_axes):
+            if source_at(side.sources, a).has_absent:
+                absent = at_u8(op.absent + a * stride)
+                for k in range(n_kept):
+                    if absent[kept[k]]:
+                        pos = place + k if place + k < cap else place + k - cap
+                        links[link_stride * pos + index.FLAGS] |= absence(a)
+    side.hi = first + n_kept
+    for a in range(n_axes):
+        for falling in range(2):
+            d = expiry_at(side.expiry, 2 * a + falling)
+            if d.used:
+                if side.live == 0:
+                    d.last = index.I64_MIN
+                    d.size = 0
+                    d.cursor = first
+                enlist(side, d, index.FIRST_AXIS + a, np.int64(-falling), first, n_kept)
+    side.live += n_kept
+    side.peak_span = max(side.peak_span, side.hi - side.lo)
+
+
+@inner
+def _bound(side, other):  # type: ignore[no-untyped-def]
+    """Move the other side's bounds to what this side's orders now say; False when that is for Python."""
+    if other.nothing:
+        return True
+    for a in range(other.n_axes):  # noqa: SIM110 (numba has no all())
+        if not bounds_of(side, other, a):
+            return False
+    return True
+
+
+@inner
+def _tidy(op, side, bands):  # type: ignore[no-untyped-def]
+    """Pass the dead rows in front; whether the store has room to give back or should change its index."""
+    lo = side.lo
+    hi = side.hi
+    links = at_i32(side.rows)
+    stride = 2 * (index.FIRST_AXIS + side.n_axes)
+    if side.live == 0:
+        lo = hi
+    while lo < hi and not links[lo % side.cap * stride + index.FLAGS] & index.LIVE:
+        lo += 1
+    side.lo = lo
+    if hi - lo > 2 * side.live + 1024:
+        return True
+    for e in range(2 * side.n_axes):
+        d = expiry_at(side.expiry, e)
+        if d.size > 2 * side.live + 1024:
+            return True
+    gone = lo - side.trimmed
+    if side.by_python == at.ARRAYS and gone > 256 + ((hi - lo) >> 2):
+        return True
+    # An arena of text moves its rows to the front by itself when it is full; now and then it is asked for its size.
+    if side.by_python == at.TEXT_ALONE and gone > 4096 + 2 * (hi - lo):
+        return True
+    if side.sorted:
+        return lo > side.trimmed
+    if side.refused > index.WORTH_REFUSING * side.probed + side.patience:
+        return True
+    much = index.WORTH_WALKING * side.linked + index.SOME_STEPS
+    return side.ordered == 1 and side.steps > much
+
+
+@inner
+def _finish(op, side, other):  # type: ignore[no-untyped-def]
+    """Counts; the status that says what should be given back."""
+    op.phase = at.BEGIN
+    op.probe_end = 0
+    here = _tidy(op, side, other)
+    there = _tidy(op, other, side)
+    status = at.TIDY if here or there else 0
+    op.peak_rows = max(op.peak_rows, side.live + other.live)
+    if op.careful and side.live == 0 and other.live == 0:
+        op.careful = 0
+    if op.key_kind != at.NO_KEY and op.n_ids - op.n_free > op.live_keys + op.live_keys // 2 + 1024 + op.n:
+        status |= at.SWEEP
+    op.pushes += 1
+    if op.pushes % _LOOK_EVERY == 0:
+        large = side.cap > 2 * side.peak_span + 1024
+        text = side.by_python == at.TEXT_ALONE or other.by_python == at.TEXT_ALONE
+        if large or other.cap > 2 * other.peak_span + 1024 or side.has_nulls or other.has_nulls or text:
+            return status | at.TIDY
+        # Scratch that a burst has left behind.
+        if op.room_rows > 4 * op.largest + 1024 or op.dead_size > 4 * max(side.live, other.live) + 1024:
+            return status | at.TIDY
+        op.largest = 0
+        side.peak_span = side.hi - side.lo
+        other.peak_span = other.hi - other.lo
+    return status
+
+
+@inner
+def _emit_list(op, p, other, which, total, listed, status):  # type: ignore[no-untyped-def]
+    """Rows of one side alone, from the cursor on, one batch a call; the status, with MORE while rows are left."""
+    n = min(total - op.cursor, op.batch_size)
+    if n <= 0:
+        return status
+    if op.blocks == 0:
+        op.out_which = which
+        return status | at.GATHER | at.MORE
+    if status & at.OUTPUT:
+        return status | at.MORE
+    rows = at_i64(listed + 8 * op.cursor)
+    status |= _emit(op, p, other, which, n, rows, rows)
+    op.cursor += n
+    return status if op.cursor == total else status | at.MORE
+
+
+@inner
+def _push(op, p):  # type: ignore[no-untyped-def]
+    side = side_at(op.sides, p)
+    other = side_at(op.sides, 1 - p)
+    status = 0
+    if op.phase == at.BEGIN:
+        status = arrive(op, p, side, other)
+        if status != 0:
+            return status
+        if side.packs:
+            return at.KEYS | at.MORE
+    if op.phase == at.NAMING:
+        op.phase = at.PROBING if other.live else at.KEEPING
+        if op.phase == at.PROBING:
+            other.probed += op.n + index.PUSH
+            _choose(op, p, side, other)
+            if side.beyond and not op.careful:
+                return at.BEYOND | at.MORE
+    while op.phase == at.PROBING or op.phase == at.EMITTING:
+        if op.phase == at.PROBING:
+            op.cursor = 0
+            op.phase = at.EMITTING
+            if other.sorted and not op.careful:
+                return status | at.RUNS | at.MORE
+            _probe_on(op, p, side, other)
+            if op.n_pairs and (op.careful or side.decide):
+                return status | at.DECIDE | at.MORE
+        status = _emit_pairs(op, p, side, other, status)
+        if status & (at.MORE | at.FULL):
+            return status
+        if op.row < min(op.probe_end, op.n_chosen):
+            op.phase = at.PROBING
+            if status & at.OUTPUT:
+                return status | at.MORE
+        elif op.probe_end < op.n_chosen:
+            op.phase = at.PROBING
+            return status | at.PIECE | at.MORE
+        else:
+            op.phase = at.KEEPING
+    if op.phase == at.KEEPING:
+        _settle_rows(op, side)
+        op.phase = at.STORING
+        if op.n_kept:
+            if not _heaps_have_room(op, side):
+                return status | at.STORE | at.HEAP | at.MORE
+            if side.by_python:
+                return status | at.STORE | at.MORE
+    if op.phase == at.STORING:
+        if op.n_kept:
+            _keep(op, p, side)
+        op.phase = at.LEAVING
+        if op.n_kept and side.sorted:
+            return status | at.INDEX | at.MORE
+    if op.phase == at.LEAVING:
+        status = _emit_list(op, p, other, LEFT_ROWS + p, op.n_left, op.left, status)
+        if status & (at.MORE | at.FULL):
+            return status
+        op.phase = at.BOUNDING
+    if op.phase == at.BOUNDING:
+        op.phase = at.PRUNING
+        if op.moved and not (other.in_kernel and _bound(side, other)):
+            return status | at.BOUNDS | at.MORE
+    if op.phase == at.PRUNING:
+        prune(op, other, 1 - p)
+        op.cursor = 0
+        op.phase = at.RETIRING
+    status = _emit_list(op, p, other, RIGHT_ROWS - p, op.n_dead, op.dead, status)
+    if status & (at.MORE | at.FULL):
+        return status
+    return status | _finish(op, side, other)
+
+
+@compiled(I8(I8, I8))
+def push_batch(operator, p):  # type: ignore[no-untyped-def]
+    """Take the batch in the input struct on side p, or go on with it; see ``registers`` for the status returned.
+
+    The batch is released with the last call of a push, when nothing of it is read any more.
+    """
+    op = operator_at(operator, 0)
+    status = _push(op, p)
+    if not status & at.MORE and load(op.in_struct + RELEASE):
+        release(op.in_struct)
+    return status

@@ -1,0 +1,64 @@
+"""Records at an address, inside compiled code: ``side_at(table, 1).live``."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+from numba.np.numpy_support import from_dtype
+
+from ivjoin.shj import registers
+from ivjoin.shj.kernels import plain_memory
+from ivjoin.shj.kernels.compiling import COMPILES
+
+__all__ = [
+    "bound_at", "expiry_at", "field_at", "operator_at", "piece_at", "ring_at", "side_at", "source_at", "stored_at",
+    "term_at", "text_at", "tracker_at",
+]
+
+
+class _Plain(ctypes.Structure):
+    """A record without a compiler; takes numpy's numbers and truths, too."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, int(value))
+
+
+def _entry_of(dtype: Any) -> Callable[..., Any]:
+    """A function of a table's address and an index to the record there."""
+    size = dtype.itemsize
+    if not COMPILES:
+        plain = type("Record", (_Plain,), {"_fields_": [(name, ctypes.c_int64) for name in dtype.names]})
+        return lambda address, index: plain.from_address(  # type: ignore[attr-defined]
+            plain_memory.item_at(int(address), size * int(index), size)
+        )
+    item = from_dtype(dtype)
+
+    @intrinsic
+    def entry(_context: Any, address: Any, index: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            offset = builder.mul(args[1], ir.Constant(ir.IntType(64), size))
+            return builder.inttoptr(builder.add(args[0], offset), context.get_value_type(item))
+
+        return item(types.int64, types.int64), generate
+
+    made: Callable[..., Any] = entry
+    return made
+
+
+operator_at = _entry_of(registers.OPERATOR)
+side_at = _entry_of(registers.SIDE)
+source_at = _entry_of(registers.SOURCE)
+tracker_at = _entry_of(registers.TRACKER)
+term_at = _entry_of(registers.TERM)
+bound_at = _entry_of(registers.BOUND)
+expiry_at = _entry_of(registers.EXPIRY)
+stored_at = _entry_of(registers.STORED)
+field_at = _entry_of(registers.FIELD)
+piece_at = _entry_of(registers.KEY_PIECE)
+ring_at = _entry_of(registers.RING)
+text_at = _entry_of(registers.TEXT)

@@ -1,0 +1,169 @@
+"""Compiled loops of the sorted runs: merge two, probe all."""
+
+from __future__ import annotations
+
+from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IN2_I4, IO1, IO2_I4, IO_U8, VOID, compiled, inner
+from ivjoin.shj.kernels.index_kernels import (
+    FIRST_PROBE,
+    FIRST_STORE,
+    FLAGS,
+    I64_MIN,
+    LIVE,
+    MARK_PROBE,
+    MARK_STORE,
+    MATCHED,
+    PAIRS,
+    others,
+    window,
+)
+
+__all__ = ["merge_runs", "probe_runs", "top_run"]
+
+
+@inner
+def _is_live(rid, lo, turn, cap, links):  # type: ignore[no-untyped-def]
+    """Whether a row is still there; ``turn`` is the id that stands, or would stand, at place 0 below ``lo``."""
+    if rid < lo:
+        return False
+    pos = rid - turn
+    return links[pos if pos < cap else pos - cap, FLAGS] & LIVE != 0
+
+
+@compiled(I8(IO1, IO1, IO1, I8, I8, I8, IN2_I4, I8, IO1, IO1, IO1))
+def merge_runs(keys, values, ids, a, b, c, links, lo, key_buffer, value_buffer, id_buffer):  # type: ignore[no-untyped-def]
+    """Merge the sorted runs [a, b) and [b, c) in place, leaving out rows that are gone; returns the new end."""
+    cap = links.shape[0]
+    turn = lo - lo % cap
+    n = 0
+    for i in range(a, b):
+        if _is_live(ids[i], lo, turn, cap, links):
+            key_buffer[n] = keys[i]
+            value_buffer[n] = values[i]
+            id_buffer[n] = ids[i]
+            n += 1
+    i = 0
+    j = b
+    out = a
+    while i < n or j < c:
+        if j < c and not _is_live(ids[j], lo, turn, cap, links):
+            j += 1
+            continue
+        left = j >= c
+        if i < n and not left:
+            left = key_buffer[i] < keys[j] or (key_buffer[i] == keys[j] and value_buffer[i] <= values[j])
+        if left:
+            keys[out] = key_buffer[i]
+            values[out] = value_buffer[i]
+            ids[out] = id_buffer[i]
+            i += 1
+        else:
+            keys[out] = keys[j]
+            values[out] = values[j]
+            ids[out] = ids[j]
+            j += 1
+        out += 1
+    return out
+
+
+@compiled(VOID(IN1, IN1, IO1, I8, I8, IN2, I8, I8))
+def top_run(keys, ids, tops, a, b, rows, lo, column):  # type: ignore[no-untyped-def]
+    """The greatest ``rows[:, column]`` of a key's rows up to each place of the run [a, b), all of them live."""
+    cap = rows.shape[0]
+    turn = lo - lo % cap
+    top = I64_MIN
+    for i in range(a, b):
+        pos = ids[i] - turn
+        v = rows[pos if pos < cap else pos - cap, column]
+        top = v if i == a or keys[i] != keys[i - 1] else max(top, v)
+        tops[i] = top
+
+
+@compiled(
+    I8(IN1, IN2, IN2, I8, I8, IN1, IN1, IN1, IN1, IN1, I8, I8, IN2, IO2_I4, IO_U8, I8, IO1, IO1, IO1)
+)
+def probe_runs(  # type: ignore[no-untyped-def]
+    kids, axes, bands, n_first, n_second, run_keys, run_values, run_ids, tops, ends, n_runs, lo, rows, links, matched,
+    mode, state, out_probe, out_store,
+):
+    """As ``probe``, over sorted runs: for each probe row, a binary search in each run. Indifferent to disorder.
+
+    The first ``n_first`` bands are about the axis that the runs are sorted by. A key's rows are walked from the last
+    one in its window backwards. The next ``n_second`` bands, if any, bound from below an axis of whose values ``tops``
+    holds the greatest so far (an interval tree laid flat, as far as one list goes): the walk ends where no row before
+    can reach that bound.
+
+    ``state`` holds probe row, run and place in the run (-1: search for it).
+    """
+    cap = rows.shape[0]
+    turn = lo - lo % cap
+    n = kids.shape[0]
+    room = out_probe.shape[0]
+    flat = axes.ravel()
+    stride = axes.shape[1]
+    terms = bands.ravel()
+    second = terms[4 * n_first :]
+    records = rows.ravel()
+    emit = mode & PAIRS
+    count = 0
+    i = state[0]
+    r = state[1]
+    at = state[2]
+    while i < n:
+        kid = kids[i]
+        low, high = window(flat, stride, terms, n_first, i)
+        least, most = window(flat, stride, second, n_second, i)
+        if kid < 0 or low > high or least > most:
+            i += 1
+            r = 0
+            at = -1
+            continue
+        done = False
+        while r < n_runs and not done:
+            start = ends[r - 1] if r > 0 else 0
+            if at < 0:
+                at = start
+                top = ends[r]
+                while at < top:
+                    mid = (at + top) >> 1
+                    if run_keys[mid] < kid or (run_keys[mid] == kid and run_values[mid] <= high):
+                        at = mid + 1
+                    else:
+                        top = mid
+                at -= 1
+            while at >= start and run_keys[at] == kid and run_values[at] >= low:
+                if n_second > 0 and tops[at] < least:
+                    break
+                rid = run_ids[at]
+                ok = _is_live(rid, lo, turn, cap, links)
+                pos = rid - turn if rid - turn < cap else rid - turn - cap
+                if ok and n_first < bands.shape[0]:
+                    ok = others(flat, stride, terms, n_first, bands.shape[0], i, records, pos * rows.shape[1])
+                if ok and mode & FIRST_STORE and links[pos, FLAGS] & MATCHED:
+                    ok = False
+                if ok:
+                    if emit:
+                        if count == room:
+                            state[0] = i
+                            state[1] = r
+                            state[2] = at
+                            return count
+                        out_probe[count] = i
+                        out_store[count] = rid
+                        count += 1
+                    if mode & MARK_STORE:
+                        links[pos, FLAGS] |= MATCHED
+                    if mode & MARK_PROBE:
+                        matched[i] = 1
+                    if mode & FIRST_PROBE:
+                        done = True
+                        break
+                at -= 1
+            r += 1
+            at = -1
+        i += 1
+        r = 0
+        at = -1
+    state[0] = n
+    state[1] = 0
+    state[2] = -1
+    return count

@@ -1,0 +1,366 @@
+"""Text and bools of a push: those of the rows that are kept, and output batches with columns of them.
+
+Compiled apart from the push, which is large enough, and only for plans that have such columns: ``push_batch`` comes
+back to Python with a request, and Python calls one of these.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ivjoin.shj import registers as at
+from ivjoin.shj.kernels import memory as mem
+from ivjoin.shj.kernels.batch_memory import array_struct, copy_all
+from ivjoin.shj.kernels.block_kernels import blank, put_words, source_of, taken_bits, taken_bytes
+from ivjoin.shj.kernels.compiling import I8, compiled, inner, tiny
+from ivjoin.shj.kernels.records import field_at, operator_at, ring_at, side_at, text_at
+
+__all__ = ["build_mixed", "store_text"]
+
+_MOST_NARROW = 2**31 - 1  # bytes of a column whose offsets are int32
+
+
+@tiny
+def _word_at(pointer, width, i):  # type: ignore[no-untyped-def]
+    return mem.at_i64(pointer)[i] if width == 8 else np.int64(mem.at_i32(pointer)[i])
+
+
+@tiny
+def _set_word(pointer, width, i, value):  # type: ignore[no-untyped-def]
+    # An int32 that is too large becomes the uint32 that it is modulo 2**32.
+    if width == 8:
+        mem.at_i64(pointer)[i] = value
+    else:
+        mem.at_u32(pointer)[i] = value & 0xFFFFFFFF
+
+
+@inner
+def _child(op, column):  # type: ignore[no-untyped-def]
+    """A column of the batch at hand."""
+    return mem.load(mem.load(op.in_struct + mem.CHILDREN) + 8 * column)
+
+
+@inner
+def _buffer(op, column, i):  # type: ignore[no-untyped-def]
+    return mem.load(mem.load(_child(op, column) + mem.BUFFERS) + 8 * i)
+
+
+@inner
+def _first(op, column):  # type: ignore[no-untyped-def]
+    """Where in its buffers the batch's first row is."""
+    return mem.load(op.in_struct + mem.OFFSET) + mem.load(_child(op, column) + mem.OFFSET)
+
+
+@inner
+def _copy(target, source, size, within):  # type: ignore[no-untyped-def]
+    """Copy ``size`` bytes, and if so many lie ``within`` reach of both, up to 7 more: whole words are faster."""
+    words = (size + 7) >> 3
+    if 8 * words <= within:
+        t8, s8 = mem.at_u64(target), mem.at_u64(source)
+        for i in range(words):
+            t8[i] = s8[i]
+    else:
+        copy_all(target, source, size)
+
+
+@inner
+def _batch_bytes(offsets, width, rows, n):  # type: ignore[no-untyped-def]
+    """Bytes of some rows of a batch."""
+    total = 0
+    for i in range(n):
+        total += _word_at(offsets, width, rows[i] + 1) - _word_at(offsets, width, rows[i])
+    return total
+
+
+# -- rows that are kept --------------------------------------------------------------------------------------------
+
+
+@inner
+def _kept_bytes(op, t, n):  # type: ignore[no-untyped-def]
+    offsets = _buffer(op, t.column, 1) + t.offset_width * _first(op, t.column)
+    if n == op.n:
+        return _word_at(offsets, t.offset_width, n) - _word_at(offsets, t.offset_width, 0)
+    return _batch_bytes(offsets, t.offset_width, mem.at_i64(op.kept_at), n)
+
+
+@inner
+def _shifted(side, t):  # type: ignore[no-untyped-def]
+    """Move an arena's rows over its dead front, if that leaves at least a quarter of its room."""
+    mask = np.int64(-1) if t.start_width == 8 else np.int64(0xFFFFFFFF)
+    used = t.top - t.base
+    dead = used
+    if side.lo < t.next:
+        dead = (_word_at(t.starts, t.start_width, side.lo % side.cap) - t.base) & mask
+    if dead < 64 or 4 * (t.wanted - dead) > 3 * t.room:
+        return False
+    copy_all(t.arena, t.arena + dead, used - dead)
+    t.base += dead
+    t.wanted -= dead
+    return True
+
+
+@inner
+def _append_bytes(op, side, t, n):  # type: ignore[no-untyped-def]
+    width = t.offset_width
+    offsets = _buffer(op, t.column, 1) + width * _first(op, t.column)
+    source = _buffer(op, t.column, 2)
+    kept = mem.at_i64(op.kept_at)
+    cap = side.cap
+    place = side.hi % cap
+    starts = t.starts
+    start_width = t.start_width
+    top = t.top
+    used = top - t.base
+    if n == op.n:
+        low = _word_at(offsets, width, 0)
+        size = _word_at(offsets, width, n) - low
+        copy_all(t.arena + used, source + low, size)
+        for k in range(n):
+            pos = place + k if place + k < cap else place + k - cap
+            _set_word(starts, start_width, pos, top + _word_at(offsets, width, k) - low)
+        top += size
+    else:
+        end = _word_at(offsets, width, op.n)
+        for k in range(n):
+            low = _word_at(offsets, width, kept[k])
+            size = _word_at(offsets, width, kept[k] + 1) - low
+            pos = place + k if place + k < cap else place + k - cap
+            _set_word(starts, start_width, pos, top)
+            _copy(t.arena + used, source + low, size, min(end - low, t.room - used))
+            top += size
+            used += size
+    t.top = top
+    t.next = side.hi + n
+
+
+@inner
+def _append_bits(flags, bitmap, first, kept, n, place, cap):  # type: ignore[no-untyped-def]
+    """A byte for each of some bits of a bitmap, into a ring; all of them 1 where there is none."""
+    ring = mem.at_u8(flags)
+    bits = mem.at_u8(bitmap)
+    for k in range(n):
+        b = first + kept[k]
+        pos = place + k if place + k < cap else place + k - cap
+        ring[pos] = 1 if bitmap == 0 else (bits[b >> 3] >> (b & 7)) & 1
+
+
+@compiled(I8(I8, I8))
+def store_text(operator, p):  # type: ignore[no-untyped-def]
+    """Append the kept rows of side p to its columns of text and bools.
+
+    Returns 0, or ``ROOM`` where nothing was done: an arena has less room than is ``wanted``, or there is a first null.
+    """
+    op = operator_at(operator, 0)
+    side = side_at(op.sides, p)
+    valid = mem.at_i64(op.in_valid)
+    n = op.n_kept
+    short = 0
+    for c in range(side.n_texts):
+        t = text_at(side.texts, c)
+        if t.kind == at.BYTES:
+            t.wanted = t.top - t.base + _kept_bytes(op, t, n)
+            if t.wanted > t.room and not _shifted(side, t):
+                short = at.ROOM
+        if t.valid == 0 and valid[2 * t.column] != 0:
+            short = at.ROOM
+    if short:
+        return short
+    kept = mem.at_i64(op.kept_at)
+    place = side.hi % side.cap
+    for c in range(side.n_texts):
+        t = text_at(side.texts, c)
+        if t.kind == at.BYTES:
+            _append_bytes(op, side, t, n)
+        else:
+            _append_bits(t.starts, _buffer(op, t.column, 1), _first(op, t.column), kept, n, place, side.cap)
+        if t.valid:
+            _append_bits(t.valid, valid[2 * t.column], valid[2 * t.column + 1], kept, n, place, side.cap)
+    return short
+
+
+# -- output --------------------------------------------------------------------------------------------------------
+
+
+@inner
+def _stored_bytes(t, cap, places, n):  # type: ignore[no-untyped-def]
+    """Bytes of the stored rows at some places."""
+    starts, top = t.starts, t.top
+    width = t.start_width
+    mask = np.int64(-1) if width == 8 else np.int64(0xFFFFFFFF)
+    last = t.next % cap
+    total = 0
+    for i in range(n):
+        k = places[i]
+        after = k + 1 if k + 1 < cap else 0
+        end = top if after == last else _word_at(starts, width, after)
+        total += (end - _word_at(starts, width, k)) & mask
+    return total
+
+
+@inner
+def _take_stored(t, cap, places, n, offsets, offset_width, data):  # type: ignore[no-untyped-def]
+    """Offsets and bytes of the stored rows at some places, of which 7 bytes more may be written."""
+    starts, arena = t.starts, t.arena
+    base, top, room = t.base, t.top, t.room
+    width = t.start_width
+    mask = np.int64(-1) if width == 8 else np.int64(0xFFFFFFFF)
+    last = t.next % cap
+    used = 0
+    for i in range(n):
+        _set_word(offsets, offset_width, i, used)
+        k = places[i]
+        after = k + 1 if k + 1 < cap else 0
+        begin = _word_at(starts, width, k)
+        end = top if after == last else _word_at(starts, width, after)
+        size = (end - begin) & mask
+        low = (begin - base) & mask
+        _copy(data + used, arena + low, size, room - low)
+        used += size
+    _set_word(offsets, offset_width, n, used)
+
+
+@inner
+def _take_batch(op, column, width, rows, n, offsets, data):  # type: ignore[no-untyped-def]
+    """As ``_take_stored``, of rows of the batch."""
+    source_offsets = _buffer(op, column, 1) + width * _first(op, column)
+    source = _buffer(op, column, 2)
+    end = _word_at(source_offsets, width, op.n)
+    used = 0
+    for i in range(n):
+        _set_word(offsets, width, i, used)
+        low = _word_at(source_offsets, width, rows[i])
+        size = _word_at(source_offsets, width, rows[i] + 1) - low
+        _copy(data + used, source + low, size, end - low)
+        used += size
+    _set_word(offsets, width, n, used)
+
+
+@inner
+def _field_bytes(op, p, other, field, side, n, rows, places):  # type: ignore[no-untyped-def]
+    """Bytes of an output column of text."""
+    if side < 0:
+        return 0
+    column = field.left if side == 0 else field.right
+    if side == p:
+        offsets = _buffer(op, column, 1) + field.width * _first(op, column)
+        return _batch_bytes(offsets, field.width, rows, n)
+    return _stored_bytes(text_at(ring_at(other.rings, column).values, 0), other.cap, places, n)
+
+
+@inner
+def _put_text(op, p, other, side, column, field, n, rows, places, top, offsets, data):  # type: ignore[no-untyped-def]
+    """Validity, offsets and bytes of a column of text; how many nulls."""
+    if side == p:
+        _take_batch(op, column, field.width, rows, n, offsets, data)
+        valid = mem.at_i64(op.in_valid)
+        return taken_bits(top, valid[2 * column], valid[2 * column + 1], rows, n) if valid[2 * column] else 0
+    t = text_at(ring_at(other.rings, column).values, 0)
+    _take_stored(t, other.cap, places, n, offsets, field.width, data)
+    return taken_bytes(top, t.valid, places, n) if t.valid else 0
+
+
+@inner
+def _put_bools(op, p, other, side, column, n, rows, places, top, data):  # type: ignore[no-untyped-def]
+    """Validity and values of a column of bools; how many nulls."""
+    if side == p:
+        taken_bits(data, _buffer(op, column, 1), _first(op, column), rows, n)
+        valid = mem.at_i64(op.in_valid)
+        return taken_bits(top, valid[2 * column], valid[2 * column + 1], rows, n) if valid[2 * column] else 0
+    t = text_at(ring_at(other.rings, column).values, 0)
+    taken_bytes(data, t.starts, places, n)
+    return taken_bytes(top, t.valid, places, n) if t.valid else 0
+
+
+@inner
+def _build(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def]
+    """As ``build_block``, with columns of text and bools too: OUTPUT, FULL, or ROOM for more text than offsets hold."""
+    n_fields = op.n_fields
+    head = (8 + 8 * n_fields + (mem.ARROW_ARRAY + 24) * n_fields + 63) & ~63
+    bitmap = (((n + 7) >> 3) + 63) & ~63
+    size = head + 72
+    for f in range(n_fields):
+        field = field_at(op.fields, f)
+        size += bitmap
+        if field.kind == at.WORDS:
+            size += (n * field.width + 63) & ~63
+        elif field.kind == at.BITS:
+            size += bitmap
+        else:
+            much = _field_bytes(op, p, other, field, source_of(field, which, p), n, rows, places)
+            if much > _MOST_NARROW and field.width == 4:
+                mem.save(op.state_at, f)
+                mem.save(op.state_at + 8, much)
+                return at.ROOM
+            size += ((n + 1) * field.width + 63) & ~63
+            size += (much + 8 + 63) & ~63
+    block = mem.malloc(size)
+    if block == 0:
+        return at.FULL
+    mem.save(block, 1 + n_fields)
+    base = (block + 8 + 63) & ~63
+    children = base + 8
+    structs = children + 8 * n_fields
+    pointers = structs + mem.ARROW_ARRAY * n_fields
+    top = base + head
+    mem.save(base, 0)  # the validity of the rows themselves
+    for f in range(n_fields):
+        field = field_at(op.fields, f)
+        width = field.width
+        side = source_of(field, which, p)
+        column = field.left if side == 0 else field.right
+        data = top + bitmap
+        after = data + (bitmap if field.kind == at.BITS else (n * width + 63) & ~63)
+        text = data
+        if field.kind == at.BYTES:
+            text = data + (((n + 1) * width + 63) & ~63)
+        nulls = n
+        if side < 0:
+            blank(top, (n + 7) >> 3)
+            blank(data, text - data if field.kind == at.BYTES else after - data)
+        elif field.kind == at.WORDS:
+            nulls = put_words(op, p, other, side, column, width, n, rows, places, top, data)
+        elif field.kind == at.BITS:
+            nulls = _put_bools(op, p, other, side, column, n, rows, places, top, data)
+        else:
+            nulls = _put_text(op, p, other, side, column, field, n, rows, places, top, data, text)
+        if field.kind == at.BYTES:
+            after = text + ((_word_at(data, width, n) + 8 + 63) & ~63)
+        mem.save(pointers, top if nulls else 0)
+        mem.save(pointers + 8, data)
+        mem.save(pointers + 16, text)
+        mem.save(children + 8 * f, structs)
+        array_struct(structs, n, nulls, 3 if field.kind == at.BYTES else 2, pointers, 0, 0, op.releaser, block)
+        structs += mem.ARROW_ARRAY
+        pointers += 24
+        top = after
+    array_struct(op.out_struct, n, 0, 1, base, n_fields, children, op.releaser, block)
+    return at.OUTPUT
+
+
+@compiled(I8(I8, I8))
+def build_mixed(operator, p):  # type: ignore[no-untyped-def]
+    """The next output batch of what ``push_batch`` asked to be gathered, with GATHER while there is more of it.
+
+    Returns ``ROOM`` if a column's text is more than its offsets can say; which column, and how many bytes, stand at
+    ``state_at``.
+    """
+    op = operator_at(operator, 0)
+    other = side_at(op.sides, 1 - p)
+    total = op.n_dead
+    listed = op.dead
+    if op.phase == at.EMITTING:
+        total = op.n_pairs
+        listed = op.pair_places
+    elif op.phase == at.LEAVING:
+        total = op.n_left
+        listed = op.left
+    n = min(total - op.cursor, op.batch_size)
+    which = op.out_which
+    places = mem.at_i64(listed + 8 * op.cursor)
+    rows = mem.at_i64(op.pair_rows + 8 * op.cursor if which == 0 else listed + 8 * op.cursor)
+    status = _build(op, p, other, which, n, rows, places)
+    if status == at.OUTPUT:
+        op.cursor += n
+        if op.cursor < total:
+            status |= at.GATHER
+    return status | at.MORE

@@ -1,0 +1,1 @@
+"""What one side of a join holds: columns, keys, links, runs."""

@@ -1,0 +1,265 @@
+"""The key table: one dense id per distinct join key, shared by both sides.
+
+A single key column with an int64 image (ints, floats, times, bools, short decimals) is its own key. Everything else,
+several columns, strings, null-safe keys, is packed into bytes without ambiguity, and equality of the bytes is
+equality of the key: ids are never decided by a hash alone. Ids of keys that no stored row uses any more are taken
+back when the table is rebuilt, so its size follows the live keys, not the keys ever seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ivjoin.errors import CapacityError
+from ivjoin.shj import registers
+from ivjoin.shj.arrow import Bytes
+from ivjoin.shj.kernels import key_kernels
+from ivjoin.shj.kernels.memory import address_of as address
+
+__all__ = ["ByteKeys", "IntKeys", "KeyTable", "NoKeys", "pack"]
+
+_NONE_U8 = np.empty(0, dtype=np.uint8)
+_MOST_KEYS = 2**30  # ids are int32, and so are the table's entries
+
+
+def _empty_slots(n: int) -> np.ndarray:
+    slots = np.full((n, 8), -1, dtype=np.int32)
+    slots[:, 6] = 0
+    return slots
+
+
+class KeyTable:
+    """Slots of the keys: heads, tails and fingers of both sides, and how many stored rows use each key.
+
+    Attributes
+    ----------
+    slots : int32[n, 8]
+        See ``index_kernels``; column 6 counts the rows that use the key.
+    """
+
+    n_ids = registers.Register(registers.OPERATOR, "n_ids")
+    live = registers.Register(registers.OPERATOR, "live_keys")
+    _n_free = registers.Register(registers.OPERATOR, "n_free")
+
+    def __init__(self, operator: np.ndarray | None = None) -> None:
+        self._operator = np.zeros(1, dtype=registers.OPERATOR) if operator is None else operator
+        self._registers = self._operator.view(np.int64)
+        self.slots = _empty_slots(16)
+        self.n_ids = 0
+        self.live = 0
+        self._free = np.empty(0, dtype=np.int32)  # a stack: ids are taken from its end
+        self._n_free = 0
+        self._table = np.zeros(64, dtype=np.int32)
+
+    @property
+    def operator_address(self) -> int:
+        return address(self._operator)
+
+    def point(self) -> None:
+        """Tell the operator's registers where the arrays are."""
+        r = self._operator[0]
+        r["slots"], r["slots_size"] = address(self.slots), len(self.slots)
+        r["table"], r["table_size"] = address(self._table), len(self._table)
+        r["free"] = address(self._free)
+
+    @property
+    def nbytes(self) -> int:
+        return self.slots.nbytes + self._free.nbytes + self._table.nbytes
+
+    def reserve(self, n: int) -> None:
+        """Make room for n new keys, if there is none."""
+        new = max(0, n - self._n_free)
+        if 2 * (self.n_ids - self._n_free + n) > len(self._table) or self.n_ids + new > len(self.slots):
+            self._room(n, new)
+
+    def _room(self, n: int, new: int) -> None:
+        """Room for n new keys, ``new`` of them with ids of their own: slots, and a table at most half full."""
+        need = self.n_ids + new
+        if need > _MOST_KEYS:
+            raise CapacityError(
+                f"{need:,} keys at once, expected {_MOST_KEYS:,} at most: narrow the window, or divide the rows"
+            )
+        if need > len(self.slots):
+            cap = need + self.n_ids // 4
+            slots = _empty_slots(cap)
+            slots[: self.n_ids] = self.slots[: self.n_ids]
+            self.slots = slots
+            self._grow_ids(cap)
+        entries = self.n_ids - self._n_free + n
+        if 2 * entries > len(self._table):
+            self._table = np.zeros(1 << (2 * entries - 1).bit_length(), dtype=np.int32)
+            if self.n_ids:
+                self._rehash(self._taken())
+
+    def sweep(self) -> None:
+        """Take back the ids that no row uses, once they are the greater part. No id may be in flight."""
+        used = self.n_ids - self._n_free
+        if used <= self.live + self.live // 2 + 1024:
+            return
+        free = np.empty(self.n_ids, dtype=np.int32)
+        packed = int(key_kernels.take_back(self.slots, self.n_ids, free))
+        top, n_free = packed >> 32, packed & 0xFFFFFFFF
+        if self.live * 8 < self.n_ids:
+            self.n_ids, n_free = top, int(np.searchsorted(free[:n_free], top))
+        cap = self.n_ids + self.n_ids // 4 + 16
+        if cap * 2 <= len(self.slots):
+            self.slots = self.slots[:cap].copy()
+            self._grow_ids(cap)
+        self._free, self._n_free = free[:n_free].copy(), n_free
+        self._table = np.zeros(max(64, 1 << (3 * max(self.live, 1)).bit_length()), dtype=np.int32)
+        self._rehash(self.slots)
+
+    def _took(self, packed: int) -> None:
+        packed = int(packed)
+        self.n_ids, self._n_free = packed >> 32, packed & 0xFFFFFFFF
+
+    def _grow_ids(self, cap: int) -> None:
+        raise NotImplementedError
+
+    def _taken(self) -> np.ndarray:
+        """The slots, with 1 in column 6 of each id that holds a key.
+
+        A probe batch's new keys are in no row yet; the table must find them all the same.
+        """
+        if self._n_free >= self.n_ids:
+            return self.slots
+        used = self.slots.copy()
+        used[: self.n_ids, 6] = 1
+        used[self._free[: self._n_free], 6] = 0
+        return used
+
+    def _rehash(self, used: np.ndarray) -> None:
+        """Put the keys whose ids ``used``, laid out as ``slots``, counts in column 6 into the empty table."""
+        raise NotImplementedError
+
+
+class NoKeys(KeyTable):
+    """A join without keys: every row has id 0."""
+
+    def __init__(self, operator: np.ndarray | None = None) -> None:
+        super().__init__(operator)
+        self.n_ids = 1
+
+    def reserve(self, n: int) -> None:
+        pass
+
+    def sweep(self) -> None:
+        pass
+
+    def ids(self, n: int, usable: np.ndarray | None) -> np.ndarray:
+        if usable is None:
+            return np.zeros(n, dtype=np.int64)
+        return usable.astype(np.int64) - 1
+
+
+class IntKeys(KeyTable):
+    """Keys that are one int64 each.
+
+    Attributes
+    ----------
+    key_of : int64[n]
+        The key of each id.
+    """
+
+    def __init__(self, operator: np.ndarray | None = None) -> None:
+        super().__init__(operator)
+        self.key_of = np.zeros(16, dtype=np.int64)
+
+    def point(self) -> None:
+        super().point()
+        self._operator[0]["key_of"] = address(self.key_of)
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + self.key_of.nbytes
+
+    def ids(self, keys: np.ndarray, usable: np.ndarray | None) -> np.ndarray:
+        """Id of each key : int64[n], -1 where ``usable`` is False."""
+        n = len(keys)
+        self.reserve(n)
+        out = np.empty(n, dtype=np.int64)
+        mask = _NONE_U8 if usable is None else usable.view(np.uint8)
+        self._took(
+            key_kernels.intern_ints(
+                keys, mask, self._table, self.key_of, self._free, self._n_free, out, self.n_ids
+            )
+        )
+        return out
+
+    def _grow_ids(self, cap: int) -> None:
+        key_of = np.zeros(cap, dtype=np.int64)
+        n = min(cap, len(self.key_of))
+        key_of[:n] = self.key_of[:n]
+        self.key_of = key_of
+
+    def _rehash(self, used: np.ndarray) -> None:
+        key_kernels.rehash_ints(self._table, self.key_of, used, self.n_ids)
+
+
+class ByteKeys(KeyTable):
+    """Keys that are byte strings, kept once each in an arena."""
+
+    _top = registers.Register(registers.OPERATOR, "arena_top")
+
+    def __init__(self, operator: np.ndarray | None = None) -> None:
+        super().__init__(operator)
+        self._spans = np.zeros(32, dtype=np.int64)
+        self._arena = np.empty(256, dtype=np.uint8)
+        self._top = 0
+
+    def point(self) -> None:
+        super().point()
+        r = self._operator[0]
+        r["spans"], r["arena"], r["arena_room"] = address(self._spans), address(self._arena), len(self._arena)
+
+    def make_room(self, n: int, size: int) -> None:
+        """Room for n new keys of so many bytes in all."""
+        self.reserve(n)
+        need = self._top + size
+        if need > len(self._arena):
+            arena = np.empty(need + need // 4, dtype=np.uint8)
+            arena[: self._top] = self._arena[: self._top]
+            self._arena = arena
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + self._spans.nbytes + self._arena.nbytes
+
+    def ids(self, keys: Bytes, usable: np.ndarray | None) -> np.ndarray:
+        """Id of each packed key, -1 where ``usable`` is False."""
+        n = len(keys.offsets) - 1
+        self.make_room(n, int(keys.offsets[-1] - keys.offsets[0]))
+        top = np.array([self._top], dtype=np.int64)
+        out = np.empty(n, dtype=np.int64)
+        mask = _NONE_U8 if usable is None else usable.view(np.uint8)
+        self._took(
+            key_kernels.intern_bytes(
+                keys.offsets, keys.buffer, mask, self._table, self._spans, self._arena, self._free,
+                self._n_free, out, self.n_ids, top,
+            )
+        )
+        self._top = int(top[0])
+        return out
+
+    def _grow_ids(self, cap: int) -> None:
+        spans = np.zeros(2 * cap, dtype=np.int64)
+        n = min(2 * cap, len(self._spans))
+        spans[:n] = self._spans[:n]
+        self._spans = spans
+
+    def _rehash(self, used: np.ndarray) -> None:
+        sizes = self._spans[1 : 2 * self.n_ids : 2]
+        total = int(sizes[used[: self.n_ids, 6] > 0].sum())
+        fresh = np.empty(max(256, total + total // 4), dtype=np.uint8)
+        self._top = key_kernels.rehash_bytes(self._table, self._spans, self._arena, fresh, used, self.n_ids)
+        self._arena = fresh
+
+
+def pack(pieces: Sequence[Bytes]) -> Bytes:
+    """Several pieces a row as one byte string a row, unambiguously."""
+    whole = pieces[0]
+    for piece in pieces[1:]:
+        whole = whole.then(piece)
+    return whole

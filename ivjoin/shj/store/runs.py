@@ -1,0 +1,112 @@
+"""A second index for stores that lists serve badly: sorted runs, merged so that there are few (a log-structured merge).
+
+The linked lists of ``index_kernels`` cost what a row is out of order by, and walk every row in the first axis's window.
+Where that is much, a store turns to these: a batch is sorted by (key, axis) and becomes a run; runs of like size merge.
+A row is copied O(log n) times in its life, and a probe costs a binary search a run, whatever the order of arrival on
+either side.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ivjoin.shj.kernels import run_kernels
+from ivjoin.shj.kernels.index_kernels import FIRST_AXIS
+
+__all__ = ["SortedRuns"]
+
+_ARRAYS = ("keys", "values", "ids", "tops")
+
+
+class SortedRuns:
+    """Rows of one store as (key id, value, row id), in runs laid end to end; the youngest and smallest run is last.
+
+    Parameters
+    ----------
+    axis : int
+        The store's axis whose values the runs are sorted by.
+    second : int or None
+        An axis of which the greatest value so far is kept with each row, in ``tops``.
+    """
+
+    def __init__(self, axis: int = 0, second: int | None = None) -> None:
+        self.axis = axis
+        self.second = second
+        self.keys = np.empty(1024, dtype=np.int64)
+        self.values = np.empty(1024, dtype=np.int64)
+        self.ids = np.empty(1024, dtype=np.int64)
+        self.tops = np.empty(0 if second is None else 1024, dtype=np.int64)
+        self.ends = np.zeros(64, dtype=np.int64)
+        self.count = 0
+
+    @property
+    def size(self) -> int:
+        return int(self.ends[self.count - 1]) if self.count else 0
+
+    @property
+    def nbytes(self) -> int:
+        return self.keys.nbytes + self.values.nbytes + self.ids.nbytes + self.tops.nbytes + self.ends.nbytes
+
+    def add(
+        self, keys: np.ndarray, values: np.ndarray, first: int, rows: np.ndarray, links: np.ndarray, lo: int
+    ) -> None:
+        """Take in rows first, first+1, ... with these values of ``axis``.
+
+        The store's records are asked for ``second``; they and ``lo`` tell which older rows are gone.
+        """
+        n, at = len(keys), self.size
+        if at + n > len(self.keys):
+            self._resize(at + n + (at + n) // 4)
+        order = np.lexsort((values, keys))
+        self.keys[at : at + n] = keys[order]
+        self.values[at : at + n] = values[order]
+        self.ids[at : at + n] = order + first
+        self.ends[self.count] = at + n
+        self.count += 1
+        while self.count > 1 and self._length(self.count - 2) <= 2 * self._length(self.count - 1):
+            self._merge_last(links, lo)
+        self._top(rows, lo)
+
+    def shed(self, live: int, rows: np.ndarray, links: np.ndarray, lo: int) -> None:
+        """Drop dead rows once they are the greater part."""
+        if self.size > 2 * live + 4096:
+            while self.count > 1:
+                self._merge_last(links, lo)
+            if self.count:
+                # merging with an empty run leaves the dead of the only run out
+                self.ends[1] = self.ends[0]
+                self.count = 2
+                self._merge_last(links, lo)
+                self._top(rows, lo)
+            if self.size * 4 < len(self.keys) and len(self.keys) > 4096:
+                self._resize(max(1024, self.size + self.size // 2))
+
+    def clear(self) -> None:
+        self.count = 0
+
+    def _length(self, run: int) -> int:
+        return int(self.ends[run]) - (int(self.ends[run - 1]) if run else 0)
+
+    def _merge_last(self, links: np.ndarray, lo: int) -> None:
+        a = int(self.ends[self.count - 3]) if self.count > 2 else 0
+        b, c = int(self.ends[self.count - 2]), int(self.ends[self.count - 1])
+        buffers = np.empty((3, b - a), dtype=np.int64)
+        end = run_kernels.merge_runs(self.keys, self.values, self.ids, a, b, c, links, lo, *buffers)
+        self.count -= 1
+        self.ends[self.count - 1] = end
+
+    def _top(self, rows: np.ndarray, lo: int) -> None:
+        """The tops of the last run, whose rows are all live."""
+        if self.second is not None and self.count:
+            b = int(self.ends[self.count - 1])
+            a = b - self._length(self.count - 1)
+            run_kernels.top_run(self.keys, self.ids, self.tops, a, b, rows, lo, FIRST_AXIS + self.second)
+
+    def _resize(self, cap: int) -> None:
+        n = self.size
+        for name in _ARRAYS:
+            old = getattr(self, name)
+            if len(old):
+                fresh = np.empty(cap, dtype=np.int64)
+                fresh[:n] = old[:n]
+                setattr(self, name, fresh)

@@ -1,0 +1,516 @@
+"""One side's stored rows: the ring of row records, its payload columns, and the schedules of what dies.
+
+Counts and edges live in the side's ``SIDE`` record, which the kernels read and write; this class is the way to them
+from Python, and does what is rare: making room, compacting, changing the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from weakref import WeakMethod
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.errors import CapacityError
+from ivjoin.shj import registers as at
+from ivjoin.shj.arrow import byte_width, offset_width
+from ivjoin.shj.kernels import expiry_kernels, index_kernels
+from ivjoin.shj.kernels.memory import address_of as address
+from ivjoin.shj.registers import EXPIRY, RING, SIDE, STORED, TEXT, Register
+from ivjoin.shj.store.columns import BoolColumn, BytesColumn, Column, ImageColumn, WordColumn, column_for
+from ivjoin.shj.store.keys import IntKeys, KeyTable
+from ivjoin.shj.store.runs import SortedRuns
+
+__all__ = ["SideStore"]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_NO_IDS = np.empty(0, dtype=np.int64)
+_FIRST_AXIS = index_kernels.FIRST_AXIS
+# Rows that a ring may have room for, beyond twice what it needs, without being asked whether it does.
+_SPARE = 1024
+_LARGE = 1 << 14
+_MOST_ROWS = 2**31 - 1024  # places are int32
+_MOST_PATIENCE = 2**60
+
+
+class SideStore:
+    """Rows of one input that may still match.
+
+    Parameters
+    ----------
+    side : int
+        0 for left, 1 for right.
+    keys : KeyTable
+        Shared with the other side.
+    types : list of pa.DataType
+        Types of the stored payload columns.
+    n_axes : int
+        Axis values a row; the first one orders the rows of a key when ``ordered``.
+    ordered : bool
+        Keep each key's rows sorted by the first axis; pays when rows arrive nearly in that order.
+    same : dict of int to int or None
+        Payload columns that are an axis (its index) or the key (None; ``keys`` is an ``IntKeys``), value for value,
+        and need not be stored twice.
+    stored : list of int, optional
+        Which columns of the input these are; 0, 1, ... if not given.
+    sides : SIDE[2], optional
+        The operator's records, one a side.
+    """
+
+    lo = Register(SIDE, "lo")
+    hi = Register(SIDE, "hi")
+    live = Register(SIDE, "live")
+    cap = Register(SIDE, "cap")
+    ordered = Register(SIDE, "ordered")
+    peak = Register(SIDE, "peak_span")  # rows in the ring at most since the last look at its size
+    _trimmed = Register(SIDE, "trimmed")
+    _steps = Register(SIDE, "steps")
+    _linked = Register(SIDE, "linked")
+    _refused = Register(SIDE, "refused")
+    _probed = Register(SIDE, "probed")
+    _patience = Register(SIDE, "patience")
+
+    def __init__(
+        self, side: int, keys: KeyTable, types: Sequence[pa.DataType], n_axes: int, *, ordered: bool,
+        same: Mapping[int, int | None] | None = None, stored: Sequence[int] | None = None,
+        sides: np.ndarray | None = None,
+    ) -> None:
+        self.side = side
+        self.offset = 3 * side  # where this side's head, tail and finger stand in a slot
+        self.keys = keys
+        if sides is None:
+            sides = np.zeros(2, dtype=SIDE)
+            keys._operator[0]["sides"] = address(sides)
+        self._sides = sides
+        self._registers = sides[side : side + 1].view(np.int64)
+        self._record = sides[side]
+        self.n_axes = n_axes
+        self.ordered = int(ordered)
+        self.cap = 64
+        self.rows, self.links = _records(64, n_axes)
+        same = same or {}
+        self.stored = list(range(len(types)) if stored is None else stored)
+        kept_as_text = [i for i, t in enumerate(types) if offset_width(t) or pa.types.is_boolean(t)]
+        self._texts = np.zeros(len(kept_as_text), dtype=TEXT)
+        self._texts["column"] = [self.stored[i] for i in kept_as_text]
+        records = {i: self._texts[k : k + 1] for k, i in enumerate(kept_as_text)}
+        self.columns: list[Column] = [
+            ImageColumn(t, same[i], WeakMethod(self._image_at), 64) if i in same else column_for(t, 64, records.get(i))
+            for i, t in enumerate(types)
+        ]
+        self._widths = [byte_width(c.type) or 0 for c in self.columns]
+        self._table = np.zeros(len(types), dtype=STORED)
+        self._rings = np.zeros(max(self.stored, default=0) + 1, dtype=RING)
+        self.expiry = np.zeros((max(n_axes, 1), 2), dtype=EXPIRY)
+        self.expiry["last"] = self.expiry["bound"] = I64_MIN
+        self._heaps: dict[tuple[int, int], np.ndarray] = {}
+        self._tally = np.zeros(3, dtype=np.int64)
+        self.runs: SortedRuns | None = None
+        self.disordered = False
+        self._led_by: tuple[int, int | None] = (0, None)
+        self._patience = index_kernels.SOME_REFUSED
+        self._ring_bytes: int | None = None  # unknown since the last change of capacity
+        self._varying: list[Column] = []
+        self.by_python = [i for i, c in enumerate(self.columns) if not isinstance(c, (WordColumn, ImageColumn))]
+        self.texts = [c for c in self.columns if isinstance(c, (BytesColumn, BoolColumn))]
+        self.compiled_text = False  # kernels keep the text
+        self.others = [i for i in self.by_python if i not in records]  # that no kernel can keep
+        self.point()
+
+    def point(self) -> None:
+        """Tell the side's record where everything is, after memory has moved."""
+        r = self._record
+        rows = address(self.rows)
+        r["rows"], r["n_axes"] = rows, self.n_axes
+        r["expiry"] = address(self.expiry)
+        alone = self.compiled_text and not self.others
+        r["by_python"] = 0 if not self.by_python else at.TEXT_ALONE if alone else at.ARRAYS
+        r["sorted"] = self.runs is not None
+        stored = []
+        nulls = False
+        for column, c, width in zip(self.stored, self.columns, self._widths, strict=True):
+            ring = None if c.valid is None else c.valid.ring
+            valid = 0 if ring is None else address(ring)
+            if isinstance(c, WordColumn):
+                ring_at = address(c._ring)
+                self._rings[column] = ring_at, width, valid
+                stored.append((column, ring_at, width, valid))
+            elif isinstance(c, ImageColumn):
+                if c.source is not None:
+                    first = rows + 8 * (_FIRST_AXIS + c.source)
+                    self._rings[column] = first, self.rows.strides[0], valid
+                else:
+                    assert isinstance(self.keys, IntKeys)
+                    self._rings[column] = address(self.keys.key_of), 0, valid
+                stored.append((column, 0, 0, valid))
+            elif isinstance(c, (BytesColumn, BoolColumn)):
+                c.point()
+                self._rings[column] = address(c.record), 0, valid
+            else:
+                continue
+            nulls |= valid != 0
+        self._table[: len(stored)] = stored
+        r["stored"], r["n_stored"] = address(self._table), len(stored)
+        r["texts"], r["n_texts"] = address(self._texts), len(self._texts)
+        r["rings"], r["has_nulls"] = address(self._rings), nulls
+
+    # -- rows in -------------------------------------------------------------------------------------------------
+
+    def insert(
+        self, kids: np.ndarray, axes: np.ndarray, arrays: Sequence[pa.Array],
+        absent: Mapping[int, np.ndarray] | None, matched: np.ndarray | None = None,
+    ) -> None:
+        """Store rows: their key ids, axes : int64[a, n] and payload. ``absent`` names rows an axis must not kill."""
+        n = len(kids)
+        if n == 0:
+            return
+        self.turn()
+        if self.hi - self.lo + n > self.cap:
+            self.make_room(n)
+        first = self.hi
+        self._link(kids, axes, first)
+        for column, array in zip(self.columns, arrays, strict=True):
+            column.append(array, first)
+            if array.null_count:
+                self._ring_bytes = None  # a ring of validity may have come
+        if n and self.n_axes:
+            empty = self.live == 0
+            r = self._record
+            r["least"] = min(int(axes[0].min()), I64_MAX if empty else int(r["least"]))
+            r["most"] = max(int(axes[0].max()), I64_MIN if empty else int(r["most"]))
+        self.hi = first + n
+        self.live += n
+        self.peak = max(self.peak, self.hi - self.lo)
+        places = self.places(np.arange(first, first + n))
+        if matched is not None:
+            self.links[places[np.flatnonzero(matched)], index_kernels.FLAGS] |= index_kernels.MATCHED
+        for axis, unknown in (absent or {}).items():
+            flag = np.int32(1 << (8 + min(axis, 22)))
+            self.links[places[np.flatnonzero(unknown)], index_kernels.FLAGS] |= flag
+        self.point()
+        self.reschedule()
+
+    def append_by_python(self, arrays: Mapping[int, pa.Array]) -> None:
+        """The kernel's next rows in the columns that it does not keep itself, by place among the stored columns."""
+        for i, array in arrays.items():
+            self.columns[i].append(array, self.hi)
+            if array.null_count:
+                self._ring_bytes = None
+
+    def make_text_room(self, batch: pa.RecordBatch) -> None:
+        """Room in the columns of text for as much as the kernel wants, and for the nulls of a batch."""
+        for c in self.texts:
+            r = c.record[0]
+            if isinstance(c, BytesColumn):
+                need = int(r["wanted"]) + c._base
+                c.trim(self.lo)
+                c.make_room(need - c._base)
+            if batch.column(int(r["column"])).null_count:
+                c.valid.begin(self.cap)
+        self._ring_bytes = None
+        self.point()
+
+    # -- schedules of death --------------------------------------------------------------------------------------
+
+    def schedule(self, axis: int, falling: bool) -> None:
+        """Watch for rows that a bound on an axis takes out, if that is not done yet."""
+        d = self.expiry[axis, int(falling)]
+        if not d["used"]:
+            d["used"] = 1
+            if self.live:  # a join that has nothing stored yet need not load the kernel
+                self._reschedule(axis, int(falling))
+
+    def reschedule(self) -> None:
+        """Every schedule anew, after rows were renumbered or came otherwise than by a push."""
+        for axis, falling in np.argwhere(self.expiry["used"]):
+            self._reschedule(int(axis), int(falling))
+
+    def _reschedule(self, axis: int, falling: int) -> None:
+        values = self.axis_values(axis, self.live_ids()) ^ -falling
+        behind = int(np.count_nonzero(values[1:] < np.maximum.accumulate(values)[:-1])) if len(values) else 0
+        if behind > self.expiry[axis, falling]["room"]:
+            self._heap_room(axis, falling, behind)
+        expiry_kernels.reschedule(self.keys.operator_address, self.side, axis, falling)
+
+    def make_heap_room(self, n: int) -> None:
+        """Room for n rows out of order in every schedule."""
+        for axis, falling in np.argwhere(self.expiry["used"]):
+            d = self.expiry[axis, falling]
+            if d["size"] + n > d["room"]:
+                self._heap_room(int(axis), int(falling), int(d["size"]) + n + (int(d["size"]) >> 1))
+
+    def _heap_room(self, axis: int, falling: int, room: int) -> None:
+        d = self.expiry[axis, falling]
+        old = self._heaps.get((axis, falling))
+        fresh = np.empty((room, 2), dtype=np.int64)
+        if old is not None:
+            size = min(int(d["size"]), room)
+            fresh[:size] = old[:size]
+        self._heaps[axis, falling] = fresh
+        d["heap"], d["room"] = address(fresh), room
+        self._ring_bytes = None
+
+    # -- rows out ------------------------------------------------------------------------------------------------
+
+    def settle(self, look: bool = False) -> None:
+        """Give back the room of rows that are gone. Ids may change: none may be held across this call.
+
+        ``look`` asks whether the ring itself is too large for what it held since the last look: rings that come and
+        go with each batch would cost more than they save.
+        """
+        peak = self.peak
+        shrink = look and self.cap > 2 * max(peak, self.hi - self.lo) + _SPARE
+        if look:
+            self.peak = self.hi - self.lo
+            self._forget_nulls()
+        if self.live == self.hi - self.lo and not shrink:
+            if self.lo != self._trimmed:
+                self._trim()
+            return
+        if self.runs is not None:
+            self.runs.shed(self.live, self.rows, self.links, self.lo)
+        if self.live == 0:
+            if self.hi > self.lo:
+                self.lo = self.hi
+                self._trim()
+            if shrink:
+                self._renumber(_NO_IDS, peak + peak // 8)
+            return
+        if self.live != self.hi - self.lo:
+            self._pass_dead()
+        self._trim()
+        self._thin_heaps()
+        span = self.hi - self.lo
+        if span > 2 * self.live + 1024:
+            self._renumber(self.live_ids(), self.live + self.live // 2)
+        elif shrink:
+            self._recap(_round_up(max(peak + peak // 8, span)))
+
+    def _thin_heaps(self) -> None:
+        for axis, falling in np.argwhere(self.expiry["size"] > 2 * self.live + 1024):
+            self._reschedule(int(axis), int(falling))
+
+    def _forget_nulls(self) -> None:
+        """Let go of validity that says of every row here that its value is there."""
+        kept = [c.valid for c in self.columns if c.valid is not None and c.valid.ring is not None]
+        places = self.places(np.arange(self.lo, self.hi)) if kept else _NO_IDS
+        forgotten = [valid.forget(places) for valid in kept]
+        if any(forgotten):
+            self._ring_bytes = None
+            self.point()
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    def _flags(self, places: np.ndarray) -> np.ndarray:
+        """int32[n]: LIVE and MATCHED of the rows at some places."""
+        return self.links.reshape(-1).take(places * self.links.shape[1] + index_kernels.FLAGS)
+
+    def places(self, ids: np.ndarray) -> np.ndarray:
+        """``ids % cap`` of rows that are stored or have just left, without a division each."""
+        places = ids - (self.lo - self.lo % self.cap)
+        places[places >= self.cap] -= self.cap
+        places[places < 0] += self.cap
+        return places
+
+    def live_ids(self) -> np.ndarray:
+        ids = np.arange(self.lo, self.hi, dtype=np.int64)
+        return ids[(self._flags(self.places(ids)) & index_kernels.LIVE) != 0]
+
+    def matched(self, ids: np.ndarray) -> np.ndarray:
+        """bool[n]: which of the rows have matched."""
+        return (self._flags(self.places(ids)) & index_kernels.MATCHED) != 0
+
+    def ids_at(self, places: np.ndarray) -> np.ndarray:
+        """Ids of rows that are stored or have just left, by their places."""
+        turn = self.lo - self.lo % self.cap
+        ids = places + turn
+        ids[ids < self.lo] += self.cap
+        return ids
+
+    def mark_places(self, places: np.ndarray) -> None:
+        self.links[places, index_kernels.FLAGS] |= index_kernels.MATCHED
+
+    def gather(self, column: int, ids: np.ndarray) -> pa.Array:
+        return self.columns[column].gather(ids, self.places(ids))
+
+    def axis_values(self, axis: int, ids: np.ndarray) -> np.ndarray:
+        return self._image_at(axis, self.places(ids))
+
+    def _image_at(self, axis: int | None, places: np.ndarray) -> np.ndarray:
+        """An axis's values at some places, or for None the keys'."""
+        # numpy copies a whole array that has gaps before it takes anything of it.
+        if axis is None:
+            assert isinstance(self.keys, IntKeys)
+            kids = self.links.reshape(-1).take(places * self.links.shape[1] + index_kernels.KEY)
+            return self.keys.key_of.take(kids)
+        return self.rows.reshape(-1).take(places * self.rows.shape[1] + (_FIRST_AXIS + axis))
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held: rings as allocated, arenas and runs as they are now."""
+        if self._ring_bytes is None:
+            rings = [c.nbytes for c in self.columns if not c.varies]
+            tables = self.expiry.nbytes + self._table.nbytes + self._rings.nbytes + self._texts.nbytes
+            tables += self._tally.nbytes
+            self._ring_bytes = self.rows.nbytes + sum(rings) + sum(h.nbytes for h in self._heaps.values()) + tables
+            self._varying = [c for c in self.columns if c.varies]
+        total = self._ring_bytes if self.runs is None else self._ring_bytes + self.runs.nbytes
+        for column in self._varying:
+            total += column.nbytes
+        return total
+
+    # -- inside --------------------------------------------------------------------------------------------------
+
+    def _pass_dead(self) -> None:
+        """Move lo over the dead rows in front."""
+        step = 64
+        while self.lo < self.hi:
+            ids = np.arange(self.lo, min(self.lo + step, self.hi))
+            alive = (self._flags(self.places(ids)) & index_kernels.LIVE) != 0
+            if alive.any():
+                self.lo += int(alive.argmax())
+                break
+            self.lo += len(ids)
+            step *= 4
+
+    def _trim(self) -> None:
+        for column in self.columns:
+            if column.varies:
+                column.trim(self.lo)
+        self._trimmed = self.lo
+
+    def _link(self, kids: np.ndarray, axes: np.ndarray, first: int) -> None:
+        """Put rows into the index: their key's list, kept in order while that is cheap, or sorted runs."""
+        self._tally[0] = 0
+        born = index_kernels.insert(
+            kids, axes, first % self.cap, 1 if self.ordered else 0, self.rows, self.links, self.keys.slots,
+            self.offset, self._tally,
+        )
+        self.keys.live += int(born)
+        if self.runs is not None:
+            self.runs.add(kids, axes[self.runs.axis], first, self.rows, self.links, min(self.lo, first))
+        elif self.ordered:
+            self.walked(int(self._tally[0]), len(kids))
+
+    def walked(self, steps: int, linked: int = 0) -> None:
+        """Count steps spent on disorder; a store that costs too many turns to sorted runs at its next insert."""
+        self._steps += steps
+        self._linked += linked
+        if self._steps > index_kernels.WORTH_WALKING * self._linked + index_kernels.SOME_STEPS:
+            self.disordered = True
+
+    def refused(self, rows: int, probes: int, pushes: int = 1) -> None:
+        """Count rows that lay in probe rows' windows of the first axis, but were refused by a band on another one."""
+        self._refused += rows
+        self._probed += probes + index_kernels.PUSH * pushes
+
+    @property
+    def crowded(self) -> bool:
+        """Whether the first axis lets so many rows through that another one may be the better index."""
+        return (
+            self.runs is None and not self.disordered
+            and self._refused > index_kernels.WORTH_REFUSING * self._probed + self._patience
+        )
+
+    def search_by(self, axis: int, second: int | None) -> None:
+        """Turn to runs sorted by an axis at the next insert; 0: keep the lists, and do not ask again too soon.
+
+        ``second``: as of :class:`SortedRuns`.
+        """
+        self._refused = self._probed = 0
+        self._patience = min(4 * self._patience, _MOST_PATIENCE)
+        if axis:
+            self.lead(axis, second)
+
+    def lead(self, axis: int, second: int | None) -> None:
+        """Turn to runs sorted by an axis at the next insert."""
+        self._led_by = axis, second
+        self.disordered = True
+
+    def led(self) -> tuple[int, int | None] | None:
+        """The axes by which rows are or will be found in sorted runs; None for lists."""
+        if self.runs is not None:
+            return self.runs.axis, self.runs.second
+        return self._led_by if self.disordered else None
+
+    def turn(self) -> None:
+        """Turn to sorted runs now, if that is decided; rows may have other ids after it."""
+        if self.disordered:
+            self._sort()
+
+    def _sort(self) -> None:
+        """Leave the ordered lists for sorted runs."""
+        self.disordered = False
+        self.ordered = 0
+        self.runs = SortedRuns(*self._led_by)
+        self.point()
+        ids = self.live_ids()
+        if len(ids):
+            if len(ids) < self.hi - self.lo:
+                self._renumber(ids, self.cap)
+                return
+            kids = self.links[self.places(ids), index_kernels.KEY].astype(np.int64)
+            values = self.axis_values(self.runs.axis, ids)
+            self.runs.add(kids, values, self.lo, self.rows, self.links, self.lo)
+
+    def make_room(self, n: int) -> None:
+        """A larger ring, or the same one without its dead rows."""
+        if self.live * 2 < self.hi - self.lo and self.live + n <= self.cap:
+            self._renumber(self.live_ids(), self.cap)
+            return
+        need = self.hi - self.lo + n
+        if need > _MOST_ROWS:
+            raise CapacityError(
+                f"{need:,} rows of one side at once, expected {_MOST_ROWS:,} at most: narrow the window, or divide them"
+            )
+        # By a quarter at a time, later by less: a row is carried over some times while a window fills, and little room
+        # stands empty then. A ring that lies in the processor's cache is carried over at little cost.
+        more = self.cap // (4 if self.cap < _LARGE else 16 if self.cap < 8 * _LARGE else 8)
+        self._recap(min(_round_up(max(need, self.cap + more)), _MOST_ROWS))
+
+    def _recap(self, cap: int) -> None:
+        """A ring of another capacity, with the same rows under the same ids."""
+        rows, links = _records(cap, self.n_axes)
+        if self.hi > self.lo:
+            index_kernels.move(
+                self.lo, self.hi, self.rows, self.links, rows, links, self.keys.slots, self.keys.n_ids, self.offset
+            )
+        for column in self.columns:
+            column.grow(cap, self.lo, self.hi)
+        self.rows, self.links, self.cap = rows, links, cap
+        self._ring_bytes = None
+        self.point()
+
+    def _renumber(self, ids: np.ndarray, room: int) -> None:
+        """Keep only these rows, as ids 0, 1, ..., in a ring of at least ``room``; relinks every list."""
+        n = len(ids)
+        cap = _round_up(max(room, n))
+        places = self.places(ids)
+        kids = self.links[places, index_kernels.KEY].astype(np.int64)
+        axes = np.ascontiguousarray(self.rows[places, _FIRST_AXIS:].T)
+        kept_flags = self._flags(places)
+        self.keys.live -= int(index_kernels.unlink(places, self.links, self.keys.slots, self.offset))
+        for column in self.columns:
+            column.select(ids, places, cap)
+        self.rows, self.links = _records(cap, self.n_axes)
+        self.cap, self.lo, self.hi, self.live, self._trimmed = cap, 0, n, n, 0
+        self._ring_bytes = None
+        if self.runs is not None:
+            self.runs.clear()
+        self._link(kids, axes, 0)
+        self.links[:n, index_kernels.FLAGS] = kept_flags
+        self.point()
+        self.reschedule()
+
+
+def _round_up(n: int) -> int:
+    return max(64, -(-n // 16) * 16)
+
+
+def _records(cap: int, n_axes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Empty row records as words, and the same memory as links."""
+    rows = np.empty((cap, _FIRST_AXIS + n_axes), dtype=np.int64)
+    links = rows.view(np.int32)
+    links[:, index_kernels.FLAGS] = 0
+    return rows, links

@@ -1,0 +1,1 @@
+"""The pull side: streams of Arrow batches in, joined batches out."""
