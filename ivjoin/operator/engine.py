@@ -33,7 +33,8 @@ from ivjoin.operator.sources import SideSources, column_of, image_columns, side_
 from ivjoin.operator.state import State
 from ivjoin.outer.emit import BatchRows, Emitter, Rows, StoredRows
 from ivjoin.plan.layout import row_layouts
-from ivjoin.plan.planner import SIDES, JoinPlan
+from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.spec import SIDES
 from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import byte_width, is_own_image, offset_width, take
 from ivjoin.shj.kernels import index_kernels, packed_key_kernels, push_kernels, run_kernels, text_kernels
@@ -69,6 +70,8 @@ def frontiers_of(plan: JoinPlan) -> tuple[Frontier, Frontier]:
 class Engine:
     """Two side stores and what moves rows through them. ``symmetric`` puts the public protocol around it."""
 
+    _pending: str | None  # the call whose output is being taken; the protocol sets it
+
     def _setup(self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> None:
         self.plan = plan = plan.own()
         self._how = plan.how
@@ -78,7 +81,7 @@ class Engine:
         self._frontiers = frontiers_of(plan)
         self._bounder = Bounder(plan, self._frontiers)
         self._intake = Intake(plan, self._frontiers, late_within, errors_first)
-        batch_size = plan.options["batch_size"]
+        batch_size = plan.spec.batch_size
         self._emitter = Emitter(plan.schema, plan.fields, batch_size)
         self._rekeyed = False
         self._ended = [False, False]
@@ -92,7 +95,7 @@ class Engine:
     def _build(self) -> None:
         """Registers, stores and tables for the plan as it is now."""
         plan = self.plan
-        state = self._state = State(plan.options["batch_size"], max(len(s.schema) for s in plan.sides))
+        state = self._state = State(plan.spec.batch_size, max(len(s.schema) for s in plan.sides))
         kind = IntKeys if plan.int_keys else ByteKeys if plan.null_safe else NoKeys
         self._keys: KeyTable = kind(state.operator)
         self._stores = tuple(
@@ -104,7 +107,7 @@ class Engine:
             for s in (0, 1)
         )
         self._keys.point()
-        on_late = plan.options["on_late"]
+        on_late = plan.spec.on_late
         kinds = self._output_kinds()
         compiled = (kinds is not None or any(s.texts for s in self._stores)) and wanted() and works()
         self._keeps_text = compiled  # in the kernels' way

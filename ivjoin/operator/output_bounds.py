@@ -20,17 +20,17 @@ from ivjoin.expr.separate import conjuncts_of
 from ivjoin.frontier.order import Frontier
 from ivjoin.operator.intake import has_value
 from ivjoin.operator.prune_bounds import Bounder
-from ivjoin.plan.planner import SIDES
+from ivjoin.plan.spec import SIDES
 
 if TYPE_CHECKING:
-    from ivjoin.operator.symmetric import SymmetricHashJoin
+    from ivjoin.operator.engine import Engine
 
 __all__ = ["output_bounds"]
 
 _AT_ONCE = 1 << 16  # rows that are looked at together
 
 
-def output_bounds(op: SymmetricHashJoin) -> dict[str, tuple[Any, Any]]:
+def output_bounds(op: Engine) -> dict[str, tuple[Any, Any]]:
     """Closed bounds of each output column over all later rows: {column: (inf, sup)}, None for an end without a bound.
 
     Empty where no row can come any more. NULL is in no bounds; where NaN may come, which is above all numbers, there is
@@ -91,7 +91,7 @@ def _shown(found: list[Any], bounds: Any, dom: Any) -> tuple[Any, Any]:
     return b.inf, None if any(d.may_nan for d in found) else b.sup
 
 
-def _hull(op: SymmetricHashJoin, s: int, node: Node, names: dict[str, int]) -> Any:
+def _hull(op: Engine, s: int, node: Node, names: dict[str, int]) -> Any:
     """Every value of an expression in a stored row of side s, or in one that is yet to come."""
     from ivjoin.propagation import Dom
 
@@ -99,7 +99,7 @@ def _hull(op: SymmetricHashJoin, s: int, node: Node, names: dict[str, int]) -> A
     spans = []
     frontier = op._frontiers[s]
     if not op._ended[s]:
-        if op.plan.options["on_late"] == "join":
+        if op.plan.spec.on_late == "join":
             # a late row may have any value
             frontier = Frontier([], {}, frontier.never_null)
         if node not in frontier.intervals:
@@ -132,7 +132,7 @@ def _hull(op: SymmetricHashJoin, s: int, node: Node, names: dict[str, int]) -> A
     return Dom.of(t, value_of(low, t), value_of(high, t), nan=nan)
 
 
-def _rows(op: SymmetricHashJoin, s: int) -> Iterator[tuple[Callable[[int], pa.Array | None], int]]:
+def _rows(op: Engine, s: int) -> Iterator[tuple[Callable[[int], pa.Array | None], int]]:
     """The rows of side s that later output may hold, some at a time: (a column by its place or None, how many rows).
 
     While a call's output is still being taken: those of its batch, and the stored ones that it may have decided, too.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,12 +11,20 @@ import pyarrow as pa
 from ivjoin.errors import EvaluationError, IvjoinError, LateRowError, ProtocolError, SchemaError, came
 from ivjoin.expr.arguments import known_options
 from ivjoin.expr.nodes import Node
+from ivjoin.frontier.order import physical_ordinal
 from ivjoin.metrics import JoinMetrics
+from ivjoin.operator import blocks, snapshot
 from ivjoin.operator.engine import Engine
+from ivjoin.operator.output_bounds import output_bounds
 from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output
 from ivjoin.plan.cache import planned
-from ivjoin.plan.planner import SIDES, JoinPlan, join_options, physical_ordinal, side_expression
+from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.question import side_expression
+from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import to_plain
+
+if TYPE_CHECKING:
+    from ivjoin.plan.question import DeclaredBounds, Expression, Keys, Orders, SupportsArrowSchema, Value
 
 __all__ = ["SymmetricHashJoin"]
 
@@ -70,10 +78,21 @@ class SymmetricHashJoin(Engine, OneCall):
     [[{'k': 1, 't': 10, 't_right': 12}]]
     """
 
-    @known_options("SymmetricHashJoin", join_options())
-    def __init__(self, left_schema: pa.Schema, right_schema: pa.Schema, **options: Any) -> None:
+    @known_options("SymmetricHashJoin")
+    def __init__(
+        self, left_schema: SupportsArrowSchema, right_schema: SupportsArrowSchema, *, on: Keys | None = None,
+        condition: Expression | None = None, how: str = "inner", left_order: Orders | None = None,
+        right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
+        right_bounds: DeclaredBounds | None = None, suffix: str = "_right", batch_size: int = 65536,
+        on_late: str = "raise", timezone: str = "UTC",
+    ) -> None:
         self._begin()
-        self._setup(planned(left_schema, right_schema, **options))
+        plan = planned(
+            left_schema, right_schema, on=on, condition=condition, how=how, left_order=left_order,
+            right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
+            batch_size=batch_size, on_late=on_late, timezone=timezone,
+        )
+        self._setup(plan)
 
     @classmethod
     def from_plan(
@@ -154,7 +173,7 @@ class SymmetricHashJoin(Engine, OneCall):
         self._check_schema(p, batch)
         self._check_nulls(p, batch)
 
-    def advance(self, side: str, values: Mapping[Any, Any]) -> Output:
+    def advance(self, side: str, values: Mapping[Expression, Value]) -> Output:
         """Promise that no later row of a side has an expression below a value (above it, for a descending order)."""
         p = self._side(side)
         self._enter()
@@ -169,7 +188,7 @@ class SymmetricHashJoin(Engine, OneCall):
         schema = self.plan.sides[p].schema
         promises = []
         for name, value in values.items():
-            node = side_expression(name, p, schema, self.plan.options["timezone"], "watermark")
+            node = side_expression(name, p, schema, self.plan.spec.timezone, "watermark")
             descending = any(t.node is node and t.descending for t in self._frontiers[p].trackers)
             ordinal = physical_ordinal(value, node.type, f"the watermark of {name}", up=not descending)
             promises.append((node, ordinal, descending))
@@ -240,11 +259,9 @@ class SymmetricHashJoin(Engine, OneCall):
 
     def snapshot(self) -> bytes:
         """The whole state as bytes, from which :meth:`restore` goes on."""
-        from ivjoin.operator.snapshot import write
-
         self._enter()
         try:
-            return write(self)
+            return snapshot.write(self)
         finally:
             self._lock.release()
 
@@ -257,9 +274,7 @@ class SymmetricHashJoin(Engine, OneCall):
         SnapshotError
             If the bytes are no snapshot, are damaged, or come from a newer version.
         """
-        from ivjoin.operator.snapshot import read
-
-        return read(blob)
+        return snapshot.read(blob, cls.from_plan)
 
     def output_bounds(self) -> dict[str, tuple[Any, Any]]:
         """What later output rows can still hold: closed bounds by output column, None for an end that has none.
@@ -279,8 +294,6 @@ class SymmetricHashJoin(Engine, OneCall):
         ProtocolError
             If the operator has stopped with an error, or another thread is at work with it.
         """
-        from ivjoin.operator.output_bounds import output_bounds
-
         if not self._lock.acquire(False):
             raise ProtocolError(BUSY)
         try:
@@ -339,3 +352,6 @@ class SymmetricHashJoin(Engine, OneCall):
 def _is_edge(edge: Any) -> bool:
     whole = isinstance(edge, (int, np.integer)) and not isinstance(edge, bool)
     return edge is None or (whole and -(2**63) <= int(edge) < 2**63)
+
+
+blocks.joining = SymmetricHashJoin
