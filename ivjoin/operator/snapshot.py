@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,31 +17,29 @@ import pyarrow as pa
 from ivjoin.errors import IvjoinError, SnapshotError, came
 from ivjoin.expr.codec import decode, encode
 from ivjoin.metrics import JoinMetrics
-from ivjoin.operator.engine import Engine
+from ivjoin.operator.core import Core
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import JoinSpec
 
 __all__ = ["VERSION", "read", "write"]
 
-E = TypeVar("E", bound=Engine)
-
 MAGIC = b"IVJOINSN"
 VERSION = 1
 
 
-def write(op: Engine) -> bytes:
+def write(core: Core) -> bytes:
     """Header and rows, with a checksum behind the magic and the version."""
-    tables = [_rows(op, s) for s in (0, 1)]
+    tables = [_rows(core, s) for s in (0, 1)]
     header = {
-        "plan": op.plan.spec.as_json,
-        "frontiers": [_frontier(f) for f in op._frontiers],
+        "plan": core.plan.spec.as_json,
+        "frontiers": [_frontier(f) for f in core.frontiers],
         # the same rows take another number of bytes in the operator that is restored
-        "metrics": op._counts().as_dict() | {"state_bytes": 0},
-        "careful": op._careful,
-        "rekeyed": op._rekeyed,
-        "late_within": op._intake.late_within,
-        "led": [store.led() for store in op._stores],
+        "metrics": core.counts().as_dict() | {"state_bytes": 0},
+        "careful": core.careful,
+        "rekeyed": core.rekeyed,
+        "late_within": core.intake.late_within,
+        "led": [store.led() for store in core.stores],
         "sizes": [len(t) for t in tables],
     }
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -50,29 +47,29 @@ def write(op: Engine) -> bytes:
     return MAGIC + VERSION.to_bytes(2, "little") + zlib.crc32(body).to_bytes(4, "little") + body
 
 
-def read(blob: bytes, make: Callable[..., E]) -> E:
-    """The operator that :func:`write` wrote; ``make`` makes a new one of a plan and of ``late_within``."""
+def read(blob: bytes) -> Core:
+    """What :func:`write` wrote."""
     try:
         header, tables = _open(_bytes(blob))
-        op = make(_planned(header["plan"]), late_within=header["late_within"])
+        core = Core(_planned(header["plan"]), late_within=header["late_within"])
         for p, saved in enumerate(header["frontiers"]):
-            _load_frontier(op, p, saved)
+            _load_frontier(core, p, saved)
         if header.get("rekeyed"):
-            op._rekey()
+            core.rekey()
         for s, led in enumerate(header.get("led", (None, None))):
-            store = op._stores[s]
+            store = core.stores[s]
             if led is not None and all(axis is None or axis < store.n_axes for axis in led):
                 store.lead(*led)
-            op.adopt_rows(s, *_split(tables[s]))
-        op._careful = header["careful"]
-        op._metrics = JoinMetrics(**header["metrics"])
-        op.refresh_bounds()
-        op._metrics.state_bytes = op._bytes_held()
+            core.adopt_rows(s, *_split(tables[s]))
+        core.careful = header["careful"]
+        core.metrics = JoinMetrics(**header["metrics"])
+        core.refresh_bounds()
+        core.metrics.state_bytes = core.bytes_held()
     except IvjoinError:
         raise
     except Exception as e:  # its checksum fits: another program wrote it, and anything may be missing
         raise SnapshotError(f"the snapshot is damaged: {came(e)}") from e
-    return op
+    return core
 
 
 def _bytes(blob: Any) -> bytes:
@@ -107,8 +104,8 @@ def _open(blob: bytes) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
 # -- rows --------------------------------------------------------------------------------------------------------
 
 
-def _rows(op: Engine, s: int) -> bytes:
-    store = op._stores[s]
+def _rows(core: Core, s: int) -> bytes:
+    store = core.stores[s]
     ids = store.live_ids()
     arrays = [store.gather(i, ids) for i in range(len(store.columns))]
     arrays.append(pa.array(store.matched(ids)))
@@ -144,11 +141,11 @@ def _frontier(frontier: Any) -> dict[str, Any]:
     }
 
 
-def _load_frontier(op: Engine, p: int, saved: dict[str, Any]) -> None:
-    frontier = op._frontiers[p]
+def _load_frontier(core: Core, p: int, saved: dict[str, Any]) -> None:
+    frontier = core.frontiers[p]
     for t, state in zip(frontier.trackers, saved["orders"], strict=True):
         t.load(state)
     promised = ((decode(n), low, high) for n, low, high in saved["promised"])
     frontier.promised = {n: (low, high) for n, low, high in promised if n is not None}
-    frontier.ended = op._ended[p] = saved["ended"]
+    frontier.ended = core.ended[p] = saved["ended"]
     frontier.refresh()

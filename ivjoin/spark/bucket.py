@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.ordinal import ordinals
-from ivjoin.operator.symmetric import SymmetricHashJoin
+from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES, JoinSpec

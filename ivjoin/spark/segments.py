@@ -24,7 +24,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import StructType
 
 from ivjoin.errors import IvjoinError
-from ivjoin.operator.symmetric import SymmetricHashJoin
+from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.bucket import Arrivals, Turn, arrivals, forget, keep, kept, new_operator, play

@@ -23,7 +23,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from ivjoin.frontier.order import Order
 from ivjoin.metrics import JoinMetrics
-from ivjoin.operator.symmetric import SymmetricHashJoin
+from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.bucket import GROWING

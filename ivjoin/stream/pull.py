@@ -12,7 +12,7 @@ import pyarrow as pa
 from ivjoin.errors import IvjoinError, ProtocolError, SchemaError, came
 from ivjoin.expr.arguments import MOST_ROWS, known_options, whole_number
 from ivjoin.metrics import JoinMetrics
-from ivjoin.operator.symmetric import SymmetricHashJoin
+from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cache import plan_of, planned
 from ivjoin.stream.threads import ParallelJoin
 

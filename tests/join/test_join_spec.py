@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import pickle
 import subprocess
 import sys
-from datetime import date, timedelta
+import zlib
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from ivjoin import Order
+from ivjoin import Order, SymmetricHashJoin
 from ivjoin.plan.cache import plan_of, planned
 from ivjoin.plan.question import join_options, join_spec
 from ivjoin.plan.spec import JoinSpec
@@ -82,3 +84,31 @@ def test_every_option_of_a_join_is_in_its_plan() -> None:
     assert set(join_options()) - {f"{s}_{w}" for s in ("left", "right") for w in ("order", "bounds")} == {
         "on", "condition", "how", *options
     }
+
+
+# A snapshot of format 1 as a version without JoinSpec wrote it: a full join that has given three rows out.
+OLD = (
+    b"c-qZYPjBN?5O>mU2_=UfR;UsjR_|1aC$OC~btA3Rmu^`KqHM$#fubmKl9$AaV+a2s>4x0l8*t=+#APLpT=@_j5T9bd!7}sSbDX+K"
+    b"+pG{`q!+)L`OUnUpT~~Rzxwox^NTMpa@srbZ?CQjnvfY8yS7KFGZJ<Nd}N2D+8`gHSbYXkXHq_6Y{F`N_Az69b}C$~R%7gQ+?+CY"
+    b"E)40FNmp%>>}0Cb5K{}tR2VN)JX>rz{#*oD1jCfZGuUFLx-aT^%9cx0+fV9PADsUUUZwQGQ>$Zr5Yk~!)Cp&cxXbnVo`$$PLq*p2"
+    b"_%Wf9n&W?k8tjcdOR4EEs2K=jXC*at+1C@1uY>uOoQaeFA5=-cNRtvDW~<R4L!fR*nqcVoUe}2nW$*ZIJn{%_G--plycYp3g18wO"
+    b"I$oDlN#u-p7}=vSIAYI<z!ZmMj__--fzuys66`t=4{TRPAL>GuBD-;5iz06XhH)E$3~His`TX>r=k+;6>9o|u0~Y~p-*;6#(r>Ku"
+    b"uOe!?e0I<EZ8Wx>2%h0e`DT|hg{cyKYJ6zvOEUgI$760!)(1<YLXYlMVsbyOmTPppG-=7aSz+mREdLf@$JEf*Rp18zu&A+?MH_V5"
+    b"DAPk~m@6?bpaXw`48$%J1sS_Mz;`0bn@?+#_G~xg00gyaO48@lgG0b~GxtW*oFvC=DkZeh_G7PmYvp&0Pm}7jTrmyHI5v!<L(4io"
+    b"G7e20>&5*37@v<&{By*;o->6cEfX`?QD@K!ofn)`4PD1qK+Clwj!#wKWAWI?3*SQvK0xz1CB4A+B1cj^OIe>0-tEggLMY732s^hD"
+    b"{X5%@0T2Z-rv#fPRlx?_ZZZ!1krQ%g585W&>*7{=>8eA_%ps}a4Nn1m#G}CJ2%3=gR^U&<mIE)p5|wv3wU}VRy&p%yo#F!?IRU0M"
+    b"uLUj4STZmytU`k^S*WE%ZC^!Py2soewlbI{n*ti;3Oso5#<l|vkArFoD&RwYwP;cuJ#nG|HX$i;1s&-?LJ2SrNOlG2td#ZU{58lc"
+    b"_yE}xpCP+iQQOfTXa(4T<hDWAK*O(;ZS^bHPq4m*MV0;o<bi-4%=1v$L<(3XSX1!7l$fnm7!%gt!k^dvl(=2Q?PqWX)K`GDBP@BS"
+    b"`=QX^5|!?$K5`FM#p*)e7B=krASdfUDQfSk&Wj?GwzVzd541#fK`#mxkeio^vz(U7+uC|5WUfivUIw?9!R=@K`x*bEjQ>$4zot0I"
+    b"WpJD7iLI^nC(nOecAX^n*W%u(Yi{$o`UO^ZX|BG%W3F8A|12?i#Js;^uJE1~U_umUIppZSm@#dGIXk&y&hq!1vtnkB@^{Qpf;-6E"
+    b"cRe#_RwmwBGiUh>Zk?W6<4=5vy=}|uAAkKSH}Cy^Eq*JLFPXo808s1X_5"
+)
+
+
+def test_a_snapshot_of_the_version_before_is_read() -> None:
+    op = SymmetricHashJoin.restore(zlib.decompress(base64.b85decode(OLD)))
+    m = op.metrics
+    assert (m.left_rows_in, m.right_rows_in, m.rows_out, m.state_rows) == (3, 2, 3, 3)
+    assert op.plan.spec.orders[0][0].slack == timedelta(seconds=2)
+    (out,) = op.finish()
+    assert out.to_pylist() == [{"k": "a", "t": None, "x": None, "t_2": datetime(1970, 1, 1, 0, 0, 12), "y": None}]

@@ -29,7 +29,7 @@ from spark.second_opinion import joined
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from ivjoin.frontier.order import Order
-from ivjoin.operator.symmetric import SymmetricHashJoin
+from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.bucket import Arrivals, new_operator, play

@@ -13,8 +13,8 @@ from ivjoin.expr.arguments import known_options
 from ivjoin.expr.nodes import Node
 from ivjoin.frontier.order import physical_ordinal
 from ivjoin.metrics import JoinMetrics
-from ivjoin.operator import blocks, snapshot
-from ivjoin.operator.engine import Engine
+from ivjoin.operator import blocks, snapshot, steps
+from ivjoin.operator.core import Core
 from ivjoin.operator.output_bounds import output_bounds
 from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output
 from ivjoin.plan.cache import planned
@@ -32,7 +32,7 @@ __all__ = ["SymmetricHashJoin"]
 _REFUSALS = (ProtocolError, SchemaError, LateRowError, EvaluationError)
 
 
-class SymmetricHashJoin(Engine, OneCall):
+class SymmetricHashJoin(OneCall):
     """A pruning symmetric hash join that is fed batch by batch.
 
     ``push``, ``advance``, ``reach`` and ``finish`` return an iterator of output batches with a ``close``. It must be
@@ -92,7 +92,7 @@ class SymmetricHashJoin(Engine, OneCall):
             right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
             batch_size=batch_size, on_late=on_late, timezone=timezone,
         )
-        self._setup(plan)
+        self._core = Core(plan)
 
     @classmethod
     def from_plan(
@@ -105,20 +105,25 @@ class SymmetricHashJoin(Engine, OneCall):
         """
         self = cls.__new__(cls)
         self._begin()
-        self._setup(plan, late_within, errors_first)
+        self._core = Core(plan, late_within, errors_first)
         return self
+
+    @property
+    def plan(self) -> JoinPlan:
+        """What the operator was planned to do."""
+        return self._core.plan
 
     # -- public --------------------------------------------------------------------------------------------------
 
     @property
     def schema(self) -> pa.Schema:
         """Schema of the output."""
-        return self.plan.schema
+        return self._core.plan.schema
 
     @property
     def metrics(self) -> JoinMetrics:
         """Counts so far; what is returned does not change any more."""
-        m = self._counts()
+        m = self._core.counts()
         m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)  # less only when just restored
         return m
 
@@ -134,7 +139,7 @@ class SymmetricHashJoin(Engine, OneCall):
         p = self._side(side)
         self._enter()
         try:
-            if self._ended[p]:
+            if self._core.ended[p]:
                 raise ProtocolError(f"push({side!r}, ...) after finish({side!r}); a finished side takes no rows")
             self._check_schema(p, batch)
             return self._push(p, batch)
@@ -150,11 +155,11 @@ class SymmetricHashJoin(Engine, OneCall):
         self._check_nulls(p, batch)
         if batch.num_rows == 0:
             return NOTHING
-        schema = self._layouts[p].schema
+        schema = self._core.layouts[p].schema
         if schema is not None:
             plain = [to_plain(a, t) for a, t in zip(batch.columns, schema.types, strict=True)]
             batch = pa.RecordBatch.from_arrays(plain, schema=schema)
-        out = self._take(p, batch)
+        out = steps.take(self._core, p, batch)
         if out is None:
             return NOTHING
         if isinstance(out, pa.RecordBatch):
@@ -185,20 +190,20 @@ class SymmetricHashJoin(Engine, OneCall):
     def _promises(self, p: int, values: Mapping[Any, Any]) -> list[tuple[Node, int, bool]]:
         if not isinstance(values, Mapping) or not values:
             raise IvjoinError(f"advance takes {{expression: value}}; got {came(values)}")
-        schema = self.plan.sides[p].schema
+        schema = self._core.plan.sides[p].schema
         promises = []
         for name, value in values.items():
-            node = side_expression(name, p, schema, self.plan.spec.timezone, "watermark")
-            descending = any(t.node is node and t.descending for t in self._frontiers[p].trackers)
+            node = side_expression(name, p, schema, self._core.plan.spec.timezone, "watermark")
+            descending = any(t.node is node and t.descending for t in self._core.frontiers[p].trackers)
             ordinal = physical_ordinal(value, node.type, f"the watermark of {name}", up=not descending)
             promises.append((node, ordinal, descending))
         return promises
 
     def _promised(self, p: int, promises: list[tuple[Node, int, bool]]) -> Iterator[pa.RecordBatch]:
         for node, ordinal, descending in promises:
-            self._frontiers[p].promise(node, ordinal, descending)
-        self._learn()
-        yield from self._settle(p)
+            self._core.frontiers[p].promise(node, ordinal, descending)
+        self._core.learn()
+        yield from steps.settle(self._core, p)
 
     def reach(self, side: str, edges: Sequence[int | None]) -> Output:
         """Let a side have come as far as rows that were pushed to another operator of the same join.
@@ -228,7 +233,7 @@ class SymmetricHashJoin(Engine, OneCall):
                 raise ProtocolError(
                     f"reach({side!r}, ...) got {came(edges)}; expected a list with an int64 or None for each order"
                 )
-            n = len(self._frontiers[p].trackers)
+            n = len(self._core.frontiers[p].trackers)
             if len(edges) != n:
                 raise ProtocolError(f"reach({side!r}, ...) got {len(edges)} edges; the side has {n} orders")
             return self._change("reach", self._reached(p, edges))
@@ -236,10 +241,10 @@ class SymmetricHashJoin(Engine, OneCall):
             self._lock.release()
 
     def _reached(self, p: int, edges: Sequence[int | None]) -> Iterator[pa.RecordBatch]:
-        for t, edge in zip(self._frontiers[p].trackers, edges, strict=True):
+        for t, edge in zip(self._core.frontiers[p].trackers, edges, strict=True):
             if edge is not None:
                 t.reach(edge)
-        yield from self._settle(p)
+        yield from steps.settle(self._core, p)
 
     def finish(self, side: str | None = None) -> Output:
         """End one side, or both: everything that no row can change any more comes out."""
@@ -251,17 +256,17 @@ class SymmetricHashJoin(Engine, OneCall):
             self._lock.release()
 
     def _finished(self, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        fresh = [p for p in sides if not self._ended[p]]
+        fresh = [p for p in sides if not self._core.ended[p]]
         for p in fresh:
-            self._ended[p] = True
-            self._frontiers[p].ended = True
-        yield from self._end(fresh)
+            self._core.ended[p] = True
+            self._core.frontiers[p].ended = True
+        yield from steps.end(self._core, fresh)
 
     def snapshot(self) -> bytes:
         """The whole state as bytes, from which :meth:`restore` goes on."""
         self._enter()
         try:
-            return snapshot.write(self)
+            return snapshot.write(self._core)
         finally:
             self._lock.release()
 
@@ -274,7 +279,10 @@ class SymmetricHashJoin(Engine, OneCall):
         SnapshotError
             If the bytes are no snapshot, are damaged, or come from a newer version.
         """
-        return snapshot.read(blob, cls.from_plan)
+        self = cls.__new__(cls)
+        self._begin()
+        self._core = snapshot.read(blob)
+        return self
 
     def output_bounds(self) -> dict[str, tuple[Any, Any]]:
         """What later output rows can still hold: closed bounds by output column, None for an end that has none.
@@ -299,7 +307,7 @@ class SymmetricHashJoin(Engine, OneCall):
         try:
             if self._stopped is not None:
                 raise ProtocolError(self._stopped)
-            return output_bounds(self)
+            return output_bounds(self._core, self._pending is not None)
         finally:
             self._lock.release()
 
@@ -308,13 +316,22 @@ class SymmetricHashJoin(Engine, OneCall):
         if not self._lock.acquire(False):
             raise ProtocolError(BUSY)
         try:
-            self._frontiers[0].refresh()
-            self._frontiers[1].refresh()
-            return self._bounder.lagging(rows_left, rows_right)
+            self._core.frontiers[0].refresh()
+            self._core.frontiers[1].refresh()
+            return self._core.bounder.lagging(rows_left, rows_right)
         finally:
             self._lock.release()
 
     # -- protocol ------------------------------------------------------------------------------------------------
+
+    def _stepped(self, ended: bool) -> None:
+        self._core.count_state()
+
+    def _gave(self, batch: pa.RecordBatch) -> None:
+        self._core.metrics.rows_out += batch.num_rows
+
+    def _let_go(self) -> None:
+        self._core.let_go()
 
     @staticmethod
     def _side(side: str) -> int:
@@ -322,21 +339,21 @@ class SymmetricHashJoin(Engine, OneCall):
             raise ProtocolError(f"side is {came(side)}; expected 'left' or 'right'")
         return SIDES.index(side)
 
-    def _change(self, call: str, steps: Iterator[pa.RecordBatch]) -> Output:
+    def _change(self, call: str, rest: Iterator[pa.RecordBatch]) -> Output:
         """Run a call that is not refused any more."""
-        return self._start(call, steps)
+        return self._start(call, rest)
 
     def _check_schema(self, p: int, batch: pa.RecordBatch) -> None:
         if not isinstance(batch, pa.RecordBatch):
             raise SchemaError(f"push takes a pyarrow.RecordBatch; got a {type(batch).__name__}")
-        want = self.plan.sides[p].schema
+        want = self._core.plan.sides[p].schema
         got = batch.schema
         if not (got is want or got.equals(want)):
             self._same_types(p, got, want)
 
     def _check_nulls(self, p: int, batch: pa.RecordBatch) -> None:
-        want = self.plan.sides[p].schema
-        for i in self._layouts[p].never_null:
+        want = self._core.plan.sides[p].schema
+        for i in self._core.layouts[p].never_null:
             if batch.column(i).null_count:
                 raise SchemaError(f"column {want.names[i]!r} of a {SIDES[p]} batch has nulls but is not nullable")
 
