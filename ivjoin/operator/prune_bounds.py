@@ -299,7 +299,9 @@ class Bounder:
         never_null = frontier.never_null | self._plan.sides[s].never_null
         known = {c: Dom.of(c.type, null=False) for c in columns_of(*residual) if c in never_null}
         known |= {n: self.domain(n, frontier) for n in frontier.intervals}
-        own = Frontier([], self._plan.sides[s].bounds, self._plan.sides[s].never_null)
+        # Under "join" a stored row may lie outside its own side's bounds, and still meet what comes.
+        kept = self._plan.sides[s].bounds if self._plan.spec.on_late != "join" else {}
+        own = Frontier([], kept, self._plan.sides[s].never_null)
         known |= {n: self.domain(n, own) for n in own.intervals}
         also = tuple(dict.fromkeys(n for side in self._plan.sides for n in side.axes if n in self._in_residual))
         outcome, doms = contract_nodes(residual, known, want, also)
