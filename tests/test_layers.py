@@ -29,6 +29,7 @@ MAY_IMPORT = {
     "stream": _OPERATOR,
     "files": {"expr", "interval", "propagation", "plan"},
     "spark": _OPERATOR | {"stream"},
+    "shedding": {"expr"},
     # the command line knows the public names of `ivjoin` and files, nothing behind them
     "demo": {"ivjoin", "files", "spark"},
     "cli": {"ivjoin", "files", "demo"},
@@ -43,6 +44,7 @@ ONLY_IN = {
     "pyspark": {"spark"},
     "pandas": {"spark"},
     "duckdb": {"demo"},
+    "ortools": {"shedding"},
     "rich": {"cli", "demo"},
 }
 # heavy packages that even their own room imports only when a call needs them
