@@ -20,7 +20,8 @@ from ivjoin.plan.question import side_expression
 from ivjoin.plan.spec import SIDES
 
 if TYPE_CHECKING:
-    from ivjoin.plan.question import DeclaredBounds, Expression, Keys, Orders, SupportsArrowSchema, Value
+    from ivjoin.expr.written import Expression, Value
+    from ivjoin.plan.question import DeclaredBounds, Keys, Orders, SupportsArrowSchema
 
 __all__ = ["explain", "explain_plan"]
 

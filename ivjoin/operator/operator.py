@@ -24,7 +24,8 @@ from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import to_plain
 
 if TYPE_CHECKING:
-    from ivjoin.plan.question import DeclaredBounds, Expression, Keys, Orders, SupportsArrowSchema, Value
+    from ivjoin.expr.written import Expression, Value
+    from ivjoin.plan.question import DeclaredBounds, Keys, Orders, SupportsArrowSchema
 
 __all__ = ["SymmetricHashJoin"]
 
@@ -284,7 +285,7 @@ class SymmetricHashJoin(OneCall):
         self._core = snapshot.read(blob)
         return self
 
-    def output_bounds(self) -> dict[str, tuple[Any, Any]]:
+    def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
         """What later output rows can still hold: closed bounds by output column, None for an end that has none.
 
         Found from the rows that are stored, from how far the inputs have come, and from the condition: what a consumer

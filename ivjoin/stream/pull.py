@@ -17,7 +17,8 @@ from ivjoin.plan.cache import plan_of, planned
 from ivjoin.stream.threads import ParallelJoin
 
 if TYPE_CHECKING:
-    from ivjoin.plan.question import DeclaredBounds, Expression, Keys, Orders
+    from ivjoin.expr.written import Expression, Value
+    from ivjoin.plan.question import DeclaredBounds, Keys, Orders
 
 __all__ = ["ArrowStream", "JoinStream", "SupportsArrowStream", "band_join"]
 
@@ -216,7 +217,7 @@ class JoinStream:
     def __next__(self) -> pa.RecordBatch:
         return self._next(None)
 
-    def output_bounds(self) -> dict[str, tuple[Any, Any]]:
+    def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
         """What later output batches can still hold, as :meth:`SymmetricHashJoin.output_bounds` says.
 
         Raises
@@ -260,7 +261,7 @@ class JoinStream:
         self._claim(reader)
         return pa.RecordBatchReader.from_batches(self.schema, iter(partial(self._next, reader, True), None))
 
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         if self._begun and self._over is None:
             raise ProtocolError(
                 "batches of this stream were taken already, and an Arrow stream is the whole output; "
