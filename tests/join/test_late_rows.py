@@ -329,3 +329,12 @@ def test_a_row_outside_its_own_bounds_that_is_joined_meets_later_rows(how: str) 
     out += op.finish()
     assert sum(b.num_rows for b in out) == (how != "left_anti")
     assert all(b.column("a")[0].as_py() == 20 for b in out)
+
+
+def test_the_message_says_how_far_rows_with_an_order_had_come() -> None:
+    from ivjoin import LateRowError, SymmetricHashJoin
+
+    schema = pa.schema({"x": pa.float64()})
+    op = SymmetricHashJoin(schema, schema, condition="l.x BETWEEN r.x - 1 AND r.x + 1", left_order="x")
+    with pytest.raises(LateRowError, match=r"x is 1\.0, but rows up to 2\.0 have come"):
+        op.push("left", pa.record_batch([[float("nan"), 2.0, None, 1.0]], schema=schema))
