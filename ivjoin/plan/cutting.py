@@ -49,7 +49,7 @@ class Cut:
     both: bool
 
     def __str__(self) -> str:
-        return f"cut along {self.node} of the {SIDES[self.own]} side"
+        return f"along {self.node} of the {SIDES[self.own]} side"
 
 
 def cut_of(plan: JoinPlan) -> Cut | str:
