@@ -19,23 +19,24 @@ import pyarrow as pa
 from ivjoin.errors import IvjoinError
 from ivjoin.expr import build
 from ivjoin.expr.evaluate import Vector, evaluate
-from ivjoin.expr.nodes import Node, walk
+from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.expr.separate import conjuncts_of
 from ivjoin.expr.types import from_arrow
-from ivjoin.frontier.order import Frontier, OrderTracker, ordinal_range
+from ivjoin.frontier.order import Frontier, OrderTracker
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.blocks import wanted, works
 from ivjoin.operator.intake import Intake, has_value
 from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.operator.residual import holds
-from ivjoin.operator.sources import SideSources, column_of, image_columns, side_sources
+from ivjoin.operator.sources import image_columns
 from ivjoin.operator.state import State
+from ivjoin.operator.tables import join_fields, output_table, side_tables
 from ivjoin.outer.emit import BatchRows, Emitter, Rows, StoredRows
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.planner import SIDES, JoinPlan
 from ivjoin.shj import registers as at
-from ivjoin.shj.arrow import byte_width, is_own_image, offset_width, take
+from ivjoin.shj.arrow import take
 from ivjoin.shj.kernels import index_kernels, packed_key_kernels, push_kernels, run_kernels, text_kernels
 from ivjoin.shj.kernels.memory import release_struct
 from ivjoin.shj.store.columns import ImageColumn, WordColumn, too_much_text
@@ -99,163 +100,98 @@ class Engine:
             SideStore(
                 s, self._keys, self._layouts[s].stored, len(plan.sides[s].axes),
                 ordered=plan.tables[1 - s].n_primary > 0, same=image_columns(plan, s), stored=plan.sides[s].stored,
-                sides=state.sides,
+                sides=state.sides, widths=self._layouts[s].stored_widths,
             )
             for s in (0, 1)
         )
         self._keys.point()
         on_late = plan.options["on_late"]
-        kinds = self._output_kinds()
+        output = output_table(plan)
+        kinds = output.kinds
         compiled = (kinds is not None or any(s.texts for s in self._stores)) and wanted() and works()
         self._keeps_text = compiled  # in the kernels' way
         for store in self._stores:
-            store.compiled_text = compiled
-            store.point()
+            if store.texts:
+                store.compiled_text = compiled
+                store.point()
         self._mixes = compiled and kinds is not None and not kinds <= {at.WORDS}
         state.set(
             key_kind=at.INT if plan.int_keys else at.GIVEN if plan.null_safe else at.NO_KEY, never=int(plan.never),
             within=int(self._intake.late_within), raises=int(on_late == "raise"), drops=int(on_late == "drop"),
             blocks=int(compiled and kinds is not None and kinds <= {at.WORDS}),
+            fields=state.lend("fields", output.fields), n_fields=len(output.fields),
         )
-        rows = [
-            (
-                -1 if f.left is None else f.left, -1 if f.right is None else f.right,
-                byte_width(t) or offset_width(t) or 0, is_own_image(t), _kind(t) or 0,
-            )
-            for f, t in zip(plan.fields, plan.schema.types, strict=True)
-        ]
-        fields = np.array(rows, dtype=at.FIELD) if rows else np.zeros(0, dtype=at.FIELD)
-        state.set(fields=state.hold("fields", fields), n_fields=len(fields))
         for s in (0, 1):
-            self._join_type_of(s)
+            state.set_side(s, bands=state.lend(("bands", s), plan.tables[s].terms), **join_fields(plan, s))
         self._tabulate()
-
-    def _output_kinds(self) -> set[int] | None:
-        """The kinds of output columns; None if compiled code cannot build them all, each of its input's type."""
-        plan = self.plan
-        kinds = set()
-        for f, t in zip(plan.fields, plan.schema.types, strict=True):
-            kind = _kind(t)
-            if kind is None:
-                return None
-            kinds.add(kind)
-            for s, index in ((0, f.left), (1, f.right)):
-                if index is not None and plan.sides[s].schema.types[index] != t:
-                    return None
-        return kinds
-
-    def _join_type_of(self, s: int) -> None:
-        plan, how = self.plan, self._how
-        r = self._state.sides[s]
-        table = plan.tables[s]
-        r["bands"], r["n_bands"] = self._state.lend(("bands", s), table.terms), len(table.terms)
-        r["n_primary"] = table.n_primary
-        r["owes"], r["keeps"] = how.owes(s), how.keep[s]
-        r["single"], r["semi"] = how.single == s, how.semi == s
-        r["decide"] = bool(plan.separation.residual)
-        r["mode"], r["beyond"] = self._mode(s), bool(plan.overflows[s])
-
-    def _mode(self, p: int) -> int:
-        """What the probe of side p does with the pairs that it finds."""
-        how = self._how
-        if how.single == p:
-            return index_kernels.MARK_PROBE | index_kernels.FIRST_PROBE
-        if how.single == 1 - p:
-            return index_kernels.PAIRS | index_kernels.FIRST_STORE | index_kernels.MARK_STORE
-        mode = index_kernels.PAIRS | (index_kernels.MARK_STORE if how.keep[1 - p] else 0)
-        return mode | (index_kernels.MARK_PROBE if how.keep[p] else 0)
 
     def _tabulate(self) -> None:
         """The tables of what is read, ordered and bounded; anew when a frontier has come to know more expressions."""
         state, plan = self._state, self.plan
-        self._sources: list[SideSources] = []
-        for s in (0, 1):
-            payload = {
-                column for column, c in zip(plan.sides[s].stored, self._stores[s].columns, strict=True)
-                if isinstance(c, (WordColumn, ImageColumn)) or (self._keeps_text and c in self._stores[s].texts)
-            }
-            if state.get("blocks") or self._mixes:
-                payload |= {i for f in plan.fields if (i := f.left if s == 0 else f.right) is not None}
-            sources = side_sources(plan, s, self._frontiers[s], payload)
-            self._sources.append(sources)
-            r = state.sides[s]
-            r["sources"], r["n_sources"] = state.hold(("sources", s), sources.table), len(sources.table)
-            r["columns"], r["n_columns"] = state.hold(("columns", s), sources.columns), len(sources.columns)
-            r["packs"] = sources.pieces is not None
-            if sources.pieces is not None:
-                r["pieces"], r["n_pieces"] = state.hold(("pieces", s), sources.pieces), len(sources.pieces)
+        tables = side_tables(plan, self._frontiers, self._bounder, self._payload())
+        self._sources = [t.sources for t in tables]
+        for s, t in enumerate(tables):
+            sources, pieces = t.sources, t.sources.pieces
+            keep = state.lend if t.shared else state.hold
+            state.set_side(
+                s, sources=state.hold(("sources", s), t.own(sources.table)), n_sources=len(sources.table),
+                columns=keep(("columns", s), sources.columns), n_columns=len(sources.columns),
+                packs=pieces is not None,
+            )
+            if pieces is not None:
+                state.set_side(s, pieces=state.hold(("pieces", s), t.own(pieces)), n_pieces=len(pieces))
                 state.set(key_sizes=state.hold("key_sizes", np.zeros(2 * len(plan.null_safe) + 1, dtype=np.int64)))
             if plan.int_keys:
-                r["key_source"] = sources.nodes.index(plan.sides[s].keys[0])
-            self._tabulate_orders(s, sources)
+                state.set_side(s, key_source=sources.nodes.index(plan.sides[s].keys[0]))
+            trackers = t.own(t.trackers)
+            for i, tracker in enumerate(self._frontiers[s].trackers):
+                tracker.move_to(trackers[i : i + 1])
+            state.set_side(
+                s, trackers=state.hold(("trackers", s), trackers), n_trackers=len(self._frontiers[s].trackers)
+            )
         self._prepares = [
             bool(sources.roots) or plan.raises or any(t.in_python for t in f.trackers)
             for sources, f in zip(self._sources, self._frontiers, strict=True)
         ]
-        state.row_room(1, max(len(s.nodes) for s in self._sources))
-        for s in (0, 1):
-            terms = self._terms(s)
-            state.sides[s]["in_kernel"] = terms is not None
-            table = np.array(terms or [], dtype=at.TERM)
-            state.sides[s]["terms"], state.sides[s]["n_terms"] = state.hold(("terms", s), table), len(table)
-            bounds = np.zeros(max(len(plan.sides[s].axes), 1), dtype=at.BOUND)
-            for axis, node in enumerate(plan.sides[s].axes):
-                bounds[axis] = (I64_MIN, I64_MAX, *self._bounder._reach(node))
-            state.sides[s]["bounds"] = state.hold(("bounds", s), bounds)
-            for axis, tracker, low, high, _, _ in terms or ():
-                falling = self._frontiers[1 - s].trackers[tracker].descending
-                if (low if not falling else high) != (I64_MIN if not falling else I64_MAX):
-                    self._stores[s].schedule(axis, falling)
+        state.row_room(0, max(len(s.nodes) for s in self._sources))
+        for s, t in enumerate(tables):
+            keep = state.lend if t.shared else state.hold
+            state.set_side(
+                s, in_kernel=t.in_kernel, terms=keep(("terms", s), t.terms), n_terms=len(t.terms),
+                bounds=state.hold(("bounds", s), t.own(t.bounds)),
+            )
+            for axis, falling in t.schedules:
+                self._stores[s].schedule(axis, falling)
             self._publish(s)
 
-    def _tabulate_orders(self, s: int, sources: SideSources) -> None:
-        trackers = self._frontiers[s].trackers
-        table = np.zeros(max(len(trackers), 1), dtype=at.TRACKER)
-        for i, t in enumerate(trackers):
-            low, high = ordinal_range(t.node.type)
-            most = min(int(t.slack), I64_MAX) if not t.in_python else 0
-            more = min(int(t.slack) - most, I64_MAX) if not t.in_python else 0
-            table[i] = (
-                t.edge, t.limit, t.seen_value, t.seen_null, sources.nodes.index(t.node), t.descending, most, more,
-                t.node.type.kind == "float", t.in_python, 0, ~high if t.descending else low, low, high,
-            )
-            t.attach(table[i : i + 1])
-        self._state.sides[s]["trackers"] = self._state.hold(("trackers", s), table)
-        self._state.sides[s]["n_trackers"] = len(trackers)
-
-    def _terms(self, s: int) -> list[tuple[int, int, int, int, int, int]] | None:
-        """By which orders of the other side the bounds of side s move; None if only propagation can tell."""
-        frontier = self._frontiers[1 - s]
-        orders = frontier.trackers
-        if frontier.bounds or frontier.promised or self._bounder.propagates(s):
-            return None
-        if any(t.in_python or (t.descending and t.node.type.kind == "float") for t in orders):
-            return None
-        if len({t.node for t in orders}) != len(orders):
-            return None
-        out: list[tuple[int, int, int, int, int, int]] = []
-        for axis, theirs, lo, hi, least, most in self._bounder._terms[s]:
-            same = [
-                i for i, t in enumerate(orders)
-                if t.node is theirs or (column_of(theirs) is not None and column_of(t.node) is column_of(theirs))
-            ]
-            if not same and {t.node for t in orders} & set(walk(theirs)):
-                return None
-            if not all(x is None or I64_MIN < x < I64_MAX for x in (lo, hi)):
-                return None
-            low, high = I64_MIN if lo is None else lo, I64_MAX if hi is None else hi
-            out.extend((axis, i, low, high, least, most) for i in same)
-        return out
+    def _payload(self) -> list[frozenset[int]]:
+        """Columns of each side whose address the kernels want for what is stored or put out of them."""
+        plan = self.plan
+        blocks = self._mixes or bool(self._state.get("blocks"))
+        name = f"payload {self._keeps_text} {blocks}"
+        found: list[frozenset[int]] | None = plan.kept.get(name)
+        if found is None:
+            found = []
+            for s, store in enumerate(self._stores):
+                payload = {
+                    column for column, c in zip(plan.sides[s].stored, store.columns, strict=True)
+                    if isinstance(c, (WordColumn, ImageColumn)) or (self._keeps_text and c in store.texts)
+                }
+                if blocks:
+                    payload |= {i for f in plan.fields if (i := f.left if s == 0 else f.right) is not None}
+                found.append(frozenset(payload))
+            plan.kept[name] = found
+        return found
 
     def _publish(self, s: int) -> None:
         """Hand the bounds of side s to the kernels."""
         bounds = self._bounder.bounds(s)
-        r = self._state.sides[s]
-        r["nothing"] = bounds is None
-        self._state.sides["ended"] = self._ended
-        table = self._state["bounds", s]
+        state = self._state
+        state.set_side(s, nothing=bounds is None, ended=self._ended[s])
+        state.set_side(1 - s, ended=self._ended[1 - s])
+        table = state["bounds", s]
         for axis, (low, high) in enumerate(bounds or ()):
-            table[axis]["low"], table[axis]["high"] = low, high
+            table[axis, 0], table[axis, 1] = low, high
             if low != I64_MIN:
                 self._stores[s].schedule(axis, False)
             if high != I64_MAX:
@@ -833,15 +769,6 @@ class Engine:
 def _then(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield first
     yield from rest
-
-
-def _kind(t: pa.DataType) -> int | None:
-    """How compiled code sees a column of an Arrow type; None if it does not."""
-    if byte_width(t) is not None:
-        return at.WORDS
-    if pa.types.is_boolean(t):
-        return at.BITS
-    return None if offset_width(t) is None else at.BYTES
 
 
 def _errs(v: Vector) -> np.ndarray | None:

@@ -24,7 +24,7 @@ from ivjoin.errors import CapacityError
 from ivjoin.shj import arrow
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.kernels.memory import address_of as address
-from ivjoin.shj.registers import BITS, BYTES, TEXT, Register
+from ivjoin.shj.registers import BITS, BYTES, TEXT, Register, blank
 
 __all__ = ["BytesColumn", "Column", "ImageColumn", "SegmentColumn", "WordColumn", "column_for", "too_much_text"]
 
@@ -50,10 +50,14 @@ class Column(Protocol):
     def trim(self, lo: int) -> None: ...
 
 
-def column_for(t: pa.DataType, cap: int, record: np.ndarray | None = None) -> Column:
-    """The store that fits an Arrow type. ``record`` : TEXT[1], for one that is kept there."""
-    if arrow.byte_width(t) is not None:
-        return WordColumn(t, cap)
+def column_for(t: pa.DataType, cap: int, record: np.ndarray | None = None, width: int | None = -1) -> Column:
+    """The store that fits an Arrow type.
+
+    ``record`` : TEXT[1], for one that is kept there. ``width``: the type's ``byte_width``, if that is known.
+    """
+    width = arrow.byte_width(t) if width == -1 else width
+    if width is not None:
+        return WordColumn(t, cap, width)
     if arrow.offset_width(t) is not None:
         return BytesColumn(t, cap, record)
     if pa.types.is_boolean(t):
@@ -137,13 +141,11 @@ class WordColumn:
 
     varies = False
 
-    def __init__(self, t: pa.DataType, cap: int) -> None:
-        width = arrow.byte_width(t)
-        assert width is not None
+    def __init__(self, t: pa.DataType, cap: int, width: int) -> None:
         self.type = t
         self._width = width
-        shape = arrow.fixed_view(pa.nulls(0, t), width)
-        self._ring = np.empty((cap, *shape.shape[1:]), dtype=shape.dtype)
+        dtype, shape = arrow.words_of(width)
+        self._ring = np.empty((cap, *shape), dtype=dtype)
         self.valid = Validity()
 
     @property
@@ -188,21 +190,19 @@ class ImageColumn:
     values : weakref.WeakMethod
         Of the store, which holds this column: with a strong one the two would keep each other's memory until a search
         for circles finds them. Gives the values of a source at some places : int64[n].
-    cap : int
+    cap, width : int
     """
 
     varies = False
 
     def __init__(
         self, t: pa.DataType, source: int | None,
-        values: WeakMethod[Callable[[int | None, np.ndarray], np.ndarray]], cap: int,
+        values: WeakMethod[Callable[[int | None, np.ndarray], np.ndarray]], cap: int, width: int,
     ) -> None:
-        width = arrow.byte_width(t)
-        assert width is not None
         self.type = t
         self.source = source
         self._values = values
-        self._word = arrow.fixed_view(pa.nulls(0, t), width).dtype
+        self._word = arrow.words_of(width)[0]
         self._cap = cap
         self.valid = Validity()
 
@@ -251,7 +251,7 @@ class BoolColumn:
 
     def __init__(self, t: pa.DataType, cap: int, record: np.ndarray | None = None) -> None:
         self.type = t
-        self.record = np.zeros(1, dtype=TEXT) if record is None else record
+        self.record = blank(TEXT, 1) if record is None else record
         self.record["kind"] = BITS
         self._ring = np.zeros(cap, dtype=bool)
         self.valid = Validity()
@@ -316,7 +316,7 @@ class BytesColumn:
 
     def __init__(self, t: pa.DataType, cap: int, record: np.ndarray | None = None) -> None:
         self.type = t
-        self.record = np.zeros(1, dtype=TEXT) if record is None else record
+        self.record = blank(TEXT, 1) if record is None else record
         self._registers = self.record.view(np.int64)
         width = arrow.offset_width(t)
         self._wide = width == 8

@@ -22,6 +22,10 @@ __all__ = ["ByteKeys", "IntKeys", "KeyTable", "NoKeys", "pack"]
 
 _NONE_U8 = np.empty(0, dtype=np.uint8)
 _MOST_KEYS = 2**30  # ids are int32, and so are the table's entries
+_SLOTS, _SLOTS_SIZE, _TABLE, _TABLE_SIZE, _FREE, _KEY_OF, _SPANS, _ARENA, _ARENA_ROOM = map(
+    registers.words_of(registers.OPERATOR).__getitem__,
+    ("slots", "slots_size", "table", "table_size", "free", "key_of", "spans", "arena", "arena_room"),
+)
 
 
 def _empty_slots(n: int) -> np.ndarray:
@@ -44,7 +48,7 @@ class KeyTable:
     _n_free = registers.Register(registers.OPERATOR, "n_free")
 
     def __init__(self, operator: np.ndarray | None = None) -> None:
-        self._operator = np.zeros(1, dtype=registers.OPERATOR) if operator is None else operator
+        self._operator = registers.blank(registers.OPERATOR, 1) if operator is None else operator
         self._registers = self._operator.view(np.int64)
         self.slots = _empty_slots(16)
         self.n_ids = 0
@@ -59,10 +63,10 @@ class KeyTable:
 
     def point(self) -> None:
         """Tell the operator's registers where the arrays are."""
-        r = self._operator[0]
-        r["slots"], r["slots_size"] = address(self.slots), len(self.slots)
-        r["table"], r["table_size"] = address(self._table), len(self._table)
-        r["free"] = address(self._free)
+        r = self._registers
+        r[_SLOTS], r[_SLOTS_SIZE] = address(self.slots), len(self.slots)
+        r[_TABLE], r[_TABLE_SIZE] = address(self._table), len(self._table)
+        r[_FREE] = address(self._free)
 
     @property
     def nbytes(self) -> int:
@@ -169,7 +173,7 @@ class IntKeys(KeyTable):
 
     def point(self) -> None:
         super().point()
-        self._operator[0]["key_of"] = address(self.key_of)
+        self._registers[_KEY_OF] = address(self.key_of)
 
     @property
     def nbytes(self) -> int:
@@ -211,8 +215,8 @@ class ByteKeys(KeyTable):
 
     def point(self) -> None:
         super().point()
-        r = self._operator[0]
-        r["spans"], r["arena"], r["arena_room"] = address(self._spans), address(self._arena), len(self._arena)
+        r = self._registers
+        r[_SPANS], r[_ARENA], r[_ARENA_ROOM] = address(self._spans), address(self._arena), len(self._arena)
 
     def make_room(self, n: int, size: int) -> None:
         """Room for n new keys of so many bytes in all."""

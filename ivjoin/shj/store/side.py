@@ -32,6 +32,12 @@ _SPARE = 1024
 _LARGE = 1 << 14
 _MOST_ROWS = 2**31 - 1024  # places are int32
 _MOST_PATIENCE = 2**60
+_WORDS = at.words_in(SIDE)
+(_ROWS, _N_AXES, _EXPIRY, _BY_PYTHON, _SORTED, _STORED, _N_STORED, _TEXTS, _N_TEXTS, _RINGS, _HAS_NULLS) = map(
+    at.words_of(SIDE).__getitem__,
+    ("rows", "n_axes", "expiry", "by_python", "sorted", "stored", "n_stored", "texts", "n_texts", "rings", "has_nulls"),
+)
+_LAST, _BOUND = map(at.words_of(EXPIRY).__getitem__, ("last", "bound"))
 
 
 class SideStore:
@@ -56,6 +62,8 @@ class SideStore:
         Which columns of the input these are; 0, 1, ... if not given.
     sides : SIDE[2], optional
         The operator's records, one a side.
+    widths : list of int or None, optional
+        The types' ``byte_width``, where they are known.
     """
 
     lo = Register(SIDE, "lo")
@@ -74,36 +82,41 @@ class SideStore:
     def __init__(
         self, side: int, keys: KeyTable, types: Sequence[pa.DataType], n_axes: int, *, ordered: bool,
         same: Mapping[int, int | None] | None = None, stored: Sequence[int] | None = None,
-        sides: np.ndarray | None = None,
+        sides: np.ndarray | None = None, widths: Sequence[int | None] | None = None,
     ) -> None:
         self.side = side
         self.offset = 3 * side  # where this side's head, tail and finger stand in a slot
         self.keys = keys
         if sides is None:
-            sides = np.zeros(2, dtype=SIDE)
+            sides = at.blank(SIDE, 2)
             keys._operator[0]["sides"] = address(sides)
         self._sides = sides
-        self._registers = sides[side : side + 1].view(np.int64)
-        self._record = sides[side]
+        self._registers = sides.view(np.int64)[side * _WORDS : (side + 1) * _WORDS]
         self.n_axes = n_axes
         self.ordered = int(ordered)
         self.cap = 64
         self.rows, self.links = _records(64, n_axes)
         same = same or {}
         self.stored = list(range(len(types)) if stored is None else stored)
-        kept_as_text = [i for i, t in enumerate(types) if offset_width(t) or pa.types.is_boolean(t)]
-        self._texts = np.zeros(len(kept_as_text), dtype=TEXT)
-        self._texts["column"] = [self.stored[i] for i in kept_as_text]
+        widths = [byte_width(t) for t in types] if widths is None else widths
+        kept_as_text = [
+            i for i, t in enumerate(types) if widths[i] is None and (offset_width(t) or pa.types.is_boolean(t))
+        ]
+        self._texts = at.blank(TEXT, len(kept_as_text))
+        for k, i in enumerate(kept_as_text):
+            self._texts["column"][k] = self.stored[i]
         records = {i: self._texts[k : k + 1] for k, i in enumerate(kept_as_text)}
         self.columns: list[Column] = [
-            ImageColumn(t, same[i], WeakMethod(self._image_at), 64) if i in same else column_for(t, 64, records.get(i))
-            for i, t in enumerate(types)
+            ImageColumn(t, same[i], WeakMethod(self._image_at), 64, width or 0) if i in same
+            else column_for(t, 64, records.get(i), width)
+            for i, (t, width) in enumerate(zip(types, widths, strict=True))
         ]
-        self._widths = [byte_width(c.type) or 0 for c in self.columns]
-        self._table = np.zeros(len(types), dtype=STORED)
-        self._rings = np.zeros(max(self.stored, default=0) + 1, dtype=RING)
-        self.expiry = np.zeros((max(n_axes, 1), 2), dtype=EXPIRY)
-        self.expiry["last"] = self.expiry["bound"] = I64_MIN
+        self._widths = [width or 0 for width in widths]
+        self._table = np.zeros((len(types), at.words_in(STORED)), dtype=np.int64)
+        self._rings = np.zeros((max(self.stored, default=0) + 1, at.words_in(RING)), dtype=np.int64)
+        schedules = np.zeros((max(n_axes, 1), 2, at.words_in(EXPIRY)), dtype=np.int64)
+        schedules[..., _LAST] = schedules[..., _BOUND] = I64_MIN
+        self.expiry = schedules.view(EXPIRY)[..., 0]
         self._heaps: dict[tuple[int, int], np.ndarray] = {}
         self._tally = np.zeros(3, dtype=np.int64)
         self.runs: SortedRuns | None = None
@@ -120,14 +133,14 @@ class SideStore:
 
     def point(self) -> None:
         """Tell the side's record where everything is, after memory has moved."""
-        r = self._record
+        r = self._registers
         rows = address(self.rows)
-        r["rows"], r["n_axes"] = rows, self.n_axes
-        r["expiry"] = address(self.expiry)
+        r[_ROWS], r[_N_AXES] = rows, self.n_axes
+        r[_EXPIRY] = address(self.expiry)
         alone = self.compiled_text and not self.others
-        r["by_python"] = 0 if not self.by_python else at.TEXT_ALONE if alone else at.ARRAYS
-        r["sorted"] = self.runs is not None
-        stored = []
+        r[_BY_PYTHON] = 0 if not self.by_python else at.TEXT_ALONE if alone else at.ARRAYS
+        r[_SORTED] = self.runs is not None
+        n = 0
         nulls = False
         for column, c, width in zip(self.stored, self.columns, self._widths, strict=True):
             ring = None if c.valid is None else c.valid.ring
@@ -135,7 +148,8 @@ class SideStore:
             if isinstance(c, WordColumn):
                 ring_at = address(c._ring)
                 self._rings[column] = ring_at, width, valid
-                stored.append((column, ring_at, width, valid))
+                self._table[n] = column, ring_at, width, valid
+                n += 1
             elif isinstance(c, ImageColumn):
                 if c.source is not None:
                     first = rows + 8 * (_FIRST_AXIS + c.source)
@@ -143,17 +157,17 @@ class SideStore:
                 else:
                     assert isinstance(self.keys, IntKeys)
                     self._rings[column] = address(self.keys.key_of), 0, valid
-                stored.append((column, 0, 0, valid))
+                self._table[n] = column, 0, 0, valid
+                n += 1
             elif isinstance(c, (BytesColumn, BoolColumn)):
                 c.point()
                 self._rings[column] = address(c.record), 0, valid
             else:
                 continue
             nulls |= valid != 0
-        self._table[: len(stored)] = stored
-        r["stored"], r["n_stored"] = address(self._table), len(stored)
-        r["texts"], r["n_texts"] = address(self._texts), len(self._texts)
-        r["rings"], r["has_nulls"] = address(self._rings), nulls
+        r[_STORED], r[_N_STORED] = address(self._table), n
+        r[_TEXTS], r[_N_TEXTS] = address(self._texts), len(self._texts)
+        r[_RINGS], r[_HAS_NULLS] = address(self._rings), nulls
 
     # -- rows in -------------------------------------------------------------------------------------------------
 
@@ -176,7 +190,7 @@ class SideStore:
                 self._ring_bytes = None  # a ring of validity may have come
         if n and self.n_axes:
             empty = self.live == 0
-            r = self._record
+            r = self._sides[self.side]
             r["least"] = min(int(axes[0].min()), I64_MAX if empty else int(r["least"]))
             r["most"] = max(int(axes[0].max()), I64_MIN if empty else int(r["most"]))
         self.hi = first + n
