@@ -19,8 +19,8 @@ from math import ceil, floor
 from ivjoin.expr.nodes import LEFT, Node, is_met
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
 
-__all__ = ["BOTH_SIDES", "LEFT_SIDE", "RIGHT_SIDE", "Box", "Form", "Forms", "Limit", "Number", "guard_box", "reach",
-           "scale_of", "size", "span"]  # fmt: skip
+__all__ = ["BOTH_SIDES", "LEFT_SIDE", "RIGHT_SIDE", "Box", "Form", "Forms", "Limit", "Number", "Power", "guard_box",
+           "reach", "scale_of", "size", "span"]  # fmt: skip
 
 Number = int | Fraction
 Box = dict[Node, tuple[Number, Number]]
@@ -69,6 +69,9 @@ class Form:
 
     def widened(self, below: Number, above: Number) -> Form:
         return Form(self.terms, self.lo - below, self.hi + above, self.lost)
+
+
+Power = tuple[Fraction, Form, int]  # (c, a, n) is c * a**n
 
 
 def size(x: Number) -> Number:

@@ -11,15 +11,12 @@ from fractions import Fraction
 from itertools import product
 from math import floor, isqrt
 
-from ivjoin.expr.linear import BOTH_SIDES, Form, Forms, Number
+from ivjoin.expr.linear import BOTH_SIDES, Form, Forms, Number, Power
 from ivjoin.expr.nodes import Node
 
 __all__ = ["Inequality", "consequences", "root_bound"]
 
 _MOST = 16
-
-# (c, a, n) is c * a**n
-Power = tuple[Fraction, Form, int]
 
 
 @dataclass(frozen=True, slots=True)

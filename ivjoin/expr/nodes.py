@@ -58,6 +58,9 @@ LEFT: Final = "left"
 RIGHT: Final = "right"
 COMPARISONS: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe"})
 
+# ``text`` sets its own, which knows all there is to write and so needs the nodes.
+to_text: Callable[[Any], str] = object.__repr__
+
 
 class Node:
     """One operator of an expression, with its arguments and its type.
@@ -92,8 +95,6 @@ class Node:
         return make, (self.op, self.args, self.params, self.type)
 
     def __str__(self) -> str:
-        from ivjoin.expr.text import to_text
-
         return to_text(self)
 
     def __repr__(self) -> str:

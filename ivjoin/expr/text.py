@@ -10,6 +10,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from ivjoin.expr import nodes
 from ivjoin.expr.literals import date_of, decimal_text, literal
 from ivjoin.expr.nodes import Node, walk
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
@@ -257,3 +258,6 @@ def _duration(v: int, unit: str) -> str:
         return f"INTERVAL '{seconds}' SECOND"
     digits = {"s": 0, "ms": 3, "us": 6, "ns": 9}[unit]
     return f"INTERVAL '{decimal_text(v, digits).rstrip('0')}' SECOND"
+
+
+nodes.to_text = to_text
