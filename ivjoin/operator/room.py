@@ -62,7 +62,7 @@ def tidy(core: Core, p: int, status: int) -> None:
             store.turn()
             store.settle(look)
     if status & at.SWEEP:
-        core.keys.sweep()
+        core.keys.sweep(max(core.state.get("largest"), core.state.get("n")))
         core.keys.point()
         for store in core.stores:
             store.point()

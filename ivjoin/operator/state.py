@@ -13,7 +13,7 @@ from ivjoin.shj.kernels.memory import address_of as address
 __all__ = ["State"]
 
 _FIRST_PAIRS, _MOST_PAIRS = 256, 1 << 17
-_KEPT_PAIRS = 4096  # more of them are given back between two pushes
+_KEPT_PAIRS = 512  # more of them are given back between two pushes
 _FIRST_ROWS = 32  # of a batch
 
 

@@ -41,7 +41,7 @@ OPERATOR = _record(
 )
 SIDE = _record(
     "lo hi live cap n_axes ordered nothing in_kernel ended sorted",
-    "n_bands n_primary n_sources n_columns n_stored n_trackers n_terms n_spare",
+    "n_bands n_primary n_sources n_columns n_stored n_trackers n_terms fitted",
     "rows bands sources columns stored rings trackers terms bounds expiry",  # address
     "least most peak_span steps linked refused probed retired rows_in trimmed",
     "owes keeps semi single mode decide by_python key_source patience has_nulls beyond packs n_pieces",

@@ -60,7 +60,7 @@ def _has_room(op, p, side, other, n):  # type: ignore[no-untyped-def]
             return False
     if op.key_kind == at.INT:
         new = max(n - op.n_free, 0)
-        return 2 * (op.n_ids - op.n_free + n) <= op.table_size and op.n_ids + new <= op.slots_size
+        return 3 * (op.n_ids - op.n_free + n) <= 2 * op.table_size and op.n_ids + new <= op.slots_size
     return True
 
 

@@ -168,7 +168,7 @@ def name_packed(operator, p):  # type: ignore[no-untyped-def]
         return 0
     need = _most_bytes(op, side, n)
     new = max(n - op.n_free, 0)
-    if op.arena_top + need > op.arena_room or 2 * (op.n_ids - op.n_free + n) > op.table_size:
+    if op.arena_top + need > op.arena_room or 3 * (op.n_ids - op.n_free + n) > 2 * op.table_size:
         return need
     if op.n_ids + new > op.slots_size:
         return need

@@ -303,6 +303,15 @@ def _tidy(op, side, bands):  # type: ignore[no-untyped-def]
 
 
 @inner
+def _is_wide(side):  # type: ignore[no-untyped-def]
+    """Whether a ring has too much room: much, or some after so many rows that making it fit costs them little."""
+    peak = side.peak_span
+    if side.cap > 2 * peak + 1024:
+        return True
+    return side.cap > peak + (peak >> 4) + 64 and side.rows_in - side.fitted > 4 * side.cap
+
+
+@inner
 def _finish(op, side, other):  # type: ignore[no-untyped-def]
     """Counts; the status that says what should be given back."""
     op.phase = at.BEGIN
@@ -313,13 +322,15 @@ def _finish(op, side, other):  # type: ignore[no-untyped-def]
     op.peak_rows = max(op.peak_rows, side.live + other.live)
     if op.careful and side.live == 0 and other.live == 0:
         op.careful = 0
-    if op.key_kind != at.NO_KEY and op.n_ids - op.n_free > op.live_keys + op.live_keys // 2 + 1024 + op.n:
+    many = op.live_keys + op.live_keys // 4 + 256
+    if op.key_kind != at.NO_KEY and op.n_ids - op.n_free > many + op.n:
         status |= at.SWEEP
     op.pushes += 1
     if op.pushes % _LOOK_EVERY == 0:
-        large = side.cap > 2 * side.peak_span + 1024
+        if op.key_kind != at.NO_KEY and max(op.table_size, op.slots_size) > 8 * (many + 2 * op.largest):
+            status |= at.SWEEP
         text = side.by_python == at.TEXT_ALONE or other.by_python == at.TEXT_ALONE
-        if large or other.cap > 2 * other.peak_span + 1024 or side.has_nulls or other.has_nulls or text:
+        if _is_wide(side) or _is_wide(other) or side.has_nulls or other.has_nulls or text:
             return status | at.TIDY
         # Scratch that a burst has left behind.
         if op.room_rows > 4 * op.largest + 1024 or op.dead_size > 4 * max(side.live, other.live) + 1024:

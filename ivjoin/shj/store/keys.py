@@ -28,6 +28,11 @@ _SLOTS, _SLOTS_SIZE, _TABLE, _TABLE_SIZE, _FREE, _KEY_OF, _SPANS, _ARENA, _ARENA
 )
 
 
+def _table_size(entries: int) -> int:
+    """Places of a hash table that is at most two thirds full."""
+    return max(64, 1 << (entries + entries // 2).bit_length())
+
+
 def _empty_slots(n: int) -> np.ndarray:
     slots = np.full((n, 8), -1, dtype=np.int32)
     slots[:, 6] = 0
@@ -73,46 +78,55 @@ class KeyTable:
         return self.slots.nbytes + self._free.nbytes + self._table.nbytes
 
     def reserve(self, n: int) -> None:
-        """Make room for n new keys, if there is none."""
+        """Make room for n new keys, if there is none. No id may be in flight."""
         new = max(0, n - self._n_free)
-        if 2 * (self.n_ids - self._n_free + n) > len(self._table) or self.n_ids + new > len(self.slots):
-            self._room(n, new)
+        used = self.n_ids - self._n_free
+        if 3 * (used + n) > 2 * len(self._table) or self.n_ids + new > len(self.slots):
+            if used > self.live + self.live // 4:
+                self._sweep(n)
+                new, used = max(0, n - self._n_free), self.live
+            self._room(n, new, used + n)
 
-    def _room(self, n: int, new: int) -> None:
-        """Room for n new keys, ``new`` of them with ids of their own: slots, and a table at most half full."""
+    def _room(self, n: int, new: int, entries: int) -> None:
+        """Room for n new keys, ``new`` of them with ids of their own: slots, and a table for so many entries."""
         need = self.n_ids + new
         if need > _MOST_KEYS:
             raise CapacityError(
                 f"{need:,} keys at once, expected {_MOST_KEYS:,} at most: narrow the window, or divide the rows"
             )
         if need > len(self.slots):
-            cap = need + self.n_ids // 4
+            cap = need + self.n_ids // 8
             slots = _empty_slots(cap)
             slots[: self.n_ids] = self.slots[: self.n_ids]
             self.slots = slots
             self._grow_ids(cap)
-        entries = self.n_ids - self._n_free + n
-        if 2 * entries > len(self._table):
-            self._table = np.zeros(1 << (2 * entries - 1).bit_length(), dtype=np.int32)
+        if 3 * entries > 2 * len(self._table):
+            self._table = np.zeros(_table_size(entries), dtype=np.int32)
             if self.n_ids:
                 self._rehash(self._taken())
 
-    def sweep(self) -> None:
-        """Take back the ids that no row uses, once they are the greater part. No id may be in flight."""
-        used = self.n_ids - self._n_free
-        if used <= self.live + self.live // 2 + 1024:
-            return
+    def sweep(self, n: int = 0) -> None:
+        """Take back the ids that no row uses, once they are many. No id may be in flight.
+
+        ``n``: rows that a batch has, for whose keys there shall be room until the next sweep.
+        """
+        many = self.live + self.live // 4 + 256
+        if self.n_ids - self._n_free > many or max(len(self._table), len(self.slots)) > 8 * (many + 2 * n):
+            self._sweep(n)
+
+    def _sweep(self, n: int) -> None:
         free = np.empty(self.n_ids, dtype=np.int32)
         packed = int(key_kernels.take_back(self.slots, self.n_ids, free))
         top, n_free = packed >> 32, packed & 0xFFFFFFFF
         if self.live * 8 < self.n_ids:
             self.n_ids, n_free = top, int(np.searchsorted(free[:n_free], top))
-        cap = self.n_ids + self.n_ids // 4 + 16
+        cap = self.n_ids + max(0, n - n_free) + self.n_ids // 8 + 16
         if cap * 2 <= len(self.slots):
             self.slots = self.slots[:cap].copy()
             self._grow_ids(cap)
         self._free, self._n_free = free[:n_free].copy(), n_free
-        self._table = np.zeros(max(64, 1 << (3 * max(self.live, 1)).bit_length()), dtype=np.int32)
+        # The kernels ask for a sweep when there are more than these, without the last batch.
+        self._table = np.zeros(_table_size(self.live + self.live // 4 + 256 + 2 * n), dtype=np.int32)
         self._rehash(self.slots)
 
     def _took(self, packed: int) -> None:
@@ -149,7 +163,7 @@ class NoKeys(KeyTable):
     def reserve(self, n: int) -> None:
         pass
 
-    def sweep(self) -> None:
+    def sweep(self, n: int = 0) -> None:
         pass
 
     def ids(self, n: int, usable: np.ndarray | None) -> np.ndarray:

@@ -29,7 +29,7 @@ _NO_IDS = np.empty(0, dtype=np.int64)
 _FIRST_AXIS = index_kernels.FIRST_AXIS
 # Rows that a ring may have room for, beyond twice what it needs, without being asked whether it does.
 _SPARE = 1024
-_LARGE = 1 << 14
+_LARGE = 1 << 17
 _MOST_ROWS = 2**31 - 1024  # places are int32
 _MOST_PATIENCE = 2**60
 _WORDS = at.words_in(SIDE)
@@ -73,6 +73,8 @@ class SideStore:
     ordered = Register(SIDE, "ordered")
     peak = Register(SIDE, "peak_span")  # rows in the ring at most since the last look at its size
     _trimmed = Register(SIDE, "trimmed")
+    _fitted = Register(SIDE, "fitted")  # rows that had come when the ring was last made to fit
+    _rows_in = Register(SIDE, "rows_in")
     _steps = Register(SIDE, "steps")
     _linked = Register(SIDE, "linked")
     _refused = Register(SIDE, "refused")
@@ -273,8 +275,8 @@ class SideStore:
         ``look`` asks whether the ring itself is too large for what it held since the last look: rings that come and
         go with each batch would cost more than they save.
         """
-        peak = self.peak
-        shrink = look and self.cap > 2 * max(peak, self.hi - self.lo) + _SPARE
+        peak = max(self.peak, self.hi - self.lo)
+        shrink = look and self._is_wide(peak)
         if look:
             self.peak = self.hi - self.lo
             self._forget_nulls()
@@ -289,7 +291,8 @@ class SideStore:
                 self.lo = self.hi
                 self._trim()
             if shrink:
-                self._renumber(_NO_IDS, peak + peak // 8)
+                self._fitted = self._rows_in
+                self._renumber(_NO_IDS, peak + peak // 32)
             return
         if self.live != self.hi - self.lo:
             self._pass_dead()
@@ -299,7 +302,14 @@ class SideStore:
         if span > 2 * self.live + 1024:
             self._renumber(self.live_ids(), self.live + self.live // 2)
         elif shrink:
-            self._recap(_round_up(max(peak + peak // 8, span)))
+            self._fitted = self._rows_in
+            self._recap(_round_up(peak + peak // 32))
+
+    def _is_wide(self, peak: int) -> bool:
+        """Whether a ring has too much room for ``peak`` rows, as ``push_kernels._is_wide`` asks."""
+        if self.cap > 2 * peak + _SPARE:
+            return True
+        return self.cap > peak + peak // 16 + 64 and self._rows_in - self._fitted > 4 * self.cap
 
     def _thin_heaps(self) -> None:
         for axis, falling in np.argwhere(self.expiry["size"] > 2 * self.live + 1024):
@@ -478,15 +488,15 @@ class SideStore:
             raise CapacityError(
                 f"{need:,} rows of one side at once, expected {_MOST_ROWS:,} at most: narrow the window, or divide them"
             )
-        # By a quarter at a time, later by less: a row is carried over some times while a window fills, and little room
-        # stands empty then. A ring that lies in the processor's cache is carried over at little cost.
-        more = self.cap // (4 if self.cap < _LARGE else 16 if self.cap < 8 * _LARGE else 8)
-        self._recap(min(_round_up(max(need, self.cap + more)), _MOST_ROWS))
+        # Little by little: as a window fills, rows are carried over as they lie, and little room stands empty then.
+        self._recap(min(_round_up(max(need, self.cap + self.cap // (16 if self.cap < _LARGE else 8))), _MOST_ROWS))
 
     def _recap(self, cap: int) -> None:
         """A ring of another capacity, with the same rows under the same ids."""
         rows, links = _records(cap, self.n_axes)
-        if self.hi > self.lo:
+        if self.hi <= min(cap, self.cap):  # every row has the place that it had
+            rows[self.lo : self.hi] = self.rows[self.lo : self.hi]
+        elif self.hi > self.lo:
             index_kernels.move(
                 self.lo, self.hi, self.rows, self.links, rows, links, self.keys.slots, self.keys.n_ids, self.offset
             )
@@ -523,8 +533,6 @@ def _round_up(n: int) -> int:
 
 
 def _records(cap: int, n_axes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Empty row records as words, and the same memory as links."""
+    """Row records as words, and the same memory as links."""
     rows = np.empty((cap, _FIRST_AXIS + n_axes), dtype=np.int64)
-    links = rows.view(np.int32)
-    links[:, index_kernels.FLAGS] = 0
-    return rows, links
+    return rows, rows.view(np.int32)
