@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import compress
-from weakref import ref
+from weakref import WeakMethod, ref
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,7 @@ from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.memory import release_struct
+from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.columns import ImageColumn, WordColumn
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys
 from ivjoin.shj.store.side import SideStore
@@ -71,20 +72,23 @@ class Core:
         self.ended = [False, False]
         self.batch: ref[pa.RecordBatch] | None = None  # of the push whose output is being taken
         self.metrics = JoinMetrics()
+        held = WeakMethod(self.bytes_held)  # of what holds the account
+        self.account = Account(lambda: (of() if (of := held()) else 0))
         self.build()
         self.count_state()
 
     def build(self) -> None:
         """Registers, stores and tables for the plan as it is now."""
         plan = self.plan
-        state = self.state = State(plan.spec.batch_size, max(len(s.schema) for s in plan.sides))
+        account = self.account
+        state = self.state = State(plan.spec.batch_size, max(len(s.schema) for s in plan.sides), account)
         kind = IntKeys if plan.int_keys else ByteKeys if plan.null_safe else NoKeys
-        self.keys: KeyTable = kind(state.operator)
+        self.keys: KeyTable = kind(state.operator, account)
         self.stores = tuple(
             SideStore(
                 s, self.keys, self.layouts[s].stored, len(plan.sides[s].axes),
                 ordered=plan.tables[1 - s].n_primary > 0, same=image_columns(plan, s), stored=plan.sides[s].stored,
-                sides=state.sides, widths=self.layouts[s].stored_widths,
+                sides=state.sides, widths=self.layouts[s].stored_widths, account=account,
             )
             for s in (0, 1)
         )
@@ -205,6 +209,11 @@ class Core:
         m.peak_state_rows = max(m.peak_state_rows, m.state_rows, state.get("peak_rows"))
         m.state_bytes = self.bytes_held()
         return m
+
+    def was_refused(self) -> bool:
+        """Whether the account has just refused memory for a push, of which nothing is done yet."""
+        refused, self.account.refused = self.account.refused, False
+        return refused and self.state.get("phase") == at.BEGIN
 
     def column(self, s: int, index: int) -> Node:
         """The node of a column of side s."""

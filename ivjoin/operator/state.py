@@ -9,6 +9,7 @@ import numpy as np
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.memory import ARROW_ARRAY, release_block
 from ivjoin.shj.kernels.memory import address_of as address
+from ivjoin.shj.store.account import Account
 
 __all__ = ["State"]
 
@@ -21,6 +22,11 @@ _NOTHING = np.empty(0, dtype=np.int64)
 _OPERATOR, _SIDE = at.words_of(at.OPERATOR), at.words_of(at.SIDE)
 
 
+def _row_bytes(sources: int) -> int:
+    """Bytes of scratch, a row of a batch."""
+    return 9 * sources + 43
+
+
 class State:
     """Registers of one operator, and the arrays they point to.
 
@@ -30,9 +36,12 @@ class State:
         Most rows of an output batch.
     columns : int
         Columns of the wider input.
+    account : Account, optional
+        Asked before memory is taken.
     """
 
-    def __init__(self, batch_size: int, columns: int) -> None:
+    def __init__(self, batch_size: int, columns: int, account: Account | None = None) -> None:
+        self._account = account or Account()
         self.operator, self.sides = at.blank(at.OPERATOR, 1), at.blank(at.SIDE, 2)
         self._words = self.operator.view(np.int64)
         self._side_words = self.sides.view(np.int64).reshape(2, -1)
@@ -100,10 +109,14 @@ class State:
             if not self.room:
                 self.hold("values", np.empty((self._sources, 0), dtype=np.int64))
             return
-        if n > self.room:
-            self.room = 1 << (max(n, _FIRST_ROWS) - 1).bit_length()
-        self._sources = max(sources, self._sources)
-        room, words = self.room, self._words
+        room = max(self.room, 1 << (max(n, _FIRST_ROWS) - 1).bit_length())
+        sources = max(sources, self._sources)
+        self._account.want(_row_bytes(sources) * room - _row_bytes(self._sources) * self.room + 40)
+        self._rows(room, sources)
+
+    def _rows(self, room: int, sources: int) -> None:
+        self.room, self._sources = room, sources
+        words = self._words
         words[_OPERATOR["room_rows"]] = room
         words[_OPERATOR["values"]] = self.hold("values", np.empty((self._sources, room), dtype=np.int64))
         words[_OPERATOR["absent"]] = self.hold("absent", np.zeros((self._sources, room), dtype=np.uint8))
@@ -116,18 +129,17 @@ class State:
     def dead_room(self, n: int) -> None:
         """Scratch for the rows that one push may take out."""
         if n > self.get("dead_size"):
-            size = 1 << n.bit_length()
+            size = n + n // 8 + 16
+            self._account.want(8 * (size - self.get("dead_size")))
             self.set(dead=self.hold("dead", np.empty(size, dtype=np.int64)), dead_size=size)
 
     def fit(self, live: int) -> None:
         """Give back the scratch of batches and of stores larger than any of late."""
         n = max(self.get("largest"), _FIRST_ROWS)
         if self.room > 4 * n + 1024:
-            self.room = 0
-            self.row_room(n, self._sources)
+            self._rows(1 << (n - 1).bit_length(), self._sources)
         if self.get("dead_size") > 4 * live + 1024:
-            self.set(dead_size=0)
-            self.dead_room(live)
+            self.set(dead=self.hold("dead", np.empty(live, dtype=np.int64)), dead_size=live)
         self.set(largest=0)
 
     def rest(self) -> None:
@@ -138,7 +150,10 @@ class State:
             self.set(room_pairs=0)
 
     def wake(self) -> None:
-        """The scratch of pairs as it was before a rest."""
+        """The scratch of pairs as it was before a rest, or as there is room for."""
+        if not self._account.fits(16 * self.pairs):
+            self.pairs = min(_FIRST_PAIRS, self.pairs)
+            self._account.want(16 * self.pairs)
         self._pair_room(self.pairs)
 
     def _pair_room(self, n: int) -> None:
@@ -150,7 +165,7 @@ class State:
 
     def more_pairs(self) -> None:
         """A larger scratch of pairs, if it may be larger, with the pairs at hand."""
-        if self.pairs < self._most_pairs:
+        if self.pairs < self._most_pairs and self._account.fits(48 * self.pairs):
             kept = self["pair_rows"], self["pair_places"]
             self._pair_room(min(4 * self.pairs, self._most_pairs))
             for name, old in zip(("pair_rows", "pair_places"), kept, strict=True):

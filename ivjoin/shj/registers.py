@@ -32,7 +32,7 @@ OPERATOR = _record(
     "late_rows peak_rows pushes largest",
     "live_keys n_ids n_free table_size slots_size key_kind",
     "table key_of slots free spans arena key_sizes",  # address
-    "arena_room arena_top",
+    "arena_room arena_top key_bytes",
     "room_rows room_pairs dead_size",
     "values absent marks usable kids matched kept left dead every chosen kept_at chosen_at pair_rows pair_places",
     "state_at",  # address
@@ -71,6 +71,7 @@ RING = _record("values stride valid")
 TEXT = _record("column kind start_width offset_width room top base next wanted", "starts arena valid")  # address
 
 # What a push says when it returns, added up. All but OUTPUT, TIDY and SWEEP ask for something and a further call.
+# HEAP comes with ROOM: of rows out of order.
 OUTPUT, MORE, ROOM, LATE, TIDY, SWEEP, FULL = 1, 2, 4, 8, 16, 32, 64
 DECIDE, GATHER, STORE, BOUNDS, INDEX, RUNS, PIECE, HEAP, BEYOND, KEYS = (
     128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536

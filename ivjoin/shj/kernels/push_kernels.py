@@ -14,7 +14,7 @@ from ivjoin.shj.kernels import index_kernels as index
 from ivjoin.shj.kernels.batch_memory import copy_all, copy_rows
 from ivjoin.shj.kernels.block_kernels import build_block
 from ivjoin.shj.kernels.compiling import I8, compiled, inner
-from ivjoin.shj.kernels.expiry_kernels import absence, bounds_of, enlist, prune, stragglers, take_out
+from ivjoin.shj.kernels.expiry_kernels import absence, bounds_of, enlist, prune, take_out
 from ivjoin.shj.kernels.intake_kernels import arrive
 from ivjoin.shj.kernels.memory import RELEASE, at_i32, at_i64, at_u8, load, release
 from ivjoin.shj.kernels.records import expiry_at, operator_at, side_at, source_at, stored_at
@@ -150,23 +150,6 @@ def _unmatched(rows, n, matched):  # type: ignore[no-untyped-def]
             rows[count] = rows[k]
             count += 1
     return count
-
-
-@inner
-def _heaps_have_room(op, side):  # type: ignore[no-untyped-def]
-    """Whether every schedule of death can take the kept rows in, should they come out of order."""
-    n = op.n_kept
-    kept = at_i64(op.kept_at)
-    for a in range(side.n_axes):
-        values = at_i64(op.values + 8 * a * op.room_rows)
-        for falling in range(2):
-            d = expiry_at(side.expiry, 2 * a + falling)
-            if d.used == 0 or d.size + n <= d.room:
-                continue
-            last = d.last if side.live else index.I64_MIN
-            if stragglers(values, n, kept, n == op.n and op.kept_at == op.every, np.int64(-falling), last):
-                return False
-    return True
 
 
 @inner
@@ -401,8 +384,6 @@ def _push(op, p):  # type: ignore[no-untyped-def]
         _settle_rows(op, side)
         op.phase = at.STORING
         if op.n_kept:
-            if not _heaps_have_room(op, side):
-                return status | at.STORE | at.HEAP | at.MORE
             if side.by_python:
                 return status | at.STORE | at.MORE
     if op.phase == at.STORING:

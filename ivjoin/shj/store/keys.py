@@ -17,6 +17,7 @@ from ivjoin.shj import registers
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.kernels import key_kernels
 from ivjoin.shj.kernels.memory import address_of as address
+from ivjoin.shj.store.account import Account
 
 __all__ = ["ByteKeys", "IntKeys", "KeyTable", "NoKeys", "pack"]
 
@@ -48,11 +49,14 @@ class KeyTable:
         See ``index_kernels``; column 6 counts the rows that use the key.
     """
 
+    _id_bytes = 32  # of arrays with a place for each id
+
     n_ids = registers.Register(registers.OPERATOR, "n_ids")
     live = registers.Register(registers.OPERATOR, "live_keys")
     _n_free = registers.Register(registers.OPERATOR, "n_free")
 
-    def __init__(self, operator: np.ndarray | None = None) -> None:
+    def __init__(self, operator: np.ndarray | None = None, account: Account | None = None) -> None:
+        self._account = account or Account()
         self._operator = registers.blank(registers.OPERATOR, 1) if operator is None else operator
         self._registers = self._operator.view(np.int64)
         self.slots = _empty_slots(16)
@@ -83,6 +87,7 @@ class KeyTable:
         used = self.n_ids - self._n_free
         if 3 * (used + n) > 2 * len(self._table) or self.n_ids + new > len(self.slots):
             if used > self.live + self.live // 4:
+                self._account.want(4 * self.n_ids)  # a list of free ids
                 self._sweep(n)
                 new, used = max(0, n - self._n_free), self.live
             self._room(n, new, used + n)
@@ -94,14 +99,16 @@ class KeyTable:
             raise CapacityError(
                 f"{need:,} keys at once, expected {_MOST_KEYS:,} at most: narrow the window, or divide the rows"
             )
-        if need > len(self.slots):
-            cap = need + self.n_ids // 8
+        cap = need + self.n_ids // 8 if need > len(self.slots) else len(self.slots)
+        size = _table_size(entries) if 3 * entries > 2 * len(self._table) else len(self._table)
+        self._account.want((cap - len(self.slots)) * self._id_bytes + 4 * (size - len(self._table)))
+        if cap > len(self.slots):
             slots = _empty_slots(cap)
             slots[: self.n_ids] = self.slots[: self.n_ids]
             self.slots = slots
             self._grow_ids(cap)
-        if 3 * entries > 2 * len(self._table):
-            self._table = np.zeros(_table_size(entries), dtype=np.int32)
+        if size > len(self._table):
+            self._table = np.zeros(size, dtype=np.int32)
             if self.n_ids:
                 self._rehash(self._taken())
 
@@ -112,7 +119,8 @@ class KeyTable:
         """
         many = self.live + self.live // 4 + 256
         if self.n_ids - self._n_free > many or max(len(self._table), len(self.slots)) > 8 * (many + 2 * n):
-            self._sweep(n)
+            if self._account.fits(4 * self.n_ids):
+                self._sweep(n)
 
     def _sweep(self, n: int) -> None:
         free = np.empty(self.n_ids, dtype=np.int32)
@@ -126,7 +134,8 @@ class KeyTable:
             self._grow_ids(cap)
         self._free, self._n_free = free[:n_free].copy(), n_free
         # The kernels ask for a sweep when there are more than these, without the last batch.
-        self._table = np.zeros(_table_size(self.live + self.live // 4 + 256 + 2 * n), dtype=np.int32)
+        size = _table_size(self.live + self.live // 4 + 256 + 2 * n)
+        self._table = np.zeros(min(size, len(self._table)), dtype=np.int32)
         self._rehash(self.slots)
 
     def _took(self, packed: int) -> None:
@@ -156,8 +165,8 @@ class KeyTable:
 class NoKeys(KeyTable):
     """A join without keys: every row has id 0."""
 
-    def __init__(self, operator: np.ndarray | None = None) -> None:
-        super().__init__(operator)
+    def __init__(self, operator: np.ndarray | None = None, account: Account | None = None) -> None:
+        super().__init__(operator, account)
         self.n_ids = 1
 
     def reserve(self, n: int) -> None:
@@ -181,8 +190,10 @@ class IntKeys(KeyTable):
         The key of each id.
     """
 
-    def __init__(self, operator: np.ndarray | None = None) -> None:
-        super().__init__(operator)
+    _id_bytes = 40
+
+    def __init__(self, operator: np.ndarray | None = None, account: Account | None = None) -> None:
+        super().__init__(operator, account)
         self.key_of = np.zeros(16, dtype=np.int64)
 
     def point(self) -> None:
@@ -219,10 +230,12 @@ class IntKeys(KeyTable):
 class ByteKeys(KeyTable):
     """Keys that are byte strings, kept once each in an arena."""
 
+    _id_bytes = 48
+
     _top = registers.Register(registers.OPERATOR, "arena_top")
 
-    def __init__(self, operator: np.ndarray | None = None) -> None:
-        super().__init__(operator)
+    def __init__(self, operator: np.ndarray | None = None, account: Account | None = None) -> None:
+        super().__init__(operator, account)
         self._spans = np.zeros(32, dtype=np.int64)
         self._arena = np.empty(256, dtype=np.uint8)
         self._top = 0
@@ -237,6 +250,7 @@ class ByteKeys(KeyTable):
         self.reserve(n)
         need = self._top + size
         if need > len(self._arena):
+            self._account.want(need + need // 4 - len(self._arena))
             arena = np.empty(need + need // 4, dtype=np.uint8)
             arena[: self._top] = self._arena[: self._top]
             self._arena = arena
@@ -270,7 +284,7 @@ class ByteKeys(KeyTable):
     def _rehash(self, used: np.ndarray) -> None:
         sizes = self._spans[1 : 2 * self.n_ids : 2]
         total = int(sizes[used[: self.n_ids, 6] > 0].sum())
-        fresh = np.empty(max(256, total + total // 4), dtype=np.uint8)
+        fresh = np.empty(min(max(256, total + total // 4), len(self._arena)), dtype=np.uint8)
         self._top = key_kernels.rehash_bytes(self._table, self._spans, self._arena, fresh, used, self.n_ids)
         self._arena = fresh
 

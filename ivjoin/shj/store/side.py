@@ -18,7 +18,18 @@ from ivjoin.shj.arrow import byte_width, offset_width
 from ivjoin.shj.kernels import expiry_kernels, index_kernels
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.registers import EXPIRY, RING, SIDE, STORED, TEXT, Register
-from ivjoin.shj.store.columns import BoolColumn, BytesColumn, Column, ImageColumn, WordColumn, column_for
+from ivjoin.shj.store.account import Account
+from ivjoin.shj.store.columns import (
+    BoolColumn,
+    BytesColumn,
+    Column,
+    ImageColumn,
+    SegmentColumn,
+    WordColumn,
+    buffer_bytes,
+    column_for,
+    text_bytes,
+)
 from ivjoin.shj.store.keys import IntKeys, KeyTable
 from ivjoin.shj.store.runs import SortedRuns
 
@@ -64,6 +75,8 @@ class SideStore:
         The operator's records, one a side.
     widths : list of int or None, optional
         The types' ``byte_width``, where they are known.
+    account : Account, optional
+        Asked before memory is taken.
     """
 
     lo = Register(SIDE, "lo")
@@ -71,6 +84,7 @@ class SideStore:
     live = Register(SIDE, "live")
     cap = Register(SIDE, "cap")
     ordered = Register(SIDE, "ordered")
+    owes = Register(SIDE, "owes")
     peak = Register(SIDE, "peak_span")  # rows in the ring at most since the last look at its size
     _trimmed = Register(SIDE, "trimmed")
     _fitted = Register(SIDE, "fitted")  # rows that had come when the ring was last made to fit
@@ -84,11 +98,12 @@ class SideStore:
     def __init__(
         self, side: int, keys: KeyTable, types: Sequence[pa.DataType], n_axes: int, *, ordered: bool,
         same: Mapping[int, int | None] | None = None, stored: Sequence[int] | None = None,
-        sides: np.ndarray | None = None, widths: Sequence[int | None] | None = None,
+        sides: np.ndarray | None = None, widths: Sequence[int | None] | None = None, account: Account | None = None,
     ) -> None:
         self.side = side
         self.offset = 3 * side  # where this side's head, tail and finger stand in a slot
         self.keys = keys
+        self._account = account or Account()
         if sides is None:
             sides = at.blank(SIDE, 2)
             keys._operator[0]["sides"] = address(sides)
@@ -253,8 +268,10 @@ class SideStore:
         """Room for n rows out of order in every schedule."""
         for axis, falling in np.argwhere(self.expiry["used"]):
             d = self.expiry[axis, falling]
-            if d["size"] + n > d["room"]:
-                self._heap_room(int(axis), int(falling), int(d["size"]) + n + (int(d["size"]) >> 1))
+            size = int(d["size"])
+            if size + n > d["room"]:
+                self._account.want(16 * (size + n + (size >> 1) - int(d["room"])))
+                self._heap_room(int(axis), int(falling), size + n + (size >> 1))
 
     def _heap_room(self, axis: int, falling: int, room: int) -> None:
         d = self.expiry[axis, falling]
@@ -459,8 +476,8 @@ class SideStore:
         return self._led_by if self.disordered else None
 
     def turn(self) -> None:
-        """Turn to sorted runs now, if that is decided; rows may have other ids after it."""
-        if self.disordered:
+        """Turn to sorted runs now, if that is decided and they fit; rows may have other ids after it."""
+        if self.disordered and self._account.fits(40 * self.live + 40_960):
             self._sort()
 
     def _sort(self) -> None:
@@ -489,7 +506,42 @@ class SideStore:
                 f"{need:,} rows of one side at once, expected {_MOST_ROWS:,} at most: narrow the window, or divide them"
             )
         # Little by little: as a window fills, rows are carried over as they lie, and little room stands empty then.
-        self._recap(min(_round_up(max(need, self.cap + self.cap // (16 if self.cap < _LARGE else 8))), _MOST_ROWS))
+        cap = min(_round_up(max(need, self.cap + self.cap // (16 if self.cap < _LARGE else 8))), _MOST_ROWS)
+        self._account.want((cap - self.cap) * self._row_bytes())
+        if self.hi - self.lo + n > self.cap:  # what was asked may have taken rows away
+            self._recap(cap)
+
+    def _row_bytes(self) -> int:
+        """Bytes of all rings, a row."""
+        return sum(c.row_bytes for c in self.columns) + self.rows.strides[0]
+
+    def make_batch_room(self, batch: pa.RecordBatch) -> None:
+        """Room for a batch in what has no bound by the number of rows alone: text, arrays, sorted runs, nulls."""
+        n = batch.num_rows
+        for i, c in enumerate(self.columns):
+            array = batch.column(self.stored[i])
+            if c.valid is not None and c.valid.ring is None and array.null_count:
+                self._account.want(self.cap)
+                c.valid.begin(self.cap)
+            if isinstance(c, BytesColumn):
+                self._make_arena_room(c, text_bytes(array))
+            elif isinstance(c, SegmentColumn):
+                self._account.want(2 * buffer_bytes(array))  # merged with its neighbours it may take as much again
+        if self.runs is not None:
+            more = self.runs.more_room(n)
+            if more:
+                self._account.want(more)
+                self.runs.make_room(n)
+        self._ring_bytes = None
+        self.point()
+
+    def _make_arena_room(self, c: BytesColumn, size: int) -> None:
+        if c.used + size > c.room:
+            c.trim(self.lo)
+        more = c.more_room(c.used + size)
+        if more:
+            self._account.want(more)
+            c.make_room(c.used + size)
 
     def _recap(self, cap: int) -> None:
         """A ring of another capacity, with the same rows under the same ids."""
