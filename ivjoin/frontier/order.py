@@ -18,7 +18,7 @@ from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, value_of
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
-from ivjoin.shj.registers import TRACKER, Register
+from ivjoin.shj.registers import TRACKER, Register, words_in, words_of
 
 if TYPE_CHECKING:
     from ivjoin.expr.written import Expression, Slack
@@ -178,6 +178,9 @@ def _clip(v: int) -> int:
     return I64_MIN if v < I64_MIN else I64_MAX if v > I64_MAX else v
 
 
+_SEEN = [words_of(TRACKER)[name] for name in ("edge", "limit", "seen_value", "seen_null")]
+
+
 class OrderTracker:
     """Follows one declared order of one side: how far it has come, and which rows break it.
 
@@ -199,12 +202,14 @@ class OrderTracker:
         self.slack = slack_ticks(slack, node.type, name)
         self._float = node.type.kind == "float"
         self._range = ordinal_range(node.type)
-        self.attach(np.zeros(1, dtype=TRACKER))
+        self._registers = np.zeros(words_in(TRACKER), dtype=np.int64)
         self.edge = self.limit = I64_MIN
 
-    def attach(self, record: np.ndarray) -> None:
-        """Keep what was seen in a record : TRACKER[1] from now on; what it holds is taken as it is."""
-        self._registers = record.view(np.int64)
+    def move_to(self, record: np.ndarray) -> None:
+        """Keep what was seen in another record : TRACKER[1] from now on."""
+        old, self._registers = self._registers, record.view(np.int64)
+        for word in _SEEN:
+            self._registers[word] = old[word]
 
     @property
     def in_python(self) -> bool:

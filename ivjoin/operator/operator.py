@@ -22,6 +22,7 @@ from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.question import side_expression
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import to_plain
+from ivjoin.shj.store.account import Account
 
 if TYPE_CHECKING:
     from ivjoin.expr.written import Expression, Value
@@ -122,6 +123,11 @@ class SymmetricHashJoin(OneCall):
         return self._core.plan.schema
 
     @property
+    def account(self) -> Account:
+        """What the operator may hold, and what is asked before it holds more."""
+        return self._core.account
+
+    @property
     def metrics(self) -> JoinMetrics:
         """Counts so far; what is returned does not change any more."""
         m = self._core.counts()
@@ -147,7 +153,8 @@ class SymmetricHashJoin(OneCall):
         except _REFUSALS:
             raise
         except BaseException as e:
-            self._stop(e)
+            if not self._core.was_refused():
+                self._stop(e)
             raise
         finally:
             self._lock.release()

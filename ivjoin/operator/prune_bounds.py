@@ -42,9 +42,13 @@ class Bounder:
         self._since = [0, 0]
         self._seen = [-1, -1]  # versions of the frontiers that the bounds are of
         self._prefixes: dict[tuple[int, Node, bool], int] = {}
-        self._terms = [self._terms_of(0), self._terms_of(1)]
-        residual = plan.separation.residual
-        self._in_residual = set(walk(*residual))
+        kept = plan.kept
+        if "terms" not in kept:
+            kept["residual"], kept["comparable"] = frozenset(walk(*plan.separation.residual)), self._comparable()
+            kept["terms"] = self._terms_of(0), self._terms_of(1)
+        self._terms = list(kept["terms"])
+        self._in_residual: frozenset[Node] = kept["residual"]
+        self._compare: list[tuple[Node, Node, int, bool]] = kept["comparable"]
         self._rounds = any(n.type.kind == "float" for n in self._in_residual)
         self._every = _CONTRACT_EVERY * (1 + len(self._in_residual) // _NODES_PER_TURN)
         self._reaches: dict[Node, tuple[int, int]] = {}
@@ -53,7 +57,6 @@ class Bounder:
         self._idle: dict[Node, tuple[int, int]] = {}
         self._deps: dict[Node, list[Node]] = {}
         self._unclipped: dict[Node, Unclipped] = {}
-        self._compare = self._comparable()
         for s in (0, 1):
             self._recompute(s, True)
 
