@@ -150,9 +150,10 @@ class Engine:
         table = plan.tables[s]
         r["bands"], r["n_bands"] = self._state.lend(("bands", s), table.terms), len(table.terms)
         r["n_primary"] = table.n_primary
+        r["checks"], r["n_checks"] = self._state.lend(("checks", s), plan.checks[s]), len(plan.checks[s])
         r["owes"], r["keeps"] = how.owes(s), how.keep[s]
         r["single"], r["semi"] = how.single == s, how.semi == s
-        r["decide"] = bool(plan.separation.residual)
+        r["decide"] = bool(plan.separation.residual) and not plan.decided
         r["mode"], r["beyond"] = self._mode(s), bool(plan.overflows[s])
 
     def _mode(self, p: int) -> int:
@@ -621,6 +622,7 @@ class Engine:
             cleared = at.USABLE | at.KEYED if source["role"] & at.KEY_ROLE else at.USABLE
             if missing is not None:
                 marks[missing] &= 255 - cleared
+        if source["role"] or node in self.plan.sides[p].checked:
             _make_wild(marks, erred)
 
     # -- steps of the kernels' that Python takes ---------------------------------------------------------------------
@@ -630,9 +632,20 @@ class Engine:
         state, how, store = self._state, self._how, self._stores[1 - p]
         count = state.get("n_pairs")
         rows, places = state["pair_rows"][:count], state["pair_places"][:count]
-        nodes = list(conjuncts_of(self.plan.condition) if self._careful else self.plan.separation.residual)
-        if nodes:
-            true = holds(nodes, self._pair_columns(p, batch, rows, places), count)
+        if self._careful:
+            nodes = conjuncts_of(self.plan.condition)
+            if nodes:
+                true = holds(nodes, self._pair_columns(p, batch, rows, places), count)
+                rows, places = rows[true], places[true]
+        else:
+            nodes = list(self.plan.separation.residual)
+            asked = slice(None)
+            if len(self.plan.checks[p]):  # which have decided all pairs whose rows are not turned
+                asked = np.flatnonzero(rows < 0)
+                rows[asked] = ~rows[asked]
+            these, there = rows[asked], places[asked]
+            true = np.ones(count, dtype=bool)
+            true[asked] = holds(nodes, self._pair_columns(p, batch, these, there), len(these))
             rows, places = rows[true], places[true]
         matched = state["matched"]
         if how.single == p:
@@ -779,7 +792,8 @@ class Engine:
         count = run_kernels.probe_runs(
             state["kids"][:n], state["values"], led.terms, led.n_primary, led.n_second, runs.keys, runs.values,
             runs.ids, runs.tops, runs.ends, runs.count, store.lo, store.rows, store.links, state["matched"], mode, cell,
-            state["pair_rows"], state["pair_places"],
+            state["pair_rows"], state["pair_places"], self.plan.checks[p].ravel(), state["absent"].ravel(),
+            self._axes_with_nulls(p),
         )
         state["pair_places"][:count] = store.places(state["pair_places"][:count])
         done = cell[0] >= n
@@ -789,6 +803,11 @@ class Engine:
             raise AssertionError("a probe by runs found pairs of rows that have none")
         if count and decided:
             self._decide(p, batch)
+
+    def _axes_with_nulls(self, p: int) -> int:
+        """A bit for each axis of which some row of the batch may have no value."""
+        absent = self._state["sources", p]["has_absent"][: len(self.plan.sides[p].axes)]
+        return sum(1 << int(a) for a in np.flatnonzero(absent[: index_kernels.MOST_AXES]))
 
     def _next_piece(self, p: int) -> None:
         """After a piece of a large batch was probed: go on by a better index, if the store should have one."""

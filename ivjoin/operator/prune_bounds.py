@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, value_of
 from ivjoin.frontier.order import Frontier, ordinal_range
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.planner import JoinPlan, bands_say_all, watched
 
 if TYPE_CHECKING:
     from ivjoin.propagation import Unclipped
@@ -53,6 +53,7 @@ class Bounder:
         self._idle: dict[Node, tuple[int, int]] = {}
         self._deps: dict[Node, list[Node]] = {}
         self._unclipped: dict[Node, Unclipped] = {}
+        self._said: dict[tuple[int, frozenset[Node]], bool] = {}
         self._compare = self._comparable()
         for s in (0, 1):
             self._recompute(s, True)
@@ -74,7 +75,16 @@ class Bounder:
 
     def propagates(self, s: int) -> bool:
         """Whether bounds of side s come by propagating the residual, too."""
-        return any(n in self._in_residual for n in self._plan.sides[s].axes)
+        return any(n in self._in_residual for n in self._plan.sides[s].axes) and not self._bands_say_all(s)
+
+    def _bands_say_all(self, s: int) -> bool:
+        known = frozenset(self._frontiers[1 - s].intervals)
+        found = self._said.get((s, known))
+        if found is None:
+            plan = self._plan
+            bounded = {n for f in self._frontiers for n in f.bounds}
+            found = self._said[s, known] = bands_say_all(plan.separation, plan.terms, known, bounded)
+        return found
 
     def refit(self, s: int) -> None:
         """Take in that side s has other axes now."""
@@ -104,9 +114,7 @@ class Bounder:
                 mine, theirs = (t.left, t.right) if s == 0 else (t.right, t.left)
                 if self._plan.axis(s, mine) is None and known & set(walk(theirs)):
                     yield s, mine
-            if self._plan.separation.residual and known:
-                from ivjoin.plan.planner import watched
-
+            if self._plan.separation.residual and known and not self._bands_say_all(s):
                 for node in watched(self._plan.separation, s):
                     if self._plan.axis(s, node) is None:
                         yield s, node
@@ -180,7 +188,7 @@ class Bounder:
             if hi is not None and high < most and high + hi < b:
                 b = high + hi
             out[axis] = (a, b)
-        if not dead and self._in_residual:
+        if not dead and self._in_residual and not self._bands_say_all(s):
             dead = self._contract(s, frontier, out, force)
         if dead:
             self._bounds[s] = None
@@ -273,8 +281,8 @@ class Bounder:
     def _contract(self, s: int, frontier: Frontier, out: list[tuple[int, int]], force: bool) -> bool:
         """Tighten the bounds by propagating TRUE through the residual; True if nothing can match any more."""
         plan = self._plan
-        watched = [(a, n) for a, n in enumerate(plan.sides[s].axes) if n in self._in_residual]
-        if not watched:
+        inside = [(a, n) for a, n in enumerate(plan.sides[s].axes) if n in self._in_residual and n.type.kind != "bool"]
+        if not inside:
             return False
         if not force and self._since[s] < self._every:
             known = self._contracted[s]
@@ -282,10 +290,10 @@ class Bounder:
                 return True
         else:
             self._since[s] = 0
-            known = self._contracted[s] = self._propagate(s, frontier, [n for _, n in watched])
+            known = self._contracted[s] = self._propagate(s, frontier, [n for _, n in inside])
             if known is None:
                 return True
-        for a, n in watched:
+        for a, n in inside:
             if n in known:
                 low, high = known[n]
                 out[a] = (max(out[a][0], low), min(out[a][1], high))

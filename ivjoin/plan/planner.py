@@ -13,6 +13,7 @@ from ivjoin import expr
 from ivjoin.errors import ColumnError, ConditionError, OrderError, SchemaError, UnsupportedError, came
 from ivjoin.expr import build
 from ivjoin.expr.arguments import MOST_ROWS, one_of, text, whole_number
+from ivjoin.expr.checks import Check
 from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.ordinal import has_ordinal, value_of
@@ -22,6 +23,7 @@ from ivjoin.frontier.order import Order, ordinal_range, physical_ordinal
 from ivjoin.outer.emit import OutputField
 from ivjoin.outer.fields import output_fields
 from ivjoin.outer.jointype import JoinType, join_type
+from ivjoin.shj.kernels.index_kernels import MOST_AXES
 from ivjoin.shj.store.bands import BandTable
 
 __all__ = ["JoinPlan", "SidePlan", "inferred", "join_options", "make_plan", "physical_ordinal", "watched"]
@@ -56,6 +58,8 @@ class SidePlan:
         Declared bounds, as ordinals.
     never_null : frozenset of Node
         Columns that the schema declares not nullable.
+    checked : frozenset of Node
+        Axes that checks ask about: a null there decides nothing, an error has the whole condition evaluated.
     """
 
     schema: pa.Schema
@@ -69,6 +73,7 @@ class SidePlan:
     bounds: dict[Node, tuple[int, int]] = field(default_factory=dict)
     bound_names: dict[Node, str] = field(default_factory=dict)
     never_null: frozenset[Node] = frozenset()
+    checked: frozenset[Node] = frozenset()
 
 
 @dataclass(slots=True)
@@ -88,6 +93,8 @@ class JoinPlan:
     terms: list[BandTerm]  # all, those implied by keys too
     kernel_terms: list[BandTerm]
     tables: tuple[BandTable, BandTable]  # [p]: rows of side p probe the other side's store
+    checks: tuple[np.ndarray, np.ndarray]  # [p]: what the probe asks of the residual, as ``_check_table`` has it
+    decided: bool  # the probe decides all of the residual
     # [p]: where the residual may overflow for pairs that ``tables`` refuse
     overflows: tuple[list[BandTable], list[BandTable]]
     never: bool  # a constant conjunct is not TRUE
@@ -162,12 +169,15 @@ def make_plan(
     kernel_terms = [t for t in terms if not _implied(t, sep.keys)]
     for s in (0, 1):
         _choose_axes(sides, s, kernel_terms, terms, sep)
+    sep = _keep_checked(sides, sep)
     tables = (_table(0, sides, kernel_terms), _table(1, sides, kernel_terms))
     overflows = (_overflow_tables(0, sides, sep), _overflow_tables(1, sides, sep))
     never, raises = _constants(sep.constant)
     plan = JoinPlan(
         sides=sides, how=jt, on=pairs, schema=schema, fields=fields, separation=sep, given=given, condition=whole,
         null_safe=null_safe, int_keys=int_keys, terms=terms, kernel_terms=kernel_terms, tables=tables,
+        checks=(_check_table(0, sides, sep.checks), _check_table(1, sides, sep.checks)),
+        decided=sep.decided.issuperset(sep.residual),
         overflows=overflows, never=never, raises=raises,
         options={"suffix": suffix, "batch_size": batch_size, "on_late": on_late, "timezone": timezone},
     )
@@ -353,10 +363,28 @@ def _choose_axes(
         if mine not in axes and known_there & set(walk(theirs)):
             axes.append(mine)
             sides[s].band_axes += 1
-    if sep.residual and (sides[1 - s].orders or sides[1 - s].bounds):
+    known = {n for n, _, _ in sides[1 - s].orders} | set(sides[1 - s].bounds)
+    bounded = {*sides[0].bounds, *sides[1].bounds}
+    if sep.residual and known and not bands_say_all(sep, terms, known, bounded):
         for node in watched(sep, s):
             if node not in axes and len(axes) < sides[s].band_axes + _MAX_WATCHED:
                 axes.append(node)
+
+
+def bands_say_all(sep: Separation, terms: Sequence[BandTerm], known: Set[Node], bounded: Set[Node]) -> bool:
+    """Whether intervals of the residual could prune no more than the bands do, by what is ``known`` of future rows.
+
+    So it is where each check of what is known belongs to a band of all branches: a bound of one end, as an order gives
+    it, rules out no branch.
+    """
+    if not sep.checks or not sep.decided.issuperset(sep.residual):
+        return False
+    pairs = {(t.left, t.right) for t in terms}
+    for c in sep.checks:
+        if c.left is None or c.right is None or (c.left, c.right) not in pairs:
+            if not known.isdisjoint(walk(*(n for n in (c.left, c.right) if n is not None))):
+                return False
+    return bounded.isdisjoint(walk(*sep.residual))
 
 
 def watched(sep: Separation, s: int) -> list[Node]:
@@ -413,6 +441,35 @@ def _table(p: int, sides: tuple[SidePlan, SidePlan], kernel_terms: list[BandTerm
     terms = np.array(rows, dtype=np.int64).reshape(len(rows), 4)
     terms.flags.writeable = False
     return BandTable(terms, n_primary)
+
+
+def _keep_checked(sides: tuple[SidePlan, SidePlan], sep: Separation) -> Separation:
+    """Axes for what the checks ask about; without checks, if there would be too many of them."""
+    wanted = [list(dict.fromkeys(n for c in sep.checks if (n := (c.left, c.right)[s]) is not None)) for s in (0, 1)]
+    missing = [[n for n in nodes if n not in side.axes] for side, nodes in zip(sides, wanted, strict=True)]
+    if any(len(side.axes) + len(nodes) > MOST_AXES for side, nodes in zip(sides, missing, strict=True)):
+        return replace(sep, checks=(), decided=frozenset())
+    for side, nodes, new in zip(sides, wanted, missing, strict=True):
+        side.axes += new
+        side.checked = frozenset(nodes)
+    return sep
+
+
+def _check_table(p: int, sides: tuple[SidePlan, SidePlan], checks: Sequence[Check]) -> np.ndarray:
+    """The checks with which rows of side p probe : int64[c, 8], as ``index_kernels.verdict`` reads them."""
+    table = np.zeros((len(checks), 8), dtype=np.int64)
+    for row, c in zip(table, checks, strict=True):
+        lo, hi = c.lo, c.hi
+        if p == 0 and c.left is not None and c.right is not None:
+            lo, hi = (None if hi is None else -hi), (None if lo is None else -lo)
+        mine, theirs = (c.left, c.right) if p == 0 else (c.right, c.left)
+        row[:7] = (
+            -1 if mine is None else sides[p].axes.index(mine),
+            -1 if theirs is None else sides[1 - p].axes.index(theirs),
+            I64_MIN if lo is None else lo, I64_MAX if hi is None else hi, c.true, c.false, c.null,
+        )
+    table.flags.writeable = False
+    return table
 
 
 def _overflow_tables(p: int, sides: tuple[SidePlan, SidePlan], sep: Separation) -> list[BandTable]:
