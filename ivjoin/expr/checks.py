@@ -1,9 +1,9 @@
 """A condition as a short list of checks on ordinals, which a probe makes by itself, pair by pair.
 
 Each check asks one thing of a pair: how far two ordinals are apart, or where one of them lies. What comes next depends
-on whether that is TRUE, FALSE or NULL, so AND, OR, NOT, CASE and COALESCE cost no check of their own, and are as lazy as
-they are written: what is not asked cannot err. A check stands only for what cannot err, where the guards hold. At
-anything else the list ends in ``ASK``: the pair is decided by the condition itself.
+on whether that is TRUE, FALSE or NULL, so AND, OR, NOT, CASE and COALESCE cost no check of their own, and are as lazy
+as they are written. A check stands only for what cannot err, where the guards hold. At anything else the list ends in
+``ASK``: the pair is decided by the condition itself.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ _DEEPEST = 64  # that what reads both sides is looked into
 _NEVER_ERR = COMPARISONS | {
     "column", "literal", "and", "or", "not", "is_null", "is_nan", "in", "case", "coalesce", "least", "greatest", "like",
 }  # fmt: skip
+_UNKNOWN = object()
 _NEVER_ERR_AS_FLOATS = frozenset({"add", "sub", "mul", "neg", "abs"})
 
 
@@ -116,10 +117,9 @@ class _Checker:
         reached = self._reached(start)
         if len(reached) > _MOST:
             raise _TooManyError
-        place = {i: k for k, i in enumerate(reached)}
+        place = {i: k for k, i in enumerate(reached)} | {i: i for i in (TRUE, FALSE, ASK)}
         return tuple(
-            replace(c, true=place.get(c.true, c.true), false=place.get(c.false, c.false), null=place.get(c.null, c.null))
-            for c in reached.values()
+            replace(c, true=place[c.true], false=place[c.false], null=place[c.null]) for c in reached.values()
         )
 
     def _reached(self, start: int) -> dict[int, Check]:
@@ -172,7 +172,8 @@ class _Checker:
 
     def _next(self, e: Node, true: int, false: int, null: int) -> int:
         if not self._forms.sides(e):
-            return {True: true, False: false, None: null}.get(_constant(e), ASK)
+            value = _constant(e)
+            return ASK if value is _UNKNOWN else null if value is None else true if value else false
         if e.op == "not":
             return self.next(e.args[0], false, true, null)
         if e.op == "and":
@@ -200,8 +201,8 @@ class _Checker:
             return self.next(e.args[0], false, false, true)
         if e.op == "in" and len(e.args) <= _MOST_ITEMS + 1 and has_ordinal(e.args[0].type):
             x, *items = e.args
-            values = [_constant(i) if not self._forms.sides(i) else ASK for i in items]
-            if ASK not in values:
+            values = [_UNKNOWN if self._forms.sides(i) else _constant(i) for i in items]
+            if all(v is not _UNKNOWN for v in values):
                 literals = (make("literal", (), (v,), x.type) for v in values)
                 tests = tuple(make("eq", (x, i), (), BOOL) for i in literals)
                 return self.next(tests[0] if len(tests) == 1 else make("or", tests, (), BOOL), true, false, null)
@@ -233,7 +234,8 @@ class _Checker:
         return self._alone(x, lo, hi, true, false, false if op == "eq_null_safe" else null)
 
     def _alone(self, n: Node, lo: int | None, hi: int | None, *to: int) -> int:
-        return self._add(*((n, None) if self._forms.sides(n) == LEFT_SIDE else (None, n)), lo, hi, to)
+        left, right = (n, None) if self._forms.sides(n) == LEFT_SIDE else (None, n)
+        return self._add(left, right, lo, hi, to)
 
     def _both(self, e: Node, true: int, false: int, null: int) -> int:
         if e.op not in COMPARISONS:
@@ -328,12 +330,12 @@ def _never_errs(n: Node) -> bool:
 
 
 def _constant(e: Node) -> object:
-    """The value of what reads no column, None for NULL; ASK if it errs, or is not a whole number or a truth."""
+    """The value of what reads no column, None for NULL; ``_UNKNOWN`` if it errs, or has no ordinal."""
     if e.op == "literal":
         return e.params[0]
     (v,) = evaluate([e], _no_column, 1)
     if (v.error is not None and v.error[0]) or not has_ordinal(e.type):
-        return ASK
+        return _UNKNOWN
     return None if v.valid is not None and not v.valid[0] else v.values[0].item()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.files.row_groups import ColumnRanges, opened
-from ivjoin.plan.planner import make_plan
+from ivjoin.plan.cache import planned
 from ivjoin.propagation import Dom, Outcome, contract_nodes
 
 __all__ = ["reachable_row_groups"]
@@ -42,7 +42,7 @@ def reachable_row_groups(left: Any, right: Any, **question: Any) -> tuple[list[i
     """
     with opened(left) as left_file, opened(right) as right_file:
         ranges = (ColumnRanges(left_file, "left"), ColumnRanges(right_file, "right"))
-        plan = make_plan(ranges[0].schema, ranges[1].schema, **question)
+        plan = planned(ranges[0].schema, ranges[1].schema, **question)
         whole = [r.groups_with_rows() for r in ranges]
         live = _meeting(plan.condition, ranges, whole)
     kept = []

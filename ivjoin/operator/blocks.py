@@ -16,6 +16,7 @@ import pyarrow as pa
 __all__ = ["VARIABLE", "wanted", "works"]
 
 VARIABLE = "IVJOIN_COMPILED_BLOCKS"
+joining: Any = None  # the operator, which asks here and sets itself
 
 
 def wanted() -> bool:
@@ -67,14 +68,13 @@ def _tried() -> list[tuple[Any, ...]]:
     # not as SQL text, whose parser takes longer to load than all of this
     from ivjoin.expr.fluent import left as of_left
     from ivjoin.expr.fluent import right as of_right
-    from ivjoin.operator.symmetric import SymmetricHashJoin
 
     band = of_left("t").between(of_right("t") - 3, of_right("t"))
     s = pa.schema({"k": pa.int64(), "t": pa.int32(), "x": pa.float64(), "b": pa.binary(3)})
     left = pa.record_batch(_LEFT, schema=s).slice(1)
     first = pa.record_batch(_LEFT, schema=s).slice(0, 1)
     right = pa.record_batch(_RIGHT, schema=pa.schema(list(s)[:3]))
-    op = SymmetricHashJoin(
+    op = joining(
         s, right.schema, on="k", condition=band, how="full", left_order="t", right_order="t", batch_size=2
     )
     out: list[pa.RecordBatch] = []

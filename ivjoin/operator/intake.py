@@ -13,7 +13,8 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.frontier.order import Frontier, OrderTracker, shown
 from ivjoin.plan.layout import row_layouts
-from ivjoin.plan.planner import SIDES, JoinPlan
+from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.kernels import key_kernels
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, pack
@@ -73,7 +74,7 @@ class Intake:
         late = self._late_rows(p, batch, self._ordered(p, batch), {})
         if late is None:
             return batch, 0
-        dropped = self._plan.options["on_late"] == "drop"
+        dropped = self._plan.spec.on_late == "drop"
         return (batch.filter(pa.array(~late)) if dropped else batch), int(np.count_nonzero(late))
 
     def partitions(self, p: int, batch: pa.RecordBatch, count: int) -> np.ndarray:
@@ -178,7 +179,7 @@ class Intake:
         self, p: int, name: str, node: Node, bad: np.ndarray, values: dict[Node, Vector],
         images: dict[Node, np.ndarray], limit: str,
     ) -> None:
-        if self._plan.options["on_late"] == "raise":
+        if self._plan.spec.on_late == "raise":
             row = int(bad.argmax())
             valid = values[node].valid
             null = valid is not None and not valid[row]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, value_of
 from ivjoin.frontier.order import Frontier, ordinal_range
-from ivjoin.plan.planner import JoinPlan, bands_say_all, watched
+from ivjoin.plan.checks import bands_say_all
+from ivjoin.plan.planner import JoinPlan, watched
 
 if TYPE_CHECKING:
     from ivjoin.propagation import Unclipped

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ivjoin.operator.explain import explain_plan
+from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.spark.buckets import checked_count
 from ivjoin.spark.columns import key_sql
@@ -34,7 +35,7 @@ def explain(left: Any, right: Any, *args: Any, buckets: int | None = None, **opt
     for name in ("backend", "name"):
         options.pop(name, None)
     call = resolved(left, right, *args, **options)
-    plan = call.spec.plan()
+    plan = plan_of(call.spec)
     keys = key_sql(plan)
     why = _why_undivided(plan)
     lines = []

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from ivjoin.errors import IvjoinError, ProtocolError, SchemaError, came
 from ivjoin.expr.arguments import MOST_ROWS, known_options, whole_number
 from ivjoin.metrics import JoinMetrics
-from ivjoin.operator.symmetric import SymmetricHashJoin
-from ivjoin.plan.cache import planned
+from ivjoin.operator.operator import SymmetricHashJoin
+from ivjoin.plan.cache import plan_of, planned
 from ivjoin.stream.threads import ParallelJoin
 
-__all__ = ["JoinStream", "band_join"]
+if TYPE_CHECKING:
+    from ivjoin.plan.question import DeclaredBounds, Expression, Keys, Orders
+
+__all__ = ["ArrowStream", "JoinStream", "SupportsArrowStream", "band_join"]
 
 # Rows pushed at once, whatever the size of the batches that come in: the state holds a pushed batch whole, so this
 # is what keeps it near the window when the input is one large batch.
@@ -30,6 +33,15 @@ _READ_ELSEWHERE = (
     "this stream is read by another thread at this moment, or by a call further up in this one; wait until that call "
     "has returned"
 )
+
+
+class SupportsArrowStream(Protocol):
+    """What gives record batches by the Arrow PyCapsule interface."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+ArrowStream: TypeAlias = SupportsArrowStream | Iterable[pa.RecordBatch]
 
 
 class _Input:
@@ -304,8 +316,9 @@ class JoinStream:
 
 @known_options("band_join")
 def band_join(
-    left: Any, right: Any, on: Any = None, condition: Any = None, how: str = "inner", left_order: Any = None,
-    right_order: Any = None, left_bounds: Any = None, right_bounds: Any = None, suffix: str = "_right",
+    left: ArrowStream, right: ArrowStream, on: Keys | None = None, condition: Expression | None = None,
+    how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
+    left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
     batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC", coalesce_rows: int = 0,
     threads: int = 1,
 ) -> JoinStream:
@@ -361,14 +374,14 @@ def band_join(
     coalesce_rows = whole_number("coalesce_rows", coalesce_rows, 0, MOST_ROWS, "a whole number of rows")
     threads = whole_number("threads", threads, 1, _MOST_THREADS)
     a, b = _opened(left, right, coalesce_rows)
-    question: dict[str, Any] = {
-        "on": on, "condition": condition, "how": how, "left_order": left_order, "right_order": right_order,
-        "left_bounds": left_bounds, "right_bounds": right_bounds, "suffix": suffix, "batch_size": batch_size,
-        "timezone": timezone,
-    }  # fmt: skip
-    plan = planned(a.schema, b.schema, on_late=on_late, **question)
+    plan = planned(
+        a.schema, b.schema, on=on, condition=condition, how=how, left_order=left_order, right_order=right_order,
+        left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix, batch_size=batch_size, on_late=on_late,
+        timezone=timezone,
+    )
     if threads == 1:
         return JoinStream(SymmetricHashJoin.from_plan(plan), a, b)
     a.most = b.most = max(_PARALLEL_ROWS, coalesce_rows)
-    operator = ParallelJoin(plan, lambda: SymmetricHashJoin(a.schema, b.schema, on_late="join", **question), threads)
+    part = plan_of(plan.spec.with_late("join"))
+    operator = ParallelJoin(plan, lambda: SymmetricHashJoin.from_plan(part), threads)
     return JoinStream(operator, a, b)

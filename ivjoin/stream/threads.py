@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from ivjoin.errors import ConditionError
 from ivjoin.metrics import JoinMetrics
-from ivjoin.operator.engine import frontiers_of
+from ivjoin.operator.core import frontiers_of
 from ivjoin.operator.intake import Intake
-from ivjoin.operator.symmetric import SymmetricHashJoin
+from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.planner import JoinPlan
 
 __all__ = ["ParallelJoin"]

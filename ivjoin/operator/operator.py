@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,12 +11,20 @@ import pyarrow as pa
 from ivjoin.errors import EvaluationError, IvjoinError, LateRowError, ProtocolError, SchemaError, came
 from ivjoin.expr.arguments import known_options
 from ivjoin.expr.nodes import Node
+from ivjoin.frontier.order import physical_ordinal
 from ivjoin.metrics import JoinMetrics
-from ivjoin.operator.engine import Engine
+from ivjoin.operator import blocks, snapshot, steps
+from ivjoin.operator.core import Core
+from ivjoin.operator.output_bounds import output_bounds
 from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output
 from ivjoin.plan.cache import planned
-from ivjoin.plan.planner import SIDES, JoinPlan, join_options, physical_ordinal, side_expression
+from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.question import side_expression
+from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import to_plain
+
+if TYPE_CHECKING:
+    from ivjoin.plan.question import DeclaredBounds, Expression, Keys, Orders, SupportsArrowSchema, Value
 
 __all__ = ["SymmetricHashJoin"]
 
@@ -24,7 +32,7 @@ __all__ = ["SymmetricHashJoin"]
 _REFUSALS = (ProtocolError, SchemaError, LateRowError, EvaluationError)
 
 
-class SymmetricHashJoin(Engine, OneCall):
+class SymmetricHashJoin(OneCall):
     """A pruning symmetric hash join that is fed batch by batch.
 
     ``push``, ``advance``, ``reach`` and ``finish`` return an iterator of output batches with a ``close``. It must be
@@ -70,10 +78,21 @@ class SymmetricHashJoin(Engine, OneCall):
     [[{'k': 1, 't': 10, 't_right': 12}]]
     """
 
-    @known_options("SymmetricHashJoin", join_options())
-    def __init__(self, left_schema: pa.Schema, right_schema: pa.Schema, **options: Any) -> None:
+    @known_options("SymmetricHashJoin")
+    def __init__(
+        self, left_schema: SupportsArrowSchema, right_schema: SupportsArrowSchema, *, on: Keys | None = None,
+        condition: Expression | None = None, how: str = "inner", left_order: Orders | None = None,
+        right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
+        right_bounds: DeclaredBounds | None = None, suffix: str = "_right", batch_size: int = 65536,
+        on_late: str = "raise", timezone: str = "UTC",
+    ) -> None:
         self._begin()
-        self._setup(planned(left_schema, right_schema, **options))
+        plan = planned(
+            left_schema, right_schema, on=on, condition=condition, how=how, left_order=left_order,
+            right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
+            batch_size=batch_size, on_late=on_late, timezone=timezone,
+        )
+        self._core = Core(plan)
 
     @classmethod
     def from_plan(
@@ -86,20 +105,25 @@ class SymmetricHashJoin(Engine, OneCall):
         """
         self = cls.__new__(cls)
         self._begin()
-        self._setup(plan, late_within, errors_first)
+        self._core = Core(plan, late_within, errors_first)
         return self
+
+    @property
+    def plan(self) -> JoinPlan:
+        """What the operator was planned to do."""
+        return self._core.plan
 
     # -- public --------------------------------------------------------------------------------------------------
 
     @property
     def schema(self) -> pa.Schema:
         """Schema of the output."""
-        return self.plan.schema
+        return self._core.plan.schema
 
     @property
     def metrics(self) -> JoinMetrics:
         """Counts so far; what is returned does not change any more."""
-        m = self._counts()
+        m = self._core.counts()
         m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)  # less only when just restored
         return m
 
@@ -115,7 +139,7 @@ class SymmetricHashJoin(Engine, OneCall):
         p = self._side(side)
         self._enter()
         try:
-            if self._ended[p]:
+            if self._core.ended[p]:
                 raise ProtocolError(f"push({side!r}, ...) after finish({side!r}); a finished side takes no rows")
             self._check_schema(p, batch)
             return self._push(p, batch)
@@ -131,11 +155,11 @@ class SymmetricHashJoin(Engine, OneCall):
         self._check_nulls(p, batch)
         if batch.num_rows == 0:
             return NOTHING
-        schema = self._layouts[p].schema
+        schema = self._core.layouts[p].schema
         if schema is not None:
             plain = [to_plain(a, t) for a, t in zip(batch.columns, schema.types, strict=True)]
             batch = pa.RecordBatch.from_arrays(plain, schema=schema)
-        out = self._take(p, batch)
+        out = steps.take(self._core, p, batch)
         if out is None:
             return NOTHING
         if isinstance(out, pa.RecordBatch):
@@ -154,7 +178,7 @@ class SymmetricHashJoin(Engine, OneCall):
         self._check_schema(p, batch)
         self._check_nulls(p, batch)
 
-    def advance(self, side: str, values: Mapping[Any, Any]) -> Output:
+    def advance(self, side: str, values: Mapping[Expression, Value]) -> Output:
         """Promise that no later row of a side has an expression below a value (above it, for a descending order)."""
         p = self._side(side)
         self._enter()
@@ -166,20 +190,20 @@ class SymmetricHashJoin(Engine, OneCall):
     def _promises(self, p: int, values: Mapping[Any, Any]) -> list[tuple[Node, int, bool]]:
         if not isinstance(values, Mapping) or not values:
             raise IvjoinError(f"advance takes {{expression: value}}; got {came(values)}")
-        schema = self.plan.sides[p].schema
+        schema = self._core.plan.sides[p].schema
         promises = []
         for name, value in values.items():
-            node = side_expression(name, p, schema, self.plan.options["timezone"], "watermark")
-            descending = any(t.node is node and t.descending for t in self._frontiers[p].trackers)
+            node = side_expression(name, p, schema, self._core.plan.spec.timezone, "watermark")
+            descending = any(t.node is node and t.descending for t in self._core.frontiers[p].trackers)
             ordinal = physical_ordinal(value, node.type, f"the watermark of {name}", up=not descending)
             promises.append((node, ordinal, descending))
         return promises
 
     def _promised(self, p: int, promises: list[tuple[Node, int, bool]]) -> Iterator[pa.RecordBatch]:
         for node, ordinal, descending in promises:
-            self._frontiers[p].promise(node, ordinal, descending)
-        self._learn()
-        yield from self._settle(p)
+            self._core.frontiers[p].promise(node, ordinal, descending)
+        self._core.learn()
+        yield from steps.settle(self._core, p)
 
     def reach(self, side: str, edges: Sequence[int | None]) -> Output:
         """Let a side have come as far as rows that were pushed to another operator of the same join.
@@ -209,7 +233,7 @@ class SymmetricHashJoin(Engine, OneCall):
                 raise ProtocolError(
                     f"reach({side!r}, ...) got {came(edges)}; expected a list with an int64 or None for each order"
                 )
-            n = len(self._frontiers[p].trackers)
+            n = len(self._core.frontiers[p].trackers)
             if len(edges) != n:
                 raise ProtocolError(f"reach({side!r}, ...) got {len(edges)} edges; the side has {n} orders")
             return self._change("reach", self._reached(p, edges))
@@ -217,10 +241,10 @@ class SymmetricHashJoin(Engine, OneCall):
             self._lock.release()
 
     def _reached(self, p: int, edges: Sequence[int | None]) -> Iterator[pa.RecordBatch]:
-        for t, edge in zip(self._frontiers[p].trackers, edges, strict=True):
+        for t, edge in zip(self._core.frontiers[p].trackers, edges, strict=True):
             if edge is not None:
                 t.reach(edge)
-        yield from self._settle(p)
+        yield from steps.settle(self._core, p)
 
     def finish(self, side: str | None = None) -> Output:
         """End one side, or both: everything that no row can change any more comes out."""
@@ -232,19 +256,17 @@ class SymmetricHashJoin(Engine, OneCall):
             self._lock.release()
 
     def _finished(self, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        fresh = [p for p in sides if not self._ended[p]]
+        fresh = [p for p in sides if not self._core.ended[p]]
         for p in fresh:
-            self._ended[p] = True
-            self._frontiers[p].ended = True
-        yield from self._end(fresh)
+            self._core.ended[p] = True
+            self._core.frontiers[p].ended = True
+        yield from steps.end(self._core, fresh)
 
     def snapshot(self) -> bytes:
         """The whole state as bytes, from which :meth:`restore` goes on."""
-        from ivjoin.operator.snapshot import write
-
         self._enter()
         try:
-            return write(self)
+            return snapshot.write(self._core)
         finally:
             self._lock.release()
 
@@ -257,9 +279,10 @@ class SymmetricHashJoin(Engine, OneCall):
         SnapshotError
             If the bytes are no snapshot, are damaged, or come from a newer version.
         """
-        from ivjoin.operator.snapshot import read
-
-        return read(blob)
+        self = cls.__new__(cls)
+        self._begin()
+        self._core = snapshot.read(blob)
+        return self
 
     def output_bounds(self) -> dict[str, tuple[Any, Any]]:
         """What later output rows can still hold: closed bounds by output column, None for an end that has none.
@@ -279,14 +302,12 @@ class SymmetricHashJoin(Engine, OneCall):
         ProtocolError
             If the operator has stopped with an error, or another thread is at work with it.
         """
-        from ivjoin.operator.output_bounds import output_bounds
-
         if not self._lock.acquire(False):
             raise ProtocolError(BUSY)
         try:
             if self._stopped is not None:
                 raise ProtocolError(self._stopped)
-            return output_bounds(self)
+            return output_bounds(self._core, self._pending is not None)
         finally:
             self._lock.release()
 
@@ -295,13 +316,22 @@ class SymmetricHashJoin(Engine, OneCall):
         if not self._lock.acquire(False):
             raise ProtocolError(BUSY)
         try:
-            self._frontiers[0].refresh()
-            self._frontiers[1].refresh()
-            return self._bounder.lagging(rows_left, rows_right)
+            self._core.frontiers[0].refresh()
+            self._core.frontiers[1].refresh()
+            return self._core.bounder.lagging(rows_left, rows_right)
         finally:
             self._lock.release()
 
     # -- protocol ------------------------------------------------------------------------------------------------
+
+    def _stepped(self, ended: bool) -> None:
+        self._core.count_state()
+
+    def _gave(self, batch: pa.RecordBatch) -> None:
+        self._core.metrics.rows_out += batch.num_rows
+
+    def _let_go(self) -> None:
+        self._core.let_go()
 
     @staticmethod
     def _side(side: str) -> int:
@@ -309,21 +339,21 @@ class SymmetricHashJoin(Engine, OneCall):
             raise ProtocolError(f"side is {came(side)}; expected 'left' or 'right'")
         return SIDES.index(side)
 
-    def _change(self, call: str, steps: Iterator[pa.RecordBatch]) -> Output:
+    def _change(self, call: str, rest: Iterator[pa.RecordBatch]) -> Output:
         """Run a call that is not refused any more."""
-        return self._start(call, steps)
+        return self._start(call, rest)
 
     def _check_schema(self, p: int, batch: pa.RecordBatch) -> None:
         if not isinstance(batch, pa.RecordBatch):
             raise SchemaError(f"push takes a pyarrow.RecordBatch; got a {type(batch).__name__}")
-        want = self.plan.sides[p].schema
+        want = self._core.plan.sides[p].schema
         got = batch.schema
         if not (got is want or got.equals(want)):
             self._same_types(p, got, want)
 
     def _check_nulls(self, p: int, batch: pa.RecordBatch) -> None:
-        want = self.plan.sides[p].schema
-        for i in self._layouts[p].never_null:
+        want = self._core.plan.sides[p].schema
+        for i in self._core.layouts[p].never_null:
             if batch.column(i).null_count:
                 raise SchemaError(f"column {want.names[i]!r} of a {SIDES[p]} batch has nulls but is not nullable")
 
@@ -339,3 +369,6 @@ class SymmetricHashJoin(Engine, OneCall):
 def _is_edge(edge: Any) -> bool:
     whole = isinstance(edge, (int, np.integer)) and not isinstance(edge, bool)
     return edge is None or (whole and -(2**63) <= int(edge) < 2**63)
+
+
+blocks.joining = SymmetricHashJoin
