@@ -261,13 +261,13 @@ class _Separator:
         return found
 
     def _is_square(self, op: str, a: Node, b: Node) -> bool:
-        """Whether the comparison bounds a square of whole numbers by a constant, from above: then its root says all."""
-        if op in ("ge", "gt"):
+        """Whether a square of whole numbers is bounded by a constant, from above: then the root of that says all."""
+        if a.op == "literal":
             a, b, op = b, a, FLIPPED[op]
-        if op not in ("le", "lt") or b.op != "literal" or a.op != "mul" or a.type.kind != "int":
+        if b.op != "literal" or a.op != "mul" or a.type.kind != "int":
             return False
         square = proportion(self.forms, a)
-        if square is None or square[1] <= 0:
+        if square is None or op not in (("le", "lt") if square[1] > 0 else ("ge", "gt")):
             return False
         form = square[0]
         whole = all(n.type.kind == "int" and k == int(k) for n, k in form.terms.items()) and form.lo == int(form.lo)
