@@ -25,16 +25,19 @@ def decide(core: Core, p: int, batch: pa.RecordBatch) -> None:
     count = state.get("n_pairs")
     rows, places = state["pair_rows"][:count], state["pair_places"][:count]
     nodes = list(conjuncts_of(core.plan.condition) if core.careful else core.plan.separation.residual)
-    asked: slice | np.ndarray = slice(None)
+    asked = None
     if not core.careful and len(core.plan.checks[p]):
         # The probe has found the condition to hold for all pairs whose rows are not turned.
         asked = np.flatnonzero(rows < 0)
         rows[asked] = ~rows[asked]
     if nodes:
-        these, there = rows[asked], places[asked]
-        true = np.ones(count, dtype=bool)
-        true[asked] = holds(nodes, pair_columns(core, p, batch, these, there), len(these))
-        rows, places = rows[true], places[true]
+        these, there = (rows, places) if asked is None else (rows.take(asked), places.take(asked))
+        true = holds(nodes, pair_columns(core, p, batch, these, there), len(these))
+        if asked is not None:
+            all_true = np.ones(count, dtype=bool)
+            all_true[asked] = true
+            true = all_true
+        rows, places = rows.compress(true), places.compress(true)
     matched = state["matched"]
     if how.single == p:
         matched[rows] = 1
@@ -88,12 +91,11 @@ def chosen(core: Core) -> np.ndarray:
 def pair_columns(core: Core, p: int, batch: pa.RecordBatch, rows: np.ndarray, places: np.ndarray
 ) -> Callable[[str, str], pa.Array]:
     store, where, index, widths = core.stores[1 - p], core.places[1 - p], core.index, core.widths[p]
-    ids = store.ids_at(places)
 
     def column(side: str, name: str) -> pa.Array:
         s = SIDES.index(side)
         i = index[s][name]
-        return take(batch.column(i), rows, widths[i]) if s == p else store.gather(where[i], ids)
+        return take(batch.column(i), rows, widths[i]) if s == p else store.gather_places(where[i], places)
 
     return column
 

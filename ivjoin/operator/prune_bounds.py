@@ -54,6 +54,7 @@ class Bounder:
         self._idle: dict[Node, tuple[int, int]] = {}
         self._deps: dict[Node, list[Node]] = {}
         self._unclipped: dict[Node, Unclipped] = {}
+        self._told: list[dict[Node, tuple[int, int, bool]]] = [{}, {}]  # what was contracted by last
         self._said: dict[tuple[int, frozenset[Node]], bool] = {}
         self._compare = self._comparable()
         for s in (0, 1):
@@ -76,7 +77,30 @@ class Bounder:
 
     def propagates(self, s: int) -> bool:
         """Whether bounds of side s come by propagating the residual, too."""
-        return any(n in self._in_residual for n in self._plan.sides[s].axes) and not self._bands_say_all(s)
+        inside = self._inside(s)
+        if not inside or self._bands_say_all(s):
+            return False
+        return bool(self._news(s)) or self._says_something(s, [n for _, n in inside])
+
+    def _inside(self, s: int) -> list[tuple[int, Node]]:
+        """Axes of side s that the residual computes."""
+        axes = enumerate(self._plan.sides[s].axes)
+        return [(a, n) for a, n in axes if n in self._in_residual and n.type.kind != "bool"]
+
+    def _news(self, s: int) -> dict[Node, tuple[int, int, bool]]:
+        """What the other side's frontier knows of the residual's nodes."""
+        return {n: v for n, v in self._frontiers[1 - s].intervals.items() if n in self._in_residual}
+
+    def _says_something(self, s: int, axes: list[Node]) -> bool:
+        """Whether the residual bounds an axis by itself, whatever rows come."""
+        key = "residual alone", s, *axes
+        found: bool | None = self._plan.kept.get(key)
+        if found is None:
+            spans = self._propagate(s, Frontier([], {}, self._frontiers[1 - s].never_null), axes)
+            ends = [(spans[n], self._reach(n)) for n in axes if n in spans] if spans is not None else []
+            found = spans is None or any(v[0] > least or v[1] < most for v, (least, most) in ends)
+            self._plan.kept[key] = found
+        return found
 
     def _bands_say_all(self, s: int) -> bool:
         known = frozenset(self._frontiers[1 - s].intervals)
@@ -281,16 +305,17 @@ class Bounder:
 
     def _contract(self, s: int, frontier: Frontier, out: list[tuple[int, int]], force: bool) -> bool:
         """Tighten the bounds by propagating TRUE through the residual; True if nothing can match any more."""
-        plan = self._plan
-        inside = [(a, n) for a, n in enumerate(plan.sides[s].axes) if n in self._in_residual and n.type.kind != "bool"]
+        inside = self._inside(s)
         if not inside:
             return False
-        if not force and self._since[s] < self._every:
+        news = self._news(s)
+        if not force and (self._since[s] < self._every or news == self._told[s]):
             known = self._contracted[s]
             if known is None:
                 return True
         else:
             self._since[s] = 0
+            self._told[s] = news
             known = self._contracted[s] = self._propagate(s, frontier, [n for _, n in inside])
             if known is None:
                 return True

@@ -96,7 +96,7 @@ class JoinPlan:
     never: bool  # a constant conjunct is not TRUE
     raises: bool  # a constant conjunct errs: every pair that gets to it does
     # What operators of this plan have worked out of it and share; nothing in it is ever changed.
-    kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def own(self) -> JoinPlan:
         """A copy for one operator: a row whose key errs, or a promise, changes keys and axes of that operator alone.

@@ -18,7 +18,7 @@ from ivjoin.shj.arrow import byte_width, offset_width
 from ivjoin.shj.kernels import expiry_kernels, index_kernels
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.registers import EXPIRY, RING, SIDE, STORED, TEXT, Register
-from ivjoin.shj.store.columns import BoolColumn, BytesColumn, Column, ImageColumn, WordColumn, column_for
+from ivjoin.shj.store.columns import BoolColumn, BytesColumn, Column, ImageColumn, SegmentColumn, WordColumn, column_for
 from ivjoin.shj.store.keys import IntKeys, KeyTable
 from ivjoin.shj.store.runs import SortedRuns
 
@@ -333,6 +333,11 @@ class SideStore:
 
     def gather(self, column: int, ids: np.ndarray) -> pa.Array:
         return self.columns[column].gather(ids, self.places(ids))
+
+    def gather_places(self, column: int, places: np.ndarray) -> pa.Array:
+        c = self.columns[column]
+        # Only what is kept as Arrow's own arrays is found by ids.
+        return c.gather(self.ids_at(places) if isinstance(c, SegmentColumn) else _NO_IDS, places)
 
     def axis_values(self, axis: int, ids: np.ndarray) -> np.ndarray:
         return self._image_at(axis, self.places(ids))
