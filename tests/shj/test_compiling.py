@@ -106,7 +106,7 @@ def test_an_object_file_is_made_once_for_each_state_of_the_files(
 
 
 def of_environment(patch: pytest.MonkeyPatch) -> None:
-    patch.setenv("NUMBA_BOUNDSCHECK", "2")
+    patch.setenv("NUMBA_CPU_NAME", "generic")
 
 
 def of_compiler(patch: pytest.MonkeyPatch) -> None:
@@ -117,7 +117,11 @@ def of_processor(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(objects, "_processor", lambda: "another")
 
 
-@pytest.mark.parametrize("change", [of_environment, of_compiler, of_processor])
+def of_checks(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(numba.config, "BOUNDSCHECK", 2)
+
+
+@pytest.mark.parametrize("change", [of_environment, of_checks, of_compiler, of_processor])
 def test_an_object_file_is_for_one_compiler_with_its_settings_and_processor(
     change: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,7 +64,7 @@ class Loaded:
     """
 
     def __init__(self, code: bytes, name: str) -> None:
-        machine = _machine().create_target_machine(jit=True, codemodel="jitdefault", reloc="static")
+        machine = _machine().create_target_machine(jit=True, codemodel="jitdefault")
         engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
@@ -86,13 +86,16 @@ def _processor() -> str:
     return f"{llvm.get_process_triple()} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
 
 
+# numba's settings that change code. A kernel without arrays has no bounds to check, but so it is simple.
+_SETTINGS = ("BOUNDSCHECK", "OPT", "CPU_NAME", "CPU_FEATURES", "ENABLE_AVX", "LOOP_VECTORIZE")
+
+
 def key(stamp: str) -> str:
     """What the code depends on beyond its name: the sources, the compiler, its settings and the processor."""
-    digest = hashlib.sha256(f"{stamp} {_compiler()} {_processor()}".encode())
-    for name in sorted(os.environ):
-        if name.startswith("NUMBA_") and name != "NUMBA_CACHE_DIR":
-            digest.update(f"{name}={os.environ[name]}\n".encode())
-    return digest.hexdigest()
+    settings = {name: os.environ.get(f"NUMBA_{name}") for name in _SETTINGS}
+    if (numba := sys.modules.get("numba")) is not None and numba.config.BOUNDSCHECK is not None:
+        settings["BOUNDSCHECK"] = str(numba.config.BOUNDSCHECK)  # it can be set from Python, too
+    return hashlib.sha256(f"{stamp} {_compiler()} {_processor()} {settings}".encode()).hexdigest()
 
 
 @cache
