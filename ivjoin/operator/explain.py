@@ -15,12 +15,14 @@ from ivjoin.expr.types import TICKS_PER_SECOND, Type
 from ivjoin.frontier.order import Frontier, OrderTracker, ordinal_range, physical_ordinal, shown
 from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.plan.cache import planned
+from ivjoin.plan.cutting import cut_of
 from ivjoin.plan.planner import JoinPlan, inferred
 from ivjoin.plan.question import side_expression
 from ivjoin.plan.spec import SIDES
 
 if TYPE_CHECKING:
-    from ivjoin.plan.question import DeclaredBounds, Expression, Keys, Orders, SupportsArrowSchema, Value
+    from ivjoin.expr.written import Expression, Value
+    from ivjoin.plan.question import DeclaredBounds, Keys, Orders, SupportsArrowSchema
 
 __all__ = ["explain", "explain_plan"]
 
@@ -81,6 +83,8 @@ def explain_plan(plan: JoinPlan, frontier: Mapping[str, Mapping[Any, Any]] | Non
     lines += ["", "state"]
     for s in (0, 1):
         lines += _side(plan, s, frontiers, bounder)
+    cut = cut_of(plan)
+    lines += ["", "threads", f"  one alone: {cut}" if isinstance(cut, str) else f"  any number: slices {cut}"]
     return "\n".join(lines)
 
 

@@ -22,9 +22,11 @@ from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.question import side_expression
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import to_plain
+from ivjoin.shj.store.account import Account
 
 if TYPE_CHECKING:
-    from ivjoin.plan.question import DeclaredBounds, Expression, Keys, Orders, SupportsArrowSchema, Value
+    from ivjoin.expr.written import Expression, Value
+    from ivjoin.plan.question import DeclaredBounds, Keys, Orders, SupportsArrowSchema
 
 __all__ = ["SymmetricHashJoin"]
 
@@ -121,6 +123,11 @@ class SymmetricHashJoin(OneCall):
         return self._core.plan.schema
 
     @property
+    def account(self) -> Account:
+        """What the operator may hold, and what is asked before it holds more."""
+        return self._core.account
+
+    @property
     def metrics(self) -> JoinMetrics:
         """Counts so far; what is returned does not change any more."""
         m = self._core.counts()
@@ -146,7 +153,8 @@ class SymmetricHashJoin(OneCall):
         except _REFUSALS:
             raise
         except BaseException as e:
-            self._stop(e)
+            if not self._core.was_refused():
+                self._stop(e)
             raise
         finally:
             self._lock.release()
@@ -284,7 +292,7 @@ class SymmetricHashJoin(OneCall):
         self._core = snapshot.read(blob)
         return self
 
-    def output_bounds(self) -> dict[str, tuple[Any, Any]]:
+    def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
         """What later output rows can still hold: closed bounds by output column, None for an end that has none.
 
         Found from the rows that are stored, from how far the inputs have come, and from the condition: what a consumer

@@ -43,9 +43,13 @@ class Bounder:
         self._since = [0, 0]
         self._seen = [-1, -1]  # versions of the frontiers that the bounds are of
         self._prefixes: dict[tuple[int, Node, bool], int] = {}
-        self._terms = [self._terms_of(0), self._terms_of(1)]
-        residual = plan.separation.residual
-        self._in_residual = set(walk(*residual))
+        kept = plan.kept
+        if "terms" not in kept:
+            kept["residual"], kept["comparable"] = frozenset(walk(*plan.separation.residual)), self._comparable()
+            kept["terms"] = self._terms_of(0), self._terms_of(1)
+        self._terms = list(kept["terms"])
+        self._in_residual: frozenset[Node] = kept["residual"]
+        self._compare: list[tuple[Node, Node, int, bool]] = kept["comparable"]
         self._rounds = any(n.type.kind == "float" for n in self._in_residual)
         self._every = _CONTRACT_EVERY * (1 + len(self._in_residual) // _NODES_PER_TURN)
         self._reaches: dict[Node, tuple[int, int]] = {}
@@ -56,7 +60,6 @@ class Bounder:
         self._unclipped: dict[Node, Unclipped] = {}
         self._told: list[dict[Node, tuple[int, int, bool]]] = [{}, {}]  # what was contracted by last
         self._said: dict[tuple[int, frozenset[Node]], bool] = {}
-        self._compare = self._comparable()
         for s in (0, 1):
             self._recompute(s, True)
 
@@ -333,7 +336,9 @@ class Bounder:
         never_null = frontier.never_null | self._plan.sides[s].never_null
         known = {c: Dom.of(c.type, null=False) for c in columns_of(*residual) if c in never_null}
         known |= {n: self.domain(n, frontier) for n in frontier.intervals}
-        own = Frontier([], self._plan.sides[s].bounds, self._plan.sides[s].never_null)
+        # Under "join" a stored row may lie outside its own side's bounds, and still meet what comes.
+        kept = self._plan.sides[s].bounds if self._plan.spec.on_late != "join" else {}
+        own = Frontier([], kept, self._plan.sides[s].never_null)
         known |= {n: self.domain(n, own) for n in own.intervals}
         also = tuple(dict.fromkeys(n for side in self._plan.sides for n in side.axes if n in self._in_residual))
         outcome, doms = contract_nodes(residual, known, want, also)

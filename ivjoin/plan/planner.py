@@ -135,7 +135,7 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
     sides = (SidePlan(schemas[0]), SidePlan(schemas[1]))
     for s in (0, 1):
         side = sides[s]
-        side.orders = [(o.expr, str(o.expr), o) for o in spec.orders[s]]
+        side.orders = [(o.node, str(o.node), o) for o in spec.orders[s]]
         side.bounds = {n: (low, high) for n, low, high in spec.bounds[s]}
         side.bound_names = {n: str(n) for n in side.bounds}
         side.never_null = frozenset(

@@ -18,6 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IN2_I4, IO1, IO2, IO2_I4, IO_U8, VOID, compiled, inner
+from ivjoin.shj.kernels.memory import line_of
 
 __all__ = [
     "ASK", "FALSE", "FIRST_ABSENCE", "FIRST_AXIS", "FIRST_PROBE", "FIRST_STORE", "FLAGS", "KEY", "LIVE", "MARK_PROBE",
@@ -116,8 +117,8 @@ def insert(kids, axes, place, ordered, rows, links, slots, side, tally):  # type
     row is out of order by, and is added to ``tally[0]``); 0 appends.
     """
     return insert_rows(
-        kids, kids.shape[0], axes.ravel(), axes.shape[1], axes.shape[0], place, rows.shape[0], ordered, rows.ravel(),
-        links.ravel(), slots.ravel(), side, tally,
+        kids, kids.shape[0], line_of(axes), axes.shape[1], axes.shape[0], place, rows.shape[0], ordered, line_of(rows),
+        line_of(links), line_of(slots), side, tally,
     )
 
 
@@ -142,8 +143,8 @@ def _unlink_one(pos, links, stride, slots, side):  # type: ignore[no-untyped-def
 def unlink(places, links, slots, side):  # type: ignore[no-untyped-def]
     """Take live rows out of their lists and clear LIVE; returns how many keys died."""
     stride = links.shape[1]
-    flat = links.ravel()
-    keys = slots.ravel()
+    flat = line_of(links)
+    keys = line_of(slots)
     died = 0
     for i in range(places.shape[0]):
         flag = places[i] * stride + FLAGS
@@ -191,7 +192,7 @@ def prune_prefix(lo, hi, column, low, high, rows, links, slots, side, dead, tall
     """
     cap = rows.shape[0]
     count = prune_oldest(
-        lo, hi, cap, column, low, high, rows.ravel(), links.ravel(), rows.shape[1], slots.ravel(), side, dead,
+        lo, hi, cap, column, low, high, line_of(rows), line_of(links), rows.shape[1], line_of(slots), side, dead,
         dead.shape[0] > 0, tally,
     )
     turn = lo - lo % cap
@@ -482,10 +483,10 @@ def probe(  # type: ignore[no-untyped-def]
         axis's window that another band refused.
     """
     n = kids.shape[0]
-    axis_values = axes.ravel()
-    terms = bands.ravel()
-    records = rows.ravel()
-    keys = slots.ravel()
+    axis_values = line_of(axes)
+    terms = line_of(bands)
+    records = line_of(rows)
+    keys = line_of(slots)
     cap = rows.shape[0]
     chosen = np.empty(n + 1, dtype=np.int64)
     left = candidates(
@@ -499,7 +500,7 @@ def probe(  # type: ignore[no-untyped-def]
         state[1] = -2
     count = probe_rows(
         kids, chosen, left, axis_values, axes.shape[1], terms, n_primary, bands.shape[0], ordered, keys, records,
-        links.ravel(), rows.shape[1], side, matched, mode, state, out_probe, out_store, out_probe.shape[0], terms, 0,
+        line_of(links), rows.shape[1], side, matched, mode, state, out_probe, out_store, out_probe.shape[0], terms, 0,
         matched, 0,
     )
     state[0] = chosen[state[0]] if state[0] < left else n

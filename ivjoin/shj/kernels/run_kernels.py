@@ -19,6 +19,7 @@ from ivjoin.shj.kernels.index_kernels import (
     verdict,
     window,
 )
+from ivjoin.shj.kernels.memory import line_of
 
 __all__ = ["merge_runs", "probe_runs", "top_run"]
 
@@ -101,11 +102,11 @@ def probe_runs(  # type: ignore[no-untyped-def]
     turn = lo - lo % cap
     n = kids.shape[0]
     room = out_probe.shape[0]
-    flat = axes.ravel()
+    flat = line_of(axes)
     stride = axes.shape[1]
-    terms = bands.ravel()
+    terms = line_of(bands)
     second = terms[4 * n_first :]
-    records = rows.ravel()
+    records = line_of(rows)
     emit = mode & PAIRS
     count = 0
     i = state[0]
