@@ -9,5 +9,8 @@ from ivjoin.routing.hypercube import HypercubePlan, Relation, hypercube
 from ivjoin.routing.plan import RoutingPlan
 from ivjoin.routing.planner import plan_join
 from ivjoin.routing.report import LoadReport
+from ivjoin.routing.simulate import simulate
 
-__all__ = ["HypercubePlan", "LoadReport", "Relation", "RoutingPlan", "heavy_grids", "hypercube", "plan_join"]
+__all__ = [
+    "HypercubePlan", "LoadReport", "Relation", "RoutingPlan", "heavy_grids", "hypercube", "plan_join", "simulate",
+]  # fmt: skip

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -11,20 +13,22 @@ from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.outer.jointype import JoinType
 from ivjoin.routing.matching import Matching, matching
-from ivjoin.routing.plan import RoutingPlan
+from ivjoin.routing.plan import Copies, RoutingPlan
 from ivjoin.routing.reach import Axis, owes
 from ivjoin.routing.reader import Features, Reader
 
 __all__ = ["Counts", "best_band", "count", "groups", "is_plain"]
 
 _PIECE = 1 << 19  # pairs decided at once
+_ROWS = 1 << 16  # rows routed at once
+_COPIES = 1 << 23  # copies held at once
 
 
 @dataclass(slots=True)
 class Counts:
-    """Rows in and out of each cell, and the keys that were met."""
+    """Rows in, of each side, and rows out of each cell."""
 
-    rows_in: np.ndarray
+    rows_in: tuple[np.ndarray, np.ndarray]
     rows_out: np.ndarray
 
 
@@ -96,27 +100,107 @@ def count(plan: RoutingPlan, left: pa.RecordBatch, right: pa.RecordBatch, exact:
     """
     reader, how = plan.reader, plan.join_type
     batches = (left, right)
-    copies = [plan.copies(s, batches[s], plan.features(s, batches[s])) for s in (0, 1)]
-    rows_in = sum(np.bincount(c[1], minlength=plan.n_cells) for c in copies)
+    routed = [plan.features(s, batches[s]) for s in (0, 1)]
+    rows_in = tuple(_received(plan, s, batches[s], routed[s]) for s in (0, 1))
     axis = best_band(reader, left, right)
+    d = 0 if axis is None else axis.divided
     f = [reader.features(s, batches[s], axis, False) for s in (0, 1)]
     decide = exact and not is_plain(reader, axis, left, right)
     ids = groups(f[0], f[1])
-    spread = []
     known = int(max(ids[0].max(initial=0), ids[1].max(initial=0))) + 1
-    at: list[np.ndarray] = []
-    for s in (0, 1):
-        rows, cells, _ = copies[s]
-        spread.append(_taken(f[s], rows))
-        at.append(cells * known + ids[s][rows])
-    m = matched(axis, spread, (at[0], at[1]))
     out = np.zeros(plan.n_cells)
-    if decide:
-        found = _decided(plan, batches, copies, m, 0 if axis is None else axis.divided, out)
-    else:
-        found = _counted(how, copies, m, 0 if axis is None else axis.divided, out)
-    _alone(how, copies, found, out)
-    return Counts(rows_in, out)
+    single = None if decide else _single(plan, batches, routed)
+    if single is not None:
+        _by_row(how, matched(axis, f, ids), d, single, out)
+        return Counts((rows_in[0], rows_in[1]), out)
+    for low, high in _shares(rows_in[0] + rows_in[1]):
+        copies = [_copies_in(plan, s, batches[s], routed[s], low, high) for s in (0, 1)]
+        spread = [_taken(f[s], copies[s][0]) for s in (0, 1)]
+        left_at, right_at = (cells * known + ids[s][rows] for s, (rows, cells, _) in enumerate(copies))
+        m = matched(axis, spread, (left_at, right_at))
+        found = _decided(plan, batches, copies, m, d, out) if decide else _counted(how, copies, m, d, out)
+        _alone(how, copies, found, out)
+    return Counts((rows_in[0], rows_in[1]), out)
+
+
+Homes = list[tuple[np.ndarray, np.ndarray] | None]
+
+
+def _single(plan: RoutingPlan, batches: tuple[pa.RecordBatch, pa.RecordBatch], routed: list[Features]) -> Homes | None:
+    """Rows and cells of the owned copies, where one side has but one owned copy a row, which all its pairs leave by.
+
+    So it is for left rows wherever each is owned once, and for right rows wherever each has one copy. None if neither
+    side is such, or if a side whose rows may come out alone is not.
+    """
+    homes: Homes = [None, None]
+    for s in (0, 1):
+        parts = []
+        for at, (rows, cells, owned) in _pieces(plan, s, batches[s], routed[s]):
+            keep = np.flatnonzero(owned)
+            if len(keep) > routed[s].n or (s == 1 and not plan.layout.both and len(rows) > min(_ROWS, routed[s].n)):
+                break
+            parts.append((rows[keep] + at, cells[keep]))
+        else:
+            rows, cells = (np.concatenate(column) for column in zip(*parts, strict=True))
+            if len(rows) == routed[s].n:
+                homes[s] = rows, cells
+    how = plan.join_type
+    if any(owes(how, s) and homes[s] is None for s in (0, 1)):
+        return None
+    if how.pairs and homes[0] is None and (homes[1] is None or plan.layout.both):
+        return None
+    return homes
+
+
+def _by_row(how: JoinType, m: Matching, d: int, homes: Homes, out: np.ndarray) -> None:
+    """Adds what each row brings to the cell that owns it."""
+    counts = {1 - d: m.reached, d: m.met()}
+    pairs_of = 0 if homes[0] is not None else 1
+    for s in (0, 1):
+        home = homes[s]
+        gain = np.zeros(len(counts[s]), dtype=np.int64)
+        if how.pairs and s == pairs_of:
+            gain += counts[s]
+        if how.owes(s):
+            gain += counts[s] == 0
+        elif how.semi == s:
+            gain += counts[s] > 0
+        if home is not None:
+            out += np.bincount(home[1], weights=gain[home[0]], minlength=len(out))
+
+
+def _pieces(plan: RoutingPlan, s: int, batch: pa.RecordBatch, f: Features) -> Iterator[tuple[int, Copies]]:
+    """The copies of a batch's rows, some at a time, with where each piece begins."""
+    if plan.layout.salted or f.n <= _ROWS:
+        yield 0, plan.copies(s, batch, f)
+        return
+    for at in range(0, f.n, _ROWS):
+        yield at, plan.copies(s, batch.slice(at, _ROWS), f.part(at, at + _ROWS))
+
+
+def _received(plan: RoutingPlan, s: int, batch: pa.RecordBatch, f: Features) -> np.ndarray:
+    out = np.zeros(plan.n_cells, dtype=np.int64)
+    for _, (_, cells, _) in _pieces(plan, s, batch, f):
+        out += np.bincount(cells, minlength=plan.n_cells)
+    return out
+
+
+def _shares(rows_in: np.ndarray) -> list[tuple[int, int]]:
+    """Ranges of cells that together receive some millions of rows."""
+    share = np.cumsum(rows_in) // _COPIES
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(share)) + 1, [len(rows_in)]])
+    return [(int(a), int(b)) for a, b in pairwise(starts) if a < b]
+
+
+def _copies_in(plan: RoutingPlan, s: int, batch: pa.RecordBatch, f: Features, low: int, high: int) -> Copies:
+    parts = []
+    for at, (rows, cells, owned) in _pieces(plan, s, batch, f):
+        if (low, high) != (0, plan.n_cells):
+            inside = np.flatnonzero((cells >= low) & (cells < high))
+            rows, cells, owned = rows[inside], cells[inside], owned[inside]
+        parts.append((rows + at if at else rows, cells, owned))
+    rows, cells, owned = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return rows, cells, owned
 
 
 def _taken(f: Features, rows: np.ndarray) -> Features:
@@ -124,9 +208,6 @@ def _taken(f: Features, rows: np.ndarray) -> Features:
         return None if a is None else a[rows]
 
     return Features(len(rows), None, pick(f.lone), pick(f.low), pick(f.high))
-
-
-Copies = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def _counted(how: JoinType, copies: list[Copies], m: Matching, d: int, out: np.ndarray) -> list[np.ndarray | None]:

@@ -126,6 +126,9 @@ class RoutingPlan:
             parts.append(self._spread(s, batch, f, entry, at))
         if len(parts) == 1:
             return parts[0]
+        if not parts:
+            none = np.empty(0, dtype=np.int64)
+            return none, none, np.empty(0, dtype=bool)
         rows, cells, owned = (np.concatenate(column) for column in zip(*parts, strict=True))
         return rows, cells, owned
 

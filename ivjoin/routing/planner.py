@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from ivjoin.errors import OptionError, came
 from ivjoin.expr.arguments import known_options
@@ -26,7 +27,7 @@ from ivjoin.routing.report import BETA, LoadReport
 from ivjoin.routing.sampling import Sample
 from ivjoin.routing.spreading import HeavyKey, Spread
 
-__all__ = ["SCHEMES", "plan_join"]
+__all__ = ["SCHEMES", "heaviest_piece", "indivisible", "plan_join"]
 
 SCHEMES = ("auto", "hash", "slices", "grid")
 _MOST_GRID = 4096  # rows or columns
@@ -35,7 +36,9 @@ _LIGHT = 16  # light cells a worker
 _FEWEST_SEEN = 6  # rows of a key in a sample, for it to be believed
 # A key lighter than this part of a worker's share is placed by its hash.
 _SHARE = 1 / 8
-_CLOSE = 1.01  # greatest loads that count as equal
+_CLOSE = 1.02  # greatest loads that count as equal
+_SLACK = 0.15  # by how much a slice may be smaller, to be cut where few rows reach across
+_MOST_COUNTED = 1 << 22  # copies that a report of samples looks at
 
 
 @known_options("plan_join")
@@ -131,6 +134,8 @@ class _Planner:
         self.load = keys.rows[0] + keys.rows[1] + beta * keys.out
         self.total = float(self.load.sum()) + keys.lone
         self.keyed = bool(self.reader.reach.keys[0])
+        seen = sum(b.num_rows for b in sample.batches)
+        self.close = _CLOSE + float(np.sqrt(workers / seen))
         self.mode = self._mode()
         self.heavy = self._heavy(current)
         self.light = self._light()
@@ -179,7 +184,7 @@ class _Planner:
         tried = [self._option(None, False)]
         tried += [self._option(axis, both) for axis, both in axes]
         best = self._best(tried)
-        if best.axis is not None and all(not s.entry.cuts for s in best.spreads):
+        if all(not s.entry.cuts for s in best.spreads):
             best = replace(best, axis=None, both=any(s.entry.twofold for s in best.spreads))
         self._unspread(best)
         entries = sorted((s.entry for s in best.spreads), key=lambda e: e.key or 0)
@@ -190,7 +195,7 @@ class _Planner:
         return RoutingPlan(
             how=self.how.name, workers=self.workers, scheme=self.scheme, notes=tuple(dict.fromkeys(self.notes)),
             worker_of=where, join_type=self.how, reader=self.reader, layout=layout, axis=best.axis,
-            measure=functools.partial(_measured, sample=self.sample, beta=self.beta, keys=self._divisible()),
+            measure=functools.partial(_measured, sample=self.sample, beta=self.beta, mode=indivisible(self.how, self.reader.reach)),
         )
 
     def _axes(self) -> list[tuple[Axis, bool]]:
@@ -227,15 +232,25 @@ class _Planner:
         ]
         best: _Option | None = None
         for size in self._sizes():
-            best = self._better(best, self._sized(axis, both, heavy, size))
+            best = self._better(best, self._sized(axis, both, heavy, size, _SLACK))
         assert best is not None
+        slacks = (_SLACK, 0.0) if axis is not None else (0.0,)
         near = best.load
-        for step in np.linspace(0.8, 1.1, 13):
-            best = self._better(best, self._sized(axis, both, heavy, float(step * near)))
+        for step in np.linspace(0.85, 1.05, 11) if len(heavy) else ():
+            for slack in slacks:
+                best = self._better(best, self._sized(axis, both, heavy, float(step * near), slack))
+        for slack in slacks if not self.keyed else ():
+            # the smallest size that gives each worker one cell
+            low, high = 0.5 * self.total / self.workers, 1.1 * near
+            while high > 1.002 * low:
+                size = (low + high) / 2
+                option = self._sized(axis, both, heavy, size, slack)
+                best = self._better(best, option)
+                low, high = (size, high) if len(option.worker_of) > self.workers else (low, size)
         return best
 
-    def _sized(self, axis: Axis | None, both: bool, heavy: list[HeavyKey], size: float) -> _Option:
-        spreads = [h.spread(size) for h in heavy]
+    def _sized(self, axis: Axis | None, both: bool, heavy: list[HeavyKey], size: float, slack: float) -> _Option:
+        spreads = [h.spread(size, slack) for h in heavy]
         light = self.light
         if not self.keyed:
             cells = len(spreads[0].loads)
@@ -244,13 +259,15 @@ class _Planner:
         where, load = placed(loads, self.workers)
         return _Option(axis, both, spreads, light, where, load)
 
-    @staticmethod
-    def _better(a: _Option | None, b: _Option) -> _Option:
-        if a is None:
+    def _better(self, a: _Option | None, b: _Option) -> _Option:
+        """The one of less load; of loads that a sample cannot tell apart, the one of fewer copies."""
+        if a is None or b.load * self.close < a.load:
             return b
-        if b.load * _CLOSE < a.load or (b.load < a.load * _CLOSE and b.received < a.received * (1 - 1e-9)):
-            return b
-        return a if a.load <= b.load or b.received > a.received else b
+        if a.load * self.close < b.load:
+            return a
+        if abs(a.received - b.received) > 0.02 * a.received:
+            return b if b.received < a.received else a
+        return b if b.load < a.load else a
 
     def _best(self, options: Iterable[_Option]) -> _Option:
         best: _Option | None = None
@@ -281,16 +298,6 @@ class _Planner:
             max((g[s] for g in grids), default=1) > 1 and self.sample.distinct_share(s) < 0.5 for s in (0, 1)
         )
 
-    def _divisible(self) -> str | None:
-        """What a heavy key can be divided by whatever scheme was asked for: None for anything, else the grids' mode."""
-        owed = owes(self.how, 0), owes(self.how, 1)
-        if not any(owed):
-            return None
-        for axis in self.reader.reach.axes:
-            if not owed[1 - axis.divided] or axis.home is not None:
-                return None
-        return TWOFOLD if all(owed) else LEFT if owed[0] else RIGHT
-
     def _unspread(self, best: _Option) -> None:
         share = self.total / self.workers
         stay = [s for s in best.spreads if s.entry.cells == 1 and float(s.loads.max()) > 1.5 * share]
@@ -307,22 +314,26 @@ class _Planner:
             self.notes.append(f"{what} in one cell each: a {self.how.name} join in a grid would load no worker less")
 
 
-def _measured(plan: RoutingPlan, sample: Sample, beta: float, keys: str | None) -> LoadReport:
+def _measured(plan: RoutingPlan, sample: Sample, beta: float, mode: str | None) -> LoadReport:
     """What is expected of each worker, from the samples."""
-    scale = sample.scale
-    both = [
-        count(plan, *(b if s == t else b.slice(0, 0) for t, b in enumerate(sample.batches)), exact=False)
-        for s in (0, 1)
-    ]
-    rows_in = sum(_by_worker(plan, c.rows_in) * scale[s] for s, c in enumerate(both))
-    met = count(plan, *sample.batches, exact=False)
+    batches, scale = sample.batches, sample.scale
+    # as many rows as give a few million copies
+    most = max(1, sum(b.num_rows for b in batches))
+    copies = sum(len(plan.cells(SIDES[s], b.slice(0, 4096))[0]) / min(4096, b.num_rows) * b.num_rows
+                 for s, b in enumerate(batches))
+    step = max(1, int(copies // max(_MOST_COUNTED, most)))
+    if step > 1:
+        batches = tuple(b.take(pa.array(np.arange(0, b.num_rows, step))) for b in batches)  # type: ignore[assignment]
+        scale = tuple(sample.rows[s] / b.num_rows for s, b in enumerate(batches))  # type: ignore[assignment]
+    met = count(plan, *batches, exact=False)
+    rows_in = sum((_by_worker(plan, met.rows_in[s]) * scale[s] for s in (0, 1)), np.zeros(plan.workers))
     out = _by_worker(plan, met.rows_out)
     expected = float(sample.keys.out.sum()) + _alone(sample)
     if out.sum():
         out = out * (expected / out.sum())
     return LoadReport.of(
         np.rint(rows_in).astype(np.int64), np.rint(out).astype(np.int64), float(sum(sample.rows)),
-        heaviest_piece(sample.keys.rows, sample.keys.out, beta, keys, plan.workers), beta,
+        heaviest_piece(sample.keys.rows, sample.keys.out, beta, mode, plan.workers), beta,
     )
 
 
@@ -340,6 +351,14 @@ def _by_worker(plan: RoutingPlan, cells: np.ndarray) -> np.ndarray:
     return np.bincount(plan.worker_of, weights=cells, minlength=plan.workers)
 
 
+def indivisible(how: JoinType, reach: Reach) -> str | None:
+    """The grids that are all that divides a key, whatever scheme was asked for; None if a key can be divided at will."""
+    owed = owes(how, 0), owes(how, 1)
+    if not any(owed) or any(not owed[1 - a.divided] or a.home is not None for a in reach.axes):
+        return None
+    return TWOFOLD if all(owed) else LEFT if owed[0] else RIGHT
+
+
 def heaviest_piece(
     rows: tuple[np.ndarray, np.ndarray], out: np.ndarray, beta: float, mode: str | None, workers: int
 ) -> float:
@@ -355,7 +374,3 @@ def heaviest_piece(
     else:
         piece = np.maximum(right + (left + beta * out) / workers, left + right / workers)
     return float(np.minimum(whole, piece).max())
-
-
-def reach_notes(reach: Reach) -> list[str]:
-    return list(reach.notes)

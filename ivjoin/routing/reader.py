@@ -39,6 +39,16 @@ class Features:
     high: np.ndarray | None = None
     home: np.ndarray | None = None
 
+    def part(self, start: int, stop: int) -> Features:
+        """Of some rows."""
+        stop = min(stop, self.n)
+        fields = (self.key, self.lone, self.low, self.high, self.home)
+        key, lone, low, high, home = (None if a is None else a[start:stop] for a in fields)
+        # what is one array stays one: routing looks it up once
+        return Features(
+            stop - start, key, lone, low, low if self.high is self.low else high, low if self.home is self.low else home
+        )
+
 
 class Reader:
     """Reads batches of both sides of one join."""

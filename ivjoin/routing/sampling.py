@@ -54,7 +54,8 @@ class Sample:
         f = [reader.features(s, batches[s], self._band, False) for s in (0, 1)]
         self.ids = groups(f[0], f[1])
         self.lone = tuple(x.lone for x in f)
-        self.gain = self._gains(f)
+        #: Rows of output that each row stands for; pairs are laid to the left rows, or (second) to the right ones.
+        self.gains = self._gains(f)
         self.keys = self._stats(f)
 
     @property
@@ -67,27 +68,26 @@ class Sample:
         lone = self.lone[s]
         return np.arange(self.batches[s].num_rows) if lone is None else np.flatnonzero(~lone)
 
-    def _gains(self, f: list[Features]) -> tuple[np.ndarray, np.ndarray]:
-        """Rows of output that each row of the samples stands for; a pair is laid to its divided row."""
+    def _gains(self, f: list[Features]) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
         axis = self._band
         d = 0 if axis is None else axis.divided
         m = matched(axis, f, self.ids)
         counts = {d: m.met() * self.scale[1 - d], 1 - d: m.reached * self.scale[d]}
-        gains = []
-        for s in (0, 1):
-            n, scale = self.batches[s].num_rows, self.scale[s]
-            # A row of which none is seen to match may have a match all the same; how many do is not guessed.
-            if self.how.single == s:
-                hit = counts[s] > 0
-                gain = scale * (hit if self.how.semi == s else ~hit)
-            elif self.how.pairs and s == 0:
-                gain = scale * np.maximum(counts[0], float(self.how.keep[0]))
-            elif self.how.pairs and self.how.keep[1]:
-                gain = scale * (counts[1] == 0)
-            else:
-                gain = np.zeros(n)
-            gains.append(np.asarray(gain, dtype=float))
-        return gains[0], gains[1]
+        laid = []
+        for side in (0, 1):
+            gains = []
+            for s in (0, 1):
+                gain = np.zeros(self.batches[s].num_rows)
+                if self.how.pairs and s == side:
+                    gain += self.scale[s] * counts[s]
+                # of rows that the sample leaves without a match, many have one: how many is not guessed
+                if self.how.owes(s):
+                    gain += self.scale[s] * (counts[s] == 0)
+                elif self.how.semi == s:
+                    gain += self.scale[s] * (counts[s] > 0)
+                gains.append(gain)
+            laid.append((gains[0], gains[1]))
+        return laid[0], laid[1]
 
     def _stats(self, f: list[Features]) -> KeyStats:
         there = [self.there(s) for s in (0, 1)]
@@ -103,14 +103,15 @@ class Sample:
         seen = [np.bincount(self.ids[s][there[s]], minlength=n) for s in (0, 1)]
         out = np.zeros(n)
         for s in (0, 1):
-            out += np.bincount(self.ids[s][there[s]], weights=self.gain[s][there[s]], minlength=n)
+            out += np.bincount(self.ids[s][there[s]], weights=self.gains[0][s][there[s]], minlength=n)
         lone = sum((self.batches[s].num_rows - len(there[s])) * self.scale[s] for s in (0, 1))
         return KeyStats(key, (seen[0] * self.scale[0], seen[1] * self.scale[1]), seen[0] + seen[1], out, lone)
 
     def profile(self, axis: Axis, both: bool) -> Profile:
         """How all rows lie along an axis."""
         f = [self.reader.features(s, self.batches[s], axis, both) for s in (0, 1)]
-        return Profile(self, axis, f)
+        # a pair is owned where its left row is at home, and found where its divided row is
+        return Profile(self, axis, f, self.gains[0 if both else axis.divided])
 
     def distinct_share(self, s: int) -> float:
         """Distinct rows over rows: of a few equal rows each, a grid can deal none out by value."""
@@ -123,7 +124,9 @@ class Sample:
 class Profile:
     """Rows in order of key and place, so that any slice of any key is known by four look-ups."""
 
-    def __init__(self, sample: Sample, axis: Axis, f: list[Features]) -> None:
+    def __init__(
+        self, sample: Sample, axis: Axis, f: list[Features], gains: tuple[np.ndarray, np.ndarray]
+    ) -> None:
         self.axis = axis
         self.scale = sample.scale
         n = len(sample.keys.key)
@@ -145,7 +148,7 @@ class Profile:
             self._high.append(high[mine][np.lexsort([high[mine], ids])])
             order = np.lexsort([home[mine], ids])
             self._at.append(home[mine][order])
-            self._gain.append(np.concatenate([[0.0], np.cumsum(sample.gain[s][mine][order])]))
+            self._gain.append(np.concatenate([[0.0], np.cumsum(gains[s][mine][order])]))
 
     def of(self, k: int, most: int, beta: float) -> Ramp:
         """The places of one key where it can be cut, and what lies on either side of each."""
@@ -200,8 +203,11 @@ class Ramp:
         left, right = (float(self.begun[s, j] - self.ended[s, i]) for s in (0, 1))
         return left, right, float(self.gain[j] - (self.gain[i - 1] if i else 0.0))
 
-    def cut(self, size: float) -> list[tuple[int, int]]:
-        """Slices (i, j) of a load of some ``size`` at most, where they can be; cut where few rows reach both sides."""
+    def cut(self, size: float, slack: float) -> list[tuple[int, int]]:
+        """Slices (i, j) of a load of some ``size`` at most, where they can be.
+
+        Of places that leave a slice no smaller than by the part ``slack``, the one where fewest rows reach both sides.
+        """
         reached = self.begun.sum(axis=0) + self.beta * self.gain
         passed = self.ended.sum(axis=0) + self.beta * np.concatenate([[0.0], self.gain[:-1]])
         m = len(self.cuts)
@@ -215,8 +221,8 @@ class Ramp:
                 out.append((i, m))
                 break
             j = max(j, i)
-            if j < m:
-                least = max(i, int(np.searchsorted(reached, passed[i] + 0.85 * size)))
+            if j < m and slack:
+                least = max(i, int(np.searchsorted(reached, passed[i] + (1 - slack) * size)))
                 if least < j:
                     # the fewest doubled rows for what the slice holds: RecPart's measure, along one axis
                     window = slice(least, j + 1)

@@ -14,6 +14,7 @@ __all__ = ["HeavyKey", "Spread"]
 
 # Slices this many times as heavy as a cell may be, each a grid: for bands that are wider than a slice.
 _COARSER = (1, 2, 4, 8, 16, 32)
+_FEW_COPIES = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class HeavyKey:
         self._gridded = gridded and mode in (FREE, "left", "right")
         self._most = most
 
-    def spread(self, size: float) -> Spread:
+    def spread(self, size: float, slack: float) -> Spread:
         """The way of fewest rows received with no cell above ``size``; if there is none, the one of lightest cells."""
         one = Spread(Entry(self.key), np.array([self.load]), sum(self.rows))
         if self.load <= size:
@@ -79,7 +80,9 @@ class HeavyKey:
         if self._ramp is not None:
             for coarser in _COARSER if self._gridded else (1,):
                 if coarser * size < self.load:
-                    ways.append(self._slices(self._ramp, size, coarser))
+                    ways.append(self._slices(self._ramp, size, coarser, slack))
+                    if ways[-1].received < _FEW_COPIES * sum(self.rows):
+                        break
         fit = [w for w in ways if w.loads.max() <= 1.02 * size]
         if fit:
             return min(fit, key=lambda w: float(w.loads.sum()))
@@ -93,13 +96,15 @@ class HeavyKey:
         heavy, received = cell_load((a, b), left, right, self.out, self._beta, mode)
         if mode == TWOFOLD:
             loads = np.concatenate([
-                np.full(a, left / a + right + self._beta * self.out / a), np.full(b, left + right / b),
+                np.full(a, (left / a + right + self._beta * self.out / a) * (1 + _chance((a, 1), left, right))),
+                np.full(b, left + right / b),
             ])  # fmt: skip
             return Spread(Entry(self.key, (), ((a, 1), (1, b)), True), loads, received)
+        heavy *= 1 + _chance((a, b), left, right)
         return Spread(Entry(self.key, (), ((a, b),)), np.full(a * b, heavy), received)
 
-    def _slices(self, ramp: Ramp, size: float, coarser: int) -> Spread:
-        parts = ramp.cut(coarser * size)
+    def _slices(self, ramp: Ramp, size: float, coarser: int, slack: float) -> Spread:
+        parts = ramp.cut(coarser * size, slack)
         grids: list[Grid] = []
         loads: list[np.ndarray] = []
         received = 0.0
@@ -109,8 +114,16 @@ class HeavyKey:
             if self._gridded and left + right + self._beta * out > size:
                 grid = grid_of(size, left, right, out, self._beta, str(self._mode), self._most)
             heavy, rows = cell_load(grid, left, right, out, self._beta, FREE)
+            heavy *= 1 + _chance(grid, left, right)
             grids.append(grid)
             loads.append(np.full(grid[0] * grid[1], heavy))
             received += rows
         cuts = tuple(int(ramp.cuts[j]) for _, j in parts[:-1])
         return Spread(Entry(self.key, cuts, tuple(grids)), np.concatenate(loads), received)
+
+
+def _chance(grid: Grid, left: float, right: float) -> float:
+    """By how much the fullest cell of a grid exceeds the mean, since rows are dealt out by their hashes."""
+    a, b = grid
+    varies = (a / max(left, 1.0) if a > 1 else 0.0) + (b / max(right, 1.0) if b > 1 else 0.0)
+    return 2.0 * float(np.sqrt(varies))
