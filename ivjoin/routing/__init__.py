@@ -4,6 +4,7 @@ A planner takes samples of both sides and gives a routing plan, a function from 
 of its own. `docs/parallel.md` says what is chosen when.
 """
 
+from ivjoin.routing.along import Edge, PlanList, along
 from ivjoin.routing.grids import heavy_grids
 from ivjoin.routing.hypercube import HypercubePlan, Relation, hypercube
 from ivjoin.routing.plan import RoutingPlan
@@ -12,5 +13,6 @@ from ivjoin.routing.report import LoadReport
 from ivjoin.routing.simulate import simulate
 
 __all__ = [
-    "HypercubePlan", "LoadReport", "Relation", "RoutingPlan", "heavy_grids", "hypercube", "plan_join", "simulate",
+    "Edge", "HypercubePlan", "LoadReport", "PlanList", "Relation", "RoutingPlan", "along", "heavy_grids", "hypercube",
+    "plan_join", "simulate",
 ]  # fmt: skip

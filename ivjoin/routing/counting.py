@@ -16,6 +16,7 @@ from ivjoin.routing.matching import Matching, matching
 from ivjoin.routing.plan import Copies, RoutingPlan
 from ivjoin.routing.reach import Axis, owes
 from ivjoin.routing.reader import Features, Reader
+from ivjoin.shj.arrow import plain_type, to_plain
 
 __all__ = ["Counts", "best_band", "count", "groups", "is_plain"]
 
@@ -252,7 +253,8 @@ def _true(condition: Node, batches: tuple[pa.RecordBatch, pa.RecordBatch], rows:
     for c in columns_of(condition):
         s = int(c.params[0] == "right")
         index = batches[s].schema.get_field_index(c.params[1])
-        columns[c.params] = batches[s].column(index).take(pa.array(rows[s]))
+        array = batches[s].column(index)
+        columns[c.params] = to_plain(array, plain_type(array.type)).take(pa.array(rows[s]))
     (v,) = evaluate([condition], lambda side, name: columns[side, name], len(rows[0]))
     holds = v.values if v.valid is None else v.values & v.valid
     return np.asarray(holds if v.error is None else holds & ~v.error)

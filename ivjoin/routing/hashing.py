@@ -75,35 +75,37 @@ def _of_bytes(array: pa.Array) -> np.ndarray:
 
 def hash_of_rows(batch: pa.RecordBatch, rows: np.ndarray | None = None) -> np.ndarray:
     """uint64, one for each of some rows: by their values in all columns but nested ones."""
-    if rows is not None and 2 * len(rows) < batch.num_rows:
-        batch, rows = batch.take(pa.array(rows)), None
-    out = np.full(batch.num_rows, _STEP, dtype=np.uint64)
+    few = rows is not None and 2 * len(rows) < batch.num_rows
+    index = pa.array(rows) if few else None
+    out = np.full(len(rows) if rows is not None and few else batch.num_rows, _STEP, dtype=np.uint64)
     for array in batch.columns:
-        word = _raw(array)
+        word = _raw(array, index)
         if word is not None:
             out *= _STEP
             out ^= word
             mixed(out)
-    return out if rows is None else out[rows]
+    return out if rows is None or few else out[rows]
 
 
-def _raw(array: pa.Array) -> np.ndarray | None:
-    t = array.type
+def _raw(array: pa.Array, index: pa.Array | None) -> np.ndarray | None:
+    """64 bits of each value, of some rows or all; None for a type that has no bytes of its own."""
     if isinstance(array, pa.ExtensionArray):
-        return _raw(array.storage)
+        return _raw(array.storage, index)
+    t = array.type
     if pa.types.is_dictionary(t):
         words = array.dictionary
-        plain = plain_type(words.type)
-        array = to_plain(words, plain).take(array.indices)
-        return _raw(array)
+        indices = array.indices if index is None else array.indices.take(index)
+        return _raw(to_plain(words, plain_type(words.type)).take(indices), None)
     plain = plain_type(t)
     if plain != t:
-        return _raw(to_plain(array, plain))
+        return _raw(to_plain(array, plain), index)
     if pa.types.is_null(t) or pa.types.is_nested(t):
         return None
+    if index is not None:
+        array = array.take(index)
     if pa.types.is_boolean(t):
-        return _raw(array.cast(pa.uint8()))
-    width = byte_width(t)
+        array = array.cast(pa.uint8())
+    width = byte_width(array.type)
     if width is None or (width not in (1, 2, 4, 8) and width % 8):
         return _nulls_out(array, _of_bytes(_blank(array)))
     view = fixed_view(array, width)
