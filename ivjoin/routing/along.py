@@ -1,9 +1,10 @@
 """Plans that follow each other along the band: no row ever moves from one cell to another.
 
-Plan e covers the left rows with places in [T_e, T_e+1) of one axis. A left row follows the one plan its place lies in, a
-right row every plan that it reaches. Each plan is then a correct join of its own piece of the axis, so outer, semi and anti
-joins hold as well: where right rows may come out alone, these have a home plan too, and a left row goes, not owned, to every
-plan that is home of a right row it can meet; or, where only right rows may come out alone, the sides change parts.
+Plan e covers the left rows with places in [T_e, T_e+1) of one axis. A left row follows the one plan its place lies in,
+a right row every plan that it reaches. Each plan is then a correct join of its own piece of the axis, so outer, semi
+and anti joins hold as well: where right rows may come out alone, these have a home plan too, and a left row goes, not
+owned, to every plan that is home of a right row it can meet; or, where only right rows may come out alone, the sides
+change parts.
 """
 
 from __future__ import annotations
@@ -164,13 +165,16 @@ class PlanList:
         if start is None:
             start = least
         elif start < least:
-            raise OptionError(f"start is {start}; rows that were routed reach up to {least - 1}, expected {least} or more")
+            raise OptionError(
+                f"start is {start}; rows that were routed reach up to {least - 1}, expected {least} or more"
+            )
         return replace(self, plans=(*self.plans, plan), starts=(*self.starts, int(start)))
 
     def without_dead(self, passed: int) -> PlanList:
-        """The list without plans whose rows have all left: no left or right row lies or reaches below ``passed`` any more.
+        """The list without plans whose rows have all left.
 
-        A row that still comes for such a plan is late, and follows the first one left.
+        No row of either side lies or reaches below ``passed`` any more, an ordinal turned as ``starts`` are. A row that
+        still comes for such a plan is late, and follows the first one left.
         """
         dead = sum(start <= passed for start in self.starts)
         return replace(self, plans=self.plans[dead:], starts=self.starts[dead:], first=self.first + dead)
@@ -179,7 +183,8 @@ class PlanList:
         lines = [f"{len(self.plans)} live plans along {self.axis}"]
         for e, plan in enumerate(self.plans):
             start = f"from {self.starts[e - 1]}" if e else "from the beginning"
-            lines.append(f"plan {e + self.first}, {start}: {plan.n_cells} cells, {plan.report.replication:.3g} copies a row")
+            copies = plan.report.replication
+            lines.append(f"plan {e + self.first}, {start}: {plan.n_cells} cells, {copies:.3g} copies a row")
         return "\n".join(lines)
 
     # -- inside --------------------------------------------------------------------------------------------------
@@ -193,7 +198,9 @@ class PlanList:
 
     def _span(self, f: Features) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """First, last and home plan of each row, counted in this list; a row that meets nobody follows the newest."""
-        assert f.low is not None and f.high is not None and f.home is not None
+        assert f.low is not None
+        assert f.high is not None
+        assert f.home is not None
         starts = np.array(self.starts, dtype=np.int64)
         first, last, home = (np.searchsorted(starts, x, side="right") for x in (f.low, f.high, f.home))
         if f.lone is not None:

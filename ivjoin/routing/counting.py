@@ -52,7 +52,7 @@ def groups(left: Features, right: Features) -> tuple[np.ndarray, np.ndarray]:
     """A number for each row's key, from 0 on; equal on both sides for equal keys."""
     if left.key is None or right.key is None:
         return np.zeros(left.n, dtype=np.int64), np.zeros(right.n, dtype=np.int64)
-    known, dense = np.unique(np.concatenate([left.key, right.key]), return_inverse=True)
+    dense = np.unique(np.concatenate([left.key, right.key]), return_inverse=True)[1]
     return dense[: left.n], dense[left.n :]
 
 

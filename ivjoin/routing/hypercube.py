@@ -50,7 +50,7 @@ class Relation:
             raise OptionError("rows of a relation are inf; expected how many there are, or will be for their share")
         given = self.attributes
         if isinstance(given, str) or not isinstance(given, Iterable):
-            raise OptionError(f"attributes of a relation are {came(given)}; expected a tuple of names such as ('x', 'y')")
+            raise OptionError(f"attributes of a relation are {came(given)}; expected names such as ('x', 'y')")
         names = tuple(given)
         for name in names:
             if not isinstance(name, str):
@@ -159,7 +159,9 @@ def _occurrences(relations: Mapping[str, Relation], skewed: Iterable[Any]) -> Oc
     for item in skewed:
         if isinstance(item, str):
             if item not in known:
-                raise OptionError(f"skewed attribute {came(item)} is in no relation: {', '.join(known)}{near(item, known)}")
+                raise OptionError(
+                    f"skewed attribute {came(item)} is in no relation: {', '.join(known)}{near(item, known)}"
+                )
             out |= {(name, item) for name, r in relations.items() if item in r.attributes}
         elif isinstance(item, tuple) and len(item) == 2:
             name, attribute = item
@@ -268,7 +270,7 @@ def best_dims(rows: np.ndarray, has: np.ndarray, workers: int) -> list[int]:
     return [int(x) for x in chosen[ranked[0]]]
 
 
-def _least_load(rows: np.ndarray, divisor: np.ndarray, still: np.ndarray, room: np.ndarray, rest: np.ndarray) -> Any:
+def _least_load(rows: np.ndarray, divisor: np.ndarray, still: Any, room: np.ndarray, rest: np.ndarray) -> Any:
     """A lower bound of the load that each partial solution can still come to."""
     parts = rows / divisor
     done = parts[:, ~still].sum(axis=1)

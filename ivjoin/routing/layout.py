@@ -1,9 +1,9 @@
 """Cells as arrays: which cells a row is copied to, for whole batches at once.
 
-Cells come in *entries*, one for each key that has cells of its own (one in all for a join without a key). An entry is a row
-of slices of the axis, and a slice a grid of ``a`` x ``b`` cells: a left row goes to one row of each grid it reaches, a
-right row to one column. One cell is one slice with a grid of 1 x 1, a plain grid is one slice. What has no entry goes to one
-of the light cells by its hash.
+Cells come in *entries*, one for each key that has cells of its own (one in all for a join without a key). An entry is
+a row of slices of the axis, and a slice a grid of ``a`` x ``b`` cells: a left row goes to one row of each grid it
+reaches, a right row to one column. One cell is one slice with a grid of 1 x 1, a plain grid is one slice. What has no
+entry goes to one of the light cells by its hash.
 """
 
 from __future__ import annotations
@@ -79,6 +79,8 @@ class Layout:
         Rows of both sides have a home and go beyond it: a copy is owned at home.
     salted : bool
         Equal rows of a batch are told apart by their number among themselves when they go to a grid.
+    only : int64[entries]
+        The cell of an entry that has but one, else -1.
     """
 
     n_light: int
@@ -98,6 +100,7 @@ class Layout:
     _ends: tuple[np.ndarray, np.ndarray] = field(init=False)
     _slice_of: tuple[np.ndarray, np.ndarray] = field(init=False)
     _maybe: np.ndarray = field(init=False)
+    only: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
         entries = self.entries
@@ -120,6 +123,10 @@ class Layout:
         # a left row has a copy for each column of a slice, a right row one for each row of its grid
         self._ends = _starts(self._b), _starts(self._a)
         self._slice_of = np.repeat(np.arange(len(self._b)), self._b), np.repeat(np.arange(len(self._a)), self._a)
+        # the cell of an entry that has but one, else -1
+        first = self._first[:-1]
+        alone = (np.diff(self._first) == 1) & (self._a[first] * self._b[first] == 1) if len(entries) else first > 0
+        self.only = np.where(alone, self._base[first], -1) if len(entries) else first
         # One bit a hash: most rows have a light key, and are seen to at once.
         self._maybe = np.zeros(1 << max(10, (16 * len(self.keys)).bit_length()), dtype=bool)
         self._maybe[(self.keys & np.uint64(len(self._maybe) - 1)).astype(np.int64)] = True

@@ -65,6 +65,8 @@ class RoutingPlan:
     reader: Reader = field(repr=False)
     layout: Layout = field(repr=False)
     axis: Axis | None = field(repr=False)
+    #: Columns of each side by which a grid deals rows out; none are all.
+    dealt: tuple[list[int], list[int]] = field(repr=False)
     measure: Callable[[RoutingPlan], LoadReport] = field(repr=False)
 
     @property
@@ -107,28 +109,26 @@ class RoutingPlan:
         """As :meth:`cells`, of a batch that has been read."""
         layout, n = self.layout, f.n
         entry = layout.entry_of(f.key, n)
+        # rows of one cell each: light keys, keys of one cell, rows that match nothing
+        if f.key is None:
+            cells = np.full(n, layout.only[0])
+        else:
+            cells = layout.light(f.key)
+            placed = np.flatnonzero(entry >= 0)
+            if len(placed):
+                cells[placed] = layout.only[entry[placed]]
         if f.lone is not None:
-            entry[f.lone] = -2
-        heavy = entry >= 0
-        if f.key is not None and not heavy.any() and f.lone is None:
-            return np.arange(n), layout.light(f.key), np.ones(n, dtype=bool)
-        parts: list[Copies] = []
-        lone = np.flatnonzero(entry == -2)
-        if len(lone):
-            parts.append((lone, layout.lone(hash_of_rows(batch, lone)), np.ones(len(lone), dtype=bool)))
-        at: np.ndarray | slice = slice(None) if heavy.all() else np.flatnonzero(heavy)
-        light = n - len(lone) - int(np.count_nonzero(heavy))
-        if light:
-            mine = np.flatnonzero(entry == -1)
-            assert f.key is not None
-            parts.append((mine, layout.light(f.key[mine]), np.ones(len(mine), dtype=bool)))
-        if light + len(lone) < n:
-            parts.append(self._spread(s, batch, f, entry, at))
-        if len(parts) == 1:
-            return parts[0]
-        if not parts:
-            none = np.empty(0, dtype=np.int64)
-            return none, none, np.empty(0, dtype=bool)
+            lone = np.flatnonzero(f.lone)
+            cells[lone] = layout.lone(hash_of_rows(batch, lone))
+        many = cells < 0
+        left = int(np.count_nonzero(many))
+        if left == 0:
+            return np.arange(n), cells, np.ones(n, dtype=bool)
+        if left == n:
+            return self._spread(s, batch, f, entry, slice(None))
+        mine = np.flatnonzero(~many)
+        parts: list[Copies] = [(mine, cells[mine], np.ones(len(mine), dtype=bool))]
+        parts.append(self._spread(s, batch, f, entry, np.flatnonzero(many)))
         rows, cells, owned = (np.concatenate(column) for column in zip(*parts, strict=True))
         return rows, cells, owned
 
@@ -138,7 +138,8 @@ class RoutingPlan:
         layout = self.layout
         row_hash = None
         if layout.needs_row_hash(s):
-            row_hash = hash_of_rows(batch, None if isinstance(at, slice) else at)
+            dealt = batch.select(self.dealt[s]) if self.dealt[s] else batch
+            row_hash = hash_of_rows(dealt, None if isinstance(at, slice) else at)
             if layout.salted:
                 row_hash = _numbered(row_hash)
         low = high = home = None

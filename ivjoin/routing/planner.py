@@ -18,7 +18,7 @@ from ivjoin.plan.planner import SIDES
 from ivjoin.routing.arguments import number, one_of, worker_count
 from ivjoin.routing.counting import count
 from ivjoin.routing.grid_sizes import FREE, LEFT, RIGHT, TWOFOLD
-from ivjoin.routing.layout import Entry, Layout
+from ivjoin.routing.layout import Layout
 from ivjoin.routing.placing import placed
 from ivjoin.routing.plan import RoutingPlan
 from ivjoin.routing.reach import Axis, Reach, owes, reach_of
@@ -57,8 +57,8 @@ def plan_join(
         As for ``SymmetricHashJoin``.
     workers : int
     scheme : {"auto", "hash", "slices", "grid"}
-        How heavy keys, and joins without a key, are spread; auto takes what loads the fullest worker least. Where the one
-        that is asked for cannot be had, they stay in one cell, and the plan's notes say why.
+        How heavy keys, and joins without a key, are spread; auto takes what loads the fullest worker least. Where the
+        one that is asked for cannot be had, they stay in one cell, and the plan's notes say why.
     left_rows, right_rows : float, optional
         How many rows each side has; those of the sample by default.
     beta : float
@@ -190,12 +190,18 @@ class _Planner:
         entries = sorted((s.entry for s in best.spreads), key=lambda e: e.key or 0)
         order = sorted(range(len(best.spreads)), key=lambda i: best.spreads[i].entry.key or 0)
         loads = np.concatenate([best.light, *(best.spreads[i].loads for i in order)])
-        layout = Layout(len(best.light), entries, best.both, self._salted(best.spreads))
+        dealt = [self._dealt(s, best.spreads) for s in (0, 1)]
+        # Few distinct rows: their values do not deal them out.
+        salted = any(share < 0.5 for _, share in dealt)
+        layout = Layout(len(best.light), entries, best.both, salted)
         where, _ = placed(loads, self.workers)
         return RoutingPlan(
             how=self.how.name, workers=self.workers, scheme=self.scheme, notes=tuple(dict.fromkeys(self.notes)),
             worker_of=where, join_type=self.how, reader=self.reader, layout=layout, axis=best.axis,
-            measure=functools.partial(_measured, sample=self.sample, beta=self.beta, mode=indivisible(self.how, self.reader.reach)),
+            dealt=(dealt[0][0], dealt[1][0]),
+            measure=functools.partial(
+                _measured, sample=self.sample, beta=self.beta, mode=indivisible(self.how, self.reader.reach)
+            ),
         )
 
     def _axes(self) -> list[tuple[Axis, bool]]:
@@ -213,7 +219,7 @@ class _Planner:
                     found.append((axis, True))
                 else:
                     other = SIDES[1 - axis.divided]
-                    self.notes.append(f"{axis}: a {self.how.name} join needs a place for {other} rows, and has none here")
+                    self.notes.append(f"{axis}: a {self.how.name} join needs a place for {other} rows, and has none")
         return found
 
     def _option(self, axis: Axis | None, both: bool) -> _Option:
@@ -291,12 +297,10 @@ class _Planner:
 
     # -- what cannot be spread -----------------------------------------------------------------------------------
 
-    def _salted(self, spreads: list[Spread]) -> bool:
-        """Whether a grid would get so many equal rows that their values do not deal them out."""
-        grids = [g for s in spreads for g in s.entry.grids]
-        return any(
-            max((g[s] for g in grids), default=1) > 1 and self.sample.distinct_share(s) < 0.5 for s in (0, 1)
-        )
+    def _dealt(self, s: int, spreads: list[Spread]) -> tuple[list[int], float]:
+        """By which columns grids deal out rows of side s, and the share of distinct rows among them."""
+        used = any(grid[s] > 1 for spread in spreads for grid in spread.entry.grids)
+        return self.sample.dealt(s) if used else ([], 1.0)
 
     def _unspread(self, best: _Option) -> None:
         share = self.total / self.workers
@@ -309,9 +313,9 @@ class _Planner:
         elif self.scheme == "hash":
             self.notes.append(f"{what} in one cell: scheme='hash' spreads by keys alone")
         elif self.scheme == "slices":
-            self.notes.append(f"{what} in one cell each: no axis of the condition can be cut for a {self.how.name} join")
+            self.notes.append(f"{what} in one cell: no axis of the condition can be cut for a {self.how.name} join")
         else:
-            self.notes.append(f"{what} in one cell each: a {self.how.name} join in a grid would load no worker less")
+            self.notes.append(f"{what} in one cell: a {self.how.name} join in a grid would load no worker less")
 
 
 def _measured(plan: RoutingPlan, sample: Sample, beta: float, mode: str | None) -> LoadReport:
@@ -323,8 +327,8 @@ def _measured(plan: RoutingPlan, sample: Sample, beta: float, mode: str | None) 
                  for s, b in enumerate(batches))
     step = max(1, int(copies // max(_MOST_COUNTED, most)))
     if step > 1:
-        batches = tuple(b.take(pa.array(np.arange(0, b.num_rows, step))) for b in batches)  # type: ignore[assignment]
-        scale = tuple(sample.rows[s] / b.num_rows for s, b in enumerate(batches))  # type: ignore[assignment]
+        a, b = (batch.take(pa.array(np.arange(0, batch.num_rows, step))) for batch in batches)
+        batches, scale = (a, b), (sample.rows[0] / a.num_rows, sample.rows[1] / b.num_rows)
     met = count(plan, *batches, exact=False)
     rows_in = sum((_by_worker(plan, met.rows_in[s]) * scale[s] for s in (0, 1)), np.zeros(plan.workers))
     out = _by_worker(plan, met.rows_out)
@@ -352,7 +356,7 @@ def _by_worker(plan: RoutingPlan, cells: np.ndarray) -> np.ndarray:
 
 
 def indivisible(how: JoinType, reach: Reach) -> str | None:
-    """The grids that are all that divides a key, whatever scheme was asked for; None if a key can be divided at will."""
+    """The grids that alone divide a key, whatever scheme was asked for; None if a key can be divided at will."""
     owed = owes(how, 0), owes(how, 1)
     if not any(owed) or any(not owed[1 - a.divided] or a.home is not None for a in reach.axes):
         return None

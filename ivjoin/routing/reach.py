@@ -102,7 +102,7 @@ def reach_of(plan: JoinPlan) -> Reach:
     safe, notes = [], []
     for key in plan.separation.keys:
         if any(_may_err(n) and n not in surely for n in (key.left, key.right)):
-            notes.append(f"{key.left} = {key.right} is rearranged and may err where the condition does not: no key here")
+            notes.append(f"{key.left} = {key.right} may err where the condition does not: no key to spread by")
             continue
         keys[0].append(key.left)
         keys[1].append(key.right)

@@ -1,8 +1,9 @@
-"""What routing reads of a batch: the hash of each row's key, where it lies or reaches, and whether it can meet anybody."""
+"""What routing reads of a batch: the hash of each key, where rows lie or reach, and which can meet nobody."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -75,7 +76,9 @@ class Reader:
             raise SchemaError(f"a {SIDES[s]} batch has columns {got.names}; the plan was made for {want.names}")
         for a, b in zip(got, want, strict=True):
             if a.type != b.type:
-                raise SchemaError(f"column {a.name!r} of a {SIDES[s]} batch is {a.type}; the plan was made for {b.type}")
+                raise SchemaError(
+                    f"column {a.name!r} of a {SIDES[s]} batch is {a.type}; the plan was made for {b.type}"
+                )
 
     def values(self, s: int, batch: pa.RecordBatch, nodes: list[Node]) -> dict[Node, Vector]:
         """The values of expressions of side s."""
@@ -164,7 +167,7 @@ class Reader:
         return np.full(n, I64_MAX if up else I64_MIN) if end is None else end
 
 
-def as_batch(data: object, what: str) -> pa.RecordBatch:
+def as_batch(data: Any, what: str) -> pa.RecordBatch:
     """One batch of a table, a batch, a list of batches or anything that is an Arrow stream.
 
     Raises

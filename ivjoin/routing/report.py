@@ -61,11 +61,12 @@ class LoadReport:
         loads = self.rows_in + self.beta * self.rows_out
         order = np.argsort(-loads, kind="stable")
         lines = [f"{'worker':>8} {'rows in':>14} {'rows out':>14} {'load':>14}"]
-        lines += [f"{w:>8} {self.rows_in[w]:>14,} {self.rows_out[w]:>14,} {loads[w]:>14,.0f}" for w in order[:_MOST_LINES]]
-        if len(order) > _MOST_LINES:
-            rest = order[_MOST_LINES:]
-            more, least = f"+{len(rest)} more", loads[rest[-1]]
-            lines.append(f"{more:>8} {self.rows_in[rest].sum():>14,} {self.rows_out[rest].sum():>14,} {least:>6,.0f} or more")
+        for w in order[:_MOST_LINES]:
+            lines.append(f"{w:>8} {self.rows_in[w]:>14,} {self.rows_out[w]:>14,} {loads[w]:>14,.0f}")
+        rest = order[_MOST_LINES:]
+        if len(rest):
+            more, came, gone = f"+{len(rest)} more", self.rows_in[rest].sum(), self.rows_out[rest].sum()
+            lines.append(f"{more:>8} {came:>14,} {gone:>14,} {loads[rest[-1]]:>6,.0f} or more")
         lines.append(
             f"greatest load {self.load:,.0f}, {self.over_bound:.3g} times the lower bound of {self.lower_bound:,.0f}; "
             f"skew degree {self.skew_degree:.3g}, replication {self.replication:.3g}"

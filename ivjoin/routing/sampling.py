@@ -9,10 +9,14 @@ import pyarrow as pa
 
 from ivjoin.outer.jointype import JoinType
 from ivjoin.routing.counting import best_band, groups, matched
+from ivjoin.routing.hashing import hash_of_rows
 from ivjoin.routing.reach import Axis
 from ivjoin.routing.reader import Features, Reader
+from ivjoin.shj.arrow import byte_width
 
-__all__ = ["KeyStats", "Profile", "Sample"]
+__all__ = ["KeyStats", "Profile", "Ramp", "Sample"]
+
+_LOOKED_AT = 1 << 15  # rows of a sample that say which columns tell rows apart
 
 
 @dataclass(slots=True)
@@ -113,12 +117,21 @@ class Sample:
         # a pair is owned where its left row is at home, and found where its divided row is
         return Profile(self, axis, f, self.gains[0 if both else axis.divided])
 
-    def distinct_share(self, s: int) -> float:
-        """Distinct rows over rows: of a few equal rows each, a grid can deal none out by value."""
-        from ivjoin.routing.hashing import hash_of_rows
-
-        n = self.batches[s].num_rows
-        return len(np.unique(hash_of_rows(self.batches[s]))) / n if n else 1.0
+    def dealt(self, s: int) -> tuple[list[int], float]:
+        """Columns that tell rows of side s apart nearly as well as all do, cheap ones first; and distinct over rows."""
+        batch = self.batches[s].slice(0, _LOOKED_AT)
+        n = batch.num_rows
+        cheap = [i for i, t in enumerate(batch.schema.types) if byte_width(t) is not None and byte_width(t) != 1]
+        whole = len(np.unique(hash_of_rows(batch))) / n
+        picked: list[int] = []
+        share = 0.0
+        for i in cheap:
+            more = len(np.unique(hash_of_rows(batch.select([*picked, i])))) / n
+            if more > share * 1.01:
+                picked, share = [*picked, i], more
+            if share >= 0.95 * whole:
+                return picked, share
+        return list(range(batch.num_columns)), whole
 
 
 class Profile:
@@ -142,7 +155,9 @@ class Profile:
                 mine = mine[~lone[mine]]
             ids = sample.ids[s][mine]
             low, high, home = f[s].low, f[s].high, f[s].home
-            assert low is not None and high is not None and home is not None
+            assert low is not None
+            assert high is not None
+            assert home is not None
             self._ends.append(np.concatenate([[0], np.cumsum(np.bincount(ids, minlength=n))]).astype(np.int64))
             self._low.append(low[mine][np.lexsort([low[mine], ids])])
             self._high.append(high[mine][np.lexsort([high[mine], ids])])

@@ -12,8 +12,8 @@ from ivjoin.expr.arguments import known_options
 from ivjoin.plan.planner import SIDES
 from ivjoin.routing.arguments import number, worker_count
 from ivjoin.routing.counting import count, groups
-from ivjoin.routing.planner import heaviest_piece, indivisible, plan_join
 from ivjoin.routing.plan import RoutingPlan
+from ivjoin.routing.planner import heaviest_piece, indivisible, plan_join
 from ivjoin.routing.reader import as_batch
 from ivjoin.routing.report import BETA, LoadReport
 
@@ -31,7 +31,7 @@ def simulate(
     """What each of many workers would get and give: every row is routed, every row of output counted.
 
     The planner sees ``sample_rows`` of each side, drawn evenly; then all rows go through the plan it makes. Nothing is
-    joined: where keys and one band decide the condition, output is counted by sorting, else candidate pairs are decided.
+    joined: where keys and one band decide the condition, output is counted by sorting, else pair by candidate pair.
 
     Parameters
     ----------
@@ -98,7 +98,10 @@ def counted_report(plan: RoutingPlan, left: pa.RecordBatch, right: pa.RecordBatc
         f = [plan.reader.features(s, b, None, False) for s, b in ((0, left), (1, right))]
         ids = groups(f[0], f[1])
         n = 1 + max(int(i.max(initial=-1)) for i in ids)
-        here = [np.bincount(ids[s] if f[s].lone is None else ids[s][~f[s].lone], minlength=n) for s in (0, 1)]
+        here = []
+        for s in (0, 1):
+            lone = f[s].lone
+            here.append(np.bincount(ids[s] if lone is None else ids[s][~lone], minlength=n))
         # output of a key is not known from cells alone; without it the piece is only lighter
         heaviest = heaviest_piece((here[0], here[1]), np.zeros(n), beta, mode, plan.workers)
     return LoadReport.of(rows_in, rows_out, float(left.num_rows + right.num_rows), heaviest, beta)

@@ -1,4 +1,4 @@
-"""How one key is spread so that none of its cells is heavier than asked: one cell, slices, a grid, or grids in slices."""
+"""How one key is spread so that no cell is heavier than asked: one cell, slices, a grid, or grids in slices."""
 
 from __future__ import annotations
 

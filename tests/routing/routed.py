@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ def copies(cells: Cells, side: str, batch: pa.RecordBatch, pieces: Iterable[int]
     """(row, cell, owned) of each copy of a batch that comes in pieces."""
     bounds = [0, *sorted(pieces), batch.num_rows]
     out = []
-    for start, stop in zip(bounds, bounds[1:]):
+    for start, stop in pairwise(bounds):
         rows, where, owned = cells(side, batch.slice(start, stop - start))
         assert rows.dtype == where.dtype == np.int64 and owned.dtype == bool
         assert len(rows) == len(where) == len(owned)
@@ -91,7 +92,8 @@ def random_plan(
     layout = Layout(n_light, sorted(entries, key=lambda e: e.key or 0), both, rng.random() < 0.3)
     made = RoutingPlan(
         how=how.name, workers=1, scheme="auto", notes=(), worker_of=np.zeros(layout.cells, dtype=np.int64),
-        join_type=how, reader=reader, layout=layout, axis=axis, measure=lambda plan: None,  # type: ignore[arg-type, return-value]
+        join_type=how, reader=reader, layout=layout, axis=axis, dealt=([], []),
+        measure=lambda plan: None,  # type: ignore[arg-type, return-value]
     )
     return made, f"cut along {axis}, both {both}: {[(str(e), e.cuts, e.grids) for e in entries]}, {n_light} light"
 
@@ -101,10 +103,11 @@ def _entry(
 ) -> Entry:
     cuts: list[int] = []
     if axis is not None:
-        near = [max(-(2**63), min(2**63 - 1, rng.choice(places) + rng.randint(-2, 2))) for _ in range(rng.randint(0, 5))]
-        cuts = sorted(set(near))
+        near = [rng.choice(places) + rng.randint(-2, 2) for _ in range(rng.randint(0, 5))]
+        cuts = sorted({max(-(2**63), min(2**63 - 1, x)) for x in near})
     if both and axis is None:
-        return Entry(key, (), ((rng.randint(1, 3), 1), (1, rng.randint(1, 3))), True) if rng.random() < 0.7 else Entry(key)
+        two = (rng.randint(1, 3), 1), (1, rng.randint(1, 3))
+        return Entry(key, (), two, True) if rng.random() < 0.7 else Entry(key)
     grids = []
     for _ in range(len(cuts) + 1):
         a = 1 if both or owed[1] else rng.randint(1, 3)
