@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "outer": {"expr", "shj"},
     "plan": _PLANNING - {"plan"},
     "operator": _PLANNING | {"metrics"},
+    "routing": _PLANNING,  # hashes by the kernels of keys; knows no operator
     "stream": _OPERATOR,
     "files": {"expr", "interval", "propagation", "plan"},
     "spark": _OPERATOR | {"stream"},
@@ -46,10 +47,11 @@ ONLY_IN = {
     "pandas": {"spark"},
     "duckdb": {"demo"},
     "ortools": {"shedding"},
+    "datasketches": {"routing"},
     "rich": {"cli", "demo"},
 }
 # heavy packages that even their own room imports only when a call needs them
-ON_DEMAND = {"sympy", "sqlglot"}
+ON_DEMAND = {"sympy", "sqlglot", "datasketches"}
 
 
 def modules() -> list[Path]:
@@ -182,7 +184,10 @@ def loaded_by(statement: str) -> set[str]:
     return set(done.stdout.split())
 
 
-HEAVY = {"numba", "llvmlite", "sympy", "sqlglot", "pyspark", "pandas", "duckdb", "polars", "rich", "matplotlib"}
+HEAVY = {
+    "datasketches", "duckdb", "llvmlite", "matplotlib", "numba", "pandas", "polars", "pyspark", "rich", "sqlglot",
+    "sympy",
+}  # fmt: skip
 
 
 def test_importing_ivjoin_loads_nothing_heavy() -> None:
