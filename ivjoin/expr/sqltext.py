@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from ivjoin.errors import ConditionError, IvjoinError, UnsupportedError
 from ivjoin.expr import build, chrono, strings
 from ivjoin.expr.literals import is_literal, literal, parse_timestamp, zone_named
-from ivjoin.expr.nodes import Node
+from ivjoin.expr.nodes import COMPARISONS, Node
 from ivjoin.expr.scope import Scope, no_field
-from ivjoin.expr.sqlfunctions import call, extracted
+from ivjoin.expr.sqlfunctions import call
 from ivjoin.expr.sqlgrammar import described, placed, tree
 from ivjoin.expr.types import (
     BINARY,
@@ -37,6 +37,8 @@ from ivjoin.expr.types import (
     decimal,
     timestamp,
 )
+from ivjoin.operators.table import OPERATORS
+from ivjoin.operators.times import extracted
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -165,9 +167,6 @@ class _Reader:
 
     def paren(self, e: Any) -> Node:
         return self.read(e.this)
-
-    def binary(self, e: Any, make: Callable[[Node, Node], Node]) -> Node:
-        return make(self.read(e.this), self.read(e.expression))
 
     def plus(self, e: Any) -> Node:
         return build.add(*self._summands(e), self.zone)
@@ -405,17 +404,20 @@ def _readers() -> dict[type, Callable[[_Reader, Any], Node]]:
         exp.And: lambda r, e: r.joined(e, build.and_),
         exp.Or: lambda r, e: r.joined(e, build.or_),
         exp.Not: lambda r, e: build.not_(r.read(e.this)),
-        exp.Mul: lambda r, e: r.binary(e, build.mul),
-        exp.Div: lambda r, e: r.binary(e, build.div),
-        exp.IntDiv: lambda r, e: r.binary(e, build.intdiv),
-        exp.Mod: lambda r, e: r.binary(e, build.mod),
         exp.NullSafeNEQ: lambda r, e: build.not_(r.comparison(e, "eq_null_safe")),
     }
-    for kind, op in ((exp.EQ, "eq"), (exp.NEQ, "ne"), (exp.LT, "lt"), (exp.LTE, "le"), (exp.GT, "gt"), (exp.GTE, "ge"),
-                     (exp.NullSafeEQ, "eq_null_safe")):  # fmt: skip
-        out[kind] = functools.partial(_compared, op)
+    for operator in OPERATORS.values():
+        kind = getattr(exp, operator.infix) if operator.infix else None
+        if kind is not None and kind not in out:
+            out[kind] = functools.partial(_compared if operator.name in COMPARISONS else _infix, operator.name)
     return out
 
 
 def _compared(op: str, r: _Reader, e: Any) -> Node:
     return r.comparison(e, op)
+
+
+def _infix(op: str, r: _Reader, e: Any) -> Node:
+    make = OPERATORS[op].build
+    assert make is not None
+    return make([r.read(e.this), r.read(e.expression)], r.zone)

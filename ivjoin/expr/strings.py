@@ -133,6 +133,9 @@ def substring(x: Node, position: int, count: int | None = None) -> Node:
     if count is not None and count <= 0:
         return _function("utf8_slice_codeunits", (x,), (0, 0), STRING)
     stop = None if count is None else start + count
+    if start == 0 and stop is not None and x.op == "function" and x.params[:2] == ("utf8_slice_codeunits", 0):
+        if len(x.params) == 3 and x.params[2] <= stop:
+            return x  # no longer already
     if start < 0 and stop is not None and stop >= 0:
         stop = None
     return _function("utf8_slice_codeunits", (x,), (start,) if stop is None else (start, stop), STRING)
