@@ -20,10 +20,15 @@ from ivjoin.operators.record import COLUMNS, Absent, Call, Operator
 from ivjoin.operators.table import FAMILIES, operator_of
 from ivjoin.propagation.rules import rule_of
 
-__all__ = ["SCHEMA", "directions", "examples", "main", "reasons", "table"]
+__all__ = ["NESTED", "SCHEMA", "directions", "examples", "main", "reasons", "table"]
 
 PAGE = Path(__file__).parent.parent / "docs" / "operators.md"
-SCHEMA = pa.schema([(name, to_arrow(named(t))) for name, t in COLUMNS.items()])
+NESTED = {
+    "st": pa.struct([("q", pa.int64()), ("name", pa.string()), ("inner", pa.struct([("w", pa.float64())]))]),
+    "xs": pa.list_(pa.int64()), "ss": pa.list_(pa.string()), "mp": pa.map_(pa.string(), pa.int64()),
+    "md": pa.month_day_nano_interval(),
+}  # fmt: skip
+SCHEMA = pa.schema([*((name, to_arrow(named(t))) for name, t in COLUMNS.items()), *NESTED.items()])
 _HEAD = """# Operators
 
 What each operator of a condition has. This page is written by `python -m bench.operators --write` from the records in
@@ -77,7 +82,7 @@ def reasons(operator: Operator) -> Iterator[tuple[str, str]]:
 
 def _row(operator: Operator) -> str:
     found = [directions(n) for _, n in examples(operator)]
-    if operator.inner:
+    if not found:
         found = [(not isinstance(m.bounds, Absent),) * 2 for m in operator.meanings.values()]
     cells = [
         f"`{operator.name}`",

@@ -38,7 +38,7 @@ MAY_IMPORT = {
 }
 # The ground floor of expr/: nodes, types, literals, constructors and kernels, of which operators' records are made.
 TERMS = re.compile(
-    r"expr\.(nodes|types|literals|coerce|arguments|scope|codec|ordinal|form|words|arith|build|chrono|numeric|strings"
+    r"expr\.(nodes|types|literals|coerce|arguments|scope|codec|ordinal|form|words|nested|arith|build|chrono|numeric|strings"
     r"|ops_\w+)"
 )
 LOOSE = {"__init__", "errors", "metrics"}  # modules that stand in no room

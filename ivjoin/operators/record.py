@@ -26,7 +26,8 @@ __all__ = [
 ANY = 1 << 30
 Build = Callable[[list[Node], str], Node]  # arguments and the zone of the condition
 
-# The columns that the examples of records are written over: name -> type as ``ivjoin.expr.types.named`` reads it.
+# The columns that the examples of records are written over: name -> type as ``ivjoin.expr.types.named`` reads it. There
+# are nested ones too: a struct st (q, name, inner.w), arrays xs and ss, a map mp and an interval md.
 COLUMNS = {
     "a": "int64", "b": "int64", "n": "int32", "m": "int32", "x": "double", "y": "double", "f": "float",
     "p": "decimal(10, 2)", "q": "decimal(8, 3)", "s": "string", "u": "string", "z": "binary", "d": "date", "e": "date",

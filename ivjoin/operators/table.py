@@ -6,7 +6,23 @@ from itertools import chain
 from typing import Final
 
 from ivjoin.expr.nodes import Node
-from ivjoin.operators import arithmetic, casts, choice, comparison, functions, rounding, texts, times, truth
+from ivjoin.operators import (
+    arithmetic,
+    attempts,
+    bits,
+    casts,
+    choice,
+    comparison,
+    functions,
+    hashes,
+    nested,
+    patterns,
+    rounding,
+    spans,
+    texts,
+    times,
+    truth,
+)
 from ivjoin.operators.direction import DirectionRule
 from ivjoin.operators.linear import Linear
 from ivjoin.operators.record import Absent, Call, Meaning, Operator
@@ -17,7 +33,8 @@ __all__ = [
 
 FAMILIES: Final = {
     "arithmetic": arithmetic, "rounding": rounding, "functions": functions, "comparison": comparison, "truth": truth,
-    "choice": choice, "casts": casts, "times": times, "texts": texts,
+    "choice": choice, "casts": casts, "times": times, "spans": spans, "texts": texts,
+    "patterns": patterns, "bits": bits, "attempts": attempts, "nested": nested, "hashes": hashes,
 }  # fmt: skip
 _TIMES = frozenset({"date", "time", "timestamp", "duration", "months"})
 

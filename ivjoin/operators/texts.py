@@ -15,7 +15,6 @@ from ivjoin.operators.record import (
     NO_ORDER,
     TEXT_BOUNDS,
     Absent,
-    Build,
     Call,
     Meaning,
     Operator,
@@ -96,18 +95,12 @@ def _padding(name: str, make: Callable[[Node, int, str], Node]) -> Call:
         a[0], constant_int(a[1], f"the width of {name}"), _text_at(a, 2, " ", f"the fill of {name}")))  # fmt: skip
 
 
-def _pattern(names: str, make: Callable[[Node, str, str], Node]) -> Build:
-    pattern, escape = f"the pattern of {names}", f"the escape of {names}"
-    return lambda a, z: make(a[0], constant_text(a[1], pattern), _text_at(a, 2, "\\", escape))
-
-
 OPERATORS = (
     Operator(
         "like", {"*": Meaning(ops_strings.like, rules_text.like)}, ("l.s LIKE 'a%'", "l.s LIKE 'ab'", "l.s LIKE '%b_'"),
-        _like, NO_ORDER, NO_NUMBER, calls=(call("like", 2, 3, _pattern("like", strings.like)),), sympy=_NOT_A_TEXT,
+        _like, NO_ORDER, NO_NUMBER, sympy=_NOT_A_TEXT,
     ),
-    _compute("match_substring_regex", ("rlike(l.s, 'a+b')",), "rlike",
-             _with_text("rlike regexp_like regexp", strings.rlike)),
+    _compute("match_substring_regex", ("rlike(l.s, 'a+b')",), "rlike"),
     _compute("starts_with", ("startswith(l.s, 'a')",), "startswith", _with_text("startswith", strings.startswith)),
     _compute("ends_with", ("endswith(l.s, 'b')",), "endswith", _with_text("endswith", strings.endswith)),
     _compute("match_substring", ("contains(l.s, 'b')",), "contains", _with_text("contains", strings.contains)),
@@ -124,11 +117,7 @@ OPERATORS = (
              _trimmed("ltrim", strings.ltrim, True)),
     _compute("utf8_rtrim", ("rtrim(l.s)", "trim(TRAILING 'ab' FROM l.s)"), _trim("TRAILING", "rtrim"),
              _trimmed("rtrim", strings.rtrim, True)),
-    _compute("utf8_slice_codeunits", ("substring(l.s, 2, 3)", "substring(l.s, -2)"), _substring,
-             _with_int("left", strings.left_part), _with_int("right", strings.right_part),
-             call("substring substr", 2, 3, lambda a, z: strings.substring(
-                 a[0], constant_int(a[1], "the position of substring"),
-                 constant_int(a[2], "the length of substring") if len(a) > 2 else None))),
+    _compute("utf8_slice_codeunits", ("substring(l.s, 2, 3)", "substring(l.s, -2)"), _substring,),
     _compute("replace_substring", ("replace(l.s, 'a', 'b')",), "replace", call(
         "replace", 2, 3, lambda a, z: strings.replace(
             a[0], constant_text(a[1], "the search text of replace"), _text_at(a, 2, "", "the replacement")))),
@@ -138,7 +127,6 @@ OPERATORS = (
     _compute("binary_join_element_wise", ("concat(l.s, r.u)", "concat(l.z, r.z)"), _concat,
              call("concat", 0, ANY, lambda a, z: strings.concat(*a))),
 )  # fmt: skip
-SPELLINGS = (
-    call("ilike", 2, 3, _pattern("ilike", strings.ilike)),
+SPELLINGS: tuple[Call, ...] = (
     one("space", lambda a: strings.repeat(literal(" "), constant_int(a, "the argument of space"))),
 )

@@ -18,13 +18,13 @@ import pyarrow as pa
 import pytest
 from evaluating import ERROR, plain
 
-from bench.operator_table import PAGE, SCHEMA, directions, examples, table
+from bench.operator_table import NESTED, PAGE, SCHEMA, directions, examples, table
 from ivjoin.expr import Scope, build, scalar
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.linear import Forms
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.text import to_text
-from ivjoin.expr.types import Type, to_arrow
+from ivjoin.expr.types import Type, nested_arrow, to_arrow
 from ivjoin.operators import direction, rules_integer
 from ivjoin.operators.record import Absent, Operator
 from ivjoin.operators.rule import strict_unary
@@ -54,6 +54,17 @@ VALUES: dict[str, list[Any]] = {
 Row = Mapping[Node, Any]
 
 
+_INNER = [{"w": 0.0}, {"w": -0.0}, {"w": math.nan}, None]
+_NESTED: dict[str, list[Any]] = {
+    "st": [{"q": q, "name": n, "inner": i} for q in (0, 3, None) for n in ("", "a", None) for i in _INNER] + [None],
+    "xs": [[], [0], [3, None], [1, 2, 3], [-1], None],
+    "ss": [[], [""], ["a", None], ["ab", "b"], None],
+    "mp": [[], [("a", 1)], None],
+    "md": [(0, 0, 0), (1, -2, 3), (1, -2, 4), None],
+}
+VALUES |= {str(t): _NESTED[name] for name, t in NESTED.items()}
+
+
 def values_of(t: Type) -> list[Any]:
     return VALUES.get(t.kind) or VALUES[str(t)]
 
@@ -81,7 +92,7 @@ def computed(node: Node, given: list[dict[Node, Any]]) -> list[Any]:
 def _array(values: list[Any], t: Type) -> pa.Array:
     if t.kind == "decimal":
         values = [None if v is None else Decimal(v).scaleb(-t.scale) for v in values]
-    return pa.array(values, type=to_arrow(t))
+    return pa.array(values, type=nested_arrow(t) or to_arrow(t))
 
 
 def box(row: Row, rng: random.Random) -> dict[Node, Dom]:
@@ -112,7 +123,7 @@ def test_a_record_is_complete(operator: Operator) -> None:
         assert not isinstance(value, Absent) or len(value.why) > 10, "an absence needs its reason"
     assert isinstance(operator.sympy, Absent) or operator.build is not None, "SymPy cannot build it"
     assert not operator.infix or operator.build is not None, "SQL cannot build it"
-    if operator.inner:
+    if not seen:
         return
     for kind, meaning in operator.meanings.items():
         found = [directions(n) for _, n in seen if kind in ("*", kind_of(n))]
@@ -132,6 +143,10 @@ def test_every_function_makes_what_the_table_knows() -> None:
 
 @pytest.mark.parametrize("operator, text, node", WRITTEN)
 def test_text_reads_back(operator: Operator, text: str, node: Node) -> None:
+    if operator.inner:  # written as its argument is: what uses it makes it again
+        whole = scalar(text, SCOPE)
+        assert scalar(to_text(whole), SCOPE) is whole
+        return
     again = scalar(to_text(node), SCOPE)
     assert again.type == node.type
     if again is not node:  # a remainder of decimals is written with a cast to its width
