@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "outer": {"expr", "shj"},
     "plan": _PLANNING - {"plan"},
     "operator": _PLANNING | {"metrics"},
-    "stream": _OPERATOR,
+    "stream": _OPERATOR | {"files"},
     "files": {"expr", "interval", "propagation", "plan"},
     "spark": _OPERATOR | {"stream"},
     # the command line knows the public names of `ivjoin` and files, nothing behind them

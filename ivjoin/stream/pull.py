@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ivjoin.errors import IvjoinError, ProtocolError, SchemaError, came
-from ivjoin.expr.arguments import MOST_ROWS, known_options, whole_number
+from ivjoin.errors import ProtocolError
+from ivjoin.expr.arguments import MOST_ROWS, known_options, one_of, whole_number
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cache import plan_of, planned
-from ivjoin.stream.threads import ParallelJoin
+from ivjoin.plan.planner import JoinPlan
+from ivjoin.stream.inputs import ArrowStream, Source, SupportsArrowStream, first_line, open_inputs
+from ivjoin.stream.sorting import Arranged, arrange, as_they_are
+from ivjoin.stream.threads import ParallelJoin, check_keys
 
 if TYPE_CHECKING:
     from ivjoin.plan.question import DeclaredBounds, Expression, Keys, Orders
@@ -35,23 +38,13 @@ _READ_ELSEWHERE = (
 )
 
 
-class SupportsArrowStream(Protocol):
-    """What gives record batches by the Arrow PyCapsule interface."""
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
-
-
-ArrowStream: TypeAlias = SupportsArrowStream | Iterable[pa.RecordBatch]
-
-
 class _Input:
     """One side's batches, read one ahead at most."""
 
-    def __init__(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], coalesce: int) -> None:
-        self.schema = schema
+    def __init__(self, batches: Iterator[pa.RecordBatch], coalesce: int, most: int) -> None:
         self._batches = batches
         self._coalesce = coalesce
-        self.most = max(_PUSH_ROWS, coalesce)
+        self._most = most
         self._held: pa.RecordBatch | None = None
         self._at = 0
         self.rows = 0
@@ -62,7 +55,7 @@ class _Input:
             self._held, self._at = self._read(), 0
             if self._held is None:
                 return None
-        piece = self._held.slice(self._at, self.most) if self._held.num_rows > self.most else self._held
+        piece = self._held.slice(self._at, self._most) if self._held.num_rows > self._most else self._held
         self._at += piece.num_rows
         self.rows += piece.num_rows
         return piece
@@ -84,96 +77,27 @@ class _Input:
         return whole[0] if whole else batch
 
 
-def _opened(left: Any, right: Any, coalesce: int) -> tuple[_Input, _Input]:
-    if left is right and (isinstance(left, Iterator) or hasattr(left, "read_next_batch")):
-        raise ProtocolError(
-            f"left and right are the same {type(left).__name__}, which gives each batch once; pass a table, or one "
-            "stream for each side"
-        )
-    if _is_duckdb(left) and _is_duckdb(right):
-        # A connection has one open result, and two relations may be of one connection.
-        right = _guarded(right, "right", _duckdb_table)
-    return _open(left, "left", coalesce), _open(right, "right", coalesce)
+class _Join:
+    """A join that is yet to begin: what it reads is looked at, and sorted, with the first row."""
 
+    def __init__(self, plan: JoinPlan, sources: tuple[Source, Source], sort: bool, coalesce: int, threads: int) -> None:
+        self.plan = plan
+        self._sources, self._sort, self._coalesce, self._threads = sources, sort, coalesce, threads
+        if threads > 1:
+            check_keys(plan, threads)
 
-def _is_duckdb(source: Any) -> bool:
-    return type(source).__name__ == "DuckDBPyRelation"
+    def operator(self, plan: JoinPlan, errors_first: bool = False) -> SymmetricHashJoin | ParallelJoin:
+        if self._threads == 1:
+            return SymmetricHashJoin.from_plan(plan, errors_first=errors_first)
+        part = plan_of(plan.spec.with_late("join"))
+        make = partial(SymmetricHashJoin.from_plan, part, errors_first=errors_first)
+        return ParallelJoin(plan, make, self._threads, errors_first)
 
-
-def _duckdb_table(relation: Any) -> Any:
-    if hasattr(relation, "to_arrow_table"):
-        return relation.to_arrow_table()
-    return relation.fetch_arrow_table()
-
-
-def _guarded(source: Any, side: str, take: Callable[[Any], Any]) -> Any:
-    """What ``take`` makes of a source; its complaint that it is none, or is in use, as an error of ours."""
-    try:
-        return take(source)
-    except IvjoinError:
-        raise
-    except (TypeError, ValueError, NotImplementedError) as e:
-        raise SchemaError(
-            f"the {side} input, a {type(source).__name__}, cannot be read as record batches ({_first_line(e)}); "
-            "expected an Arrow stream of columns (pyarrow, polars, duckdb, ...) or an iterable of RecordBatches"
-        ) from e
-    except Exception as e:
-        if not _is_duckdb(source) or "open result" not in str(e):
-            raise
-        raise ProtocolError(
-            f"the {side} input is a DuckDB relation of a connection that is being read already; pass "
-            "relation.to_arrow_table(), or give each relation a connection of its own: connection.cursor()"
-        ) from e
-
-
-def _first_line(e: BaseException) -> str:
-    return (str(e).strip().splitlines() or [type(e).__name__])[0]
-
-
-def _open(source: Any, side: str, coalesce: int) -> _Input:
-    """Anything that holds Arrow batches as an input."""
-    if isinstance(source, pa.RecordBatch):
-        return _Input(source.schema, iter([source]), coalesce)
-    if isinstance(source, pa.RecordBatchReader):
-        # As it is: through the C stream its own errors would come out as Arrow's.
-        return _Input(source.schema, iter(source), coalesce)
-    if isinstance(source, pa.Table):
-        return _Input(source.schema, iter(source.to_batches()), coalesce)
-    if isinstance(source, type):
-        raise SchemaError(f"the {side} input is the class {source.__name__}; expected an object of it")
-    if hasattr(source, "__arrow_c_stream__"):
-        reader = _guarded(source, side, pa.RecordBatchReader.from_stream)
-        return _Input(reader.schema, iter(reader), coalesce)
-    if hasattr(source, "__arrow_c_array__"):
-        batch = _guarded(source, side, pa.record_batch)
-        return _Input(batch.schema, iter([batch]), coalesce)
-    if isinstance(source, Iterable) and not isinstance(source, (str, bytes, dict)):
-        batches = _guarded(source, side, iter)
-        first = next(batches, None)
-        if first is None:
-            raise SchemaError(
-                f"the {side} input is an iterable without a batch, so its schema is unknown; "
-                "pass a pyarrow.RecordBatchReader or a Table instead"
-            )
-        return _Input(_checked(first, side).schema, _chain(first, batches, side), coalesce)
-    raise SchemaError(
-        f"the {side} input is {came(source)}, a {type(source).__name__}; expected an Arrow stream (pyarrow, polars, "
-        "duckdb, ...) or an iterable of RecordBatches"
-    )
-
-
-def _checked(batch: Any, side: str) -> pa.RecordBatch:
-    if isinstance(batch, pa.RecordBatch):
-        return batch
-    if hasattr(batch, "__arrow_c_array__"):
-        return _guarded(batch, side, pa.record_batch)
-    raise SchemaError(f"the {side} input yields a {type(batch).__name__}; expected pyarrow.RecordBatch")
-
-
-def _chain(first: Any, rest: Iterator[Any], side: str) -> Iterator[pa.RecordBatch]:
-    yield _checked(first, side)
-    for batch in rest:
-        yield _checked(batch, side)
+    def begin(self) -> tuple[Arranged, tuple[_Input, _Input]]:
+        arranged = (arrange if self._sort else as_they_are)(self.plan, self._sources)
+        most = max(_PUSH_ROWS if self._threads == 1 else _PARALLEL_ROWS, self._coalesce)
+        left, right = (_Input(batches, self._coalesce, most) for batches in arranged.batches)
+        return arranged, (left, right)
 
 
 class JoinStream:
@@ -189,9 +113,10 @@ class JoinStream:
     ``metrics`` and ``schema`` may be read at any time.
     """
 
-    def __init__(self, operator: SymmetricHashJoin | ParallelJoin, left: _Input, right: _Input) -> None:
-        self._operator = operator
-        self._inputs = (left, right)
+    def __init__(self, join: _Join) -> None:
+        self._join = join
+        self._operator = join.operator(join.plan)
+        self._arranged: Arranged | None = None
         self._batches = self._run()
         self._reading = Lock()
         self._begun = False
@@ -297,16 +222,22 @@ class JoinStream:
             self._over = _CLOSED
             raise
         except BaseException as e:
-            self._over = f"this stream stopped with an error and gives nothing more: {_first_line(e)}"
+            self._over = f"this stream stopped with an error and gives nothing more: {first_line(e)}"
             self._broken = True
             raise
 
     def _joined(self) -> Iterator[pa.RecordBatch]:
-        op, names = self._operator, ("left", "right")
+        self._arranged, inputs = self._join.begin()
+        if self._arranged.plan is not self._join.plan:
+            self._operator = self._join.operator(self._arranged.plan, self._arranged.errors_first)
+        op, names, first = self._operator, ("left", "right"), self._arranged.first
         open_ = [True, True]
         while open_[0] or open_[1]:
-            p = 0 if not open_[1] else 1 if not open_[0] else op.lagging(self._inputs[0].rows, self._inputs[1].rows)
-            batch = self._inputs[p].next()
+            if first is not None and open_[first]:
+                p = first
+            else:
+                p = 0 if not open_[1] else 1 if not open_[0] else op.lagging(inputs[0].rows, inputs[1].rows)
+            batch = inputs[p].next()
             if batch is None:
                 open_[p] = False
                 yield from op.finish(names[p])
@@ -320,9 +251,9 @@ def band_join(
     how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
     batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC", coalesce_rows: int = 0,
-    threads: int = 1,
+    threads: int = 1, sort: str = "auto",
 ) -> JoinStream:
-    """Join two Arrow streams on keys and a band condition, holding only the rows that can still match.
+    """Join two tables or streams on keys and a band condition, holding only the rows that can still match.
 
     Parameters
     ----------
@@ -351,6 +282,9 @@ def band_join(
     threads : int, default 1
         Deal the rows out by their keys and join so many parts at the same time. The order of the output rows is then
         another one, and up to 65,536 rows of a side are held beyond the window.
+    sort : {"auto", "never"}
+        What to do with an input that has an end (a table, a frame, a list of batches) and no declared order: sort it
+        along the band that lets the join hold the fewest rows, unless it is in order or small, or read it as it is.
 
     Returns
     -------
@@ -373,15 +307,11 @@ def band_join(
     """
     coalesce_rows = whole_number("coalesce_rows", coalesce_rows, 0, MOST_ROWS, "a whole number of rows")
     threads = whole_number("threads", threads, 1, _MOST_THREADS)
-    a, b = _opened(left, right, coalesce_rows)
+    one_of("sort", sort, ("auto", "never"))
+    sources = open_inputs(left, right)
     plan = planned(
-        a.schema, b.schema, on=on, condition=condition, how=how, left_order=left_order, right_order=right_order,
-        left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix, batch_size=batch_size, on_late=on_late,
-        timezone=timezone,
+        sources[0].schema, sources[1].schema, on=on, condition=condition, how=how, left_order=left_order,
+        right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
+        batch_size=batch_size, on_late=on_late, timezone=timezone,
     )
-    if threads == 1:
-        return JoinStream(SymmetricHashJoin.from_plan(plan), a, b)
-    a.most = b.most = max(_PARALLEL_ROWS, coalesce_rows)
-    part = plan_of(plan.spec.with_late("join"))
-    operator = ParallelJoin(plan, lambda: SymmetricHashJoin.from_plan(part), threads)
-    return JoinStream(operator, a, b)
+    return JoinStream(_Join(plan, sources, sort == "auto", coalesce_rows, threads))

@@ -24,7 +24,7 @@ from ivjoin.operator.intake import Intake
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.planner import JoinPlan
 
-__all__ = ["ParallelJoin"]
+__all__ = ["ParallelJoin", "check_keys"]
 
 _SIDES = ("left", "right")
 _AHEAD = 16  # output batches that a partition may hold ready
@@ -32,6 +32,22 @@ _WAIT = 0.05  # seconds between two looks at whether anybody still reads
 _SUMMED = (
     "left_rows_in", "right_rows_in", "rows_out", "left_rows_retired", "right_rows_retired", "state_rows", "state_bytes",
 )  # fmt: skip
+
+
+def check_keys(plan: JoinPlan, threads: int) -> None:
+    """Refuse a plan whose rows cannot be dealt out.
+
+    Raises
+    ------
+    ConditionError
+        If no equality of columns spreads the rows.
+    """
+    keys = plan.sides[0].keys + plan.sides[1].keys
+    if not keys or any(n.op not in ("column", "cast") or any(a.op != "column" for a in n.args) for n in keys):
+        raise ConditionError(
+            f"threads={threads} deals rows out by their join keys, and this join has "
+            f"{'keys that are computed' if keys else 'none'}; use threads=1, or name key columns in `on`"
+        )
 
 
 class ParallelJoin:
@@ -45,24 +61,17 @@ class ParallelJoin:
         A new operator for the same join that accepts late rows (``on_late="join"``).
     threads : int
         At least 1.
-
-    Raises
-    ------
-    ConditionError
-        If no equality of columns spreads the rows.
+    errors_first : bool
+        As ``SymmetricHashJoin.from_plan`` has it.
     """
 
-    def __init__(self, plan: JoinPlan, make: Callable[[], SymmetricHashJoin], threads: int) -> None:
-        keys = plan.sides[0].keys + plan.sides[1].keys
-        if not keys or any(n.op not in ("column", "cast") or any(a.op != "column" for a in n.args) for n in keys):
-            raise ConditionError(
-                f"threads={threads} deals rows out by their join keys, and this join has "
-                f"{'keys that are computed' if keys else 'none'}; use threads=1, or name key columns in `on`"
-            )
+    def __init__(
+        self, plan: JoinPlan, make: Callable[[], SymmetricHashJoin], threads: int, errors_first: bool = False
+    ) -> None:
         self._plan = plan
         self._parts = [make() for _ in range(threads)]
         self._frontiers = frontiers_of(plan)
-        self._intake = Intake(plan, self._frontiers)
+        self._intake = Intake(plan, self._frontiers, errors_first=errors_first)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ivjoin")
         self._metrics = JoinMetrics()
 
