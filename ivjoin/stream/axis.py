@@ -47,6 +47,12 @@ class Axis:
     descending: bool
     share: float = 1.0
 
+    def offset(self, plan: JoinPlan) -> int:
+        """By how many ordinals the left expression is ahead of the right one in the middle of their band."""
+        a, b = self.nodes
+        ends = [x for t in plan.kernel_terms if t.left is a and t.right is b for x in (t.lo, t.hi) if x is not None]
+        return sum(ends) // len(ends) if ends else 0
+
 
 def sample(table: pa.Table) -> pa.RecordBatch:
     """A few rows, spread over the whole, in their order."""
@@ -159,9 +165,7 @@ def _share(
     """The share of row pairs of which the later row finds the earlier one in memory."""
     a, b = axis.nodes
     (left, _), (right, _) = images[a], images[b]
-    tied = [x for t in plan.kernel_terms if t.left is a and t.right is b for x in (t.lo, t.hi) if x is not None]
-    offset = sum(tied) // len(tied) if tied else 0
-    away = left.astype(np.float64)[:, None] - (right.astype(np.float64)[None, :] + float(offset))
+    away = left.astype(np.float64)[:, None] - (right.astype(np.float64)[None, :] + float(axis.offset(plan)))
     right_later = away >= 0 if axis.descending else away <= 0
     stay_left, stay_right = np.ones(away.shape, dtype=bool), np.ones(away.shape, dtype=bool)
     for t, (low, high) in zip(plan.kernel_terms, inside, strict=True):

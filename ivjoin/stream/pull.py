@@ -27,6 +27,8 @@ __all__ = ["ArrowStream", "JoinStream", "SupportsArrowStream", "band_join"]
 # Rows pushed at once, whatever the size of the batches that come in: the state holds a pushed batch whole, so this
 # is what keeps it near the window when the input is one large batch.
 _PUSH_ROWS = 2048
+# Sides that are all there are in memory anyway, and a piece of the one costs but a search in the other.
+_SWEEP_ROWS = 8192
 # With threads, a piece has to be worth dealing out.
 _PARALLEL_ROWS = 65536
 _MOST_THREADS = 1024
@@ -48,6 +50,17 @@ class _Input:
         self._held: pa.RecordBatch | None = None
         self._at = 0
         self.rows = 0
+
+    def take(self, rows: int) -> Iterator[pa.RecordBatch]:
+        """The next rows, of which there are so many."""
+        while rows:
+            if self._held is None or self._at >= self._held.num_rows:
+                self._held, self._at = next(self._batches), 0
+            piece = self._held.slice(self._at, rows)
+            self._at += piece.num_rows
+            rows -= piece.num_rows
+            if piece.num_rows:
+                yield piece
 
     def next(self) -> pa.RecordBatch | None:
         """The next piece, None at the end."""
@@ -83,6 +96,7 @@ class _Join:
     def __init__(self, plan: JoinPlan, sources: tuple[Source, Source], sort: bool, coalesce: int, threads: int) -> None:
         self.plan = plan
         self._sources, self._sort, self._coalesce, self._threads = sources, sort, coalesce, threads
+        self.most = max(_PUSH_ROWS if threads == 1 else _PARALLEL_ROWS, coalesce)
         if threads > 1:
             check_keys(plan, threads)
 
@@ -95,8 +109,7 @@ class _Join:
 
     def begin(self) -> tuple[Arranged, tuple[_Input, _Input]]:
         arranged = (arrange if self._sort else as_they_are)(self.plan, self._sources)
-        most = max(_PUSH_ROWS if self._threads == 1 else _PARALLEL_ROWS, self._coalesce)
-        left, right = (_Input(batches, self._coalesce, most) for batches in arranged.batches)
+        left, right = (_Input(batches, self._coalesce, self.most) for batches in arranged.batches)
         return arranged, (left, right)
 
 
@@ -133,6 +146,11 @@ class JoinStream:
     def metrics(self) -> JoinMetrics:
         """Counts so far."""
         return self._operator.metrics
+
+    @property
+    def sorting(self) -> str:
+        """What was done to inputs without an order, in a line; "" before the first row, and where nothing was."""
+        return "" if self._arranged is None else self._arranged.said
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         self._claim(None)
@@ -231,6 +249,13 @@ class JoinStream:
         if self._arranged.plan is not self._join.plan:
             self._operator = self._join.operator(self._arranged.plan, self._arranged.errors_first)
         op, names, first = self._operator, ("left", "right"), self._arranged.first
+        if self._arranged.sweep is not None:
+            for p, rows in self._arranged.sweep.turns(max(_SWEEP_ROWS, self._join.most)):
+                for batch in inputs[p].take(rows):
+                    yield from op.push(names[p], batch)
+            for name in names:
+                yield from op.finish(name)
+            return
         open_ = [True, True]
         while open_[0] or open_[1]:
             if first is not None and open_[first]:

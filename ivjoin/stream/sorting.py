@@ -20,11 +20,13 @@ from ivjoin.operator.intake import has_value
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
-from ivjoin.stream.axis import best_axis, sample
+from ivjoin.shj.arrow import plain_type, to_plain
+from ivjoin.stream.axis import Axis, best_axis, sample
 from ivjoin.stream.inputs import Source
 
 __all__ = ["Arranged", "arrange", "as_they_are"]
 
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _GATHERED = 65_536  # rows gathered at once
 # Where there are no more pairs of rows than this, looking at all of them costs less than choosing an axis.
 SMALL = 1 << 20
@@ -44,6 +46,8 @@ class Arranged:
     ends : (bool, bool)
         Which input is all there.
     rows : (int or None, int or None)
+    sweep : Sweep or None
+        How far to read one side before the other, where both were sorted or found in order.
     said : str
         What was done, in a line; "" where nothing was.
     """
@@ -53,6 +57,7 @@ class Arranged:
     errors_first: bool = False
     ends: tuple[bool, bool] = (False, False)
     rows: tuple[int | None, int | None] = (None, None)
+    sweep: Sweep | None = None
     said: str = ""
 
     @property
@@ -67,26 +72,70 @@ class Arranged:
 
 
 @dataclass
+class Sweep:
+    """Two sorted sides read in step: a piece of the one that leads, then what of the other is not beyond it.
+
+    The rows of the side that follows are dropped as they come, but for the window, so that only the leader's are
+    searched through: it is the side of which the band compares the fewest expressions.
+    """
+
+    leader: int
+    images: tuple[np.ndarray, np.ndarray]  # never falling
+
+    def turns(self, most: int) -> Iterator[tuple[int, int]]:
+        """(side, rows to read of it), none more than ``most``."""
+        lead, follow = self.images[self.leader], self.images[1 - self.leader]
+        ends = np.minimum(np.arange(most, len(lead) + most, most), len(lead))
+        cuts = np.searchsorted(follow, lead[ends - 1], side="right")
+        follows = len(follow)
+        self.images = lead[:0], follow[:0]
+        a = b = 0
+        for end, cut in zip([*ends.tolist(), len(lead)], [*cuts.tolist(), follows], strict=True):
+            if end > a:
+                yield self.leader, end - a
+                a = end
+            while b < cut:
+                n = min(cut - b, most)
+                yield 1 - self.leader, n
+                b += n
+
+
+@dataclass
 class _Image:
-    """Ordinals of an axis over a table; what has no value first."""
+    """Ordinals of an axis over a table, in the order in which its rows are joined; what has no value looks least."""
 
     values: np.ndarray
-    valid: np.ndarray | None
     errs: bool
+    index: np.ndarray | None  # that sorts the rows; None where they are in order
 
-    def order(self, descending: bool) -> np.ndarray | None:
-        """Indices that sort the rows; None where they are in order."""
-        v = self.values
-        seen = v if self.valid is None else v[self.valid]
-        first, second = (seen[1:], seen[:-1]) if descending else (seen[:-1], seen[1:])
-        if not self.errs and bool((first <= second).all()):
-            return None
-        if self.valid is None:
-            index = np.argsort(~v if descending else v)
-        else:
-            there = np.flatnonzero(self.valid)
-            index = np.concatenate((np.flatnonzero(~self.valid), there[np.argsort(~seen if descending else seen)]))
-        return index.astype(np.uint32) if len(index) < 2**32 else index
+    @classmethod
+    def of(cls, table: pa.Table, node: Node, descending: bool) -> _Image:
+        parts = [_value(node, b) for b in table.to_batches()]
+        images = [np.ascontiguousarray(ordinals(v.values, node.type)) for v in parts]
+        values = np.concatenate(images) if images else np.empty(0, np.int64)
+        values = ~values if descending else values
+        errs = any(v.error is not None and bool(v.error.any()) for v in parts)
+        there = [has_value(v) for v in parts]
+        if all(v is None for v in there):
+            if bool((values[:-1] <= values[1:]).all()):
+                return cls(values, errs, None)
+            index = np.argsort(values)
+            return cls(values[index], errs, _short(index))
+        valid = np.concatenate([np.ones(len(o), bool) if v is None else v for v, o in zip(there, images, strict=True)])
+        seen = values[valid]
+        if not errs and bool((seen[:-1] <= seen[1:]).all()):
+            return cls(np.maximum.accumulate(np.where(valid, values, I64_MIN)), errs, None)
+        none, order = np.flatnonzero(~valid), np.argsort(seen)
+        index = np.concatenate((none, np.flatnonzero(valid)[order]))
+        return cls(np.concatenate((np.full(len(none), I64_MIN), seen[order])), errs, _short(index))
+
+
+def _short(index: np.ndarray) -> np.ndarray:
+    return index.astype(np.uint32) if len(index) < 2**32 else index
+
+
+def _value(node: Node, batch: pa.RecordBatch) -> Vector:
+    return evaluate([node], lambda _, name: batch.column(name), batch.num_rows)[0]
 
 
 def as_they_are(plan: JoinPlan, sources: tuple[Source, Source]) -> Arranged:
@@ -95,15 +144,15 @@ def as_they_are(plan: JoinPlan, sources: tuple[Source, Source]) -> Arranged:
     return Arranged(plan, (sources[0].batches(), sources[1].batches()), False, ends, rows)
 
 
-def _sorts(plan: JoinPlan, sources: tuple[Source, Source]) -> bool:
-    """Whether an input without an order of its own could be given one."""
-    return any(_free(plan, sources, s) for s in (0, 1)) and all(
-        _free(plan, sources, s) or bool(plan.sides[s].orders) for s in (0, 1)
-    )
-
-
 def _free(plan: JoinPlan, sources: tuple[Source, Source], s: int) -> bool:
-    return sources[s].ends and not plan.sides[s].orders
+    """Whether a side may be put in another order."""
+    return sources[s].ends and not plan.sides[s].orders and _moves(sources[s].schema)
+
+
+def _sorts(plan: JoinPlan, sources: tuple[Source, Source]) -> bool:
+    """Whether an input without an order of its own could be given one that prunes."""
+    free = [_free(plan, sources, s) for s in (0, 1)]
+    return any(free) and all(free[s] or bool(plan.sides[s].orders) for s in (0, 1))
 
 
 def arrange(plan: JoinPlan, sources: tuple[Source, Source]) -> Arranged:
@@ -119,76 +168,93 @@ def arrange(plan: JoinPlan, sources: tuple[Source, Source]) -> Arranged:
     axis = best_axis(plan, (left, right))
     images: list[_Image | None] = [None, None]
     if axis is not None:
-        images = [_image(t, axis.nodes[s]) if _free(plan, sources, s) else None for s, t in enumerate(tables)]
-        if any(i is None and plan.sides[s].orders for s, i in enumerate(images)) and any(i and i.errs for i in images):
+        images = [
+            _Image.of(t, axis.nodes[s], axis.descending) if t is not None and _free(plan, sources, s) else None
+            for s, t in enumerate(tables)
+        ]
+        if None in images and any(i is not None and i.errs for i in images):
             axis = None  # the other side's order may not err, and one rule holds for both
     if axis is None:
         kept.batches = _plain(sources[0], tables[0]), _plain(sources[1], tables[1])
         return kept
-    orders = [plan.spec.orders[0], plan.spec.orders[1]]
+    orders = list(plan.spec.orders)
     given: list[Iterator[pa.RecordBatch]] = []
-    sizes = [0, 0]
-    was_sorted = []
     for s, (table, image) in enumerate(zip(tables, images, strict=True)):
-        if image is None:
-            given.append(_plain(sources[s], table))
-            continue
-        orders[s] = (Order(axis.nodes[s], descending=axis.descending),)
-        index = image.order(axis.descending)
-        assert table is not None
-        if index is None:
-            given.append(iter(table.to_batches()))
-        else:
-            was_sorted.append(s)
-            sizes[s] = 12 * len(index)
-            given.append(gathered(table, index))
+        if image is not None:
+            orders[s] = (Order(axis.nodes[s], descending=axis.descending),)
+        index = None if image is None else image.index
+        given.append(_plain(sources[s], table) if table is None or index is None else gathered(table, index))
     spec = plan.spec
     kept.plan = plan_of(spec.with_orders(orders[0], orders[1], spec.on_late))
     kept.batches = given[0], given[1]
     kept.errors_first = any(i is not None and i.errs for i in images)
-    kept.said = _said([str(n) for n in axis.nodes], was_sorted, [i is not None for i in images], sum(sizes))
+    kept.sweep = _sweep(plan, axis, images)
+    kept.said = _said(axis, images)
     return kept
+
+
+def _sweep(plan: JoinPlan, axis: Axis, images: list[_Image | None]) -> Sweep | None:
+    left, right = images
+    if left is None or right is None:
+        return None
+    terms = [(t.left, t.right) for t in plan.kernel_terms]
+    leader = int(len({b for _, b in terms}) < len({a for a, _ in terms}))
+    shift = axis.offset(plan) * (-1 if axis.descending else 1)
+    return Sweep(leader, (left.values, _shifted(right.values, shift)))
+
+
+def _shifted(values: np.ndarray, by: int) -> np.ndarray:
+    """Ordinals moved, no further than int64 goes."""
+    if not by:
+        return values
+    moved = values + np.int64(max(I64_MIN, min(by, I64_MAX)))
+    return np.where(moved < values, I64_MAX, moved) if by > 0 else np.where(moved > values, I64_MIN, moved)
 
 
 def _plain(source: Source, table: pa.Table | None) -> Iterator[pa.RecordBatch]:
     return source.batches() if table is None else iter(table.to_batches())
 
 
-def _said(names: list[str], was_sorted: list[int], free: list[bool], size: int) -> str:
-    if not was_sorted:
-        return f"{_inputs(free)} in order already, by {' and '.join(n for n, f in zip(names, free, strict=True) if f)}"
-    if len(was_sorted) == 2:
-        return f"neither side was ordered: both were sorted, by {names[0]} and {names[1]}, with {size / 1e6:,.1f} MB"
-    s = was_sorted[0]
-    return f"the {SIDES[s]} side was not ordered: it was sorted by {names[s]}, with {size / 1e6:,.1f} MB"
-
-
-def _inputs(free: list[bool]) -> str:
-    return "both sides are" if all(free) else f"the {SIDES[free.index(True)]} side is"
-
-
-def _image(table: pa.Table, node: Node) -> _Image:
-    parts = [_value(node, b) for b in table.to_batches()]
-    values = [np.ascontiguousarray(ordinals(v.values, node.type)) for v in parts]
-    valid = [has_value(v) for v in parts]
-    seen = None
-    if any(v is not None for v in valid):
-        seen = np.concatenate([np.ones(len(o), bool) if v is None else v for v, o in zip(valid, values, strict=True)])
-    errs = any(v.error is not None and bool(v.error.any()) for v in parts)
-    return _Image(np.concatenate(values) if values else np.empty(0, np.int64), seen, errs)
-
-
-def _value(node: Node, batch: pa.RecordBatch) -> Vector:
-    return evaluate([node], lambda _, name: batch.column(name), batch.num_rows)[0]
+def _said(axis: Axis, images: list[_Image | None]) -> str:
+    names = [str(n) for n in axis.nodes]
+    done = [s for s, i in enumerate(images) if i is not None and i.index is not None]
+    if not done:
+        own = [s for s, i in enumerate(images) if i is not None]
+        sides = "both sides are" if len(own) == 2 else f"the {SIDES[own[0]]} side is"
+        return f"{sides} in order already, by {' and '.join(names[s] for s in own)}"
+    size = sum(12 * len(i.index) for i in images if i is not None and i.index is not None) / 1e6
+    if len(done) == 2:
+        return f"neither side was ordered: both were sorted, by {names[0]} and {names[1]}, with {size:,.1f} MB"
+    return f"the {SIDES[done[0]]} side was not ordered: it was sorted by {names[done[0]]}, with {size:,.1f} MB"
 
 
 def gathered(table: pa.Table, index: np.ndarray) -> Iterator[pa.RecordBatch]:
     """The rows of a table in another order, some at a time."""
+    schema = table.schema
+    plain = [plain_type(t) for t in schema.types]
+    if plain != schema.types:  # no rows are taken of views
+        columns = [
+            pa.chunked_array([to_plain(a, t) for a in c.chunks], t) for c, t in zip(table.columns, plain, strict=True)
+        ]
+        table = pa.Table.from_arrays(columns, names=schema.names)
     whole = table.combine_chunks()
     batches = whole.to_batches()
     for start in range(0, len(index), _GATHERED):
         at = pa.array(index[start : start + _GATHERED])
         if len(batches) == 1:
-            yield batches[0].take(at)
+            taken = [batches[0].take(at)]
         else:  # more text than one array can hold
-            yield from whole.take(at).combine_chunks().to_batches()
+            taken = whole.take(at).combine_chunks().to_batches()
+        for batch in taken:
+            yield batch if plain == schema.types else batch.cast(schema)
+
+
+def _moves(schema: pa.Schema) -> bool:
+    """Whether rows can be taken of every column."""
+    at = pa.array([], pa.uint32())
+    try:
+        for t in schema.types:
+            pa.array([], plain_type(t)).take(at).cast(t)
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid, TypeError):
+        return False
+    return True
