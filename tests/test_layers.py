@@ -16,6 +16,7 @@ _PLANNING = {"expr", "interval", "propagation", "shj", "outer", "frontier", "pla
 _OPERATOR = _PLANNING | {"operator", "metrics"}
 MAY_IMPORT = {
     "__init__": set(),
+    "__main__": {"cli"},
     "errors": set(),
     "metrics": set(),
     "interval": set(),
@@ -33,7 +34,7 @@ MAY_IMPORT = {
     "demo": {"ivjoin", "files", "spark"},
     "cli": {"ivjoin", "files", "demo"},
 }
-LOOSE = {"__init__", "errors", "metrics"}  # modules that stand in no room
+LOOSE = {"__init__", "__main__", "errors", "metrics"}  # modules that stand in no room
 ANYWHERE = {"numpy", "pyarrow"}
 ONLY_IN = {
     "numba": {"shj"},
@@ -42,7 +43,8 @@ ONLY_IN = {
     "sqlglot": {"expr"},
     "pyspark": {"spark"},
     "pandas": {"spark"},
-    "duckdb": {"demo"},
+    "duckdb": {"demo"},  # and by name, where a caller asks for a frame of it, as polars and pandas
+    "fsspec": {"files"},
     "rich": {"cli", "demo"},
 }
 # heavy packages that even their own room imports only when a call needs them

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from ivjoin.errors import IvjoinError, ProtocolError, SchemaError, came
+from ivjoin.files.atomic import FileError
+from ivjoin.files.datasets import Files, is_files, open_files
+from ivjoin.files.row_groups import Ranges
+
+if TYPE_CHECKING:
+    from pyarrow.dataset import Dataset, Scanner
+    from pyarrow.parquet import ParquetFile
 
 __all__ = ["ArrowStream", "Source", "SupportsArrowStream", "first_line", "open_inputs"]
 
@@ -18,7 +26,10 @@ class SupportsArrowStream(Protocol):
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 
-ArrowStream: TypeAlias = SupportsArrowStream | Iterable[pa.RecordBatch]
+ArrowStream: TypeAlias = (
+    "SupportsArrowStream | Iterable[pa.RecordBatch | pa.Table | SupportsArrowStream] | str | os.PathLike[str] | "
+    "Sequence[str | os.PathLike[str]] | Dataset | Scanner | ParquetFile"
+)
 
 Read = Callable[[Sequence[str] | None], Iterator[pa.RecordBatch] | pa.Table]
 
@@ -36,18 +47,43 @@ class Source:
         Whether all of it may be asked for before the first row is joined.
     rows : int, optional
         How many rows it has, where that is known before it is read.
+    files : Files, optional
+        Where it is read from.
+    early : bool
+        Read it when the join is made, and not with the first row of output: whoever takes that may be in its way.
     """
 
-    def __init__(self, schema: pa.Schema, read: Read, ends: bool, rows: int | None = None) -> None:
+    def __init__(
+        self, schema: pa.Schema, read: Read, ends: bool, rows: int | None = None, files: Files | None = None,
+        early: bool = False,
+    ) -> None:
         self.schema, self.ends, self.rows = schema, ends, rows
-        self._read = read
+        self._read, self._files, self._early = read, files, early
         self._names: Sequence[str] | None = None
+
+    @property
+    def ranges(self) -> Ranges | None:
+        """What is known of its row groups, of Parquet files."""
+        return None if self._files is None else self._files.ranges
 
     def keep(self, names: Sequence[str]) -> None:
         """Read these columns alone, in this order."""
         if list(names) != self.schema.names:
-            self._names = names
+            self._names = list(names)
             self.schema = pa.schema([self.schema.field(n) for n in names], metadata=self.schema.metadata)
+
+    def keep_groups(self, groups: list[int]) -> None:
+        """Read these row groups alone."""
+        assert self._files is not None
+        self._files.keep_groups(groups)
+
+    def ready(self) -> None:
+        """All that is to be read of it is said."""
+        if self._early:
+            got = self._read(self._names)
+            assert isinstance(got, pa.Table)
+            self.rows = got.num_rows
+            self._read = lambda names: got
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """All rows, as they are asked for."""
@@ -88,6 +124,17 @@ def _open(source: Any, side: str) -> Source:
         return _of_table(source)
     if isinstance(source, type):
         raise SchemaError(f"the {side} input is the class {source.__name__}; expected an object of it")
+    if is_files(source):
+        try:
+            files = open_files(source)
+        except FileError as e:
+            # a name without an ending: on the command line there is an option for it
+            said = str(e).replace("or --format", "or pyarrow.dataset.dataset(path, format=...)")
+            raise type(e)(f"the {side} input: {said}") from e
+        return Source(files.schema, files.batches, True, files.rows, files)
+    lazy = _lazy(source, side)
+    if lazy is not None:
+        return lazy
     table = _whole(source, side)
     if table is not None:
         return _of_table(table)
@@ -100,7 +147,7 @@ def _open(source: Any, side: str) -> Source:
         return _of_iterable(source, side)
     raise SchemaError(
         f"the {side} input is {came(source)}, a {type(source).__name__}; expected an Arrow stream (pyarrow, polars, "
-        "duckdb, ...) or an iterable of RecordBatches"
+        "duckdb, ...), the path of a file, or an iterable of RecordBatches"
     )
 
 
@@ -111,9 +158,13 @@ def _of_table(table: pa.Table) -> Source:
 
 
 def _of_batches(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Source:
-    return Source(
-        schema, lambda names: batches if names is None else (b.select(names) for b in batches), ends=False
-    )
+    return Source(schema, lambda names: batches if names is None else _selected(batches, names), ends=False)
+
+
+def _selected(batches: Iterable[pa.RecordBatch], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The columns of these names; a batch that has not all of them as it is, for the operator to refuse."""
+    for batch in batches:
+        yield batch.select(names) if set(names) <= set(batch.schema.names) else batch
 
 
 def _of_iterable(source: Iterable[Any], side: str) -> Source:
@@ -131,7 +182,7 @@ def _of_iterable(source: Iterable[Any], side: str) -> Source:
     if all(b.schema.equals(first.schema) for b in whole):
         return _of_table(pa.Table.from_batches(whole, first.schema))
     # the operator says which of them differs, and how
-    return Source(first.schema, lambda names: iter(b if names is None else b.select(names) for b in whole), False, rows)
+    return Source(first.schema, lambda names: iter(whole) if names is None else _selected(whole, names), False, rows)
 
 
 def _with(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -162,12 +213,33 @@ def _whole(source: Any, side: str) -> pa.Table | None:
         frame = source.to_frame() if name == "Series" else source
         return _guarded(frame, side, lambda f: pa.Table.from_pandas(f, preserve_index=False).replace_schema_metadata())
     if name == "DuckDBPyRelation":
-        # Read at once: a connection has one open result, and two relations may be of one connection.
         return _guarded(source, side, _duckdb_table)
     if package == "polars" and name == "LazyFrame":
         source = source.collect()
     if hasattr(source, "__arrow_c_stream__") and hasattr(source, "__len__"):
         return _guarded(source, side, pa.table)
+    return None
+
+
+def _lazy(source: Any, side: str) -> Source | None:
+    """What is a question yet, and need not compute columns that are not asked for."""
+    kind = type(source)
+    if kind.__name__ == "DuckDBPyRelation":
+        # A table: a connection has one open result, and two relations may be of one connection.
+        schema = _guarded(source.limit(0), side, _duckdb_table).schema
+
+        def read(names: Sequence[str] | None) -> pa.Table:
+            quoted = None if not names else ", ".join('"' + n.replace('"', '""') + '"' for n in names)
+            return _guarded(source if quoted is None else source.project(quoted), side, _duckdb_table)
+
+        return Source(schema, read, ends=True, early=True)
+    if kind.__name__ == "LazyFrame" and kind.__module__.partition(".")[0] == "polars":
+        schema = _guarded(source.head(0).collect(), side, pa.table).schema
+
+        def collect(names: Sequence[str] | None) -> pa.Table:
+            return _guarded((source if names is None else source.select(names)).collect(), side, pa.table)
+
+        return Source(schema, collect, ends=True)
     return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -11,11 +11,14 @@ import pyarrow as pa
 
 from ivjoin.errors import ProtocolError
 from ivjoin.expr.arguments import MOST_ROWS, known_options, one_of, whole_number
+from ivjoin.files.join_row_groups import meeting_groups
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cache import plan_of, planned
 from ivjoin.plan.planner import JoinPlan
+from ivjoin.stream.columns import Chosen, chosen
 from ivjoin.stream.inputs import ArrowStream, Source, SupportsArrowStream, first_line, open_inputs
+from ivjoin.stream.outputs import Outputs
 from ivjoin.stream.sorting import Arranged, arrange, as_they_are
 from ivjoin.stream.threads import ParallelJoin, check_keys
 
@@ -93,8 +96,9 @@ class _Input:
 class _Join:
     """A join that is yet to begin: what it reads is looked at, and sorted, with the first row."""
 
-    def __init__(self, plan: JoinPlan, sources: tuple[Source, Source], sort: bool, coalesce: int, threads: int) -> None:
-        self.plan = plan
+    def __init__(self, found: Chosen, sources: tuple[Source, Source], sort: bool, coalesce: int, threads: int) -> None:
+        self.plan = plan = found.plan
+        self.chosen = found
         self._sources, self._sort, self._coalesce, self._threads = sources, sort, coalesce, threads
         self.most = max(_PUSH_ROWS if threads == 1 else _PARALLEL_ROWS, coalesce)
         if threads > 1:
@@ -107,18 +111,34 @@ class _Join:
         make = partial(SymmetricHashJoin.from_plan, part, errors_first=errors_first)
         return ParallelJoin(plan, make, self._threads, errors_first)
 
+    def open(self) -> None:
+        """Leave out the row groups that cannot matter, and read what must not wait."""
+        left, right = self._sources
+        self.skipped: tuple[int, int] | None = None
+        if left.ranges is not None and right.ranges is not None:
+            ranges = left.ranges, right.ranges.of_side("right")
+            kept = meeting_groups(self.plan, ranges)
+            self.skipped = ranges[0].row_groups - len(kept[0]), ranges[1].row_groups - len(kept[1])
+            for source, groups in zip(self._sources, kept, strict=True):
+                source.keep_groups(groups)
+        for source in self._sources:
+            source.ready()
+
     def begin(self) -> tuple[Arranged, tuple[_Input, _Input]]:
         arranged = (arrange if self._sort else as_they_are)(self.plan, self._sources)
         left, right = (_Input(batches, self._coalesce, self.most) for batches in arranged.batches)
         return arranged, (left, right)
 
 
-class JoinStream:
+class JoinStream(Outputs):
     """The output of a join: an iterator of RecordBatches that reads its inputs as it is read.
 
     The output comes once. A loop that was left goes on where it stopped, and :meth:`read_all` gives what is left;
     asking again for output that was read to its end, that another reader has begun to take, or that ended with an
     error, raises :class:`ProtocolError` rather than give nothing.
+
+    It is a context manager, which closes it, and may be iterated over by ``async for``. ``to_arrow``, ``to_polars``,
+    ``to_pandas``, ``to_duckdb``, ``write_parquet``, ``write_ipc`` and ``write_csv`` take all of it at once.
 
     Also an Arrow stream (``__arrow_c_stream__``), so that polars, duckdb and others take it directly, as a whole: it
     cannot be handed over once a batch was taken. Whoever asks last has the output; a reader handed out before, and not
@@ -140,7 +160,7 @@ class JoinStream:
     @property
     def schema(self) -> pa.Schema:
         """Schema of the output."""
-        return self._operator.schema
+        return self._join.chosen.schema
 
     @property
     def metrics(self) -> JoinMetrics:
@@ -180,16 +200,6 @@ class JoinStream:
             self._over = self._over or _CLOSED
         finally:
             self._reading.release()
-
-    def read_all(self) -> pa.Table:
-        """The rest of the output as a table.
-
-        Raises
-        ------
-        ProtocolError
-            If there is no rest: it was read to its end, or handed to another reader.
-        """
-        return pa.Table.from_batches(list(self), schema=self.schema)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The rest of the output as a RecordBatchReader.
@@ -234,7 +244,7 @@ class JoinStream:
 
     def _run(self) -> Generator[pa.RecordBatch, None, None]:
         try:
-            yield from self._joined()
+            yield from map(self._join.chosen.pick, self._joined())
             self._over = "the output was read to its end, and comes once: keep what was read, or call band_join() again"
         except GeneratorExit:
             self._over = _CLOSED
@@ -276,14 +286,17 @@ def band_join(
     how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
     batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC", coalesce_rows: int = 0,
-    threads: int = 1, sort: str = "auto",
+    threads: int = 1, sort: str = "auto", columns: Sequence[str] | None = None,
 ) -> JoinStream:
     """Join two tables or streams on keys and a band condition, holding only the rows that can still match.
 
     Parameters
     ----------
-    left, right : Arrow stream
-        Anything with ``__arrow_c_stream__`` (pyarrow, polars, duckdb, pandas, ...) or an iterable of RecordBatches.
+    left, right : table, frame, files or stream
+        Anything with ``__arrow_c_stream__`` (pyarrow, polars, duckdb, pandas, ...), a polars LazyFrame, a path, several
+        paths, a pattern, a folder or a URI of Parquet, CSV, JSON lines or Arrow files, what ``pyarrow.dataset`` makes
+        of files, or an iterable of RecordBatches, tables or frames. A list has an end; an iterator, a generator and a
+        RecordBatchReader are streams, which may have none.
     on : str, list of str, or list of (str, str), optional
         Key columns.
     condition : str, SymPy relation or ivjoin expression, optional
@@ -310,6 +323,9 @@ def band_join(
     sort : {"auto", "never"}
         What to do with an input that has an end (a table, a frame, a list of batches) and no declared order: sort it
         along the band that lets the join hold the fewest rows, unless it is in order or small, or read it as it is.
+    columns : list of str, optional
+        The columns of the output, by their names and in their order; all by default. What neither they nor the
+        question needs is not read.
 
     Returns
     -------
@@ -339,4 +355,9 @@ def band_join(
         right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
         batch_size=batch_size, on_late=on_late, timezone=timezone,
     )
-    return JoinStream(_Join(plan, sources, sort == "auto", coalesce_rows, threads))
+    found = chosen(plan, columns, (not sources[0].ends, not sources[1].ends))
+    for source, names in zip(sources, found.names, strict=True):
+        source.keep(names)
+    join = _Join(found, sources, sort == "auto", coalesce_rows, threads)
+    join.open()
+    return JoinStream(join)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.expr.evaluate import Vector, evaluate
-from ivjoin.expr.nodes import Node
+from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.frontier.order import Order
 from ivjoin.operator.intake import has_value
@@ -21,7 +21,7 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import plain_type, to_plain
-from ivjoin.stream.axis import Axis, best_axis, sample
+from ivjoin.stream.axis import Axis, axes, best_axis, sample
 from ivjoin.stream.inputs import Source
 
 __all__ = ["Arranged", "arrange", "as_they_are"]
@@ -152,7 +152,8 @@ def _free(plan: JoinPlan, sources: tuple[Source, Source], s: int) -> bool:
 def _sorts(plan: JoinPlan, sources: tuple[Source, Source]) -> bool:
     """Whether an input without an order of its own could be given one that prunes."""
     free = [_free(plan, sources, s) for s in (0, 1)]
-    return any(free) and all(free[s] or bool(plan.sides[s].orders) for s in (0, 1))
+    ordered = all(free[s] or bool(plan.sides[s].orders) for s in (0, 1))
+    return any(free) and ordered and next(axes(plan), None) is not None
 
 
 def arrange(plan: JoinPlan, sources: tuple[Source, Source]) -> Arranged:
@@ -164,7 +165,7 @@ def arrange(plan: JoinPlan, sources: tuple[Source, Source]) -> Arranged:
     tables = [s.table() if s.ends else None for s in sources]
     left_rows, right_rows = (r.rows if t is None else t.num_rows for t, r in zip(tables, sources, strict=True))
     kept = Arranged(plan, (iter(()), iter(())), False, ends, (left_rows, right_rows))
-    left, right = (None if t is None else sample(t) for t in tables)
+    left, right = (None if t is None else sample(t.select(_compared(plan, s))) for s, t in enumerate(tables))
     axis = best_axis(plan, (left, right))
     images: list[_Image | None] = [None, None]
     if axis is not None:
@@ -191,6 +192,11 @@ def arrange(plan: JoinPlan, sources: tuple[Source, Source]) -> Arranged:
     kept.sweep = _sweep(plan, axis, images)
     kept.said = _said(axis, images)
     return kept
+
+
+def _compared(plan: JoinPlan, s: int) -> list[str]:
+    nodes = [n for t in plan.kernel_terms for n in (t.left, t.right)] + [n for n, _, _ in plan.sides[s].orders]
+    return list(dict.fromkeys(c.params[1] for c in columns_of(*nodes) if c.params[0] == SIDES[s]))
 
 
 def _sweep(plan: JoinPlan, axis: Axis, images: list[_Image | None]) -> Sweep | None:
