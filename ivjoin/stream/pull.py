@@ -260,11 +260,14 @@ class JoinStream(Outputs):
             self._operator = self._join.operator(self._arranged.plan, self._arranged.errors_first)
         op, names, first = self._operator, ("left", "right"), self._arranged.first
         if self._arranged.sweep is not None:
+            left = self._arranged.sweep.rows
             for p, rows in self._arranged.sweep.turns(max(_SWEEP_ROWS, self._join.most)):
                 for batch in inputs[p].take(rows):
                     yield from op.push(names[p], batch)
-            for name in names:
-                yield from op.finish(name)
+                left[p] -= rows
+                if not left[p]:
+                    yield from op.finish(names[p])
+            yield from op.finish()
             return
         open_ = [True, True]
         while open_[0] or open_[1]:

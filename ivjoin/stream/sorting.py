@@ -73,8 +73,9 @@ class Arranged:
 
 @dataclass
 class Sweep:
-    """Two sorted sides read in step: a piece of the one that leads, then what of the other is not beyond it.
+    """Two sorted sides read in step: a piece of the one that leads, then what of the other is not beyond it, and a row.
 
+    By that row it is known how far the other side has come, lest rows of the leader wait in front of a gap.
     The rows of the side that follows are dropped as they come, but for the window, so that only the leader's are
     searched through: it is the side of which the band compares the fewest expressions.
     """
@@ -82,11 +83,16 @@ class Sweep:
     leader: int
     images: tuple[np.ndarray, np.ndarray]  # never falling
 
+    @property
+    def rows(self) -> list[int]:
+        """How many each side has."""
+        return [len(i) for i in self.images]
+
     def turns(self, most: int) -> Iterator[tuple[int, int]]:
         """(side, rows to read of it), none more than ``most``."""
         lead, follow = self.images[self.leader], self.images[1 - self.leader]
         ends = np.minimum(np.arange(most, len(lead) + most, most), len(lead))
-        cuts = np.searchsorted(follow, lead[ends - 1], side="right")
+        cuts = np.minimum(np.searchsorted(follow, lead[ends - 1], side="right") + 1, len(follow))
         follows = len(follow)
         self.images = lead[:0], follow[:0]
         a = b = 0

@@ -114,8 +114,8 @@ class ParallelJoin:
 
         return self._together(work)
 
-    def finish(self, side: str) -> Iterator[pa.RecordBatch]:
-        """End one side; iterate to take what that decides."""
+    def finish(self, side: str | None = None) -> Iterator[pa.RecordBatch]:
+        """End one side, or both; iterate to take what that decides."""
         return self._together(lambda number: self._parts[number].finish(side))
 
     def lagging(self, rows_left: int, rows_right: int) -> int:
