@@ -45,7 +45,7 @@ ONLY_IN = {
     "pandas": {"spark"},
     "duckdb": {"demo"},  # and by name, where a caller asks for a frame of it, as polars and pandas
     "fsspec": {"files"},
-    "rich": {"cli", "demo"},
+    "rich": {"demo"},
 }
 # heavy packages that even their own room imports only when a call needs them
 ON_DEMAND = {"sympy", "sqlglot"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ from ivjoin.files.formats import format_of, open_source
 from ivjoin.files.places import is_place, local_file, places
 from ivjoin.files.row_groups import ColumnRanges, FragmentRanges, Ranges
 
-__all__ = ["Files", "is_files", "open_files"]
+__all__ = ["Files", "is_files", "open_files", "open_stream"]
 
 _ROWS = 65_536  # of a batch
 _COMPRESSED = (".gz", ".zst", ".bz2", ".lz4", ".br")
@@ -34,16 +35,19 @@ class Files:
     schema : pa.Schema
     rows : int or None
         Where the files say so.
+    ends : bool
+        Not so of a pipe.
     ranges : Ranges or None
         What their footers say of each row group, of Parquet.
     """
 
     def __init__(
         self, schema: pa.Schema, read: Callable[[Sequence[str] | None, list[int] | None], Iterator[pa.RecordBatch]],
-        rows: int | None = None, ranges: Ranges | None = None,
+        rows: int | None = None, ranges: Ranges | None = None, ends: bool = True,
     ) -> None:
-        self.schema, self.rows, self.ranges = schema, rows, ranges
+        self.schema, self.rows, self.ranges, self.ends = schema, rows, ranges, ends
         self._read = read
+        self._watch: Callable[[int], None] | None = None
         self._groups: list[int] | None = None
 
     def keep_groups(self, groups: list[int]) -> None:
@@ -52,12 +56,22 @@ class Files:
 
     def batches(self, names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """The rows of all files, in the order of the files; of all columns, or of those that are named."""
-        return self._read(names, self._groups)
+        found = self._read(names, self._groups)
+        return found if self._watch is None else self._watched(found, self._watch)
+
+    def watch(self, count: Callable[[int], None]) -> None:
+        """Tell of rows as they are read."""
+        self._watch = count
+
+    def _watched(self, batches: Iterator[pa.RecordBatch], count: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            count(batch.num_rows)
+            yield batch
 
 
 def is_files(source: Any) -> bool:
     """Whether :func:`open_files` takes something: a path, several, or what pyarrow makes of files."""
-    return is_place(source) or isinstance(source, (ds.Dataset, ds.Scanner, pq.ParquetFile))
+    return is_place(source) or isinstance(source, (Files, ds.Dataset, ds.Scanner, pq.ParquetFile))
 
 
 def open_files(source: Any, declared: str | None = None, csv_nulls: tuple[str, ...] = ()) -> Files:
@@ -78,6 +92,8 @@ def open_files(source: Any, declared: str | None = None, csv_nulls: tuple[str, .
     FileError
         If a file is missing, unreadable or not of its format.
     """
+    if isinstance(source, Files):
+        return source
     if isinstance(source, ds.Dataset):
         return _of_dataset(source, "the dataset")
     if isinstance(source, ds.Scanner):
@@ -99,6 +115,18 @@ def open_files(source: Any, declared: str | None = None, csv_nulls: tuple[str, .
         return _of_dataset(_dataset(system, names, folder, kind, csv_nulls), what, kind)
 
 
+def open_stream(path: str, declared: str | None = None, csv_nulls: tuple[str, ...] = ()) -> Files:
+    """An input that is read once and may have no end: standard input (``-``), a pipe.
+
+    Raises
+    ------
+    FileError
+        If it is not of its format.
+    """
+    opened = open_source(path, declared, _ROWS, csv_nulls)
+    return Files(opened.schema, lambda names, _: _selected(opened.batches, names), opened.rows, ends=False)
+
+
 def kind_of(path: str, declared: str | None) -> str:
     """The format of a file, whether or not it is compressed."""
     name = Path(path)
@@ -109,6 +137,8 @@ def kind_of(path: str, declared: str | None) -> str:
 
 
 def _of_file(path: str, declared: str | None, nulls: tuple[str, ...]) -> Files:
+    if os.path.exists(path) and not os.path.isfile(path):
+        return open_stream(path, declared, nulls)
     opened = open_source(path, declared, _ROWS, nulls)
 
     def read(names: Sequence[str] | None, groups: list[int] | None) -> Iterator[pa.RecordBatch]:

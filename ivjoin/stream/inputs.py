@@ -131,7 +131,7 @@ def _open(source: Any, side: str) -> Source:
             # a name without an ending: on the command line there is an option for it
             said = str(e).replace("or --format", "or pyarrow.dataset.dataset(path, format=...)")
             raise type(e)(f"the {side} input: {said}") from e
-        return Source(files.schema, files.batches, True, files.rows, files)
+        return Source(files.schema, files.batches, files.ends, files.rows, files)
     lazy = _lazy(source, side)
     if lazy is not None:
         return lazy

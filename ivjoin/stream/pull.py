@@ -99,6 +99,7 @@ class _Join:
     def __init__(self, found: Chosen, sources: tuple[Source, Source], sort: bool, coalesce: int, threads: int) -> None:
         self.plan = plan = found.plan
         self.chosen = found
+        self.skipped: tuple[int, int] | None = None
         self._sources, self._sort, self._coalesce, self._threads = sources, sort, coalesce, threads
         self.most = max(_PUSH_ROWS if threads == 1 else _PARALLEL_ROWS, coalesce)
         if threads > 1:
@@ -114,7 +115,6 @@ class _Join:
     def open(self) -> None:
         """Leave out the row groups that cannot matter, and read what must not wait."""
         left, right = self._sources
-        self.skipped: tuple[int, int] | None = None
         if left.ranges is not None and right.ranges is not None:
             ranges = left.ranges, right.ranges.of_side("right")
             kept = meeting_groups(self.plan, ranges)
@@ -171,6 +171,11 @@ class JoinStream(Outputs):
     def sorting(self) -> str:
         """What was done to inputs without an order, in a line; "" before the first row, and where nothing was."""
         return "" if self._arranged is None else self._arranged.said
+
+    @property
+    def row_groups_skipped(self) -> tuple[int, int] | None:
+        """How many row groups of either side cannot matter and are not read; None unless both are Parquet files."""
+        return self._join.skipped
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         self._claim(None)

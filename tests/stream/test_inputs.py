@@ -159,7 +159,7 @@ def test_relations_of_one_connection_and_other_columns_are_not_computed() -> Non
     db.register("rt", RIGHT)
     left = db.sql("SELECT *, error('computed') AS \"not wanted\" FROM lt")
     right = db.sql("SELECT * FROM rt")
-    stream = ivjoin.band_join(left, right, **CALL, columns=["a", "b", "k"])
+    stream = ivjoin.band_join(left, right, **CALL, columns=["a", "b", "k"])  # noqa: F841
     taken = db.sql("SELECT count(*) FROM stream").fetchall()  # while the connection is in use itself
     assert taken == [(len(WANT),)]
 

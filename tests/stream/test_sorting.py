@@ -139,7 +139,8 @@ def test_never() -> None:
 
 
 def test_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    question: dict[str, Any] = {"on": "k", "condition": "abs(l.x - r.x) < 5", "how": "full", "columns": ["x", "x_right"]}
+    question: dict[str, Any] = {"on": "k", "condition": "abs(l.x - r.x) < 5", "how": "full"}
+    question["columns"] = ["x", "x_right"]
     one = ivjoin.band_join(LEFT, RIGHT, **question).read_all().sort_by([("x", "ascending"), ("x_right", "ascending")])
     monkeypatch.setattr(pull, "_PARALLEL_ROWS", 1000)
     stream = ivjoin.band_join(LEFT, RIGHT, **question, threads=2)
