@@ -18,6 +18,7 @@ _PLANNING = {"expr", "operators", "interval", "propagation", "shj", "outer", "fr
 _OPERATOR = _PLANNING | {"operator", "metrics"}
 MAY_IMPORT = {
     "__init__": set(),
+    "__main__": {"cli"},
     "errors": set(),
     "metrics": set(),
     "interval": set(),
@@ -31,7 +32,7 @@ MAY_IMPORT = {
     "plan": _PLANNING - {"plan"},
     "operator": _PLANNING | {"metrics"},
     "routing": _PLANNING,  # hashes by the kernels of keys; knows no operator
-    "stream": _OPERATOR,
+    "stream": _OPERATOR | {"files"},
     "files": {"expr", "interval", "propagation", "plan"},
     "spark": _OPERATOR | {"stream"},
     "shedding": {"expr"},
@@ -44,7 +45,7 @@ TERMS = re.compile(
     r"expr\.(nodes|types|literals|coerce|arguments|scope|codec|ordinal|form|words|nested|arith|build|chrono|numeric|strings"
     r"|ops_\w+)"
 )
-LOOSE = {"__init__", "errors", "metrics"}  # modules that stand in no room
+LOOSE = {"__init__", "__main__", "errors", "metrics"}  # modules that stand in no room
 ANYWHERE = {"numpy", "pyarrow"}
 ONLY_IN = {
     "numba": {"shj"},
@@ -53,10 +54,11 @@ ONLY_IN = {
     "sqlglot": {"expr"},
     "pyspark": {"spark"},
     "pandas": {"spark"},
-    "duckdb": {"demo"},
+    "duckdb": {"demo"},  # and by name, where a caller asks for a frame of it, as polars and pandas
+    "fsspec": {"files"},
     "ortools": {"shedding"},
     "datasketches": {"routing"},
-    "rich": {"cli", "demo"},
+    "rich": {"demo"},
 }
 # heavy packages that even their own room imports only when a call needs them
 ON_DEMAND = {"sympy", "sqlglot", "datasketches"}
