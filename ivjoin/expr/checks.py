@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.linear import BOTH_SIDES, LEFT_SIDE, Box, Forms, guard_box
@@ -61,7 +62,7 @@ class Checks:
     checks : tuple of Check
         None at all where each pair would have to be asked about at once.
     decided : frozenset of Node
-        The conjuncts that are decided for every pair.
+        The conjuncts that are decided for every pair that gets to them.
     box : Box
         Values of one-sided nodes within which this is so.
     """
@@ -85,13 +86,16 @@ def checks_of(forms: Forms, conjuncts: Sequence[Node], exact: Callable[[Node], F
         decided = [c for c in conjuncts if not found.asks(found.next(c, TRUE, FALSE, FALSE))]
         # What neither errs nor is decided may as well stand last.
         late = [c for c in conjuncts if c not in decided and found.is_harmless(c)]
+        arranged = [*(c for c in conjuncts if c not in late), *late]
         clean, unknown = TRUE, FALSE
-        for c in reversed([*(c for c in conjuncts if c not in late), *late]):
+        for c in reversed(arranged):
             clean, unknown = found.next(c, clean, FALSE, unknown), found.next(c, unknown, FALSE, unknown)
         listed = found.listed(clean)
     except _TooManyError:
         return Checks()
-    return Checks(listed, frozenset(decided), found.box) if listed else Checks()
+    if not listed:
+        return Checks()
+    return Checks(listed, frozenset(takewhile(decided.__contains__, arranged)), found.box)
 
 
 class _Checker:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["explain", "explain_plan"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_IN_PROBE = "decided in the compiled probe"
 _TYPICAL_DAY = datetime(2024, 1, 1, tzinfo=UTC)
 
 
@@ -104,7 +105,9 @@ def _conjuncts(plan: JoinPlan) -> list[str]:
         out.append(f"  {kind} {band_text(t)}")
     for s, filters in ((0, sep.left_filter), (1, sep.right_filter)):
         out.extend(f"  filter     {f}    (decided when a {SIDES[s]} row arrives)" for f in filters)
-    out.extend(f"  residual   {r}    (evaluated on each candidate pair)" for r in sep.residual)
+    rest = "the pairs that the compiled probe leaves open" if sep.checks else "each candidate pair"
+    for r in sep.residual:
+        out.append(f"  residual   {r}    ({_IN_PROBE if r in sep.decided else f'evaluated on {rest}'})")
     out.extend(f"  constant   {c}" for c in sep.constant)
     if any(not t.exact for t in plan.kernel_terms):
         out.append("  * a relaxation: finds candidates and prunes; the residual decides")

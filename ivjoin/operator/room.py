@@ -20,6 +20,17 @@ def make_room(core: Core, p: int, batch: pa.RecordBatch, heaps: bool) -> None:
 
     All of a push's memory is asked for before anything has changed: here, and in ``make_batch_room``.
     """
+    try:
+        _make_room(core, p, batch, heaps)
+    finally:  # some of it may have been made before memory was refused
+        core.keys.point()
+        for each in core.stores:
+            each._ring_bytes = None
+            each.point()
+    core.count_state()
+
+
+def _make_room(core: Core, p: int, batch: pa.RecordBatch, heaps: bool) -> None:
     state, n = core.state, batch.num_rows
     store, other = core.stores[p], core.stores[1 - p]
     state.row_room(n, max(len(s.nodes) for s in core.sources))
@@ -39,13 +50,9 @@ def make_room(core: Core, p: int, batch: pa.RecordBatch, heaps: bool) -> None:
         if isinstance(c, (WordColumn, ImageColumn)) and c.valid.ring is None and batch.column(column).null_count:
             core.account.want(store.cap)
             c.valid.begin(store.cap)
+            store._ring_bytes = None
     if core.account.limit is not None:
         store.make_batch_room(batch)
-    core.keys.point()
-    for each in core.stores:
-        each._ring_bytes = None
-        each.point()
-    core.count_state()
 
 
 def make_batch_room(core: Core, p: int, batch: pa.RecordBatch) -> None:

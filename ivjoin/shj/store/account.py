@@ -23,8 +23,8 @@ class Account:
     refused : bool
         Whether it raised since this was last set to False.
 
-    Memory that makes a join faster, and that it can do without (a larger scratch of pairs, sorted runs instead of
-    lists), is not asked for: it is taken where it fits (:meth:`fits`).
+    Memory that a join can do without (a larger scratch of pairs, sorted runs instead of lists, a schedule of what dies
+    that begins in the middle of a push) is not asked for: it is taken where it fits (:meth:`fits`).
     """
 
     def __init__(self, held: Callable[[], int] | None = None) -> None:

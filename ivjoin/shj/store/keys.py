@@ -111,6 +111,7 @@ class KeyTable:
             self._table = np.zeros(size, dtype=np.int32)
             if self.n_ids:
                 self._rehash(self._taken())
+        self.point()
 
     def sweep(self, n: int = 0) -> None:
         """Take back the ids that no row uses, once they are many. No id may be in flight.
@@ -137,6 +138,7 @@ class KeyTable:
         size = _table_size(self.live + self.live // 4 + 256 + 2 * n)
         self._table = np.zeros(min(size, len(self._table)), dtype=np.int32)
         self._rehash(self.slots)
+        self.point()
 
     def _took(self, packed: int) -> None:
         packed = int(packed)
@@ -254,6 +256,7 @@ class ByteKeys(KeyTable):
             arena = np.empty(need + need // 4, dtype=np.uint8)
             arena[: self._top] = self._arena[: self._top]
             self._arena = arena
+            self.point()
 
     @property
     def nbytes(self) -> int:

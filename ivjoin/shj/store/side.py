@@ -245,9 +245,9 @@ class SideStore:
     # -- schedules of death --------------------------------------------------------------------------------------
 
     def schedule(self, axis: int, falling: bool) -> None:
-        """Watch for rows that a bound on an axis takes out, if that is not done yet."""
+        """Watch for rows that a bound on an axis takes out, if that is not done yet, and if there is room for it."""
         d = self.expiry[axis, int(falling)]
-        if not d["used"]:
+        if not d["used"] and self._account.fits(16 * self._behind(axis, int(falling)) if self.live else 0):
             d["used"] = 1
             if self.live:  # a join that has nothing stored yet need not load the kernel
                 self._reschedule(axis, int(falling))
@@ -257,9 +257,13 @@ class SideStore:
         for axis, falling in np.argwhere(self.expiry["used"]):
             self._reschedule(int(axis), int(falling))
 
-    def _reschedule(self, axis: int, falling: int) -> None:
+    def _behind(self, axis: int, falling: int) -> int:
+        """How many rows came behind a greater value of an axis."""
         values = self.axis_values(axis, self.live_ids()) ^ -falling
-        behind = int(np.count_nonzero(values[1:] < np.maximum.accumulate(values)[:-1])) if len(values) else 0
+        return int(np.count_nonzero(values[1:] < np.maximum.accumulate(values)[:-1])) if len(values) else 0
+
+    def _reschedule(self, axis: int, falling: int) -> None:
+        behind = self._behind(axis, falling)
         if behind > self.expiry[axis, falling]["room"]:
             self._heap_room(axis, falling, behind)
         expiry_kernels.reschedule(self.keys.operator_address, self.side, axis, falling)
@@ -522,23 +526,26 @@ class SideStore:
 
     def make_batch_room(self, batch: pa.RecordBatch) -> None:
         """Room for a batch in what has no bound by the number of rows alone: text, arrays, sorted runs, nulls."""
-        n = batch.num_rows
-        for i, c in enumerate(self.columns):
-            array = batch.column(self.stored[i])
-            if c.valid is not None and c.valid.ring is None and array.null_count:
-                self._account.want(self.cap)
-                c.valid.begin(self.cap)
-            if isinstance(c, BytesColumn):
-                self._make_arena_room(c, text_bytes(array))
-            elif isinstance(c, SegmentColumn):
-                self._account.want(2 * buffer_bytes(array))  # merged with its neighbours it may take as much again
-        if self.runs is not None:
-            more = self.runs.more_room(n)
-            if more:
+        try:
+            for c, column in zip(self.columns, self.stored, strict=True):
+                self._make_column_room(c, batch.column(column))
+            more = 0 if self.runs is None else self.runs.more_room(batch.num_rows)
+            if more and self.runs is not None:
                 self._account.want(more)
-                self.runs.make_room(n)
-        self._ring_bytes = None
-        self.point()
+                self.runs.make_room(batch.num_rows)
+        finally:
+            self._ring_bytes = None
+            self.point()
+
+    def _make_column_room(self, c: Column, array: pa.Array) -> None:
+        if c.valid is not None and c.valid.ring is None and array.null_count:
+            self._account.want(self.cap)
+            c.valid.begin(self.cap)
+            self._ring_bytes = None
+        if isinstance(c, BytesColumn):
+            self._make_arena_room(c, text_bytes(array))
+        elif isinstance(c, SegmentColumn):
+            self._account.want(2 * buffer_bytes(array))  # merged with its neighbours it may take as much again
 
     def _make_arena_room(self, c: BytesColumn, size: int) -> None:
         if c.used + size > c.room:
