@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, value_of
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
 from ivjoin.shj.registers import TRACKER, Register, words_in, words_of
+
+if TYPE_CHECKING:
+    from ivjoin.expr.written import Expression, Slack
 
 __all__ = ["Frontier", "Order", "OrderTracker", "ordinal_range", "physical_ordinal", "slack_ticks"]
 
@@ -48,9 +51,9 @@ class Order:
     Order(expr='ts', descending=False, slack=datetime.timedelta(seconds=10), nulls=None)
     """
 
-    expr: Any
+    expr: Expression
     descending: bool = False
-    slack: Any = None
+    slack: Slack | None = None
     nulls: Literal["first", "last"] | None = None
 
     def __post_init__(self) -> None:
@@ -60,6 +63,13 @@ class Order:
             raise OrderError(f"nulls is {came(self.nulls)}; expected 'first', 'last' or None")
         if self.slack is not None:
             self._check_slack()
+
+    @property
+    def node(self) -> Node:
+        """The expression, once its names are looked up."""
+        if not isinstance(self.expr, Node):
+            raise TypeError(f"the names of {self.expr!r} are not looked up yet")
+        return self.expr
 
     def _check_slack(self) -> None:
         slack = self.slack

@@ -110,7 +110,10 @@ class Core:
             fields=state.lend("fields", output.fields), n_fields=len(output.fields),
         )
         for s in (0, 1):
-            state.set_side(s, bands=state.lend(("bands", s), plan.tables[s].terms), **join_fields(plan, s))
+            state.set_side(
+                s, bands=state.lend(("bands", s), plan.tables[s].terms),
+                checks=state.lend(("checks", s), plan.checks[s]), **join_fields(plan, s),
+            )
         self.tabulate()
 
     def tabulate(self) -> None:

@@ -15,16 +15,19 @@ from ivjoin.expr.types import TICKS_PER_SECOND, Type
 from ivjoin.frontier.order import Frontier, OrderTracker, ordinal_range, physical_ordinal, shown
 from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.plan.cache import planned
+from ivjoin.plan.cutting import cut_of
 from ivjoin.plan.planner import JoinPlan, inferred
 from ivjoin.plan.question import side_expression
 from ivjoin.plan.spec import SIDES
 
 if TYPE_CHECKING:
-    from ivjoin.plan.question import DeclaredBounds, Expression, Keys, Orders, SupportsArrowSchema, Value
+    from ivjoin.expr.written import Expression, Value
+    from ivjoin.plan.question import DeclaredBounds, Keys, Orders, SupportsArrowSchema
 
 __all__ = ["explain", "explain_plan"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_IN_PROBE = "decided in the compiled probe"
 _TYPICAL_DAY = datetime(2024, 1, 1, tzinfo=UTC)
 
 
@@ -80,6 +83,8 @@ def explain_plan(plan: JoinPlan, frontier: Mapping[str, Mapping[Any, Any]] | Non
     lines += ["", "state"]
     for s in (0, 1):
         lines += _side(plan, s, frontiers, bounder)
+    cut = cut_of(plan)
+    lines += ["", "threads", f"  one alone: {cut}" if isinstance(cut, str) else f"  any number: slices {cut}"]
     return "\n".join(lines)
 
 
@@ -100,7 +105,9 @@ def _conjuncts(plan: JoinPlan) -> list[str]:
         out.append(f"  {kind} {band_text(t)}")
     for s, filters in ((0, sep.left_filter), (1, sep.right_filter)):
         out.extend(f"  filter     {f}    (decided when a {SIDES[s]} row arrives)" for f in filters)
-    out.extend(f"  residual   {r}    (evaluated on each candidate pair)" for r in sep.residual)
+    rest = "the pairs that the compiled probe leaves open" if sep.checks else "each candidate pair"
+    for r in sep.residual:
+        out.append(f"  residual   {r}    ({_IN_PROBE if r in sep.decided else f'evaluated on {rest}'})")
     out.extend(f"  constant   {c}" for c in sep.constant)
     if any(not t.exact for t in plan.kernel_terms):
         out.append("  * a relaxation: finds candidates and prunes; the residual decides")

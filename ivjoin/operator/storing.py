@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from ivjoin.operator.core import Core
+from ivjoin.shj.arrow import whole_numbers
 from ivjoin.shj.kernels import text_kernels
 
 __all__ = ["store_rest", "store_text"]
@@ -24,7 +25,7 @@ def store_rest(core: Core, p: int, batch: pa.RecordBatch, status: int) -> None:
         arrays = {}
         for i in names:
             array = batch.column(store.stored[i])
-            arrays[i] = array if whole else array.take(pa.array(kept))
+            arrays[i] = array if whole else array.take(whole_numbers(kept))
         store.append_by_python(arrays)
 
 

@@ -107,7 +107,8 @@ def _join_fields(plan: JoinPlan, s: int) -> dict[str, int]:
     how, table = plan.how, plan.tables[s]
     return {
         "n_bands": len(table.terms), "n_primary": table.n_primary, "owes": how.owes(s), "keeps": how.keep[s],
-        "single": how.single == s, "semi": how.semi == s, "decide": bool(plan.separation.residual),
+        "single": how.single == s, "semi": how.semi == s, "decide": bool(plan.separation.residual) and not plan.decided,
+        "n_checks": len(plan.checks[s]),
         "mode": _mode(plan, s), "beyond": bool(plan.overflows[s]),
     }
 

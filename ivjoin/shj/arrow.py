@@ -13,7 +13,7 @@ from ivjoin.shj.kernels import byte_kernels
 
 __all__ = [
     "Bytes", "bitmap", "byte_width", "fixed_array", "fixed_view", "from_plain", "is_own_image", "offset_width",
-    "plain_type", "take", "to_plain", "validity", "words_of",
+    "plain_type", "take", "to_plain", "validity", "whole_numbers", "words_of",
 ]
 
 _DTYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -129,10 +129,16 @@ def from_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
     return array.cast(t)
 
 
+def whole_numbers(index: np.ndarray) -> pa.Array:
+    """Whole numbers for Arrow; ``pa.array`` imports pandas, a third of a second, to ask whether they are a series."""
+    data = pa.py_buffer(np.ascontiguousarray(index))
+    return pa.Array.from_buffers(pa.from_numpy_dtype(index.dtype), len(index), [None, data])
+
+
 def take(array: pa.Array, index: np.ndarray, width: int | None) -> pa.Array:
     """Rows of an array; ``width`` is its type's :func:`byte_width`, where numpy is several times faster than Arrow."""
     if width is None or array.null_count:
-        return array.take(pa.array(index))
+        return array.take(whole_numbers(index))
     return fixed_array(fixed_view(array, width).take(index, axis=0), None, array.type)
 
 

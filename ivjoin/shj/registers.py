@@ -45,8 +45,8 @@ SIDE = _record(
     "rows bands sources columns stored rings trackers terms bounds expiry",  # address
     "least most peak_span steps linked refused probed retired rows_in trimmed",
     "owes keeps semi single mode decide by_python key_source patience has_nulls beyond packs n_pieces",
-    "n_texts",
-    "pieces texts",  # address
+    "n_texts n_checks",
+    "pieces texts checks",  # address
 )
 # A column, or an expression that Python computes (column -1), as ordinals; or a column as doubles, with another or a
 # number (``number``, as bits) added, taken off or multiplied (``arithmetic``).

@@ -13,11 +13,13 @@ from ivjoin.errors import IvjoinError, ProtocolError, SchemaError, came
 from ivjoin.expr.arguments import MOST_ROWS, known_options, whole_number
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.operator import SymmetricHashJoin
-from ivjoin.plan.cache import plan_of, planned
-from ivjoin.stream.threads import ParallelJoin
+from ivjoin.plan.cache import planned
+from ivjoin.plan.cutting import cut_of
+from ivjoin.stream.slices import SlicedJoin
 
 if TYPE_CHECKING:
-    from ivjoin.plan.question import DeclaredBounds, Expression, Keys, Orders
+    from ivjoin.expr.written import Expression, Value
+    from ivjoin.plan.question import DeclaredBounds, Keys, Orders
 
 __all__ = ["ArrowStream", "JoinStream", "SupportsArrowStream", "band_join"]
 
@@ -189,7 +191,7 @@ class JoinStream:
     ``metrics`` and ``schema`` may be read at any time.
     """
 
-    def __init__(self, operator: SymmetricHashJoin | ParallelJoin, left: _Input, right: _Input) -> None:
+    def __init__(self, operator: SymmetricHashJoin | SlicedJoin, left: _Input, right: _Input) -> None:
         self._operator = operator
         self._inputs = (left, right)
         self._batches = self._run()
@@ -216,7 +218,7 @@ class JoinStream:
     def __next__(self) -> pa.RecordBatch:
         return self._next(None)
 
-    def output_bounds(self) -> dict[str, tuple[Any, Any]]:
+    def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
         """What later output batches can still hold, as :meth:`SymmetricHashJoin.output_bounds` says.
 
         Raises
@@ -260,7 +262,7 @@ class JoinStream:
         self._claim(reader)
         return pa.RecordBatchReader.from_batches(self.schema, iter(partial(self._next, reader, True), None))
 
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         if self._begun and self._over is None:
             raise ProtocolError(
                 "batches of this stream were taken already, and an Arrow stream is the whole output; "
@@ -300,6 +302,9 @@ class JoinStream:
             self._over = f"this stream stopped with an error and gives nothing more: {_first_line(e)}"
             self._broken = True
             raise
+        finally:
+            if isinstance(self._operator, SlicedJoin):
+                self._operator.close()
 
     def _joined(self) -> Iterator[pa.RecordBatch]:
         op, names = self._operator, ("left", "right")
@@ -349,8 +354,10 @@ def band_join(
     coalesce_rows : int, default 0
         Gather small input batches until they have this many rows; 0 never waits.
     threads : int, default 1
-        Deal the rows out by their keys and join so many parts at the same time. The order of the output rows is then
-        another one, and up to 65,536 rows of a side are held beyond the window.
+        Join slices of an ordered axis at the same time, each on the next free thread: whatever the keys, where a side
+        whose rows may be spread has a declared order and the condition a band on it with both ends. The order of the
+        output rows is then another one, and for each thread a slice of some 65,536 rows and eight bands is held
+        beyond the window. A join that cannot be cut so runs on one thread; :func:`ivjoin.explain` says why.
 
     Returns
     -------
@@ -379,9 +386,8 @@ def band_join(
         left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix, batch_size=batch_size, on_late=on_late,
         timezone=timezone,
     )
-    if threads == 1:
+    cut = cut_of(plan) if threads > 1 else ""
+    if isinstance(cut, str):  # one thread is asked for, or is all that can be used
         return JoinStream(SymmetricHashJoin.from_plan(plan), a, b)
     a.most = b.most = max(_PARALLEL_ROWS, coalesce_rows)
-    part = plan_of(plan.spec.with_late("join"))
-    operator = ParallelJoin(plan, lambda: SymmetricHashJoin.from_plan(part), threads)
-    return JoinStream(operator, a, b)
+    return JoinStream(SlicedJoin(plan, cut, threads), a, b)

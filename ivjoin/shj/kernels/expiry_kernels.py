@@ -11,20 +11,27 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj.kernels.compiling import I8, VOID, compiled, inner, tiny
-from ivjoin.shj.kernels.index_kernels import FIRST_AXIS, FLAGS, I64_MAX, I64_MIN, LIVE, MATCHED, _unlink_one
+from ivjoin.shj.kernels.index_kernels import (
+    FIRST_ABSENCE,
+    FIRST_AXIS,
+    FLAGS,
+    I64_MAX,
+    I64_MIN,
+    LIVE,
+    MATCHED,
+    MOST_AXES,
+    _unlink_one,
+)
 from ivjoin.shj.kernels.memory import at_i32, at_i64
 from ivjoin.shj.kernels.records import bound_at, expiry_at, operator_at, side_at, term_at, tracker_at
 
 __all__ = ["absence", "bounds_of", "enlist", "heaps_have_room", "prune", "reschedule", "take_out"]
 
-_FIRST_ABSENCE = 8  # bits of a row's flags that say on which axis it has no value
-_LAST_AXIS = 22  # of those that have a bit of their own
-
 
 @tiny
 def absence(axis):  # type: ignore[no-untyped-def]
     """The flag of a row without a value on an axis. Far axes share one: such rows outlive the bounds of all of them."""
-    return np.int64(1) << (_FIRST_ABSENCE + min(axis, _LAST_AXIS))
+    return np.int64(1) << (FIRST_ABSENCE + min(axis, MOST_AXES))
 
 
 @inner

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj.kernels.compiling import I8, IN1, IN_U8, IO1, IO1_I4, IO2, IO2_I4, IO_U8, VOID, compiled, inner
+from ivjoin.shj.kernels.memory import line_of
 
 __all__ = [
     "KEY_WORD", "SOME_KEYS", "fill_table", "intern_bytes", "intern_ints", "intern_rows", "new_id", "regrow_bytes",
@@ -75,7 +76,7 @@ def intern_ints(keys, usable, table, slots, words, n_free, out, n_ids, cell):  #
     ``words`` are the slots as int64[n, 4]; ``cell[0]`` is the first free id.
     """
     return intern_rows(
-        keys, keys.shape[0], usable, usable.shape[0] > 0, table, table.shape[0] - 1, slots.ravel(), words.ravel(),
+        keys, keys.shape[0], usable, usable.shape[0] > 0, table, table.shape[0] - 1, line_of(slots), line_of(words),
         n_free, out, n_ids, cell,
     )
 
@@ -110,7 +111,7 @@ def take_back(slots, n_ids, live, cell):  # type: ignore[no-untyped-def]
 
     Where few keys are ``live``, ids that are free at the end are not given out any more.
     """
-    return take_back_ids(slots.ravel(), n_ids, live, cell)
+    return take_back_ids(line_of(slots), n_ids, live, cell)
 
 
 @inner
@@ -127,7 +128,7 @@ def fill_table(table, mask, slots, key_of, n_ids):  # type: ignore[no-untyped-de
 @compiled(VOID(IO1_I4, IO2_I4, IO2, I8))
 def rehash_ints(table, slots, words, n_ids):  # type: ignore[no-untyped-def]
     """``fill_table`` over arrays."""
-    fill_table(table, table.shape[0] - 1, slots.ravel(), words.ravel(), n_ids)
+    fill_table(table, table.shape[0] - 1, line_of(slots), line_of(words), n_ids)
 
 
 @compiled(VOID(IO1_I4, IO1_I4, IO2))
@@ -180,7 +181,7 @@ def intern_bytes(offsets, buf, usable, table, spans, arena, slots, n_free, out, 
         while True:
             entry = np.int64(table[j])
             if entry == 0:
-                kid = new_id(slots.ravel(), n_free, n_ids, cell)
+                kid = new_id(line_of(slots), n_free, n_ids, cell)
                 if n_free > 0:
                     n_free -= 1
                 else:
@@ -214,7 +215,7 @@ def rehash_bytes(table, spans, arena, fresh, slots, n_ids):  # type: ignore[no-u
     mask = table.shape[0] - 1
     top = 0
     for kid in range(n_ids):
-        if not _is_free(slots.ravel(), kid):
+        if not _is_free(line_of(slots), kid):
             at = spans[2 * kid]
             size = spans[2 * kid + 1]
             for b in range(size):

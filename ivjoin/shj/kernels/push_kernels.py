@@ -63,11 +63,17 @@ def _probe_on(op, p, side, other):  # type: ignore[no-untyped-def]
     state[3] = 0
     decided = op.careful or side.decide
     mode = index.PAIRS if decided else side.mode
+    nulls = np.int64(0)
+    if side.n_checks:
+        for a in range(min(side.n_axes, index.MOST_AXES)):
+            if source_at(side.sources, a).has_absent:
+                nulls |= np.int64(1) << a
     op.n_pairs = index.probe_rows(
         at_i64(op.kids), at_i64(op.chosen_at), min(op.probe_end, op.n_chosen), at_i64(op.values), op.room_rows,
         at_i64(side.bands), n_primary, n_bands, other.ordered, at_i32(op.slots), at_i64(other.rows),
         at_i32(other.rows), index.FIRST_AXIS + other.n_axes, 3 * (1 - p), at_u8(op.matched), mode, state,
-        at_i64(op.pair_rows), at_i64(op.pair_places), op.room_pairs,
+        at_i64(op.pair_rows), at_i64(op.pair_places), op.room_pairs, at_i64(side.checks),
+        0 if op.careful else side.n_checks, at_u8(op.absent), nulls,
     )
     op.row = state[0]
     op.node = state[1]

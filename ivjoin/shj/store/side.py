@@ -379,6 +379,11 @@ class SideStore:
     def gather(self, column: int, ids: np.ndarray) -> pa.Array:
         return self.columns[column].gather(ids, self.places(ids))
 
+    def gather_places(self, column: int, places: np.ndarray) -> pa.Array:
+        c = self.columns[column]
+        # Only what is kept as Arrow's own arrays is found by ids.
+        return c.gather(self.ids_at(places) if isinstance(c, SegmentColumn) else _NO_IDS, places)
+
     def axis_values(self, axis: int, ids: np.ndarray) -> np.ndarray:
         return self._image_at(axis, self.places(ids))
 
