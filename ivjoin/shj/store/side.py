@@ -173,7 +173,7 @@ class SideStore:
                     self._rings[column] = first, self.rows.strides[0], valid
                 else:
                     assert isinstance(self.keys, IntKeys)
-                    self._rings[column] = address(self.keys.key_of), 0, valid
+                    self._rings[column] = self.keys.keys_at, 0, valid
                 self._table[n] = column, 0, 0, valid
                 n += 1
             elif isinstance(c, (BytesColumn, BoolColumn)):
@@ -393,7 +393,7 @@ class SideStore:
         if axis is None:
             assert isinstance(self.keys, IntKeys)
             kids = self.links.reshape(-1).take(places * self.links.shape[1] + index_kernels.KEY)
-            return self.keys.key_of.take(kids)
+            return self.keys.keys_of(kids)
         return self.rows.reshape(-1).take(places * self.rows.shape[1] + (_FIRST_AXIS + axis))
 
     @property
