@@ -22,6 +22,7 @@ from join.cases import Case, check, run_pull
 from join.indexes import runs_at_once
 from join.strategies import cases
 
+from ivjoin.operator import operator as _  # noqa: F401 (compiled blocks are tried out by it)
 from ivjoin.operator import prune_bounds as bounds
 
 PHASES = (Phase.generate, Phase.shrink)
