@@ -183,6 +183,21 @@ def test_what_needs_numbas_runtime_is_numbas(made: list[Any]) -> None:
     assert "NRT_MemInfo_alloc" in compiling.refused.pop("test_compiling.fresh")
 
 
+def positive(x: int) -> int:
+    if x < 0:
+        raise ValueError("below 0")
+    return x
+
+
+@pytest.mark.usefixtures("folder")
+def test_so_is_what_may_raise() -> None:
+    made = compiling._build(positive, I8(I8))
+    assert made(3) == 3
+    with pytest.raises(ValueError, match="below 0"):
+        made(-3)
+    assert compiling.refused.pop("test_compiling.positive") == "positive needs an exception"
+
+
 @pytest.mark.usefixtures("folder")
 def test_so_is_everything_where_object_files_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_about: Any) -> bytes:

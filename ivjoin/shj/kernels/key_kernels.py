@@ -6,8 +6,8 @@ import numpy as np
 
 from ivjoin.shj.kernels.compiling import I8, IN1, IN2_I4, IN_U8, IO1, IO1_I4, IO2_I4, IO_U8, VOID, compiled, inner
 
-__all__ = ["intern_bytes", "intern_ints", "intern_rows", "rehash_bytes", "rehash_ints", "spread_bytes", "spread_ints",
-           "take_back"]  # fmt: skip
+__all__ = ["hash_bytes", "intern_bytes", "intern_ints", "intern_rows", "rehash_bytes", "rehash_ints", "spread_bytes",
+           "spread_ints", "take_back"]  # fmt: skip
 
 
 @inner
@@ -191,3 +191,10 @@ def spread_bytes(offsets, buf, count, out):  # type: ignore[no-untyped-def]
     """As ``spread_ints``, for byte strings."""
     for i in range(offsets.shape[0] - 1):
         out[i] = (_hash_bytes(buf, offsets[i], offsets[i + 1]) >> 32) % count
+
+
+@compiled(VOID(IN1, IN_U8, IO1))
+def hash_bytes(offsets, buf, out):  # type: ignore[no-untyped-def]
+    """63 bits of each byte string ``buf[offsets[i]:offsets[i+1]]``."""
+    for i in range(offsets.shape[0] - 1):
+        out[i] = _hash_bytes(buf, offsets[i], offsets[i + 1])
