@@ -30,6 +30,7 @@ from ivjoin import SymmetricHashJoin
 from ivjoin.frontier.order import Frontier, OrderTracker
 from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.plan.planner import JoinPlan, make_plan
+from ivjoin.plan.question import join_spec
 
 __all__ = ["main"]
 
@@ -88,7 +89,7 @@ def _bounder(plan: JoinPlan) -> tuple[Bounder, tuple[Frontier, ...]]:
 
 def bounds_cost(condition: str, rounds: int, force: bool) -> float:
     """Microseconds a frontier's move; ``force``: the residual is contracted every time."""
-    bounder, frontiers = _bounder(make_plan(SCHEMA, SCHEMA, condition=condition, **ORDERS))
+    bounder, frontiers = _bounder(make_plan(join_spec(SCHEMA, SCHEMA, condition=condition, **ORDERS)))
     tracker = frontiers[1].trackers[0]
     averages = []
     for turn in range(5):
@@ -118,7 +119,7 @@ def main(argv: list[str] | None = None) -> int:
 
     for text, make in (("linear", linear), ("eighteen residual", mixed)):
         SymmetricHashJoin(SCHEMA, SCHEMA, condition=make(10_000), **ORDERS)
-        plan = median(partial(_planned, make_plan, make), 15)
+        plan = median(partial(_planned, lambda *schemas, **a: make_plan(join_spec(*schemas, **a)), make), 15)
         whole = median(partial(_planned, SymmetricHashJoin, make), 15)
         record(f"twenty conjuncts, {text}: text to plan", plan * 1e3, "ms", LIMITS["planning"])
         record(f"twenty conjuncts, {text}: text to operator", whole * 1e3, "ms", LIMITS["planning"])

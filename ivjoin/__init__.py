@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ivjoin.frontier.order import Order
     from ivjoin.metrics import JoinMetrics
     from ivjoin.operator.explain import explain
-    from ivjoin.operator.symmetric import SymmetricHashJoin
+    from ivjoin.operator.operator import SymmetricHashJoin
     from ivjoin.stream.pull import JoinStream, band_join
 
 __version__ = "0.1.0"
@@ -39,7 +39,7 @@ _LAZY = {
     "JoinMetrics": "ivjoin.metrics",
     "JoinStream": "ivjoin.stream.pull",
     "Order": "ivjoin.frontier.order",
-    "SymmetricHashJoin": "ivjoin.operator.symmetric",
+    "SymmetricHashJoin": "ivjoin.operator.operator",
     "band_join": "ivjoin.stream.pull",
     "explain": "ivjoin.operator.explain",
     "left": "ivjoin.expr.fluent",

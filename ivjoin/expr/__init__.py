@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from ivjoin.errors import ConditionError
+from ivjoin.expr import text as _text  # noqa: F401  nodes show themselves by it
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.scope import Scope
 from ivjoin.expr.types import Type

@@ -5,7 +5,8 @@ dictionary keyed by expression. Nodes are made by :func:`make`, through ``ivjoin
 that make the arguments of an operator meet in one type. After building, an operator never sees mixed types except
 where the catalogue says so.
 
-The catalogue of operators (``op``: arguments -> type; ``params``):
+The catalogue of operators (``op``: arguments -> type; ``params``); what each computes, and all else that is said of it,
+stands in its record in ``ivjoin.operators``:
 
 leaves
     ``column`` (): params (side, name), side ``"left"`` or ``"right"``
@@ -58,6 +59,9 @@ LEFT: Final = "left"
 RIGHT: Final = "right"
 COMPARISONS: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe"})
 
+# ``text`` sets its own, which knows all there is to write and so needs the nodes.
+to_text: Callable[[Any], str] = object.__repr__
+
 
 class Node:
     """One operator of an expression, with its arguments and its type.
@@ -92,8 +96,6 @@ class Node:
         return make, (self.op, self.args, self.params, self.type)
 
     def __str__(self) -> str:
-        from ivjoin.expr.text import to_text
-
         return to_text(self)
 
     def __repr__(self) -> str:

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from ivjoin.expr.linear import BOTH_SIDES, Form, Forms, Number
-from ivjoin.expr.mixed import Power
+from ivjoin.expr.linear import BOTH_SIDES, Form, Forms, Number, Power
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.onesided import cast_to
 from ivjoin.expr.types import INT64

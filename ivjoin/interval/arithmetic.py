@@ -8,8 +8,10 @@ number is zero.
 from __future__ import annotations
 
 import math
+import sys
 from operator import index
 
+from ivjoin.interval import bare
 from ivjoin.interval.bare import EMPTY, ENTIRE, Interval, make
 from ivjoin.interval.pointwise import above, below
 from ivjoin.interval.powers import power_at
@@ -285,3 +287,6 @@ def round_ties_to_even(x: Interval) -> Interval:
 def round_ties_to_away(x: Interval) -> Interval:
     """The members rounded to the nearest integer, halves away from zero."""
     return EMPTY if x.inf > x.sup else make(_nearest_away_at(x.inf), _nearest_away_at(x.sup))
+
+
+bare.operators = sys.modules[__name__]

@@ -13,6 +13,8 @@ from ivjoin.interval.rounding import ratio
 
 __all__ = ["EMPTY", "ENTIRE", "Interval", "IntervalError", "IntervalTypeError", "as_interval", "make", "tamed"]
 
+operators: Any = None  # the module of the arithmetic, which needs this class and sets itself here
+
 
 class IntervalError(IvjoinError):
     """Endpoints that do not describe an interval."""
@@ -132,37 +134,37 @@ class Interval:
         return bool(self.inf <= number <= self.sup) and number not in (INF, -INF)
 
     def __add__(self, other: Any) -> Interval:
-        return arithmetic.add(self, as_interval(other)) if _is_operand(other) else NotImplemented
+        return operators.add(self, as_interval(other)) if _is_operand(other) else NotImplemented
 
     def __radd__(self, other: Any) -> Interval:
-        return arithmetic.add(as_interval(other), self) if _is_operand(other) else NotImplemented
+        return operators.add(as_interval(other), self) if _is_operand(other) else NotImplemented
 
     def __sub__(self, other: Any) -> Interval:
-        return arithmetic.sub(self, as_interval(other)) if _is_operand(other) else NotImplemented
+        return operators.sub(self, as_interval(other)) if _is_operand(other) else NotImplemented
 
     def __rsub__(self, other: Any) -> Interval:
-        return arithmetic.sub(as_interval(other), self) if _is_operand(other) else NotImplemented
+        return operators.sub(as_interval(other), self) if _is_operand(other) else NotImplemented
 
     def __mul__(self, other: Any) -> Interval:
-        return arithmetic.mul(self, as_interval(other)) if _is_operand(other) else NotImplemented
+        return operators.mul(self, as_interval(other)) if _is_operand(other) else NotImplemented
 
     def __rmul__(self, other: Any) -> Interval:
-        return arithmetic.mul(as_interval(other), self) if _is_operand(other) else NotImplemented
+        return operators.mul(as_interval(other), self) if _is_operand(other) else NotImplemented
 
     def __truediv__(self, other: Any) -> Interval:
-        return arithmetic.div(self, as_interval(other)) if _is_operand(other) else NotImplemented
+        return operators.div(self, as_interval(other)) if _is_operand(other) else NotImplemented
 
     def __rtruediv__(self, other: Any) -> Interval:
-        return arithmetic.div(as_interval(other), self) if _is_operand(other) else NotImplemented
+        return operators.div(as_interval(other), self) if _is_operand(other) else NotImplemented
 
     def __neg__(self) -> Interval:
-        return arithmetic.neg(self)
+        return operators.neg(self)
 
     def __pos__(self) -> Interval:
         return self
 
     def __abs__(self) -> Interval:
-        return arithmetic.abs(self)
+        return operators.abs(self)
 
 
 _new = Interval.__new__
@@ -207,7 +209,3 @@ def _is_operand(value: Any) -> bool:
 def as_interval(value: Any) -> Interval:
     """An interval as it is, or the narrowest interval that contains a number."""
     return value if isinstance(value, Interval) else Interval(value, value)
-
-
-# Below the class, because arithmetic needs the class and the class's operators need arithmetic.
-from ivjoin.interval import arithmetic  # noqa: E402

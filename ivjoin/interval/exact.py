@@ -7,11 +7,13 @@ value. A reverse function leaves of its last argument what can give a result in 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 from operator import index
 from typing import Any
 
+from ivjoin.interval import typed
 from ivjoin.interval.bare import IntervalError
 from ivjoin.interval.casts import conversion
 from ivjoin.interval.domains import Domain, domain
@@ -254,3 +256,5 @@ def _extremum_rev(greater: bool) -> Callable[..., DomainInterval]:
 
 min, min_rev = _extremum(False), _extremum_rev(False)
 max, max_rev = _extremum(True), _extremum_rev(True)
+
+typed.operators = sys.modules[__name__]

@@ -17,6 +17,7 @@ from ivjoin.interval.operation import NONE, Pair
 __all__ = ["DomainInterval", "entire", "interval", "like", "operand", "void"]
 
 _INFINITY = float("inf")
+operators: Any = None  # the module of the arithmetic, which needs this class and sets itself here
 
 
 class DomainInterval:
@@ -117,31 +118,31 @@ class DomainInterval:
         return f"interval({str(self.domain)!r}, {inf!r}, {sup!r}{marks})"
 
     def __add__(self, other: Any) -> DomainInterval:
-        return exact.add(self, other)
+        return operators.add(self, other)
 
     def __radd__(self, other: Any) -> DomainInterval:
-        return exact.add(other, self)
+        return operators.add(other, self)
 
     def __sub__(self, other: Any) -> DomainInterval:
-        return exact.sub(self, other)
+        return operators.sub(self, other)
 
     def __rsub__(self, other: Any) -> DomainInterval:
-        return exact.sub(other, self)
+        return operators.sub(other, self)
 
     def __mul__(self, other: Any) -> DomainInterval:
-        return exact.mul(self, other)
+        return operators.mul(self, other)
 
     def __rmul__(self, other: Any) -> DomainInterval:
-        return exact.mul(other, self)
+        return operators.mul(other, self)
 
     def __neg__(self) -> DomainInterval:
-        return exact.neg(self)
+        return operators.neg(self)
 
     def __pos__(self) -> DomainInterval:
         return self
 
     def __abs__(self) -> DomainInterval:
-        return exact.abs(self)
+        return operators.abs(self)
 
 
 def interval(
@@ -265,7 +266,3 @@ def operand(value: Any, *others: Any) -> DomainInterval:
     raise TypeError(
         f"expected an Interval or an interval of a domain, got {type(value).__name__}; interval('int8', 1, 5) is one"
     )
-
-
-# Below the class, because arithmetic needs the class and the class's operators need arithmetic.
-from ivjoin.interval import exact  # noqa: E402

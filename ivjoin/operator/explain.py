@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from ivjoin.errors import OrderError, came
 from ivjoin.expr.arguments import known_options
@@ -14,27 +12,39 @@ from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.ordinal import ordinal_of
 from ivjoin.expr.separate import BandTerm
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
-from ivjoin.frontier.order import Frontier, OrderTracker, ordinal_range, shown
+from ivjoin.frontier.order import Frontier, OrderTracker, ordinal_range, physical_ordinal, shown
 from ivjoin.operator.prune_bounds import Bounder
-from ivjoin.plan.planner import SIDES, JoinPlan, inferred, join_options, make_plan, physical_ordinal, side_expression
+from ivjoin.plan.cache import planned
+from ivjoin.plan.cutting import cut_of
+from ivjoin.plan.planner import JoinPlan, inferred
+from ivjoin.plan.question import side_expression
+from ivjoin.plan.spec import SIDES
+
+if TYPE_CHECKING:
+    from ivjoin.expr.written import Expression, Value
+    from ivjoin.plan.question import DeclaredBounds, Keys, Orders, SupportsArrowSchema
 
 __all__ = ["explain", "explain_plan"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_IN_PROBE = "decided in the compiled probe"
 _TYPICAL_DAY = datetime(2024, 1, 1, tzinfo=UTC)
 
 
-@known_options("explain", join_options())
+@known_options("explain")
 def explain(
-    condition: Any, left_schema: pa.Schema, right_schema: pa.Schema, on: Any = None, how: str = "inner",
-    left_order: Any = None, right_order: Any = None, left_bounds: Any = None, right_bounds: Any = None,
-    frontier: Mapping[str, Mapping[Any, Any]] | None = None, **options: Any,
+    condition: Expression | None, left_schema: SupportsArrowSchema, right_schema: SupportsArrowSchema,
+    on: Keys | None = None, how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
+    left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None,
+    frontier: Mapping[str, Mapping[Expression, Value]] | None = None, suffix: str = "_right",
+    batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC",
 ) -> str:
     """How a join would be planned: conjuncts, the expression DAG with its intervals, and what prunes each side.
 
     Parameters
     ----------
-    condition, left_schema, right_schema, on, how, left_order, right_order, left_bounds, right_bounds
+    condition, left_schema, right_schema, on, how, left_order, right_order, left_bounds, right_bounds, suffix, \
+    batch_size, on_late, timezone
         As for ``SymmetricHashJoin``.
     frontier : mapping, optional
         ``{"left": {expression: value}, "right": {...}}``: how far each side has come; typical values by default.
@@ -51,9 +61,10 @@ def explain(
     >>> "band term" in text
     True
     """
-    plan = make_plan(
+    plan = planned(
         left_schema, right_schema, on=on, condition=condition, how=how, left_order=left_order,
-        right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, **options,
+        right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
+        batch_size=batch_size, on_late=on_late, timezone=timezone,
     )
     return explain_plan(plan, frontier)
 
@@ -62,7 +73,8 @@ def explain_plan(plan: JoinPlan, frontier: Mapping[str, Mapping[Any, Any]] | Non
     """The text of :func:`explain` for a plan."""
     frontiers = _frontiers(plan, {} if frontier is None else frontier)
     bounder = Bounder(plan, frontiers)
-    lines = [f"{plan.how.name} join" + (f" on {', '.join(_on(p) for p in plan.on)}" if plan.on else " without `on`")]
+    on = f" on {', '.join(_on(p) for p in plan.spec.on)}" if plan.spec.on else " without `on`"
+    lines = [f"{plan.how.name} join{on}"]
     lines += ["", "condition", *_conjuncts(plan)]
     lines += ["", "frontier (every future row)", *_frontier_lines(frontiers, bool(frontier))]
     lines += _inferred_lines(plan)
@@ -71,6 +83,8 @@ def explain_plan(plan: JoinPlan, frontier: Mapping[str, Mapping[Any, Any]] | Non
     lines += ["", "state"]
     for s in (0, 1):
         lines += _side(plan, s, frontiers, bounder)
+    cut = cut_of(plan)
+    lines += ["", "threads", f"  one alone: {cut}" if isinstance(cut, str) else f"  any number: slices {cut}"]
     return "\n".join(lines)
 
 
@@ -91,7 +105,9 @@ def _conjuncts(plan: JoinPlan) -> list[str]:
         out.append(f"  {kind} {band_text(t)}")
     for s, filters in ((0, sep.left_filter), (1, sep.right_filter)):
         out.extend(f"  filter     {f}    (decided when a {SIDES[s]} row arrives)" for f in filters)
-    out.extend(f"  residual   {r}    (evaluated on each candidate pair)" for r in sep.residual)
+    rest = "the pairs that the compiled probe leaves open" if sep.checks else "each candidate pair"
+    for r in sep.residual:
+        out.append(f"  residual   {r}    ({_IN_PROBE if r in sep.decided else f'evaluated on {rest}'})")
     out.extend(f"  constant   {c}" for c in sep.constant)
     if any(not t.exact for t in plan.kernel_terms):
         out.append("  * a relaxation: finds candidates and prunes; the residual decides")
@@ -140,7 +156,7 @@ def _frontiers(plan: JoinPlan, given: Mapping[str, Mapping[Any, Any]]) -> tuple[
         trackers = [OrderTracker(n, name, o.descending, o.slack, o.nulls) for n, name, o in side.orders]
         frontier = Frontier(trackers, side.bounds, side.never_null)
         values = {
-            side_expression(k, s, side.schema, plan.options["timezone"], "frontier"): v
+            side_expression(k, s, side.schema, plan.spec.timezone, "frontier"): v
             for k, v in given.get(SIDES[s], {}).items()
         }
         for t in trackers:

@@ -20,45 +20,47 @@ from ivjoin.expr.separate import conjuncts_of
 from ivjoin.frontier.order import Frontier
 from ivjoin.operator.intake import has_value
 from ivjoin.operator.prune_bounds import Bounder
-from ivjoin.plan.planner import SIDES
+from ivjoin.plan.spec import SIDES
 
 if TYPE_CHECKING:
-    from ivjoin.operator.symmetric import SymmetricHashJoin
+    from ivjoin.operator.core import Core
 
 __all__ = ["output_bounds"]
 
 _AT_ONCE = 1 << 16  # rows that are looked at together
 
 
-def output_bounds(op: SymmetricHashJoin) -> dict[str, tuple[Any, Any]]:
+def output_bounds(core: Core, taking: bool) -> dict[str, tuple[Any, Any]]:
     """Closed bounds of each output column over all later rows: {column: (inf, sup)}, None for an end without a bound.
+
+    ``taking`` says that the output of a call is still being taken.
 
     Empty where no row can come any more. NULL is in no bounds; where NaN may come, which is above all numbers, there is
     no upper bound. Text, nested values and whatever else has no ordinals is not bounded.
     """
     from ivjoin.propagation import Bounds, Dom, Outcome, contract_nodes
 
-    plan, how = op.plan, op._how
-    for frontier in op._frontiers:
+    plan, how = core.plan, core.how
+    for frontier in core.frontiers:
         frontier.refresh()
     names = [{f.name: i for i, f in enumerate(side.schema)} for side in plan.sides]
     wanted: list[dict[int, Node]] = [{}, {}]
     for f in plan.fields:
         for s, index in ((0, f.left), (1, f.right)):
             if index is not None:
-                wanted[s][index] = op._column(s, index)
+                wanted[s][index] = core.column(s, index)
     hulls: list[dict[Node, Dom]] = []
     comes = []  # whether a later row of the side can come out at all
     for s in (0, 1):
         known = [c for c in wanted[s].values() if has_ordinal(c.type)]
-        known += [n for n in op._frontiers[s].intervals if n not in known]
+        known += [n for n in core.frontiers[s].intervals if n not in known]
         if plan.condition is not None:
             known += [c for c in columns_of(plan.condition) if c.params[0] == SIDES[s] and c not in known]
-        hulls.append({n: _hull(op, s, n, names[s]) for n in known if has_ordinal(n.type)})
-        comes.append(not op._ended[s] or any(n for _, n in _rows(op, s)))
+        hulls.append({n: _hull(core, taking, s, n, names[s]) for n in known if has_ordinal(n.type)})
+        comes.append(not core.ended[s] or any(n for _, n in _rows(core, taking, s)))
     parts: list[dict[Node, Dom]] = []
     # a pair has a row that is yet to come, or is still to be given out
-    fresh = not op._ended[0] or not op._ended[1] or op._pending is not None
+    fresh = not core.ended[0] or not core.ended[1] or taking
     if fresh and comes[0] and comes[1] and not plan.never and how.anti is None:
         both = hulls[0] | hulls[1]
         columns = [n for side in wanted for n in side.values() if n in both]
@@ -91,15 +93,15 @@ def _shown(found: list[Any], bounds: Any, dom: Any) -> tuple[Any, Any]:
     return b.inf, None if any(d.may_nan for d in found) else b.sup
 
 
-def _hull(op: SymmetricHashJoin, s: int, node: Node, names: dict[str, int]) -> Any:
+def _hull(core: Core, taking: bool, s: int, node: Node, names: dict[str, int]) -> Any:
     """Every value of an expression in a stored row of side s, or in one that is yet to come."""
     from ivjoin.propagation import Dom
 
     t = node.type
     spans = []
-    frontier = op._frontiers[s]
-    if not op._ended[s]:
-        if op.plan.options["on_late"] == "join":
+    frontier = core.frontiers[s]
+    if not core.ended[s]:
+        if core.plan.spec.on_late == "join":
             # a late row may have any value
             frontier = Frontier([], {}, frontier.never_null)
         if node not in frontier.intervals:
@@ -110,7 +112,7 @@ def _hull(op: SymmetricHashJoin, s: int, node: Node, names: dict[str, int]) -> A
             spans.append((ordinal_of(future.lo, t), high))
         elif future.may_nan:
             spans.append((NAN_ORDINAL, NAN_ORDINAL))
-    for column, n in _rows(op, s):
+    for column, n in _rows(core, taking, s):
         if not n:
             continue
         if any(column(names[c.params[1]]) is None for c in columns_of(node)):
@@ -132,16 +134,16 @@ def _hull(op: SymmetricHashJoin, s: int, node: Node, names: dict[str, int]) -> A
     return Dom.of(t, value_of(low, t), value_of(high, t), nan=nan)
 
 
-def _rows(op: SymmetricHashJoin, s: int) -> Iterator[tuple[Callable[[int], pa.Array | None], int]]:
+def _rows(core: Core, taking: bool, s: int) -> Iterator[tuple[Callable[[int], pa.Array | None], int]]:
     """The rows of side s that later output may hold, some at a time: (a column by its place or None, how many rows).
 
     While a call's output is still being taken: those of its batch, and the stored ones that it may have decided, too.
     """
-    store, places = op._stores[s], op._places[s]
-    ids = store.live_ids() if op._pending is None else np.arange(store.lo, store.hi)
+    store, places = core.stores[s], core.places[s]
+    ids = store.live_ids() if not taking else np.arange(store.lo, store.hi)
     for start in range(0, len(ids), _AT_ONCE):
         some = ids[start : start + _AT_ONCE]
         yield (lambda i, some=some: None if places[i] < 0 else store.gather(places[i], some)), len(some)  # type: ignore[misc]
-    batch = None if op._batch is None else op._batch()
-    if op._pending is not None and batch is not None and op._state.get("side") == s:
+    batch = None if core.batch is None else core.batch()
+    if taking and batch is not None and core.state.get("side") == s:
         yield batch.column, batch.num_rows

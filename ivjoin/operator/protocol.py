@@ -8,15 +8,12 @@ from threading import Lock
 import pyarrow as pa
 
 from ivjoin.errors import ProtocolError
-from ivjoin.metrics import JoinMetrics
 
 __all__ = ["BUSY", "NOTHING", "OneCall", "Output"]
 
 
 class OneCall:
     """An operator that works at one call at a time, and stops for good when one did not come to its end."""
-
-    _metrics: JoinMetrics
 
     def _begin(self) -> None:
         self._lock = Lock()
@@ -70,6 +67,10 @@ class OneCall:
         """Count what a step has left behind."""
         raise NotImplementedError
 
+    def _gave(self, batch: pa.RecordBatch) -> None:
+        """Count a batch that was taken."""
+        raise NotImplementedError
+
     def _let_go(self) -> None:
         """Release the state of an operator that has stopped."""
         raise NotImplementedError
@@ -107,7 +108,7 @@ class Output:
             if batch is None and self._steps is not None:
                 batch = op._next(self._steps)
             if batch is not None:
-                op._metrics.rows_out += batch.num_rows
+                op._gave(batch)
                 self._batch = None
                 return batch
             op._pending = self._op = self._steps = None

@@ -7,25 +7,20 @@ searched by is, once that was found to be better than the first one.
 
 from __future__ import annotations
 
-import base64
 import json
 import zlib
-from datetime import timedelta
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from ivjoin.errors import IvjoinError, SnapshotError, came
-from ivjoin.expr.build import literal
 from ivjoin.expr.codec import decode, encode
-from ivjoin.expr.nodes import Node
-from ivjoin.expr.ordinal import value_of
-from ivjoin.frontier.order import Order
 from ivjoin.metrics import JoinMetrics
-from ivjoin.operator.symmetric import SymmetricHashJoin
-from ivjoin.plan.cache import planned
+from ivjoin.operator.core import Core
+from ivjoin.plan.cache import plan_of
+from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.spec import JoinSpec
 
 __all__ = ["VERSION", "read", "write"]
 
@@ -33,18 +28,18 @@ MAGIC = b"IVJOINSN"
 VERSION = 1
 
 
-def write(op: SymmetricHashJoin) -> bytes:
+def write(core: Core) -> bytes:
     """Header and rows, with a checksum behind the magic and the version."""
-    tables = [_rows(op, s) for s in (0, 1)]
+    tables = [_rows(core, s) for s in (0, 1)]
     header = {
-        "plan": _plan(op),
-        "frontiers": [_frontier(f) for f in op._frontiers],
+        "plan": core.plan.spec.as_json,
+        "frontiers": [_frontier(f) for f in core.frontiers],
         # the same rows take another number of bytes in the operator that is restored
-        "metrics": op._counts().as_dict() | {"state_bytes": 0},
-        "careful": op._careful,
-        "rekeyed": op._rekeyed,
-        "late_within": op._intake.late_within,
-        "led": [store.led() for store in op._stores],
+        "metrics": core.counts().as_dict() | {"state_bytes": 0},
+        "careful": core.careful,
+        "rekeyed": core.rekeyed,
+        "late_within": core.intake.late_within,
+        "led": [store.led() for store in core.stores],
         "sizes": [len(t) for t in tables],
     }
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -52,29 +47,29 @@ def write(op: SymmetricHashJoin) -> bytes:
     return MAGIC + VERSION.to_bytes(2, "little") + zlib.crc32(body).to_bytes(4, "little") + body
 
 
-def read(blob: bytes) -> SymmetricHashJoin:
-    """The operator that :func:`write` wrote."""
+def read(blob: bytes) -> Core:
+    """What :func:`write` wrote."""
     try:
         header, tables = _open(_bytes(blob))
-        op = SymmetricHashJoin.from_plan(_replan(header["plan"]), late_within=header["late_within"])
+        core = Core(_planned(header["plan"]), late_within=header["late_within"])
         for p, saved in enumerate(header["frontiers"]):
-            _load_frontier(op, p, saved)
+            _load_frontier(core, p, saved)
         if header.get("rekeyed"):
-            op._rekey()
+            core.rekey()
         for s, led in enumerate(header.get("led", (None, None))):
-            store = op._stores[s]
+            store = core.stores[s]
             if led is not None and all(axis is None or axis < store.n_axes for axis in led):
                 store.lead(*led)
-            op.adopt_rows(s, *_split(tables[s]))
-        op._careful = header["careful"]
-        op._metrics = JoinMetrics(**header["metrics"])
-        op.refresh_bounds()
-        op._metrics.state_bytes = op._bytes_held()
+            core.adopt_rows(s, *_split(tables[s]))
+        core.careful = header["careful"]
+        core.metrics = JoinMetrics(**header["metrics"])
+        core.refresh_bounds()
+        core.metrics.state_bytes = core.bytes_held()
     except IvjoinError:
         raise
     except Exception as e:  # its checksum fits: another program wrote it, and anything may be missing
         raise SnapshotError(f"the snapshot is damaged: {came(e)}") from e
-    return op
+    return core
 
 
 def _bytes(blob: Any) -> bytes:
@@ -109,8 +104,8 @@ def _open(blob: bytes) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
 # -- rows --------------------------------------------------------------------------------------------------------
 
 
-def _rows(op: SymmetricHashJoin, s: int) -> bytes:
-    store = op._stores[s]
+def _rows(core: Core, s: int) -> bytes:
+    store = core.stores[s]
     ids = store.live_ids()
     arrays = [store.gather(i, ids) for i in range(len(store.columns))]
     arrays.append(pa.array(store.matched(ids)))
@@ -126,68 +121,13 @@ def _split(batch: pa.RecordBatch) -> tuple[list[pa.Array], np.ndarray]:
     return batch.columns[:-1], np.asarray(batch.columns[-1])
 
 
-# -- plan --------------------------------------------------------------------------------------------------------
-
-
-def _plan(op: SymmetricHashJoin) -> dict[str, Any]:
-    plan = op.plan
-    return {
-        "schemas": [base64.b64encode(side.schema.serialize().to_pybytes()).decode() for side in plan.sides],
-        "on": plan.on,
-        "condition": encode(plan.given),
-        "how": plan.how.name,
-        "orders": [
-            [[encode(n), o.descending, _slack(o.slack), o.nulls] for n, _, o in side.orders] for side in plan.sides
-        ],
-        "bounds": [[[encode(n), low, high] for n, (low, high) in side.bounds.items()] for side in plan.sides],
-        "options": plan.options,
-    }
-
-
-def _replan(saved: dict[str, Any]) -> Any:
-    schemas = [pa.ipc.read_schema(pa.py_buffer(base64.b64decode(t))) for t in saved["schemas"]]
-    orders = [
-        [Order(decode(n), descending, _unslack(slack), nulls) for n, descending, slack, nulls in side]
-        for side in saved["orders"]
-    ]
-    bounds = [{_node(n): _pair(_node(n), low, high) for n, low, high in side} for side in saved["bounds"]]
+def _planned(saved: dict[str, Any]) -> JoinPlan:
     try:
-        return planned(
-            schemas[0], schemas[1], on=[tuple(p) for p in saved["on"]], condition=decode(saved["condition"]),
-            how=saved["how"], left_order=orders[0], right_order=orders[1], left_bounds=bounds[0],
-            right_bounds=bounds[1], **saved["options"],
-        )
+        return plan_of(JoinSpec.from_json(saved))
+    except SnapshotError:
+        raise
     except IvjoinError as e:
         raise SnapshotError(f"the snapshot's join cannot be planned by this version: {e}") from e
-
-
-def _node(data: Any) -> Node:
-    node = decode(data)
-    assert node is not None
-    return node
-
-
-def _pair(node: Node, low: int, high: int) -> tuple[Node, Node]:
-    return tuple(literal(value_of(o, node.type), node.type) for o in (low, high))  # type: ignore[return-value]
-
-
-def _slack(slack: Any) -> Any:
-    if isinstance(slack, timedelta):
-        return {"us": (slack.days * 86_400 + slack.seconds) * 1_000_000 + slack.microseconds}
-    if isinstance(slack, Decimal):
-        return {"decimal": str(slack)}
-    if isinstance(slack, float):
-        return {"float": slack.hex()}
-    return slack
-
-
-def _unslack(slack: Any) -> Any:
-    if not isinstance(slack, dict):
-        return slack
-    (tag, value), = slack.items()
-    if tag == "us":
-        return timedelta(microseconds=value)
-    return Decimal(value) if tag == "decimal" else float.fromhex(value)
 
 
 # -- frontiers ---------------------------------------------------------------------------------------------------
@@ -201,10 +141,11 @@ def _frontier(frontier: Any) -> dict[str, Any]:
     }
 
 
-def _load_frontier(op: SymmetricHashJoin, p: int, saved: dict[str, Any]) -> None:
-    frontier = op._frontiers[p]
+def _load_frontier(core: Core, p: int, saved: dict[str, Any]) -> None:
+    frontier = core.frontiers[p]
     for t, state in zip(frontier.trackers, saved["orders"], strict=True):
         t.load(state)
-    frontier.promised = {_node(n): (low, high) for n, low, high in saved["promised"]}
-    frontier.ended = op._ended[p] = saved["ended"]
+    promised = ((decode(n), low, high) for n, low, high in saved["promised"])
+    frontier.promised = {n: (low, high) for n, low, high in promised if n is not None}
+    frontier.ended = core.ended[p] = saved["ended"]
     frontier.refresh()

@@ -73,6 +73,13 @@ def image_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
 
     Keys are places among the stored columns.
     """
+    found: list[dict[int, int | None]] | None = plan.kept.get("images")
+    if found is None:
+        found = plan.kept["images"] = [_image_columns(plan, s) for s in (0, 1)]
+    return found[s]
+
+
+def _image_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
     side = plan.sides[s]
     out: dict[int, int | None] = {}
     sources: list[tuple[Node, int | None]] = [(node, a) for a, node in enumerate(side.axes)]

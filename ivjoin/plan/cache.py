@@ -10,6 +10,7 @@ be told apart so (SymPy, subclasses, times of a zone of the caller's making) is 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from threading import Lock
@@ -23,15 +24,17 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import Type
 from ivjoin.frontier.order import Order
 from ivjoin.plan.planner import JoinPlan, make_plan
+from ivjoin.plan.question import join_spec
+from ivjoin.plan.spec import JoinSpec
 
-__all__ = ["MOST_PLANS", "forget_plans", "planned"]
+__all__ = ["MOST_PLANS", "forget_plans", "plan_of", "planned"]
 
 MOST_PLANS = 128
 # A key larger than this (a list of a thousand constants, say) is not worth its memory.
 _LONGEST_TEXT = 10_000
 _MOST_PARTS = 1_000
 
-_plans: OrderedDict[tuple[Any, ...], JoinPlan] = OrderedDict()
+_plans: OrderedDict[Hashable, JoinPlan] = OrderedDict()
 _lock = Lock()
 
 
@@ -40,27 +43,36 @@ class _Untold(Exception):
 
 
 def planned(left_schema: Any, right_schema: Any, **arguments: Any) -> JoinPlan:
-    """What :func:`ivjoin.plan.planner.make_plan` gives for these arguments, made now or before.
+    """The plan of a join as :func:`ivjoin.plan.question.join_spec` takes it, made now or before.
 
     The plan is shared: an operator takes a copy (:meth:`JoinPlan.own`) before it changes anything.
 
     Raises
     ------
     IvjoinError
-        As ``make_plan``; a mistake is never remembered.
+        As ``join_spec`` and ``make_plan``; a mistake is never remembered.
     """
     try:
         names = sorted(arguments)
         values = _exact([arguments[n] for n in names], _Parts())
         key = (_schema(left_schema), _schema(right_schema), tuple(names), values)
     except _Untold:
-        return make_plan(left_schema, right_schema, **arguments)
+        return make_plan(join_spec(left_schema, right_schema, **arguments))
+    return _kept(key, lambda: make_plan(join_spec(left_schema, right_schema, **arguments)))
+
+
+def plan_of(spec: JoinSpec) -> JoinPlan:
+    """The plan of a join that is resolved, made now or before; shared, too."""
+    return _kept(spec, lambda: make_plan(spec))
+
+
+def _kept(key: Hashable, make: Callable[[], JoinPlan]) -> JoinPlan:
     with _lock:
         found = _plans.get(key)
         if found is not None:
             _plans.move_to_end(key)
             return found
-    made = make_plan(left_schema, right_schema, **arguments)
+    made = make()
     with _lock:
         _plans[key] = made
         while len(_plans) > MOST_PLANS:

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from ivjoin import expr
-from ivjoin.errors import ColumnError, ConditionError, OrderError, SchemaError, UnsupportedError, came
+from ivjoin.errors import ConditionError, UnsupportedError
 from ivjoin.expr import build
-from ivjoin.expr.arguments import MOST_ROWS, one_of, text, whole_number
-from ivjoin.expr.literals import zone_named
+from ivjoin.expr.evaluate import check_supported
 from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.ordinal import has_ordinal, value_of
 from ivjoin.expr.separate import BandTerm, JoinKey, Separation, separate
 from ivjoin.expr.types import from_arrow
-from ivjoin.frontier.order import Order, ordinal_range, physical_ordinal
+from ivjoin.frontier.order import Order
 from ivjoin.outer.emit import OutputField
 from ivjoin.outer.fields import output_fields
 from ivjoin.outer.jointype import JoinType, join_type
+from ivjoin.plan.checks import bands_say_all, check_table, keep_checked
+from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.shj.store.bands import BandTable
 
-__all__ = ["JoinPlan", "SidePlan", "inferred", "join_options", "make_plan", "physical_ordinal", "watched"]
+__all__ = ["JoinPlan", "SidePlan", "inferred", "make_plan", "watched"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
-SIDES = ("left", "right")
 # Sub-expressions of residual conjuncts whose intervals may prune, a side; each costs eight bytes a row.
 _MAX_WATCHED = 4
 
@@ -56,6 +55,8 @@ class SidePlan:
         Declared bounds, as ordinals.
     never_null : frozenset of Node
         Columns that the schema declares not nullable.
+    checked : frozenset of Node
+        Axes that checks ask about: a null there decides nothing, an error has the whole condition evaluated.
     """
 
     schema: pa.Schema
@@ -69,32 +70,33 @@ class SidePlan:
     bounds: dict[Node, tuple[int, int]] = field(default_factory=dict)
     bound_names: dict[Node, str] = field(default_factory=dict)
     never_null: frozenset[Node] = frozenset()
+    checked: frozenset[Node] = frozenset()
 
 
 @dataclass(slots=True)
 class JoinPlan:
     """Everything the operator needs to know, fixed before the first row."""
 
+    spec: JoinSpec  # the question
     sides: tuple[SidePlan, SidePlan]
     how: JoinType
-    on: list[tuple[str, str]]
     schema: pa.Schema
     fields: list[OutputField]
     separation: Separation
-    given: Node | None  # the condition as the caller gave it
     condition: Node | None  # key equalities of ``on`` included
     null_safe: list[bool]  # one a key
     int_keys: bool  # the key is one int64
     terms: list[BandTerm]  # all, those implied by keys too
     kernel_terms: list[BandTerm]
     tables: tuple[BandTable, BandTable]  # [p]: rows of side p probe the other side's store
+    checks: tuple[np.ndarray, np.ndarray]  # [p]: what the probe asks of the residual, as ``check_table`` has it
+    decided: bool  # the probe decides all of the residual
     # [p]: where the residual may overflow for pairs that ``tables`` refuse
     overflows: tuple[list[BandTable], list[BandTable]]
     never: bool  # a constant conjunct is not TRUE
     raises: bool  # a constant conjunct errs: every pair that gets to it does
-    options: dict[str, Any]
     # What operators of this plan have worked out of it and share; nothing in it is ever changed.
-    kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def own(self) -> JoinPlan:
         """A copy for one operator: a row whose key errs, or a promise, changes keys and axes of that operator alone.
@@ -104,7 +106,7 @@ class JoinPlan:
         left, right = (
             replace(side, keys=list(side.keys), axes=list(side.axes), stored=list(side.stored)) for side in self.sides
         )
-        copy = replace(self, sides=(left, right), null_safe=list(self.null_safe), options=dict(self.options))
+        copy = replace(self, sides=(left, right), null_safe=list(self.null_safe))
         copy.kept = self.kept
         return copy
 
@@ -114,43 +116,34 @@ class JoinPlan:
         return axes.index(node) if node in axes else None
 
 
-def make_plan(
-    left_schema: pa.Schema, right_schema: pa.Schema, *, on: Any = None, condition: Any = None, how: str = "inner",
-    left_order: Any = None, right_order: Any = None, left_bounds: Any = None, right_bounds: Any = None,
-    suffix: str = "_right", batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC",
-) -> JoinPlan:
-    """Check the arguments and plan a join; every mistake a caller can make is reported here, before any row.
+def make_plan(spec: JoinSpec) -> JoinPlan:
+    """Plan a join: keys, bands, residual, axes, output. What is wrong with the question is reported here at the latest.
 
     Raises
     ------
     IvjoinError
         A subclass that says what came, what was expected and the nearest fix.
     """
-    jt = join_type(how)
-    schemas = (_schema(left_schema, "left"), _schema(right_schema, "right"))
-    one_of("on_late", on_late, ("raise", "drop", "join"))
-    batch_size = whole_number("batch_size", batch_size, 1, MOST_ROWS, "a whole number of rows")
-    text("suffix", suffix, "_right")
-    zone_named(timezone)
-    pairs = _on_pairs(on, schemas)
-    scope = expr.Scope(schemas[0], schemas[1], on=[(a, b) for a, b in pairs])
-    given = expr.condition(condition, scope, timezone=timezone)
+    jt, schemas, pairs = join_type(spec.how), spec.schemas, list(spec.on)
     equalities = [_key_equality(a, b, schemas) for a, b in pairs]
-    conjuncts = [*equalities, *([given] if given is not None else [])]
+    conjuncts = [*equalities, *([spec.condition] if spec.condition is not None else [])]
     whole = build.and_(*conjuncts) if len(conjuncts) > 1 else (conjuncts[0] if conjuncts else None)
-    _check_supported(whole)
+    if whole is not None:
+        check_supported(whole)
     sep = separate(whole)
-    schema, fields = output_fields(schemas, pairs, jt, suffix)
+    schema, fields = output_fields(schemas, pairs, jt, spec.suffix)
     sides = (SidePlan(schemas[0]), SidePlan(schemas[1]))
-    for s, order, bounds in ((0, left_order, left_bounds), (1, right_order, right_bounds)):
-        _declare(sides[s], s, order, bounds, schemas, timezone)
-        sides[s].never_null = frozenset(
+    for s in (0, 1):
+        side = sides[s]
+        side.orders = [(o.node, str(o.node), o) for o in spec.orders[s]]
+        side.bounds = {n: (low, high) for n, low, high in spec.bounds[s]}
+        side.bound_names = {n: str(n) for n in side.bounds}
+        side.never_null = frozenset(
             build.column(SIDES[s], f.name, from_arrow(f.type)) for f in schemas[s] if not f.nullable
         )
-        sides[s].filters = list(sep.left_filter if s == 0 else sep.right_filter)
+        side.filters = list(sep.left_filter if s == 0 else sep.right_filter)
     for g in sep.guards:
-        side = _side_of(g.node)
-        sides[side].guards.append((g.node, g.lo, g.hi))
+        sides[_side_of(g.node)].guards.append((g.node, g.lo, g.hi))
     for key in sep.keys:
         sides[0].keys.append(key.left)
         sides[1].keys.append(key.right)
@@ -162,85 +155,23 @@ def make_plan(
     kernel_terms = [t for t in terms if not _implied(t, sep.keys)]
     for s in (0, 1):
         _choose_axes(sides, s, kernel_terms, terms, sep)
+    axes = sides[0].axes, sides[1].axes
+    sep = keep_checked(axes, sep)
+    for side in sides:
+        side.checked = frozenset(n for c in sep.checks for n in (c.left, c.right) if n in side.axes)
     tables = (_table(0, sides, kernel_terms), _table(1, sides, kernel_terms))
     overflows = (_overflow_tables(0, sides, sep), _overflow_tables(1, sides, sep))
     never, raises = _constants(sep.constant)
     plan = JoinPlan(
-        sides=sides, how=jt, on=pairs, schema=schema, fields=fields, separation=sep, given=given, condition=whole,
+        spec=spec, sides=sides, how=jt, schema=schema, fields=fields, separation=sep, condition=whole,
         null_safe=null_safe, int_keys=int_keys, terms=terms, kernel_terms=kernel_terms, tables=tables,
+        checks=(check_table(0, axes, sep.checks), check_table(1, axes, sep.checks)),
+        decided=sep.decided.issuperset(sep.residual),
         overflows=overflows, never=never, raises=raises,
-        options={"suffix": suffix, "batch_size": batch_size, "on_late": on_late, "timezone": timezone},
     )
     for s in (0, 1):
         sides[s].stored = _stored_columns(plan, s)
     return plan
-
-
-# -- arguments ---------------------------------------------------------------------------------------------------
-
-
-def join_options() -> tuple[str, ...]:
-    """The names of all options of a join."""
-    return tuple(make_plan.__kwdefaults__ or ())
-
-
-def _schema(schema: Any, side: str) -> pa.Schema:
-    if not isinstance(schema, pa.Schema):
-        converter = getattr(schema, "__arrow_c_schema__", None)
-        if converter is None:
-            raise SchemaError(f"the {side} schema is a {type(schema).__name__}; expected a pyarrow.Schema")
-        try:
-            schema = pa.schema(schema)
-        except (TypeError, ValueError) as e:
-            raise SchemaError(f"the {side} schema, a {type(schema).__name__}, gives no Arrow schema: {e}") from e
-    seen: set[str] = set()
-    for name in schema.names:
-        if name in seen:
-            raise SchemaError(f"the {side} input has two columns named {name!r}; rename one of them")
-        seen.add(name)
-    return schema
-
-
-def _on_pairs(on: Any, schemas: tuple[pa.Schema, pa.Schema]) -> list[tuple[str, str]]:
-    if on is None:
-        return []
-    if isinstance(on, (Mapping, Set)) or not _is_iterable(on):
-        such = list(on.items()) if isinstance(on, Mapping) and on else [("id", "user_id")]
-        raise ColumnError(
-            f"on is {came(on)}, a {type(on).__name__}; expected a column name, a list of names, or a list of pairs "
-            f"such as {came(such)}"
-        )
-    pairs = []
-    for item in [on] if isinstance(on, str) else on:
-        if isinstance(item, str):
-            pair = (item, item)
-        elif isinstance(item, (tuple, list)) and len(item) == 2 and all(isinstance(x, str) for x in item):
-            pair = (item[0], item[1])
-        else:
-            raise ColumnError(f"on holds {came(item)}; expected a column name or a pair (left name, right name)")
-        for name, schema, side in zip(pair, schemas, SIDES, strict=True):
-            if name not in schema.names:
-                raise ColumnError(_unknown(name, schema, side))
-        pairs.append(pair)
-    return pairs
-
-
-def _is_iterable(obj: Any) -> bool:
-    try:
-        iter(obj)
-    except TypeError:
-        return False
-    return True
-
-
-def _unknown(name: str, schema: pa.Schema, side: str) -> str:
-    import difflib
-
-    near = difflib.get_close_matches(name, schema.names, n=1, cutoff=0.5)
-    lower = [n for n in schema.names if n.lower() == name.lower()]
-    best = (lower or near or [None])[0]
-    hint = f"; did you mean {best!r}?" if best else ""
-    return f"column {came(name)} is not in {side}: {', '.join(schema.names) or '(no columns)'}{hint}"
 
 
 def _key_equality(a: str, b: str, schemas: tuple[pa.Schema, pa.Schema]) -> Node:
@@ -256,61 +187,6 @@ def _key_equality(a: str, b: str, schemas: tuple[pa.Schema, pa.Schema]) -> Node:
         return build.eq(left, right)
     except ConditionError as e:
         raise ConditionError(f"key columns left.{a} and right.{b} cannot be compared: {e}") from e
-
-
-def _check_supported(whole: Node | None) -> None:
-    from ivjoin.expr import evaluate
-
-    check = getattr(evaluate, "check_supported", None)
-    if whole is not None and check is not None:
-        check(whole)
-
-
-def _declare(
-    side: SidePlan, s: int, order: Any, bounds: Any, schemas: tuple[pa.Schema, pa.Schema], timezone: str
-) -> None:
-    orders = [] if order is None else list(order) if isinstance(order, (list, tuple)) else [order]
-    for item in orders:
-        o = item if isinstance(item, Order) else Order(item)
-        node = side_expression(o.expr, s, schemas[s], timezone, "order")
-        side.orders.append((node, str(node), o))
-    if bounds is None:
-        return
-    if not isinstance(bounds, Mapping):
-        raise OrderError(f"{SIDES[s]}_bounds is a {type(bounds).__name__}; expected {{column: (least, greatest)}}")
-    for given, pair in bounds.items():
-        node = side_expression(given, s, schemas[s], timezone, "bounds")
-        name = came(given) if not isinstance(given, str) else given
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise OrderError(f"bounds of {name} are {came(pair)}; expected a pair (least, greatest), None for none")
-        if not has_ordinal(node.type):
-            raise OrderError(f"bounds of {name}: a value of type {node.type} cannot be bounded")
-        low, high = ordinal_range(node.type)
-        if pair[0] is not None:
-            low = physical_ordinal(pair[0], node.type, f"least value of {name}", up=True)
-        if pair[1] is not None:
-            high = physical_ordinal(pair[1], node.type, f"greatest value of {name}", up=False)
-        if low > high:
-            raise OrderError(f"bounds of {name} are {came(pair)}: the least is above the greatest")
-        side.bounds[node] = (low, high)
-        side.bound_names[node] = str(node)
-
-
-def side_expression(obj: Any, s: int, schema: pa.Schema, timezone: str, what: str) -> Node:
-    """An expression over one side alone, for an order, a bound or a watermark."""
-    empty = pa.schema([])
-    scope = expr.Scope(schema, empty) if s == 0 else expr.Scope(empty, schema)
-    if isinstance(obj, str) and obj in schema.names:
-        return build.column(SIDES[s], obj, from_arrow(schema.field(obj).type))
-    try:
-        node = expr.scalar(obj, scope, timezone=timezone)
-    except ColumnError as e:
-        raise ColumnError(f"{what} {came(obj)} of the {SIDES[s]} side: {e}") from e
-    wrong = [c for c in columns_of(node) if c.params[0] != SIDES[s]]
-    if wrong:
-        raise OrderError(f"{what} {came(obj)} of the {SIDES[s]} side reads {wrong[0]} of the other side")
-    _check_supported(node)
-    return node
 
 
 def _no_column(side: str, name: str) -> pa.Array:
@@ -353,7 +229,9 @@ def _choose_axes(
         if mine not in axes and known_there & set(walk(theirs)):
             axes.append(mine)
             sides[s].band_axes += 1
-    if sep.residual and (sides[1 - s].orders or sides[1 - s].bounds):
+    known = {n for n, _, _ in sides[1 - s].orders} | set(sides[1 - s].bounds)
+    bounded = {*sides[0].bounds, *sides[1].bounds}
+    if sep.residual and known and not bands_say_all(sep, terms, known, bounded):
         for node in watched(sep, s):
             if node not in axes and len(axes) < sides[s].band_axes + _MAX_WATCHED:
                 axes.append(node)

@@ -18,10 +18,11 @@ import pyarrow as pa
 
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.ordinal import ordinals
-from ivjoin.operator.symmetric import SymmetricHashJoin
-from ivjoin.plan.planner import SIDES, JoinPlan
+from ivjoin.operator.operator import SymmetricHashJoin
+from ivjoin.plan.cache import plan_of
+from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.pack import Seen, unpacked
-from ivjoin.spark.spec import JoinSpec
 
 __all__ = ["COUNTS", "GROWING", "Arrivals", "Turn", "arrivals", "forget", "keep", "kept", "new_operator", "play"]
 
@@ -51,7 +52,7 @@ class Arrivals:
 
 def arrivals(spec: JoinSpec, frames: Iterator[pd.DataFrame]) -> Arrivals:
     """A group's packed rows and ticks, sorted out."""
-    plan = spec.plan()
+    plan = plan_of(spec)
     out = Arrivals(([], []), (Seen(plan, 0), Seen(plan, 1)))
     for frame in frames:
         for side, rows, tick in zip(frame["side"], frame["rows"], frame["seen"], strict=True):
@@ -64,7 +65,7 @@ def arrivals(spec: JoinSpec, frames: Iterator[pd.DataFrame]) -> Arrivals:
 
 
 def new_operator(spec: JoinSpec) -> SymmetricHashJoin:
-    return SymmetricHashJoin.from_plan(spec.plan(), late_within=False)
+    return SymmetricHashJoin.from_plan(plan_of(spec), late_within=False)
 
 
 def play(op: SymmetricHashJoin, spec: JoinSpec, came: Arrivals) -> Iterator[pa.RecordBatch]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -14,7 +14,9 @@ from ivjoin.errors import ConditionError, IvjoinError, OrderError, UnsupportedEr
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.frontier.order import Order, OrderTracker
-from ivjoin.plan.planner import SIDES
+from ivjoin.plan.cache import plan_of
+from ivjoin.plan.question import join_spec, on_pairs
+from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.buckets import checked_count
 from ivjoin.spark.conditions import aliases_of, condition_of, is_column
 from ivjoin.spark.dialect import AnsiWarning, ansi_note, backquoted
@@ -23,8 +25,12 @@ from ivjoin.spark.eventtime import WatermarkWarning, in_order, watermark_note
 from ivjoin.spark.leftover import rows_where
 from ivjoin.spark.metrics import observed_name
 from ivjoin.spark.schema import arrow_schema, output_type, refuse_collated, spelled_alike
-from ivjoin.spark.spec import JoinSpec
 from ivjoin.spark.watermark import delays, with_watermarks
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Observation
+
+    from ivjoin.plan.question import DeclaredBounds, Keys, Orders
 
 __all__ = ["band_join", "resolved"]
 
@@ -43,12 +49,12 @@ class Resolved:
 
 
 def band_join(
-    left: Any, right: Any, on: Any = None, condition: Any = None, how: str = "inner", left_order: Any = None,
-    right_order: Any = None, left_bounds: Mapping[str, Any] | None = None,
-    right_bounds: Mapping[str, Any] | None = None, suffix: str = "_right", batch_size: int = 65536,
-    on_late: str = "drop", timezone: str | None = None, *, buckets: int | None = None,
-    backend: str = "applyInPandasWithState", name: Any = None,
-) -> Any:
+    left: DataFrame, right: DataFrame, on: Keys | None = None, condition: str | Column | None = None,
+    how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
+    left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
+    batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None, *, buckets: int | None = None,
+    backend: str = "applyInPandasWithState", name: str | Observation | None = None,
+) -> DataFrame:
     """Join two DataFrames on keys and a band condition, holding only the rows that can still match.
 
     Parameters
@@ -111,7 +117,7 @@ def band_join(
     )
     for note in call.notes:
         warnings.warn(note, stacklevel=2)
-    out = output_type(call.spec.plan(), call.types)
+    out = output_type(plan_of(call.spec), call.types)
     count = checked_count(buckets, call.settings.partitions)
     if streaming and not isinstance(name, str | None):
         raise IvjoinError(f"name is a {type(name).__name__}; expected text (an Observation is for static frames)")
@@ -130,7 +136,7 @@ def band_join(
         joined = streaming_join(left, right, call.spec, out, count, observed_name(name))
     if not call.spec.left_over:
         return joined
-    kept = rows_where(joined, call.spec.plan(), call.types, call.aliases, call.spec.left_over)
+    kept = rows_where(joined, plan_of(call.spec), call.types, call.aliases, call.spec.left_over)
     _ = kept.schema  # over Connect, this is when Spark looks at the conjuncts
     return kept
 
@@ -180,12 +186,13 @@ def resolved(
         for s, (o, f) in enumerate(((left_order, left), (right_order, right)))
     ]
     bounds = [_bounds(b, s.names, settings) for b, s in zip((left_bounds, right_bounds), schemas, strict=True)]
-    spec = JoinSpec(
-        schemas=(schemas[0], schemas[1]), on=tuple(pairs), condition=given, how=how, orders=(orders[0], orders[1]),
-        bounds=(bounds[0], bounds[1]), suffix=suffix, on_late=on_late, timezone=zone, batch_size=batch_size,
-        left_over=left_over,
+    spec = join_spec(
+        schemas[0], schemas[1], on=pairs, condition=given, how=how, left_order=orders[0], right_order=orders[1],
+        left_bounds=bounds[0], right_bounds=bounds[1], suffix=suffix, on_late=on_late, timezone=zone,
+        batch_size=batch_size,
     )
-    plan = spec.plan()
+    spec = replace(spec, left_over=left_over)
+    plan = plan_of(spec)
     refuse_collated([n for n in (plan.condition,) if n is not None], types)
     for side in plan.sides:
         for node, name, o in side.orders:
@@ -200,6 +207,8 @@ def _pairs(on: Any, schemas: list[pa.Schema], case_sensitive: bool) -> list[tupl
     """Key pairs, each name as its schema spells it; unknown names are left for the planner to report."""
     if on is None:
         return []
+    if isinstance(on, (Mapping, Set)):
+        on_pairs(on, (schemas[0], schemas[1]))  # refuses it
     items = [on] if isinstance(on, str) or is_column(on) else list(on)
     for i in items:
         if is_column(i):

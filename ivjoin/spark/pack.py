@@ -23,8 +23,9 @@ import pyarrow as pa
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.ordinal import NAN_ORDINAL, ordinals
 from ivjoin.operator.intake import has_value
+from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
-from ivjoin.spark.spec import JoinSpec
+from ivjoin.plan.spec import JoinSpec
 
 __all__ = ["PACKED_SCHEMA", "MapStage", "Seen", "fitted", "packer", "unpacked"]
 
@@ -85,7 +86,7 @@ def packer(spec: JoinSpec, side: int, labels: Sequence[int]) -> MapStage:
     """The function of a map task; its input is the bucket number and then the side's columns."""
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        seen = Seen(spec.plan(), side)
+        seen = Seen(plan_of(spec), side)
         schema = spec.schemas[side]
         pieces: list[pa.RecordBatch] = []
         held, any_rows = 0, False

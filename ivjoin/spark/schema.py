@@ -7,7 +7,8 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from ivjoin.errors import UnsupportedError
 from ivjoin.expr.nodes import Node, columns_of
-from ivjoin.plan.planner import SIDES, JoinPlan
+from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.spec import SIDES
 from ivjoin.spark.watermark import without_watermark
 
 __all__ = ["arrow_schema", "output_type", "refuse_collated", "spark_type", "spelled_alike"]

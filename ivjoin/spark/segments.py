@@ -24,13 +24,15 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import StructType
 
 from ivjoin.errors import IvjoinError
-from ivjoin.operator.symmetric import SymmetricHashJoin
+from ivjoin.operator.operator import SymmetricHashJoin
+from ivjoin.plan.cache import plan_of
+from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.bucket import Arrivals, Turn, arrivals, forget, keep, kept, new_operator, play
 from ivjoin.spark.codec import FORMAT, compressed, expanded, meta_text, read_state, version_token
 from ivjoin.spark.metrics import observed
 from ivjoin.spark.pack import Seen
 from ivjoin.spark.results import RESULT_SCHEMA, Results
-from ivjoin.spark.spec import JoinSpec, identity
+from ivjoin.spark.spec import identity
 from ivjoin.spark.streaming import opened, packed_sides
 from ivjoin.spark.workers import own_workers
 
@@ -158,7 +160,7 @@ def _arrivals_of(spec: JoinSpec, segment: bytes) -> Arrivals:
         for size in sizes:
             packed[side].append(body[at : at + size])
             at += size
-    seen = (Seen(spec.plan(), 0), Seen(spec.plan(), 1))
+    seen = (Seen(plan_of(spec), 0), Seen(plan_of(spec), 1))
     for s, edges in zip(seen, said["seen"], strict=True):
         s.edges = edges
     return Arrivals(packed, seen)

@@ -14,9 +14,9 @@ from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.expr.separate import BandTerm
 from ivjoin.operator.intake import has_value
 from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.columns import as_spark_sql
 from ivjoin.spark.pack import MapStage, fitted
-from ivjoin.spark.spec import JoinSpec
 
 __all__ = ["SortKey", "image_adder", "sort_key"]
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import pandas as pd
 
-from ivjoin.operator.symmetric import SymmetricHashJoin
+from ivjoin.operator.operator import SymmetricHashJoin
+from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.bucket import Turn, arrivals, forget, keep, kept, new_operator, play
 from ivjoin.spark.codec import FORMAT, compressed, expanded, meta_text, read_state, version_token
 from ivjoin.spark.results import Results
-from ivjoin.spark.spec import JoinSpec, identity
+from ivjoin.spark.spec import identity
 
 __all__ = ["bucket_function"]
 

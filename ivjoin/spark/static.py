@@ -23,8 +23,9 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from ivjoin.frontier.order import Order
 from ivjoin.metrics import JoinMetrics
-from ivjoin.operator.symmetric import SymmetricHashJoin
-from ivjoin.plan.planner import SIDES
+from ivjoin.operator.operator import SymmetricHashJoin
+from ivjoin.plan.cache import plan_of
+from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.bucket import GROWING
 from ivjoin.spark.columns import key_sql, place
 from ivjoin.spark.metrics import observed
@@ -32,7 +33,6 @@ from ivjoin.spark.pack import MapStage
 from ivjoin.spark.results import RESULT_SCHEMA, opener, packed_row
 from ivjoin.spark.slots import share_slots
 from ivjoin.spark.sorting import image_adder, sort_key
-from ivjoin.spark.spec import JoinSpec
 
 __all__ = ["static_join"]
 
@@ -45,7 +45,7 @@ def static_join(
     left: Any, right: Any, spec: JoinSpec, out: StructType, buckets: int | None, observation: Any = None
 ) -> Any:
     """The joined frame. ``buckets`` None leaves the number of tasks to Spark; ``observation`` takes the counts."""
-    plan = spec.plan()
+    plan = plan_of(spec)
     key = sort_key(plan)
     keys = key_sql(plan)
     types = [[f.dataType for f in frame.schema] for frame in (left, right)]
@@ -80,7 +80,7 @@ def static_join(
     if observation is None:
         return payload.mapInArrow(_joiner(run, places), out)
     counted = payload.mapInArrow(_counted(_joiner(run, places)), RESULT_SCHEMA)
-    return observed(counted, observation, _COUNTS).mapInArrow(opener(run.plan().schema), out)
+    return observed(counted, observation, _COUNTS).mapInArrow(opener(plan_of(run).schema), out)
 
 
 def _with_image(rows: Any, spec: JoinSpec, side: int, node: Any) -> Any:
@@ -95,7 +95,7 @@ def _joiner(spec: JoinSpec, places: list[list[int]]) -> Joiner:
     """The function of a task: tagged rows in, in order; joined rows out, and what the operator counted at the end."""
 
     def join(batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, JoinMetrics]:
-        op = SymmetricHashJoin.from_plan(spec.plan(), errors_first=True)
+        op = SymmetricHashJoin.from_plan(plan_of(spec), errors_first=True)
         for batch in batches:
             tags = np.asarray(batch.column(0))
             for side in (0, 1):

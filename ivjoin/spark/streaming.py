@@ -16,6 +16,8 @@ from typing import Any
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from ivjoin.plan.cache import plan_of
+from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.buckets import bucket_labels
 from ivjoin.spark.codec import STATE_SCHEMA
 from ivjoin.spark.columns import bucket_sql, key_sql, place
@@ -23,7 +25,6 @@ from ivjoin.spark.environment import arrow_batch_rows
 from ivjoin.spark.metrics import observed
 from ivjoin.spark.pack import PACKED_SCHEMA, packer
 from ivjoin.spark.results import RESULT_SCHEMA, Results, opener
-from ivjoin.spark.spec import JoinSpec
 from ivjoin.spark.stateful import bucket_function
 from ivjoin.spark.workers import own_workers
 
@@ -32,7 +33,7 @@ __all__ = ["opened", "packed_sides", "streaming_join"]
 
 def packed_sides(left: Any, right: Any, spec: JoinSpec, buckets: int) -> Any:
     """Both inputs as packed rows (``PACKED_SCHEMA``)."""
-    keys = key_sql(spec.plan())
+    keys = key_sql(plan_of(spec))
     labels = bucket_labels(buckets if keys else 1)
     packed = []
     for side, frame in enumerate((left, right)):
@@ -56,4 +57,4 @@ def streaming_join(left: Any, right: Any, spec: JoinSpec, out: StructType, bucke
 
 def opened(packed: Any, spec: JoinSpec, out: StructType) -> Any:
     """The joined rows, of a frame whose only column holds them packed."""
-    return packed.mapInArrow(opener(spec.plan().schema), out)
+    return packed.mapInArrow(opener(plan_of(spec).schema), out)

@@ -279,18 +279,19 @@ def run_pull(case: Case) -> Run:
 @contextmanager
 def in_blocks(asked: bool) -> Iterator[list[bool]]:
     """Output batches are built by compiled blocks where they can be, or none is; yields for each push whether so."""
-    from ivjoin.operator.engine import Engine
+    from ivjoin.operator import steps
+    from ivjoin.operator.core import Core
 
     works()  # whose own pushes are none of the caller's
     went: list[bool] = []
-    take = Engine._take
+    take = steps.take
 
-    def noted(self: Engine, p: int, batch: pa.RecordBatch) -> Any:
-        went.append(bool(self._state.get("blocks")))
-        return take(self, p, batch)
+    def noted(core: Core, p: int, batch: pa.RecordBatch) -> Any:
+        went.append(bool(core.state.get("blocks")))
+        return take(core, p, batch)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Engine, "_take", noted)
+        patch.setattr(steps, "take", noted)
         patch.setenv(VARIABLE, str(int(asked)))
         yield went
 

@@ -10,7 +10,7 @@ from unittest.mock import PropertyMock, patch
 
 import numpy as np
 
-from ivjoin.operator import engine
+from ivjoin.operator import pairs, room, steps
 from ivjoin.shj.store.bands import BandTable
 from ivjoin.shj.store.side import SideStore
 
@@ -42,9 +42,10 @@ def runs_at_once(seed: int) -> Iterator[list[tuple[int, int | None]]]:
     with (
         patch.object(SideStore, "__init__", impatient),
         patch.object(SideStore, "search_by", lambda *_: None),
-        patch.object(engine.Engine, "_may_crowd", lambda *_: True),
-        patch.object(engine, "most_selective", choose),
+        patch.object(pairs, "may_crowd", lambda *_: True),
+        patch.object(pairs, "most_selective", choose),
+        patch.object(room, "most_selective", choose),
         patch.object(SideStore, "crowded", PropertyMock(return_value=True)),
-        patch.object(engine, "PIECE", 3),
+        patch.object(steps, "PIECE", 3),
     ):
         yield drawn

@@ -27,7 +27,8 @@ def joined() -> tuple[list[Any], bool]:
     op = SymmetricHashJoin(S, S, on="k", condition="l.t <= r.t", how="full", left_order="t", right_order="t")
     out = [*op.push("left", pa.record_batch({"k": [1, 2], "t": [5, 6]}, schema=S))]
     out += [*op.push("right", pa.record_batch({"k": [1, 1], "t": [5, 7]}, schema=S)), *op.finish()]
-    return sorted((tuple(row.values()) for b in out for row in b.to_pylist()), key=repr), bool(op._state.get("blocks"))
+    rows = sorted((tuple(row.values()) for b in out for row in b.to_pylist()), key=repr)
+    return rows, bool(op._core.state.get("blocks"))
 
 
 ROWS = [(1, 5, 5), (1, 5, 7), (2, 6, None)]

@@ -13,7 +13,8 @@ from join.tables import rows
 
 from ivjoin import EvaluationError, Order, SymmetricHashJoin
 from ivjoin.expr.evaluate import evaluate
-from ivjoin.plan.planner import make_plan
+from ivjoin.plan.planner import JoinPlan, make_plan
+from ivjoin.plan.question import join_spec
 
 Row = tuple[int, int | None, int]
 
@@ -44,7 +45,9 @@ def batch(given: list[Row]) -> pa.RecordBatch:
 
 def sorted_join(left: list[Row], right: list[Row], condition: str, how: str, rng: random.Random) -> Iterator[tuple]:
     """As a task on Spark does it: the rows of both sides in one order, without a value first, some at a time."""
-    planned = partial(make_plan, SCHEMA, SCHEMA, on="k", condition=condition, how=how)
+    def planned(**orders: Order) -> JoinPlan:
+        return make_plan(join_spec(SCHEMA, SCHEMA, on="k", condition=condition, how=how, **orders))
+
     term = planned().kernel_terms[0]
     tagged = []
     for s, (node, given) in enumerate(((term.left, left), (term.right, right))):

@@ -12,9 +12,8 @@ import pytest
 
 import ivjoin
 from ivjoin import EvaluationError, JoinStream, ProtocolError, SymmetricHashJoin, band_join
-from ivjoin.operator import protocol
+from ivjoin.operator import output, protocol
 from ivjoin.operator.blocks import VARIABLE
-from ivjoin.operator.engine import Engine
 from ivjoin.shj.kernels.compiling import COMPILES
 
 pytestmark = pytest.mark.nojit
@@ -67,7 +66,7 @@ def refused(op: SymmetricHashJoin, path: str, why: str) -> None:
 def test_the_path_is_the_one_that_was_asked_for(path: str) -> None:
     op = operator(path)
     list(op.push("left", rows(path)))
-    assert op._state.get("blocks") == (path == "blocks")
+    assert op._core.state.get("blocks") == (path == "blocks")
 
 
 @pytest.mark.parametrize("taken", [0, 1])
@@ -174,8 +173,8 @@ def test_an_error_between_the_join_and_its_output_stops(
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(Engine, "_made", broken)
-        patch.setattr(type(op._emitter), "batch", broken)
+        patch.setattr(output, "made", broken)
+        patch.setattr(type(op._core.emitter), "batch", broken)
         with pytest.raises(error if isinstance(error, type) else RuntimeError):
             op.push("right", rows(path, N))
     refused(op, path, "stopped with an error and cannot go on: (KeyboardInterrupt|no luck)")
@@ -187,11 +186,11 @@ def test_what_a_broken_push_held_is_released(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv(VARIABLE, "1")
     op = operator("blocks", batch_size=100)
     list(op.push("left", rows("blocks", N)))
-    held = op._state
+    held = op._core.state
     before = pa.total_allocated_bytes()
     batch = pa.concat_batches([rows("blocks", N)] * 2)  # in memory of Arrow's own
     assert pa.total_allocated_bytes() > before
-    monkeypatch.setattr(Engine, "_made", lambda self: 1 // 0)
+    monkeypatch.setattr(output, "made", lambda self: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         op.push("right", batch)
     del batch
@@ -218,8 +217,8 @@ def test_an_iterator_after_an_error_does_not_seem_at_its_end(path: str, monkeypa
     out = op.push("right", rows(path))
     next(out)
     with monkeypatch.context() as patch:
-        patch.setattr(Engine, "_made", lambda self: 1 // 0)
-        patch.setattr(type(op._emitter), "batch", lambda *_: 1 // 0)
+        patch.setattr(output, "made", lambda self: 1 // 0)
+        patch.setattr(type(op._core.emitter), "batch", lambda *_: 1 // 0)
         with pytest.raises(ZeroDivisionError):
             list(out)
     with pytest.raises(ProtocolError, match="stopped with an error"):
@@ -278,12 +277,12 @@ def test_a_call_while_another_is_at_work(path: str, run: Any, monkeypatch: pytes
         assert op.metrics.left_rows_in == 3
         assert op.schema is not None
 
-    made, batch = Engine._made, type(op._emitter).batch
+    made, batch = output.made, type(op._core.emitter).batch
     out: Any = iter(())
     out = op.push("right", rows(path))
     with monkeypatch.context() as patch:
-        patch.setattr(Engine, "_made", lambda self: (meanwhile(), made(self))[1])
-        patch.setattr(type(op._emitter), "batch", lambda *args: (meanwhile(), batch(*args))[1])
+        patch.setattr(output, "made", lambda self: (meanwhile(), made(self))[1])
+        patch.setattr(type(op._core.emitter), "batch", lambda *args: (meanwhile(), batch(*args))[1])
         assert count(out) == 9
     assert len(said) >= 9
     assert all(isinstance(e, ProtocolError) and "used by another thread at this moment" in str(e) for e in said)

@@ -20,6 +20,7 @@ from ivjoin import ColumnError, EvaluationError, Order, SymmetricHashJoin, band_
 from ivjoin.expr import Scope, scalar
 from ivjoin.plan.cache import MOST_PLANS, forget_plans, planned
 from ivjoin.plan.planner import JoinPlan, make_plan
+from ivjoin.plan.question import join_spec
 
 SCHEMA = pa.schema({"k": pa.int64(), "a": pa.int32(), "b": pa.float64(), "s": pa.string(), "t": pa.timestamp("us")})
 BAND = "l.a >= r.a - 5 AND l.a <= r.a"
@@ -41,7 +42,7 @@ def described(plan: JoinPlan) -> str:
 def made(left_schema: pa.Schema = SCHEMA, right_schema: pa.Schema = SCHEMA, **arguments: Any) -> JoinPlan:
     """The remembered plan, which must say what a new one says."""
     plan = planned(left_schema, right_schema, **arguments)
-    assert described(plan) == described(make_plan(left_schema, right_schema, **arguments))
+    assert described(plan) == described(make_plan(join_spec(left_schema, right_schema, **arguments)))
     return plan
 
 
@@ -194,7 +195,7 @@ def test_what_cannot_be_told_apart_is_planned_anew(arguments: dict[str, Any]) ->
 
 
 def test_an_iterator_of_keys_is_read_once() -> None:
-    assert made(on=["k", "a"]).on == planned(SCHEMA, SCHEMA, on=iter(["k", "a"])).on
+    assert made(on=["k", "a"]).spec.on == planned(SCHEMA, SCHEMA, on=iter(["k", "a"])).spec.on
 
 
 def test_arguments_that_change_later_change_no_plan() -> None:
@@ -203,7 +204,7 @@ def test_arguments_that_change_later_change_no_plan() -> None:
     keys.append("a")
     bounds["a"] = (0, 6)
     second = made(on=keys, left_bounds=bounds)
-    assert (len(first.on), len(second.on)) == (1, 2)
+    assert (len(first.spec.on), len(second.spec.on)) == (1, 2)
     assert planned(SCHEMA, SCHEMA, on=["k"], left_bounds={"a": (0, 5)}) is first
 
 
@@ -285,7 +286,7 @@ QUIETLY_LAST = [PROMISED, OVERFLOWING, ERRING, QUIET, PROMISED]
 
 def alone(arguments: dict[str, Any], steps: list[Step]) -> list[Any]:
     """What the steps give on an operator whose plan nobody else has."""
-    op = SymmetricHashJoin.from_plan(make_plan(NUMBERS, NUMBERS, **arguments))
+    op = SymmetricHashJoin.from_plan(make_plan(join_spec(NUMBERS, NUMBERS, **arguments)))
     return [out for _, out in play(op, steps)]
 
 

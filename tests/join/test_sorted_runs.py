@@ -17,7 +17,8 @@ from join.indexes import runs_at_once
 from join.strategies import cases
 
 import ivjoin
-from ivjoin.operator.engine import Engine
+from ivjoin.operator import pairs
+from ivjoin.operator.core import Core
 from ivjoin.shj.store.side import SideStore
 
 pytestmark = pytest.mark.usefixtures("contract_every_row")
@@ -94,7 +95,7 @@ def test_a_store_turns_by_itself_to_the_axis_that_lets_few_rows_through(
     left, right = sides(np.random.default_rng(5), 2000)
     condition = f"l.t BETWEEN r.t - 200 AND r.t + 200 AND {near}"
     got, op = joined(left, right, condition, "full", 100)
-    for store in op._stores:  # type: ignore[attr-defined]
+    for store in op._core.stores:  # type: ignore[attr-defined]
         assert store.runs is not None
         assert (store.runs.axis, store.runs.second) in axes
     assert got == wanted(left, right, condition, "full")
@@ -120,7 +121,7 @@ def test_no_turn_where_no_axis_is_better(monkeypatch: pytest.MonkeyPatch) -> Non
     got, op = joined(left, right, condition, "inner", 100)
     assert asked
     assert set(asked) == {0}
-    assert all(store.runs is None for store in op._stores)  # type: ignore[attr-defined]
+    assert all(store.runs is None for store in op._core.stores)  # type: ignore[attr-defined]
     assert got == wanted(left, right, condition, "inner")
 
 
@@ -139,9 +140,9 @@ def test_a_restored_operator_searches_as_the_one_before_it() -> None:
                 for side, table in (("left", left), ("right", right)):
                     for batch in op.push(side, table.slice(at, 20).combine_chunks().to_batches()[0]):
                         rows.update(tuple(row.values()) for row in batch.to_pylist())
-        led.append([store.led() for store in op._stores])
+        led.append([store.led() for store in op._core.stores])
         op = ivjoin.SymmetricHashJoin.restore(op.snapshot())
-        led.append([store.led() for store in op._stores])
+        led.append([store.led() for store in op._core.stores])
     assert led[0] == led[1] == led[2] == led[3]
     assert all(led[0])
     assert rows == wanted(left, right, condition, "inner")
@@ -158,14 +159,14 @@ def test_a_large_batch_turns_to_runs_on_its_way(monkeypatch: pytest.MonkeyPatch)
     )
     assert not list(op.push("left", left.to_batches()[0]))
     probed = []
-    next_piece = Engine._next_piece
+    next_piece = pairs.next_piece
 
-    def counted(self: Engine, p: int) -> None:
-        at = self._state.get("row")
-        next_piece(self, p)
-        probed.append((at, self._stores[0].led() is not None))
+    def counted(core: Core, p: int) -> None:
+        at = core.state.get("row")
+        next_piece(core, p)
+        probed.append((at, core.stores[0].led() is not None))
 
-    monkeypatch.setattr(Engine, "_next_piece", counted)
+    monkeypatch.setattr(pairs, "next_piece", counted)
     got = sum(batch.num_rows for batch in op.push("right", right.to_batches()[0]))
     assert probed == [(16_384, True)]
     query = f"SELECT count(*) FROM a l JOIN b r ON l.k = r.k AND {condition}"

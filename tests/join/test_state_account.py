@@ -174,7 +174,7 @@ def test_through_bursts_sweeps_and_sorted_runs(path: str) -> None:
                 for at, _ in enumerate(op.push(side, batch)):
                     if at == 2:
                         assert op.metrics.state_bytes == held(op)
-            seen.add(op._state.get("blocks"))
+            seen.add(op._core.state.get("blocks"))
             if i % 7 == 0 or 38 < i < 50:
                 assert op.metrics.state_bytes == held(op)
         most, now = op.metrics.peak_state_bytes, op.metrics.state_bytes

@@ -263,7 +263,7 @@ def test_an_operator_that_nobody_holds_gives_its_memory_back_at_once(how: str) -
     op = SymmetricHashJoin(t.schema, t.schema, on="k", condition="l.a = r.a", how=how, left_order="a", right_order="a")
     for b in t.to_batches(max_chunksize=30):
         assert [x for side in ("left", "right") for x in op.push(side, b)] != []
-    held = [weakref.ref(x) for x in (op, op._keys, *op._stores)]
+    held = [weakref.ref(x) for x in (op, op._core.keys, *op._core.stores)]
     gc.disable()
     try:
         del op

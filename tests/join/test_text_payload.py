@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import IvjoinError, Order, SymmetricHashJoin
-from ivjoin.operator import blocks
-from ivjoin.operator.engine import Engine
+from ivjoin.operator import blocks, output
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels import text_kernels
 from ivjoin.shj.store import columns
@@ -63,10 +62,10 @@ def joined(
     patch.setenv(blocks.VARIABLE, str(int(compiled)))
     with patch.context() as inside:
         if compiled and mixes:
-            inside.setattr(Engine, "_gathered", None)
+            inside.setattr(output, "gathered", None)
         op = SymmetricHashJoin(left[0].schema, right[0].schema, **options)
-        assert op._keeps_text == compiled
-        assert op._mixes == (compiled and mixes)
+        assert op._core.keeps_text == compiled
+        assert op._core.mixes == (compiled and mixes)
         out: list[pa.RecordBatch] = []
         for i in range(max(len(left), len(right))):
             for side, batches in (("left", left), ("right", right)):
@@ -191,14 +190,14 @@ def test_the_kernel_asks_for_room_before_it_does_anything(monkeypatch: pytest.Mo
     batch = table(11, 30)
     op = SymmetricHashJoin(S, S, on="k", condition=BAND, **ORDERS)
     list(op.push("left", batch))
-    store = op._stores[0]
+    store = op._core.stores[0]
     column = next(c for c in store.texts if c.type == pa.string())
     assert isinstance(column, columns.BytesColumn)
     before, arena = column._top, len(column._arena)
     longer = batch.set_column(2, S.field("s"), pa.array(["y" * arena] * 30))
-    longer._export_to_c(op._state.in_struct)
-    op._state.set(n=30, n_kept=30, kept_at=op._state.get("every"))
-    assert text_kernels.store_text(op._state.at, 0) == at.ROOM
+    longer._export_to_c(op._core.state.in_struct)
+    op._core.state.set(n=30, n_kept=30, kept_at=op._core.state.get("every"))
+    assert text_kernels.store_text(op._core.state.at, 0) == at.ROOM
     assert (column._top, len(column._arena)) == (before, arena)
     assert column.record["wanted"][0] == before + 30 * arena
 
@@ -219,7 +218,7 @@ def test_arenas_stay_at_the_size_of_the_window(monkeypatch: pytest.MonkeyPatch) 
             rows = [row for side in ("left", "right") for b in op.push(side, batch) for row in b.to_pylist()]
             assert len(rows) == 20
             assert {(row["s"], row["s_right"]) for row in rows} == {("x" * size,) * 2}
-            texts = [c for store in op._stores for c in store.texts]
+            texts = [c for store in op._core.stores for c in store.texts]
             most = max(most, *(len(c._arena) for c in texts if isinstance(c, columns.BytesColumn)))
         return most
 

@@ -13,8 +13,9 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import SymmetricHashJoin
+from ivjoin.operator import output as output_steps
 from ivjoin.operator.blocks import VARIABLE
-from ivjoin.operator.engine import Engine
+from ivjoin.operator.core import Core
 from ivjoin.shj.kernels.compiling import COMPILES
 
 pytestmark = pytest.mark.skipif(not COMPILES, reason="without numba's compiler there are no output blocks")
@@ -61,20 +62,20 @@ def output(
 ) -> list[Any]:
     """What a consumer makes of the structs of a join's output."""
     monkeypatch.setenv(VARIABLE, "1")
-    real, found = Engine._made, []
+    real, found = output_steps.made, []
 
-    def made(self: Engine) -> pa.RecordBatch:
-        found.append(consume(moved(self._state.out_struct)))
-        return pa.RecordBatch.from_pylist([], schema=self.schema)
+    def made(core: Core) -> pa.RecordBatch:
+        found.append(consume(moved(core.state.out_struct)))
+        return pa.RecordBatch.from_pylist([], schema=core.plan.schema)
 
     with monkeypatch.context() as patch:
         op = SymmetricHashJoin(SCHEMA, SCHEMA, on="k", condition=BAND, how=how, left_order="x", right_order="x")
         list(op.push("left", batch(9)))
-        assert op._state.get("blocks")
-        patch.setattr(Engine, "_made", made)
+        assert op._core.state.get("blocks")
+        patch.setattr(output_steps, "made", made)
         list(op.push("right", batch(6, 1, first)))
     assert found
-    assert Engine._made is real
+    assert output_steps.made is real
     return found
 
 
@@ -189,7 +190,7 @@ def test_the_input_is_released_when_it_is_read_to_its_end(pairs: int, monkeypatc
     one = pa.record_batch([np.zeros(n, np.int64), np.zeros(n, np.int64)], schema=schema)
     op = SymmetricHashJoin(schema, schema, on="k", condition=BAND, left_order="x", right_order="x")
     list(op.push("left", one))
-    held: Any = op._state["structs"]
+    held: Any = op._core.state["structs"]
     before = pa.total_allocated_bytes()
     copy = pa.concat_batches([one, one])
     size = pa.total_allocated_bytes() - before
@@ -229,20 +230,20 @@ def test_the_block_is_freed(moved_out: list[int], monkeypatch: pytest.MonkeyPatc
 
     n = 20_000
     monkeypatch.setenv(VARIABLE, "1")
-    real, used = Engine._made, []
+    real, used = output_steps.made, []
     rows = 0
 
-    def made(self: Engine) -> pa.RecordBatch:
+    def made(core: Core) -> pa.RecordBatch:
         if not moved_out:
-            return real(self)
-        array = moved(self._state.out_struct)
+            return real(core)
+        array = moved(core.state.out_struct)
         children = columns(array, moved_out)
         call_release(array)
         for child in children.values():
             call_release(child)
-        return pa.RecordBatch.from_pylist([], schema=self.schema)
+        return pa.RecordBatch.from_pylist([], schema=core.plan.schema)
 
-    monkeypatch.setattr(Engine, "_made", made)
+    monkeypatch.setattr(output_steps, "made", made)
     op = SymmetricHashJoin(SCHEMA, SCHEMA, on="k", condition=BAND, left_order="x", right_order="x")
     for i in range(12):
         for side in ("left", "right"):
@@ -251,7 +252,7 @@ def test_the_block_is_freed(moved_out: list[int], monkeypatch: pytest.MonkeyPatc
             one = pa.record_batch([pa.array(x), pa.array(x, pa.int32()), b], schema=SCHEMA)
             rows += sum(out.num_rows for out in op.push(side, one))
             used.append(in_use())
-    assert op._state.get("blocks")
+    assert op._core.state.get("blocks")
     assert rows == (0 if moved_out else 12 * n)
     blocks = n * (8 + 4 + 20 + 4 + 20)  # of one turn
     assert used[-1] - used[7] < 3 * blocks, "eight turns lie between"

@@ -11,9 +11,9 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from ivjoin.expr import Scope, condition, scalar
 from ivjoin.frontier.order import Order
-from ivjoin.spark.spec import JoinSpec
+from ivjoin.plan.question import join_spec
+from ivjoin.plan.spec import JoinSpec
 
 HOWS = ("inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti")
 ROWS = pa.schema([("k", pa.int64()), ("t", pa.int64()), ("v", pa.int64())])
@@ -57,14 +57,9 @@ def kept_and_late(left: Batches, right: Batches) -> tuple[tuple[Batches, Batches
 
 def spec_for(how: str, batch_size: int) -> JoinSpec:
     """``BAND`` with ``SLACK`` on the left, late rows dropped."""
-    empty = pa.schema([])
-    orders = (
-        (Order(scalar("t", Scope(ROWS, empty)), slack=SLACK),),
-        (Order(scalar("t", Scope(empty, ROWS))),),
-    )
-    return JoinSpec(
-        (ROWS, ROWS), (("k", "k"),), condition(BAND, Scope(ROWS, ROWS, on=[("k", "k")])), how, orders, (None, None),
-        "_right", "drop", "UTC", batch_size,
+    return join_spec(
+        ROWS, ROWS, on="k", condition=BAND, how=how, left_order=Order("t", slack=SLACK), right_order="t",
+        on_late="drop", batch_size=batch_size,
     )
 
 

@@ -17,17 +17,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivjoin.errors import IvjoinError, SnapshotError, UnsupportedError
-from ivjoin.expr import Scope, condition, scalar
+from ivjoin.expr import Scope, condition
 from ivjoin.frontier.order import Order
 from ivjoin.operator import blocks
 from ivjoin.plan import layout as row_layout
+from ivjoin.plan.cache import forget_plans, plan_of
+from ivjoin.plan.question import join_spec
+from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark import environment
 from ivjoin.spark.bucket import new_operator
 from ivjoin.spark.buckets import bucket_labels, checked_count, murmur3_of_int, state_partition
 from ivjoin.spark.codec import FORMAT, compressed, expanded, meta_text, read_state, version_token
 from ivjoin.spark.results import Results, opener
 from ivjoin.spark.slots import share_slots
-from ivjoin.spark.spec import JoinSpec, _planned
 from ivjoin.spark.sqlwriter import called, case_when, literal
 from ivjoin.spark.static import _joiner
 from ivjoin.spark.watermark import with_watermarks
@@ -212,9 +214,7 @@ def test_the_connect_class_has_it_too() -> None:
 def plain_spec() -> JoinSpec:
     side = pa.schema([("k", pa.int64()), ("t", pa.int64())])
     band = condition("l.t BETWEEN r.t - 3 AND r.t", Scope(side, side, on=[("k", "k")]))
-    orders = tuple((Order(scalar("t", Scope(*pair))),) for pair in ((side, pa.schema([])), (pa.schema([]), side)))
-    nothing: Any = (None, None)
-    return JoinSpec((side, side), (("k", "k"),), band, "inner", orders, nothing, "_right", "drop", "UTC", 65536)
+    return join_spec(side, side, on="k", condition=band, left_order="t", right_order="t", on_late="drop")
 
 
 def test_operators_of_one_worker_share_what_was_worked_out_of_their_plan(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,11 +223,11 @@ def test_operators_of_one_worker_share_what_was_worked_out_of_their_plan(monkeyp
     before = row_layout._layout
     monkeypatch.setattr(row_layout, "_layout", lambda plan, s: (made.append(s), before(plan, s))[1])
     spec = plain_spec()
-    _planned.cache_clear()
+    forget_plans()
     ops = [new_operator(spec) for _ in range(3)]
     ops.append(new_operator(pickle.loads(pickle.dumps(spec))))  # each task has a copy of its own
     assert made == [0, 1]
-    assert all(op.plan.kept is spec.plan().kept for op in ops)
+    assert all(op.plan.kept is plan_of(spec).kept for op in ops)
     for op in ops:  # what is shared is not what they join with
         list(op.push("left", pa.record_batch({"k": [1], "t": [5]})))
     for i, op in enumerate(ops):
@@ -240,7 +240,7 @@ def test_tasks_of_a_static_join_share_it_too(monkeypatch: pytest.MonkeyPatch) ->
     made = []
     before = row_layout._layout
     monkeypatch.setattr(row_layout, "_layout", lambda plan, s: (made.append(s), before(plan, s))[1])
-    _planned.cache_clear()
+    forget_plans()
     tagged = pa.record_batch({
         "side": pa.array([0, 1], pa.int8()), "s0": pa.array([1, 1], pa.int64()), "s1": pa.array([5, 6], pa.int64())
     })
@@ -254,8 +254,7 @@ def test_operators_of_one_worker_do_not_share_what_a_row_that_errs_changes() -> 
     left = pa.schema([("k", pa.int64()), ("d", pa.int64())])
     right = pa.schema([("k", pa.int64()), ("e", pa.int64())])
     computed = condition("10 div l.d = r.e", Scope(left, right, on=[("k", "k")]))
-    nothing: Any = ((), ()), (None, None)
-    spec = JoinSpec((left, right), (("k", "k"),), computed, "inner", *nothing, "_right", "drop", "UTC", 65536)
+    spec = join_spec(left, right, on="k", condition=computed, on_late="drop")
 
     def rows_out(op: Any) -> list[tuple[Any, ...]]:
         list(op.push("left", pa.record_batch([[1, 1, 2], [2, 5, 5]], schema=left)))

@@ -21,12 +21,13 @@ import pandas as pd
 from spark.decisions import CLOSING, HOWS, as_table, drawn, first_decided, kept_and_late, spec_for
 from spark.script import rows_of
 
+from ivjoin.plan.cache import plan_of
+from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark import bucket, segments
 from ivjoin.spark.bucket import COUNTS
 from ivjoin.spark.buckets import bucket_labels
 from ivjoin.spark.pack import packer, unpacked
 from ivjoin.spark.results import Results
-from ivjoin.spark.spec import JoinSpec
 from ivjoin.spark.stateful import bucket_function
 
 BUCKETS = 3
@@ -159,7 +160,7 @@ def micro_batch(
                 break
             for rows, counts in zip(frame["rows"], frame["counts"], strict=True):
                 if rows is not None:
-                    out += rows_of(pa.Table.from_batches([unpacked(rows, spec.plan().schema)]))
+                    out += rows_of(pa.Table.from_batches([unpacked(rows, plan_of(spec).schema)]))
                 if counts is not None:
                     late += int(counts.split(",")[COUNTS.index("late_rows")])
         if label == failing:

@@ -17,6 +17,7 @@ from spark.test_recovery import NUMBERED, band, expected, rows
 
 from ivjoin.errors import IvjoinError
 from ivjoin.frontier.order import Order
+from ivjoin.plan.cache import plan_of
 
 pytestmark = pytest.mark.spark
 
@@ -188,16 +189,12 @@ def at(seconds: int) -> datetime:
 
 def test_a_log_that_outgrows_its_base_becomes_a_new_base() -> None:
     """Without Spark: the processor against a state store of plain Python."""
-    from ivjoin.expr import Scope, scalar
+    from ivjoin.plan.question import join_spec
     from ivjoin.spark import bucket, segments
     from ivjoin.spark.pack import packer, unpacked
-    from ivjoin.spark.spec import JoinSpec
 
-    sides = [Scope(NUMBERED, pa.schema([])), Scope(pa.schema([]), NUMBERED)]
-    orders = [(Order(scalar("t", scope)),) for scope in sides]
-    spec = JoinSpec((NUMBERED, NUMBERED), (("k", "k"),), None, "inner", (orders[0], orders[1]), (None, None), "_right",
-                    "drop", "UTC", 65536)  # fmt: skip
-    schema = spec.plan().schema
+    spec = join_spec(NUMBERED, NUMBERED, on="k", left_order="t", right_order="t", on_late="drop")
+    schema = plan_of(spec).schema
     store = Store()
     processor = segments.SegmentedBucket(spec, 1)
     processor.init(store)

@@ -29,10 +29,11 @@ from spark.second_opinion import joined
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from ivjoin.frontier.order import Order
-from ivjoin.operator.symmetric import SymmetricHashJoin
+from ivjoin.operator.operator import SymmetricHashJoin
+from ivjoin.plan.cache import plan_of
+from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.bucket import Arrivals, new_operator, play
 from ivjoin.spark.pack import Seen
-from ivjoin.spark.spec import JoinSpec
 
 
 @pytest.mark.spark
@@ -81,7 +82,7 @@ def test_buckets_decide_as_the_model_does(how: str, restored: float) -> None:
 
 def _arrivals(spec: JoinSpec, new: tuple[list[Any], list[Any]], bucket: int) -> Arrivals:
     """A bucket's rows (keys are divided by three) and how far all rows of each side have come."""
-    seen = (Seen(spec.plan(), 0), Seen(spec.plan(), 1))
+    seen = (Seen(plan_of(spec), 0), Seen(plan_of(spec), 1))
     packed: tuple[list[bytes], list[bytes]] = ([], [])
     for side, rows in enumerate(new):
         for batch in _batches(rows):

@@ -18,12 +18,13 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IN2_I4, IO1, IO2, IO2_I4, IO_U8, VOID, compiled, inner
+from ivjoin.shj.kernels.memory import line_of
 
 __all__ = [
-    "FIRST_AXIS", "FIRST_PROBE", "FIRST_STORE", "FLAGS", "KEY", "LIVE", "MARK_PROBE", "MARK_STORE", "MATCHED", "PAIRS",
-    "PUSH", "SOME_REFUSED", "SOME_STEPS", "WORTH_REFUSING", "WORTH_WALKING",
-    "candidates", "insert", "insert_rows", "move", "others", "probe", "probe_rows", "prune_oldest", "prune_prefix",
-    "unlink", "window",
+    "ASK", "FALSE", "FIRST_ABSENCE", "FIRST_AXIS", "FIRST_PROBE", "FIRST_STORE", "FLAGS", "KEY", "LIVE", "MARK_PROBE",
+    "MARK_STORE", "MATCHED", "MOST_AXES", "PAIRS", "PUSH", "SOME_REFUSED", "SOME_STEPS", "TRUE", "WORTH_REFUSING",
+    "WORTH_WALKING", "candidates", "insert", "insert_rows", "move", "others", "probe", "probe_rows", "prune_oldest",
+    "prune_prefix", "unlink", "verdict", "window",
 ]
 
 I64_MIN = -(2**63)
@@ -39,6 +40,9 @@ FIRST_AXIS = 2  # in a row record, as words
 PREV, KEY, FLAGS = 1, 2, 3  # in a row record, as links
 USERS = 6  # in a key's slots
 LIVE, MATCHED = 1, 2
+FIRST_ABSENCE = 8  # bits of a row's flags that say on which axis it has no value
+MOST_AXES = 22  # that have such a bit of their own
+TRUE, FALSE, ASK = -1, -2, -3  # ends of a list of checks
 PAIRS, MARK_STORE, MARK_PROBE, FIRST_PROBE, FIRST_STORE = 1, 2, 4, 8, 16
 
 
@@ -113,8 +117,8 @@ def insert(kids, axes, place, ordered, rows, links, slots, side, tally):  # type
     row is out of order by, and is added to ``tally[0]``); 0 appends.
     """
     return insert_rows(
-        kids, kids.shape[0], axes.ravel(), axes.shape[1], axes.shape[0], place, rows.shape[0], ordered, rows.ravel(),
-        links.ravel(), slots.ravel(), side, tally,
+        kids, kids.shape[0], line_of(axes), axes.shape[1], axes.shape[0], place, rows.shape[0], ordered, line_of(rows),
+        line_of(links), line_of(slots), side, tally,
     )
 
 
@@ -139,8 +143,8 @@ def _unlink_one(pos, links, stride, slots, side):  # type: ignore[no-untyped-def
 def unlink(places, links, slots, side):  # type: ignore[no-untyped-def]
     """Take live rows out of their lists and clear LIVE; returns how many keys died."""
     stride = links.shape[1]
-    flat = links.ravel()
-    keys = slots.ravel()
+    flat = line_of(links)
+    keys = line_of(slots)
     died = 0
     for i in range(places.shape[0]):
         flag = places[i] * stride + FLAGS
@@ -188,7 +192,7 @@ def prune_prefix(lo, hi, column, low, high, rows, links, slots, side, dead, tall
     """
     cap = rows.shape[0]
     count = prune_oldest(
-        lo, hi, cap, column, low, high, rows.ravel(), links.ravel(), rows.shape[1], slots.ravel(), side, dead,
+        lo, hi, cap, column, low, high, line_of(rows), line_of(links), rows.shape[1], line_of(slots), side, dead,
         dead.shape[0] > 0, tally,
     )
     turn = lo - lo % cap
@@ -252,24 +256,64 @@ def window(axes, stride, bands, n_primary, i):  # type: ignore[no-untyped-def]
 
 
 @inner
+def _lies_within(v, p, low, high):  # type: ignore[no-untyped-def]
+    """Whether v is in [p + low, p + high], over integers without end."""
+    if low != I64_MIN:
+        if low > 0 and p > I64_MAX - low:
+            return False
+        if not (low < 0 and p < I64_MIN - low) and v < p + low:
+            return False
+    if high != I64_MAX:
+        if high < 0 and p < I64_MIN - high:
+            return False
+        if not (high > 0 and p > I64_MAX - high) and v > p + high:
+            return False
+    return True
+
+
+@inner
 def others(axes, stride, bands, n_primary, n_bands, i, rows, row):  # type: ignore[no-untyped-def]
     """Whether the stored row that begins at ``rows[row]`` satisfies the band terms on the other axes."""
     for b in range(n_primary, n_bands):
         p = axes[bands[4 * b] * stride + i]
-        v = rows[row + FIRST_AXIS + bands[4 * b + 1]]
-        d = bands[4 * b + 2]
-        if d != I64_MIN:
-            if d > 0 and p > I64_MAX - d:
-                return False
-            if not (d < 0 and p < I64_MIN - d) and v < p + d:
-                return False
-        d = bands[4 * b + 3]
-        if d != I64_MAX:
-            if d < 0 and p < I64_MIN - d:
-                return False
-            if not (d > 0 and p > I64_MAX - d) and v > p + d:
-                return False
+        if not _lies_within(rows[row + FIRST_AXIS + bands[4 * b + 1]], p, bands[4 * b + 2], bands[4 * b + 3]):
+            return False
     return True
+
+
+@inner
+def verdict(checks, axes, absent, stride, nulls, i, rows, row, flags):  # type: ignore[no-untyped-def]
+    """Where the checks of a pair end: ``TRUE``, ``FALSE`` or ``ASK``.
+
+    A check is eight words: the probe row's axis and the stored row's (-1: none), low and high, between which the
+    stored value lies beyond the other (or, where there is one alone, lies itself); the check to go on with where that
+    is so, where it is not, and where a value is missing. ``nulls`` has a bit for each axis of which a probe row may
+    have no value.
+    """
+    at = np.int64(0)
+    while at >= 0:
+        c = 8 * at
+        a = checks[c]
+        b = checks[c + 1]
+        p = np.int64(0)
+        v = np.int64(0)
+        missing = False
+        if a >= 0:
+            p = axes[a * stride + i]
+            missing = (nulls >> a) & 1 != 0 and absent[a * stride + i] != 0
+        if b >= 0:
+            v = rows[row + FIRST_AXIS + b]
+            missing |= (flags >> (FIRST_ABSENCE + b)) & 1 != 0
+        else:
+            v = p
+            p = np.int64(0)
+        if missing:
+            at = checks[c + 6]
+        elif _lies_within(v, p, checks[c + 2], checks[c + 3]):
+            at = checks[c + 4]
+        else:
+            at = checks[c + 5]
+    return at
 
 
 @inner
@@ -325,11 +369,11 @@ def _stays_in_range(axes, stride, bands, n):  # type: ignore[no-untyped-def]
 @inner
 def probe_rows(  # type: ignore[no-untyped-def]
     kids, chosen, n, axes, stride, bands, n_primary, n_bands, ordered, slots, rows, links, width, side, matched,
-    mode, state, out_probe, out_store, room,
+    mode, state, out_probe, out_store, room, checks, n_checks, absent, nulls,
 ):
     """``probe`` over flat arrays or pointers, of the n ``chosen`` rows (none with key id -1), up to ``room`` pairs.
 
-    ``out_store`` gets places, not ids.
+    ``out_store`` gets places, not ids; the probe row of a pair that the checks do not decide is turned, ``~i``.
     """
     emit = mode & PAIRS
     link_stride = 2 * width
@@ -384,6 +428,11 @@ def probe_rows(  # type: ignore[no-untyped-def]
             missed += not ok
             if ok and mode & FIRST_STORE and links[link + FLAGS] & MATCHED:
                 ok = False
+            found = i
+            if ok and n_checks > 0:
+                end = verdict(checks, axes, absent, stride, nulls, i, rows, row, links[link + FLAGS])
+                ok = end != FALSE
+                found = ~i if end == ASK else i
             if ok:
                 if emit:
                     if count == room:
@@ -392,7 +441,7 @@ def probe_rows(  # type: ignore[no-untyped-def]
                         state[2] += steps
                         state[3] += missed
                         return count
-                    out_probe[count] = i
+                    out_probe[count] = found
                     out_store[count] = node
                     count += 1
                 if mode & MARK_STORE:
@@ -434,10 +483,10 @@ def probe(  # type: ignore[no-untyped-def]
         axis's window that another band refused.
     """
     n = kids.shape[0]
-    axis_values = axes.ravel()
-    terms = bands.ravel()
-    records = rows.ravel()
-    keys = slots.ravel()
+    axis_values = line_of(axes)
+    terms = line_of(bands)
+    records = line_of(rows)
+    keys = line_of(slots)
     cap = rows.shape[0]
     chosen = np.empty(n + 1, dtype=np.int64)
     left = candidates(
@@ -451,7 +500,8 @@ def probe(  # type: ignore[no-untyped-def]
         state[1] = -2
     count = probe_rows(
         kids, chosen, left, axis_values, axes.shape[1], terms, n_primary, bands.shape[0], ordered, keys, records,
-        links.ravel(), rows.shape[1], side, matched, mode, state, out_probe, out_store, out_probe.shape[0],
+        line_of(links), rows.shape[1], side, matched, mode, state, out_probe, out_store, out_probe.shape[0], terms, 0,
+        matched, 0,
     )
     state[0] = chosen[state[0]] if state[0] < left else n
     turn = lo - lo % cap

@@ -55,7 +55,7 @@ def intern_rows(keys, n, usable, some, table, mask, key_of, free, n_free, out, n
 def intern_ints(keys, usable, table, key_of, free, n_free, out, n_ids):  # type: ignore[no-untyped-def]
     """Id of each key; new keys take an id from the free list, else the next one. Returns n_ids * 2**32 + n_free.
 
-    ``table`` holds id + 1, 0 for empty, and is never more than half full: the caller makes room for n new keys.
+    ``table`` holds id + 1, 0 for empty, and is never more than two thirds full: the caller makes room for n new keys.
     """
     return intern_rows(
         keys, keys.shape[0], usable, usable.shape[0] > 0, table, table.shape[0] - 1, key_of, free, n_free, out, n_ids

@@ -151,12 +151,19 @@ def _most_bytes(op, side, n):  # type: ignore[no-untyped-def]
     return total
 
 
+@inner
+def packed_bytes_wanted(op, side, n):  # type: ignore[no-untyped-def]
+    """Bytes for which the key table must have room before the keys of a batch are named; 0 if it has all room."""
+    need = _most_bytes(op, side, n)
+    new = max(n - op.n_free, 0)
+    if op.arena_top + need > op.arena_room or 3 * (op.n_ids - op.n_free + n) > 2 * op.table_size:
+        return need
+    return need if op.n_ids + new > op.slots_size else 0
+
+
 @compiled(I8(I8, I8))
 def name_packed(operator, p):  # type: ignore[no-untyped-def]
-    """Ids of the keys of the batch at hand, -1 for rows that match nothing.
-
-    Returns 0, or the bytes for which the key table must have room before the next call, which begins anew.
-    """
+    """Ids of the keys of the batch at hand, -1 for rows that match nothing; ``arrive`` has seen to their room."""
     op = operator_at(operator, 0)
     side = side_at(op.sides, p)
     n = op.n
@@ -166,12 +173,6 @@ def name_packed(operator, p):  # type: ignore[no-untyped-def]
         for i in range(n):
             kids[i] = -1
         return 0
-    need = _most_bytes(op, side, n)
-    new = max(n - op.n_free, 0)
-    if op.arena_top + need > op.arena_room or 2 * (op.n_ids - op.n_free + n) > op.table_size:
-        return need
-    if op.n_ids + new > op.slots_size:
-        return need
     table = at_i32(op.table)
     mask = op.table_size - 1
     spans = at_i64(op.spans)

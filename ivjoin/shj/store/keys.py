@@ -17,11 +17,21 @@ from ivjoin.shj import registers
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.kernels import key_kernels
 from ivjoin.shj.kernels.memory import address_of as address
+from ivjoin.shj.store.account import Account
 
 __all__ = ["ByteKeys", "IntKeys", "KeyTable", "NoKeys", "pack"]
 
 _NONE_U8 = np.empty(0, dtype=np.uint8)
 _MOST_KEYS = 2**30  # ids are int32, and so are the table's entries
+_SLOTS, _SLOTS_SIZE, _TABLE, _TABLE_SIZE, _FREE, _KEY_OF, _SPANS, _ARENA, _ARENA_ROOM = map(
+    registers.words_of(registers.OPERATOR).__getitem__,
+    ("slots", "slots_size", "table", "table_size", "free", "key_of", "spans", "arena", "arena_room"),
+)
+
+
+def _table_size(entries: int) -> int:
+    """Places of a hash table that is at most two thirds full."""
+    return max(64, 1 << (entries + entries // 2).bit_length())
 
 
 def _empty_slots(n: int) -> np.ndarray:
@@ -39,12 +49,15 @@ class KeyTable:
         See ``index_kernels``; column 6 counts the rows that use the key.
     """
 
+    _id_bytes = 32  # of arrays with a place for each id
+
     n_ids = registers.Register(registers.OPERATOR, "n_ids")
     live = registers.Register(registers.OPERATOR, "live_keys")
     _n_free = registers.Register(registers.OPERATOR, "n_free")
 
-    def __init__(self, operator: np.ndarray | None = None) -> None:
-        self._operator = np.zeros(1, dtype=registers.OPERATOR) if operator is None else operator
+    def __init__(self, operator: np.ndarray | None = None, account: Account | None = None) -> None:
+        self._account = account or Account()
+        self._operator = registers.blank(registers.OPERATOR, 1) if operator is None else operator
         self._registers = self._operator.view(np.int64)
         self.slots = _empty_slots(16)
         self.n_ids = 0
@@ -59,57 +72,73 @@ class KeyTable:
 
     def point(self) -> None:
         """Tell the operator's registers where the arrays are."""
-        r = self._operator[0]
-        r["slots"], r["slots_size"] = address(self.slots), len(self.slots)
-        r["table"], r["table_size"] = address(self._table), len(self._table)
-        r["free"] = address(self._free)
+        r = self._registers
+        r[_SLOTS], r[_SLOTS_SIZE] = address(self.slots), len(self.slots)
+        r[_TABLE], r[_TABLE_SIZE] = address(self._table), len(self._table)
+        r[_FREE] = address(self._free)
 
     @property
     def nbytes(self) -> int:
         return self.slots.nbytes + self._free.nbytes + self._table.nbytes
 
     def reserve(self, n: int) -> None:
-        """Make room for n new keys, if there is none."""
+        """Make room for n new keys, if there is none. No id may be in flight."""
         new = max(0, n - self._n_free)
-        if 2 * (self.n_ids - self._n_free + n) > len(self._table) or self.n_ids + new > len(self.slots):
-            self._room(n, new)
+        used = self.n_ids - self._n_free
+        if 3 * (used + n) > 2 * len(self._table) or self.n_ids + new > len(self.slots):
+            if used > self.live + self.live // 4:
+                self._account.want(4 * self.n_ids)  # a list of free ids
+                self._sweep(n)
+                new, used = max(0, n - self._n_free), self.live
+            self._room(n, new, used + n)
 
-    def _room(self, n: int, new: int) -> None:
-        """Room for n new keys, ``new`` of them with ids of their own: slots, and a table at most half full."""
+    def _room(self, n: int, new: int, entries: int) -> None:
+        """Room for n new keys, ``new`` of them with ids of their own: slots, and a table for so many entries."""
         need = self.n_ids + new
         if need > _MOST_KEYS:
             raise CapacityError(
                 f"{need:,} keys at once, expected {_MOST_KEYS:,} at most: narrow the window, or divide the rows"
             )
-        if need > len(self.slots):
-            cap = need + self.n_ids // 4
+        cap = need + self.n_ids // 8 if need > len(self.slots) else len(self.slots)
+        size = _table_size(entries) if 3 * entries > 2 * len(self._table) else len(self._table)
+        self._account.want((cap - len(self.slots)) * self._id_bytes + 4 * (size - len(self._table)))
+        if cap > len(self.slots):
             slots = _empty_slots(cap)
             slots[: self.n_ids] = self.slots[: self.n_ids]
             self.slots = slots
             self._grow_ids(cap)
-        entries = self.n_ids - self._n_free + n
-        if 2 * entries > len(self._table):
-            self._table = np.zeros(1 << (2 * entries - 1).bit_length(), dtype=np.int32)
+        if size > len(self._table):
+            self._table = np.zeros(size, dtype=np.int32)
             if self.n_ids:
                 self._rehash(self._taken())
+        self.point()
 
-    def sweep(self) -> None:
-        """Take back the ids that no row uses, once they are the greater part. No id may be in flight."""
-        used = self.n_ids - self._n_free
-        if used <= self.live + self.live // 2 + 1024:
-            return
+    def sweep(self, n: int = 0) -> None:
+        """Take back the ids that no row uses, once they are many. No id may be in flight.
+
+        ``n``: rows that a batch has, for whose keys there shall be room until the next sweep.
+        """
+        many = self.live + self.live // 4 + 256
+        if self.n_ids - self._n_free > many or max(len(self._table), len(self.slots)) > 8 * (many + 2 * n):
+            if self._account.fits(4 * self.n_ids):
+                self._sweep(n)
+
+    def _sweep(self, n: int) -> None:
         free = np.empty(self.n_ids, dtype=np.int32)
         packed = int(key_kernels.take_back(self.slots, self.n_ids, free))
         top, n_free = packed >> 32, packed & 0xFFFFFFFF
         if self.live * 8 < self.n_ids:
             self.n_ids, n_free = top, int(np.searchsorted(free[:n_free], top))
-        cap = self.n_ids + self.n_ids // 4 + 16
+        cap = self.n_ids + max(0, n - n_free) + self.n_ids // 8 + 16
         if cap * 2 <= len(self.slots):
             self.slots = self.slots[:cap].copy()
             self._grow_ids(cap)
         self._free, self._n_free = free[:n_free].copy(), n_free
-        self._table = np.zeros(max(64, 1 << (3 * max(self.live, 1)).bit_length()), dtype=np.int32)
+        # The kernels ask for a sweep when there are more than these, without the last batch.
+        size = _table_size(self.live + self.live // 4 + 256 + 2 * n)
+        self._table = np.zeros(min(size, len(self._table)), dtype=np.int32)
         self._rehash(self.slots)
+        self.point()
 
     def _took(self, packed: int) -> None:
         packed = int(packed)
@@ -138,14 +167,14 @@ class KeyTable:
 class NoKeys(KeyTable):
     """A join without keys: every row has id 0."""
 
-    def __init__(self, operator: np.ndarray | None = None) -> None:
-        super().__init__(operator)
+    def __init__(self, operator: np.ndarray | None = None, account: Account | None = None) -> None:
+        super().__init__(operator, account)
         self.n_ids = 1
 
     def reserve(self, n: int) -> None:
         pass
 
-    def sweep(self) -> None:
+    def sweep(self, n: int = 0) -> None:
         pass
 
     def ids(self, n: int, usable: np.ndarray | None) -> np.ndarray:
@@ -163,13 +192,15 @@ class IntKeys(KeyTable):
         The key of each id.
     """
 
-    def __init__(self, operator: np.ndarray | None = None) -> None:
-        super().__init__(operator)
+    _id_bytes = 40
+
+    def __init__(self, operator: np.ndarray | None = None, account: Account | None = None) -> None:
+        super().__init__(operator, account)
         self.key_of = np.zeros(16, dtype=np.int64)
 
     def point(self) -> None:
         super().point()
-        self._operator[0]["key_of"] = address(self.key_of)
+        self._registers[_KEY_OF] = address(self.key_of)
 
     @property
     def nbytes(self) -> int:
@@ -201,27 +232,31 @@ class IntKeys(KeyTable):
 class ByteKeys(KeyTable):
     """Keys that are byte strings, kept once each in an arena."""
 
+    _id_bytes = 48
+
     _top = registers.Register(registers.OPERATOR, "arena_top")
 
-    def __init__(self, operator: np.ndarray | None = None) -> None:
-        super().__init__(operator)
+    def __init__(self, operator: np.ndarray | None = None, account: Account | None = None) -> None:
+        super().__init__(operator, account)
         self._spans = np.zeros(32, dtype=np.int64)
         self._arena = np.empty(256, dtype=np.uint8)
         self._top = 0
 
     def point(self) -> None:
         super().point()
-        r = self._operator[0]
-        r["spans"], r["arena"], r["arena_room"] = address(self._spans), address(self._arena), len(self._arena)
+        r = self._registers
+        r[_SPANS], r[_ARENA], r[_ARENA_ROOM] = address(self._spans), address(self._arena), len(self._arena)
 
     def make_room(self, n: int, size: int) -> None:
         """Room for n new keys of so many bytes in all."""
         self.reserve(n)
         need = self._top + size
         if need > len(self._arena):
+            self._account.want(need + need // 4 - len(self._arena))
             arena = np.empty(need + need // 4, dtype=np.uint8)
             arena[: self._top] = self._arena[: self._top]
             self._arena = arena
+            self.point()
 
     @property
     def nbytes(self) -> int:
@@ -252,7 +287,7 @@ class ByteKeys(KeyTable):
     def _rehash(self, used: np.ndarray) -> None:
         sizes = self._spans[1 : 2 * self.n_ids : 2]
         total = int(sizes[used[: self.n_ids, 6] > 0].sum())
-        fresh = np.empty(max(256, total + total // 4), dtype=np.uint8)
+        fresh = np.empty(min(max(256, total + total // 4), len(self._arena)), dtype=np.uint8)
         self._top = key_kernels.rehash_bytes(self._table, self._spans, self._arena, fresh, used, self.n_ids)
         self._arena = fresh
 

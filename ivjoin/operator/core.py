@@ -1,0 +1,312 @@
+"""What an operator is made of: its plan, its two side stores, its frontiers, and the registers that hold them together.
+
+The state is the registers and arrays of ``State``, which the kernels change; everything here is a view of them, or is
+fixed until keys or axes change, when all is built anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import compress
+from weakref import WeakMethod, ref
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.expr import build
+from ivjoin.expr.evaluate import evaluate
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.ordinal import has_ordinal, ordinals
+from ivjoin.expr.types import from_arrow
+from ivjoin.frontier.order import Frontier, OrderTracker
+from ivjoin.metrics import JoinMetrics
+from ivjoin.operator.blocks import wanted, works
+from ivjoin.operator.intake import Intake, has_value
+from ivjoin.operator.prune_bounds import Bounder
+from ivjoin.operator.sources import image_columns
+from ivjoin.operator.state import State
+from ivjoin.operator.tables import join_fields, output_table, side_tables
+from ivjoin.outer.emit import Emitter
+from ivjoin.plan.layout import row_layouts
+from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.spec import SIDES
+from ivjoin.shj import registers as at
+from ivjoin.shj.kernels.memory import release_struct
+from ivjoin.shj.store.account import Account
+from ivjoin.shj.store.columns import ImageColumn, WordColumn
+from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys
+from ivjoin.shj.store.side import SideStore
+
+__all__ = ["Core", "frontiers_of"]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+
+
+def frontiers_of(plan: JoinPlan) -> tuple[Frontier, Frontier]:
+    """What a plan's declarations say of either side before the first row."""
+    left, right = (
+        Frontier(
+            [OrderTracker(n, name, o.descending, o.slack, o.nulls) for n, name, o in side.orders], side.bounds,
+            side.never_null,
+        )
+        for side in plan.sides
+    )
+    return left, right
+
+
+class Core:
+    """The state of an operator, and how it is built. ``steps`` moves rows through it."""
+
+    def __init__(self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> None:
+        self.plan = plan = plan.own()
+        self.how = plan.how
+        self.layouts = left, right = row_layouts(plan)
+        self.places, self.widths = (left.places, right.places), (left.widths, right.widths)
+        self.index = left.index, right.index
+        self.frontiers = frontiers_of(plan)
+        self.bounder = Bounder(plan, self.frontiers)
+        self.intake = Intake(plan, self.frontiers, late_within, errors_first)
+        batch_size = plan.spec.batch_size
+        self.emitter = Emitter(plan.schema, plan.fields, batch_size)
+        self.rekeyed = False
+        self.ended = [False, False]
+        self.batch: ref[pa.RecordBatch] | None = None  # of the push whose output is being taken
+        self.metrics = JoinMetrics()
+        held = WeakMethod(self.bytes_held)  # of what holds the account
+        self.account = Account(lambda: (of() if (of := held()) else 0))
+        self.build()
+        self.count_state()
+
+    def build(self) -> None:
+        """Registers, stores and tables for the plan as it is now."""
+        plan = self.plan
+        account = self.account
+        state = self.state = State(plan.spec.batch_size, max(len(s.schema) for s in plan.sides), account)
+        kind = IntKeys if plan.int_keys else ByteKeys if plan.null_safe else NoKeys
+        self.keys: KeyTable = kind(state.operator, account)
+        self.stores = tuple(
+            SideStore(
+                s, self.keys, self.layouts[s].stored, len(plan.sides[s].axes),
+                ordered=plan.tables[1 - s].n_primary > 0, same=image_columns(plan, s), stored=plan.sides[s].stored,
+                sides=state.sides, widths=self.layouts[s].stored_widths, account=account,
+            )
+            for s in (0, 1)
+        )
+        self.keys.point()
+        on_late = plan.spec.on_late
+        output = output_table(plan)
+        kinds = output.kinds
+        compiled = (kinds is not None or any(s.texts for s in self.stores)) and wanted() and works()
+        self.keeps_text = compiled  # in the kernels' way
+        for store in self.stores:
+            if store.texts:
+                store.compiled_text = compiled
+                store.point()
+        self.mixes = compiled and kinds is not None and not kinds <= {at.WORDS}
+        state.set(
+            key_kind=at.INT if plan.int_keys else at.GIVEN if plan.null_safe else at.NO_KEY, never=int(plan.never),
+            within=int(self.intake.late_within), raises=int(on_late == "raise"), drops=int(on_late == "drop"),
+            blocks=int(compiled and kinds is not None and kinds <= {at.WORDS}),
+            fields=state.lend("fields", output.fields), n_fields=len(output.fields),
+        )
+        for s in (0, 1):
+            state.set_side(
+                s, bands=state.lend(("bands", s), plan.tables[s].terms),
+                checks=state.lend(("checks", s), plan.checks[s]), **join_fields(plan, s),
+            )
+        self.tabulate()
+
+    def tabulate(self) -> None:
+        """The tables of what is read, ordered and bounded; anew when a frontier has come to know more expressions."""
+        state, plan = self.state, self.plan
+        tables = side_tables(plan, self.frontiers, self.bounder, self.payload())
+        self.sources = [t.sources for t in tables]
+        for s, t in enumerate(tables):
+            sources, pieces = t.sources, t.sources.pieces
+            keep = state.lend if t.shared else state.hold
+            state.set_side(
+                s, sources=state.hold(("sources", s), t.own(sources.table)), n_sources=len(sources.table),
+                columns=keep(("columns", s), sources.columns), n_columns=len(sources.columns),
+                packs=pieces is not None,
+            )
+            if pieces is not None:
+                state.set_side(s, pieces=state.hold(("pieces", s), t.own(pieces)), n_pieces=len(pieces))
+                state.set(key_sizes=state.hold("key_sizes", np.zeros(2 * len(plan.null_safe) + 1, dtype=np.int64)))
+            if plan.int_keys:
+                state.set_side(s, key_source=sources.nodes.index(plan.sides[s].keys[0]))
+            trackers = t.own(t.trackers)
+            for i, tracker in enumerate(self.frontiers[s].trackers):
+                tracker.move_to(trackers[i : i + 1])
+            state.set_side(
+                s, trackers=state.hold(("trackers", s), trackers), n_trackers=len(self.frontiers[s].trackers)
+            )
+        self.prepares = [
+            bool(sources.roots) or plan.raises or any(t.in_python for t in f.trackers)
+            for sources, f in zip(self.sources, self.frontiers, strict=True)
+        ]
+        state.row_room(0, max(len(s.nodes) for s in self.sources))
+        for s, t in enumerate(tables):
+            keep = state.lend if t.shared else state.hold
+            state.set_side(
+                s, in_kernel=t.in_kernel, terms=keep(("terms", s), t.terms), n_terms=len(t.terms),
+                bounds=state.hold(("bounds", s), t.own(t.bounds)),
+            )
+            for axis, falling in t.schedules:
+                self.stores[s].schedule(axis, falling)
+            self.publish(s)
+
+    def payload(self) -> list[frozenset[int]]:
+        """Columns of each side whose address the kernels want for what is stored or put out of them."""
+        plan = self.plan
+        blocks = self.mixes or bool(self.state.get("blocks"))
+        name = f"payload {self.keeps_text} {blocks}"
+        found: list[frozenset[int]] | None = plan.kept.get(name)
+        if found is None:
+            found = []
+            for s, store in enumerate(self.stores):
+                columns = {
+                    column for column, c in zip(plan.sides[s].stored, store.columns, strict=True)
+                    if isinstance(c, (WordColumn, ImageColumn)) or (self.keeps_text and c in store.texts)
+                }
+                if blocks:
+                    columns |= {i for f in plan.fields if (i := f.left if s == 0 else f.right) is not None}
+                found.append(frozenset(columns))
+            plan.kept[name] = found
+        return found
+
+    def publish(self, s: int) -> None:
+        """Hand the bounds of side s to the kernels."""
+        bounds = self.bounder.bounds(s)
+        state = self.state
+        state.set_side(s, nothing=bounds is None, ended=self.ended[s])
+        state.set_side(1 - s, ended=self.ended[1 - s])
+        table = state["bounds", s]
+        for axis, (low, high) in enumerate(bounds or ()):
+            table[axis, 0], table[axis, 1] = low, high
+            if low != I64_MIN:
+                self.stores[s].schedule(axis, False)
+            if high != I64_MAX:
+                self.stores[s].schedule(axis, True)
+
+    def count_state(self) -> None:
+        m, (left, right) = self.metrics, self.stores
+        m.state_rows = left.live + right.live
+        m.peak_state_rows = max(m.peak_state_rows, m.state_rows, self.state.get("peak_rows"))
+        m.state_bytes = self.bytes_held()
+        m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)
+
+    def bytes_held(self) -> int:
+        left, right = self.stores
+        return left.nbytes + right.nbytes + self.keys.nbytes + self.state.nbytes
+
+    def counts(self) -> JoinMetrics:
+        """The counts of this moment, from where the kernels keep them."""
+        m, state = replace(self.metrics), self.state
+        left, right = state.sides
+        m.left_rows_in += int(left["rows_in"])
+        m.right_rows_in += int(right["rows_in"])
+        m.left_rows_retired += int(left["retired"])
+        m.right_rows_retired += int(right["retired"])
+        m.late_rows += state.get("late_rows")
+        m.state_rows = int(left["live"] + right["live"])
+        m.peak_state_rows = max(m.peak_state_rows, m.state_rows, state.get("peak_rows"))
+        m.state_bytes = self.bytes_held()
+        return m
+
+    def was_refused(self) -> bool:
+        """Whether the account has just refused memory for a push, of which nothing is done yet."""
+        refused, self.account.refused = self.account.refused, False
+        return refused and self.state.get("phase") == at.BEGIN
+
+    def column(self, s: int, index: int) -> Node:
+        """The node of a column of side s."""
+        field = self.plan.sides[s].schema.field(index)
+        return build.column(SIDES[s], field.name, from_arrow(field.type))
+
+    def let_go(self) -> None:
+        self.metrics = self.counts()
+        release_struct(self.state.in_struct)
+        release_struct(self.state.out_struct)
+        self.batch = None
+        self.build()
+        self.count_state()
+
+    def rebuild(self) -> None:
+        """The state anew, for a plan whose keys or axes have changed, with the rows that are stored."""
+        self.metrics = self.counts()
+        old = self.stores
+        careful = self.state.get("careful")
+        self.plan.kept = {}
+        self.build()
+        self.state.set(careful=careful)
+        for s, store in enumerate(old):
+            ids = store.live_ids()
+            self.adopt_rows(s, [store.gather(i, ids) for i in range(len(store.columns))], store.matched(ids))
+
+    def rekey(self) -> None:
+        """A computed key has erred for some row: from now on hash by plain columns alone, decide the rest by pair."""
+        plan = self.plan
+        plain = [
+            a.op == b.op == "column" for a, b in zip(plan.sides[0].keys, plan.sides[1].keys, strict=True)
+        ]
+        self.rekeyed = True
+        plan.null_safe = list(compress(plan.null_safe, plain))
+        for side in plan.sides:
+            side.keys = list(compress(side.keys, plain))
+        plan.int_keys = len(plan.null_safe) == 1 and not plan.null_safe[0] and has_ordinal(plan.sides[0].keys[0].type)
+        self.rebuild()
+        self.careful = True
+
+    @property
+    def careful(self) -> bool:
+        """Some row that has come lies outside the plan's guards, or erred: the whole condition decides each pair."""
+        return bool(self.state.get("careful"))
+
+    @careful.setter
+    def careful(self, value: bool) -> None:
+        self.state.set(careful=int(value))
+
+    def adopt_rows(self, s: int, arrays: list[pa.Array], matched: np.ndarray) -> None:
+        """Put rows of a snapshot into a side's store; the stored columns, in their order."""
+        side, index = self.plan.sides[s], self.index[s]
+        n = len(matched)
+        if n == 0:
+            return
+        nodes = list(dict.fromkeys([*side.keys, *side.axes]))
+        place = self.places[s]
+        vectors = evaluate(nodes, lambda _, name: arrays[place[index[name]]], n) if nodes else []
+        values = dict(zip(nodes, vectors, strict=True))
+        axes = np.empty((len(side.axes), n), dtype=np.int64)
+        absent = {}
+        for a, node in enumerate(side.axes):
+            axes[a] = ordinals(values[node].values, node.type)
+            present = has_value(values[node])
+            if present is not None:
+                absent[a] = ~present
+        kids = self.intake.key_ids(s, n, values, self.keys, None)
+        self.stores[s].insert(kids, axes, arrays, absent or None, matched)
+        self.keys.point()
+        for store in self.stores:
+            store.point()
+
+    def refresh_bounds(self) -> None:
+        """Compute roots, axes and bounds anew after the frontiers were set from outside."""
+        self.learn()
+        for p in (0, 1):
+            self.bounder.move(p, True, self.stores[1 - p].live)
+            self.publish(1 - p)
+
+    def learn(self) -> None:
+        """Take in that frontiers may know other expressions now: tables, and axes that could prune by them."""
+        for frontier in self.frontiers:
+            frontier.refresh()  # the kernels have moved bounds by themselves: all are computed anew from here on
+        missing = list(self.bounder.missing_axes())
+        if missing:
+            for s, node in missing:
+                if node not in self.plan.sides[s].axes:
+                    self.plan.sides[s].axes.append(node)
+            for s in (0, 1):
+                self.bounder.refit(s)
+            self.rebuild()
+        else:
+            self.tabulate()

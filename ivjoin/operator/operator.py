@@ -1,0 +1,382 @@
+"""The push operator: a symmetric hash join over RecordBatches that prunes what can no longer match."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.errors import EvaluationError, IvjoinError, LateRowError, ProtocolError, SchemaError, came
+from ivjoin.expr.arguments import known_options
+from ivjoin.expr.nodes import Node
+from ivjoin.frontier.order import physical_ordinal
+from ivjoin.metrics import JoinMetrics
+from ivjoin.operator import blocks, snapshot, steps
+from ivjoin.operator.core import Core
+from ivjoin.operator.output_bounds import output_bounds
+from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output
+from ivjoin.plan.cache import planned
+from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.question import side_expression
+from ivjoin.plan.spec import SIDES
+from ivjoin.shj.arrow import to_plain
+from ivjoin.shj.store.account import Account
+
+if TYPE_CHECKING:
+    from ivjoin.expr.written import Expression, Value
+    from ivjoin.plan.question import DeclaredBounds, Keys, Orders, SupportsArrowSchema
+
+__all__ = ["SymmetricHashJoin"]
+
+# What refuses a batch before anything has changed.
+_REFUSALS = (ProtocolError, SchemaError, LateRowError, EvaluationError)
+
+
+class SymmetricHashJoin(OneCall):
+    """A pruning symmetric hash join that is fed batch by batch.
+
+    ``push``, ``advance``, ``reach`` and ``finish`` return an iterator of output batches with a ``close``. It must be
+    taken to its end before the next call, unless it is empty. Closed or dropped before that, it stops the operator:
+    every later call raises ProtocolError. One thread at a time may use an operator and its iterators, others get
+    ProtocolError; ``metrics`` and ``schema`` may be read at any time, and different operators run side by side.
+
+    Parameters
+    ----------
+    left_schema, right_schema : pa.Schema
+    on : str, list of str, or list of (str, str), optional
+        Key columns, equal on both sides.
+    condition : str, SymPy relation or ivjoin expression, optional
+        What must hold besides; ``l.`` and ``r.`` name the sides.
+    how : str
+        inner, left, right, full, left_semi, left_anti, right_semi, right_anti, or Spark's aliases.
+    left_order, right_order : str, expression, Order, or a list of these
+        Promises about the order of arrival.
+    left_bounds, right_bounds : mapping of column to (least, greatest)
+        Closed bounds that every row keeps; None for none.
+    suffix : str
+        Appended to the name of a right column that collides.
+    batch_size : int
+        Greatest number of rows of an output batch.
+    on_late : {"raise", "drop", "join"}
+        What to do with a row that breaks its side's order or bounds.
+    timezone : str
+        Zone of calendar arithmetic and of timestamps without zone.
+
+    Raises
+    ------
+    IvjoinError
+        A subclass that says what came, what was expected, and the nearest fix.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> s = pa.schema({"k": pa.int64(), "t": pa.int64()})
+    >>> op = SymmetricHashJoin(s, s, on="k", condition="l.t >= r.t - 5 AND l.t <= r.t", left_order="t", right_order="t")
+    >>> list(op.push("left", pa.record_batch({"k": [1], "t": [10]})))
+    []
+    >>> [b.to_pylist() for b in op.push("right", pa.record_batch({"k": [1], "t": [12]}))]
+    [[{'k': 1, 't': 10, 't_right': 12}]]
+    """
+
+    @known_options("SymmetricHashJoin")
+    def __init__(
+        self, left_schema: SupportsArrowSchema, right_schema: SupportsArrowSchema, *, on: Keys | None = None,
+        condition: Expression | None = None, how: str = "inner", left_order: Orders | None = None,
+        right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
+        right_bounds: DeclaredBounds | None = None, suffix: str = "_right", batch_size: int = 65536,
+        on_late: str = "raise", timezone: str = "UTC",
+    ) -> None:
+        self._begin()
+        plan = planned(
+            left_schema, right_schema, on=on, condition=condition, how=how, left_order=left_order,
+            right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
+            batch_size=batch_size, on_late=on_late, timezone=timezone,
+        )
+        self._core = Core(plan)
+
+    @classmethod
+    def from_plan(
+        cls, plan: JoinPlan, *, late_within: bool = True, errors_first: bool = False
+    ) -> SymmetricHashJoin:
+        """An operator for a plan. ``late_within`` False measures lateness against earlier batches only.
+
+        ``errors_first`` promises that rows for which an ordered expression errs come before all that have a value of
+        it, on either side; they are not refused then.
+        """
+        self = cls.__new__(cls)
+        self._begin()
+        self._core = Core(plan, late_within, errors_first)
+        return self
+
+    @property
+    def plan(self) -> JoinPlan:
+        """What the operator was planned to do."""
+        return self._core.plan
+
+    # -- public --------------------------------------------------------------------------------------------------
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the output."""
+        return self._core.plan.schema
+
+    @property
+    def account(self) -> Account:
+        """What the operator may hold, and what is asked before it holds more."""
+        return self._core.account
+
+    @property
+    def metrics(self) -> JoinMetrics:
+        """Counts so far; what is returned does not change any more."""
+        m = self._core.counts()
+        m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)  # less only when just restored
+        return m
+
+    def push(self, side: str, batch: pa.RecordBatch) -> Output:
+        """Feed a batch to a side; iterate to take the output.
+
+        The batch is taken at the call. The iterator must be drained before the next call.
+
+        Raises
+        ------
+        SchemaError, LateRowError, EvaluationError, ProtocolError
+        """
+        p = self._side(side)
+        self._enter()
+        try:
+            if self._core.ended[p]:
+                raise ProtocolError(f"push({side!r}, ...) after finish({side!r}); a finished side takes no rows")
+            self._check_schema(p, batch)
+            return self._push(p, batch)
+        except _REFUSALS:
+            raise
+        except BaseException as e:
+            if not self._core.was_refused():
+                self._stop(e)
+            raise
+        finally:
+            self._lock.release()
+
+    def _push(self, p: int, batch: pa.RecordBatch) -> Output:
+        self._check_nulls(p, batch)
+        if batch.num_rows == 0:
+            return NOTHING
+        schema = self._core.layouts[p].schema
+        if schema is not None:
+            plain = [to_plain(a, t) for a, t in zip(batch.columns, schema.types, strict=True)]
+            batch = pa.RecordBatch.from_arrays(plain, schema=schema)
+        out = steps.take(self._core, p, batch)
+        if out is None:
+            return NOTHING
+        if isinstance(out, pa.RecordBatch):
+            self._pending = "push"
+            return Output(self, out)
+        return self._start("push", out)
+
+    def check(self, side: str, batch: pa.RecordBatch) -> None:
+        """Refuse a batch that :meth:`push` would refuse for its schema.
+
+        Raises
+        ------
+        SchemaError
+        """
+        p = self._side(side)
+        self._check_schema(p, batch)
+        self._check_nulls(p, batch)
+
+    def advance(self, side: str, values: Mapping[Expression, Value]) -> Output:
+        """Promise that no later row of a side has an expression below a value (above it, for a descending order)."""
+        p = self._side(side)
+        self._enter()
+        try:
+            return self._change("advance", self._promised(p, self._promises(p, values)))
+        finally:
+            self._lock.release()
+
+    def _promises(self, p: int, values: Mapping[Any, Any]) -> list[tuple[Node, int, bool]]:
+        if not isinstance(values, Mapping) or not values:
+            raise IvjoinError(f"advance takes {{expression: value}}; got {came(values)}")
+        schema = self._core.plan.sides[p].schema
+        promises = []
+        for name, value in values.items():
+            node = side_expression(name, p, schema, self._core.plan.spec.timezone, "watermark")
+            descending = any(t.node is node and t.descending for t in self._core.frontiers[p].trackers)
+            ordinal = physical_ordinal(value, node.type, f"the watermark of {name}", up=not descending)
+            promises.append((node, ordinal, descending))
+        return promises
+
+    def _promised(self, p: int, promises: list[tuple[Node, int, bool]]) -> Iterator[pa.RecordBatch]:
+        for node, ordinal, descending in promises:
+            self._core.frontiers[p].promise(node, ordinal, descending)
+        self._core.learn()
+        yield from steps.settle(self._core, p)
+
+    def reach(self, side: str, edges: Sequence[int | None]) -> Output:
+        """Let a side have come as far as rows that were pushed to another operator of the same join.
+
+        Where keys are spread over several operators, each learns here how far the side has come over all of them: the
+        declared orders hold for the side as a whole. All that is decided by then comes out, also what pushes alone
+        would have put off until it pays to look. Unlike :meth:`advance`, which promises a least value, the slack of
+        each order still applies to later rows.
+
+        Parameters
+        ----------
+        side : {"left", "right"}
+        edges : list or tuple of int or None
+            For each declared order of the side, in its order, the ordinal (``ivjoin.expr.ordinal``) of the greatest
+            value seen; of the least, as ``~ordinal``, for a descending order. None where no value was seen. An edge
+            behind the operator's own changes nothing.
+
+        Raises
+        ------
+        ProtocolError
+            If there is not one edge for each order.
+        """
+        p = self._side(side)
+        self._enter()
+        try:
+            if not isinstance(edges, (list, tuple)) or not all(_is_edge(e) for e in edges):
+                raise ProtocolError(
+                    f"reach({side!r}, ...) got {came(edges)}; expected a list with an int64 or None for each order"
+                )
+            n = len(self._core.frontiers[p].trackers)
+            if len(edges) != n:
+                raise ProtocolError(f"reach({side!r}, ...) got {len(edges)} edges; the side has {n} orders")
+            return self._change("reach", self._reached(p, edges))
+        finally:
+            self._lock.release()
+
+    def _reached(self, p: int, edges: Sequence[int | None]) -> Iterator[pa.RecordBatch]:
+        for t, edge in zip(self._core.frontiers[p].trackers, edges, strict=True):
+            if edge is not None:
+                t.reach(edge)
+        yield from steps.settle(self._core, p)
+
+    def finish(self, side: str | None = None) -> Output:
+        """End one side, or both: everything that no row can change any more comes out."""
+        sides = (0, 1) if side is None else (self._side(side),)
+        self._enter()
+        try:
+            return self._change("finish", self._finished(sides))
+        finally:
+            self._lock.release()
+
+    def _finished(self, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        fresh = [p for p in sides if not self._core.ended[p]]
+        for p in fresh:
+            self._core.ended[p] = True
+            self._core.frontiers[p].ended = True
+        yield from steps.end(self._core, fresh)
+
+    def snapshot(self) -> bytes:
+        """The whole state as bytes, from which :meth:`restore` goes on."""
+        self._enter()
+        try:
+            return snapshot.write(self._core)
+        finally:
+            self._lock.release()
+
+    @classmethod
+    def restore(cls, blob: bytes) -> SymmetricHashJoin:
+        """An operator that goes on where a snapshot was taken.
+
+        Raises
+        ------
+        SnapshotError
+            If the bytes are no snapshot, are damaged, or come from a newer version.
+        """
+        self = cls.__new__(cls)
+        self._begin()
+        self._core = snapshot.read(blob)
+        return self
+
+    def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
+        """What later output rows can still hold: closed bounds by output column, None for an end that has none.
+
+        Found from the rows that are stored, from how far the inputs have come, and from the condition: what a consumer
+        may take as a promise, such as a watermark. Costs a look at every stored row. Empty where no row can come any
+        more. NULL is in no bounds; where NaN, the greatest value, may come there is no upper bound; text and nested
+        values are not bounded. Under ``on_late="join"`` an input's order says nothing of its later rows.
+
+        Returns
+        -------
+        dict of str to (inf, sup)
+            Python values: int, float, Decimal, bool, date, datetime, time, timedelta.
+
+        Raises
+        ------
+        ProtocolError
+            If the operator has stopped with an error, or another thread is at work with it.
+        """
+        if not self._lock.acquire(False):
+            raise ProtocolError(BUSY)
+        try:
+            if self._stopped is not None:
+                raise ProtocolError(self._stopped)
+            return output_bounds(self._core, self._pending is not None)
+        finally:
+            self._lock.release()
+
+    def lagging(self, rows_left: int, rows_right: int) -> int:
+        """Which side (0 left, 1 right) to read next so that neither piles up; given the rows read of each."""
+        if not self._lock.acquire(False):
+            raise ProtocolError(BUSY)
+        try:
+            self._core.frontiers[0].refresh()
+            self._core.frontiers[1].refresh()
+            return self._core.bounder.lagging(rows_left, rows_right)
+        finally:
+            self._lock.release()
+
+    # -- protocol ------------------------------------------------------------------------------------------------
+
+    def _stepped(self, ended: bool) -> None:
+        self._core.count_state()
+
+    def _gave(self, batch: pa.RecordBatch) -> None:
+        self._core.metrics.rows_out += batch.num_rows
+
+    def _let_go(self) -> None:
+        self._core.let_go()
+
+    @staticmethod
+    def _side(side: str) -> int:
+        if not isinstance(side, str) or side not in SIDES:
+            raise ProtocolError(f"side is {came(side)}; expected 'left' or 'right'")
+        return SIDES.index(side)
+
+    def _change(self, call: str, rest: Iterator[pa.RecordBatch]) -> Output:
+        """Run a call that is not refused any more."""
+        return self._start(call, rest)
+
+    def _check_schema(self, p: int, batch: pa.RecordBatch) -> None:
+        if not isinstance(batch, pa.RecordBatch):
+            raise SchemaError(f"push takes a pyarrow.RecordBatch; got a {type(batch).__name__}")
+        want = self._core.plan.sides[p].schema
+        got = batch.schema
+        if not (got is want or got.equals(want)):
+            self._same_types(p, got, want)
+
+    def _check_nulls(self, p: int, batch: pa.RecordBatch) -> None:
+        want = self._core.plan.sides[p].schema
+        for i in self._core.layouts[p].never_null:
+            if batch.column(i).null_count:
+                raise SchemaError(f"column {want.names[i]!r} of a {SIDES[p]} batch has nulls but is not nullable")
+
+    @staticmethod
+    def _same_types(p: int, got: pa.Schema, want: pa.Schema) -> None:
+        if got.names != want.names:
+            raise SchemaError(f"a {SIDES[p]} batch has columns {got.names}; expected {want.names}")
+        for a, b in zip(got, want, strict=True):
+            if a.type != b.type:
+                raise SchemaError(f"column {a.name!r} of a {SIDES[p]} batch is {a.type}; expected {b.type}")
+
+
+def _is_edge(edge: Any) -> bool:
+    whole = isinstance(edge, (int, np.integer)) and not isinstance(edge, bool)
+    return edge is None or (whole and -(2**63) <= int(edge) < 2**63)
+
+
+blocks.joining = SymmetricHashJoin

@@ -1,0 +1,67 @@
+"""Output batches: those that compiled code has built, and those that Arrow puts together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from ivjoin.operator.core import Core
+from ivjoin.outer.emit import BatchRows, Rows, StoredRows
+from ivjoin.shj import registers as at
+from ivjoin.shj.kernels import push_kernels, text_kernels
+from ivjoin.shj.store.columns import too_much_text
+
+__all__ = ["gathered", "made", "mixed"]
+
+
+def made(core: Core) -> pa.RecordBatch:
+    """The output batch that the kernels have just built."""
+    return pa.RecordBatch._import_from_c(core.state.out_struct, core.plan.schema)
+
+
+def mixed(core: Core, p: int) -> int:
+    """An output batch with columns of text or bools, built by compiled code; the status that says so."""
+    state = core.state
+    status: int = text_kernels.build_mixed(state.at, p)
+    if status & at.ROOM:
+        field, size = state["state"][:2]
+        raise too_much_text(int(size), core.plan.schema.types[field])
+    r = state.operator[0]
+    if not status & at.GATHER and r["phase"] == at.EMITTING and r["n_pairs"] == state.pairs:
+        state.more_pairs()
+    return status
+
+
+def gathered(core: Core, p: int, batch: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
+    """Output batches that hold columns which compiled code does not build."""
+    state = core.state
+    r = state.operator[0]
+    which, cursor, phase = int(r["out_which"]), int(r["cursor"]), int(r["phase"])
+    total, listed = {
+        at.EMITTING: (int(r["n_pairs"]), "pair_places"), at.LEAVING: (int(r["n_left"]), "left"),
+        at.RETIRING: (int(r["n_dead"]), "dead"),
+    }[phase]
+    store, size = core.stores[1 - p], core.emitter.batch_size
+    # The scratch may be written over while the caller holds what came before.
+    places = state[listed][cursor:total].copy()
+    rows = state["pair_rows"][cursor:total].copy() if which == push_kernels.PAIRS else None
+    r["cursor"] = total
+    if rows is not None and total == state.pairs:
+        state.more_pairs()
+    for start in range(0, total - cursor, size):
+        cut = slice(start, start + size)
+        if rows is not None:
+            assert batch is not None
+            here: Rows = BatchRows(batch, rows[cut], core.widths[p])
+            there: Rows = StoredRows(store, core.places[1 - p], store.ids_at(places[cut]))
+            out = core.emitter.batch(here, there) if p == 0 else core.emitter.batch(there, here)
+        else:
+            if phase == at.LEAVING:
+                assert batch is not None
+                alone: Rows = BatchRows(batch, places[cut], core.widths[p])
+            else:
+                alone = StoredRows(store, core.places[1 - p], store.ids_at(places[cut]))
+            is_left = which == push_kernels.LEFT_ROWS
+            out = core.emitter.batch(alone, None) if is_left else core.emitter.batch(None, alone)
+        yield out

@@ -1,0 +1,185 @@
+"""The steps of a push: what Python does around the compiled ones, and between them where they ask for it.
+
+``push_kernels`` goes through a push. It comes back with a request where a step belongs to Python: a condition that is
+decided pair by pair, payload of varying size, bounds by propagation, an index by sorted runs, more room. Whatever the
+plan, the steps and their order are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from weakref import ref
+
+import pyarrow as pa
+
+from ivjoin.errors import IvjoinError
+from ivjoin.operator import output, pairs, room, storing, values
+from ivjoin.operator.core import Core
+from ivjoin.shj import registers as at
+from ivjoin.shj.kernels import packed_key_kernels, push_kernels
+
+__all__ = ["end", "settle", "take"]
+
+# A batch larger than this is probed in pieces, each twice the last, where the store may turn to a better index between.
+PIECE = 16_384
+_ASKS = at.DECIDE | at.GATHER | at.STORE | at.BOUNDS | at.INDEX | at.RUNS | at.PIECE | at.BEYOND
+_TEXT = at.STORE | at.MORE, at.GATHER | at.MORE
+
+
+def take(core: Core, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
+    """Feed a batch to the kernels: what they put out at once, or the rest of the push as an iterator."""
+    state = core.state
+    n = batch.num_rows
+    core.batch = ref(batch)
+    before = None
+    if core.prepares[p]:
+        before = [t.save() for t in core.frontiers[p].trackers]
+    try:
+        if n > state.room:
+            state.row_room(n, max(len(s.nodes) for s in core.sources))
+        if before is not None:
+            values.prepare(core, p, batch)
+            state = core.state
+        if core.account.limit is not None:
+            room.make_batch_room(core, p, batch)
+        if state.resting:
+            state.wake()
+    except BaseException:
+        put_back(core, p, before)
+        raise
+    if n > PIECE and pairs.may_crowd(core, p, n):
+        state.set(probe_end=PIECE)
+    for _ in range(8):
+        batch._export_to_c(state.in_struct)
+        status = push_kernels.push_batch(state.at, p)
+        if status & at.KEYS:
+            packed_key_kernels.name_packed(state.at, p)
+            status = push_kernels.push_batch(state.at, p)
+        if status == 0:
+            return None
+        if status == at.OUTPUT:
+            state.rest()
+            return output.made(core)
+        if status & at.LATE:
+            put_back(core, p, before)
+            core.intake.refuse_late(p, batch)
+        if status in _TEXT and core.keeps_text:
+            return with_text(core, p, batch, status)
+        if not status & at.ROOM:
+            return go_on(core, p, batch, status)
+        try:
+            room.make_room(core, p, batch, bool(status & at.HEAP))
+        except BaseException:
+            put_back(core, p, before)
+            raise
+    raise AssertionError(f"no room for {n} rows after having made it")
+
+
+def put_back(core: Core, p: int, before: list[dict[str, Any]] | None) -> None:
+    """All as it was before a batch that is refused."""
+    for t, saved in zip(core.frontiers[p].trackers, before or (), strict=before is not None):
+        t.load(saved)
+    core.state.set(prepared=0, probe_end=0)
+    core.state.rest()
+
+
+def with_text(core: Core, p: int, batch: pa.RecordBatch, status: int
+) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
+    """As ``_take``, as long as a push asks for its text and for nothing else: an iterator costs as much again."""
+    state, out = core.state, None
+    while status in _TEXT:
+        if status == at.STORE | at.MORE:
+            if core.stores[p].others:
+                break
+            storing.store_text(core, p, batch)
+        else:
+            if out is not None or not core.mixes:
+                break
+            status = output.mixed(core, p)
+            if status != at.OUTPUT | at.MORE:
+                break
+            out = output.made(core)
+        status = push_kernels.push_batch(state.at, p)
+    if status == 0:
+        state.rest()
+        return out
+    rest = go_on(core, p, batch, status)
+    return rest if out is None else _then(out, rest)
+
+
+def go_on(core: Core, p: int, batch: pa.RecordBatch | None, status: int) -> Iterator[pa.RecordBatch]:
+    """The rest of a push; ``batch`` is held because the registers point into it."""
+    state = core.state
+    if batch is None:
+        core.batch = None
+    r = state.operator[0]
+    while True:
+        if status & at.OUTPUT:
+            yield output.made(core)
+        if status & at.FULL:
+            raise IvjoinError("no memory for an output batch; use a smaller batch_size")
+        if not status & at.MORE:
+            break
+        if status & _ASKS:
+            if status & at.GATHER and core.mixes:
+                status = output.mixed(core, p)
+                continue
+            if status & at.GATHER:
+                yield from output.gathered(core, p, batch)
+            elif status & at.BOUNDS:
+                if core.bounder.move(p, False, core.stores[1 - p].live):
+                    core.publish(1 - p)
+            elif status & at.DECIDE:
+                assert batch is not None
+                pairs.decide(core, p, batch)
+            elif status & at.STORE:
+                assert batch is not None
+                storing.store_rest(core, p, batch, status)
+            elif status & at.RUNS:
+                assert batch is not None
+                pairs.probe_runs(core, p, batch)
+            elif status & at.BEYOND:
+                assert batch is not None
+                pairs.look_beyond(core, p, batch)
+            elif status & at.PIECE:
+                pairs.next_piece(core, p)
+            elif status & at.INDEX:
+                store, n = core.stores[p], int(r["n_kept"])
+                assert store.runs is not None
+                values = state["values"][store.runs.axis, :n]
+                store.runs.add(state["kids"][:n], values, store.hi - n, store.rows, store.links, store.lo)
+        elif int(r["phase"]) == at.PROBING:
+            state.more_pairs()
+        status = push_kernels.push_batch(state.at, p)
+    core.batch = None
+    state.rest()
+    if status & (at.TIDY | at.SWEEP):
+        room.tidy(core, p, status)
+
+
+def settle(core: Core, p: int) -> Iterator[pa.RecordBatch]:
+    """Side p's frontier has moved: prune the other store by it, put out what that decides, give memory back."""
+    other = core.stores[1 - p]
+    core.bounder.move(p, True, other.live)
+    core.publish(1 - p)
+    if core.state.sides[1 - p]["owes"]:
+        core.state.dead_room(other.live)
+    core.state.set(phase=at.PRUNING, n=0, n_kept=0, n_left=0, n_late=0, cursor=0)
+    yield from go_on(core, p, None, push_kernels.push_batch(core.state.at, p))
+
+
+def end(core: Core, sides: list[int]) -> Iterator[pa.RecordBatch]:
+    for p in sides:
+        yield from settle(core, p)
+        core.stores[1 - p].settle(look=True)
+    core.keys.sweep()
+    core.keys.point()
+    for store in core.stores:
+        store.point()
+    core.count_state()
+
+
+def _then(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield first
+    yield from rest

@@ -1,0 +1,35 @@
+"""Payload that the kernels do not store by themselves: text, and columns of other types."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from ivjoin.operator.core import Core
+from ivjoin.shj.arrow import whole_numbers
+from ivjoin.shj.kernels import text_kernels
+
+__all__ = ["store_rest", "store_text"]
+
+
+def store_rest(core: Core, p: int, batch: pa.RecordBatch, status: int) -> None:
+    """What the kernels do not store: columns of varying size; and room for rows out of order."""
+    state, store = core.state, core.stores[p]
+    n = state.get("n_kept")
+    names = store.by_python
+    if core.keeps_text and store.texts:
+        names = store.others
+        store_text(core, p, batch)
+    if names:
+        whole = n == batch.num_rows
+        kept = state["kept"][:n]
+        arrays = {}
+        for i in names:
+            array = batch.column(store.stored[i])
+            arrays[i] = array if whole else array.take(whole_numbers(kept))
+        store.append_by_python(arrays)
+
+
+def store_text(core: Core, p: int, batch: pa.RecordBatch) -> None:
+    while text_kernels.store_text(core.state.at, p):
+        core.stores[p].make_text_room(batch)
+        core.count_state()

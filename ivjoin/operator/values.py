@@ -1,0 +1,99 @@
+"""Values that Python computes for a batch: expressions that the kernels cannot read by themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.expr.evaluate import Vector, evaluate
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.ordinal import ordinals
+from ivjoin.operator.core import Core
+from ivjoin.operator.intake import has_value
+from ivjoin.shj import registers as at
+
+__all__ = ["prepare"]
+
+
+def prepare(core: Core, p: int, batch: pa.RecordBatch) -> None:
+    """Evaluate what the kernels cannot read by themselves, and mark the rows for which it says something."""
+    sources, index, n = core.sources[p], core.index[p], batch.num_rows
+    found = evaluate(sources.roots, lambda _, name: batch.column(index[name]), n) if sources.roots else []
+    values: dict[Node, Vector] = dict(zip(sources.roots, found, strict=True))
+    side = core.plan.sides[p]
+    if any(_errs(values[k]) is not None for k in sources.keys) or (
+        core.plan.int_keys and side.keys[0] in values and _errs(values[side.keys[0]]) is not None
+    ):
+        core.rekey()
+        prepare(core, p, batch)
+        return
+    state = core.state
+    state.row_room(n, max(len(s.nodes) for s in core.sources))
+    marks = state["marks"][:n]
+    marks[:] = at.USABLE | at.KEYED
+    for i in sources.computed:
+        place_source(core, p, i, batch, values[sources.nodes[i]], marks)
+    for node in sources.filters:
+        v = values[node]
+        true = np.asarray(v.values if v.valid is None else v.values & v.valid, dtype=bool)
+        marks[~true] &= 255 - at.USABLE
+        _make_wild(marks, _errs(v))
+    for node, low, high in sources.guards:
+        _make_wild(marks, _outside(values[node], low, high))
+        _make_wild(marks, _errs(values[node]))
+    if core.plan.raises:
+        marks |= at.WILD
+    late = core.intake.late_by_python(p, batch, values)
+    if late is not None:
+        marks[late] |= at.DROPPED
+    if sources.keys:
+        for node, safe in zip(sources.keys, core.plan.null_safe, strict=True):
+            valid = values[node].valid
+            if not safe and valid is not None:
+                marks[~valid] &= 255 - (at.USABLE | at.KEYED)
+        usable = (marks & at.KEYED) != 0
+        state["kids"][:n] = core.intake.key_ids(p, n, values, core.keys, None if usable.all() else usable)
+        core.keys.point()
+    state.set(prepared=1, masked=1, n_late=0 if late is None else int(np.count_nonzero(late)))
+
+
+def place_source(core: Core, p: int, i: int, batch: pa.RecordBatch, v: Vector, marks: np.ndarray) -> None:
+    """What the kernels read of an expression that Python has computed."""
+    n, state, source = batch.num_rows, core.state, core.state["sources", p][i]
+    node = core.sources[p].nodes[i]
+    state["values"][i, :n] = ordinals(v.values, node.type)
+    erred = _errs(v)
+    missing = None if v.valid is None or v.valid.all() else ~v.valid
+    if erred is not None:
+        core.intake.refuse_errors(p, batch, node, v)
+    source["has_absent"] = missing is not None or erred is not None
+    if missing is not None or erred is not None:
+        absent = missing if erred is None else erred if missing is None else missing | erred
+        state["absent"][i, :n] = absent
+    if source["role"]:
+        cleared = at.USABLE | at.KEYED if source["role"] & at.KEY_ROLE else at.USABLE
+        if missing is not None:
+            marks[missing] &= 255 - cleared
+    if source["role"] or node in core.plan.sides[p].checked:
+        _make_wild(marks, erred)
+
+
+def _errs(v: Vector) -> np.ndarray | None:
+    return v.error if v.error is not None and v.error.any() else None
+
+
+def _make_wild(marks: np.ndarray, rows: np.ndarray | None) -> None:
+    if rows is not None:
+        marks[rows] |= at.WILD
+
+
+def _outside(v: Vector, low: int, high: int) -> np.ndarray | None:
+    """bool[n] of the values that lie outside [low, high], None for none."""
+    values = v.values
+    if len(values) == 0 or (low <= int(values.min()) and int(values.max()) <= high):
+        return None
+    bad = np.asarray((values < low) | (values > high), dtype=bool)
+    present = has_value(v)
+    if present is not None:
+        bad &= present
+    return bad if bad.any() else None

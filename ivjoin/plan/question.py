@@ -1,0 +1,199 @@
+"""Arguments of a join, checked and resolved: what a caller writes becomes a :class:`~ivjoin.plan.spec.JoinSpec`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+import pyarrow as pa
+
+from ivjoin import expr
+from ivjoin.errors import ColumnError, OrderError, SchemaError, came
+from ivjoin.expr import build
+from ivjoin.expr.arguments import MOST_ROWS, one_of, text, whole_number
+from ivjoin.expr.evaluate import check_supported
+from ivjoin.expr.literals import zone_named
+from ivjoin.expr.nodes import Node, columns_of
+from ivjoin.expr.ordinal import has_ordinal
+from ivjoin.expr.types import from_arrow
+from ivjoin.frontier.order import Order, ordinal_range, physical_ordinal
+from ivjoin.outer.jointype import join_type
+from ivjoin.plan.spec import SIDES, Bounds, JoinSpec
+
+if TYPE_CHECKING:
+    from ivjoin.expr.written import Expression, Value
+
+__all__ = [
+    "DeclaredBounds", "How", "Keys", "OnLate", "Orders", "SupportsArrowSchema", "join_options", "join_spec",
+    "on_pairs", "side_expression",
+]  # fmt: skip
+
+How = Literal["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
+OnLate = Literal["raise", "drop", "join"]
+Keys: TypeAlias = "str | Iterable[str | tuple[str, str]]"
+Orders: TypeAlias = "Expression | Order | Sequence[Expression | Order]"
+DeclaredBounds: TypeAlias = "Mapping[Expression, tuple[Value | None, Value | None]]"
+
+
+class SupportsArrowSchema(Protocol):
+    """What gives an Arrow schema by the PyCapsule interface; a ``pyarrow.Schema`` does."""
+
+    def __arrow_c_schema__(self) -> object: ...
+
+
+def join_spec(
+    left_schema: SupportsArrowSchema, right_schema: SupportsArrowSchema, *, on: Keys | None = None,
+    condition: Expression | None = None, how: str = "inner", left_order: Orders | None = None,
+    right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
+    right_bounds: DeclaredBounds | None = None, suffix: str = "_right", batch_size: int = 65536,
+    on_late: str = "raise", timezone: str = "UTC",
+) -> JoinSpec:
+    """Check the arguments of a join, and look every name up.
+
+    Raises
+    ------
+    IvjoinError
+        A subclass that says what came, what was expected and the nearest fix.
+    """
+    jt = join_type(how)
+    schemas = (_schema(left_schema, "left"), _schema(right_schema, "right"))
+    one_of("on_late", on_late, ("raise", "drop", "join"))
+    batch_size = whole_number("batch_size", batch_size, 1, MOST_ROWS, "a whole number of rows")
+    text("suffix", suffix, "_right")
+    zone_named(timezone)
+    pairs = on_pairs(on, schemas)
+    scope = expr.Scope(schemas[0], schemas[1], on=pairs)
+    given = expr.condition(condition, scope, timezone=timezone)
+    orders = tuple(_orders(o, s, schemas, timezone) for s, o in enumerate((left_order, right_order)))
+    bounds = tuple(_bounds(b, s, schemas, timezone) for s, b in enumerate((left_bounds, right_bounds)))
+    return JoinSpec(
+        schemas, tuple(pairs), given, jt.name, (orders[0], orders[1]), (bounds[0], bounds[1]), suffix, batch_size,
+        on_late, timezone,
+    )
+
+
+def join_options() -> tuple[str, ...]:
+    """The names of all options of a join."""
+    return tuple(join_spec.__kwdefaults__ or ())
+
+
+def _schema(schema: Any, side: str) -> pa.Schema:
+    if not isinstance(schema, pa.Schema):
+        converter = getattr(schema, "__arrow_c_schema__", None)
+        if converter is None:
+            raise SchemaError(f"the {side} schema is a {type(schema).__name__}; expected a pyarrow.Schema")
+        try:
+            schema = pa.schema(schema)
+        except (TypeError, ValueError) as e:
+            raise SchemaError(f"the {side} schema, a {type(schema).__name__}, gives no Arrow schema: {e}") from e
+    seen: set[str] = set()
+    for name in schema.names:
+        if name in seen:
+            raise SchemaError(f"the {side} input has two columns named {name!r}; rename one of them")
+        seen.add(name)
+    return schema
+
+
+
+def on_pairs(on: Any, schemas: tuple[pa.Schema, pa.Schema]) -> list[tuple[str, str]]:
+    """The key pairs of ``on``.
+
+    Raises
+    ------
+    ColumnError
+    """
+    if on is None:
+        return []
+    if isinstance(on, (Mapping, Set)) or not _is_iterable(on):
+        such = list(on.items()) if isinstance(on, Mapping) and on else [("id", "user_id")]
+        raise ColumnError(
+            f"on is {came(on)}, a {type(on).__name__}; expected a column name, a list of names, or a list of pairs "
+            f"such as {came(such)}"
+        )
+    pairs = []
+    for item in [on] if isinstance(on, str) else on:
+        if isinstance(item, str):
+            pair = (item, item)
+        elif isinstance(item, (tuple, list)) and len(item) == 2 and all(isinstance(x, str) for x in item):
+            pair = (item[0], item[1])
+        else:
+            raise ColumnError(f"on holds {came(item)}; expected a column name or a pair (left name, right name)")
+        for name, schema, side in zip(pair, schemas, SIDES, strict=True):
+            if name not in schema.names:
+                raise ColumnError(_unknown(name, schema, side))
+        pairs.append(pair)
+    return pairs
+
+
+
+def _is_iterable(obj: Any) -> bool:
+    try:
+        iter(obj)
+    except TypeError:
+        return False
+    return True
+
+
+
+def _unknown(name: str, schema: pa.Schema, side: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, schema.names, n=1, cutoff=0.5)
+    lower = [n for n in schema.names if n.lower() == name.lower()]
+    best = (lower or near or [None])[0]
+    hint = f"; did you mean {best!r}?" if best else ""
+    return f"column {came(name)} is not in {side}: {', '.join(schema.names) or '(no columns)'}{hint}"
+
+
+
+def _orders(orders: Any, s: int, schemas: tuple[pa.Schema, pa.Schema], timezone: str) -> tuple[Order, ...]:
+    items = [] if orders is None else list(orders) if isinstance(orders, (list, tuple)) else [orders]
+    out = []
+    for item in items:
+        o = item if isinstance(item, Order) else Order(item)
+        out.append(replace(o, expr=side_expression(o.expr, s, schemas[s], timezone, "order")))
+    return tuple(out)
+
+
+def _bounds(bounds: Any, s: int, schemas: tuple[pa.Schema, pa.Schema], timezone: str) -> Bounds:
+    if bounds is None:
+        return ()
+    if not isinstance(bounds, Mapping):
+        raise OrderError(f"{SIDES[s]}_bounds is a {type(bounds).__name__}; expected {{column: (least, greatest)}}")
+    out: dict[Node, tuple[int, int]] = {}
+    for given, pair in bounds.items():
+        node = side_expression(given, s, schemas[s], timezone, "bounds")
+        name = came(given) if not isinstance(given, str) else given
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise OrderError(f"bounds of {name} are {came(pair)}; expected a pair (least, greatest), None for none")
+        if not has_ordinal(node.type):
+            raise OrderError(f"bounds of {name}: a value of type {node.type} cannot be bounded")
+        low, high = ordinal_range(node.type)
+        if pair[0] is not None:
+            low = physical_ordinal(pair[0], node.type, f"least value of {name}", up=True)
+        if pair[1] is not None:
+            high = physical_ordinal(pair[1], node.type, f"greatest value of {name}", up=False)
+        if low > high:
+            raise OrderError(f"bounds of {name} are {came(pair)}: the least is above the greatest")
+        out[node] = (low, high)
+    return tuple((node, low, high) for node, (low, high) in out.items())
+
+
+def side_expression(obj: Any, s: int, schema: pa.Schema, timezone: str, what: str) -> Node:
+    """An expression over one side alone, for an order, a bound or a watermark."""
+    empty = pa.schema([])
+    scope = expr.Scope(schema, empty) if s == 0 else expr.Scope(empty, schema)
+    if isinstance(obj, str) and obj in schema.names:
+        return build.column(SIDES[s], obj, from_arrow(schema.field(obj).type))
+    try:
+        node = expr.scalar(obj, scope, timezone=timezone)
+    except ColumnError as e:
+        raise ColumnError(f"{what} {came(obj)} of the {SIDES[s]} side: {e}") from e
+    wrong = [c for c in columns_of(node) if c.params[0] != SIDES[s]]
+    if wrong:
+        raise OrderError(f"{what} {came(obj)} of the {SIDES[s]} side reads {wrong[0]} of the other side")
+    check_supported(node)
+    return node
+
+

@@ -1,0 +1,167 @@
+"""The question of a join, with every name resolved: what decides which rows come out.
+
+One value stands for a join wherever it is remembered, written or sent: plans are kept by it, a snapshot and a
+checkpoint hold its encoding, Spark's workers get it. It is encoded once.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from decimal import Decimal
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from ivjoin.expr.codec import decode, encode
+from ivjoin.expr.nodes import Node
+from ivjoin.frontier.order import Order
+
+__all__ = ["SIDES", "Bounds", "JoinSpec"]
+
+SIDES = ("left", "right")
+
+Bounds = tuple[tuple[Node, int, int], ...]  # (expression, least ordinal, greatest ordinal)
+_Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class JoinSpec:
+    """A join, fully described: frozen, hashable, picklable. :func:`ivjoin.plan.question.join_spec` makes one.
+
+    Attributes
+    ----------
+    schemas : (pa.Schema, pa.Schema)
+        Left and right.
+    on : tuple of (str, str)
+        Key columns, left and right.
+    condition : Node or None
+        What must hold besides, as it was given.
+    how : str
+        One of the eight join types, by its own name.
+    orders : (tuple of Order, tuple of Order)
+        Their expressions are nodes.
+    bounds : (tuple of (Node, int, int), the same)
+        Closed bounds that every row keeps, as ordinals (``ivjoin.expr.ordinal``).
+    suffix, on_late, timezone : str
+    batch_size : int
+        Greatest number of rows of an output batch.
+    left_over : tuple of str
+        Conjuncts, in the caller's own language, that the caller applies to the joined rows.
+    """
+
+    schemas: tuple[pa.Schema, pa.Schema]
+    on: _Pairs = ()
+    condition: Node | None = None
+    how: str = "inner"
+    orders: tuple[tuple[Order, ...], tuple[Order, ...]] = ((), ())
+    bounds: tuple[Bounds, Bounds] = ((), ())
+    suffix: str = "_right"
+    batch_size: int = 65536
+    on_late: str = "raise"
+    timezone: str = "UTC"
+    left_over: tuple[str, ...] = ()
+
+    @cached_property
+    def as_json(self) -> dict[str, Any]:
+        """The spec in JSON's own types; :meth:`from_json` reads it."""
+        return {
+            "schemas": [base64.b64encode(s.serialize().to_pybytes()).decode() for s in self.schemas],
+            "on": [list(pair) for pair in self.on],
+            "condition": encode(self.condition),
+            "how": self.how,
+            "orders": [
+                [[encode(o.node), o.descending, _slack(o.slack), o.nulls] for o in side] for side in self.orders
+            ],
+            "bounds": [[[encode(n), low, high] for n, low, high in side] for side in self.bounds],
+            "options": {
+                "suffix": self.suffix, "batch_size": self.batch_size, "on_late": self.on_late,
+                "timezone": self.timezone,
+            },
+        } | ({"left_over": list(self.left_over)} if self.left_over else {})
+
+    @classmethod
+    def from_json(cls, saved: Mapping[str, Any]) -> JoinSpec:
+        """The spec that :attr:`as_json` describes.
+
+        Raises
+        ------
+        SnapshotError
+            If an expression in it is damaged.
+        KeyError, TypeError, ValueError
+            If it is none.
+        """
+        left, right = (pa.ipc.read_schema(pa.py_buffer(base64.b64decode(t))) for t in saved["schemas"])
+        first, second = (
+            tuple(Order(decode(n), descending, _unslack(slack), nulls) for n, descending, slack, nulls in side)
+            for side in saved["orders"]
+        )
+        of_left, of_right = (tuple((_node(n), low, high) for n, low, high in side) for side in saved["bounds"])
+        return cls(
+            (left, right), tuple((a, b) for a, b in saved["on"]), decode(saved["condition"]), saved["how"],
+            (first, second), (of_left, of_right), left_over=tuple(saved.get("left_over", ())), **saved["options"],
+        )
+
+    @cached_property
+    def encoded(self) -> bytes:
+        """The spec as bytes: equal for equal joins, the same in every process."""
+        return json.dumps(self.as_json, separators=(",", ":"), sort_keys=True).encode()
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A short digest of :attr:`encoded`."""
+        return hashlib.sha256(self.encoded).hexdigest()[:32]
+
+    def with_late(self, on_late: str) -> JoinSpec:
+        """The same join with other rules for late rows."""
+        return replace(self, on_late=on_late)
+
+    def with_orders(self, left: tuple[Order, ...], right: tuple[Order, ...], on_late: str) -> JoinSpec:
+        """The same join with other promises."""
+        return replace(self, orders=(left, right), on_late=on_late)
+
+    def __hash__(self) -> int:
+        return hash(self.encoded)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, JoinSpec):
+            return NotImplemented
+        # An extension type is written as its storage: the types tell two of them apart.
+        return self is other or (
+            self.encoded == other.encoded
+            and all(a.types == b.types for a, b in zip(self.schemas, other.schemas, strict=True))
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def _node(data: Any) -> Node:
+    node = decode(data)
+    if node is None:
+        raise ValueError("a bound is of nothing")
+    return node
+
+
+def _slack(slack: Any) -> Any:
+    if isinstance(slack, timedelta):
+        return {"us": (slack.days * 86_400 + slack.seconds) * 1_000_000 + slack.microseconds}
+    if isinstance(slack, Decimal):
+        return {"decimal": str(slack)}
+    if isinstance(slack, float):
+        return {"float": slack.hex()}
+    return slack
+
+
+def _unslack(slack: Any) -> Any:
+    if not isinstance(slack, dict):
+        return slack
+    (tag, value), = slack.items()
+    if tag == "us":
+        return timedelta(microseconds=value)
+    return Decimal(value) if tag == "decimal" else float.fromhex(value)
