@@ -101,6 +101,7 @@ class Layout:
     _slice_of: tuple[np.ndarray, np.ndarray] = field(init=False)
     _maybe: np.ndarray = field(init=False)
     only: np.ndarray = field(init=False)
+    _shares: list[tuple[np.ndarray, np.ndarray] | None] = field(init=False)
 
     def __post_init__(self) -> None:
         entries = self.entries
@@ -127,6 +128,7 @@ class Layout:
         first = self._first[:-1]
         alone = (np.diff(self._first) == 1) & (self._a[first] * self._b[first] == 1) if len(entries) else first > 0
         self.only = np.where(alone, self._base[first], -1) if len(entries) else first
+        self._shares = [None, None]
         # One bit a hash: most rows have a light key, and are seen to at once.
         self._maybe = np.zeros(1 << max(10, (16 * len(self.keys)).bit_length()), dtype=bool)
         self._maybe[(self.keys & np.uint64(len(self._maybe) - 1)).astype(np.int64)] = True
@@ -139,6 +141,35 @@ class Layout:
     def needs_row_hash(self, s: int) -> bool:
         """Whether rows of side s are dealt out over rows or columns of a grid."""
         return bool(((self._b if s else self._a) > 1).any())
+
+    def share_by(self, s: int, slices: np.ndarray, row_hash: np.ndarray) -> None:
+        """Deal rows of side s out so that these, each with a slice that it is in, fall into equal shares.
+
+        By default a row goes to a row or column of a grid by which part of all hashes its own lies in. Of rows that are
+        known, the parts are made so that as many lie in each.
+        """
+        sizes = self._b if s else self._a
+        code = np.sort((slices << 32) | (row_hash >> _HALF).astype(np.int64))
+        first = np.searchsorted(code, np.arange(len(sizes)) << 32)
+        count = np.diff(np.append(first, len(code)))
+        starts = _starts(sizes - 1)
+        owner = np.repeat(np.arange(len(sizes)), sizes - 1)
+        part = np.arange(len(owner)) - starts[owner] + 1
+        even = (owner << 32) | (part << 32) // sizes[owner]
+        cuts = even
+        if len(code):
+            known = code[np.minimum(first[owner] + part * count[owner] // sizes[owner], len(code) - 1)]
+            cuts = np.where(count[owner] >= sizes[owner], known, even)
+        self._shares[s] = np.sort(cuts), starts
+
+    def incidence(
+        self, s: int, entry: np.ndarray, low: np.ndarray | None, high: np.ndarray | None, home: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of side s, each with every slice that it is in."""
+        rows, where, _, _ = self._visits(s, entry, low, high, home)
+        fresh = np.ones(len(rows), dtype=bool)
+        fresh[1:] = (rows[1:] != rows[:-1]) | (where[1:] != where[:-1])
+        return rows[fresh], where[fresh]
 
     def entry_of(self, key: np.ndarray | None, n: int) -> np.ndarray:
         """The entry of each row : int64[n], -1 for the light ones."""
@@ -176,6 +207,40 @@ class Layout:
         row_hash: np.ndarray | None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Copies of rows of side s that have entries: their places among these rows, cells, and which are owned."""
+        rows, where, across, at_home = self._visits(s, entry, low, high, home)
+        mine = self._dealt(s, rows, where, across, row_hash, len(entry)) if row_hash is not None else 0
+        if s == 0:
+            cells = self._base[where] + mine * self._b[where] + across
+        else:
+            cells = self._base[where] + across * self._b[where] + mine
+        if self.both:
+            owned = where == at_home[rows]
+        elif s == 0:
+            owned = np.ones(len(rows), dtype=bool)
+        else:
+            owned = np.ones(len(rows), dtype=bool)
+            owned[1:] = rows[1:] != rows[:-1]
+        return rows, cells, owned
+
+    def _dealt(
+        self, s: int, rows: np.ndarray, where: np.ndarray, across: np.ndarray, row_hash: np.ndarray, n: int
+    ) -> np.ndarray:
+        """The row (left) or column (right) of its grid that each copy goes to."""
+        shares = self._shares[s]
+        if shares is None:
+            size = (self._b if s else self._a)[where]
+            return _dealt(row_hash if len(rows) == n else row_hash[rows], size)
+        cuts, starts = shares
+        first = across == 0
+        at = where[first]
+        code = (at << 32) | (row_hash[rows[first]] >> _HALF).astype(np.int64)
+        mine = np.searchsorted(cuts, code, side="right") - starts[at]
+        return mine if len(at) == len(rows) else mine[np.cumsum(first) - 1]
+
+    def _visits(
+        self, s: int, entry: np.ndarray, low: np.ndarray | None, high: np.ndarray | None, home: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """For each copy its row, its slice and its place across the grid; and the home slice of each row."""
         n = len(entry)
         first = self._first[entry]
         last = at_home = first
@@ -197,20 +262,7 @@ class Layout:
             rows = np.repeat(np.arange(n), count)
             at = np.arange(total) - np.repeat(np.cumsum(count) - count - start, count)
         where = self._slice_of[s][at]
-        across = at - ends[where]
-        size = (self._b if s else self._a)[where]
-        mine = _dealt(row_hash if total == n else row_hash[rows], size) if row_hash is not None else 0
-        if s == 0:
-            cells = self._base[where] + mine * self._b[where] + across
-        else:
-            cells = self._base[where] + across * self._b[where] + mine
-        if self.both:
-            owned = where == at_home[rows]
-        elif s == 0:
-            owned = np.ones(total, dtype=bool)
-        else:
-            owned = at == start[rows]
-        return rows, cells, owned
+        return rows, where, at - ends[where], at_home
 
 
 def _starts(sizes: np.ndarray) -> np.ndarray:

@@ -36,7 +36,7 @@ def side_number(side: Any) -> int:
     return SIDES.index(side)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RoutingPlan:
     """How one join becomes many.
 
@@ -136,19 +136,29 @@ class RoutingPlan:
         self, s: int, batch: pa.RecordBatch, f: Features, entry: np.ndarray, at: np.ndarray | slice
     ) -> Copies:
         layout = self.layout
-        row_hash = None
-        if layout.needs_row_hash(s):
-            dealt = batch.select(self.dealt[s]) if self.dealt[s] else batch
-            row_hash = hash_of_rows(dealt, None if isinstance(at, slice) else at)
-            if layout.salted:
-                row_hash = _numbered(row_hash)
-        low = high = home = None
-        if f.low is not None and f.high is not None and f.home is not None:
-            low = f.low[at]
-            high = low if f.high is f.low else f.high[at]
-            home = low if f.home is f.low else f.home[at]
-        rows, cells, owned = layout.copies(s, entry[at], low, high, home, row_hash)
+        row_hash = self._row_hash(s, batch, at) if layout.needs_row_hash(s) else None
+        rows, cells, owned = layout.copies(s, entry[at], *f.range_of(at), row_hash)
         return (rows if isinstance(at, slice) else at[rows]), cells, owned
+
+    def share_out(self, s: int, batch: pa.RecordBatch) -> None:
+        """Make the planner's grids deal these rows of side s out in equal parts; before the plan is used."""
+        layout = self.layout
+        if not layout.needs_row_hash(s):
+            return
+        f = self.features(s, batch)
+        entry = layout.entry_of(f.key, f.n)
+        if f.lone is not None:
+            entry[f.lone] = -1
+        at = np.flatnonzero(entry >= 0)
+        at = at[layout.only[entry[at]] < 0]
+        row_hash = self._row_hash(s, batch, at)
+        rows, slices = layout.incidence(s, entry[at], *f.range_of(at))
+        layout.share_by(s, slices, row_hash[rows])
+
+    def _row_hash(self, s: int, batch: pa.RecordBatch, at: np.ndarray | slice) -> np.ndarray:
+        dealt = batch.select(self.dealt[s]) if self.dealt[s] else batch
+        row_hash = hash_of_rows(dealt, None if isinstance(at, slice) else at)
+        return _numbered(row_hash) if self.layout.salted else row_hash
 
     def __str__(self) -> str:
         lines = [f"{self.how} join on {self.workers} workers, {self.n_cells} cells"]

@@ -195,7 +195,7 @@ class _Planner:
         salted = any(share < 0.5 for _, share in dealt)
         layout = Layout(len(best.light), entries, best.both, salted)
         where, _ = placed(loads, self.workers)
-        return RoutingPlan(
+        plan = RoutingPlan(
             how=self.how.name, workers=self.workers, scheme=self.scheme, notes=tuple(dict.fromkeys(self.notes)),
             worker_of=where, join_type=self.how, reader=self.reader, layout=layout, axis=best.axis,
             dealt=(dealt[0][0], dealt[1][0]),
@@ -203,6 +203,10 @@ class _Planner:
                 _measured, sample=self.sample, beta=self.beta, mode=indivisible(self.how, self.reader.reach)
             ),
         )
+        for s in (0, 1):
+            if self.sample.is_most(s):
+                plan.share_out(s, self.sample.batches[s])
+        return plan
 
     def _axes(self) -> list[tuple[Axis, bool]]:
         """The axes to try, each with whether both sides have a home on it."""
@@ -232,7 +236,7 @@ class _Planner:
                 float(keys.out[k]), self.beta,
                 profile.of(int(k), _MOST_CUTS, self.beta) if profile is not None else None,
                 # beside slices of both sides there is no grid: its cells would need other owners
-                None if both else self.mode, not both, most,
+                None if both else self.mode, not both, most, (self.sample.is_most(0), self.sample.is_most(1)),
             )
             for k in self.heavy
         ]

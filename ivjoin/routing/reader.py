@@ -40,15 +40,18 @@ class Features:
     high: np.ndarray | None = None
     home: np.ndarray | None = None
 
+    def range_of(self, at: np.ndarray | slice) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
+        """Low, high and home of some rows; where two are one array, they stay one."""
+        if self.low is None or self.high is None or self.home is None:
+            return None, None, None
+        low = self.low[at]
+        return low, low if self.high is self.low else self.high[at], low if self.home is self.low else self.home[at]
+
     def part(self, start: int, stop: int) -> Features:
         """Of some rows."""
         stop = min(stop, self.n)
-        fields = (self.key, self.lone, self.low, self.high, self.home)
-        key, lone, low, high, home = (None if a is None else a[start:stop] for a in fields)
-        # what is one array stays one: routing looks it up once
-        return Features(
-            stop - start, key, lone, low, low if self.high is self.low else high, low if self.home is self.low else home
-        )
+        key, lone = (None if a is None else a[start:stop] for a in (self.key, self.lone))
+        return Features(stop - start, key, lone, *self.range_of(slice(start, stop)))
 
 
 class Reader:

@@ -13,7 +13,7 @@ BETA = 0.3
 _MOST_LINES = 16
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LoadReport:
     """The load of each worker.
 

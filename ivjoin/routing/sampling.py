@@ -16,6 +16,7 @@ from ivjoin.shj.arrow import byte_width
 
 __all__ = ["KeyStats", "Profile", "Ramp", "Sample"]
 
+_MOST = 2.0
 _LOOKED_AT = 1 << 15  # rows of a sample that say which columns tell rows apart
 
 
@@ -66,6 +67,10 @@ class Sample:
     def is_whole(self) -> bool:
         """Whether the samples are all there is."""
         return self.scale[0] <= 1 and self.scale[1] <= 1
+
+    def is_most(self, s: int) -> bool:
+        """Whether the sample of a side is so much of it that its shares are better than chance."""
+        return self.scale[s] < _MOST
 
     def there(self, s: int) -> np.ndarray:
         """Rows of side s that can match : int64."""

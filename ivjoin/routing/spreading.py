@@ -53,11 +53,15 @@ class HeavyKey:
         Which grids it may have; None for none.
     gridded : bool
         Whether slices may be grids, too.
+    most : int
+        Rows or columns of a grid.
+    shared : (bool, bool)
+        Whether rows of a side are dealt out in equal shares, not by chance.
     """
 
     def __init__(
         self, key: int | None, left: float, right: float, out: float, beta: float, ramp: Ramp | None, mode: str | None,
-        gridded: bool, most: int,
+        gridded: bool, most: int, shared: tuple[bool, bool],
     ) -> None:
         self.key = key
         self.rows = left, right
@@ -68,6 +72,7 @@ class HeavyKey:
         self._mode = mode
         self._gridded = gridded and mode in (FREE, "left", "right")
         self._most = most
+        self._shared = shared
 
     def spread(self, size: float, slack: float) -> Spread:
         """The way of fewest rows received with no cell above ``size``; if there is none, the one of lightest cells."""
@@ -96,11 +101,11 @@ class HeavyKey:
         heavy, received = cell_load((a, b), left, right, self.out, self._beta, mode)
         if mode == TWOFOLD:
             loads = np.concatenate([
-                np.full(a, (left / a + right + self._beta * self.out / a) * (1 + _chance((a, 1), left, right))),
+                np.full(a, (left / a + right + self._beta * self.out / a) * (1 + self._chance((a, 1), left, right))),
                 np.full(b, left + right / b),
             ])  # fmt: skip
             return Spread(Entry(self.key, (), ((a, 1), (1, b)), True), loads, received)
-        heavy *= 1 + _chance((a, b), left, right)
+        heavy *= 1 + self._chance((a, b), left, right)
         return Spread(Entry(self.key, (), ((a, b),)), np.full(a * b, heavy), received)
 
     def _slices(self, ramp: Ramp, size: float, coarser: int, slack: float) -> Spread:
@@ -114,16 +119,17 @@ class HeavyKey:
             if self._gridded and left + right + self._beta * out > size:
                 grid = grid_of(size, left, right, out, self._beta, str(self._mode), self._most)
             heavy, rows = cell_load(grid, left, right, out, self._beta, FREE)
-            heavy *= 1 + _chance(grid, left, right)
+            heavy *= 1 + self._chance(grid, left, right)
             grids.append(grid)
             loads.append(np.full(grid[0] * grid[1], heavy))
             received += rows
         cuts = tuple(int(ramp.cuts[j]) for _, j in parts[:-1])
         return Spread(Entry(self.key, cuts, tuple(grids)), np.concatenate(loads), received)
 
-
-def _chance(grid: Grid, left: float, right: float) -> float:
-    """By how much the fullest cell of a grid exceeds the mean, since rows are dealt out by their hashes."""
-    a, b = grid
-    varies = (a / max(left, 1.0) if a > 1 else 0.0) + (b / max(right, 1.0) if b > 1 else 0.0)
-    return 2.0 * float(np.sqrt(varies))
+    def _chance(self, grid: Grid, left: float, right: float) -> float:
+        """By how much the fullest cell of a grid exceeds the mean, where rows are dealt out by their hashes alone."""
+        varies = 0.0
+        for size, rows, shared in zip(grid, (left, right), self._shared, strict=True):
+            if size > 1 and not shared:
+                varies += size / max(rows, 1.0)
+        return 2.0 * float(np.sqrt(varies))
