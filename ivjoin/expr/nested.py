@@ -20,12 +20,15 @@ from ivjoin.expr.types import BINARY, BOOL, INT32, from_arrow, nested_arrow
 __all__ = ["array_contains", "as_list", "field", "identities", "identity_values", "size"]
 
 
-def field(x: Node, name: str) -> Node:
+def field(x: Node, name: str, case_sensitive: bool = True) -> Node:
     """``x.name`` of a struct."""
     t = nested_arrow(x.type)
     if t is None or not pa.types.is_struct(t):
-        raise ConditionError(f"{x} is of type {x.type}, which has no field {name!r}")
+        error = ConditionError if t is None else UnsupportedError
+        raise error(f"{x} is of type {x.type}, which has no field {name!r}")
     names = [f.name for f in t]
+    if not case_sensitive and name not in names:
+        name = next((n for n in names if n.lower() == name.lower()), name)
     if names.count(name) != 1:
         found = "more than one" if name in names else "none"
         raise ConditionError(f"{x} has {found} of its fields named {name!r}: {', '.join(names)}")
@@ -54,7 +57,7 @@ def array_contains(x: Node, value: Node, zone: str = "UTC") -> Node:
     element = from_arrow(t.value_type)
     common = common_type(element, value.type, zone)
     if element.kind == "opaque" or common != element or "string" in {element.kind, value.type.kind} - {common.kind}:
-        raise ConditionError(f"array_contains cannot find {value.type} among {element}: {value}; a CAST makes it one")
+        raise UnsupportedError(f"array_contains cannot find {value.type} among {element}: {value}; a CAST makes it one")
     return make("array_contains", (x, cast(value, element, zone)), (), BOOL)
 
 

@@ -107,10 +107,13 @@ class _Reader:
 
     def column(self, e: Any) -> Node:
         node, fields = self.scope.path([p.name for p in e.parts])
-        return functools.reduce(field, fields, node)
+        return functools.reduce(self._field, fields, node)
+
+    def _field(self, node: Node, name: str) -> Node:
+        return field(node, name, self.scope.case_sensitive)
 
     def dot(self, e: Any) -> Node:
-        return field(self.read(e.this), e.expression.name)
+        return self._field(self.read(e.this), e.expression.name)
 
     def constant(self, e: Any, sign: int = 1) -> Node:
         if e.is_string:
@@ -222,7 +225,7 @@ class _Reader:
         if isinstance(e.this, (exp.Binary, exp.DPipe)) and not isinstance(e.this, (type(e), exp.Dot)):
             if isinstance(e.this, (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseLeftShift,
                                    exp.BitwiseRightShift, exp.DPipe)):  # fmt: skip
-                raise ConditionError("several operators of bits in a row: put parentheses around one of them")
+                raise UnsupportedError("several operators of bits in a row: put parentheses around one of them")
 
     def joined(self, e: Any, make: Callable[..., Node]) -> Node:
         kind = e.__class__
