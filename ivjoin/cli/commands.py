@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import stat
 import sys
@@ -29,6 +30,10 @@ from ivjoin.files.places import places
 __all__ = ["main"]
 
 _SIGPIPE = 13  # `signal` names it on POSIX alone
+
+
+# An option as Python has it.
+_OPTION = re.compile(r"\b(left|right)_(order|bounds)(?:='([^']*)')?")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -124,8 +129,8 @@ def _parser() -> argparse.ArgumentParser:
     join.add_argument("-o", "--output", default="-", metavar="FILE", help="result; - (the default) is standard output")
     join.add_argument("--metrics-json", metavar="FILE", help="write the metrics there as well")
     join.add_argument("--columns", metavar="NAMES", help="columns of the result, a,b,c; all by default")
-    join.add_argument("--sort", default="auto", help="auto (default): sort inputs without an order; never: join as they are")
-    join.add_argument("--progress", action="store_true", help="show how far it has come where there is no terminal, too")
+    join.add_argument("--sort", default="auto", help="auto (default): sort what has no order; never: do not")
+    join.add_argument("--progress", action="store_true", help="show how far it is where there is no terminal, too")
     join.add_argument("-q", "--quiet", action="store_true", help="no progress bar, no metrics on standard error")
     join.set_defaults(run=_join)
 
@@ -143,7 +148,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_question(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("left", metavar="LEFT", help="Parquet, CSV, JSON lines or Arrow: a file, a pattern, a folder; - is standard input")
+    add("left", metavar="LEFT", help="a file, pattern or folder of Parquet, CSV, JSON lines or Arrow; - is standard input")
     add("right", metavar="RIGHT", help="likewise")
     add("--on", action="append", default=[], metavar="KEYS", help="key columns: name, a,b or left=right; repeatable")
     add("--where", metavar="CONDITION", help="what must hold besides, as SQL; l. and r. name the sides")
@@ -297,7 +302,8 @@ def _summary(m: Any, seconds: float, skipped: int, done: str) -> str:
 def _explain(options: argparse.Namespace) -> int:
     left, right = _open_inputs(options)
     question = _question(options, left.schema, right.schema)
-    print(ivjoin.explain(question.pop("condition"), left.schema, right.schema, **question))
+    text = ivjoin.explain(question.pop("condition"), left, right, **question)
+    print(_OPTION.sub(lambda m: f"--{m[1]}-{m[2]}" + (f" {m[3]}" if m[3] else ""), text))
     return 0
 
 
