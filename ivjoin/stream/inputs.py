@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyarrow.dataset import Dataset, Scanner
     from pyarrow.parquet import ParquetFile
 
-__all__ = ["ArrowStream", "Source", "SupportsArrowStream", "first_line", "open_inputs"]
+__all__ = ["ArrowStream", "Source", "SupportsArrowStream", "first_line", "open_input", "open_inputs"]
 
 
 class SupportsArrowStream(Protocol):
@@ -60,6 +60,7 @@ class Source:
         self.schema, self.ends, self.rows = schema, ends, rows
         self._read, self._files, self._early = read, files, early
         self._names: Sequence[str] | None = None
+        self.in_memory = False
 
     @property
     def ranges(self) -> Ranges | None:
@@ -111,10 +112,11 @@ def open_inputs(left: Any, right: Any) -> tuple[Source, Source]:
             f"left and right are the same {type(left).__name__}, which gives each batch once; pass a table, or one "
             "stream for each side"
         )
-    return _open(left, "left"), _open(right, "right")
+    return open_input(left, "left"), open_input(right, "right")
 
 
-def _open(source: Any, side: str) -> Source:
+def open_input(source: Any, side: str) -> Source:
+    """One input of a join, as :func:`open_inputs` opens both."""
     if isinstance(source, pa.RecordBatch):
         return _of_table(pa.Table.from_batches([source]))
     if isinstance(source, pa.RecordBatchReader):
@@ -152,9 +154,11 @@ def _open(source: Any, side: str) -> Source:
 
 
 def _of_table(table: pa.Table) -> Source:
-    return Source(
+    source = Source(
         table.schema, lambda names: table if names is None else table.select(names), ends=True, rows=table.num_rows
     )
+    source.in_memory = True
+    return source
 
 
 def _of_batches(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Source:

@@ -270,3 +270,74 @@ def _moves(schema: pa.Schema) -> bool:
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid, TypeError):
         return False
     return True
+
+
+@dataclass
+class Prospect:
+    """What :func:`arrange` is going to do, as far as that is known before anything is read.
+
+    Attributes
+    ----------
+    choices : list of Axis
+        One, where rows could be looked at.
+    orders : (tuple of Order, tuple of Order) or None
+        Of both sides by then; None where nothing is sorted.
+    size : float or None
+        Megabytes that sorting takes, with what has to be read for it.
+    middle : (int or None, int or None)
+        Of the rows that were looked at: the ordinal in the middle.
+    """
+
+    choices: list[Axis]
+    small: bool = False
+    orders: tuple[tuple[Order, ...], tuple[Order, ...]] | None = None
+    size: float | None = None
+    middle: tuple[int | None, int | None] = (None, None)
+
+    @property
+    def axis(self) -> Axis | None:
+        return self.choices[0] if len(self.choices) == 1 else None
+
+
+def prospect(plan: JoinPlan, sources: tuple[Source | None, Source | None]) -> Prospect:
+    """What would be done with inputs; None stands for one of which there is but a schema."""
+    choices = list(axes(plan))
+    left, right = sources
+    if left is None or right is None or not _sorts(plan, (left, right)):
+        return Prospect(choices)
+    known = (left, right)
+    if left.rows is not None and right.rows is not None and left.rows * right.rows <= SMALL:
+        return Prospect(choices, small=True)
+    tables = [s.table() if s.in_memory else None for s in known]
+    middle: list[int | None] = [None, None]
+    samples = [sample(t.select(_compared(plan, s))) for s, t in enumerate(tables) if t is not None]
+    if len(samples) == 2:
+        axis = best_axis(plan, (samples[0], samples[1]))
+        if axis is None:
+            return Prospect(choices)
+        choices = [axis]
+        for s, rows in enumerate(samples):
+            image = _Image.of(pa.Table.from_batches([rows]), axis.nodes[s], axis.descending)
+            if len(image.values):
+                at = int(image.values[len(image.values) // 2])
+                middle[s] = ~at if axis.descending else at
+    spec, axis = plan.spec, choices[0]
+    free = [_free(plan, known, s) for s in (0, 1)]
+    own = (Order(axis.nodes[0], descending=axis.descending),), (Order(axis.nodes[1], descending=axis.descending),)
+    orders = own[0] if free[0] else spec.orders[0], own[1] if free[1] else spec.orders[1]
+    sizes = [_size(s) for s, f in zip(known, free, strict=True) if f]
+    whole = None if None in sizes else sum(x for x in sizes if x is not None) / 1e6
+    return Prospect(choices, False, orders, whole, (middle[0], middle[1]))
+
+
+def _size(source: Source) -> int | None:
+    if source.rows is None:
+        return None
+    width = 0
+    if not source.in_memory:
+        for t in source.schema.types:
+            try:
+                width += max(1, t.bit_width // 8)
+            except ValueError:
+                width += 16  # text; a guess
+    return source.rows * (12 + width)

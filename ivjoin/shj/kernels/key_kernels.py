@@ -9,7 +9,8 @@ from ivjoin.shj.kernels.memory import line_of
 
 __all__ = [
     "KEY_WORD", "SOME_KEYS", "fill_table", "hash_bytes", "intern_bytes", "intern_ints", "intern_rows", "new_id",
-    "regrow_bytes", "regrow_ints", "rehash_bytes", "rehash_ints", "spread_bytes", "spread_ints", "take_back", "take_back_ids",
+    "regrow_bytes", "regrow_ints", "rehash_bytes", "rehash_ints", "spread_bytes", "spread_ints",
+    "take_back", "take_back_ids",
 ]
 
 KEY_WORD = 3  # in a key's slots, as words: the key, if it is a word
