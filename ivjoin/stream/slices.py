@@ -78,13 +78,16 @@ class SlicedJoin:
         Along what.
     threads : int
         At least 1.
+    errors_first : bool
+        As for ``SymmetricHashJoin.from_plan``.
     """
 
-    def __init__(self, plan: JoinPlan, cut: Cut, threads: int) -> None:
+    def __init__(self, plan: JoinPlan, cut: Cut, threads: int, errors_first: bool = False) -> None:
         self._plan, self._cut, self._threads = plan, cut, threads
         self._frontiers = frontiers_of(plan)
         self._bounder = Bounder(plan, self._frontiers)
-        self._intake = Intake(plan, self._frontiers)
+        self._errors_first = errors_first
+        self._intake = Intake(plan, self._frontiers, errors_first=errors_first)
         spec = plan.spec.with_late("join")  # rows are screened here, by what the whole side has seen
         if cut.both:
             left, right = (s.append(pa.field(_OWNED, pa.bool_())) for s in spec.schemas)
@@ -147,11 +150,17 @@ class SlicedJoin:
             return
         yield from self._advanced()
 
-    def finish(self, side: str) -> Iterator[pa.RecordBatch]:
-        """End one side; iterate to take what that decides."""
-        self._frontiers[SIDES.index(side)].ended = True
+    def finish(self, side: str | None = None) -> Iterator[pa.RecordBatch]:
+        """End one side, or both; iterate to take what that decides."""
+        sides = (0, 1) if side is None else (SIDES.index(side),)
+        fresh = [p for p in sides if not self._frontiers[p].ended]
+        for p in fresh:
+            self._frontiers[p].ended = True
+        if not fresh:
+            return
         if self._alone is not None:
-            yield from self._counted(self._alone.finish(side))
+            for p in fresh:
+                yield from self._counted(self._alone.finish(SIDES[p]))
         else:
             yield from self._advanced()
 
@@ -296,7 +305,7 @@ class SlicedJoin:
     def _give_up(self) -> Iterator[pa.RecordBatch]:
         """Join all that is gathered, and all that comes, by one operator."""
         yield from self._counted(self._jobs.taken(0))
-        op = self._alone = SymmetricHashJoin.from_plan(self._part)
+        op = self._alone = SymmetricHashJoin.from_plan(self._part, errors_first=self._errors_first)
         pieces, self._pieces, self._held = self._pieces, ([], []), 0
         for p in (0, 1):
             for piece in pieces[p]:

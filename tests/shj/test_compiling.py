@@ -183,6 +183,23 @@ def test_what_needs_numbas_runtime_is_numbas(made: list[Any]) -> None:
     assert "NRT_MemInfo_alloc" in compiling.refused.pop("test_compiling.fresh")
 
 
+def positive(x: int) -> int:
+    if x < 0:
+        raise ValueError("below 0")
+    return x
+
+
+@pytest.mark.usefixtures("folder")
+def test_so_is_what_may_raise(made: list[Any]) -> None:
+    for _ in range(2):
+        kernel = compiling._build(positive, I8(I8))
+        assert kernel(3) == 3
+        with pytest.raises(ValueError, match="below 0"):
+            kernel(-3)
+    assert len(made) == 1
+    assert compiling.refused.pop("test_compiling.positive")
+
+
 @pytest.mark.usefixtures("folder")
 def test_so_is_everything_where_object_files_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_about: Any) -> bytes:

@@ -8,9 +8,9 @@ from ivjoin.shj.kernels.compiling import I8, IN1, IN_U8, IO1, IO1_I4, IO2, IO2_I
 from ivjoin.shj.kernels.memory import line_of
 
 __all__ = [
-    "KEY_WORD", "SOME_KEYS", "fill_table", "intern_bytes", "intern_ints", "intern_rows", "new_id", "regrow_bytes",
-    "regrow_ints",
-    "rehash_bytes", "rehash_ints", "spread_bytes", "spread_ints", "take_back", "take_back_ids",
+    "KEY_WORD", "SOME_KEYS", "fill_table", "hash_bytes", "intern_bytes", "intern_ints", "intern_rows", "new_id",
+    "regrow_bytes", "regrow_ints", "rehash_bytes", "rehash_ints", "spread_bytes", "spread_ints",
+    "take_back", "take_back_ids",
 ]
 
 KEY_WORD = 3  # in a key's slots, as words: the key, if it is a word
@@ -255,3 +255,10 @@ def spread_bytes(offsets, buf, count, out):  # type: ignore[no-untyped-def]
     """As ``spread_ints``, for byte strings."""
     for i in range(offsets.shape[0] - 1):
         out[i] = (_hash_bytes(buf, offsets[i], offsets[i + 1]) >> 32) % count
+
+
+@compiled(VOID(IN1, IN_U8, IO1))
+def hash_bytes(offsets, buf, out):  # type: ignore[no-untyped-def]
+    """63 bits of each byte string ``buf[offsets[i]:offsets[i+1]]``."""
+    for i in range(offsets.shape[0] - 1):
+        out[i] = _hash_bytes(buf, offsets[i], offsets[i + 1])

@@ -32,7 +32,7 @@ _PASSES = (
 )  # fmt: skip
 # The third level and the vectorizer of straight lines take longer and make pushes slower.
 _LEVEL = 2
-_RAISES = "ivjoin_raises"  # called where an exception would be passed on, and gone if no path leads there
+_RAISES = "ivjoin_raises"  # called where an exception would be passed on
 
 
 class _Typing:
@@ -167,11 +167,20 @@ def object_of(function: Any, signature: Any, options: dict[str, Any]) -> bytes:
     tuning.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)
-    calls = {it.name for it in module.functions if it.is_declaration} - {*PYTHON_CALLS, "malloc", "free"}
-    if calls := {name for name in calls if not name.startswith("llvm.")}:
-        raise NeedsNumba(f"{function.__qualname__} calls {', '.join(sorted(calls))}")
+    if missing := _missing(module):
+        raise NeedsNumba(f"{function.__qualname__} needs {', '.join(sorted(missing))}")
+    # No exception is left to be passed on, so this is never called, though LLVM cannot always tell.
+    module.link_in(llvm.parse_assembly(f"define void @{_RAISES}(i8* %e) {{ ret void }}"))
     code: bytes = machine.emit_object(module)
     return code
+
+
+def _missing(module: Any) -> set[str]:
+    """What optimized code still asks for that is neither C's nor Python's."""
+    known = {*PYTHON_CALLS, "malloc", "free", _RAISES}
+    calls = {it.name for it in module.functions if it.is_declaration and not it.name.startswith("llvm.")} - known
+    # What numba raises an exception from: as long as a path leads to where it is raised, it is there.
+    return calls | {"an exception" for it in module.global_variables if it.name.startswith(".const.picklebuf")}
 
 
 def _entries(made: Any) -> ir.Module:
@@ -192,7 +201,8 @@ def _entries(made: Any) -> ir.Module:
     arguments = [_array(context, builder, kind, given) if hasattr(kind, "ndim") else next(given) for kind in kinds]
     status, value = context.call_conv.call_function(builder, callee, result, kinds, arguments)
     with builder.if_then(status.is_error):
-        builder.call(ir.Function(module, ir.FunctionType(ir.VoidType(), []), _RAISES), [])
+        raises = ir.Function(module, ir.FunctionType(ir.VoidType(), [address]), _RAISES)
+        builder.call(raises, [builder.bitcast(status.excinfoptr, address)])
     builder.ret(word(0) if result == types.none else value)
 
     def of_python(name: str, result: Any, *arguments: Any) -> Any:

@@ -9,10 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from ivjoin.interval import machine as m
-from ivjoin.propagation.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary
-from ivjoin.propagation.state import Case, Cases, State
+from ivjoin.operators.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary
+from ivjoin.operators.state import Case, Cases, State
 
-__all__ = ["RULES", "half_up", "rounded", "unrounded"]
+__all__ = [
+    "abs_", "add", "decimal_div", "decimal_floor", "decimal_mul", "decimal_sum", "half_up", "intdiv", "mod", "mul",
+    "neg", "pmod", "round_", "rounded", "same", "sign", "sub", "unrounded",
+]  # fmt: skip
 
 
 def _linear(p: Place, sign: int) -> Rule:
@@ -63,11 +66,11 @@ def _linear(p: Place, sign: int) -> Rule:
     return Rule(up, down)
 
 
-def _add(p: Place) -> Rule | None:
+def add(p: Place) -> Rule | None:
     return _linear(p, 1) if _alike(p) else None
 
 
-def _sub(p: Place) -> Rule | None:
+def sub(p: Place) -> Rule | None:
     return _linear(p, -1) if _alike(p) else None
 
 
@@ -80,7 +83,7 @@ def _alike(p: Place) -> bool:
     return len({a.type.unit for a in node.args}) == 1 and node.type.kind in ("timestamp", "duration")
 
 
-def _mul(p: Place) -> Rule | None:
+def mul(p: Place) -> Rule | None:
     if p.node.type.kind not in ("int", "duration", "months"):
         return None
     return exact_product(p, p.node.type.physical_range())
@@ -93,7 +96,7 @@ def exact_product(p: Place, limits: Pair) -> Rule:
     return strict_binary(p, m.mul, m.mul_rev, m.mul_rev, limits)
 
 
-def _intdiv(p: Place) -> Rule | None:
+def intdiv(p: Place) -> Rule | None:
     s, u = (a.type for a in p.node.args)
     if s.kind == u.kind and s.scale == u.scale:
         limits = p.node.type.physical_range()
@@ -101,14 +104,14 @@ def _intdiv(p: Place) -> Rule | None:
     return None
 
 
-def _mod(p: Place) -> Rule | None:
+def mod(p: Place) -> Rule | None:
     if not _same_scale(p):
         return None
     rule = strict_binary(p, m.mod, m.mod_rev_dividend, m.mod_rev_divisor, p.node.type.physical_range(), divides=True)
     return rule._replace(finer=_by_value(p.i))
 
 
-def _pmod(p: Place) -> Rule | None:
+def pmod(p: Place) -> Rule | None:
     if not _same_scale(p):
         return None
     rule = strict_binary(p, m.pmod, m.pmod_rev_dividend, m.pmod_rev_divisor, p.node.type.physical_range(), divides=True)
@@ -138,11 +141,11 @@ def _negated(a: Pair) -> Pair:
     return -a[1], -a[0]
 
 
-def _neg(p: Place) -> Rule:
+def neg(p: Place) -> Rule:
     return strict_unary(p, _negated, lambda z, x: _negated(z), p.node.type.physical_range())
 
 
-def _abs(p: Place) -> Rule:
+def abs_(p: Place) -> Rule:
     (a,) = p.at
 
     def cases(s: State) -> list[Case] | None:
@@ -158,7 +161,7 @@ def _sign_of(n: int) -> int:
     return (n > 0) - (n < 0)
 
 
-def _sign(p: Place) -> Rule | None:
+def sign(p: Place) -> Rule | None:
     if p.node.type.kind != "int":
         return None
 
@@ -168,7 +171,7 @@ def _sign(p: Place) -> Rule | None:
     return strict_unary(p, lambda x: (_sign_of(x[0]), _sign_of(x[1])), back, (-1, 1))
 
 
-def _same(p: Place) -> Rule:
+def same(p: Place) -> Rule:
     return strict_unary(p, lambda x: x, lambda z, x: z, p.node.type.physical_range())
 
 
@@ -216,7 +219,7 @@ def _around(z: Pair) -> Pair:
     return z[0] - slack, z[1] + slack
 
 
-def _decimal_sum(sign: int) -> Maker:
+def decimal_sum(sign: int) -> Maker:
     def make(p: Place) -> Rule | None:
         (s, u), t = (a.type for a in p.node.args), p.node.type
         scale = max(s.scale, u.scale)
@@ -244,7 +247,7 @@ def _decimal_sum(sign: int) -> Maker:
     return make
 
 
-def _decimal_mul(p: Place) -> Rule | None:
+def decimal_mul(p: Place) -> Rule | None:
     (s, u), t = (a.type for a in p.node.args), p.node.type
     if t.scale > s.scale + u.scale:
         return None
@@ -262,7 +265,7 @@ def _decimal_mul(p: Place) -> Rule | None:
     return strict_binary(p, up, back, back, t.physical_range())
 
 
-def _decimal_div(p: Place) -> Rule | None:
+def decimal_div(p: Place) -> Rule | None:
     (s, u), t = (a.type for a in p.node.args), p.node.type
     lift = t.scale - s.scale + u.scale
     j, k = 10 ** max(lift, 0), 10 ** max(-lift, 0)
@@ -309,7 +312,7 @@ def _divisors(z: Pair, n: Pair, k: int, b: Pair) -> Pair:
     return m.meet(size if (n[0] > 0) == (z[0] > 0) else _negated(size), b)
 
 
-def _decimal_floor(up: bool) -> Maker:
+def decimal_floor(up: bool) -> Maker:
     def make(p: Place) -> Rule | None:
         unit = 10 ** p.node.args[0].type.scale
         if p.node.type.scale:
@@ -327,7 +330,7 @@ def _decimal_floor(up: bool) -> Maker:
     return make
 
 
-def _round(p: Place) -> Rule | None:
+def round_(p: Place) -> Rule | None:
     (t,), u, digits = (a.type for a in p.node.args), p.node.type, p.node.params[0]
     have = t.scale
     if t.kind != u.kind or p.node.op not in ("round", "bround"):
@@ -362,15 +365,3 @@ def _round(p: Place) -> Rule | None:
 def _whole(z: Pair, unit: int) -> Pair:
     """The quotients of those members of z that are multiples of the unit."""
     return -(-z[0] // unit), z[1] // unit
-
-
-INTEGER: dict[str, Maker] = {
-    "add": _add, "sub": _sub, "mul": _mul, "intdiv": _intdiv, "mod": _mod, "pmod": _pmod, "neg": _neg, "abs": _abs,
-    "sign": _sign, "floor": _same, "ceil": _same, "round": _round, "bround": _round,
-}
-DECIMAL: dict[str, Maker] = {
-    "add": _decimal_sum(1), "sub": _decimal_sum(-1), "mul": _decimal_mul, "div": _decimal_div, "intdiv": _intdiv,
-    "mod": _mod, "pmod": _pmod, "neg": _neg, "abs": _abs, "floor": _decimal_floor(False), "ceil": _decimal_floor(True),
-    "round": _round, "bround": _round,
-}
-RULES = {"int": INTEGER, "decimal": DECIMAL}

@@ -9,18 +9,18 @@ from __future__ import annotations
 from typing import Any
 
 from ivjoin.interval import truth
-from ivjoin.propagation.domain import NAN, NULL, void
-from ivjoin.propagation.rule import Maker, Place, Rule
-from ivjoin.propagation.state import Case, State, Taken
+from ivjoin.operators.domain import NAN, NULL, void
+from ivjoin.operators.rule import Maker, Place, Rule
+from ivjoin.operators.state import Case, State, Taken
 
-__all__ = ["RULES"]
+__all__ = ["connective", "is_nan", "is_null", "not_"]
 
 T, F, N = truth.TRUE, truth.FALSE, truth.NULL
 # Up to so many arguments it is used that those before the one that decides do not: work that grows with the square.
 _FEW = 16
 
 
-def _connective(decisive: int) -> Maker:
+def connective(decisive: int) -> Maker:
     """AND (decided by FALSE) or OR (decided by TRUE)."""
     other = F if decisive == T else T
     combine = truth.or_ if decisive == T else truth.and_
@@ -73,7 +73,7 @@ def _connective(decisive: int) -> Maker:
     return make
 
 
-def _not(p: Place) -> Rule:
+def not_(p: Place) -> Rule:
     i, a = p.i, p.at[0]
     return Rule(lambda D: truth.not_(D[a]), lambda s: s.cut_mask(a, truth.not_(s.D[i])))
 
@@ -83,7 +83,7 @@ def _has_value(d: Any) -> bool:
     return lo is None or hi is None or lo <= hi or bool(flags & NAN)
 
 
-def _is_null(p: Place) -> Rule:
+def is_null(p: Place) -> Rule:
     i, a = p.i, p.at[0]
     t = p.node.args[0].type
     if t.kind == "bool":
@@ -122,7 +122,7 @@ def _is_null(p: Place) -> Rule:
     return Rule(up, down)
 
 
-def _is_nan(p: Place) -> Rule:
+def is_nan(p: Place) -> Rule:
     i, a = p.i, p.at[0]
 
     def up(D: list[Any]) -> int:
@@ -137,8 +137,3 @@ def _is_nan(p: Place) -> Rule:
             s.drop_flags(a, NULL)
 
     return Rule(up, down)
-
-
-RULES: dict[str, Maker] = {
-    "and": _connective(F), "or": _connective(T), "not": _not, "is_null": _is_null, "is_nan": _is_nan,
-}

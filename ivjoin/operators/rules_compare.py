@@ -14,18 +14,18 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import Type
 from ivjoin.interval import truth
 from ivjoin.interval.machine_float import BINARY32, BINARY64, Format
-from ivjoin.propagation.domain import NAN, NULL, void
-from ivjoin.propagation.rule import Maker, Place, Rule
-from ivjoin.propagation.state import Case, State
+from ivjoin.operators.domain import NAN, NULL, void
+from ivjoin.operators.rule import Place, Rule
+from ivjoin.operators.state import Case, State
 
-__all__ = ["RULES"]
+__all__ = ["comparison", "in_"]
 
 T, F, N = truth.TRUE, truth.FALSE, truth.NULL
 _NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 _ORDER = {"lt": (False, True), "le": (False, False), "gt": (True, True), "ge": (True, False)}
 
 
-def _comparison(p: Place) -> Rule | None:
+def comparison(p: Place) -> Rule | None:
     kinds = {a.type.kind for a in p.node.args}
     if len(kinds) != 1:
         return None
@@ -358,7 +358,7 @@ def _renamed(node: Node) -> Node:
     return make("eq", node.args, (), node.type)
 
 
-def _in(p: Place) -> Rule | None:
+def in_(p: Place) -> Rule | None:
     """``x IN (literals)``."""
     i, x = p.i, p.at[0]
     t = p.node.args[0].type
@@ -422,9 +422,3 @@ def _shave(s: State, x: int, values: set[Any], f: Format | None, nan: bool) -> N
     while lo <= hi and hi in values and hi != -inf:
         hi = hi - 1 if f is None else f.down(hi)
     s.cut(x, lo, hi, 0 if nan else NAN)
-
-
-RULES: dict[str, Maker] = {
-    "eq": _comparison, "ne": _comparison, "lt": _comparison, "le": _comparison, "gt": _comparison, "ge": _comparison,
-    "eq_null_safe": _comparison, "in": _in,
-}

@@ -17,12 +17,15 @@ from ivjoin.expr.ordinal import ordinal_of, value_of
 from ivjoin.expr.types import FLOAT64
 from ivjoin.interval import machine_float as m
 from ivjoin.interval.machine import first_true, last_true
-from ivjoin.propagation.domain import NAN, NULL
-from ivjoin.propagation.rule import NONE, Maker, Pair, Place, Rule, strict_binary, strict_unary
-from ivjoin.propagation.rules_float import ENTIRE
-from ivjoin.propagation.state import State
+from ivjoin.operators.domain import NAN, NULL
+from ivjoin.operators.rule import NONE, Maker, Pair, Place, Rule, strict_binary, strict_unary
+from ivjoin.operators.rules_float import ENTIRE
+from ivjoin.operators.state import State
 
-__all__ = ["LIBRARY_ULPS", "RULES", "preimage"]
+__all__ = [
+    "HALF_PI", "LIBRARY_ULPS", "cosh", "logarithm", "lower", "pow_", "preimage", "rising", "sqrt", "tan", "total",
+    "upper", "waved",
+]  # fmt: skip
 
 Function = Callable[[float], float]
 # Bounds are computed with the C library's functions, values with numpy's. numpy's own are Intel's SVML, which err by at
@@ -34,13 +37,13 @@ LIBRARY_ULPS = 4
 _STEPS = 2 * (LIBRARY_ULPS + LIBRARY_ULPS)
 
 
-def _lower(y: float) -> float:
+def lower(y: float) -> float:
     for _ in range(_STEPS):
         y = nextafter(y, -inf)
     return y
 
 
-def _upper(y: float) -> float:
+def upper(y: float) -> float:
     for _ in range(_STEPS):
         y = nextafter(y, inf)
     return y
@@ -66,7 +69,7 @@ def _guess(near: Function, c: float) -> int | None:
         return None
 
 
-def _total(f: Function, left: float, right: float) -> Function:
+def total(f: Function, left: float, right: float) -> Function:
     """A function of ``math`` with its limits where Python raises because the result is too large."""
 
     def g(x: float) -> float:
@@ -78,17 +81,17 @@ def _total(f: Function, left: float, right: float) -> Function:
     return g
 
 
-def _rising(
+def rising(
     f: Function, inverse: Function | None, domain: Pair, values: Pair, outside: int = 0, falls: bool = False
 ) -> Maker:
     """A function that rises on its domain; arguments outside of it give the flag ``outside``."""
     least, most = values
 
     def low(x: float) -> float:
-        return max(least, _lower(f(x)))
+        return max(least, lower(f(x)))
 
     def high(x: float) -> float:
-        return min(most, _upper(f(x)))
+        return min(most, upper(f(x)))
 
     def clip(x: Pair) -> Pair:
         return max(x[0], domain[0]), min(x[1], domain[1])
@@ -117,7 +120,7 @@ def _rising(
     return make
 
 
-def _sqrt(p: Place) -> Rule:
+def sqrt(p: Place) -> Rule:
     def root(x: float) -> float:
         return math.sqrt(x) if x >= 0 else 0.0
 
@@ -132,32 +135,32 @@ def _sqrt(p: Place) -> Rule:
     return strict_unary(p, up, back, ENTIRE, lambda x: NAN if x[0] < 0 else 0)
 
 
-def _logarithm(f: Function, inverse: Function, pole: float) -> Maker:
+def logarithm(f: Function, inverse: Function, pole: float) -> Maker:
     def g(x: float) -> float:
         return -inf if x <= pole else inf if x == inf else f(x)
 
     def make(p: Place) -> Rule:
         def up(x: Pair) -> Pair:
-            return NONE if x[1] <= pole else (_lower(g(x[0])), _upper(g(x[1])))
+            return NONE if x[1] <= pole else (lower(g(x[0])), upper(g(x[1])))
 
         def back(z: Pair, x: Pair) -> Pair:
             a = max(x[0], nextafter(pole, inf))
-            return NONE if a > x[1] else preimage(lambda v: _lower(g(v)), lambda v: _upper(g(v)), z, (a, x[1]), inverse)
+            return NONE if a > x[1] else preimage(lambda v: lower(g(v)), lambda v: upper(g(v)), z, (a, x[1]), inverse)
 
         return strict_unary(p, up, back, ENTIRE, lambda x: NULL if x[0] <= pole else 0)
 
     return make
 
 
-def _cosh(p: Place) -> Rule:
-    f = _total(math.cosh, inf, inf)
+def cosh(p: Place) -> Rule:
+    f = total(math.cosh, inf, inf)
 
     def up(x: Pair) -> Pair:
         a, b = m.abs_(x)
-        return max(1.0, _lower(f(a))), _upper(f(b))
+        return max(1.0, lower(f(a))), upper(f(b))
 
     def back(z: Pair, x: Pair) -> Pair:
-        size = preimage(lambda v: _lower(f(v)), lambda v: _upper(f(v)), z, (0.0, inf), math.acosh)
+        size = preimage(lambda v: lower(f(v)), lambda v: upper(f(v)), z, (0.0, inf), math.acosh)
         return m.abs_rev(size, x) if size != NONE else NONE
 
     return strict_unary(p, up, back, ENTIRE)
@@ -181,12 +184,12 @@ def _wave(shift: float) -> Callable[[Pair], Pair]:
         crest = math.floor(last) >= math.ceil(first)
         trough = math.floor(last + 0.5) >= math.ceil(first + 0.5)
         a, b = f(lo), f(hi)
-        return (-1.0 if trough else _lower(min(a, b))), (1.0 if crest else _upper(max(a, b)))
+        return (-1.0 if trough else lower(min(a, b))), (1.0 if crest else upper(max(a, b)))
 
     return up
 
 
-def _waved(shift: float) -> Maker:
+def waved(shift: float) -> Maker:
     wave = _wave(shift)
 
     def back(z: Pair, x: Pair) -> Pair:
@@ -200,7 +203,7 @@ def _waved(shift: float) -> Maker:
     def make(p: Place) -> Rule:
         def up(x: Pair) -> Pair:
             lo, hi = wave(x)
-            return _lower(lo), _upper(hi)
+            return lower(lo), upper(hi)
 
         return strict_unary(p, up, back, ENTIRE, lambda x: NAN if x[0] == -inf or x[1] == inf else 0)
 
@@ -217,7 +220,7 @@ def _advance(wave: Callable[[Pair], Pair], z: Pair, end: float, other: float, di
         if (other - to) * direction < 0:
             to = other
         w = wave((min(end, to), max(end, to)))
-        if _upper(w[1]) < z[0] or _lower(w[0]) > z[1]:
+        if upper(w[1]) < z[0] or lower(w[0]) > z[1]:
             if to == other:
                 return nextafter(other, inf * direction)
             end = to
@@ -228,7 +231,7 @@ def _advance(wave: Callable[[Pair], Pair], z: Pair, end: float, other: float, di
     return end
 
 
-def _tan(p: Place) -> Rule:
+def tan(p: Place) -> Rule:
     def up(x: Pair) -> Pair:
         lo, hi = x
         if not (lo > -_WIDE and hi < _WIDE):
@@ -236,7 +239,7 @@ def _tan(p: Place) -> Rule:
         first, last = lo / pi - 0.5 - 1e-6, hi / pi - 0.5 + 1e-6
         if math.floor(last) >= math.ceil(first):
             return ENTIRE
-        return _lower(math.tan(lo)), _upper(math.tan(hi))
+        return lower(math.tan(lo)), upper(math.tan(hi))
 
     return strict_unary(p, up, None, ENTIRE, lambda x: NAN if x[0] == -inf or x[1] == inf else 0)
 
@@ -253,7 +256,7 @@ def _power(x: float, n: float) -> float:
         return inf
 
 
-def _pow(p: Place) -> Rule:
+def pow_(p: Place) -> Rule:
     exponent = p.node.args[1]
     if exponent.op == "literal" and exponent.params[0] is not None:
         n = exponent.params[0]
@@ -284,11 +287,11 @@ def _pow(p: Place) -> Rule:
 
 def _whole_power(p: Place, n: int) -> Rule:
     def low(x: float) -> float:
-        y = _lower(_power(x, n))
+        y = lower(_power(x, n))
         return max(y, 0.0) if x >= 0 else y
 
     def high(x: float) -> float:
-        y = _upper(_power(x, n))
+        y = upper(_power(x, n))
         return min(y, 0.0) if x <= 0 and n % 2 else y
 
     if n % 2:
@@ -320,7 +323,7 @@ def _general(x: Pair, y: Pair) -> Pair:
     lo, hi = min(corners), max(corners)
     if x[0] <= 1 <= x[1] or y[0] <= 0 <= y[1]:
         lo, hi = min(lo, 1.0), max(hi, 1.0)
-    return max(0.0, _lower(lo)), _upper(hi)
+    return max(0.0, lower(lo)), upper(hi)
 
 
 def _general_nan(x: Pair, y: Pair) -> bool:
@@ -333,25 +336,8 @@ def _base_from(z: Pair, y: Pair, x: Pair) -> Pair:
         return x
     n = y[0]
     return preimage(
-        lambda v: _lower(_power(v, n)), lambda v: _upper(_power(v, n)), z, x, lambda c: float(c ** (1 / n))
+        lambda v: lower(_power(v, n)), lambda v: upper(_power(v, n)), z, x, lambda c: float(c ** (1 / n))
     )
 
 
-_HALF_PI = pi / 2
-RULES: dict[str, Maker] = {
-    "sqrt": _sqrt,
-    "cbrt": _rising(math.cbrt, lambda c: float(c**3), ENTIRE, ENTIRE),
-    "exp": _rising(_total(math.exp, 0.0, inf), math.log, ENTIRE, (0.0, inf)),
-    "expm1": _rising(_total(math.expm1, -1.0, inf), math.log1p, ENTIRE, (-1.0, inf)),
-    "ln": _logarithm(math.log, _total(math.exp, 0.0, inf), 0.0),
-    "log10": _logarithm(math.log10, lambda c: float(10.0**c), 0.0),
-    "log2": _logarithm(math.log2, lambda c: float(2.0**c), 0.0),
-    "log1p": _logarithm(math.log1p, _total(math.expm1, -1.0, inf), -1.0),
-    "sinh": _rising(_total(math.sinh, -inf, inf), math.asinh, ENTIRE, ENTIRE),
-    "cosh": _cosh,
-    "tanh": _rising(math.tanh, math.atanh, ENTIRE, (_lower(-1.0), _upper(1.0))),
-    "asin": _rising(math.asin, math.sin, (-1.0, 1.0), ENTIRE, NAN),
-    "acos": _rising(math.acos, None, (-1.0, 1.0), ENTIRE, NAN, falls=True),
-    "atan": _rising(math.atan, math.tan, ENTIRE, ENTIRE),
-    "sin": _waved(0.0), "cos": _waved(_HALF_PI), "tan": _tan, "pow": _pow,
-}  # fmt: skip
+HALF_PI = pi / 2

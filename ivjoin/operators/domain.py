@@ -10,6 +10,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+from ivjoin.expr.literals import literal
 from ivjoin.expr.types import Type
 from ivjoin.interval import truth
 
@@ -162,10 +163,7 @@ class Dom:
 def _text(value: Any, t: Type) -> str:
     if t.kind in ("string", "binary"):
         return repr(value)
-    from ivjoin.expr.literals import literal
-    from ivjoin.expr.text import to_text
-
-    return to_text(literal(value, t))
+    return str(literal(value, t))
 
 
 def state_of(dom: Dom) -> Any:

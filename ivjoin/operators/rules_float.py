@@ -7,10 +7,13 @@ from math import ceil, floor, inf
 from ivjoin.expr.types import Type
 from ivjoin.interval import float_remainders as r
 from ivjoin.interval import machine_float as m
-from ivjoin.propagation.domain import NAN
-from ivjoin.propagation.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary
+from ivjoin.operators.domain import NAN
+from ivjoin.operators.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary
 
-__all__ = ["ENTIRE", "RULES", "format_of"]
+__all__ = [
+    "ENTIRE", "abs_", "add", "ceil_", "div", "floor_", "format_of", "mod", "mul", "neg", "neighbour", "pmod",
+    "round_", "sign", "sub", "trunc",
+]  # fmt: skip
 
 ENTIRE: Pair = (-inf, inf)
 
@@ -20,7 +23,7 @@ def format_of(t: Type) -> m.Format:
     return m.BINARY32 if t.bits == 32 else m.BINARY64
 
 
-def _add(p: Place) -> Rule:
+def add(p: Place) -> Rule:
     f = format_of(p.node.type)
     return strict_binary(
         p, lambda a, b: m.add(f, a, b), lambda z, b, a: m.add_rev(f, z, b, a), lambda z, a, b: m.add_rev(f, z, a, b),
@@ -28,7 +31,7 @@ def _add(p: Place) -> Rule:
     )  # fmt: skip
 
 
-def _sub(p: Place) -> Rule:
+def sub(p: Place) -> Rule:
     f = format_of(p.node.type)
     if p.at[0] == p.at[1]:
         return strict_unary(
@@ -42,7 +45,7 @@ def _sub(p: Place) -> Rule:
     )  # fmt: skip
 
 
-def _mul(p: Place) -> Rule:
+def mul(p: Place) -> Rule:
     f = format_of(p.node.type)
     a, b = p.at
     if a == b:
@@ -55,7 +58,7 @@ def _mul(p: Place) -> Rule:
     )  # fmt: skip
 
 
-def _div(p: Place) -> Rule:
+def div(p: Place) -> Rule:
     f = format_of(p.node.type)
     return strict_binary(
         p, lambda a, b: m.div(f, a, b), lambda z, b, a: m.div_rev_dividend(f, z, b, a),
@@ -63,7 +66,7 @@ def _div(p: Place) -> Rule:
     )  # fmt: skip
 
 
-def _mod(p: Place) -> Rule:
+def mod(p: Place) -> Rule:
     f = format_of(p.node.type)
     return strict_binary(
         p, lambda a, b: r.remainders(f, a, b), lambda z, b, a: r.dividends(f, z, b, a),
@@ -71,7 +74,7 @@ def _mod(p: Place) -> Rule:
     )  # fmt: skip
 
 
-def _pmod(p: Place) -> Rule:
+def pmod(p: Place) -> Rule:
     f = format_of(p.node.type)
     return strict_binary(
         p, lambda a, b: r.positive_remainders(f, a, b), lambda z, b, a: r.positive_dividends(f, z, b, a), None, ENTIRE,
@@ -79,11 +82,11 @@ def _pmod(p: Place) -> Rule:
     )  # fmt: skip
 
 
-def _neg(p: Place) -> Rule:
+def neg(p: Place) -> Rule:
     return strict_unary(p, m.neg, lambda z, x: m.neg(z), ENTIRE)
 
 
-def _abs(p: Place) -> Rule:
+def abs_(p: Place) -> Rule:
     return strict_unary(p, m.abs_, m.abs_rev, ENTIRE)
 
 
@@ -91,7 +94,7 @@ def _sign_of(x: float) -> float:
     return (x > 0) - (x < 0) + 0.0
 
 
-def _sign(p: Place) -> Rule:
+def sign(p: Place) -> Rule:
     f = format_of(p.node.type)
 
     def back(z: Pair, x: Pair) -> Pair:
@@ -123,7 +126,7 @@ def above(f: m.Format, n: int) -> float:
     return -below(f, -n)
 
 
-def _floor(p: Place) -> Rule:
+def floor_(p: Place) -> Rule:
     f = format_of(p.node.args[0].type)
     lo, hi = p.node.type.physical_range()
     return strict_unary(
@@ -132,7 +135,7 @@ def _floor(p: Place) -> Rule:
     )  # fmt: skip
 
 
-def _ceil(p: Place) -> Rule:
+def ceil_(p: Place) -> Rule:
     f = format_of(p.node.args[0].type)
     return strict_unary(
         p, lambda x: (_ceil_of(x[0]), _ceil_of(x[1])), lambda z, x: (above(f, z[0] - 1), -at_least(f, -z[1])),
@@ -150,7 +153,7 @@ def _trunc_of(x: float) -> float:
     return x if x - x != 0 else float(int(x))
 
 
-def _trunc(p: Place) -> Rule:
+def trunc(p: Place) -> Rule:
     f = format_of(p.node.type)
 
     def back(z: Pair, x: Pair) -> Pair:
@@ -161,7 +164,7 @@ def _trunc(p: Place) -> Rule:
     return strict_unary(p, lambda x: (_trunc_of(x[0]), _trunc_of(x[1])), back, ENTIRE)
 
 
-def _next(up: bool) -> Maker:
+def neighbour(up: bool) -> Maker:
     def make(p: Place) -> Rule:
         f = format_of(p.node.type)
         step, back = (f.up, f.down) if up else (f.down, f.up)
@@ -175,7 +178,7 @@ def _next(up: bool) -> Maker:
     return make
 
 
-def _round(p: Place) -> Rule | None:
+def round_(p: Place) -> Rule | None:
     f, digits = format_of(p.node.type), p.node.params[0]
     if digits < -300 or digits > 300:
         return None
@@ -196,10 +199,3 @@ def _unrounded(z: Pair, half: float, f: m.Format) -> Pair:
     lo = z[0] if z[0] == -inf else z[0] - half - (abs(z[0]) + half) * slack
     hi = z[1] if z[1] == inf else z[1] + half + (abs(z[1]) + half) * slack
     return (f.floor(lo) if lo > -f.max else -inf), (f.ceil(hi) if hi < f.max else inf)
-
-
-RULES: dict[str, Maker] = {
-    "add": _add, "sub": _sub, "mul": _mul, "div": _div, "mod": _mod, "pmod": _pmod, "neg": _neg, "abs": _abs,
-    "sign": _sign, "floor": _floor, "ceil": _ceil, "trunc": _trunc, "next_up": _next(True), "next_down": _next(False),
-    "round": _round, "bround": _round,
-}

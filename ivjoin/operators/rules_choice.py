@@ -10,11 +10,11 @@ from typing import Any
 
 from ivjoin.expr.types import Type
 from ivjoin.interval import truth
-from ivjoin.propagation.domain import NAN, NULL, none_of, void
-from ivjoin.propagation.rule import Maker, Place, Rule
-from ivjoin.propagation.state import Case, State
+from ivjoin.operators.domain import NAN, NULL, none_of, void
+from ivjoin.operators.rule import Maker, Place, Rule
+from ivjoin.operators.state import Case, State
 
-__all__ = ["RULES"]
+__all__ = ["case", "coalesce", "extreme"]
 
 T = truth.TRUE
 NOT_TRUE = truth.FALSE | truth.NULL
@@ -92,7 +92,7 @@ class _Kind:
             (s.cut_text if self.is_text else s.cut)(j, *void(self.type), NULL)
 
 
-def _case(p: Place) -> Rule:
+def case(p: Place) -> Rule:
     i, at = p.i, p.at
     kind = _Kind(p.node.type)
     whens, values = at[:-1:2], (*at[1::2], at[-1])
@@ -151,7 +151,7 @@ def _case(p: Place) -> Rule:
     return Rule(up, down, at[:1], cases)
 
 
-def _coalesce(p: Place) -> Rule:
+def coalesce(p: Place) -> Rule:
     i, at = p.i, p.at
     kind = _Kind(p.node.type)
 
@@ -200,7 +200,7 @@ def _coalesce(p: Place) -> Rule:
     return Rule(up, down, at[:1], cases)
 
 
-def _extreme(greatest: bool) -> Maker:
+def extreme(greatest: bool) -> Maker:
     def make(p: Place) -> Rule | None:
         t = p.node.type
         if t.kind == "bool" or not (t.is_discrete or t.kind == "float"):
@@ -281,8 +281,3 @@ def _extreme(greatest: bool) -> Maker:
         return Rule(up, down, None, cases)
 
     return make
-
-
-RULES: dict[str, Maker] = {
-    "case": _case, "coalesce": _coalesce, "least": _extreme(False), "greatest": _extreme(True),
-}

@@ -11,19 +11,19 @@ from ivjoin.expr.nodes import is_met
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
 from ivjoin.interval import machine as m
 from ivjoin.interval import truth
-from ivjoin.propagation.domain import NAN, NULL
-from ivjoin.propagation.rule import Maker, Pair, Place, Rule, strict_unary
-from ivjoin.propagation.rules_float import ENTIRE, above, at_least, below, format_of
-from ivjoin.propagation.rules_function import preimage
-from ivjoin.propagation.rules_integer import half_up, rounded, unrounded
-from ivjoin.propagation.rules_time import DAY, clock, floored, scaled, stepwise
-from ivjoin.propagation.state import State
-from ivjoin.propagation.zones import clock_of
+from ivjoin.operators.domain import NAN, NULL
+from ivjoin.operators.rule import Pair, Place, Rule, strict_unary
+from ivjoin.operators.rules_float import ENTIRE, above, at_least, below, format_of
+from ivjoin.operators.rules_function import preimage
+from ivjoin.operators.rules_integer import half_up, rounded, unrounded
+from ivjoin.operators.rules_time import DAY, clock, floored, scaled, stepwise
+from ivjoin.operators.state import State
+from ivjoin.operators.zones import clock_of
 
-__all__ = ["RULES"]
+__all__ = ["cast"]
 
 
-def _cast(p: Place) -> Rule | None:
+def cast(p: Place) -> Rule | None:
     t, u = p.node.args[0].type, p.node.type
     if is_met(p.node):
         return _met(p, t, u)
@@ -348,4 +348,3 @@ _CASTS: dict[tuple[str, str], Callable[[Place, Type, Type], Rule]] = {
     ("timestamp", "decimal"): _timestamp_to_decimal, ("date", "timestamp"): _date_to_timestamp,
     ("duration", "duration"): _ticks, ("time", "time"): _ticks,
 }  # fmt: skip
-RULES: dict[str, Maker] = {"cast": _cast}

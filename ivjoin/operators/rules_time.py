@@ -21,11 +21,14 @@ from ivjoin.interval.calendar import (
     year_month_day,
 )
 from ivjoin.interval.machine import first_true, last_true
-from ivjoin.propagation.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary
-from ivjoin.propagation.rules_integer import INTEGER
-from ivjoin.propagation.zones import Clock, clock_of
+from ivjoin.operators.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary
+from ivjoin.operators.rules_integer import add, sub
+from ivjoin.operators.zones import Clock, clock_of
 
-__all__ = ["DAY", "RULES", "clock", "scaled", "stepwise"]
+__all__ = [
+    "DAY", "add_days", "add_months", "clock", "date_diff", "date_trunc", "duration_mul", "extract", "first_day",
+    "same", "scaled", "since_epoch", "stepwise", "sum_", "trunc_date",
+]  # fmt: skip
 
 Step = Callable[[int], int]
 DAY = 86_400
@@ -71,21 +74,23 @@ def clock(node: Node, i: int) -> Clock:
 
 # Sums and differences
 
+_PLAIN = {"add": add, "sub": sub}
 
-def _sum(p: Place) -> Rule | None:
+
+def sum_(p: Place) -> Rule | None:
     node = p.node
     kinds = [a.type.kind for a in node.args]
     if "timestamp" not in kinds or len({a.type.unit for a in node.args}) > 1:
-        return INTEGER[node.op](p)
+        return _PLAIN[node.op](p)
     c, per = clock(node, 0), TICKS_PER_SECOND[node.type.unit]
     if c.fixed is not None:
-        return INTEGER[node.op](p)
+        return _PLAIN[node.op](p)
     if kinds == ["timestamp", "timestamp"]:
         return _local_difference(p, c, per)
     step = node.args[kinds.index("duration")]
     if step.op == "literal" and step.params[0] is not None:
         if abs(step.params[0]) < DAY * per:
-            return INTEGER[node.op](p)
+            return _PLAIN[node.op](p)
         if kinds[0] == "timestamp":
             return _moved(p, c, per, step.params[0] if node.op == "add" else -step.params[0])
     return _roughly_moved(p, 1 if node.op == "add" else -1, 27 * 3600 * per)
@@ -147,7 +152,7 @@ def _roughly_moved(p: Place, sign: int, slack: int) -> Rule:
     return strict_binary(p, up, back_a, back_b, p.node.type.physical_range())
 
 
-def _add_days(p: Place) -> Rule:
+def add_days(p: Place) -> Rule:
     lo, hi = p.node.type.physical_range()
     return strict_binary(
         p, lambda a, b: (a[0] + b[0], a[1] + b[1]), lambda z, b, a: (z[0] - b[1], z[1] - b[0]),
@@ -155,21 +160,21 @@ def _add_days(p: Place) -> Rule:
     )  # fmt: skip
 
 
-def _date_diff(p: Place) -> Rule:
+def date_diff(p: Place) -> Rule:
     return strict_binary(
         p, lambda a, b: (a[0] - b[1], a[1] - b[0]), lambda z, b, a: (z[0] + b[0], z[1] + b[1]),
         lambda z, a, b: (a[0] - z[1], a[1] - z[0]), p.node.type.physical_range(),
     )  # fmt: skip
 
 
-def _duration_mul(p: Place) -> Rule:
+def duration_mul(p: Place) -> Rule:
     return strict_binary(p, m.mul, m.mul_rev, m.mul_rev, p.node.type.physical_range())
 
 
 # Months
 
 
-def _add_months(p: Place) -> Rule | None:
+def add_months(p: Place) -> Rule | None:
     t = p.node.type
     limits = t.physical_range()
     if t.kind == "date" or clock(p.node, 0).fixed == 0:
@@ -246,12 +251,12 @@ _LOCAL_UNITS = {"minute": 60, "hour": 3600, "day": DAY}
 _TICK_UNITS = {"second": 1, "millisecond": 1_000, "microsecond": 1_000_000}
 
 
-def _trunc_date(p: Place) -> Rule:
+def trunc_date(p: Place) -> Rule:
     first = first_day(p.node.params[0])
     return stepwise(p, first, first, lambda z: z)
 
 
-def _date_trunc(p: Place) -> Rule | None:
+def date_trunc(p: Place) -> Rule | None:
     node = p.node
     unit, per = node.params[0], TICKS_PER_SECOND[node.type.unit]
     c = clock(node, 1)
@@ -290,7 +295,7 @@ def _date_trunc(p: Place) -> Rule | None:
 # Counts and fields
 
 
-def _since_epoch(target: int) -> Maker:
+def since_epoch(target: int) -> Maker:
     def make(p: Place) -> Rule:
         per = TICKS_PER_SECOND[p.node.args[0].type.unit]
         return floored(p, per // target) if per >= target else scaled(p, target // per)
@@ -298,7 +303,7 @@ def _since_epoch(target: int) -> Maker:
     return make
 
 
-def _same(p: Place) -> Rule:
+def same(p: Place) -> Rule:
     return strict_unary(p, lambda x: x, lambda z, x: z, p.node.type.physical_range())
 
 
@@ -308,7 +313,7 @@ _FIELDS = {
 }  # fmt: skip
 
 
-def _extract(p: Place) -> Rule | None:
+def extract(p: Place) -> Rule | None:
     node = p.node
     t, field = node.args[0].type, node.params[0]
     if field == "year" and t.kind in ("date", "timestamp"):
@@ -328,11 +333,3 @@ def _extract(p: Place) -> Rule | None:
 
 def _year(days: int) -> int:
     return year_month_day(days)[0]
-
-
-RULES: dict[str, Maker] = {
-    "add": _sum, "sub": _sum, "neg": INTEGER["neg"], "abs": INTEGER["abs"], "mul": _duration_mul,
-    "add_months": _add_months, "add_days": _add_days, "date_diff": _date_diff, "date_trunc": _date_trunc,
-    "trunc_date": _trunc_date, "unix_seconds": _since_epoch(1), "unix_millis": _since_epoch(1_000),
-    "unix_micros": _since_epoch(1_000_000), "unix_date": _same, "extract": _extract,
-}

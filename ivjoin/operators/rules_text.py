@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ivjoin.interval import truth
-from ivjoin.propagation.domain import NULL
-from ivjoin.propagation.rule import Maker, Place, Rule
-from ivjoin.propagation.state import State
+from ivjoin.operators.domain import NULL
+from ivjoin.operators.rule import Place, Rule
+from ivjoin.operators.state import State
 
-__all__ = ["RULES"]
+__all__ = ["like"]
 
 _LAST = 0x10FFFF
 
@@ -24,7 +24,7 @@ def _after(prefix: str) -> str | None:
     return None
 
 
-def _like(p: Place) -> Rule:
+def like(p: Place) -> Rule:
     i, a = p.i, p.at[0]
     pattern, escape = p.node.params
     prefix, rest = [], iter(pattern)
@@ -58,10 +58,3 @@ def _like(p: Place) -> Rule:
             s.drop_flags(a, 0)
 
     return Rule(up, down)
-
-
-def _strict(p: Place) -> Rule:
-    return Rule(None, None)
-
-
-RULES: dict[str, Maker] = {"like": _like, "function": _strict}

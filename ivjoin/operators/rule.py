@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ivjoin.expr.nodes import Node
-from ivjoin.propagation.domain import NAN, NULL
-from ivjoin.propagation.state import Backward, Cases, Forward, State
+from ivjoin.operators.domain import NAN, NULL
+from ivjoin.operators.state import Backward, Cases, Forward, State
 
-__all__ = ["Maker", "Pair", "Place", "Rule", "nothing", "strict_binary", "strict_unary"]
+__all__ = ["Maker", "Pair", "Place", "Rule", "nothing", "strict", "strict_binary", "strict_unary"]
 
 Pair = tuple[Any, Any]
 NONE: Pair = (1, 0)
@@ -48,6 +48,11 @@ Maker = Callable[[Place], Rule | None]
 def nothing(place: Place) -> Rule:
     """The rule of an operator of which nothing is known, not even that it needs its arguments."""
     return Rule(None, None, ())
+
+
+def strict(place: Place) -> Rule:
+    """The rule of an operator of which nothing is known but that it evaluates all its arguments."""
+    return Rule(None, None)
 
 
 def strict_unary(
