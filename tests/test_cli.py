@@ -103,7 +103,8 @@ def test_orders_keep_the_state_small(tmp_path: Path) -> None:
     big = pa.table({"t": pa.array(range(100_000))})
     files = [str(write(tmp_path / name, big)) for name in ("l.parquet", "r.parquet")]
     peaks = {}
-    for name, orders in (("with", ["--left-order", "t", "--right-order", "t"]), ("without", [])):
+    ordered = ["--left-order", "t", "--right-order", "t"]
+    for name, orders in (("with", ordered), ("without", ["--sort", "never"]), ("found", [])):
         report = tmp_path / f"{name}.json"
         where = ["--where", "l.t BETWEEN r.t - 10 AND r.t + 10"]
         arguments = ["join", *files, *where, *orders, "--how", "left_semi", "-q", "-o", os.devnull]
@@ -112,6 +113,7 @@ def test_orders_keep_the_state_small(tmp_path: Path) -> None:
         assert figures["rows_out"] == 100_000
         peaks[name] = figures["peak_state_rows"]
     assert peaks["with"] < 5_000
+    assert peaks["found"] < 10_000
     assert peaks["without"] > 50_000
 
 

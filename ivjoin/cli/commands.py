@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import stat
 import sys
@@ -19,14 +20,20 @@ import pyarrow as pa
 
 import ivjoin
 from ivjoin.cli.options import parse_bounds, parse_keys, parse_order, parse_zone
+from ivjoin.cli.progress import Progress
 from ivjoin.errors import IvjoinError
 from ivjoin.files.atomic import Replacement, remove_unfinished, unwritable
-from ivjoin.files.formats import FORMATS, Sink, Source, open_source
+from ivjoin.files.datasets import Files, open_files, open_stream
+from ivjoin.files.formats import FORMATS, Sink
+from ivjoin.files.places import places
 
 __all__ = ["main"]
 
-_READ_ROWS = 65536  # rows of an input batch
 _SIGPIPE = 13  # `signal` names it on POSIX alone
+
+
+# An option as Python has it.
+_OPTION = re.compile(r"\b(left|right)_(order|bounds)(?:='([^']*)')?")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -121,6 +128,10 @@ def _parser() -> argparse.ArgumentParser:
     join.add_argument("--on-late", default="raise", help="what to do with a row out of order: raise, drop or join")
     join.add_argument("-o", "--output", default="-", metavar="FILE", help="result; - (the default) is standard output")
     join.add_argument("--metrics-json", metavar="FILE", help="write the metrics there as well")
+    join.add_argument("--columns", metavar="NAMES", help="columns of the result, a,b,c; all by default")
+    join.add_argument("--threads", type=int, default=1, metavar="N", help="threads that share the join (default: 1)")
+    join.add_argument("--sort", default="auto", help="auto (default): sort what has no order; never: join as it is")
+    join.add_argument("--progress", action="store_true", help="show how far it has come without a terminal, too")
     join.add_argument("-q", "--quiet", action="store_true", help="no progress bar, no metrics on standard error")
     join.set_defaults(run=_join)
 
@@ -138,7 +149,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_question(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("left", metavar="LEFT", help="a Parquet, CSV or Arrow IPC file; - is standard input")
+    add("left", metavar="LEFT", help="Parquet, CSV, JSON lines or Arrow: file, pattern, folder; - is standard input")
     add("right", metavar="RIGHT", help="likewise")
     add("--on", action="append", default=[], metavar="KEYS", help="key columns: name, a,b or left=right; repeatable")
     add("--where", metavar="CONDITION", help="what must hold besides, as SQL; l. and r. name the sides")
@@ -158,12 +169,16 @@ def _add_question(command: argparse.ArgumentParser) -> None:
     add("--csv-null", action="append", default=[], metavar="TEXT", help="CSV field that means null, besides the empty")
 
 
-def _open_inputs(options: argparse.Namespace) -> tuple[Source, Source]:
+def _open_inputs(options: argparse.Namespace) -> tuple[Files, Files]:
     if options.left == options.right == "-":
         raise IvjoinError("LEFT and RIGHT are both standard input; one of them must be a file")
-    nulls = tuple(options.csv_null)
-    left, right = (open_source(path, options.format, _READ_ROWS, nulls) for path in (options.left, options.right))
+    left, right = (_opened(path, options) for path in (options.left, options.right))
     return left, right
+
+
+def _opened(path: str, options: argparse.Namespace) -> Files:
+    nulls = tuple(options.csv_null)
+    return open_stream(path, options.format, nulls) if path == "-" else open_files(path, options.format, nulls)
 
 
 def _question(options: argparse.Namespace, left: pa.Schema, right: pa.Schema) -> dict[str, Any]:
@@ -189,14 +204,17 @@ def _join(options: argparse.Namespace) -> int:
         "suffix": options.suffix,
         "on_late": options.on_late,
     }
-    left, right, skipped = _skip_row_groups(options, question, left, right)
-    progress = _Progress(left.rows, right.rows, shown=not options.quiet and sys.stderr.isatty())
     stream = ivjoin.band_join(
-        progress.count(left),
-        progress.count(right),
-        **question,
-        batch_size=options.batch_size,
-    )
+        left, right, **question, batch_size=options.batch_size, sort=options.sort,
+        threads=options.threads,
+        columns=None if options.columns is None else [n.strip() for n in options.columns.split(",")],
+    )  # fmt: skip
+    shown = not options.quiet and (options.progress or sys.stderr.isatty())
+    progress = Progress(shown, [left.rows, right.rows], lambda: stream.metrics)
+    for files in (left, right):
+        files.watch(progress.count)
+    names = ("left_row_groups_skipped", "right_row_groups_skipped")
+    skipped = dict(zip(names, stream.row_groups_skipped or (), strict=False))
     report = Replacement(options.metrics_json) if options.metrics_json is not None else None
     sink: Sink | None = None
     options.on_stop.append(progress.stop)
@@ -206,7 +224,6 @@ def _join(options: argparse.Namespace) -> int:
         with progress:
             for batch in stream:
                 sink.write(batch)
-                progress.show(stream.metrics)
         sink.commit()
         seconds = perf_counter() - start
         if report is not None:
@@ -216,7 +233,7 @@ def _join(options: argparse.Namespace) -> int:
             if unfinished is not None:
                 unfinished.abandon()
     if not options.quiet:
-        print(_summary(stream.metrics, seconds, sum(skipped.values())), file=sys.stderr)
+        print(_summary(stream.metrics, seconds, sum(skipped.values()), stream.sorting), file=sys.stderr)
     return 0
 
 
@@ -227,7 +244,11 @@ def _check_places(options: argparse.Namespace) -> None:
     ------
     IvjoinError
     """
-    taken = {_file_of(path, 0): f"would replace the input {path!r}" for path in (options.left, options.right)}
+    taken = {
+        _file_of(name, 0): f"would replace the input {name!r}"
+        for path in (options.left, options.right)
+        for name in _files_of(path)
+    }
     for what, path in (("the result (-o)", options.output), ("the metrics (--metrics-json)", options.metrics_json)):
         file = None if path is None else _file_of(path, 1)
         if file is None:
@@ -235,6 +256,16 @@ def _check_places(options: argparse.Namespace) -> None:
         if file in taken:
             raise IvjoinError(f"{what} {taken[file]}; write to another file, and move it there afterwards")
         taken[file] = f"would go where {what} goes, {path!r}"
+
+
+def _files_of(path: str) -> list[str]:
+    """The files that an input is made of, as far as that can be told before it is opened."""
+    if path == "-" or "://" in path:
+        return [path]
+    try:
+        return places(path)[1]
+    except IvjoinError:
+        return [path]
 
 
 def _file_of(path: str, standard: int) -> tuple[int, int] | str | None:
@@ -251,24 +282,6 @@ def _file_of(path: str, standard: int) -> tuple[int, int] | str | None:
     return "-" if path == "-" and standard else None
 
 
-def _skip_row_groups(
-    options: argparse.Namespace, question: dict[str, Any], left: Source, right: Source
-) -> tuple[Source, Source, dict[str, int]]:
-    """The inputs without the row groups that cannot matter, where both are Parquet; and how many those are."""
-    if left.row_groups is None or right.row_groups is None:
-        return left, right, {}
-    from ivjoin.files.join_row_groups import reachable_row_groups
-
-    kept_left, kept_right = reachable_row_groups(options.left, options.right, **question)
-    skipped = {
-        "left_row_groups_skipped": left.row_groups - len(kept_left),
-        "right_row_groups_skipped": right.row_groups - len(kept_right),
-    }
-    left = open_source(options.left, options.format, _READ_ROWS, row_groups=kept_left)
-    right = open_source(options.right, options.format, _READ_ROWS, row_groups=kept_right)
-    return left, right, skipped
-
-
 def _write_report(report: Replacement, figures: dict[str, Any]) -> None:
     try:
         report.file.write((json.dumps(figures, indent=2) + "\n").encode())
@@ -277,21 +290,22 @@ def _write_report(report: Replacement, figures: dict[str, Any]) -> None:
         raise unwritable(report.path, e) from e
 
 
-def _summary(m: Any, seconds: float, skipped: int) -> str:
+def _summary(m: Any, seconds: float, skipped: int, done: str) -> str:
     rows_in = m.left_rows_in + m.right_rows_in
     groups = f"; {skipped:,} row group{'s' if skipped > 1 else ''} skipped" if skipped else ""
     late = f"; {m.late_rows:,} late" if m.late_rows else ""
     return (
         f"ivjoin: {m.left_rows_in:,} + {m.right_rows_in:,} rows in, {m.rows_out:,} out, in {seconds:.2f} s "
         f"({rows_in / seconds:,.0f} rows/s in); at most {m.peak_state_rows:,} rows held "
-        f"({m.peak_state_bytes / 1e6:,.1f} MB){groups}{late}"
+        f"({m.peak_state_bytes / 1e6:,.1f} MB){groups}{late}{f'; {done}' if done else ''}"
     )
 
 
 def _explain(options: argparse.Namespace) -> int:
     left, right = _open_inputs(options)
     question = _question(options, left.schema, right.schema)
-    print(ivjoin.explain(question.pop("condition"), left.schema, right.schema, **question))
+    text = ivjoin.explain(question.pop("condition"), left, right, **question)
+    print(_OPTION.sub(lambda m: f"--{m[1]}-{m[2]}" + (f" {m[3]}" if m[3] else ""), text))
     return 0
 
 
@@ -301,53 +315,3 @@ def _demo(options: argparse.Namespace) -> int:
     if options.batch_size < 1:
         raise IvjoinError(f"--batch-size is {options.batch_size}; expected a whole number of rows, at least 1")
     return 0 if run_demo(options.output, options.batch_size, check=not options.no_check) else 1
-
-
-class _Progress:
-    """A progress bar over the rows read, where there is a terminal and rich is installed; else nothing."""
-
-    def __init__(self, left: int | None, right: int | None, shown: bool) -> None:
-        self._bar: Any = None
-        self._read = 0
-        if not shown:
-            return
-        try:
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-        except ModuleNotFoundError:
-            return
-        columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
-        self._task = self._bar.add_task("reading", total=None if left is None or right is None else left + right)
-
-    def __enter__(self) -> _Progress:
-        if self._bar is not None:
-            self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """Take the bar away and give the cursor back."""
-        if self._bar is not None:
-            self._bar.stop()
-
-    def count(self, source: Source) -> Iterator[pa.RecordBatch]:
-        """The batches as they are, counted as they are read.
-
-        An empty one goes ahead, to tell the schema of an input without rows. A RecordBatchReader would tell it too,
-        but turns an error raised while reading into an Arrow error with a traceback in its text.
-        """
-        yield pa.RecordBatch.from_pylist([], schema=source.schema)
-        for batch in source.batches:
-            yield batch
-            self._read += batch.num_rows
-            if self._bar is not None:
-                self._bar.update(self._task, completed=self._read)
-
-    def show(self, m: Any) -> None:
-        """Say how far the join has come."""
-        if self._bar is not None:
-            said = f"{self._read:,} rows read, {m.rows_out:,} out, {m.state_rows:,} held"
-            self._bar.update(self._task, description=said)

@@ -8,11 +8,14 @@ sign of the dividend, ``==`` of a null is null. ``&``, ``|`` and ``~`` are AND, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ivjoin.errors import ConditionError, came
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.scope import Scope
+
+if TYPE_CHECKING:
+    from ivjoin.expr.written import Value
 
 __all__ = ["Expr", "When", "column", "function", "left", "lit", "right", "when"]
 
@@ -240,7 +243,7 @@ def column(name: str) -> Expr:
     return Expr("column", (), (None, _text("column", name)))
 
 
-def lit(value: Any) -> Expr:
+def lit(value: Value | Expr | None) -> Expr:
     """A constant: bool, int, float, Decimal, str, bytes, None, date, datetime, time or timedelta."""
     if isinstance(value, Expr):
         return value

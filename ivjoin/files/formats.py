@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,10 +16,11 @@ from ivjoin.files.atomic import FileError, Replacement, unwritable
 
 __all__ = ["FORMATS", "FileError", "Sink", "Source", "format_of", "open_source"]
 
-FORMATS = ("parquet", "csv", "arrow", "arrows")
+FORMATS = ("parquet", "csv", "arrow", "arrows")  # that are written; JSON lines are read, too
 _EXTENSIONS = {
     ".parquet": "parquet", ".pq": "parquet", ".csv": "csv",
     ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".arrows": "arrows",
+    ".json": "json", ".jsonl": "json", ".ndjson": "json",
 }  # fmt: skip
 _ROW_GROUP_ROWS = 131_072
 _IPC_FILE_MAGIC = b"ARROW1"
@@ -71,6 +72,7 @@ def open_source(
     batch_rows: int = 65536,
     csv_nulls: tuple[str, ...] = (),
     row_groups: list[int] | None = None,
+    columns: Sequence[str] | None = None,
 ) -> Source:
     """Open an input for reading batch by batch; never the whole file in memory.
 
@@ -86,6 +88,8 @@ def open_source(
         Unquoted CSV fields that mean null, besides the empty one.
     row_groups : list of int, optional
         The row groups of a Parquet file to read, instead of all.
+    columns : sequence of str, optional
+        The columns of a Parquet file to read, in this order, instead of all.
 
     Raises
     ------
@@ -97,7 +101,7 @@ def open_source(
         if path != "-" and Path(path).is_dir():
             raise FileError(f"cannot read {path!r}: it is a directory; expected a file")
         if kind == "parquet":
-            source = _open_parquet(path, batch_rows, row_groups)
+            source = _open_parquet(path, batch_rows, row_groups, columns)
         elif kind == "csv":
             source = _open_csv(path, csv_nulls)
         else:
@@ -110,7 +114,9 @@ def open_source(
     return replace(source, batches=_batches(source.batches, batch_rows, path, kind))
 
 
-def _open_parquet(path: str, batch_rows: int, row_groups: list[int] | None) -> Source:
+def _open_parquet(
+    path: str, batch_rows: int, row_groups: list[int] | None, columns: Sequence[str] | None
+) -> Source:
     import pyarrow.parquet as pq
 
     if path == "-":
@@ -119,8 +125,12 @@ def _open_parquet(path: str, batch_rows: int, row_groups: list[int] | None) -> S
     groups = list(range(file.num_row_groups)) if row_groups is None else row_groups
     rows = sum(file.metadata.row_group(g).num_rows for g in groups)
     # older pyarrow stumbles over a file without row groups
-    batches = file.iter_batches(batch_size=batch_rows, row_groups=groups) if rows else iter(())
-    return Source(file.schema_arrow, batches, rows, file.num_row_groups)
+    names = None if columns is None else list(columns)
+    batches = file.iter_batches(batch_size=batch_rows, row_groups=groups, columns=names) if rows else iter(())
+    if names is None:
+        return Source(file.schema_arrow, batches, rows, file.num_row_groups)
+    schema = pa.schema([file.schema_arrow.field(n) for n in names], metadata=file.schema_arrow.metadata)
+    return Source(schema, (b.select(names) for b in batches), rows, file.num_row_groups)
 
 
 def _open_csv(path: str, nulls: tuple[str, ...]) -> Source:
@@ -203,6 +213,8 @@ class Sink:
 
     def __init__(self, path: str, schema: pa.Schema, declared: str | None = None) -> None:
         self._kind = format_of(path, declared)
+        if self._kind not in FORMATS:
+            raise FileError(f"cannot write {came(path)}: {self._kind} is read only; write {', '.join(FORMATS)}")
         if path == "-" and self._kind != "csv" and sys.stdout.isatty():
             raise FileError(f"{self._kind} would fill the terminal with bytes; name a file with -o, or pipe it on")
         # the IPC file format allows one dictionary per column in all, and batches may bring several; CSV knows

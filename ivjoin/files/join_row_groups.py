@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ivjoin.expr.nodes import Node, columns_of
-from ivjoin.files.row_groups import ColumnRanges, opened
+from ivjoin.files.row_groups import ColumnRanges, Ranges, opened
 from ivjoin.plan.cache import planned
+from ivjoin.plan.planner import JoinPlan
 from ivjoin.propagation import Dom, Outcome, contract_nodes
 
-__all__ = ["reachable_row_groups"]
+__all__ = ["meeting_groups", "reachable_row_groups"]
 
 # Row groups skipped on one side shrink the range of that side, which may skip more on the other.
 _ROUNDS = 4
@@ -43,18 +44,22 @@ def reachable_row_groups(left: Any, right: Any, **question: Any) -> tuple[list[i
     with opened(left) as left_file, opened(right) as right_file:
         ranges = (ColumnRanges(left_file, "left"), ColumnRanges(right_file, "right"))
         plan = planned(ranges[0].schema, ranges[1].schema, **question)
-        whole = [r.groups_with_rows() for r in ranges]
-        live = _meeting(plan.condition, ranges, whole)
+        return meeting_groups(plan, ranges)
+
+
+def meeting_groups(plan: JoinPlan, ranges: tuple[Ranges, Ranges]) -> tuple[list[int], list[int]]:
+    """As :func:`reachable_row_groups`, of inputs whose footers were read: the left's ranges, and the right's."""
+    whole = [r.groups_with_rows() for r in ranges]
+    live = _meeting(plan.condition, ranges, whole)
     kept = []
-    for s, side in enumerate(("left", "right")):
-        promised = question.get(f"{side}_order") or question.get(f"{side}_bounds")
-        sheds = bool(promised) and question.get("on_late", "raise") != "raise"
+    for s in (0, 1):
+        sheds = bool(plan.spec.orders[s] or plan.spec.bounds[s]) and plan.spec.on_late != "raise"
         kept.append(whole[s] if plan.how.owes(s) or sheds else live[s])
     return kept[0], kept[1]
 
 
 def _meeting(
-    condition: Node | None, ranges: tuple[ColumnRanges, ColumnRanges], groups: list[list[int]]
+    condition: Node | None, ranges: tuple[Ranges, Ranges], groups: list[list[int]]
 ) -> list[list[int]]:
     """The row groups of each side that the condition lets meet the other side's."""
     live = list(groups)

@@ -12,10 +12,10 @@ from __future__ import annotations
 import json
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,7 +27,10 @@ from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
 from ivjoin.propagation import Dom, Outcome, contract_nodes
 
-__all__ = ["ColumnRanges", "opened", "prune_row_groups"]
+if TYPE_CHECKING:
+    from ivjoin.expr.written import Expression
+
+__all__ = ["ColumnRanges", "FragmentRanges", "Ranges", "opened", "prune_row_groups"]
 
 _UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 # Writers that store the greatest string whole or not at all. Others cut it short, and some cut it without the step up
@@ -35,7 +38,9 @@ _UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 _WHOLE_STRINGS = ("parquet-cpp",)
 
 
-def prune_row_groups(parquet_file: Any, predicate: Any, *, timezone: str = "UTC") -> list[int]:
+def prune_row_groups(
+    parquet_file: str | os.PathLike[str] | BinaryIO | pq.ParquetFile, predicate: Expression, *, timezone: str = "UTC"
+) -> list[int]:
     """The row groups of a Parquet file that may hold a row for which a predicate is TRUE.
 
     Only the footer is read. A row group that is left out holds no such row; one that is named may hold none either. An
@@ -140,6 +145,24 @@ class _Leaf:
     logical: dict[str, Any]
 
 
+class Ranges(Protocol):
+    """What is known of the columns of an input in each of its row groups, which have numbers."""
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    @property
+    def row_groups(self) -> int: ...
+
+    def groups_with_rows(self) -> list[int]: ...
+
+    def of_group(self, group: int, columns: Sequence[Node]) -> dict[Node, Dom]: ...
+
+    def of_groups(self, groups: Sequence[int], columns: Sequence[Node]) -> dict[Node, Dom]: ...
+
+    def of_side(self, side: str) -> Ranges: ...
+
+
 class ColumnRanges:
     """The domains of a file's columns, by row group and over several row groups.
 
@@ -151,11 +174,30 @@ class ColumnRanges:
     """
 
     def __init__(self, file: pq.ParquetFile, side: str) -> None:
-        self.schema: pa.Schema = file.schema_arrow
-        self._metadata = file.metadata
+        self._begin(file.schema_arrow, file.metadata, side)
+
+    @classmethod
+    def of_footer(cls, schema: pa.Schema, metadata: pq.FileMetaData, side: str) -> ColumnRanges:
+        """Those of a file whose footer was read already."""
+        self = cls.__new__(cls)
+        self._begin(schema, metadata, side)
+        return self
+
+    def of_side(self, side: str) -> ColumnRanges:
+        """The same of the other input."""
+        return ColumnRanges.of_footer(self.schema, self._metadata, side)
+
+    @property
+    def row_groups(self) -> int:
+        """How many row groups there are."""
+        return int(self._metadata.num_row_groups)
+
+    def _begin(self, schema: pa.Schema, metadata: pq.FileMetaData, side: str) -> None:
+        self.schema = schema
+        self._metadata = metadata
         self._side = side
-        self._leaves = _leaves(self.schema, file.metadata)
-        self._whole_strings = str(file.metadata.created_by or "").startswith(_WHOLE_STRINGS)
+        self._leaves = _leaves(schema, metadata)
+        self._whole_strings = str(metadata.created_by or "").startswith(_WHOLE_STRINGS)
         self._found: dict[tuple[int, Node], Dom] = {}
 
     def groups_with_rows(self) -> list[int]:
@@ -168,11 +210,7 @@ class ColumnRanges:
 
     def of_groups(self, groups: Sequence[int], columns: Sequence[Node]) -> dict[Node, Dom]:
         """The hull of the domains over several row groups, at least one."""
-        hull = self.of_group(groups[0], columns)
-        for group in groups[1:]:
-            for column, dom in self.of_group(group, columns).items():
-                hull[column] = _hull(hull[column], dom)
-        return hull
+        return _hulls(self.of_group(g, columns) for g in groups)
 
     def _dom(self, group: int, column: Node) -> Dom:
         dom = self._found.get((group, column))
@@ -200,6 +238,79 @@ class ColumnRanges:
             return Dom.of(t, null=null)
         # min and max leave NaN out, and nothing in the footer counts it
         return Dom.of(t, ends[0], ends[1], null=null, nan=True)
+
+
+class FragmentRanges:
+    """The same of a dataset of Parquet files, whose row groups are counted through; reads all footers.
+
+    Parameters
+    ----------
+    fragments : list of pyarrow.dataset.ParquetFileFragment
+    schema : pa.Schema
+        Of the dataset. A column that a file has in another type is told nothing of.
+    side : str
+    """
+
+    def __init__(self, fragments: Sequence[Any], schema: pa.Schema, side: str) -> None:
+        self.schema = schema
+        self._fragments = fragments
+        self._side = side
+        self._places = [(f, g) for f, part in enumerate(fragments) for g in range(part.metadata.num_row_groups)]
+        self._files = [ColumnRanges.of_footer(f.physical_schema, f.metadata, side) for f in fragments]
+        self._alike = [
+            {n for n in schema.names if n in r.schema.names and r.schema.field(n).type == schema.field(n).type}
+            for r in self._files
+        ]
+        self._constant = [_constants(f) for f in fragments]
+        self.rows = sum(f.metadata.num_rows for f in fragments)
+        self.row_groups = len(self._places)
+
+    def groups_with_rows(self) -> list[int]:
+        """Numbers of the row groups that hold a row at all."""
+        live = [set(r.groups_with_rows()) for r in self._files]
+        return [i for i, (f, g) in enumerate(self._places) if g in live[f]]
+
+    def of_group(self, group: int, columns: Sequence[Node]) -> dict[Node, Dom]:
+        """What footer and folder tell of this side's columns among ``columns`` in one row group."""
+        f, g = self._places[group]
+        mine = [c for c in columns if c.params[0] == self._side]
+        found = self._files[f].of_group(g, [c for c in mine if c.params[1] in self._alike[f]])
+        for c in mine:
+            value = self._constant[f].get(c.params[1])
+            if type(value) is int and c.type.kind == "int":
+                found[c] = Dom.of(c.type, value, value, null=False)
+        return found
+
+    def of_groups(self, groups: Sequence[int], columns: Sequence[Node]) -> dict[Node, Dom]:
+        """The hull of the domains over several row groups, at least one."""
+        return _hulls(self.of_group(g, columns) for g in groups)
+
+    def of_side(self, side: str) -> FragmentRanges:
+        """The same of the other input."""
+        return FragmentRanges(self._fragments, self.schema, side)
+
+    def subset(self, groups: Sequence[int]) -> list[Any]:
+        """Fragments of these row groups alone."""
+        chosen: dict[int, list[int]] = {}
+        for group in groups:
+            f, g = self._places[group]
+            chosen.setdefault(f, []).append(g)
+        return [self._fragments[f].subset(row_group_ids=ids) for f, ids in chosen.items()]
+
+
+def _constants(fragment: Any) -> dict[str, Any]:
+    from pyarrow.dataset import get_partition_keys
+
+    return dict(get_partition_keys(fragment.partition_expression))
+
+
+def _hulls(known: Iterable[dict[Node, Dom]]) -> dict[Node, Dom]:
+    """The hull of each column that all of them tell of."""
+    first, *rest = known
+    hull = dict(first)
+    for other in rest:
+        hull = {c: _hull(d, other[c]) for c, d in hull.items() if c in other}
+    return hull
 
 
 def _leaves(schema: pa.Schema, metadata: pq.FileMetaData) -> dict[str, _Leaf]:

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ivjoin.errors import IvjoinError, ProtocolError, SchemaError, came
-from ivjoin.expr.arguments import MOST_ROWS, known_options, whole_number
+from ivjoin.errors import ProtocolError
+from ivjoin.expr.arguments import MOST_ROWS, known_options, one_of, whole_number
+from ivjoin.files.join_row_groups import meeting_groups
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.operator import SymmetricHashJoin
-from ivjoin.plan.cache import plan_of, planned
-from ivjoin.stream.threads import ParallelJoin
+from ivjoin.plan.cache import planned
+from ivjoin.plan.cutting import cut_of
+from ivjoin.plan.planner import JoinPlan
+from ivjoin.stream.columns import Chosen, chosen
+from ivjoin.stream.inputs import ArrowStream, Source, SupportsArrowStream, first_line, open_inputs
+from ivjoin.stream.outputs import Outputs
+from ivjoin.stream.slices import SlicedJoin
+from ivjoin.stream.sorting import Arranged, arrange, as_they_are
 
 if TYPE_CHECKING:
-    from ivjoin.plan.question import DeclaredBounds, Expression, Keys, Orders
+    from ivjoin.expr.written import Expression, Value
+    from ivjoin.plan.question import DeclaredBounds, Keys, Orders
 
 __all__ = ["ArrowStream", "JoinStream", "SupportsArrowStream", "band_join"]
 
 # Rows pushed at once, whatever the size of the batches that come in: the state holds a pushed batch whole, so this
 # is what keeps it near the window when the input is one large batch.
 _PUSH_ROWS = 2048
-# With threads, a piece has to be worth dealing out.
+# Sides that are all there are in memory anyway, and a piece of the one costs but a search in the other.
+_SWEEP_ROWS = 8192
+# With threads, a piece is a good part of a slice.
 _PARALLEL_ROWS = 65536
 _MOST_THREADS = 1024
 _CLOSED = "this stream was closed and gives nothing more"
@@ -35,26 +45,27 @@ _READ_ELSEWHERE = (
 )
 
 
-class SupportsArrowStream(Protocol):
-    """What gives record batches by the Arrow PyCapsule interface."""
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
-
-
-ArrowStream: TypeAlias = SupportsArrowStream | Iterable[pa.RecordBatch]
-
-
 class _Input:
     """One side's batches, read one ahead at most."""
 
-    def __init__(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], coalesce: int) -> None:
-        self.schema = schema
+    def __init__(self, batches: Iterator[pa.RecordBatch], coalesce: int, most: int) -> None:
         self._batches = batches
         self._coalesce = coalesce
-        self.most = max(_PUSH_ROWS, coalesce)
+        self._most = most
         self._held: pa.RecordBatch | None = None
         self._at = 0
         self.rows = 0
+
+    def take(self, rows: int) -> Iterator[pa.RecordBatch]:
+        """The next rows, of which there are so many."""
+        while rows:
+            if self._held is None or self._at >= self._held.num_rows:
+                self._held, self._at = next(self._batches), 0
+            piece = self._held.slice(self._at, rows)
+            self._at += piece.num_rows
+            rows -= piece.num_rows
+            if piece.num_rows:
+                yield piece
 
     def next(self) -> pa.RecordBatch | None:
         """The next piece, None at the end."""
@@ -62,7 +73,7 @@ class _Input:
             self._held, self._at = self._read(), 0
             if self._held is None:
                 return None
-        piece = self._held.slice(self._at, self.most) if self._held.num_rows > self.most else self._held
+        piece = self._held.slice(self._at, self._most) if self._held.num_rows > self._most else self._held
         self._at += piece.num_rows
         self.rows += piece.num_rows
         return piece
@@ -84,104 +95,51 @@ class _Input:
         return whole[0] if whole else batch
 
 
-def _opened(left: Any, right: Any, coalesce: int) -> tuple[_Input, _Input]:
-    if left is right and (isinstance(left, Iterator) or hasattr(left, "read_next_batch")):
-        raise ProtocolError(
-            f"left and right are the same {type(left).__name__}, which gives each batch once; pass a table, or one "
-            "stream for each side"
-        )
-    if _is_duckdb(left) and _is_duckdb(right):
-        # A connection has one open result, and two relations may be of one connection.
-        right = _guarded(right, "right", _duckdb_table)
-    return _open(left, "left", coalesce), _open(right, "right", coalesce)
+class _Join:
+    """A join that is yet to begin: what it reads is looked at, and sorted, with the first row."""
+
+    def __init__(self, found: Chosen, sources: tuple[Source, Source], sort: bool, coalesce: int, threads: int) -> None:
+        self.plan = found.plan
+        self.chosen = found
+        self.skipped: tuple[int, int] | None = None
+        self._sources, self._sort, self._coalesce, self._threads = sources, sort, coalesce, threads
+        self.most = max(_PUSH_ROWS if threads == 1 else _PARALLEL_ROWS, coalesce)
+
+    def operator(self, plan: JoinPlan, errors_first: bool = False) -> SymmetricHashJoin | SlicedJoin:
+        cut = cut_of(plan) if self._threads > 1 else ""
+        if isinstance(cut, str):  # one thread is asked for, or is all that can be used
+            return SymmetricHashJoin.from_plan(plan, errors_first=errors_first)
+        return SlicedJoin(plan, cut, self._threads, errors_first)
+
+    def open(self) -> None:
+        """Leave out the row groups that cannot matter, and read what must not wait."""
+        left, right = self._sources
+        if left.ranges is not None and right.ranges is not None:
+            ranges = left.ranges, right.ranges.of_side("right")
+            kept = meeting_groups(self.plan, ranges)
+            self.skipped = ranges[0].row_groups - len(kept[0]), ranges[1].row_groups - len(kept[1])
+            for source, groups in zip(self._sources, kept, strict=True):
+                source.keep_groups(groups)
+        for source in self._sources:
+            source.ready()
+
+    def begin(self) -> tuple[Arranged, tuple[_Input, _Input]]:
+        arranged = (arrange if self._sort else as_they_are)(self.plan, self._sources)
+        if isinstance(cut_of(arranged.plan), str):
+            self.most = max(_PUSH_ROWS, self._coalesce)
+        left, right = (_Input(batches, self._coalesce, self.most) for batches in arranged.batches)
+        return arranged, (left, right)
 
 
-def _is_duckdb(source: Any) -> bool:
-    return type(source).__name__ == "DuckDBPyRelation"
-
-
-def _duckdb_table(relation: Any) -> Any:
-    if hasattr(relation, "to_arrow_table"):
-        return relation.to_arrow_table()
-    return relation.fetch_arrow_table()
-
-
-def _guarded(source: Any, side: str, take: Callable[[Any], Any]) -> Any:
-    """What ``take`` makes of a source; its complaint that it is none, or is in use, as an error of ours."""
-    try:
-        return take(source)
-    except IvjoinError:
-        raise
-    except (TypeError, ValueError, NotImplementedError) as e:
-        raise SchemaError(
-            f"the {side} input, a {type(source).__name__}, cannot be read as record batches ({_first_line(e)}); "
-            "expected an Arrow stream of columns (pyarrow, polars, duckdb, ...) or an iterable of RecordBatches"
-        ) from e
-    except Exception as e:
-        if not _is_duckdb(source) or "open result" not in str(e):
-            raise
-        raise ProtocolError(
-            f"the {side} input is a DuckDB relation of a connection that is being read already; pass "
-            "relation.to_arrow_table(), or give each relation a connection of its own: connection.cursor()"
-        ) from e
-
-
-def _first_line(e: BaseException) -> str:
-    return (str(e).strip().splitlines() or [type(e).__name__])[0]
-
-
-def _open(source: Any, side: str, coalesce: int) -> _Input:
-    """Anything that holds Arrow batches as an input."""
-    if isinstance(source, pa.RecordBatch):
-        return _Input(source.schema, iter([source]), coalesce)
-    if isinstance(source, pa.RecordBatchReader):
-        # As it is: through the C stream its own errors would come out as Arrow's.
-        return _Input(source.schema, iter(source), coalesce)
-    if isinstance(source, pa.Table):
-        return _Input(source.schema, iter(source.to_batches()), coalesce)
-    if isinstance(source, type):
-        raise SchemaError(f"the {side} input is the class {source.__name__}; expected an object of it")
-    if hasattr(source, "__arrow_c_stream__"):
-        reader = _guarded(source, side, pa.RecordBatchReader.from_stream)
-        return _Input(reader.schema, iter(reader), coalesce)
-    if hasattr(source, "__arrow_c_array__"):
-        batch = _guarded(source, side, pa.record_batch)
-        return _Input(batch.schema, iter([batch]), coalesce)
-    if isinstance(source, Iterable) and not isinstance(source, (str, bytes, dict)):
-        batches = _guarded(source, side, iter)
-        first = next(batches, None)
-        if first is None:
-            raise SchemaError(
-                f"the {side} input is an iterable without a batch, so its schema is unknown; "
-                "pass a pyarrow.RecordBatchReader or a Table instead"
-            )
-        return _Input(_checked(first, side).schema, _chain(first, batches, side), coalesce)
-    raise SchemaError(
-        f"the {side} input is {came(source)}, a {type(source).__name__}; expected an Arrow stream (pyarrow, polars, "
-        "duckdb, ...) or an iterable of RecordBatches"
-    )
-
-
-def _checked(batch: Any, side: str) -> pa.RecordBatch:
-    if isinstance(batch, pa.RecordBatch):
-        return batch
-    if hasattr(batch, "__arrow_c_array__"):
-        return _guarded(batch, side, pa.record_batch)
-    raise SchemaError(f"the {side} input yields a {type(batch).__name__}; expected pyarrow.RecordBatch")
-
-
-def _chain(first: Any, rest: Iterator[Any], side: str) -> Iterator[pa.RecordBatch]:
-    yield _checked(first, side)
-    for batch in rest:
-        yield _checked(batch, side)
-
-
-class JoinStream:
+class JoinStream(Outputs):
     """The output of a join: an iterator of RecordBatches that reads its inputs as it is read.
 
     The output comes once. A loop that was left goes on where it stopped, and :meth:`read_all` gives what is left;
     asking again for output that was read to its end, that another reader has begun to take, or that ended with an
     error, raises :class:`ProtocolError` rather than give nothing.
+
+    It is a context manager, which closes it, and may be iterated over by ``async for``. ``to_arrow``, ``to_polars``,
+    ``to_pandas``, ``to_duckdb``, ``write_parquet``, ``write_ipc`` and ``write_csv`` take all of it at once.
 
     Also an Arrow stream (``__arrow_c_stream__``), so that polars, duckdb and others take it directly, as a whole: it
     cannot be handed over once a batch was taken. Whoever asks last has the output; a reader handed out before, and not
@@ -189,9 +147,10 @@ class JoinStream:
     ``metrics`` and ``schema`` may be read at any time.
     """
 
-    def __init__(self, operator: SymmetricHashJoin | ParallelJoin, left: _Input, right: _Input) -> None:
-        self._operator = operator
-        self._inputs = (left, right)
+    def __init__(self, join: _Join) -> None:
+        self._join = join
+        self._operator = join.operator(join.plan)
+        self._arranged: Arranged | None = None
         self._batches = self._run()
         self._reading = Lock()
         self._begun = False
@@ -202,12 +161,22 @@ class JoinStream:
     @property
     def schema(self) -> pa.Schema:
         """Schema of the output."""
-        return self._operator.schema
+        return self._join.chosen.schema
 
     @property
     def metrics(self) -> JoinMetrics:
         """Counts so far."""
         return self._operator.metrics
+
+    @property
+    def sorting(self) -> str:
+        """What was done to inputs without an order, in a line; "" before the first row, and where nothing was."""
+        return "" if self._arranged is None else self._arranged.said
+
+    @property
+    def row_groups_skipped(self) -> tuple[int, int] | None:
+        """How many row groups of either side cannot matter and are not read; None unless both are Parquet files."""
+        return self._join.skipped
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         self._claim(None)
@@ -216,7 +185,7 @@ class JoinStream:
     def __next__(self) -> pa.RecordBatch:
         return self._next(None)
 
-    def output_bounds(self) -> dict[str, tuple[Any, Any]]:
+    def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
         """What later output batches can still hold, as :meth:`SymmetricHashJoin.output_bounds` says.
 
         Raises
@@ -238,16 +207,6 @@ class JoinStream:
         finally:
             self._reading.release()
 
-    def read_all(self) -> pa.Table:
-        """The rest of the output as a table.
-
-        Raises
-        ------
-        ProtocolError
-            If there is no rest: it was read to its end, or handed to another reader.
-        """
-        return pa.Table.from_batches(list(self), schema=self.schema)
-
     def to_reader(self) -> pa.RecordBatchReader:
         """The rest of the output as a RecordBatchReader.
 
@@ -260,7 +219,7 @@ class JoinStream:
         self._claim(reader)
         return pa.RecordBatchReader.from_batches(self.schema, iter(partial(self._next, reader, True), None))
 
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         if self._begun and self._over is None:
             raise ProtocolError(
                 "batches of this stream were taken already, and an Arrow stream is the whole output; "
@@ -291,22 +250,41 @@ class JoinStream:
 
     def _run(self) -> Generator[pa.RecordBatch, None, None]:
         try:
-            yield from self._joined()
+            yield from map(self._join.chosen.pick, self._joined())
             self._over = "the output was read to its end, and comes once: keep what was read, or call band_join() again"
         except GeneratorExit:
             self._over = _CLOSED
             raise
         except BaseException as e:
-            self._over = f"this stream stopped with an error and gives nothing more: {_first_line(e)}"
+            self._over = f"this stream stopped with an error and gives nothing more: {first_line(e)}"
             self._broken = True
             raise
+        finally:
+            if isinstance(self._operator, SlicedJoin):
+                self._operator.close()
 
     def _joined(self) -> Iterator[pa.RecordBatch]:
-        op, names = self._operator, ("left", "right")
+        self._arranged, inputs = self._join.begin()
+        if self._arranged.plan is not self._join.plan:
+            self._operator = self._join.operator(self._arranged.plan, self._arranged.errors_first)
+        op, names, first = self._operator, ("left", "right"), self._arranged.first
+        if self._arranged.sweep is not None:
+            left = self._arranged.sweep.rows
+            for p, rows in self._arranged.sweep.turns(max(_SWEEP_ROWS, self._join.most)):
+                for batch in inputs[p].take(rows):
+                    yield from op.push(names[p], batch)
+                left[p] -= rows
+                if not left[p]:
+                    yield from op.finish(names[p])
+            yield from op.finish()
+            return
         open_ = [True, True]
         while open_[0] or open_[1]:
-            p = 0 if not open_[1] else 1 if not open_[0] else op.lagging(self._inputs[0].rows, self._inputs[1].rows)
-            batch = self._inputs[p].next()
+            if first is not None and open_[first]:
+                p = first
+            else:
+                p = 0 if not open_[1] else 1 if not open_[0] else op.lagging(inputs[0].rows, inputs[1].rows)
+            batch = inputs[p].next()
             if batch is None:
                 open_[p] = False
                 yield from op.finish(names[p])
@@ -320,14 +298,17 @@ def band_join(
     how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
     batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC", coalesce_rows: int = 0,
-    threads: int = 1,
+    threads: int = 1, sort: str = "auto", columns: Sequence[str] | None = None,
 ) -> JoinStream:
-    """Join two Arrow streams on keys and a band condition, holding only the rows that can still match.
+    """Join two tables or streams on keys and a band condition, holding only the rows that can still match.
 
     Parameters
     ----------
-    left, right : Arrow stream
-        Anything with ``__arrow_c_stream__`` (pyarrow, polars, duckdb, pandas, ...) or an iterable of RecordBatches.
+    left, right : table, frame, files or stream
+        Anything with ``__arrow_c_stream__`` (pyarrow, polars, duckdb, pandas, ...), a polars LazyFrame, a path, several
+        paths, a pattern, a folder or a URI of Parquet, CSV, JSON lines or Arrow files, what ``pyarrow.dataset`` makes
+        of files, or an iterable of RecordBatches, tables or frames. A list has an end; an iterator, a generator and a
+        RecordBatchReader are streams, which may have none.
     on : str, list of str, or list of (str, str), optional
         Key columns.
     condition : str, SymPy relation or ivjoin expression, optional
@@ -349,8 +330,16 @@ def band_join(
     coalesce_rows : int, default 0
         Gather small input batches until they have this many rows; 0 never waits.
     threads : int, default 1
-        Deal the rows out by their keys and join so many parts at the same time. The order of the output rows is then
-        another one, and up to 65,536 rows of a side are held beyond the window.
+        Join slices of an ordered axis at the same time, each on the next free thread: whatever the keys, where a side
+        whose rows may be spread has a declared order and the condition a band on it with both ends. The order of the
+        output rows is then another one, and for each thread a slice of some 65,536 rows and eight bands is held
+        beyond the window. A join that cannot be cut so runs on one thread; :func:`ivjoin.explain` says why.
+    sort : {"auto", "never"}
+        What to do with an input that has an end (a table, a frame, a list of batches) and no declared order: sort it
+        along the band that lets the join hold the fewest rows, unless it is in order or small, or read it as it is.
+    columns : list of str, optional
+        The columns of the output, by their names and in their order; all by default. What neither they nor the
+        question needs is not read.
 
     Returns
     -------
@@ -373,15 +362,16 @@ def band_join(
     """
     coalesce_rows = whole_number("coalesce_rows", coalesce_rows, 0, MOST_ROWS, "a whole number of rows")
     threads = whole_number("threads", threads, 1, _MOST_THREADS)
-    a, b = _opened(left, right, coalesce_rows)
+    one_of("sort", sort, ("auto", "never"))
+    sources = open_inputs(left, right)
     plan = planned(
-        a.schema, b.schema, on=on, condition=condition, how=how, left_order=left_order, right_order=right_order,
-        left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix, batch_size=batch_size, on_late=on_late,
-        timezone=timezone,
+        sources[0].schema, sources[1].schema, on=on, condition=condition, how=how, left_order=left_order,
+        right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
+        batch_size=batch_size, on_late=on_late, timezone=timezone,
     )
-    if threads == 1:
-        return JoinStream(SymmetricHashJoin.from_plan(plan), a, b)
-    a.most = b.most = max(_PARALLEL_ROWS, coalesce_rows)
-    part = plan_of(plan.spec.with_late("join"))
-    operator = ParallelJoin(plan, lambda: SymmetricHashJoin.from_plan(part), threads)
-    return JoinStream(operator, a, b)
+    found = chosen(plan, columns, (not sources[0].ends, not sources[1].ends))
+    for source, names in zip(sources, found.names, strict=True):
+        source.keep(names)
+    join = _Join(found, sources, sort == "auto", coalesce_rows, threads)
+    join.open()
+    return JoinStream(join)

@@ -21,7 +21,9 @@ from hypothesis.strategies import just
 from join.cases import Case, check, run_pull
 from join.indexes import runs_at_once
 from join.strategies import cases
+from stream.unordered import at_once, bare, run_tables
 
+from ivjoin.operator import operator as _  # noqa: F401 (compiled blocks are tried out by it)
 from ivjoin.operator import prune_bounds as bounds
 
 PHASES = (Phase.generate, Phase.shrink)
@@ -34,6 +36,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=14, help="most rows of an input")
     parser.add_argument("--how", help="this join type alone")
     parser.add_argument("--pull", action="store_true", help="through band_join, not SymmetricHashJoin")
+    parser.add_argument("--tables", action="store_true", help="through band_join, as tables without a declared order")
     args = parser.parse_args()
     end = time.monotonic() + args.seconds
     done: Counter[str] = Counter()
@@ -64,7 +67,12 @@ def main() -> int:
             done[case.how] += 1
             try:
                 with index():
-                    check(case, run_pull) if args.pull else check(case)
+                    if args.tables:
+                        kept = (("left", "right"), ("right",), ("left",))[done[case.how] % 3]
+                        with at_once(done[case.how]):
+                            check(bare(case, *kept), run_tables)
+                    else:
+                        check(case, run_pull) if args.pull else check(case)
             except Exception as e:
                 failed.append((case, e))
                 raise

@@ -1,0 +1,89 @@
+"""How far a join has come, on standard error: a bar on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from time import perf_counter
+from typing import Any
+
+__all__ = ["Progress"]
+
+_EVERY, _EVERY_LINE = 0.2, 5.0  # seconds between two looks, on a terminal and elsewhere
+_BAR = 24
+
+
+class Progress:
+    """Shows counts that others change, until it is stopped.
+
+    Parameters
+    ----------
+    shown : bool
+    rows : list of int or None
+        How many each input has, where that is known.
+    metrics : function
+        Gives the join's counts.
+    """
+
+    def __init__(self, shown: bool, rows: list[int | None], metrics: Callable[[], Any]) -> None:
+        known = [r for r in rows if r is not None]
+        self._total = sum(known) if len(known) == len(rows) else None
+        self._metrics = metrics
+        self._read = 0
+        self._shown = shown
+        self._bar = shown and sys.stderr.isatty()
+        self._start = perf_counter()
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def count(self, rows: int) -> None:
+        """So many more rows were read."""
+        self._read += rows
+
+    def __enter__(self) -> Progress:
+        if self._shown:
+            self._thread = threading.Thread(target=self._run, name="ivjoin-progress", daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Show nothing more, and take the bar away."""
+        self._stopped.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout=1)
+        if self._bar and self._thread is not None:
+            self._write("\r\x1b[K")
+        self._thread = None
+
+    def line(self) -> str:
+        """What there is to say at this moment."""
+        m = self._metrics()
+        joined = m.left_rows_in + m.right_rows_in
+        of = "" if self._total is None else f" of {self._total:,}"
+        if joined:
+            gone = (m.left_rows_retired + m.right_rows_retired) / joined
+            said = f"{joined:,}{of} rows joined, {m.rows_out:,} out, {m.state_rows:,} held, {gone:.1%} let go"
+        else:
+            said = f"{self._read:,}{of} rows read"
+        bar = ""
+        if self._total:
+            done = min(1.0, (joined or self._read) / self._total)
+            full = int(done * _BAR)
+            bar = f"[{'#' * full}{'.' * (_BAR - full)}] {done:4.0%} "
+        return f"{bar}{said}, {perf_counter() - self._start:.1f} s"
+
+    def _run(self) -> None:
+        while not self._stopped.wait(_EVERY if self._bar else _EVERY_LINE):
+            with suppress(Exception):  # a look that fails is no fault of the join
+                self._write(f"\r{self.line()}\x1b[K" if self._bar else f"ivjoin: {self.line()}\n")
+
+    @staticmethod
+    def _write(text: str) -> None:
+        with suppress(OSError, ValueError):
+            sys.stderr.write(text)
+            sys.stderr.flush()

@@ -1,0 +1,261 @@
+"""Files of any number as one input, by ``pyarrow.dataset``: columns that are asked for, row groups that can matter."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from ivjoin.errors import came
+from ivjoin.files.atomic import FileError
+from ivjoin.files.formats import format_of, open_source
+from ivjoin.files.places import is_place, local_file, places
+from ivjoin.files.row_groups import ColumnRanges, FragmentRanges, Ranges
+
+__all__ = ["Files", "is_files", "open_files", "open_stream"]
+
+_ROWS = 65_536  # of a batch
+_COMPRESSED = (".gz", ".zst", ".bz2", ".lz4", ".br")
+_BY_DATASET = {"parquet": "parquet", "csv": "csv", "json": "json", "arrow": "ipc"}
+# Counting the rows of more files than this takes their footers, one by one.
+_COUNTED = 1000
+
+
+class Files:
+    """An input of one or more files.
+
+    Attributes
+    ----------
+    schema : pa.Schema
+    rows : int or None
+        Where the files say so.
+    ends : bool
+        Not so of a pipe.
+    ranges : Ranges or None
+        What their footers say of each row group, of Parquet.
+    """
+
+    def __init__(
+        self, schema: pa.Schema, read: Callable[[Sequence[str] | None, list[int] | None], Iterator[pa.RecordBatch]],
+        rows: int | None = None, ranges: Ranges | None = None, ends: bool = True,
+    ) -> None:
+        self.schema, self.rows, self.ranges, self.ends = schema, rows, ranges, ends
+        self._read = read
+        self._watch: Callable[[int], None] | None = None
+        self._groups: list[int] | None = None
+
+    def keep_groups(self, groups: list[int]) -> None:
+        """Read these row groups alone."""
+        self._groups = groups
+
+    def batches(self, names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        """The rows of all files, in the order of the files; of all columns, or of those that are named."""
+        found = self._read(names, self._groups)
+        return found if self._watch is None else self._watched(found, self._watch)
+
+    def watch(self, count: Callable[[int], None]) -> None:
+        """Tell of rows as they are read."""
+        self._watch = count
+
+    def _watched(self, batches: Iterator[pa.RecordBatch], count: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            count(batch.num_rows)
+            yield batch
+
+
+def is_files(source: Any) -> bool:
+    """Whether :func:`open_files` takes something: a path, several, or what pyarrow makes of files."""
+    return is_place(source) or isinstance(source, (Files, ds.Dataset, ds.Scanner, pq.ParquetFile))
+
+
+def open_files(source: Any, declared: str | None = None, csv_nulls: tuple[str, ...] = ()) -> Files:
+    """Open files for reading.
+
+    Parameters
+    ----------
+    source : path, list of paths, Dataset, Scanner or ParquetFile
+        A path may be a file, a pattern (``*``, ``?``, ``**``), a folder (its hive partitions ``name=value`` become
+        columns) or a URI of Arrow's or fsspec's file systems.
+    declared : str, optional
+        The format of names whose extension does not tell.
+    csv_nulls : tuple of str
+        Unquoted CSV fields that mean null, besides the empty one.
+
+    Raises
+    ------
+    FileError
+        If a file is missing, unreadable or not of its format.
+    """
+    if isinstance(source, Files):
+        return source
+    if isinstance(source, ds.Dataset):
+        return _of_dataset(source, "the dataset")
+    if isinstance(source, ds.Scanner):
+        return _of_scanner(source)
+    if isinstance(source, pq.ParquetFile):
+        return _of_parquet_file(source)
+    path = local_file(source)
+    if path is not None and not path.lower().endswith(_COMPRESSED) and kind_of(path, declared) != "json":
+        return _of_file(path, declared, csv_nulls)
+    system, names, folder = places(source)
+    kinds = {kind_of(n, declared) for n in names}
+    what = came(source if isinstance(source, (list, tuple)) else str(source))
+    if len(kinds) > 1:
+        raise FileError(f"{what} are files of several formats, {' and '.join(sorted(kinds))}; read one at a time")
+    kind = kinds.pop()
+    with _named(what, kind):
+        if kind not in _BY_DATASET or any(n.lower().endswith(_COMPRESSED[1:]) for n in names):
+            return _one_by_one(system, names, kind, csv_nulls, what)
+        return _of_dataset(_dataset(system, names, folder, kind, csv_nulls), what, kind)
+
+
+def open_stream(path: str, declared: str | None = None, csv_nulls: tuple[str, ...] = ()) -> Files:
+    """An input that is read once and may have no end: standard input (``-``), a pipe.
+
+    Raises
+    ------
+    FileError
+        If it is not of its format.
+    """
+    opened = open_source(path, declared, _ROWS, csv_nulls)
+    return Files(opened.schema, lambda names, _: _selected(opened.batches, names), opened.rows, ends=False)
+
+
+def kind_of(path: str, declared: str | None) -> str:
+    """The format of a file, whether or not it is compressed."""
+    name = Path(path)
+    return format_of(str(name.with_suffix("")) if name.suffix.lower() in _COMPRESSED else path, declared)
+
+
+# -- a file, as the command line has always read it --------------------------------------------------------------------
+
+
+def _of_file(path: str, declared: str | None, nulls: tuple[str, ...]) -> Files:
+    if os.path.exists(path) and not os.path.isfile(path):
+        return open_stream(path, declared, nulls)
+    opened = open_source(path, declared, _ROWS, nulls)
+
+    def read(names: Sequence[str] | None, groups: list[int] | None) -> Iterator[pa.RecordBatch]:
+        if opened.row_groups is None:
+            return _selected(opened.batches, names)
+        return open_source(path, declared, _ROWS, nulls, groups, names).batches
+
+    ranges = None
+    if opened.row_groups is not None:
+        with pq.ParquetFile(path) as file:
+            ranges = ColumnRanges(file, "left")
+    return Files(opened.schema, read, opened.rows, ranges)
+
+
+def _selected(batches: Iterator[pa.RecordBatch], names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+    return batches if names is None else (b.select(list(names)) for b in batches)
+
+
+def _of_parquet_file(file: pq.ParquetFile) -> Files:
+    def read(names: Sequence[str] | None, groups: list[int] | None) -> Iterator[pa.RecordBatch]:
+        chosen = list(range(file.num_row_groups)) if groups is None else groups
+        if not sum(file.metadata.row_group(g).num_rows for g in chosen):
+            return iter(())
+        columns = None if names is None else list(names)
+        return _selected(file.iter_batches(_ROWS, row_groups=chosen, columns=columns), names)
+
+    return Files(file.schema_arrow, read, file.metadata.num_rows, ColumnRanges(file, "left"))
+
+
+# -- datasets ---------------------------------------------------------------------------------------------------------
+
+
+def _dataset(system: Any, names: list[str], folder: str | None, kind: str, nulls: tuple[str, ...]) -> ds.Dataset:
+    made: Any = _BY_DATASET[kind]
+    if kind == "csv":
+        made = ds.CsvFileFormat(default_fragment_scan_options=ds.CsvFragmentScanOptions(_csv_options(nulls)))
+    return ds.dataset(
+        names, filesystem=system, format=made, partitioning="hive",
+        partition_base_dir=folder,
+    )  # fmt: skip
+
+
+def _csv_options(nulls: tuple[str, ...]) -> Any:
+    from pyarrow import csv
+
+    return csv.ConvertOptions(null_values=["", *nulls], strings_can_be_null=True, quoted_strings_can_be_null=False)
+
+
+def _of_dataset(dataset: ds.Dataset, what: str, kind: str = "a dataset") -> Files:
+    parts: list[Any] = []
+    ranges: FragmentRanges | None = None
+    if isinstance(dataset, ds.FileSystemDataset) and isinstance(dataset.format, ds.ParquetFileFormat):
+        parts = list(dataset.get_fragments())
+        if len(parts) <= _COUNTED:
+            with _named(what, kind):
+                ranges = FragmentRanges(parts, dataset.schema, "left")
+
+    def read(names: Sequence[str] | None, groups: list[int] | None) -> Iterator[pa.RecordBatch]:
+        chosen = dataset
+        if groups is not None and ranges is not None:
+            kept = ranges.subset(groups)
+            if not kept:
+                return iter(())
+            chosen = ds.FileSystemDataset(kept, dataset.schema, dataset.format, dataset.filesystem)
+        columns = None if names is None else list(names)
+        found = chosen.to_batches(columns=columns, batch_size=_ROWS, batch_readahead=4, fragment_readahead=1)
+        return _checked(found, what, kind)
+
+    return Files(dataset.schema, read, None if ranges is None else ranges.rows, ranges)
+
+
+def _of_scanner(scanner: ds.Scanner) -> Files:
+    return Files(
+        scanner.projected_schema,
+        lambda names, _: _selected(_checked(scanner.to_batches(), "the scanner", "a dataset"), names),
+    )
+
+
+def _one_by_one(system: Any, names: list[str], kind: str, nulls: tuple[str, ...], what: str) -> Files:
+    """Text that datasets do not unpack, and Arrow streams: a file after the other, all of the first one's schema."""
+    schema = _reader(system, names[0], kind, nulls).schema
+
+    def read(columns: Sequence[str] | None, _: list[int] | None) -> Iterator[pa.RecordBatch]:
+        def batches() -> Iterator[pa.RecordBatch]:
+            for name in names:
+                for batch in _reader(system, name, kind, nulls):
+                    yield batch if batch.schema.equals(schema) else batch.cast(schema)
+
+        return _selected(_checked(batches(), what, kind), columns)
+
+    return Files(schema, read)
+
+
+def _reader(system: Any, name: str, kind: str, nulls: tuple[str, ...]) -> Any:
+    stream = system.open_input_stream(name, compression="detect")
+    if kind == "csv":
+        from pyarrow import csv
+
+        return csv.open_csv(stream, convert_options=_csv_options(nulls))
+    if kind == "json":
+        from pyarrow import json
+
+        return json.read_json(stream).to_reader()
+    return pa.ipc.open_stream(stream)
+
+
+def _checked(batches: Iterator[pa.RecordBatch], what: str, kind: str) -> Iterator[pa.RecordBatch]:
+    with _named(what, kind):
+        yield from batches
+
+
+@contextmanager
+def _named(what: str, kind: str) -> Iterator[None]:
+    try:
+        yield
+    except FileError:
+        raise
+    except (OSError, pa.ArrowException, ValueError) as e:
+        said = (str(e).strip().splitlines() or [type(e).__name__])[0]
+        raise FileError(f"cannot read {what} as {kind}: {said.rstrip('.')}") from e

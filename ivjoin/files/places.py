@@ -1,0 +1,121 @@
+"""Where files are: a path, several, a pattern, a folder, or a URI, as names in one of Arrow's file systems."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+from ivjoin.errors import came
+from ivjoin.files.atomic import FileError
+
+__all__ = ["is_place", "local_file", "places"]
+
+_PATTERN = "*?["
+
+
+def is_place(source: Any) -> bool:
+    """Whether something names files: a path, or a list of paths."""
+    if isinstance(source, (list, tuple)):
+        return bool(source) and all(isinstance(s, (str, os.PathLike)) for s in source)
+    return isinstance(source, (str, os.PathLike))
+
+
+def local_file(source: Any) -> str | None:
+    """The path of a single file on this machine; None of anything else."""
+    if isinstance(source, (list, tuple)):
+        return local_file(source[0]) if len(source) == 1 else None
+    path = str(os.fspath(source))
+    there = "\0" not in path and "://" not in path and not os.path.isdir(path)
+    return path if there and (os.path.exists(path) or not any(c in path for c in _PATTERN)) else None
+
+
+def places(source: Any) -> tuple[fs.FileSystem, list[str], str | None]:
+    """The file system, the names of the files in their order, and the folder that they are all in, if one was given.
+
+    Raises
+    ------
+    FileError
+        If there is no such file, or no way to its file system.
+    """
+    given = [str(os.fspath(s)) for s in (source if isinstance(source, (list, tuple)) else [source])]
+    systems, names, folders = [], [], []
+    for text in given:
+        system, path = _system(text)
+        systems.append(system)
+        found, folder = _found(system, path, text)
+        names += found
+        folders.append(folder)
+    if any(not s.equals(systems[0]) for s in systems[1:]):
+        raise FileError(f"{came(given)} lie in several file systems; join the parts of one input from one")
+    return systems[0], names, folders[0] if len(given) == 1 else None
+
+
+def _system(text: str) -> tuple[fs.FileSystem, str]:
+    if "://" not in text:
+        return fs.LocalFileSystem(), text
+    try:
+        system, path = fs.FileSystem.from_uri(text)
+    except pa.ArrowInvalid:
+        return _by_fsspec(text)
+    except OSError as e:
+        raise FileError(f"cannot read {came(text)}: {str(e).splitlines()[0].rstrip('.')}") from e
+    return system, path
+
+
+def _by_fsspec(text: str) -> tuple[fs.FileSystem, str]:
+    try:
+        from fsspec.core import url_to_fs
+    except ModuleNotFoundError as e:
+        scheme = text.partition("://")[0]
+        raise FileError(
+            f"cannot read {came(text)}: {scheme}:// needs the package fsspec (pip install fsspec), with what it needs "
+            f"for {scheme}"
+        ) from e
+    try:
+        system, path = url_to_fs(text)
+    except (ValueError, ImportError) as e:
+        raise FileError(f"cannot read {came(text)}: {e}") from e
+    return fs.PyFileSystem(fs.FSSpecHandler(system)), path
+
+
+def _found(system: fs.FileSystem, path: str, text: str) -> tuple[list[str], str | None]:
+    if "\0" in path:
+        raise FileError(f"cannot read {came(text)}: a name cannot hold the character NUL")
+    local = isinstance(system, fs.LocalFileSystem)
+    try:
+        info = system.get_file_info(path)
+        if info.type is fs.FileType.File or (info.type is fs.FileType.Unknown and not local):
+            return [path], None
+        if info.type is fs.FileType.Directory:
+            inside = [i.path for i in system.get_file_info(fs.FileSelector(path, recursive=True)) if i.is_file]
+            names = sorted(n for n in inside if not _hidden(n, path))
+            if not names:
+                raise FileError(f"cannot read {came(text)}: the folder holds no files")
+            return names, path
+        names = _matching(system, path, local) if any(c in path for c in _PATTERN) else []
+    except OSError as e:
+        raise FileError(f"cannot read {came(text)}: {str(e).splitlines()[0].rstrip('.')}") from e
+    if names:
+        return names, None
+    what = "no file matches it" if any(c in path for c in _PATTERN) else "there is no such file"
+    raise FileError(f"cannot read {came(text)}: {what}")
+
+
+def _matching(system: fs.FileSystem, path: str, local: bool) -> list[str]:
+    if local:
+        return sorted(n for n in glob.glob(path, recursive=True) if Path(n).is_file())
+    fixed = path[: min(path.index(c) for c in _PATTERN if c in path)].rpartition("/")[0]
+    inside = system.get_file_info(fs.FileSelector(fixed, recursive=True))
+    return sorted(i.path for i in inside if i.is_file and fnmatchcase(i.path, path))
+
+
+def _hidden(name: str, folder: str) -> bool:
+    parts: Sequence[str] = Path(os.path.relpath(name, folder)).parts
+    return any(p.startswith((".", "_")) for p in parts)

@@ -1,0 +1,200 @@
+"""Along which expressions to sort two inputs that have an end, so that a join of them holds the fewest rows.
+
+Two sorted inputs are read in step, as one sweep along an axis. A row of one side is held from when it is read until a
+row of the other comes that no band lets it match. From a sample of both sides this tells, for each pair of expressions
+of one type, the share of row pairs in which the second to come finds the first one still there. The least share wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.expr.evaluate import evaluate
+from ivjoin.expr.nodes import Node, columns_of
+from ivjoin.expr.ordinal import has_ordinal, ordinals
+from ivjoin.expr.separate import BandTerm
+from ivjoin.frontier.order import Order
+from ivjoin.operator.intake import has_value
+from ivjoin.plan.planner import JoinPlan, SidePlan, inferred
+
+__all__ = ["Axis", "axes", "best_axis", "sample"]
+
+SAMPLE_ROWS = 400  # a side
+_MOST = 64  # pairs of expressions that are looked at
+_WORTH = 0.5  # the greatest share for which sorting is worth while
+_ALIKE = 4.0  # shares that are no farther apart are alike, and rows that are in order already decide
+
+Images = Mapping[Node, tuple[np.ndarray, np.ndarray | None]]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One expression a side, of one type, that rise together, or fall together.
+
+    Attributes
+    ----------
+    nodes : (Node, Node)
+    descending : bool
+    share : float
+        Of the row pairs, how many meet in memory.
+    """
+
+    nodes: tuple[Node, Node]
+    descending: bool
+    share: float = 1.0
+
+    def offset(self, plan: JoinPlan) -> int:
+        """By how many ordinals the left expression is ahead of the right one in the middle of their band."""
+        a, b = self.nodes
+        ends = [x for t in plan.kernel_terms if t.left is a and t.right is b for x in (t.lo, t.hi) if x is not None]
+        return sum(ends) // len(ends) if ends else 0
+
+
+def sample(table: pa.Table) -> pa.RecordBatch:
+    """A few rows, spread over the whole, in their order."""
+    n = table.num_rows
+    if n > SAMPLE_ROWS:
+        # not at even distances, which rows that come in rounds would all meet at the same place
+        edges = np.linspace(0, n, SAMPLE_ROWS + 1).astype(np.int64)
+        at = edges[:-1] + np.random.default_rng(n).integers(0, np.diff(edges))
+        table = table.take(pa.array(at))
+    batches = table.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], table.schema)
+
+
+def best_axis(plan: JoinPlan, samples: tuple[pa.RecordBatch | None, pa.RecordBatch | None]) -> Axis | None:
+    """The axis to sort by, None where none is worth it.
+
+    Parameters
+    ----------
+    plan : JoinPlan
+        A side with an order of its own is not sorted: the other one is, to match it.
+    samples : (RecordBatch or None, RecordBatch or None)
+        Rows of each side; None of one whose rows cannot be looked at, and the axis that is tied to its order is taken.
+    """
+    pairs = list(axes(plan))[:_MOST]
+    if samples[0] is None or samples[1] is None:
+        return next((a for a in pairs if any(_ties(plan, a, t) for t in plan.kernel_terms)), None)
+    if not pairs:
+        return None
+    if not samples[0].num_rows or not samples[1].num_rows:
+        return None
+    images = _images(plan, pairs, samples)
+    inside = [_inside(t, images) for t in plan.kernel_terms]
+    weighed = [replace(a, share=_share(plan, a, images, inside)) for a in pairs]
+    least = min(a.share for a in weighed)
+    if least > _WORTH:
+        return None
+    near = [a for a in weighed if a.share <= least * _ALIKE]
+    for a in near:
+        if all(_in_order(images[n], a.descending) for n in a.nodes):
+            return a
+    return min(near, key=lambda a: a.share)
+
+
+def axes(plan: JoinPlan) -> Iterator[Axis]:
+    """Pairs of expressions by whose order some band prunes, columns before what is computed."""
+    choices = [_choices(plan, s) for s in (0, 1)]
+    found = [(a, b, down) for a, down in choices[0] for b, falls in choices[1] if a.type == b.type and down == falls]
+    found.sort(key=lambda p: (p[0].op != "column") + (p[1].op != "column"))
+    for a, b, down in found:
+        yield Axis((a, b), down)
+
+
+def _choices(plan: JoinPlan, s: int) -> list[tuple[Node, bool]]:
+    """Expressions of a side that may be its order, and whether they fall."""
+    side = plan.sides[s]
+    if side.orders:
+        return [(n, o.descending) for n, _, o in side.orders]
+    falls = [o.descending for _, _, o in plan.sides[1 - s].orders] or [False]
+    own = [n for n in dict.fromkeys(_of(t, s) for t in plan.kernel_terms) if has_ordinal(n.type)]
+    columns = []
+    for n in own:
+        read = columns_of(n)
+        if n.op != "column" and len(read) == 1 and has_ordinal(read[0].type) and _direction(side, read[0], n) == 1:
+            columns.append(read[0])
+    return [(n, down) for n in dict.fromkeys([*columns, *own]) for down in dict.fromkeys(falls)]
+
+
+def _of(t: BandTerm, s: int) -> Node:
+    return t.right if s else t.left
+
+
+def _direction(side: SidePlan, by: Node, node: Node) -> int:
+    """How an expression goes while another one of its side rises: 1, -1, or 0 where that is not known."""
+    if node is by:
+        return 1
+    why = inferred(replace(side, orders=[(by, "", Order(by))]), node)
+    return 0 if why is None else 1 if why.startswith("rises") else -1
+
+
+def _images(
+    plan: JoinPlan, pairs: Sequence[Axis], samples: tuple[pa.RecordBatch | None, pa.RecordBatch | None]
+) -> Images:
+    """Ordinals of all that is compared, with the rows that have a value."""
+    out: dict[Node, tuple[np.ndarray, np.ndarray | None]] = {}
+    for s, batch in enumerate(samples):
+        assert batch is not None
+        nodes = list(dict.fromkeys([*(a.nodes[s] for a in pairs), *(_of(t, s) for t in plan.kernel_terms)]))
+        vectors = evaluate(nodes, lambda _, name: batch.column(name), batch.num_rows)  # noqa: B023
+        out |= {n: (ordinals(v.values, n.type), has_value(v)) for n, v in zip(nodes, vectors, strict=True)}
+    return out
+
+
+def _inside(t: BandTerm, images: Images) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """bool[left rows, right rows]: which pairs keep the lower end of a band, and which the upper; None of no end."""
+    (a, has_a), (b, has_b) = images[t.left], images[t.right]
+    away = a.astype(np.float64)[:, None] - b.astype(np.float64)[None, :]
+    ends = []
+    for end, keeps in ((t.lo, np.greater_equal), (t.hi, np.less_equal)):
+        held = None if end is None else keeps(away, float(end))
+        for valid, shape in ((has_a, (-1, 1)), (has_b, (1, -1))):
+            if held is not None and valid is not None:
+                held = held & valid.reshape(shape)
+        ends.append(held)
+    return ends[0], ends[1]
+
+
+def _share(
+    plan: JoinPlan, axis: Axis, images: Images, inside: Sequence[tuple[np.ndarray | None, np.ndarray | None]]
+) -> float:
+    """The share of row pairs of which the later row finds the earlier one in memory."""
+    a, b = axis.nodes
+    (left, _), (right, _) = images[a], images[b]
+    away = left.astype(np.float64)[:, None] - (right.astype(np.float64)[None, :] + float(axis.offset(plan)))
+    right_later = away >= 0 if axis.descending else away <= 0
+    stay_left, stay_right = np.ones(away.shape, dtype=bool), np.ones(away.shape, dtype=bool)
+    for t, (low, high) in zip(plan.kernel_terms, inside, strict=True):
+        for s, stay in ((0, stay_left), (1, stay_right)):
+            # left rows are dropped as the right side's expression moves, and the other way round
+            goes = _goes(plan, 1 - s, axis, _of(t, 1 - s))
+            end = None if not goes else (low, high)[(goes < 0) != bool(s)]
+            if end is not None:
+                stay &= end
+    return float(np.where(right_later, stay_left, stay_right).mean())
+
+
+def _goes(plan: JoinPlan, s: int, axis: Axis, node: Node) -> int:
+    by = [(n, o.descending) for n, _, o in plan.sides[s].orders] or [(axis.nodes[s], axis.descending)]
+    for n, down in by:
+        way = _direction(plan.sides[s], n, node)
+        if way:
+            return -way if down else way
+    return 0
+
+
+def _ties(plan: JoinPlan, axis: Axis, t: BandTerm) -> bool:
+    """Whether both ends of a band move with the axis."""
+    return bool(_goes(plan, 0, axis, t.left) and _goes(plan, 1, axis, t.right))
+
+
+def _in_order(image: tuple[np.ndarray, np.ndarray | None], descending: bool) -> bool:
+    values, valid = image
+    if valid is not None:
+        values = values[valid]
+    first, second = (values[1:], values[:-1]) if descending else (values[:-1], values[1:])
+    return bool((first <= second).all())

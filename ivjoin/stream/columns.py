@@ -1,0 +1,102 @@
+"""Which columns a join reads, and which of them come out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from ivjoin.errors import ColumnError, came
+from ivjoin.expr.nodes import columns_of
+from ivjoin.plan.cache import plan_of
+from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.spec import SIDES
+
+__all__ = ["Chosen", "chosen"]
+
+
+class Chosen:
+    """A join over the columns that it needs, and how its output is picked from theirs.
+
+    Attributes
+    ----------
+    plan : JoinPlan
+    names : (list of str, list of str)
+        Columns that are read of each side.
+    schema : pa.Schema
+        Of the output.
+    """
+
+    def __init__(self, plan: JoinPlan, names: tuple[list[str], list[str]], schema: pa.Schema, picks: list[int]) -> None:
+        self.plan, self.names, self.schema = plan, names, schema
+        self._picks = None if picks == list(range(len(plan.schema))) and schema.equals(plan.schema) else picks
+
+    def pick(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The output columns of a batch."""
+        if self._picks is None:
+            return batch
+        return pa.RecordBatch.from_arrays([batch.column(i) for i in self._picks], schema=self.schema)
+
+
+def chosen(plan: JoinPlan, columns: Any, whole: tuple[bool, bool] = (False, False)) -> Chosen:
+    """The join with the output columns of these names alone, in this order; None is all.
+
+    ``whole`` names sides that are read as they are where all of the output is wanted.
+
+    Raises
+    ------
+    ColumnError
+        If the output has no such column.
+    """
+    places = list(range(len(plan.schema))) if columns is None else _places(plan, columns)
+    spec = plan.spec
+    schema = plan.schema
+    if columns is not None:
+        schema = pa.schema([schema.field(i) for i in places], metadata=schema.metadata)
+    left_names, right_names = (
+        list(spec.schemas[s].names) if whole[s] and columns is None else _read(plan, s, places) for s in (0, 1)
+    )
+    names = left_names, right_names
+    if [list(s.names) for s in spec.schemas] == list(names):
+        return Chosen(plan, names, schema, places)
+    left, right = (
+        pa.schema([s.field(n) for n in kept], metadata=s.metadata) for s, kept in zip(spec.schemas, names, strict=True)
+    )
+    narrow = plan_of(replace(spec, schemas=(left, right)))
+    there = {_origin(narrow, i): i for i in range(len(narrow.schema))}
+    picks = [there[_origin(plan, i)] for i in places]
+    return Chosen(narrow, names, schema, picks)
+
+
+def _places(plan: JoinPlan, columns: Any) -> list[int]:
+    if isinstance(columns, str) or not isinstance(columns, Iterable):
+        raise ColumnError(f"columns is {came(columns)}; expected a list of names of output columns")
+    known = plan.schema.names
+    wanted = list(columns)
+    for name in wanted:
+        if not isinstance(name, str) or name not in known:
+            raise ColumnError(f"columns holds {came(name)}, which is none of the output: {', '.join(known)}")
+    if not wanted or len(set(wanted)) < len(wanted):
+        raise ColumnError(f"columns is {came(wanted)}; expected names of output columns, each once, and at least one")
+    return [known.index(n) for n in wanted]
+
+
+def _origin(plan: JoinPlan, place: int) -> tuple[str | None, str | None]:
+    """The left and the right column that an output column comes of."""
+    f = plan.fields[place]
+    left, right = (s.schema.names for s in plan.sides)
+    return None if f.left is None else left[f.left], None if f.right is None else right[f.right]
+
+
+def _read(plan: JoinPlan, s: int, places: list[int]) -> list[str]:
+    """The columns of a side that the output and the question need, in their order; at least one."""
+    side = plan.sides[s]
+    nodes = [*([] if plan.condition is None else [plan.condition]), *(n for n, _, _ in side.orders), *side.bounds]
+    needed = {c.params[1] for c in columns_of(*nodes) if c.params[0] == SIDES[s]}
+    needed |= {pair[s] for pair in plan.spec.on}
+    needed |= {name for i in places if (name := _origin(plan, i)[s]) is not None}
+    names: list[str] = side.schema.names
+    kept = [n for n in names if n in needed]
+    return kept or names[:1]

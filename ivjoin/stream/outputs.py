@@ -1,0 +1,190 @@
+"""What becomes of a join's output: tables and frames of other libraries, and files."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+from ivjoin.errors import ColumnError, IvjoinError, came
+from ivjoin.files.atomic import FileError
+from ivjoin.files.formats import Sink, format_of
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd
+    import polars as pl
+
+__all__ = ["Outputs"]
+
+_Self = TypeVar("_Self", bound="Outputs")
+_END = object()
+
+
+class Outputs:
+    """The ways to take an output that comes once; whoever has it gives ``schema``, iteration and ``to_reader``."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the output."""
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        raise NotImplementedError
+
+    def __next__(self) -> pa.RecordBatch:
+        raise NotImplementedError
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rest of the output as a RecordBatchReader."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Give up the rest of the output."""
+        raise NotImplementedError
+
+    def __enter__(self: _Self) -> _Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
+        """The batches, each made in another thread while the event loop goes on."""
+        iter(self)
+        return self
+
+    async def __anext__(self) -> pa.RecordBatch:
+        batch = await asyncio.to_thread(next, self, _END)
+        if batch is _END:
+            raise StopAsyncIteration
+        return batch
+
+    # -- in memory -----------------------------------------------------------------------------------------------
+
+    def read_all(self) -> pa.Table:
+        """The rest of the output as a table.
+
+        Raises
+        ------
+        ProtocolError
+            If there is no rest: it was read to its end, or handed to another reader.
+        """
+        return pa.Table.from_batches(list(self), schema=self.schema)
+
+    def to_arrow(self) -> pa.Table:
+        """The rest of the output as a pyarrow Table; :meth:`read_all` by the name that other libraries have for it."""
+        return self.read_all()
+
+    def to_polars(self) -> pl.DataFrame:
+        """The rest of the output as a polars DataFrame; needs polars."""
+        return _package("polars").from_arrow(self.read_all())
+
+    def to_pandas(self, **options: Any) -> pd.DataFrame:
+        """The rest of the output as a pandas DataFrame; needs pandas. Options are of ``pyarrow.Table.to_pandas``."""
+        _package("pandas")
+        return self.read_all().to_pandas(**options)
+
+    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
+        """The rest of the output as a relation of a DuckDB connection, or of DuckDB's own; needs duckdb."""
+        package = _package("duckdb")
+        return (package if connection is None else connection).from_arrow(self.read_all())
+
+    # -- files ---------------------------------------------------------------------------------------------------
+
+    def write_parquet(self, path: str | os.PathLike[str], partition_by: Sequence[str] = ()) -> int:
+        """Write the rest of the output to a Parquet file, which appears when it is whole, or to a folder.
+
+        Parameters
+        ----------
+        path : str or path
+            Of the file, or of the folder where ``partition_by`` is given: a new one, or an empty one.
+        partition_by : list of str
+            Columns whose values become folders, ``name=value``.
+
+        Returns
+        -------
+        int
+            Number of rows written.
+
+        Raises
+        ------
+        IvjoinError
+            If the place cannot be written to, or a column cannot be written so.
+        """
+        if not partition_by:
+            return self._write(path, "parquet")
+        from pyarrow import dataset
+
+        names = [partition_by] if isinstance(partition_by, str) else list(partition_by)
+        for name in names:
+            if name not in self.schema.names:
+                raise ColumnError(f"partition_by holds {came(name)}; the output has {', '.join(self.schema.names)}")
+        folder = os.fspath(path)
+        if os.path.isdir(folder) and os.listdir(folder):
+            raise FileError(f"cannot write {came(folder)}: the folder is not empty")
+        rows = 0
+
+        def counted() -> Iterator[pa.RecordBatch]:
+            nonlocal rows
+            for batch in self:
+                rows += batch.num_rows
+                yield batch
+
+        by = dataset.partitioning(pa.schema([self.schema.field(n) for n in names]), flavor="hive")
+        try:
+            dataset.write_dataset(
+                counted(), folder, schema=self.schema, format="parquet", partitioning=by,
+                existing_data_behavior="overwrite_or_ignore",
+            )  # fmt: skip
+        except (pa.ArrowException, OSError) as e:
+            if isinstance(e.__cause__, IvjoinError):
+                raise e.__cause__ from None
+            raise FileError(f"cannot write {came(folder)}: {str(e).splitlines()[0].rstrip('.')}") from e
+        return rows
+
+    def write_ipc(self, path: str | os.PathLike[str]) -> int:
+        """Write the rest of the output to an Arrow IPC file (a stream where the name ends in ``.arrows``).
+
+        Returns
+        -------
+        int
+            Number of rows written.
+        """
+        return self._write(path, "arrows" if str(os.fspath(path)).endswith(".arrows") else "arrow")
+
+    def write_csv(self, path: str | os.PathLike[str]) -> int:
+        """Write the rest of the output to a CSV file with a header.
+
+        Returns
+        -------
+        int
+            Number of rows written.
+        """
+        return self._write(path, "csv")
+
+    def _write(self, path: str | os.PathLike[str], kind: str) -> int:
+        name = str(os.fspath(path))
+        if format_of(name, kind) != kind:
+            raise FileError(f"cannot write {came(name)} as {kind}: the name is one of a {format_of(name)} file")
+        sink = Sink(name, self.schema, kind)
+        rows = 0
+        try:
+            for batch in self:
+                sink.write(batch)
+                rows += batch.num_rows
+            sink.commit()
+        finally:
+            sink.abandon()
+        return rows
+
+
+def _package(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as e:
+        raise IvjoinError(f"this needs the package {name}: pip install {name}") from e

@@ -1,0 +1,135 @@
+"""What takes a join's output whole: frames, files, loops; and that it comes once."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import csv
+
+import ivjoin
+
+LEFT = pa.table({"k": ["x", "y", "x"], "a": [1, 2, 3]})
+RIGHT = pa.table({"k": ["x", "x", "z"], "w": [1.5, 2.5, 3.5]})
+WANT = [("x", 1, 1.5), ("x", 1, 2.5), ("x", 3, 1.5), ("x", 3, 2.5)]
+
+
+def stream(**options: Any) -> ivjoin.JoinStream:
+    return ivjoin.band_join(LEFT, RIGHT, on="k", **options)
+
+
+def same(table: pa.Table) -> None:
+    assert table.schema.names == ["k", "a", "w"]
+    assert sorted(tuple(r.values()) for r in table.to_pylist()) == WANT
+
+
+def test_frames() -> None:
+    import duckdb
+    import polars as pl
+
+    same(stream().to_arrow())
+    frame = stream().to_polars()
+    assert isinstance(frame, pl.DataFrame)
+    same(frame.to_arrow())
+    same(pl.DataFrame(stream()).to_arrow())
+    same(pa.Table.from_pandas(stream().to_pandas()))
+    db = duckdb.connect()
+    assert sorted(stream().to_duckdb(db).filter("a = 3").fetchall()) == WANT[2:]
+    assert stream().to_duckdb().aggregate("count(*)").fetchall() == [(4,)]
+
+
+def test_files(tmp_path: Path) -> None:
+    assert stream().write_parquet(tmp_path / "o.parquet") == 4
+    same(pq.read_table(tmp_path / "o.parquet"))
+    assert stream().write_csv(str(tmp_path / "o.csv")) == 4
+    same(csv.read_csv(tmp_path / "o.csv"))
+    assert stream().write_ipc(tmp_path / "o.arrow") == 4
+    same(pa.ipc.open_file(tmp_path / "o.arrow").read_all())
+    assert stream().write_ipc(tmp_path / "o.arrows") == 4
+    same(pa.ipc.open_stream((tmp_path / "o.arrows").read_bytes()).read_all())
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["o.arrow", "o.arrows", "o.csv", "o.parquet"]
+
+
+def test_a_folder_of_partitions(tmp_path: Path) -> None:
+    assert stream().write_parquet(tmp_path / "parts", partition_by=["a"]) == 4
+    assert {p.name for p in (tmp_path / "parts").iterdir()} == {"a=1", "a=3"}
+    same(ds.dataset(tmp_path / "parts", partitioning="hive").to_table().select(["k", "a", "w"]))
+    with pytest.raises(ivjoin.IvjoinError, match="not empty"):
+        stream().write_parquet(tmp_path / "parts", partition_by=["a"])
+    with pytest.raises(ivjoin.ColumnError, match="'nope'"):
+        stream().write_parquet(tmp_path / "other", partition_by=["nope"])
+
+
+def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    def failing() -> Any:
+        yield RIGHT.to_batches()[0]
+        raise RuntimeError("gone")
+
+    for write in ("write_parquet", "write_csv", "write_ipc"):
+        with pytest.raises(RuntimeError, match="gone"):
+            getattr(ivjoin.band_join(LEFT, failing(), on="k"), write)(tmp_path / "o")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ivjoin.IvjoinError, match="name is one of a csv file"):
+        stream().write_parquet(tmp_path / "o.csv")
+
+
+def test_the_output_comes_once() -> None:
+    for take in ("to_arrow", "to_polars", "to_pandas", "to_duckdb", "read_all", "to_reader"):
+        s = stream()
+        same(pa.Table.from_batches(list(s), s.schema))
+        with pytest.raises(ivjoin.ProtocolError, match="comes once"):
+            getattr(s, take)()
+        with pytest.raises(ivjoin.ProtocolError, match="comes once"):
+            list(s)
+
+
+def test_a_context_closes_what_is_left() -> None:
+    with stream(batch_size=1) as s:
+        assert next(s).num_rows == 1
+    with pytest.raises(ivjoin.ProtocolError, match="closed"):
+        next(iter(s))
+
+
+def test_async_iteration() -> None:
+    async def take(s: ivjoin.JoinStream) -> list[pa.RecordBatch]:
+        return [b async for b in s]
+
+    s = stream(batch_size=1)
+    batches = asyncio.run(take(s))
+    assert len(batches) == 4
+    same(pa.Table.from_batches(batches))
+    with pytest.raises(ivjoin.ProtocolError, match="comes once"):
+        asyncio.run(take(s))
+
+
+def test_an_error_comes_out_of_async_iteration() -> None:
+    late = pa.table({"k": ["x"] * 3, "a": [3, 2, 1]})
+
+    async def take() -> None:
+        async for _ in ivjoin.band_join(late, RIGHT, on="k", left_order="a"):
+            pass
+
+    with pytest.raises(ivjoin.LateRowError):
+        asyncio.run(take())
+
+
+def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    for name in ("polars", "pandas", "duckdb"):
+        monkeypatch.setitem(sys.modules, name, None)
+        with pytest.raises(ivjoin.IvjoinError, match=f"pip install {name}"):
+            getattr(stream(), f"to_{name}")()
+
+
+def test_columns_of_the_output() -> None:
+    left = pa.table({"k": [1, 2], "v": [1, 2], "t": [3, 4]})
+    right = pa.table({"k": [1, 2], "v": [5, 6], "w": [7, 8]})
+    s = ivjoin.band_join(left, right, on="k", how="full", columns=["w", "v_right", "k"])
+    assert s.schema == pa.schema({"w": pa.int64(), "v_right": pa.int64(), "k": pa.int64()})
+    assert sorted(tuple(r.values()) for r in s.read_all().to_pylist()) == [(7, 5, 1), (8, 6, 2)]

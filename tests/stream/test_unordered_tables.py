@@ -1,0 +1,42 @@
+"""Tables without a declared order: sorted before they are joined, with the rows of a nested loop."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis.strategies import integers, sampled_from
+from join.cases import Case, check
+from join.plain_cases import plain_cases
+from join.strategies import cases
+from stream.unordered import SORTED, at_once, bare, run_tables
+
+RANDOM = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@given(cases() | plain_cases(), integers(0, 2**20))
+@RANDOM
+def neither_side_ordered(case: Case, seed: int) -> None:
+    with at_once(seed):
+        check(bare(case, "left", "right"), run_tables)
+
+
+@given(cases() | plain_cases(), integers(0, 2**20), sampled_from(["left", "right"]), sampled_from([False, True]))
+@RANDOM
+def one_side_ordered(case: Case, seed: int, ordered: str, streamed: bool) -> None:
+    other = "right" if ordered == "left" else "left"
+    with at_once(seed):
+        check(bare(case, other), partial(run_tables, streamed=ordered if streamed else None))
+
+
+def test_neither_side_ordered() -> None:
+    SORTED.clear()
+    neither_side_ordered()
+    assert SORTED["neither side was ordered:"] > 20
+    assert SORTED["both sides are in"] > 2
+
+
+def test_one_side_ordered() -> None:
+    SORTED.clear()
+    one_side_ordered()
+    assert SORTED["the left side was"] + SORTED["the right side was"] > 20

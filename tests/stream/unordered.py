@@ -1,0 +1,61 @@
+"""Joins of tables without a declared order, cut small and sorted by an axis drawn at random."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from join.cases import Case, Run, outputs
+
+from ivjoin import band_join
+from ivjoin.plan.planner import JoinPlan
+from ivjoin.stream import pull, sorting
+from ivjoin.stream.axis import Axis, axes
+
+SORTED: Counter[str] = Counter()  # what was said of the joins
+
+
+def bare(case: Case, *sides: str) -> Case:
+    """The case without the orders of some sides; promises of values, which come between rows, go with them."""
+    without: dict[str, Any] = {f"{side}_order": () for side in sides}
+    return replace(case, script=tuple(e for e in case.script if e[0] == "push"), **without)
+
+
+@contextmanager
+def at_once(seed: int) -> Iterator[None]:
+    """The smallest inputs are sorted, by any axis that there is, and read a few rows at a time."""
+    rng = random.Random(seed)
+
+    def drawn(plan: JoinPlan, samples: Any) -> Axis | None:
+        sorting_best(plan, samples)  # finds no fault with any rows
+        found = list(axes(plan))
+        return rng.choice(found) if found else None
+
+    sorting_best = sorting.best_axis
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sorting, "SMALL", -1)
+        patch.setattr(sorting, "_GATHERED", 3)
+        patch.setattr(sorting, "best_axis", drawn)
+        patch.setattr(pull, "_SWEEP_ROWS", 1)
+        patch.setattr(pull, "_PUSH_ROWS", rng.choice([1, 2, 5, 2048]))
+        yield
+
+
+def run_tables(case: Case, streamed: str | None = None) -> Run:
+    """A case through ``band_join`` with both sides as tables, or one of them as a stream."""
+    inputs = []
+    for side in ("left", "right"):
+        schema = (case.left if side == "left" else case.right).schema
+        table = pa.Table.from_batches([case.batch(*e[1:]) for e in case.script if e[1] == side], schema)
+        inputs.append(table.to_reader() if side == streamed else table)
+    stream = band_join(*inputs, **case.call())
+    schema = stream.schema
+    table = pa.Table.from_batches(list(outputs(case, iter(stream), schema)), schema)
+    SORTED[" ".join(stream.sorting.split()[:4])] += 1
+    return Run(table, stream.metrics, 0)
