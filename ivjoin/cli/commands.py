@@ -148,7 +148,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_question(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("left", metavar="LEFT", help="a file, pattern or folder of Parquet, CSV, JSON lines or Arrow; - is standard input")
+    add("left", metavar="LEFT", help="file, pattern or folder of Parquet, CSV, JSON lines or Arrow; - is standard input")
     add("right", metavar="RIGHT", help="likewise")
     add("--on", action="append", default=[], metavar="KEYS", help="key columns: name, a,b or left=right; repeatable")
     add("--where", metavar="CONDITION", help="what must hold besides, as SQL; l. and r. name the sides")
