@@ -64,12 +64,19 @@ class Case:
     peers: tuple[str, ...] | None = None
 
     @property
+    def alone(self) -> bool:
+        """Whether left rows come out alone: a semi or an anti join."""
+        return self.how in ("left_semi", "left_anti")
+
+    @property
     def family(self) -> str:
         return self.name.split("/", maxsplit=1)[0]
 
     def columns_out(self, left: pa.Schema, right: pa.Schema) -> list[tuple[str, str, str]]:
         """The output columns as (side, column, output name): left's, then right's without the keys."""
         out = [("l", n, n) for n in left.names]
+        if self.alone:
+            return out
         for n in right.names:
             if n not in self.on:
                 out.append(("r", n, f"{n}_right" if n in left.names else n))
@@ -89,4 +96,5 @@ class Case:
         """The whole join over tables named ``l`` and ``r``."""
         terms = [f"l.{k} = r.{k}" for k in self.on] + [self.condition]
         on = " AND ".join(f"({t})" if " OR " in t else t for t in terms)
-        return f"SELECT {self.select_list(left, right)} FROM l {self.how.upper()} JOIN r ON {on}"
+        join = self.how.upper().replace("_", " ")
+        return f"SELECT {self.select_list(left, right)} FROM l {join} JOIN r ON {on}"

@@ -1,4 +1,7 @@
-"""The operators that bench.tightness enumerates, each computed by plain Python in a line of its own."""
+"""The operators that bench.tightness enumerates, each computed by plain Python in a line of its own.
+
+``python -m bench.operators`` prints the table of all operators of conditions (``bench.operator_table``).
+"""
 
 from __future__ import annotations
 
@@ -169,3 +172,8 @@ def months() -> list[Operator]:
                     iv.sub, iv.sub_rev1, iv.sub_rev2),
         ]  # fmt: skip
     return out
+
+if __name__ == "__main__":
+    from bench.operator_table import main
+
+    raise SystemExit(main())

@@ -90,7 +90,9 @@ def load(paths: Iterable[Path]) -> tuple[list[dict[str, Any]], list[dict[str, An
 
 TITLES = {
     "time-uniform": "Timestamps, uniform keys", "time-zipf": "Timestamps, Zipf keys", "no-key": "A band without a key",
-    "keys": "Text and two-column keys", "wide": "Wide rows", "residual": "Residual conditions",
+    "keys": "Text and two-column keys",
+    "nulls": "Nulls in a tenth of keys and ordered values", "alone": "Semi and anti joins",
+    "wide": "Wide rows", "residual": "Residual conditions",
     "slack": "Rows out of order", "rates": "Ten to one", "hot-key": "One hot key", "window": "The window grows",
     "live-keys": "Live keys", "length": "The inputs grow",
 }  # fmt: skip

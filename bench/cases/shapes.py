@@ -45,6 +45,28 @@ def _named(rows: int, keys: int, two: bool) -> tuple[pa.Table, pa.Table]:
     return sides[0], sides[1]
 
 
+def _two_numbers(rows: int, keys: int) -> tuple[pa.Table, pa.Table]:
+    """The key as two int64 columns, each of which takes some 32 values."""
+    root = int(keys**0.5)
+    sides = []
+    for table in _plain(rows, keys):
+        k = table.column("k").to_numpy()
+        sides.append(pa.table({"a": pa.array(k // root), "b": pa.array(k % root), "s": table["s"], "v": table["v"]}))
+    return sides[0], sides[1]
+
+
+def _with_nulls(rows: int, keys: int) -> tuple[pa.Table, pa.Table]:
+    """A tenth of the keys, and a tenth of the ordered values, are null."""
+    sides = []
+    for seed, table in enumerate(_plain(rows, keys)):
+        rng = np.random.default_rng(seed + 20)
+        k, s = (
+            pa.array(table.column(name).to_numpy(), mask=rng.random(rows) < 0.1) for name in ("k", "s")
+        )
+        sides.append(pa.table({"k": k, "s": s, "v": table.column("v")}))
+    return sides[0], sides[1]
+
+
 def _wide(rows: int, keys: int) -> tuple[pa.Table, pa.Table]:
     """20 columns beside the key and the ordered one: 8 integers, 6 doubles, 6 texts of 5 to 30 bytes."""
     sides = []
@@ -119,7 +141,21 @@ def _cases(rows: int, *tags: str) -> list[Case]:
              batches=(512, 4096), tags=some)
         for slack in (0, 10, 1000)
     ]  # fmt: skip
+    cases += [
+        Case(f"keys/one int64/{n}", DRAWN, partial(_plain, rows, keys), BETWEEN.format(500), Band("s", -500, 500),
+             ("k",), tags=some),
+        Case(f"keys/two int64/{n}", DRAWN + "; the key as two columns", partial(_two_numbers, rows, keys),
+             BETWEEN.format(500), Band("s", -500, 500), ("a", "b"), tags=some),
+        Case(f"nulls/{n}", DRAWN + "; a tenth of keys and of ordered values null", partial(_with_nulls, rows, keys),
+             BETWEEN.format(500), Band("s", -500, 500), ("k",), tags=some, peers=_NOT_ALL),
+    ]
+    cases += [
+        Case(f"alone/{how}/{n}", DRAWN + "; left rows come out alone", partial(_plain, rows, keys),
+             BETWEEN.format(500), Band("s", -500, 500), ("k",), how, tags=some, peers=_NOT_ALL)
+        for how in ("left_semi", "left_anti")
+    ]  # fmt: skip
     return cases
 
 
+_NOT_ALL = ("ivjoin", "ivjoin band_join", "DataFusion SHJ", "DuckDB", "DataFusion hash join")
 CASES = [*_cases(4000, "smoke"), *_cases(10**6, "quick", "full")]

@@ -33,7 +33,8 @@ class DuckPlanned(Peer):
 
     def prepare(self, case: Case, left: pa.Table, right: pa.Table, batch: int | None, folder: Path) -> None:
         self._connection = self._load(left, right)
-        self._sql = case.sql(left.schema, right.schema)
+        sql = case.sql(left.schema, right.schema)
+        self._sql = sql.replace(" LEFT SEMI ", " SEMI ").replace(" LEFT ANTI ", " ANTI ")
 
     def run(self, take: Take) -> None:
         for batch in self._connection.sql(self._sql).to_arrow_reader(100_000):

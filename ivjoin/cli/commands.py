@@ -129,8 +129,9 @@ def _parser() -> argparse.ArgumentParser:
     join.add_argument("-o", "--output", default="-", metavar="FILE", help="result; - (the default) is standard output")
     join.add_argument("--metrics-json", metavar="FILE", help="write the metrics there as well")
     join.add_argument("--columns", metavar="NAMES", help="columns of the result, a,b,c; all by default")
-    join.add_argument("--sort", default="auto", help="auto (default): sort what has no order; never: do not")
-    join.add_argument("--progress", action="store_true", help="show how far it is where there is no terminal, too")
+    join.add_argument("--threads", type=int, default=1, metavar="N", help="threads that share the join (default: 1)")
+    join.add_argument("--sort", default="auto", help="auto (default): sort what has no order; never: join as it is")
+    join.add_argument("--progress", action="store_true", help="show how far it has come without a terminal, too")
     join.add_argument("-q", "--quiet", action="store_true", help="no progress bar, no metrics on standard error")
     join.set_defaults(run=_join)
 
@@ -148,7 +149,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_question(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("left", metavar="LEFT", help="file, pattern or folder of Parquet, CSV, JSON lines or Arrow; - is standard input")
+    add("left", metavar="LEFT", help="Parquet, CSV, JSON lines or Arrow: file, pattern, folder; - is standard input")
     add("right", metavar="RIGHT", help="likewise")
     add("--on", action="append", default=[], metavar="KEYS", help="key columns: name, a,b or left=right; repeatable")
     add("--where", metavar="CONDITION", help="what must hold besides, as SQL; l. and r. name the sides")
@@ -205,6 +206,7 @@ def _join(options: argparse.Namespace) -> int:
     }
     stream = ivjoin.band_join(
         left, right, **question, batch_size=options.batch_size, sort=options.sort,
+        threads=options.threads,
         columns=None if options.columns is None else [n.strip() for n in options.columns.split(",")],
     )  # fmt: skip
     shown = not options.quiet and (options.progress or sys.stderr.isatty())

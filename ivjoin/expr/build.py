@@ -38,6 +38,7 @@ from ivjoin.expr.chrono import (
 )
 from ivjoin.expr.coerce import NESTED, WIDE_DECIMAL, as_bool, cast, common_type, compared, exact_value, meet, meet_all
 from ivjoin.expr.literals import is_fixed, is_literal, literal, parse_date, parse_time, parse_timestamp
+from ivjoin.expr.nested import identities
 from ivjoin.expr.nodes import LEFT, RIGHT, Node, make
 from ivjoin.expr.numeric import (
     abs_,
@@ -108,10 +109,16 @@ def compare(op: str, a: Node, b: Node, zone: str = "UTC") -> Node:
     """``a op b`` for op one of eq ne lt le gt ge eq_null_safe."""
     what = _SYMBOLS[op]
     for x in (a, b):
-        if x.type.kind == "opaque":
+        if x.type.kind == "opaque" and op not in ("eq", "ne", "eq_null_safe"):
             raise UnsupportedError(f"{what} cannot take {x.type}: {x}; {NESTED}")
         if x.type.kind == "decimal256" and op not in ("eq", "ne", "eq_null_safe"):
             raise UnsupportedError(f"{what} cannot take {x.type}: {x}; {WIDE_DECIMAL}")
+    if "opaque" in (a.type.kind, b.type.kind):
+        if "null" in (a.type.kind, b.type.kind):
+            x = b if a.type.kind == "null" else a
+            return is_null(x) if op == "eq_null_safe" else literal(None, BOOL)
+        a, b = identities(a, b, what)
+        return make(op, (a, b), (), BOOL)
     a, b = _dates_with_intervals(a, b)
     if is_literal(b) and not is_literal(a):
         out = _against_literal(op, a, b, zone)

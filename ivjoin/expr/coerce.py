@@ -46,7 +46,7 @@ _INT_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 MAX_DIGITS = 38
 MIN_SCALE = 6
 WIDE_DECIMAL = "a decimal256 is not computed with: it can be a key or be tested with =, <>, <=> and IS NULL"
-NESTED = "a nested column can only travel as payload or be tested with IS NULL"
+NESTED = "of a nested column there are its fields (l.s.f), size(), array_contains(), =, <>, <=> and IS NULL"
 
 
 def bounded(precision: int, scale: int) -> Type:

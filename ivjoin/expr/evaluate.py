@@ -15,22 +15,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.expr import (
-    ops_casts,
-    ops_compare,
-    ops_decimal,
-    ops_float,
-    ops_integer,
-    ops_round,
-    ops_strings,
-    ops_time,
-    ops_truth,
-)
-from ivjoin.expr.nodes import COMPARISONS, Node, walk
+from ivjoin.expr.nodes import Node, walk
 from ivjoin.expr.ops_cells import Cell, Kernel, Rule, const_cell, objects, unsupported
 from ivjoin.expr.ops_columns import load, loader
 from ivjoin.expr.ops_failure import describe
 from ivjoin.expr.types import Type
+from ivjoin.operators.table import meaning_of, operator_of
 
 __all__ = ["Vector", "check_supported", "compiled", "evaluate", "first_error", "from_arrow_array"]
 
@@ -180,47 +170,26 @@ def _step(kernel: Kernel, out: int, at: list[int]) -> Callable[[list[Any]], None
     return step
 
 
-_WARN = frozenset({"div", "intdiv", "mod", "pmod", "cast", "round", "bround"})
-_NEVER_WARN = COMPARISONS | frozenset(ops_truth.RULES) | {"is_nan"}
-
-
 def _may_warn(node: Node) -> bool:
     """Whether numpy could warn of what the kernel does; sums of integers in arrays wrap in silence."""
-    if node.op in _NEVER_WARN:
-        return False
-    return node.op in _WARN or any(n.type.kind == "float" for n in (node, *node.args))
-
-
-_BY_KIND: dict[str, dict[str, Rule]] = {
-    "int": ops_integer.RULES, "float": ops_float.RULES, "decimal": ops_decimal.RULES,
-}
-_TIMES = frozenset({"date", "time", "timestamp", "duration", "months"})
+    operator = operator_of(node)
+    if operator is not None and operator.warns is not None:
+        return operator.warns
+    return any(n.type.kind == "float" for n in (node, *node.args))
 
 
 def _rule(node: Node) -> Rule:
-    """The rule of a node, found by operator and the kind of its first argument.
+    """The rule of a node, found by operator and the kind of its arguments.
 
     Raises
     ------
     UnsupportedError
         If there is none.
     """
-    op = node.op
-    rule: Rule | None
-    if op in COMPARISONS:
-        return ops_compare.compare_rule
-    if op == "cast":
-        return ops_casts.cast_rule
-    rule = ops_truth.RULES.get(op) or ops_strings.RULES.get(op)
-    if rule is None and node.args:
-        kind = node.args[0].type.kind
-        if kind in _TIMES or any(a.type.kind in _TIMES for a in node.args):
-            rule = ops_time.RULES.get(op)
-        else:
-            rule = ops_round.RULES.get(op) or _BY_KIND.get(kind, {}).get(op)
-    if rule is None:
+    meaning = meaning_of(node)
+    if meaning is None:
         raise unsupported(node)
-    return rule
+    return meaning.exact
 
 
 def check_supported(*roots: Node) -> None:

@@ -7,12 +7,15 @@ sign of the dividend, ``==`` of a null is null. ``&``, ``|`` and ``~`` are AND, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ivjoin.errors import ConditionError, came
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.scope import Scope
+
+if TYPE_CHECKING:
+    from ivjoin.expr.written import Value
 
 __all__ = ["Expr", "When", "column", "function", "left", "lit", "right", "when"]
 
@@ -21,7 +24,8 @@ class Expr:
     """An expression over the columns of two inputs, built with Python operators.
 
     Beside the operators: :meth:`between`, :meth:`isin`, :meth:`is_null`, :meth:`is_not_null`, :meth:`eq_null_safe`,
-    :meth:`cast`, and every SQL function by :func:`function`, or as a method that takes the expression as its first
+    :meth:`cast`, :meth:`field` of a struct, ``bit_and``, ``bit_or``, ``bit_xor`` and ``bit_not`` for SQL's ``& | ^ ~``,
+    and every SQL function by :func:`function`, or as a method that takes the expression as its first
     argument: ``left("s").upper()`` is ``function("upper", left("s"))``.
     """
 
@@ -127,19 +131,19 @@ class Expr:
         return function("abs", self)
 
     def __and__(self, other: Any) -> Expr:
-        return _operator("and_", self, other)
+        return _operator("and", self, other)
 
     def __rand__(self, other: Any) -> Expr:
-        return _operator("and_", other, self)
+        return _operator("and", other, self)
 
     def __or__(self, other: Any) -> Expr:
-        return _operator("or_", self, other)
+        return _operator("or", self, other)
 
     def __ror__(self, other: Any) -> Expr:
-        return _operator("or_", other, self)
+        return _operator("or", other, self)
 
     def __invert__(self) -> Expr:
-        return _operator("not_", self)
+        return _operator("not", self)
 
     def __eq__(self, other: object) -> Expr:  # type: ignore[override]
         return _operator("eq", self, _not_none(other))
@@ -172,13 +176,13 @@ class Expr:
     def isin(self, *values: Any) -> Expr:
         """Whether the value is among ``values``, given one by one or as one list."""
         items = values[0] if len(values) == 1 and isinstance(values[0], (list, tuple, set, frozenset)) else values
-        return _operator("in_", self, *items)
+        return _operator("in", self, *items)
 
     def is_null(self) -> Expr:
         return _operator("is_null", self)
 
     def is_not_null(self) -> Expr:
-        return _operator("is_not_null", self)
+        return _operator("not", _operator("is_null", self))
 
     def is_nan(self) -> Expr:
         return _operator("is_nan", self)
@@ -189,10 +193,17 @@ class Expr:
 
         return Expr("cast", (self,), (named(type),))
 
+    def field(self, name: str) -> Expr:
+        """A field of a struct."""
+        return Expr("field", (self,), (_text("field", name),))
+
     def __getattr__(self, name: str) -> Callable[..., Expr]:
         from ivjoin.expr.scope import nearest
         from ivjoin.expr.sqlfunctions import FUNCTIONS
+        from ivjoin.operators.table import OPERATORS
 
+        if name.startswith("bit_") and name in OPERATORS and name not in FUNCTIONS:
+            return lambda *args: _operator(name, self, *args)
         if name.startswith("_") or name.lower() not in FUNCTIONS:
             raise AttributeError(f"an expression has no method {name!r}{nearest(name, FUNCTIONS)}")
         if name.lower() in ("date_trunc", "date_part"):
@@ -232,7 +243,7 @@ def column(name: str) -> Expr:
     return Expr("column", (), (None, _text("column", name)))
 
 
-def lit(value: Any) -> Expr:
+def lit(value: Value | Expr | None) -> Expr:
     """A constant: bool, int, float, Decimal, str, bytes, None, date, datetime, time or timedelta."""
     if isinstance(value, Expr):
         return value
@@ -281,16 +292,15 @@ def _make(e: Expr, args: list[Node], scope: Scope, zone: str) -> Node:
         return call(params[0], args, zone)
     if op == "cast":
         return build.cast(args[0], params[0], zone)
-    if op == "in_":
-        return build.in_(args[0], args[1:], zone)
-    if op == "case":
-        return build.case(list(_pairs(args[:-1])), args[-1], zone)
-    if op in ("add", "sub", "eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe", "between"):
-        return getattr(build, op)(*args, zone)
-    if op in ("mul", "div", "intdiv", "mod", "neg", "and_", "or_", "not_", "is_null", "is_not_null", "is_nan"):
-        return getattr(build, op)(*args)
-    raise ConditionError(f"unknown operator {op!r}")
+    if op == "field":
+        from ivjoin.expr.nested import field
 
+        return field(args[0], params[0])
+    if op == "between":
+        return build.between(args[0], args[1], args[2], zone)
+    from ivjoin.operators.table import OPERATORS
 
-def _pairs(flat: list[Node]) -> Iterable[tuple[Node, Node]]:
-    return zip(flat[::2], flat[1::2])
+    operator = OPERATORS.get(op)
+    if operator is None or operator.build is None:
+        raise ConditionError(f"unknown operator {op!r}")
+    return operator.build(args, zone)

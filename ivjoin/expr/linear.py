@@ -16,72 +16,21 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
 
+from ivjoin.expr.form import Form, Number, plain, scale_of, size
 from ivjoin.expr.nodes import LEFT, Node, is_met
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
+from ivjoin.operators.table import linear_of
 
 __all__ = ["BOTH_SIDES", "LEFT_SIDE", "RIGHT_SIDE", "Box", "Form", "Forms", "Limit", "Number", "Power", "guard_box",
            "reach", "scale_of", "size", "span"]  # fmt: skip
 
-Number = int | Fraction
 Box = dict[Node, tuple[Number, Number]]
 
 LEFT_SIDE, RIGHT_SIDE, BOTH_SIDES = 1, 2, 3
 
-# Local time minus UTC lies within 18 hours in java.time and zoneinfo alike, so a difference of two local times is
-# within 36 hours of the difference of the instants.
-_ZONE_SLACK_SECONDS = 36 * 3600
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """A linear form; ``lost`` when an atom cancelled out, so that the form no longer shows where the node is null."""
-
-    terms: Mapping[Node, Number]
-    lo: Number
-    hi: Number
-    lost: bool = False
-
-    @property
-    def exact(self) -> bool:
-        return self.lo == self.hi and not self.lost
-
-    def scaled(self, k: Number) -> Form:
-        if k == 1:
-            return self
-        if k == 0:
-            return Form({}, 0, 0, True)
-        lo, hi = (self.lo * k, self.hi * k) if k > 0 else (self.hi * k, self.lo * k)
-        return Form({n: c * k for n, c in self.terms.items()}, lo, hi, self.lost)
-
-    def plus(self, other: Form, k: Number = 1) -> Form:
-        """``self + k * other``."""
-        other = other.scaled(k)
-        terms = dict(self.terms)
-        lost = self.lost or other.lost
-        for n, c in other.terms.items():
-            total = terms.get(n, 0) + c
-            if total:
-                terms[n] = total
-            else:
-                del terms[n]
-                lost = True
-        return Form(terms, self.lo + other.lo, self.hi + other.hi, lost)
-
-    def widened(self, below: Number, above: Number) -> Form:
-        return Form(self.terms, self.lo - below, self.hi + above, self.lost)
 
 
 Power = tuple[Fraction, Form, int]  # (c, a, n) is c * a**n
-
-
-def size(x: Number) -> Number:
-    """The absolute value, for which mypy knows a type."""
-    return x if x >= 0 else -x
-
-
-def scale_of(t: Type) -> int:
-    """Physical units per unit of value."""
-    return 10**t.scale if t.kind == "decimal" else 1
 
 
 class Forms:
@@ -130,7 +79,7 @@ class Forms:
             value = n.params[0]
             if value is None:
                 return None
-            constant: Number = value if n.type.kind != "decimal" else _plain(Fraction(value, 10**n.type.scale))
+            constant: Number = value if n.type.kind != "decimal" else plain(Fraction(value, 10**n.type.scale))
             return Form({}, constant, constant)
         one_sided = self._sides[n] != BOTH_SIDES
         if one_sided and n.op == "cast" and n.type.unit != n.args[0].type.unit:
@@ -143,8 +92,8 @@ class Forms:
         return opened
 
     def _open(self, n: Node) -> Form | None:
-        rule = _RULES.get(n.op)
-        if rule is None:
+        rule = linear_of(n)
+        if rule is None or rule.form is None:
             return None
         forms = []
         for a in n.args:
@@ -152,7 +101,7 @@ class Forms:
             if f is None:
                 return None
             forms.append(f)
-        return rule(n, forms)
+        return rule.form(n, forms)
 
     def limits(self, roots: Iterable[Node], covered: frozenset[Node] | set[Node]) -> list[Limit]:
         """What must hold of atoms so that no node from ``roots`` down to the atoms errs, leaving out the covered nodes.
@@ -181,111 +130,6 @@ class Forms:
         return out
 
 
-def _plain(x: Number) -> Number:
-    """Integers as int: their arithmetic is several times faster than that of Fraction."""
-    return x.numerator if isinstance(x, Fraction) and x.denominator == 1 else x
-
-
-def _is_fixed_zone(n: Node) -> bool:
-    return not n.params or n.params[0] in (None, "", "UTC", "Etc/UTC", "Z", "+00:00")
-
-
-def _sum(n: Node, forms: list[Form]) -> Form | None:
-    a, b = forms
-    sign = 1 if n.op == "add" else -1
-    out = a.plus(b, sign)
-    t = n.type
-    if t.kind == "decimal":
-        if t.scale < max(x.type.scale for x in n.args):
-            half = Fraction(1, 2 * 10**t.scale)
-            return out.widened(half, half)
-        return out
-    if t.kind in ("int", "months"):
-        return out
-    kinds = [x.type.kind for x in n.args]
-    if any(x.type.unit != n.args[0].type.unit for x in n.args) or t.kind not in ("timestamp", "duration"):
-        return None
-    zoned = any(x.type.tz for x in n.args) and not _is_fixed_zone(n)
-    if "timestamp" not in kinds or not zoned:
-        return out
-    ticks = TICKS_PER_SECOND[n.args[0].type.unit]
-    if kinds == ["timestamp", "timestamp"]:
-        return out.widened(_ZONE_SLACK_SECONDS * ticks, _ZONE_SLACK_SECONDS * ticks)
-    # Only whole days of an interval are calendar days of the zone; a shorter one is added to the instant.
-    if n.args[1].op == "literal" and size(b.lo) < 86_400 * ticks:
-        return out
-    return None
-
-
-def _neg(n: Node, forms: list[Form]) -> Form:
-    return forms[0].scaled(-1)
-
-
-def _mul(n: Node, forms: list[Form]) -> Form | None:
-    a, b = forms
-    if a.terms or a.lo != a.hi or a.lost:
-        a, b = b, a
-    if a.terms or a.lo != a.hi or a.lost:
-        return None
-    out = b.scaled(a.lo)
-    if n.type.kind == "decimal" and n.type.scale < sum(x.type.scale for x in n.args):
-        half = Fraction(1, 2 * 10**n.type.scale)
-        return out.widened(half, half)
-    return out
-
-
-def _intdiv(n: Node, forms: list[Form]) -> Form | None:
-    a, b = forms
-    if b.terms or b.lo != b.hi or not b.lo or n.type.kind != "int" or any(x.type.kind != "int" for x in n.args):
-        return None
-    off = 1 - 1 / Fraction(size(b.lo))
-    return a.scaled(Fraction(1) / b.lo).widened(off, off)
-
-
-def _cast(n: Node, forms: list[Form]) -> Form | None:
-    (f,) = forms
-    source, target = n.args[0].type, n.type
-    if source.kind in ("int", "decimal") and target.kind in ("int", "decimal"):
-        if source.kind == "decimal" and target.kind == "int" and source.scale:
-            return f.widened(1, 1)
-        if source.kind == "decimal" and target.kind == "decimal" and target.scale < source.scale:
-            half = Fraction(1, 2 * 10**target.scale)
-            return f.widened(half, half)
-        return f
-    if source.kind == target.kind == "duration" or (
-        source.kind == target.kind == "timestamp" and bool(source.tz) == bool(target.tz)
-    ):
-        k = Fraction(TICKS_PER_SECOND[target.unit], TICKS_PER_SECOND[source.unit])
-        if k == 1:
-            return f
-        out = f.scaled(_plain(k))
-        return out if k >= 1 else out.widened(1, 1)
-    return None
-
-
-def _days(n: Node, forms: list[Form]) -> Form | None:
-    return forms[0].plus(forms[1], 1 if n.op == "add_days" else -1)
-
-
-def _same(n: Node, forms: list[Form]) -> Form:
-    return forms[0]
-
-
-def _integral(n: Node, forms: list[Form]) -> Form | None:
-    source = n.args[0].type
-    if source.kind == "int" or (source.kind == "decimal" and source.scale == 0):
-        return forms[0]
-    if source.kind == "decimal":
-        return forms[0].widened(1, 0) if n.op == "floor" else forms[0].widened(0, 1)
-    return None
-
-
-_RULES = {
-    "add": _sum, "sub": _sum, "neg": _neg, "mul": _mul, "intdiv": _intdiv, "cast": _cast, "add_days": _days,
-    "date_diff": _days, "unix_date": _same, "floor": _integral, "ceil": _integral,
-}  # fmt: skip
-
-
 @dataclass(frozen=True, slots=True)
 class Limit:
     """``lo <= sum(terms) + constant <= hi`` is needed so that a node does not err."""
@@ -300,7 +144,7 @@ def span(t: Type) -> tuple[Number, Number]:
     """Least and greatest value of a discrete type."""
     lo, hi = t.physical_range()
     if t.kind == "decimal":
-        return _plain(Fraction(lo, 10**t.scale)), _plain(Fraction(hi, 10**t.scale))
+        return plain(Fraction(lo, 10**t.scale)), plain(Fraction(hi, 10**t.scale))
     return lo, hi
 
 

@@ -14,7 +14,7 @@ from math import floor, isqrt
 from ivjoin.expr.linear import BOTH_SIDES, Form, Forms, Number, Power
 from ivjoin.expr.nodes import Node
 
-__all__ = ["Inequality", "consequences", "root_bound"]
+__all__ = ["Inequality", "consequences", "proportion", "root_bound"]
 
 _MOST = 16
 
@@ -43,7 +43,7 @@ def consequences(forms: Forms, q: Inequality, depth: int = 3) -> list[Inequality
         return [q] if q.nullable <= q.form.terms.keys() else []
     if depth == 0 or len(mixed) > 4:
         return []
-    if any(z.op == "mul" and _proportion(forms, z) is None for z in mixed):
+    if any(z.op == "mul" and proportion(forms, z) is None for z in mixed):
         return _multiplied_out(forms, q, depth)
     options = {z: _choices(forms, z, q.form.terms[z] > 0) for z in mixed}
     out: list[Inequality] = []
@@ -107,7 +107,7 @@ def _choices(forms: Forms, z: Node, below: bool) -> list[_Choice]:
                 out.append(_Choice(f, frozenset(f.terms)))
         return out
     if z.op == "mul":
-        square = _proportion(forms, z)
+        square = proportion(forms, z)
         if square is not None and (square[1] > 0) == below:
             return [_constant(0, 0)]
     if z.op in ("mod", "pmod") and z.args[1].op == "literal" and z.type.kind == "int" and z.args[1].params[0]:
@@ -116,7 +116,7 @@ def _choices(forms: Forms, z: Node, below: bool) -> list[_Choice]:
     return []
 
 
-def _proportion(forms: Forms, z: Node) -> tuple[Form, Number] | None:
+def proportion(forms: Forms, z: Node) -> tuple[Form, Number] | None:
     """(a, k) with ``z = k * a**2`` for a product of two proportional forms."""
     a, b = (forms.form(x) for x in z.args)
     if a is None or b is None or not a.terms or a.lo != a.hi or b.lo != b.hi or a.terms.keys() != b.terms.keys():
@@ -132,7 +132,7 @@ def _proportion(forms: Forms, z: Node) -> tuple[Form, Number] | None:
 
 def _with_square(forms: Forms, q: Inequality, z: Node, depth: int) -> list[Inequality]:
     """``c * a**2 + rest <= 0`` bounds ``a`` from both sides."""
-    square = _proportion(forms, z) if z.op == "mul" else None
+    square = proportion(forms, z) if z.op == "mul" else None
     if square is None:
         return []
     a, k = square

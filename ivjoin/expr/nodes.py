@@ -5,7 +5,8 @@ dictionary keyed by expression. Nodes are made by :func:`make`, through ``ivjoin
 that make the arguments of an operator meet in one type. After building, an operator never sees mixed types except
 where the catalogue says so.
 
-The catalogue of operators (``op``: arguments -> type; ``params``):
+The catalogue of operators (``op``: arguments -> type; ``params``); what each computes, and all else that is said of it,
+stands in its record in ``ivjoin.operators``:
 
 leaves
     ``column`` (): params (side, name), side ``"left"`` or ``"right"``

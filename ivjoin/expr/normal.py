@@ -5,10 +5,10 @@ from __future__ import annotations
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import BOOL
 
-__all__ = ["FLIPPED", "conjuncts_of", "flattened", "is_literal"]
+__all__ = ["FLIPPED", "NEGATED", "conjuncts_of", "flattened", "is_literal"]
 
 FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "eq_null_safe": "eq_null_safe", "ne": "ne"}
-_NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
+NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 
 
 def is_literal(n: Node, value: object) -> bool:
@@ -20,9 +20,9 @@ def _negation(n: Node) -> Node:
     """NOT n with the negation at the leaves; the same in three values and in what it raises."""
     if n.op == "not":
         return n.args[0]
-    if n.op in _NEGATED:
+    if n.op in NEGATED:
         # Spark's order is total (NaN is greatest and equal to itself), so this holds for floats too.
-        return make(_NEGATED[n.op], n.args, (), BOOL)
+        return make(NEGATED[n.op], n.args, (), BOOL)
     if n.op in ("and", "or"):
         negated = tuple(make("not", (a,), (), BOOL) for a in n.args)
         return make("or" if n.op == "and" else "and", negated, (), BOOL)

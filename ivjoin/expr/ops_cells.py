@@ -141,4 +141,5 @@ def unsupported(node: Node, why: str = "") -> UnsupportedError:
     """The error for an operator that has no rule for its argument types."""
     types = ", ".join(str(a.type) for a in node.args)
     reason = f"; {why}" if why else ""
-    return UnsupportedError(f"{node} cannot be evaluated: no rule for {node.op}({types}) -> {node.type}{reason}")
+    name = node.params[0] if node.op == "function" else node.op
+    return UnsupportedError(f"{node} cannot be evaluated: no rule for {name}({types}) -> {node.type}{reason}")

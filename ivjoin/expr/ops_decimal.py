@@ -16,7 +16,10 @@ from ivjoin.expr.ops_cells import Cell, Consts, Kernel, Mask, Rule, combined, co
 from ivjoin.expr.ops_integer import add_wrapped, mul_wrapped, whole_quotient
 from ivjoin.expr.types import Type
 
-__all__ = ["RULES", "as_objects", "fitted", "half_up", "rescaled", "round_quotient", "scaled_up", "to_int64"]
+__all__ = [
+    "as_objects", "div", "division", "fitted", "half_up", "magnitude", "minus", "mul", "plus", "positive",
+    "rescaled", "round_quotient", "scaled_up", "sum_", "to_int64", "whole",
+]  # fmt: skip
 
 _I64_MAX = (1 << 63) - 1
 
@@ -94,7 +97,7 @@ def _aligned(x: np.ndarray, s: int, y: np.ndarray, t: int) -> tuple[np.ndarray, 
 Integers = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-def _plus(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def plus(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if x.dtype != object and y.dtype != object:
         r, bad = add_wrapped(x, y)
         if not count(bad):
@@ -102,10 +105,10 @@ def _plus(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return as_objects(x) + as_objects(y)
 
 
-def _minus(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def minus(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     # The negative of the least int64 wraps; decimals of 18 digits never come near it, wider ones may.
     if y.dtype != object and not count(y == -_I64_MAX - 1):
-        return _plus(x, -y)
+        return plus(x, -y)
     return as_objects(x) - as_objects(y)
 
 
@@ -117,7 +120,7 @@ def _times(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return as_objects(x) * as_objects(y)
 
 
-def _sum(f: Integers) -> Rule:
+def sum_(f: Integers) -> Rule:
     def rule(node: Node, _: Consts) -> Kernel:
         _need(node)
         (s, u), t = (a.type for a in node.args), node.type
@@ -152,7 +155,7 @@ def _to_38_digits(n: int) -> int:
 _SHORTEN = np.frompyfunc(_to_38_digits, 1, 1)
 
 
-def _mul(node: Node, _: Consts) -> Kernel:
+def mul(node: Node, _: Consts) -> Kernel:
     _need(node)
     (s, u), t = (a.type for a in node.args), node.type
 
@@ -171,7 +174,7 @@ def _without_zeros(y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     return (np.where(zero, 1, y), zero) if count(zero) else (y, None)
 
 
-def _div(node: Node, _: Consts) -> Kernel:
+def div(node: Node, _: Consts) -> Kernel:
     _need(node)
     (s, u), t = (a.type for a in node.args), node.type
     lift = t.scale - s.scale + u.scale
@@ -225,7 +228,7 @@ def _quotient_and_rest(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.nda
     return whole_quotient(x, y), np.fmod(x, y)
 
 
-def _division(pick: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray], whole: bool) -> Rule:
+def division(pick: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray], whole: bool) -> Rule:
     def rule(node: Node, _: Consts) -> Kernel:
         (s, u), t = (a.type for a in node.args), node.type
         if s.kind != "decimal" or u.kind != "decimal" or t.kind != ("int" if whole else "decimal"):
@@ -248,11 +251,11 @@ def _division(pick: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray], 
     return rule
 
 
-def _positive(_: np.ndarray, rest: np.ndarray, y: np.ndarray) -> np.ndarray:
+def positive(_: np.ndarray, rest: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.where(((rest < 0) & (y > 0)).astype(bool), rest + y, rest)
 
 
-def _magnitude(f: Callable[[Any], Any]) -> Rule:
+def magnitude(f: Callable[[Any], Any]) -> Rule:
     def rule(node: Node, _: Consts) -> Kernel:
         t = node.type
         if node.args[0].type != t:
@@ -269,7 +272,7 @@ def _magnitude(f: Callable[[Any], Any]) -> Rule:
     return rule
 
 
-def _whole(up: bool) -> Rule:
+def whole(up: bool) -> Rule:
     def rule(node: Node, _: Consts) -> Kernel:
         unit, t = 10 ** node.args[0].type.scale, node.type
         if t.kind != "decimal" or t.scale != 0:
@@ -284,11 +287,3 @@ def _whole(up: bool) -> Rule:
         return kernel
 
     return rule
-
-
-RULES: dict[str, Rule] = {
-    "add": _sum(_plus), "sub": _sum(_minus), "mul": _mul, "div": _div,
-    "intdiv": _division(lambda q, r, y: q, True), "mod": _division(lambda q, r, y: r, False),
-    "pmod": _division(_positive, False), "neg": _magnitude(lambda v: -v), "abs": _magnitude(np.abs),
-    "floor": _whole(False), "ceil": _whole(True),
-}  # fmt: skip

@@ -23,10 +23,10 @@ from ivjoin.expr.ops_cells import (
     unsupported,
 )
 
-__all__ = ["RULES", "whole_floats"]
+__all__ = ["binary", "dividing", "logarithm", "neighbour", "pmod", "sign", "unary_", "whole_floats"]
 
 
-def _binary(f: Callable[[Any, Any], Any]) -> Rule:
+def binary(f: Callable[[Any, Any], Any]) -> Rule:
     def kernel(a: Cell, b: Cell) -> Cell:
         (x, ok, err), (y, ok2, err2) = a, b
         return f(x, y), met(ok, ok2), combined(err, err2)
@@ -46,7 +46,7 @@ def _binary(f: Callable[[Any, Any], Any]) -> Rule:
     return rule
 
 
-def _dividing(f: Callable[[Any, Any], Any]) -> Rule:
+def dividing(f: Callable[[Any, Any], Any]) -> Rule:
     """The rule of an operator that errs where the divisor is zero of either sign."""
 
     def kernel(a: Cell, b: Cell) -> Cell:
@@ -69,12 +69,12 @@ def _dividing(f: Callable[[Any, Any], Any]) -> Rule:
     return rule
 
 
-def _pmod(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def pmod(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     r = np.fmod(x, y)
     return np.where(r < 0, np.fmod(r + y, y), r)
 
 
-def _unary(f: Callable[[Any], Any]) -> Rule:
+def unary_(f: Callable[[Any], Any]) -> Rule:
     def rule(node: Node, _: Consts) -> Kernel:
         if node.args[0].type != node.type:
             raise unsupported(node)
@@ -83,7 +83,7 @@ def _unary(f: Callable[[Any], Any]) -> Rule:
     return rule
 
 
-def _logarithm(f: Callable[[Any], Any], bottom: float) -> Rule:
+def logarithm(f: Callable[[Any], Any], bottom: float) -> Rule:
     """Spark gives NULL at and below the pole, but NaN for NaN."""
 
     def kernel(a: Cell) -> Cell:
@@ -120,26 +120,12 @@ def whole_floats(f: Callable[[Any], Any]) -> Rule:
     return rule
 
 
-def _neighbour(direction: float) -> Callable[[Any], Any]:
+def neighbour(direction: float) -> Callable[[Any], Any]:
     def step(x: np.ndarray) -> np.ndarray:
         return np.nextafter(x, x.dtype.type(direction))
 
     return step
 
 
-def _sign(x: np.ndarray) -> np.ndarray:
+def sign(x: np.ndarray) -> np.ndarray:
     return np.where(x == 0, x, np.sign(x))  # Math.signum keeps the sign of a zero
-
-
-RULES: dict[str, Rule] = {
-    "add": _binary(np.add), "sub": _binary(np.subtract), "mul": _binary(np.multiply), "pow": _binary(np.power),
-    "div": _dividing(np.divide), "mod": _dividing(np.fmod), "pmod": _dividing(_pmod),
-    "neg": _unary(np.negative), "abs": _unary(np.abs), "sign": _unary(_sign), "trunc": _unary(np.trunc),
-    "floor": whole_floats(np.floor), "ceil": whole_floats(np.ceil),
-    "next_up": _unary(_neighbour(np.inf)), "next_down": _unary(_neighbour(-np.inf)),
-    "ln": _logarithm(np.log, 0.0), "log10": _logarithm(np.log10, 0.0), "log2": _logarithm(np.log2, 0.0),
-    "log1p": _logarithm(np.log1p, -1.0),
-    "asin": _unary(np.arcsin), "acos": _unary(np.arccos), "atan": _unary(np.arctan),
-}
-for _name in ("sqrt", "cbrt", "exp", "expm1", "sin", "cos", "tan", "sinh", "cosh", "tanh", "rint"):
-    RULES[_name] = _unary(getattr(np, _name))

@@ -12,8 +12,10 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.ops_cells import Cell, Consts, Kernel, Mask, Rule, combined, count, dtype_of, flagged, met, unsupported
 from ivjoin.expr.types import Type
 
-__all__ = ["RULES", "SUMS", "add_ints", "add_wrapped", "affine", "mul_ints", "mul_wrapped", "narrowed", "sub_ints",
-           "whole_quotient"]  # fmt: skip
+__all__ = [
+    "SUMS", "add_ints", "add_wrapped", "affine", "arith", "floor", "intdiv", "mul_ints", "mul_wrapped", "narrowed",
+    "sign", "sub_ints", "whole_quotient",
+]  # fmt: skip
 
 
 def affine(t: Type, factor: int, constant: int) -> Kernel:
@@ -201,7 +203,7 @@ def _abs(node: Node, _: Consts) -> Kernel:
     return kernel
 
 
-def _sign(node: Node, _: Consts) -> Kernel:
+def sign(node: Node, _: Consts) -> Kernel:
     dtype = dtype_of(node.type)
     return lambda a: (np.sign(a[0]).astype(dtype), a[1], a[2])
 
@@ -220,7 +222,7 @@ def whole_quotient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return (x - np.fmod(x, y)) // y
 
 
-def _intdiv(node: Node, _: Consts) -> Kernel:
+def intdiv(node: Node, _: Consts) -> Kernel:
     t = node.args[0].type
 
     def kernel(a: Cell, b: Cell) -> Cell:
@@ -281,21 +283,18 @@ def narrowed(a: Cell, t: Type) -> Cell:
     return r, ok, err
 
 
-def _arith(node: Node, consts: Consts) -> Kernel:
+def arith(node: Node, consts: Consts) -> Kernel:
     want = dtype_of(node.type)
     if any(a.type.kind not in ("int", "months") or dtype_of(a.type) != want for a in node.args):
         raise unsupported(node, "the arguments of integer arithmetic have its type")
     return SUMS[node.op](node, consts)
 
 
-def _floor(node: Node, _: Consts) -> Kernel:
+def floor(node: Node, _: Consts) -> Kernel:
     return lambda a: narrowed(a, node.type)
 
 
 # For everything that is an integer of some width inside; the caller has seen to the types.
 SUMS: dict[str, Rule] = {
     "add": _add, "sub": _sub, "mul": _mul, "neg": _neg, "abs": _abs, "mod": _mod, "pmod": _pmod,
-}
-RULES: dict[str, Rule] = dict.fromkeys(SUMS, _arith) | {
-    "sign": _sign, "intdiv": _intdiv, "floor": _floor, "ceil": _floor,
 }

@@ -12,16 +12,16 @@ from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 import numpy as np
 
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ops_cells import Cell, Consts, Kernel, Rule, count, unsupported
+from ivjoin.expr.ops_cells import Cell, Consts, Kernel, count, unsupported
 from ivjoin.expr.ops_decimal import as_objects, fitted, rescaled, round_quotient, scaled_up
 from ivjoin.expr.ops_integer import narrowed
 
-__all__ = ["RULES"]
+__all__ = ["round_rule"]
 
 _EXACT = Context(prec=800)  # a double has at most 767 significant digits
 
 
-def _rule(node: Node, _: Consts) -> Kernel:
+def round_rule(node: Node, _: Consts) -> Kernel:
     kind, (digits,) = node.args[0].type.kind, node.params
     if node.type.kind != kind:
         raise unsupported(node)
@@ -106,6 +106,3 @@ def _fraction(x: np.ndarray, digits: int, even: bool) -> np.ndarray:
                 value = float(text) if digits > 0 else 0.0
             out[i] = value
     return out + 0.0
-
-
-RULES: dict[str, Rule] = {"round": _rule, "bround": _rule}

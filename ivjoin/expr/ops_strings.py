@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 
 from ivjoin.errors import UnsupportedError
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ops_cells import Cell, Consts, Kernel, Rule, combined, dtype_of, unsupported
+from ivjoin.expr.ops_cells import Cell, Consts, Kernel, combined, dtype_of, unsupported
 from ivjoin.expr.ops_columns import load
 
-__all__ = ["RULES", "like_regex"]
+__all__ = ["function", "like", "like_regex"]
 
 _LARGE = {"string": pa.large_string(), "binary": pa.large_binary()}
 
@@ -34,7 +34,7 @@ def _quoted(c: str) -> str:
     return c if c.isalnum() or c == "_" or ord(c) > 127 else "\\" + c if c > " " else f"\\x{{{ord(c):x}}}"
 
 
-def _like(node: Node, _: Consts) -> Kernel:
+def like(node: Node, _: Consts) -> Kernel:
     if node.args[0].type.kind != "string":
         raise unsupported(node)
     pattern, escape = node.params
@@ -56,7 +56,7 @@ def _like(node: Node, _: Consts) -> Kernel:
     return kernel
 
 
-def _function(node: Node, consts: Consts) -> Kernel:
+def function(node: Node, consts: Consts) -> Kernel:
     name, *options = node.params
     f = getattr(pc, name, None)
     if f is None:
@@ -111,6 +111,3 @@ def _sample(a: Node) -> Any:
     if a.type.kind in ("decimal", "opaque"):
         raise UnsupportedError(f"{a} of type {a.type} is no argument of a string function")
     return pa.array([], type=pa.from_numpy_dtype(dtype_of(a.type)))
-
-
-RULES: dict[str, Rule] = {"like": _like, "function": _function}

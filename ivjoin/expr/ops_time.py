@@ -29,8 +29,9 @@ from ivjoin.expr.ops_zones import Zone, zone_of
 from ivjoin.expr.types import TICKS_PER_SECOND
 
 __all__ = [
-    "RULES", "as_dates", "civil", "days_of", "days_from_civil", "local_seconds", "split", "ticks_of",
-    "wrapped",
+    "add_days", "add_months", "as_dates", "civil", "date_diff", "date_trunc", "days_from_civil", "days_of",
+    "extract", "local_seconds", "scaled", "since_epoch", "span", "split", "sum_", "ticks_of", "trunc_date",
+    "unix_date", "wrapped",
 ]  # fmt: skip
 
 DAY_SECONDS = 86_400
@@ -40,7 +41,7 @@ _I32_MIN, _I32_MAX = -(1 << 31), (1 << 31) - 1
 # -- sums and differences ------------------------------------------------------------------------------------------
 
 
-def _sum(node: Node, consts: Consts) -> Kernel:
+def sum_(node: Node, consts: Consts) -> Kernel:
     a, b = node.args
     if node.op == "add" and a.type.kind == "duration" and b.type.kind == "timestamp":
         inner = _moved(node, a.type.unit, 1, (consts[1], consts[0]))
@@ -197,7 +198,7 @@ def as_dates(days: np.ndarray, ok: Mask, err: Mask) -> Cell:
     return days.astype(np.int32), ok, flagged(err, bad, ok)
 
 
-def _add_months(node: Node, _: Consts) -> Kernel:
+def add_months(node: Node, _: Consts) -> Kernel:
     t = node.type
     if node.args[0].type != t or node.args[1].type.kind not in ("int", "months"):
         raise unsupported(node)
@@ -231,7 +232,7 @@ def _add_months(node: Node, _: Consts) -> Kernel:
     raise unsupported(node)
 
 
-def _add_days(node: Node, _: Consts) -> Kernel:
+def add_days(node: Node, _: Consts) -> Kernel:
     if node.args[0].type.kind != "date" or node.args[1].type.kind != "int":
         raise unsupported(node)
 
@@ -242,7 +243,7 @@ def _add_days(node: Node, _: Consts) -> Kernel:
     return kernel
 
 
-def _date_diff(node: Node, _: Consts) -> Kernel:
+def date_diff(node: Node, _: Consts) -> Kernel:
     if any(a.type.kind != "date" for a in node.args):
         raise unsupported(node)
 
@@ -277,7 +278,7 @@ _LOCAL_UNITS = {"minute": 60, "hour": 3600, "day": DAY_SECONDS}
 _TICK_UNITS = {"second": 1, "millisecond": 1_000, "microsecond": 1_000_000}
 
 
-def _trunc_date(node: Node, _: Consts) -> Kernel:
+def trunc_date(node: Node, _: Consts) -> Kernel:
     if node.args[0].type.kind != "date" or node.params[0] not in _DATE_UNITS:
         raise unsupported(node)
     first = _first_day(node.params[0])
@@ -289,7 +290,7 @@ def _trunc_date(node: Node, _: Consts) -> Kernel:
     return kernel
 
 
-def _date_trunc(node: Node, _: Consts) -> Kernel:
+def date_trunc(node: Node, _: Consts) -> Kernel:
     t = node.args[0].type
     unit = node.params[0]
     if t.kind != "timestamp" or node.type != t or unit not in (*_DATE_UNITS, *_LOCAL_UNITS, *_TICK_UNITS):
@@ -364,7 +365,7 @@ def days_of(x: np.ndarray, per: int, zone: Zone) -> tuple[np.ndarray, Mask]:
     return local // DAY_SECONDS, bad
 
 
-def _extract(node: Node, _: Consts) -> Kernel:
+def extract(node: Node, _: Consts) -> Kernel:
     t, field = node.args[0].type, node.params[0]
     zone = zone_of(node.params[1]) if t.tz and len(node.params) > 1 else zone_of(None)
     per = TICKS_PER_SECOND.get(t.unit, 1)
@@ -392,7 +393,7 @@ def _extract(node: Node, _: Consts) -> Kernel:
     return kernel
 
 
-def _since_epoch(target: int) -> Rule:
+def since_epoch(target: int) -> Rule:
     def rule(node: Node, _: Consts) -> Kernel:
         t = node.args[0].type
         if t.kind != "timestamp":
@@ -408,28 +409,20 @@ def _since_epoch(target: int) -> Rule:
     return rule
 
 
-def _unix_date(node: Node, _: Consts) -> Kernel:
+def unix_date(node: Node, _: Consts) -> Kernel:
     if node.args[0].type.kind != "date":
         raise unsupported(node)
     return lambda a: a
 
 
-def _scaled(node: Node, consts: Consts) -> Kernel:
+def scaled(node: Node, consts: Consts) -> Kernel:
     """A duration times a whole number, int64 both."""
     if {a.type.kind for a in node.args} != {"duration", "int"} or any(a.type.bits not in (0, 64) for a in node.args):
         raise unsupported(node)
     return SUMS["mul"](node, consts)
 
 
-def _span(node: Node, consts: Consts) -> Kernel:
+def span(node: Node, consts: Consts) -> Kernel:
     if node.args[0].type.kind not in ("duration", "months") or node.type != node.args[0].type:
         raise unsupported(node)
     return SUMS[node.op](node, consts)
-
-
-RULES: dict[str, Rule] = {
-    "add": _sum, "sub": _sum, "mul": _scaled, "neg": _span, "abs": _span,
-    "add_months": _add_months, "add_days": _add_days, "date_diff": _date_diff,
-    "date_trunc": _date_trunc, "trunc_date": _trunc_date, "extract": _extract, "unix_date": _unix_date,
-    "unix_seconds": _since_epoch(1), "unix_millis": _since_epoch(1_000), "unix_micros": _since_epoch(1_000_000),
-}

@@ -30,10 +30,10 @@ from ivjoin.expr.ops_cells import (
 )
 from ivjoin.expr.ops_compare import comparer
 
-__all__ = ["RULES", "choose"]
+__all__ = ["case", "choose", "coalesce", "connective", "extreme", "in_", "is_nan", "is_null", "not_"]
 
 
-def _connective(decisive: bool) -> Rule:
+def connective(decisive: bool) -> Rule:
     """AND (decided by FALSE) and OR (decided by TRUE)."""
     plain = np.logical_or if decisive else np.logical_and
 
@@ -90,12 +90,12 @@ def _need(node: Node, kind: str, *args: Node) -> None:
             raise unsupported(node, f"expected {kind} arguments")
 
 
-def _not(node: Node, _: Consts) -> Kernel:
+def not_(node: Node, _: Consts) -> Kernel:
     _need(node, "bool", *node.args)
     return unary(np.logical_not)
 
 
-def _is_null(node: Node, _: Consts) -> Kernel:
+def is_null(node: Node, _: Consts) -> Kernel:
     def kernel(a: Cell) -> Cell:
         v, ok, err = a
         return absent(ok, len(v)), None, err
@@ -103,7 +103,7 @@ def _is_null(node: Node, _: Consts) -> Kernel:
     return kernel
 
 
-def _is_nan(node: Node, _: Consts) -> Kernel:
+def is_nan(node: Node, _: Consts) -> Kernel:
     _need(node, "float", *node.args)
 
     def kernel(a: Cell) -> Cell:
@@ -149,7 +149,7 @@ def _choosable(node: Node, *branches: Node) -> None:
         raise unsupported(node, "the branches have the type of the result")
 
 
-def _coalesce(node: Node, consts: Consts) -> Kernel:
+def coalesce(node: Node, consts: Consts) -> Kernel:
     _choosable(node, *node.args)
 
     def kernel(*cells: Cell) -> Cell:
@@ -166,7 +166,7 @@ def _coalesce(node: Node, consts: Consts) -> Kernel:
     return kernel
 
 
-def _case(node: Node, consts: Consts) -> Kernel:
+def case(node: Node, consts: Consts) -> Kernel:
     _need(node, "bool", *node.args[:-1:2])
     _choosable(node, *node.args[1:-1:2], node.args[-1])
 
@@ -194,7 +194,7 @@ def _case(node: Node, consts: Consts) -> Kernel:
     return kernel
 
 
-def _in(node: Node, consts: Consts) -> Kernel:
+def in_(node: Node, consts: Consts) -> Kernel:
     x, items = node.args[0], node.args[1:]
     if any(i.type not in (x.type,) and i.type.kind != "null" for i in items):
         raise unsupported(node, "the list has the type of what is looked for")
@@ -256,7 +256,7 @@ def _among(node: Node, text: bool) -> Kernel:
     return kernel
 
 
-def _extreme(greatest: bool) -> Rule:
+def extreme(greatest: bool) -> Rule:
     """least and greatest skip nulls; NaN is the greatest."""
 
     def rule(node: Node, consts: Consts) -> Kernel:
@@ -292,9 +292,3 @@ def _extreme(greatest: bool) -> Rule:
         return kernel
 
     return rule
-
-
-RULES: dict[str, Rule] = {
-    "and": _connective(False), "or": _connective(True), "not": _not, "is_null": _is_null, "is_nan": _is_nan,
-    "coalesce": _coalesce, "case": _case, "in": _in, "least": _extreme(False), "greatest": _extreme(True),
-}

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
-from ivjoin.errors import ColumnError, ConditionError, UnsupportedError, came
+from ivjoin.errors import ColumnError, ConditionError, came
 from ivjoin.expr.nodes import LEFT, RIGHT, Node, make
 from ivjoin.expr.types import from_arrow
 
-__all__ = ["Scope", "nearest", "no_field"]
+__all__ = ["Scope", "nearest"]
 
 _QUALIFIERS = {"l": LEFT, "left": LEFT, "r": RIGHT, "right": RIGHT}
 
@@ -90,6 +90,20 @@ class Scope:
             raise ColumnError(f"column {name!r} is ambiguous: both inputs have it; write l.{name} or r.{name}")
         return self._column(*found[0])
 
+    def path(self, parts: list[str]) -> tuple[Node, list[str]]:
+        """The column that a dotted name begins with, and the names of fields after it.
+
+        Raises
+        ------
+        ColumnError
+            If it begins with no column.
+        """
+        if len(parts) > 1 and self.side_of(parts[0]) is not None:
+            return self.resolve(parts[0], parts[1]), parts[2:]
+        if len(parts) > 1 and not any(self._find(side, parts[0]) is not None for side in (LEFT, RIGHT)):
+            raise self._unknown_qualifier(parts[0], parts[1])
+        return self.resolve(None, parts[0]), parts[1:]
+
     def _is_key(self, left: int, right: int) -> bool:
         a, b = self.left.names[left], self.right.names[right]
         return any(self._same(a, x) and self._same(b, y) for x, y in self.on)
@@ -128,22 +142,11 @@ class Scope:
         where = side if side is not None else "either input" if len(sides) == 2 else sides[0] if sides else "the input"
         return ColumnError(f"column {came(name)} is not in {where}: {there}{hint}")
 
-    def _unknown_qualifier(self, qualifier: str, name: str) -> ColumnError | UnsupportedError:
-        for side in (LEFT, RIGHT):
-            index = self._find(side, qualifier)
-            if index is not None and pa.types.is_struct(self._schema(side).field(index).type):
-                return no_field(f"{qualifier}.{name}")
+    def _unknown_qualifier(self, qualifier: str, name: str) -> ColumnError:
         return ColumnError(
             f"{qualifier!r} in {qualifier}.{name} names no input; expected one of {', '.join(sorted(self._qualifiers))}"
             f"{nearest(qualifier, self._qualifiers)}"
         )
-
-
-def no_field(path: str) -> UnsupportedError:
-    """The error for a field of a struct column."""
-    return UnsupportedError(
-        f"{path}: fields of a struct column cannot be read in a condition; make the field a column of its own first"
-    )
 
 
 def _listed(names: list[str]) -> str:

@@ -17,9 +17,10 @@ import operator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from ivjoin.expr.checks import Check, checks_of
 from ivjoin.expr.isolate import Isolator, never_nan
 from ivjoin.expr.linear import BOTH_SIDES, LEFT_SIDE, RIGHT_SIDE, Form, Forms, Limit, guard_box, scale_of, span
-from ivjoin.expr.mixed import Inequality, consequences
+from ivjoin.expr.mixed import Inequality, consequences, proportion
 from ivjoin.expr.nodes import COMPARISONS, Node, columns_of, is_met, make, walk
 from ivjoin.expr.normal import FLIPPED, conjuncts_of, flattened, is_literal
 from ivjoin.expr.onesided import SidePool, cast_to
@@ -40,7 +41,7 @@ class Separation:
     """A condition in parts.
 
     ``left_filter`` and ``right_filter`` read one input, ``residual`` is evaluated on candidate pairs in source order,
-    ``constant`` reads no column.
+    ``constant`` reads no column. ``checks`` say of the residual what ordinals decide, of its conjuncts ``decided`` all.
     """
 
     keys: tuple[JoinKey, ...] = ()
@@ -52,6 +53,8 @@ class Separation:
     guards: tuple[Guard, ...] = ()
     overflows: tuple[Overflow, ...] = ()
     condition: Node | None = None
+    checks: tuple[Check, ...] = ()
+    decided: frozenset[Node] = frozenset()
 
 
 def separate(condition: Node | None) -> Separation:
@@ -106,6 +109,9 @@ class _Separator:
                 residual.append(c)
                 relaxed += [(c, found.bands)] if found.bands else []
         cut(total.box, total.exact_box)
+        asked = checks_of(self.forms, residual, self.meant)
+        cut(total.box, asked.box)
+        relaxed = [(c, bands) for c, bands in relaxed if c not in asked.decided]
         beyond = self._beyond(relaxed, total, [c for cs in one_sided.values() for c in cs])
         for f in total.filters:
             here = one_sided[self.forms.sides(f)]
@@ -121,6 +127,8 @@ class _Separator:
             guards=tuple(guard_of(n, lo, hi) for n, (lo, hi) in total.box.items()),
             overflows=tuple(beyond),
             condition=self.condition,
+            checks=asked.checks,
+            decided=asked.decided,
         )
 
     def _beyond(
@@ -188,6 +196,19 @@ class _Separator:
             found.keys = [JoinKey(a, b, False)]
         return found
 
+    def meant(self, c: Node) -> Found:
+        """The bands that a comparison means, exact where they say all of it."""
+        if constant_errs(self.forms, c) or c.op == "eq_null_safe":
+            return Found()
+        op, (a, b) = c.op, c.args
+        sides = self.forms.sides(a), self.forms.sides(b)
+        if sides == (RIGHT_SIDE, LEFT_SIDE):
+            a, b, op, sides = b, a, FLIPPED[op], (LEFT_SIDE, RIGHT_SIDE)
+        found = self._linear(c, op, a, b, False) if a.type.is_discrete else Found()
+        if sides == (LEFT_SIDE, RIGHT_SIDE) and not found.bands:
+            found = self._as_written(c, op, a, b)
+        return found
+
     def _as_written(self, c: Node, op: str, a: Node, b: Node) -> Found:
         exact = has_ordinal(a.type)
         if not exact:
@@ -235,7 +256,22 @@ class _Separator:
             assert form is not None
             top = span(t)[1]
             return _made_exact(found, [*self.forms.limits((m, other), covered), Limit(form.terms, form.lo, -top, top)])
+        if self._is_square(op, a, b):
+            return _made_exact(found, self.forms.limits([*a.args, *b.args], covered))
         return found
+
+    def _is_square(self, op: str, a: Node, b: Node) -> bool:
+        """Whether a square of whole numbers is bounded by a constant, from above: then the root of that says all."""
+        if a.op == "literal":
+            a, b, op = b, a, FLIPPED[op]
+        if b.op != "literal" or a.op != "mul" or a.type.kind != "int":
+            return False
+        square = proportion(self.forms, a)
+        if square is None or op not in (("le", "lt") if square[1] > 0 else ("ge", "gt")):
+            return False
+        form = square[0]
+        whole = all(n.type.kind == "int" and k == int(k) for n, k in form.terms.items()) and form.lo == int(form.lo)
+        return whole and form.exact and not any(self.forms.sides(n) == BOTH_SIDES for n in form.terms)
 
     def _compared_form(self, op: str, n: Node) -> Form | None:
         # Beyond the range of a unit there is more. What lies there is never less than the last value within, as the

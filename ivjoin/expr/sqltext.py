@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from ivjoin.errors import ConditionError, IvjoinError, UnsupportedError
 from ivjoin.expr import build, chrono, strings
 from ivjoin.expr.literals import is_literal, literal, parse_timestamp, zone_named
-from ivjoin.expr.nodes import Node
-from ivjoin.expr.scope import Scope, no_field
-from ivjoin.expr.sqlfunctions import call, extracted
+from ivjoin.expr.nested import field
+from ivjoin.expr.nodes import COMPARISONS, Node
+from ivjoin.expr.scope import Scope
+from ivjoin.expr.sqlfunctions import call
 from ivjoin.expr.sqlgrammar import described, placed, tree
 from ivjoin.expr.types import (
     BINARY,
@@ -37,6 +38,10 @@ from ivjoin.expr.types import (
     decimal,
     timestamp,
 )
+from ivjoin.operators import patterns, spans
+from ivjoin.operators.attempts import tried
+from ivjoin.operators.table import OPERATORS
+from ivjoin.operators.times import extracted
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -101,10 +106,14 @@ class _Reader:
     # Leaves
 
     def column(self, e: Any) -> Node:
-        parts = [p.name for p in e.parts]
-        if len(parts) > 2:
-            raise no_field(".".join(parts))
-        return self.scope.resolve(None, parts[0]) if len(parts) == 1 else self.scope.resolve(parts[0], parts[1])
+        node, fields = self.scope.path([p.name for p in e.parts])
+        return functools.reduce(self._field, fields, node)
+
+    def _field(self, node: Node, name: str) -> Node:
+        return field(node, name, self.scope.case_sensitive)
+
+    def dot(self, e: Any) -> Node:
+        return self._field(self.read(e.this), e.expression.name)
 
     def constant(self, e: Any, sign: int = 1) -> Node:
         if e.is_string:
@@ -166,9 +175,6 @@ class _Reader:
     def paren(self, e: Any) -> Node:
         return self.read(e.this)
 
-    def binary(self, e: Any, make: Callable[[Node, Node], Node]) -> Node:
-        return make(self.read(e.this), self.read(e.expression))
-
     def plus(self, e: Any) -> Node:
         return build.add(*self._summands(e), self.zone)
 
@@ -212,6 +218,15 @@ class _Reader:
             if isinstance(side, loose):
                 raise ConditionError("comparisons do not chain; write a < b AND b < c, or put parentheses around one")
 
+    def refuse_loose_bits(self, e: Any) -> None:
+        """Spark binds & before ^ before |, and shifts before them; sqlglot reads all from the left."""
+        from sqlglot import exp
+
+        if isinstance(e.this, (exp.Binary, exp.DPipe)) and not isinstance(e.this, (type(e), exp.Dot)):
+            if isinstance(e.this, (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseLeftShift,
+                                   exp.BitwiseRightShift, exp.DPipe)):  # fmt: skip
+                raise UnsupportedError("several operators of bits in a row: put parentheses around one of them")
+
     def joined(self, e: Any, make: Callable[..., Node]) -> Node:
         kind = e.__class__
         parts, rest = [], e
@@ -248,15 +263,15 @@ class _Reader:
 
         if isinstance(e.expression, (exp.Any, exp.All)):
             raise UnsupportedError("LIKE ANY and LIKE ALL; join single LIKEs with OR or AND")
-        make = strings.ilike if isinstance(e, exp.ILike) else strings.like
-        out = make(self.read(e.this), strings.constant_text(self.read(e.expression), "the pattern of LIKE"), escape)
+        make = patterns.ilike if isinstance(e, exp.ILike) else patterns.like
+        out = make(self.read(e.this), self.read(e.expression), escape)
         return build.not_(out) if e.args.get("negate") else out
 
     def escaped(self, e: Any) -> Node:
         return self.like(e.this, strings.constant_text(self.read(e.expression), "the ESCAPE of LIKE"))
 
     def rlike(self, e: Any) -> Node:
-        out = strings.rlike(self.read(e.this), strings.constant_text(self.read(e.expression), "the pattern of RLIKE"))
+        out = patterns.rlike(self.read(e.this), self.read(e.expression))
         return build.not_(out) if e.args.get("negate") else out
 
     def pipes(self, e: Any) -> Node:
@@ -286,7 +301,7 @@ class _Reader:
         from sqlglot import exp
 
         if e.args.get("safe"):
-            raise UnsupportedError("TRY_CAST; CAST raises where a value does not fit: guard it with CASE")
+            return tried(build.cast(self.read(e.this), self._type(e.args["to"]), self.zone))
         if e.args.get("format"):
             raise UnsupportedError("CAST with a FORMAT")
         t = self._type(e.args["to"])
@@ -337,7 +352,7 @@ class _Reader:
         if len(args) == 3 and name.lower() in ("datediff", "date_diff", "timestampdiff"):
             if name.lower() != "timestampdiff" and args[0].name.lower() == "day":
                 return build.days_apart(self.read(args[2]), self.read(args[1]), self.zone)
-            raise UnsupportedError(f"{name}() with a unit; compare the difference of the timestamps with an interval")
+            return spans.units_between(args[0].name, self.read(args[1]), self.read(args[2]), self.zone)
         return call(name, [self.read(a) for a in args], self.zone)
 
 
@@ -376,6 +391,7 @@ def _readers() -> dict[type, Callable[[_Reader, Any], Node]]:
 
     out: dict[type, Callable[[_Reader, Any], Node]] = {
         exp.Column: _Reader.column,
+        exp.Dot: _Reader.dot,
         exp.Literal: _Reader.constant,
         exp.Null: _Reader.null,
         exp.Boolean: _Reader.boolean,
@@ -405,17 +421,22 @@ def _readers() -> dict[type, Callable[[_Reader, Any], Node]]:
         exp.And: lambda r, e: r.joined(e, build.and_),
         exp.Or: lambda r, e: r.joined(e, build.or_),
         exp.Not: lambda r, e: build.not_(r.read(e.this)),
-        exp.Mul: lambda r, e: r.binary(e, build.mul),
-        exp.Div: lambda r, e: r.binary(e, build.div),
-        exp.IntDiv: lambda r, e: r.binary(e, build.intdiv),
-        exp.Mod: lambda r, e: r.binary(e, build.mod),
         exp.NullSafeNEQ: lambda r, e: build.not_(r.comparison(e, "eq_null_safe")),
     }
-    for kind, op in ((exp.EQ, "eq"), (exp.NEQ, "ne"), (exp.LT, "lt"), (exp.LTE, "le"), (exp.GT, "gt"), (exp.GTE, "ge"),
-                     (exp.NullSafeEQ, "eq_null_safe")):  # fmt: skip
-        out[kind] = functools.partial(_compared, op)
+    for operator in OPERATORS.values():
+        kind = getattr(exp, operator.infix) if operator.infix else None
+        if kind is not None and kind not in out:
+            out[kind] = functools.partial(_compared if operator.name in COMPARISONS else _infix, operator.name)
     return out
 
 
 def _compared(op: str, r: _Reader, e: Any) -> Node:
     return r.comparison(e, op)
+
+
+def _infix(op: str, r: _Reader, e: Any) -> Node:
+    make = OPERATORS[op].build
+    assert make is not None
+    if op.startswith(("bit_", "shift")):
+        r.refuse_loose_bits(e)
+    return make([r.read(x) for x in (e.this, e.args.get("expression")) if x is not None], r.zone)

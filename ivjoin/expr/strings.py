@@ -15,9 +15,9 @@ from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import BINARY, BOOL, INT32, STRING, Type
 
 __all__ = [
-    "concat", "constant_int", "constant_text", "contains", "endswith", "ilike", "initcap", "left_part", "length",
-    "like", "lower", "lpad", "ltrim", "octet_length", "repeat", "replace", "reverse", "right_part", "rlike", "rpad",
-    "rtrim", "startswith", "substring", "trim", "upper",
+    "check_like", "concat", "constant_int", "constant_text", "contains", "endswith", "ilike", "initcap", "left_part",
+    "length", "like", "lower", "lpad", "ltrim", "octet_length", "repeat", "replace", "reverse", "right_part", "rlike",
+    "rpad", "rtrim", "startswith", "substring", "trim", "upper",
 ]  # fmt: skip
 
 
@@ -46,6 +46,12 @@ def constant_int(x: Node, what: str) -> int:
 
 def like(x: Node, pattern: str, escape: str = "\\") -> Node:
     """``x LIKE pattern``: ``%`` any text, ``_`` one character."""
+    check_like(pattern, escape)
+    return make("like", (_text(x, "LIKE"),), (pattern, escape), BOOL)
+
+
+def check_like(pattern: str, escape: str) -> None:
+    """Raise ConditionError where an escape stands before nothing that needs one."""
     if len(escape) != 1:
         raise ConditionError(f"the ESCAPE of LIKE is one character, not {escape!r}")
     rest, i = pattern, 0
@@ -55,7 +61,6 @@ def like(x: Node, pattern: str, escape: str = "\\") -> Node:
                 raise ConditionError(f"in LIKE '{pattern}' the escape {escape!r} must precede %, _ or itself")
             i += 1
         i += 1
-    return make("like", (_text(x, "LIKE"),), (pattern, escape), BOOL)
 
 
 def ilike(x: Node, pattern: str, escape: str = "\\") -> Node:
@@ -133,6 +138,9 @@ def substring(x: Node, position: int, count: int | None = None) -> Node:
     if count is not None and count <= 0:
         return _function("utf8_slice_codeunits", (x,), (0, 0), STRING)
     stop = None if count is None else start + count
+    if start == 0 and stop is not None and x.op == "function" and x.params[:2] == ("utf8_slice_codeunits", 0):
+        if len(x.params) == 3 and x.params[2] <= stop:
+            return x  # no longer already
     if start < 0 and stop is not None and stop >= 0:
         stop = None
     return _function("utf8_slice_codeunits", (x,), (start,) if stop is None else (start, stop), STRING)

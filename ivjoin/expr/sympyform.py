@@ -17,6 +17,8 @@ from ivjoin.expr.literals import literal, zone_named
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.scope import Scope
 from ivjoin.expr.types import BOOL, INT64
+from ivjoin.operators.record import Operator
+from ivjoin.operators.table import OPERATORS
 
 __all__ = ["from_sympy"]
 
@@ -138,12 +140,6 @@ class _Reader:
             return reduce(build.mul, [x] * int(exponent))
         return build.pow_(x, self.read(exponent))
 
-    def call(self, e: Any, make: Callable[..., Node]) -> Node:
-        return make(*map(self.read, e.args))
-
-    def zoned(self, e: Any, make: Callable[..., Node]) -> Node:
-        return make(*map(self.read, e.args), zone=self.zone)
-
     def modulo(self, e: Any) -> Node:
         a, b = e.args
         if not (b.is_number and b.is_positive):
@@ -214,16 +210,10 @@ def _number(e: Any) -> Node:
     return literal(float(e))
 
 
-def _compare(op: str) -> Callable[[_Reader, Any], Node]:
-    def rule(r: _Reader, e: Any) -> Node:
-        a, b = e.args
-        return build.compare(op, r.read(a), r.read(b), r.zone)
-
-    return rule
-
-
-def _function(make: Callable[..., Node]) -> Callable[[_Reader, Any], Node]:
-    return lambda r, e: r.call(e, make)
+def _built(operator: Operator) -> Callable[[_Reader, Any], Node]:
+    make = operator.build
+    assert make is not None
+    return lambda r, e: make([r.read(a) for a in e.args], r.zone)
 
 
 @cache
@@ -231,20 +221,11 @@ def _rules() -> list[tuple[Any, Callable[[_Reader, Any], Node]]]:
     import sympy as sp
     from sympy.logic import boolalg
 
-    return [
+    # What SymPy holds in a form of its own; the rest is what the operators' records say.
+    own: list[tuple[Any, Callable[[_Reader, Any], Node]]] = [
         (sp.Add, _Reader.sum),
         (sp.Mul, _Reader.product),
-        (sp.exp, _function(build.exp)),
         (sp.Pow, _Reader.power),
-        (sp.Eq, _compare("eq")),
-        (sp.Ne, _compare("ne")),
-        (sp.Lt, _compare("lt")),
-        (sp.Le, _compare("le")),
-        (sp.Gt, _compare("gt")),
-        (sp.Ge, _compare("ge")),
-        (sp.And, _function(build.and_)),
-        (sp.Or, _function(build.or_)),
-        (sp.Not, _function(build.not_)),
         (sp.Implies, _Reader.implies),
         (sp.Equivalent, _Reader.equivalent),
         (sp.Xor, _Reader.exclusive),
@@ -253,14 +234,10 @@ def _rules() -> list[tuple[Any, Callable[[_Reader, Any], Node]]]:
         (boolalg.BooleanFalse, lambda r, e: literal(False, BOOL)),
         (sp.Contains, _Reader.membership),
         (sp.Piecewise, _Reader.piecewise),
-        (sp.Abs, _function(build.abs_)),
-        (sp.Min, lambda r, e: r.zoned(e, build.least)),
-        (sp.Max, lambda r, e: r.zoned(e, build.greatest)),
-        (sp.floor, _function(build.floor)),
-        (sp.ceiling, _function(build.ceil)),
-        (sp.sign, _function(build.sign)),
         (sp.Mod, _Reader.modulo),
         (sp.log, _Reader.logarithm),
-        *[(getattr(sp, n), _function(getattr(build, n)))
-          for n in ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh")],
-    ]  # fmt: skip
+    ]
+    kinds = {kind for kind, _ in own}
+    said = [(getattr(sp, o.sympy), _built(o)) for o in OPERATORS.values() if isinstance(o.sympy, str)]
+    # exp goes first: to SymPy it is a power.
+    return sorted(((k, rule) for k, rule in said if k not in kinds), key=lambda x: x[0] is not sp.exp) + own

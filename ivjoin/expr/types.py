@@ -32,7 +32,7 @@ import pyarrow as pa
 
 from ivjoin.errors import UnsupportedError, came
 
-__all__ = ["TICKS_PER_SECOND", "Type", "finer_unit", "from_arrow", "named", "to_arrow"]
+__all__ = ["TICKS_PER_SECOND", "Type", "finer_unit", "from_arrow", "named", "nested_arrow", "to_arrow"]
 
 TICKS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _UNITS = ("s", "ms", "us", "ns")
@@ -181,7 +181,17 @@ def from_arrow(t: pa.DataType) -> Type:
         return duration(t.unit)
     if pt.is_null(t):
         return NULL
-    return Type("opaque", text=str(t))
+    out = Type("opaque", text=str(t))
+    _nested[out.text] = t
+    return out
+
+
+_nested: dict[str, pa.DataType] = {}  # by text: what an opaque type was made of
+
+
+def nested_arrow(t: Type) -> pa.DataType | None:
+    """The Arrow type that an opaque type was made of; None where this process has not seen it."""
+    return _nested.get(t.text) if t.kind == "opaque" else None
 
 
 def to_arrow(t: Type) -> pa.DataType:

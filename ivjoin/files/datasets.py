@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from ivjoin.errors import came
@@ -17,6 +17,9 @@ from ivjoin.files.atomic import FileError
 from ivjoin.files.formats import format_of, open_source
 from ivjoin.files.places import is_place, local_file, places
 from ivjoin.files.row_groups import ColumnRanges, FragmentRanges, Ranges
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 __all__ = ["Files", "is_files", "open_files", "open_stream"]
 
@@ -71,7 +74,10 @@ class Files:
 
 def is_files(source: Any) -> bool:
     """Whether :func:`open_files` takes something: a path, several, or what pyarrow makes of files."""
-    return is_place(source) or isinstance(source, (Files, ds.Dataset, ds.Scanner, pq.ParquetFile))
+    if is_place(source) or isinstance(source, (Files, pq.ParquetFile)):
+        return True
+    ds = sys.modules.get("pyarrow.dataset")  # which loads pandas, for whoever has made a dataset
+    return ds is not None and isinstance(source, (ds.Dataset, ds.Scanner))
 
 
 def open_files(source: Any, declared: str | None = None, csv_nulls: tuple[str, ...] = ()) -> Files:
@@ -94,9 +100,10 @@ def open_files(source: Any, declared: str | None = None, csv_nulls: tuple[str, .
     """
     if isinstance(source, Files):
         return source
-    if isinstance(source, ds.Dataset):
+    ds = sys.modules.get("pyarrow.dataset")
+    if ds is not None and isinstance(source, ds.Dataset):
         return _of_dataset(source, "the dataset")
-    if isinstance(source, ds.Scanner):
+    if ds is not None and isinstance(source, ds.Scanner):
         return _of_scanner(source)
     if isinstance(source, pq.ParquetFile):
         return _of_parquet_file(source)
@@ -172,6 +179,8 @@ def _of_parquet_file(file: pq.ParquetFile) -> Files:
 
 
 def _dataset(system: Any, names: list[str], folder: str | None, kind: str, nulls: tuple[str, ...]) -> ds.Dataset:
+    from pyarrow import dataset as ds
+
     made: Any = _BY_DATASET[kind]
     if kind == "csv":
         made = ds.CsvFileFormat(default_fragment_scan_options=ds.CsvFragmentScanOptions(_csv_options(nulls)))
@@ -188,6 +197,8 @@ def _csv_options(nulls: tuple[str, ...]) -> Any:
 
 
 def _of_dataset(dataset: ds.Dataset, what: str, kind: str = "a dataset") -> Files:
+    from pyarrow import dataset as ds
+
     parts: list[Any] = []
     ranges: FragmentRanges | None = None
     if isinstance(dataset, ds.FileSystemDataset) and isinstance(dataset.format, ds.ParquetFileFormat):

@@ -15,7 +15,7 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,6 +27,9 @@ from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
 from ivjoin.propagation import Dom, Outcome, contract_nodes
 
+if TYPE_CHECKING:
+    from ivjoin.expr.written import Expression
+
 __all__ = ["ColumnRanges", "FragmentRanges", "Ranges", "opened", "prune_row_groups"]
 
 _UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
@@ -35,7 +38,9 @@ _UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 _WHOLE_STRINGS = ("parquet-cpp",)
 
 
-def prune_row_groups(parquet_file: Any, predicate: Any, *, timezone: str = "UTC") -> list[int]:
+def prune_row_groups(
+    parquet_file: str | os.PathLike[str] | BinaryIO | pq.ParquetFile, predicate: Expression, *, timezone: str = "UTC"
+) -> list[int]:
     """The row groups of a Parquet file that may hold a row for which a predicate is TRUE.
 
     Only the footer is read. A row group that is left out holds no such row; one that is named may hold none either. An

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -18,7 +18,10 @@ from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, value_of
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
-from ivjoin.shj.registers import TRACKER, Register
+from ivjoin.shj.registers import TRACKER, Register, words_in, words_of
+
+if TYPE_CHECKING:
+    from ivjoin.expr.written import Expression, Slack
 
 __all__ = ["Frontier", "Order", "OrderTracker", "ordinal_range", "physical_ordinal", "slack_ticks"]
 
@@ -48,9 +51,9 @@ class Order:
     Order(expr='ts', descending=False, slack=datetime.timedelta(seconds=10), nulls=None)
     """
 
-    expr: Any
+    expr: Expression
     descending: bool = False
-    slack: Any = None
+    slack: Slack | None = None
     nulls: Literal["first", "last"] | None = None
 
     def __post_init__(self) -> None:
@@ -60,6 +63,13 @@ class Order:
             raise OrderError(f"nulls is {came(self.nulls)}; expected 'first', 'last' or None")
         if self.slack is not None:
             self._check_slack()
+
+    @property
+    def node(self) -> Node:
+        """The expression, once its names are looked up."""
+        if not isinstance(self.expr, Node):
+            raise TypeError(f"the names of {self.expr!r} are not looked up yet")
+        return self.expr
 
     def _check_slack(self) -> None:
         slack = self.slack
@@ -119,6 +129,10 @@ def physical_ordinal(value: Any, t: Type, what: str, up: bool = True) -> int:
     """
     if not has_ordinal(t):
         raise OrderError(f"{what} is {came(value)}, but a value of type {t} has no place in an order")
+    if type(value) is int and t.kind == "int":
+        least, most = t.physical_range()
+        if least <= value <= most:
+            return ordinal_of(value, t)
     ours = isinstance(value, Node)  # read back from a snapshot: an ordinal of the type once
     try:
         node = value if ours else build.literal(value)
@@ -168,6 +182,9 @@ def _clip(v: int) -> int:
     return I64_MIN if v < I64_MIN else I64_MAX if v > I64_MAX else v
 
 
+_SEEN = [words_of(TRACKER)[name] for name in ("edge", "limit", "seen_value", "seen_null")]
+
+
 class OrderTracker:
     """Follows one declared order of one side: how far it has come, and which rows break it.
 
@@ -189,12 +206,14 @@ class OrderTracker:
         self.slack = slack_ticks(slack, node.type, name)
         self._float = node.type.kind == "float"
         self._range = ordinal_range(node.type)
-        self.attach(np.zeros(1, dtype=TRACKER))
+        self._registers = np.zeros(words_in(TRACKER), dtype=np.int64)
         self.edge = self.limit = I64_MIN
 
-    def attach(self, record: np.ndarray) -> None:
-        """Keep what was seen in a record : TRACKER[1] from now on; what it holds is taken as it is."""
-        self._registers = record.view(np.int64)
+    def move_to(self, record: np.ndarray) -> None:
+        """Keep what was seen in another record : TRACKER[1] from now on."""
+        old, self._registers = self._registers, record.view(np.int64)
+        for word in _SEEN:
+            self._registers[word] = old[word]
 
     @property
     def in_python(self) -> bool:

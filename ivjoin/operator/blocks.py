@@ -7,6 +7,7 @@ interface. Where that cannot be, Arrow puts the output together, from the same r
 from __future__ import annotations
 
 import os
+import struct
 import warnings
 from functools import cache
 from typing import Any
@@ -32,8 +33,12 @@ def _possible() -> bool:
     return is_for_this_machine() and all(hasattr(owner, name) for owner, name in calls)
 
 
-_LEFT = {"k": [7, 1, 2, 2], "t": [0, 10, 11, 12], "x": [-0.0, 1.5, 2.5, -1.0], "b": [b"xyz", b"abc", b"def", b"ghi"]}
-_RIGHT = {"k": [2, 1, 3], "t": [12, 14, 30], "x": [9.0, 0.5, 1e300]}
+_TYPES = {"k": pa.int64(), "t": pa.int32(), "x": pa.float64(), "b": pa.binary(3)}
+_CODES = {"k": "q", "t": "i", "x": "d"}
+_LEFT: dict[str, list[Any]] = {
+    "k": [7, 1, 2, 2], "t": [0, 10, 11, 12], "x": [-0.0, 1.5, 2.5, -1.0], "b": [b"xyz", b"abc", b"def", b"ghi"],
+}  # fmt: skip
+_RIGHT: dict[str, list[Any]] = {"k": [2, 1, 3], "t": [12, 14, 30], "x": [9.0, 0.5, 1e300]}
 _ROWS = [
     (1, 10, 1.5, b"abc", None, None), (2, 11, 2.5, b"def", 12, 9.0), (2, 12, -1.0, b"ghi", 12, 9.0),
     (3, None, None, None, 30, 1e300), (7, 0, -0.0, b"xyz", None, None), (1, None, None, None, 14, 0.5),
@@ -64,18 +69,25 @@ def works() -> bool:
     return _found[0]
 
 
+def _batch(columns: dict[str, list[Any]]) -> pa.RecordBatch:
+    # Not by pa.array, which asks whether a list is one of pandas, and imports that to know: a third of a second.
+    made = []
+    for name, values in columns.items():
+        data = b"".join(values) if name == "b" else struct.pack(f"<{len(values)}{_CODES[name]}", *values)
+        made.append(pa.Array.from_buffers(_TYPES[name], len(values), [None, pa.py_buffer(data)]))
+    return pa.RecordBatch.from_arrays(made, list(columns))
+
+
 def _tried() -> list[tuple[Any, ...]]:
     # not as SQL text, whose parser takes longer to load than all of this
     from ivjoin.expr.fluent import left as of_left
     from ivjoin.expr.fluent import right as of_right
 
     band = of_left("t").between(of_right("t") - 3, of_right("t"))
-    s = pa.schema({"k": pa.int64(), "t": pa.int32(), "x": pa.float64(), "b": pa.binary(3)})
-    left = pa.record_batch(_LEFT, schema=s).slice(1)
-    first = pa.record_batch(_LEFT, schema=s).slice(0, 1)
-    right = pa.record_batch(_RIGHT, schema=pa.schema(list(s)[:3]))
+    rows, right = _batch(_LEFT), _batch(_RIGHT)
+    first, left = rows.slice(0, 1), rows.slice(1)
     op = joining(
-        s, right.schema, on="k", condition=band, how="full", left_order="t", right_order="t", batch_size=2
+        left.schema, right.schema, on="k", condition=band, how="full", left_order="t", right_order="t", batch_size=2
     )
     out: list[pa.RecordBatch] = []
     for side, batch in (("left", first), ("left", left), ("right", right)):

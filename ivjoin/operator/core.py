@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import compress
-from weakref import ref
+from weakref import WeakMethod, ref
 
 import numpy as np
 import pyarrow as pa
@@ -18,21 +18,21 @@ from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.expr.types import from_arrow
-from ivjoin.frontier.order import Frontier, OrderTracker, ordinal_range
+from ivjoin.frontier.order import Frontier, OrderTracker
 from ivjoin.metrics import JoinMetrics
-from ivjoin.operator import tables
 from ivjoin.operator.blocks import wanted, works
 from ivjoin.operator.intake import Intake, has_value
 from ivjoin.operator.prune_bounds import Bounder
-from ivjoin.operator.sources import SideSources, image_columns, side_sources
+from ivjoin.operator.sources import image_columns, limits_of
 from ivjoin.operator.state import State
+from ivjoin.operator.tables import join_fields, output_table, side_tables
 from ivjoin.outer.emit import Emitter
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj import registers as at
-from ivjoin.shj.arrow import byte_width, is_own_image, offset_width
 from ivjoin.shj.kernels.memory import release_struct
+from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.columns import ImageColumn, WordColumn
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys
 from ivjoin.shj.store.side import SideStore
@@ -69,131 +69,121 @@ class Core:
         batch_size = plan.spec.batch_size
         self.emitter = Emitter(plan.schema, plan.fields, batch_size)
         self.rekeyed = False
+        self.watermarks: dict[tuple[int, str], tuple[Node, bool]] = {}  # by the words of an ``advance``
         self.ended = [False, False]
         self.batch: ref[pa.RecordBatch] | None = None  # of the push whose output is being taken
         self.metrics = JoinMetrics()
+        held = WeakMethod(self.bytes_held)  # of what holds the account
+        self.account = Account(lambda: (of() if (of := held()) else 0))
         self.build()
         self.count_state()
 
     def build(self) -> None:
         """Registers, stores and tables for the plan as it is now."""
         plan = self.plan
-        state = self.state = State(plan.spec.batch_size, max(len(s.schema) for s in plan.sides))
+        account = self.account
+        state = self.state = State(plan.spec.batch_size, max(len(s.schema) for s in plan.sides), account)
         kind = IntKeys if plan.int_keys else ByteKeys if plan.null_safe else NoKeys
-        self.keys: KeyTable = kind(state.operator)
+        self.keys: KeyTable = kind(state.operator, account)
         self.stores = tuple(
             SideStore(
                 s, self.keys, self.layouts[s].stored, len(plan.sides[s].axes),
                 ordered=plan.tables[1 - s].n_primary > 0, same=image_columns(plan, s), stored=plan.sides[s].stored,
-                sides=state.sides,
+                sides=state.sides, widths=self.layouts[s].stored_widths, account=account,
             )
             for s in (0, 1)
         )
         self.keys.point()
         on_late = plan.spec.on_late
-        kinds = tables.output_kinds(plan)
+        output = output_table(plan)
+        kinds = output.kinds
         compiled = (kinds is not None or any(s.texts for s in self.stores)) and wanted() and works()
         self.keeps_text = compiled  # in the kernels' way
         for store in self.stores:
-            store.compiled_text = compiled
-            store.point()
+            if store.texts:
+                store.compiled_text = compiled
+                store.point()
         self.mixes = compiled and kinds is not None and not kinds <= {at.WORDS}
         state.set(
             key_kind=at.INT if plan.int_keys else at.GIVEN if plan.null_safe else at.NO_KEY, never=int(plan.never),
             within=int(self.intake.late_within), raises=int(on_late == "raise"), drops=int(on_late == "drop"),
             blocks=int(compiled and kinds is not None and kinds <= {at.WORDS}),
+            fields=state.lend("fields", output.fields), n_fields=len(output.fields),
         )
-        rows = [
-            (
-                -1 if f.left is None else f.left, -1 if f.right is None else f.right,
-                byte_width(t) or offset_width(t) or 0, is_own_image(t), tables.column_kind(t) or 0,
-            )
-            for f, t in zip(plan.fields, plan.schema.types, strict=True)
-        ]
-        fields = np.array(rows, dtype=at.FIELD) if rows else np.zeros(0, dtype=at.FIELD)
-        state.set(fields=state.hold("fields", fields), n_fields=len(fields))
         for s in (0, 1):
-            self.join_type_of(s)
+            state.set_side(
+                s, bands=state.lend(("bands", s), plan.tables[s].terms),
+                checks=state.lend(("checks", s), plan.checks[s]), **join_fields(plan, s),
+            )
         self.tabulate()
-
-    def join_type_of(self, s: int) -> None:
-        plan, how = self.plan, self.how
-        r = self.state.sides[s]
-        table = plan.tables[s]
-        r["bands"], r["n_bands"] = self.state.lend(("bands", s), table.terms), len(table.terms)
-        r["n_primary"] = table.n_primary
-        r["owes"], r["keeps"] = how.owes(s), how.keep[s]
-        r["single"], r["semi"] = how.single == s, how.semi == s
-        r["decide"] = bool(plan.separation.residual)
-        r["mode"], r["beyond"] = tables.probe_mode(how, s), bool(plan.overflows[s])
 
     def tabulate(self) -> None:
         """The tables of what is read, ordered and bounded; anew when a frontier has come to know more expressions."""
         state, plan = self.state, self.plan
-        self.sources: list[SideSources] = []
-        for s in (0, 1):
-            payload = {
-                column for column, c in zip(plan.sides[s].stored, self.stores[s].columns, strict=True)
-                if isinstance(c, (WordColumn, ImageColumn)) or (self.keeps_text and c in self.stores[s].texts)
-            }
-            if state.get("blocks") or self.mixes:
-                payload |= {i for f in plan.fields if (i := f.left if s == 0 else f.right) is not None}
-            sources = side_sources(plan, s, self.frontiers[s], payload)
-            self.sources.append(sources)
-            r = state.sides[s]
-            r["sources"], r["n_sources"] = state.hold(("sources", s), sources.table), len(sources.table)
-            r["columns"], r["n_columns"] = state.hold(("columns", s), sources.columns), len(sources.columns)
-            r["packs"] = sources.pieces is not None
-            if sources.pieces is not None:
-                r["pieces"], r["n_pieces"] = state.hold(("pieces", s), sources.pieces), len(sources.pieces)
+        tables = side_tables(plan, self.frontiers, self.bounder, self.payload())
+        self.sources = [t.sources for t in tables]
+        for s, t in enumerate(tables):
+            sources, pieces = t.sources, t.sources.pieces
+            keep = state.lend if t.shared else state.hold
+            state.set_side(
+                s, sources=state.hold(("sources", s), t.own(sources.table)), n_sources=len(sources.table),
+                columns=keep(("columns", s), sources.columns), n_columns=len(sources.columns),
+                packs=pieces is not None,
+            )
+            if pieces is not None:
+                state.set_side(s, pieces=state.hold(("pieces", s), t.own(pieces)), n_pieces=len(pieces))
                 state.set(key_sizes=state.hold("key_sizes", np.zeros(2 * len(plan.null_safe) + 1, dtype=np.int64)))
             if plan.int_keys:
-                r["key_source"] = sources.nodes.index(plan.sides[s].keys[0])
-            self.tabulate_orders(s, sources)
+                state.set_side(s, key_source=sources.nodes.index(plan.sides[s].keys[0]))
+            trackers = t.own(t.trackers)
+            for i, tracker in enumerate(self.frontiers[s].trackers):
+                tracker.move_to(trackers[i : i + 1])
+            state.set_side(
+                s, trackers=state.hold(("trackers", s), trackers), n_trackers=len(self.frontiers[s].trackers)
+            )
         self.prepares = [
             bool(sources.roots) or plan.raises or any(t.in_python for t in f.trackers)
             for sources, f in zip(self.sources, self.frontiers, strict=True)
         ]
-        state.row_room(1, max(len(s.nodes) for s in self.sources))
-        for s in (0, 1):
-            terms = tables.bound_terms(self.frontiers[1 - s], self.bounder, s)
-            state.sides[s]["in_kernel"] = terms is not None
-            table = np.array(terms or [], dtype=at.TERM)
-            state.sides[s]["terms"], state.sides[s]["n_terms"] = state.hold(("terms", s), table), len(table)
-            bounds = np.zeros(max(len(plan.sides[s].axes), 1), dtype=at.BOUND)
-            for axis, node in enumerate(plan.sides[s].axes):
-                bounds[axis] = (I64_MIN, I64_MAX, *self.bounder._reach(node))
-            state.sides[s]["bounds"] = state.hold(("bounds", s), bounds)
-            for axis, tracker, low, high, _, _ in terms or ():
-                falling = self.frontiers[1 - s].trackers[tracker].descending
-                if (low if not falling else high) != (I64_MIN if not falling else I64_MAX):
-                    self.stores[s].schedule(axis, falling)
+        state.row_room(0, max(len(s.nodes) for s in self.sources))
+        for s, t in enumerate(tables):
+            keep = state.lend if t.shared else state.hold
+            state.set_side(
+                s, in_kernel=t.in_kernel, terms=keep(("terms", s), t.terms), n_terms=len(t.terms),
+                bounds=state.hold(("bounds", s), t.own(t.bounds)),
+            )
+            for axis, falling in t.schedules:
+                self.stores[s].schedule(axis, falling)
             self.publish(s)
 
-    def tabulate_orders(self, s: int, sources: SideSources) -> None:
-        trackers = self.frontiers[s].trackers
-        table = np.zeros(max(len(trackers), 1), dtype=at.TRACKER)
-        for i, t in enumerate(trackers):
-            low, high = ordinal_range(t.node.type)
-            most = min(int(t.slack), I64_MAX) if not t.in_python else 0
-            more = min(int(t.slack) - most, I64_MAX) if not t.in_python else 0
-            table[i] = (
-                t.edge, t.limit, t.seen_value, t.seen_null, sources.nodes.index(t.node), t.descending, most, more,
-                t.node.type.kind == "float", t.in_python, 0, ~high if t.descending else low, low, high,
-            )
-            t.attach(table[i : i + 1])
-        self.state.sides[s]["trackers"] = self.state.hold(("trackers", s), table)
-        self.state.sides[s]["n_trackers"] = len(trackers)
+    def payload(self) -> list[frozenset[int]]:
+        """Columns of each side whose address the kernels want for what is stored or put out of them."""
+        plan = self.plan
+        blocks = self.mixes or bool(self.state.get("blocks"))
+        name = f"payload {self.keeps_text} {blocks}"
+        found: list[frozenset[int]] | None = plan.kept.get(name)
+        if found is None:
+            found = []
+            for s, store in enumerate(self.stores):
+                columns = {
+                    column for column, c in zip(plan.sides[s].stored, store.columns, strict=True)
+                    if isinstance(c, (WordColumn, ImageColumn)) or (self.keeps_text and c in store.texts)
+                }
+                if blocks:
+                    columns |= {i for f in plan.fields if (i := f.left if s == 0 else f.right) is not None}
+                found.append(frozenset(columns))
+            plan.kept[name] = found
+        return found
 
     def publish(self, s: int) -> None:
         """Hand the bounds of side s to the kernels."""
         bounds = self.bounder.bounds(s)
-        r = self.state.sides[s]
-        r["nothing"] = bounds is None
-        self.state.sides["ended"] = self.ended
-        table = self.state["bounds", s]
+        state = self.state
+        state.set_side(s, nothing=bounds is None, ended=self.ended[s])
+        state.set_side(1 - s, ended=self.ended[1 - s])
+        table = state["bounds", s]
         for axis, (low, high) in enumerate(bounds or ()):
-            table[axis]["low"], table[axis]["high"] = low, high
+            table[axis, 0], table[axis, 1] = low, high
             if low != I64_MIN:
                 self.stores[s].schedule(axis, False)
             if high != I64_MAX:
@@ -223,6 +213,11 @@ class Core:
         m.peak_state_rows = max(m.peak_state_rows, m.state_rows, state.get("peak_rows"))
         m.state_bytes = self.bytes_held()
         return m
+
+    def was_refused(self) -> bool:
+        """Whether the account has just refused memory for a push, of which nothing is done yet."""
+        refused, self.account.refused = self.account.refused, False
+        return refused and self.state.get("phase") == at.BEGIN
 
     def column(self, s: int, index: int) -> Node:
         """The node of a column of side s."""
@@ -301,6 +296,17 @@ class Core:
         for p in (0, 1):
             self.bounder.move(p, True, self.stores[1 - p].live)
             self.publish(1 - p)
+
+    def promise(self, p: int, node: Node, ordinal: int, descending: bool) -> bool:
+        """Take in a promise about a side's later rows; whether the tables know its expression already."""
+        frontier = self.frontiers[p]
+        known = node in frontier.promised
+        frontier.promise(node, ordinal, descending)
+        if known:
+            place = self.sources[p].nodes.index(node)
+            row = self.state["sources", p][place]
+            row["low"], row["high"] = limits_of(frontier, node)
+        return known
 
     def learn(self) -> None:
         """Take in that frontiers may know other expressions now: tables, and axes that could prune by them."""

@@ -17,6 +17,7 @@ from ivjoin.frontier.order import Frontier, OrderTracker, ordinal_range, physica
 from ivjoin.operator.picture import Box, Explanation
 from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.operator.wording import band_said, domain_said, label, listed, said
+from ivjoin.plan.cutting import cut_of
 from ivjoin.plan.planner import JoinPlan, inferred
 from ivjoin.plan.question import side_expression
 from ivjoin.plan.spec import SIDES
@@ -24,6 +25,7 @@ from ivjoin.plan.spec import SIDES
 __all__ = ["explain_plan"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_IN_PROBE = "decided in the compiled probe"
 
 
 def explain_plan(
@@ -53,6 +55,8 @@ def explain_plan(
     lines += ["", "expression DAG, with what each node can be for future rows of both sides", *dag]
     state = [line for s in (0, 1) for line in _side(plan, s, frontiers, bounder)]
     lines += ["", "state", *state]
+    cut = cut_of(plan)
+    lines += ["", "threads", f"  one alone: {cut}" if isinstance(cut, str) else f"  any number: slices {cut}"]
     kept = [line.strip() for line in state if not line.startswith("      ")]
     return Explanation("\n".join(lines), tuple(boxes), (*arrival, *kept))
 
@@ -74,7 +78,9 @@ def _conjuncts(plan: JoinPlan) -> list[str]:
         out.append(f"  {kind} {band_said(t)}")
     for s, filters in ((0, sep.left_filter), (1, sep.right_filter)):
         out.extend(f"  filter     {said(f)}    (decided when a {SIDES[s]} row arrives)" for f in filters)
-    out.extend(f"  residual   {said(r)}    (evaluated on each candidate pair)" for r in sep.residual)
+    rest = "the pairs that the compiled probe leaves open" if sep.checks else "each candidate pair"
+    for r in sep.residual:
+        out.append(f"  residual   {said(r)}    ({_IN_PROBE if r in sep.decided else f'evaluated on {rest}'})")
     out.extend(f"  constant   {said(c)}" for c in sep.constant)
     if any(not t.exact for t in plan.kernel_terms):
         out.append("  * a relaxation: finds candidates and prunes; the residual decides")
@@ -195,7 +201,8 @@ def _dag(plan: JoinPlan, frontiers: tuple[Frontier, Frontier]) -> tuple[list[Box
         if node.op != "column":
             uses = [names[a] for a in node.args]
             sign = not label(node).isidentifier() or label(node) in ("AND", "OR")
-            head += " = " + (f" {label(node)} ".join(uses) if sign and len(uses) > 1 else " ".join([label(node), *uses]))
+            infix = sign and len(uses) > 1
+            head += " = " + (f" {label(node)} ".join(uses) if infix else " ".join([label(node), *uses]))
         out.append(f"  {head:<44} {values}")
     at = {node: boxes[i].name for i, node in enumerate(walk(plan.condition))}
     nodes = list(walk(plan.condition))

@@ -10,7 +10,7 @@ import pyarrow as pa
 from ivjoin.errors import EvaluationError, LateRowError
 from ivjoin.expr.evaluate import Vector, evaluate, first_error
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ordinal import has_ordinal, ordinals
+from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinals
 from ivjoin.frontier.order import Frontier, OrderTracker, shown
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.planner import JoinPlan
@@ -134,7 +134,7 @@ class Intake:
             was = t.edge
             bad = t.late(self.image(t.node, values, images), has_value(v), self.late_within)
             if bad is not None:
-                seen = f"rows up to {self._edge(t, was, bad, images)} have come"
+                seen = f"rows up to {self._edge(t, was, bad, images[t.node], v)} have come"
                 self._complain(p, t.name, t.node, bad, values, images, seen)
                 late = bad if late is None else late | bad
         return late
@@ -159,8 +159,14 @@ class Intake:
             why = first_error(node, lambda _, name: batch.column(self.index[p][name]), int(erred.argmax()))
             raise EvaluationError(f"{what} of the {SIDES[p]} side: {why}")
 
-    def _edge(self, t: OrderTracker, was: int, bad: np.ndarray, images: dict[Node, np.ndarray]) -> str:
-        seen = images[t.node][: int(bad.argmax())]
+    def _edge(self, t: OrderTracker, was: int, bad: np.ndarray, image: np.ndarray, v: Vector) -> str:
+        """How far rows had come before the first that is late."""
+        until = int(bad.argmax())
+        seen, present = image[:until], has_value(v)
+        if present is not None:
+            seen = seen[present[:until]]
+        if t.node.type.kind == "float":
+            seen = seen[seen != NAN_ORDINAL]  # which has no order
         turned = ~seen if t.descending else seen
         if t.nulls == "last" and t.seen_null:
             return "a null"

@@ -22,11 +22,15 @@ from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.question import side_expression
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import to_plain
+from ivjoin.shj.store.account import Account
 
 if TYPE_CHECKING:
-    from ivjoin.plan.question import DeclaredBounds, Expression, Keys, Orders, SupportsArrowSchema, Value
+    from ivjoin.expr.written import Expression, Value
+    from ivjoin.plan.question import DeclaredBounds, Keys, Orders, SupportsArrowSchema
 
 __all__ = ["SymmetricHashJoin"]
+
+_MOST_WORDS = 64  # for watermarks that an operator remembers
 
 # What refuses a batch before anything has changed.
 _REFUSALS = (ProtocolError, SchemaError, LateRowError, EvaluationError)
@@ -121,6 +125,11 @@ class SymmetricHashJoin(OneCall):
         return self._core.plan.schema
 
     @property
+    def account(self) -> Account:
+        """What the operator may hold, and what is asked before it holds more."""
+        return self._core.account
+
+    @property
     def metrics(self) -> JoinMetrics:
         """Counts so far; what is returned does not change any more."""
         m = self._core.counts()
@@ -146,7 +155,8 @@ class SymmetricHashJoin(OneCall):
         except _REFUSALS:
             raise
         except BaseException as e:
-            self._stop(e)
+            if not self._core.was_refused():
+                self._stop(e)
             raise
         finally:
             self._lock.release()
@@ -193,16 +203,22 @@ class SymmetricHashJoin(OneCall):
         schema = self._core.plan.sides[p].schema
         promises = []
         for name, value in values.items():
-            node = side_expression(name, p, schema, self._core.plan.spec.timezone, "watermark")
-            descending = any(t.node is node and t.descending for t in self._core.frontiers[p].trackers)
+            # Watermarks come with every batch or so, in the same words.
+            known = self._core.watermarks.get((p, name)) if type(name) is str else None
+            if known is None:
+                node = side_expression(name, p, schema, self._core.plan.spec.timezone, "watermark")
+                known = node, any(t.node is node and t.descending for t in self._core.frontiers[p].trackers)
+                if type(name) is str and len(self._core.watermarks) < _MOST_WORDS:
+                    self._core.watermarks[p, name] = known
+            node, descending = known
             ordinal = physical_ordinal(value, node.type, f"the watermark of {name}", up=not descending)
             promises.append((node, ordinal, descending))
         return promises
 
     def _promised(self, p: int, promises: list[tuple[Node, int, bool]]) -> Iterator[pa.RecordBatch]:
-        for node, ordinal, descending in promises:
-            self._core.frontiers[p].promise(node, ordinal, descending)
-        self._core.learn()
+        known = [self._core.promise(p, *promise) for promise in promises]
+        if not all(known):
+            self._core.learn()
         yield from steps.settle(self._core, p)
 
     def reach(self, side: str, edges: Sequence[int | None]) -> Output:
@@ -284,7 +300,7 @@ class SymmetricHashJoin(OneCall):
         self._core = snapshot.read(blob)
         return self
 
-    def output_bounds(self) -> dict[str, tuple[Any, Any]]:
+    def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
         """What later output rows can still hold: closed bounds by output column, None for an end that has none.
 
         Found from the rows that are stored, from how far the inputs have come, and from the condition: what a consumer

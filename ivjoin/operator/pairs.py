@@ -25,9 +25,19 @@ def decide(core: Core, p: int, batch: pa.RecordBatch) -> None:
     count = state.get("n_pairs")
     rows, places = state["pair_rows"][:count], state["pair_places"][:count]
     nodes = list(conjuncts_of(core.plan.condition) if core.careful else core.plan.separation.residual)
+    asked = None
+    if not core.careful and len(core.plan.checks[p]):
+        # The probe has found the condition to hold for all pairs whose rows are not turned.
+        asked = np.flatnonzero(rows < 0)
+        rows[asked] = ~rows[asked]
     if nodes:
-        true = holds(nodes, pair_columns(core, p, batch, rows, places), count)
-        rows, places = rows[true], places[true]
+        these, there = (rows, places) if asked is None else (rows.take(asked), places.take(asked))
+        true = holds(nodes, pair_columns(core, p, batch, these, there), len(these))
+        if asked is not None:
+            all_true = np.ones(count, dtype=bool)
+            all_true[asked] = true
+            true = all_true
+        rows, places = rows.compress(true), places.compress(true)
     matched = state["matched"]
     if how.single == p:
         matched[rows] = 1
@@ -81,12 +91,11 @@ def chosen(core: Core) -> np.ndarray:
 def pair_columns(core: Core, p: int, batch: pa.RecordBatch, rows: np.ndarray, places: np.ndarray
 ) -> Callable[[str, str], pa.Array]:
     store, where, index, widths = core.stores[1 - p], core.places[1 - p], core.index, core.widths[p]
-    ids = store.ids_at(places)
 
     def column(side: str, name: str) -> pa.Array:
         s = SIDES.index(side)
         i = index[s][name]
-        return take(batch.column(i), rows, widths[i]) if s == p else store.gather(where[i], ids)
+        return take(batch.column(i), rows, widths[i]) if s == p else store.gather_places(where[i], places)
 
     return column
 
@@ -107,7 +116,8 @@ def probe_runs(core: Core, p: int, batch: pa.RecordBatch) -> None:
     count = run_kernels.probe_runs(
         state["kids"][:n], state["values"], led.terms, led.n_primary, led.n_second, runs.keys, runs.values,
         runs.ids, runs.tops, runs.ends, runs.count, store.lo, store.rows, store.links, state["matched"], mode, cell,
-        state["pair_rows"], state["pair_places"],
+        state["pair_rows"], state["pair_places"], core.plan.checks[p].ravel(), state["absent"].ravel(),
+        _axes_with_nulls(core, p),
     )
     state["pair_places"][:count] = store.places(state["pair_places"][:count])
     done = cell[0] >= n
@@ -117,6 +127,12 @@ def probe_runs(core: Core, p: int, batch: pa.RecordBatch) -> None:
         raise AssertionError("a probe by runs found pairs of rows that have none")
     if count and decided:
         decide(core, p, batch)
+
+
+def _axes_with_nulls(core: Core, p: int) -> int:
+    """A bit for each axis of which some row of the batch may have no value."""
+    absent = core.state["sources", p]["has_absent"][: len(core.plan.sides[p].axes)]
+    return sum(1 << int(a) for a in np.flatnonzero(absent[: index_kernels.MOST_AXES]))
 
 
 def next_piece(core: Core, p: int) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, value_of
 from ivjoin.frontier.order import Frontier, ordinal_range
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.checks import bands_say_all
+from ivjoin.plan.planner import JoinPlan, watched
 
 if TYPE_CHECKING:
     from ivjoin.propagation import Unclipped
@@ -42,9 +43,13 @@ class Bounder:
         self._since = [0, 0]
         self._seen = [-1, -1]  # versions of the frontiers that the bounds are of
         self._prefixes: dict[tuple[int, Node, bool], int] = {}
-        self._terms = [self._terms_of(0), self._terms_of(1)]
-        residual = plan.separation.residual
-        self._in_residual = set(walk(*residual))
+        kept = plan.kept
+        if "terms" not in kept:
+            kept["residual"], kept["comparable"] = frozenset(walk(*plan.separation.residual)), self._comparable()
+            kept["terms"] = self._terms_of(0), self._terms_of(1)
+        self._terms = list(kept["terms"])
+        self._in_residual: frozenset[Node] = kept["residual"]
+        self._compare: list[tuple[Node, Node, int, bool]] = kept["comparable"]
         self._rounds = any(n.type.kind == "float" for n in self._in_residual)
         self._every = _CONTRACT_EVERY * (1 + len(self._in_residual) // _NODES_PER_TURN)
         self._reaches: dict[Node, tuple[int, int]] = {}
@@ -53,7 +58,8 @@ class Bounder:
         self._idle: dict[Node, tuple[int, int]] = {}
         self._deps: dict[Node, list[Node]] = {}
         self._unclipped: dict[Node, Unclipped] = {}
-        self._compare = self._comparable()
+        self._told: list[dict[Node, tuple[int, int, bool]]] = [{}, {}]  # what was contracted by last
+        self._said: dict[tuple[int, frozenset[Node]], bool] = {}
         for s in (0, 1):
             self._recompute(s, True)
 
@@ -74,7 +80,39 @@ class Bounder:
 
     def propagates(self, s: int) -> bool:
         """Whether bounds of side s come by propagating the residual, too."""
-        return any(n in self._in_residual for n in self._plan.sides[s].axes)
+        inside = self._inside(s)
+        if not inside or self._bands_say_all(s):
+            return False
+        return bool(self._news(s)) or self._says_something(s, [n for _, n in inside])
+
+    def _inside(self, s: int) -> list[tuple[int, Node]]:
+        """Axes of side s that the residual computes."""
+        axes = enumerate(self._plan.sides[s].axes)
+        return [(a, n) for a, n in axes if n in self._in_residual and n.type.kind != "bool"]
+
+    def _news(self, s: int) -> dict[Node, tuple[int, int, bool]]:
+        """What the other side's frontier knows of the residual's nodes."""
+        return {n: v for n, v in self._frontiers[1 - s].intervals.items() if n in self._in_residual}
+
+    def _says_something(self, s: int, axes: list[Node]) -> bool:
+        """Whether the residual bounds an axis by itself, whatever rows come."""
+        key = "residual alone", s, *axes
+        found: bool | None = self._plan.kept.get(key)
+        if found is None:
+            spans = self._propagate(s, Frontier([], {}, self._frontiers[1 - s].never_null), axes)
+            ends = [(spans[n], self._reach(n)) for n in axes if n in spans] if spans is not None else []
+            found = spans is None or any(v[0] > least or v[1] < most for v, (least, most) in ends)
+            self._plan.kept[key] = found
+        return found
+
+    def _bands_say_all(self, s: int) -> bool:
+        known = frozenset(self._frontiers[1 - s].intervals)
+        found = self._said.get((s, known))
+        if found is None:
+            plan = self._plan
+            bounded = {n for f in self._frontiers for n in f.bounds}
+            found = self._said[s, known] = bands_say_all(plan.separation, plan.terms, known, bounded)
+        return found
 
     def refit(self, s: int) -> None:
         """Take in that side s has other axes now."""
@@ -104,9 +142,7 @@ class Bounder:
                 mine, theirs = (t.left, t.right) if s == 0 else (t.right, t.left)
                 if self._plan.axis(s, mine) is None and known & set(walk(theirs)):
                     yield s, mine
-            if self._plan.separation.residual and known:
-                from ivjoin.plan.planner import watched
-
+            if self._plan.separation.residual and known and not self._bands_say_all(s):
                 for node in watched(self._plan.separation, s):
                     if self._plan.axis(s, node) is None:
                         yield s, node
@@ -180,7 +216,7 @@ class Bounder:
             if hi is not None and high < most and high + hi < b:
                 b = high + hi
             out[axis] = (a, b)
-        if not dead and self._in_residual:
+        if not dead and self._in_residual and not self._bands_say_all(s):
             dead = self._contract(s, frontier, out, force)
         if dead:
             self._bounds[s] = None
@@ -272,20 +308,21 @@ class Bounder:
 
     def _contract(self, s: int, frontier: Frontier, out: list[tuple[int, int]], force: bool) -> bool:
         """Tighten the bounds by propagating TRUE through the residual; True if nothing can match any more."""
-        plan = self._plan
-        watched = [(a, n) for a, n in enumerate(plan.sides[s].axes) if n in self._in_residual]
-        if not watched:
+        inside = self._inside(s)
+        if not inside:
             return False
-        if not force and self._since[s] < self._every:
+        news = self._news(s)
+        if not force and (self._since[s] < self._every or news == self._told[s]):
             known = self._contracted[s]
             if known is None:
                 return True
         else:
             self._since[s] = 0
-            known = self._contracted[s] = self._propagate(s, frontier, [n for _, n in watched])
+            self._told[s] = news
+            known = self._contracted[s] = self._propagate(s, frontier, [n for _, n in inside])
             if known is None:
                 return True
-        for a, n in watched:
+        for a, n in inside:
             if n in known:
                 low, high = known[n]
                 out[a] = (max(out[a][0], low), min(out[a][1], high))
@@ -299,7 +336,9 @@ class Bounder:
         never_null = frontier.never_null | self._plan.sides[s].never_null
         known = {c: Dom.of(c.type, null=False) for c in columns_of(*residual) if c in never_null}
         known |= {n: self.domain(n, frontier) for n in frontier.intervals}
-        own = Frontier([], self._plan.sides[s].bounds, self._plan.sides[s].never_null)
+        # Under "join" a stored row may lie outside its own side's bounds, and still meet what comes.
+        kept = self._plan.sides[s].bounds if self._plan.spec.on_late != "join" else {}
+        own = Frontier([], kept, self._plan.sides[s].never_null)
         known |= {n: self.domain(n, own) for n in own.intervals}
         also = tuple(dict.fromkeys(n for side in self._plan.sides for n in side.axes if n in self._in_residual))
         outcome, doms = contract_nodes(residual, known, want, also)

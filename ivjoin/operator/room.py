@@ -6,26 +6,31 @@ import pyarrow as pa
 
 from ivjoin.operator.core import Core
 from ivjoin.shj import registers as at
-from ivjoin.shj.kernels import packed_key_kernels
 from ivjoin.shj.store.columns import ImageColumn, WordColumn
 from ivjoin.shj.store.keys import ByteKeys
 from ivjoin.shj.store.selectivity import most_selective
 
-__all__ = ["make_room", "name_keys", "tidy"]
+__all__ = ["make_batch_room", "make_room", "tidy"]
 
 _LOOK_EVERY = 64  # pushes between two looks at whether a ring has become too large
 
-def name_keys(core: Core, p: int, n: int) -> None:
-    keys = core.keys
-    assert isinstance(keys, ByteKeys)
-    while need := packed_key_kernels.name_packed(core.state.at, p):
-        keys.make_room(n, int(need))
-        keys.point()
-        core.count_state()
+
+def make_room(core: Core, p: int, batch: pa.RecordBatch, heaps: bool) -> None:
+    """After a refusal for want of room: whatever is too small for this batch on side p.
+
+    All of a push's memory is asked for before anything has changed: here, and in ``make_batch_room``.
+    """
+    try:
+        _make_room(core, p, batch, heaps)
+    finally:  # some of it may have been made before memory was refused
+        core.keys.point()
+        for each in core.stores:
+            each._ring_bytes = None
+            each.point()
+    core.count_state()
 
 
-def make_room(core: Core, p: int, batch: pa.RecordBatch) -> None:
-    """After a refusal for want of room: whatever is too small for this batch on side p."""
+def _make_room(core: Core, p: int, batch: pa.RecordBatch, heaps: bool) -> None:
     state, n = core.state, batch.num_rows
     store, other = core.stores[p], core.stores[1 - p]
     state.row_room(n, max(len(s.nodes) for s in core.sources))
@@ -33,17 +38,26 @@ def make_room(core: Core, p: int, batch: pa.RecordBatch) -> None:
         store.settle()
         if store.hi - store.lo + n > store.cap:
             store.make_room(n)
-    if state.sides[1 - p]["owes"]:
-        state.dead_room(other.live)
+    state.dead_room(max(other.live if other.owes else 0, store.live + n if store.owes else 0))
     if core.plan.int_keys:
         core.keys.reserve(n)
-        core.keys.point()
+    elif state.get("key_bytes"):
+        assert isinstance(core.keys, ByteKeys)
+        core.keys.make_room(n, state.get("key_bytes"))
+    if heaps:
+        store.make_heap_room(n)
     for column, c in zip(store.stored, store.columns, strict=True):
-        if isinstance(c, (WordColumn, ImageColumn)) and batch.column(column).null_count:
+        if isinstance(c, (WordColumn, ImageColumn)) and c.valid.ring is None and batch.column(column).null_count:
+            core.account.want(store.cap)
             c.valid.begin(store.cap)
-    for each in core.stores:
-        each._ring_bytes = None
-        each.point()
+            store._ring_bytes = None
+    if core.account.limit is not None:
+        store.make_batch_room(batch)
+
+
+def make_batch_room(core: Core, p: int, batch: pa.RecordBatch) -> None:
+    """Where memory is limited, room for all of a batch before it is taken, of what a push makes room for by itself."""
+    core.stores[p].make_batch_room(batch)
     core.count_state()
 
 
@@ -62,7 +76,7 @@ def tidy(core: Core, p: int, status: int) -> None:
             store.turn()
             store.settle(look)
     if status & at.SWEEP:
-        core.keys.sweep()
+        core.keys.sweep(max(core.state.get("largest"), core.state.get("n")))
         core.keys.point()
         for store in core.stores:
             store.point()

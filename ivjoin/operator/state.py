@@ -9,15 +9,22 @@ import numpy as np
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.memory import ARROW_ARRAY, release_block
 from ivjoin.shj.kernels.memory import address_of as address
+from ivjoin.shj.store.account import Account
 
 __all__ = ["State"]
 
 _FIRST_PAIRS, _MOST_PAIRS = 256, 1 << 17
-_KEPT_PAIRS = 4096  # more of them are given back between two pushes
+_KEPT_PAIRS = 1024  # more of them are given back between two pushes
 _FIRST_ROWS = 32  # of a batch
 
 
 _NOTHING = np.empty(0, dtype=np.int64)
+_OPERATOR, _SIDE = at.words_of(at.OPERATOR), at.words_of(at.SIDE)
+
+
+def _row_bytes(sources: int) -> int:
+    """Bytes of scratch, a row of a batch."""
+    return 9 * sources + 43
 
 
 class State:
@@ -29,28 +36,30 @@ class State:
         Most rows of an output batch.
     columns : int
         Columns of the wider input.
+    account : Account, optional
+        Asked before memory is taken.
     """
 
-    def __init__(self, batch_size: int, columns: int) -> None:
-        self.operator = np.zeros(1, dtype=at.OPERATOR)
-        self.sides = np.zeros(2, dtype=at.SIDE)
-        self.at = address(self.operator)
+    def __init__(self, batch_size: int, columns: int, account: Account | None = None) -> None:
+        self._account = account or Account()
+        self.operator, self.sides = at.blank(at.OPERATOR, 1), at.blank(at.SIDE, 2)
+        self._words = self.operator.view(np.int64)
+        self._side_words = self.sides.view(np.int64).reshape(2, -1)
+        self.at = address(self._words)
         self._held: dict[Any, np.ndarray] = {}
         self._lent: dict[Any, np.ndarray] = {}
         self.room = 0
         self._most_pairs = min(_MOST_PAIRS, batch_size)
         self._sources = 1
-        structs = np.zeros(2 * ARROW_ARRAY // 8, dtype=np.int64)
-        r = self.operator[0]
-        r["sides"] = address(self.sides)
-        r["in_struct"] = self.hold("structs", structs)
-        r["out_struct"] = r["in_struct"] + ARROW_ARRAY
-        self.in_struct, self.out_struct = int(r["in_struct"]), int(r["out_struct"])
-        r["releaser"] = release_block()
-        r["batch_size"] = batch_size
-        r["in_values"] = self.hold("in", np.zeros(columns + 1, dtype=np.int64))
-        r["in_valid"] = self.hold("valid", np.zeros(2 * columns + 2, dtype=np.int64))
-        r["state_at"] = self.hold("state", np.zeros(4, dtype=np.int64))
+        self.in_struct = self.hold("structs", np.zeros(2 * ARROW_ARRAY // 8, dtype=np.int64))
+        self.out_struct = self.in_struct + ARROW_ARRAY
+        self.set(
+            sides=address(self._side_words), in_struct=self.in_struct, out_struct=self.out_struct,
+            releaser=release_block(), batch_size=batch_size,
+            in_values=self.hold("in", np.zeros(columns + 1, dtype=np.int64)),
+            in_valid=self.hold("valid", np.zeros(2 * columns + 2, dtype=np.int64)),
+            state_at=self.hold("state", np.zeros(4, dtype=np.int64)),
+        )
         self.pairs, self.resting = min(_FIRST_PAIRS, batch_size), True  # an operator without rows takes little
 
     @property
@@ -73,49 +82,64 @@ class State:
 
     def get(self, name: str) -> int:
         """A field of the operator's record."""
-        return int(self.operator[0][name])
+        return self._words.item(_OPERATOR[name])
 
     def set(self, **fields: int) -> None:
         """Fields of the operator's record."""
-        r = self.operator[0]
+        words = self._words
         for name, value in fields.items():
-            r[name] = value
+            words[_OPERATOR[name]] = value
+
+    def side(self, s: int, name: str) -> int:
+        """A field of a side's record."""
+        return self._side_words.item(s, _SIDE[name])
+
+    def set_side(self, s: int, **fields: int) -> None:
+        """Fields of a side's record."""
+        words = self._side_words[s]
+        for name, value in fields.items():
+            words[_SIDE[name]] = value
 
     # -- scratch -------------------------------------------------------------------------------------------------
 
     def row_room(self, n: int, sources: int) -> None:
-        """Scratch for batches of n rows with so many sources."""
-        if n <= self.room and sources <= self._sources:
+        """Scratch for batches of n rows with so many sources; none of it before the first batch."""
+        if n <= self.room and (sources <= self._sources or not self.room):
+            self._sources = max(sources, self._sources)
+            if not self.room:
+                self.hold("values", np.empty((self._sources, 0), dtype=np.int64))
             return
-        if n > self.room:
-            self.room = 1 << (max(n, _FIRST_ROWS) - 1).bit_length()
-        self._sources = max(sources, self._sources)
-        room = self.room
-        r = self.operator[0]
-        r["room_rows"] = room
-        r["values"] = self.hold("values", np.empty((self._sources, room), dtype=np.int64))
-        r["absent"] = self.hold("absent", np.zeros((self._sources, room), dtype=np.uint8))
+        room = max(self.room, 1 << (max(n, _FIRST_ROWS) - 1).bit_length())
+        sources = max(sources, self._sources)
+        self._account.want(_row_bytes(sources) * room - _row_bytes(self._sources) * self.room + 40)
+        self._rows(room, sources)
+
+    def _rows(self, room: int, sources: int) -> None:
+        self.room, self._sources = room, sources
+        words = self._words
+        words[_OPERATOR["room_rows"]] = room
+        words[_OPERATOR["values"]] = self.hold("values", np.empty((self._sources, room), dtype=np.int64))
+        words[_OPERATOR["absent"]] = self.hold("absent", np.zeros((self._sources, room), dtype=np.uint8))
         for name in ("marks", "usable", "matched"):
-            r[name] = self.hold(name, np.zeros(room, dtype=np.uint8))
-        r["every"] = self.hold("every", np.arange(room + 1))
+            words[_OPERATOR[name]] = self.hold(name, np.zeros(room, dtype=np.uint8))
+        words[_OPERATOR["every"]] = self.hold("every", np.arange(room + 1))
         for name in ("kids", "kept", "left", "chosen"):
-            r[name] = self.hold(name, np.empty(room + 1, dtype=np.int64))
+            words[_OPERATOR[name]] = self.hold(name, np.empty(room + 1, dtype=np.int64))
 
     def dead_room(self, n: int) -> None:
         """Scratch for the rows that one push may take out."""
         if n > self.get("dead_size"):
-            size = 1 << n.bit_length()
+            size = n + n // 8 + 16
+            self._account.want(8 * (size - self.get("dead_size")))
             self.set(dead=self.hold("dead", np.empty(size, dtype=np.int64)), dead_size=size)
 
     def fit(self, live: int) -> None:
         """Give back the scratch of batches and of stores larger than any of late."""
         n = max(self.get("largest"), _FIRST_ROWS)
         if self.room > 4 * n + 1024:
-            self.room = 0
-            self.row_room(n, self._sources)
+            self._rows(1 << (n - 1).bit_length(), self._sources)
         if self.get("dead_size") > 4 * live + 1024:
-            self.set(dead_size=0)
-            self.dead_room(live)
+            self.set(dead=self.hold("dead", np.empty(live, dtype=np.int64)), dead_size=live)
         self.set(largest=0)
 
     def rest(self) -> None:
@@ -126,19 +150,22 @@ class State:
             self.set(room_pairs=0)
 
     def wake(self) -> None:
-        """The scratch of pairs as it was before a rest."""
+        """The scratch of pairs as it was before a rest, or as there is room for."""
+        if not self._account.fits(16 * self.pairs):
+            self.pairs = min(_FIRST_PAIRS, self.pairs)
+            self._account.want(16 * self.pairs)
         self._pair_room(self.pairs)
 
     def _pair_room(self, n: int) -> None:
         self.pairs, self.resting = n, False
-        r = self.operator[0]
-        r["room_pairs"] = n
-        r["pair_rows"] = self.hold("pair_rows", np.empty(n, dtype=np.int64))
-        r["pair_places"] = self.hold("pair_places", np.empty(n, dtype=np.int64))
+        self.set(
+            room_pairs=n, pair_rows=self.hold("pair_rows", np.empty(n, dtype=np.int64)),
+            pair_places=self.hold("pair_places", np.empty(n, dtype=np.int64)),
+        )
 
     def more_pairs(self) -> None:
         """A larger scratch of pairs, if it may be larger, with the pairs at hand."""
-        if self.pairs < self._most_pairs:
+        if self.pairs < self._most_pairs and self._account.fits(48 * self.pairs):
             kept = self["pair_rows"], self["pair_places"]
             self._pair_room(min(4 * self.pairs, self._most_pairs))
             for name, old in zip(("pair_rows", "pair_places"), kept, strict=True):

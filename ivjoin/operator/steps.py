@@ -17,7 +17,7 @@ from ivjoin.errors import IvjoinError
 from ivjoin.operator import output, pairs, room, storing, values
 from ivjoin.operator.core import Core
 from ivjoin.shj import registers as at
-from ivjoin.shj.kernels import push_kernels
+from ivjoin.shj.kernels import packed_key_kernels, push_kernels
 
 __all__ = ["end", "settle", "take"]
 
@@ -32,26 +32,29 @@ def take(core: Core, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator
     state = core.state
     n = batch.num_rows
     core.batch = ref(batch)
-    if n > state.room:
-        state.row_room(n, max(len(s.nodes) for s in core.sources))
-    if n > PIECE and pairs.may_crowd(core, p, n):
-        state.operator[0]["probe_end"] = PIECE
     before = None
     if core.prepares[p]:
         before = [t.save() for t in core.frontiers[p].trackers]
-        try:
+    try:
+        if n > state.room:
+            state.row_room(n, max(len(s.nodes) for s in core.sources))
+        if before is not None:
             values.prepare(core, p, batch)
-        except BaseException:
-            put_back(core, p, before)
-            raise
-        state = core.state
-    if state.resting:
-        state.wake()
+            state = core.state
+        if core.account.limit is not None:
+            room.make_batch_room(core, p, batch)
+        if state.resting:
+            state.wake()
+    except BaseException:
+        put_back(core, p, before)
+        raise
+    if n > PIECE and pairs.may_crowd(core, p, n):
+        state.set(probe_end=PIECE)
     for _ in range(8):
         batch._export_to_c(state.in_struct)
         status = push_kernels.push_batch(state.at, p)
         if status & at.KEYS:
-            room.name_keys(core, p, n)
+            packed_key_kernels.name_packed(state.at, p)
             status = push_kernels.push_batch(state.at, p)
         if status == 0:
             return None
@@ -59,21 +62,26 @@ def take(core: Core, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator
             state.rest()
             return output.made(core)
         if status & at.LATE:
-            if before is not None:
-                put_back(core, p, before)
+            put_back(core, p, before)
             core.intake.refuse_late(p, batch)
         if status in _TEXT and core.keeps_text:
             return with_text(core, p, batch, status)
         if not status & at.ROOM:
             return go_on(core, p, batch, status)
-        room.make_room(core, p, batch)
+        try:
+            room.make_room(core, p, batch, bool(status & at.HEAP))
+        except BaseException:
+            put_back(core, p, before)
+            raise
     raise AssertionError(f"no room for {n} rows after having made it")
 
 
-def put_back(core: Core, p: int, before: list[dict[str, Any]]) -> None:
-    """The orders as they were before a batch that is refused."""
-    for t, saved in zip(core.frontiers[p].trackers, before, strict=True):
+def put_back(core: Core, p: int, before: list[dict[str, Any]] | None) -> None:
+    """All as it was before a batch that is refused."""
+    for t, saved in zip(core.frontiers[p].trackers, before or (), strict=before is not None):
         t.load(saved)
+    core.state.set(prepared=0, probe_end=0)
+    core.state.rest()
 
 
 def with_text(core: Core, p: int, batch: pa.RecordBatch, status: int

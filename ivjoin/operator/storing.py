@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from ivjoin.operator.core import Core
-from ivjoin.shj import registers as at
+from ivjoin.shj.arrow import whole_numbers
 from ivjoin.shj.kernels import text_kernels
 
 __all__ = ["store_rest", "store_text"]
@@ -15,8 +15,6 @@ def store_rest(core: Core, p: int, batch: pa.RecordBatch, status: int) -> None:
     """What the kernels do not store: columns of varying size; and room for rows out of order."""
     state, store = core.state, core.stores[p]
     n = state.get("n_kept")
-    if status & at.HEAP:
-        store.make_heap_room(n)
     names = store.by_python
     if core.keeps_text and store.texts:
         names = store.others
@@ -27,7 +25,7 @@ def store_rest(core: Core, p: int, batch: pa.RecordBatch, status: int) -> None:
         arrays = {}
         for i in names:
             array = batch.column(store.stored[i])
-            arrays[i] = array if whole else array.take(pa.array(kept))
+            arrays[i] = array if whole else array.take(whole_numbers(kept))
         store.append_by_python(arrays)
 
 

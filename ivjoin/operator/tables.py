@@ -1,40 +1,121 @@
-"""Tables that the registers point to: what output columns are, what a probe does, which orders move which bounds."""
+"""The tables that the kernels read of a plan: what its rows are read by, ordered by, bounded by and put out as.
+
+Operators of one plan begin alike. What nobody writes to they share; of the rest, each takes a copy.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 import pyarrow as pa
 
 from ivjoin.expr.nodes import walk
-from ivjoin.frontier.order import Frontier
+from ivjoin.frontier.order import Frontier, OrderTracker, ordinal_range
 from ivjoin.operator.prune_bounds import Bounder
-from ivjoin.operator.sources import column_of
-from ivjoin.outer.jointype import JoinType
+from ivjoin.operator.sources import SideSources, column_of, side_sources
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.shj import registers as at
-from ivjoin.shj.arrow import byte_width, offset_width
+from ivjoin.shj.arrow import byte_width, is_own_image, offset_width
 from ivjoin.shj.kernels import index_kernels
 
-__all__ = ["bound_terms", "column_kind", "output_kinds", "probe_mode"]
+__all__ = ["OutputTable", "SideTables", "join_fields", "output_table", "side_tables"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 
 
-def output_kinds(plan: JoinPlan) -> set[int] | None:
-    """The kinds of output columns; None if compiled code cannot build them all, each of its input's type."""
-    kinds = set()
+@dataclass(frozen=True, slots=True)
+class OutputTable:
+    """The output columns : FIELD[n], and their kinds; None if compiled code cannot build them all."""
+
+    fields: np.ndarray
+    kinds: frozenset[int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class SideTables:
+    """What is known of one side's rows before the first one.
+
+    Attributes
+    ----------
+    sources : SideSources
+    trackers : TRACKER[n]
+    in_kernel : bool
+        Whether the kernels can move this side's bounds by ``terms`` : TERM[n].
+    bounds : int64[n, 4]
+        BOUND records, as words.
+    schedules : list of (int, bool)
+        Axes whose bounds the terms move, and whether they fall.
+    shared : bool
+        With other operators of the plan.
+    """
+
+    sources: SideSources
+    trackers: np.ndarray
+    in_kernel: bool
+    terms: np.ndarray
+    bounds: np.ndarray
+    schedules: list[tuple[int, bool]]
+    shared: bool
+
+    def own(self, table: np.ndarray) -> np.ndarray:
+        """One of the tables for one operator to write to."""
+        return at.copied(table) if self.shared else table
+
+
+def output_table(plan: JoinPlan) -> OutputTable:
+    """The table of a plan's output columns, made once."""
+    found: OutputTable | None = plan.kept.get("output")
+    if found is None:
+        found = plan.kept["output"] = _output_table(plan)
+    return found
+
+
+def _output_table(plan: JoinPlan) -> OutputTable:
+    rows, kinds, builds = [], set(), True
     for f, t in zip(plan.fields, plan.schema.types, strict=True):
-        kind = column_kind(t)
-        if kind is None:
-            return None
-        kinds.add(kind)
-        for s, index in ((0, f.left), (1, f.right)):
-            if index is not None and plan.sides[s].schema.types[index] != t:
-                return None
-    return kinds
+        kind = _kind(t)
+        places = -1 if f.left is None else f.left, -1 if f.right is None else f.right
+        rows.append((*places, byte_width(t) or offset_width(t) or 0, is_own_image(t), kind or 0))
+        kinds.add(kind or 0)
+        builds &= kind is not None
+        for side, index in zip(plan.sides, places, strict=True):
+            builds &= index < 0 or side.schema.types[index] == t  # each of its input's type
+    return OutputTable(np.array(rows, dtype=at.FIELD), frozenset(kinds) if builds else None)
 
 
-def probe_mode(how: JoinType, p: int) -> int:
+def _kind(t: pa.DataType) -> int | None:
+    """How compiled code sees a column of an Arrow type; None if it does not."""
+    if byte_width(t) is not None:
+        return at.WORDS
+    if pa.types.is_boolean(t):
+        return at.BITS
+    return None if offset_width(t) is None else at.BYTES
+
+
+def join_fields(plan: JoinPlan, s: int) -> dict[str, int]:
+    """Fields of a side's record that say what the join type does with its rows."""
+    found: tuple[dict[str, int], ...] | None = plan.kept.get("join")
+    if found is None:
+        found = plan.kept["join"] = _join_fields(plan, 0), _join_fields(plan, 1)
+    return found[s]
+
+
+def _join_fields(plan: JoinPlan, s: int) -> dict[str, int]:
+    how, table = plan.how, plan.tables[s]
+    return {
+        "n_bands": len(table.terms), "n_primary": table.n_primary, "owes": how.owes(s), "keeps": how.keep[s],
+        "single": how.single == s, "semi": how.semi == s, "decide": bool(plan.separation.residual) and not plan.decided,
+        "n_checks": len(plan.checks[s]),
+        "mode": _mode(plan, s), "beyond": bool(plan.overflows[s]),
+    }
+
+
+def _mode(plan: JoinPlan, p: int) -> int:
     """What the probe of side p does with the pairs that it finds."""
+    how = plan.how
     if how.single == p:
         return index_kernels.MARK_PROBE | index_kernels.FIRST_PROBE
     if how.single == 1 - p:
@@ -43,8 +124,59 @@ def probe_mode(how: JoinType, p: int) -> int:
     return mode | (index_kernels.MARK_PROBE if how.keep[p] else 0)
 
 
-def bound_terms(frontier: Frontier, bounder: Bounder, s: int) -> list[tuple[int, int, int, int, int, int]] | None:
+def side_tables(
+    plan: JoinPlan, frontiers: tuple[Frontier, Frontier], bounder: Bounder, payload: Sequence[frozenset[int]]
+) -> tuple[SideTables, SideTables]:
+    """The tables of both sides. ``payload``: columns of each whose address the kernels want besides."""
+    made: dict[Any, tuple[SideTables, SideTables]] = plan.kept.setdefault("tables", {})
+    known = made.get((*payload,))
+    promised = any(f.promised for f in frontiers)  # by an advance: this operator's own
+    if known is None or promised:
+        sources = [side_sources(plan, s, frontiers[s], set(payload[s])) for s in (0, 1)]
+        left, right = (_side_tables(plan, s, frontiers, bounder, sources[s], not promised) for s in (0, 1))
+        known = left, right
+        if not promised:
+            made[(*payload,)] = known
+    return known
+
+
+def _side_tables(
+    plan: JoinPlan, s: int, frontiers: tuple[Frontier, Frontier], bounder: Bounder, sources: SideSources,
+    shared: bool,
+) -> SideTables:
+    terms = _terms(s, frontiers, bounder)
+    bounds = np.zeros((max(len(plan.sides[s].axes), 1), at.words_in(at.BOUND)), dtype=np.int64)
+    for axis, node in enumerate(plan.sides[s].axes):
+        bounds[axis] = (I64_MIN, I64_MAX, *bounder._reach(node))
+    schedules = []
+    for axis, tracker, low, high, _, _ in terms or ():
+        falling = frontiers[1 - s].trackers[tracker].descending
+        if (low if not falling else high) != (I64_MIN if not falling else I64_MAX):
+            schedules.append((axis, falling))
+    return SideTables(
+        sources, _trackers(frontiers[s].trackers, sources), terms is not None, np.array(terms or [], dtype=at.TERM),
+        bounds, schedules, shared,
+    )
+
+
+def _trackers(trackers: Sequence[OrderTracker], sources: SideSources) -> np.ndarray:
+    table = np.zeros(max(len(trackers), 1), dtype=at.TRACKER)
+    for i, t in enumerate(trackers):
+        low, high = ordinal_range(t.node.type)
+        most = min(int(t.slack), I64_MAX) if not t.in_python else 0
+        more = min(int(t.slack) - most, I64_MAX) if not t.in_python else 0
+        table[i] = (
+            I64_MIN, I64_MIN, 0, 0, sources.nodes.index(t.node), t.descending, most, more,
+            t.node.type.kind == "float", t.in_python, 0, ~high if t.descending else low, low, high,
+        )
+    return table
+
+
+def _terms(
+    s: int, frontiers: tuple[Frontier, Frontier], bounder: Bounder
+) -> list[tuple[int, int, int, int, int, int]] | None:
     """By which orders of the other side the bounds of side s move; None if only propagation can tell."""
+    frontier = frontiers[1 - s]
     orders = frontier.trackers
     if frontier.bounds or frontier.promised or bounder.propagates(s):
         return None
@@ -65,12 +197,3 @@ def bound_terms(frontier: Frontier, bounder: Bounder, s: int) -> list[tuple[int,
         low, high = I64_MIN if lo is None else lo, I64_MAX if hi is None else hi
         out.extend((axis, i, low, high, least, most) for i in same)
     return out
-
-
-def column_kind(t: pa.DataType) -> int | None:
-    """How compiled code sees a column of an Arrow type; None if it does not."""
-    if byte_width(t) is not None:
-        return at.WORDS
-    if pa.types.is_boolean(t):
-        return at.BITS
-    return None if offset_width(t) is None else at.BYTES

@@ -74,6 +74,7 @@ def place_source(core: Core, p: int, i: int, batch: pa.RecordBatch, v: Vector, m
         cleared = at.USABLE | at.KEYED if source["role"] & at.KEY_ROLE else at.USABLE
         if missing is not None:
             marks[missing] &= 255 - cleared
+    if source["role"] or node in core.plan.sides[p].checked:
         _make_wild(marks, erred)
 
 

@@ -22,6 +22,8 @@ class RowLayout:
         Of the types that the operator holds (``ivjoin.shj.arrow.plain_type``), where they are not the input's own.
     stored : list of pa.DataType
         Types of the columns that are stored, in the order in which they are.
+    stored_widths : list of int or None
+        Bytes a value of theirs.
     widths : list of int or None
         Bytes a value.
     places : list of int
@@ -34,6 +36,7 @@ class RowLayout:
 
     schema: pa.Schema | None
     stored: list[pa.DataType]
+    stored_widths: list[int | None]
     widths: list[int | None]
     places: list[int]
     never_null: list[int]
@@ -57,6 +60,7 @@ def _layout(plan: JoinPlan, s: int) -> RowLayout:
     return RowLayout(
         schema=plain,
         stored=[types[i] for i in stored],
+        stored_widths=[byte_width(types[i]) for i in stored],
         widths=[byte_width(t) for t in types],
         places=[stored.index(i) if i in stored else -1 for i in range(len(types))],
         never_null=[i for i, f in enumerate(schema) if not f.nullable],

@@ -20,6 +20,7 @@ from ivjoin.frontier.order import Order
 from ivjoin.outer.emit import OutputField
 from ivjoin.outer.fields import output_fields
 from ivjoin.outer.jointype import JoinType, join_type
+from ivjoin.plan.checks import bands_say_all, check_table, keep_checked
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.shj.store.bands import BandTable
 
@@ -54,6 +55,8 @@ class SidePlan:
         Declared bounds, as ordinals.
     never_null : frozenset of Node
         Columns that the schema declares not nullable.
+    checked : frozenset of Node
+        Axes that checks ask about: a null there decides nothing, an error has the whole condition evaluated.
     """
 
     schema: pa.Schema
@@ -67,6 +70,7 @@ class SidePlan:
     bounds: dict[Node, tuple[int, int]] = field(default_factory=dict)
     bound_names: dict[Node, str] = field(default_factory=dict)
     never_null: frozenset[Node] = frozenset()
+    checked: frozenset[Node] = frozenset()
 
 
 @dataclass(slots=True)
@@ -85,12 +89,14 @@ class JoinPlan:
     terms: list[BandTerm]  # all, those implied by keys too
     kernel_terms: list[BandTerm]
     tables: tuple[BandTable, BandTable]  # [p]: rows of side p probe the other side's store
+    checks: tuple[np.ndarray, np.ndarray]  # [p]: what the probe asks of the residual, as ``check_table`` has it
+    decided: bool  # the probe decides all of the residual
     # [p]: where the residual may overflow for pairs that ``tables`` refuse
     overflows: tuple[list[BandTable], list[BandTable]]
     never: bool  # a constant conjunct is not TRUE
     raises: bool  # a constant conjunct errs: every pair that gets to it does
     # What operators of this plan have worked out of it and share; nothing in it is ever changed.
-    kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def own(self) -> JoinPlan:
         """A copy for one operator: a row whose key errs, or a promise, changes keys and axes of that operator alone.
@@ -129,7 +135,7 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
     sides = (SidePlan(schemas[0]), SidePlan(schemas[1]))
     for s in (0, 1):
         side = sides[s]
-        side.orders = [(o.expr, str(o.expr), o) for o in spec.orders[s]]
+        side.orders = [(o.node, str(o.node), o) for o in spec.orders[s]]
         side.bounds = {n: (low, high) for n, low, high in spec.bounds[s]}
         side.bound_names = {n: str(n) for n in side.bounds}
         side.never_null = frozenset(
@@ -149,12 +155,18 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
     kernel_terms = [t for t in terms if not _implied(t, sep.keys)]
     for s in (0, 1):
         _choose_axes(sides, s, kernel_terms, terms, sep)
+    axes = sides[0].axes, sides[1].axes
+    sep = keep_checked(axes, sep)
+    for side in sides:
+        side.checked = frozenset(n for c in sep.checks for n in (c.left, c.right) if n in side.axes)
     tables = (_table(0, sides, kernel_terms), _table(1, sides, kernel_terms))
     overflows = (_overflow_tables(0, sides, sep), _overflow_tables(1, sides, sep))
     never, raises = _constants(sep.constant)
     plan = JoinPlan(
         spec=spec, sides=sides, how=jt, schema=schema, fields=fields, separation=sep, condition=whole,
         null_safe=null_safe, int_keys=int_keys, terms=terms, kernel_terms=kernel_terms, tables=tables,
+        checks=(check_table(0, axes, sep.checks), check_table(1, axes, sep.checks)),
+        decided=sep.decided.issuperset(sep.residual),
         overflows=overflows, never=never, raises=raises,
     )
     for s in (0, 1):
@@ -217,7 +229,9 @@ def _choose_axes(
         if mine not in axes and known_there & set(walk(theirs)):
             axes.append(mine)
             sides[s].band_axes += 1
-    if sep.residual and (sides[1 - s].orders or sides[1 - s].bounds):
+    known = {n for n, _, _ in sides[1 - s].orders} | set(sides[1 - s].bounds)
+    bounded = {*sides[0].bounds, *sides[1].bounds}
+    if sep.residual and known and not bands_say_all(sep, terms, known, bounded):
         for node in watched(sep, s):
             if node not in axes and len(axes) < sides[s].band_axes + _MAX_WATCHED:
                 axes.append(node)

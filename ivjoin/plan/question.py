@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
-from datetime import date, time, timedelta
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
@@ -24,19 +22,15 @@ from ivjoin.outer.jointype import join_type
 from ivjoin.plan.spec import SIDES, Bounds, JoinSpec
 
 if TYPE_CHECKING:
-    from sympy import Basic
-
-    from ivjoin.expr.fluent import Expr
+    from ivjoin.expr.written import Expression, Value
 
 __all__ = [
-    "DeclaredBounds", "Expression", "How", "Keys", "OnLate", "Orders", "SupportsArrowSchema", "Value", "join_options",
-    "join_spec", "on_pairs", "side_expression",
+    "DeclaredBounds", "How", "Keys", "OnLate", "Orders", "SupportsArrowSchema", "join_options", "join_spec",
+    "on_pairs", "side_expression",
 ]  # fmt: skip
 
 How = Literal["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
 OnLate = Literal["raise", "drop", "join"]
-Expression: TypeAlias = "str | Expr | Node | Basic"  # of a condition, an order, a bound: SQL text, fluent, SymPy
-Value: TypeAlias = "int | float | Decimal | str | date | time | timedelta | Node"
 Keys: TypeAlias = "str | Iterable[str | tuple[str, str]]"
 Orders: TypeAlias = "Expression | Order | Sequence[Expression | Order]"
 DeclaredBounds: TypeAlias = "Mapping[Expression, tuple[Value | None, Value | None]]"

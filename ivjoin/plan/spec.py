@@ -76,7 +76,7 @@ class JoinSpec:
             "condition": encode(self.condition),
             "how": self.how,
             "orders": [
-                [[encode(o.expr), o.descending, _slack(o.slack), o.nulls] for o in side] for side in self.orders
+                [[encode(o.node), o.descending, _slack(o.slack), o.nulls] for o in side] for side in self.orders
             ],
             "bounds": [[[encode(n), low, high] for n, low, high in side] for side in self.bounds],
             "options": {

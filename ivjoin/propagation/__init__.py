@@ -5,9 +5,9 @@ the same for expression nodes, as the join uses them. Bounds enclose every opera
 operator without a rule says nothing and stops nothing.
 """
 
+from ivjoin.operators.domain import Dom
 from ivjoin.propagation.contract import Bounds, Contraction, contract
 from ivjoin.propagation.dag import Outcome, Propagator
-from ivjoin.propagation.domain import Dom
 from ivjoin.propagation.frontier import contract_nodes, forward, propagator
 from ivjoin.propagation.ordering import Direction, ordering
 from ivjoin.propagation.prefix import confirmed, dead_until, refutes

@@ -24,8 +24,8 @@ from ivjoin.expr.literals import date_of, literal, physical, seconds_of, zone_na
 from ivjoin.expr.nodes import LEFT, Node, columns_of, make, walk
 from ivjoin.expr.types import TICKS_PER_SECOND, Type, named, to_arrow
 from ivjoin.interval.bare import tamed
+from ivjoin.operators.domain import Dom
 from ivjoin.propagation.dag import Outcome, Propagator
-from ivjoin.propagation.domain import Dom
 
 __all__ = ["Bounds", "Contraction", "contract"]
 

@@ -14,14 +14,14 @@ from typing import Any
 
 from ivjoin.expr.nodes import COMPARISONS, Node, walk
 from ivjoin.interval import truth
+from ivjoin.operators.domain import NAN, NULL, Dom, none_of, top
+from ivjoin.operators.rule import Rule
+from ivjoin.operators.state import Backward, Case, Cases, Forward, Infeasible, State, Structure, Taken
 from ivjoin.propagation.decided import openings
-from ivjoin.propagation.domain import NAN, NULL, Dom, none_of, top
 from ivjoin.propagation.linear import Equation, Forms, Sum, equation, forms, remainders
 from ivjoin.propagation.nonlinear import polynomial_equation
 from ivjoin.propagation.polynomial import normal_forms
-from ivjoin.propagation.rule import Rule
 from ivjoin.propagation.rules import rule_of
-from ivjoin.propagation.state import Backward, Case, Cases, Forward, Infeasible, State, Structure, Taken
 
 __all__ = ["Outcome", "Propagator"]
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ivjoin.expr.nodes import Node
+from ivjoin.operators.domain import Dom
 from ivjoin.propagation.dag import Outcome, Propagator
-from ivjoin.propagation.domain import Dom
 
 __all__ = ["contract_nodes", "forward", "propagator"]
 

@@ -14,26 +14,19 @@ from collections.abc import Sequence
 from math import gcd
 from typing import Any, NamedTuple
 
-from ivjoin.expr.nodes import Node, is_met, make
-from ivjoin.expr.types import TICKS_PER_SECOND
+from ivjoin.expr.nodes import Node, make
 from ivjoin.interval import truth
+from ivjoin.operators.domain import NULL
+from ivjoin.operators.linear import Sum, plus
+from ivjoin.operators.state import Backward, Forward, Infeasible, State
+from ivjoin.operators.table import linear_of
 from ivjoin.propagation.decided import Opening
-from ivjoin.propagation.domain import NULL
-from ivjoin.propagation.state import Backward, Forward, Infeasible, State
 
 __all__ = [
-    "Equation", "Forms", "Sum", "cast_factor", "equation", "forms", "is_exact_product", "is_exact_sum", "remainders",
+    "Equation", "Forms", "Sum", "equation", "forms", "remainders",
 ]  # fmt: skip
 
 T, F, N = truth.TRUE, truth.FALSE, truth.NULL
-
-
-class Sum(NamedTuple):
-    """``constant + sum of terms``; ``repeats`` if some atom was met more than once."""
-
-    terms: dict[int, int]
-    constant: int
-    repeats: bool
 
 
 def forms(nodes: Sequence[Node], at: Sequence[tuple[int, ...]]) -> list[Sum | None]:
@@ -55,84 +48,8 @@ def _form(i: int, n: Node, args: list[Sum | None]) -> Sum | None:
 def _opened(n: Node, args: list[Sum | None]) -> Sum | None:
     if not args or any(a is None for a in args):
         return None
-    known: list[Sum] = args  # type: ignore[assignment]
-    op = n.op
-    if op in ("add", "sub") and is_exact_sum(n):
-        return _plus(known[0], known[1], 1 if op == "add" else -1)
-    if op in ("add_days", "date_diff"):
-        return _plus(known[0], known[1], 1 if op == "add_days" else -1)
-    if op == "neg":
-        return _times(known[0], -1)
-    if op == "mul" and is_exact_product(n):
-        a, b = known if known[1].terms else (known[1], known[0])
-        return _times(b, a.constant) if not a.terms else None
-    if op == "cast":
-        factor = cast_factor(n)
-        return None if factor is None else _times(known[0], factor)
-    if op in ("unix_seconds", "unix_millis", "unix_micros"):
-        target = {"unix_seconds": 1, "unix_millis": 1_000, "unix_micros": 1_000_000}[op]
-        unit = TICKS_PER_SECOND[n.args[0].type.unit]
-        return _times(known[0], target // unit) if target >= unit else None
-    if op in ("least", "greatest", "coalesce") and len(set(n.args)) == 1:
-        return known[0]
-    if op == "unix_date" or (op in ("floor", "ceil") and n.args[0].type.kind == "int"):
-        return known[0]
-    return None
-
-
-def is_exact_product(n: Node) -> bool:
-    """Whether a product of whole numbers is the product of the unscaled integers."""
-    if n.type.kind != "decimal":
-        return True
-    return n.type.scale == sum(a.type.scale for a in n.args) and sum(a.type.precision for a in n.args) <= 38
-
-
-def is_exact_sum(n: Node) -> bool:
-    """Whether a sum or difference is that of the unscaled integers."""
-    t = n.type
-    if t.kind == "decimal":
-        return all(a.type.scale == t.scale for a in n.args)
-    if t.kind in ("int", "months"):
-        return True
-    if any(a.type.unit != t.unit for a in n.args):
-        return False
-    return not any(a.type.tz for a in n.args) or not n.params or n.params[0] in (None, "", "UTC")
-
-
-def cast_factor(n: Node) -> int | None:
-    """What a cast between whole numbers multiplies by; None if it may cut digits."""
-    s, t = n.args[0].type, n.type
-    if is_met(n):
-        return None
-    if s.kind in ("int", "decimal") and t.kind in ("int", "decimal"):
-        if s.kind == "decimal" and t.scale < s.scale:
-            return None
-        return int(10 ** (t.scale - s.scale))
-    if s.kind == t.kind and s.kind in ("duration", "time", "timestamp"):
-        if s.kind == "timestamp" and bool(s.tz) != bool(t.tz) and n.params[1] not in (None, "", "UTC"):
-            return None
-        have, want = TICKS_PER_SECOND[s.unit], TICKS_PER_SECOND[t.unit]
-        return want // have if want >= have else None
-    return None
-
-
-def _plus(a: Sum, b: Sum, sign: int) -> Sum:
-    terms, repeats = dict(a.terms), a.repeats or b.repeats
-    for x, c in b.terms.items():
-        if x in terms:
-            repeats = True
-            c = terms.pop(x) + sign * c
-            if c:
-                terms[x] = c
-        else:
-            terms[x] = sign * c
-    return Sum(terms, a.constant + sign * b.constant, repeats)
-
-
-def _times(a: Sum, k: int) -> Sum:
-    if not k:
-        return Sum({}, 0, True)
-    return Sum({x: c * k for x, c in a.terms.items()}, a.constant * k, a.repeats)
+    rule = linear_of(n)
+    return None if rule is None or rule.total is None else rule.total(n, args)  # type: ignore[arg-type]
 
 
 def remainders(nodes: Sequence[Node], known: Sequence[Sum | None]) -> dict[int, tuple[int, int, Node]]:
@@ -235,7 +152,7 @@ def equation(i: int, n: Node, at: tuple[int, ...], known: Forms, used: bool) -> 
         a, b = known.sums[at[0]], known.sums[at[1]]
         if a is None or b is None or n.args[0].type.scale != n.args[1].type.scale:
             return None
-        d = _plus(a, b, -1)
+        d = plus(a, b, -1)
     else:
         d = known.sums[i]
         if d is None or not used or i in d.terms:
@@ -316,7 +233,7 @@ def _opening(i: int, op: str, d: Sum, places: list[int], known: Forms) -> Equati
             assert inner is not None
             c = s.terms[chosen]
             rest = Sum({z: v for z, v in s.terms.items() if z != chosen}, s.constant, s.repeats)
-            s = _plus(rest, inner, c * factor)
+            s = plus(rest, inner, c * factor)
         made[key] = _closed_both(i, op, s, known)
         return made[key]
 

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 from ivjoin.expr.nodes import Node
 from ivjoin.interval import truth
 from ivjoin.interval.machine import mul_rev
-from ivjoin.propagation.domain import NAN, NULL
+from ivjoin.operators.domain import NAN, NULL
+from ivjoin.operators.state import Infeasible, State
 from ivjoin.propagation.linear import Equation
 from ivjoin.propagation.polynomial import Normal, Polynomial, divided, error_of, minus, times, uses_of
-from ivjoin.propagation.state import Infeasible, State
 
 __all__ = ["polynomial_equation"]
 

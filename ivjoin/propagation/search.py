@@ -13,9 +13,9 @@ from typing import Any
 
 from ivjoin.expr.nodes import Node
 from ivjoin.interval import truth
+from ivjoin.operators.domain import Dom, state_of
+from ivjoin.operators.state import Infeasible, State
 from ivjoin.propagation.dag import Outcome, Propagator
-from ivjoin.propagation.domain import Dom, state_of
-from ivjoin.propagation.state import Infeasible, State
 
 __all__ = ["narrowed"]
 

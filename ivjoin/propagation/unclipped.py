@@ -13,8 +13,8 @@ from math import ceil, floor
 
 from ivjoin.expr.linear import Form, Forms, Number, scale_of, span
 from ivjoin.expr.nodes import Node
-from ivjoin.propagation.domain import Dom
-from ivjoin.propagation.linear import cast_factor
+from ivjoin.operators.domain import Dom
+from ivjoin.operators.linear import cast_factor
 
 __all__ = ["Unclipped"]
 

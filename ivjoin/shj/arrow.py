@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,7 @@ from ivjoin.shj.kernels import byte_kernels
 
 __all__ = [
     "Bytes", "bitmap", "byte_width", "fixed_array", "fixed_view", "from_plain", "is_own_image", "offset_width",
-    "plain_type", "take", "to_plain", "validity",
+    "plain_type", "take", "to_plain", "validity", "whole_numbers", "words_of",
 ]
 
 _DTYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -51,19 +52,24 @@ def is_own_image(t: pa.DataType) -> bool:
     )
 
 
+def words_of(width: int) -> tuple[Any, tuple[int, ...]]:
+    """What values of so many bytes are as raw words: numpy's type, and the shape of one value."""
+    dtype = _DTYPES.get(width)
+    if dtype is not None:
+        return dtype, ()
+    return (np.uint64, (width // 8,)) if width % 8 == 0 else (np.uint8, (width,))
+
+
 def fixed_view(array: pa.Array, width: int) -> np.ndarray:
     """The values of a fixed-width array as unsigned words, uint64[n, w] for wider ones, or uint8[n, w]; no copy."""
     buf = array.buffers()[1]
     n, offset = len(array), array.offset
-    dtype = _DTYPES.get(width)
-    if dtype is not None:
-        if buf is None:
-            return np.zeros(n, dtype=dtype)
-        return np.frombuffer(buf, dtype=dtype, count=n, offset=offset * width)
-    word, per = (np.uint64, width // 8) if width % 8 == 0 else (np.uint8, width)
+    word, shape = words_of(width)
     if buf is None:
-        return np.zeros((n, per), dtype=word)
-    return np.frombuffer(buf, dtype=word, count=n * per, offset=offset * width).reshape(n, per)
+        return np.zeros((n, *shape), dtype=word)
+    if not shape:
+        return np.frombuffer(buf, dtype=word, count=n, offset=offset * width)
+    return np.frombuffer(buf, dtype=word, count=n * shape[0], offset=offset * width).reshape(n, *shape)
 
 
 def validity(array: pa.Array) -> np.ndarray | None:
@@ -123,10 +129,16 @@ def from_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
     return array.cast(t)
 
 
+def whole_numbers(index: np.ndarray) -> pa.Array:
+    """Whole numbers for Arrow; ``pa.array`` imports pandas, a third of a second, to ask whether they are a series."""
+    data = pa.py_buffer(np.ascontiguousarray(index))
+    return pa.Array.from_buffers(pa.from_numpy_dtype(index.dtype), len(index), [None, data])
+
+
 def take(array: pa.Array, index: np.ndarray, width: int | None) -> pa.Array:
     """Rows of an array; ``width`` is its type's :func:`byte_width`, where numpy is several times faster than Arrow."""
     if width is None or array.null_count:
-        return array.take(pa.array(index))
+        return array.take(whole_numbers(index))
     return fixed_array(fixed_view(array, width).take(index, axis=0), None, array.type)
 
 

@@ -18,7 +18,7 @@ __all__ = [
     "MORE", "NAMING", "NAN_ORDINAL", "NO_KEY", "OPERATOR", "ORDINAL_PIECE", "OUTPUT", "PIECE", "PLUS", "PROBING",
     "PRUNING", "RETIRING", "RING", "ROOM", "RUNS", "Register", "SIDE", "SOURCE", "STORE", "STORED", "STORING",
     "SWEEP", "TERM", "TEXT", "TEXT_ALONE", "TEXT_PIECE", "TIDY", "TIMES", "TRACKER", "USABLE", "VALIDITY_PIECE",
-    "WILD", "WORDS",
+    "WILD", "WORDS", "blank", "copied", "words_in", "words_of",
 ]
 
 
@@ -30,9 +30,9 @@ OPERATOR = _record(
     "phase n n_kept n_left n_dead n_pairs n_late cursor moved side",  # the push under way
     "row node steps missed n_chosen probe_end",  # how far its probe is
     "late_rows peak_rows pushes largest",
-    "live_keys n_ids n_free table_size slots_size key_kind",
-    "table key_of slots free spans arena key_sizes",  # address
-    "arena_room arena_top",
+    "live_keys n_ids n_free free table_size slots_size key_kind",
+    "table slots spans arena key_sizes",  # address
+    "arena_room arena_top key_bytes",
     "room_rows room_pairs dead_size",
     "values absent marks usable kids matched kept left dead every chosen kept_at chosen_at pair_rows pair_places",
     "state_at",  # address
@@ -41,12 +41,12 @@ OPERATOR = _record(
 )
 SIDE = _record(
     "lo hi live cap n_axes ordered nothing in_kernel ended sorted",
-    "n_bands n_primary n_sources n_columns n_stored n_trackers n_terms n_spare",
+    "n_bands n_primary n_sources n_columns n_stored n_trackers n_terms fitted",
     "rows bands sources columns stored rings trackers terms bounds expiry",  # address
     "least most peak_span steps linked refused probed retired rows_in trimmed",
     "owes keeps semi single mode decide by_python key_source patience has_nulls beyond packs n_pieces",
-    "n_texts",
-    "pieces texts",  # address
+    "n_texts n_checks",
+    "pieces texts checks",  # address
 )
 # A column, or an expression that Python computes (column -1), as ordinals; or a column as doubles, with another or a
 # number (``number``, as bits) added, taken off or multiplied (``arithmetic``).
@@ -71,6 +71,7 @@ RING = _record("values stride valid")
 TEXT = _record("column kind start_width offset_width room top base next wanted", "starts arena valid")  # address
 
 # What a push says when it returns, added up. All but OUTPUT, TIDY and SWEEP ask for something and a further call.
+# HEAP comes with ROOM: of rows out of order.
 OUTPUT, MORE, ROOM, LATE, TIDY, SWEEP, FULL = 1, 2, 4, 8, 16, 32, 64
 DECIDE, GATHER, STORE, BOUNDS, INDEX, RUNS, PIECE, HEAP, BEYOND, KEYS = (
     128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536
@@ -95,6 +96,30 @@ CODES = {
     ("i", 1): I8, ("i", 2): I16, ("i", 4): I32, ("i", 8): I64, ("u", 1): U8, ("u", 2): U16, ("u", 4): U32,
     ("u", 8): U64, ("f", 4): F32, ("f", 8): F64, ("d", 16): D128,
 }
+
+
+# numpy makes, copies and sets structured values several times more slowly than the words that they are.
+
+
+def blank(record: np.dtype, n: int) -> np.ndarray:
+    """``n`` records of zeros."""
+    return np.zeros(n * words_in(record), dtype=np.int64).view(record)
+
+
+def copied(table: np.ndarray) -> np.ndarray:
+    """A copy of a table of records."""
+    return table.view(np.int64).copy().view(table.dtype)
+
+
+def words_in(record: np.dtype) -> int:
+    """How many words a record has."""
+    return record.itemsize // 8
+
+
+def words_of(record: np.dtype) -> dict[str, int]:
+    """Which word of a record each field is."""
+    assert record.fields is not None
+    return {name: int(where[1]) // 8 for name, where in record.fields.items()}
 
 
 class Register:

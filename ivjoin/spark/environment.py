@@ -9,9 +9,12 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ivjoin.errors import IvjoinError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["Settings", "SparkSetupError", "arrow_batch_rows", "check_java", "is_connect", "session", "settings_of"]
 
@@ -106,7 +109,7 @@ def _java_version(java: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def session(master: str = "local[2]", app: str = "ivjoin", **config: Any) -> Any:
+def session(master: str = "local[2]", app: str = "ivjoin", **config: str | int | float | bool) -> SparkSession:
     """A local Spark session whose workers run this interpreter.
 
     Parameters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ivjoin.operator.explain import explain_plan
 from ivjoin.plan.cache import plan_of
@@ -12,16 +12,27 @@ from ivjoin.spark.columns import key_sql
 from ivjoin.spark.join import resolved
 from ivjoin.spark.sorting import sort_key
 
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Observation
+
+    from ivjoin.plan.question import DeclaredBounds, Keys, Orders
+
 __all__ = ["explain"]
 
 
-def explain(left: Any, right: Any, *args: Any, buckets: int | None = None, **options: Any) -> str:
+def explain(
+    left: DataFrame, right: DataFrame, on: Keys | None = None, condition: str | Column | None = None,
+    how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
+    left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
+    batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None, *, buckets: int | None = None,
+    backend: str = "applyInPandasWithState", name: str | Observation | None = None,
+) -> str:
     """The plan of ``left.band_join(right, ...)`` as text; takes its arguments, and runs nothing.
 
     Parameters
     ----------
-    left, right : DataFrame
-    *args, **options
+    left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size, \
+    on_late, timezone, buckets, backend, name
         As for :func:`ivjoin.spark.band_join`; ``backend`` and ``name`` change nothing.
 
     Returns
@@ -32,9 +43,11 @@ def explain(left: Any, right: Any, *args: Any, buckets: int | None = None, **opt
     --------
     >>> print(ivjoin.spark.explain(clicks, views, on="user", condition="l.ts >= r.ts"))  # doctest: +SKIP
     """
-    for name in ("backend", "name"):
-        options.pop(name, None)
-    call = resolved(left, right, *args, **options)
+    del backend, name
+    call = resolved(
+        left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size,
+        on_late, timezone,
+    )
     plan = plan_of(call.spec)
     keys = key_sql(plan)
     why = _why_undivided(plan)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -27,6 +27,11 @@ from ivjoin.spark.metrics import observed_name
 from ivjoin.spark.schema import arrow_schema, output_type, refuse_collated, spelled_alike
 from ivjoin.spark.watermark import delays, with_watermarks
 
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Observation
+
+    from ivjoin.plan.question import DeclaredBounds, Keys, Orders
+
 __all__ = ["band_join", "resolved"]
 
 BACKENDS = ("applyInPandasWithState", "transformWithState")
@@ -44,12 +49,12 @@ class Resolved:
 
 
 def band_join(
-    left: Any, right: Any, on: Any = None, condition: Any = None, how: str = "inner", left_order: Any = None,
-    right_order: Any = None, left_bounds: Mapping[str, Any] | None = None,
-    right_bounds: Mapping[str, Any] | None = None, suffix: str = "_right", batch_size: int = 65536,
-    on_late: str = "drop", timezone: str | None = None, *, buckets: int | None = None,
-    backend: str = "applyInPandasWithState", name: Any = None,
-) -> Any:
+    left: DataFrame, right: DataFrame, on: Keys | None = None, condition: str | Column | None = None,
+    how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
+    left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
+    batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None, *, buckets: int | None = None,
+    backend: str = "applyInPandasWithState", name: str | Observation | None = None,
+) -> DataFrame:
     """Join two DataFrames on keys and a band condition, holding only the rows that can still match.
 
     Parameters

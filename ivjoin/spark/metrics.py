@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
 from ivjoin.spark.bucket import COUNTS
 from ivjoin.spark.results import COUNTS_COLUMN, ROWS_COLUMN
+
+if TYPE_CHECKING:
+    from pyspark.sql import Observation
+    from pyspark.sql.streaming import StreamingQuery
 
 __all__ = ["metrics", "observed", "observed_name"]
 
@@ -39,7 +43,7 @@ def observed(played: Any, name: Any, counts: Sequence[str] = COUNTS) -> Any:
     return played.observe(name, *totals).where(rows.isNotNull()).select(rows)
 
 
-def metrics(query: Any) -> list[dict[str, Any]]:
+def metrics(query: StreamingQuery | Observation) -> list[dict[str, int | str]]:
     """What band joins counted: those of a streaming query, per micro-batch, or one of static frames.
 
     Parameters

@@ -14,16 +14,18 @@ from ivjoin.expr.arguments import MOST_ROWS, known_options, one_of, whole_number
 from ivjoin.files.join_row_groups import meeting_groups
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.operator import SymmetricHashJoin
-from ivjoin.plan.cache import plan_of, planned
+from ivjoin.plan.cache import planned
+from ivjoin.plan.cutting import cut_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.stream.columns import Chosen, chosen
 from ivjoin.stream.inputs import ArrowStream, Source, SupportsArrowStream, first_line, open_inputs
 from ivjoin.stream.outputs import Outputs
+from ivjoin.stream.slices import SlicedJoin
 from ivjoin.stream.sorting import Arranged, arrange, as_they_are
-from ivjoin.stream.threads import ParallelJoin, check_keys
 
 if TYPE_CHECKING:
-    from ivjoin.plan.question import DeclaredBounds, Expression, Keys, Orders
+    from ivjoin.expr.written import Expression, Value
+    from ivjoin.plan.question import DeclaredBounds, Keys, Orders
 
 __all__ = ["ArrowStream", "JoinStream", "SupportsArrowStream", "band_join"]
 
@@ -32,7 +34,7 @@ __all__ = ["ArrowStream", "JoinStream", "SupportsArrowStream", "band_join"]
 _PUSH_ROWS = 2048
 # Sides that are all there are in memory anyway, and a piece of the one costs but a search in the other.
 _SWEEP_ROWS = 8192
-# With threads, a piece has to be worth dealing out.
+# With threads, a piece is a good part of a slice.
 _PARALLEL_ROWS = 65536
 _MOST_THREADS = 1024
 _CLOSED = "this stream was closed and gives nothing more"
@@ -97,20 +99,17 @@ class _Join:
     """A join that is yet to begin: what it reads is looked at, and sorted, with the first row."""
 
     def __init__(self, found: Chosen, sources: tuple[Source, Source], sort: bool, coalesce: int, threads: int) -> None:
-        self.plan = plan = found.plan
+        self.plan = found.plan
         self.chosen = found
         self.skipped: tuple[int, int] | None = None
         self._sources, self._sort, self._coalesce, self._threads = sources, sort, coalesce, threads
         self.most = max(_PUSH_ROWS if threads == 1 else _PARALLEL_ROWS, coalesce)
-        if threads > 1:
-            check_keys(plan, threads)
 
-    def operator(self, plan: JoinPlan, errors_first: bool = False) -> SymmetricHashJoin | ParallelJoin:
-        if self._threads == 1:
+    def operator(self, plan: JoinPlan, errors_first: bool = False) -> SymmetricHashJoin | SlicedJoin:
+        cut = cut_of(plan) if self._threads > 1 else ""
+        if isinstance(cut, str):  # one thread is asked for, or is all that can be used
             return SymmetricHashJoin.from_plan(plan, errors_first=errors_first)
-        part = plan_of(plan.spec.with_late("join"))
-        make = partial(SymmetricHashJoin.from_plan, part, errors_first=errors_first)
-        return ParallelJoin(plan, make, self._threads, errors_first)
+        return SlicedJoin(plan, cut, self._threads, errors_first)
 
     def open(self) -> None:
         """Leave out the row groups that cannot matter, and read what must not wait."""
@@ -126,6 +125,8 @@ class _Join:
 
     def begin(self) -> tuple[Arranged, tuple[_Input, _Input]]:
         arranged = (arrange if self._sort else as_they_are)(self.plan, self._sources)
+        if isinstance(cut_of(arranged.plan), str):
+            self.most = max(_PUSH_ROWS, self._coalesce)
         left, right = (_Input(batches, self._coalesce, self.most) for batches in arranged.batches)
         return arranged, (left, right)
 
@@ -184,7 +185,7 @@ class JoinStream(Outputs):
     def __next__(self) -> pa.RecordBatch:
         return self._next(None)
 
-    def output_bounds(self) -> dict[str, tuple[Any, Any]]:
+    def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
         """What later output batches can still hold, as :meth:`SymmetricHashJoin.output_bounds` says.
 
         Raises
@@ -218,7 +219,7 @@ class JoinStream(Outputs):
         self._claim(reader)
         return pa.RecordBatchReader.from_batches(self.schema, iter(partial(self._next, reader, True), None))
 
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         if self._begun and self._over is None:
             raise ProtocolError(
                 "batches of this stream were taken already, and an Arrow stream is the whole output; "
@@ -258,6 +259,9 @@ class JoinStream(Outputs):
             self._over = f"this stream stopped with an error and gives nothing more: {first_line(e)}"
             self._broken = True
             raise
+        finally:
+            if isinstance(self._operator, SlicedJoin):
+                self._operator.close()
 
     def _joined(self) -> Iterator[pa.RecordBatch]:
         self._arranged, inputs = self._join.begin()
@@ -326,8 +330,10 @@ def band_join(
     coalesce_rows : int, default 0
         Gather small input batches until they have this many rows; 0 never waits.
     threads : int, default 1
-        Deal the rows out by their keys and join so many parts at the same time. The order of the output rows is then
-        another one, and up to 65,536 rows of a side are held beyond the window.
+        Join slices of an ordered axis at the same time, each on the next free thread: whatever the keys, where a side
+        whose rows may be spread has a declared order and the condition a band on it with both ends. The order of the
+        output rows is then another one, and for each thread a slice of some 65,536 rows and eight bands is held
+        beyond the window. A join that cannot be cut so runs on one thread; :func:`ivjoin.explain` says why.
     sort : {"auto", "never"}
         What to do with an input that has an end (a table, a frame, a list of batches) and no declared order: sort it
         along the band that lets the join hold the fewest rows, unless it is in order or small, or read it as it is.

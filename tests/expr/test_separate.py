@@ -57,6 +57,9 @@ EXACT = [
     ("abs(l.a - r.a) < 20", ["-19 <= l.a ~ r.a <= 19"]),
     ("20 >= abs(r.a - l.a)", ["-20 <= l.a ~ r.a <= 20"]),
     ("abs(2 * l.i - 2 * r.i) <= 7", ["-3 <= l.i ~ r.i <= 3"]),
+    ("(l.a - r.a) * (l.a - r.a) < 400", ["-19 <= l.a ~ r.a <= 19"]),
+    ("(l.a - r.a) * (r.a - l.a) > -400", ["-19 <= l.a ~ r.a <= 19"]),
+    ("8 >= (2 * l.i - 2 * r.i) * (l.i - r.i)", ["-2 <= l.i ~ r.i <= 2"]),
     ("l.a BETWEEN r.a AND r.a + r.w", ["0 <= l.a ~ r.a", "l.a ~ r.a + CAST(r.w AS BIGINT) <= 0"]),
     ("l.a - r.a <= r.b", ["l.a ~ r.a + r.b <= 0"]),
     ("2 * l.a + l.b <= 3 * r.b", ["2 * l.a + l.b ~ 3 * r.b <= 0"]),
@@ -97,8 +100,8 @@ def test_a_separable_conjunct_becomes_an_exact_band(text, expected):
 
 
 RELAXED = [
-    ("(l.a - r.a) * (l.a - r.a) < 400", ["-19 <= l.a ~ r.a <= 19 ?"]),
-    ("(l.a - r.a) * (r.a - l.a) > -400", ["-19 <= l.a ~ r.a <= 19 ?"]),
+    ("(l.a - r.a) * (l.a - r.a) <= r.b", ["2 * l.a ~ r.b + 2 * r.a <= 1 ?", "-1 <= 2 * l.a ~ 2 * r.a - r.b ?"]),
+    ("(l.t - r.t) * (l.t - r.t) < 9", ["-2 <= l.t ~ r.t <= 2 ?"]),
     ("pow(l.a - r.a, 2) < 400", ["-20 <= l.a ~ r.a <= 20 ?"]),
     ("(l.a - r.a)*(l.a - r.a) + (l.b - r.b)*(l.b - r.b) <= 25", ["-5 <= l.a ~ r.a <= 5 ?", "-5 <= l.b ~ r.b <= 5 ?"]),
     ("abs(l.a - r.a) + abs(l.b - r.b) <= 10", ["-10 <= l.a ~ r.a <= 10 ?", "-10 <= l.b ~ r.b <= 10 ?"]),

@@ -182,6 +182,49 @@ def residual(draw: Draw, ka: Kind) -> Term:
     return draw(st.sampled_from(choices))()
 
 
+def branches(draw: Draw, ka: Kind, kb: Kind, depth: int = 2) -> Term:
+    """OR, AND, NOT, CASE and COALESCE of bands, of conditions on one side, and now and then of something else."""
+    again = lambda: branches(draw, ka, kb, depth - 1)  # noqa: E731
+    way = draw(st.integers(0, 7)) if depth else 7
+    if way < 2:
+        return c.any_of(*(again() for _ in range(draw(st.integers(2, 3)))))
+    if way < 4:
+        return c.all_of(*(again() for _ in range(2)))
+    if way == 4:
+        return c.negation(again())
+    if way == 5:
+        return c.choose(again(), again(), again())
+    if way == 6:
+        return c.first_value(again(), again())
+    a, b = c.col("l", "a", ka), c.col("r", "a", kb)
+    x, y = c.col("l", "x", KINDS["int32"]), c.col("r", "x", KINDS["int32"])
+    w, s, t = c.col("r", "w", KINDS["int32"]), c.col("l", "s", KINDS["string"]), c.col("r", "s", KINDS["string"])
+    sign = draw(st.sampled_from(("<", "<=", ">", ">=", "=", "<>")))
+    near = c.number(draw(st.integers(-2, 5)))
+    leaves: list[Callable[[], Term]] = [
+        lambda: c.compare(a, sign, b),
+        lambda: c.compare(x, draw(st.sampled_from((sign, "<=>"))), y),
+        lambda: c.compare(c.arith("-", x, y), sign, near),
+        lambda: c.between(x, c.arith("-", y, near), c.arith("+", w, y)),
+        lambda: c.within(c.arith("-", x, w), [0, 1, 4]),
+        lambda: c.compare(c.absolute(c.arith("-", x, w)), sign, near),
+        lambda: c.compare(draw(st.sampled_from((x, y, w))), sign, near),
+        lambda: c.within(draw(st.sampled_from((x, y))), [1, 3]),
+        lambda: c.is_null(draw(st.sampled_from((a, b, x, y, s)))),
+        lambda: c.compare(draw(st.sampled_from((s, t))), sign, c.lit("'a'", "a", "str")),
+        lambda: c.compare(s, sign, t),
+        lambda: c.compare(c.arith("*", x, y), sign, near),
+        lambda: c.compare(c.choose(c.compare(x, sign, near), x, w), "<", y),
+    ]
+    if has_distance(ka) and has_distance(kb):
+        far = c.span(ka, draw(st.integers(0, 12)))
+        leaves += 3 * [
+            lambda: c.between(a, b, c.arith("+", b, far)),
+            lambda: c.compare(a, sign, c.arith("+", b, far)),
+        ]
+    return draw(st.sampled_from(leaves))()
+
+
 def key_condition(draw: Draw, ka: Kind, kb: Kind) -> Term | None:
     """An equality inside the condition."""
     which = draw(st.integers(0, 9))
@@ -431,6 +474,8 @@ def cases(draw: Draw, max_rows: int = ROWS) -> Case:
         extra = key_condition(draw, kl, kr)
         conjuncts += [extra] if extra else []
     conjuncts += [residual(draw, ka) for _ in range(draw(st.sampled_from((0, 0, 1, 2))))]
+    if draw(st.integers(0, 3)) == 0:
+        conjuncts.append(branches(draw, ka, kb))
     if len(conjuncts) > 1:
         conjuncts = draw(st.permutations(conjuncts))
     names = {"none": (), "same": (("k", "k"),), "two": (("k", "k"), ("x", "x")), "pair": (("k", "j"),)}[keyed]

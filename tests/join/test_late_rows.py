@@ -309,3 +309,32 @@ def test_late_rows_that_are_joined_do_not_disturb_the_others() -> None:
         options={"on_late": "join"},
     )
     check(whole(case, 2))
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "left_anti"])
+def test_a_row_outside_its_own_bounds_that_is_joined_meets_later_rows(how: str) -> None:
+    """A residual prunes by both sides' bounds; a row may be there in spite of its own side's."""
+    from ivjoin import SymmetricHashJoin
+
+    schema = pa.schema({"k": pa.int64(), "a": pa.int64(), "t": pa.int64()})
+    op = SymmetricHashJoin(
+        schema, schema, on="k", condition="l.a * r.a > 400 AND l.t - r.t BETWEEN -5 AND 5", how=how,
+        left_bounds={"a": (0, 10)}, right_order="a", right_bounds={"a": (0, 39)}, on_late="join",
+    )
+    out = [*op.push("left", pa.record_batch([[1], [20], [1]], schema=schema))]
+    out += op.push("right", pa.record_batch([[1], [1], [50]], schema=schema))
+    assert not out
+    assert op.metrics.state_rows == 1
+    out += op.push("right", pa.record_batch([[1], [30], [1]], schema=schema))
+    out += op.finish()
+    assert sum(b.num_rows for b in out) == (how != "left_anti")
+    assert all(b.column("a")[0].as_py() == 20 for b in out)
+
+
+def test_the_message_says_how_far_rows_with_an_order_had_come() -> None:
+    from ivjoin import LateRowError, SymmetricHashJoin
+
+    schema = pa.schema({"x": pa.float64()})
+    op = SymmetricHashJoin(schema, schema, condition="l.x BETWEEN r.x - 1 AND r.x + 1", left_order="x")
+    with pytest.raises(LateRowError, match=r"x is 1\.0, but rows up to 2\.0 have come"):
+        op.push("left", pa.record_batch([[float("nan"), 2.0, None, 1.0]], schema=schema))

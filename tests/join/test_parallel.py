@@ -1,7 +1,8 @@
-"""band_join(threads=...) against one thread: the same rows, whatever the keys, and errors that come through."""
+"""band_join(threads=...) against one thread: the same rows whatever the join, and errors that come through."""
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections import Counter
 from typing import Any
@@ -10,7 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ivjoin import ConditionError, EvaluationError, IvjoinError, LateRowError, Order, band_join
+from ivjoin import EvaluationError, IvjoinError, LateRowError, Order, band_join, explain
+from ivjoin.plan.cache import planned
+from ivjoin.plan.cutting import Cut, cut_of, shifted
+from ivjoin.stream import pull, slices
+from ivjoin.stream.slices import SlicedJoin
 
 BAND = "l.x BETWEEN r.x - 6 AND r.x + 3"
 
@@ -30,28 +35,94 @@ def rows_of(table: pa.Table) -> Counter[str]:
     return Counter(repr(row) for row in table.to_pylist())
 
 
+HOWS = ["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
+
+
+@pytest.fixture(autouse=True)
+def _small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "_SLICE_ROWS", 250)
+    monkeypatch.setattr(slices, "_BANDS", 2)
+    monkeypatch.setattr(pull, "_PARALLEL_ROWS", 150)
+
+
+def both(left: Any, right: Any, threads: int = 3, **options: Any) -> tuple[Any, Any]:
+    """The streams of one and of several threads, read to their ends, with their rows."""
+    streams = band_join(left, right, **options), band_join(left, right, threads=threads, **options)
+    tables = [s.read_all() for s in streams]
+    assert tables[0].schema == tables[1].schema
+    assert rows_of(tables[1]) == rows_of(tables[0])
+    return streams
+
+
+def cut(stream: Any) -> bool:
+    """Whether it was joined in slices to its end."""
+    return isinstance(stream._operator, SlicedJoin) and stream._operator._alone is None
+
+
 @pytest.mark.parametrize("threads", [2, 3])
-@pytest.mark.parametrize("on", ["k", "s", ["k", "s"]])
-@pytest.mark.parametrize(
-    "how", ["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
-)
+@pytest.mark.parametrize("on", ["k", "s", None, ["k", "s"]])
+@pytest.mark.parametrize("how", HOWS)
 def test_the_same_rows(how: str, on: Any, threads: int) -> None:
-    left, right = side(1, 3000, 2), side(2, 3000, 2)
+    left, right = side(1, 2000, 2), side(2, 2000, 2)
     order = Order("x", slack=2)
-    options = {"on": on, "condition": BAND + " AND l.v <> r.v", "how": how, "left_order": order, "right_order": order}
-    one = band_join(left, right, **options)
-    many = band_join(
-        left.to_batches(max_chunksize=200), right.to_batches(max_chunksize=200), threads=threads, **options
+    one, many = both(
+        left, right, threads, on=on, condition=BAND + " AND l.v <> r.v", how=how, left_order=order, right_order=order
     )
-    assert rows_of(many.read_all()) == rows_of(one.read_all())
     a, b = one.metrics, many.metrics
+    assert cut(many)
     assert (a.left_rows_in, a.right_rows_in, a.rows_out) == (b.left_rows_in, b.right_rows_in, b.rows_out)
-    assert b.state_rows == 0
-    assert 0 < b.peak_state_rows < 900
+    assert (b.left_rows_retired, b.right_rows_retired, b.state_rows) == (2000, 2000, 0)
+    assert 0 < b.peak_state_rows < 3000
 
 
-@pytest.mark.parametrize("on_late", ["raise", "drop", "join"])
-def test_lateness_is_that_of_the_side_not_of_a_partition(on_late: str) -> None:
+CONDITIONS = {
+    "timestamps": "l.ts >= r.ts - INTERVAL 6 SECONDS AND l.ts <= r.ts + INTERVAL 3 SECONDS",
+    "floats": "l.f BETWEEN r.f - 2.5 AND r.f + 1.25",
+    "containment": "l.x BETWEEN r.x AND r.hi",
+    "computed": "l.x + 3 BETWEEN r.x - 2 AND r.x + 6 AND (l.v + r.v) % 3 <> 0",
+    "two axes": "l.x BETWEEN r.x - 4 AND r.x + 4 AND l.v BETWEEN r.v - 300 AND r.v + 300",
+    "equal": "l.x = r.x",
+}
+
+
+def typed(seed: int, rows: int, falling: bool, holes: bool) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    x = np.cumsum(rng.integers(0, 2, rows)) - 400
+    x = -x if falling else x
+    null = rng.random(rows) < 0.05 if holes else None
+    f = x.astype(float)
+    if holes:
+        f[rng.random(rows) < 0.03] = np.nan
+        f[f == 0] = rng.choice([0.0, -0.0], int((f == 0).sum()))
+    return pa.table({
+        "k": rng.integers(0, 9, rows), "x": pa.array(x, mask=null), "f": pa.array(f, mask=null),
+        "ts": pa.array(x * 1_000_000, pa.timestamp("us"), mask=null), "hi": pa.array(x + rng.integers(-1, 9, rows)),
+        "v": rng.integers(0, 5000, rows),
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("falling", [False, True])
+@pytest.mark.parametrize("name", CONDITIONS)
+@pytest.mark.parametrize("how", ["inner", "full", "right_anti", "left"])
+def test_axes_of_every_kind(name: str, falling: bool, how: str) -> None:
+    column = {"timestamps": "ts", "floats": "f"}.get(name, "x")
+    order = Order("l.x + 3" if name == "computed" else column, descending=falling), Order(column, descending=falling)
+    for holes in (False, True):
+        left, right = typed(5, 900, falling, holes), typed(6, 700, falling, holes)
+        both(left, right, on="k", condition=CONDITIONS[name], how=how, left_order=order[0], right_order=order[1])
+
+
+def test_which_joins_are_cut_to_the_end() -> None:
+    left, right = typed(5, 3000, False, False), typed(6, 3000, False, False)
+    for name, condition in CONDITIONS.items():
+        column = {"timestamps": "ts", "floats": "f"}.get(name, "x")
+        order = Order("l.x + 3" if name == "computed" else column)
+        _, many = both(left, right, on="k", condition=condition, left_order=order, right_order=column)
+        assert cut(many) == (name != "two axes" or True), name
+
+
+@pytest.mark.parametrize("on_late", ["raise", "drop"])
+def test_lateness_is_that_of_the_side_not_of_a_slice(on_late: str) -> None:
     left, right = side(3, 2000, 3), side(4, 2000)
     options = {"on": "k", "condition": BAND, "left_order": "x", "right_order": "x", "on_late": on_late}
 
@@ -60,46 +131,135 @@ def test_lateness_is_that_of_the_side_not_of_a_partition(on_late: str) -> None:
         try:
             return rows_of(stream.read_all()), stream.metrics.late_rows
         except LateRowError as e:
-            return str(e), 0
+            return str(e).split("): ")[1], 0
 
-    many, one = run(2), run(1)
-    assert many[1] == one[1]
-    if on_late != "join":  # what a late row still finds depends on what has been pruned when it comes
-        assert many[0] == one[0]
-    else:
-        assert many[1] > 0
+    assert run(2) == run(1)
 
 
-def test_an_error_of_one_partition_ends_the_join() -> None:
-    left = pa.table({"k": np.arange(100), "x": np.arange(100), "d": [0 if i == 70 else 1 for i in range(100)]})
+def test_a_late_row_that_is_joined_comes_out_once() -> None:
+    left, right = side(3, 2000, 3), side(4, 2000)
+    options: dict[str, Any] = {"condition": BAND, "left_order": "x", "right_order": "x", "on_late": "join"}
+    want = rows_of(band_join(left, right, condition=BAND).read_all())
+    stream = band_join(left.to_batches(max_chunksize=64), right, threads=3, how="left", **options)
+    got = rows_of(stream.read_all())
+    pairs = Counter({row: n for row, n in got.items() if "'v_right': None" not in row})
+    assert stream.metrics.late_rows > 0
+    assert not pairs - want, "a pair that is none, or twice"
+    assert sum(got.values()) >= left.num_rows
+
+
+@pytest.mark.parametrize("how", ["inner", "full"])
+def test_a_band_too_wide_to_be_cut_is_joined_by_one_operator(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "_MOST_ROWS", 2)
+    left, right = side(1, 2500), side(2, 2500)
+    _, many = both(
+        left, right, 2, on="k", condition="l.x BETWEEN r.x - 900 AND r.x + 900", how=how, left_order="x",
+        right_order="x",
+    )
+    assert isinstance(many._operator, SlicedJoin) and many._operator._alone is not None
+    assert many.metrics.state_rows == 0
+
+
+def test_a_row_whose_band_errs_is_met_as_by_one_operator() -> None:
+    n = 1200
+    x = np.arange(n)
+    left = pa.table({"k": x % 2, "x": x})
+    right = pa.table({"k": np.where(x == 700, 5, x % 2), "x": x, "d": np.where(x == 700, 2**63 - 1, x)})
+    condition = "l.x <= r.d + 3 AND l.x >= r.d - 3"
+    options = {"on": "k", "condition": condition, "left_order": "x", "right_order": "x"}
+    both(left, right, 2, **options)  # of a key that no left row has
+    bad = right.set_column(0, "k", pa.array(x % 2))
+    said = []
+    for threads in (1, 2):
+        with pytest.raises(EvaluationError) as e:
+            band_join(left, bad, threads=threads, **options).read_all()
+        said.append(str(e.value))
+    assert said[0] == said[1]
+
+
+def test_an_error_of_one_slice_ends_the_join() -> None:
+    x = np.arange(4000)
+    left = pa.table({"k": x % 3, "x": x, "d": np.where(x == 1700, 0, 1)})
+    stream = band_join(
+        left, left, on="k", condition="l.x BETWEEN r.x - 3 AND r.x + 3 AND l.x % r.d = 0", left_order="x",
+        right_order="x", threads=2,
+    )
     with pytest.raises(EvaluationError, match="by zero"):
-        band_join(left, left, on="k", condition="l.x % r.d = 0", threads=2).read_all()
+        stream.read_all()
+    assert not at_work()
 
 
-def test_a_reader_that_stops_leaves_no_thread_at_work() -> None:
-    n = 2000
-    left = pa.table({"k": np.arange(n) % 2, "x": np.zeros(n, dtype=np.int64)})
-    stream = band_join(left, left, on="k", condition="l.x = r.x OR l.x < 0", batch_size=100, threads=2)
-    batches = iter(stream)
-    first = next(batches)
-    assert first.num_rows == 100
-    batches.close()  # type: ignore[attr-defined]
-    busy = [t for t in threading.enumerate() if t.name.startswith("ivjoin")]
-    assert all(t.is_alive() for t in busy)  # the pool's idle workers; none is stuck, or close() would not have returned
-    with pytest.raises(StopIteration):
-        next(batches)
+def at_work() -> list[threading.Thread]:
+    return [t for t in threading.enumerate() if t.name == "ivjoin slice"]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"condition": BAND, "threads": 2}, "none; use threads=1"),
-        ({"condition": "l.k + 1 = r.k", "threads": 2}, "computed; use threads=1"),
-        ({"on": "k", "threads": 0}, "threads is 0"),
-        ({"on": "k", "threads": True}, "threads is True"),
-    ],
-)
-def test_what_cannot_be_dealt_out_is_refused(options: dict[str, Any], message: str) -> None:
-    left = side(1, 10)
-    with pytest.raises((ConditionError, IvjoinError), match=message):
-        band_join(left, left, **options)
+@pytest.mark.parametrize("left_by", ["close", "drop"])
+def test_a_reader_that_stops_leaves_no_thread_at_work(left_by: str) -> None:
+    n = 20_000
+    table = pa.table({"k": np.zeros(n, dtype=np.int64), "x": np.arange(n)})
+    stream: Any = band_join(
+        table, table, on="k", condition="l.x BETWEEN r.x - 40 AND r.x + 40", left_order="x", right_order="x",
+        batch_size=100, threads=2,
+    )
+    assert next(iter(stream)).num_rows == 100
+    assert at_work(), "slices wait for somebody to take their output"
+    if left_by == "close":
+        stream.close()
+    else:
+        del stream
+        gc.collect()
+    assert not at_work()
+
+
+def test_a_slow_consumer_holds_the_threads_back() -> None:
+    n = 60_000
+    x = np.arange(n)
+    read = []
+
+    def batches() -> Any:
+        for start in range(0, n, 500):
+            read.append(start)
+            yield pa.record_batch({"x": x[start : start + 500]})
+
+    stream: Any = band_join(
+        batches(), pa.table({"x": x}), condition="l.x BETWEEN r.x - 20 AND r.x + 20", left_order="x",
+        right_order="x", batch_size=100, threads=2,
+    )
+    batches_out = iter(stream)
+    for _ in range(20):
+        next(batches_out)
+    assert len(read) < 40, "of 120: what is read ahead is some slices"
+    stream.close()
+
+
+def test_what_cannot_be_cut_says_why_and_runs_on_one_thread() -> None:
+    left = side(1, 300)
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"condition": BAND}, "the left side has no declared order; the right side has no declared order"),
+        ({"condition": "l.x <= r.x", "left_order": "x"}, "l.x has a band with one end alone; the right side has no"),
+        ({"on": "k", "left_order": "x"}, "l.x has no band; the right side has no declared order"),
+        ({"condition": BAND, "how": "left", "right_order": "x"}, "the left side has no declared order"),
+    ]
+    for options, why in cases:
+        said = cut_of(planned(left.schema, left.schema, **options))
+        assert isinstance(said, str) and said.startswith(why), said
+        _, many = both(left, left, 2, sort="never", **options)
+        assert not isinstance(many._operator, SlicedJoin)
+    found = cut_of(planned(left.schema, left.schema, condition=BAND, how="right", left_order="x", right_order="x"))
+    assert isinstance(found, Cut)
+    text = explain(BAND, left.schema, left.schema, how="right", left_order="x", right_order="x")
+    assert text.endswith("threads\n  any number: slices along r.x of the right side")
+    assert explain(BAND, left.schema, left.schema).endswith("the right side has no declared order")
+
+
+@pytest.mark.parametrize("threads", [0, True, 1.5, "2", 2000])
+def test_bad_numbers_of_threads(threads: Any) -> None:
+    with pytest.raises(IvjoinError, match="threads is "):
+        band_join(side(1, 10), side(1, 10), on="k", threads=threads)
+
+
+def test_shifts_stay_within_int64() -> None:
+    ends = [-(2**63), -(2**63) + 1, -1, 0, 1, 2**63 - 2, 2**63 - 1]
+    for by in (*ends, -(2**63) - 5, 2**63 + 5):
+        got = shifted(np.array(ends), by)
+        assert got.tolist() == [min(max(x + by, -(2**63)), 2**63 - 1) for x in ends]

@@ -126,8 +126,7 @@ class Life:
                 told.append(Order("y", slack=45))
             orders.append(tuple(mine))
             given.append(told or None)
-            # A residual prunes by a side's own bounds: which pairs a row outside of them still meets is not promised.
-            bounded = rng.random() < 0.15 and (residual is None or on_late != "join")
+            bounded = rng.random() < 0.15
             bounds.append({"y": (-25, 18)} if bounded else {})
         question = Question(
             self.how, tuple(terms), tuple(KEYS[self.keys]), residual, tuple(orders), tuple(bounds), on_late,

@@ -19,18 +19,16 @@ from witnesses import ERROR, Witness, described
 from ivjoin.errors import IvjoinError
 from ivjoin.expr.nodes import Node
 from ivjoin.interval import machine, machine_float, truth
+from ivjoin.operators import rules_float, rules_integer, rules_truth
+from ivjoin.operators.state import Infeasible
 from ivjoin.propagation import (
     Dom,
     Outcome,
     Propagator,
     contract_nodes,
     forward,
-    rules_float,
-    rules_integer,
-    rules_truth,
 )
 from ivjoin.propagation.search import narrowed
-from ivjoin.propagation.state import Infeasible
 
 
 def lost(w: Witness, nodes: Sequence[Node], domains: Sequence[Any]) -> list[str]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +15,8 @@ import numba
 import numpy as np
 import pytest
 
-from ivjoin.shj.kernels import compiling, memory
-from ivjoin.shj.kernels.compiling import I8, VOID
+from ivjoin.shj.kernels import compiling, lean, memory, objects
+from ivjoin.shj.kernels.compiling import I8, IN2, IO1, VOID, inner
 
 ROOM = Path(compiling.__file__).parent.parent
 
@@ -24,11 +27,46 @@ def twice(x: int) -> int:
     return 2 * x
 
 
+def total(rows: Any, out: Any) -> int:
+    n = 0
+    for i in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            n += rows[i, j]
+            out[i] += rows[i, j]
+    return n
+
+
+def fresh(n: int) -> int:
+    return int(np.empty(n, dtype=np.int64).shape[0])
+
+
+@inner
+def _half(x):  # type: ignore[no-untyped-def]
+    return x // 2
+
+
+def quarter(x: int) -> int:
+    return int(_half(_half(x)))
+
+
 @pytest.fixture
-def empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(numba.core.config, "CACHE_DIR", str(tmp_path))
-    yield
-    assert list(tmp_path.rglob("*.nbc")), "nothing was kept, so nothing was tested"
+    return tmp_path
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The functions of which an object file is made."""
+    made: list[Any] = []
+    make = lean.object_of
+    monkeypatch.setattr(lean, "object_of", lambda *about: made.append(about[0]) or make(*about))
+    return made
+
+
+@pytest.fixture
+def by_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "POSSIBLE", False)
 
 
 def kernel_hits() -> int:
@@ -38,27 +76,141 @@ def kernel_hits() -> int:
 def callback_hits() -> int:
     made = compiling.callback(VOID(I8), memory._release)
     assert made.address
-    return made.cache_hits
+    return int(made.cache_hits)
 
 
 @pytest.mark.parametrize("hits", [kernel_hits, callback_hits])
-@pytest.mark.usefixtures("empty_cache")
-def test_code_of_other_files_is_not_taken_from_disk(hits: Callable[[], int], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("by_numba")
+def test_numba_takes_no_code_of_other_files_from_disk(
+    hits: Callable[[], int], monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
     assert hits() == 0
     assert hits() == 1
     monkeypatch.setattr(compiling, "_STAMP", "an edited file")
     assert hits() == 0
     assert hits() == 1
+    assert list(folder.rglob("*.nbc"))
 
 
-@pytest.mark.usefixtures("empty_cache")
-def test_the_callback_of_output_blocks_is_such_a_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
+@pytest.mark.usefixtures("folder")
+def test_an_object_file_is_made_once_for_each_state_of_the_files(
+    made: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        assert compiling._build(twice, I8(I8))(21) == 42
+        assert len(made) == 1
+    monkeypatch.setattr(compiling, "_STAMP", "an edited file")
+    for _ in range(2):
+        assert compiling._build(twice, I8(I8))(21) == 42
+        assert len(made) == 2
+
+
+def of_environment(patch: pytest.MonkeyPatch) -> None:
+    patch.setenv("NUMBA_CPU_NAME", "generic")
+
+
+def of_compiler(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(objects, "_compiler", lambda: "0.1")
+
+
+def of_processor(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(objects, "_processor", lambda: "another")
+
+
+def of_checks(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(numba.config, "BOUNDSCHECK", 2)
+
+
+@pytest.mark.parametrize("change", [of_environment, of_checks, of_compiler, of_processor])
+def test_an_object_file_is_for_one_compiler_with_its_settings_and_processor(
+    change: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = objects.key("stamp")
+    assert before == objects.key("stamp") != objects.key("other stamp")
+    change(monkeypatch)
+    assert objects.key("stamp") != before
+
+
+@pytest.mark.parametrize("damage", [lambda code: code[:-1], lambda code: code[:100] + b"?" + code[101:], lambda _: b""])
+def test_a_damaged_object_file_is_made_anew(damage: Callable[[bytes], bytes], made: list[Any], folder: Path) -> None:
+    assert compiling._build(twice, I8(I8))(21) == 42
+    (file,) = folder.rglob("*.o")
+    whole = file.read_bytes()
+    file.write_bytes(damage(whole))
+    assert compiling._build(twice, I8(I8))(21) == 42
+    assert len(made) == 2
+    assert file.read_bytes()[:32] == hashlib.sha256(file.read_bytes()[32:]).digest()
+
+
+def test_the_callback_of_output_blocks_is_in_such_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = []
     build = memory.callback
-    monkeypatch.setattr(memory, "callback", lambda *about: made.append(build(*about)) or made[-1])
-    assert memory.release_block.__wrapped__() == made[0].address
-    codegen = made[0]._targetdescr.target_context.codegen()
-    assert made[0]._cache._index_key(made[0]._sig, codegen)[-1] == compiling._STAMP
+    monkeypatch.setattr(memory, "callback", lambda *about: given.append(build(*about)) or given[-1])
+    assert memory.release_block.__wrapped__() == given[0].address
+    assert [file.name.rpartition(".")[0].rpartition(".")[0] for file in folder.rglob("*.o")] == ["memory._release"]
+
+
+@pytest.mark.usefixtures("folder")
+def test_kernels_of_one_another_and_of_arrays_are_such_files_too() -> None:
+    assert compiling._build(quarter, I8(I8))(-9) == -3
+    sum_up = compiling._build(total, I8(IN2, IO1))
+    rows, out = np.arange(12).reshape(3, 4), np.zeros(3, np.int64)
+    assert sum_up(rows, out) == 66
+    assert out.tolist() == [6, 22, 38]
+    for wrong in (rows.T, rows.astype(np.int32), rows[:, :2], rows[0]):
+        with pytest.raises(TypeError):
+            sum_up(wrong, out)
+    assert compiling.refused == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"), [((), TypeError), ((1, 2), TypeError), (("1",), TypeError), ((2**63,), OverflowError)]
+)
+@pytest.mark.usefixtures("folder")
+def test_words_are_checked_before_they_reach_a_kernel(arguments: Any, error: type[Exception]) -> None:
+    made = compiling._build(twice, I8(I8))
+    with pytest.raises(error):
+        made(*arguments)
+    assert made(-1) == -2
+    assert made(np.int64(2**62)) == -(2**63)
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_needs_numbas_runtime_is_numbas(made: list[Any]) -> None:
+    for _ in range(2):
+        assert compiling._build(fresh, I8(I8))(3) == 3
+    assert len(made) == 1, "it is known from then on"
+    assert "NRT_MemInfo_alloc" in compiling.refused.pop("test_compiling.fresh")
+
+
+def positive(x: int) -> int:
+    if x < 0:
+        raise ValueError("below 0")
+    return x
+
+
+@pytest.mark.usefixtures("folder")
+def test_so_is_what_may_raise(made: list[Any]) -> None:
+    for _ in range(2):
+        kernel = compiling._build(positive, I8(I8))
+        assert kernel(3) == 3
+        with pytest.raises(ValueError, match="below 0"):
+            kernel(-3)
+    assert len(made) == 1
+    assert compiling.refused.pop("test_compiling.positive")
+
+
+@pytest.mark.usefixtures("folder")
+def test_so_is_everything_where_object_files_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_about: Any) -> bytes:
+        raise AttributeError("another numba")
+
+    monkeypatch.setattr(lean, "object_of", fails)
+    assert compiling._build(quarter, I8(I8))(-9) == -3
+    assert compiling.callback(VOID(I8), memory._release).address
+    assert {compiling.refused.pop(f) for f in ("test_compiling.quarter", "memory._release")} == {
+        "AttributeError: another numba"
+    }
 
 
 def test_an_edit_of_any_file_of_the_room_changes_the_stamp(tmp_path: Path) -> None:
@@ -80,15 +232,16 @@ def test_an_edit_of_any_file_of_the_room_changes_the_stamp(tmp_path: Path) -> No
     assert compiling._digest(room) not in seen
 
 
-@pytest.mark.parametrize(
-    ("owner", "name", "value"),
-    [(llvmlite, "__version__", "0"), (np, "__version__", "0"), (numba.config, "BOUNDSCHECK", 2)],
-)
-def test_so_does_another_version_or_setting(
-    owner: Any, name: str, value: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(owner, name, value)
+@pytest.mark.parametrize("owner", [llvmlite, np])
+def test_so_does_another_version(owner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owner, "__version__", "0")
     assert compiling._digest(ROOM) != compiling._STAMP
+
+
+def test_numbas_settings_are_asked_when_it_looks_for_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = compiling._stamp()
+    monkeypatch.setattr(numba.config, "BOUNDSCHECK", 2)
+    assert compiling._stamp() != before
 
 
 def test_numba_itself_tells_versions_and_processors_apart() -> None:
@@ -96,10 +249,11 @@ def test_numba_itself_tells_versions_and_processors_apart() -> None:
     codegen = kept.targetctx.codegen()
     cache = kept._cache
     assert cache._cache_file._version == numba.__version__
-    assert codegen.magic_tuple() in cache._index_key(I8(I8), codegen)
+    assert codegen.magic_tuple() in cache._index_key(I8(I8).in_numba(), codegen)
     assert codegen._get_host_cpu_name() in codegen.magic_tuple()
 
 
+@pytest.mark.usefixtures("by_numba")
 def test_without_a_folder_to_write_to_kernels_compile_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     real = numba.njit
 
@@ -114,9 +268,37 @@ def test_without_a_folder_to_write_to_kernels_compile_all_the_same(monkeypatch: 
     assert made(21) == 42
 
 
-def test_what_is_not_on_disk_is_not_said_to_be() -> None:
-    @compiling.compiled(I8(I8))
+@pytest.mark.parametrize("possible", [True, False])
+@pytest.mark.usefixtures("folder")
+def test_what_is_not_on_disk_is_not_said_to_be(possible: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "POSSIBLE", possible)
+
     def thrice(x):  # type: ignore[no-untyped-def]
         return 3 * x
 
-    assert not compiling.is_cached(thrice)
+    kernel = compiling.compiled(I8(I8))(thrice)
+    assert not compiling.is_cached(kernel)
+    compiling._build(thrice, I8(I8))
+    assert compiling.is_cached(kernel)
+
+
+def test_a_join_with_kernels_on_disk_imports_neither_numba_nor_pandas() -> None:
+    code = """
+import pyarrow as pa, ivjoin, sys
+words = pa.py_buffer(b"".join(i.to_bytes(8, "little") for i in range(3000)))
+rows = pa.Array.from_buffers(pa.int64(), 3000, [None, words])
+s = pa.Table.from_arrays([rows, rows], ["k", "t"])
+for how in ("inner", "full"):
+    about = {"on": "k", "condition": "l.t - r.t BETWEEN -1 AND 1", "left_order": "t", "right_order": "t"}
+    assert ivjoin.band_join(s, s, how=how, **about).read_all().num_rows == 3000
+    print(*{"numba", "pandas"} & set(sys.modules))
+"""
+    for expected in (None, "\n\n"):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+        assert expected is None or done.stdout == expected
+
+
+def test_without_a_folder_object_files_are_made_all_the_same(made: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "_folders", lambda: [Path("/dev/null/nowhere")])
+    assert compiling._build(twice, I8(I8))(21) == 42
+    assert len(made) == 1

@@ -67,6 +67,7 @@ class Index:
                 count = run_kernels.probe_runs(
                     kids, axes, led.terms, led.n_primary, led.n_second, runs.keys, runs.values, runs.ids, runs.tops,
                     runs.ends, runs.count, store.lo, store.rows, store.links, matched, mode, cell, rows, ids,
+                    np.empty(0, dtype=np.int64), matched, 0,
                 )
             yield rows[:count].copy(), ids[:count].copy()
 

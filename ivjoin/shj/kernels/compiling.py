@@ -1,54 +1,113 @@
-"""How the loops of the join are compiled: at the first call, with fixed signatures, cached on disk by content.
+"""How the loops of the join are compiled: at the first call, with fixed signatures, kept on disk by content.
 
-All of them are plain functions over int64, int32 and uint8 arrays, so each compiles once, whatever the query. They run
-uncompiled under ``NUMBA_DISABLE_JIT=1``.
+All of them are plain functions over int64, int32 and uint8 arrays or words, so each compiles once, whatever the query.
+Kernels of words alone (``push_batch`` is one: it takes addresses) are kept as object files, which load without numba;
+see ``objects`` and ``lean``. The others are numba's to keep. They run uncompiled under ``NUMBA_DISABLE_JIT=1``.
 """
 
 from __future__ import annotations
 
+import gc
 import hashlib
+import os
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import llvmlite
-import numba
 import numpy as np
-from numba import types
-from numba.core import sigutils
-from numba.core.ccallback import CFunc
+from pyarrow import py_buffer
+
+from ivjoin.shj.kernels import objects
 
 __all__ = [
-    "COMPILES", "I8", "IN1", "IN2", "IN2_I4", "IN_U8", "IO1", "IO1_I4", "IO2", "IO2_I4", "IO_U8", "VOID", "callback",
-    "compiled", "inner", "is_cached",
+    "COMPILES", "I8", "IN1", "IN2", "IN2_I4", "IN_U8", "IO1", "IO1_I4", "IO2", "IO2_I4", "IO_U8", "VOID", "Later",
+    "callback", "compiled", "inner", "is_cached", "tiny",
 ]
 
-I8 = types.int64
-IN1 = types.Array(types.int64, 1, "C", readonly=True)
-IN2 = types.Array(types.int64, 2, "C", readonly=True)
-IO1 = types.Array(types.int64, 1, "C")
-IO2 = types.Array(types.int64, 2, "C")
-IN_U8 = types.Array(types.uint8, 1, "C", readonly=True)
-IO_U8 = types.Array(types.uint8, 1, "C")
-IN2_I4 = types.Array(types.int32, 2, "C", readonly=True)
-IO1_I4 = types.Array(types.int32, 1, "C")
-IO2_I4 = types.Array(types.int32, 2, "C")
-VOID = types.void
 
-COMPILES = not numba.config.DISABLE_JIT
+@dataclass(frozen=True)
+class _Signature:
+    result: _Kind
+    arguments: tuple[_Kind, ...]
+
+    def in_numba(self) -> Any:
+        return self.result.in_numba()(*(kind.in_numba() for kind in self.arguments))
+
+    def over(self, function: Callable[..., int]) -> Any:
+        """A function of words (an array: its address and lengths) as one of the arguments that are meant."""
+        if all(kind == I8 for kind in self.arguments):
+            return function
+        kinds = [(kind.dimensions, np.dtype(kind.name)) for kind in self.arguments]
+
+        def call(*arguments: Any) -> int:
+            words = []
+            for (dimensions, dtype), given in zip(kinds, arguments, strict=True):
+                if dimensions == 0:
+                    words.append(given)
+                elif given.dtype != dtype or given.ndim != dimensions or not given.flags.c_contiguous:
+                    raise TypeError(f"a kernel takes {dtype}[{dimensions}], not {given.dtype}[{given.ndim}]")
+                else:
+                    words.append(py_buffer(given).address)
+                    words += given.shape
+            return function(*words)
+
+        return call
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What a kernel takes or returns; a type of numba's as soon as numba is needed."""
+
+    name: str
+    dimensions: int = 0
+    readonly: bool = False
+
+    def __call__(self, *arguments: _Kind) -> _Signature:
+        return _Signature(self, arguments)
+
+    def in_numba(self) -> Any:
+        from numba import types
+
+        item = getattr(types, self.name)
+        return types.Array(item, self.dimensions, "C", readonly=self.readonly) if self.dimensions else item
+
+
+I8 = _Kind("int64")
+IN1, IN2 = _Kind("int64", 1, readonly=True), _Kind("int64", 2, readonly=True)
+IO1, IO2 = _Kind("int64", 1), _Kind("int64", 2)
+IN_U8, IO_U8 = _Kind("uint8", 1, readonly=True), _Kind("uint8", 1)
+IN2_I4 = _Kind("int32", 2, readonly=True)
+IO1_I4, IO2_I4 = _Kind("int32", 1), _Kind("int32", 2)
+VOID = _Kind("void")
+
+
+def _compiles() -> bool:
+    """Whether numba would compile; numba itself is asked where more than the environment can say so."""
+    if "numba" in sys.modules or Path(".numba_config.yaml").exists():
+        import numba
+
+        return not numba.config.DISABLE_JIT
+    return os.environ.get("NUMBA_DISABLE_JIT", "0").strip() in ("", "0")
+
+
+COMPILES = _compiles()
 
 
 def _digest(room: Path) -> str:
-    """The content of every file of the kernels' room, and what besides decides which code comes of it.
+    """The content of every file of the kernels' room, and the packages besides that decide which code comes of it.
 
     numba asks only for the time and the size of the one file that a function stands in, and forgets the functions that
     it calls. An installed package's files may all bear the same time. No file of the room imports one from outside it,
     so kernels freeze no constant of another room. numba itself looks at its own version and at the processor.
     """
     digest = hashlib.sha256()
-    config = numba.config
-    about = (llvmlite.__version__, np.__version__, config.BOUNDSCHECK, config.OPT, config.DEBUGINFO_DEFAULT)
-    digest.update(repr(about).encode())
+    digest.update(repr((llvmlite.__version__, np.__version__)).encode())
     for path in sorted(room.rglob("*.py")):
         content = path.read_bytes()
         digest.update(f"{path.relative_to(room).as_posix()} {len(content)}\n".encode())
@@ -60,26 +119,124 @@ def _digest(room: Path) -> str:
 _STAMP = _digest(Path(__file__).parent.parent)
 
 
+def _stamp() -> str:
+    """The same with numba's settings."""
+    from numba import config
+
+    return f"{_STAMP} {config.BOUNDSCHECK} {config.OPT} {config.DEBUGINFO_DEFAULT}"
+
+
+class Later:
+    """A part of kernels that numba makes when the first kernel with it is compiled: most processes load them all."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._made: Any = None
+
+    def made(self) -> Any:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+
+def _ready(function: Any) -> Any:
+    """The same function, with everything that it calls made, and what that calls."""
+    used = function.__code__.co_names
+    owners = [function.__globals__]
+    owners += [vars(it) for name in used if isinstance(it := owners[0].get(name), ModuleType) and _is_ours(it)]
+    for owner in owners:
+        for name in used:
+            if isinstance(part := owner.get(name), Later):
+                owner[name] = part.made()
+    return function
+
+
+def _is_ours(module: ModuleType) -> bool:
+    return module.__name__.startswith(__name__.rpartition(".")[0])
+
+
+def _options() -> dict[str, Any]:
+    return {"nogil": True, "error_model": "numpy"}
+
+
 def _stamped(made: Any) -> Any:
     """The same function, whose disk cache asks also whether all that it may call is as it was."""
     kept = made._cache
     key = kept._index_key
-    kept._index_key = lambda *about: (*key(*about), _STAMP)
+    kept._index_key = lambda *about: (*key(*about), _stamp())
     return made
 
 
 def _dispatcher(function: Any) -> Any:
-    """A function to be compiled, kept on disk."""
+    """A function to be compiled, kept on disk by numba."""
+    import numba
+
+    _ready(function)
     try:
-        return _stamped(numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+        return _stamped(numba.njit(cache=True, **_options())(function))
     except (AttributeError, RuntimeError):
         # No folder to write to, or a numba that keeps its cache otherwise: rather compile each time than fail, or run
         # stale code.
-        return numba.njit(nogil=True, error_model="numpy")(function)
+        return numba.njit(**_options())(function)
+
+
+_one_at_a_time = threading.RLock()
+
+
+def _name(function: Any) -> str:
+    return f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
+
+
+def _words(function: Any, signature: _Signature) -> objects.Loaded | None:
+    """A kernel of words from its object file, which is made if it is not there; None where it cannot be."""
+    if not objects.POSSIBLE:
+        return None
+    name = _name(function)
+    with _one_at_a_time:
+        try:
+            key = objects.key(_STAMP)
+            if (code := objects.find(name, key)) is None:
+                try:
+                    code = _object(function, signature)
+                except MemoryError:
+                    raise
+                except Exception as e:  # it needs numba, or this numba is not as the one that this is written for
+                    refused[name] = f"{type(e).__name__}: {e}"
+                    code = b""  # and need not be tried again
+                objects.keep(name, key, code)
+            return objects.Loaded(code, name) if code else None
+        except Exception as e:  # of a numba or an LLVM that is not as this one: slower to compile, as fast to run
+            refused[name] = f"{type(e).__name__}: {e}"
+            return None
+
+
+refused: dict[str, str] = {}  # kernels that this process could make no object file of, and why
+
+
+def _object(function: Any, signature: _Signature) -> bytes:
+    from ivjoin.shj.kernels import lean
+
+    collects = gc.isenabled()
+    gc.disable()  # a compiler makes many objects and few circles: a fifth of its time
+    try:
+        return lean.object_of(_ready(function), signature.in_numba(), _options())
+    finally:
+        if collects:
+            gc.enable()
 
 
 def callback(signature: Any, function: Any) -> Any:
-    """A function that C can call, compiled and kept on disk."""
+    """A function that C can call at its ``address``, compiled and kept on disk."""
+    if (made := _words(function, signature)) is not None:
+        return made
+    return _numba_callback(signature.in_numba(), _ready(function))
+
+
+def _numba_callback(signature: Any, function: Any) -> Any:
+    import numba
+    from numba.core import sigutils
+    from numba.core.ccallback import CFunc
+
     try:
         # what numba.cfunc does, but for the stamp, which must be there before the cache is asked
         made = CFunc(function, sigutils.normalize_signature(signature), locals={}, options={})
@@ -95,18 +252,23 @@ def is_cached(kernel: Any) -> bool:
     signature = getattr(kernel, "signature", None)
     if signature is None:
         return True
-    dispatcher = _dispatcher(kernel.__wrapped__)
+    function = kernel.__wrapped__
     try:
+        if objects.POSSIBLE and objects.find(_name(function), objects.key(_STAMP)) is not None:
+            return True
+        dispatcher = _dispatcher(function)
         kept = dispatcher._cache
-        key = kept._index_key(signature, dispatcher.targetctx.codegen())
+        key = kept._index_key(signature.in_numba(), dispatcher.targetctx.codegen())
         return key in kept._cache_file._load_index()
     except Exception:
         return False
 
 
-def _build(function: Any, signature: Any) -> Any:
+def _build(function: Any, signature: _Signature) -> Any:
+    if (loaded := _words(function, signature)) is not None:
+        return signature.over(loaded.python)
     dispatcher = _dispatcher(function)
-    dispatcher.compile(signature)
+    dispatcher.compile(signature.in_numba())
     dispatcher.disable_compile()
     return dispatcher
 
@@ -132,8 +294,19 @@ def compiled(signature: Any) -> Any:
     return prepare
 
 
-# Called by kernels alone: compiled as part of them, with whatever types they pass.
-inner = numba.njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def inner(function: Any) -> Any:
+    """Called by kernels alone: compiled as part of them, with whatever types they pass."""
+    if not COMPILES:
+        return function
 
-# For a line or two: put where they are called before anything is compiled, which costs less than a function of its own.
-tiny = numba.njit(nogil=True, error_model="numpy", inline="always")
+    def make() -> Any:
+        from ivjoin.shj.kernels import lean
+
+        return lean.part(_ready(function), _options())
+
+    return Later(make)
+
+
+def tiny(function: Any) -> Any:
+    """For a line or two: without a call of its own in any kernel."""
+    return inner(function)

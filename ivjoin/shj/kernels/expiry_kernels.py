@@ -11,34 +11,45 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj.kernels.compiling import I8, VOID, compiled, inner, tiny
-from ivjoin.shj.kernels.index_kernels import FIRST_AXIS, FLAGS, I64_MAX, I64_MIN, LIVE, MATCHED, _unlink_one
+from ivjoin.shj.kernels.index_kernels import (
+    FIRST_ABSENCE,
+    FIRST_AXIS,
+    FLAGS,
+    I64_MAX,
+    I64_MIN,
+    LIVE,
+    MATCHED,
+    MOST_AXES,
+    _unlink_one,
+)
 from ivjoin.shj.kernels.memory import at_i32, at_i64
 from ivjoin.shj.kernels.records import bound_at, expiry_at, operator_at, side_at, term_at, tracker_at
 
-__all__ = ["absence", "bounds_of", "enlist", "prune", "reschedule", "stragglers", "take_out"]
-
-_FIRST_ABSENCE = 8  # bits of a row's flags that say on which axis it has no value
-_LAST_AXIS = 22  # of those that have a bit of their own
+__all__ = ["absence", "bounds_of", "enlist", "heaps_have_room", "prune", "reschedule", "take_out"]
 
 
 @tiny
 def absence(axis):  # type: ignore[no-untyped-def]
     """The flag of a row without a value on an axis. Far axes share one: such rows outlive the bounds of all of them."""
-    return np.int64(1) << (_FIRST_ABSENCE + min(axis, _LAST_AXIS))
+    return np.int64(1) << (FIRST_ABSENCE + min(axis, MOST_AXES))
 
 
 @inner
-def stragglers(values, n, kept, every, turn, last):  # type: ignore[no-untyped-def]
-    """Whether any of the kept rows is below one before it."""
-    if every:
-        falls = (values[0] ^ turn) < last
-        for k in range(1, n):
-            falls |= (values[k] ^ turn) < (values[k - 1] ^ turn)
-        return falls
-    falls = (values[kept[0]] ^ turn) < last
-    for k in range(1, n):
-        falls |= (values[kept[k]] ^ turn) < (values[kept[k - 1]] ^ turn)
-    return falls
+def heaps_have_room(op, side, n):  # type: ignore[no-untyped-def]
+    """Whether every schedule can take the rows of a batch in, should they come out of order."""
+    for a in range(side.n_axes):
+        values = at_i64(op.values + 8 * a * op.room_rows)
+        for falling in range(2):
+            d = expiry_at(side.expiry, 2 * a + falling)
+            if d.used == 0 or d.size + n <= d.room:
+                continue
+            turn = np.int64(-falling)
+            falls = (values[0] ^ turn) < (d.last if side.live else I64_MIN)
+            for k in range(1, n):
+                falls |= (values[k] ^ turn) < (values[k - 1] ^ turn)
+            if falls:
+                return False
+    return True
 
 
 @inner

@@ -2,7 +2,7 @@
 
 Shape of a side's index::
 
-    slots int32[keys, 8]     half a cache line per key:  left  head tail finger | right head tail finger | refs | spare
+    slots int32[keys, 8]     half a cache line per key:  left  head tail finger | right head tail finger | key (int64)
     links int32[cap, 4+2a]   one record per row:         next  prev  key id  flags (LIVE | MATCHED) | axes
     rows  int64[cap, 2+a]    the same memory as words:   two words of links | axis 0 .. axis a-1
 
@@ -18,12 +18,13 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IN2_I4, IO1, IO2, IO2_I4, IO_U8, VOID, compiled, inner
+from ivjoin.shj.kernels.memory import line_of
 
 __all__ = [
-    "FIRST_AXIS", "FIRST_PROBE", "FIRST_STORE", "FLAGS", "KEY", "LIVE", "MARK_PROBE", "MARK_STORE", "MATCHED", "PAIRS",
-    "PUSH", "SOME_REFUSED", "SOME_STEPS", "WORTH_REFUSING", "WORTH_WALKING",
-    "candidates", "insert", "insert_rows", "move", "others", "probe", "probe_rows", "prune_oldest", "prune_prefix",
-    "unlink", "window",
+    "ASK", "FALSE", "FIRST_ABSENCE", "FIRST_AXIS", "FIRST_PROBE", "FIRST_STORE", "FLAGS", "KEY", "LIVE", "MARK_PROBE",
+    "MARK_STORE", "MATCHED", "MOST_AXES", "PAIRS", "PUSH", "SOME_REFUSED", "SOME_STEPS", "TRUE", "WORTH_REFUSING",
+    "WORTH_WALKING", "candidates", "insert", "insert_rows", "move", "others", "probe", "probe_rows", "unlink",
+    "verdict", "window",
 ]
 
 I64_MIN = -(2**63)
@@ -33,12 +34,14 @@ I64_MAX = 2**63 - 1
 WORTH_WALKING, SOME_STEPS = 128, 500_000
 # Rows within the first axis's window that other bands refuse, for each probe row, that are still cheaper than those.
 WORTH_REFUSING, SOME_REFUSED = 128, 1_000_000
-PUSH = 200  # a push the long way costs as much as so many probe rows more
+PUSH = 200  # a push costs, beside its rows, as much as so many probe rows
 
 FIRST_AXIS = 2  # in a row record, as words
 PREV, KEY, FLAGS = 1, 2, 3  # in a row record, as links
-USERS = 6  # in a key's slots
 LIVE, MATCHED = 1, 2
+FIRST_ABSENCE = 8  # bits of a row's flags that say on which axis it has no value
+MOST_AXES = 22  # that have such a bit of their own
+TRUE, FALSE, ASK = -1, -2, -3  # ends of a list of checks
 PAIRS, MARK_STORE, MARK_PROBE, FIRST_PROBE, FIRST_STORE = 1, 2, 4, 8, 16
 
 
@@ -85,6 +88,7 @@ def insert_rows(kids, n, axes, axis_stride, n_axes, place, cap, ordered, rows, l
         links[link + FLAGS] = LIVE
         slot = 8 * kid + side
         tail = np.int64(slots[slot + 1])
+        born += (slots[8 * kid] < 0) & (slots[8 * kid + 3] < 0)
         # Keys come at random, so whether a list is empty is a coin toss: the row stands in for a tail that is missing.
         before = pos if tail < 0 else tail
         if ordered == 1 and rows[before * width + FIRST_AXIS] > rows[row + FIRST_AXIS]:
@@ -96,8 +100,6 @@ def insert_rows(kids, n, axes, axis_stride, n_axes, place, cap, ordered, rows, l
             slots[slot] = pos if tail < 0 else slots[slot]
             slots[slot + 1] = pos
             slots[slot + 2] = pos if tail < 0 else slots[slot + 2]
-        born += slots[8 * kid + USERS] == 0
-        slots[8 * kid + USERS] += 1
         pos += 1
         if pos == cap:
             pos = 0
@@ -113,8 +115,8 @@ def insert(kids, axes, place, ordered, rows, links, slots, side, tally):  # type
     row is out of order by, and is added to ``tally[0]``); 0 appends.
     """
     return insert_rows(
-        kids, kids.shape[0], axes.ravel(), axes.shape[1], axes.shape[0], place, rows.shape[0], ordered, rows.ravel(),
-        links.ravel(), slots.ravel(), side, tally,
+        kids, kids.shape[0], line_of(axes), axes.shape[1], axes.shape[0], place, rows.shape[0], ordered, line_of(rows),
+        line_of(links), line_of(slots), side, tally,
     )
 
 
@@ -131,16 +133,15 @@ def _unlink_one(pos, links, stride, slots, side):  # type: ignore[no-untyped-def
     slots[slot + 1] = prv if nxt < 0 else slots[slot + 1]
     heir = prv if nxt < 0 else nxt
     slots[slot + 2] = heir if slots[slot + 2] == pos else slots[slot + 2]
-    slots[8 * kid + USERS] -= 1
-    return 1 if slots[8 * kid + USERS] == 0 else 0
+    return 1 if slots[8 * kid] < 0 and slots[8 * kid + 3] < 0 else 0
 
 
 @compiled(I8(IN1, IO2_I4, IO2_I4, I8))
 def unlink(places, links, slots, side):  # type: ignore[no-untyped-def]
     """Take live rows out of their lists and clear LIVE; returns how many keys died."""
     stride = links.shape[1]
-    flat = links.ravel()
-    keys = slots.ravel()
+    flat = line_of(links)
+    keys = line_of(slots)
     died = 0
     for i in range(places.shape[0]):
         flag = places[i] * stride + FLAGS
@@ -148,53 +149,6 @@ def unlink(places, links, slots, side):  # type: ignore[no-untyped-def]
             flat[flag] &= ~LIVE
             died += _unlink_one(places[i], flat, stride, keys, side)
     return died
-
-
-@inner
-def prune_oldest(lo, hi, cap, column, low, high, rows, links, width, slots, side, dead, want, tally):  # type: ignore[no-untyped-def]
-    """``prune_prefix`` over flat arrays or pointers; ``want`` says whether places go into ``dead``."""
-    stride = 2 * width
-    count = 0
-    keys_died = 0
-    rows_died = 0
-    rid = lo
-    pos = lo % cap
-    while rid < hi:
-        if links[pos * stride + FLAGS] & LIVE:
-            v = rows[pos * width + column]
-            if low <= v <= high:
-                break
-            links[pos * stride + FLAGS] &= ~LIVE
-            keys_died += _unlink_one(pos, links, stride, slots, side)
-            rows_died += 1
-            if want:
-                dead[count] = pos
-                count += 1
-        rid += 1
-        pos += 1
-        if pos == cap:
-            pos = 0
-    tally[0] = rid
-    tally[1] = keys_died
-    tally[2] = rows_died
-    return count
-
-
-@compiled(I8(I8, I8, I8, I8, I8, IO2, IO2_I4, IO2_I4, I8, IO1, IO1))
-def prune_prefix(lo, hi, column, low, high, rows, links, slots, side, dead, tally):  # type: ignore[no-untyped-def]
-    """Unlink the oldest rows while their axis value lies outside [low, high]; returns how many ids went into ``dead``.
-
-    ``tally`` gets: first id not passed, keys that died, rows that died. An empty ``dead`` means nobody asks for ids.
-    """
-    cap = rows.shape[0]
-    count = prune_oldest(
-        lo, hi, cap, column, low, high, rows.ravel(), links.ravel(), rows.shape[1], slots.ravel(), side, dead,
-        dead.shape[0] > 0, tally,
-    )
-    turn = lo - lo % cap
-    for i in range(count):
-        dead[i] += turn if dead[i] + turn >= lo else turn + cap
-    return count
 
 
 @compiled(VOID(I8, I8, IN2, IN2_I4, IO2, IO2_I4, IO2_I4, I8, I8))
@@ -216,10 +170,9 @@ def move(lo, hi, rows, links, new_rows, new_links, slots, n_keys, side):  # type
         new_links[new, KEY] = links[pos, KEY]
         new_links[new, FLAGS] = links[pos, FLAGS]
     for kid in range(n_keys):
-        for k in range(side, side + 3):
-            q = np.int64(slots[kid, k])
-            if q >= 0:
-                slots[kid, k] = _moved(q, first, cap, new_first, new_cap)
+        if slots[kid, side] >= 0:
+            for k in range(side, side + 3):
+                slots[kid, k] = _moved(np.int64(slots[kid, k]), first, cap, new_first, new_cap)
 
 
 @inner
@@ -252,24 +205,64 @@ def window(axes, stride, bands, n_primary, i):  # type: ignore[no-untyped-def]
 
 
 @inner
+def _lies_within(v, p, low, high):  # type: ignore[no-untyped-def]
+    """Whether v is in [p + low, p + high], over integers without end."""
+    if low != I64_MIN:
+        if low > 0 and p > I64_MAX - low:
+            return False
+        if not (low < 0 and p < I64_MIN - low) and v < p + low:
+            return False
+    if high != I64_MAX:
+        if high < 0 and p < I64_MIN - high:
+            return False
+        if not (high > 0 and p > I64_MAX - high) and v > p + high:
+            return False
+    return True
+
+
+@inner
 def others(axes, stride, bands, n_primary, n_bands, i, rows, row):  # type: ignore[no-untyped-def]
     """Whether the stored row that begins at ``rows[row]`` satisfies the band terms on the other axes."""
     for b in range(n_primary, n_bands):
         p = axes[bands[4 * b] * stride + i]
-        v = rows[row + FIRST_AXIS + bands[4 * b + 1]]
-        d = bands[4 * b + 2]
-        if d != I64_MIN:
-            if d > 0 and p > I64_MAX - d:
-                return False
-            if not (d < 0 and p < I64_MIN - d) and v < p + d:
-                return False
-        d = bands[4 * b + 3]
-        if d != I64_MAX:
-            if d < 0 and p < I64_MIN - d:
-                return False
-            if not (d > 0 and p > I64_MAX - d) and v > p + d:
-                return False
+        if not _lies_within(rows[row + FIRST_AXIS + bands[4 * b + 1]], p, bands[4 * b + 2], bands[4 * b + 3]):
+            return False
     return True
+
+
+@inner
+def verdict(checks, axes, absent, stride, nulls, i, rows, row, flags):  # type: ignore[no-untyped-def]
+    """Where the checks of a pair end: ``TRUE``, ``FALSE`` or ``ASK``.
+
+    A check is eight words: the probe row's axis and the stored row's (-1: none), low and high, between which the
+    stored value lies beyond the other (or, where there is one alone, lies itself); the check to go on with where that
+    is so, where it is not, and where a value is missing. ``nulls`` has a bit for each axis of which a probe row may
+    have no value.
+    """
+    at = np.int64(0)
+    while at >= 0:
+        c = 8 * at
+        a = checks[c]
+        b = checks[c + 1]
+        p = np.int64(0)
+        v = np.int64(0)
+        missing = False
+        if a >= 0:
+            p = axes[a * stride + i]
+            missing = (nulls >> a) & 1 != 0 and absent[a * stride + i] != 0
+        if b >= 0:
+            v = rows[row + FIRST_AXIS + b]
+            missing |= (flags >> (FIRST_ABSENCE + b)) & 1 != 0
+        else:
+            v = p
+            p = np.int64(0)
+        if missing:
+            at = checks[c + 6]
+        elif _lies_within(v, p, checks[c + 2], checks[c + 3]):
+            at = checks[c + 4]
+        else:
+            at = checks[c + 5]
+    return at
 
 
 @inner
@@ -325,11 +318,11 @@ def _stays_in_range(axes, stride, bands, n):  # type: ignore[no-untyped-def]
 @inner
 def probe_rows(  # type: ignore[no-untyped-def]
     kids, chosen, n, axes, stride, bands, n_primary, n_bands, ordered, slots, rows, links, width, side, matched,
-    mode, state, out_probe, out_store, room,
+    mode, state, out_probe, out_store, room, checks, n_checks, absent, nulls,
 ):
     """``probe`` over flat arrays or pointers, of the n ``chosen`` rows (none with key id -1), up to ``room`` pairs.
 
-    ``out_store`` gets places, not ids.
+    ``out_store`` gets places, not ids; the probe row of a pair that the checks do not decide is turned, ``~i``.
     """
     emit = mode & PAIRS
     link_stride = 2 * width
@@ -384,6 +377,11 @@ def probe_rows(  # type: ignore[no-untyped-def]
             missed += not ok
             if ok and mode & FIRST_STORE and links[link + FLAGS] & MATCHED:
                 ok = False
+            found = i
+            if ok and n_checks > 0:
+                end = verdict(checks, axes, absent, stride, nulls, i, rows, row, links[link + FLAGS])
+                ok = end != FALSE
+                found = ~i if end == ASK else i
             if ok:
                 if emit:
                     if count == room:
@@ -392,7 +390,7 @@ def probe_rows(  # type: ignore[no-untyped-def]
                         state[2] += steps
                         state[3] += missed
                         return count
-                    out_probe[count] = i
+                    out_probe[count] = found
                     out_store[count] = node
                     count += 1
                 if mode & MARK_STORE:
@@ -434,10 +432,10 @@ def probe(  # type: ignore[no-untyped-def]
         axis's window that another band refused.
     """
     n = kids.shape[0]
-    axis_values = axes.ravel()
-    terms = bands.ravel()
-    records = rows.ravel()
-    keys = slots.ravel()
+    axis_values = line_of(axes)
+    terms = line_of(bands)
+    records = line_of(rows)
+    keys = line_of(slots)
     cap = rows.shape[0]
     chosen = np.empty(n + 1, dtype=np.int64)
     left = candidates(
@@ -451,7 +449,8 @@ def probe(  # type: ignore[no-untyped-def]
         state[1] = -2
     count = probe_rows(
         kids, chosen, left, axis_values, axes.shape[1], terms, n_primary, bands.shape[0], ordered, keys, records,
-        links.ravel(), rows.shape[1], side, matched, mode, state, out_probe, out_store, out_probe.shape[0],
+        line_of(links), rows.shape[1], side, matched, mode, state, out_probe, out_store, out_probe.shape[0], terms, 0,
+        matched, 0,
     )
     state[0] = chosen[state[0]] if state[0] < left else n
     turn = lo - lo % cap

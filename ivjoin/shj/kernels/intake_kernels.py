@@ -7,9 +7,11 @@ import numpy as np
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.batch_memory import read_double, read_source
 from ivjoin.shj.kernels.compiling import inner, tiny
+from ivjoin.shj.kernels.expiry_kernels import heaps_have_room
 from ivjoin.shj.kernels.index_kernels import I64_MAX, I64_MIN
 from ivjoin.shj.kernels.key_kernels import intern_rows
 from ivjoin.shj.kernels.memory import BUFFERS, CHILDREN, LENGTH, NULL_COUNT, OFFSET, at_i32, at_i64, at_u8, load
+from ivjoin.shj.kernels.packed_key_kernels import packed_bytes_wanted
 from ivjoin.shj.kernels.records import bound_at, piece_at, source_at, stored_at, tracker_at
 
 __all__ = ["arrive", "below"]
@@ -51,7 +53,7 @@ def _read_columns(op, side, n):  # type: ignore[no-untyped-def]
 def _has_room(op, p, side, other, n):  # type: ignore[no-untyped-def]
     if n > op.room_rows or side.hi - side.lo + n > side.cap:
         return False
-    if other.owes and other.live > op.dead_size:
+    if (other.owes and other.live > op.dead_size) or (side.owes and side.live + n > op.dead_size):
         return False
     valid = at_i64(op.in_valid)
     for c in range(side.n_stored):
@@ -60,7 +62,10 @@ def _has_room(op, p, side, other, n):  # type: ignore[no-untyped-def]
             return False
     if op.key_kind == at.INT:
         new = max(n - op.n_free, 0)
-        return 2 * (op.n_ids - op.n_free + n) <= op.table_size and op.n_ids + new <= op.slots_size
+        return 3 * (op.n_ids - op.n_free + n) <= 2 * op.table_size and op.n_ids + new <= op.slots_size
+    if side.packs:
+        op.key_bytes = packed_bytes_wanted(op, side, n)
+        return op.key_bytes == 0
     return True
 
 
@@ -355,10 +360,13 @@ def _name_keys(op, side, other, n):  # type: ignore[no-untyped-def]
                 kids[i] = -1
             return
         keys = at_i64(op.values + 8 * side.key_source * op.room_rows)
+        cell = at_i64(op.state_at)
+        cell[0] = op.free
         packed = intern_rows(
-            keys, n, usable, op.masked != 0, at_i32(op.table), op.table_size - 1, at_i64(op.key_of), at_i32(op.free),
-            op.n_free, kids, op.n_ids,
+            keys, n, usable, op.masked != 0, at_i32(op.table), op.table_size - 1, at_i32(op.slots), at_i64(op.slots),
+            op.n_free, kids, op.n_ids, cell,
         )
+        op.free = cell[0]
         op.n_ids = packed >> 32
         op.n_free = packed & 0xFFFFFFFF
         return
@@ -386,6 +394,8 @@ def arrive(op, p, side, other):  # type: ignore[no-untyped-def]
     if late and op.raises:
         op.prepared = 0
         return at.LATE
+    if not heaps_have_room(op, side, n):
+        return at.ROOM | at.HEAP
     op.n_late = late
     op.prepared = 0
     # From here on, the batch is taken.

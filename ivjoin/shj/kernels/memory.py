@@ -15,18 +15,15 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 import pyarrow as pa
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from ivjoin.shj.kernels import plain_memory
-from ivjoin.shj.kernels.compiling import COMPILES, callback, tiny
+from ivjoin.shj.kernels.compiling import COMPILES, I8, VOID, Later, callback, tiny
 
 __all__ = [
     "ARROW_ARRAY", "BUFFERS", "CHILDREN", "LENGTH", "NULL_COUNT", "N_BUFFERS", "N_CHILDREN", "OFFSET", "PRIVATE",
     "RELEASE", "add", "address_of", "at_f32", "at_f64", "at_i8", "at_i16", "at_i32", "at_i64", "at_u8", "at_u16",
-    "at_u32", "at_u64", "free", "is_for_this_machine", "load", "malloc", "release", "release_block", "release_struct",
-    "save",
+    "at_u32", "at_u64", "free", "is_for_this_machine", "line_of", "load", "malloc", "release", "release_block",
+    "release_struct", "save",
 ]
 
 # Offsets in struct ArrowArray, and its size.
@@ -39,52 +36,42 @@ _WORDS = "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64
 def _pointer_to(name: str) -> Any:
     if not COMPILES:
         return plain_memory.pointer_to(name)
-    item = getattr(types, name)
 
-    @intrinsic
-    def pointer(_context: Any, address: Any) -> Any:
-        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-            return builder.inttoptr(args[0], context.get_value_type(types.CPointer(item)))
+    def make() -> Any:
+        from ivjoin.shj.kernels import intrinsics
 
-        return types.CPointer(item)(types.int64), generate
+        return intrinsics.pointer_to(name)
 
-    return pointer
+    return Later(make)
 
 
 at_i8, at_i16, at_i32, at_i64, at_u8, at_u16, at_u32, at_u64, at_f32, at_f64 = map(_pointer_to, _WORDS)
 
+
+def _primitive(name: str) -> Any:
+    if not COMPILES:
+        return getattr(plain_memory, name)
+
+    def make() -> Any:
+        from ivjoin.shj.kernels import intrinsics
+
+        return getattr(intrinsics, name)
+
+    return Later(make)
+
+
+_PRIMITIVES = "malloc", "free", "call", "add", "load", "save", "line_of"
+malloc, free, call, add, load, save, line_of = map(_primitive, _PRIMITIVES)
+
+
 if COMPILES:
-    malloc: Any = types.ExternalFunction("malloc", types.int64(types.int64))
-    free: Any = types.ExternalFunction("free", types.void(types.int64))
-
-    @intrinsic
-    def call(_context, callback, argument):  # type: ignore[no-untyped-def]
-        """Call a C function at an address, that takes an address."""
-
-        def generate(context, builder, _signature, args):  # type: ignore[no-untyped-def]
-            function = ir.FunctionType(ir.VoidType(), [ir.IntType(64)]).as_pointer()
-            builder.call(builder.inttoptr(args[0], function), [args[1]])
-            return context.get_dummy_value()
-
-        return types.void(types.int64, types.int64), generate
-
-    @intrinsic
-    def add(_context, address, amount):  # type: ignore[no-untyped-def]
-        """Add to the word at an address, whatever other threads do with it; what it was before."""
-
-        def generate(_context, builder, _signature, args):  # type: ignore[no-untyped-def]
-            slot = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
-            return builder.atomic_rmw("add", slot, args[1], "seq_cst")
-
-        return types.int64(types.int64, types.int64), generate
 
     def address_of(array: np.ndarray) -> int:
         """Where an array lies."""
         address: int = pa.py_buffer(array).address  # six times as fast as by ctypes
         return address
 else:
-    malloc, free, call, address_of = plain_memory.malloc, plain_memory.free, plain_memory.call, plain_memory.address_of
-    add = plain_memory.add
+    address_of = plain_memory.address_of
 
 
 def is_for_this_machine() -> bool:
@@ -94,16 +81,6 @@ def is_for_this_machine() -> bool:
     if not COMPILES:
         return True
     return all(llvm.address_of_symbol(name) for name in ("malloc", "free"))
-
-
-@tiny
-def load(address):  # type: ignore[no-untyped-def]
-    return at_i64(address)[0]
-
-
-@tiny
-def save(address, value):  # type: ignore[no-untyped-def]
-    at_i64(address)[0] = value
 
 
 @tiny
@@ -132,9 +109,8 @@ def release_block() -> int:
 
     ``private_data`` of each is the block, whose first word counts how many of them are not yet released.
     """
-    signature = types.void(types.int64)
     if COMPILES:
-        made = callback(signature, _release)
+        made = callback(VOID(I8), _release)
         address = int(made.address)
     else:
         made, address = plain_memory.c_callback(_release)

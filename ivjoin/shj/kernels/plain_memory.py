@@ -17,7 +17,10 @@ from weakref import ref
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["add", "address_of", "c_callback", "call", "free", "held_blocks", "item_at", "malloc", "pointer_to"]
+__all__ = [
+    "add", "address_of", "c_callback", "call", "free", "held_blocks", "item_at", "line_of", "load", "malloc",
+    "pointer_to", "save",
+]
 
 _blocks: dict[int, Any] = {}
 _ends: dict[int, int] = {}  # of each known region, by where it begins
@@ -86,6 +89,19 @@ def pointer_to(name: str) -> Callable[[int], _Pointer]:
     return lambda address: _Pointer(kind, dtype, address)
 
 
+_word_at = pointer_to("int64")
+
+
+def load(address: int) -> Any:
+    """The word at an address."""
+    return _word_at(address)[0]
+
+
+def save(address: int, value: int) -> None:
+    """Put a word to an address."""
+    _word_at(address)[0] = value
+
+
 def item_at(address: int, offset: int, size: int) -> int:
     """The address of ``size`` bytes at an offset, within the region of ``address`` if it lies in a known one."""
     if (bounds := _region(address)) is not None and not bounds[0] <= address + offset <= bounds[1] - size:
@@ -142,6 +158,11 @@ def add(address: int, amount: int) -> int:
         before = cell.value
         cell.value = before + int(amount)
     return before
+
+
+def line_of(array: np.ndarray) -> np.ndarray:
+    """The same memory in one dimension."""
+    return array.reshape(-1)
 
 
 def call(callback: int, argument: int) -> None:

@@ -14,8 +14,9 @@ from ivjoin.shj.kernels import index_kernels as index
 from ivjoin.shj.kernels.batch_memory import copy_all, copy_rows
 from ivjoin.shj.kernels.block_kernels import build_block
 from ivjoin.shj.kernels.compiling import I8, compiled, inner
-from ivjoin.shj.kernels.expiry_kernels import absence, bounds_of, enlist, prune, stragglers, take_out
+from ivjoin.shj.kernels.expiry_kernels import absence, bounds_of, enlist, prune, take_out
 from ivjoin.shj.kernels.intake_kernels import arrive
+from ivjoin.shj.kernels.key_kernels import SOME_KEYS, fill_table, take_back_ids
 from ivjoin.shj.kernels.memory import RELEASE, at_i32, at_i64, at_u8, load, release
 from ivjoin.shj.kernels.records import expiry_at, operator_at, side_at, source_at, stored_at
 
@@ -62,11 +63,17 @@ def _probe_on(op, p, side, other):  # type: ignore[no-untyped-def]
     state[3] = 0
     decided = op.careful or side.decide
     mode = index.PAIRS if decided else side.mode
+    nulls = np.int64(0)
+    if side.n_checks:
+        for a in range(min(side.n_axes, index.MOST_AXES)):
+            if source_at(side.sources, a).has_absent:
+                nulls |= np.int64(1) << a
     op.n_pairs = index.probe_rows(
         at_i64(op.kids), at_i64(op.chosen_at), min(op.probe_end, op.n_chosen), at_i64(op.values), op.room_rows,
         at_i64(side.bands), n_primary, n_bands, other.ordered, at_i32(op.slots), at_i64(other.rows),
         at_i32(other.rows), index.FIRST_AXIS + other.n_axes, 3 * (1 - p), at_u8(op.matched), mode, state,
-        at_i64(op.pair_rows), at_i64(op.pair_places), op.room_pairs,
+        at_i64(op.pair_rows), at_i64(op.pair_places), op.room_pairs, at_i64(side.checks),
+        0 if op.careful else side.n_checks, at_u8(op.absent), nulls,
     )
     op.row = state[0]
     op.node = state[1]
@@ -150,23 +157,6 @@ def _unmatched(rows, n, matched):  # type: ignore[no-untyped-def]
             rows[count] = rows[k]
             count += 1
     return count
-
-
-@inner
-def _heaps_have_room(op, side):  # type: ignore[no-untyped-def]
-    """Whether every schedule of death can take the kept rows in, should they come out of order."""
-    n = op.n_kept
-    kept = at_i64(op.kept_at)
-    for a in range(side.n_axes):
-        values = at_i64(op.values + 8 * a * op.room_rows)
-        for falling in range(2):
-            d = expiry_at(side.expiry, 2 * a + falling)
-            if d.used == 0 or d.size + n <= d.room:
-                continue
-            last = d.last if side.live else index.I64_MIN
-            if stragglers(values, n, kept, n == op.n and op.kept_at == op.every, np.int64(-falling), last):
-                return False
-    return True
 
 
 @inner
@@ -303,6 +293,30 @@ def _tidy(op, side, bands):  # type: ignore[no-untyped-def]
 
 
 @inner
+def _sweep(op):  # type: ignore[no-untyped-def]
+    """Take back the ids of keys that no row uses."""
+    slots = at_i32(op.slots)
+    table = at_i32(op.table)
+    cell = at_i64(op.state_at)
+    packed = take_back_ids(slots, op.n_ids, op.live_keys, cell)
+    op.n_ids = packed >> 32
+    op.n_free = packed & 0xFFFFFFFF
+    op.free = cell[0]
+    for i in range(op.table_size):
+        table[i] = 0
+    fill_table(table, op.table_size - 1, slots, at_i64(op.slots), op.n_ids)
+
+
+@inner
+def _is_wide(side):  # type: ignore[no-untyped-def]
+    """Whether a ring has too much room: much, or some after so many rows that making it fit costs them little."""
+    peak = side.peak_span
+    if side.cap > 2 * peak + 1024:
+        return True
+    return side.cap > peak + (peak >> 4) + 64 and side.rows_in - side.fitted > 4 * side.cap
+
+
+@inner
 def _finish(op, side, other):  # type: ignore[no-untyped-def]
     """Counts; the status that says what should be given back."""
     op.phase = at.BEGIN
@@ -313,13 +327,18 @@ def _finish(op, side, other):  # type: ignore[no-untyped-def]
     op.peak_rows = max(op.peak_rows, side.live + other.live)
     if op.careful and side.live == 0 and other.live == 0:
         op.careful = 0
-    if op.key_kind != at.NO_KEY and op.n_ids - op.n_free > op.live_keys + op.live_keys // 2 + 1024 + op.n:
-        status |= at.SWEEP
+    many = op.live_keys + op.live_keys // 4 + SOME_KEYS
+    if op.key_kind != at.NO_KEY and op.n_ids - op.n_free > many + op.n:
+        if op.key_kind == at.INT:
+            _sweep(op)
+        else:
+            status |= at.SWEEP
     op.pushes += 1
     if op.pushes % _LOOK_EVERY == 0:
-        large = side.cap > 2 * side.peak_span + 1024
+        if op.key_kind != at.NO_KEY and max(op.table_size, op.slots_size) > 8 * (many + 2 * op.largest):
+            status |= at.SWEEP
         text = side.by_python == at.TEXT_ALONE or other.by_python == at.TEXT_ALONE
-        if large or other.cap > 2 * other.peak_span + 1024 or side.has_nulls or other.has_nulls or text:
+        if _is_wide(side) or _is_wide(other) or side.has_nulls or other.has_nulls or text:
             return status | at.TIDY
         # Scratch that a burst has left behind.
         if op.room_rows > 4 * op.largest + 1024 or op.dead_size > 4 * max(side.live, other.live) + 1024:
@@ -390,8 +409,6 @@ def _push(op, p):  # type: ignore[no-untyped-def]
         _settle_rows(op, side)
         op.phase = at.STORING
         if op.n_kept:
-            if not _heaps_have_room(op, side):
-                return status | at.STORE | at.HEAP | at.MORE
             if side.by_python:
                 return status | at.STORE | at.MORE
     if op.phase == at.STORING:

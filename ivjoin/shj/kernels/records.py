@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 from typing import Any
-
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
-from numba.np.numpy_support import from_dtype
 
 from ivjoin.shj import registers
 from ivjoin.shj.kernels import plain_memory
-from ivjoin.shj.kernels.compiling import COMPILES
+from ivjoin.shj.kernels.compiling import COMPILES, Later
 
 __all__ = [
     "bound_at", "expiry_at", "field_at", "operator_at", "piece_at", "ring_at", "side_at", "source_at", "stored_at",
@@ -28,7 +22,7 @@ class _Plain(ctypes.Structure):
         super().__setattr__(name, int(value))
 
 
-def _entry_of(dtype: Any) -> Callable[..., Any]:
+def _entry_of(dtype: Any) -> Any:
     """A function of a table's address and an index to the record there."""
     size = dtype.itemsize
     if not COMPILES:
@@ -36,18 +30,13 @@ def _entry_of(dtype: Any) -> Callable[..., Any]:
         return lambda address, index: plain.from_address(  # type: ignore[attr-defined]
             plain_memory.item_at(int(address), size * int(index), size)
         )
-    item = from_dtype(dtype)
 
-    @intrinsic
-    def entry(_context: Any, address: Any, index: Any) -> Any:
-        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-            offset = builder.mul(args[1], ir.Constant(ir.IntType(64), size))
-            return builder.inttoptr(builder.add(args[0], offset), context.get_value_type(item))
+    def make() -> Any:
+        from ivjoin.shj.kernels import intrinsics
 
-        return item(types.int64, types.int64), generate
+        return intrinsics.record_of(dtype)
 
-    made: Callable[..., Any] = entry
-    return made
+    return Later(make)
 
 
 operator_at = _entry_of(registers.OPERATOR)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IN2_I4, IO1, IO2_I4, IO_U8, VOID, compiled, inner
+from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IN2_I4, IN_U8, IO1, IO2_I4, IO_U8, VOID, compiled, inner
 from ivjoin.shj.kernels.index_kernels import (
+    ASK,
+    FALSE,
     FIRST_PROBE,
     FIRST_STORE,
     FLAGS,
@@ -14,8 +16,10 @@ from ivjoin.shj.kernels.index_kernels import (
     MATCHED,
     PAIRS,
     others,
+    verdict,
     window,
 )
+from ivjoin.shj.kernels.memory import line_of
 
 __all__ = ["merge_runs", "probe_runs", "top_run"]
 
@@ -79,11 +83,11 @@ def top_run(keys, ids, tops, a, b, rows, lo, column):  # type: ignore[no-untyped
 
 
 @compiled(
-    I8(IN1, IN2, IN2, I8, I8, IN1, IN1, IN1, IN1, IN1, I8, I8, IN2, IO2_I4, IO_U8, I8, IO1, IO1, IO1)
+    I8(IN1, IN2, IN2, I8, I8, IN1, IN1, IN1, IN1, IN1, I8, I8, IN2, IO2_I4, IO_U8, I8, IO1, IO1, IO1, IN1, IN_U8, I8)
 )
 def probe_runs(  # type: ignore[no-untyped-def]
     kids, axes, bands, n_first, n_second, run_keys, run_values, run_ids, tops, ends, n_runs, lo, rows, links, matched,
-    mode, state, out_probe, out_store,
+    mode, state, out_probe, out_store, checks, absent, nulls,
 ):
     """As ``probe``, over sorted runs: for each probe row, a binary search in each run. Indifferent to disorder.
 
@@ -98,11 +102,11 @@ def probe_runs(  # type: ignore[no-untyped-def]
     turn = lo - lo % cap
     n = kids.shape[0]
     room = out_probe.shape[0]
-    flat = axes.ravel()
+    flat = line_of(axes)
     stride = axes.shape[1]
-    terms = bands.ravel()
+    terms = line_of(bands)
     second = terms[4 * n_first :]
-    records = rows.ravel()
+    records = line_of(rows)
     emit = mode & PAIRS
     count = 0
     i = state[0]
@@ -140,6 +144,12 @@ def probe_runs(  # type: ignore[no-untyped-def]
                     ok = others(flat, stride, terms, n_first, bands.shape[0], i, records, pos * rows.shape[1])
                 if ok and mode & FIRST_STORE and links[pos, FLAGS] & MATCHED:
                     ok = False
+                found = i
+                if ok and checks.shape[0] > 0:
+                    flags = links[pos, FLAGS]
+                    end = verdict(checks, flat, absent, stride, nulls, i, records, pos * rows.shape[1], flags)
+                    ok = end != FALSE
+                    found = ~i if end == ASK else i
                 if ok:
                     if emit:
                         if count == room:
@@ -147,7 +157,7 @@ def probe_runs(  # type: ignore[no-untyped-def]
                             state[1] = r
                             state[2] = at
                             return count
-                        out_probe[count] = i
+                        out_probe[count] = found
                         out_store[count] = rid
                         count += 1
                     if mode & MARK_STORE:

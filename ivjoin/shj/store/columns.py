@@ -24,9 +24,12 @@ from ivjoin.errors import CapacityError
 from ivjoin.shj import arrow
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.kernels.memory import address_of as address
-from ivjoin.shj.registers import BITS, BYTES, TEXT, Register
+from ivjoin.shj.registers import BITS, BYTES, TEXT, Register, blank
 
-__all__ = ["BytesColumn", "Column", "ImageColumn", "SegmentColumn", "WordColumn", "column_for", "too_much_text"]
+__all__ = [
+    "BytesColumn", "Column", "ImageColumn", "SegmentColumn", "WordColumn", "buffer_bytes", "column_for", "text_bytes",
+    "too_much_text",
+]
 
 _NARROW = 2**32  # bytes of an arena that uint32 can tell apart
 _ROOM = list(TEXT.names or ()).index("room")
@@ -43,6 +46,8 @@ class Column(Protocol):
 
     @property
     def nbytes(self) -> int: ...
+    @property
+    def row_bytes(self) -> int: ...  # of its rings, a row
     def append(self, array: pa.Array, first: int) -> None: ...
     def grow(self, cap: int, lo: int, hi: int) -> None: ...
     def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array: ...
@@ -50,10 +55,14 @@ class Column(Protocol):
     def trim(self, lo: int) -> None: ...
 
 
-def column_for(t: pa.DataType, cap: int, record: np.ndarray | None = None) -> Column:
-    """The store that fits an Arrow type. ``record`` : TEXT[1], for one that is kept there."""
-    if arrow.byte_width(t) is not None:
-        return WordColumn(t, cap)
+def column_for(t: pa.DataType, cap: int, record: np.ndarray | None = None, width: int | None = -1) -> Column:
+    """The store that fits an Arrow type.
+
+    ``record`` : TEXT[1], for one that is kept there. ``width``: the type's ``byte_width``, if that is known.
+    """
+    width = arrow.byte_width(t) if width == -1 else width
+    if width is not None:
+        return WordColumn(t, cap, width)
     if arrow.offset_width(t) is not None:
         return BytesColumn(t, cap, record)
     if pa.types.is_boolean(t):
@@ -131,24 +140,30 @@ class Validity:
     def nbytes(self) -> int:
         return 0 if self.ring is None else self.ring.nbytes
 
+    @property
+    def row_bytes(self) -> int:
+        return 0 if self.ring is None else 1
+
 
 class WordColumn:
     """A ring of fixed-width raw words."""
 
     varies = False
 
-    def __init__(self, t: pa.DataType, cap: int) -> None:
-        width = arrow.byte_width(t)
-        assert width is not None
+    def __init__(self, t: pa.DataType, cap: int, width: int) -> None:
         self.type = t
         self._width = width
-        shape = arrow.fixed_view(pa.nulls(0, t), width)
-        self._ring = np.empty((cap, *shape.shape[1:]), dtype=shape.dtype)
+        dtype, shape = arrow.words_of(width)
+        self._ring = np.empty((cap, *shape), dtype=dtype)
         self.valid = Validity()
 
     @property
     def nbytes(self) -> int:
         return self._ring.nbytes + self.valid.nbytes
+
+    @property
+    def row_bytes(self) -> int:
+        return self._ring.strides[0] + self.valid.row_bytes
 
     @property
     def has_nulls(self) -> bool:
@@ -188,27 +203,29 @@ class ImageColumn:
     values : weakref.WeakMethod
         Of the store, which holds this column: with a strong one the two would keep each other's memory until a search
         for circles finds them. Gives the values of a source at some places : int64[n].
-    cap : int
+    cap, width : int
     """
 
     varies = False
 
     def __init__(
         self, t: pa.DataType, source: int | None,
-        values: WeakMethod[Callable[[int | None, np.ndarray], np.ndarray]], cap: int,
+        values: WeakMethod[Callable[[int | None, np.ndarray], np.ndarray]], cap: int, width: int,
     ) -> None:
-        width = arrow.byte_width(t)
-        assert width is not None
         self.type = t
         self.source = source
         self._values = values
-        self._word = arrow.fixed_view(pa.nulls(0, t), width).dtype
+        self._word = arrow.words_of(width)[0]
         self._cap = cap
         self.valid = Validity()
 
     @property
     def nbytes(self) -> int:
         return self.valid.nbytes
+
+    @property
+    def row_bytes(self) -> int:
+        return self.valid.row_bytes
 
     @property
     def has_nulls(self) -> bool:
@@ -251,7 +268,7 @@ class BoolColumn:
 
     def __init__(self, t: pa.DataType, cap: int, record: np.ndarray | None = None) -> None:
         self.type = t
-        self.record = np.zeros(1, dtype=TEXT) if record is None else record
+        self.record = blank(TEXT, 1) if record is None else record
         self.record["kind"] = BITS
         self._ring = np.zeros(cap, dtype=bool)
         self.valid = Validity()
@@ -259,6 +276,10 @@ class BoolColumn:
     @property
     def nbytes(self) -> int:
         return self._ring.nbytes + self.valid.nbytes
+
+    @property
+    def row_bytes(self) -> int:
+        return self._ring.strides[0] + self.valid.row_bytes
 
     def point(self) -> None:
         """Tell the record where everything is, after memory has moved."""
@@ -316,7 +337,7 @@ class BytesColumn:
 
     def __init__(self, t: pa.DataType, cap: int, record: np.ndarray | None = None) -> None:
         self.type = t
-        self.record = np.zeros(1, dtype=TEXT) if record is None else record
+        self.record = blank(TEXT, 1) if record is None else record
         self._registers = self.record.view(np.int64)
         width = arrow.offset_width(t)
         self._wide = width == 8
@@ -340,6 +361,19 @@ class BytesColumn:
     def nbytes(self) -> int:
         return self._starts.nbytes + self._arena.nbytes + self.valid.nbytes
 
+    @property
+    def row_bytes(self) -> int:
+        return self._starts.itemsize + self.valid.row_bytes
+
+    @property
+    def used(self) -> int:
+        """Bytes of the arena that are in use, or dead but not given back."""
+        return self._top - self._base
+
+    @property
+    def room(self) -> int:
+        return len(self._arena)
+
     def append(self, array: pa.Array, first: int) -> None:
         piece = Bytes.of(array)
         n = len(array)
@@ -356,6 +390,11 @@ class BytesColumn:
     def grow(self, cap: int, lo: int, hi: int) -> None:
         self._starts = _regrown(self._starts, cap, lo, hi)
         self.valid.grow(cap, lo, hi)
+
+    def more_room(self, need: int) -> int:
+        """Bytes that ``make_room`` takes."""
+        more = need + need // 4 - len(self._arena) if need > len(self._arena) else 0
+        return more + (self._starts.nbytes if need >= _NARROW and self._starts.dtype == np.uint32 else 0)
 
     def make_room(self, need: int) -> None:
         """Room for so many bytes in the arena, those that are in it included."""
@@ -449,6 +488,10 @@ class SegmentColumn:
         # Parts may be slices of one array, whose buffers count once.
         return _held(pa.chunked_array(self._parts, self.type)) if self._parts else 0
 
+    @property
+    def row_bytes(self) -> int:
+        return 0
+
     def append(self, array: pa.Array, first: int) -> None:
         self._parts.append(array)
         self._firsts.append(first)
@@ -466,15 +509,15 @@ class SegmentColumn:
         if not len(ids) or not self._parts:
             return pa.nulls(0, self.type) if not len(ids) else pa.nulls(len(ids), self.type)
         if len(self._parts) == 1:
-            return self._parts[0].take(pa.array(ids - self._firsts[0]))
+            return self._parts[0].take(arrow.whole_numbers(ids - self._firsts[0]))
         which = np.searchsorted(np.asarray(self._firsts), ids, side="right") - 1
         order = np.argsort(which, kind="stable")
         pieces = []
         for part in np.unique(which):
-            pieces.append(self._parts[part].take(pa.array(ids[which == part] - self._firsts[part])))
+            pieces.append(self._parts[part].take(arrow.whole_numbers(ids[which == part] - self._firsts[part])))
         back = np.empty(len(ids), dtype=np.int64)
         back[order] = np.arange(len(ids))
-        return pa.concat_arrays(pieces).take(pa.array(back))
+        return pa.concat_arrays(pieces).take(arrow.whole_numbers(back))
 
     def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
         kept = self.gather(ids, places)
@@ -488,8 +531,19 @@ class SegmentColumn:
             dead = lo - self._firsts[0]
             if dead > 1024 and dead * 2 > len(self._parts[0]):
                 keep = np.arange(dead, len(self._parts[0]))
-                self._parts[0] = self._parts[0].take(pa.array(keep))
+                self._parts[0] = self._parts[0].take(arrow.whole_numbers(keep))
                 self._firsts[0] = lo
+
+
+def text_bytes(array: pa.Array) -> int:
+    """Bytes of an array's strings."""
+    piece = Bytes.of(array)
+    return int(piece.offsets[-1] - piece.offsets[0])
+
+
+def buffer_bytes(array: pa.Array) -> int:
+    """Bytes of an array's buffers."""
+    return _held(pa.chunked_array([array]))
 
 
 def _held(array: pa.ChunkedArray) -> int:

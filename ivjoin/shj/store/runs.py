@@ -56,7 +56,7 @@ class SortedRuns:
         """
         n, at = len(keys), self.size
         if at + n > len(self.keys):
-            self._resize(at + n + (at + n) // 4)
+            self.make_room(n)
         order = np.lexsort((values, keys))
         self.keys[at : at + n] = keys[order]
         self.values[at : at + n] = values[order]
@@ -66,6 +66,15 @@ class SortedRuns:
         while self.count > 1 and self._length(self.count - 2) <= 2 * self._length(self.count - 1):
             self._merge_last(links, lo)
         self._top(rows, lo)
+
+    def make_room(self, n: int) -> None:
+        """Room for n rows more."""
+        self._resize((self.size + n) * 5 // 4)
+
+    def more_room(self, n: int) -> int:
+        """Bytes that room for n rows more takes."""
+        need = self.size + n
+        return 0 if need <= len(self.keys) else (need * 5 // 4 - len(self.keys)) * (24 if self.second is None else 32)
 
     def shed(self, live: int, rows: np.ndarray, links: np.ndarray, lo: int) -> None:
         """Drop dead rows once they are the greater part."""

@@ -18,7 +18,18 @@ from ivjoin.shj.arrow import byte_width, offset_width
 from ivjoin.shj.kernels import expiry_kernels, index_kernels
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.registers import EXPIRY, RING, SIDE, STORED, TEXT, Register
-from ivjoin.shj.store.columns import BoolColumn, BytesColumn, Column, ImageColumn, WordColumn, column_for
+from ivjoin.shj.store.account import Account
+from ivjoin.shj.store.columns import (
+    BoolColumn,
+    BytesColumn,
+    Column,
+    ImageColumn,
+    SegmentColumn,
+    WordColumn,
+    buffer_bytes,
+    column_for,
+    text_bytes,
+)
 from ivjoin.shj.store.keys import IntKeys, KeyTable
 from ivjoin.shj.store.runs import SortedRuns
 
@@ -29,9 +40,15 @@ _NO_IDS = np.empty(0, dtype=np.int64)
 _FIRST_AXIS = index_kernels.FIRST_AXIS
 # Rows that a ring may have room for, beyond twice what it needs, without being asked whether it does.
 _SPARE = 1024
-_LARGE = 1 << 14
+_LARGE = 1 << 17
 _MOST_ROWS = 2**31 - 1024  # places are int32
 _MOST_PATIENCE = 2**60
+_WORDS = at.words_in(SIDE)
+(_ROWS, _N_AXES, _EXPIRY, _BY_PYTHON, _SORTED, _STORED, _N_STORED, _TEXTS, _N_TEXTS, _RINGS, _HAS_NULLS) = map(
+    at.words_of(SIDE).__getitem__,
+    ("rows", "n_axes", "expiry", "by_python", "sorted", "stored", "n_stored", "texts", "n_texts", "rings", "has_nulls"),
+)
+_LAST, _BOUND = map(at.words_of(EXPIRY).__getitem__, ("last", "bound"))
 
 
 class SideStore:
@@ -56,6 +73,10 @@ class SideStore:
         Which columns of the input these are; 0, 1, ... if not given.
     sides : SIDE[2], optional
         The operator's records, one a side.
+    widths : list of int or None, optional
+        The types' ``byte_width``, where they are known.
+    account : Account, optional
+        Asked before memory is taken.
     """
 
     lo = Register(SIDE, "lo")
@@ -63,8 +84,11 @@ class SideStore:
     live = Register(SIDE, "live")
     cap = Register(SIDE, "cap")
     ordered = Register(SIDE, "ordered")
+    owes = Register(SIDE, "owes")
     peak = Register(SIDE, "peak_span")  # rows in the ring at most since the last look at its size
     _trimmed = Register(SIDE, "trimmed")
+    _fitted = Register(SIDE, "fitted")  # rows that had come when the ring was last made to fit
+    _rows_in = Register(SIDE, "rows_in")
     _steps = Register(SIDE, "steps")
     _linked = Register(SIDE, "linked")
     _refused = Register(SIDE, "refused")
@@ -74,36 +98,42 @@ class SideStore:
     def __init__(
         self, side: int, keys: KeyTable, types: Sequence[pa.DataType], n_axes: int, *, ordered: bool,
         same: Mapping[int, int | None] | None = None, stored: Sequence[int] | None = None,
-        sides: np.ndarray | None = None,
+        sides: np.ndarray | None = None, widths: Sequence[int | None] | None = None, account: Account | None = None,
     ) -> None:
         self.side = side
         self.offset = 3 * side  # where this side's head, tail and finger stand in a slot
         self.keys = keys
+        self._account = account or Account()
         if sides is None:
-            sides = np.zeros(2, dtype=SIDE)
+            sides = at.blank(SIDE, 2)
             keys._operator[0]["sides"] = address(sides)
         self._sides = sides
-        self._registers = sides[side : side + 1].view(np.int64)
-        self._record = sides[side]
+        self._registers = sides.view(np.int64)[side * _WORDS : (side + 1) * _WORDS]
         self.n_axes = n_axes
         self.ordered = int(ordered)
         self.cap = 64
         self.rows, self.links = _records(64, n_axes)
         same = same or {}
         self.stored = list(range(len(types)) if stored is None else stored)
-        kept_as_text = [i for i, t in enumerate(types) if offset_width(t) or pa.types.is_boolean(t)]
-        self._texts = np.zeros(len(kept_as_text), dtype=TEXT)
-        self._texts["column"] = [self.stored[i] for i in kept_as_text]
+        widths = [byte_width(t) for t in types] if widths is None else widths
+        kept_as_text = [
+            i for i, t in enumerate(types) if widths[i] is None and (offset_width(t) or pa.types.is_boolean(t))
+        ]
+        self._texts = at.blank(TEXT, len(kept_as_text))
+        for k, i in enumerate(kept_as_text):
+            self._texts["column"][k] = self.stored[i]
         records = {i: self._texts[k : k + 1] for k, i in enumerate(kept_as_text)}
         self.columns: list[Column] = [
-            ImageColumn(t, same[i], WeakMethod(self._image_at), 64) if i in same else column_for(t, 64, records.get(i))
-            for i, t in enumerate(types)
+            ImageColumn(t, same[i], WeakMethod(self._image_at), 64, width or 0) if i in same
+            else column_for(t, 64, records.get(i), width)
+            for i, (t, width) in enumerate(zip(types, widths, strict=True))
         ]
-        self._widths = [byte_width(c.type) or 0 for c in self.columns]
-        self._table = np.zeros(len(types), dtype=STORED)
-        self._rings = np.zeros(max(self.stored, default=0) + 1, dtype=RING)
-        self.expiry = np.zeros((max(n_axes, 1), 2), dtype=EXPIRY)
-        self.expiry["last"] = self.expiry["bound"] = I64_MIN
+        self._widths = [width or 0 for width in widths]
+        self._table = np.zeros((len(types), at.words_in(STORED)), dtype=np.int64)
+        self._rings = np.zeros((max(self.stored, default=0) + 1, at.words_in(RING)), dtype=np.int64)
+        schedules = np.zeros((max(n_axes, 1), 2, at.words_in(EXPIRY)), dtype=np.int64)
+        schedules[..., _LAST] = schedules[..., _BOUND] = I64_MIN
+        self.expiry = schedules.view(EXPIRY)[..., 0]
         self._heaps: dict[tuple[int, int], np.ndarray] = {}
         self._tally = np.zeros(3, dtype=np.int64)
         self.runs: SortedRuns | None = None
@@ -120,14 +150,14 @@ class SideStore:
 
     def point(self) -> None:
         """Tell the side's record where everything is, after memory has moved."""
-        r = self._record
+        r = self._registers
         rows = address(self.rows)
-        r["rows"], r["n_axes"] = rows, self.n_axes
-        r["expiry"] = address(self.expiry)
+        r[_ROWS], r[_N_AXES] = rows, self.n_axes
+        r[_EXPIRY] = address(self.expiry)
         alone = self.compiled_text and not self.others
-        r["by_python"] = 0 if not self.by_python else at.TEXT_ALONE if alone else at.ARRAYS
-        r["sorted"] = self.runs is not None
-        stored = []
+        r[_BY_PYTHON] = 0 if not self.by_python else at.TEXT_ALONE if alone else at.ARRAYS
+        r[_SORTED] = self.runs is not None
+        n = 0
         nulls = False
         for column, c, width in zip(self.stored, self.columns, self._widths, strict=True):
             ring = None if c.valid is None else c.valid.ring
@@ -135,25 +165,26 @@ class SideStore:
             if isinstance(c, WordColumn):
                 ring_at = address(c._ring)
                 self._rings[column] = ring_at, width, valid
-                stored.append((column, ring_at, width, valid))
+                self._table[n] = column, ring_at, width, valid
+                n += 1
             elif isinstance(c, ImageColumn):
                 if c.source is not None:
                     first = rows + 8 * (_FIRST_AXIS + c.source)
                     self._rings[column] = first, self.rows.strides[0], valid
                 else:
                     assert isinstance(self.keys, IntKeys)
-                    self._rings[column] = address(self.keys.key_of), 0, valid
-                stored.append((column, 0, 0, valid))
+                    self._rings[column] = self.keys.keys_at, 0, valid
+                self._table[n] = column, 0, 0, valid
+                n += 1
             elif isinstance(c, (BytesColumn, BoolColumn)):
                 c.point()
                 self._rings[column] = address(c.record), 0, valid
             else:
                 continue
             nulls |= valid != 0
-        self._table[: len(stored)] = stored
-        r["stored"], r["n_stored"] = address(self._table), len(stored)
-        r["texts"], r["n_texts"] = address(self._texts), len(self._texts)
-        r["rings"], r["has_nulls"] = address(self._rings), nulls
+        r[_STORED], r[_N_STORED] = address(self._table), n
+        r[_TEXTS], r[_N_TEXTS] = address(self._texts), len(self._texts)
+        r[_RINGS], r[_HAS_NULLS] = address(self._rings), nulls
 
     # -- rows in -------------------------------------------------------------------------------------------------
 
@@ -176,7 +207,7 @@ class SideStore:
                 self._ring_bytes = None  # a ring of validity may have come
         if n and self.n_axes:
             empty = self.live == 0
-            r = self._record
+            r = self._sides[self.side]
             r["least"] = min(int(axes[0].min()), I64_MAX if empty else int(r["least"]))
             r["most"] = max(int(axes[0].max()), I64_MIN if empty else int(r["most"]))
         self.hi = first + n
@@ -214,9 +245,9 @@ class SideStore:
     # -- schedules of death --------------------------------------------------------------------------------------
 
     def schedule(self, axis: int, falling: bool) -> None:
-        """Watch for rows that a bound on an axis takes out, if that is not done yet."""
+        """Watch for rows that a bound on an axis takes out, if that is not done yet, and if there is room for it."""
         d = self.expiry[axis, int(falling)]
-        if not d["used"]:
+        if not d["used"] and self._account.fits(16 * self._behind(axis, int(falling)) if self.live else 0):
             d["used"] = 1
             if self.live:  # a join that has nothing stored yet need not load the kernel
                 self._reschedule(axis, int(falling))
@@ -226,9 +257,13 @@ class SideStore:
         for axis, falling in np.argwhere(self.expiry["used"]):
             self._reschedule(int(axis), int(falling))
 
-    def _reschedule(self, axis: int, falling: int) -> None:
+    def _behind(self, axis: int, falling: int) -> int:
+        """How many rows came behind a greater value of an axis."""
         values = self.axis_values(axis, self.live_ids()) ^ -falling
-        behind = int(np.count_nonzero(values[1:] < np.maximum.accumulate(values)[:-1])) if len(values) else 0
+        return int(np.count_nonzero(values[1:] < np.maximum.accumulate(values)[:-1])) if len(values) else 0
+
+    def _reschedule(self, axis: int, falling: int) -> None:
+        behind = self._behind(axis, falling)
         if behind > self.expiry[axis, falling]["room"]:
             self._heap_room(axis, falling, behind)
         expiry_kernels.reschedule(self.keys.operator_address, self.side, axis, falling)
@@ -237,8 +272,10 @@ class SideStore:
         """Room for n rows out of order in every schedule."""
         for axis, falling in np.argwhere(self.expiry["used"]):
             d = self.expiry[axis, falling]
-            if d["size"] + n > d["room"]:
-                self._heap_room(int(axis), int(falling), int(d["size"]) + n + (int(d["size"]) >> 1))
+            size = int(d["size"])
+            if size + n > d["room"]:
+                self._account.want(16 * (size + n + (size >> 1) - int(d["room"])))
+                self._heap_room(int(axis), int(falling), size + n + (size >> 1))
 
     def _heap_room(self, axis: int, falling: int, room: int) -> None:
         d = self.expiry[axis, falling]
@@ -259,8 +296,8 @@ class SideStore:
         ``look`` asks whether the ring itself is too large for what it held since the last look: rings that come and
         go with each batch would cost more than they save.
         """
-        peak = self.peak
-        shrink = look and self.cap > 2 * max(peak, self.hi - self.lo) + _SPARE
+        peak = max(self.peak, self.hi - self.lo)
+        shrink = look and self._is_wide(peak)
         if look:
             self.peak = self.hi - self.lo
             self._forget_nulls()
@@ -275,7 +312,8 @@ class SideStore:
                 self.lo = self.hi
                 self._trim()
             if shrink:
-                self._renumber(_NO_IDS, peak + peak // 8)
+                self._fitted = self._rows_in
+                self._renumber(_NO_IDS, peak + peak // 32)
             return
         if self.live != self.hi - self.lo:
             self._pass_dead()
@@ -285,7 +323,14 @@ class SideStore:
         if span > 2 * self.live + 1024:
             self._renumber(self.live_ids(), self.live + self.live // 2)
         elif shrink:
-            self._recap(_round_up(max(peak + peak // 8, span)))
+            self._fitted = self._rows_in
+            self._recap(_round_up(peak + peak // 32))
+
+    def _is_wide(self, peak: int) -> bool:
+        """Whether a ring has too much room for ``peak`` rows, as ``push_kernels._is_wide`` asks."""
+        if self.cap > 2 * peak + _SPARE:
+            return True
+        return self.cap > peak + peak // 16 + 64 and self._rows_in - self._fitted > 4 * self.cap
 
     def _thin_heaps(self) -> None:
         for axis, falling in np.argwhere(self.expiry["size"] > 2 * self.live + 1024):
@@ -334,6 +379,11 @@ class SideStore:
     def gather(self, column: int, ids: np.ndarray) -> pa.Array:
         return self.columns[column].gather(ids, self.places(ids))
 
+    def gather_places(self, column: int, places: np.ndarray) -> pa.Array:
+        c = self.columns[column]
+        # Only what is kept as Arrow's own arrays is found by ids.
+        return c.gather(self.ids_at(places) if isinstance(c, SegmentColumn) else _NO_IDS, places)
+
     def axis_values(self, axis: int, ids: np.ndarray) -> np.ndarray:
         return self._image_at(axis, self.places(ids))
 
@@ -343,7 +393,7 @@ class SideStore:
         if axis is None:
             assert isinstance(self.keys, IntKeys)
             kids = self.links.reshape(-1).take(places * self.links.shape[1] + index_kernels.KEY)
-            return self.keys.key_of.take(kids)
+            return self.keys.keys_of(kids)
         return self.rows.reshape(-1).take(places * self.rows.shape[1] + (_FIRST_AXIS + axis))
 
     @property
@@ -435,8 +485,8 @@ class SideStore:
         return self._led_by if self.disordered else None
 
     def turn(self) -> None:
-        """Turn to sorted runs now, if that is decided; rows may have other ids after it."""
-        if self.disordered:
+        """Turn to sorted runs now, if that is decided and they fit; rows may have other ids after it."""
+        if self.disordered and self._account.fits(40 * self.live + 40_960):
             self._sort()
 
     def _sort(self) -> None:
@@ -464,15 +514,53 @@ class SideStore:
             raise CapacityError(
                 f"{need:,} rows of one side at once, expected {_MOST_ROWS:,} at most: narrow the window, or divide them"
             )
-        # By a quarter at a time, later by less: a row is carried over some times while a window fills, and little room
-        # stands empty then. A ring that lies in the processor's cache is carried over at little cost.
-        more = self.cap // (4 if self.cap < _LARGE else 16 if self.cap < 8 * _LARGE else 8)
-        self._recap(min(_round_up(max(need, self.cap + more)), _MOST_ROWS))
+        # Little by little: as a window fills, rows are carried over as they lie, and little room stands empty then.
+        cap = min(_round_up(max(need, self.cap + self.cap // (16 if self.cap < _LARGE else 8))), _MOST_ROWS)
+        self._account.want((cap - self.cap) * self._row_bytes())
+        if self.hi - self.lo + n > self.cap:  # what was asked may have taken rows away
+            self._recap(cap)
+
+    def _row_bytes(self) -> int:
+        """Bytes of all rings, a row."""
+        return sum(c.row_bytes for c in self.columns) + self.rows.strides[0]
+
+    def make_batch_room(self, batch: pa.RecordBatch) -> None:
+        """Room for a batch in what has no bound by the number of rows alone: text, arrays, sorted runs, nulls."""
+        try:
+            for c, column in zip(self.columns, self.stored, strict=True):
+                self._make_column_room(c, batch.column(column))
+            more = 0 if self.runs is None else self.runs.more_room(batch.num_rows)
+            if more and self.runs is not None:
+                self._account.want(more)
+                self.runs.make_room(batch.num_rows)
+        finally:
+            self._ring_bytes = None
+            self.point()
+
+    def _make_column_room(self, c: Column, array: pa.Array) -> None:
+        if c.valid is not None and c.valid.ring is None and array.null_count:
+            self._account.want(self.cap)
+            c.valid.begin(self.cap)
+            self._ring_bytes = None
+        if isinstance(c, BytesColumn):
+            self._make_arena_room(c, text_bytes(array))
+        elif isinstance(c, SegmentColumn):
+            self._account.want(2 * buffer_bytes(array))  # merged with its neighbours it may take as much again
+
+    def _make_arena_room(self, c: BytesColumn, size: int) -> None:
+        if c.used + size > c.room:
+            c.trim(self.lo)
+        more = c.more_room(c.used + size)
+        if more:
+            self._account.want(more)
+            c.make_room(c.used + size)
 
     def _recap(self, cap: int) -> None:
         """A ring of another capacity, with the same rows under the same ids."""
         rows, links = _records(cap, self.n_axes)
-        if self.hi > self.lo:
+        if self.hi <= min(cap, self.cap):  # every row has the place that it had
+            rows[self.lo : self.hi] = self.rows[self.lo : self.hi]
+        elif self.hi > self.lo:
             index_kernels.move(
                 self.lo, self.hi, self.rows, self.links, rows, links, self.keys.slots, self.keys.n_ids, self.offset
             )
@@ -509,8 +597,6 @@ def _round_up(n: int) -> int:
 
 
 def _records(cap: int, n_axes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Empty row records as words, and the same memory as links."""
+    """Row records as words, and the same memory as links."""
     rows = np.empty((cap, _FIRST_AXIS + n_axes), dtype=np.int64)
-    links = rows.view(np.int32)
-    links[:, index_kernels.FLAGS] = 0
-    return rows, links
+    return rows, rows.view(np.int32)

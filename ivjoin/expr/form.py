@@ -1,0 +1,68 @@
+"""A linear form over exact rationals: what ``ivjoin.expr.linear`` finds of nodes and operators' rules compute with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.types import Type
+
+__all__ = ["Form", "Number", "plain", "scale_of", "size"]
+
+Number = int | Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A linear form; ``lost`` when an atom cancelled out, so that the form no longer shows where the node is null."""
+
+    terms: Mapping[Node, Number]
+    lo: Number
+    hi: Number
+    lost: bool = False
+
+    @property
+    def exact(self) -> bool:
+        return self.lo == self.hi and not self.lost
+
+    def scaled(self, k: Number) -> Form:
+        if k == 1:
+            return self
+        if k == 0:
+            return Form({}, 0, 0, True)
+        lo, hi = (self.lo * k, self.hi * k) if k > 0 else (self.hi * k, self.lo * k)
+        return Form({n: c * k for n, c in self.terms.items()}, lo, hi, self.lost)
+
+    def plus(self, other: Form, k: Number = 1) -> Form:
+        """``self + k * other``."""
+        other = other.scaled(k)
+        terms = dict(self.terms)
+        lost = self.lost or other.lost
+        for n, c in other.terms.items():
+            total = terms.get(n, 0) + c
+            if total:
+                terms[n] = total
+            else:
+                del terms[n]
+                lost = True
+        return Form(terms, self.lo + other.lo, self.hi + other.hi, lost)
+
+    def widened(self, below: Number, above: Number) -> Form:
+        return Form(self.terms, self.lo - below, self.hi + above, self.lost)
+
+
+def size(x: Number) -> Number:
+    """The absolute value, for which mypy knows a type."""
+    return x if x >= 0 else -x
+
+
+def scale_of(t: Type) -> int:
+    """Physical units per unit of value."""
+    return 10**t.scale if t.kind == "decimal" else 1
+
+
+def plain(x: Number) -> Number:
+    """Integers as int: their arithmetic is several times faster than that of Fraction."""
+    return x.numerator if isinstance(x, Fraction) and x.denominator == 1 else x

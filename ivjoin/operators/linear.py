@@ -1,0 +1,233 @@
+"""Where an operator is linear: as a form over rationals for bands, and as a sum of whole numbers for propagation.
+
+Both hold wherever the operator raises nothing: machine integers that do not overflow are integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import NamedTuple
+
+from ivjoin.expr.form import Form, plain, size
+from ivjoin.expr.nodes import Node, is_met
+from ivjoin.expr.types import TICKS_PER_SECOND
+
+__all__ = [
+    "ADD", "CAST", "DAYS", "FLOOR", "INTDIV", "MUL", "NEG", "ONE_OF", "SAME", "SINCE_EPOCH", "Linear", "Sum",
+    "cast_factor", "is_exact_product", "is_exact_sum", "plus", "times",
+]  # fmt: skip
+
+# Local time minus UTC lies within 18 hours in java.time and zoneinfo alike, so a difference of two local times is
+# within 36 hours of the difference of the instants.
+_ZONE_SLACK_SECONDS = 36 * 3600
+
+
+class Sum(NamedTuple):
+    """``constant + sum of terms``; ``repeats`` if some atom was met more than once."""
+
+    terms: dict[int, int]
+    constant: int
+    repeats: bool
+
+
+class Linear(NamedTuple):
+    """The linear forms of a node from those of its arguments; None, and a rule that gives None, where there is none.
+
+    Attributes
+    ----------
+    form : callable or None
+        Over the values, rounding included as a range of the constant.
+    total : callable or None
+        Over the physical values, exact.
+    """
+
+    form: Callable[[Node, list[Form]], Form | None] | None
+    total: Callable[[Node, list[Sum]], Sum | None] | None
+
+
+def _is_fixed_zone(n: Node) -> bool:
+    return not n.params or n.params[0] in (None, "", "UTC", "Etc/UTC", "Z", "+00:00")
+
+
+def sum_form(n: Node, forms: list[Form]) -> Form | None:
+    a, b = forms
+    sign = 1 if n.op == "add" else -1
+    out = a.plus(b, sign)
+    t = n.type
+    if t.kind == "decimal":
+        if t.scale < max(x.type.scale for x in n.args):
+            half = Fraction(1, 2 * 10**t.scale)
+            return out.widened(half, half)
+        return out
+    if t.kind in ("int", "months"):
+        return out
+    kinds = [x.type.kind for x in n.args]
+    if any(x.type.unit != n.args[0].type.unit for x in n.args) or t.kind not in ("timestamp", "duration"):
+        return None
+    zoned = any(x.type.tz for x in n.args) and not _is_fixed_zone(n)
+    if "timestamp" not in kinds or not zoned:
+        return out
+    ticks = TICKS_PER_SECOND[n.args[0].type.unit]
+    if kinds == ["timestamp", "timestamp"]:
+        return out.widened(_ZONE_SLACK_SECONDS * ticks, _ZONE_SLACK_SECONDS * ticks)
+    # Only whole days of an interval are calendar days of the zone; a shorter one is added to the instant.
+    if n.args[1].op == "literal" and size(b.lo) < 86_400 * ticks:
+        return out
+    return None
+
+
+def neg_form(n: Node, forms: list[Form]) -> Form:
+    return forms[0].scaled(-1)
+
+
+def mul_form(n: Node, forms: list[Form]) -> Form | None:
+    a, b = forms
+    if a.terms or a.lo != a.hi or a.lost:
+        a, b = b, a
+    if a.terms or a.lo != a.hi or a.lost:
+        return None
+    out = b.scaled(a.lo)
+    if n.type.kind == "decimal" and n.type.scale < sum(x.type.scale for x in n.args):
+        half = Fraction(1, 2 * 10**n.type.scale)
+        return out.widened(half, half)
+    return out
+
+
+def intdiv_form(n: Node, forms: list[Form]) -> Form | None:
+    a, b = forms
+    if b.terms or b.lo != b.hi or not b.lo or n.type.kind != "int" or any(x.type.kind != "int" for x in n.args):
+        return None
+    off = 1 - 1 / Fraction(size(b.lo))
+    return a.scaled(Fraction(1) / b.lo).widened(off, off)
+
+
+def cast_form(n: Node, forms: list[Form]) -> Form | None:
+    (f,) = forms
+    source, target = n.args[0].type, n.type
+    if source.kind in ("int", "decimal") and target.kind in ("int", "decimal"):
+        if source.kind == "decimal" and target.kind == "int" and source.scale:
+            return f.widened(1, 1)
+        if source.kind == "decimal" and target.kind == "decimal" and target.scale < source.scale:
+            half = Fraction(1, 2 * 10**target.scale)
+            return f.widened(half, half)
+        return f
+    if source.kind == target.kind == "duration" or (
+        source.kind == target.kind == "timestamp" and bool(source.tz) == bool(target.tz)
+    ):
+        k = Fraction(TICKS_PER_SECOND[target.unit], TICKS_PER_SECOND[source.unit])
+        if k == 1:
+            return f
+        out = f.scaled(plain(k))
+        return out if k >= 1 else out.widened(1, 1)
+    return None
+
+
+def days_form(n: Node, forms: list[Form]) -> Form | None:
+    return forms[0].plus(forms[1], 1 if n.op == "add_days" else -1)
+
+
+def same_form(n: Node, forms: list[Form]) -> Form:
+    return forms[0]
+
+
+def integral_form(n: Node, forms: list[Form]) -> Form | None:
+    source = n.args[0].type
+    if source.kind == "int" or (source.kind == "decimal" and source.scale == 0):
+        return forms[0]
+    if source.kind == "decimal":
+        return forms[0].widened(1, 0) if n.op == "floor" else forms[0].widened(0, 1)
+    return None
+
+
+def is_exact_product(n: Node) -> bool:
+    """Whether a product of whole numbers is the product of the unscaled integers."""
+    if n.type.kind != "decimal":
+        return True
+    return n.type.scale == sum(a.type.scale for a in n.args) and sum(a.type.precision for a in n.args) <= 38
+
+
+def is_exact_sum(n: Node) -> bool:
+    """Whether a sum or difference is that of the unscaled integers."""
+    t = n.type
+    if t.kind == "decimal":
+        return all(a.type.scale == t.scale for a in n.args)
+    if t.kind in ("int", "months"):
+        return True
+    if any(a.type.unit != t.unit for a in n.args):
+        return False
+    return not any(a.type.tz for a in n.args) or not n.params or n.params[0] in (None, "", "UTC")
+
+
+def cast_factor(n: Node) -> int | None:
+    """What a cast between whole numbers multiplies by; None if it may cut digits."""
+    s, t = n.args[0].type, n.type
+    if is_met(n):
+        return None
+    if s.kind in ("int", "decimal") and t.kind in ("int", "decimal"):
+        if s.kind == "decimal" and t.scale < s.scale:
+            return None
+        return int(10 ** (t.scale - s.scale))
+    if s.kind == t.kind and s.kind in ("duration", "time", "timestamp"):
+        if s.kind == "timestamp" and bool(s.tz) != bool(t.tz) and n.params[1] not in (None, "", "UTC"):
+            return None
+        have, want = TICKS_PER_SECOND[s.unit], TICKS_PER_SECOND[t.unit]
+        return want // have if want >= have else None
+    return None
+
+
+def plus(a: Sum, b: Sum, sign: int) -> Sum:
+    terms, repeats = dict(a.terms), a.repeats or b.repeats
+    for x, c in b.terms.items():
+        if x in terms:
+            repeats = True
+            c = terms.pop(x) + sign * c
+            if c:
+                terms[x] = c
+        else:
+            terms[x] = sign * c
+    return Sum(terms, a.constant + sign * b.constant, repeats)
+
+
+def times(a: Sum, k: int) -> Sum:
+    if not k:
+        return Sum({}, 0, True)
+    return Sum({x: c * k for x, c in a.terms.items()}, a.constant * k, a.repeats)
+
+
+def _add_total(n: Node, args: list[Sum]) -> Sum | None:
+    return plus(args[0], args[1], 1 if n.op == "add" else -1) if is_exact_sum(n) else None
+
+
+def _days_total(n: Node, args: list[Sum]) -> Sum:
+    return plus(args[0], args[1], 1 if n.op == "add_days" else -1)
+
+
+def _mul_total(n: Node, args: list[Sum]) -> Sum | None:
+    if not is_exact_product(n):
+        return None
+    a, b = args if args[1].terms else (args[1], args[0])
+    return times(b, a.constant) if not a.terms else None
+
+
+def _cast_total(n: Node, args: list[Sum]) -> Sum | None:
+    factor = cast_factor(n)
+    return None if factor is None else times(args[0], factor)
+
+
+def _epoch_total(n: Node, args: list[Sum]) -> Sum | None:
+    target = {"unix_seconds": 1, "unix_millis": 1_000, "unix_micros": 1_000_000}[n.op]
+    unit = TICKS_PER_SECOND[n.args[0].type.unit]
+    return times(args[0], target // unit) if target >= unit else None
+
+
+ADD = Linear(sum_form, _add_total)
+NEG = Linear(neg_form, lambda n, args: times(args[0], -1))
+MUL = Linear(mul_form, _mul_total)
+INTDIV = Linear(intdiv_form, None)
+CAST = Linear(cast_form, _cast_total)
+DAYS = Linear(days_form, _days_total)
+SAME = Linear(same_form, lambda n, args: args[0])
+FLOOR = Linear(integral_form, lambda n, args: args[0] if n.args[0].type.kind == "int" else None)
+ONE_OF = Linear(None, lambda n, args: args[0] if len(set(n.args)) == 1 else None)
+SINCE_EPOCH = Linear(None, _epoch_total)

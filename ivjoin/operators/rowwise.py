@@ -1,0 +1,68 @@
+"""Kernels that go row by row, for functions that numpy and Arrow have not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.ops_cells import Cell, Consts, Kernel, combined, dtype_of, flagged, met, rows
+
+__all__ = ["by_row", "listed"]
+
+
+def listed(cell: Cell, n: int) -> list[Any]:
+    """The values of a cell for n rows; arbitrary where it is not valid."""
+    v = cell[0]
+    values: list[Any] = v.to_pylist() if isinstance(v, (pa.Array, pa.ChunkedArray)) else v.tolist()
+    return values * n if len(values) == 1 and n != 1 else values
+
+
+def by_row(f: Callable[..., Any], most: int = 1 << 16) -> Callable[[Node, Consts], Kernel]:
+    """The rule of a function of one row's values; it raises ValueError where it errs, and gives None for NULL.
+
+    What was found for the same values is used again, up to ``most`` rows of different ones.
+    """
+
+    def rule(node: Node, consts: Consts) -> Kernel:
+        t = node.type
+        text = {"string": pa.large_string(), "binary": pa.large_binary()}.get(t.kind)
+        known: dict[Any, Any] = {}
+
+        def value(*args: Any) -> Any:
+            found = known.get(args, known)
+            if found is known:
+                try:
+                    found = f(*args)
+                except ValueError:
+                    found = ValueError
+                if len(known) >= most:
+                    known.clear()
+                known[args] = found
+            return found
+
+        def kernel(*cells: Cell) -> Cell:
+            n = rows(*(c[0] for c in cells))
+            ok = err = None
+            for _, valid, errs in cells:
+                ok, err = met(ok, valid), combined(err, errs)
+            if ok is not None:
+                ok = np.broadcast_to(ok, (n,))
+            skipped = np.zeros(n, dtype=bool) if ok is None else ~ok
+            found = [None if s else value(*a) for s, *a in zip(skipped, *(listed(c, n) for c in cells))]
+            bad = np.array([x is ValueError for x in found], dtype=bool)
+            null = np.array([x is None for x in found], dtype=bool)
+            err = flagged(err, bad, None)
+            valid = ~(null | skipped) if null.any() or ok is not None else None
+            if text is not None:
+                return pa.array([None if x is ValueError else x for x in found], type=text), valid, err
+            dtype = dtype_of(t)
+            fill = dtype.type(0)
+            return np.array([fill if x is None or x is ValueError else x for x in found], dtype=dtype), valid, err
+
+        return kernel
+
+    return rule

@@ -1,0 +1,367 @@
+"""Rules of exact arithmetic: ints, times, and decimals on their unscaled integers.
+
+Whatever leaves the type's range errs, and a point that errs satisfies nothing: results are clipped to the range and
+inverted as unbounded integers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ivjoin.interval import machine as m
+from ivjoin.operators.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary
+from ivjoin.operators.state import Case, Cases, State
+
+__all__ = [
+    "abs_", "add", "decimal_div", "decimal_floor", "decimal_mul", "decimal_sum", "half_up", "intdiv", "mod", "mul",
+    "neg", "pmod", "round_", "rounded", "same", "sign", "sub", "unrounded",
+]  # fmt: skip
+
+
+def _linear(p: Place, sign: int) -> Rule:
+    """``a + b`` or ``a - b``, spelled out since these are most of what conditions hold."""
+    i, (a, b) = p.i, p.at
+    least, most = p.node.type.physical_range()
+    if a == b:
+        k = 1 + sign
+        twice = (lambda x: (k * x[0], k * x[1]), lambda z, x: m.mul_rev(z, (k, k), x))
+        return strict_unary(Place(p.node, i, (a,)), *twice, (least, most))
+
+    def up(D: list[Any]) -> Any:
+        alo, ahi, af = D[a]
+        blo, bhi, bf = D[b]
+        if alo > ahi or blo > bhi:
+            return 1, 0, af | bf
+        if sign > 0:
+            lo, hi = alo + blo, ahi + bhi
+        else:
+            lo, hi = alo - bhi, ahi - blo
+        if lo < least:
+            lo = least
+        if hi > most:
+            hi = most
+        return (lo, hi, af | bf) if lo <= hi else (1, 0, af | bf)
+
+    def down(s: State) -> None:
+        D = s.D
+        zlo, zhi, zf = D[i]
+        alo, ahi, af = D[a]
+        blo, bhi, bf = D[b]
+        if not zf & bf:
+            if zlo > zhi or blo > bhi:
+                s.cut(a, 1, 0, zf)
+            elif sign > 0:
+                s.cut(a, zlo - bhi, zhi - blo, zf)
+            else:
+                s.cut(a, zlo + blo, zhi + bhi, zf)
+            alo, ahi, _ = D[a]
+        if not zf & af:
+            if zlo > zhi or alo > ahi:
+                s.cut(b, 1, 0, zf)
+            elif sign > 0:
+                s.cut(b, zlo - ahi, zhi - alo, zf)
+            else:
+                s.cut(b, alo - zhi, ahi - zlo, zf)
+
+    return Rule(up, down)
+
+
+def add(p: Place) -> Rule | None:
+    return _linear(p, 1) if _alike(p) else None
+
+
+def sub(p: Place) -> Rule | None:
+    return _linear(p, -1) if _alike(p) else None
+
+
+def _alike(p: Place) -> bool:
+    """Whether the sum of the unscaled values is what the evaluator computes."""
+    node = p.node
+    kinds = {a.type.kind for a in node.args}
+    if kinds <= {"int", "months"}:
+        return node.type.kind in kinds
+    return len({a.type.unit for a in node.args}) == 1 and node.type.kind in ("timestamp", "duration")
+
+
+def mul(p: Place) -> Rule | None:
+    if p.node.type.kind not in ("int", "duration", "months"):
+        return None
+    return exact_product(p, p.node.type.physical_range())
+
+
+def exact_product(p: Place, limits: Pair) -> Rule:
+    a, b = p.at
+    if a == b:
+        return strict_unary(Place(p.node, p.i, (a,)), m.sqr, m.sqr_rev, limits)
+    return strict_binary(p, m.mul, m.mul_rev, m.mul_rev, limits)
+
+
+def intdiv(p: Place) -> Rule | None:
+    s, u = (a.type for a in p.node.args)
+    if s.kind == u.kind and s.scale == u.scale:
+        limits = p.node.type.physical_range()
+        return strict_binary(p, m.div, m.div_rev_dividend, m.div_rev_divisor, limits, divides=True)
+    return None
+
+
+def mod(p: Place) -> Rule | None:
+    if not _same_scale(p):
+        return None
+    rule = strict_binary(p, m.mod, m.mod_rev_dividend, m.mod_rev_divisor, p.node.type.physical_range(), divides=True)
+    return rule._replace(finer=_by_value(p.i))
+
+
+def pmod(p: Place) -> Rule | None:
+    if not _same_scale(p):
+        return None
+    rule = strict_binary(p, m.pmod, m.pmod_rev_dividend, m.pmod_rev_divisor, p.node.type.physical_range(), divides=True)
+    return rule._replace(finer=_by_value(p.i))
+
+
+_MOST_VALUES = 16
+
+
+def _by_value(i: int) -> Cases:
+    """A remainder's values one by one, where they are few: each leaves one class of dividends."""
+
+    def cases(s: State) -> list[Case] | None:
+        lo, hi, flags = s.D[i]
+        if flags or not 0 < hi - lo < _MOST_VALUES:
+            return None
+        return [lambda s, v=v: s.cut(i, v, v, 0) for v in range(lo, hi + 1)]  # type: ignore[misc]
+
+    return cases
+
+
+def _same_scale(p: Place) -> bool:
+    return len({(t.kind, t.scale) for t in (p.node.type, *(a.type for a in p.node.args))}) == 1
+
+
+def _negated(a: Pair) -> Pair:
+    return -a[1], -a[0]
+
+
+def neg(p: Place) -> Rule:
+    return strict_unary(p, _negated, lambda z, x: _negated(z), p.node.type.physical_range())
+
+
+def abs_(p: Place) -> Rule:
+    (a,) = p.at
+
+    def cases(s: State) -> list[Case] | None:
+        lo, hi, flags = s.D[a]
+        if flags or not lo < 0 < hi:
+            return None
+        return [lambda s: s.cut(a, lo, -1, 0), lambda s: s.cut(a, 0, hi, 0)]
+
+    return strict_unary(p, m.abs_, m.abs_rev, p.node.type.physical_range())._replace(finer=cases)
+
+
+def _sign_of(n: int) -> int:
+    return (n > 0) - (n < 0)
+
+
+def sign(p: Place) -> Rule | None:
+    if p.node.type.kind != "int":
+        return None
+
+    def back(z: Pair, x: Pair) -> Pair:
+        return (1 if z[0] > 0 else 0 if z[0] == 0 else x[0]), (-1 if z[1] < 0 else 0 if z[1] == 0 else x[1])
+
+    return strict_unary(p, lambda x: (_sign_of(x[0]), _sign_of(x[1])), back, (-1, 1))
+
+
+def same(p: Place) -> Rule:
+    return strict_unary(p, lambda x: x, lambda z, x: z, p.node.type.physical_range())
+
+
+# Decimals: real results are rounded HALF_UP, ties away from zero.
+
+
+def half_up(n: int, d: int) -> int:
+    """``n / d`` rounded to the nearest integer, ties away from zero."""
+    q, rest = divmod(abs(n), abs(d))
+    q += 2 * rest >= abs(d)
+    return q if (n < 0) == (d < 0) else -q
+
+
+def rounded(x: Pair, unit: int) -> Pair:
+    """Integers divided by a unit and rounded."""
+    return half_up(x[0], unit), half_up(x[1], unit)
+
+
+def _from(c: int, unit: int) -> int:
+    """The least integer that is rounded to ``c`` or above."""
+    return c * unit - unit // 2 if c > 0 else c * unit - (unit - 1) // 2
+
+
+def unrounded(z: Pair, unit: int) -> Pair:
+    """The integers that are rounded into ``z``."""
+    return _from(z[0], unit), -_from(-z[1], unit)
+
+
+_WORKING = 10**38
+
+
+def _shortened(n: int) -> int:
+    """A product with 38 significant digits, as Spark computes it."""
+    if -_WORKING < n < _WORKING:
+        return n
+    extra = 10 ** (len(str(abs(n))) - 38)
+    return half_up(n, extra) * extra
+
+
+def _around(z: Pair) -> Pair:
+    """The integers that may be shortened into ``z``."""
+    if z[0] > -_WORKING // 10 and z[1] < _WORKING // 10:
+        return z
+    slack = 10 ** max(0, len(str(max(abs(z[0]), abs(z[1])))) - 37)
+    return z[0] - slack, z[1] + slack
+
+
+def decimal_sum(sign: int) -> Maker:
+    def make(p: Place) -> Rule | None:
+        (s, u), t = (a.type for a in p.node.args), p.node.type
+        scale = max(s.scale, u.scale)
+        limits = t.physical_range()
+        if s.scale == u.scale == t.scale:
+            return _linear(p, sign)
+        if t.scale > scale:
+            return None
+        j, k, unit = 10 ** (scale - s.scale), sign * 10 ** (scale - u.scale), 10 ** (scale - t.scale)
+
+        def up(a: Pair, b: Pair) -> Pair:
+            other = m.mul(b, (k, k))
+            return rounded((a[0] * j + other[0], a[1] * j + other[1]), unit)
+
+        def back_a(z: Pair, b: Pair, a: Pair) -> Pair:
+            (lo, hi), other = unrounded(z, unit), m.mul(b, (k, k))
+            return -((other[1] - lo) // j), (hi - other[0]) // j
+
+        def back_b(z: Pair, a: Pair, b: Pair) -> Pair:
+            lo, hi = unrounded(z, unit)
+            return m.mul_rev((lo - a[1] * j, hi - a[0] * j), (k, k), b)
+
+        return strict_binary(p, up, back_a, back_b, limits)
+
+    return make
+
+
+def decimal_mul(p: Place) -> Rule | None:
+    (s, u), t = (a.type for a in p.node.args), p.node.type
+    if t.scale > s.scale + u.scale:
+        return None
+    unit = 10 ** (s.scale + u.scale - t.scale)
+    if unit == 1 and s.precision + u.precision <= 38:
+        return exact_product(p, t.physical_range())
+
+    def up(a: Pair, b: Pair) -> Pair:
+        lo, hi = m.mul(a, b)
+        return rounded((_shortened(lo), _shortened(hi)), unit)
+
+    def back(z: Pair, other: Pair, x: Pair) -> Pair:
+        return m.mul_rev(_around(unrounded(z, unit)), other, x)
+
+    return strict_binary(p, up, back, back, t.physical_range())
+
+
+def decimal_div(p: Place) -> Rule | None:
+    (s, u), t = (a.type for a in p.node.args), p.node.type
+    lift = t.scale - s.scale + u.scale
+    j, k = 10 ** max(lift, 0), 10 ** max(-lift, 0)
+
+    # Spark rounds at 38 fraction digits and then at the scale: the result is within 0.6 units of the real quotient,
+    # which is x * j / (y * k) units, and past integers on either side of it.
+    def up(a: Pair, b: Pair) -> Pair:
+        # A quotient that is whole is not rounded, so integers bound it.
+        n, d = m.mul(a, (j, j)), m.mul(b, (k, k))
+        lo, hi = _real_quotients(n, d)
+        return lo, hi
+
+    def back_a(z: Pair, b: Pair, a: Pair) -> Pair:
+        lo, hi = m.mul((5 * z[0] - 3, 5 * z[1] + 3), m.mul(b, (k, k)))
+        return -(-lo // (5 * j)), hi // (5 * j)
+
+    def back_b(z: Pair, a: Pair, b: Pair) -> Pair:
+        return _divisors((5 * z[0] - 3, 5 * z[1] + 3), m.mul(a, (5 * j, 5 * j)), k, b)
+
+    return strict_binary(p, up, back_a, back_b, t.physical_range(), divides=True)
+
+
+def _real_quotients(n: Pair, d: Pair) -> Pair:
+    """Bounds of the rounded quotients of n by the members of d other than 0."""
+    out = m.EMPTY
+    if d[1] > 0:
+        bl, bh = max(d[0], 1), d[1]
+        out = half_up(n[0], bh if n[0] >= 0 else bl), half_up(n[1], bl if n[1] >= 0 else bh)
+    if d[0] < 0:
+        bl, bh = max(-d[1], 1), -d[0]
+        lo, hi = -n[1], -n[0]
+        out = m.hull(out, (half_up(lo, bh if lo >= 0 else bl), half_up(hi, bl if hi >= 0 else bh)))
+    # Rounding twice can move a result by one unit.
+    return (out[0] - 1, out[1] + 1) if out[0] <= out[1] else out
+
+
+def _divisors(z: Pair, n: Pair, k: int, b: Pair) -> Pair:
+    """Members of b with ``n / (b * k)`` in z, over the reals."""
+    if z[0] <= 0 <= z[1] or n[0] <= 0 <= n[1]:
+        return b
+    # Both have one sign: the magnitudes of the divisor lie between two quotients.
+    (nl, nh), (zl, zh) = m.abs_(n), m.abs_(z)
+    size = (-(-nl // (zh * k)), nh // (zl * k))
+    return m.meet(size if (n[0] > 0) == (z[0] > 0) else _negated(size), b)
+
+
+def decimal_floor(up: bool) -> Maker:
+    def make(p: Place) -> Rule | None:
+        unit = 10 ** p.node.args[0].type.scale
+        if p.node.type.scale:
+            return None
+        if up:
+            return strict_unary(
+                p, lambda x: (-(-x[0] // unit), -(-x[1] // unit)),
+                lambda z, x: ((z[0] - 1) * unit + 1, z[1] * unit), p.node.type.physical_range(),
+            )  # fmt: skip
+        return strict_unary(
+            p, lambda x: (x[0] // unit, x[1] // unit), lambda z, x: (z[0] * unit, (z[1] + 1) * unit - 1),
+            p.node.type.physical_range(),
+        )  # fmt: skip
+
+    return make
+
+
+def round_(p: Place) -> Rule | None:
+    (t,), u, digits = (a.type for a in p.node.args), p.node.type, p.node.params[0]
+    have = t.scale
+    if t.kind != u.kind or p.node.op not in ("round", "bround"):
+        return None
+    limits = u.physical_range()
+    if digits >= have:
+        lift = 10 ** (u.scale - have) if u.scale >= have else 0
+        if not lift:
+            return None
+        return strict_unary(p, lambda x: (x[0] * lift, x[1] * lift), lambda z, x: m.mul_rev(z, (lift, lift), x), limits)
+    unit = 10 ** min(have - digits, 80)
+    lift = 10 ** min(u.scale - digits, 80) if u.scale >= digits else 1
+    if p.node.op == "round":
+        def up(x: Pair) -> Pair:
+            lo, hi = rounded(x, unit)
+            return lo * lift, hi * lift
+
+        return strict_unary(p, up, lambda z, x: unrounded(_whole(z, lift), unit), limits)
+
+    # HALF_EVEN: ties go either way, so a tie belongs to both neighbours.
+    def up_even(x: Pair) -> Pair:
+        lo, hi = -((unit - 2 * x[0]) // (2 * unit)), (2 * x[1] + unit) // (2 * unit)
+        return lo * lift, hi * lift
+
+    def back_even(z: Pair, x: Pair) -> Pair:
+        lo, hi = _whole(z, lift)
+        return lo * unit - unit // 2, hi * unit + unit // 2
+
+    return strict_unary(p, up_even, back_even, limits)
+
+
+def _whole(z: Pair, unit: int) -> Pair:
+    """The quotients of those members of z that are multiples of the unit."""
+    return -(-z[0] // unit), z[1] // unit

@@ -1,0 +1,95 @@
+"""Along which ordered axis a join can be cut into joins of its own: slices of that axis.
+
+A slice has the rows of one side whose value lies in it, and of the other side every row that can meet one of these.
+What a row can meet is a closed range of the axis, which the band terms give.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ivjoin.expr.nodes import Node
+from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.spec import SIDES
+
+__all__ = ["Cut", "cut_of", "shifted"]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """An axis to cut along.
+
+    Attributes
+    ----------
+    own : int
+        The side (0 left, 1 right) of which each row lies in one slice.
+    axis : int
+        Place of the expression among that side's axes.
+    node : Node
+        The expression; it is ordered.
+    falling : bool
+        Whether the order descends.
+    lows, highs : tuple of (Node, int)
+        Expressions of the other side: the axis values that its row can meet lie from the greatest of expression + int
+        of ``lows`` to the least of those of ``highs``, as ordinals.
+    both : bool
+        Rows of both sides can come out alone: the other side's rows have a home, too.
+    """
+
+    own: int
+    axis: int
+    node: Node
+    falling: bool
+    lows: tuple[tuple[Node, int], ...]
+    highs: tuple[tuple[Node, int], ...]
+    both: bool
+
+    def __str__(self) -> str:
+        return f"along {self.node} of the {SIDES[self.own]} side"
+
+
+def cut_of(plan: JoinPlan) -> Cut | str:
+    """How a join can be cut; or, in words, why it cannot."""
+    how = plan.how
+    why = []
+    for own in (0, 1):
+        other = 1 - own
+        if how.single == other or (how.owes(other) and not how.owes(own)):
+            continue  # its rows must not be copied
+        orders = {n: o.descending for n, _, o in plan.sides[own].orders}
+        if not orders:
+            why.append(f"the {SIDES[own]} side has no declared order")
+            continue
+        for node, falling in orders.items():
+            axis = plan.axis(own, node)
+            lows, highs = [], []
+            for t in plan.terms:
+                mine, theirs = (t.left, t.right) if own == 0 else (t.right, t.left)
+                lo, hi = (t.lo, t.hi) if own == 0 else (_minus(t.hi), _minus(t.lo))
+                if mine is node and lo is not None:
+                    lows.append((theirs, lo))
+                if mine is node and hi is not None:
+                    highs.append((theirs, hi))
+            if axis is not None and lows and highs:
+                return Cut(own, axis, node, falling, tuple(lows), tuple(highs), how.owes(other))
+            ends = "no band" if not (lows or highs) else "a band with one end alone"
+            why.append(f"{node} has {ends}")
+    return "; ".join(why) or "no side's rows can be spread"
+
+
+def shifted(ordinals: np.ndarray, by: int) -> np.ndarray:
+    """int64[n] of sums that stay at the ends of int64 where they would pass them."""
+    step = max(I64_MIN, min(by, I64_MAX))
+    if step != by:
+        ordinals = shifted(ordinals, by - step)
+    if step >= 0:
+        return np.where(ordinals > I64_MAX - step, I64_MAX, ordinals + np.int64(step))
+    return np.where(ordinals < I64_MIN - step, I64_MIN, ordinals + np.int64(step))
+
+
+def _minus(x: int | None) -> int | None:
+    return None if x is None else -x

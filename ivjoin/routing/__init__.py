@@ -1,0 +1,18 @@
+"""One join as many: which copies of which rows go to which of many workers.
+
+A planner takes samples of both sides and gives a routing plan, a function from a row to its cells; each cell is a join
+of its own. `docs/parallel.md` says what is chosen when.
+"""
+
+from ivjoin.routing.along import Edge, PlanList, along
+from ivjoin.routing.grids import heavy_grids
+from ivjoin.routing.hypercube import HypercubePlan, Relation, hypercube
+from ivjoin.routing.plan import RoutingPlan
+from ivjoin.routing.planner import plan_join
+from ivjoin.routing.report import LoadReport
+from ivjoin.routing.simulate import simulate
+
+__all__ = [
+    "Edge", "HypercubePlan", "LoadReport", "PlanList", "Relation", "RoutingPlan", "along", "heavy_grids", "hypercube",
+    "plan_join", "simulate",
+]  # fmt: skip

@@ -1,0 +1,60 @@
+"""Checks of arguments that several functions of the room share."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ivjoin.errors import OptionError, came
+
+__all__ = ["MOST_WORKERS", "near", "number", "one_of", "worker_count"]
+
+MOST_WORKERS = 100_000
+
+
+def near(value: Any, known: Iterable[str]) -> str:
+    """The nearest known name, as the end of a message; empty if none is near."""
+    found = difflib.get_close_matches(str(value)[:80], list(known), n=1, cutoff=0.5)
+    return f"; did you mean {found[0]!r}?" if found else ""
+
+
+def worker_count(value: Any) -> int:
+    """
+    Raises
+    ------
+    OptionError
+        If it is no whole number from 1 to 100,000.
+    """
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or not 1 <= value <= MOST_WORKERS:
+        raise OptionError(f"workers is {came(value)}; expected a whole number from 1 to {MOST_WORKERS}")
+    return int(value)
+
+
+def one_of(name: str, value: Any, known: tuple[str, ...]) -> str:
+    """
+    Raises
+    ------
+    OptionError
+        With the nearest of the known words.
+    """
+    if not isinstance(value, str) or value not in known:
+        words = ", ".join(map(repr, known[:-1]))
+        raise OptionError(f"{name} is {came(value)}; expected {words} or {known[-1]!r}{near(value, known)}")
+    return value
+
+
+def number(name: str, value: Any, what: str) -> float:
+    """A number that is 0 or more and finite.
+
+    Raises
+    ------
+    OptionError
+    """
+    plain = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not plain or not 0 <= value < float("inf"):
+        raise OptionError(f"{name} is {came(value)}; expected {what}, 0 or more")
+    return float(value)

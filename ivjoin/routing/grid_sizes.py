@@ -1,0 +1,58 @@
+"""The grid of fewest copies whose cells are small enough."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import ceil
+
+import numpy as np
+
+__all__ = ["FREE", "LEFT", "RIGHT", "TWOFOLD", "Grid", "cell_load", "grid_of"]
+
+# Which grids a join type allows: any; left rows in one cell each; right rows in one cell each; one grid for each side.
+FREE, LEFT, RIGHT, TWOFOLD = "free", "left", "right", "twofold"
+
+Grid = tuple[int, int]
+
+
+def cell_load(grid: Grid, left: float, right: float, out: float, beta: float, mode: str) -> tuple[float, float]:
+    """Load of the fullest cell, and rows received in all; ``out`` is output, laid to the cells that own it."""
+    a, b = grid
+    if mode == TWOFOLD:
+        mine = left / a + right + beta * out / a
+        theirs = left + right / b
+        return max(mine, theirs), left + a * right + right + b * left
+    return left / a + right / b + beta * out / (a * b), left * b + right * a
+
+
+@lru_cache(maxsize=8192)
+def grid_of(size: float, left: float, right: float, out: float, beta: float, mode: str, most: int) -> Grid:
+    """The grid of at most ``most`` rows and columns with cells of load ``size`` or less, and the fewest rows received.
+
+    Where there is none, the one of least load that takes no more than twice the rows of one cell for each cell less.
+    """
+    if mode in (LEFT, RIGHT):
+        split, copied = (left, right) if mode == LEFT else (right, left)
+        n = _divided(size - copied, split + beta * out, copied, most)
+        return (n, 1) if mode == LEFT else (1, n)
+    if mode == TWOFOLD:
+        a = _divided(size - right, left + beta * out, right, most)
+        b = _divided(size - left, right, left, most)
+        return a, b
+    rows = np.arange(1, most + 1, dtype=np.float64)
+    room = size - left / rows
+    with np.errstate(divide="ignore", invalid="ignore"):
+        columns = np.where(room > 0, np.ceil((right + beta * out / rows) / room * (1 - 1e-12)), np.inf)
+    columns = np.maximum(columns, 1)
+    received = np.where(columns <= most, left * columns + right * rows, np.inf)
+    best = int(np.argmin(received))
+    if not np.isfinite(received[best]):
+        return most, most
+    return int(rows[best]), int(columns[best])
+
+
+def _divided(room: float, split: float, copied: float, most: int) -> int:
+    """In how many parts to divide ``split``, each of which gets all of ``copied`` besides."""
+    if room <= 0.1 * copied:  # the copies outweigh what dividing gives
+        room = max(room, copied) if copied else split
+    return max(1, min(most, ceil(split / room * (1 - 1e-12)))) if room > 0 else 1

@@ -1,0 +1,275 @@
+"""Cells as arrays: which cells a row is copied to, for whole batches at once.
+
+Cells come in *entries*, one for each key that has cells of its own (one in all for a join without a key). An entry is
+a row of slices of the axis, and a slice a grid of ``a`` x ``b`` cells: a left row goes to one row of each grid it
+reaches, a right row to one column. One cell is one slice with a grid of 1 x 1, a plain grid is one slice. What has no
+entry goes to one of the light cells by its hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ivjoin.routing.hashing import mixed
+
+__all__ = ["Entry", "Layout"]
+
+_LOW = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+_LONE_SALT = np.uint64(0xA0761D6478BD642F)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The cells of one key.
+
+    Attributes
+    ----------
+    key : int or None
+        The hash of the key; None for a join without one.
+    cuts : tuple of int
+        Where slices begin, but for the first.
+    grids : tuple of (int, int)
+        Of each slice, rows and columns.
+    twofold : bool
+        Two grids, both of all rows: (a, 1), which owns left rows, and (1, b), which owns right rows.
+    """
+
+    key: int | None
+    cuts: tuple[int, ...] = ()
+    grids: tuple[tuple[int, int], ...] = ((1, 1),)
+    twofold: bool = False
+
+    @property
+    def cells(self) -> int:
+        return sum(a * b for a, b in self.grids)
+
+    @property
+    def scheme(self) -> str:
+        gridded = any(g != (1, 1) for g in self.grids)
+        if len(self.cuts) and gridded:
+            return "slices and grids"
+        return "slices" if self.cuts else "grid" if gridded else "one cell"
+
+    def __str__(self) -> str:
+        if self.twofold:
+            return f"grids {self.grids[0][0]} x 1 for left rows, 1 x {self.grids[1][1]} for right rows"
+        if not self.cuts:
+            a, b = self.grids[0]
+            return "one cell" if a == b == 1 else f"grid {a} x {b}"
+        gridded = [f"{a} x {b}" for a, b in self.grids if (a, b) != (1, 1)]
+        return f"{len(self.grids)} slices" + (f", {len(gridded)} of them grids ({gridded[0]} ...)" if gridded else "")
+
+
+@dataclass(slots=True)
+class Layout:
+    """All cells of a plan.
+
+    Attributes
+    ----------
+    n_light : int
+        Cells 0 to n_light - 1 are those of keys without an entry.
+    entries : list of Entry
+        Ordered by key. Cells of an entry follow those of the one before; in it slices follow each other, and in a
+        slice the rows of its grid.
+    both : bool
+        Rows of both sides have a home and go beyond it: a copy is owned at home.
+    salted : bool
+        Equal rows of a batch are told apart by their number among themselves when they go to a grid.
+    only : int64[entries]
+        The cell of an entry that has but one, else -1.
+    """
+
+    n_light: int
+    entries: Sequence[Entry]
+    both: bool = False
+    salted: bool = False
+    cells: int = field(init=False)
+    keys: np.ndarray = field(init=False)
+    _first: np.ndarray = field(init=False)
+    _a: np.ndarray = field(init=False)
+    _b: np.ndarray = field(init=False)
+    _base: np.ndarray = field(init=False)
+    _unique: np.ndarray = field(init=False)
+    _cuts: np.ndarray = field(init=False)
+    _before: np.ndarray = field(init=False)
+    _twofold: np.ndarray = field(init=False)
+    _ends: tuple[np.ndarray, np.ndarray] = field(init=False)
+    _slice_of: tuple[np.ndarray, np.ndarray] = field(init=False)
+    _maybe: np.ndarray = field(init=False)
+    only: np.ndarray = field(init=False)
+    _shares: list[tuple[np.ndarray, np.ndarray] | None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        entries = self.entries
+        count = [len(e.grids) for e in entries]
+        self._first = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+        grids = np.array([g for e in entries for g in e.grids], dtype=np.int64).reshape(-1, 2)
+        self._a, self._b = np.ascontiguousarray(grids[:, 0]), np.ascontiguousarray(grids[:, 1])
+        ends = self.n_light + np.cumsum(self._a * self._b)
+        self.cells = int(ends[-1]) if len(ends) else self.n_light
+        self._base = ends - self._a * self._b
+        self.keys = np.array([e.key for e in entries if e.key is not None], dtype=np.uint64)
+        self._twofold = np.array([e.twofold for e in entries], dtype=bool)
+        cuts = [np.array(e.cuts, dtype=np.int64) for e in entries]
+        flat = np.concatenate([np.empty(0, dtype=np.int64), *cuts])
+        self._unique = np.unique(flat)
+        rank = np.searchsorted(self._unique, flat) + 1
+        owner = np.repeat(np.arange(len(entries)), [len(c) for c in cuts])
+        self._cuts = owner * (len(self._unique) + 1) + rank
+        self._before = np.concatenate([[0], np.cumsum([len(c) for c in cuts])]).astype(np.int64)
+        # a left row has a copy for each column of a slice, a right row one for each row of its grid
+        self._ends = _starts(self._b), _starts(self._a)
+        self._slice_of = np.repeat(np.arange(len(self._b)), self._b), np.repeat(np.arange(len(self._a)), self._a)
+        # the cell of an entry that has but one, else -1
+        first = self._first[:-1]
+        alone = (np.diff(self._first) == 1) & (self._a[first] * self._b[first] == 1) if len(entries) else first > 0
+        self.only = np.where(alone, self._base[first], -1) if len(entries) else first
+        self._shares = [None, None]
+        # One bit a hash: most rows have a light key, and are seen to at once.
+        self._maybe = np.zeros(1 << max(10, (16 * len(self.keys)).bit_length()), dtype=bool)
+        self._maybe[(self.keys & np.uint64(len(self._maybe) - 1)).astype(np.int64)] = True
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether every row has one copy."""
+        return bool((self._a * self._b == 1).all()) and len(self._unique) == 0
+
+    def needs_row_hash(self, s: int) -> bool:
+        """Whether rows of side s are dealt out over rows or columns of a grid."""
+        return bool(((self._b if s else self._a) > 1).any())
+
+    def share_by(self, s: int, slices: np.ndarray, row_hash: np.ndarray) -> None:
+        """Deal rows of side s out so that these, each with a slice that it is in, fall into equal shares.
+
+        By default a row goes to a row or column of a grid by which part of all hashes its own lies in. Of rows that are
+        known, the parts are made so that as many lie in each.
+        """
+        sizes = self._b if s else self._a
+        code = np.sort((slices << 32) | (row_hash >> _HALF).astype(np.int64))
+        first = np.searchsorted(code, np.arange(len(sizes)) << 32)
+        count = np.diff(np.append(first, len(code)))
+        starts = _starts(sizes - 1)
+        owner = np.repeat(np.arange(len(sizes)), sizes - 1)
+        part = np.arange(len(owner)) - starts[owner] + 1
+        even = (owner << 32) | (part << 32) // sizes[owner]
+        cuts = even
+        if len(code):
+            known = code[np.minimum(first[owner] + part * count[owner] // sizes[owner], len(code) - 1)]
+            cuts = np.where(count[owner] >= sizes[owner], known, even)
+        self._shares[s] = np.sort(cuts), starts
+
+    def incidence(
+        self, s: int, entry: np.ndarray, low: np.ndarray | None, high: np.ndarray | None, home: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of side s, each with every slice that it is in."""
+        rows, where, _, _ = self._visits(s, entry, low, high, home)
+        fresh = np.ones(len(rows), dtype=bool)
+        fresh[1:] = (rows[1:] != rows[:-1]) | (where[1:] != where[:-1])
+        return rows[fresh], where[fresh]
+
+    def entry_of(self, key: np.ndarray | None, n: int) -> np.ndarray:
+        """The entry of each row : int64[n], -1 for the light ones."""
+        if key is None:
+            return np.zeros(n, dtype=np.int64)
+        out = np.full(n, -1, dtype=np.int64)
+        if len(self.keys):
+            at = np.flatnonzero(self._maybe[(key & np.uint64(len(self._maybe) - 1)).astype(np.int64)])
+            found = key[at]
+            place = np.minimum(np.searchsorted(self.keys, found), len(self.keys) - 1)
+            hit = self.keys[place] == found
+            out[at[hit]] = place[hit]
+        return out
+
+    def light(self, key: np.ndarray) -> np.ndarray:
+        """The light cell of each key."""
+        return _dealt(key, self.n_light)
+
+    def lone(self, row_hash: np.ndarray) -> np.ndarray:
+        """A cell for each row that matches nothing."""
+        return _dealt(mixed(row_hash ^ _LONE_SALT), self.n_light or self.cells)
+
+    def slices(self, entry: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """The slice of each value in each entry, numbered over all entries."""
+        if len(self._unique) == 0:
+            return self._first[entry]
+        rank = np.searchsorted(self._unique, values, side="right")
+        if len(self.entries) == 1:
+            return rank
+        place = np.searchsorted(self._cuts, entry * (len(self._unique) + 1) + rank, side="right")
+        return self._first[entry] + place - self._before[entry]
+
+    def copies(
+        self, s: int, entry: np.ndarray, low: np.ndarray | None, high: np.ndarray | None, home: np.ndarray | None,
+        row_hash: np.ndarray | None,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Copies of rows of side s that have entries: their places among these rows, cells, and which are owned."""
+        rows, where, across, at_home = self._visits(s, entry, low, high, home)
+        mine = self._dealt(s, rows, where, across, row_hash, len(entry)) if row_hash is not None else 0
+        if s == 0:
+            cells = self._base[where] + mine * self._b[where] + across
+        else:
+            cells = self._base[where] + across * self._b[where] + mine
+        if self.both:
+            owned = where == at_home[rows]
+        elif s == 0:
+            owned = np.ones(len(rows), dtype=bool)
+        else:
+            owned = np.ones(len(rows), dtype=bool)
+            owned[1:] = rows[1:] != rows[:-1]
+        return rows, cells, owned
+
+    def _dealt(
+        self, s: int, rows: np.ndarray, where: np.ndarray, across: np.ndarray, row_hash: np.ndarray, n: int
+    ) -> np.ndarray:
+        """The row (left) or column (right) of its grid that each copy goes to."""
+        shares = self._shares[s]
+        if shares is None:
+            size = (self._b if s else self._a)[where]
+            return _dealt(row_hash if len(rows) == n else row_hash[rows], size)
+        cuts, starts = shares
+        first = across == 0
+        at = where[first]
+        code = (at << 32) | (row_hash[rows[first]] >> _HALF).astype(np.int64)
+        mine = np.searchsorted(cuts, code, side="right") - starts[at]
+        return mine if len(at) == len(rows) else mine[np.cumsum(first) - 1]
+
+    def _visits(
+        self, s: int, entry: np.ndarray, low: np.ndarray | None, high: np.ndarray | None, home: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """For each copy its row, its slice and its place across the grid; and the home slice of each row."""
+        n = len(entry)
+        first = self._first[entry]
+        last = at_home = first
+        if low is not None and high is not None and home is not None and len(self._unique):
+            first = self.slices(entry, low)
+            last = first if high is low else self.slices(entry, high)
+            at_home = first if home is low else self.slices(entry, home)
+        if self._twofold.any():
+            two = self._twofold[entry]
+            at_home = np.where(two & (s == 1), first + 1, at_home)
+            last = np.where(two, first + 1, last)
+        ends = self._ends[s]
+        start = ends[first]
+        count = ends[last + 1] - start
+        total = int(count.sum())
+        if total == n:  # one each
+            rows, at = np.arange(n), start
+        else:
+            rows = np.repeat(np.arange(n), count)
+            at = np.arange(total) - np.repeat(np.cumsum(count) - count - start, count)
+        where = self._slice_of[s][at]
+        return rows, where, at - ends[where], at_home
+
+
+def _starts(sizes: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def _dealt(hashes: np.ndarray, count: int | np.ndarray) -> np.ndarray:
+    """A number below ``count`` for each hash, by its high half."""
+    many = np.asarray(count).astype(np.uint64)
+    return (((hashes >> _HALF) * many) >> _HALF).astype(np.int64)

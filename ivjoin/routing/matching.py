@@ -1,0 +1,90 @@
+"""How many rows of the other side each row meets, in groups and along an axis; by sorting, pair by pair nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["Matching", "matching"]
+
+
+@dataclass(slots=True)
+class Matching:
+    """Rows of the divided side in order of (group, place), and what rows of the other side reach of them.
+
+    Attributes
+    ----------
+    order : int64[n]
+        Divided rows in that order.
+    start, stop : int64[m]
+        For each reaching row, the part of the order that it meets.
+    """
+
+    order: np.ndarray
+    start: np.ndarray
+    stop: np.ndarray
+
+    @property
+    def reached(self) -> np.ndarray:
+        """How many divided rows each reaching row meets."""
+        return self.stop - self.start
+
+    def met(self) -> np.ndarray:
+        """How many reaching rows meet each divided row."""
+        n = len(self.order)
+        steps = np.bincount(self.start, minlength=n + 1) - np.bincount(self.stop, minlength=n + 1)
+        out = np.empty(n, dtype=np.int64)
+        out[self.order] = np.cumsum(steps)[:n]
+        return out
+
+    def pairs(self, most: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """All pairs as (divided rows, reaching rows), some ``most`` at a time."""
+        count = self.reached
+        ends = np.cumsum(count)
+        at = 0
+        while at < len(count):
+            done = int(ends[at - 1]) if at else 0
+            stop = max(at + 1, int(np.searchsorted(ends, done + most, side="right")))
+            mine = count[at:stop]
+            rows = np.repeat(np.arange(at, stop), mine)
+            inside = np.arange(len(rows)) - np.repeat(np.cumsum(mine) - mine - self.start[at:stop], mine)
+            yield self.order[inside], rows
+            at = stop
+
+
+def matching(
+    group: np.ndarray, place: np.ndarray | None, others: np.ndarray, low: np.ndarray | None, high: np.ndarray | None
+) -> Matching:
+    """Match rows of one side, each at a place in a group, with ranges of the other side.
+
+    Parameters
+    ----------
+    group : int64[n]
+    place : int64[n] or None
+        None for a match by group alone.
+    others : int64[m]
+        Groups of the reaching rows.
+    low, high : int64[m] or None
+        Closed ranges; an empty one meets nothing.
+    """
+    if place is None or low is None or high is None:
+        order = np.argsort(group, kind="stable")
+        ranked = group[order]
+        return Matching(order, np.searchsorted(ranked, others), np.searchsorted(ranked, others, side="right"))
+    places = np.unique(place)
+    rank, first = np.searchsorted(places, place), np.searchsorted(places, low)
+    beyond = np.maximum(np.searchsorted(places, high, side="right"), first)
+    wide = len(places) + 1
+    top = max(int(group.max(initial=0)), int(others.max(initial=0)))
+    if top >= (1 << 62) // wide:
+        known, dense = np.unique(np.concatenate([group, others]), return_inverse=True)
+        group, others = dense[: len(group)], dense[len(group) :]
+        assert len(known) < (1 << 62) // wide
+    code = group * wide + rank
+    order = np.argsort(code, kind="stable")
+    ranked = code[order]
+    return Matching(
+        order, np.searchsorted(ranked, others * wide + first), np.searchsorted(ranked, others * wide + beyond)
+    )

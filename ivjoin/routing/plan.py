@@ -1,0 +1,190 @@
+"""The routing plan: from a row to its copies. Immutable, and a function of the rows' values alone."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.errors import ProtocolError, came
+from ivjoin.outer.jointype import JoinType
+from ivjoin.plan.planner import SIDES
+from ivjoin.routing.hashing import hash_of_rows, mixed
+from ivjoin.routing.layout import Layout
+from ivjoin.routing.reach import Axis
+from ivjoin.routing.reader import Features, Reader
+from ivjoin.routing.report import LoadReport
+
+__all__ = ["Copies", "RoutingPlan", "side_number"]
+
+Copies = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def side_number(side: Any) -> int:
+    """
+    Raises
+    ------
+    ProtocolError
+        If it is neither "left" nor "right".
+    """
+    if not isinstance(side, str) or side not in SIDES:
+        raise ProtocolError(f"side is {came(side)}; expected 'left' or 'right'")
+    return SIDES.index(side)
+
+
+@dataclass(frozen=True, eq=False)
+class RoutingPlan:
+    """How one join becomes many.
+
+    A cell is a join of its own of all copies it gets; of its output only what is owned leaves: a pair where its left
+    copy is owned, a row that comes out alone where its own copy is owned. Then every output row comes out once.
+
+    Attributes
+    ----------
+    how : str
+    workers : int
+    n_cells : int
+    worker_of : int64[n_cells]
+        The worker that each cell is placed on.
+    scheme : str
+        What was asked for.
+    notes : tuple of str
+        What could not be spread, or not as well as one may think, and why.
+    """
+
+    how: str
+    workers: int
+    scheme: str
+    notes: tuple[str, ...]
+    worker_of: np.ndarray
+    join_type: JoinType = field(repr=False)
+    reader: Reader = field(repr=False)
+    layout: Layout = field(repr=False)
+    axis: Axis | None = field(repr=False)
+    #: Columns of each side by which a grid deals rows out; none are all.
+    dealt: tuple[list[int], list[int]] = field(repr=False)
+    measure: Callable[[RoutingPlan], LoadReport] = field(repr=False)
+
+    @property
+    def n_cells(self) -> int:
+        return self.layout.cells
+
+    @functools.cached_property
+    def report(self) -> LoadReport:
+        """What the planner expects of each worker, from the samples."""
+        return self.measure(self)
+
+    def cells(self, side: str, batch: pa.RecordBatch) -> Copies:
+        """The copies of a batch's rows.
+
+        Parameters
+        ----------
+        side : {"left", "right"}
+        batch : pa.RecordBatch
+            Of the schema that the plan was made for.
+
+        Returns
+        -------
+        rows, cells : int64[m]
+            Which row goes to which cell. Every row has a copy.
+        owned : bool[m]
+
+        Raises
+        ------
+        SchemaError, ProtocolError
+        """
+        s = side_number(side)
+        self.reader.check(s, batch)
+        return self.copies(s, batch, self.features(s, batch))
+
+    def features(self, s: int, batch: pa.RecordBatch) -> Features:
+        """What this plan looks at in a batch."""
+        return self.reader.features(s, batch, self.axis, self.layout.both)
+
+    def copies(self, s: int, batch: pa.RecordBatch, f: Features) -> Copies:
+        """As :meth:`cells`, of a batch that has been read."""
+        layout, n = self.layout, f.n
+        entry = layout.entry_of(f.key, n)
+        # rows of one cell each: light keys, keys of one cell, rows that match nothing
+        if f.key is None:
+            cells = np.full(n, layout.only[0])
+        else:
+            cells = layout.light(f.key)
+            placed = np.flatnonzero(entry >= 0)
+            if len(placed):
+                cells[placed] = layout.only[entry[placed]]
+        if f.lone is not None:
+            lone = np.flatnonzero(f.lone)
+            cells[lone] = layout.lone(hash_of_rows(batch, lone))
+        many = cells < 0
+        left = int(np.count_nonzero(many))
+        if left == 0:
+            return np.arange(n), cells, np.ones(n, dtype=bool)
+        if left == n:
+            return self._spread(s, batch, f, entry, slice(None))
+        mine = np.flatnonzero(~many)
+        parts: list[Copies] = [(mine, cells[mine], np.ones(len(mine), dtype=bool))]
+        parts.append(self._spread(s, batch, f, entry, np.flatnonzero(many)))
+        rows, cells, owned = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return rows, cells, owned
+
+    def _spread(
+        self, s: int, batch: pa.RecordBatch, f: Features, entry: np.ndarray, at: np.ndarray | slice
+    ) -> Copies:
+        layout = self.layout
+        row_hash = self._row_hash(s, batch, at) if layout.needs_row_hash(s) else None
+        rows, cells, owned = layout.copies(s, entry[at], *f.range_of(at), row_hash)
+        return (rows if isinstance(at, slice) else at[rows]), cells, owned
+
+    def share_out(self, s: int, batch: pa.RecordBatch) -> None:
+        """Make the planner's grids deal these rows of side s out in equal parts; before the plan is used."""
+        layout = self.layout
+        if not layout.needs_row_hash(s):
+            return
+        f = self.features(s, batch)
+        entry = layout.entry_of(f.key, f.n)
+        if f.lone is not None:
+            entry[f.lone] = -1
+        at = np.flatnonzero(entry >= 0)
+        at = at[layout.only[entry[at]] < 0]
+        row_hash = self._row_hash(s, batch, at)
+        rows, slices = layout.incidence(s, entry[at], *f.range_of(at))
+        layout.share_by(s, slices, row_hash[rows])
+
+    def _row_hash(self, s: int, batch: pa.RecordBatch, at: np.ndarray | slice) -> np.ndarray:
+        dealt = batch.select(self.dealt[s]) if self.dealt[s] else batch
+        row_hash = hash_of_rows(dealt, None if isinstance(at, slice) else at)
+        return _numbered(row_hash) if self.layout.salted else row_hash
+
+    def __str__(self) -> str:
+        lines = [f"{self.how} join on {self.workers} workers, {self.n_cells} cells"]
+        kinds: dict[str, int] = {}
+        for e in self.layout.entries:
+            kinds[e.scheme] = kinds.get(e.scheme, 0) + 1
+        if self.layout.n_light:
+            lines.append(f"light keys: hash to {self.layout.n_light} cells")
+        for e in sorted(self.layout.entries, key=lambda e: -e.cells)[:5]:
+            if e.cells > 1:
+                lines.append(f"{'no key' if e.key is None else f'key {e.key:016x}'}: {e}")
+        rest = ", ".join(f"{n} x {name}" for name, n in kinds.items())
+        if rest:
+            lines.append(f"keys with cells of their own: {rest}" if self.layout.keys.size else f"all rows: {rest}")
+        if self.axis is not None:
+            lines.append(f"cut along {self.axis}")
+        lines += [f"note: {note}" for note in self.notes]
+        return "\n".join([*lines, str(self.report)])
+
+
+def _numbered(hashes: np.ndarray) -> np.ndarray:
+    """Equal hashes told apart by how many of them came before."""
+    order = np.argsort(hashes, kind="stable")
+    ranked = hashes[order]
+    fresh = np.concatenate([[True], ranked[1:] != ranked[:-1]])
+    start = np.maximum.accumulate(np.where(fresh, np.arange(len(ranked)), 0))
+    number = np.empty(len(hashes), dtype=np.uint64)
+    number[order] = (np.arange(len(ranked)) - start).astype(np.uint64)
+    return mixed(hashes + number)

@@ -1,0 +1,384 @@
+"""``plan_join``: from samples of both sides to the cells that share the load best."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.errors import OptionError, came
+from ivjoin.expr.arguments import known_options
+from ivjoin.outer.jointype import JoinType
+from ivjoin.plan.cache import planned
+from ivjoin.plan.planner import SIDES
+from ivjoin.routing.arguments import number, one_of, worker_count
+from ivjoin.routing.counting import count
+from ivjoin.routing.grid_sizes import FREE, LEFT, RIGHT, TWOFOLD
+from ivjoin.routing.layout import Layout
+from ivjoin.routing.placing import placed
+from ivjoin.routing.plan import RoutingPlan
+from ivjoin.routing.reach import Axis, Reach, owes, reach_of
+from ivjoin.routing.reader import Reader, as_batch
+from ivjoin.routing.report import BETA, LoadReport
+from ivjoin.routing.sampling import Sample
+from ivjoin.routing.spreading import HeavyKey, Spread
+
+__all__ = ["SCHEMES", "heaviest_piece", "indivisible", "plan_join"]
+
+SCHEMES = ("auto", "hash", "slices", "grid")
+_MOST_GRID = 4096  # rows or columns
+_MOST_CUTS = 1 << 16  # places that are looked at for one key
+_LIGHT = 16  # light cells a worker
+_FEWEST_SEEN = 6  # rows of a key in a sample, for it to be believed
+# A key lighter than this part of a worker's share is placed by its hash.
+_SHARE = 1 / 8
+_CLOSE = 1.02  # greatest loads that count as equal
+_SLACK = 0.15  # by how much a slice may be smaller, to be cut where few rows reach across
+_MOST_COUNTED = 1 << 22  # copies that a report of samples looks at
+
+
+@known_options("plan_join")
+def plan_join(
+    left_sample: Any, right_sample: Any, on: Any = None, condition: Any = None, how: str = "inner", workers: int = 8,
+    scheme: str = "auto", *, left_rows: float | None = None, right_rows: float | None = None, beta: float = BETA,
+    timezone: str = "UTC", current: RoutingPlan | None = None,
+) -> RoutingPlan:
+    """Plan how the rows of a join are spread over workers.
+
+    Parameters
+    ----------
+    left_sample, right_sample : Table, RecordBatch, or list of RecordBatch
+        Rows drawn evenly of each side, or all of them.
+    on, condition, how, timezone
+        As for ``SymmetricHashJoin``.
+    workers : int
+    scheme : {"auto", "hash", "slices", "grid"}
+        How heavy keys, and joins without a key, are spread; auto takes what loads the fullest worker least. Where the
+        one that is asked for cannot be had, they stay in one cell, and the plan's notes say why.
+    left_rows, right_rows : float, optional
+        How many rows each side has; those of the sample by default.
+    beta : float
+        What a row of output costs, in rows of input.
+    current : RoutingPlan, optional
+        The plan in use: a key that has cells of its own there keeps some until it has half of what a new one must have.
+
+    Returns
+    -------
+    RoutingPlan
+
+    Raises
+    ------
+    IvjoinError
+        A subclass that says what came, what was expected and the nearest fix.
+
+    Examples
+    --------
+    >>> import numpy as np, pyarrow as pa
+    >>> left = pa.table({"t": np.arange(1000), "v": np.arange(1000)})
+    >>> p = plan_join(left, left, condition="l.t BETWEEN r.t - 5 AND r.t + 5", workers=4)
+    >>> rows, cells, owned = p.cells("left", left.to_batches()[0])
+    >>> len(rows), len(set(cells)), round(p.report.replication, 3)
+    (1000, 4, 1.015)
+    """
+    one_of("scheme", scheme, SCHEMES)
+    workers = worker_count(workers)
+    beta = number("beta", beta, "what a row of output costs")
+    if current is not None and not isinstance(current, RoutingPlan):
+        raise OptionError(f"current is {came(current)}; expected the RoutingPlan in use, or None")
+    batches = as_batch(left_sample, "left sample"), as_batch(right_sample, "right sample")
+    plan = planned(batches[0].schema, batches[1].schema, on=on, condition=condition, how=how, timezone=timezone)
+    rows = []
+    for s, given in ((0, left_rows), (1, right_rows)):
+        n = batches[s].num_rows
+        if n == 0:
+            raise OptionError(f"the {SIDES[s]} sample has no rows; give some rows of each side, or all of them")
+        total = float(n) if given is None else number(f"{SIDES[s]}_rows", given, "how many rows the side has")
+        if total < n:
+            raise OptionError(f"{SIDES[s]}_rows is {came(given)}, but the sample has {n} rows; expected that or more")
+        rows.append(total)
+    reader = Reader(plan, reach_of(plan))
+    sample = Sample(reader, batches, (rows[0], rows[1]), plan.how)
+    return _Planner(sample, workers, scheme, beta, current).run()
+
+
+@dataclass
+class _Option:
+    """A way to cut all keys: along an axis, or none; with what it comes to."""
+
+    axis: Axis | None
+    both: bool
+    spreads: list[Spread]
+    light: np.ndarray
+    worker_of: np.ndarray
+    load: float
+
+    @property
+    def received(self) -> float:
+        return sum(s.received for s in self.spreads)
+
+
+class _Planner:
+    def __init__(self, sample: Sample, workers: int, scheme: str, beta: float, current: RoutingPlan | None) -> None:
+        self.sample = sample
+        self.reader = sample.reader
+        self.how: JoinType = sample.how
+        self.workers = workers
+        self.scheme = scheme
+        self.beta = beta
+        self.notes = list(self.reader.reach.notes)
+        keys = sample.keys
+        self.load = keys.rows[0] + keys.rows[1] + beta * keys.out
+        self.total = float(self.load.sum()) + keys.lone
+        self.keyed = bool(self.reader.reach.keys[0])
+        seen = sum(b.num_rows for b in sample.batches)
+        self.close = _CLOSE + float(np.sqrt(workers / seen))
+        self.mode = self._mode()
+        self.heavy = self._heavy(current)
+        self.light = self._light()
+
+    def _mode(self) -> str | None:
+        """The grids that the join type allows, if any are asked for."""
+        if self.scheme not in ("auto", "grid") or self.reader.plan.never:
+            return None
+        left, right = owes(self.how, 0), owes(self.how, 1)
+        return TWOFOLD if left and right else LEFT if left else RIGHT if right else FREE
+
+    def _heavy(self, current: RoutingPlan | None) -> np.ndarray:
+        """Keys that get cells of their own, heaviest first."""
+        if not self.keyed:
+            return np.zeros(1, dtype=np.int64)
+        if self.scheme == "hash":
+            return np.empty(0, dtype=np.int64)
+        least = np.full(len(self.load), _SHARE * self.total / self.workers)
+        if current is not None:
+            least[np.isin(self.sample.keys.key, current.layout.keys)] /= 2
+        enough = self.sample.keys.seen >= (1 if self.sample.is_whole else _FEWEST_SEEN)
+        found = np.flatnonzero((self.load > least) & enough)
+        return found[np.argsort(-self.load[found], kind="stable")]
+
+    def _light(self) -> np.ndarray:
+        """Load of each light cell; of a sample's differences, only what is more than chance."""
+        if not self.keyed:
+            return np.empty(0)
+        n = min(_LIGHT * self.workers, max(self.workers, 1 << 15))
+        keys = self.sample.keys
+        mine = np.ones(len(self.load), dtype=bool)
+        mine[self.heavy] = False
+        cell = Layout(n, ()).light(keys.key[mine])
+        loads = np.bincount(cell, weights=self.load[mine], minlength=n)
+        if not self.sample.is_whole and len(cell):
+            seen = np.bincount(cell, weights=keys.seen[mine], minlength=n)
+            spread = float(seen.var())
+            signal = max(0.0, spread - float(seen.mean())) / spread if spread else 0.0
+            loads = loads.mean() + signal * (loads - loads.mean())
+        return loads + keys.lone / n
+
+    # -- options -------------------------------------------------------------------------------------------------
+
+    def run(self) -> RoutingPlan:
+        axes = self._axes()
+        tried = [self._option(None, False)]
+        tried += [self._option(axis, both) for axis, both in axes]
+        best = self._best(tried)
+        if all(not s.entry.cuts for s in best.spreads):
+            best = replace(best, axis=None, both=any(s.entry.twofold for s in best.spreads))
+        self._unspread(best)
+        entries = sorted((s.entry for s in best.spreads), key=lambda e: e.key or 0)
+        order = sorted(range(len(best.spreads)), key=lambda i: best.spreads[i].entry.key or 0)
+        loads = np.concatenate([best.light, *(best.spreads[i].loads for i in order)])
+        dealt = [self._dealt(s, best.spreads) for s in (0, 1)]
+        # Few distinct rows: their values do not deal them out.
+        salted = any(share < 0.5 for _, share in dealt)
+        layout = Layout(len(best.light), entries, best.both, salted)
+        where, _ = placed(loads, self.workers)
+        plan = RoutingPlan(
+            how=self.how.name, workers=self.workers, scheme=self.scheme, notes=tuple(dict.fromkeys(self.notes)),
+            worker_of=where, join_type=self.how, reader=self.reader, layout=layout, axis=best.axis,
+            dealt=(dealt[0][0], dealt[1][0]),
+            measure=functools.partial(
+                _measured, sample=self.sample, beta=self.beta, mode=indivisible(self.how, self.reader.reach)
+            ),
+        )
+        for s in (0, 1):
+            if self.sample.is_most(s):
+                plan.share_out(s, self.sample.batches[s])
+        return plan
+
+    def _axes(self) -> list[tuple[Axis, bool]]:
+        """The axes to try, each with whether both sides have a home on it."""
+        if self.scheme not in ("auto", "slices") or len(self.heavy) == 0 or self.reader.plan.never:
+            return []
+        owed = owes(self.how, 0), owes(self.how, 1)
+        found: list[tuple[Axis, bool]] = []
+        for axis in self.reader.reach.axes:
+            if not owed[1 - axis.divided]:
+                found.append((axis, False))
+        if not found:
+            for axis in self.reader.reach.axes:
+                if axis.home is not None:
+                    found.append((axis, True))
+                else:
+                    other = SIDES[1 - axis.divided]
+                    self.notes.append(f"{axis}: a {self.how.name} join needs a place for {other} rows, and has none")
+        return found
+
+    def _option(self, axis: Axis | None, both: bool) -> _Option:
+        keys = self.sample.keys
+        profile = self.sample.profile(axis, both) if axis is not None else None
+        most = min(_MOST_GRID, 4 * self.workers)
+        heavy = [
+            HeavyKey(
+                int(keys.key[k]) if self.keyed else None, float(keys.rows[0][k]), float(keys.rows[1][k]),
+                float(keys.out[k]), self.beta,
+                profile.of(int(k), _MOST_CUTS, self.beta) if profile is not None else None,
+                # beside slices of both sides there is no grid: its cells would need other owners
+                None if both else self.mode, not both, most, (self.sample.is_most(0), self.sample.is_most(1)),
+            )
+            for k in self.heavy
+        ]
+        best: _Option | None = None
+        for size in self._sizes():
+            best = self._better(best, self._sized(axis, both, heavy, size, _SLACK))
+        assert best is not None
+        slacks = (_SLACK, 0.0) if axis is not None else (0.0,)
+        near = best.load
+        for step in np.linspace(0.85, 1.05, 11) if len(heavy) else ():
+            for slack in slacks:
+                best = self._better(best, self._sized(axis, both, heavy, float(step * near), slack))
+        for slack in slacks if not self.keyed else ():
+            # the smallest size that gives each worker one cell
+            low, high = 0.5 * self.total / self.workers, 1.1 * near
+            while high > 1.002 * low:
+                size = (low + high) / 2
+                option = self._sized(axis, both, heavy, size, slack)
+                best = self._better(best, option)
+                low, high = (size, high) if len(option.worker_of) > self.workers else (low, size)
+        return best
+
+    def _sized(self, axis: Axis | None, both: bool, heavy: list[HeavyKey], size: float, slack: float) -> _Option:
+        spreads = [h.spread(size, slack) for h in heavy]
+        light = self.light
+        if not self.keyed:
+            cells = len(spreads[0].loads)
+            spreads = [replace(spreads[0], loads=spreads[0].loads + self.sample.keys.lone / cells)]
+        loads = np.concatenate([light, *(s.loads for s in spreads)]) if spreads else light
+        where, load = placed(loads, self.workers)
+        return _Option(axis, both, spreads, light, where, load)
+
+    def _better(self, a: _Option | None, b: _Option) -> _Option:
+        """The one of less load; of loads that a sample cannot tell apart, the one of fewer copies."""
+        if a is None or b.load * self.close < a.load:
+            return b
+        if a.load * self.close < b.load:
+            return a
+        if abs(a.received - b.received) > 0.02 * a.received:
+            return b if b.received < a.received else a
+        return b if b.load < a.load else a
+
+    def _best(self, options: Iterable[_Option]) -> _Option:
+        best: _Option | None = None
+        for option in options:
+            best = self._better(best, option)
+        assert best is not None
+        return best
+
+    def _sizes(self) -> list[float]:
+        """Greatest loads of a cell to try."""
+        if len(self.heavy) == 0:
+            return [np.inf]
+        share = self.total / self.workers
+        top = max(float(self.load[self.heavy].max()), share)
+        sizes = [share * f for f in (0.26, 0.34, 0.51, 0.68, 0.85)]
+        step = 1.02 * share
+        while step < top and len(sizes) < 120:
+            sizes.append(step)
+            step *= 1.06 if step < 2 * share else 1.2
+        return [*sizes, 2 * top]
+
+    # -- what cannot be spread -----------------------------------------------------------------------------------
+
+    def _dealt(self, s: int, spreads: list[Spread]) -> tuple[list[int], float]:
+        """By which columns grids deal out rows of side s, and the share of distinct rows among them."""
+        used = any(grid[s] > 1 for spread in spreads for grid in spread.entry.grids)
+        return self.sample.dealt(s) if used else ([], 1.0)
+
+    def _unspread(self, best: _Option) -> None:
+        share = self.total / self.workers
+        stay = [s for s in best.spreads if s.entry.cells == 1 and float(s.loads.max()) > 1.5 * share]
+        if self.workers == 1 or not stay:
+            return
+        what = f"{len(stay)} heavy keys stay" if self.keyed else "a join without a key stays"
+        if self.reader.plan.never:
+            self.notes.append("the condition is never TRUE: nothing is joined")
+        elif self.scheme == "hash":
+            self.notes.append(f"{what} in one cell: scheme='hash' spreads by keys alone")
+        elif self.scheme == "slices":
+            self.notes.append(f"{what} in one cell: no axis of the condition can be cut for a {self.how.name} join")
+        else:
+            self.notes.append(f"{what} in one cell: a {self.how.name} join in a grid would load no worker less")
+
+
+def _measured(plan: RoutingPlan, sample: Sample, beta: float, mode: str | None) -> LoadReport:
+    """What is expected of each worker, from the samples."""
+    batches, scale = sample.batches, sample.scale
+    # as many rows as give a few million copies
+    most = max(1, sum(b.num_rows for b in batches))
+    copies = sum(len(plan.cells(SIDES[s], b.slice(0, 4096))[0]) / min(4096, b.num_rows) * b.num_rows
+                 for s, b in enumerate(batches))
+    step = max(1, int(copies // max(_MOST_COUNTED, most)))
+    if step > 1:
+        a, b = (batch.take(pa.array(np.arange(0, batch.num_rows, step))) for batch in batches)
+        batches, scale = (a, b), (sample.rows[0] / a.num_rows, sample.rows[1] / b.num_rows)
+    met = count(plan, *batches, exact=False)
+    rows_in = sum((_by_worker(plan, met.rows_in[s]) * scale[s] for s in (0, 1)), np.zeros(plan.workers))
+    out = _by_worker(plan, met.rows_out)
+    expected = float(sample.keys.out.sum()) + _alone(sample)
+    if out.sum():
+        out = out * (expected / out.sum())
+    return LoadReport.of(
+        np.rint(rows_in).astype(np.int64), np.rint(out).astype(np.int64), float(sum(sample.rows)),
+        heaviest_piece(sample.keys.rows, sample.keys.out, beta, mode, plan.workers), beta,
+    )
+
+
+def _alone(sample: Sample) -> float:
+    """Rows that match nothing and come out for it."""
+    how = sample.how
+    return sum(
+        float(np.count_nonzero(lone)) * sample.scale[s]
+        for s, lone in enumerate(sample.lone)
+        if lone is not None and how.owes(s)
+    )
+
+
+def _by_worker(plan: RoutingPlan, cells: np.ndarray) -> np.ndarray:
+    return np.bincount(plan.worker_of, weights=cells, minlength=plan.workers)
+
+
+def indivisible(how: JoinType, reach: Reach) -> str | None:
+    """The grids that alone divide a key, whatever scheme was asked for; None if a key can be divided at will."""
+    owed = owes(how, 0), owes(how, 1)
+    if not any(owed) or any(not owed[1 - a.divided] or a.home is not None for a in reach.axes):
+        return None
+    return TWOFOLD if all(owed) else LEFT if owed[0] else RIGHT
+
+
+def heaviest_piece(
+    rows: tuple[np.ndarray, np.ndarray], out: np.ndarray, beta: float, mode: str | None, workers: int
+) -> float:
+    """Load of the heaviest piece that nothing divides; ``mode`` says what grids may, None that anything does."""
+    if mode is None or len(out) == 0:
+        return 0.0
+    left, right = rows
+    whole = left + right + beta * out
+    if mode == LEFT:
+        piece = right + (left + beta * out) / workers
+    elif mode == RIGHT:
+        piece = left + (right + beta * out) / workers
+    else:
+        piece = np.maximum(right + (left + beta * out) / workers, left + right / workers)
+    return float(np.minimum(whole, piece).max())

@@ -1,0 +1,228 @@
+"""What a join's parts say of where its rows must meet: keys that spread, axes that can be cut, rows that meet nobody.
+
+A row of one side (the *divided* one) has a place on an axis; a row of the other reaches a closed range of that axis.
+Both are ordinals, and both only ever err on the wide side: whatever the condition is TRUE for lies in the range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ivjoin.expr.nodes import COMPARISONS, Node, is_met, walk
+from ivjoin.expr.ordinal import has_ordinal
+from ivjoin.expr.separate import BandTerm, conjuncts_of
+from ivjoin.outer.jointype import JoinType
+from ivjoin.plan.planner import SIDES, JoinPlan
+
+__all__ = ["Axis", "Reach", "moved", "owes", "reach_of"]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis along which a join can be cut.
+
+    Attributes
+    ----------
+    divided : int
+        The side (0 left, 1 right) whose rows have one place each.
+    node : Node
+        Its place.
+    low, high : tuple of (Node, int)
+        Of the other side: a row reaches from the greatest ``node + offset`` of low to the least one of high.
+    home : Node or None
+        Of the other side: ``node + shift`` is a place for its rows too; None if there is none.
+    back : (int, int)
+        A row of the divided side meets rows at home from its place + back[0] to its place + back[1].
+    """
+
+    divided: int
+    node: Node
+    low: tuple[tuple[Node, int], ...]
+    high: tuple[tuple[Node, int], ...]
+    home: Node | None = None
+    shift: int = 0
+    back: tuple[int, int] = (0, 0)
+
+    @property
+    def width(self) -> int | None:
+        """How many ordinals a row reaches, where all rows reach the same."""
+        spans = [h - g for n, g in self.low for m, h in self.high if n is m]
+        return min(spans) if spans else None
+
+    def nodes(self, side: int) -> list[Node]:
+        """What has to be evaluated of a side's rows."""
+        if side == self.divided:
+            return [self.node]
+        own = [n for n, _ in (*self.low, *self.high)]
+        return list(dict.fromkeys([*own, *([self.home] if self.home is not None else [])]))
+
+    def __str__(self) -> str:
+        return str(self.node)
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The parts of a join by which rows are spread.
+
+    Attributes
+    ----------
+    keys : (list of Node, list of Node)
+        Of each side, in one order; those by whose hash rows are spread.
+    null_safe : list of bool
+    axes : list of Axis
+        That rows can be cut along.
+    bands : list of Axis
+        All axes of the condition, also those on which a row can reach without end.
+    surely : frozenset of Node
+        Where one of these errs, the condition is not TRUE, whatever the other row.
+    lone : (list of Node, list of Node)
+        Where one of these is null, the row matches nothing.
+    notes : list of str
+        What could not be used, and why.
+    """
+
+    keys: tuple[list[Node], list[Node]]
+    null_safe: list[bool]
+    axes: list[Axis]
+    bands: list[Axis]
+    surely: frozenset[Node]
+    lone: tuple[list[Node], list[Node]]
+    notes: list[str]
+
+
+def reach_of(plan: JoinPlan) -> Reach:
+    """What a planned join offers for spreading its rows."""
+    surely = frozenset(_strict(plan))
+    keys: tuple[list[Node], list[Node]] = ([], [])
+    safe, notes = [], []
+    for key in plan.separation.keys:
+        if any(_may_err(n) and n not in surely for n in (key.left, key.right)):
+            notes.append(f"{key.left} = {key.right} may err where the condition does not: no key to spread by")
+            continue
+        keys[0].append(key.left)
+        keys[1].append(key.right)
+        safe.append(key.null_safe)
+    used = set(zip(*keys, strict=True)) if keys[0] else set()
+    terms = [t for t in plan.terms if not (t.lo == t.hi == 0 and (t.left, t.right) in used)]
+    lone = tuple([n for n in dict.fromkeys(_own(t, s) for t in terms) if n.op == "column"] for s in (0, 1))
+    bands = [a for s in (0, 1) for a in _axes(s, terms, surely)]
+    axes = []
+    for a in bands:
+        if not a.low or not a.high:
+            notes.append(f"{a}: what a row of the {SIDES[1 - a.divided]} side can meet has no end on one side")
+        elif not _is_sure(a.node, surely):
+            notes.append(f"{a} may err where the condition does not: no place for such a row")
+        else:
+            axes.append(a)
+    return Reach(keys, safe, axes, bands, surely, (lone[0], lone[1]), notes)
+
+
+def owes(how: JoinType, side: int) -> bool:
+    """Whether the join type looks at single rows of a side: unmatched, semi or anti."""
+    return how.keep[side] or how.single == side
+
+
+def _own(t: BandTerm, side: int) -> Node:
+    return t.right if side else t.left
+
+
+def _axes(divided: int, terms: Sequence[BandTerm], surely: frozenset[Node]) -> Iterator[Axis]:
+    for node in dict.fromkeys(_own(t, divided) for t in terms):
+        low: list[tuple[Node, int]] = []
+        high: list[tuple[Node, int]] = []
+        homes: list[tuple[int, Node, int, tuple[int, int]]] = []
+        for t in terms:
+            if _own(t, divided) is not node:
+                continue
+            other = _own(t, 1 - divided)
+            # lo <= left - right <= hi, seen from the divided side: other + down <= node <= other + up
+            down, up = (t.lo, t.hi) if divided == 0 else (_negated(t.hi), _negated(t.lo))
+            if down is not None:
+                low.append((other, down))
+            if up is not None:
+                high.append((other, up))
+            if down is not None and up is not None and _is_sure(other, surely):
+                shift = (down + up) // 2
+                homes.append((up - down, other, shift, (shift - up, shift - down)))
+        if homes:
+            _, home, shift, back = min(homes, key=lambda h: h[0])
+            yield Axis(divided, node, tuple(low), tuple(high), home, shift, back)
+        else:
+            yield Axis(divided, node, tuple(low), tuple(high))
+
+
+def _negated(x: int | None) -> int | None:
+    return None if x is None else -x
+
+
+def moved(values: np.ndarray, offset: int) -> np.ndarray:
+    """int64 values plus an offset, held at the type's ends."""
+    if offset == 0:
+        return values
+    if offset > 0:
+        step = min(offset, I64_MAX)
+        return np.where(values > I64_MAX - step, I64_MAX, np.minimum(values, I64_MAX - step) + step)
+    step = max(offset, I64_MIN)
+    least = I64_MIN - step
+    return np.where(values < least, I64_MIN, np.maximum(values, least) + step)
+
+
+# -- errors ------------------------------------------------------------------------------------------------------
+
+# Never err whatever their arguments; arithmetic of floats beside these.
+_QUIET = COMPARISONS | {
+    "column", "literal", "and", "or", "not", "is_null", "is_nan", "coalesce", "case", "in", "least", "greatest",
+    "next_up", "next_down", "like",
+}  # fmt: skip
+_QUIET_FLOATS = frozenset({"add", "sub", "mul", "neg", "abs", "sqrt", "cbrt", "exp", "sign"})
+# An argument that errs, or is null, leaves the whole no other way than to err or to be null.
+_STRICT = frozenset({
+    "add", "sub", "mul", "div", "intdiv", "mod", "pmod", "neg", "abs", "sign", "floor", "ceil", "round", "bround",
+    "trunc", "cast", "not", "eq", "ne", "lt", "le", "gt", "ge", "add_days", "add_months", "date_diff", "date_trunc",
+    "trunc_date", "unix_seconds", "unix_millis", "unix_micros", "unix_date", "extract",
+})  # fmt: skip
+
+
+def _may_err(root: Node) -> bool:
+    return any(not _is_quiet(n) for n in walk(root))
+
+
+def _is_quiet(n: Node) -> bool:
+    if n.op in _QUIET:
+        return True
+    if n.op == "cast":
+        (a,) = n.args
+        if is_met(n):
+            return True
+        if a.type.kind == "int" and n.type.kind == "int":
+            low, high = n.type.physical_range()
+            least, most = a.type.physical_range()
+            return bool(low <= least and most <= high)
+        return n.type.kind == "float" and a.type.kind in ("int", "float", "decimal", "bool")
+    return n.type.kind == "float" and n.op in _QUIET_FLOATS
+
+
+def _is_sure(n: Node, surely: frozenset[Node]) -> bool:
+    return has_ordinal(n.type) and (n in surely or not _may_err(n))
+
+
+def _strict(plan: JoinPlan) -> set[Node]:
+    """Nodes of which an error leaves the condition no way to be TRUE."""
+    found: set[Node] = set()
+    stack = [] if plan.condition is None else [(c, True) for c in conjuncts_of(plan.condition)]
+    while stack:
+        node, deeper = stack.pop()
+        if node in found:
+            continue
+        found.add(node)
+        if node.op == "eq_null_safe":
+            # below, a null argument can keep an error from being seen, and null <=> null is TRUE
+            found.update(node.args)
+        elif deeper and node.op in _STRICT:
+            stack += [(a, True) for a in node.args]
+    return found

@@ -1,0 +1,196 @@
+"""What routing reads of a batch: the hash of each key, where rows lie or reach, and which can meet nobody."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.errors import SchemaError, came
+from ivjoin.expr.evaluate import Vector, evaluate
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.ordinal import ordinals
+from ivjoin.plan.planner import SIDES, JoinPlan
+from ivjoin.routing.hashing import hash_of_keys
+from ivjoin.routing.reach import I64_MAX, I64_MIN, Axis, Reach, moved
+
+__all__ = ["Features", "Reader", "as_batch"]
+
+
+@dataclass(slots=True)
+class Features:
+    """Of n rows of one side.
+
+    Attributes
+    ----------
+    key : uint64[n] or None
+        The key's hash; None for a join without a key.
+    lone : bool[n] or None
+        Rows that match no row at all; None for none.
+    low, high, home : int64[n] or None
+        The closed range of the axis that a row has to be sent to, and its own place in it; None without an axis.
+    """
+
+    n: int
+    key: np.ndarray | None
+    lone: np.ndarray | None
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
+    home: np.ndarray | None = None
+
+    def range_of(self, at: np.ndarray | slice) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
+        """Low, high and home of some rows; where two are one array, they stay one."""
+        if self.low is None or self.high is None or self.home is None:
+            return None, None, None
+        low = self.low[at]
+        return low, low if self.high is self.low else self.high[at], low if self.home is self.low else self.home[at]
+
+    def part(self, start: int, stop: int) -> Features:
+        """Of some rows."""
+        stop = min(stop, self.n)
+        key, lone = (None if a is None else a[start:stop] for a in (self.key, self.lone))
+        return Features(stop - start, key, lone, *self.range_of(slice(start, stop)))
+
+
+class Reader:
+    """Reads batches of both sides of one join."""
+
+    def __init__(self, plan: JoinPlan, reach: Reach) -> None:
+        self.plan = plan
+        self.reach = reach
+        self.schemas = plan.sides[0].schema, plan.sides[1].schema
+        self._index = tuple({name: i for i, name in enumerate(s.names)} for s in self.schemas)
+
+    def check(self, s: int, batch: pa.RecordBatch) -> None:
+        """
+        Raises
+        ------
+        SchemaError
+            If the batch is not one of side s.
+        """
+        if not isinstance(batch, pa.RecordBatch):
+            raise SchemaError(f"cells takes a pyarrow.RecordBatch; got a {type(batch).__name__}")
+        want, got = self.schemas[s], batch.schema
+        if got is want or got.equals(want):
+            return
+        if got.names != want.names:
+            raise SchemaError(f"a {SIDES[s]} batch has columns {got.names}; the plan was made for {want.names}")
+        for a, b in zip(got, want, strict=True):
+            if a.type != b.type:
+                raise SchemaError(
+                    f"column {a.name!r} of a {SIDES[s]} batch is {a.type}; the plan was made for {b.type}"
+                )
+
+    def values(self, s: int, batch: pa.RecordBatch, nodes: list[Node]) -> dict[Node, Vector]:
+        """The values of expressions of side s."""
+        index = self._index[s]
+        distinct = list(dict.fromkeys(nodes))
+        vectors = evaluate(distinct, lambda _, name: batch.column(index[name]), batch.num_rows) if distinct else []
+        return dict(zip(distinct, vectors, strict=True))
+
+    def features(self, s: int, batch: pa.RecordBatch, axis: Axis | None, both: bool) -> Features:
+        """
+        Parameters
+        ----------
+        axis : Axis or None
+        both : bool
+            Rows of the divided side, too, go wherever the home of a row is that they can meet.
+        """
+        keys, filters = self.reach.keys[s], self.plan.sides[s].filters
+        there = self.reach.lone[s]
+        n = batch.num_rows
+        values = self.values(s, batch, [*keys, *filters, *there, *(axis.nodes(s) if axis is not None else [])])
+        lone = np.full(n, self.plan.never)
+        for node, safe in zip(keys, self.reach.null_safe, strict=True):
+            self._nulls(lone, values[node], not safe)
+        for node in filters:
+            v = values[node]
+            passes = v.values if v.valid is None else v.values & v.valid
+            lone |= ~passes if v.error is None else ~passes & ~v.error
+        for node in there:
+            self._nulls(lone, values[node], True)
+        out = Features(n, hash_of_keys(keys, [values[k] for k in keys], n) if keys else None, None)
+        if axis is not None:
+            if s == axis.divided:
+                self._places(out, axis, both, values, lone)
+            else:
+                self._ranges(out, axis, both, values, lone)
+        out.lone = lone if lone.any() else None
+        return out
+
+    @staticmethod
+    def _nulls(lone: np.ndarray, v: Vector, null: bool) -> None:
+        """Rows whose value errs, or is null, match nothing."""
+        if null and v.valid is not None:
+            lone |= ~v.valid
+        if v.error is not None:
+            lone |= v.error
+
+    def _places(self, out: Features, axis: Axis, both: bool, values: dict[Node, Vector], lone: np.ndarray) -> None:
+        v = values[axis.node]
+        self._nulls(lone, v, True)
+        at = ordinals(v.values, axis.node.type)
+        out.low = out.high = out.home = at
+        if both:
+            out.low = np.minimum(at, moved(at, axis.back[0]))
+            out.high = np.maximum(at, moved(at, axis.back[1]))
+
+    def _ranges(self, out: Features, axis: Axis, both: bool, values: dict[Node, Vector], lone: np.ndarray) -> None:
+        low = self._end(axis.low, values, lone, out.n, False)
+        high = self._end(axis.high, values, lone, out.n, True)
+        lone |= low > high
+        if both and axis.home is not None:
+            v = values[axis.home]
+            self._nulls(lone, v, True)
+            out.home = moved(ordinals(v.values, axis.home.type), axis.shift)
+            low, high = np.minimum(low, out.home), np.maximum(high, out.home)
+        else:
+            out.home = low
+        out.low, out.high = low, high
+
+    def _end(
+        self, terms: tuple[tuple[Node, int], ...], values: dict[Node, Vector], lone: np.ndarray, n: int, up: bool
+    ) -> np.ndarray:
+        """The least high end, or the greatest low one, of all terms; endless where a term errs and says nothing."""
+        end: np.ndarray | None = None
+        for node, offset in terms:
+            v = values[node]
+            at = moved(ordinals(v.values, node.type), offset)
+            if v.error is not None:
+                if node in self.reach.surely:
+                    lone |= v.error
+                else:
+                    at = np.where(v.error, I64_MAX if up else I64_MIN, at)
+            if v.valid is not None:
+                # an error beside a null is an error: the null says nothing then
+                lone |= ~v.valid if v.error is None else ~v.valid & ~v.error
+            end = at if end is None else np.minimum(end, at) if up else np.maximum(end, at)
+        return np.full(n, I64_MAX if up else I64_MIN) if end is None else end
+
+
+def as_batch(data: Any, what: str) -> pa.RecordBatch:
+    """One batch of a table, a batch, a list of batches or anything that is an Arrow stream.
+
+    Raises
+    ------
+    SchemaError
+    """
+    if isinstance(data, pa.RecordBatch):
+        return data
+    if isinstance(data, (list, tuple)) and data and all(isinstance(b, pa.RecordBatch) for b in data):
+        data = pa.Table.from_batches(data)
+    if not isinstance(data, pa.Table):
+        if not hasattr(data, "__arrow_c_stream__") and not hasattr(data, "__arrow_c_array__"):
+            raise SchemaError(f"the {what} is {came(data)}; expected a pyarrow Table, a RecordBatch or a list of these")
+        data = pa.table(data)
+    arrays = []
+    for column in data.columns:
+        whole = column.combine_chunks()
+        if isinstance(whole, pa.ChunkedArray):  # of no chunks, or of more than one array can hold
+            if whole.num_chunks > 1:
+                raise SchemaError(f"the {what} has more text in a column than one array holds; give a smaller sample")
+            whole = whole.chunk(0) if whole.num_chunks else pa.array([], type=column.type)
+        arrays.append(whole)
+    return pa.RecordBatch.from_arrays(arrays, schema=data.schema)

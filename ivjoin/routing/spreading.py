@@ -1,0 +1,135 @@
+"""How one key is spread so that no cell is heavier than asked: one cell, slices, a grid, or grids in slices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ivjoin.routing.grid_sizes import FREE, TWOFOLD, Grid, cell_load, grid_of
+from ivjoin.routing.layout import Entry
+from ivjoin.routing.sampling import Ramp
+
+__all__ = ["HeavyKey", "Spread"]
+
+# Slices this many times as heavy as a cell may be, each a grid: for bands that are wider than a slice.
+_COARSER = (1, 2, 4, 8, 16, 32)
+_FEW_COPIES = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The cells of one key.
+
+    Attributes
+    ----------
+    entry : Entry
+    loads : float64[cells]
+    received : float
+        Copies that its cells receive in all.
+    """
+
+    entry: Entry
+    loads: np.ndarray
+    received: float
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        return float(self.loads.max()), float(self.loads.sum())
+
+
+class HeavyKey:
+    """A key that may have cells of its own.
+
+    Parameters
+    ----------
+    key : int or None
+        Its hash.
+    left, right, out : float
+        Its rows and output.
+    ramp : Ramp or None
+        Where it can be cut.
+    mode : str or None
+        Which grids it may have; None for none.
+    gridded : bool
+        Whether slices may be grids, too.
+    most : int
+        Rows or columns of a grid.
+    shared : (bool, bool)
+        Whether rows of a side are dealt out in equal shares, not by chance.
+    """
+
+    def __init__(
+        self, key: int | None, left: float, right: float, out: float, beta: float, ramp: Ramp | None, mode: str | None,
+        gridded: bool, most: int, shared: tuple[bool, bool],
+    ) -> None:
+        self.key = key
+        self.rows = left, right
+        self.out = out
+        self.load = left + right + beta * out
+        self._beta = beta
+        self._ramp = ramp if ramp is not None and len(ramp.cuts) else None
+        self._mode = mode
+        self._gridded = gridded and mode in (FREE, "left", "right")
+        self._most = most
+        self._shared = shared
+
+    def spread(self, size: float, slack: float) -> Spread:
+        """The way of fewest rows received with no cell above ``size``; if there is none, the one of lightest cells."""
+        one = Spread(Entry(self.key), np.array([self.load]), sum(self.rows))
+        if self.load <= size:
+            return one
+        ways = [one]
+        if self._mode is not None:
+            ways.append(self._grid(size))
+        if self._ramp is not None:
+            for coarser in _COARSER if self._gridded else (1,):
+                if coarser * size < self.load:
+                    ways.append(self._slices(self._ramp, size, coarser, slack))
+                    if ways[-1].received < _FEW_COPIES * sum(self.rows):
+                        break
+        fit = [w for w in ways if w.loads.max() <= 1.02 * size]
+        if fit:
+            return min(fit, key=lambda w: float(w.loads.sum()))
+        return min(ways, key=lambda w: w.rank)
+
+    def _grid(self, size: float) -> Spread:
+        mode = self._mode
+        assert mode is not None
+        left, right = self.rows
+        a, b = grid_of(size, left, right, self.out, self._beta, mode, self._most)
+        heavy, received = cell_load((a, b), left, right, self.out, self._beta, mode)
+        if mode == TWOFOLD:
+            loads = np.concatenate([
+                np.full(a, (left / a + right + self._beta * self.out / a) * (1 + self._chance((a, 1), left, right))),
+                np.full(b, left + right / b),
+            ])  # fmt: skip
+            return Spread(Entry(self.key, (), ((a, 1), (1, b)), True), loads, received)
+        heavy *= 1 + self._chance((a, b), left, right)
+        return Spread(Entry(self.key, (), ((a, b),)), np.full(a * b, heavy), received)
+
+    def _slices(self, ramp: Ramp, size: float, coarser: int, slack: float) -> Spread:
+        parts = ramp.cut(coarser * size, slack)
+        grids: list[Grid] = []
+        loads: list[np.ndarray] = []
+        received = 0.0
+        for i, j in parts:
+            left, right, out = ramp.slice(i, j)
+            grid = 1, 1
+            if self._gridded and left + right + self._beta * out > size:
+                grid = grid_of(size, left, right, out, self._beta, str(self._mode), self._most)
+            heavy, rows = cell_load(grid, left, right, out, self._beta, FREE)
+            heavy *= 1 + self._chance(grid, left, right)
+            grids.append(grid)
+            loads.append(np.full(grid[0] * grid[1], heavy))
+            received += rows
+        cuts = tuple(int(ramp.cuts[j]) for _, j in parts[:-1])
+        return Spread(Entry(self.key, cuts, tuple(grids)), np.concatenate(loads), received)
+
+    def _chance(self, grid: Grid, left: float, right: float) -> float:
+        """By how much the fullest cell of a grid exceeds the mean, where rows are dealt out by their hashes alone."""
+        varies = 0.0
+        for size, rows, shared in zip(grid, (left, right), self._shared, strict=True):
+            if size > 1 and not shared:
+                varies += size / max(rows, 1.0)
+        return 2.0 * float(np.sqrt(varies))

@@ -1,0 +1,30 @@
+"""Shedding: which rows to keep when a window does not fit, and yardsticks of what any choice could have kept.
+
+The model of Das, Gehrke and Riedewald, *Approximate Join Processing Over Data Streams* (SIGMOD 2003): one row a side
+arrives at each step i; left row i meets right row j if their keys are equal and ``|i - j| < window``. At a step the two
+new rows first meet what is kept, and each other; then no more rows are kept than there is memory for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ivjoin.shedding.offline import Optimum, optimal_offline
+    from ivjoin.shedding.replaying import exact_matches, replay
+    from ivjoin.shedding.truncated import k_truncated
+
+__all__ = ["Optimum", "exact_matches", "k_truncated", "optimal_offline", "replay"]
+
+_LAZY = {
+    "Optimum": "offline", "exact_matches": "replaying", "k_truncated": "truncated", "optimal_offline": "offline",
+    "replay": "replaying",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'ivjoin.shedding' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"ivjoin.shedding.{_LAZY[name]}"), name)

@@ -1,0 +1,50 @@
+"""The arguments of the yardsticks: two sequences of keys, a window in steps, a memory in rows."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+
+from ivjoin.errors import OptionError, came
+from ivjoin.expr.arguments import whole_number
+
+__all__ = ["Keys", "coded", "memory_of"]
+
+Keys = Sequence[Hashable] | np.ndarray
+_MOST = 2**31 - 1
+
+
+def coded(left_keys: Keys, right_keys: Keys, window: int) -> tuple[np.ndarray, np.ndarray, int, int]:
+    """Keys as numbers from zero on, equal ones alike: int64[n], int64[n], how many there are, and the window.
+
+    None and NaN are equal to nothing, and become -1.
+    """
+    window = whole_number("window", window, 1, _MOST, "a whole number of steps")
+    sides = []
+    codes: dict[Hashable, int] = {}
+    for name, keys in (("left_keys", left_keys), ("right_keys", right_keys)):
+        if isinstance(keys, (str, bytes)) or not isinstance(keys, (Sequence, np.ndarray)):
+            raise OptionError(f"{name} is {came(keys)}; expected a list or an array of keys, one a step")
+        values = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
+        try:
+            sides.append([-1 if k is None or k != k else codes.setdefault(k, len(codes)) for k in values])
+        except TypeError as e:
+            raise OptionError(f"{name} holds a value that cannot be a key: {e}") from e
+    if len(sides[0]) != len(sides[1]):
+        raise OptionError(
+            f"left_keys has {len(sides[0])} keys and right_keys {len(sides[1])}; one row a side arrives at each step"
+        )
+    return np.array(sides[0], dtype=np.int64), np.array(sides[1], dtype=np.int64), len(codes), window
+
+
+def memory_of(memory: int, shared: bool) -> tuple[int, int] | int:
+    """Rows that may be kept: of both sides together if shared, else half for each side."""
+    memory = whole_number("memory", memory, 0, _MOST, "a whole number of rows")
+    if not isinstance(shared, (bool, np.bool_)):
+        raise OptionError(f"shared is {came(shared)}; expected True or False")
+    if shared:
+        return memory
+    if memory % 2:
+        raise OptionError(f"memory is {memory}, which has no half for each side; give an even number, or shared=True")
+    return memory // 2, memory // 2

@@ -1,0 +1,179 @@
+"""The most matches that any choice of rows to keep could give, knowing the future: a min-cost flow.
+
+Das, Gehrke and Riedewald (SIGMOD 2003) solve it as a flow over (row, step). Here rows of one key are one stream of
+units: of equal rows the newest serves as well as any older one and for longer, so it is enough to say how *many* rows
+of a key are held at each step, and hold the newest. That leaves a timeline, through which as many units flow as there
+is memory, and beside it a lane a key and side:
+
+    T0 --> T1 --> T2 --> ... --> TN      idle memory (capacity: all of it)
+      \\ row r of key k arrives (one unit)
+       > (k, s) --> (k, s')              the other side's rows of key k; a unit that gets to one is a match
+            \\--> T s                     the unit is free again
+
+A lane's arc holds at most the rows that are alive at its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ivjoin.errors import UnsupportedError
+from ivjoin.shedding.model import Keys, coded, memory_of
+
+__all__ = ["Optimum", "optimal_offline"]
+
+
+@dataclass(frozen=True, slots=True)
+class Optimum:
+    """The greatest number of matches, and one choice that gives it.
+
+    Attributes
+    ----------
+    matches : int
+    kept : {"left": list of (row, step), "right": the same}
+        Each row that is kept, and the step at whose end it is let go of (it still meets that step's rows).
+    """
+
+    matches: int
+    kept: dict[str, list[tuple[int, int]]]
+
+
+def optimal_offline(left_keys: Keys, right_keys: Keys, *, window: int, memory: int, shared: bool = False) -> Optimum:
+    """The most matches that ``memory`` rows can give over a whole input that is known beforehand.
+
+    Parameters
+    ----------
+    left_keys, right_keys : sequence of n hashable values
+        Key of the row that arrives at each step; None matches nothing.
+    window : int
+        Steps: rows i and j can meet if ``|i - j| < window``.
+    memory : int
+        Rows that are kept from one step to the next, half of them of each side, or of both together if ``shared``.
+    shared : bool
+
+    Returns
+    -------
+    Optimum
+
+    Raises
+    ------
+    OptionError, IvjoinError
+        For arguments that are none.
+    UnsupportedError
+        If OR-Tools is not installed.
+
+    Examples
+    --------
+    >>> optimal_offline([1, 1, 1, 3, 2], [2, 3, 1, 1, 3], window=3, memory=2).matches
+    5
+    >>> optimal_offline([1, 1, 1, 3, 2], [2, 3, 1, 1, 3], window=3, memory=2, shared=True).matches
+    6
+    """
+    left, right, _, window = coded(left_keys, right_keys, window)
+    rooms = memory_of(memory, shared)
+    at_once = int(np.count_nonzero((left == right) & (left >= 0)))
+    lanes = {"left": list(_lanes(left, right, window)), "right": list(_lanes(right, left, window))}
+    kept: dict[str, list[tuple[int, int]]] = {"left": [], "right": []}
+    if isinstance(rooms, int):
+        problems: list[tuple[tuple[str, ...], int]] = [(("left", "right"), rooms)]
+    else:
+        problems = [(("left",), rooms[0]), (("right",), rooms[1])]
+    matches = at_once
+    for sides, room in problems:
+        if room:
+            matches += _solved(len(left), room, {side: lanes[side] for side in sides}, kept)
+    return Optimum(matches, {side: sorted(rows) for side, rows in kept.items()})
+
+
+@dataclass(slots=True)
+class _Lane:
+    """Rows of one key on one side, and the other side's rows of that key."""
+
+    rows: np.ndarray  # steps at which a row to keep arrives
+    meets: np.ndarray  # steps at which a row of the other side arrives
+    enters: np.ndarray  # for each row the place in ``meets`` of the first that comes after it; -1 if too late
+    alive: np.ndarray  # for each of ``meets`` but the last: rows from before it that live to the next
+
+
+def _lanes(own: np.ndarray, other: np.ndarray, window: int) -> Iterator[_Lane]:
+    for key in np.unique(own[own >= 0]):
+        rows, meets = np.flatnonzero(own == key), np.flatnonzero(other == key)
+        if not len(meets):
+            continue
+        enters = np.searchsorted(meets, rows, "right")
+        there = enters < len(meets)
+        there[there] = meets[enters[there]] - rows[there] < window
+        first = np.searchsorted(rows, meets[1:] - window, "right")
+        alive = np.maximum(np.searchsorted(rows, meets[:-1], "left") - first, 0)
+        yield _Lane(rows, meets, np.where(there, enters, -1), alive)
+
+
+def _solved(n: int, room: int, lanes: dict[str, list[_Lane]], kept: dict[str, list[tuple[int, int]]]) -> int:
+    """Matches beside those within a step, and in ``kept`` the rows that give them."""
+    try:
+        from ortools.graph.python import min_cost_flow
+    except ImportError as e:
+        raise UnsupportedError(
+            "optimal_offline needs OR-Tools for its min-cost flow: pip install 'ivjoin[shedding]'"
+        ) from e
+    tails, heads, capacities, costs = [np.arange(n)], [np.arange(1, n + 1)], [np.full(n, room)], [np.zeros(n, np.int64)]
+    node = n + 1
+    entries, chains = [], []  # where each lane's arcs begin among all arcs
+    count = n
+
+    def arcs(tail: np.ndarray, head: np.ndarray, capacity: np.ndarray, cost: int) -> int:
+        nonlocal count
+        for made, new in zip((tails, heads, capacities, costs), (tail, head, capacity, np.full(len(tail), cost))):
+            made.append(new)
+        count += len(tail)
+        return count - len(tail)
+
+    for lane in (lane for side in lanes.values() for lane in side):
+        at = node + np.arange(len(lane.meets))
+        node += len(at)
+        usable = lane.enters >= 0
+        entries.append(arcs(lane.rows[usable], at[lane.enters[usable]], np.ones(usable.sum(), np.int64), -1))
+        chains.append(arcs(at[:-1], at[1:], lane.alive, -1))
+        arcs(at, lane.meets, np.full(len(at), room), 0)
+    flow: Any = min_cost_flow.SimpleMinCostFlow()
+    flow.add_arcs_with_capacity_and_unit_cost(*(np.concatenate(x) for x in (tails, heads, capacities, costs)))
+    supplies = np.zeros(node, dtype=np.int64)
+    supplies[0], supplies[n] = room, -room
+    flow.set_nodes_supplies(np.arange(node), supplies)
+    status = flow.solve()
+    if status != flow.OPTIMAL:
+        raise AssertionError(f"a flow that always exists was not found: status {status}")
+    flows = flow.flows(np.arange(count))
+    i = 0
+    for side, of_side in lanes.items():
+        for lane in of_side:
+            usable = lane.enters >= 0
+            entered = np.zeros(len(lane.rows), dtype=bool)
+            entered[usable] = flows[entries[i] : entries[i] + usable.sum()] > 0
+            onward = flows[chains[i] : chains[i] + max(len(lane.meets) - 1, 0)]
+            kept[side] += _held(lane, entered, onward)
+            i += 1
+    return -int(flow.optimal_cost())
+
+
+def _held(lane: _Lane, entered: np.ndarray, onward: np.ndarray) -> list[tuple[int, int]]:
+    """Rows to hold, so that there are always as many as units in the lane: the newest."""
+    held: list[int] = []
+    out: list[tuple[int, int]] = []
+    events = [(int(t), 0, i) for i, t in enumerate(lane.meets)] + [(int(t), 1, i) for i, t in enumerate(lane.rows)]
+    for step, is_row, i in sorted(events):  # a step's rows meet before one of them is kept
+        if is_row:
+            if entered[i]:
+                held.append(step)
+            elif held:  # the new row serves as well as the oldest, and for longer
+                out.append((held.pop(0), step))
+                held.append(step)
+            continue
+        stay = int(onward[i]) if i < len(onward) else 0
+        while len(held) > stay:
+            out.append((held.pop(0), step))
+    return out + [(row, row) for row in held]

@@ -1,0 +1,131 @@
+"""The policies on the paper's model: one row a side and step."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+
+from ivjoin.errors import OptionError, came
+from ivjoin.expr.arguments import one_of, whole_number
+from ivjoin.shedding.model import Keys, coded, memory_of
+from ivjoin.shedding.policies import POLICIES, KeyFrequency
+
+__all__ = ["exact_matches", "replay"]
+
+
+def exact_matches(left_keys: Keys, right_keys: Keys, *, window: int) -> int:
+    """Matches of the whole join, with all the memory it needs."""
+    left, right, _, window = coded(left_keys, right_keys, window)
+    found = int(np.count_nonzero((left == right) & (left >= 0)))
+    for own, other in ((left, right), (right, left)):
+        for key in np.unique(own[own >= 0]):
+            rows, meets = np.flatnonzero(own == key), np.flatnonzero(other == key)
+            found += int((np.searchsorted(rows, meets) - np.searchsorted(rows, meets - window, "right")).sum())
+    return found
+
+
+class _Store:
+    """Rows kept of one side; each has a key and the step at which it came."""
+
+    def __init__(self) -> None:
+        self.keys = np.empty(16, dtype=np.int64)
+        self.steps = np.empty(16, dtype=np.int64)
+        self.ticket = np.empty(16, dtype=np.float64)
+        self.n = 0
+        self.of_key: defaultdict[int, int] = defaultdict(int)
+
+    def add(self, key: int, step: int, ticket: float) -> None:
+        if self.n == len(self.keys):
+            for name in ("keys", "steps", "ticket"):
+                setattr(self, name, np.resize(getattr(self, name), 2 * self.n))
+        self.keys[self.n], self.steps[self.n], self.ticket[self.n] = key, step, ticket
+        self.n += 1
+        self.of_key[key] += 1
+
+    def drop(self, i: int) -> None:
+        """Rows stay in the order in which they came."""
+        self.of_key[int(self.keys[i])] -= 1
+        for a in (self.keys, self.steps, self.ticket):
+            a[i : self.n - 1] = a[i + 1 : self.n]
+        self.n -= 1
+
+
+def replay(
+    left_keys: Keys, right_keys: Keys, *, window: int, memory: int, policy: str = "prob", shared: bool = False,
+    seed: int = 0, half_life: float | None = None,
+) -> int:
+    """Matches that a policy of the operator gets, deciding at each step without knowing what comes.
+
+    Parameters
+    ----------
+    left_keys, right_keys, window, memory, shared
+        As for :func:`optimal_offline`.
+    policy : {"random", "prob", "life"}
+        Which row goes when there are too many: any; the one least likely to match; the one with the least product of
+        that likelihood and its remaining steps.
+    seed : int
+        Of the random choices.
+    half_life : float, optional
+        Steps after which a key seen counts half for how likely it is; by default eight windows.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    IvjoinError
+
+    Examples
+    --------
+    >>> replay([1, 1, 1, 3, 2], [2, 3, 1, 1, 3], window=3, memory=10, policy="prob")
+    7
+    """
+    left, right, size, window = coded(left_keys, right_keys, window)
+    one_of("policy", policy, POLICIES)
+    rooms = memory_of(memory, shared)
+    rng = np.random.default_rng(whole_number("seed", seed, 0, 2**63 - 1))
+    number = isinstance(half_life, (int, float)) and not isinstance(half_life, bool)
+    if half_life is not None and not (number and half_life > 0):
+        raise OptionError(f"half_life is {came(half_life)}; expected a number above 0, in steps")
+    decay = 0.5 ** (1 / (half_life if half_life is not None else 8 * window))
+    seen = KeyFrequency(size, decay), KeyFrequency(size, decay)
+    stores = _Store(), _Store()
+
+    matches = 0
+    tickets = rng.random((len(left), 2))
+
+    def value(s: int, step: int) -> np.ndarray:
+        """What each row kept of side s is worth."""
+        store = stores[s]
+        if policy == "random":
+            return store.ticket[: store.n]
+        chance = seen[1 - s].of(store.keys[: store.n])
+        return chance if policy == "prob" else chance * (store.steps[: store.n] + window - step - 1)
+
+    for step, pair in enumerate(zip(left.tolist(), right.tolist(), strict=True)):
+        for s in (0, 1):
+            store = stores[s]
+            while store.n and store.steps[0] <= step - window:
+                store.drop(0)
+        matches += pair[0] == pair[1] >= 0
+        for s in (0, 1):
+            if pair[s] >= 0:
+                matches += stores[1 - s].of_key[pair[s]]
+        for s in (0, 1):
+            seen[s].see(pair[s])
+            if pair[s] >= 0:
+                stores[s].add(pair[s], step, tickets[step, s])
+        if isinstance(rooms, int):
+            while stores[0].n + stores[1].n > rooms:
+                worth = value(0, step), value(1, step)
+                low = [float(w.min()) if len(w) else np.inf for w in worth]
+                s = int(low[1] < low[0])
+                stores[s].drop(int(worth[s].argmin()))
+            continue
+        for s in (0, 1):
+            while stores[s].n > rooms[s]:
+                stores[s].drop(int(value(s, step).argmin()))
+
+    return int(matches)

@@ -1,0 +1,103 @@
+"""What kernels do with an address, as LLVM is told: pointers, records, C's functions, a call, an atomic sum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
+from numba.np.numpy_support import from_dtype
+
+__all__ = ["add", "call", "free", "line_of", "load", "malloc", "pointer_to", "record_of", "save"]
+
+malloc = types.ExternalFunction("malloc", types.int64(types.int64))
+free = types.ExternalFunction("free", types.void(types.int64))
+
+
+def pointer_to(name: str) -> Any:
+    """A function from an address to a pointer to values of a type, such as ``"int64"``."""
+    item = getattr(types, name)
+
+    @intrinsic
+    def pointer(_context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            return builder.inttoptr(args[0], context.get_value_type(types.CPointer(item)))
+
+        return types.CPointer(item)(types.int64), generate
+
+    return pointer
+
+
+def record_of(dtype: Any) -> Any:
+    """A function of a table's address and an index to the record there."""
+    item, size = from_dtype(dtype), dtype.itemsize
+
+    @intrinsic
+    def entry(_context: Any, address: Any, index: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            offset = builder.mul(args[1], ir.Constant(ir.IntType(64), size))
+            return builder.inttoptr(builder.add(args[0], offset), context.get_value_type(item))
+
+        return item(types.int64, types.int64), generate
+
+    return entry
+
+
+@intrinsic
+def call(_context, callback, argument):  # type: ignore[no-untyped-def]
+    """Call a C function at an address, that takes an address."""
+
+    def generate(context, builder, _signature, args):  # type: ignore[no-untyped-def]
+        function = ir.FunctionType(ir.VoidType(), [ir.IntType(64)]).as_pointer()
+        builder.call(builder.inttoptr(args[0], function), [args[1]])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+@intrinsic
+def load(_context, address):  # type: ignore[no-untyped-def]
+    """The word at an address."""
+
+    def generate(_context, builder, _signature, args):  # type: ignore[no-untyped-def]
+        return builder.load(builder.inttoptr(args[0], ir.IntType(64).as_pointer()))
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
+def save(_context, address, value):  # type: ignore[no-untyped-def]
+    """Put a word to an address."""
+
+    def generate(context, builder, _signature, args):  # type: ignore[no-untyped-def]
+        builder.store(args[1], builder.inttoptr(args[0], ir.IntType(64).as_pointer()))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+@intrinsic
+def add(_context, address, amount):  # type: ignore[no-untyped-def]
+    """Add to the word at an address, whatever other threads do with it; what it was before."""
+
+    def generate(_context, builder, _signature, args):  # type: ignore[no-untyped-def]
+        slot = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
+        return builder.atomic_rmw("add", slot, args[1], "seq_cst")
+
+    return types.int64(types.int64, types.int64), generate
+
+
+@intrinsic
+def line_of(_context, array):  # type: ignore[no-untyped-def]
+    """The same memory in one dimension, of an array that lies as C's do and outlives the call: it is not owned."""
+    line = array.copy(ndim=1)
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        given = context.make_array(array)(context, builder, args[0])
+        made = context.make_array(line)(context, builder)
+        populate_array(made, given.data, [given.nitems], [given.itemsize], given.itemsize, None)
+        return made._getvalue()
+
+    return line(array), generate

@@ -1,0 +1,154 @@
+"""Kernels as object files: found on disk, loaded by LLVM alone, called from Python and from C.
+
+Loading what numba keeps takes numba itself, half a second and 60 MB of a process that may join a few rows. An object
+file needs LLVM's loader and C's functions. A file is the digest of its code, then the code; whatever does not fit is
+made anew.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib.util
+import os
+import struct
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding as llvm
+
+__all__ = ["C_ENTRY", "POSSIBLE", "PYTHON_CALLS", "PYTHON_ENTRY", "Loaded", "NeedsNumba", "find", "keep", "key"]
+
+POSSIBLE = sys.implementation.name == "cpython" and struct.calcsize("P") == 8
+
+C_ENTRY, PYTHON_ENTRY = "ivjoin_from_c", "ivjoin_from_python"  # the functions of an object file
+# What the code calls of Python's.
+PYTHON_CALLS = ("PyErr_BadArgument", "PyErr_Occurred", "PyEval_RestoreThread", "PyEval_SaveThread", "PyLong_AsLongLong",
+                "PyLong_FromLongLong")  # fmt: skip
+_FASTCALL = 0x80  # METH_FASTCALL
+_DIGEST = hashlib.sha256().digest_size
+
+
+class NeedsNumba(Exception):
+    """A kernel calls what is neither C's nor Python's: numba's runtime, or an exception that it may raise."""
+
+
+class _Method(ctypes.Structure):
+    """PyMethodDef"""
+
+    _fields_ = [("name", ctypes.c_char_p), ("call", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
+
+
+@cache
+def _machine() -> Any:
+    """LLVM's idea of this machine, for loading; what was loaded stays for the life of the process."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    for name in PYTHON_CALLS:
+        llvm.add_symbol(name, int(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0))
+    return llvm.Target.from_triple(llvm.get_process_triple())
+
+
+class Loaded:
+    """A kernel in memory.
+
+    Attributes
+    ----------
+    address : int
+        Where C finds it.
+    python : callable
+        The same for Python, with words as arguments; other threads run meanwhile.
+    """
+
+    def __init__(self, code: bytes, name: str) -> None:
+        machine = _machine().create_target_machine(jit=True, codemodel="jitdefault")
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        self.address = int(engine.get_function_address(C_ENTRY))
+        from_python = int(engine.get_function_address(PYTHON_ENTRY))
+        if not self.address or not from_python:
+            raise ValueError(f"there is no kernel {name} in its object file")
+        method = _Method(name.rpartition(".")[2].encode(), from_python, _FASTCALL, None)
+        new = ctypes.pythonapi.PyCFunction_NewEx
+        new.restype, new.argtypes = ctypes.py_object, (ctypes.POINTER(_Method), ctypes.c_void_p, ctypes.c_void_p)
+        self.python = new(ctypes.byref(method), None, None)
+        # Blocks of output may outlive every module, and the code that frees them must outlive those.
+        for needed in (engine, method):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(needed))
+
+
+@cache
+def _processor() -> str:
+    return f"{llvm.get_process_triple()} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
+
+
+# numba's settings that change code. A kernel without arrays has no bounds to check, but so it is simple.
+_SETTINGS = ("BOUNDSCHECK", "OPT", "CPU_NAME", "CPU_FEATURES", "ENABLE_AVX", "LOOP_VECTORIZE")
+
+
+def key(stamp: str) -> str:
+    """What the code depends on beyond its name: the sources, the compiler, its settings and the processor."""
+    settings = {name: os.environ.get(f"NUMBA_{name}") for name in _SETTINGS}
+    if (numba := sys.modules.get("numba")) is not None and numba.config.BOUNDSCHECK is not None:
+        settings["BOUNDSCHECK"] = str(numba.config.BOUNDSCHECK)  # it can be set from Python, too
+    return hashlib.sha256(f"{stamp} {_compiler()} {_processor()} {settings}".encode()).hexdigest()
+
+
+@cache
+def _compiler() -> str:
+    """numba's version, read without importing it where that can be."""
+    spec = importlib.util.find_spec("numba")
+    told = Path(spec.origin).with_name("_version.py") if spec and spec.origin else None
+    if told is not None and told.exists():
+        return hashlib.sha256(told.read_bytes()).hexdigest()
+    import numba
+
+    return str(numba.__version__)
+
+
+def _folders() -> list[Path]:
+    """Where object files may lie, the first that can be written to: as numba has it."""
+    here = Path(__file__).parent
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    if (numba := sys.modules.get("numba")) is not None:
+        chosen = numba.config.CACHE_DIR
+    # by where this package lies: others of its kind may share the folder
+    mine = f"ivjoin_{hashlib.sha256(str(here).encode()).hexdigest()[:16]}"
+    if chosen:
+        return [Path(chosen) / mine]
+    user = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    return [here / "__pycache__", user / mine]
+
+
+def _file(folder: Path, name: str, key: str) -> Path:
+    return folder / f"{name}.{key[:32]}.o"
+
+
+def find(name: str, key: str) -> bytes | None:
+    """The code kept under a name and key, if it is there, whole."""
+    for folder in _folders():
+        try:
+            content = _file(folder, name, key).read_bytes()
+        except OSError:
+            continue
+        if content[:_DIGEST] == hashlib.sha256(content[_DIGEST:]).digest():
+            return content[_DIGEST:]
+    return None
+
+
+def keep(name: str, key: str, code: bytes) -> bool:
+    """Keep code in the first folder that takes it, in one step; whether there was one."""
+    for folder in _folders():
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=folder, prefix=f"{name}.", suffix=".tmp", delete=False) as file:
+                file.write(hashlib.sha256(code).digest() + code)
+            Path(file.name).replace(_file(folder, name, key))
+        except OSError:
+            continue
+        return True
+    return False

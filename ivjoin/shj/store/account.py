@@ -1,0 +1,60 @@
+"""The account of what an operator holds: asked before it holds more, so that a caller may spill, shed or refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ivjoin.errors import CapacityError
+
+__all__ = ["Account"]
+
+
+class Account:
+    """What an operator may hold, and what is done before it holds more.
+
+    Attributes
+    ----------
+    limit : int or None
+        Bytes, as ``metrics.state_bytes`` counts them; None for none.
+    on_full : callable of (needed, held), optional
+        Called before memory is taken with which the operator would hold more than the limit: with the bytes that it
+        needs beside the ``held`` ones. It may raise, and the push is refused: nothing has changed, and the same batch
+        can be pushed again. If it returns, the memory is taken. CapacityError is raised if there is none.
+    refused : bool
+        Whether it raised since this was last set to False.
+
+    Memory that a join can do without (a larger scratch of pairs, sorted runs instead of lists, a schedule of what dies
+    that begins in the middle of a push) is not asked for: it is taken where it fits (:meth:`fits`).
+    """
+
+    def __init__(self, held: Callable[[], int] | None = None) -> None:
+        self.limit: int | None = None
+        self.on_full: Callable[[int, int], None] | None = None
+        self.refused = False
+        self._held = held or (lambda: 0)
+
+    def fits(self, more: int) -> bool:
+        """Whether so many bytes more can be held."""
+        return self.limit is None or more <= 0 or self._held() + more <= self.limit
+
+    def want(self, more: int) -> None:
+        """Ask for so many bytes more.
+
+        Raises
+        ------
+        CapacityError
+            Or whatever ``on_full`` raises.
+        """
+        if self.fits(more):
+            return
+        held = self._held()
+        try:
+            if self.on_full is None:
+                raise CapacityError(
+                    f"the operator holds {held:,} bytes and needs {more:,} more, expected {self.limit:,} at most: "
+                    "raise the limit, narrow the window, or divide the rows"
+                )
+            self.on_full(more, held)
+        except BaseException:
+            self.refused = True
+            raise

@@ -1,0 +1,82 @@
+"""Whatever the layout, every pair and every row that comes out alone leaves one cell, once."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import oracle
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from join.cases import Case
+from join.strategies import cases
+from join.tables import records
+from routing.routed import batch_of, copies, owned_output, random_plan
+
+from ivjoin.errors import IvjoinError
+from ivjoin.routing import plan_join
+
+SCHEMES = ("auto", "hash", "slices", "grid")
+
+
+def met(case: Case) -> set[tuple[int, int]]:
+    keys = [(lambda a, p=p: a[p], lambda b, q=q: b[q], False) for p, q in case.names]
+    value = case.condition.value if case.condition else None
+    return set(oracle.pairs(records(case.left), records(case.right), "inner", keys, value))  # type: ignore[arg-type]
+
+
+def call(case: Case) -> dict[str, object]:
+    return {"on": case.on, "condition": case.condition.sql if case.condition else None, "how": case.how}
+
+
+def expected(case: Case, pairs: set[tuple[int, int]]) -> Counter[tuple[int | None, int | None]]:
+    n, m = range(case.left.num_rows), range(case.right.num_rows)
+    return Counter(oracle.pairs(n, m, case.how, (), lambda a, b: (a, b) in pairs))
+
+
+@given(cases(max_rows=14), st.integers(0, 2**32))
+@settings(max_examples=600)
+def test_any_layout(case: Case, seed: int) -> None:
+    rng = random.Random(seed)
+    left, right = batch_of(case.left), batch_of(case.right)
+    plan, made = random_plan(left, right, call(case), rng)
+    pairs = met(case)
+    sent = [
+        copies(plan.cells, side, b, [] if plan.layout.salted else rng.sample(range(b.num_rows), min(2, b.num_rows)))
+        for side, b in (("left", left), ("right", right))
+    ]
+    assert all(0 <= c < plan.n_cells for side in sent for _, c, _ in side)
+    assert owned_output(sent[0], sent[1], pairs, case.how) == expected(case, pairs), made
+
+
+@given(cases(max_rows=14), st.sampled_from(SCHEMES), st.integers(1, 9))
+@settings(max_examples=300)
+def test_plans_of_the_planner(case: Case, scheme: str, workers: int) -> None:
+    left, right = batch_of(case.left), batch_of(case.right)
+    if not left.num_rows or not right.num_rows:
+        with pytest.raises(IvjoinError, match="has no rows"):
+            plan_join(left, right, **call(case), workers=workers, scheme=scheme)  # type: ignore[arg-type]
+        return
+    plan = plan_join(left, right, **call(case), workers=workers, scheme=scheme)  # type: ignore[arg-type]
+    pairs = met(case)
+    sent = [copies(plan.cells, side, b) for side, b in (("left", left), ("right", right))]
+    assert owned_output(sent[0], sent[1], pairs, case.how) == expected(case, pairs), str(plan)
+    assert len(plan.worker_of) == plan.n_cells and plan.worker_of.max() < workers
+    assert str(plan.report).count("\n") >= min(workers, 16)
+
+
+@pytest.mark.soak
+@given(cases(max_rows=30), st.integers(0, 2**32))
+@settings(max_examples=20_000, derandomize=False)
+def test_any_layout_at_length(case: Case, seed: int) -> None:
+    test_any_layout.hypothesis.inner_test(case, seed)  # type: ignore[attr-defined]
+
+
+def test_the_check_finds_a_lost_and_an_invented_row() -> None:
+    left, right = [(0, 0, True)], [(0, 0, True), (1, 1, True)]
+    assert owned_output(left, right, {(0, 0), (0, 1)}, "inner") == Counter({(0, 0): 1})
+    twice = owned_output([(0, 0, True), (0, 1, True)], [(0, 0, True), (0, 1, True)], {(0, 0)}, "inner")
+    assert twice == Counter({(0, 0): 2})
+
+

@@ -1,0 +1,54 @@
+"""Public calls say what they take: every argument has a type, none is ``Any``, and none takes any name at all."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+_SPECIAL = ("__init__", "__iter__", "__next__", "__arrow_c_stream__")
+
+
+def modules() -> list[ModuleType]:
+    found = [import_module("ivjoin"), import_module("ivjoin.shedding")]
+    try:
+        return [*found, import_module("ivjoin.spark")]
+    except ImportError:
+        return found
+
+
+def calls() -> Iterator[tuple[str, Callable[..., Any]]]:
+    for module in modules():
+        for name in module.__all__:
+            value = getattr(module, name)
+            where = f"{module.__name__}.{name}"
+            if not inspect.isclass(value):
+                if callable(value):
+                    yield where, value
+                continue
+            for method, f in vars(value).items():
+                if method.startswith("_") and method not in _SPECIAL:
+                    continue
+                plain = f.fget if isinstance(f, property) else getattr(f, "__func__", f)
+                if inspect.isfunction(plain):
+                    yield f"{where}.{method}", plain
+
+
+# Spark's settings have names of Spark's making.
+ANY_NAME = {"ivjoin.spark.session"}
+
+
+@pytest.mark.parametrize("where, call", [pytest.param(w, c, id=w) for w, c in calls()])
+def test_every_argument_has_a_type(where: str, call: Callable[..., Any]) -> None:
+    said = inspect.signature(call)
+    for p in said.parameters.values():
+        if p.name in ("self", "cls"):
+            continue
+        assert p.annotation is not p.empty, f"{where}: {p.name} has no type"
+        assert "Any" not in str(p.annotation), f"{where}: {p.name} is {p.annotation}"
+        assert p.kind is not p.VAR_KEYWORD or where in ANY_NAME, f"{where} takes any name"
+    assert "Any" not in str(said.return_annotation), f"{where} returns {said.return_annotation}"
