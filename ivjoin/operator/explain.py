@@ -201,7 +201,8 @@ def _dag(plan: JoinPlan, frontiers: tuple[Frontier, Frontier]) -> tuple[list[Box
         if node.op != "column":
             uses = [names[a] for a in node.args]
             sign = not label(node).isidentifier() or label(node) in ("AND", "OR")
-            head += " = " + (f" {label(node)} ".join(uses) if sign and len(uses) > 1 else " ".join([label(node), *uses]))
+            infix = sign and len(uses) > 1
+            head += " = " + (f" {label(node)} ".join(uses) if infix else " ".join([label(node), *uses]))
         out.append(f"  {head:<44} {values}")
     at = {node: boxes[i].name for i, node in enumerate(walk(plan.condition))}
     nodes = list(walk(plan.condition))

@@ -17,11 +17,12 @@ from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.frontier.order import Order
 from ivjoin.operator.intake import has_value
+from ivjoin.operator.wording import said
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import plain_type, to_plain
-from ivjoin.stream.axis import Axis, axes, best_axis, sample
+from ivjoin.stream.axis import Axis, axes, best_axis, indices, sample
 from ivjoin.stream.inputs import Source
 
 __all__ = ["Arranged", "arrange", "as_they_are"]
@@ -228,7 +229,7 @@ def _plain(source: Source, table: pa.Table | None) -> Iterator[pa.RecordBatch]:
 
 
 def _said(axis: Axis, images: list[_Image | None]) -> str:
-    names = [str(n) for n in axis.nodes]
+    names = [said(n) for n in axis.nodes]
     done = [s for s, i in enumerate(images) if i is not None and i.index is not None]
     if not done:
         own = [s for s, i in enumerate(images) if i is not None]
@@ -252,7 +253,7 @@ def gathered(table: pa.Table, index: np.ndarray) -> Iterator[pa.RecordBatch]:
     whole = table.combine_chunks()
     batches = whole.to_batches()
     for start in range(0, len(index), _GATHERED):
-        at = pa.array(index[start : start + _GATHERED])
+        at = indices(index[start : start + _GATHERED])
         if len(batches) == 1:
             taken = [batches[0].take(at)]
         else:  # more text than one array can hold
