@@ -14,7 +14,7 @@ __all__ = [
 ]
 
 KEY_WORD = 3  # in a key's slots, as words: the key, if it is a word
-SOME_KEYS = 512  # without rows are nothing to sweep for, beside a quarter of those that have some
+SOME_KEYS = 1024  # without rows are nothing to sweep for, beside a quarter of those that have some
 NEXT_FREE = 2  # in the slots of an id without rows: another such id, -1 for none
 
 
