@@ -81,8 +81,8 @@ def plan_join(
     >>> left = pa.table({"t": np.arange(1000), "v": np.arange(1000)})
     >>> p = plan_join(left, left, condition="l.t BETWEEN r.t - 5 AND r.t + 5", workers=4)
     >>> rows, cells, owned = p.cells("left", left.to_batches()[0])
-    >>> len(rows), len(set(cells)), round(p.report.replication, 2)
-    (1000, 4, 1.02)
+    >>> len(rows), len(set(cells)), p.report.replication < 1.05
+    (1000, 4, True)
     """
     one_of("scheme", scheme, SCHEMES)
     workers = worker_count(workers)
