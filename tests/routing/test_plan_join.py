@@ -137,8 +137,8 @@ def test_loads_are_near_the_bound_whatever_the_skew(workers: int, condition: str
         left, right = (table(20_000, exponent, 5000, seed) for seed in (1, 2))
         report = plan_join(left, right, on="k", condition=condition, workers=workers).report
         assert len(report.rows_in) == len(report.rows_out) == workers
-        # of twenty rows a worker chance alone is more than a tenth
-        assert report.over_bound < (1.2 if workers <= 64 else 2.5), (exponent, str(report))
+        # with forty rows a worker, the copies of a grid weigh as much as the rows
+        assert report.over_bound < (1.1 if workers <= 64 else 1.3), (exponent, str(report))
 
 
 def test_the_report_of_a_whole_sample_is_what_is_counted() -> None:

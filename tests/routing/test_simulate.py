@@ -22,7 +22,7 @@ from ivjoin.routing.counting import count
 
 
 @given(cases(max_rows=14), st.integers(0, 2**32))
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_counts_are_those_of_cells_joined_one_by_one(case: Case, seed: int) -> None:
     left, right = batch_of(case.left), batch_of(case.right)
     plan, made = random_plan(left, right, call(case), random.Random(seed))
