@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ivjoin.errors import ConditionError, UnsupportedError
 from ivjoin.expr.coerce import cast, common_type
@@ -95,7 +96,12 @@ def _alike(s: pa.DataType, t: pa.DataType) -> bool:
 def as_list(array: Any) -> Any:
     """A list array of any kind as a plain one."""
     t = array.type
-    return array if pa.types.is_list(t) or pa.types.is_map(t) else array.cast(pa.list_(t.value_type))
+    if pa.types.is_list(t) or pa.types.is_map(t):
+        return array
+    # Arrow's own cast loses its place where a list of fixed size, or a view, holds nulls.
+    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), pc.list_flatten(array), mask=array.is_null())
 
 
 def identity_values(array: Any) -> list[Any]:
@@ -109,8 +115,10 @@ def identity_values(array: Any) -> list[Any]:
         return _where(array, rows)
     if _is_list(t):
         plain = as_list(array)
-        values, ends = identity_values(plain.values), plain.offsets.to_pylist()
-        return _where(array, [tuple(values[i:j]) for i, j in itertools.pairwise(ends)])
+        ends = plain.offsets.to_pylist()
+        start = ends[0] if ends else 0  # of a slice, its own values alone
+        values = identity_values(plain.values.slice(start, ends[-1] - start if ends else 0))
+        return _where(array, [tuple(values[i - start : j - start]) for i, j in itertools.pairwise(ends)])
     if _is_span(t):
         return [None if v is None else tuple(v) for v in array.to_pylist()]
     kind = from_arrow(t)

@@ -19,7 +19,7 @@ from ivjoin.files.places import is_place, local_file, places
 from ivjoin.files.row_groups import ColumnRanges, FragmentRanges, Ranges
 
 if TYPE_CHECKING:
-    import pyarrow.dataset as ds
+    import pyarrow.dataset as ds  # imports pandas, a third of a second: where a dataset is made, there it is imported
 
 __all__ = ["Files", "is_files", "open_files", "open_stream"]
 
@@ -84,10 +84,14 @@ class Files:
 
 def is_files(source: Any) -> bool:
     """Whether :func:`open_files` takes something: a path, several, or what pyarrow makes of files."""
-    if is_place(source) or isinstance(source, (Files, pq.ParquetFile)):
-        return True
-    ds = sys.modules.get("pyarrow.dataset")  # which loads pandas, for whoever has made a dataset
-    return ds is not None and isinstance(source, (ds.Dataset, ds.Scanner))
+    return is_place(source) or isinstance(source, (Files, pq.ParquetFile)) or bool(_dataset_kind(source))
+
+
+def _dataset_kind(source: Any) -> str | None:
+    """``"Dataset"``, ``"Scanner"`` or None."""
+    if (loaded := sys.modules.get("pyarrow._dataset")) is None:
+        return None
+    return next((kind for kind in ("Dataset", "Scanner") if isinstance(source, getattr(loaded, kind))), None)
 
 
 def open_files(source: Any, declared: str | None = None, csv_nulls: tuple[str, ...] = ()) -> Files:
@@ -110,10 +114,9 @@ def open_files(source: Any, declared: str | None = None, csv_nulls: tuple[str, .
     """
     if isinstance(source, Files):
         return source
-    ds = sys.modules.get("pyarrow.dataset")
-    if ds is not None and isinstance(source, ds.Dataset):
+    if _dataset_kind(source) == "Dataset":
         return _of_dataset(source, "the dataset")
-    if ds is not None and isinstance(source, ds.Scanner):
+    if _dataset_kind(source) == "Scanner":
         return _of_scanner(source)
     if isinstance(source, pq.ParquetFile):
         return _of_parquet_file(source)
@@ -189,7 +192,7 @@ def _of_parquet_file(file: pq.ParquetFile) -> Files:
 
 
 def _dataset(system: Any, names: list[str], folder: str | None, kind: str, nulls: tuple[str, ...]) -> ds.Dataset:
-    from pyarrow import dataset as ds
+    import pyarrow.dataset as ds
 
     made: Any = _BY_DATASET[kind]
     if kind == "csv":
@@ -207,7 +210,7 @@ def _csv_options(nulls: tuple[str, ...]) -> Any:
 
 
 def _of_dataset(dataset: ds.Dataset, what: str, kind: str = "a dataset") -> Files:
-    from pyarrow import dataset as ds
+    import pyarrow.dataset as ds
 
     parts: list[Any] = []
     ranges: FragmentRanges | None = None

@@ -243,6 +243,8 @@ REFUSED = [
     ("l.k < l.x", {"k": True, "x": 1.0}, ConditionError, "< cannot take bool and float64"),
     ("l.k & l.k", {"k": True}, ConditionError, "& needs a whole number, not bool"),
     ("l.a & l.b | 1", {"a": 1, "b": 1}, UnsupportedError, "put parentheses around one of them"),
+    ("l.a & l.b || l.s", {"a": 1, "b": 1, "s": "x"}, UnsupportedError, "put parentheses around one of them"),
+    ("l.s || l.a & 1", {"a": 1, "s": "x"}, UnsupportedError, "put parentheses around one of them"),
     ("l.x << 1", {"x": 1.0}, ConditionError, "shiftleft needs a whole number"),
     ("l.st.z", {"st": struct(None)}, ConditionError, "none of its fields named 'z': q, x"),
     ("l.a.z", {"a": 1}, ConditionError, "has no field 'z'"),
@@ -299,3 +301,22 @@ def test_a_pattern_that_is_none_is_named() -> None:
     scope, arrays = given(s="a", u="(")
     said = first_error(scalar("l.s RLIKE l.u", scope), lambda _, name: arrays[name], 0)
     assert said == "a pattern that cannot be read in l.s RLIKE l.u (bool) at l.s = 'a', l.u = '('"
+
+
+@pytest.mark.parametrize("t", [pa.list_(pa.int64()), pa.large_list(pa.int64()), pa.list_(pa.int64(), 2),
+                               pa.list_view(pa.int64())], ids=str)  # fmt: skip
+def test_every_kind_of_list(t: pa.DataType) -> None:
+    rows = [[i % 3, None] if i % 4 else None for i in range(30)]
+    arrays = {"xs": pa.array(rows, type=t), "a": pa.array([i % 2 for i in range(30)])}
+    scope = Scope(pa.schema([(n, a.type) for n, a in arrays.items()]), EMPTY)
+    want = {
+        "size(l.xs)": [None if x is None else 2 for x in rows],
+        "array_contains(l.xs, l.a)": [None if x is None or x[0] != i % 2 else True for i, x in enumerate(rows)],
+        "l.xs <=> l.xs": [True] * 30,
+        "l.xs = l.xs": [None if x is None else True for x in rows],
+    }
+    for text, values in want.items():
+        node = scalar(text, scope)
+        assert evaluated(node, arrays, 30) == values
+        assert evaluated(node, {n: x.slice(5, 17) for n, x in arrays.items()}, 17) == values[5:22], text
+        assert evaluated(node, {n: x.slice(5, 0) for n, x in arrays.items()}, 0) == []

@@ -308,12 +308,12 @@ def _sweep(op):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _is_wide(side):  # type: ignore[no-untyped-def]
+def _is_wide(op, side):  # type: ignore[no-untyped-def]
     """Whether a ring has too much room: much, or some after so many rows that making it fit costs them little."""
-    peak = side.peak_span
-    if side.cap > 2 * peak + 1024:
+    need = max(side.peak_span, side.hi - side.lo + op.largest)
+    if side.cap > 2 * need + 1024:
         return True
-    return side.cap > peak + (peak >> 4) + 64 and side.rows_in - side.fitted > 4 * side.cap
+    return side.cap > need + (need >> 4) + 256 and side.rows_in - side.fitted > 4 * side.cap
 
 
 @inner
@@ -338,7 +338,7 @@ def _finish(op, side, other):  # type: ignore[no-untyped-def]
         if op.key_kind != at.NO_KEY and max(op.table_size, op.slots_size) > 8 * (many + 2 * op.largest):
             status |= at.SWEEP
         text = side.by_python == at.TEXT_ALONE or other.by_python == at.TEXT_ALONE
-        if _is_wide(side) or _is_wide(other) or side.has_nulls or other.has_nulls or text:
+        if _is_wide(op, side) or _is_wide(op, other) or side.has_nulls or other.has_nulls or text:
             return status | at.TIDY
         # Scratch that a burst has left behind.
         if op.room_rows > 4 * op.largest + 1024 or op.dead_size > 4 * max(side.live, other.live) + 1024:

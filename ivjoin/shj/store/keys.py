@@ -85,15 +85,16 @@ class KeyTable:
         new = max(0, n - self._n_free)
         used = self.n_ids - self._n_free
         if 3 * (used + n) > 2 * len(self._table) or self.n_ids + new > len(self.slots):
-            entries = used + n
             if used > self._many():
+                # With room for what comes until the kernels sweep.
                 self._sweep(n)
-                new, entries = max(0, n - self._n_free), self._many() + 2 * n
-            self._room(n, new, entries)
+                entries = self._many() + 2 * n
+                self._room(max(self.n_ids + max(0, n - self._n_free), entries), entries)
+            else:
+                self._room(self.n_ids + new, used + n)
 
-    def _room(self, n: int, new: int, entries: int) -> None:
-        """Room for n new keys, ``new`` of them with ids of their own: slots, and a table for so many entries."""
-        need = self.n_ids + new
+    def _room(self, need: int, entries: int) -> None:
+        """Slots for so many ids, and a table for so many entries."""
         if need > _MOST_KEYS:
             raise CapacityError(
                 f"{need:,} keys at once, expected {_MOST_KEYS:,} at most: narrow the window, or divide the rows"
