@@ -222,10 +222,9 @@ class _Reader:
         """Spark binds & before ^ before |, and shifts before them; sqlglot reads all from the left."""
         from sqlglot import exp
 
-        if isinstance(e.this, (exp.Binary, exp.DPipe)) and not isinstance(e.this, (type(e), exp.Dot)):
-            if isinstance(e.this, (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseLeftShift,
-                                   exp.BitwiseRightShift, exp.DPipe)):  # fmt: skip
-                raise UnsupportedError("several operators of bits in a row: put parentheses around one of them")
+        bits = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseLeftShift, exp.BitwiseRightShift, exp.DPipe)
+        if isinstance(e.this, bits) and not isinstance(e.this, type(e)):
+            raise UnsupportedError("several operators of bits in a row: put parentheses around one of them")
 
     def joined(self, e: Any, make: Callable[..., Node]) -> Node:
         kind = e.__class__
@@ -279,6 +278,7 @@ class _Reader:
 
         if isinstance(e.expression, (exp.Add, exp.Sub)):
             raise ConditionError("|| beside + or -: put parentheses around one of them")
+        self.refuse_loose_bits(e)
         return strings.concat(self.read(e.this), self.read(e.expression))
 
     def case(self, e: Any) -> Node:

@@ -62,6 +62,16 @@ class Files:
         found = self._read(names, self._groups)
         return found if self._watch is None else self._watched(found, self._watch)
 
+    def groups(self) -> list[int]:
+        """The row groups that are read, of Parquet."""
+        assert self.ranges is not None
+        return self.ranges.groups_with_rows() if self._groups is None else self._groups
+
+    def of_groups(self, groups: Sequence[int], names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        """The rows of some row groups."""
+        found = self._read(names, list(groups))
+        return found if self._watch is None else self._watched(found, self._watch)
+
     def watch(self, count: Callable[[int], None]) -> None:
         """Tell of rows as they are read."""
         self._watch = count

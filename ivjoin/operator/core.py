@@ -238,11 +238,15 @@ class Core:
         old = self.stores
         careful = self.state.get("careful")
         self.plan.kept = {}
-        self.build()
-        self.state.set(careful=careful)
-        for s, store in enumerate(old):
-            ids = store.live_ids()
-            self.adopt_rows(s, [store.gather(i, ids) for i in range(len(store.columns))], store.matched(ids))
+        limit, self.account.limit = self.account.limit, None  # half a state is none
+        try:
+            self.build()
+            self.state.set(careful=careful)
+            for s, store in enumerate(old):
+                ids = store.live_ids()
+                self.adopt_rows(s, [store.gather(i, ids) for i in range(len(store.columns))], store.matched(ids))
+        finally:
+            self.account.limit = limit
 
     def rekey(self) -> None:
         """A computed key has erred for some row: from now on hash by plain columns alone, decide the rest by pair."""

@@ -31,6 +31,7 @@ ArrowStream: TypeAlias = (
     "Sequence[str | os.PathLike[str]] | Dataset | Scanner | ParquetFile"
 )
 
+_SEEN_GROUPS = 8  # row groups of which rows are looked at
 Read = Callable[[Sequence[str] | None], Iterator[pa.RecordBatch] | pa.Table]
 
 
@@ -77,6 +78,24 @@ class Source:
         """Read these row groups alone."""
         assert self._files is not None
         self._files.keep_groups(groups)
+
+    def groups(self) -> list[int]:
+        """The row groups that are read."""
+        assert self._files is not None
+        return self._files.groups()
+
+    def of_groups(self, groups: Sequence[int], names: Sequence[str] | None = None) -> pa.Table:
+        """The rows of some row groups, in the order of these."""
+        assert self._files is not None
+        names = self._names if names is None else names
+        schema = self.schema if names is None else pa.schema([self.schema.field(n) for n in names])
+        return pa.Table.from_batches(self._files.of_groups(groups, names), schema)
+
+    def some(self, names: Sequence[str]) -> pa.Table:
+        """Columns of a few row groups, spread over all of them."""
+        groups = self.groups()
+        step = max(1, len(groups) // _SEEN_GROUPS)
+        return self.of_groups(groups[step // 2 :: step], names)
 
     def ready(self) -> None:
         """All that is to be read of it is said."""

@@ -243,6 +243,8 @@ REFUSED = [
     ("l.k < l.x", {"k": True, "x": 1.0}, ConditionError, "< cannot take bool and float64"),
     ("l.k & l.k", {"k": True}, ConditionError, "& needs a whole number, not bool"),
     ("l.a & l.b | 1", {"a": 1, "b": 1}, UnsupportedError, "put parentheses around one of them"),
+    ("l.a & l.b || l.s", {"a": 1, "b": 1, "s": "x"}, UnsupportedError, "put parentheses around one of them"),
+    ("l.s || l.a & 1", {"a": 1, "s": "x"}, UnsupportedError, "put parentheses around one of them"),
     ("l.x << 1", {"x": 1.0}, ConditionError, "shiftleft needs a whole number"),
     ("l.st.z", {"st": struct(None)}, ConditionError, "none of its fields named 'z': q, x"),
     ("l.a.z", {"a": 1}, ConditionError, "has no field 'z'"),

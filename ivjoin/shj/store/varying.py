@@ -15,6 +15,7 @@ from ivjoin.shj.store.rings import Validity, put, regrown
 __all__ = ["BytesColumn", "SegmentColumn", "buffer_bytes", "text_bytes", "too_much_text"]
 
 _NARROW = 2**32  # bytes of an arena that uint32 can tell apart
+_MORE = 8  # an arena has room for an eighth more than it must hold, and moves when an eighth of it is dead
 _ROOM = list(TEXT.names or ()).index("room")
 
 
@@ -96,7 +97,7 @@ class BytesColumn:
 
     def more_room(self, need: int) -> int:
         """Bytes that ``make_room`` takes."""
-        more = need + need // 4 - len(self._arena) if need > len(self._arena) else 0
+        more = need + need // _MORE - len(self._arena) if need > len(self._arena) else 0
         return more + (self._starts.nbytes if need >= _NARROW and self._starts.dtype == np.uint32 else 0)
 
     def make_room(self, need: int) -> None:
@@ -105,7 +106,7 @@ class BytesColumn:
             self._starts = self._offsets(self._starts).astype(np.uint64) + np.uint64(self._base)
         if need > len(self._arena):
             used = self._top - self._base
-            arena = np.empty(need + need // 4, dtype=np.uint8)
+            arena = np.empty(need + need // _MORE, dtype=np.uint8)
             arena[:used] = self._arena[:used]
             self._arena = arena
         if need > self._registers.item(_ROOM):
@@ -152,9 +153,9 @@ class BytesColumn:
         used = self._top - self._base
         at = lo % len(self._starts)
         dead = int(self._offsets(self._starts[at : at + 1])[0]) if lo < self._next else used
-        if dead * 4 >= used and dead > 2048:
+        if dead * _MORE >= used and dead > 2048:
             live = self._arena[dead:used]
-            room = len(live) + len(live) // 4 + 256
+            room = len(live) + len(live) // _MORE + 256
             arena = np.empty(room, dtype=np.uint8) if room * 2 <= len(self._arena) else self._arena
             arena[: len(live)] = live.copy() if arena is self._arena else live
             self._arena = arena
