@@ -5,6 +5,7 @@ of its own. `docs/parallel.md` says what is chosen when.
 """
 
 from ivjoin.routing.along import Edge, PlanList, along
+from ivjoin.routing.encoding import plan_from_json, plan_to_json
 from ivjoin.routing.grids import heavy_grids
 from ivjoin.routing.hypercube import HypercubePlan, Relation, hypercube
 from ivjoin.routing.plan import RoutingPlan
@@ -14,5 +15,5 @@ from ivjoin.routing.simulate import simulate
 
 __all__ = [
     "Edge", "HypercubePlan", "LoadReport", "PlanList", "Relation", "RoutingPlan", "along", "heavy_grids", "hypercube",
-    "plan_join", "simulate",
+    "plan_from_json", "plan_join", "plan_to_json", "simulate",
 ]  # fmt: skip

@@ -160,7 +160,16 @@ class Layout:
         if len(code):
             known = code[np.minimum(first[owner] + part * count[owner] // sizes[owner], len(code) - 1)]
             cuts = np.where(count[owner] >= sizes[owner], known, even)
-        self._shares[s] = np.sort(cuts), starts
+        self.set_shares(s, np.sort(cuts))
+
+    @property
+    def shares(self) -> list[np.ndarray | None]:
+        """Of each side, where the parts of the hashes begin by which grids deal rows out; None for equal parts."""
+        return [None if s is None else s[0] for s in self._shares]
+
+    def set_shares(self, s: int, cuts: np.ndarray) -> None:
+        """Take over the shares of another layout of the same entries."""
+        self._shares[s] = cuts, _starts((self._b if s else self._a) - 1)
 
     def incidence(
         self, s: int, entry: np.ndarray, low: np.ndarray | None, high: np.ndarray | None, home: np.ndarray | None

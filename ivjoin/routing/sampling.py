@@ -223,8 +223,8 @@ class Ramp:
         left, right = (float(self.begun[s, j] - self.ended[s, i]) for s in (0, 1))
         return left, right, float(self.gain[j] - (self.gain[i - 1] if i else 0.0))
 
-    def cut(self, size: float, slack: float) -> list[tuple[int, int]]:
-        """Slices (i, j) of a load of some ``size`` at most, where they can be.
+    def cut(self, size: float, slack: float, most: int) -> list[tuple[int, int]] | None:
+        """Slices (i, j) of a load of some ``size`` at most, where they can be; None if it takes more than ``most``.
 
         Of places that leave a slice no smaller than by the part ``slack``, the one where fewest rows reach both sides.
         """
@@ -235,6 +235,8 @@ class Ramp:
         out: list[tuple[int, int]] = []
         i = 0
         while i <= m:
+            if len(out) == most:
+                return None
             full = float(passed[i] + size)
             j = int(np.searchsorted(reached, full, side="right")) - 1
             if j >= m:

@@ -54,7 +54,7 @@ class HeavyKey:
     gridded : bool
         Whether slices may be grids, too.
     most : int
-        Rows or columns of a grid.
+        Rows or columns of a grid, and slices.
     shared : (bool, bool)
         Whether rows of a side are dealt out in equal shares, not by chance.
     """
@@ -73,20 +73,23 @@ class HeavyKey:
         self._gridded = gridded and mode in (FREE, "left", "right")
         self._most = most
         self._shared = shared
+        self.one = Spread(Entry(key), np.array([self.load]), left + right)
 
     def spread(self, size: float, slack: float) -> Spread:
         """The way of fewest rows received with no cell above ``size``; if there is none, the one of lightest cells."""
-        one = Spread(Entry(self.key), np.array([self.load]), sum(self.rows))
         if self.load <= size:
-            return one
-        ways = [one]
+            return self.one
+        ways = [self.one]
         if self._mode is not None:
             ways.append(self._grid(size))
         if self._ramp is not None:
             for coarser in _COARSER if self._gridded else (1,):
-                if coarser * size < self.load:
-                    ways.append(self._slices(self._ramp, size, coarser, slack))
-                    if ways[-1].received < _FEW_COPIES * sum(self.rows):
+                if coarser * size >= self.load:
+                    break
+                way = self._slices(self._ramp, size, coarser, slack)
+                if way is not None:
+                    ways.append(way)
+                    if way.received < _FEW_COPIES * sum(self.rows):
                         break
         fit = [w for w in ways if w.loads.max() <= 1.02 * size]
         if fit:
@@ -108,8 +111,10 @@ class HeavyKey:
         heavy *= 1 + self._chance((a, b), left, right)
         return Spread(Entry(self.key, (), ((a, b),)), np.full(a * b, heavy), received)
 
-    def _slices(self, ramp: Ramp, size: float, coarser: int, slack: float) -> Spread:
-        parts = ramp.cut(coarser * size, slack)
+    def _slices(self, ramp: Ramp, size: float, coarser: int, slack: float) -> Spread | None:
+        parts = ramp.cut(coarser * size, slack, self._most)
+        if parts is None:
+            return None
         grids: list[Grid] = []
         loads: list[np.ndarray] = []
         received = 0.0

@@ -95,6 +95,9 @@ def random_plan(
         join_type=how, reader=reader, layout=layout, axis=axis, dealt=([], []),
         measure=lambda plan: None,  # type: ignore[arg-type, return-value]
     )
+    for s, b in ((0, left), (1, right)):
+        if rng.random() < 0.4:
+            made.share_out(s, b)
     return made, f"cut along {axis}, both {both}: {[(str(e), e.cuts, e.grids) for e in entries]}, {n_light} light"
 
 

@@ -36,7 +36,7 @@ def expected(case: Case, pairs: set[tuple[int, int]]) -> Counter[tuple[int | Non
 
 
 @given(cases(max_rows=14), st.integers(0, 2**32))
-@settings(max_examples=600)
+@settings(max_examples=250)
 def test_any_layout(case: Case, seed: int) -> None:
     rng = random.Random(seed)
     left, right = batch_of(case.left), batch_of(case.right)
@@ -51,7 +51,7 @@ def test_any_layout(case: Case, seed: int) -> None:
 
 
 @given(cases(max_rows=14), st.sampled_from(SCHEMES), st.integers(1, 9))
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_plans_of_the_planner(case: Case, scheme: str, workers: int) -> None:
     left, right = batch_of(case.left), batch_of(case.right)
     if not left.num_rows or not right.num_rows:

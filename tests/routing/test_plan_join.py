@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -16,7 +16,7 @@ import pytest
 
 import ivjoin
 from ivjoin import OptionError
-from ivjoin.routing import LoadReport, RoutingPlan, plan_join, simulate
+from ivjoin.routing import LoadReport, RoutingPlan, plan_from_json, plan_join, plan_to_json, simulate
 
 BAND = "l.t BETWEEN r.t - 5 AND r.t + 5"
 
@@ -124,8 +124,9 @@ def test_forced_schemes() -> None:
 
 def test_bands_wider_than_a_slice() -> None:
     left, right = table(n=20_000, seed=1), table(n=20_000, seed=2)
-    plan = plan_join(left, right, condition="l.t BETWEEN r.t - 30000 AND r.t + 30000", workers=64, beta=0.0)
-    plain = plan_join(left, right, condition="l.t BETWEEN r.t - 30000 AND r.t + 30000", workers=64, beta=0, scheme="slices")
+    wide = "l.t BETWEEN r.t - 30000 AND r.t + 30000"
+    plan = plan_join(left, right, condition=wide, workers=64, beta=0.0)
+    plain = plan_join(left, right, condition=wide, workers=64, beta=0, scheme="slices")
     assert plan.report.load <= plain.report.load * 1.02
 
 
@@ -136,8 +137,8 @@ def test_loads_are_near_the_bound_whatever_the_skew(workers: int, condition: str
         left, right = (table(20_000, exponent, 5000, seed) for seed in (1, 2))
         report = plan_join(left, right, on="k", condition=condition, workers=workers).report
         assert len(report.rows_in) == len(report.rows_out) == workers
-        # of twenty rows a worker chance alone is more than a tenth
-        assert report.over_bound < (1.2 if workers <= 64 else 2.5), (exponent, str(report))
+        # with forty rows a worker, the copies of a grid weigh as much as the rows
+        assert report.over_bound < (1.1 if workers <= 64 else 1.3), (exponent, str(report))
 
 
 def test_the_report_of_a_whole_sample_is_what_is_counted() -> None:
@@ -211,7 +212,8 @@ def test_equal_keys_meet(a: list[Any], ta: pa.DataType, b: list[Any], tb: pa.Dat
 
 def test_several_keys_are_one() -> None:
     left = pa.record_batch({"a": pa.array([1, 2, 1, 2], pa.int32()), "b": ["x", "x", "y", "y"]})
-    right = pa.record_batch({"a": pa.array([1, 2, 1, 2], pa.int64()), "b": pa.array(["x", "x", "y", "y"], pa.large_string())})
+    text = pa.array(["x", "x", "y", "y"], pa.large_string())
+    right = pa.record_batch({"a": pa.array([1, 2, 1, 2], pa.int64()), "b": text})
     plan = plan_join(left, right, on=["a", "b"], workers=1000, scheme="hash")
     cells = [plan.cells(side, t)[1].tolist() for side, t in (("left", left), ("right", right))]
     assert cells[0] == cells[1] and len(set(cells[0])) == 4
@@ -247,20 +249,34 @@ for options in ({"on": "k"}, {"on": "s"}, {"on": ["k", "s"]}, {"condition": "l.t
             digest.update(np.ascontiguousarray(column).tobytes())
 print(digest.hexdigest())
 """
-    runs = {
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**_environment(), "PYTHONHASHSEED": seed}
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(runs) == 1 and len(runs.pop().strip()) == 64
-    assert hashlib.sha256().digest_size == 32
+    runs = set()
+    for seed in ("1", "2"):
+        env = {**os.environ, "PYTHONHASHSEED": seed}
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+        runs.add(done.stdout.strip())
+    assert [len(digest) for digest in runs] == [64]
 
 
-def _environment() -> dict[str, str]:
-    import os
-
-    return dict(os.environ)
+@pytest.mark.parametrize(
+    "options",
+    [{"on": "k"}, {"on": "k", "condition": BAND, "how": "full"}, {"condition": "l.t <= r.t"}, {"condition": BAND},
+     {"condition": "l.t <= r.t", "how": "full"}],
+)  # fmt: skip
+def test_a_plan_goes_to_other_tasks_as_text(options: dict[str, Any]) -> None:
+    left, right = table(exponent=1.5, seed=1), table(exponent=1.5, seed=2)
+    plan = plan_join(left, right, **options, workers=8)
+    again = plan_from_json(plan_to_json(plan), left.schema, right.schema, **options)
+    for side, t in (("left", left), ("right", right)):
+        for a, b in zip(plan.cells(side, t.to_batches()[0]), again.cells(side, t.to_batches()[0]), strict=True):
+            assert a.tolist() == b.tolist()
+    assert again.worker_of.tolist() == plan.worker_of.tolist() and str(again) == str(plan)
+    assert plan_to_json(again) == plan_to_json(plan)
+    with pytest.raises(OptionError, match="for another join"):
+        plan_from_json(plan_to_json(plan), left.schema, right.schema, on="v")
+    with pytest.raises(ivjoin.SnapshotError, match="no routing plan"):
+        plan_from_json("[]", left.schema, right.schema, **options)
+    with pytest.raises(ivjoin.SnapshotError, match="version 99"):
+        plan_from_json('{"version": 99}', left.schema, right.schema, **options)
 
 
 def test_copies_depend_on_rows_alone() -> None:

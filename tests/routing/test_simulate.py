@@ -22,7 +22,7 @@ from ivjoin.routing.counting import count
 
 
 @given(cases(max_rows=14), st.integers(0, 2**32))
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_counts_are_those_of_cells_joined_one_by_one(case: Case, seed: int) -> None:
     left, right = batch_of(case.left), batch_of(case.right)
     plan, made = random_plan(left, right, call(case), random.Random(seed))
@@ -90,14 +90,14 @@ def test_hashing_grows_with_skew_and_the_planner_stays_flat(workers: int) -> Non
     for exponent in (0.0, 1.0, 1.5):
         weight = np.arange(1, 5001) ** -exponent
         sides = [
-            pa.table({"k": np.random.default_rng(s).choice(5000, 30_000, p=weight / weight.sum()), "v": np.arange(30_000)})
-            for s in (0, 1)
+            pa.table({"k": rng.choice(5000, 30_000, p=weight / weight.sum()), "v": np.arange(30_000)})
+            for rng in map(np.random.default_rng, (0, 1))
         ]
         for scheme in ("hash", "auto"):
             over[exponent, scheme] = simulate(*sides, on="k", workers=workers, scheme=scheme).over_bound
     assert over[0.0, "hash"] < over[1.0, "hash"] < over[1.5, "hash"]
     assert over[1.5, "hash"] > 0.7 * workers
-    assert max(over[e, "auto"] for e in (0.0, 1.0, 1.5)) < 1.35
+    assert max(over[e, "auto"] for e in (0.0, 1.0, 1.5)) < 1.15 + workers / 500
 
 
 def test_on_primary_keys_plain_hashing_is_chosen() -> None:
