@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from ivjoin.files.row_groups import prune_row_groups
     from ivjoin.frontier.order import Order
     from ivjoin.metrics import JoinMetrics
-    from ivjoin.operator.explain import explain
     from ivjoin.operator.operator import SymmetricHashJoin
+    from ivjoin.stream.explaining import explain
     from ivjoin.stream.pull import JoinStream, band_join
 
 __version__ = "0.1.0"
@@ -41,7 +41,7 @@ _LAZY = {
     "Order": "ivjoin.frontier.order",
     "SymmetricHashJoin": "ivjoin.operator.operator",
     "band_join": "ivjoin.stream.pull",
-    "explain": "ivjoin.operator.explain",
+    "explain": "ivjoin.stream.explaining",
     "left": "ivjoin.expr.fluent",
     "lit": "ivjoin.expr.fluent",
     "prune_row_groups": "ivjoin.files.row_groups",

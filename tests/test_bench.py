@@ -97,7 +97,8 @@ def test_ivjoin_answers_every_smoke_case(case: Case, tmp_path: Path) -> None:
 def test_declared_orders_hold() -> None:
     for case in SMALL:
         for table in case.make():
-            s = answer._numbers(table, case.band.column)
+            ordered = table.select([case.band.column]).drop_null()  # a null has no order
+            s = answer._numbers(ordered, case.band.column)
             assert (np.maximum.accumulate(s) - s).max() <= case.slack, case.name
 
 

@@ -278,3 +278,67 @@ def test_version_and_help() -> None:
     for command in ([], ["join"], ["explain"], ["demo"]):
         done = subprocess.run([*COMMAND, *command, "--help"], capture_output=True, text=True, timeout=60, check=True)
         assert done.stdout.startswith("usage: ivjoin")
+
+
+# -- tables as they come ----------------------------------------------------------------------------------------------
+
+
+def test_folders_without_an_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = list(range(3000))
+    random.Random(3).shuffle(rows)
+    for side in ("l", "r"):
+        (tmp_path / side).mkdir()
+        for part in range(3):
+            write(tmp_path / side / f"{part}.parquet", pa.table({"t": rows[part::3], "v": rows[part::3]}))
+    out = tmp_path / "o.csv"
+    question = ["--where", "l.t BETWEEN r.t - 1 AND r.t + 1", "--columns", "v_right,t"]
+    assert main(["join", str(tmp_path / "l"), str(tmp_path / "r" / "*.parquet"), *question, "-o", str(out)]) == 0
+    said = capsys.readouterr().err
+    assert "; neither side was ordered: both were sorted, by l.t and r.t, with 0.1 MB" in said
+    got = rows_of(out)
+    assert got == Counter((i + d, i) for i in range(3000) for d in (-1, 0, 1) if 0 <= i + d < 3000)
+    assert main(["explain", str(tmp_path / "l"), str(tmp_path / "r"), *question[:2]]) == 0
+    assert "neither side is ordered: both will be sorted by l.t and r.t, about" in capsys.readouterr().out
+    assert main(["join", str(tmp_path / "l"), str(tmp_path / "r"), *question, "-o", str(tmp_path / "l/0.parquet")]) == 2
+    assert "would replace the input" in capsys.readouterr().err
+
+
+def test_explain_names_options_of_the_command_line(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", *files, "--where", "l.t >= r.t - 3 AND l.k <> r.k"]) == 0
+    said = capsys.readouterr().out
+    assert "declare --right-order t or --right-bounds" in said or "sorted by" in said
+    assert "right_order" not in said
+
+
+def test_progress_where_there_is_no_terminal(
+    tmp_path: Path, files: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ivjoin.cli import progress
+
+    monkeypatch.setattr(progress, "_EVERY_LINE", 0.0001)
+    assert main(["join", *files, *ORDERED, "--progress", "-o", str(tmp_path / "o.csv")]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert all(line.startswith("ivjoin: ") for line in lines)
+    assert lines[-1].startswith("ivjoin: 400 + 300 rows in")
+
+
+def test_a_line_of_progress() -> None:
+    from ivjoin import JoinMetrics
+    from ivjoin.cli.progress import Progress
+
+    counts = JoinMetrics()
+    shown = Progress(True, [600, 400], lambda: counts)
+    shown.count(250)
+    assert shown.line().startswith("[######..................]  25% 250 of 1,000 rows read, ")
+    counts.left_rows_in, counts.left_rows_retired, counts.rows_out, counts.state_rows = 500, 490, 7, 10
+    assert shown.line().startswith(
+        "[############............]  50% 500 of 1,000 rows joined, 7 out, 10 held, 98.0% let go, "
+    )
+    assert Progress(True, [600, None], lambda: JoinMetrics()).line().startswith("0 rows read")
+
+
+def test_the_package_is_a_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ivjoin", "--version"], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.startswith("ivjoin ")

@@ -214,6 +214,15 @@ HEAVY = {
 }  # fmt: skip
 
 
+FIRST = ["expr", "expr.nodes", "expr.linear", "expr.evaluate", "operators.table", "operators.domain",
+         "operators.nested", "propagation", "propagation.dag", "interval"]  # fmt: skip
+
+
+@pytest.mark.parametrize("module", FIRST)
+def test_any_room_can_be_the_first(module: str) -> None:
+    assert "ivjoin" in loaded_by(f"import ivjoin.{module}")
+
+
 def test_importing_ivjoin_loads_nothing_heavy() -> None:
     assert not loaded_by("import ivjoin") & HEAVY
     assert loaded_by("import ivjoin; ivjoin.SymmetricHashJoin") & HEAVY == {"llvmlite"}

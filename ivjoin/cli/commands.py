@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import stat
 import sys
@@ -29,6 +30,10 @@ from ivjoin.files.places import places
 __all__ = ["main"]
 
 _SIGPIPE = 13  # `signal` names it on POSIX alone
+
+
+# An option as Python has it.
+_OPTION = re.compile(r"\b(left|right)_(order|bounds)(?:='([^']*)')?")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -299,7 +304,8 @@ def _summary(m: Any, seconds: float, skipped: int, done: str) -> str:
 def _explain(options: argparse.Namespace) -> int:
     left, right = _open_inputs(options)
     question = _question(options, left.schema, right.schema)
-    print(ivjoin.explain(question.pop("condition"), left.schema, right.schema, **question))
+    text = ivjoin.explain(question.pop("condition"), left, right, **question)
+    print(_OPTION.sub(lambda m: f"--{m[1]}-{m[2]}" + (f" {m[3]}" if m[3] else ""), text))
     return 0
 
 

@@ -11,12 +11,21 @@ from __future__ import annotations
 from typing import Any
 
 from ivjoin.errors import ConditionError
-from ivjoin.expr import text as _text  # noqa: F401  nodes show themselves by it
+from ivjoin.expr import nodes
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.scope import Scope
 from ivjoin.expr.types import Type
 
 __all__ = ["Node", "Scope", "Type", "condition", "scalar"]
+
+
+def _written(node: Node) -> str:
+    from ivjoin.expr.text import to_text  # takes the hook's place; it stands on the operators, and they on this package
+
+    return to_text(node)
+
+
+nodes.to_text = _written
 
 
 def condition(obj: Any, scope: Scope, timezone: str = "UTC") -> Node | None:

@@ -24,7 +24,8 @@ class Expr:
     """An expression over the columns of two inputs, built with Python operators.
 
     Beside the operators: :meth:`between`, :meth:`isin`, :meth:`is_null`, :meth:`is_not_null`, :meth:`eq_null_safe`,
-    :meth:`cast`, and every SQL function by :func:`function`, or as a method that takes the expression as its first
+    :meth:`cast`, :meth:`field` of a struct, ``bit_and``, ``bit_or``, ``bit_xor`` and ``bit_not`` for SQL's ``& | ^ ~``,
+    and every SQL function by :func:`function`, or as a method that takes the expression as its first
     argument: ``left("s").upper()`` is ``function("upper", left("s"))``.
     """
 
@@ -192,10 +193,17 @@ class Expr:
 
         return Expr("cast", (self,), (named(type),))
 
+    def field(self, name: str) -> Expr:
+        """A field of a struct."""
+        return Expr("field", (self,), (_text("field", name),))
+
     def __getattr__(self, name: str) -> Callable[..., Expr]:
         from ivjoin.expr.scope import nearest
         from ivjoin.expr.sqlfunctions import FUNCTIONS
+        from ivjoin.operators.table import OPERATORS
 
+        if name.startswith("bit_") and name in OPERATORS and name not in FUNCTIONS:
+            return lambda *args: _operator(name, self, *args)
         if name.startswith("_") or name.lower() not in FUNCTIONS:
             raise AttributeError(f"an expression has no method {name!r}{nearest(name, FUNCTIONS)}")
         if name.lower() in ("date_trunc", "date_part"):
@@ -284,6 +292,10 @@ def _make(e: Expr, args: list[Node], scope: Scope, zone: str) -> Node:
         return call(params[0], args, zone)
     if op == "cast":
         return build.cast(args[0], params[0], zone)
+    if op == "field":
+        from ivjoin.expr.nested import field
+
+        return field(args[0], params[0])
     if op == "between":
         return build.between(args[0], args[1], args[2], zone)
     from ivjoin.operators.table import OPERATORS

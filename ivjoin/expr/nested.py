@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ivjoin.errors import ConditionError, UnsupportedError
 from ivjoin.expr.coerce import cast, common_type
@@ -20,12 +21,15 @@ from ivjoin.expr.types import BINARY, BOOL, INT32, from_arrow, nested_arrow
 __all__ = ["array_contains", "as_list", "field", "identities", "identity_values", "size"]
 
 
-def field(x: Node, name: str) -> Node:
+def field(x: Node, name: str, case_sensitive: bool = True) -> Node:
     """``x.name`` of a struct."""
     t = nested_arrow(x.type)
     if t is None or not pa.types.is_struct(t):
-        raise ConditionError(f"{x} is of type {x.type}, which has no field {name!r}")
+        error = ConditionError if t is None else UnsupportedError
+        raise error(f"{x} is of type {x.type}, which has no field {name!r}")
     names = [f.name for f in t]
+    if not case_sensitive and name not in names:
+        name = next((n for n in names if n.lower() == name.lower()), name)
     if names.count(name) != 1:
         found = "more than one" if name in names else "none"
         raise ConditionError(f"{x} has {found} of its fields named {name!r}: {', '.join(names)}")
@@ -54,7 +58,7 @@ def array_contains(x: Node, value: Node, zone: str = "UTC") -> Node:
     element = from_arrow(t.value_type)
     common = common_type(element, value.type, zone)
     if element.kind == "opaque" or common != element or "string" in {element.kind, value.type.kind} - {common.kind}:
-        raise ConditionError(f"array_contains cannot find {value.type} among {element}: {value}; a CAST makes it one")
+        raise UnsupportedError(f"array_contains cannot find {value.type} among {element}: {value}; a CAST makes it one")
     return make("array_contains", (x, cast(value, element, zone)), (), BOOL)
 
 
@@ -92,7 +96,12 @@ def _alike(s: pa.DataType, t: pa.DataType) -> bool:
 def as_list(array: Any) -> Any:
     """A list array of any kind as a plain one."""
     t = array.type
-    return array if pa.types.is_list(t) or pa.types.is_map(t) else array.cast(pa.list_(t.value_type))
+    if pa.types.is_list(t) or pa.types.is_map(t):
+        return array
+    # Arrow's own cast loses its place where a list of fixed size, or a view, holds nulls.
+    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), pc.list_flatten(array), mask=array.is_null())
 
 
 def identity_values(array: Any) -> list[Any]:
@@ -106,8 +115,10 @@ def identity_values(array: Any) -> list[Any]:
         return _where(array, rows)
     if _is_list(t):
         plain = as_list(array)
-        values, ends = identity_values(plain.values), plain.offsets.to_pylist()
-        return _where(array, [tuple(values[i:j]) for i, j in itertools.pairwise(ends)])
+        ends = plain.offsets.to_pylist()
+        start = ends[0] if ends else 0  # of a slice, its own values alone
+        values = identity_values(plain.values.slice(start, ends[-1] - start if ends else 0))
+        return _where(array, [tuple(values[i - start : j - start]) for i, j in itertools.pairwise(ends)])
     if _is_span(t):
         return [None if v is None else tuple(v) for v in array.to_pylist()]
     kind = from_arrow(t)

@@ -39,7 +39,21 @@ choice
 cast
     ``cast`` params (target Type, zone): ANSI cast, errs where the value does not fit. With a third, "met", it is an
     argument of a comparison of times that met in a finer unit, and compares there as the instant does (`is_met`)
+bits
+    ``bit_and bit_or bit_xor`` ints of one type, ``bit_not``; ``shiftleft shiftright shiftrightunsigned`` int32|int64,
+    int32: the count modulo the width. ``bit_count`` -> int32.
+spans
+    ``whole_units`` params (unit,): duration -> int64, truncated. ``months_apart`` timestamp, timestamp -> int64.
+    ``months_between`` params (zone, rounds) -> float64. ``next_day`` params (weekday,): date -> date.
+attempts
+    ``attempt`` (arguments of an operation, then the operation): NULL where the operation itself errs.
+nested
+    ``field`` params (name,): struct -> any. ``size`` -> int32. ``array_contains`` (array, element) -> bool.
+    ``identity`` nested -> binary that is equal where the values are; comparisons of nested values are of these.
+hashes
+    ``hash`` -> int32, ``xxhash64`` -> int64, any number of any; ``crc32 md5 sha1 sha2`` of binary.
 strings
+    ``like_column rlike_column`` (text, pattern), ``substring_at`` (text, position, length), ``levenshtein``.
     ``like`` params (pattern, escape): string -> bool. ``function`` params (name, *options): a string function that
     pyarrow.compute evaluates; result type as given.
 """

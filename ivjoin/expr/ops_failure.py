@@ -45,5 +45,7 @@ def _what(node: Node, probe: Probe) -> str:
         return f"the value cannot be cast to {t}"
     if op in ("div", "intdiv", "mod", "pmod") and probe(node.args[1])[1] == 0:
         return "division by zero"
+    if op in ("like_column", "rlike_column"):
+        return "a pattern that cannot be read"
     kind = {"int": "integer", "decimal": "decimal"}.get(t.kind, t.kind)
     return f"{kind} overflow"

@@ -107,10 +107,13 @@ class _Reader:
 
     def column(self, e: Any) -> Node:
         node, fields = self.scope.path([p.name for p in e.parts])
-        return functools.reduce(field, fields, node)
+        return functools.reduce(self._field, fields, node)
+
+    def _field(self, node: Node, name: str) -> Node:
+        return field(node, name, self.scope.case_sensitive)
 
     def dot(self, e: Any) -> Node:
-        return field(self.read(e.this), e.expression.name)
+        return self._field(self.read(e.this), e.expression.name)
 
     def constant(self, e: Any, sign: int = 1) -> Node:
         if e.is_string:
@@ -219,10 +222,9 @@ class _Reader:
         """Spark binds & before ^ before |, and shifts before them; sqlglot reads all from the left."""
         from sqlglot import exp
 
-        if isinstance(e.this, (exp.Binary, exp.DPipe)) and not isinstance(e.this, (type(e), exp.Dot)):
-            if isinstance(e.this, (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseLeftShift,
-                                   exp.BitwiseRightShift, exp.DPipe)):  # fmt: skip
-                raise ConditionError("several operators of bits in a row: put parentheses around one of them")
+        bits = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseLeftShift, exp.BitwiseRightShift, exp.DPipe)
+        if isinstance(e.this, bits) and not isinstance(e.this, type(e)):
+            raise UnsupportedError("several operators of bits in a row: put parentheses around one of them")
 
     def joined(self, e: Any, make: Callable[..., Node]) -> Node:
         kind = e.__class__
@@ -276,6 +278,7 @@ class _Reader:
 
         if isinstance(e.expression, (exp.Add, exp.Sub)):
             raise ConditionError("|| beside + or -: put parentheses around one of them")
+        self.refuse_loose_bits(e)
         return strings.concat(self.read(e.this), self.read(e.expression))
 
     def case(self, e: Any) -> Node:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ivjoin.expr import nodes
 from ivjoin.expr.nodes import Node, walk
 from ivjoin.expr.words import literal_text, quoted, type_text
-from ivjoin.operators import table  # as a module: it is being loaded where it is what is imported first
+from ivjoin.operators.table import operator_of
 from ivjoin.operators.writing import ATOM, UNARY
 
 __all__ = ["quoted", "to_text", "type_text"]
@@ -32,7 +32,7 @@ def _text(n: Node, done: dict[Node, tuple[str, int]]) -> tuple[str, int]:
         return text, UNARY if text.startswith("-") else ATOM
     if n.op == "cast" and n.type == n.args[0].type:
         return done[n.args[0]]  # met with another unit: whoever reads the text lets them meet again
-    operator = table.operator_of(n)
+    operator = operator_of(n)
     if operator is None:
         return f"{n.op}({', '.join(arg(i) for i in range(len(n.args)))})", ATOM
     return operator.text(n, arg)

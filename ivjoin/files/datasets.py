@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from ivjoin.errors import came
@@ -17,6 +17,9 @@ from ivjoin.files.atomic import FileError
 from ivjoin.files.formats import format_of, open_source
 from ivjoin.files.places import is_place, local_file, places
 from ivjoin.files.row_groups import ColumnRanges, FragmentRanges, Ranges
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds  # imports pandas, a third of a second: where a dataset is made, there it is imported
 
 __all__ = ["Files", "is_files", "open_files", "open_stream"]
 
@@ -59,6 +62,16 @@ class Files:
         found = self._read(names, self._groups)
         return found if self._watch is None else self._watched(found, self._watch)
 
+    def groups(self) -> list[int]:
+        """The row groups that are read, of Parquet."""
+        assert self.ranges is not None
+        return self.ranges.groups_with_rows() if self._groups is None else self._groups
+
+    def of_groups(self, groups: Sequence[int], names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        """The rows of some row groups."""
+        found = self._read(names, list(groups))
+        return found if self._watch is None else self._watched(found, self._watch)
+
     def watch(self, count: Callable[[int], None]) -> None:
         """Tell of rows as they are read."""
         self._watch = count
@@ -71,7 +84,14 @@ class Files:
 
 def is_files(source: Any) -> bool:
     """Whether :func:`open_files` takes something: a path, several, or what pyarrow makes of files."""
-    return is_place(source) or isinstance(source, (Files, ds.Dataset, ds.Scanner, pq.ParquetFile))
+    return is_place(source) or isinstance(source, (Files, pq.ParquetFile)) or bool(_dataset_kind(source))
+
+
+def _dataset_kind(source: Any) -> str | None:
+    """``"Dataset"``, ``"Scanner"`` or None."""
+    if (loaded := sys.modules.get("pyarrow._dataset")) is None:
+        return None
+    return next((kind for kind in ("Dataset", "Scanner") if isinstance(source, getattr(loaded, kind))), None)
 
 
 def open_files(source: Any, declared: str | None = None, csv_nulls: tuple[str, ...] = ()) -> Files:
@@ -94,9 +114,9 @@ def open_files(source: Any, declared: str | None = None, csv_nulls: tuple[str, .
     """
     if isinstance(source, Files):
         return source
-    if isinstance(source, ds.Dataset):
+    if _dataset_kind(source) == "Dataset":
         return _of_dataset(source, "the dataset")
-    if isinstance(source, ds.Scanner):
+    if _dataset_kind(source) == "Scanner":
         return _of_scanner(source)
     if isinstance(source, pq.ParquetFile):
         return _of_parquet_file(source)
@@ -172,6 +192,8 @@ def _of_parquet_file(file: pq.ParquetFile) -> Files:
 
 
 def _dataset(system: Any, names: list[str], folder: str | None, kind: str, nulls: tuple[str, ...]) -> ds.Dataset:
+    import pyarrow.dataset as ds
+
     made: Any = _BY_DATASET[kind]
     if kind == "csv":
         made = ds.CsvFileFormat(default_fragment_scan_options=ds.CsvFragmentScanOptions(_csv_options(nulls)))
@@ -188,6 +210,8 @@ def _csv_options(nulls: tuple[str, ...]) -> Any:
 
 
 def _of_dataset(dataset: ds.Dataset, what: str, kind: str = "a dataset") -> Files:
+    import pyarrow.dataset as ds
+
     parts: list[Any] = []
     ranges: FragmentRanges | None = None
     if isinstance(dataset, ds.FileSystemDataset) and isinstance(dataset.format, ds.ParquetFileFormat):

@@ -100,6 +100,8 @@ def _found(system: fs.FileSystem, path: str, text: str) -> tuple[list[str], str 
                 raise FileError(f"cannot read {came(text)}: the folder holds no files")
             return names, path
         names = _matching(system, path, local) if any(c in path for c in _PATTERN) else []
+    except UnicodeError as e:
+        raise FileError(f"cannot read {came(text)}: a name is not UTF-8") from e
     except OSError as e:
         raise FileError(f"cannot read {came(text)}: {str(e).splitlines()[0].rstrip('.')}") from e
     if names:

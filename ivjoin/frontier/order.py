@@ -129,6 +129,10 @@ def physical_ordinal(value: Any, t: Type, what: str, up: bool = True) -> int:
     """
     if not has_ordinal(t):
         raise OrderError(f"{what} is {came(value)}, but a value of type {t} has no place in an order")
+    if type(value) is int and t.kind == "int":
+        least, most = t.physical_range()
+        if least <= value <= most:
+            return ordinal_of(value, t)
     ours = isinstance(value, Node)  # read back from a snapshot: an ordinal of the type once
     try:
         node = value if ours else build.literal(value)

@@ -10,6 +10,7 @@ import os
 import struct
 import warnings
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
@@ -83,6 +84,8 @@ def _tried() -> list[tuple[Any, ...]]:
     from ivjoin.expr.fluent import left as of_left
     from ivjoin.expr.fluent import right as of_right
 
+    if joining is None:
+        import_module("ivjoin.operator.operator")
     band = of_left("t").between(of_right("t") - 3, of_right("t"))
     rows, right = _batch(_LEFT), _batch(_RIGHT)
     first, left = rows.slice(0, 1), rows.slice(1)

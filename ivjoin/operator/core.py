@@ -23,7 +23,7 @@ from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.blocks import wanted, works
 from ivjoin.operator.intake import Intake, has_value
 from ivjoin.operator.prune_bounds import Bounder
-from ivjoin.operator.sources import image_columns
+from ivjoin.operator.sources import image_columns, limits_of
 from ivjoin.operator.state import State
 from ivjoin.operator.tables import join_fields, output_table, side_tables
 from ivjoin.outer.emit import Emitter
@@ -69,6 +69,7 @@ class Core:
         batch_size = plan.spec.batch_size
         self.emitter = Emitter(plan.schema, plan.fields, batch_size)
         self.rekeyed = False
+        self.watermarks: dict[tuple[int, str], tuple[Node, bool]] = {}  # by the words of an ``advance``
         self.ended = [False, False]
         self.batch: ref[pa.RecordBatch] | None = None  # of the push whose output is being taken
         self.metrics = JoinMetrics()
@@ -237,11 +238,15 @@ class Core:
         old = self.stores
         careful = self.state.get("careful")
         self.plan.kept = {}
-        self.build()
-        self.state.set(careful=careful)
-        for s, store in enumerate(old):
-            ids = store.live_ids()
-            self.adopt_rows(s, [store.gather(i, ids) for i in range(len(store.columns))], store.matched(ids))
+        limit, self.account.limit = self.account.limit, None  # half a state is none
+        try:
+            self.build()
+            self.state.set(careful=careful)
+            for s, store in enumerate(old):
+                ids = store.live_ids()
+                self.adopt_rows(s, [store.gather(i, ids) for i in range(len(store.columns))], store.matched(ids))
+        finally:
+            self.account.limit = limit
 
     def rekey(self) -> None:
         """A computed key has erred for some row: from now on hash by plain columns alone, decide the rest by pair."""
@@ -295,6 +300,17 @@ class Core:
         for p in (0, 1):
             self.bounder.move(p, True, self.stores[1 - p].live)
             self.publish(1 - p)
+
+    def promise(self, p: int, node: Node, ordinal: int, descending: bool) -> bool:
+        """Take in a promise about a side's later rows; whether the tables know its expression already."""
+        frontier = self.frontiers[p]
+        known = node in frontier.promised
+        frontier.promise(node, ordinal, descending)
+        if known:
+            place = self.sources[p].nodes.index(node)
+            row = self.state["sources", p][place]
+            row["low"], row["high"] = limits_of(frontier, node)
+        return known
 
     def learn(self) -> None:
         """Take in that frontiers may know other expressions now: tables, and axes that could prune by them."""

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SymmetricHashJoin"]
 
+_MOST_WORDS = 64  # for watermarks that an operator remembers
+
 # What refuses a batch before anything has changed.
 _REFUSALS = (ProtocolError, SchemaError, LateRowError, EvaluationError)
 
@@ -201,16 +203,22 @@ class SymmetricHashJoin(OneCall):
         schema = self._core.plan.sides[p].schema
         promises = []
         for name, value in values.items():
-            node = side_expression(name, p, schema, self._core.plan.spec.timezone, "watermark")
-            descending = any(t.node is node and t.descending for t in self._core.frontiers[p].trackers)
+            # Watermarks come with every batch or so, in the same words.
+            known = self._core.watermarks.get((p, name)) if type(name) is str else None
+            if known is None:
+                node = side_expression(name, p, schema, self._core.plan.spec.timezone, "watermark")
+                known = node, any(t.node is node and t.descending for t in self._core.frontiers[p].trackers)
+                if type(name) is str and len(self._core.watermarks) < _MOST_WORDS:
+                    self._core.watermarks[p, name] = known
+            node, descending = known
             ordinal = physical_ordinal(value, node.type, f"the watermark of {name}", up=not descending)
             promises.append((node, ordinal, descending))
         return promises
 
     def _promised(self, p: int, promises: list[tuple[Node, int, bool]]) -> Iterator[pa.RecordBatch]:
-        for node, ordinal, descending in promises:
-            self._core.frontiers[p].promise(node, ordinal, descending)
-        self._core.learn()
+        known = [self._core.promise(p, *promise) for promise in promises]
+        if not all(known):
+            self._core.learn()
         yield from steps.settle(self._core, p)
 
     def reach(self, side: str, edges: Sequence[int | None]) -> Output:

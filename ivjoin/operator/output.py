@@ -10,7 +10,7 @@ from ivjoin.operator.core import Core
 from ivjoin.outer.emit import BatchRows, Rows, StoredRows
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels import push_kernels, text_kernels
-from ivjoin.shj.store.columns import too_much_text
+from ivjoin.shj.store.varying import too_much_text
 
 __all__ = ["gathered", "made", "mixed"]
 

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from ivjoin.operator.core import Core
 from ivjoin.shj import registers as at
+from ivjoin.shj.store import payload_room
 from ivjoin.shj.store.columns import ImageColumn, WordColumn
 from ivjoin.shj.store.keys import ByteKeys
 from ivjoin.shj.store.selectivity import most_selective
@@ -25,8 +26,7 @@ def make_room(core: Core, p: int, batch: pa.RecordBatch, heaps: bool) -> None:
     finally:  # some of it may have been made before memory was refused
         core.keys.point()
         for each in core.stores:
-            each._ring_bytes = None
-            each.point()
+            each.moved()
     core.count_state()
 
 
@@ -45,19 +45,20 @@ def _make_room(core: Core, p: int, batch: pa.RecordBatch, heaps: bool) -> None:
         assert isinstance(core.keys, ByteKeys)
         core.keys.make_room(n, state.get("key_bytes"))
     if heaps:
-        store.make_heap_room(n)
+        store.schedules.make_room(n)
+        store._ring_bytes = None
     for column, c in zip(store.stored, store.columns, strict=True):
         if isinstance(c, (WordColumn, ImageColumn)) and c.valid.ring is None and batch.column(column).null_count:
             core.account.want(store.cap)
             c.valid.begin(store.cap)
             store._ring_bytes = None
     if core.account.limit is not None:
-        store.make_batch_room(batch)
+        payload_room.make_batch_room(store, batch)
 
 
 def make_batch_room(core: Core, p: int, batch: pa.RecordBatch) -> None:
     """Where memory is limited, room for all of a batch before it is taken, of what a push makes room for by itself."""
-    core.stores[p].make_batch_room(batch)
+    payload_room.make_batch_room(core.stores[p], batch)
     core.count_state()
 
 
@@ -74,7 +75,7 @@ def tidy(core: Core, p: int, status: int) -> None:
             elif store._steps and store.ordered:
                 store.walked(0)
             store.turn()
-            store.settle(look)
+            store.settle(look, core.state.get("largest"))
     if status & at.SWEEP:
         core.keys.sweep(max(core.state.get("largest"), core.state.get("n")))
         core.keys.point()

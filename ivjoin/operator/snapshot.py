@@ -39,7 +39,7 @@ def write(core: Core) -> bytes:
         "careful": core.careful,
         "rekeyed": core.rekeyed,
         "late_within": core.intake.late_within,
-        "led": [store.led() for store in core.stores],
+        "led": [_led(core, s) for s in (0, 1)],
         "sizes": [len(t) for t in tables],
     }
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -56,10 +56,11 @@ def read(blob: bytes) -> Core:
             _load_frontier(core, p, saved)
         if header.get("rekeyed"):
             core.rekey()
+        core.learn()  # axes that came with what was promised
         for s, led in enumerate(header.get("led", (None, None))):
-            store = core.stores[s]
-            if led is not None and all(axis is None or axis < store.n_axes for axis in led):
-                store.lead(*led)
+            axes = [_axis(core, s, axis) for axis in led or ()]
+            if axes and all(a is None or 0 <= a < core.stores[s].n_axes for a in axes):
+                core.stores[s].lead(axes[0] or 0, axes[1])
             core.adopt_rows(s, *_split(tables[s]))
         core.careful = header["careful"]
         core.metrics = JoinMetrics(**header["metrics"])
@@ -70,6 +71,21 @@ def read(blob: bytes) -> Core:
     except Exception as e:  # its checksum fits: another program wrote it, and anything may be missing
         raise SnapshotError(f"the snapshot is damaged: {came(e)}") from e
     return core
+
+
+def _led(core: Core, s: int) -> list[Any] | None:
+    """The expressions by which a side's rows are found in sorted runs; their places among the axes may be others."""
+    led, axes = core.stores[s].led(), core.plan.sides[s].axes
+    return None if led is None else [None if a is None else encode(axes[a]) for a in led]
+
+
+def _axis(core: Core, s: int, saved: Any) -> int | None:
+    """The place of an axis, -1 if there is none such; older snapshots hold the place itself."""
+    if saved is None or isinstance(saved, int):
+        return saved
+    node = decode(saved)
+    found = None if node is None else core.plan.axis(s, node)
+    return -1 if found is None else found
 
 
 def _bytes(blob: Any) -> bytes:

@@ -14,7 +14,7 @@ from ivjoin.plan.planner import JoinPlan
 from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import byte_width, is_own_image, offset_width
 
-__all__ = ["SideSources", "column_of", "image_columns", "side_sources"]
+__all__ = ["SideSources", "column_of", "image_columns", "limits_of", "side_sources"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 
@@ -148,12 +148,7 @@ def side_sources(plan: JoinPlan, s: int, frontier: Frontier, also: set[int]) -> 
         for guarded, least, most in side.guards:
             if guarded is node and found is not None:
                 guard_low, guard_high = max(guard_low, least), min(guard_high, most)
-        low, high = I64_MIN, I64_MAX
-        for source in (frontier.bounds, frontier.promised):
-            if node in source:
-                low, high = max(low, source[node][0]), min(high, source[node][1])
-        if (low, high) == ordinal_range(node.type):
-            low, high = I64_MIN, I64_MAX
+        low, high = limits_of(frontier, node)
         role = at.BAND_ROLE if i < side.band_axes else 0
         if any(node is key and not safe for key, safe in zip(side.keys, plan.null_safe, strict=True)):
             role |= at.KEY_ROLE
@@ -169,6 +164,15 @@ def side_sources(plan: JoinPlan, s: int, frontier: Frontier, also: set[int]) -> 
         nodes, table, computed, keys, list(side.filters), list(dict.fromkeys(guards)), list(dict.fromkeys(roots)),
         pieces, np.array(widths, dtype=np.int64).reshape(-1, 2),
     )
+
+
+def limits_of(frontier: Frontier, node: Node) -> tuple[int, int]:
+    """Ordinals between which bounds and promises keep an expression; those of int64 where they say nothing."""
+    low, high = I64_MIN, I64_MAX
+    for source in (frontier.bounds, frontier.promised):
+        if node in source:
+            low, high = max(low, source[node][0]), min(high, source[node][1])
+    return (I64_MIN, I64_MAX) if (low, high) == ordinal_range(node.type) else (low, high)
 
 
 def _column(schema: pa.Schema, node: Node) -> tuple[int, int] | None:

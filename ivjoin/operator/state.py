@@ -14,7 +14,7 @@ from ivjoin.shj.store.account import Account
 __all__ = ["State"]
 
 _FIRST_PAIRS, _MOST_PAIRS = 256, 1 << 17
-_KEPT_PAIRS = 512  # more of them are given back between two pushes
+_KEPT_PAIRS = 1024  # more of them are given back between two pushes
 _FIRST_ROWS = 32  # of a batch
 
 

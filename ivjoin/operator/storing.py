@@ -7,6 +7,7 @@ import pyarrow as pa
 from ivjoin.operator.core import Core
 from ivjoin.shj.arrow import whole_numbers
 from ivjoin.shj.kernels import text_kernels
+from ivjoin.shj.store.payload_room import make_text_room
 
 __all__ = ["store_rest", "store_text"]
 
@@ -31,5 +32,5 @@ def store_rest(core: Core, p: int, batch: pa.RecordBatch, status: int) -> None:
 
 def store_text(core: Core, p: int, batch: pa.RecordBatch) -> None:
     while text_kernels.store_text(core.state.at, p):
-        core.stores[p].make_text_room(batch)
+        make_text_room(core.stores[p], batch)
         core.count_state()

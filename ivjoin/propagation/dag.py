@@ -19,6 +19,7 @@ from ivjoin.operators.rule import Rule
 from ivjoin.operators.state import Backward, Case, Cases, Forward, Infeasible, State, Structure, Taken
 from ivjoin.propagation.decided import openings
 from ivjoin.propagation.linear import Equation, Forms, Sum, equation, forms, remainders
+from ivjoin.propagation.meeting import contradict
 from ivjoin.propagation.nonlinear import polynomial_equation
 from ivjoin.propagation.polynomial import normal_forms
 from ivjoin.propagation.rules import rule_of
@@ -104,7 +105,7 @@ class Propagator:
             n.op in COMPARISONS and n.args[0].type.kind not in ("bool", "string", "binary", "null") for n in nodes
         )
         self._template = self._fresh()
-        self._base = self._settled()
+        self._base = None if contradict(nodes, at, self.roots, sums) else self._settled()
         self._scopes = {}
 
     def _fresh(self) -> list[Any]:

@@ -30,8 +30,8 @@ OPERATOR = _record(
     "phase n n_kept n_left n_dead n_pairs n_late cursor moved side",  # the push under way
     "row node steps missed n_chosen probe_end",  # how far its probe is
     "late_rows peak_rows pushes largest",
-    "live_keys n_ids n_free table_size slots_size key_kind",
-    "table key_of slots free spans arena key_sizes",  # address
+    "live_keys n_ids n_free free table_size slots_size key_kind",
+    "table slots spans arena key_sizes",  # address
     "arena_room arena_top key_bytes",
     "room_rows room_pairs dead_size",
     "values absent marks usable kids matched kept left dead every chosen kept_at chosen_at pair_rows pair_places",

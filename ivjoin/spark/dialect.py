@@ -38,7 +38,9 @@ def _name(quoted: str) -> str:
 
 def ansi_note(condition: Node | None) -> str | None:
     """What to tell a session without ANSI mode about a condition; None where no value could make it raise."""
-    found = [] if condition is None else [n for n in walk(condition) if _can_err(n)]
+    nodes = [] if condition is None else list(walk(condition))
+    tried = {n.args[-1] for n in nodes if n.op == "attempt"}  # NULL in place of an error
+    found = [n for n in nodes if _can_err(n) and n not in tried]
     if not found:
         return None
     shown = ", ".join(str(n) for n in found[:3]) + (" and others" if len(found) > 3 else "")

@@ -21,11 +21,11 @@ from ivjoin.frontier.order import Order
 from ivjoin.operator.intake import has_value
 from ivjoin.plan.planner import JoinPlan, SidePlan, inferred
 
-__all__ = ["Axis", "axes", "best_axis", "sample"]
+__all__ = ["Axis", "axes", "best_axis", "indices", "sample"]
 
 SAMPLE_ROWS = 400  # a side
 _MOST = 64  # pairs of expressions that are looked at
-_WORTH = 0.5  # the greatest share for which sorting is worth while
+_WORTH = 0.45  # the greatest share for which sorting is worth while
 _ALIKE = 4.0  # shares that are no farther apart are alike, and rows that are in order already decide
 
 Images = Mapping[Node, tuple[np.ndarray, np.ndarray | None]]
@@ -61,9 +61,15 @@ def sample(table: pa.Table) -> pa.RecordBatch:
         # not at even distances, which rows that come in rounds would all meet at the same place
         edges = np.linspace(0, n, SAMPLE_ROWS + 1).astype(np.int64)
         at = edges[:-1] + np.random.default_rng(n).integers(0, np.diff(edges))
-        table = table.take(pa.array(at))
+        table = table.take(indices(at))
     batches = table.combine_chunks().to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], table.schema)
+
+
+def indices(rows: np.ndarray) -> pa.Array:
+    """Row numbers for ``take``. ``pa.array`` would do, and import pandas to see whether they are a Series."""
+    kind = pa.uint32() if rows.dtype == np.uint32 else pa.int64()
+    return pa.Array.from_buffers(kind, len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows))])
 
 
 def best_axis(plan: JoinPlan, samples: tuple[pa.RecordBatch | None, pa.RecordBatch | None]) -> Axis | None:

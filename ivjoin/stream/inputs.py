@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyarrow.dataset import Dataset, Scanner
     from pyarrow.parquet import ParquetFile
 
-__all__ = ["ArrowStream", "Source", "SupportsArrowStream", "first_line", "open_inputs"]
+__all__ = ["ArrowStream", "Source", "SupportsArrowStream", "first_line", "open_input", "open_inputs"]
 
 
 class SupportsArrowStream(Protocol):
@@ -31,6 +31,7 @@ ArrowStream: TypeAlias = (
     "Sequence[str | os.PathLike[str]] | Dataset | Scanner | ParquetFile"
 )
 
+_SEEN_GROUPS = 8  # row groups of which rows are looked at
 Read = Callable[[Sequence[str] | None], Iterator[pa.RecordBatch] | pa.Table]
 
 
@@ -60,6 +61,7 @@ class Source:
         self.schema, self.ends, self.rows = schema, ends, rows
         self._read, self._files, self._early = read, files, early
         self._names: Sequence[str] | None = None
+        self.in_memory = False
 
     @property
     def ranges(self) -> Ranges | None:
@@ -76,6 +78,24 @@ class Source:
         """Read these row groups alone."""
         assert self._files is not None
         self._files.keep_groups(groups)
+
+    def groups(self) -> list[int]:
+        """The row groups that are read."""
+        assert self._files is not None
+        return self._files.groups()
+
+    def of_groups(self, groups: Sequence[int], names: Sequence[str] | None = None) -> pa.Table:
+        """The rows of some row groups, in the order of these."""
+        assert self._files is not None
+        names = self._names if names is None else names
+        schema = self.schema if names is None else pa.schema([self.schema.field(n) for n in names])
+        return pa.Table.from_batches(self._files.of_groups(groups, names), schema)
+
+    def some(self, names: Sequence[str]) -> pa.Table:
+        """Columns of a few row groups, spread over all of them."""
+        groups = self.groups()
+        step = max(1, len(groups) // _SEEN_GROUPS)
+        return self.of_groups(groups[step // 2 :: step], names)
 
     def ready(self) -> None:
         """All that is to be read of it is said."""
@@ -111,10 +131,11 @@ def open_inputs(left: Any, right: Any) -> tuple[Source, Source]:
             f"left and right are the same {type(left).__name__}, which gives each batch once; pass a table, or one "
             "stream for each side"
         )
-    return _open(left, "left"), _open(right, "right")
+    return open_input(left, "left"), open_input(right, "right")
 
 
-def _open(source: Any, side: str) -> Source:
+def open_input(source: Any, side: str) -> Source:
+    """One input of a join, as :func:`open_inputs` opens both."""
     if isinstance(source, pa.RecordBatch):
         return _of_table(pa.Table.from_batches([source]))
     if isinstance(source, pa.RecordBatchReader):
@@ -152,9 +173,11 @@ def _open(source: Any, side: str) -> Source:
 
 
 def _of_table(table: pa.Table) -> Source:
-    return Source(
+    source = Source(
         table.schema, lambda names: table if names is None else table.select(names), ends=True, rows=table.num_rows
     )
+    source.in_memory = True
+    return source
 
 
 def _of_batches(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Source:

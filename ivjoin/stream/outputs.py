@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 from importlib import import_module
@@ -59,6 +58,8 @@ class Outputs:
         return self
 
     async def __anext__(self) -> pa.RecordBatch:
+        import asyncio  # not with the module: it takes as long as the join of a few rows
+
         batch = await asyncio.to_thread(next, self, _END)
         if batch is _END:
             raise StopAsyncIteration

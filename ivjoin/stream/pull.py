@@ -56,17 +56,6 @@ class _Input:
         self._at = 0
         self.rows = 0
 
-    def take(self, rows: int) -> Iterator[pa.RecordBatch]:
-        """The next rows, of which there are so many."""
-        while rows:
-            if self._held is None or self._at >= self._held.num_rows:
-                self._held, self._at = next(self._batches), 0
-            piece = self._held.slice(self._at, rows)
-            self._at += piece.num_rows
-            rows -= piece.num_rows
-            if piece.num_rows:
-                yield piece
-
     def next(self) -> pa.RecordBatch | None:
         """The next piece, None at the end."""
         while self._held is None or self._at >= self._held.num_rows:
@@ -269,14 +258,8 @@ class JoinStream(Outputs):
             self._operator = self._join.operator(self._arranged.plan, self._arranged.errors_first)
         op, names, first = self._operator, ("left", "right"), self._arranged.first
         if self._arranged.sweep is not None:
-            left = self._arranged.sweep.rows
-            for p, rows in self._arranged.sweep.turns(max(_SWEEP_ROWS, self._join.most)):
-                for batch in inputs[p].take(rows):
-                    yield from op.push(names[p], batch)
-                left[p] -= rows
-                if not left[p]:
-                    yield from op.finish(names[p])
-            yield from op.finish()
+            for p, piece in self._arranged.sweep.turns(max(_SWEEP_ROWS, self._join.most)):
+                yield from op.finish(names[p]) if piece is None else op.push(names[p], piece)
             return
         open_ = [True, True]
         while open_[0] or open_[1]:

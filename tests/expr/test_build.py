@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ivjoin.errors import ConditionError, UnsupportedError
+from ivjoin.errors import ConditionError, IvjoinError, UnsupportedError
 from ivjoin.expr import build, types
 from ivjoin.expr.build import column, literal
 from ivjoin.expr.nodes import Node
@@ -212,11 +212,15 @@ def test_types_that_do_not_meet(make, a, b, says):
         getattr(build, make)(col(a), col(b, "right"))
 
 
-def test_nested_columns_are_payload_only():
+def test_nested_columns_are_equal_or_not_and_nothing_else():
     nested = col(types.from_arrow(pa.struct([("k", pa.int32())])))
     assert build.is_null(nested).type == BOOL
-    with pytest.raises(UnsupportedError, match="only travel as payload"):
-        build.eq(nested, nested)
+    assert build.eq(nested, nested).type == BOOL
+    for refused in (build.lt, build.add, build.least):
+        with pytest.raises(IvjoinError, match="struct<k: int32>"):
+            refused(nested, nested)
+    with pytest.raises(UnsupportedError, match="of a nested column there are its fields"):
+        build.lt(nested, nested)
 
 
 # A comparison with a literal: the column is compared in its own type, and the answer is the exact one.

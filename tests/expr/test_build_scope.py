@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from ivjoin.errors import ColumnError, ConditionError, UnsupportedError
+from ivjoin.errors import ColumnError, ConditionError
 from ivjoin.expr import Scope
 
 LEFT = pa.schema(
@@ -54,9 +54,13 @@ def test_a_key_with_two_names_is_not_a_bare_key():
         scope.resolve(None, "id")
 
 
-def test_struct_fields_are_refused():
-    with pytest.raises(UnsupportedError, match="fields of a struct column"):
-        Scope(LEFT, RIGHT).resolve("s", "k")
+def test_struct_fields_come_after_a_column():
+    scope = Scope(LEFT, RIGHT)
+    assert scope.path(["s", "k"]) == (scope.resolve(None, "s"), ["k"])
+    assert scope.path(["l", "s", "k"]) == (scope.resolve("l", "s"), ["k"])
+    assert scope.path(["l", "s"]) == (scope.resolve("l", "s"), [])
+    with pytest.raises(ColumnError, match="names no input"):
+        scope.path(["nowhere", "k"])
 
 
 def test_names_regardless_of_case():

@@ -23,6 +23,7 @@ from join.indexes import runs_at_once
 from join.strategies import cases
 from stream.unordered import at_once, bare, run_tables
 
+from ivjoin.operator import operator as _  # noqa: F401 (compiled blocks are tried out by it)
 from ivjoin.operator import prune_bounds as bounds
 
 PHASES = (Phase.generate, Phase.shrink)

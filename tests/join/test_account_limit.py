@@ -157,3 +157,27 @@ def test_late_rows_and_computed_orders_are_put_back() -> None:
             assert got == want
     assert refusals > 5
     assert op.metrics.late_rows == free.metrics.late_rows > 0
+
+
+def test_a_state_that_is_built_anew_is_not_cut_short() -> None:
+    """As for a key that has erred, or a watermark by which rows must be searched from now on, with no room left."""
+    schema = pa.schema({"k": pa.int64(), "t": pa.int64()})
+    free, op = (
+        SymmetricHashJoin(schema, schema, condition="l.k + 1 = r.k AND l.t * 2 + r.t < 4000", how="full")
+        for _ in range(2)
+    )
+    for i in range(20):
+        batch = pa.record_batch({"k": np.arange(50) % 9, "t": np.arange(50) + 50 * i})
+        for side in ("left", "right"):
+            assert rows_of(op.push(side, batch)) == rows_of(free.push(side, batch))
+        op.account.limit = 0
+        if i == 12:
+            for each in (free, op):
+                each._core.rekey()
+        if i in (14, 16):
+            marks = {"t": 50 * i, "t * 2": 100 * i}
+            assert rows_of(op.advance("left", marks)) == rows_of(free.advance("left", marks))
+        assert op.account.limit == 0
+        assert op.metrics.state_rows == free.metrics.state_rows
+        op.account.limit = None
+    assert rows_of(op.finish()) == rows_of(free.finish())

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from evaluating import ERROR, plain
 
+import ivjoin
 from ivjoin.errors import ConditionError, IvjoinError, UnsupportedError
 from ivjoin.expr import Scope, condition, scalar
 from ivjoin.expr.evaluate import evaluate, first_error
@@ -241,14 +242,16 @@ REFUSED = [
     ("l.k = l.a", {"k": True, "a": 1}, ConditionError, "= cannot take bool and int32"),
     ("l.k < l.x", {"k": True, "x": 1.0}, ConditionError, "< cannot take bool and float64"),
     ("l.k & l.k", {"k": True}, ConditionError, "& needs a whole number, not bool"),
-    ("l.a & l.b | 1", {"a": 1, "b": 1}, ConditionError, "put parentheses around one of them"),
+    ("l.a & l.b | 1", {"a": 1, "b": 1}, UnsupportedError, "put parentheses around one of them"),
+    ("l.a & l.b || l.s", {"a": 1, "b": 1, "s": "x"}, UnsupportedError, "put parentheses around one of them"),
+    ("l.s || l.a & 1", {"a": 1, "s": "x"}, UnsupportedError, "put parentheses around one of them"),
     ("l.x << 1", {"x": 1.0}, ConditionError, "shiftleft needs a whole number"),
     ("l.st.z", {"st": struct(None)}, ConditionError, "none of its fields named 'z': q, x"),
     ("l.a.z", {"a": 1}, ConditionError, "has no field 'z'"),
     ("l.st < l.st", {"st": struct(None)}, UnsupportedError, "of a nested column there are"),
     ("l.st = l.xs", {"st": struct(None), "xs": pa.array([[1]])}, UnsupportedError, "with their like"),
     ("size(l.a)", {"a": 1}, ConditionError, "size needs an array or a map, not int32"),
-    ("array_contains(l.xs, 'a')", {"xs": pa.array([[1]])}, ConditionError, "cannot find string among int64"),
+    ("array_contains(l.xs, 'a')", {"xs": pa.array([[1]])}, UnsupportedError, "cannot find string among int64"),
     ("timestampdiff(FORTNIGHT, l.d, l.d)", {"d": D(2020, 1, 1)}, ConditionError, "unknown time unit"),
     ("next_day(l.d, 'someday')", {"d": D(2020, 1, 1)}, ConditionError, "no day of the week"),
     ("sha2(l.s, 100)", {"s": "a"}, ConditionError, "224, 256, 384 or 512"),
@@ -269,3 +272,51 @@ def test_the_error_of_an_argument_is_named() -> None:
     assert node is not None
     said = first_error(node, lambda _, name: arrays[name], 0)
     assert said.startswith("division by zero in 1 div CAST(l.b AS BIGINT)")
+
+
+def test_python_says_the_same() -> None:
+    scope, _ = given(a=1, s="a", st=struct({"q": 1, "x": 0.5}))
+    a, s, st = ivjoin.left("a"), ivjoin.left("s"), ivjoin.left("st")
+    said = {
+        "l.a & 3": a.bit_and(3), "l.a | 3": a.bit_or(3), "l.a ^ 3": a.bit_xor(3), "~l.a": a.bit_not(),
+        "shiftleft(l.a, 2)": a.shiftleft(2), "l.st.q + 1": st.field("q") + 1, "l.st = l.st": st == st,
+        "l.s LIKE l.s": s.like(s), "try_add(l.a, 1)": a.try_add(1), "levenshtein(l.s, 'x')": s.levenshtein("x"),
+        "substring(l.s, l.a, 2)": s.substring(a, 2), "months_between(DATE '2024-01-01', DATE '2024-02-01')":
+        ivjoin.lit(dt.date(2024, 1, 1)).months_between(dt.date(2024, 2, 1)),
+    }  # fmt: skip
+    for text, expression in said.items():
+        assert expression.resolve(scope) is scalar(text, scope)
+    with pytest.raises(AttributeError, match="no method 'bit_nand'"):
+        a.bit_nand(1)
+
+
+def test_names_of_fields_are_as_case_sensitive_as_those_of_columns() -> None:
+    schema = pa.schema([("St", STRUCT)])
+    assert scalar("l.st.Q", Scope(schema, EMPTY, case_sensitive=False)).params == ("q",)
+    with pytest.raises(IvjoinError):
+        scalar("l.St.Q", Scope(schema, EMPTY))
+
+
+def test_a_pattern_that_is_none_is_named() -> None:
+    scope, arrays = given(s="a", u="(")
+    said = first_error(scalar("l.s RLIKE l.u", scope), lambda _, name: arrays[name], 0)
+    assert said == "a pattern that cannot be read in l.s RLIKE l.u (bool) at l.s = 'a', l.u = '('"
+
+
+@pytest.mark.parametrize("t", [pa.list_(pa.int64()), pa.large_list(pa.int64()), pa.list_(pa.int64(), 2),
+                               pa.list_view(pa.int64())], ids=str)  # fmt: skip
+def test_every_kind_of_list(t: pa.DataType) -> None:
+    rows = [[i % 3, None] if i % 4 else None for i in range(30)]
+    arrays = {"xs": pa.array(rows, type=t), "a": pa.array([i % 2 for i in range(30)])}
+    scope = Scope(pa.schema([(n, a.type) for n, a in arrays.items()]), EMPTY)
+    want = {
+        "size(l.xs)": [None if x is None else 2 for x in rows],
+        "array_contains(l.xs, l.a)": [None if x is None or x[0] != i % 2 else True for i, x in enumerate(rows)],
+        "l.xs <=> l.xs": [True] * 30,
+        "l.xs = l.xs": [None if x is None else True for x in rows],
+    }
+    for text, values in want.items():
+        node = scalar(text, scope)
+        assert evaluated(node, arrays, 30) == values
+        assert evaluated(node, {n: x.slice(5, 17) for n, x in arrays.items()}, 17) == values[5:22], text
+        assert evaluated(node, {n: x.slice(5, 0) for n, x in arrays.items()}, 0) == []

@@ -150,9 +150,12 @@ def test_trap_23_no_doubles_between_ints() -> None:
     assert only(f"a * {big} = {big * big}", "bigint") == (big, big)
 
 
-def test_trap_24_what_is_not_known_is_refused_by_name() -> None:
-    with pytest.raises(ivjoin.UnsupportedError, match="shiftleft"):
-        contract("shiftleft(1, a) = 2", {"a": ("int", 0, 40)})
+def test_trap_24_a_shift_takes_the_low_bits_of_its_count() -> None:
+    lo, hi = bounds(contract("shiftleft(1, a) = 2", {"a": ("int", 0, 40)}), "a")
+    assert lo <= 1 and hi >= 33
+    assert bounds(contract("shiftleft(a, 33) = 2", {"a": ("int", -40, 40)}), "a") == (1, 1)
+    with pytest.raises(ivjoin.UnsupportedError, match="factorial"):
+        contract("factorial(a) = 2", {"a": ("int", 0, 40)})
 
 
 # NULL and booleans

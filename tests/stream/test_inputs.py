@@ -245,3 +245,20 @@ def test_files_of_two_formats(tmp_path: Path) -> None:
 def test_columns_that_are_none(columns: Any) -> None:
     with pytest.raises(ivjoin.ColumnError, match="columns"):
         ivjoin.band_join(LEFT, RIGHT, **CALL, columns=columns)
+
+
+def test_files_are_joined_without_other_libraries_frames(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    for side, start in (("l", 0), ("r", 7)):
+        pq.write_table(pa.table({"t": [(i * 7919 + start) % 4001 for i in range(4000)]}), tmp_path / f"{side}.parquet")
+    code = (
+        "import sys, ivjoin; s = ivjoin.band_join('l.parquet', 'r.parquet', condition='l.t = r.t + 1 OR l.t = r.t');"
+        "print(sum(b.num_rows for b in s) > 0, 'neither' in s.sorting,"
+        "[m for m in ('pandas', 'polars', 'duckdb') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout == "True True []\n"

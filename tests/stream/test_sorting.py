@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import ivjoin
-from ivjoin.stream import axis, pull, sorting
+from ivjoin.stream import axis, ordered, pull, sorting
 
 N = 20_000
 
@@ -90,13 +90,13 @@ def test_a_side_is_sorted_to_match_the_other_ones_order(other: str, descending: 
 
 
 def test_what_is_in_order_is_not_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sorting, "gathered", None)
-    ordered = [t.sort_by("x") for t in (LEFT, RIGHT)]
-    held, out = peak(*ordered, "abs(l.x - r.x) < 1 AND abs(l.y - r.y) < 3000")
+    monkeypatch.setattr(ordered, "_gathered", None)
+    tables = [t.sort_by("x") for t in (LEFT, RIGHT)]
+    held, out = peak(*tables, "abs(l.x - r.x) < 1 AND abs(l.y - r.y) < 3000")
     assert out.num_rows
     assert held < 10_000
     with pytest.raises(TypeError):
-        peak(LEFT, ordered[1], "abs(l.x - r.x) < 1")
+        peak(LEFT, tables[1], "abs(l.x - r.x) < 1")
 
 
 def test_the_axis_that_lets_fewest_rows_meet_is_chosen() -> None:

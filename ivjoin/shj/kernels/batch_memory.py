@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels import memory as mem
 from ivjoin.shj.kernels.compiling import inner
@@ -165,24 +167,24 @@ def copy_rows(target, source, width, stride, index, n):  # type: ignore[no-untyp
 
 @inner
 def copy_keys(target, key_of, width, links, link_stride, places, n):  # type: ignore[no-untyped-def]
-    """The keys of the rows at some places, as values of ``width`` bytes."""
+    """The keys of the rows at some places, as values of ``width`` bytes; from key to key it is four words."""
     keys = mem.at_i64(key_of)
     if width == 8:
         t8 = mem.at_i64(target)
         for i in range(n):
-            t8[i] = keys[links[link_stride * places[i] + KEY]]
+            t8[i] = keys[4 * np.int64(links[link_stride * places[i] + KEY])]
     elif width == 4:
         t4 = mem.at_i32(target)
         for i in range(n):
-            t4[i] = keys[links[link_stride * places[i] + KEY]]
+            t4[i] = keys[4 * np.int64(links[link_stride * places[i] + KEY])]
     elif width == 2:
         t2 = mem.at_i16(target)
         for i in range(n):
-            t2[i] = keys[links[link_stride * places[i] + KEY]]
+            t2[i] = keys[4 * np.int64(links[link_stride * places[i] + KEY])]
     else:
         t1 = mem.at_i8(target)
         for i in range(n):
-            t1[i] = keys[links[link_stride * places[i] + KEY]]
+            t1[i] = keys[4 * np.int64(links[link_stride * places[i] + KEY])]
 
 
 @inner

@@ -198,8 +198,10 @@ def _words(function: Any, signature: _Signature) -> objects.Loaded | None:
             if (code := objects.find(name, key)) is None:
                 try:
                     code = _object(function, signature)
-                except objects.NeedsNumba as e:
-                    refused[name] = str(e)
+                except MemoryError:
+                    raise
+                except Exception as e:  # it needs numba, or this numba is not as the one that this is written for
+                    refused[name] = f"{type(e).__name__}: {e}"
                     code = b""  # and need not be tried again
                 objects.keep(name, key, code)
             return objects.Loaded(code, name) if code else None

@@ -67,23 +67,31 @@ def _rise(heap, i, value, rid):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _drop_least(heap, size):  # type: ignore[no-untyped-def]
-    """Take the first entry off a heap of ``size``."""
-    n = size - 1
-    value = heap[2 * n]
-    rid = heap[2 * n + 1]
-    i = 0
-    while True:
-        child = 2 * i + 1
-        if child >= n:
-            break
-        if child + 1 < n and heap[2 * child + 2] < heap[2 * child]:
-            child += 1
-        if heap[2 * child] >= value:
-            break
+def _sink(heap, size, i, value, rid):  # type: ignore[no-untyped-def]
+    """Put an entry where place i of a heap of ``size`` stands empty, or below.
+
+    The hole goes to the bottom first: what is put there has mostly come from there, and whether it is less than each
+    child on the way is a coin toss.
+    """
+    top = i
+    child = 2 * i + 1
+    while child + 1 < size:
+        child += heap[2 * child + 2] < heap[2 * child]
         heap[2 * i] = heap[2 * child]
         heap[2 * i + 1] = heap[2 * child + 1]
         i = child
+        child = 2 * i + 1
+    if child < size:
+        heap[2 * i] = heap[2 * child]
+        heap[2 * i + 1] = heap[2 * child + 1]
+        i = child
+    while i > top:
+        parent = (i - 1) >> 1
+        if heap[2 * parent] <= value:
+            break
+        heap[2 * i] = heap[2 * parent]
+        heap[2 * i + 1] = heap[2 * parent + 1]
+        i = parent
     heap[2 * i] = value
     heap[2 * i + 1] = rid
 
@@ -182,6 +190,28 @@ def _kill(op, other, q, pos, links, slots, stride):  # type: ignore[no-untyped-d
 
 
 @inner
+def _expire_many(op, other, q, d, links, slots, stride):  # type: ignore[no-untyped-def]
+    """Take out a good part of a heap's rows: all entries are looked at once, and those that stay become a heap."""
+    heap = at_i64(d.heap)
+    bound = d.bound
+    cap = other.cap
+    kept = 0
+    for e in range(d.size):
+        value = heap[2 * e]
+        rid = heap[2 * e + 1]
+        if value >= bound:
+            heap[2 * kept] = value
+            heap[2 * kept + 1] = rid
+            kept += 1
+        elif rid >= other.lo and links[(rid % cap) * stride + FLAGS] & LIVE:
+            _kill(op, other, q, rid % cap, links, slots, stride)
+    d.size = kept
+    for k in range(kept >> 1):
+        i = (kept >> 1) - 1 - k
+        _sink(heap, kept, i, heap[2 * i], heap[2 * i + 1])
+
+
+@inner
 def _expire(op, other, q, d, column, turn):  # type: ignore[no-untyped-def]
     """Take out the rows that a schedule's bound has passed."""
     rows = at_i64(other.rows)
@@ -194,12 +224,16 @@ def _expire(op, other, q, d, column, turn):  # type: ignore[no-untyped-def]
     cap = other.cap
     if d.size > 0:
         heap = at_i64(d.heap)
-        while d.size > 0 and heap[0] < bound:
+        some = (d.size >> 4) + 4
+        while d.size > 0 and heap[0] < bound and some > 0:
             rid = heap[1]
-            _drop_least(heap, d.size)
             d.size -= 1
+            _sink(heap, d.size, 0, heap[2 * d.size], heap[2 * d.size + 1])
             if rid >= other.lo and links[(rid % cap) * stride + FLAGS] & LIVE:
                 _kill(op, other, q, rid % cap, links, slots, stride)
+            some -= 1
+        if d.size > 0 and heap[0] < bound:
+            _expire_many(op, other, q, d, links, slots, stride)
     rid = max(d.cursor, other.lo)
     hi = other.hi
     pos = rid % cap

@@ -2,7 +2,7 @@
 
 Shape of a side's index::
 
-    slots int32[keys, 8]     half a cache line per key:  left  head tail finger | right head tail finger | refs | spare
+    slots int32[keys, 8]     half a cache line per key:  left  head tail finger | right head tail finger | key (int64)
     links int32[cap, 4+2a]   one record per row:         next  prev  key id  flags (LIVE | MATCHED) | axes
     rows  int64[cap, 2+a]    the same memory as words:   two words of links | axis 0 .. axis a-1
 
@@ -23,8 +23,8 @@ from ivjoin.shj.kernels.memory import line_of
 __all__ = [
     "ASK", "FALSE", "FIRST_ABSENCE", "FIRST_AXIS", "FIRST_PROBE", "FIRST_STORE", "FLAGS", "KEY", "LIVE", "MARK_PROBE",
     "MARK_STORE", "MATCHED", "MOST_AXES", "PAIRS", "PUSH", "SOME_REFUSED", "SOME_STEPS", "TRUE", "WORTH_REFUSING",
-    "WORTH_WALKING", "candidates", "insert", "insert_rows", "move", "others", "probe", "probe_rows", "prune_oldest",
-    "prune_prefix", "unlink", "verdict", "window",
+    "WORTH_WALKING", "candidates", "insert", "insert_rows", "move", "others", "probe", "probe_rows", "unlink",
+    "verdict", "window",
 ]
 
 I64_MIN = -(2**63)
@@ -34,11 +34,10 @@ I64_MAX = 2**63 - 1
 WORTH_WALKING, SOME_STEPS = 128, 500_000
 # Rows within the first axis's window that other bands refuse, for each probe row, that are still cheaper than those.
 WORTH_REFUSING, SOME_REFUSED = 128, 1_000_000
-PUSH = 200  # a push the long way costs as much as so many probe rows more
+PUSH = 200  # a push costs, beside its rows, as much as so many probe rows
 
 FIRST_AXIS = 2  # in a row record, as words
 PREV, KEY, FLAGS = 1, 2, 3  # in a row record, as links
-USERS = 6  # in a key's slots
 LIVE, MATCHED = 1, 2
 FIRST_ABSENCE = 8  # bits of a row's flags that say on which axis it has no value
 MOST_AXES = 22  # that have such a bit of their own
@@ -89,6 +88,7 @@ def insert_rows(kids, n, axes, axis_stride, n_axes, place, cap, ordered, rows, l
         links[link + FLAGS] = LIVE
         slot = 8 * kid + side
         tail = np.int64(slots[slot + 1])
+        born += (slots[8 * kid] < 0) & (slots[8 * kid + 3] < 0)
         # Keys come at random, so whether a list is empty is a coin toss: the row stands in for a tail that is missing.
         before = pos if tail < 0 else tail
         if ordered == 1 and rows[before * width + FIRST_AXIS] > rows[row + FIRST_AXIS]:
@@ -100,8 +100,6 @@ def insert_rows(kids, n, axes, axis_stride, n_axes, place, cap, ordered, rows, l
             slots[slot] = pos if tail < 0 else slots[slot]
             slots[slot + 1] = pos
             slots[slot + 2] = pos if tail < 0 else slots[slot + 2]
-        born += slots[8 * kid + USERS] == 0
-        slots[8 * kid + USERS] += 1
         pos += 1
         if pos == cap:
             pos = 0
@@ -135,8 +133,7 @@ def _unlink_one(pos, links, stride, slots, side):  # type: ignore[no-untyped-def
     slots[slot + 1] = prv if nxt < 0 else slots[slot + 1]
     heir = prv if nxt < 0 else nxt
     slots[slot + 2] = heir if slots[slot + 2] == pos else slots[slot + 2]
-    slots[8 * kid + USERS] -= 1
-    return 1 if slots[8 * kid + USERS] == 0 else 0
+    return 1 if slots[8 * kid] < 0 and slots[8 * kid + 3] < 0 else 0
 
 
 @compiled(I8(IN1, IO2_I4, IO2_I4, I8))
@@ -152,53 +149,6 @@ def unlink(places, links, slots, side):  # type: ignore[no-untyped-def]
             flat[flag] &= ~LIVE
             died += _unlink_one(places[i], flat, stride, keys, side)
     return died
-
-
-@inner
-def prune_oldest(lo, hi, cap, column, low, high, rows, links, width, slots, side, dead, want, tally):  # type: ignore[no-untyped-def]
-    """``prune_prefix`` over flat arrays or pointers; ``want`` says whether places go into ``dead``."""
-    stride = 2 * width
-    count = 0
-    keys_died = 0
-    rows_died = 0
-    rid = lo
-    pos = lo % cap
-    while rid < hi:
-        if links[pos * stride + FLAGS] & LIVE:
-            v = rows[pos * width + column]
-            if low <= v <= high:
-                break
-            links[pos * stride + FLAGS] &= ~LIVE
-            keys_died += _unlink_one(pos, links, stride, slots, side)
-            rows_died += 1
-            if want:
-                dead[count] = pos
-                count += 1
-        rid += 1
-        pos += 1
-        if pos == cap:
-            pos = 0
-    tally[0] = rid
-    tally[1] = keys_died
-    tally[2] = rows_died
-    return count
-
-
-@compiled(I8(I8, I8, I8, I8, I8, IO2, IO2_I4, IO2_I4, I8, IO1, IO1))
-def prune_prefix(lo, hi, column, low, high, rows, links, slots, side, dead, tally):  # type: ignore[no-untyped-def]
-    """Unlink the oldest rows while their axis value lies outside [low, high]; returns how many ids went into ``dead``.
-
-    ``tally`` gets: first id not passed, keys that died, rows that died. An empty ``dead`` means nobody asks for ids.
-    """
-    cap = rows.shape[0]
-    count = prune_oldest(
-        lo, hi, cap, column, low, high, line_of(rows), line_of(links), rows.shape[1], line_of(slots), side, dead,
-        dead.shape[0] > 0, tally,
-    )
-    turn = lo - lo % cap
-    for i in range(count):
-        dead[i] += turn if dead[i] + turn >= lo else turn + cap
-    return count
 
 
 @compiled(VOID(I8, I8, IN2, IN2_I4, IO2, IO2_I4, IO2_I4, I8, I8))
@@ -220,10 +170,9 @@ def move(lo, hi, rows, links, new_rows, new_links, slots, n_keys, side):  # type
         new_links[new, KEY] = links[pos, KEY]
         new_links[new, FLAGS] = links[pos, FLAGS]
     for kid in range(n_keys):
-        for k in range(side, side + 3):
-            q = np.int64(slots[kid, k])
-            if q >= 0:
-                slots[kid, k] = _moved(q, first, cap, new_first, new_cap)
+        if slots[kid, side] >= 0:
+            for k in range(side, side + 3):
+                slots[kid, k] = _moved(np.int64(slots[kid, k]), first, cap, new_first, new_cap)
 
 
 @inner

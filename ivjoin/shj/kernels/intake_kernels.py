@@ -360,10 +360,13 @@ def _name_keys(op, side, other, n):  # type: ignore[no-untyped-def]
                 kids[i] = -1
             return
         keys = at_i64(op.values + 8 * side.key_source * op.room_rows)
+        cell = at_i64(op.state_at)
+        cell[0] = op.free
         packed = intern_rows(
-            keys, n, usable, op.masked != 0, at_i32(op.table), op.table_size - 1, at_i64(op.key_of), at_i32(op.free),
-            op.n_free, kids, op.n_ids,
+            keys, n, usable, op.masked != 0, at_i32(op.table), op.table_size - 1, at_i32(op.slots), at_i64(op.slots),
+            op.n_free, kids, op.n_ids, cell,
         )
+        op.free = cell[0]
         op.n_ids = packed >> 32
         op.n_free = packed & 0xFFFFFFFF
         return

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from ivjoin.shj.kernels.compiling import I8, IN1, IN2_I4, IN_U8, IO1, IO1_I4, IO2_I4, IO_U8, VOID, compiled, inner
+from ivjoin.shj.kernels.compiling import I8, IN1, IN_U8, IO1, IO1_I4, IO2, IO2_I4, IO_U8, VOID, compiled, inner
+from ivjoin.shj.kernels.memory import line_of
 
-__all__ = ["hash_bytes", "intern_bytes", "intern_ints", "intern_rows", "rehash_bytes", "rehash_ints", "spread_bytes",
-           "spread_ints", "take_back"]  # fmt: skip
+__all__ = [
+    "KEY_WORD", "SOME_KEYS", "fill_table", "hash_bytes", "intern_bytes", "intern_ints", "intern_rows", "new_id",
+    "regrow_bytes", "regrow_ints", "rehash_bytes", "rehash_ints", "spread_bytes", "spread_ints",
+    "take_back", "take_back_ids",
+]
+
+KEY_WORD = 3  # in a key's slots, as words: the key, if it is a word
+SOME_KEYS = 512  # without rows are nothing to sweep for, beside a quarter of those that have some
+NEXT_FREE = 2  # in the slots of an id without rows: another such id, -1 for none
 
 
 @inner
@@ -23,7 +31,17 @@ def _mix(x):  # type: ignore[no-untyped-def]
 
 
 @inner
-def intern_rows(keys, n, usable, some, table, mask, key_of, free, n_free, out, n_ids):  # type: ignore[no-untyped-def]
+def new_id(slots, n_free, n_ids, cell):  # type: ignore[no-untyped-def]
+    """An id for a key: the first free one, which ``cell[0]`` names, else the next one."""
+    if n_free == 0:
+        return np.int64(n_ids)
+    kid = cell[0]
+    cell[0] = slots[8 * kid + NEXT_FREE]
+    return kid
+
+
+@inner
+def intern_rows(keys, n, usable, some, table, mask, slots, key_of, n_free, out, n_ids, cell):  # type: ignore[no-untyped-def]
     """``intern_ints`` over flat arrays or pointers; ``some`` says whether ``usable`` is asked."""
     for i in range(n):
         if some and usable[i] == 0:
@@ -34,63 +52,96 @@ def intern_rows(keys, n, usable, some, table, mask, key_of, free, n_free, out, n
         while True:
             entry = np.int64(table[j])
             if entry == 0:
+                kid = new_id(slots, n_free, n_ids, cell)
                 if n_free > 0:
                     n_free -= 1
-                    kid = np.int64(free[n_free])
                 else:
-                    kid = n_ids
                     n_ids += 1
-                key_of[kid] = key
+                key_of[4 * kid + KEY_WORD] = key
                 table[j] = kid + 1
                 out[i] = kid
                 break
-            if key_of[entry - 1] == key:
+            if key_of[4 * entry + (KEY_WORD - 4)] == key:
                 out[i] = entry - 1
                 break
             j = (j + 1) & mask
     return (n_ids << 32) + n_free
 
 
-@compiled(I8(IN1, IN_U8, IO1_I4, IO1, IO1_I4, I8, IO1, I8))
-def intern_ints(keys, usable, table, key_of, free, n_free, out, n_ids):  # type: ignore[no-untyped-def]
+@compiled(I8(IN1, IN_U8, IO1_I4, IO2_I4, IO2, I8, IO1, I8, IO1))
+def intern_ints(keys, usable, table, slots, words, n_free, out, n_ids, cell):  # type: ignore[no-untyped-def]
     """Id of each key; new keys take an id from the free list, else the next one. Returns n_ids * 2**32 + n_free.
 
     ``table`` holds id + 1, 0 for empty, and is never more than two thirds full: the caller makes room for n new keys.
+    ``words`` are the slots as int64[n, 4]; ``cell[0]`` is the first free id.
     """
     return intern_rows(
-        keys, keys.shape[0], usable, usable.shape[0] > 0, table, table.shape[0] - 1, key_of, free, n_free, out, n_ids
+        keys, keys.shape[0], usable, usable.shape[0] > 0, table, table.shape[0] - 1, line_of(slots), line_of(words),
+        n_free, out, n_ids, cell,
     )
 
 
-@compiled(I8(IO2_I4, I8, IO1_I4))
-def take_back(slots, n_ids, free):  # type: ignore[no-untyped-def]
-    """Empty the slots that no row uses, and list their ids, ascending, in ``free``.
+@inner
+def _is_free(slots, kid):  # type: ignore[no-untyped-def]
+    """Whether no row of either side has a key."""
+    return slots[8 * kid] < 0 and slots[8 * kid + 3] < 0
 
-    Returns (the last id in use + 1) * 2**32 + the number of ids listed.
-    """
+
+@inner
+def take_back_ids(slots, n_ids, live, cell):  # type: ignore[no-untyped-def]
+    """``take_back`` over flat arrays or pointers."""
+    if 8 * live < n_ids:
+        while n_ids > 0 and _is_free(slots, n_ids - 1):
+            n_ids -= 1
     n_free = 0
-    top = 0
-    for kid in range(n_ids):
-        if slots[kid, 6] > 0:
-            top = kid + 1
-            continue
-        for i in range(6):
-            slots[kid, i] = -1
-        free[n_free] = kid
-        n_free += 1
-    return (top << 32) + n_free
+    first = np.int64(-1)
+    for k in range(n_ids):
+        kid = n_ids - 1 - k
+        if _is_free(slots, kid):
+            slots[8 * kid + NEXT_FREE] = first
+            first = np.int64(kid)
+            n_free += 1
+    cell[0] = first
+    return (n_ids << 32) + n_free
 
 
-@compiled(VOID(IO1_I4, IN1, IN2_I4, I8))
-def rehash_ints(table, key_of, slots, n_ids):  # type: ignore[no-untyped-def]
-    """Put every key that some row still uses into an empty table."""
-    mask = table.shape[0] - 1
+@compiled(I8(IO2_I4, I8, I8, IO1))
+def take_back(slots, n_ids, live, cell):  # type: ignore[no-untyped-def]
+    """Link the ids that no row uses, the least first: it goes to ``cell[0]``. Returns n_ids * 2**32 + their number.
+
+    Where few keys are ``live``, ids that are free at the end are not given out any more.
+    """
+    return take_back_ids(line_of(slots), n_ids, live, cell)
+
+
+@inner
+def fill_table(table, mask, slots, key_of, n_ids):  # type: ignore[no-untyped-def]
+    """Put every key that some row uses into an empty table."""
     for kid in range(n_ids):
-        if slots[kid, 6] > 0:
-            j = _mix(key_of[kid]) & mask
+        if not _is_free(slots, kid):
+            j = _mix(key_of[4 * kid + KEY_WORD]) & mask
             while table[j] != 0:
                 j = (j + 1) & mask
             table[j] = kid + 1
+
+
+@compiled(VOID(IO1_I4, IO2_I4, IO2, I8))
+def rehash_ints(table, slots, words, n_ids):  # type: ignore[no-untyped-def]
+    """``fill_table`` over arrays."""
+    fill_table(table, table.shape[0] - 1, line_of(slots), line_of(words), n_ids)
+
+
+@compiled(VOID(IO1_I4, IO1_I4, IO2))
+def regrow_ints(old, table, words):  # type: ignore[no-untyped-def]
+    """Put all keys of a table into a larger, empty one."""
+    mask = table.shape[0] - 1
+    for i in range(old.shape[0]):
+        entry = np.int64(old[i])
+        if entry != 0:
+            j = _mix(words[entry - 1, KEY_WORD]) & mask
+            while table[j] != 0:
+                j = (j + 1) & mask
+            table[j] = entry
 
 
 @inner
@@ -112,8 +163,8 @@ def _hash_bytes(buf, start, stop):  # type: ignore[no-untyped-def]
     return _mix(h ^ word)
 
 
-@compiled(I8(IN1, IN_U8, IN_U8, IO1_I4, IO1, IO_U8, IO1_I4, I8, IO1, I8, IO1))
-def intern_bytes(offsets, buf, usable, table, spans, arena, free, n_free, out, n_ids, tops):  # type: ignore[no-untyped-def]
+@compiled(I8(IN1, IN_U8, IN_U8, IO1_I4, IO1, IO_U8, IO2_I4, I8, IO1, I8, IO1, IO1))
+def intern_bytes(offsets, buf, usable, table, spans, arena, slots, n_free, out, n_ids, tops, cell):  # type: ignore[no-untyped-def]
     """Id of each byte string ``buf[offsets[i]:offsets[i+1]]``; ``spans[2 * id]`` is its arena place, then its length.
 
     Returns n_ids * 2**32 + n_free; the top of the arena is read from and left in ``tops[0]``.
@@ -130,11 +181,10 @@ def intern_bytes(offsets, buf, usable, table, spans, arena, free, n_free, out, n
         while True:
             entry = np.int64(table[j])
             if entry == 0:
+                kid = new_id(line_of(slots), n_free, n_ids, cell)
                 if n_free > 0:
                     n_free -= 1
-                    kid = np.int64(free[n_free])
                 else:
-                    kid = n_ids
                     n_ids += 1
                 for b in range(size):
                     arena[top + b] = buf[start + b]
@@ -159,13 +209,13 @@ def intern_bytes(offsets, buf, usable, table, spans, arena, free, n_free, out, n
     return (n_ids << 32) + n_free
 
 
-@compiled(I8(IO1_I4, IO1, IN_U8, IO_U8, IN2_I4, I8))
+@compiled(I8(IO1_I4, IO1, IN_U8, IO_U8, IO2_I4, I8))
 def rehash_bytes(table, spans, arena, fresh, slots, n_ids):  # type: ignore[no-untyped-def]
     """Copy the byte strings still in use to a fresh arena and table; returns the fresh arena's top."""
     mask = table.shape[0] - 1
     top = 0
     for kid in range(n_ids):
-        if slots[kid, 6] > 0:
+        if not _is_free(line_of(slots), kid):
             at = spans[2 * kid]
             size = spans[2 * kid + 1]
             for b in range(size):
@@ -177,6 +227,20 @@ def rehash_bytes(table, spans, arena, fresh, slots, n_ids):  # type: ignore[no-u
             spans[2 * kid] = top
             top += size
     return top
+
+
+@compiled(VOID(IN1, IN_U8, IO1_I4, IO1_I4))
+def regrow_bytes(spans, arena, old, table):  # type: ignore[no-untyped-def]
+    """Put all keys of a table into a larger, empty one."""
+    mask = table.shape[0] - 1
+    for i in range(old.shape[0]):
+        entry = np.int64(old[i])
+        if entry != 0:
+            at = spans[2 * entry - 2]
+            j = _hash_bytes(arena, at, at + spans[2 * entry - 1]) & mask
+            while table[j] != 0:
+                j = (j + 1) & mask
+            table[j] = entry
 
 
 @compiled(VOID(IN1, I8, IO1))

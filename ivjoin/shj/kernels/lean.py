@@ -32,6 +32,9 @@ _PASSES = (
 )  # fmt: skip
 # The third level and the vectorizer of straight lines take longer and make pushes slower.
 _LEVEL = 2
+# Instructions of a function that is called where it stands: what is called for each row is smaller, and copies of
+# larger ones take the optimizer half its time.
+_LARGE = 400
 _RAISES = "ivjoin_raises"  # called where an exception would be passed on
 
 
@@ -79,6 +82,9 @@ class _Part(JITCodeLibrary):
     codegen = property(lambda self: _NoEngine())
 
     def add_ir_module(self, module: ir.Module) -> None:
+        for function in module.functions:
+            if sum(len(block.instructions) for block in function.blocks) >= _LARGE:
+                function.attributes.add("noinline")
         self._final_module.link_in(llvm.parse_assembly(str(module)))
 
     def add_linking_library(self, library: Any) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import I8, compiled, inner
-from ivjoin.shj.kernels.key_kernels import _mix
+from ivjoin.shj.kernels.key_kernels import _mix, new_id
 from ivjoin.shj.kernels.memory import BUFFERS, CHILDREN, at_i32, at_i64, at_u8, at_u64, load
 from ivjoin.shj.kernels.records import operator_at, piece_at, side_at
 
@@ -176,7 +176,9 @@ def name_packed(operator, p):  # type: ignore[no-untyped-def]
     table = at_i32(op.table)
     mask = op.table_size - 1
     spans = at_i64(op.spans)
-    free = at_i32(op.free)
+    slots = at_i32(op.slots)
+    cell = at_i64(op.state_at)
+    cell[0] = op.free
     last = np.int64(-1)  # rows with the same key often follow one another
     for i in range(n):
         if op.masked and usable[i] == 0:
@@ -191,11 +193,10 @@ def name_packed(operator, p):  # type: ignore[no-untyped-def]
         while True:
             entry = np.int64(table[j])
             if entry == 0:
+                last = new_id(slots, op.n_free, op.n_ids, cell)
                 if op.n_free > 0:
                     op.n_free -= 1
-                    last = np.int64(free[op.n_free])
                 else:
-                    last = op.n_ids
                     op.n_ids += 1
                 spans[2 * last] = op.arena_top
                 spans[2 * last + 1] = size
@@ -207,4 +208,5 @@ def name_packed(operator, p):  # type: ignore[no-untyped-def]
                 break
             j = (j + 1) & mask
         kids[i] = last
+    op.free = cell[0]
     return 0

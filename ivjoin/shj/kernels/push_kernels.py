@@ -16,6 +16,7 @@ from ivjoin.shj.kernels.block_kernels import build_block
 from ivjoin.shj.kernels.compiling import I8, compiled, inner
 from ivjoin.shj.kernels.expiry_kernels import absence, bounds_of, enlist, prune, take_out
 from ivjoin.shj.kernels.intake_kernels import arrive
+from ivjoin.shj.kernels.key_kernels import SOME_KEYS, fill_table, take_back_ids
 from ivjoin.shj.kernels.memory import RELEASE, at_i32, at_i64, at_u8, load, release
 from ivjoin.shj.kernels.records import expiry_at, operator_at, side_at, source_at, stored_at
 
@@ -292,12 +293,27 @@ def _tidy(op, side, bands):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _is_wide(side):  # type: ignore[no-untyped-def]
+def _sweep(op):  # type: ignore[no-untyped-def]
+    """Take back the ids of keys that no row uses."""
+    slots = at_i32(op.slots)
+    table = at_i32(op.table)
+    cell = at_i64(op.state_at)
+    packed = take_back_ids(slots, op.n_ids, op.live_keys, cell)
+    op.n_ids = packed >> 32
+    op.n_free = packed & 0xFFFFFFFF
+    op.free = cell[0]
+    for i in range(op.table_size):
+        table[i] = 0
+    fill_table(table, op.table_size - 1, slots, at_i64(op.slots), op.n_ids)
+
+
+@inner
+def _is_wide(op, side):  # type: ignore[no-untyped-def]
     """Whether a ring has too much room: much, or some after so many rows that making it fit costs them little."""
-    peak = side.peak_span
-    if side.cap > 2 * peak + 1024:
+    need = max(side.peak_span, side.hi - side.lo + op.largest)
+    if side.cap > 2 * need + 1024:
         return True
-    return side.cap > peak + (peak >> 4) + 64 and side.rows_in - side.fitted > 4 * side.cap
+    return side.cap > need + (need >> 4) + 256 and side.rows_in - side.fitted > 4 * side.cap
 
 
 @inner
@@ -311,15 +327,18 @@ def _finish(op, side, other):  # type: ignore[no-untyped-def]
     op.peak_rows = max(op.peak_rows, side.live + other.live)
     if op.careful and side.live == 0 and other.live == 0:
         op.careful = 0
-    many = op.live_keys + op.live_keys // 4 + 256
+    many = op.live_keys + op.live_keys // 4 + SOME_KEYS
     if op.key_kind != at.NO_KEY and op.n_ids - op.n_free > many + op.n:
-        status |= at.SWEEP
+        if op.key_kind == at.INT:
+            _sweep(op)
+        else:
+            status |= at.SWEEP
     op.pushes += 1
     if op.pushes % _LOOK_EVERY == 0:
         if op.key_kind != at.NO_KEY and max(op.table_size, op.slots_size) > 8 * (many + 2 * op.largest):
             status |= at.SWEEP
         text = side.by_python == at.TEXT_ALONE or other.by_python == at.TEXT_ALONE
-        if _is_wide(side) or _is_wide(other) or side.has_nulls or other.has_nulls or text:
+        if _is_wide(op, side) or _is_wide(op, other) or side.has_nulls or other.has_nulls or text:
             return status | at.TIDY
         # Scratch that a burst has left behind.
         if op.room_rows > 4 * op.largest + 1024 or op.dead_size > 4 * max(side.live, other.live) + 1024:

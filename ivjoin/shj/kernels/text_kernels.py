@@ -85,13 +85,13 @@ def _kept_bytes(op, t, n):  # type: ignore[no-untyped-def]
 
 @inner
 def _shifted(side, t):  # type: ignore[no-untyped-def]
-    """Move an arena's rows over its dead front, if that leaves at least a quarter of its room."""
+    """Move an arena's rows over its dead front, if that leaves at least an eighth of its room."""
     mask = np.int64(-1) if t.start_width == 8 else np.int64(0xFFFFFFFF)
     used = t.top - t.base
     dead = used
     if side.lo < t.next:
         dead = (_word_at(t.starts, t.start_width, side.lo % side.cap) - t.base) & mask
-    if dead < 64 or 4 * (t.wanted - dead) > 3 * t.room:
+    if dead < 64 or 8 * (t.wanted - dead) > 7 * t.room:
         return False
     copy_all(t.arena, t.arena + dead, used - dead)
     t.base += dead

@@ -23,9 +23,9 @@ __all__ = ["ByteKeys", "IntKeys", "KeyTable", "NoKeys", "pack"]
 
 _NONE_U8 = np.empty(0, dtype=np.uint8)
 _MOST_KEYS = 2**30  # ids are int32, and so are the table's entries
-_SLOTS, _SLOTS_SIZE, _TABLE, _TABLE_SIZE, _FREE, _KEY_OF, _SPANS, _ARENA, _ARENA_ROOM = map(
+_SLOTS, _SLOTS_SIZE, _TABLE, _TABLE_SIZE, _FREE, _SPANS, _ARENA, _ARENA_ROOM = map(
     registers.words_of(registers.OPERATOR).__getitem__,
-    ("slots", "slots_size", "table", "table_size", "free", "key_of", "spans", "arena", "arena_room"),
+    ("slots", "slots_size", "table", "table_size", "free", "spans", "arena", "arena_room"),
 )
 
 
@@ -35,18 +35,16 @@ def _table_size(entries: int) -> int:
 
 
 def _empty_slots(n: int) -> np.ndarray:
-    slots = np.full((n, 8), -1, dtype=np.int32)
-    slots[:, 6] = 0
-    return slots
+    return np.full((n, 8), -1, dtype=np.int32)
 
 
 class KeyTable:
-    """Slots of the keys: heads, tails and fingers of both sides, and how many stored rows use each key.
+    """Slots of the keys: heads, tails and fingers of both sides, and the key where it is a word.
 
     Attributes
     ----------
     slots : int32[n, 8]
-        See ``index_kernels``; column 6 counts the rows that use the key.
+        See ``index_kernels``. Ids without rows form a list, which begins with ``_free``.
     """
 
     _id_bytes = 32  # of arrays with a place for each id
@@ -54,15 +52,17 @@ class KeyTable:
     n_ids = registers.Register(registers.OPERATOR, "n_ids")
     live = registers.Register(registers.OPERATOR, "live_keys")
     _n_free = registers.Register(registers.OPERATOR, "n_free")
+    _free = registers.Register(registers.OPERATOR, "free")
 
     def __init__(self, operator: np.ndarray | None = None, account: Account | None = None) -> None:
         self._account = account or Account()
         self._operator = registers.blank(registers.OPERATOR, 1) if operator is None else operator
         self._registers = self._operator.view(np.int64)
         self.slots = _empty_slots(16)
+        self._cell = np.zeros(1, dtype=np.int64)
         self.n_ids = 0
         self.live = 0
-        self._free = np.empty(0, dtype=np.int32)  # a stack: ids are taken from its end
+        self._free = -1
         self._n_free = 0
         self._table = np.zeros(64, dtype=np.int32)
 
@@ -75,26 +75,26 @@ class KeyTable:
         r = self._registers
         r[_SLOTS], r[_SLOTS_SIZE] = address(self.slots), len(self.slots)
         r[_TABLE], r[_TABLE_SIZE] = address(self._table), len(self._table)
-        r[_FREE] = address(self._free)
 
     @property
     def nbytes(self) -> int:
-        return self.slots.nbytes + self._free.nbytes + self._table.nbytes
+        return self.slots.nbytes + self._table.nbytes + self._cell.nbytes
 
     def reserve(self, n: int) -> None:
         """Make room for n new keys, if there is none. No id may be in flight."""
         new = max(0, n - self._n_free)
         used = self.n_ids - self._n_free
         if 3 * (used + n) > 2 * len(self._table) or self.n_ids + new > len(self.slots):
-            if used > self.live + self.live // 4:
-                self._account.want(4 * self.n_ids)  # a list of free ids
+            if used > self._many():
+                # With room for what comes until the kernels sweep.
                 self._sweep(n)
-                new, used = max(0, n - self._n_free), self.live
-            self._room(n, new, used + n)
+                entries = self._many() + 2 * n
+                self._room(max(self.n_ids + max(0, n - self._n_free), entries), entries)
+            else:
+                self._room(self.n_ids + new, used + n)
 
-    def _room(self, n: int, new: int, entries: int) -> None:
-        """Room for n new keys, ``new`` of them with ids of their own: slots, and a table for so many entries."""
-        need = self.n_ids + new
+    def _room(self, need: int, entries: int) -> None:
+        """Slots for so many ids, and a table for so many entries."""
         if need > _MOST_KEYS:
             raise CapacityError(
                 f"{need:,} keys at once, expected {_MOST_KEYS:,} at most: narrow the window, or divide the rows"
@@ -108,9 +108,8 @@ class KeyTable:
             self.slots = slots
             self._grow_ids(cap)
         if size > len(self._table):
-            self._table = np.zeros(size, dtype=np.int32)
-            if self.n_ids:
-                self._rehash(self._taken())
+            old, self._table = self._table, np.zeros(size, dtype=np.int32)
+            self._regrow(old)
         self.point()
 
     def sweep(self, n: int = 0) -> None:
@@ -118,49 +117,40 @@ class KeyTable:
 
         ``n``: rows that a batch has, for whose keys there shall be room until the next sweep.
         """
-        many = self.live + self.live // 4 + 256
+        many = self._many()
         if self.n_ids - self._n_free > many or max(len(self._table), len(self.slots)) > 8 * (many + 2 * n):
-            if self._account.fits(4 * self.n_ids):
-                self._sweep(n)
+            self._sweep(n)
+
+    def _many(self) -> int:
+        """The most ids in use that are not worth a sweep, as the kernels see it."""
+        return self.live + self.live // 4 + key_kernels.SOME_KEYS
 
     def _sweep(self, n: int) -> None:
-        free = np.empty(self.n_ids, dtype=np.int32)
-        packed = int(key_kernels.take_back(self.slots, self.n_ids, free))
-        top, n_free = packed >> 32, packed & 0xFFFFFFFF
-        if self.live * 8 < self.n_ids:
-            self.n_ids, n_free = top, int(np.searchsorted(free[:n_free], top))
-        cap = self.n_ids + max(0, n - n_free) + self.n_ids // 8 + 16
+        self._took(key_kernels.take_back(self.slots, self.n_ids, self.live, self._cell))
+        cap = self.n_ids + max(0, n - self._n_free) + self.n_ids // 8 + 16
         if cap * 2 <= len(self.slots):
             self.slots = self.slots[:cap].copy()
             self._grow_ids(cap)
-        self._free, self._n_free = free[:n_free].copy(), n_free
         # The kernels ask for a sweep when there are more than these, without the last batch.
-        size = _table_size(self.live + self.live // 4 + 256 + 2 * n)
+        size = _table_size(self._many() + 2 * n)
         self._table = np.zeros(min(size, len(self._table)), dtype=np.int32)
-        self._rehash(self.slots)
+        self._rehash()
         self.point()
 
     def _took(self, packed: int) -> None:
+        """Take in what a kernel has returned of the ids, and left in the cell."""
         packed = int(packed)
-        self.n_ids, self._n_free = packed >> 32, packed & 0xFFFFFFFF
+        self.n_ids, self._n_free, self._free = packed >> 32, packed & 0xFFFFFFFF, int(self._cell[0])
 
     def _grow_ids(self, cap: int) -> None:
+        """Room for so many ids in the arrays beside the slots."""
+
+    def _regrow(self, old: np.ndarray) -> None:
+        """Put all that stands in an old table into the new one. A probe batch's new keys are in no row yet."""
         raise NotImplementedError
 
-    def _taken(self) -> np.ndarray:
-        """The slots, with 1 in column 6 of each id that holds a key.
-
-        A probe batch's new keys are in no row yet; the table must find them all the same.
-        """
-        if self._n_free >= self.n_ids:
-            return self.slots
-        used = self.slots.copy()
-        used[: self.n_ids, 6] = 1
-        used[self._free[: self._n_free], 6] = 0
-        return used
-
-    def _rehash(self, used: np.ndarray) -> None:
-        """Put the keys whose ids ``used``, laid out as ``slots``, counts in column 6 into the empty table."""
+    def _rehash(self) -> None:
+        """Put the keys that rows use into the empty table."""
         raise NotImplementedError
 
 
@@ -184,27 +174,21 @@ class NoKeys(KeyTable):
 
 
 class IntKeys(KeyTable):
-    """Keys that are one int64 each.
-
-    Attributes
-    ----------
-    key_of : int64[n]
-        The key of each id.
-    """
-
-    _id_bytes = 40
-
-    def __init__(self, operator: np.ndarray | None = None, account: Account | None = None) -> None:
-        super().__init__(operator, account)
-        self.key_of = np.zeros(16, dtype=np.int64)
-
-    def point(self) -> None:
-        super().point()
-        self._registers[_KEY_OF] = address(self.key_of)
+    """Keys that are one int64 each."""
 
     @property
-    def nbytes(self) -> int:
-        return super().nbytes + self.key_of.nbytes
+    def words(self) -> np.ndarray:
+        """The slots as words : int64[n, 4]."""
+        return self.slots.view(np.int64)
+
+    def keys_of(self, kids: np.ndarray) -> np.ndarray:
+        """The keys of some ids."""
+        return self.words.reshape(-1).take(4 * kids.astype(np.int64) + key_kernels.KEY_WORD)
+
+    @property
+    def keys_at(self) -> int:
+        """Where the first id's key stands."""
+        return address(self.slots) + 8 * key_kernels.KEY_WORD
 
     def ids(self, keys: np.ndarray, usable: np.ndarray | None) -> np.ndarray:
         """Id of each key : int64[n], -1 where ``usable`` is False."""
@@ -212,21 +196,19 @@ class IntKeys(KeyTable):
         self.reserve(n)
         out = np.empty(n, dtype=np.int64)
         mask = _NONE_U8 if usable is None else usable.view(np.uint8)
+        self._cell[0] = self._free
         self._took(
             key_kernels.intern_ints(
-                keys, mask, self._table, self.key_of, self._free, self._n_free, out, self.n_ids
+                keys, mask, self._table, self.slots, self.words, self._n_free, out, self.n_ids, self._cell
             )
         )
         return out
 
-    def _grow_ids(self, cap: int) -> None:
-        key_of = np.zeros(cap, dtype=np.int64)
-        n = min(cap, len(self.key_of))
-        key_of[:n] = self.key_of[:n]
-        self.key_of = key_of
+    def _regrow(self, old: np.ndarray) -> None:
+        key_kernels.regrow_ints(old, self._table, self.words)
 
-    def _rehash(self, used: np.ndarray) -> None:
-        key_kernels.rehash_ints(self._table, self.key_of, used, self.n_ids)
+    def _rehash(self) -> None:
+        key_kernels.rehash_ints(self._table, self.slots, self.words, self.n_ids)
 
 
 class ByteKeys(KeyTable):
@@ -269,10 +251,11 @@ class ByteKeys(KeyTable):
         top = np.array([self._top], dtype=np.int64)
         out = np.empty(n, dtype=np.int64)
         mask = _NONE_U8 if usable is None else usable.view(np.uint8)
+        self._cell[0] = self._free
         self._took(
             key_kernels.intern_bytes(
-                keys.offsets, keys.buffer, mask, self._table, self._spans, self._arena, self._free,
-                self._n_free, out, self.n_ids, top,
+                keys.offsets, keys.buffer, mask, self._table, self._spans, self._arena, self.slots, self._n_free, out,
+                self.n_ids, top, self._cell,
             )
         )
         self._top = int(top[0])
@@ -284,11 +267,15 @@ class ByteKeys(KeyTable):
         spans[:n] = self._spans[:n]
         self._spans = spans
 
-    def _rehash(self, used: np.ndarray) -> None:
+    def _regrow(self, old: np.ndarray) -> None:
+        key_kernels.regrow_bytes(self._spans, self._arena, old, self._table)
+
+    def _rehash(self) -> None:
         sizes = self._spans[1 : 2 * self.n_ids : 2]
-        total = int(sizes[used[: self.n_ids, 6] > 0].sum())
+        used = (self.slots[: self.n_ids, [0, 3]] >= 0).any(axis=1)
+        total = int(sizes[used].sum())
         fresh = np.empty(min(max(256, total + total // 4), len(self._arena)), dtype=np.uint8)
-        self._top = key_kernels.rehash_bytes(self._table, self._spans, self._arena, fresh, used, self.n_ids)
+        self._top = key_kernels.rehash_bytes(self._table, self._spans, self._arena, fresh, self.slots, self.n_ids)
         self._arena = fresh
 
 

@@ -6,49 +6,37 @@ from Python, and does what is rare: making room, compacting, changing the index.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from weakref import WeakMethod
 
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.errors import CapacityError
 from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import byte_width, offset_width
-from ivjoin.shj.kernels import expiry_kernels, index_kernels
+from ivjoin.shj.kernels import index_kernels
 from ivjoin.shj.kernels.memory import address_of as address
-from ivjoin.shj.registers import EXPIRY, RING, SIDE, STORED, TEXT, Register
+from ivjoin.shj.registers import RING, SIDE, STORED, TEXT, Register
 from ivjoin.shj.store.account import Account
-from ivjoin.shj.store.columns import (
-    BoolColumn,
-    BytesColumn,
-    Column,
-    ImageColumn,
-    SegmentColumn,
-    WordColumn,
-    buffer_bytes,
-    column_for,
-    text_bytes,
-)
+from ivjoin.shj.store.columns import BoolColumn, ImageColumn, WordColumn, column_for
 from ivjoin.shj.store.keys import IntKeys, KeyTable
+from ivjoin.shj.store.rings import Column
 from ivjoin.shj.store.runs import SortedRuns
+from ivjoin.shj.store.schedules import Schedules
+from ivjoin.shj.store.sizes import fitting, is_wide, larger
+from ivjoin.shj.store.varying import BytesColumn, SegmentColumn
 
 __all__ = ["SideStore"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _NO_IDS = np.empty(0, dtype=np.int64)
 _FIRST_AXIS = index_kernels.FIRST_AXIS
-# Rows that a ring may have room for, beyond twice what it needs, without being asked whether it does.
-_SPARE = 1024
-_LARGE = 1 << 17
-_MOST_ROWS = 2**31 - 1024  # places are int32
 _MOST_PATIENCE = 2**60
 _WORDS = at.words_in(SIDE)
 (_ROWS, _N_AXES, _EXPIRY, _BY_PYTHON, _SORTED, _STORED, _N_STORED, _TEXTS, _N_TEXTS, _RINGS, _HAS_NULLS) = map(
     at.words_of(SIDE).__getitem__,
     ("rows", "n_axes", "expiry", "by_python", "sorted", "stored", "n_stored", "texts", "n_texts", "rings", "has_nulls"),
 )
-_LAST, _BOUND = map(at.words_of(EXPIRY).__getitem__, ("last", "bound"))
 
 
 class SideStore:
@@ -103,7 +91,7 @@ class SideStore:
         self.side = side
         self.offset = 3 * side  # where this side's head, tail and finger stand in a slot
         self.keys = keys
-        self._account = account or Account()
+        self.account = account or Account()
         if sides is None:
             sides = at.blank(SIDE, 2)
             keys._operator[0]["sides"] = address(sides)
@@ -131,10 +119,7 @@ class SideStore:
         self._widths = [width or 0 for width in widths]
         self._table = np.zeros((len(types), at.words_in(STORED)), dtype=np.int64)
         self._rings = np.zeros((max(self.stored, default=0) + 1, at.words_in(RING)), dtype=np.int64)
-        schedules = np.zeros((max(n_axes, 1), 2, at.words_in(EXPIRY)), dtype=np.int64)
-        schedules[..., _LAST] = schedules[..., _BOUND] = I64_MIN
-        self.expiry = schedules.view(EXPIRY)[..., 0]
-        self._heaps: dict[tuple[int, int], np.ndarray] = {}
+        self.schedules = Schedules(side, n_axes, self.account)
         self._tally = np.zeros(3, dtype=np.int64)
         self.runs: SortedRuns | None = None
         self.disordered = False
@@ -153,7 +138,7 @@ class SideStore:
         r = self._registers
         rows = address(self.rows)
         r[_ROWS], r[_N_AXES] = rows, self.n_axes
-        r[_EXPIRY] = address(self.expiry)
+        r[_EXPIRY] = address(self.schedules.table)
         alone = self.compiled_text and not self.others
         r[_BY_PYTHON] = 0 if not self.by_python else at.TEXT_ALONE if alone else at.ARRAYS
         r[_SORTED] = self.runs is not None
@@ -173,7 +158,7 @@ class SideStore:
                     self._rings[column] = first, self.rows.strides[0], valid
                 else:
                     assert isinstance(self.keys, IntKeys)
-                    self._rings[column] = address(self.keys.key_of), 0, valid
+                    self._rings[column] = self.keys.keys_at, 0, valid
                 self._table[n] = column, 0, 0, valid
                 n += 1
             elif isinstance(c, (BytesColumn, BoolColumn)):
@@ -229,16 +214,8 @@ class SideStore:
             if array.null_count:
                 self._ring_bytes = None
 
-    def make_text_room(self, batch: pa.RecordBatch) -> None:
-        """Room in the columns of text for as much as the kernel wants, and for the nulls of a batch."""
-        for c in self.texts:
-            r = c.record[0]
-            if isinstance(c, BytesColumn):
-                need = int(r["wanted"]) + c._base
-                c.trim(self.lo)
-                c.make_room(need - c._base)
-            if batch.column(int(r["column"])).null_count:
-                c.valid.begin(self.cap)
+    def moved(self) -> None:
+        """Take in that memory has moved, or that there is more of it."""
         self._ring_bytes = None
         self.point()
 
@@ -246,58 +223,34 @@ class SideStore:
 
     def schedule(self, axis: int, falling: bool) -> None:
         """Watch for rows that a bound on an axis takes out, if that is not done yet, and if there is room for it."""
-        d = self.expiry[axis, int(falling)]
-        if not d["used"] and self._account.fits(16 * self._behind(axis, int(falling)) if self.live else 0):
-            d["used"] = 1
-            if self.live:  # a join that has nothing stored yet need not load the kernel
-                self._reschedule(axis, int(falling))
+        if not self.schedules.table[axis, int(falling)]["used"]:
+            values = self._arrived if self.live else None
+            self.schedules.start(axis, int(falling), self.keys.operator_address, values)
+            self._ring_bytes = None
 
     def reschedule(self) -> None:
         """Every schedule anew, after rows were renumbered or came otherwise than by a push."""
-        for axis, falling in np.argwhere(self.expiry["used"]):
-            self._reschedule(int(axis), int(falling))
+        self._reschedule(self.schedules.used())
 
-    def _behind(self, axis: int, falling: int) -> int:
-        """How many rows came behind a greater value of an axis."""
-        values = self.axis_values(axis, self.live_ids()) ^ -falling
-        return int(np.count_nonzero(values[1:] < np.maximum.accumulate(values)[:-1])) if len(values) else 0
-
-    def _reschedule(self, axis: int, falling: int) -> None:
-        behind = self._behind(axis, falling)
-        if behind > self.expiry[axis, falling]["room"]:
-            self._heap_room(axis, falling, behind)
-        expiry_kernels.reschedule(self.keys.operator_address, self.side, axis, falling)
-
-    def make_heap_room(self, n: int) -> None:
-        """Room for n rows out of order in every schedule."""
-        for axis, falling in np.argwhere(self.expiry["used"]):
-            d = self.expiry[axis, falling]
-            size = int(d["size"])
-            if size + n > d["room"]:
-                self._account.want(16 * (size + n + (size >> 1) - int(d["room"])))
-                self._heap_room(int(axis), int(falling), size + n + (size >> 1))
-
-    def _heap_room(self, axis: int, falling: int, room: int) -> None:
-        d = self.expiry[axis, falling]
-        old = self._heaps.get((axis, falling))
-        fresh = np.empty((room, 2), dtype=np.int64)
-        if old is not None:
-            size = min(int(d["size"]), room)
-            fresh[:size] = old[:size]
-        self._heaps[axis, falling] = fresh
-        d["heap"], d["room"] = address(fresh), room
+    def _reschedule(self, which: Iterable[tuple[int, int]]) -> None:
+        for axis, falling in which:
+            self.schedules.anew(axis, falling, self.keys.operator_address, self._arrived(axis))
         self._ring_bytes = None
+
+    def _arrived(self, axis: int) -> np.ndarray:
+        """An axis's values of all rows, in the order of arrival."""
+        return self.axis_values(axis, self.live_ids())
 
     # -- rows out ------------------------------------------------------------------------------------------------
 
-    def settle(self, look: bool = False) -> None:
+    def settle(self, look: bool = False, n: int = 0) -> None:
         """Give back the room of rows that are gone. Ids may change: none may be held across this call.
 
         ``look`` asks whether the ring itself is too large for what it held since the last look: rings that come and
         go with each batch would cost more than they save.
         """
-        peak = max(self.peak, self.hi - self.lo)
-        shrink = look and self._is_wide(peak)
+        peak = max(self.peak, self.hi - self.lo + n)
+        shrink = look and is_wide(self.cap, peak, self._rows_in - self._fitted)
         if look:
             self.peak = self.hi - self.lo
             self._forget_nulls()
@@ -318,23 +271,13 @@ class SideStore:
         if self.live != self.hi - self.lo:
             self._pass_dead()
         self._trim()
-        self._thin_heaps()
+        self._reschedule(self.schedules.laden(self.live))
         span = self.hi - self.lo
         if span > 2 * self.live + 1024:
             self._renumber(self.live_ids(), self.live + self.live // 2)
         elif shrink:
             self._fitted = self._rows_in
-            self._recap(_round_up(peak + peak // 32))
-
-    def _is_wide(self, peak: int) -> bool:
-        """Whether a ring has too much room for ``peak`` rows, as ``push_kernels._is_wide`` asks."""
-        if self.cap > 2 * peak + _SPARE:
-            return True
-        return self.cap > peak + peak // 16 + 64 and self._rows_in - self._fitted > 4 * self.cap
-
-    def _thin_heaps(self) -> None:
-        for axis, falling in np.argwhere(self.expiry["size"] > 2 * self.live + 1024):
-            self._reschedule(int(axis), int(falling))
+            self._recap(fitting(peak + peak // 32))
 
     def _forget_nulls(self) -> None:
         """Let go of validity that says of every row here that its value is there."""
@@ -393,7 +336,7 @@ class SideStore:
         if axis is None:
             assert isinstance(self.keys, IntKeys)
             kids = self.links.reshape(-1).take(places * self.links.shape[1] + index_kernels.KEY)
-            return self.keys.key_of.take(kids)
+            return self.keys.keys_of(kids)
         return self.rows.reshape(-1).take(places * self.rows.shape[1] + (_FIRST_AXIS + axis))
 
     @property
@@ -401,9 +344,9 @@ class SideStore:
         """Memory held: rings as allocated, arenas and runs as they are now."""
         if self._ring_bytes is None:
             rings = [c.nbytes for c in self.columns if not c.varies]
-            tables = self.expiry.nbytes + self._table.nbytes + self._rings.nbytes + self._texts.nbytes
+            tables = self.schedules.nbytes + self._table.nbytes + self._rings.nbytes + self._texts.nbytes
             tables += self._tally.nbytes
-            self._ring_bytes = self.rows.nbytes + sum(rings) + sum(h.nbytes for h in self._heaps.values()) + tables
+            self._ring_bytes = self.rows.nbytes + sum(rings) + tables
             self._varying = [c for c in self.columns if c.varies]
         total = self._ring_bytes if self.runs is None else self._ring_bytes + self.runs.nbytes
         for column in self._varying:
@@ -486,7 +429,7 @@ class SideStore:
 
     def turn(self) -> None:
         """Turn to sorted runs now, if that is decided and they fit; rows may have other ids after it."""
-        if self.disordered and self._account.fits(40 * self.live + 40_960):
+        if self.disordered and self.account.fits(40 * self.live + 40_960):
             self._sort()
 
     def _sort(self) -> None:
@@ -509,51 +452,14 @@ class SideStore:
         if self.live * 2 < self.hi - self.lo and self.live + n <= self.cap:
             self._renumber(self.live_ids(), self.cap)
             return
-        need = self.hi - self.lo + n
-        if need > _MOST_ROWS:
-            raise CapacityError(
-                f"{need:,} rows of one side at once, expected {_MOST_ROWS:,} at most: narrow the window, or divide them"
-            )
-        # Little by little: as a window fills, rows are carried over as they lie, and little room stands empty then.
-        cap = min(_round_up(max(need, self.cap + self.cap // (16 if self.cap < _LARGE else 8))), _MOST_ROWS)
-        self._account.want((cap - self.cap) * self._row_bytes())
+        cap = larger(self.cap, self.hi - self.lo + n)
+        self.account.want((cap - self.cap) * self._row_bytes())
         if self.hi - self.lo + n > self.cap:  # what was asked may have taken rows away
             self._recap(cap)
 
     def _row_bytes(self) -> int:
         """Bytes of all rings, a row."""
         return sum(c.row_bytes for c in self.columns) + self.rows.strides[0]
-
-    def make_batch_room(self, batch: pa.RecordBatch) -> None:
-        """Room for a batch in what has no bound by the number of rows alone: text, arrays, sorted runs, nulls."""
-        try:
-            for c, column in zip(self.columns, self.stored, strict=True):
-                self._make_column_room(c, batch.column(column))
-            more = 0 if self.runs is None else self.runs.more_room(batch.num_rows)
-            if more and self.runs is not None:
-                self._account.want(more)
-                self.runs.make_room(batch.num_rows)
-        finally:
-            self._ring_bytes = None
-            self.point()
-
-    def _make_column_room(self, c: Column, array: pa.Array) -> None:
-        if c.valid is not None and c.valid.ring is None and array.null_count:
-            self._account.want(self.cap)
-            c.valid.begin(self.cap)
-            self._ring_bytes = None
-        if isinstance(c, BytesColumn):
-            self._make_arena_room(c, text_bytes(array))
-        elif isinstance(c, SegmentColumn):
-            self._account.want(2 * buffer_bytes(array))  # merged with its neighbours it may take as much again
-
-    def _make_arena_room(self, c: BytesColumn, size: int) -> None:
-        if c.used + size > c.room:
-            c.trim(self.lo)
-        more = c.more_room(c.used + size)
-        if more:
-            self._account.want(more)
-            c.make_room(c.used + size)
 
     def _recap(self, cap: int) -> None:
         """A ring of another capacity, with the same rows under the same ids."""
@@ -573,7 +479,7 @@ class SideStore:
     def _renumber(self, ids: np.ndarray, room: int) -> None:
         """Keep only these rows, as ids 0, 1, ..., in a ring of at least ``room``; relinks every list."""
         n = len(ids)
-        cap = _round_up(max(room, n))
+        cap = fitting(max(room, n))
         places = self.places(ids)
         kids = self.links[places, index_kernels.KEY].astype(np.int64)
         axes = np.ascontiguousarray(self.rows[places, _FIRST_AXIS:].T)
@@ -590,10 +496,6 @@ class SideStore:
         self.links[:n, index_kernels.FLAGS] = kept_flags
         self.point()
         self.reschedule()
-
-
-def _round_up(n: int) -> int:
-    return max(64, -(-n // 16) * 16)
 
 
 def _records(cap: int, n_axes: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,133 @@
+"""Expressions, bands and intervals in the words of whoever wrote the condition, for explanations alone.
+
+What a rewrite adds for the machine's sake is left out: the neighbouring double that rounding asks for, the widening to
+a common type, the branch that keeps a NaN. So the text is near what is computed, and is not read back.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from ivjoin.expr.nodes import Node, make, walk
+from ivjoin.expr.ordinal import has_ordinal, ordinal_of
+from ivjoin.expr.separate import BandTerm
+from ivjoin.expr.types import TICKS_PER_SECOND, Type
+from ivjoin.frontier.order import ordinal_range, shown
+
+__all__ = ["band_said", "domain_said", "label", "listed", "said"]
+
+_SYMBOLS = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "intdiv": "div", "mod": "%", "eq": "=", "ne": "<>", "lt": "<",
+    "le": "<=", "gt": ">", "ge": ">=", "eq_null_safe": "<=>", "and": "AND", "or": "OR", "not": "NOT", "neg": "-",
+    "date_diff": "-",
+}  # fmt: skip
+_TYPED = re.compile(r"\bTIMESTAMP(?:_NTZ)? (?=')|\bDATE (?=')")
+_DOUBLE = re.compile(r"(?<=\d)D\b")
+
+
+def said(node: Node) -> str:
+    """An expression as text."""
+    done: dict[Node, Node] = {}
+    for n in walk(node):
+        done[n] = _plain(n, tuple(done[a] for a in n.args))
+    return _TYPED.sub("", _DOUBLE.sub("", str(done[node])))
+
+
+def _plain(n: Node, args: tuple[Node, ...]) -> Node:
+    if n.op in ("next_up", "next_down"):
+        return args[0]
+    if n.op == "cast" and n.type.is_numeric and args[0].type.is_numeric:
+        return args[0]
+    if n.op == "case":
+        values = [v for v in (*args[1:-1:2], args[-1]) if not _is_edge(v)]
+        if len(set(values)) == 1:
+            return values[0]
+    if n.op == "add" and len(args) == 2:
+        a, b = args
+        if a.op == "neg" and b.op != "neg":
+            return make("sub", (b, a.args[0]), n.params, n.type)
+        if b.op == "neg":
+            return make("sub", (a, b.args[0]), n.params, n.type)
+        if b.op == "literal" and b.type.is_numeric and _is_below(b.params[0]):
+            return make("sub", (a, make("literal", (), (-b.params[0],), b.type)), n.params, n.type)
+    return n if args == n.args else make(n.op, args, n.params, n.type)
+
+
+def _is_below(value: Any) -> bool:
+    return value is not None and value == value and value < 0
+
+
+def _is_edge(n: Node) -> bool:
+    return n.op == "literal" and isinstance(n.params[0], float) and not math.isfinite(n.params[0])
+
+
+def band_said(t: BandTerm) -> str:
+    """A band term as inequalities in the units of its type."""
+    kind, left, right = t.left.type, said(t.left), said(t.right)
+    if kind.kind == "float":
+        pairs = {(0, 0): "=", (None, 0): "<=", (None, -1): "<", (0, None): ">=", (1, None): ">"}
+        return f"{left} {pairs.get((t.lo, t.hi), '~')} {right}"
+    if t.lo == t.hi == 0:
+        return f"{left} = {right}"
+    parts = []
+    if t.lo is not None:
+        parts.append(f"{_distance(t.lo, kind)} <=")
+    parts.append(f"{left} - {right}")
+    if t.hi is not None:
+        parts.append(f"<= {_distance(t.hi, kind)}")
+    return " ".join(parts)
+
+
+def _distance(v: int, t: Type) -> str:
+    if t.kind in ("timestamp", "time", "duration"):
+        ticks = TICKS_PER_SECOND[t.unit]
+        return f"{v // ticks} s" if v % ticks == 0 else f"{v} {t.unit}"
+    if t.kind == "date":
+        return f"{v} days"
+    if t.kind == "decimal":
+        return str(v / 10**t.scale)
+    return str(v)
+
+
+def domain_said(dom: Any) -> str:
+    """What values an expression can have."""
+    t = dom.type
+    if t.kind == "bool":
+        return str(dom).strip("{}").lower()
+    marks = [m for m, there in (("null", dom.may_null), ("NaN", dom.may_nan)) if there]
+    return listed([*([] if dom.is_empty else [_span(dom, t)]), *marks], "or") or "nothing"
+
+
+def _span(dom: Any, t: Type) -> str:
+    if not has_ordinal(t):
+        if dom.lo is None and dom.hi is None:
+            return "anything"
+        return str(dom).partition(" or ")[0]
+    least, most = ordinal_range(t)
+    low = least if dom.lo is None else ordinal_of(dom.lo, t)
+    high = most if dom.hi is None else ordinal_of(dom.hi, t)
+    if t.kind == "float":
+        most = ordinal_of(float("inf"), t)
+    near = (most - least) >> 12 if t.is_discrete else 0  # a limit of the type moved by a width is no news
+    below, above = low - least > near, most - high > near
+    if low == high:
+        return shown(low, t)
+    if below and above:
+        return f"from {shown(low, t)} to {shown(high, t)}"
+    return f">= {shown(low, t)}" if below else f"<= {shown(high, t)}" if above else "anything"
+
+
+def listed(items: Iterable[str], word: str = "and") -> str:
+    """Items as a list in words."""
+    *rest, last = [*items] or [""]
+    return f"{', '.join(rest)} {word} {last}" if rest else last
+
+
+def label(node: Node) -> str:
+    """The operator of an expression alone, for a box in a picture."""
+    if node.op in ("column", "literal"):
+        return said(node)
+    return _SYMBOLS.get(node.op, node.op.replace("_", " "))

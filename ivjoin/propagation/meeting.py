@@ -1,0 +1,67 @@
+"""Comparisons that bound one and the same sum: where their bounds do not meet, no row satisfies all of them.
+
+``a > b`` says ``a - b >= 1`` of whole numbers and ``a < b + 1`` says ``a - b <= 0``. Each alone leaves the whole
+box, and one after the other they only creep; together they are empty, whatever the box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import gcd
+
+from ivjoin.expr.nodes import Node
+from ivjoin.operators.linear import Sum, plus
+
+__all__ = ["contradict"]
+
+_ENDS: dict[str, tuple[int | None, int | None]] = {
+    "lt": (None, -1), "le": (None, 0), "gt": (1, None), "ge": (0, None), "eq": (0, 0),
+}  # fmt: skip
+_NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "ne": "eq"}
+
+
+def contradict(
+    nodes: Sequence[Node], at: Sequence[tuple[int, ...]], roots: Iterable[int], sums: Sequence[Sum | None]
+) -> bool:
+    """Whether the comparisons among the roots, which are TRUE, shut each other out.
+
+    Parameters
+    ----------
+    nodes, at, sums
+        A graph, its arguments, and the linear form of each node.
+    roots : iterable of int
+    """
+    found: dict[tuple[tuple[int, int], ...], tuple[int | None, int | None]] = {}
+    stack = [(i, True) for i in roots]
+    while stack:
+        i, true = stack.pop()
+        n = nodes[i]
+        if n.op == "not" or n.op == ("and" if true else "or"):
+            stack.extend((j, true != (n.op == "not")) for j in at[i])
+            continue
+        low, high = _ENDS.get(n.op if true else _NEGATED.get(n.op, ""), (None, None))
+        if low is None and high is None:
+            continue
+        a, b = (sums[j] for j in at[i])
+        if a is None or b is None or n.args[0].type.scale != n.args[1].type.scale:
+            continue
+        d = plus(a, b, -1)
+        if not d.terms:
+            continue
+        terms = tuple(sorted(d.terms.items()))
+        k = gcd(*d.terms.values()) * (1 if terms[0][1] > 0 else -1)
+        # low <= k * sum + constant <= high, of whole numbers
+        low = None if low is None else low - d.constant
+        high = None if high is None else high - d.constant
+        if k < 0:
+            low, high = None if high is None else -high, None if low is None else -low
+        least = None if low is None else -(-low // abs(k))
+        most = None if high is None else high // abs(k)
+        key = tuple((x, c // k) for x, c in terms)
+        old = found.get(key, (None, None))
+        least = old[0] if least is None else least if old[0] is None else max(least, old[0])
+        most = old[1] if most is None else most if old[1] is None else min(most, old[1])
+        if least is not None and most is not None and least > most:
+            return True
+        found[key] = least, most
+    return False

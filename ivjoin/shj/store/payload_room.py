@@ -1,0 +1,54 @@
+"""Room for what a batch holds beside words: its text, its nulls, its arrays, and its places in sorted runs."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from ivjoin.shj.store.rings import Column
+from ivjoin.shj.store.side import SideStore
+from ivjoin.shj.store.varying import BytesColumn, SegmentColumn, buffer_bytes, text_bytes
+
+__all__ = ["make_batch_room", "make_text_room"]
+
+
+def make_text_room(store: SideStore, batch: pa.RecordBatch) -> None:
+    """Room in the columns of text for as much as the kernel wants, and for the nulls of a batch."""
+    for c in store.texts:
+        r = c.record[0]
+        if isinstance(c, BytesColumn):
+            need = int(r["wanted"]) + c._base
+            c.trim(store.lo)
+            c.make_room(need - c._base)
+        if batch.column(int(r["column"])).null_count:
+            c.valid.begin(store.cap)
+    store.moved()
+
+
+def make_batch_room(store: SideStore, batch: pa.RecordBatch) -> None:
+    """Room for all of a batch, asked for before it is taken."""
+    try:
+        for c, column in zip(store.columns, store.stored, strict=True):
+            _make_column_room(store, c, batch.column(column))
+        more = 0 if store.runs is None else store.runs.more_room(batch.num_rows)
+        if more and store.runs is not None:
+            store.account.want(more)
+            store.runs.make_room(batch.num_rows)
+    finally:  # some of it may have been made before memory was refused
+        store.moved()
+
+
+def _make_column_room(store: SideStore, c: Column, array: pa.Array) -> None:
+    if c.valid is not None and c.valid.ring is None and array.null_count:
+        store.account.want(store.cap)
+        c.valid.begin(store.cap)
+        store.moved()
+    if isinstance(c, BytesColumn):
+        size = text_bytes(array)
+        if c.used + size > c.room:
+            c.trim(store.lo)
+        more = c.more_room(c.used + size)
+        if more:
+            store.account.want(more)
+            c.make_room(c.used + size)
+    elif isinstance(c, SegmentColumn):
+        store.account.want(2 * buffer_bytes(array))  # merged with its neighbours it may take as much again

@@ -1,0 +1,105 @@
+"""What stored columns have in common: rings of values, and of whether they are there."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+__all__ = ["Column", "Validity", "put", "regrown"]
+
+
+class Column(Protocol):
+    """What a stored column offers; see the module's head."""
+
+    type: pa.DataType
+    varies: bool  # memory changes with what is stored, not with the capacity alone
+
+    @property
+    def valid(self) -> Validity | None: ...  # None: not kept apart from the values
+
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def row_bytes(self) -> int: ...  # of its rings, a row
+    def append(self, array: pa.Array, first: int) -> None: ...
+    def grow(self, cap: int, lo: int, hi: int) -> None: ...
+    def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array: ...
+    def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None: ...
+    def trim(self, lo: int) -> None: ...
+
+
+def put(ring: np.ndarray, first: int, values: np.ndarray) -> None:
+    """Write values at ids first, first+1, ... of a ring, in at most two pieces."""
+    at = first % len(ring)
+    room = len(ring) - at
+    n = len(values)
+    if n <= room:
+        ring[at : at + n] = values
+    else:
+        ring[at:] = values[:room]
+        ring[: n - room] = values[room:]
+
+
+def regrown(ring: np.ndarray, cap: int, lo: int, hi: int) -> np.ndarray:
+    fresh = np.empty((cap, *ring.shape[1:]), dtype=ring.dtype)
+    at = lo % len(ring)
+    piece = ring[at : at + hi - lo]
+    put(fresh, lo, piece)
+    put(fresh, lo + len(piece), ring[: hi - lo - len(piece)])
+    return fresh
+
+
+class Validity:
+    """A ring of validity bytes that exists only once a null has been seen."""
+
+    __slots__ = ("ring",)
+
+    def __init__(self) -> None:
+        self.ring: np.ndarray | None = None
+
+    def put(self, first: int, valid: np.ndarray | None, n: int, cap: int) -> None:
+        if self.ring is None:
+            if valid is None:
+                return
+            self.ring = np.ones(cap, dtype=bool)
+        put(self.ring, first, np.ones(n, dtype=bool) if valid is None else valid)
+
+    def begin(self, cap: int) -> None:
+        """Have a ring from now on, which says of every row so far that its value is there."""
+        if self.ring is None:
+            self.ring = np.ones(cap, dtype=bool)
+
+    def grow(self, cap: int, lo: int, hi: int) -> None:
+        if self.ring is not None:
+            self.ring = regrown(self.ring, cap, lo, hi)
+
+    def at(self, places: np.ndarray) -> np.ndarray | None:
+        if self.ring is None:
+            return None
+        valid = self.ring[places]
+        return None if valid.all() else valid
+
+    def forget(self, places: np.ndarray) -> bool:
+        """Let go of the ring if it says of all rows, those at ``places``, that their value is there."""
+        if self.ring is None or not self.ring[places].all():
+            return False
+        self.ring = None
+        return True
+
+    def select(self, places: np.ndarray, cap: int) -> None:
+        if self.ring is not None:
+            valid = self.ring[places]
+            self.ring = None
+            if not valid.all():
+                self.ring = np.ones(cap, dtype=bool)
+                self.ring[: len(valid)] = valid
+
+    @property
+    def nbytes(self) -> int:
+        return 0 if self.ring is None else self.ring.nbytes
+
+    @property
+    def row_bytes(self) -> int:
+        return 0 if self.ring is None else 1

@@ -1,0 +1,97 @@
+"""When rows of a side die, axis by axis: the registers of ``expiry_kernels``, and the heaps that they point to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from ivjoin.shj import registers as at
+from ivjoin.shj.kernels import expiry_kernels
+from ivjoin.shj.kernels.memory import address_of as address
+from ivjoin.shj.registers import EXPIRY
+from ivjoin.shj.store.account import Account
+
+__all__ = ["Schedules"]
+
+I64_MIN = -(2**63)
+_LAST, _BOUND = map(at.words_of(EXPIRY).__getitem__, ("last", "bound"))
+
+
+class Schedules:
+    """The schedules of a side, one an axis and direction.
+
+    Parameters
+    ----------
+    side : int
+    n_axes : int
+    account : Account
+
+    Attributes
+    ----------
+    table : EXPIRY[axes, 2]
+        Rising and falling.
+    """
+
+    def __init__(self, side: int, n_axes: int, account: Account) -> None:
+        words = np.zeros((max(n_axes, 1), 2, at.words_in(EXPIRY)), dtype=np.int64)
+        words[..., _LAST] = words[..., _BOUND] = I64_MIN
+        self.table = words.view(EXPIRY)[..., 0]
+        self._side = side
+        self._account = account
+        self._heaps: dict[tuple[int, int], np.ndarray] = {}
+
+    @property
+    def nbytes(self) -> int:
+        return self.table.nbytes + sum(h.nbytes for h in self._heaps.values())
+
+    def used(self) -> Iterator[tuple[int, int]]:
+        """Axis and direction of those that are kept."""
+        for axis, falling in np.argwhere(self.table["used"]):
+            yield int(axis), int(falling)
+
+    def laden(self, live: int) -> Iterator[tuple[int, int]]:
+        """Those that hold many more entries than there are rows."""
+        for axis, falling in np.argwhere(self.table["size"] > 2 * live + 1024):
+            yield int(axis), int(falling)
+
+    def start(self, axis: int, falling: int, operator: int, values: Callable[[int], np.ndarray] | None) -> bool:
+        """Keep one from now on, if it fits; ``values`` of an axis in the order of arrival, None where no row is."""
+        d = self.table[axis, falling]
+        if values is not None and not self._account.fits(16 * _behind(values(axis) ^ -falling)):
+            return False
+        d["used"] = 1
+        if values is not None:  # a join that has nothing stored yet need not load the kernel
+            self.anew(axis, falling, operator, values(axis))
+        return True
+
+    def anew(self, axis: int, falling: int, operator: int, values: np.ndarray) -> None:
+        """Make one again of the rows that are stored, whose values these are."""
+        behind = _behind(values ^ -falling)
+        if behind > self.table[axis, falling]["room"]:
+            self._room(axis, falling, behind)
+        expiry_kernels.reschedule(operator, self._side, axis, falling)
+
+    def make_room(self, n: int) -> None:
+        """Room for n rows out of order in every schedule."""
+        for axis, falling in self.used():
+            d = self.table[axis, falling]
+            size = int(d["size"])
+            if size + n > d["room"]:
+                self._account.want(16 * (size + n + (size >> 1) - int(d["room"])))
+                self._room(axis, falling, size + n + (size >> 1))
+
+    def _room(self, axis: int, falling: int, room: int) -> None:
+        d = self.table[axis, falling]
+        old = self._heaps.get((axis, falling))
+        fresh = np.empty((room, 2), dtype=np.int64)
+        if old is not None:
+            size = min(int(d["size"]), room)
+            fresh[:size] = old[:size]
+        self._heaps[axis, falling] = fresh
+        d["heap"], d["room"] = address(fresh), room
+
+
+def _behind(values: np.ndarray) -> int:
+    """How many rows came behind a greater value."""
+    return int(np.count_nonzero(values[1:] < np.maximum.accumulate(values)[:-1])) if len(values) else 0

@@ -1,0 +1,40 @@
+"""How large rings are: little by little larger, and made to fit again where that costs little."""
+
+from __future__ import annotations
+
+from ivjoin.errors import CapacityError
+
+__all__ = ["fitting", "is_wide", "larger"]
+
+# Rows that a ring may have room for, beyond twice what it needs, without being asked whether it does.
+_SPARE = 1024
+_LARGE = 1 << 17
+_MOST_ROWS = 2**31 - 1024  # places are int32
+
+
+def fitting(n: int) -> int:
+    """The capacity of a ring for n rows."""
+    return max(64, -(-n // 16) * 16)
+
+
+def larger(cap: int, need: int) -> int:
+    """The next capacity of a ring that must hold ``need`` rows.
+
+    By a sixteenth at a time: as a window fills, rows are carried over as they lie, and little room stands empty then.
+
+    Raises
+    ------
+    CapacityError
+    """
+    if need > _MOST_ROWS:
+        raise CapacityError(
+            f"{need:,} rows of one side at once, expected {_MOST_ROWS:,} at most: narrow the window, or divide them"
+        )
+    return min(fitting(max(need, cap + cap // (16 if cap < _LARGE else 8))), _MOST_ROWS)
+
+
+def is_wide(cap: int, need: int, rows: int) -> bool:
+    """Whether a ring has too much room, ``rows`` after it was last made to fit; as ``push_kernels._is_wide`` asks."""
+    if cap > 2 * need + _SPARE:
+        return True
+    return cap > need + need // 16 + 256 and rows > 4 * cap

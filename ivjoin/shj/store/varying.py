@@ -1,0 +1,257 @@
+"""Stored columns whose values take more or fewer bytes: text in an arena, and whole Arrow arrays for the rest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.errors import CapacityError
+from ivjoin.shj import arrow
+from ivjoin.shj.arrow import Bytes
+from ivjoin.shj.kernels.memory import address_of as address
+from ivjoin.shj.registers import BYTES, TEXT, Register, blank
+from ivjoin.shj.store.rings import Validity, put, regrown
+
+__all__ = ["BytesColumn", "SegmentColumn", "buffer_bytes", "text_bytes", "too_much_text"]
+
+_NARROW = 2**32  # bytes of an arena that uint32 can tell apart
+_MORE = 8  # an arena has room for an eighth more than it must hold, and moves when an eighth of it is dead
+_ROOM = list(TEXT.names or ()).index("room")
+
+
+class BytesColumn:
+    """Strings and binaries: a ring of starts, and an arena that drops its dead front now and then.
+
+    Starts count the bytes of all rows ever stored, so no trim rewrites them; modulo 2**32 they still tell apart what
+    is in an arena of less than 4 GiB, so they take half of what a full count would. A row ends where the next one
+    begins.
+
+    Parameters
+    ----------
+    t : pa.DataType
+    cap : int
+    record : TEXT[1], optional
+        Where kernels find it, and append to it.
+    """
+
+    varies = True
+    _top = Register(TEXT, "top")  # where the next row starts
+    _base = Register(TEXT, "base")  # the start that lies at the beginning of the arena
+    _next = Register(TEXT, "next")  # id of the next row
+
+    def __init__(self, t: pa.DataType, cap: int, record: np.ndarray | None = None) -> None:
+        self.type = t
+        self.record = blank(TEXT, 1) if record is None else record
+        self._registers = self.record.view(np.int64)
+        width = arrow.offset_width(t)
+        self._wide = width == 8
+        self.record["kind"], self.record["offset_width"] = BYTES, width
+        self._starts = np.zeros(cap, dtype=np.uint32)
+        self._arena = np.empty(256, dtype=np.uint8)
+        self.valid = Validity()
+        self.point()
+
+    def point(self) -> None:
+        """Tell the record where everything is, after memory has moved."""
+        r, ring = self.record[0], self.valid.ring
+        room = len(self._arena)
+        # A kernel that fills uint32 to their end must ask first.
+        r["room"] = min(room, _NARROW - 1) if self._starts.dtype == np.uint32 else room
+        r["start_width"] = self._starts.itemsize
+        r["starts"], r["arena"] = address(self._starts), address(self._arena)
+        r["valid"] = 0 if ring is None else address(ring)
+
+    @property
+    def nbytes(self) -> int:
+        return self._starts.nbytes + self._arena.nbytes + self.valid.nbytes
+
+    @property
+    def row_bytes(self) -> int:
+        return self._starts.itemsize + self.valid.row_bytes
+
+    @property
+    def used(self) -> int:
+        """Bytes of the arena that are in use, or dead but not given back."""
+        return self._top - self._base
+
+    @property
+    def room(self) -> int:
+        return len(self._arena)
+
+    def append(self, array: pa.Array, first: int) -> None:
+        piece = Bytes.of(array)
+        n = len(array)
+        low, high = int(piece.offsets[0]), int(piece.offsets[-1])
+        used = self._top - self._base
+        need = used + high - low
+        self.make_room(need)
+        self._arena[used:need] = piece.buffer[low:high]
+        put(self._starts, first, (piece.offsets[:-1] + (self._top - low)).astype(self._starts.dtype))
+        self._top += high - low
+        self._next = first + n
+        self.valid.put(first, arrow.validity(array), n, len(self._starts))
+
+    def grow(self, cap: int, lo: int, hi: int) -> None:
+        self._starts = regrown(self._starts, cap, lo, hi)
+        self.valid.grow(cap, lo, hi)
+
+    def more_room(self, need: int) -> int:
+        """Bytes that ``make_room`` takes."""
+        more = need + need // _MORE - len(self._arena) if need > len(self._arena) else 0
+        return more + (self._starts.nbytes if need >= _NARROW and self._starts.dtype == np.uint32 else 0)
+
+    def make_room(self, need: int) -> None:
+        """Room for so many bytes in the arena, those that are in it included."""
+        if need >= _NARROW and self._starts.dtype == np.uint32:
+            self._starts = self._offsets(self._starts).astype(np.uint64) + np.uint64(self._base)
+        if need > len(self._arena):
+            used = self._top - self._base
+            arena = np.empty(need + need // _MORE, dtype=np.uint8)
+            arena[:used] = self._arena[:used]
+            self._arena = arena
+        if need > self._registers.item(_ROOM):
+            self.point()
+
+    def _offsets(self, starts: np.ndarray) -> np.ndarray:
+        """Where in the arena these starts are : int64[n]."""
+        return (starts - self._starts.dtype.type(self._base % _modulus(self._starts))).astype(np.int64)
+
+    def _spans(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Where in the arena rows begin, and their bytes : int64[n] each."""
+        starts = self._starts
+        after = places + 1
+        after[after == len(starts)] = 0
+        ends = starts.take(after)
+        ends[after == self._next % len(starts)] = self._top % _modulus(starts)
+        begins = starts.take(places)
+        return self._offsets(begins), (ends - begins).astype(np.int64)
+
+    def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
+        out = Bytes.gather(*self._spans(places), self._arena)
+        offsets = out.offsets
+        if not self._wide:
+            if offsets[-1] > 2**31 - 1:
+                raise too_much_text(int(offsets[-1]), self.type)
+            offsets = offsets.astype(np.int32)
+        valid = self.valid.at(places)
+        nulls = 0 if valid is None else len(valid) - int(np.count_nonzero(valid))
+        validity = None if valid is None else arrow.bitmap(valid)
+        return pa.Array.from_buffers(
+            self.type, len(places), [validity, pa.py_buffer(offsets), pa.py_buffer(out.buffer)], nulls
+        )
+
+    def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
+        out = Bytes.gather(*self._spans(places), self._arena)
+        n = len(places)
+        self._base, self._top, self._next = 0, int(out.offsets[-1]), n
+        self._starts = np.zeros(cap, dtype=np.uint32 if self._top < _NARROW else np.uint64)
+        self._starts[:n] = out.offsets[:-1]
+        self._arena = out.buffer if len(out.buffer) else np.empty(256, dtype=np.uint8)
+        self.valid.select(places, cap)
+
+    def trim(self, lo: int) -> None:
+        used = self._top - self._base
+        at = lo % len(self._starts)
+        dead = int(self._offsets(self._starts[at : at + 1])[0]) if lo < self._next else used
+        if dead * _MORE >= used and dead > 2048:
+            live = self._arena[dead:used]
+            room = len(live) + len(live) // _MORE + 256
+            arena = np.empty(room, dtype=np.uint8) if room * 2 <= len(self._arena) else self._arena
+            arena[: len(live)] = live.copy() if arena is self._arena else live
+            self._arena = arena
+            self._base += dead
+            self.point()
+
+
+def too_much_text(size: int, t: pa.DataType) -> CapacityError:
+    """What an output column whose offsets cannot say where its bytes end is answered with."""
+    return CapacityError(
+        f"an output batch would hold {size:,} bytes of {t} in one column, expected 2,147,483,647 at most; use a "
+        "smaller batch_size or a large_ type"
+    )
+
+
+def _modulus(starts: np.ndarray) -> int:
+    return 1 << (8 * starts.itemsize)
+
+
+class SegmentColumn:
+    """Any other type: the Arrow arrays themselves, merged so that there are few of them."""
+
+    varies = True
+
+    def __init__(self, t: pa.DataType) -> None:
+        self.type = t
+        self.valid: Validity | None = None
+        self._parts: list[pa.Array] = []
+        self._firsts: list[int] = []
+        self._next = 0
+
+    @property
+    def nbytes(self) -> int:
+        # Parts may be slices of one array, whose buffers count once.
+        return _held(pa.chunked_array(self._parts, self.type)) if self._parts else 0
+
+    @property
+    def row_bytes(self) -> int:
+        return 0
+
+    def append(self, array: pa.Array, first: int) -> None:
+        self._parts.append(array)
+        self._firsts.append(first)
+        self._next = first + len(array)
+        # Equal-sized neighbours merge, so n appended rows are copied O(log n) times and few parts remain.
+        while len(self._parts) > 1 and len(self._parts[-2]) <= 2 * len(self._parts[-1]):
+            tail = self._parts.pop()
+            self._firsts.pop()
+            self._parts[-1] = pa.concat_arrays([self._parts[-1], tail])
+
+    def grow(self, cap: int, lo: int, hi: int) -> None:
+        pass
+
+    def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
+        if not len(ids) or not self._parts:
+            return pa.nulls(0, self.type) if not len(ids) else pa.nulls(len(ids), self.type)
+        if len(self._parts) == 1:
+            return self._parts[0].take(arrow.whole_numbers(ids - self._firsts[0]))
+        which = np.searchsorted(np.asarray(self._firsts), ids, side="right") - 1
+        order = np.argsort(which, kind="stable")
+        pieces = []
+        for part in np.unique(which):
+            pieces.append(self._parts[part].take(arrow.whole_numbers(ids[which == part] - self._firsts[part])))
+        back = np.empty(len(ids), dtype=np.int64)
+        back[order] = np.arange(len(ids))
+        return pa.concat_arrays(pieces).take(arrow.whole_numbers(back))
+
+    def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
+        kept = self.gather(ids, places)
+        self._parts, self._firsts = ([kept], [0]) if len(kept) else ([], [])
+        self._next = len(kept)
+
+    def trim(self, lo: int) -> None:
+        while self._parts and self._firsts[0] + len(self._parts[0]) <= lo:
+            del self._parts[0], self._firsts[0]
+        if self._parts:
+            dead = lo - self._firsts[0]
+            if dead > 1024 and dead * 2 > len(self._parts[0]):
+                keep = np.arange(dead, len(self._parts[0]))
+                self._parts[0] = self._parts[0].take(arrow.whole_numbers(keep))
+                self._firsts[0] = lo
+
+
+def text_bytes(array: pa.Array) -> int:
+    """Bytes of an array's strings."""
+    piece = Bytes.of(array)
+    return int(piece.offsets[-1] - piece.offsets[0])
+
+
+def buffer_bytes(array: pa.Array) -> int:
+    """Bytes of an array's buffers."""
+    return _held(pa.chunked_array([array]))
+
+
+def _held(array: pa.ChunkedArray) -> int:
+    try:
+        return int(array.get_total_buffer_size())
+    except (pa.ArrowNotImplementedError, AttributeError):
+        return int(array.nbytes)

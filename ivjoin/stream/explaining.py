@@ -1,0 +1,134 @@
+"""``ivjoin.explain``: how a join of two inputs, or of two schemas, would be planned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ivjoin.errors import SchemaError
+from ivjoin.expr.arguments import known_options
+from ivjoin.expr.literals import literal
+from ivjoin.expr.ordinal import value_of
+from ivjoin.operator.explain import explain_plan
+from ivjoin.operator.picture import Explanation
+from ivjoin.operator.wording import listed, said
+from ivjoin.plan.cache import plan_of, planned
+from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.spec import SIDES
+from ivjoin.stream.inputs import ArrowStream, Source, open_input
+from ivjoin.stream.sorting import Prospect, prospect
+
+if TYPE_CHECKING:
+    from ivjoin.plan.question import DeclaredBounds, Expression, Keys, Orders, SupportsArrowSchema, Value
+
+__all__ = ["explain"]
+
+
+@known_options("explain")
+def explain(
+    condition: Expression | None, left_schema: SupportsArrowSchema | ArrowStream,
+    right_schema: SupportsArrowSchema | ArrowStream,
+    on: Keys | None = None, how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
+    left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None,
+    frontier: Mapping[str, Mapping[Expression, Value]] | None = None, suffix: str = "_right",
+    batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC",
+) -> Explanation:
+    """How a join would be planned: conjuncts, the expression DAG with its intervals, and what prunes each side.
+
+    Parameters
+    ----------
+    condition, on, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size, on_late, timezone
+        As for :func:`ivjoin.band_join`.
+    left_schema, right_schema : schema, table, frame or files
+        Of inputs that have an end it is said whether they will be sorted, and by what; no file is read but for its
+        schema. A table is looked at in some places.
+    frontier : mapping, optional
+        ``{"left": {expression: value}, "right": {...}}``: how far each side has come; typical values by default.
+
+    Returns
+    -------
+    Explanation
+        A ``str`` with ``svg()`` and ``mermaid()``, which a notebook draws.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> s = pa.schema({"a": pa.int64()})
+    >>> text = explain("l.a >= r.a - 3 AND l.a < r.a + 10", s, s, left_order="a", right_order="a")
+    >>> "band term" in text
+    True
+    """
+    left, right = (_source(x, side) for x, side in ((left_schema, "left"), (right_schema, "right")))
+    schemas = [x if s is None else s.schema for x, s in ((left_schema, left), (right_schema, right))]
+    plan = planned(
+        schemas[0], schemas[1], on=on, condition=condition, how=how, left_order=left_order,
+        right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
+        batch_size=batch_size, on_late=on_late, timezone=timezone,
+    )
+    found = prospect(plan, (left, right))
+    if found.orders is None:
+        return explain_plan(plan, frontier, _arrival(plan, (left, right), found))
+    arranged = plan_of(plan.spec.with_orders(*found.orders, plan.spec.on_late))
+    seen = _frontier(found) if frontier is None else None
+    return explain_plan(arranged, frontier or seen, _arrival(plan, (left, right), found), bool(seen))
+
+
+def _source(given: Any, side: str) -> Source | None:
+    """An input that is no schema; opened, and not read."""
+    if isinstance(given, pa.Schema) or (
+        hasattr(given, "__arrow_c_schema__") and not hasattr(given, "__arrow_c_stream__")
+        and not hasattr(given, "__arrow_c_array__")
+    ):
+        return None
+    if isinstance(given, Iterator) and not hasattr(given, "schema"):
+        name = type(given).__name__
+        raise SchemaError(f"the {side} input is a {name}, which explain would have to read; pass its schema")
+    try:
+        return open_input(given, side)
+    except SchemaError as e:
+        if hasattr(given, "__arrow_c_schema__"):
+            return None
+        name = type(given).__name__
+        raise SchemaError(f"the {side} schema is a {name}; expected a pyarrow.Schema, or an input") from e
+
+
+def _frontier(found: Prospect) -> dict[str, dict[Any, Any]]:
+    """The middle of the rows that were looked at, as values of the expressions by which they will be in order."""
+    out: dict[str, dict[Any, Any]] = {}
+    for s, ordinal in enumerate(found.middle):
+        if ordinal is not None and found.axis is not None:
+            node = found.axis.nodes[s]
+            out[SIDES[s]] = {node: literal(value_of(ordinal, node.type), node.type)}
+    return out
+
+
+def _arrival(plan: JoinPlan, sources: tuple[Source | None, Source | None], found: Prospect) -> list[str]:
+    unordered = [s for s in (0, 1) if not plan.sides[s].orders]
+    if not unordered:
+        return []
+    who = "neither side is ordered" if len(unordered) == 2 else f"the {SIDES[unordered[0]]} side is not ordered"
+    plain = [a for a in found.choices if all(n.op == "column" for n in a.nodes)]
+    by = [listed(dict.fromkeys(said(a.nodes[s]) for s in unordered)) for a in plain or found.choices]
+    names = listed(list(dict.fromkeys(by))[:4], "or")
+    both = "both" if len(unordered) == 2 else "it"
+    if all(sources[s] is None for s in unordered):
+        if not by:
+            return []
+        return [
+            f"{who}: a table or files would be sorted by {names}; of a stream every row is held until the "
+            f"other input ends"
+        ]
+    if found.small:
+        return [f"{who}, and there are few rows: they are joined as they come"]
+    if found.orders is None:
+        streams = [SIDES[s] for s in unordered if (source := sources[s]) is not None and not source.ends]
+        if streams:
+            held = "a stream, of which every row is held until the other one ends"
+            return [f"{who}: the {listed(streams)} input is {held}"]
+        return [f"{who}, and sorting would not let fewer rows be held: the shorter side is held whole"]
+    if len(by) > 1:
+        names += ", whichever a sample says"
+    size = "" if found.size is None else f", about {max(found.size, 0.1):,.1f} MB"
+    return [f"{who}: {both} will be sorted by {names}{size}"]

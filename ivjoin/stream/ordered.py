@@ -1,0 +1,179 @@
+"""Rows in the order of an expression: of a table, sorted by indices, or of row groups one after the other.
+
+What has no value, since it is null or errs, comes first. Ordinals are turned over where the order falls, and so rise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.expr.evaluate import Vector, evaluate
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, ordinals
+from ivjoin.files.row_groups import Ranges
+from ivjoin.operator.intake import has_value
+from ivjoin.shj.arrow import plain_type, to_plain
+from ivjoin.stream.axis import indices
+from ivjoin.stream.sweep import Ordered
+
+__all__ = ["Image", "Step", "moves", "of_steps", "of_table", "steps"]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_GATHERED = 65_536  # rows gathered at once
+
+
+@dataclass
+class Image:
+    """Ordinals of an expression over a table, in the order in which its rows come; what has no value looks least."""
+
+    values: np.ndarray
+    errs: bool
+    index: np.ndarray | None  # that sorts the rows; None where they are in order
+
+    @classmethod
+    def of(cls, table: pa.Table, node: Node, descending: bool) -> Image:
+        """Evaluate an expression and find the order of the rows by it."""
+        parts = [_value(node, b) for b in table.to_batches()]
+        images = [np.ascontiguousarray(ordinals(v.values, node.type)) for v in parts]
+        values = images[0] if len(images) == 1 else np.concatenate(images) if images else np.empty(0, np.int64)
+        values = ~values if descending else values
+        errs = any(v.error is not None and bool(v.error.any()) for v in parts)
+        there = [has_value(v) for v in parts]
+        if all(v is None for v in there):
+            if bool((values[:-1] <= values[1:]).all()):
+                return cls(values, errs, None)
+            index = np.argsort(values)
+            return cls(values[index], errs, _short(index))
+        valid = np.concatenate([np.ones(len(o), bool) if v is None else v for v, o in zip(there, images, strict=True)])
+        seen = values[valid]
+        if not errs and bool((seen[:-1] <= seen[1:]).all()):
+            return cls(np.maximum.accumulate(np.where(valid, values, I64_MIN)), errs, None)
+        none, order = np.flatnonzero(~valid), np.argsort(seen)
+        index = np.concatenate((none, np.flatnonzero(valid)[order]))
+        return cls(np.concatenate((np.full(len(none), I64_MIN), seen[order])), errs, _short(index))
+
+
+def _short(index: np.ndarray) -> np.ndarray:
+    return index.astype(np.uint32) if len(index) < 2**32 else index
+
+
+def _value(node: Node, batch: pa.RecordBatch) -> Vector:
+    return evaluate([node], lambda _, name: batch.column(name), batch.num_rows)[0]
+
+
+def of_table(table: pa.Table, image: Image) -> Ordered:
+    """The rows of a table in their order, some at a time."""
+    batches = iter(table.to_batches()) if image.index is None else _gathered(table, image.index)
+    at = 0
+    for batch in batches:
+        yield batch, image.values[at : at + batch.num_rows]
+        at += batch.num_rows
+
+
+def _gathered(table: pa.Table, index: np.ndarray) -> Iterator[pa.RecordBatch]:
+    schema = table.schema
+    plain = [plain_type(t) for t in schema.types]
+    if plain != schema.types:  # no rows are taken of views
+        columns = [
+            pa.chunked_array([to_plain(a, t) for a in c.chunks], t) for c, t in zip(table.columns, plain, strict=True)
+        ]
+        table = pa.Table.from_arrays(columns, names=schema.names)
+    whole = table.combine_chunks()
+    batches = whole.to_batches()
+    for start in range(0, len(index), _GATHERED):
+        at = indices(index[start : start + _GATHERED])
+        if len(batches) == 1:
+            taken = [batches[0].take(at)]
+        else:  # more text than one array can hold
+            taken = whole.take(at).combine_chunks().to_batches()
+        for batch in taken:
+            yield batch if plain == schema.types else batch.cast(schema)
+
+
+def moves(schema: pa.Schema) -> bool:
+    """Whether rows can be taken of every column."""
+    at = pa.nulls(0, pa.uint32())
+    try:
+        for t in schema.types:
+            pa.nulls(0, plain_type(t)).take(at).cast(t)
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid, TypeError):
+        return False
+    return True
+
+
+# -- row groups -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Step:
+    """Row groups that are read together, and up to which ordinal no later one has rows; None at the end."""
+
+    groups: list[int]
+    whole_to: int | None
+
+
+def steps(ranges: Ranges, groups: Sequence[int], node: Node, descending: bool) -> list[Step] | None:
+    """In which order to read row groups for the rows of a column to come in order, by what footers say of it.
+
+    None where they say too little, or most of the row groups would be held at once.
+    """
+    spans = []
+    for group in groups:
+        dom = ranges.of_group(group, [node]).get(node)
+        if dom is None or (not dom.is_empty and (dom.lo is None or dom.hi is None)):
+            return None
+        if dom.is_empty:
+            spans.append((I64_MIN, I64_MIN, group))
+            continue
+        low, high = ordinal_of(dom.lo, node.type), ordinal_of(dom.hi, node.type)
+        spans.append((~high, ~low, group) if descending else (low, high, group))
+    spans.sort()
+    lows = np.array([low for low, _, _ in spans], dtype=np.int64)
+    # How many row groups still wait for a later one when it begins: as many are read at a time as may wait.
+    highs = np.sort(np.array([high for _, high, _ in spans], dtype=np.int64))
+    waiting = np.arange(len(lows)) - np.searchsorted(highs, lows, side="right")
+    width = max(1, int(waiting.max(initial=0)))
+    if 2 * width >= len(spans):
+        return None
+    return [
+        Step([g for _, _, g in spans[i : i + width]], int(lows[i + width]) if i + width < len(spans) else None)
+        for i in range(0, len(spans), width)
+    ]
+
+
+def of_steps(found: Sequence[Step], read: Callable[[Sequence[int]], pa.Table], node: Node, descending: bool) -> Ordered:
+    """The rows of row groups in order; rows beyond the beginning of a later row group wait for it."""
+    top = I64_MIN
+    waiting: pa.Table | None = None
+    for step in found:
+        table = read(step.groups)
+        if waiting is not None:
+            table = pa.concat_tables([waiting, table])
+        keys = _keys(table, node, descending)
+        index = None if bool((keys[:-1] <= keys[1:]).all()) else _short(np.argsort(keys))
+        keys = keys if index is None else keys[index]
+        cut = len(keys) if step.whole_to is None else int(np.searchsorted(keys, step.whole_to, side="right"))
+        image = Image(np.maximum(keys[:cut], top), False, None if index is None else index[:cut])
+        yield from of_table(table.slice(0, cut) if index is None else table, image)
+        top = int(image.values[-1]) if cut else top
+        rest = [table.slice(cut)] if index is None else _gathered(table, index[cut:])
+        waiting = rest[0] if isinstance(rest, list) else pa.Table.from_batches(rest, table.schema)
+
+
+def _keys(table: pa.Table, node: Node, descending: bool) -> np.ndarray:
+    """Ordinals of a column; what is null or NaN, and so in no order, looks least."""
+    out = [np.empty(0, dtype=np.int64)]
+    for batch in table.to_batches():
+        v = _value(node, batch)
+        image = ordinals(v.values, node.type)
+        keys = ~image if descending else image
+        valid = has_value(v)
+        if node.type.kind == "float":
+            number = image != NAN_ORDINAL
+            valid = number if valid is None else valid & number
+        out.append(keys if valid is None else np.where(valid, keys, I64_MIN))
+    return np.concatenate(out)

@@ -1,0 +1,146 @@
+"""What an operator does beside joining: room made, given back, and made no more often than it pays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ivjoin import LateRowError, SymmetricHashJoin
+from ivjoin.operator.core import Core
+from ivjoin.shj.kernels.compiling import COMPILES
+from ivjoin.shj.store.keys import KeyTable
+from ivjoin.shj.store.side import SideStore
+
+SCHEMA = pa.schema({"k": pa.int64(), "x": pa.int64()})
+many_rows = pytest.mark.skipif(not COMPILES, reason="takes long uncompiled")
+
+
+def band(low: int, high: int, schema: pa.Schema = SCHEMA, **options: Any) -> SymmetricHashJoin:
+    return SymmetricHashJoin(
+        schema, schema, on="k", condition=f"l.x BETWEEN r.x - {low} AND r.x + {high}", left_order="x", right_order="x",
+        **options,
+    )
+
+
+def batch(k: Any, x: Any) -> pa.RecordBatch:
+    return pa.record_batch([pa.array(k, pa.int64()), pa.array(x, pa.int64())], schema=SCHEMA)
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list[Any]:
+    calls: list[Any] = []
+    method = getattr(owner, name)
+
+    def call(self: Any, *args: Any) -> Any:
+        calls.append(self)
+        return method(self, *args)
+
+    monkeypatch.setattr(owner, name, call)
+    return calls
+
+
+@many_rows
+def test_an_idle_side_is_not_carried_over_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    moves = counted(monkeypatch, SideStore, "_recap")
+    op = band(1_000_000, 5)
+    n = 20_000
+    list(op.push("right", batch(np.arange(n), np.arange(n) + 1000)))
+    moves.clear()
+    for _ in range(400):
+        list(op.push("left", batch(np.full(5, -1), np.full(5, 1000))))
+    assert op.metrics.state_rows == n + 2000
+    assert [s.side for s in moves if s.side == 1] == []
+
+
+@many_rows
+def test_an_idle_sides_rows_go_as_the_other_side_passes_them() -> None:
+    op = band(10, 10)
+    n = 20_000
+    list(op.push("right", batch(np.arange(n), np.arange(n))))
+    full = op.metrics.state_bytes
+    met = 0
+    for x in range(0, n, 100):
+        met += sum(out.num_rows for out in op.push("left", batch(np.arange(x, x + 100), np.arange(x, x + 100))))
+        # A right row x waits for left ones up to x + 10, a left row for right ones from n - 1 on.
+        assert op.metrics.right_rows_retired == max(0, x + 99 - 10)
+    assert met == n
+    assert op.metrics.state_rows <= 40
+    for x in range(n, n + 300):
+        list(op.push("left", batch([x], [x])))
+    assert op.metrics.right_rows_retired == n
+    assert op.metrics.state_bytes < full / 4
+
+
+def test_a_null_that_has_left_is_forgotten() -> None:
+    schema = pa.schema({"k": pa.int64(), "x": pa.int64(), "v": pa.float64(), "s": pa.string()})
+    op = band(5, 0, schema)
+    had_nulls = []
+    for i in range(150):
+        none = i == 3
+        values = [pa.array([None if none else 1.5, 2.5]), pa.array(["a", None if none else "b"])]
+        for side in ("left", "right"):
+            arrays = [pa.array([1, 2]), pa.array([i, i]), *values]
+            for out in op.push(side, pa.record_batch(arrays, schema=schema)):
+                assert out.num_rows
+        had_nulls.append([bool(op._core.state.side(s, "has_nulls")) for s in (0, 1)])
+    assert had_nulls[2] == [False, False]
+    assert had_nulls[3] == had_nulls[8] == [True, True]
+    assert had_nulls[-1] == [False, False]
+    held = [c.valid.ring is None for s in op._core.stores for c in s.columns if c.valid is not None]
+    assert all(held)
+
+
+@many_rows
+def test_a_ring_has_little_more_room_than_the_window_wants() -> None:
+    """As it grows, in the steady state, and after the window has become smaller; windows come with the rows' pace."""
+    op, n, x = band(100_000, 0), 500, 0
+    rng = np.random.default_rng(5)
+
+    def go(pushes: int, step: int) -> None:
+        nonlocal x
+        for _ in range(pushes):
+            for side in ("left", "right"):
+                list(op.push(side, batch(rng.integers(0, 10**9, n), x + step * np.arange(n))))
+            x += n * step
+
+    store = op._core.stores[0]
+    for _ in range(18):
+        go(2, 10)
+        assert store.cap <= 1.0625 * (store.live + n) + 64
+    go(400, 10)  # 10,000 rows a window, which the left side holds
+    assert 10_000 <= store.live <= 10_500
+    assert store.cap <= 1.0625 * 10_501 + 256
+    go(600, 100)  # 1,000 rows
+    assert store.live <= 1_500
+    assert store.cap <= 1.0625 * 1_501 + 256
+
+
+@many_rows
+def test_keys_that_come_once_are_swept_without_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    rooms, sweeps = counted(monkeypatch, KeyTable, "_room"), counted(monkeypatch, KeyTable, "_sweep")
+    op = band(50, 0)
+    for i in range(1000):
+        for side in ("left", "right"):
+            keys = np.arange(128) + 256 * i + (128 if side == "left" else 0)
+            list(op.push(side, batch(keys, np.arange(128) + 128 * i)))
+    assert op._core.keys.n_ids < 3000
+    assert len(rooms) < 20
+    assert len(sweeps) < 5
+
+
+def test_a_known_watermark_leaves_the_tables_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = counted(monkeypatch, Core, "tabulate")
+    op = SymmetricHashJoin(SCHEMA, SCHEMA, on="k", condition="l.x BETWEEN r.x - 5 AND r.x + 5")
+    before = len(made)
+    for x in range(0, 100, 10):
+        for side in ("left", "right"):
+            list(op.push(side, batch([1, 2, 3], [x + 2, x, x + 1])))
+            list(op.advance(side, {"x": x}))
+            with pytest.raises(LateRowError, match=f"x is {x - 1}, but it was promised to lie from {x} "):
+                op.push(side, batch([1], [x - 1]))
+        assert op.metrics.state_rows <= 12
+    assert len(made) == before + 2
+    list(op.advance("left", {"x + k": 200}))
+    assert len(made) > before + 2

@@ -1,0 +1,149 @@
+"""What explain says of inputs that are sorted, in whose words, and how it is drawn."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import ivjoin
+
+SCHEMA = pa.schema({
+    "k": pa.int64(), "price": pa.float64(), "w": pa.float64(), "ts": pa.timestamp("us"), "name": pa.string(),
+})  # fmt: skip
+N = 5000
+CONDITIONS = [
+    "abs(l.price - r.price) < 0.5",
+    "abs(l.price - r.price) < r.w",
+    "l.price / r.price < 1.01 AND r.price / l.price < 1.01",
+    "l.ts BETWEEN r.ts - INTERVAL 1 HOUR AND r.ts",
+    "l.k + r.k <= 0 OR l.name LIKE 'a%'",
+    "CASE WHEN l.k > 3 THEN l.ts ELSE r.ts END >= TIMESTAMP '2026-01-01 00:00:00'",
+    "l.price > -1.5 AND abs(l.price - r.price) < 3 AND l.name <> r.name",
+]
+
+
+def table(seed: int) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    ts = rng.integers(1_790_000_000, 1_795_000_000, N) * 1_000_000
+    return pa.table(
+        [rng.integers(0, 9, N), rng.random(N) * 1000, rng.random(N), ts, ["x"] * N],
+        names=SCHEMA.names,
+    ).cast(SCHEMA)
+
+
+@pytest.mark.parametrize("given", ["schema", "table"])
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_it_speaks_the_language_of_the_condition(condition: str, given: str) -> None:
+    inputs = [SCHEMA, SCHEMA] if given == "schema" else [table(1), table(2)]
+    text = ivjoin.explain(condition, *inputs)
+    for word in ("CAST(", "Infinity", "next_up", "next_down", "isnan(next", "+ -", "2024-", "an order of"):
+        assert word not in text, text
+    assert not re.search(r"\d[Dd]\b(?!')", text), text
+
+
+def test_what_to_declare_is_a_column() -> None:
+    text = ivjoin.explain("abs(l.price - r.price) < 0.5", SCHEMA, SCHEMA)
+    assert (
+        "l.price <= r.price + 0.5 and l.price >= r.price - 0.5 prune nothing here: nothing is known of future r.price; "
+        "declare right_order='price' or right_bounds"
+    ) in text
+    text = ivjoin.explain("abs(l.price - r.price) < r.w", SCHEMA, SCHEMA)
+    assert "declare right_order and right_bounds of 'w' and 'price'" in text
+
+
+def test_tables_are_to_be_sorted() -> None:
+    left, right = table(1), table(2)
+    text = ivjoin.explain("abs(l.price - r.price) < 0.5", left, right)
+    assert text.splitlines()[1] == "  neither side is ordered: both will be sorted by l.price and r.price, about 0.1 MB"
+    assert "left rows are kept while l.price >=" in text
+    text = ivjoin.explain("l.ts BETWEEN r.ts - INTERVAL 1 HOUR AND r.ts", left.sort_by("ts"), right, left_order="ts")
+    assert "the right side is not ordered: it will be sorted by r.ts, about 0.1 MB" in text
+    assert re.search(r"left: l.ts >= 2026-\d\d-\d\d", text)
+    text = ivjoin.explain("l.price < r.price", left, right)
+    assert "sorting would not let fewer rows be held: the shorter side is held whole" in text
+    text = ivjoin.explain("abs(l.price - r.price) < 0.5", left.slice(0, 9), right.slice(0, 9))
+    assert "there are few rows: they are joined as they come" in text
+
+
+def test_what_is_said_is_what_is_done() -> None:
+    left, right = table(1), table(2)
+    for condition in CONDITIONS[:4]:
+        said = re.search(r"both will be sorted by (.*), about", ivjoin.explain(condition, left, right))
+        stream = ivjoin.band_join(left, right, condition=condition)
+        next(stream)
+        done = re.search(r"both were sorted, by (.*), with", stream.sorting)
+        assert said and done
+        assert said[1] == done[1]
+
+
+def test_files_are_not_read_for_it(tmp_path: Path) -> None:
+    for side in (1, 2):
+        pq.write_table(table(side), tmp_path / f"{side}.parquet")
+    places = [str(tmp_path / f"{side}.parquet") for side in (1, 2)]
+    def refused(*_: Any, **__: Any) -> Iterator[pa.RecordBatch]:
+        raise AssertionError("read")
+        yield
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pq.ParquetFile, "iter_batches", refused)
+        text = ivjoin.explain("abs(l.price - r.price) < 0.5 AND l.ts <= r.ts AND l.ts >= r.ts", *places)
+    assert "both will be sorted by l.price and r.price or l.ts and r.ts, whichever a sample says, about 0.6 MB" in text
+
+
+def test_streams_are_not_sorted_and_not_read() -> None:
+    reader = table(1).to_reader()
+    text = ivjoin.explain("abs(l.price - r.price) < 0.5", reader, table(2))
+    assert "the left input is a stream, of which every row is held until the other one ends" in text
+    assert reader.read_all().num_rows == N
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from table(1).to_batches()
+
+    with pytest.raises(ivjoin.SchemaError, match="generator, which explain would have to read"):
+        ivjoin.explain("l.k = r.k", batches(), SCHEMA)
+
+
+@pytest.mark.parametrize("given", [3, None, "no.parquet", [1]])
+def test_what_is_neither_schema_nor_input(given: Any) -> None:
+    with pytest.raises(ivjoin.IvjoinError, match="left"):
+        ivjoin.explain("l.k = r.k", given, SCHEMA)
+
+
+@pytest.mark.parametrize("condition", [*CONDITIONS, None])
+def test_pictures(condition: str | None) -> None:
+    e = ivjoin.explain(condition, SCHEMA, SCHEMA, on="k", left_order="ts", right_order="ts")
+    picture = ElementTree.fromstring(e.svg())
+    width, height = float(picture.attrib["width"]), float(picture.attrib["height"])
+    boxes = [r for r in picture.iter("{http://www.w3.org/2000/svg}rect") if "rx" in r.attrib]
+    assert len(boxes) == len(e.boxes) > 2
+    corners = [[float(b.attrib[k]) for k in ("x", "y", "width", "height")] for b in boxes]
+    for i, (x, y, w, h) in enumerate(corners):
+        assert x >= 0 and y >= 0 and x + w <= width and y + h <= height
+        assert all(x + w <= a or a + c <= x or y + h <= b or b + d <= y for a, b, c, d in corners[:i])
+    texts = "".join(picture.itertext())
+    assert all(line in texts for line in e.state if len(line) < 110)
+    lines = e.mermaid().splitlines()
+    assert lines[0] == "flowchart BT"
+    assert sum("-->" in line for line in lines) == sum(len(set(b.args)) for b in e.boxes)
+    assert all(line.count('"') in (0, 2) for line in lines)
+    assert "<svg" in e._repr_html_() and "<pre>" in e._repr_html_()
+    again = pickle.loads(pickle.dumps(e))
+    assert again == e == str(e)
+    assert again.svg() == e.svg()
+
+
+def test_names_are_escaped() -> None:
+    s = pa.schema({'<b>"&': pa.int64()})
+    e = ivjoin.explain('l.`<b>"&` >= r.`<b>"&`', s, s)
+    ElementTree.fromstring(e.svg())
+    assert "<b>" not in e.svg() and "<b>" not in e._repr_html_()
+    assert all(line.count('"') in (0, 2) for line in e.mermaid().splitlines())

@@ -1,0 +1,96 @@
+"""Parquet files whose row groups follow each other: read group by group, sorted within, with the rows of the whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import oracle
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import ivjoin
+from ivjoin.stream import inputs, pull, sorting
+
+NAN = float("nan")
+
+
+def nearly_sorted(rng: np.random.Generator, n: int, kind: str, descending: bool) -> pa.Table:
+    at = np.sort(rng.integers(0, 40, n)) + rng.integers(0, 4, n)
+    at = at[::-1] if descending else at
+    values: list[Any] = [int(v) for v in at]
+    if kind == "double":
+        values = [NAN if rng.random() < 0.05 else v / 2 for v in values]
+    if kind == "timestamp":
+        values = [v * 1_000_000 for v in values]
+    values = [None if rng.random() < 0.1 else v for v in values]
+    types = {"int": pa.int64(), "double": pa.float64(), "timestamp": pa.timestamp("us"), "date": pa.date32()}
+    made = pa.array(values, pa.int64() if kind == "timestamp" else pa.int32() if kind == "date" else types[kind])
+    return pa.table({"t": made if made.type == types[kind] else made.view(types[kind]), "n": range(n)})
+
+
+CONDITIONS = {
+    "int": "l.t BETWEEN r.t - 2 AND r.t + 1",
+    "double": "l.t BETWEEN r.t - 1 AND r.t + 1.5 OR l.t = r.t",
+    "timestamp": "l.t BETWEEN r.t AND r.t + INTERVAL 2 SECONDS",
+    "date": "l.t BETWEEN r.t AND r.t + INTERVAL 2 DAYS",
+}
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("kind", CONDITIONS)
+def test_random_files(kind: str, descending: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sorting, "SMALL", -1)
+    monkeypatch.setattr(pull, "_SWEEP_ROWS", 3)
+    rng = np.random.default_rng(5)
+    by_groups = 0
+    for round_ in range(24):
+        how = oracle.HOWS[round_ % 8]
+        tables = [nearly_sorted(rng, int(rng.integers(1, 90)), kind, descending) for _ in range(2)]
+        places = [tmp_path / f"{side}.parquet" for side in "lr"]
+        for place, t in zip(places, tables, strict=True):
+            pq.write_table(t, place, row_group_size=int(rng.integers(1, 9)), store_schema=True)
+        question: dict[str, Any] = {"condition": CONDITIONS[kind], "how": how}
+        if round_ % 3 == 2 and not descending:
+            question["left_order"] = ivjoin.Order("t", slack=None if kind not in ("int", "double") else 9)
+            question["on_late"] = "join"
+        stream = ivjoin.band_join(*places, **question)
+        got = stream.read_all()
+        want = ivjoin.band_join(*tables, condition=CONDITIONS[kind], how=how, sort="never").read_all()
+        order = [(c, "ascending") for c in got.schema.names]
+        if "on_late" not in question:
+            assert repr(got.sort_by(order).to_pylist()) == repr(want.sort_by(order).to_pylist())
+        by_groups += "row groups" in stream.sorting
+    assert by_groups > 8
+
+
+def test_no_file_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs.Source, "table", None)
+    n = 40_000
+    rng = np.random.default_rng(1)
+    for side in "lr":
+        t = np.arange(n) + rng.integers(0, 500, n)
+        pq.write_table(pa.table({"t": t, side: np.arange(n)}), tmp_path / f"{side}.parquet", row_group_size=2000)
+    stream = ivjoin.band_join(
+        tmp_path / "l.parquet", tmp_path / "r.parquet", condition="l.t BETWEEN r.t - 1 AND r.t + 1"
+    )
+    assert stream.read_all().num_rows > n
+    assert stream.metrics.peak_state_rows < 10_000
+    assert stream.sorting == "both sides were read in the order of row groups, by l.t and r.t"
+
+
+def test_one_side_of_them(tmp_path: Path) -> None:
+    n = 40_000
+    rng = np.random.default_rng(1)
+    pq.write_table(pa.table({"t": np.arange(n)}), tmp_path / "l.parquet", row_group_size=2000)
+    stream = ivjoin.band_join(
+        tmp_path / "l.parquet", pa.table({"t": rng.permutation(n)}), condition="l.t BETWEEN r.t - 1 AND r.t + 1"
+    )
+    assert stream.read_all().num_rows == 3 * n - 2
+    assert stream.metrics.peak_state_rows < 10_000
+    assert stream.sorting.startswith(
+        "the left side was read in the order of its row groups, by l.t and the right side was not ordered: it was "
+        "sorted, by r.t, with 0.5 MB"
+    )
