@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # `bench` is no part of the installed package
 # ruff: noqa: E402
 
-from bench import answer, cell, report, runner, tables
+from bench import answer, cell, report, routing, runner, tables
 from bench.case import Band, Case
 from bench.cases import ALL, named, select
 from bench.cases.scaling import CASES as SCALING
@@ -260,3 +260,18 @@ def test_figures() -> None:
     assert tables.net({"cpu_seconds": 1.0, "input_cpu_seconds": 2.0}) == 0.01
     assert [tables.size(v) for v in (7, 1500, 25e6)] == ["7 B", "1.5 kB", "25 MB"]
     assert Band("s", -1, 2).hi == 2
+
+
+def test_the_tables_of_parallel_joins_are_made(tmp_path: Path) -> None:
+    out, page = tmp_path / "routing.jsonl", tmp_path / "parallel.md"
+    assert routing.main(["--rows", "2000", "--workers", "4", "16", "--out", str(out), "--page", str(page)]) == 0
+    records = [json.loads(line) for line in out.read_text().splitlines()]
+    assert sum(r["kind"] == "routing" for r in records) == 2 * 2 * 2 * 4 + 2 * 3
+    by_hash, planned = (
+        next(r for r in records if (r.get("scheme"), r.get("exponent"), r.get("workers")) == (scheme, 1.5, 16))
+        for scheme in ("hash", "auto")
+    )
+    assert by_hash["over"] > 8 > 1.5 > planned["over"]
+    text = page.read_text()
+    assert text.count("| 1.5 | auto |") == 2 and text.count("| full |") == 2
+    assert f"**{planned['over']:.2f}**" in text

@@ -162,14 +162,16 @@ def _negated(x: int | None) -> int | None:
 
 def moved(values: np.ndarray, offset: int) -> np.ndarray:
     """int64 values plus an offset, held at the type's ends."""
-    if offset == 0:
-        return values
-    if offset > 0:
-        step = min(offset, I64_MAX)
-        return np.where(values > I64_MAX - step, I64_MAX, np.minimum(values, I64_MAX - step) + step)
-    step = max(offset, I64_MIN)
-    least = I64_MIN - step
-    return np.where(values < least, I64_MIN, np.maximum(values, least) + step)
+    while offset:
+        step = max(-I64_MAX, min(offset, I64_MAX))
+        offset -= step
+        if step > 0:
+            most = I64_MAX - step
+            values = np.where(values > most, I64_MAX, np.minimum(values, most) + step)
+        else:
+            least = I64_MIN - step
+            values = np.where(values < least, I64_MIN, np.maximum(values, least) + step)
+    return values
 
 
 # -- errors ------------------------------------------------------------------------------------------------------
