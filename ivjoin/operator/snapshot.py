@@ -57,10 +57,11 @@ def read(blob: bytes) -> Core:
         if header.get("rekeyed"):
             core.rekey()
         core.learn()  # axes that came with what was promised
-        for s, led in enumerate(header.get("led", (None, None))):
-            axes = [_axis(core, s, axis) for axis in led or ()]
-            if axes and all(a is None or 0 <= a < core.stores[s].n_axes for a in axes):
-                core.stores[s].lead(axes[0] or 0, axes[1])
+        for s, led in zip((0, 1), header.get("led", (None, None)), strict=True):
+            if led is not None:
+                axis, second = (_axis(core, s, saved) for saved in led)
+                if all(a is None or 0 <= a < core.stores[s].n_axes for a in (axis, second)):
+                    core.stores[s].lead(axis or 0, second)
             core.adopt_rows(s, *_split(tables[s]))
         core.careful = header["careful"]
         core.metrics = JoinMetrics(**header["metrics"])

@@ -160,7 +160,7 @@ def test_kernels_of_one_another_and_of_arrays_are_such_files_too() -> None:
     for wrong in (rows.T, rows.astype(np.int32), rows[:, :2], rows[0]):
         with pytest.raises(TypeError):
             sum_up(wrong, out)
-    assert compiling.refused == {}
+    assert not {compiling._name(f) for f in (quarter, total)} & set(compiling.refused)
 
 
 @pytest.mark.parametrize(
