@@ -23,7 +23,7 @@ from ivjoin.shj.store.keys import IntKeys, KeyTable
 from ivjoin.shj.store.rings import Column
 from ivjoin.shj.store.runs import SortedRuns
 from ivjoin.shj.store.schedules import Schedules
-from ivjoin.shj.store.sizes import fitting, is_wide, larger
+from ivjoin.shj.store.sizes import fitting, is_wide, larger, row_records
 from ivjoin.shj.store.varying import BytesColumn, SegmentColumn
 
 __all__ = ["SideStore"]
@@ -64,7 +64,6 @@ class SideStore:
     widths : list of int or None, optional
         The types' ``byte_width``, where they are known.
     account : Account, optional
-        Asked before memory is taken.
     """
 
     lo = Register(SIDE, "lo")
@@ -100,7 +99,7 @@ class SideStore:
         self.n_axes = n_axes
         self.ordered = int(ordered)
         self.cap = 64
-        self.rows, self.links = _records(64, n_axes)
+        self.rows, self.links = row_records(64, n_axes)
         same = same or {}
         self.stored = list(range(len(types)) if stored is None else stored)
         widths = [byte_width(t) for t in types] if widths is None else widths
@@ -463,7 +462,7 @@ class SideStore:
 
     def _recap(self, cap: int) -> None:
         """A ring of another capacity, with the same rows under the same ids."""
-        rows, links = _records(cap, self.n_axes)
+        rows, links = row_records(cap, self.n_axes)
         if self.hi <= min(cap, self.cap):  # every row has the place that it had
             rows[self.lo : self.hi] = self.rows[self.lo : self.hi]
         elif self.hi > self.lo:
@@ -487,7 +486,7 @@ class SideStore:
         self.keys.live -= int(index_kernels.unlink(places, self.links, self.keys.slots, self.offset))
         for column in self.columns:
             column.select(ids, places, cap)
-        self.rows, self.links = _records(cap, self.n_axes)
+        self.rows, self.links = row_records(cap, self.n_axes)
         self.cap, self.lo, self.hi, self.live, self._trimmed = cap, 0, n, n, 0
         self._ring_bytes = None
         if self.runs is not None:
@@ -496,9 +495,3 @@ class SideStore:
         self.links[:n, index_kernels.FLAGS] = kept_flags
         self.point()
         self.reschedule()
-
-
-def _records(cap: int, n_axes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Row records as words, and the same memory as links."""
-    rows = np.empty((cap, _FIRST_AXIS + n_axes), dtype=np.int64)
-    return rows, rows.view(np.int32)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from ivjoin.errors import CapacityError
+import numpy as np
 
-__all__ = ["fitting", "is_wide", "larger"]
+from ivjoin.errors import CapacityError
+from ivjoin.shj.kernels.index_kernels import FIRST_AXIS
+
+__all__ = ["fitting", "is_wide", "larger", "row_records"]
 
 # Rows that a ring may have room for, beyond twice what it needs, without being asked whether it does.
 _SPARE = 1024
@@ -38,3 +41,9 @@ def is_wide(cap: int, need: int, rows: int) -> bool:
     if cap > 2 * need + _SPARE:
         return True
     return cap > need + need // 16 + 256 and rows > 4 * cap
+
+
+def row_records(cap: int, n_axes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Row records as words, int64[cap, ...], and the same memory as links, int32."""
+    rows = np.empty((cap, FIRST_AXIS + n_axes), dtype=np.int64)
+    return rows, rows.view(np.int32)
