@@ -20,7 +20,7 @@ from ivjoin.plan.planner import JoinPlan
 from ivjoin.stream.columns import Chosen, chosen
 from ivjoin.stream.inputs import ArrowStream, Source, SupportsArrowStream, first_line, open_inputs
 from ivjoin.stream.outputs import Outputs
-from ivjoin.stream.slices import SlicedJoin
+from ivjoin.stream.slices import SlicedJoin, slice_rows
 from ivjoin.stream.sorting import Arranged, arrange, as_they_are
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ __all__ = ["ArrowStream", "JoinStream", "SupportsArrowStream", "band_join"]
 _PUSH_ROWS = 2048
 # Sides that are all there are in memory anyway, and a piece of the one costs but a search in the other.
 _SWEEP_ROWS = 8192
-# With threads, a piece is a good part of a slice.
+# With threads, a piece is a good part of a slice, a quarter of one at most.
 _PARALLEL_ROWS = 65536
 _MOST_THREADS = 1024
 _CLOSED = "this stream was closed and gives nothing more"
@@ -92,13 +92,18 @@ class _Join:
         self.chosen = found
         self.skipped: tuple[int, int] | None = None
         self._sources, self._sort, self._coalesce, self._threads = sources, sort, coalesce, threads
-        self.most = max(_PUSH_ROWS if threads == 1 else _PARALLEL_ROWS, coalesce)
+        known = all(source.in_memory for source in sources)
+        self._rows = sum(source.rows or 0 for source in sources) if known else 0
+        piece = _PUSH_ROWS if threads == 1 else max(_PARALLEL_ROWS, slice_rows(self._rows, threads) // 4)
+        self.most = max(piece, coalesce)
 
-    def operator(self, plan: JoinPlan, errors_first: bool = False) -> SymmetricHashJoin | SlicedJoin:
+    def operator(
+        self, plan: JoinPlan, errors_first: bool = False, copies: bool = False
+    ) -> SymmetricHashJoin | SlicedJoin:
         cut = cut_of(plan) if self._threads > 1 else ""
         if isinstance(cut, str):  # one thread is asked for, or is all that can be used
             return SymmetricHashJoin.from_plan(plan, errors_first=errors_first)
-        return SlicedJoin(plan, cut, self._threads, errors_first)
+        return SlicedJoin(plan, cut, self._threads, errors_first, self._rows, bool(self._rows) and not copies)
 
     def open(self) -> None:
         """Leave out the row groups that cannot matter, and read what must not wait."""
@@ -113,7 +118,7 @@ class _Join:
             source.ready()
 
     def begin(self) -> tuple[Arranged, tuple[_Input, _Input]]:
-        arranged = (arrange if self._sort else as_they_are)(self.plan, self._sources)
+        arranged = (arrange if self._sort else as_they_are)(self.plan, self._sources, self._threads)
         if isinstance(cut_of(arranged.plan), str):
             self.most = max(_PUSH_ROWS, self._coalesce)
         left, right = (_Input(batches, self._coalesce, self.most) for batches in arranged.batches)
@@ -255,7 +260,8 @@ class JoinStream(Outputs):
     def _joined(self) -> Iterator[pa.RecordBatch]:
         self._arranged, inputs = self._join.begin()
         if self._arranged.plan is not self._join.plan:
-            self._operator = self._join.operator(self._arranged.plan, self._arranged.errors_first)
+            arranged = self._arranged
+            self._operator = self._join.operator(arranged.plan, arranged.errors_first, arranged.copies)
         op, names, first = self._operator, ("left", "right"), self._arranged.first
         if self._arranged.sweep is not None:
             for p, piece in self._arranged.sweep.turns(max(_SWEEP_ROWS, self._join.most)):
@@ -315,8 +321,9 @@ def band_join(
     threads : int, default 1
         Join slices of an ordered axis at the same time, each on the next free thread: whatever the keys, where a side
         whose rows may be spread has a declared order and the condition a band on it with both ends. The order of the
-        output rows is then another one, and for each thread a slice of some 65,536 rows and eight bands is held
-        beyond the window. A join that cannot be cut so runs on one thread; :func:`ivjoin.explain` says why.
+        output rows is then another one, from one time to the next, and a slice of some 131,072 rows and eight bands is
+        held for each thread beyond the window, of tables as views. Tables are sorted by as many threads. A join that
+        cannot be cut runs on one thread; :func:`ivjoin.explain` says why.
     sort : {"auto", "never"}
         What to do with an input that has an end (a table, a frame, a list of batches) and no declared order: sort it
         along the band that lets the join hold the fewest rows, unless it is in order or small, or read it as it is.
