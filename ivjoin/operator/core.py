@@ -23,7 +23,7 @@ from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.blocks import wanted, works
 from ivjoin.operator.intake import Intake, has_value
 from ivjoin.operator.prune_bounds import Bounder
-from ivjoin.operator.sources import image_columns, limits_of
+from ivjoin.operator.sources import limits_of, ordinal_columns
 from ivjoin.operator.state import State
 from ivjoin.operator.tables import join_fields, output_table, side_tables
 from ivjoin.outer.emit import Emitter
@@ -33,7 +33,7 @@ from ivjoin.plan.spec import SIDES
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.memory import release_struct
 from ivjoin.shj.store.account import Account
-from ivjoin.shj.store.columns import ImageColumn, WordColumn
+from ivjoin.shj.store.columns import OrdinalColumn, WordColumn
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys
 from ivjoin.shj.store.side import SideStore
 
@@ -88,7 +88,7 @@ class Core:
         self.stores = tuple(
             SideStore(
                 s, self.keys, self.layouts[s].stored, len(plan.sides[s].axes),
-                ordered=plan.tables[1 - s].n_primary > 0, same=image_columns(plan, s), stored=plan.sides[s].stored,
+                ordered=plan.tables[1 - s].n_primary > 0, same=ordinal_columns(plan, s), stored=plan.sides[s].stored,
                 sides=state.sides, widths=self.layouts[s].stored_widths, account=account,
             )
             for s in (0, 1)
@@ -167,7 +167,7 @@ class Core:
             for s, store in enumerate(self.stores):
                 columns = {
                     column for column, c in zip(plan.sides[s].stored, store.columns, strict=True)
-                    if isinstance(c, (WordColumn, ImageColumn)) or (self.keeps_text and c in store.texts)
+                    if isinstance(c, (WordColumn, OrdinalColumn)) or (self.keeps_text and c in store.texts)
                 }
                 if blocks:
                     columns |= {i for f in plan.fields if (i := f.left if s == 0 else f.right) is not None}
@@ -236,12 +236,12 @@ class Core:
         """The state anew, for a plan whose keys or axes have changed, with the rows that are stored."""
         self.metrics = self.counts()
         old = self.stores
-        careful = self.state.get("careful")
+        full_predicate = self.state.get("full_predicate")
         self.plan.kept = {}
         limit, self.account.limit = self.account.limit, None  # half a state is none
         try:
             self.build()
-            self.state.set(careful=careful)
+            self.state.set(full_predicate=full_predicate)
             for s, store in enumerate(old):
                 ids = store.live_ids()
                 self.adopt_rows(s, [store.gather(i, ids) for i in range(len(store.columns))], store.matched(ids))
@@ -260,16 +260,16 @@ class Core:
             side.keys = list(compress(side.keys, plain))
         plan.int_keys = len(plan.null_safe) == 1 and not plan.null_safe[0] and has_ordinal(plan.sides[0].keys[0].type)
         self.rebuild()
-        self.careful = True
+        self.full_predicate = True
 
     @property
-    def careful(self) -> bool:
+    def full_predicate(self) -> bool:
         """Some row that has come lies outside the plan's guards, or erred: the whole condition decides each pair."""
-        return bool(self.state.get("careful"))
+        return bool(self.state.get("full_predicate"))
 
-    @careful.setter
-    def careful(self, value: bool) -> None:
-        self.state.set(careful=int(value))
+    @full_predicate.setter
+    def full_predicate(self, value: bool) -> None:
+        self.state.set(full_predicate=int(value))
 
     def adopt_rows(self, s: int, arrays: list[pa.Array], matched: np.ndarray) -> None:
         """Put rows of a snapshot into a side's store; the stored columns, in their order."""
@@ -288,8 +288,8 @@ class Core:
             present = has_value(values[node])
             if present is not None:
                 absent[a] = ~present
-        kids = self.intake.key_ids(s, n, values, self.keys, None)
-        self.stores[s].insert(kids, axes, arrays, absent or None, matched)
+        key_ids = self.intake.key_ids(s, n, values, self.keys, None)
+        self.stores[s].insert(key_ids, axes, arrays, absent or None, matched)
         self.keys.point()
         for store in self.stores:
             store.point()

@@ -36,7 +36,7 @@ def write(core: Core) -> bytes:
         "frontiers": [_frontier(f) for f in core.frontiers],
         # the same rows take another number of bytes in the operator that is restored
         "metrics": core.counts().as_dict() | {"state_bytes": 0},
-        "careful": core.careful,
+        "careful": core.full_predicate,
         "rekeyed": core.rekeyed,
         "late_within": core.intake.late_within,
         "led": [_led(core, s) for s in (0, 1)],
@@ -63,7 +63,7 @@ def read(blob: bytes) -> Core:
                 if all(a is None or 0 <= a < core.stores[s].n_axes for a in (axis, second)):
                     core.stores[s].lead(axis or 0, second)
             core.adopt_rows(s, *_split(tables[s]))
-        core.careful = header["careful"]
+        core.full_predicate = header["careful"]
         core.metrics = JoinMetrics(**header["metrics"])
         core.refresh_bounds()
         core.metrics.state_bytes = core.bytes_held()

@@ -177,16 +177,10 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
 def _key_equality(a: str, b: str, schemas: tuple[pa.Schema, pa.Schema]) -> Node:
     left = build.column("left", a, from_arrow(schemas[0].field(a).type))
     right = build.column("right", b, from_arrow(schemas[1].field(b).type))
-    for node, name, side, schema in ((left, a, "left", schemas[0]), (right, b, "right", schemas[1])):
-        if node.type.kind == "opaque":
-            raise UnsupportedError(
-                f"key column {name!r} of {side} is {schema.field(name).type}, which cannot be a join key; "
-                "use a number, string, binary, bool or time"
-            )
     try:
         return build.eq(left, right)
-    except ConditionError as e:
-        raise ConditionError(f"key columns left.{a} and right.{b} cannot be compared: {e}") from e
+    except (ConditionError, UnsupportedError) as e:
+        raise type(e)(f"key columns left.{a} and right.{b} cannot be compared: {e}") from e
 
 
 def _no_column(side: str, name: str) -> pa.Array:

@@ -20,7 +20,7 @@ from ivjoin.shj.arrow import plain_type, to_plain
 from ivjoin.stream.axis import indices
 from ivjoin.stream.sweep import Ordered
 
-__all__ = ["Image", "Step", "moves", "of_steps", "of_table", "steps"]
+__all__ = ["Ordinals", "Step", "moves", "of_steps", "of_table", "steps"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _GATHERED = 65_536  # rows gathered at once
@@ -29,7 +29,7 @@ _SAMPLE = 4_096  # rows that say where to divide those to be sorted
 
 
 @dataclass
-class Image:
+class Ordinals:
     """Ordinals of an expression over a table, in the order in which its rows come; what has no value looks least."""
 
     values: np.ndarray
@@ -37,11 +37,11 @@ class Image:
     index: np.ndarray | None  # that sorts the rows; None where they are in order
 
     @classmethod
-    def of(cls, table: pa.Table, node: Node, descending: bool, threads: int = 1) -> Image:
+    def of(cls, table: pa.Table, node: Node, descending: bool, threads: int = 1) -> Ordinals:
         """Evaluate an expression and find the order of the rows by it, by so many threads."""
         parts = [_value(node, b) for b in table.to_batches()]
-        images = [np.ascontiguousarray(ordinals(v.values, node.type)) for v in parts]
-        values = images[0] if len(images) == 1 else np.concatenate(images) if images else np.empty(0, np.int64)
+        found = [np.ascontiguousarray(ordinals(v.values, node.type)) for v in parts]
+        values = found[0] if len(found) == 1 else np.concatenate(found) if found else np.empty(0, np.int64)
         values = ~values if descending else values
         errs = any(v.error is not None and bool(v.error.any()) for v in parts)
         there = [has_value(v) for v in parts]
@@ -50,7 +50,7 @@ class Image:
                 return cls(values, errs, None)
             index = _order(values, threads)
             return cls(values[index], errs, _short(index))
-        valid = np.concatenate([np.ones(len(o), bool) if v is None else v for v, o in zip(there, images, strict=True)])
+        valid = np.concatenate([np.ones(len(o), bool) if v is None else v for v, o in zip(there, found, strict=True)])
         seen = values[valid]
         if not errs and bool((seen[:-1] <= seen[1:]).all()):
             return cls(np.maximum.accumulate(np.where(valid, values, I64_MIN)), errs, None)
@@ -88,12 +88,12 @@ def _value(node: Node, batch: pa.RecordBatch) -> Vector:
     return evaluate([node], lambda _, name: batch.column(name), batch.num_rows)[0]
 
 
-def of_table(table: pa.Table, image: Image) -> Ordered:
+def of_table(table: pa.Table, rows: Ordinals) -> Ordered:
     """The rows of a table in their order, some at a time."""
-    batches = iter(table.to_batches()) if image.index is None else _gathered(table, image.index)
+    batches = iter(table.to_batches()) if rows.index is None else _gathered(table, rows.index)
     at = 0
     for batch in batches:
-        yield batch, image.values[at : at + batch.num_rows]
+        yield batch, rows.values[at : at + batch.num_rows]
         at += batch.num_rows
 
 
@@ -180,9 +180,9 @@ def of_steps(found: Sequence[Step], read: Callable[[Sequence[int]], pa.Table], n
         index = None if bool((keys[:-1] <= keys[1:]).all()) else _short(np.argsort(keys))
         keys = keys if index is None else keys[index]
         cut = len(keys) if step.whole_to is None else int(np.searchsorted(keys, step.whole_to, side="right"))
-        image = Image(np.maximum(keys[:cut], top), False, None if index is None else index[:cut])
-        yield from of_table(table.slice(0, cut) if index is None else table, image)
-        top = int(image.values[-1]) if cut else top
+        rows = Ordinals(np.maximum(keys[:cut], top), False, None if index is None else index[:cut])
+        yield from of_table(table.slice(0, cut) if index is None else table, rows)
+        top = int(rows.values[-1]) if cut else top
         rest = [table.slice(cut)] if index is None else _gathered(table, index[cut:])
         waiting = rest[0] if isinstance(rest, list) else pa.Table.from_batches(rest, table.schema)
 
@@ -192,11 +192,11 @@ def _keys(table: pa.Table, node: Node, descending: bool) -> np.ndarray:
     out = [np.empty(0, dtype=np.int64)]
     for batch in table.to_batches():
         v = _value(node, batch)
-        image = ordinals(v.values, node.type)
-        keys = ~image if descending else image
+        found = ordinals(v.values, node.type)
+        keys = ~found if descending else found
         valid = has_value(v)
         if node.type.kind == "float":
-            number = image != NAN_ORDINAL
+            number = found != NAN_ORDINAL
             valid = number if valid is None else valid & number
         out.append(keys if valid is None else np.where(valid, keys, I64_MIN))
     return np.concatenate(out)

@@ -22,7 +22,7 @@ from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream.axis import Axis, axes, best_axis, sample
 from ivjoin.stream.inputs import Source
-from ivjoin.stream.ordered import I64_MAX, I64_MIN, Image, moves, of_steps, of_table, steps
+from ivjoin.stream.ordered import I64_MAX, I64_MIN, Ordinals, moves, of_steps, of_table, steps
 from ivjoin.stream.sweep import Ordered, Sweep
 
 __all__ = ["Arranged", "Prospect", "arrange", "as_they_are", "prospect"]
@@ -150,9 +150,9 @@ def _ordered(axis: Axis, s: int, table: pa.Table | None, source: Source, threads
             return _Ready(of_steps(found, source.of_groups, node, axis.descending), False, "groups")
     if table is None:
         table = source.table()
-    image = Image.of(table, node, axis.descending, threads)
-    done, size = ("kept", 0) if image.index is None else ("sorted", 12 * len(image.index))
-    return _Ready(of_table(table, image), image.errs, done, size)
+    sorted_rows = Ordinals.of(table, node, axis.descending, threads)
+    done, size = ("kept", 0) if sorted_rows.index is None else ("sorted", 12 * len(sorted_rows.index))
+    return _Ready(of_table(table, sorted_rows), sorted_rows.errs, done, size)
 
 
 def _compared(plan: JoinPlan, s: int) -> list[str]:
@@ -173,9 +173,9 @@ def _sweep(plan: JoinPlan, axis: Axis, ready: list[_Ready | None]) -> Sweep | No
 def _shifted(rows: Ordered, by: int) -> Ordered:
     """Ordinals moved, no further than int64 goes."""
     by = max(I64_MIN, min(by, I64_MAX))
-    for batch, images in rows:
-        moved = images + np.int64(by)
-        yield batch, np.where(moved < images, I64_MAX, moved) if by > 0 else np.where(moved > images, I64_MIN, moved)
+    for batch, values in rows:
+        moved = values + np.int64(by)
+        yield batch, np.where(moved < values, I64_MAX, moved) if by > 0 else np.where(moved > values, I64_MIN, moved)
 
 
 def _plain(source: Source, table: pa.Table | None) -> Iterator[pa.RecordBatch]:
@@ -252,9 +252,9 @@ def prospect(plan: JoinPlan, sources: tuple[Source | None, Source | None]) -> Pr
             return Prospect(choices)
         choices = [axis]
         for s, rows in enumerate(samples):
-            image = Image.of(pa.Table.from_batches([rows]), axis.nodes[s], axis.descending)
-            if len(image.values):
-                at = int(image.values[len(image.values) // 2])
+            found = Ordinals.of(pa.Table.from_batches([rows]), axis.nodes[s], axis.descending)
+            if len(found.values):
+                at = int(found.values[len(found.values) // 2])
                 middle[s] = ~at if axis.descending else at
     spec, axis = plan.spec, choices[0]
     free = [_free(plan, known, s) for s in (0, 1)]

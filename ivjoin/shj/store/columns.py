@@ -25,7 +25,7 @@ from ivjoin.shj.registers import BITS, TEXT, blank
 from ivjoin.shj.store.rings import Column, Validity, put, regrown
 from ivjoin.shj.store.varying import BytesColumn, SegmentColumn
 
-__all__ = ["BoolColumn", "ImageColumn", "WordColumn", "column_for"]
+__all__ = ["BoolColumn", "OrdinalColumn", "WordColumn", "column_for"]
 
 
 def column_for(t: pa.DataType, cap: int, record: np.ndarray | None = None, width: int | None = -1) -> Column:
@@ -89,13 +89,13 @@ class WordColumn:
         pass
 
 
-class ImageColumn:
+class OrdinalColumn:
     """A column whose values the store holds elsewhere, as an axis or as the key: only its nulls are kept here.
 
     Parameters
     ----------
     t : pa.DataType
-        A type with :func:`ivjoin.shj.arrow.is_own_image`.
+        A type with :func:`ivjoin.shj.arrow.is_own_ordinal`.
     source : int or None
         The axis, None for the key.
     values : weakref.WeakMethod

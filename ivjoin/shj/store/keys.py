@@ -1,6 +1,6 @@
 """The key table: one dense id per distinct join key, shared by both sides.
 
-A single key column with an int64 image (ints, floats, times, bools, short decimals) is its own key. Everything else,
+A single key column with an ordinal (ints, floats, times, bools, short decimals) is its own key. Everything else,
 several columns, strings, null-safe keys, is packed into bytes without ambiguity, and equality of the bytes is
 equality of the key: ids are never decided by a hash alone. Ids of keys that no stored row uses any more are taken
 back when the table is rebuilt, so its size follows the live keys, not the keys ever seen.
@@ -181,9 +181,9 @@ class IntKeys(KeyTable):
         """The slots as words : int64[n, 4]."""
         return self.slots.view(np.int64)
 
-    def keys_of(self, kids: np.ndarray) -> np.ndarray:
+    def keys_of(self, key_ids: np.ndarray) -> np.ndarray:
         """The keys of some ids."""
-        return self.words.reshape(-1).take(4 * kids.astype(np.int64) + key_kernels.KEY_WORD)
+        return self.words.reshape(-1).take(4 * key_ids.astype(np.int64) + key_kernels.KEY_WORD)
 
     @property
     def keys_at(self) -> int:
