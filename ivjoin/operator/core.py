@@ -42,12 +42,12 @@ __all__ = ["Core", "frontiers_of"]
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 
 
-def frontiers_of(plan: JoinPlan) -> tuple[Frontier, Frontier]:
-    """What a plan's declarations say of either side before the first row."""
+def frontiers_of(plan: JoinPlan, of_all: bool = False) -> tuple[Frontier, Frontier]:
+    """What a plan's declarations say of either side before the first row; ``of_all``: of rows without a match, too."""
     left, right = (
         Frontier(
             [OrderTracker(n, name, o.descending, o.slack, o.nulls) for n, name, o in side.orders], side.bounds,
-            side.never_null,
+            side.never_null, frozenset() if of_all else side.numbers,
         )
         for side in plan.sides
     )

@@ -99,7 +99,7 @@ def _frontiers(plan: JoinPlan, given: Mapping[str, Mapping[Any, Any]]) -> tuple[
     out = []
     for s, side in enumerate(plan.sides):
         trackers = [OrderTracker(n, name, o.descending, o.slack, o.nulls) for n, name, o in side.orders]
-        frontier = Frontier(trackers, side.bounds, side.never_null)
+        frontier = Frontier(trackers, side.bounds, side.never_null, side.numbers)
         values = {
             side_expression(k, s, side.schema, plan.spec.timezone, "frontier"): v
             for k, v in given.get(SIDES[s], {}).items()
@@ -183,7 +183,7 @@ def _dag(plan: JoinPlan, frontiers: tuple[Frontier, Frontier]) -> tuple[list[Box
         return [], ["  (empty)"]
     from ivjoin.propagation import forward
 
-    known = {n: Bounder.domain(n, f) for f in frontiers for n in f.intervals}
+    known = {n: Bounder.domain(n, f.intervals[n]) for f in frontiers for n in f.intervals}
     names: dict[Node, str] = {}
     sides: dict[Node, str] = {}
     boxes, out = [], []
