@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import compress
+from typing import TYPE_CHECKING
 from weakref import WeakMethod, ref
 
 import numpy as np
@@ -36,6 +37,9 @@ from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.columns import OrdinalColumn, WordColumn
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys
 from ivjoin.shj.store.side import SideStore
+
+if TYPE_CHECKING:
+    from ivjoin.operator.limits import Limits
 
 __all__ = ["Core", "frontiers_of"]
 
@@ -75,6 +79,7 @@ class Core:
         self.metrics = JoinMetrics()
         held = WeakMethod(self.bytes_held)  # of what holds the account
         self.account = Account(lambda: (of() if (of := held()) else 0))
+        self.limits: Limits | None = None
         self.build()
         self.count_state()
 
@@ -82,7 +87,7 @@ class Core:
         """Registers, stores and tables for the plan as it is now."""
         plan = self.plan
         account = self.account
-        state = self.state = State(plan.spec.batch_size, max(len(s.schema) for s in plan.sides), account)
+        state = self.state = State(self.emitter.batch_size, max(len(s.schema) for s in plan.sides), account)
         kind = IntKeys if plan.int_keys else ByteKeys if plan.null_safe else NoKeys
         self.keys: KeyTable = kind(state.operator, account)
         self.stores = tuple(
@@ -189,6 +194,12 @@ class Core:
             if high != I64_MAX:
                 self.stores[s].schedule(axis, True)
 
+    def limit_output(self, rows: int) -> None:
+        """Let output batches have no more than so many rows, and less than the caller allows."""
+        rows = min(rows, self.plan.spec.batch_size)
+        self.emitter.batch_size = rows
+        self.state.limit_output(rows)
+
     def count_state(self) -> None:
         m, (left, right) = self.metrics, self.stores
         m.state_rows = left.live + right.live
@@ -212,12 +223,14 @@ class Core:
         m.state_rows = int(left["live"] + right["live"])
         m.peak_state_rows = max(m.peak_state_rows, m.state_rows, state.get("peak_rows"))
         m.state_bytes = self.bytes_held()
+        if self.account.files is not None:
+            m.spilled_bytes = self.account.files.nbytes
+            m.spilled_rows = sum(s.live for s in self.stores if s.lies_in_files)
         return m
 
-    def was_refused(self) -> bool:
-        """Whether the account has just refused memory for a push, of which nothing is done yet."""
-        refused, self.account.refused = self.account.refused, False
-        return refused and self.state.get("phase") == at.BEGIN
+    def is_refused(self) -> bool:
+        """Whether the account has refused memory for the push under way, of which nothing is done yet."""
+        return self.account.refused and self.state.get("phase") == at.BEGIN
 
     def column(self, s: int, index: int) -> Node:
         """The node of a column of side s."""

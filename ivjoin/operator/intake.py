@@ -53,6 +53,20 @@ class Intake:
         self._late_rows(p, batch, self._ordered(p, batch), {})
         raise AssertionError("a row was found late that keeps every order")
 
+    def refuse_first(self, p: int, batch: pa.RecordBatch) -> None:
+        """Refuse a batch for its late rows before it is taken piece by piece; moves nothing.
+
+        Raises
+        ------
+        LateRowError, EvaluationError
+        """
+        if self._plan.spec.on_late != "raise":
+            return
+        before = [t.save() for t in self._frontiers[p].trackers]
+        self._late_rows(p, batch, self._ordered(p, batch), {})
+        for t, saved in zip(self._frontiers[p].trackers, before, strict=True):
+            t.load(saved)
+
     def late_by_python(self, p: int, batch: pa.RecordBatch, values: dict[Node, Vector]) -> np.ndarray | None:
         """bool[n] of the rows that break the orders which the kernels do not follow; None for none.
 
