@@ -260,7 +260,7 @@ class OrderTracker:
         if quiet is not None:
             bad &= quiet
         if self.nulls is not None:
-            bad = self._null_breaks(bad, valid, n)
+            bad = self._null_breaks(bad, valid, n, within)
         top = int(v.max())
         if top > self.edge:
             self.edge = top
@@ -308,14 +308,14 @@ class OrderTracker:
         o = ordinal_of(-s if self.descending else s, self.node.type)
         return ~o if self.descending else o
 
-    def _null_breaks(self, bad: np.ndarray, valid: np.ndarray | None, n: int) -> np.ndarray:
+    def _null_breaks(self, bad: np.ndarray, valid: np.ndarray | None, n: int, within: bool) -> np.ndarray:
         null = np.zeros(n, dtype=bool) if valid is None else ~valid
-        if self.nulls == "first":
-            had_value = np.concatenate(([self.seen_value], ~null[:-1]))
-            bad = bad | (null & np.logical_or.accumulate(had_value))
-        else:
-            had_null = np.concatenate(([self.seen_null], null[:-1]))
-            bad = bad | (~null & np.logical_or.accumulate(had_null))
+        first = self.nulls == "first"
+        before = np.zeros(n, dtype=bool)  # what ends the time of such rows has come
+        before[0] = self.seen_value if first else self.seen_null
+        if within:
+            before[1:] = ~null[:-1] if first else null[:-1]
+        bad = bad | ((null if first else ~null) & np.logical_or.accumulate(before))
         self.seen_null |= bool(null.any())
         return bad
 

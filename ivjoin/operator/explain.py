@@ -22,7 +22,7 @@ from ivjoin.plan.planner import JoinPlan, inferred
 from ivjoin.plan.question import side_expression
 from ivjoin.plan.spec import SIDES
 
-__all__ = ["explain_plan"]
+__all__ = ["explain_plan", "kept_lines"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _IN_PROBE = "decided in the compiled probe"
@@ -210,6 +210,14 @@ def _dag(plan: JoinPlan, frontiers: tuple[Frontier, Frontier]) -> tuple[list[Box
 
 
 # -- state -------------------------------------------------------------------------------------------------------
+
+
+def kept_lines(plan: JoinPlan, frontiers: tuple[Frontier, Frontier]) -> list[str]:
+    """What is kept of each side as the frontiers stand, and what does not prune."""
+    for frontier in frontiers:
+        frontier.refresh()
+    bounder = Bounder(plan, frontiers)
+    return [line for s in (0, 1) for line in _side(plan, s, frontiers, bounder)]
 
 
 def _side(plan: JoinPlan, s: int, frontiers: tuple[Frontier, Frontier], bounder: Bounder) -> list[str]:
