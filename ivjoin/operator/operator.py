@@ -17,6 +17,8 @@ from ivjoin.operator import blocks, snapshot, steps
 from ivjoin.operator.core import Core
 from ivjoin.operator.output_bounds import output_bounds
 from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output
+from ivjoin.operator.windows.core import WindowCore
+from ivjoin.operator.windows.saving import read_windows, write_windows
 from ivjoin.plan.cache import planned
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.question import side_expression
@@ -26,7 +28,7 @@ from ivjoin.shj.store.account import Account
 
 if TYPE_CHECKING:
     from ivjoin.expr.written import Expression, Value
-    from ivjoin.plan.question import DeclaredBounds, Keys, Orders, SupportsArrowSchema
+    from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders, SupportsArrowSchema
 
 __all__ = ["SymmetricHashJoin"]
 
@@ -65,6 +67,10 @@ class SymmetricHashJoin(OneCall):
         What to do with a row that breaks its side's order or bounds.
     timezone : str
         Zone of calendar arithmetic and of timestamps without zone.
+    aggregate : mapping of str to (column, function), optional
+        ``{"vwap": ("price", "mean"), "n": ("*", "count")}``: each left row comes out once, with aggregates of the right
+        rows that match it, when no later one can. Functions: count, sum, mean, min, max, first, last. ``how`` is inner
+        or left, which keeps rows that nothing matches, with count 0 and null.
 
     Raises
     ------
@@ -88,15 +94,15 @@ class SymmetricHashJoin(OneCall):
         condition: Expression | None = None, how: str = "inner", left_order: Orders | None = None,
         right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
         right_bounds: DeclaredBounds | None = None, suffix: str = "_right", batch_size: int = 65536,
-        on_late: str = "raise", timezone: str = "UTC",
+        on_late: str = "raise", timezone: str = "UTC", aggregate: Aggregates | None = None,
     ) -> None:
         self._begin()
         plan = planned(
             left_schema, right_schema, on=on, condition=condition, how=how, left_order=left_order,
             right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
-            batch_size=batch_size, on_late=on_late, timezone=timezone,
+            batch_size=batch_size, on_late=on_late, timezone=timezone, aggregate=aggregate,
         )
-        self._core = Core(plan)
+        self._core: Core | WindowCore = _core_of(plan)
 
     @classmethod
     def from_plan(
@@ -109,7 +115,7 @@ class SymmetricHashJoin(OneCall):
         """
         self = cls.__new__(cls)
         self._begin()
-        self._core = Core(plan, late_within, errors_first)
+        self._core = _core_of(plan, late_within, errors_first)
         return self
 
     @property
@@ -169,7 +175,8 @@ class SymmetricHashJoin(OneCall):
         if schema is not None:
             plain = [to_plain(a, t) for a, t in zip(batch.columns, schema.types, strict=True)]
             batch = pa.RecordBatch.from_arrays(plain, schema=schema)
-        out = steps.take(self._core, p, batch)
+        core = self._core
+        out = core.take(p, batch) if isinstance(core, WindowCore) else steps.take(core, p, batch)
         if out is None:
             return NOTHING
         if isinstance(out, pa.RecordBatch):
@@ -219,7 +226,11 @@ class SymmetricHashJoin(OneCall):
         known = [self._core.promise(p, *promise) for promise in promises]
         if not all(known):
             self._core.learn()
-        yield from steps.settle(self._core, p)
+        yield from self._settled(p)
+
+    def _settled(self, p: int) -> Iterator[pa.RecordBatch]:
+        core = self._core
+        return core.settle(p) if isinstance(core, WindowCore) else steps.settle(core, p)
 
     def reach(self, side: str, edges: Sequence[int | None]) -> Output:
         """Let a side have come as far as rows that were pushed to another operator of the same join.
@@ -260,7 +271,7 @@ class SymmetricHashJoin(OneCall):
         for t, edge in zip(self._core.frontiers[p].trackers, edges, strict=True):
             if edge is not None:
                 t.reach(edge)
-        yield from steps.settle(self._core, p)
+        yield from self._settled(p)
 
     def finish(self, side: str | None = None) -> Output:
         """End one side, or both: everything that no row can change any more comes out."""
@@ -276,13 +287,15 @@ class SymmetricHashJoin(OneCall):
         for p in fresh:
             self._core.ended[p] = True
             self._core.frontiers[p].ended = True
-        yield from steps.end(self._core, fresh)
+        core = self._core
+        yield from core.end(fresh) if isinstance(core, WindowCore) else steps.end(core, fresh)
 
     def snapshot(self) -> bytes:
         """The whole state as bytes, from which :meth:`restore` goes on."""
         self._enter()
         try:
-            return snapshot.write(self._core)
+            core = self._core
+            return write_windows(core) if isinstance(core, WindowCore) else snapshot.write(core)
         finally:
             self._lock.release()
 
@@ -297,7 +310,8 @@ class SymmetricHashJoin(OneCall):
         """
         self = cls.__new__(cls)
         self._begin()
-        self._core = snapshot.read(blob)
+        header, tables = snapshot.opened(blob)
+        self._core = (read_windows if snapshot.aggregates(header) else snapshot.read)(header, tables)
         return self
 
     def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
@@ -316,13 +330,15 @@ class SymmetricHashJoin(OneCall):
         Raises
         ------
         ProtocolError
-            If the operator has stopped with an error, or another thread is at work with it.
+            If the operator has stopped with an error, gives aggregates, or another thread is at work with it.
         """
         if not self._lock.acquire(False):
             raise ProtocolError(BUSY)
         try:
             if self._stopped is not None:
                 raise ProtocolError(self._stopped)
+            if isinstance(self._core, WindowCore):
+                raise ProtocolError("output_bounds() is of joined rows; this operator gives aggregates of them")
             return output_bounds(self._core, self._pending is not None)
         finally:
             self._lock.release()
@@ -380,6 +396,11 @@ class SymmetricHashJoin(OneCall):
         for a, b in zip(got, want, strict=True):
             if a.type != b.type:
                 raise SchemaError(f"column {a.name!r} of a {SIDES[p]} batch is {a.type}; expected {b.type}")
+
+
+def _core_of(plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> Core | WindowCore:
+    kind = WindowCore if plan.spec.aggregates else Core
+    return kind(plan, late_within, errors_first)
 
 
 def _is_edge(edge: Any) -> bool:

@@ -22,7 +22,7 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import JoinSpec
 
-__all__ = ["VERSION", "read", "write"]
+__all__ = ["VERSION", "aggregates", "load_frontier", "opened", "packed", "planned_again", "read", "saved_frontier", "write"]
 
 MAGIC = b"IVJOINSN"
 VERSION = 1
@@ -33,27 +33,52 @@ def write(core: Core) -> bytes:
     tables = [_rows(core, s) for s in (0, 1)]
     header = {
         "plan": core.plan.spec.as_json,
-        "frontiers": [_frontier(f) for f in core.frontiers],
+        "frontiers": [saved_frontier(f) for f in core.frontiers],
         # the same rows take another number of bytes in the operator that is restored
         "metrics": core.counts().as_dict() | {"state_bytes": 0},
         "careful": core.careful,
         "rekeyed": core.rekeyed,
         "late_within": core.intake.late_within,
         "led": [_led(core, s) for s in (0, 1)],
-        "sizes": [len(t) for t in tables],
     }
+    return packed(header, tables)
+
+
+def packed(header: dict[str, Any], tables: list[bytes]) -> bytes:
+    """Header and rows as :func:`opened` reads them."""
+    header = header | {"sizes": [len(t) for t in tables]}
     text = json.dumps(header, separators=(",", ":")).encode()
     body = len(text).to_bytes(8, "little") + text + b"".join(tables)
     return MAGIC + VERSION.to_bytes(2, "little") + zlib.crc32(body).to_bytes(4, "little") + body
 
 
-def read(blob: bytes) -> Core:
+def opened(blob: bytes) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
+    """The header and the rows of a snapshot.
+
+    Raises
+    ------
+    SnapshotError
+    """
+    try:
+        return _open(_bytes(blob))
+    except IvjoinError:
+        raise
+    except Exception as e:  # its checksum fits: another program wrote it, and anything may be missing
+        raise SnapshotError(f"the snapshot is damaged: {came(e)}") from e
+
+
+def aggregates(header: dict[str, Any]) -> bool:
+    """Whether a snapshot is of an operator that aggregates."""
+    saved = header.get("plan")
+    return isinstance(saved, dict) and bool(saved.get("aggregates"))
+
+
+def read(header: dict[str, Any], tables: list[pa.RecordBatch]) -> Core:
     """What :func:`write` wrote."""
     try:
-        header, tables = _open(_bytes(blob))
-        core = Core(_planned(header["plan"]), late_within=header["late_within"])
+        core = Core(planned_again(header["plan"]), late_within=header["late_within"])
         for p, saved in enumerate(header["frontiers"]):
-            _load_frontier(core, p, saved)
+            load_frontier(core, p, saved)
         if header.get("rekeyed"):
             core.rekey()
         core.learn()  # axes that came with what was promised
@@ -138,7 +163,7 @@ def _split(batch: pa.RecordBatch) -> tuple[list[pa.Array], np.ndarray]:
     return batch.columns[:-1], np.asarray(batch.columns[-1])
 
 
-def _planned(saved: dict[str, Any]) -> JoinPlan:
+def planned_again(saved: dict[str, Any]) -> JoinPlan:
     try:
         return plan_of(JoinSpec.from_json(saved))
     except SnapshotError:
@@ -150,7 +175,7 @@ def _planned(saved: dict[str, Any]) -> JoinPlan:
 # -- frontiers ---------------------------------------------------------------------------------------------------
 
 
-def _frontier(frontier: Any) -> dict[str, Any]:
+def saved_frontier(frontier: Any) -> dict[str, Any]:
     return {
         "orders": [t.save() for t in frontier.trackers],
         "promised": [[encode(n), low, high] for n, (low, high) in frontier.promised.items()],
@@ -158,7 +183,7 @@ def _frontier(frontier: Any) -> dict[str, Any]:
     }
 
 
-def _load_frontier(core: Core, p: int, saved: dict[str, Any]) -> None:
+def load_frontier(core: Core, p: int, saved: dict[str, Any]) -> None:
     frontier = core.frontiers[p]
     for t, state in zip(frontier.trackers, saved["orders"], strict=True):
         t.load(state)
