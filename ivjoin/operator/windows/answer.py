@@ -13,7 +13,7 @@ from ivjoin.operator.residual import holds
 from ivjoin.operator.windows.measures import Part, measures
 from ivjoin.operator.windows.reduce import Ranges
 from ivjoin.operator.windows.rows import Rows
-from ivjoin.operator.windows.run import Run, Term, reach
+from ivjoin.operator.windows.run import Run, Term, order_of, reach
 from ivjoin.operator.windows.source import Picked, Source
 from ivjoin.shj.arrow import byte_width, from_plain, take, whole_numbers
 
@@ -55,17 +55,15 @@ class Answers:
         runs = self._core.right.sorted()
         for start in range(0, len(rows), size):
             some = rows if len(rows) <= size else rows.slice(start, min(start + size, len(rows)))
-            for block in self._blocks(self._sorted(some), runs):
+            for block in self._blocks(some, runs):
                 batch = self._answer(block, runs)
                 if batch.num_rows:
                     yield batch
 
-    def _sorted(self, rows: Rows) -> Rows:
-        """Rows by key and axis, so that they are looked up from one end of a run to the other."""
+    def _order(self, rows: Rows) -> np.ndarray | None:
+        """Places of rows by key and axis, so that they are looked up from one end of a run to the other."""
         by = next((t.left for t in self._core.terms if t.right == self._core.axis), None)
-        keys = (rows.kids,) if by is None else (rows.axes[by], rows.kids)
-        index = np.lexsort(keys)
-        return rows if bool((index[:-1] < index[1:]).all()) else rows.take(index)
+        return order_of(rows.kids, None if by is None else rows.axes[by])
 
     def _blocks(self, rows: Rows, runs: list[Run]) -> Iterator[Rows]:
         """Rows in pieces that have not too many pairs to be asked about."""
@@ -89,10 +87,13 @@ class Answers:
         return any(run.asks(self._core.terms) for run in runs)
 
     def _answer(self, rows: Rows, runs: list[Run]) -> pa.RecordBatch:
-        n = len(rows)
+        n, given = len(rows), rows
         partners = np.zeros(n, dtype=np.int64)
         parts: list[Part] | None = None
         nodes = self._core.decides()
+        order = self._order(rows)
+        if order is not None:
+            rows = rows.take(order)
         for run in runs:
             found = run.find(rows, self._core.terms)
             if not found.ranges.total:
@@ -109,14 +110,20 @@ class Answers:
                 parts = more
             else:
                 parts = [m.joined(a, b) for m, a, b in zip(self._measures, parts, more, strict=True)]
+        back = None  # where the answer of each row that was given stands
+        if order is not None:
+            back = np.empty(n, dtype=np.int64)
+            back[order] = np.arange(n)
+            partners = partners[back]
         keep = None if self._all or partners.all() else np.flatnonzero(partners)
-        left = self._left(rows if keep is None else rows.take(keep))
+        left = self._left(given if keep is None else given.take(keep))
         if parts is None:
             made = self._nothing(n if keep is None else 0)
         else:
             made = [m.finish(p) for m, p in zip(self._measures, parts, strict=True)]
-            if keep is not None:
-                made = [a.take(whole_numbers(keep)) for a in made]
+            at = keep if back is None else back if keep is None else back[keep]
+            if at is not None:
+                made = [take(a, at, byte_width(a.type)) for a in made]
         return pa.RecordBatch.from_arrays([*left, *made], schema=self._schema)
 
     def _asked(
@@ -143,13 +150,13 @@ class Answers:
         layout = self._core.layouts[0]
 
         def column(side: str, name: str) -> pa.Array:
-            array = rows.columns[layout.places[layout.index[name]]] if side == "left" else source.column(side, name)
+            array = rows.column(layout.places[layout.index[name]]) if side == "left" else source.column(side, name)
             return take(array, here if side == "left" else there, byte_width(array.type))
 
         return column
 
     def _left(self, rows: Rows) -> list[pa.Array]:
-        columns = [rows.columns[i] for i in self._places]
+        columns = [rows.column(i) for i in self._places]
         return [from_plain(a, t) for a, t in zip(columns, self._schema.types, strict=False)]
 
     def _nothing(self, n: int) -> list[pa.Array]:

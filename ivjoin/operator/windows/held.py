@@ -62,7 +62,7 @@ class LeftRows:
                 out.append(rows.slice(0, count))
                 left = rows.slice(count, len(rows))
                 if 2 * len(left) < whole:
-                    left, whole = left.take(np.arange(len(left))), len(left)
+                    left, whole = left.apart(), len(left)
             elif count:
                 out.append(rows.take(np.flatnonzero(done)))
                 left = rows.take(np.flatnonzero(~done))

@@ -25,8 +25,8 @@ class Rows:
 
     Attributes
     ----------
-    columns : list of pa.Array
-        The stored ones, in the plan's order.
+    base : list of pa.Array
+        The stored columns, in the plan's order; :meth:`column` gives their values for the rows.
     seq : int64[n]
         In which order they came.
     kids : int64[n]
@@ -35,37 +35,68 @@ class Rows:
         Ordinals, one an axis of the side.
     absent : dict of int to bool[n]
         For an axis: which rows have no value there.
+    at : int64[n] or None
+        Where in ``base`` the rows are: columns that nobody asks for are not gathered.
     """
 
-    columns: list[pa.Array]
+    base: list[pa.Array]
     seq: np.ndarray
     kids: np.ndarray
     axes: list[np.ndarray]
     absent: dict[int, np.ndarray] = field(default_factory=dict)
+    at: np.ndarray | None = None
+    _gathered: dict[int, pa.Array] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.seq)
 
     def take(self, at: np.ndarray) -> Rows:
         """The rows at these places : int64[m]."""
-        return Rows(
-            [take(c, at, byte_width(c.type)) for c in self.columns], self.seq[at], self.kids[at],
-            [a[at] for a in self.axes], {k: m for k, a in self.absent.items() if (m := a[at]).any()},
-        )
+        absent = {k: m for k, a in self.absent.items() if (m := a[at]).any()}
+        places = at if self.at is None else self.at[at]
+        return Rows(self.base, self.seq[at], self.kids[at], [a[at] for a in self.axes], absent, places).near()
+
+    def column(self, i: int) -> pa.Array:
+        """A stored column."""
+        if self.at is None:
+            return self.base[i]
+        if i not in self._gathered:
+            array = self.base[i]
+            self._gathered[i] = take(array, self.at, byte_width(array.type))
+        return self._gathered[i]
+
+    @property
+    def columns(self) -> list[pa.Array]:
+        """All stored columns."""
+        return [self.column(i) for i in range(len(self.base))]
+
+    def apart(self) -> Rows:
+        """The same rows in memory of their own."""
+        every = np.arange(len(self))
+        own = [take(c, every, byte_width(c.type)) for c in self.columns]
+        return Rows(own, self.seq.copy(), self.kids.copy(), [a.copy() for a in self.axes], self.absent)
+
+    def near(self) -> Rows:
+        """The same rows, gathered once most of what their columns hold is of others."""
+        if self.at is None or not self.base or len(self.base[0]) <= 2 * len(self) + _FEW:
+            return self
+        return Rows(self.columns, self.seq, self.kids, self.axes, self.absent)
 
     def slice(self, start: int, stop: int) -> Rows:
         """Rows next to each other; nothing is copied."""
         cut = slice(start, stop)
+        base = self.base if self.at is not None else [c.slice(start, stop - start) for c in self.base]
         return Rows(
-            [c.slice(start, stop - start) for c in self.columns], self.seq[cut], self.kids[cut],
-            [a[cut] for a in self.axes], {k: a[cut] for k, a in self.absent.items()},
+            base, self.seq[cut], self.kids[cut], [a[cut] for a in self.axes],
+            {k: a[cut] for k, a in self.absent.items()}, None if self.at is None else self.at[cut],
         )
 
     @property
     def nbytes(self) -> int:
         """Bytes that are held."""
         own = self.seq.nbytes + self.kids.nbytes + sum(a.nbytes for a in (*self.axes, *self.absent.values()))
-        return own + sum(c.nbytes for c in self.columns)
+        places = 0 if self.at is None else self.at.nbytes
+        return own + places + sum(c.nbytes for c in (*self.base, *self._gathered.values()))
 
     def span(self, axis: int) -> tuple[int, int] | None:
         """The least and the greatest ordinal of an axis; None where no row has a value."""
@@ -90,6 +121,7 @@ class Rows:
 
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_FEW = 64  # rows that are not worth a look
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
@@ -99,11 +131,16 @@ def joined(parts: Sequence[Rows]) -> Rows:
     absent: dict[int, np.ndarray] = {}
     for a in {a for p in parts for a in p.absent}:
         absent[a] = np.concatenate([p.absent[a] if a in p.absent else np.zeros(len(p), dtype=bool) for p in parts])
+    at = None
+    if any(p.at is not None for p in parts) and parts[0].base:
+        starts = np.cumsum([0, *(len(p.base[0]) for p in parts)])
+        own = (np.arange(len(p)) if p.at is None else p.at for p in parts)
+        at = np.concatenate([a + start for a, start in zip(own, starts[:-1], strict=True)])
     return Rows(
-        [pa.concat_arrays([p.columns[i] for p in parts]) for i in range(len(parts[0].columns))],
+        [pa.concat_arrays([p.base[i] for p in parts]) for i in range(len(parts[0].base))],
         np.concatenate([p.seq for p in parts]), np.concatenate([p.kids for p in parts]),
-        [np.concatenate([p.axes[i] for p in parts]) for i in range(len(parts[0].axes))], absent,
-    )  # fmt: skip
+        [np.concatenate([p.axes[i] for p in parts]) for i in range(len(parts[0].axes))], absent, at,
+    ).near()  # fmt: skip
 
 
 class Keys:

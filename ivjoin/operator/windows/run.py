@@ -11,7 +11,7 @@ import numpy as np
 from ivjoin.operator.windows.reduce import Ranges
 from ivjoin.operator.windows.rows import Rows
 
-__all__ = ["Found", "Run", "Term", "in_order", "reach"]
+__all__ = ["Found", "Run", "Term", "in_order", "order_of", "reach"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _SMALL = 1 << 16  # keys that are no farther apart are sorted by two bytes
@@ -69,21 +69,24 @@ def _moved(at: np.ndarray, by: int) -> np.ndarray:
 
 def in_order(rows: Rows, axis: int | None) -> Rows:
     """Rows sorted by key, then by an axis, then as they came."""
-    index: np.ndarray | None = None
     if not _rises(rows.seq):
-        index = np.argsort(rows.seq, kind="stable")
-    if axis is not None:
-        values = rows.axes[axis] if index is None else rows.axes[axis][index]
-        if not _rises(values):
-            order = np.argsort(values, kind="stable")
-            index = order if index is None else index[order]
-    kids = rows.kids if index is None else rows.kids[index]
+        rows = rows.take(np.argsort(rows.seq, kind="stable"))
+    index = order_of(rows.kids, None if axis is None else rows.axes[axis])
+    return rows if index is None else rows.take(index)
+
+
+def order_of(kids: np.ndarray, values: np.ndarray | None) -> np.ndarray | None:
+    """int64[n] that sorts by key, then by a value, then as it was; None where nothing is to be done."""
+    index: np.ndarray | None = None
+    if values is not None and not _rises(values):
+        index = np.argsort(values, kind="stable")
+        kids = kids[index]
     if not _rises(kids):
         least, most = int(kids.min()), int(kids.max())
         near = kids - least if most - least < _SMALL else None
         order = np.argsort(kids if near is None else near.astype(np.uint16), kind="stable")
         index = order if index is None else index[order]
-    return rows if index is None else rows.take(index)
+    return index
 
 
 def _rises(values: np.ndarray) -> bool:

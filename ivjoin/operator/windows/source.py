@@ -53,7 +53,7 @@ class Source:
 
     def column(self, _: str, name: str) -> pa.Array:
         """A column by its name."""
-        return self._rows.columns[self._layout.places[self._layout.index[name]]]
+        return self._rows.column(self._layout.places[self._layout.index[name]])
 
     def vector(self, node: Node) -> Vector:
         """An expression's values."""
