@@ -294,6 +294,16 @@ class Core:
         for store in self.stores:
             store.point()
 
+    def saved_rows(self, s: int) -> tuple[list[pa.Array], np.ndarray]:
+        """The rows of a side's store: its columns, and bool[n] of those that are matched."""
+        store = self.stores[s]
+        ids = store.live_ids()
+        return [store.gather(i, ids) for i in range(len(store.columns))], store.matched(ids)
+
+    def led(self, s: int) -> tuple[int | None, int | None] | None:
+        """The axes by which a side's rows are found in sorted runs, None where they are not."""
+        return self.stores[s].led()
+
     def refresh_bounds(self) -> None:
         """Compute roots, axes and bounds anew after the frontiers were set from outside."""
         self.learn()

@@ -15,10 +15,9 @@ from ivjoin.frontier.order import physical_ordinal
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator import blocks, snapshot, steps
 from ivjoin.operator.core import Core
+from ivjoin.operator.cores import core_of
 from ivjoin.operator.output_bounds import output_bounds
 from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output
-from ivjoin.operator.windows.core import WindowCore
-from ivjoin.operator.windows.saving import read_windows, write_windows
 from ivjoin.plan.cache import planned
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.question import side_expression
@@ -102,7 +101,7 @@ class SymmetricHashJoin(OneCall):
             right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
             batch_size=batch_size, on_late=on_late, timezone=timezone, aggregate=aggregate,
         )
-        self._core: Core | WindowCore = _core_of(plan)
+        self._core = core_of(plan)
 
     @classmethod
     def from_plan(
@@ -115,7 +114,7 @@ class SymmetricHashJoin(OneCall):
         """
         self = cls.__new__(cls)
         self._begin()
-        self._core = _core_of(plan, late_within, errors_first)
+        self._core = core_of(plan, late_within, errors_first)
         return self
 
     @property
@@ -175,8 +174,7 @@ class SymmetricHashJoin(OneCall):
         if schema is not None:
             plain = [to_plain(a, t) for a, t in zip(batch.columns, schema.types, strict=True)]
             batch = pa.RecordBatch.from_arrays(plain, schema=schema)
-        core = self._core
-        out = core.take(p, batch) if isinstance(core, WindowCore) else steps.take(core, p, batch)
+        out = steps.take(self._core, p, batch)
         if out is None:
             return NOTHING
         if isinstance(out, pa.RecordBatch):
@@ -226,11 +224,7 @@ class SymmetricHashJoin(OneCall):
         known = [self._core.promise(p, *promise) for promise in promises]
         if not all(known):
             self._core.learn()
-        yield from self._settled(p)
-
-    def _settled(self, p: int) -> Iterator[pa.RecordBatch]:
-        core = self._core
-        return core.settle(p) if isinstance(core, WindowCore) else steps.settle(core, p)
+        yield from steps.settle(self._core, p)
 
     def reach(self, side: str, edges: Sequence[int | None]) -> Output:
         """Let a side have come as far as rows that were pushed to another operator of the same join.
@@ -271,7 +265,7 @@ class SymmetricHashJoin(OneCall):
         for t, edge in zip(self._core.frontiers[p].trackers, edges, strict=True):
             if edge is not None:
                 t.reach(edge)
-        yield from self._settled(p)
+        yield from steps.settle(self._core, p)
 
     def finish(self, side: str | None = None) -> Output:
         """End one side, or both: everything that no row can change any more comes out."""
@@ -287,15 +281,13 @@ class SymmetricHashJoin(OneCall):
         for p in fresh:
             self._core.ended[p] = True
             self._core.frontiers[p].ended = True
-        core = self._core
-        yield from core.end(fresh) if isinstance(core, WindowCore) else steps.end(core, fresh)
+        yield from steps.end(self._core, fresh)
 
     def snapshot(self) -> bytes:
         """The whole state as bytes, from which :meth:`restore` goes on."""
         self._enter()
         try:
-            core = self._core
-            return write_windows(core) if isinstance(core, WindowCore) else snapshot.write(core)
+            return snapshot.write(self._core)
         finally:
             self._lock.release()
 
@@ -310,8 +302,7 @@ class SymmetricHashJoin(OneCall):
         """
         self = cls.__new__(cls)
         self._begin()
-        header, tables = snapshot.opened(blob)
-        self._core = (read_windows if snapshot.aggregates(header) else snapshot.read)(header, tables)
+        self._core = snapshot.read(blob)
         return self
 
     def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
@@ -337,7 +328,7 @@ class SymmetricHashJoin(OneCall):
         try:
             if self._stopped is not None:
                 raise ProtocolError(self._stopped)
-            if isinstance(self._core, WindowCore):
+            if not isinstance(self._core, Core):
                 raise ProtocolError("output_bounds() is of joined rows; this operator gives aggregates of them")
             return output_bounds(self._core, self._pending is not None)
         finally:
@@ -396,11 +387,6 @@ class SymmetricHashJoin(OneCall):
         for a, b in zip(got, want, strict=True):
             if a.type != b.type:
                 raise SchemaError(f"column {a.name!r} of a {SIDES[p]} batch is {a.type}; expected {b.type}")
-
-
-def _core_of(plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> Core | WindowCore:
-    kind = WindowCore if plan.spec.aggregates else Core
-    return kind(plan, late_within, errors_first)
 
 
 def _is_edge(edge: Any) -> bool:

@@ -18,72 +18,48 @@ from ivjoin.errors import IvjoinError, SnapshotError, came
 from ivjoin.expr.codec import decode, encode
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.core import Core
+from ivjoin.operator.cores import AnyCore, core_of
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import JoinSpec
 
-__all__ = ["VERSION", "aggregates", "load_frontier", "opened", "packed", "planned_again", "read", "saved_frontier", "write"]
+__all__ = ["VERSION", "read", "write"]
 
 MAGIC = b"IVJOINSN"
 VERSION = 1
 
 
-def write(core: Core) -> bytes:
+def write(core: AnyCore) -> bytes:
     """Header and rows, with a checksum behind the magic and the version."""
     tables = [_rows(core, s) for s in (0, 1)]
     header = {
         "plan": core.plan.spec.as_json,
-        "frontiers": [saved_frontier(f) for f in core.frontiers],
+        "frontiers": [_frontier(f) for f in core.frontiers],
         # the same rows take another number of bytes in the operator that is restored
         "metrics": core.counts().as_dict() | {"state_bytes": 0},
         "careful": core.careful,
         "rekeyed": core.rekeyed,
         "late_within": core.intake.late_within,
         "led": [_led(core, s) for s in (0, 1)],
+        "sizes": [len(t) for t in tables],
     }
-    return packed(header, tables)
-
-
-def packed(header: dict[str, Any], tables: list[bytes]) -> bytes:
-    """Header and rows as :func:`opened` reads them."""
-    header = header | {"sizes": [len(t) for t in tables]}
     text = json.dumps(header, separators=(",", ":")).encode()
     body = len(text).to_bytes(8, "little") + text + b"".join(tables)
     return MAGIC + VERSION.to_bytes(2, "little") + zlib.crc32(body).to_bytes(4, "little") + body
 
 
-def opened(blob: bytes) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
-    """The header and the rows of a snapshot.
-
-    Raises
-    ------
-    SnapshotError
-    """
-    try:
-        return _open(_bytes(blob))
-    except IvjoinError:
-        raise
-    except Exception as e:  # its checksum fits: another program wrote it, and anything may be missing
-        raise SnapshotError(f"the snapshot is damaged: {came(e)}") from e
-
-
-def aggregates(header: dict[str, Any]) -> bool:
-    """Whether a snapshot is of an operator that aggregates."""
-    saved = header.get("plan")
-    return isinstance(saved, dict) and bool(saved.get("aggregates"))
-
-
-def read(header: dict[str, Any], tables: list[pa.RecordBatch]) -> Core:
+def read(blob: bytes) -> AnyCore:
     """What :func:`write` wrote."""
     try:
-        core = Core(planned_again(header["plan"]), late_within=header["late_within"])
+        header, tables = _open(_bytes(blob))
+        core = core_of(_planned(header["plan"]), late_within=header["late_within"])
         for p, saved in enumerate(header["frontiers"]):
-            load_frontier(core, p, saved)
+            _load_frontier(core, p, saved)
         if header.get("rekeyed"):
             core.rekey()
         core.learn()  # axes that came with what was promised
         for s, led in zip((0, 1), header.get("led", (None, None)), strict=True):
-            if led is not None:
+            if led is not None and isinstance(core, Core):
                 axis, second = (_axis(core, s, saved) for saved in led)
                 if all(a is None or 0 <= a < core.stores[s].n_axes for a in (axis, second)):
                     core.stores[s].lead(axis or 0, second)
@@ -99,13 +75,13 @@ def read(header: dict[str, Any], tables: list[pa.RecordBatch]) -> Core:
     return core
 
 
-def _led(core: Core, s: int) -> list[Any] | None:
+def _led(core: AnyCore, s: int) -> list[Any] | None:
     """The expressions by which a side's rows are found in sorted runs; their places among the axes may be others."""
-    led, axes = core.stores[s].led(), core.plan.sides[s].axes
+    led, axes = core.led(s), core.plan.sides[s].axes
     return None if led is None else [None if a is None else encode(axes[a]) for a in led]
 
 
-def _axis(core: Core, s: int, saved: Any) -> int | None:
+def _axis(core: AnyCore, s: int, saved: Any) -> int | None:
     """The place of an axis, -1 if there is none such; older snapshots hold the place itself."""
     if saved is None or isinstance(saved, int):
         return saved
@@ -146,11 +122,9 @@ def _open(blob: bytes) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
 # -- rows --------------------------------------------------------------------------------------------------------
 
 
-def _rows(core: Core, s: int) -> bytes:
-    store = core.stores[s]
-    ids = store.live_ids()
-    arrays = [store.gather(i, ids) for i in range(len(store.columns))]
-    arrays.append(pa.array(store.matched(ids)))
+def _rows(core: AnyCore, s: int) -> bytes:
+    arrays, marked = core.saved_rows(s)
+    arrays.append(pa.array(marked))
     fields = [pa.field(str(i), a.type) for i, a in enumerate(arrays)]
     batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
     sink = pa.BufferOutputStream()
@@ -163,7 +137,7 @@ def _split(batch: pa.RecordBatch) -> tuple[list[pa.Array], np.ndarray]:
     return batch.columns[:-1], np.asarray(batch.columns[-1])
 
 
-def planned_again(saved: dict[str, Any]) -> JoinPlan:
+def _planned(saved: dict[str, Any]) -> JoinPlan:
     try:
         return plan_of(JoinSpec.from_json(saved))
     except SnapshotError:
@@ -175,7 +149,7 @@ def planned_again(saved: dict[str, Any]) -> JoinPlan:
 # -- frontiers ---------------------------------------------------------------------------------------------------
 
 
-def saved_frontier(frontier: Any) -> dict[str, Any]:
+def _frontier(frontier: Any) -> dict[str, Any]:
     return {
         "orders": [t.save() for t in frontier.trackers],
         "promised": [[encode(n), low, high] for n, (low, high) in frontier.promised.items()],
@@ -183,7 +157,7 @@ def saved_frontier(frontier: Any) -> dict[str, Any]:
     }
 
 
-def load_frontier(core: Core, p: int, saved: dict[str, Any]) -> None:
+def _load_frontier(core: AnyCore, p: int, saved: dict[str, Any]) -> None:
     frontier = core.frontiers[p]
     for t, state in zip(frontier.trackers, saved["orders"], strict=True):
         t.load(state)

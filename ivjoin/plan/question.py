@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from ivjoin.expr.written import Expression, Value
 
 __all__ = [
-    "Aggregates", "DeclaredBounds", "How", "Keys", "OnLate", "Orders", "SupportsArrowSchema", "join_options", "join_spec",
-    "on_pairs", "side_expression",
+    "Aggregates", "DeclaredBounds", "How", "Keys", "OnLate", "Orders", "SupportsArrowSchema", "join_options",
+    "join_spec", "on_pairs", "side_expression",
 ]  # fmt: skip
 
 How = Literal["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]

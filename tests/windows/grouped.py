@@ -47,13 +47,13 @@ def aggregate(function: str, rows: Sequence[Row], column: str, order: Callable[[
 
 
 def answers(
-    left: Sequence[Row], right: Sequence[Row], how: str, meets: Callable[[Row, Row], bool],
+    left: Sequence[Row], right: Sequence[Row], how: str, meets: Sequence[Callable[[Row, Row], bool]],
     asked: dict[str, tuple[str, str]], order: Callable[[Row], Any],
 ) -> dict[int, tuple[Any, ...]]:
     """What comes out for each left row, by its ``i``."""
     out = {}
     for a in left:
-        partners = [b for b in right if meets(a, b)]
+        partners = [b for b in right if all(f(a, b) for f in meets)]
         if partners or how == "left":
             out[a["i"]] = tuple(aggregate(f, partners, c, order) for c, f in asked.values())
     return out

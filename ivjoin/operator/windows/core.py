@@ -24,7 +24,7 @@ from ivjoin.operator.intake import Intake
 from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.operator.windows.answer import Answers
 from ivjoin.operator.windows.held import LeftRows, RightRows
-from ivjoin.operator.windows.rows import Arrived, Keys, Rows, read
+from ivjoin.operator.windows.rows import Arrived, Keys, Rows, joined, read
 from ivjoin.operator.windows.run import Term
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.planner import JoinPlan
@@ -189,7 +189,7 @@ class WindowCore:
             self.read_again()
 
     def rekey(self) -> None:
-        """A computed key has erred for some row: from now on look up by plain columns alone, decide the rest by pair."""
+        """A computed key has erred for some row: from now on look up by plain columns, decide the rest by pair."""
         plan = self.plan
         plain = [a.op == b.op == "column" for a, b in zip(plan.sides[0].keys, plan.sides[1].keys, strict=True)]
         self.rekeyed = self.careful = True
@@ -211,11 +211,32 @@ class WindowCore:
     def _reread(self, s: int, rows: Rows) -> Rows:
         return read(self.plan, s, rows.columns, rows.seq, self.layouts[s], self.keys).rows
 
-    def adopt(self, s: int, columns: Sequence[pa.Array], seq: np.ndarray) -> None:
+    def saved_rows(self, s: int) -> tuple[list[pa.Array], np.ndarray]:
+        """The rows that are held of a side, as they came: the stored columns, and bool[n] of nothing."""
+        parts = self.left.chunks if s == 0 else list(self.right.each())
+        if not parts:
+            return [pa.nulls(0, t) for t in self.layouts[s].stored], np.zeros(0, dtype=bool)
+        rows = joined(parts)
+        rows = rows.take(np.argsort(rows.seq, kind="stable"))
+        return rows.columns, np.zeros(len(rows), dtype=bool)
+
+    def adopt_rows(self, s: int, arrays: Sequence[pa.Array], marked: np.ndarray) -> None:
         """Hold rows of a snapshot."""
-        if len(seq):
-            rows = read(self.plan, s, columns, seq, self.layouts[s], self.keys).rows
+        n = len(marked)
+        if n:
+            seq = np.arange(n, dtype=np.int64)
+            rows = read(self.plan, s, arrays, seq, self.layouts[s], self.keys).rows
             (self.left if s == 0 else self.right).add(rows)
+            self.seq[s] = n
+
+    def led(self, s: int) -> None:
+        """Rows of a side are always found in the same way."""
+
+    def refresh_bounds(self) -> None:
+        """Compute axes and bounds anew after the frontiers were set from outside."""
+        self.learn()
+        for p in (0, 1):
+            self.bounder.move(p, True, 1)
 
     def decides(self) -> list[Node]:
         """Conjuncts that are asked of each pair."""

@@ -78,16 +78,18 @@ class Measure:
             If the expression errs for a row of a range.
         """
         v = source.vector(self.node)
-        if v.error is not None and v.error.any():
-            sums = source.once(("errors", self.node), lambda: running(v.error))
+        erred = v.error
+        if erred is not None and erred.any():
+            sums = source.once(("errors", self.node), lambda: running(erred))
             hit = np.flatnonzero(range_sums(sums, r))
             if len(hit):
                 lo = int(r.lo[hit[0]])
-                row = lo + int(v.error[lo : int(r.hi[hit[0]])].argmax())
+                row = lo + int(erred[lo : int(r.hi[hit[0]])].argmax())
                 raise EvaluationError(f"{self.aggregate.name}: {source.why(self.node, row)}")
-        if v.valid is None:
+        valid = v.valid
+        if valid is None:
             return r.sizes
-        return range_sums(source.once(("valid", self.node), lambda: running(v.valid)), r)
+        return range_sums(source.once(("valid", self.node), lambda: running(valid)), r)
 
 
 class Count(Measure):

@@ -42,7 +42,7 @@ class Ranges:
     @property
     def total(self) -> int:
         """Of all sizes."""
-        return int(self._once("total", lambda: self.sizes.sum()))
+        return int(self._once("total", self.sizes.sum))
 
     @property
     def filled(self) -> np.ndarray:

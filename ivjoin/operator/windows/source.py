@@ -167,16 +167,10 @@ def plain_array(v: Vector, node: Node) -> pa.Array:
         return values.cast(t)
     if values.dtype == bool:
         return _bools(values, there)
-    width = byte_width(t)
     if pa.types.is_decimal(t):
         return decimals(values, there, t)
-    return fixed_array(np.ascontiguousarray(values.astype(_NUMPY[width, pa.types.is_floating(t)], copy=False)), there, t)
-
-
-_NUMPY = {
-    (1, False): np.int8, (2, False): np.int16, (4, False): np.int32, (8, False): np.int64, (4, True): np.float32,
-    (8, True): np.float64,
-}  # fmt: skip
+    kind = np.dtype(f"{'f' if pa.types.is_floating(t) else 'i'}{t.bit_width // 8}")
+    return fixed_array(np.ascontiguousarray(values.astype(kind, copy=False)), there, t)
 
 
 def _bools(values: np.ndarray, there: np.ndarray | None = None) -> pa.Array:
