@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 import ivjoin
-from ivjoin.cli.options import parse_bounds, parse_keys, parse_order, parse_zone
+from ivjoin.cli.options import parse_aggregates, parse_bounds, parse_keys, parse_order, parse_zone
 from ivjoin.cli.progress import Progress
 from ivjoin.errors import IvjoinError
 from ivjoin.files.atomic import Replacement, remove_unfinished, unwritable
@@ -131,6 +131,11 @@ def _parser() -> argparse.ArgumentParser:
     join.add_argument("--columns", metavar="NAMES", help="columns of the result, a,b,c; all by default")
     join.add_argument("--threads", type=int, default=1, metavar="N", help="threads that share the join (default: 1)")
     join.add_argument("--sort", default="auto", help="auto (default): sort what has no order; never: join as it is")
+    join.add_argument("--memory-limit", metavar="BYTES", help="what the join may hold, such as 512MB; no limit by default")
+    join.add_argument("--when-full", default="raise", help="at the limit: raise (default), spill to files, or shed rows")
+    join.add_argument("--spill-dir", metavar="DIR", help="where to spill; the folder for temporary files by default")
+    join.add_argument("--shed", metavar="POLICY", help="which rows go first: prob (default), life or random")
+    join.add_argument("--shed-shared", action="store_true", help="both sides share the memory, not half of it each")
     join.add_argument("--progress", action="store_true", help="show how far it has come without a terminal, too")
     join.add_argument("-q", "--quiet", action="store_true", help="no progress bar, no metrics on standard error")
     join.set_defaults(run=_join)
@@ -164,6 +169,10 @@ def _add_question(command: argparse.ArgumentParser) -> None:
             f"--{side}-bounds", action="append", default=[], metavar="NAME=A..B",
             help=f"promised bounds of a column of {side.upper()}; repeatable",
         )  # fmt: skip
+    add(
+        "--aggregate", action="append", default=[], metavar="NAME=F(COLUMN)",
+        help="in place of the pairs: count, sum, mean, min, max, first or last of each left row's partners; repeatable",
+    )  # fmt: skip
     add("--timezone", default="UTC", help="zone of calendar arithmetic (default UTC)")
     add("--format", choices=FORMATS, help="format of names without a known extension; - is an Arrow stream by default")
     add("--csv-null", action="append", default=[], metavar="TEXT", help="CSV field that means null, besides the empty")
@@ -191,7 +200,12 @@ def _question(options: argparse.Namespace, left: pa.Schema, right: pa.Schema) ->
         "left_bounds": parse_bounds(options.left_bounds, left, options.timezone),
         "right_bounds": parse_bounds(options.right_bounds, right, options.timezone),
         "timezone": parse_zone(options.timezone),
+        "aggregate": parse_aggregates(options.aggregate),
     }
+
+
+def _bytes(given: str | None) -> int | str | None:
+    return int(given) if given is not None and given.isascii() and given.isdigit() else given
 
 
 # -- commands ---------------------------------------------------------------------------------------------------------
@@ -206,7 +220,8 @@ def _join(options: argparse.Namespace) -> int:
     }
     stream = ivjoin.band_join(
         left, right, **question, batch_size=options.batch_size, sort=options.sort,
-        threads=options.threads,
+        threads=options.threads, memory_limit=_bytes(options.memory_limit), when_full=options.when_full,
+        spill_dir=options.spill_dir, shed=options.shed, shed_shared=options.shed_shared,
         columns=None if options.columns is None else [n.strip() for n in options.columns.split(",")],
     )  # fmt: skip
     shown = not options.quiet and (options.progress or sys.stderr.isatty())

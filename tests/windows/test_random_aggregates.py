@@ -173,8 +173,18 @@ def check(got: list[Row], want: dict[int, tuple[Any, ...]], asked: dict[str, Any
 
 
 @pytest.mark.parametrize("name", CONDITIONS)
-@pytest.mark.parametrize("seed", range(4))
-def test_against_a_nested_loop(name: str, seed: int) -> None:
+def test_against_a_nested_loop(name: str) -> None:
+    compared(name, 0)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", CONDITIONS)
+@pytest.mark.parametrize("seed", range(1, 40))
+def test_against_a_nested_loop_at_length(name: str, seed: int) -> None:
+    compared(name, seed)
+
+
+def compared(name: str, seed: int) -> None:
     rng = random.Random(f"{name} {seed}")
     condition, meets, ordered = CONDITIONS[name]
     for key, (on, same) in KEYS.items():

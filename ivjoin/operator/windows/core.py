@@ -15,6 +15,7 @@ from weakref import WeakMethod
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.errors import MemoryLimitError
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.expr.separate import conjuncts_of
@@ -44,7 +45,7 @@ class WindowCore:
         self.bounder = Bounder(plan, self.frontiers)
         self.intake = Intake(plan, self.frontiers, late_within, errors_first)
         self.rekeyed = False
-        self.careful = plan.raises
+        self.full_predicate = plan.raises
         self.watermarks: dict[tuple[int, str], tuple[Node, bool]] = {}
         self.ended = [False, False]
         self.metrics = JoinMetrics()
@@ -80,8 +81,9 @@ class WindowCore:
 
     def take(self, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Take a batch in; what it decides comes out as the iterator is read."""
-        self.account.want(batch.nbytes)
         n = batch.num_rows
+        words = len(self.plan.sides[p].axes) + (3 if p == 0 else 6 + 3 * len(self.plan.spec.aggregates))
+        self.account.want(batch.nbytes + 8 * words * n)
         kept, late = self.intake.screen(p, batch)
         arrived = self._read(p, kept)
         m = self.metrics
@@ -104,7 +106,7 @@ class WindowCore:
         if arrived.key_erred:
             self.rekey()
             arrived = read(self.plan, p, stored, seq, self.layouts[p], self.keys, batch.columns)
-        self.careful = self.careful or arrived.wild
+        self.full_predicate = self.full_predicate or arrived.wild
         return arrived
 
     def _rest(self, p: int, batch: pa.RecordBatch, usable: np.ndarray | None) -> Iterator[pa.RecordBatch]:
@@ -155,10 +157,21 @@ class WindowCore:
         m.state_bytes = self.bytes_held()
         return m
 
-    def was_refused(self) -> bool:
-        """Whether the account has just refused memory for a push, of which nothing is done yet."""
-        refused, self.account.refused = self.account.refused, False
-        return refused
+    def is_refused(self) -> bool:
+        """Whether the account has refused memory for the push under way, of which nothing is done yet."""
+        return self.account.refused
+
+    def limit(self, most: int) -> None:
+        """Refuse batches with which more bytes would be held."""
+        self.account.limit, self.account.on_full = most, self._on_full
+
+    def _on_full(self, needed: int, held: int) -> None:
+        raise MemoryLimitError(
+            f"memory_limit of {self.account.limit:,} bytes: {held:,} are held and {needed:,} more are needed. left "
+            f"holds {len(self.left):,} rows that wait for their partners, right {len(self.right):,} rows. Ways out: a "
+            "greater memory_limit; smaller batches; a narrower band, or orders and bounds that let rows go. The batch "
+            "was not taken; the operator can go on, and snapshot() can be restored with a greater limit"
+        )
 
     def let_go(self) -> None:
         """Hold nothing."""
@@ -192,7 +205,7 @@ class WindowCore:
         """A computed key has erred for some row: from now on look up by plain columns, decide the rest by pair."""
         plan = self.plan
         plain = [a.op == b.op == "column" for a, b in zip(plan.sides[0].keys, plan.sides[1].keys, strict=True)]
-        self.rekeyed = self.careful = True
+        self.rekeyed = self.full_predicate = True
         plan.null_safe = list(compress(plan.null_safe, plain))
         for side in plan.sides:
             side.keys = list(compress(side.keys, plain))
@@ -224,10 +237,10 @@ class WindowCore:
         """Hold rows of a snapshot."""
         n = len(marked)
         if n:
-            seq = np.arange(n, dtype=np.int64)
+            seq = np.arange(self.seq[s], self.seq[s] + n, dtype=np.int64)
             rows = read(self.plan, s, arrays, seq, self.layouts[s], self.keys).rows
             (self.left if s == 0 else self.right).add(rows)
-            self.seq[s] = n
+            self.seq[s] += n
 
     def led(self, s: int) -> None:
         """Rows of a side are always found in the same way."""
@@ -241,6 +254,6 @@ class WindowCore:
     def decides(self) -> list[Node]:
         """Conjuncts that are asked of each pair."""
         condition = self.plan.condition
-        if self.careful and condition is not None:
+        if self.full_predicate and condition is not None:
             return list(conjuncts_of(condition))
         return list(self.plan.separation.residual)

@@ -25,7 +25,7 @@ class Rows:
 
     Attributes
     ----------
-    base : list of pa.Array
+    base : list of pa.Array or pa.ChunkedArray
         The stored columns, in the plan's order; :meth:`column` gives their values for the rows.
     seq : int64[n]
         In which order they came.
@@ -39,7 +39,7 @@ class Rows:
         Where in ``base`` the rows are: columns that nobody asks for are not gathered.
     """
 
-    base: list[pa.Array]
+    base: list[pa.Array | pa.ChunkedArray]
     seq: np.ndarray
     kids: np.ndarray
     axes: list[np.ndarray]
@@ -58,11 +58,12 @@ class Rows:
 
     def column(self, i: int) -> pa.Array:
         """A stored column."""
-        if self.at is None:
-            return self.base[i]
+        array = self.base[i]
+        if self.at is None and isinstance(array, pa.Array):
+            return array
         if i not in self._gathered:
-            array = self.base[i]
-            self._gathered[i] = take(array, self.at, byte_width(array.type))
+            whole = array if isinstance(array, pa.Array) else pa.concat_arrays(array.chunks)
+            self._gathered[i] = whole if self.at is None else take(whole, self.at, byte_width(whole.type))
         return self._gathered[i]
 
     @property
@@ -137,10 +138,14 @@ def joined(parts: Sequence[Rows]) -> Rows:
         own = (np.arange(len(p)) if p.at is None else p.at for p in parts)
         at = np.concatenate([a + start for a, start in zip(own, starts[:-1], strict=True)])
     return Rows(
-        [pa.concat_arrays([p.base[i] for p in parts]) for i in range(len(parts[0].base))],
+        [pa.chunked_array([a for p in parts for a in _chunks(p.base[i])]) for i in range(len(parts[0].base))],
         np.concatenate([p.seq for p in parts]), np.concatenate([p.kids for p in parts]),
         [np.concatenate([p.axes[i] for p in parts]) for i in range(len(parts[0].axes))], absent, at,
     ).near()  # fmt: skip
+
+
+def _chunks(array: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
+    return [array] if isinstance(array, pa.Array) else array.chunks
 
 
 class Keys:
