@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import compress
+from typing import TYPE_CHECKING
 from weakref import WeakMethod, ref
 
 import numpy as np
@@ -16,7 +17,7 @@ import pyarrow as pa
 from ivjoin.expr import build
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ordinal import has_ordinal, ordinals
+from ivjoin.expr.ordinal import ordinals
 from ivjoin.expr.types import from_arrow
 from ivjoin.frontier.order import Frontier, OrderTracker
 from ivjoin.metrics import JoinMetrics
@@ -34,20 +35,23 @@ from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.memory import release_struct
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.columns import OrdinalColumn, WordColumn
-from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys
+from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys
 from ivjoin.shj.store.side import SideStore
+
+if TYPE_CHECKING:
+    from ivjoin.operator.limits import Limits
 
 __all__ = ["Core", "frontiers_of"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 
 
-def frontiers_of(plan: JoinPlan) -> tuple[Frontier, Frontier]:
-    """What a plan's declarations say of either side before the first row."""
+def frontiers_of(plan: JoinPlan, of_all: bool = False) -> tuple[Frontier, Frontier]:
+    """What a plan's declarations say of either side before the first row; ``of_all``: of rows without a match, too."""
     left, right = (
         Frontier(
             [OrderTracker(n, name, o.descending, o.slack, o.nulls) for n, name, o in side.orders], side.bounds,
-            side.never_null,
+            side.never_null, frozenset() if of_all else side.numbers,
         )
         for side in plan.sides
     )
@@ -75,6 +79,7 @@ class Core:
         self.metrics = JoinMetrics()
         held = WeakMethod(self.bytes_held)  # of what holds the account
         self.account = Account(lambda: (of() if (of := held()) else 0))
+        self.limits: Limits | None = None
         self.build()
         self.count_state()
 
@@ -82,9 +87,8 @@ class Core:
         """Registers, stores and tables for the plan as it is now."""
         plan = self.plan
         account = self.account
-        state = self.state = State(plan.spec.batch_size, max(len(s.schema) for s in plan.sides), account)
-        kind = IntKeys if plan.int_keys else ByteKeys if plan.null_safe else NoKeys
-        self.keys: KeyTable = kind(state.operator, account)
+        state = self.state = State(self.emitter.batch_size, max(len(s.schema) for s in plan.sides), account)
+        self.keys: KeyTable = self._key_table()
         self.stores = tuple(
             SideStore(
                 s, self.keys, self.layouts[s].stored, len(plan.sides[s].axes),
@@ -105,7 +109,7 @@ class Core:
                 store.point()
         self.mixes = compiled and kinds is not None and not kinds <= {at.WORDS}
         state.set(
-            key_kind=at.INT if plan.int_keys else at.GIVEN if plan.null_safe else at.NO_KEY, never=int(plan.never),
+            key_kind=self.keys.kind, never=int(plan.never),
             within=int(self.intake.late_within), raises=int(on_late == "raise"), drops=int(on_late == "drop"),
             blocks=int(compiled and kinds is not None and kinds <= {at.WORDS}),
             fields=state.lend("fields", output.fields), n_fields=len(output.fields),
@@ -116,6 +120,14 @@ class Core:
                 checks=state.lend(("checks", s), plan.checks[s]), **join_fields(plan, s),
             )
         self.tabulate()
+
+    def _key_table(self) -> KeyTable:
+        plan, operator = self.plan, self.state.operator
+        if plan.int_keys:
+            return IntKeys(operator, self.account)
+        if plan.word_keys:
+            return WordKeys(len(plan.null_safe) + sum(plan.null_safe), operator, self.account)
+        return (ByteKeys if plan.null_safe else NoKeys)(operator, self.account)
 
     def tabulate(self) -> None:
         """The tables of what is read, ordered and bounded; anew when a frontier has come to know more expressions."""
@@ -128,13 +140,13 @@ class Core:
             state.set_side(
                 s, sources=state.hold(("sources", s), t.own(sources.table)), n_sources=len(sources.table),
                 columns=keep(("columns", s), sources.columns), n_columns=len(sources.columns),
-                packs=pieces is not None,
+                packs=pieces is not None or self.keys.kind == at.INTS,
             )
             if pieces is not None:
                 state.set_side(s, pieces=state.hold(("pieces", s), t.own(pieces)), n_pieces=len(pieces))
                 state.set(key_sizes=state.hold("key_sizes", np.zeros(2 * len(plan.null_safe) + 1, dtype=np.int64)))
-            if plan.int_keys:
-                state.set_side(s, key_source=sources.nodes.index(plan.sides[s].keys[0]))
+            if sources.words is not None:
+                state.set_side(s, key_words=keep(("words", s), sources.words), n_key_words=len(sources.words))
             trackers = t.own(t.trackers)
             for i, tracker in enumerate(self.frontiers[s].trackers):
                 tracker.move_to(trackers[i : i + 1])
@@ -145,7 +157,7 @@ class Core:
             bool(sources.roots) or plan.raises or any(t.in_python for t in f.trackers)
             for sources, f in zip(self.sources, self.frontiers, strict=True)
         ]
-        state.row_room(0, max(len(s.nodes) for s in self.sources))
+        state.row_room(0, max(s.rows for s in self.sources))
         for s, t in enumerate(tables):
             keep = state.lend if t.shared else state.hold
             state.set_side(
@@ -189,6 +201,12 @@ class Core:
             if high != I64_MAX:
                 self.stores[s].schedule(axis, True)
 
+    def limit_output(self, rows: int) -> None:
+        """Let output batches have no more than so many rows, and less than the caller allows."""
+        rows = min(rows, self.plan.spec.batch_size)
+        self.emitter.batch_size = rows
+        self.state.limit_output(rows)
+
     def count_state(self) -> None:
         m, (left, right) = self.metrics, self.stores
         m.state_rows = left.live + right.live
@@ -212,12 +230,14 @@ class Core:
         m.state_rows = int(left["live"] + right["live"])
         m.peak_state_rows = max(m.peak_state_rows, m.state_rows, state.get("peak_rows"))
         m.state_bytes = self.bytes_held()
+        if self.account.files is not None:
+            m.spilled_bytes = self.account.files.nbytes
+            m.spilled_rows = sum(s.live for s in self.stores if s.lies_in_files)
         return m
 
-    def was_refused(self) -> bool:
-        """Whether the account has just refused memory for a push, of which nothing is done yet."""
-        refused, self.account.refused = self.account.refused, False
-        return refused and self.state.get("phase") == at.BEGIN
+    def is_refused(self) -> bool:
+        """Whether the account has refused memory for the push under way, of which nothing is done yet."""
+        return self.account.refused and self.state.get("phase") == at.BEGIN
 
     def column(self, s: int, index: int) -> Node:
         """The node of a column of side s."""
@@ -258,7 +278,6 @@ class Core:
         plan.null_safe = list(compress(plan.null_safe, plain))
         for side in plan.sides:
             side.keys = list(compress(side.keys, plain))
-        plan.int_keys = len(plan.null_safe) == 1 and not plan.null_safe[0] and has_ordinal(plan.sides[0].keys[0].type)
         self.rebuild()
         self.full_predicate = True
 

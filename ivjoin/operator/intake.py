@@ -16,7 +16,7 @@ from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import Bytes
-from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, pack
+from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys, pack
 
 __all__ = ["Intake", "has_value"]
 
@@ -52,6 +52,20 @@ class Intake:
         """
         self._late_rows(p, batch, self._ordered(p, batch), {})
         raise AssertionError("a row was found late that keeps every order")
+
+    def refuse_first(self, p: int, batch: pa.RecordBatch) -> None:
+        """Refuse a batch for its late rows before it is taken piece by piece; moves nothing.
+
+        Raises
+        ------
+        LateRowError, EvaluationError
+        """
+        if self._plan.spec.on_late != "raise":
+            return
+        before = [t.save() for t in self._frontiers[p].trackers]
+        self._late_rows(p, batch, self._ordered(p, batch), {})
+        for t, saved in zip(self._frontiers[p].trackers, before, strict=True):
+            t.load(saved)
 
     def late_by_python(self, p: int, batch: pa.RecordBatch, values: dict[Node, Vector]) -> np.ndarray | None:
         """bool[n] of the rows that break the orders which the kernels do not follow; None for none.
@@ -186,10 +200,22 @@ class Intake:
         side = self._plan.sides[p]
         if isinstance(keys, NoKeys):
             return keys.ids(n, usable)
+        if isinstance(keys, WordKeys):
+            return keys.ids(self._words(p, values), usable)
         if isinstance(keys, IntKeys):
             return keys.ids(np.ascontiguousarray(self.ordinals(side.keys[0], values, {})), usable)
         assert isinstance(keys, ByteKeys)
         return keys.ids(self._packed(p, n, values, {}), usable)
+
+    def _words(self, p: int, values: dict[Node, Vector]) -> np.ndarray:
+        """All keys of a row as words : int64[words, n]."""
+        words = []
+        for node, safe in zip(self._plan.sides[p].keys, self._plan.null_safe, strict=True):
+            o, valid = self.ordinals(node, values, {}), values[node].valid
+            words.append(o if not safe or valid is None else np.where(valid, o, 0))
+            if safe:
+                words.append(np.ones(len(o)) if valid is None else valid)
+        return np.array(words, dtype=np.int64)
 
     def _packed(self, p: int, n: int, values: dict[Node, Vector], known: dict[Node, np.ndarray]) -> Bytes:
         """All keys of a row as one byte string."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from ivjoin.plan.spec import JoinSpec
 
 __all__ = ["VERSION", "read", "write"]
 
+_PIECE = 65536  # rows
 MAGIC = b"IVJOINSN"
 VERSION = 1
 
@@ -47,8 +49,8 @@ def write(core: Core) -> bytes:
     return MAGIC + VERSION.to_bytes(2, "little") + zlib.crc32(body).to_bytes(4, "little") + body
 
 
-def read(blob: bytes) -> Core:
-    """What :func:`write` wrote."""
+def read(blob: bytes, limit: Callable[[Core], None] | None = None) -> Core:
+    """What :func:`write` wrote; ``limit`` sees to it that the rows fit before they are read."""
     try:
         header, tables = _open(_bytes(blob))
         core = Core(_planned(header["plan"]), late_within=header["late_within"])
@@ -62,7 +64,15 @@ def read(blob: bytes) -> Core:
                 axis, second = (_axis(core, s, saved) for saved in led)
                 if all(a is None or 0 <= a < core.stores[s].n_axes for a in (axis, second)):
                     core.stores[s].lead(axis or 0, second)
-            core.adopt_rows(s, *_split(tables[s]))
+        if limit is not None:
+            limit(core)
+        for s in (0, 1):
+            arrays, matched = _split(tables[s])
+            for start in range(0, len(matched), _PIECE):
+                piece = slice(start, start + _PIECE)
+                core.adopt_rows(s, [a[piece] for a in arrays], matched[piece])
+                if core.limits is not None:
+                    core.limits.stepped()
         core.full_predicate = header["careful"]
         core.metrics = JoinMetrics(**header["metrics"])
         core.refresh_bounds()

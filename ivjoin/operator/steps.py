@@ -17,7 +17,7 @@ from ivjoin.errors import IvjoinError
 from ivjoin.operator import output, pairs, room, storing, values
 from ivjoin.operator.core import Core
 from ivjoin.shj import registers as at
-from ivjoin.shj.kernels import packed_key_kernels, push_kernels
+from ivjoin.shj.kernels import packed_key_kernels, push_kernels, word_key_kernels
 
 __all__ = ["end", "settle", "take"]
 
@@ -37,7 +37,7 @@ def take(core: Core, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator
         before = [t.save() for t in core.frontiers[p].trackers]
     try:
         if n > state.room:
-            state.row_room(n, max(len(s.nodes) for s in core.sources))
+            state.row_room(n, max(s.rows for s in core.sources))
         if before is not None:
             values.prepare(core, p, batch)
             state = core.state
@@ -54,7 +54,10 @@ def take(core: Core, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator
         batch._export_to_c(state.in_struct)
         status = push_kernels.push_batch(state.at, p)
         if status & at.KEYS:
-            packed_key_kernels.name_packed(state.at, p)
+            if core.keys.kind == at.INTS:
+                word_key_kernels.name_words(state.at, p)
+            else:
+                packed_key_kernels.name_packed(state.at, p)
             status = push_kernels.push_batch(state.at, p)
         if status == 0:
             return None

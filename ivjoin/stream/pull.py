@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterator, Sequence
 from functools import partial
 from threading import Lock
@@ -9,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ivjoin.errors import ProtocolError
+from ivjoin.errors import IvjoinError, ProtocolError
 from ivjoin.expr.arguments import MOST_ROWS, known_options, one_of, whole_number
 from ivjoin.files.join_row_groups import meeting_groups
 from ivjoin.metrics import JoinMetrics
+from ivjoin.operator.budget import Budget, budget_of
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cache import planned
 from ivjoin.plan.cutting import cut_of
@@ -87,7 +89,11 @@ class _Input:
 class _Join:
     """A join that is yet to begin: what it reads is looked at, and sorted, with the first row."""
 
-    def __init__(self, found: Chosen, sources: tuple[Source, Source], sort: bool, coalesce: int, threads: int) -> None:
+    def __init__(
+        self, found: Chosen, sources: tuple[Source, Source], sort: bool, coalesce: int, threads: int,
+        budget: Budget | None = None,
+    ) -> None:
+        self.budget = budget
         self.plan = found.plan
         self.chosen = found
         self.skipped: tuple[int, int] | None = None
@@ -102,7 +108,7 @@ class _Join:
     ) -> SymmetricHashJoin | SlicedJoin:
         cut = cut_of(plan) if self._threads > 1 else ""
         if isinstance(cut, str):  # one thread is asked for, or is all that can be used
-            return SymmetricHashJoin.from_plan(plan, errors_first=errors_first)
+            return SymmetricHashJoin.from_plan(plan, errors_first=errors_first, budget=self.budget)
         return SlicedJoin(plan, cut, self._threads, errors_first, self._rows, bool(self._rows) and not copies)
 
     def open(self) -> None:
@@ -288,6 +294,8 @@ def band_join(
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
     batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC", coalesce_rows: int = 0,
     threads: int = 1, sort: str = "auto", columns: Sequence[str] | None = None,
+    memory_limit: int | str | None = None, when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None,
+    shed: str | None = None, shed_shared: bool = False,
 ) -> JoinStream:
     """Join two tables or streams on keys and a band condition, holding only the rows that can still match.
 
@@ -330,6 +338,17 @@ def band_join(
     columns : list of str, optional
         The columns of the output, by their names and in their order; all by default. What neither they nor the
         question needs is not read.
+    memory_limit : int or str, optional
+        Bytes that the join may hold beside its inputs, or text such as "512MB"; see :class:`SymmetricHashJoin`.
+    when_full : {"raise", "spill", "shed"}
+        What happens where the rows that can still match do not fit: MemoryLimitError; files (exact); or rows are
+        dropped (a subset of the result, inner and semi joins alone).
+    spill_dir : path, optional
+        Folder of the files, which have no names; the system's for temporary files by default.
+    shed : {"prob", "life", "random"}, optional
+        Which rows go first.
+    shed_shared : bool
+        Let both sides share the memory, and not half of it each.
 
     Returns
     -------
@@ -353,15 +372,20 @@ def band_join(
     coalesce_rows = whole_number("coalesce_rows", coalesce_rows, 0, MOST_ROWS, "a whole number of rows")
     threads = whole_number("threads", threads, 1, _MOST_THREADS)
     one_of("sort", sort, ("auto", "never"))
+    budget = budget_of(memory_limit, when_full, spill_dir, shed, shed_shared)
+    if budget is not None and threads > 1:
+        raise IvjoinError(f"memory_limit bounds one operator, and threads={threads} has one for each slice; leave one out")
     sources = open_inputs(left, right)
     plan = planned(
         sources[0].schema, sources[1].schema, on=on, condition=condition, how=how, left_order=left_order,
         right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
         batch_size=batch_size, on_late=on_late, timezone=timezone,
     )
+    if budget is not None:
+        budget.check(plan)
     found = chosen(plan, columns, (not sources[0].ends, not sources[1].ends))
     for source, names in zip(sources, found.names, strict=True):
         source.keep(names)
-    join = _Join(found, sources, sort == "auto", coalesce_rows, threads)
+    join = _Join(found, sources, sort == "auto", coalesce_rows, threads, budget)
     join.open()
     return JoinStream(join)

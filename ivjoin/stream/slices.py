@@ -74,7 +74,7 @@ class SlicedJoin:
     ) -> None:
         self._plan, self._cut, self._threads = plan, cut, threads
         self._slice_rows, self._views = slice_rows(rows, threads), views
-        self._frontiers = frontiers_of(plan)
+        self._frontiers = frontiers_of(plan, of_all=True)  # a row with a NaN has a slice of its own, too
         self._bounder = Bounder(plan, self._frontiers)
         self._errors_first = errors_first
         self._intake = Intake(plan, self._frontiers, errors_first=errors_first)
