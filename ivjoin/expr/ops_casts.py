@@ -19,7 +19,7 @@ from ivjoin.expr.ops_integer import mul_wrapped, narrowed
 from ivjoin.expr.ops_time import DAY_SECONDS, as_dates, days_of, split, ticks_of, wrapped
 from ivjoin.expr.ops_zones import Zone, zone_of
 from ivjoin.expr.types import INT64, TICKS_PER_SECOND, Type
-from ivjoin.interval.decimals import half_up
+from ivjoin.interval.machine.decimals import half_up
 
 __all__ = ["cast_rule"]
 

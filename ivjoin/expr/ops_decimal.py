@@ -15,7 +15,7 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.ops_cells import Cell, Consts, Kernel, Mask, Rule, combined, count, flagged, met, unsupported
 from ivjoin.expr.ops_integer import add_wrapped, mul_wrapped, whole_quotient
 from ivjoin.expr.types import Type
-from ivjoin.interval.decimals import divided, half_up, shortened
+from ivjoin.interval.machine.decimals import divided, half_up, shortened
 
 __all__ = [
     "as_objects", "div", "division", "fitted", "magnitude", "minus", "mul", "plus", "positive",

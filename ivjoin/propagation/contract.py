@@ -259,7 +259,7 @@ def _moved(value: Any, t: Type, up: bool) -> Any:
 
 
 def _nearest(value: Any, t: Type, up: bool) -> float:
-    from ivjoin.interval.machine_float import BINARY32, BINARY64
+    from ivjoin.interval.machine.floats import BINARY32, BINARY64
 
     f = BINARY32 if t.bits == 32 else BINARY64
     if isinstance(value, float):
