@@ -15,7 +15,7 @@ from ivjoin.frontier.order import physical_ordinal
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator import blocks, snapshot, steps
 from ivjoin.operator.core import Core
-from ivjoin.operator.output_bounds import output_bounds
+from ivjoin.operator.output_bounds import output_bounds, stored_span
 from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output
 from ivjoin.plan.cache import planned
 from ivjoin.plan.planner import JoinPlan
@@ -100,16 +100,18 @@ class SymmetricHashJoin(OneCall):
 
     @classmethod
     def from_plan(
-        cls, plan: JoinPlan, *, late_within: bool = True, errors_first: bool = False
+        cls, plan: JoinPlan, *, late_within: bool = True, errors_first: bool = False,
+        keeps: tuple[bool, bool] = (True, True),
     ) -> SymmetricHashJoin:
         """An operator for a plan. ``late_within`` False measures lateness against earlier batches only.
 
         ``errors_first`` promises that rows for which an ordered expression errs come before all that have a value of
-        it, on either side; they are not refused then.
+        it, on either side; they are not refused then. ``keeps`` False of a side: its rows probe the other one and are
+        not stored; for inner joins.
         """
         self = cls.__new__(cls)
         self._begin()
-        self._core = Core(plan, late_within, errors_first)
+        self._core = Core(plan, late_within, errors_first, keeps)
         return self
 
     @property
@@ -220,6 +222,48 @@ class SymmetricHashJoin(OneCall):
         if not all(known):
             self._core.learn()
         yield from steps.settle(self._core, p)
+
+    def narrow(self, side: str, spans: Mapping[Node, tuple[int, int]]) -> Output:
+        """Promise that no later row of a side can matter whose value lies outside closed intervals.
+
+        For whoever knows more than the inputs say, as a join of many inputs does of its steps. Unlike :meth:`advance`
+        it bounds both ends, and takes ordinals (``ivjoin.expr.ordinal``) of expressions that err for no row. A row
+        outside of them is treated like a late one. An interval that is wider than what is known changes nothing.
+        """
+        p = self._side(side)
+        self._enter()
+        try:
+            return self._change("narrow", self._narrowed(p, spans))
+        finally:
+            self._lock.release()
+
+    def _narrowed(self, p: int, spans: Mapping[Node, tuple[int, int]]) -> Iterator[pa.RecordBatch]:
+        known = [self._core.narrow(p, node, *span) for node, span in spans.items()]
+        if not all(known):
+            self._core.learn()
+        yield from steps.settle(self._core, p)
+
+    def stored_spans(self, side: str, nodes: Sequence[Node]) -> dict[Node, tuple[int, int] | None]:
+        """Least and greatest ordinal of expressions of a side over its stored rows; None where none has a value.
+
+        Costs a look at every stored row.
+        """
+        p = self._side(side)
+        self._enter()
+        try:
+            return {node: stored_span(self._core, p, node) for node in nodes}
+        finally:
+            self._lock.release()
+
+    @property
+    def held(self) -> tuple[int, int]:
+        """Rows in the side stores, and bytes held."""
+        left, right = self._core.stores
+        return int(left.live + right.live), self._core.bytes_held()
+
+    def stored(self, side: str) -> int:
+        """Rows of a side that are stored now."""
+        return int(self._core.state.sides[self._side(side)]["live"])
 
     def reach(self, side: str, edges: Sequence[int | None]) -> Output:
         """Let a side have come as far as rows that were pushed to another operator of the same join.
