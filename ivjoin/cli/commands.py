@@ -131,6 +131,11 @@ def _parser() -> argparse.ArgumentParser:
     join.add_argument("--columns", metavar="NAMES", help="columns of the result, a,b,c; all by default")
     join.add_argument("--threads", type=int, default=1, metavar="N", help="threads that share the join (default: 1)")
     join.add_argument("--sort", default="auto", help="auto (default): sort what has no order; never: join as it is")
+    join.add_argument("--memory-limit", metavar="BYTES", help="what the join may hold, such as 512MB; no limit by default")
+    join.add_argument("--when-full", default="raise", help="at the limit: raise (default), spill to files, or shed rows")
+    join.add_argument("--spill-dir", metavar="DIR", help="where to spill; the folder for temporary files by default")
+    join.add_argument("--shed", metavar="POLICY", help="which rows go first: prob (default), life or random")
+    join.add_argument("--shed-shared", action="store_true", help="both sides share the memory, not half of it each")
     join.add_argument("--progress", action="store_true", help="show how far it has come without a terminal, too")
     join.add_argument("-q", "--quiet", action="store_true", help="no progress bar, no metrics on standard error")
     join.set_defaults(run=_join)
@@ -194,6 +199,10 @@ def _question(options: argparse.Namespace, left: pa.Schema, right: pa.Schema) ->
     }
 
 
+def _bytes(given: str | None) -> int | str | None:
+    return int(given) if given is not None and given.isascii() and given.isdigit() else given
+
+
 # -- commands ---------------------------------------------------------------------------------------------------------
 
 
@@ -206,7 +215,8 @@ def _join(options: argparse.Namespace) -> int:
     }
     stream = ivjoin.band_join(
         left, right, **question, batch_size=options.batch_size, sort=options.sort,
-        threads=options.threads,
+        threads=options.threads, memory_limit=_bytes(options.memory_limit), when_full=options.when_full,
+        spill_dir=options.spill_dir, shed=options.shed, shed_shared=options.shed_shared,
         columns=None if options.columns is None else [n.strip() for n in options.columns.split(",")],
     )  # fmt: skip
     shown = not options.quiet and (options.progress or sys.stderr.isatty())

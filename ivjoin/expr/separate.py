@@ -42,6 +42,7 @@ class Separation:
 
     ``left_filter`` and ``right_filter`` read one input, ``residual`` is evaluated on candidate pairs in source order,
     ``constant`` reads no column. ``checks`` say of the residual what ordinals decide, of its conjuncts ``decided`` all.
+    ``numbers`` are float nodes that are not NaN wherever the condition is TRUE.
     """
 
     keys: tuple[JoinKey, ...] = ()
@@ -55,6 +56,7 @@ class Separation:
     condition: Node | None = None
     checks: tuple[Check, ...] = ()
     decided: frozenset[Node] = frozenset()
+    numbers: frozenset[Node] = frozenset()
 
 
 def separate(condition: Node | None) -> Separation:
@@ -129,6 +131,7 @@ class _Separator:
             condition=self.condition,
             checks=asked.checks,
             decided=asked.decided,
+            numbers=self.known,
         )
 
     def _beyond(
@@ -149,7 +152,7 @@ class _Separator:
     def _known(self, conjuncts: list[Node], before: frozenset[Node]) -> frozenset[Node]:
         """Float nodes that are not NaN wherever all conjuncts are TRUE."""
         comparisons = [c for c in conjuncts if c.op in COMPARISONS and c.args[0].type.kind == "float"]
-        known = before
+        known = before.union(*(c.args[0].args for c in conjuncts if c.op == "not" and c.args[0].op == "is_nan"))
         while comparisons:
             new = known.union(*(never_nan(c.op, c.args[0], c.args[1], known) for c in comparisons))
             if new == known:

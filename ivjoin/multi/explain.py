@@ -107,7 +107,7 @@ def _bounds(parts: Iterable[Part], frontier: Frontier, nodes: list[Node]) -> dic
     conjuncts = tuple(p.node for p in parts)
     if not conjuncts or not nodes:
         return {}
-    known = {n: Bounder.domain(n, frontier) for n in frontier.intervals}
+    known = {n: Bounder.domain(n, v) for n, v in frontier.intervals.items()}
     _, left = contract_nodes(conjuncts, known, tuple(nodes))
     return {n: span for n in nodes if (span := united([left[n]], n)) is not None}
 

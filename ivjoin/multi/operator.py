@@ -20,9 +20,9 @@ from ivjoin.multi.question import AliasBounds, AliasOrders, MultiSpec, Views, al
 from ivjoin.multi.reach import Box, Reach, Span, columns_asked, hull, united
 from ivjoin.multi.steps import Shape, laid_out, local, wide
 from ivjoin.multi.trees import best_shape
-from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output
 from ivjoin.operator.prune_bounds import Bounder
+from ivjoin.operator.step_join import StepJoin
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES
 
@@ -105,7 +105,7 @@ class MultiJoin(OneCall):
         self.make(spec, best_shape(spec) if shape is None else shape, None)
         return self
 
-    def make(self, spec: MultiSpec, shape: Shape, operators: list[SymmetricHashJoin] | None) -> None:
+    def make(self, spec: MultiSpec, shape: Shape, operators: list[StepJoin] | None) -> None:
         """Build the steps of a shape; of their operators given, as they are."""
         self._begin()
         self.spec, self.shape = spec, shape
@@ -113,7 +113,7 @@ class MultiJoin(OneCall):
         self.steps = self.layout.steps
         self.inputs = {a: Input(a, spec.schemas[a], spec.inputs[a]) for a in spec.aliases}
         self.operators = operators or [
-            SymmetricHashJoin.from_plan(plan_of(s.spec), keeps=(s.sides[0].keeps, s.sides[1].keeps))
+            StepJoin.from_plan(plan_of(s.spec), keeps=(s.sides[0].keeps, s.sides[1].keeps))
             for s in self.steps
         ]
         self.closed = [[False, False] for _ in self.steps]
@@ -135,7 +135,7 @@ class MultiJoin(OneCall):
         if spec.options.on_late != "join":  # then a stored row may lie outside its input's bounds
             for a, i in self.inputs.items():
                 own = Frontier([], i.frontier.bounds, i.frontier.never_null)
-                self._hulls[a] = {n: Bounder.domain(n, own) for n in own.intervals}
+                self._hulls[a] = {n: Bounder.domain(n, v) for n, v in own.intervals.items()}
         self._since_look = self._since_spans = 0
         self._rows_out = self._peak_rows = self._peak_bytes = 0
         self._state = (0, 0)
@@ -464,7 +464,7 @@ class MultiJoin(OneCall):
                     if n not in own.frontier.intervals or late:
                         del box[n]
                         continue
-                    doms.append(Bounder.domain(n, own.frontier))
+                    doms.append(Bounder.domain(n, own.frontier.intervals[n]))
                 spans = united(doms, n)
                 if spans is not None:
                     box[n] = hull(n, spans)
@@ -494,7 +494,7 @@ class MultiJoin(OneCall):
         self._rows_out += batch.num_rows
 
     def _let_go(self) -> None:
-        self.operators = [SymmetricHashJoin.from_plan(plan_of(s.spec)) for s in self.steps]
+        self.operators = [StepJoin.from_plan(plan_of(s.spec)) for s in self.steps]
 
 
 def _order(

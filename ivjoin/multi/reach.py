@@ -69,7 +69,7 @@ class Reach:
             if other != alias:
                 known |= box
         own = frontiers[alias].intervals if alias else {}
-        known |= {n: Bounder.domain(n, frontiers[alias]) for n in own}
+        known |= {n: Bounder.domain(n, v) for n, v in own.items()}
         if not self._conjuncts:
             return known
         outcome, left = contract_nodes(self._conjuncts, known, self.want)

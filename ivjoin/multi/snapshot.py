@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from ivjoin.errors import IvjoinError, SnapshotError, came
 from ivjoin.multi.question import MultiSpec
 from ivjoin.multi.steps import Shape
-from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.operator.snapshot import frontier_state, load_frontier, opened, sealed
+from ivjoin.operator.step_join import StepJoin
 
 if TYPE_CHECKING:
     from ivjoin.multi.operator import MultiJoin
@@ -46,7 +46,7 @@ def read(op: MultiJoin, blob: Any) -> None:
     try:
         header, parts = opened(blob, MAGIC, VERSION)
         spec = MultiSpec.from_json(header["spec"])
-        op.make(spec, _shape(header["shape"]), [SymmetricHashJoin.restore(p) for p in parts])
+        op.make(spec, _shape(header["shape"]), [StepJoin.restore(p) for p in parts])
         for alias, saved in header["inputs"].items():
             own = op.inputs[alias]
             load_frontier(own.frontier, saved["frontier"])

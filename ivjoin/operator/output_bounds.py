@@ -106,7 +106,7 @@ def _hull(core: Core, taking: bool, s: int, node: Node, names: dict[str, int]) -
             frontier = Frontier([], {}, frontier.never_null)
         if node not in frontier.intervals:
             return Dom.top(t)
-        future = Bounder.domain(node, frontier)
+        future = Bounder.domain(node, frontier.intervals[node])
         if not future.is_empty:
             high = NAN_ORDINAL if future.may_nan else ordinal_of(future.hi, t)
             spans.append((ordinal_of(future.lo, t), high))

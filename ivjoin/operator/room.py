@@ -7,7 +7,7 @@ import pyarrow as pa
 from ivjoin.operator.core import Core
 from ivjoin.shj import registers as at
 from ivjoin.shj.store import payload_room
-from ivjoin.shj.store.columns import ImageColumn, WordColumn
+from ivjoin.shj.store.columns import OrdinalColumn, WordColumn
 from ivjoin.shj.store.keys import ByteKeys
 from ivjoin.shj.store.selectivity import most_selective
 
@@ -48,7 +48,7 @@ def _make_room(core: Core, p: int, batch: pa.RecordBatch, heaps: bool) -> None:
         store.schedules.make_room(n)
         store._ring_bytes = None
     for column, c in zip(store.stored, store.columns, strict=True):
-        if isinstance(c, (WordColumn, ImageColumn)) and c.valid.ring is None and batch.column(column).null_count:
+        if isinstance(c, (WordColumn, OrdinalColumn)) and c.valid.ring is None and batch.column(column).null_count:
             core.account.want(store.cap)
             c.valid.begin(store.cap)
             store._ring_bytes = None

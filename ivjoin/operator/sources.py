@@ -12,9 +12,9 @@ from ivjoin.expr.ordinal import has_ordinal, ordinal_of
 from ivjoin.frontier.order import Frontier, ordinal_range
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.shj import registers as at
-from ivjoin.shj.arrow import byte_width, is_own_image, offset_width
+from ivjoin.shj.arrow import byte_width, is_own_ordinal, offset_width
 
-__all__ = ["SideSources", "column_of", "image_columns", "limits_of", "side_sources"]
+__all__ = ["SideSources", "column_of", "ordinal_columns", "limits_of", "side_sources"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 
@@ -68,18 +68,18 @@ def column_of(node: Node) -> Node | None:
     return node if node.op == "column" else None
 
 
-def image_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
+def ordinal_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
     """Stored columns of a side that are one of its axes, value for value, or its only key (None).
 
     Keys are places among the stored columns.
     """
-    found: list[dict[int, int | None]] | None = plan.kept.get("images")
+    found: list[dict[int, int | None]] | None = plan.kept.get("ordinals")
     if found is None:
-        found = plan.kept["images"] = [_image_columns(plan, s) for s in (0, 1)]
+        found = plan.kept["ordinals"] = [_ordinal_columns(plan, s) for s in (0, 1)]
     return found[s]
 
 
-def _image_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
+def _ordinal_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
     side = plan.sides[s]
     out: dict[int, int | None] = {}
     sources: list[tuple[Node, int | None]] = [(node, a) for a, node in enumerate(side.axes)]
@@ -89,7 +89,7 @@ def _image_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
         column = column_of(node)
         if column is not None:
             index = side.schema.get_field_index(column.params[1])
-            if index in side.stored and is_own_image(side.schema.types[index]):
+            if index in side.stored and is_own_ordinal(side.schema.types[index]):
                 out.setdefault(side.stored.index(index), source)
     return out
 

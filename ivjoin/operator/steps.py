@@ -148,7 +148,7 @@ def go_on(core: Core, p: int, batch: pa.RecordBatch | None, status: int) -> Iter
                 store, n = core.stores[p], int(r["n_kept"])
                 assert store.runs is not None
                 values = state["values"][store.runs.axis, :n]
-                store.runs.add(state["kids"][:n], values, store.hi - n, store.rows, store.links, store.lo)
+                store.runs.add(state["key_ids"][:n], values, store.hi - n, store.rows, store.links, store.lo)
         elif int(r["phase"]) == at.PROBING:
             state.more_pairs()
         status = push_kernels.push_batch(state.at, p)

@@ -52,7 +52,7 @@ def prepare(core: Core, p: int, batch: pa.RecordBatch) -> None:
             if not safe and valid is not None:
                 marks[~valid] &= 255 - (at.USABLE | at.KEYED)
         usable = (marks & at.KEYED) != 0
-        state["kids"][:n] = core.intake.key_ids(p, n, values, core.keys, None if usable.all() else usable)
+        state["key_ids"][:n] = core.intake.key_ids(p, n, values, core.keys, None if usable.all() else usable)
         core.keys.point()
     state.set(prepared=1, masked=1, n_late=0 if late is None else int(np.count_nonzero(late)))
 

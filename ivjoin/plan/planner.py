@@ -55,6 +55,8 @@ class SidePlan:
         Declared bounds, as ordinals.
     never_null : frozenset of Node
         Columns that the schema declares not nullable.
+    numbers : frozenset of Node
+        Float expressions that are not NaN in a row that matches.
     checked : frozenset of Node
         Axes that checks ask about: a null there decides nothing, an error has the whole condition evaluated.
     """
@@ -70,6 +72,7 @@ class SidePlan:
     bounds: dict[Node, tuple[int, int]] = field(default_factory=dict)
     bound_names: dict[Node, str] = field(default_factory=dict)
     never_null: frozenset[Node] = frozenset()
+    numbers: frozenset[Node] = frozenset()
     checked: frozenset[Node] = frozenset()
 
 
@@ -141,6 +144,7 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
         side.never_null = frozenset(
             build.column(SIDES[s], f.name, from_arrow(f.type)) for f in schemas[s] if not f.nullable
         )
+        side.numbers = sep.numbers
         side.filters = list(sep.left_filter if s == 0 else sep.right_filter)
     for g in sep.guards:
         sides[_side_of(g.node)].guards.append((g.node, g.lo, g.hi))
@@ -177,16 +181,10 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
 def _key_equality(a: str, b: str, schemas: tuple[pa.Schema, pa.Schema]) -> Node:
     left = build.column("left", a, from_arrow(schemas[0].field(a).type))
     right = build.column("right", b, from_arrow(schemas[1].field(b).type))
-    for node, name, side, schema in ((left, a, "left", schemas[0]), (right, b, "right", schemas[1])):
-        if node.type.kind == "opaque":
-            raise UnsupportedError(
-                f"key column {name!r} of {side} is {schema.field(name).type}, which cannot be a join key; "
-                "use a number, string, binary, bool or time"
-            )
     try:
         return build.eq(left, right)
-    except ConditionError as e:
-        raise ConditionError(f"key columns left.{a} and right.{b} cannot be compared: {e}") from e
+    except (ConditionError, UnsupportedError) as e:
+        raise type(e)(f"key columns left.{a} and right.{b} cannot be compared: {e}") from e
 
 
 def _no_column(side: str, name: str) -> pa.Array:

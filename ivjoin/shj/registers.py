@@ -34,9 +34,9 @@ OPERATOR = _record(
     "table slots spans arena key_sizes",  # address
     "arena_room arena_top key_bytes",
     "room_rows room_pairs dead_size",
-    "values absent marks usable kids matched kept left dead every chosen kept_at chosen_at pair_rows pair_places",
+    "values absent marks usable key_ids matched kept left dead every chosen kept_at chosen_at pair_rows pair_places",
     "state_at",  # address
-    "batch_size within raises drops never careful prepared masked blocks n_fields out_which",
+    "batch_size within raises drops never full_predicate prepared masked blocks n_fields out_which",
     "sides in_struct out_struct releaser in_values in_valid fields",  # address
 )
 SIDE = _record(
@@ -61,7 +61,7 @@ BOUND = _record("low high least most")  # of an axis
 EXPIRY = _record("used last bound cursor heap size room")  # [axis, falling]
 STORED = _record("column ring width valid")  # a stored column that the kernel keeps
 # An output column; of text, the width is that of an offset.
-FIELD = _record("left right width own_image kind")
+FIELD = _record("left right width own_ordinal kind")
 # A piece of a key that is more than one word: where it comes from (a source or a column, -1: not), and whether a null
 # in it is a value like any other.
 KEY_PIECE = _record("kind source column width safe nulls")

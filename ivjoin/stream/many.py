@@ -23,7 +23,7 @@ from ivjoin.multi.trees import Seen, best_shape
 from ivjoin.operator.intake import has_value
 from ivjoin.operator.wording import listed
 from ivjoin.stream.inputs import ArrowStream, Source, open_input
-from ivjoin.stream.ordered import Image, moves, of_steps, of_table, steps
+from ivjoin.stream.ordered import Ordinals, moves, of_steps, of_table, steps
 from ivjoin.stream.pull import JoinStream, Pieces
 
 if TYPE_CHECKING:
@@ -73,12 +73,12 @@ def _widened(alias: str, node: Node) -> Node:
 
 def _in_order(source: Source, node: Node) -> tuple[Iterator[pa.RecordBatch], str]:
     if source.ranges is not None:
-        found = steps(source.ranges, source.groups(), node, False)
-        if found is not None:
-            return (b for b, _ in of_steps(found, source.of_groups, node, False)), "read in the order of row groups"
+        groups = steps(source.ranges, source.groups(), node, False)
+        if groups is not None:
+            return (b for b, _ in of_steps(groups, source.of_groups, node, False)), "read in the order of row groups"
     table = source.table()
-    image = Image.of(table, node, False)
-    return (b for b, _ in of_table(table, image)), "in order already" if image.index is None else "sorted"
+    found = Ordinals.of(table, node, False)
+    return (b for b, _ in of_table(table, found)), "in order already" if found.index is None else "sorted"
 
 
 def sorted_by(spec: MultiSpec, shape: Shape, sources: Mapping[str, Source | None]) -> dict[str, Node]:

@@ -11,7 +11,7 @@ import pytest
 from ivjoin import MultiJoin, Order
 
 SCHEMA = pa.schema({"k": pa.int64(), "ts": pa.int64(), "id": pa.int64()})
-ROWS, BATCH, KEYS, WIDTH = 60_000, 500, 20, 20
+ROWS, BATCH, KEYS = 30_000, 500, 20
 
 SHAPES: dict[str, Any] = {
     "chain": ("abc", "a.k = b.k AND b.k = c.k AND b.ts BETWEEN a.ts AND a.ts + 20 AND c.ts BETWEEN b.ts - 20 AND b.ts"),

@@ -10,7 +10,7 @@ import ivjoin
 from tests.multi.fuzz import SHAPES, Case, case, check
 
 
-@pytest.mark.parametrize("seed", range(4 * len(SHAPES)))
+@pytest.mark.parametrize("seed", range(3 * len(SHAPES)))
 def test_pushed_in_pieces_and_restored_at_every_step(seed: int) -> None:
     check(seed)
 
@@ -30,7 +30,7 @@ def rows_of(c: Case, **options: object) -> list[tuple[int, ...]]:
     return sorted(zip(*(out.column(f"{a}_id").to_pylist() for a in c.tables), strict=True))
 
 
-@pytest.mark.parametrize("seed", range(100, 114))
+@pytest.mark.parametrize("seed", range(100, 107))
 def test_pulled_with_every_choice_of_views(seed: int) -> None:
     c = case(seed)
     want = sorted(c.expected().elements())
@@ -44,9 +44,8 @@ def test_pulled_with_every_choice_of_views(seed: int) -> None:
 def test_ends_of_the_type_and_duplicates(views: str) -> None:
     values = [-(2**63), -(2**63) + 1, -1, 0, 0, 2**53 + 1, 2**62, 2**63 - 2, 2**63 - 1, None]
     table = pa.table({"id": range(len(values)), "k": pa.array(values, pa.int64())})
-    c = Case(
-        {"a": table, "b": table, "c": table}, "a.k = b.k AND c.k >= b.k AND c.k <= b.k", dict.fromkeys("abc", "k"), views
-    )
+    orders = dict.fromkeys("abc", "k")
+    c = Case(dict.fromkeys("abc", table), "a.k = b.k AND c.k >= b.k AND c.k <= b.k", orders, views)
     assert rows_of(c, views=views) == sorted(c.expected().elements())
     # one row a batch, to the last before its neighbours
     c = Case(c.tables, "b.k < a.k AND c.k <= b.k", c.orders, views)

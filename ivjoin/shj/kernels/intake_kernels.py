@@ -274,7 +274,7 @@ def _settle_marks(op, side, other, n):  # type: ignore[no-untyped-def]
             op.n_late = count
     for i in range(n):
         if marks[i] & at.WILD:
-            op.careful = 1
+            op.full_predicate = 1
             break
 
 
@@ -322,13 +322,13 @@ def _sort_out(op, side, n):  # type: ignore[no-untyped-def]
         op.n_left = n - n_kept
         return
     marks = at_u8(op.marks)
-    good = at.USABLE | (at.WILD if op.careful else 0)
+    good = at.USABLE | (at.WILD if op.full_predicate else 0)
     for i in range(n):
         alive = side.nothing == 0
         if op.masked:
             if marks[i] & at.DROPPED:
                 continue
-            alive = alive and (marks[i] & good) != 0 and (op.careful == 0 or (marks[i] & at.KEYED) != 0)
+            alive = alive and (marks[i] & good) != 0 and (op.full_predicate == 0 or (marks[i] & at.KEYED) != 0)
         if alive:
             for a in range(side.n_axes):
                 b = bound_at(side.bounds, a)
@@ -347,24 +347,24 @@ def _sort_out(op, side, n):  # type: ignore[no-untyped-def]
 @inner
 def _name_keys(op, side, other, n):  # type: ignore[no-untyped-def]
     """Ids of the rows' keys, -1 for rows that match nothing."""
-    kids = at_i64(op.kids)
+    key_ids = at_i64(op.key_ids)
     marks = at_u8(op.marks)
     usable = at_u8(op.usable)
-    good = at.KEYED if op.careful else at.USABLE
+    good = at.KEYED if op.full_predicate else at.USABLE
     if op.masked:
         for i in range(n):
             usable[i] = (marks[i] & good) != 0
     if op.key_kind == at.INT:
         if other.live == 0 and op.n_kept == 0:
             for i in range(n):
-                kids[i] = -1
+                key_ids[i] = -1
             return
         keys = at_i64(op.values + 8 * side.key_source * op.room_rows)
         cell = at_i64(op.state_at)
         cell[0] = op.free
         packed = intern_rows(
             keys, n, usable, op.masked != 0, at_i32(op.table), op.table_size - 1, at_i32(op.slots), at_i64(op.slots),
-            op.n_free, kids, op.n_ids, cell,
+            op.n_free, key_ids, op.n_ids, cell,
         )
         op.free = cell[0]
         op.n_ids = packed >> 32
@@ -372,11 +372,11 @@ def _name_keys(op, side, other, n):  # type: ignore[no-untyped-def]
         return
     if op.key_kind == at.NO_KEY:
         for i in range(n):
-            kids[i] = 0
+            key_ids[i] = 0
     if op.masked and not side.packs:
         for i in range(n):
             if usable[i] == 0:
-                kids[i] = -1
+                key_ids[i] = -1
 
 
 @inner
