@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "metrics": set(),
     "interval": set(),
     "expr": {"operators", "terms"},
-    "terms": set(),
+    "terms": {"interval"},  # the numbers are rounded and counted in one place
     "operators": {"terms", "interval"},  # what reads, evaluates and bounds conditions stands on the records, not under
     "propagation": {"interval", "expr", "operators"},
     "shj": set(),  # kernels freeze what they import, and the stamp of their disk cache looks at this room alone
