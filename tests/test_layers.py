@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "routing": _PLANNING,  # hashes by the kernels of keys; knows no operator
     "stream": _OPERATOR | {"files"},
     "files": {"expr", "interval", "propagation", "plan"},
-    "spark": _OPERATOR | {"stream"},
+    "spark": _OPERATOR | {"stream", "routing"},
     "shedding": {"expr"},
     # the command line knows the public names of `ivjoin` and files, nothing behind them
     "demo": {"ivjoin", "files", "spark"},
