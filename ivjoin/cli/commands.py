@@ -21,7 +21,7 @@ import pyarrow as pa
 import ivjoin
 from ivjoin import MultiJoinMetrics
 from ivjoin.cli.many import add_options, aliased, question_of_many
-from ivjoin.cli.options import parse_bounds, parse_keys, parse_order, parse_zone
+from ivjoin.cli.options import parse_aggregates, parse_bounds, parse_keys, parse_order, parse_zone
 from ivjoin.cli.progress import Progress
 from ivjoin.errors import IvjoinError
 from ivjoin.files.atomic import Replacement, remove_unfinished, unwritable
@@ -179,6 +179,10 @@ def _add_question(command: argparse.ArgumentParser) -> None:
             f"--{side}-bounds", action="append", default=[], metavar="NAME=A..B",
             help=f"promised bounds of a column of {side.upper()}; repeatable",
         )  # fmt: skip
+    add(
+        "--aggregate", action="append", default=[], metavar="NAME=F(COLUMN)",
+        help="in place of the pairs: count, sum, mean, min, max, first or last of each left row's partners; repeatable",
+    )  # fmt: skip
     add_options(command)
     add("--timezone", default="UTC", help="zone of calendar arithmetic (default UTC)")
     add("--format", choices=FORMATS, help="format of names without a known extension; - is an Arrow stream by default")
@@ -215,6 +219,7 @@ def _question(options: argparse.Namespace, left: pa.Schema, right: pa.Schema) ->
         "left_bounds": parse_bounds(options.left_bounds, left, options.timezone),
         "right_bounds": parse_bounds(options.right_bounds, right, options.timezone),
         "timezone": parse_zone(options.timezone),
+        "aggregate": parse_aggregates(options.aggregate),
     }
 
 

@@ -19,7 +19,18 @@ from fractions import Fraction
 
 from ivjoin.expr.checks import Check, checks_of
 from ivjoin.expr.isolate import Isolator, never_nan
-from ivjoin.expr.linear import BOTH_SIDES, LEFT_SIDE, RIGHT_SIDE, Form, Forms, Limit, guard_box, scale_of, span
+from ivjoin.expr.linear import (
+    BOTH_SIDES,
+    LEFT_SIDE,
+    RIGHT_SIDE,
+    Form,
+    Forms,
+    Limit,
+    guard_box,
+    in_months,
+    scale_of,
+    span,
+)
 from ivjoin.expr.mixed import Inequality, consequences, proportion
 from ivjoin.expr.nodes import COMPARISONS, Node, columns_of, is_met, make, walk
 from ivjoin.expr.normal import FLIPPED, conjuncts_of, flattened, is_literal
@@ -111,6 +122,7 @@ class _Separator:
                 residual.append(c)
                 relaxed += [(c, found.bands)] if found.bands else []
         cut(total.box, total.exact_box)
+        total.bands += _month_bands(total.keys)
         asked = checks_of(self.forms, residual, self.meant)
         cut(total.box, asked.box)
         relaxed = [(c, bands) for c, bands in relaxed if c not in asked.decided]
@@ -229,7 +241,7 @@ class _Separator:
         fa, fb = self._compared_form(op, a), self._compared_form(op, b)
         if fa is None or fb is None:
             return found
-        d = fa.plus(fb, -1)
+        d = in_months(fa.plus(fb, -1))
         if any(self.forms.sides(n) == 0 for n in d.terms):
             return found
         signs = (1,) if op in ("le", "lt") else (-1,) if op in ("ge", "gt") else (1, -1)
@@ -378,6 +390,18 @@ class _Separator:
             if filters and len(filters) == len(branches):
                 out.filters += set(filters) if len(set(filters)) == 1 else [make("or", tuple(filters), (), BOOL)]
         return out
+
+
+def _month_bands(keys: list[JoinKey]) -> list[BandTerm]:
+    """Where years are equal and months are, the numbers of the months are."""
+    pairs = [(k.left, k.right) for k in keys if k.left.op == k.right.op == "extract" and not k.null_safe]
+    out = []
+    for a, b in pairs:
+        months = [make("extract", n.args, ("month", *n.params[1:]), n.type) for n in (a, b)]
+        if a.params[0] == b.params[0] == "year" and (months[0], months[1]) in pairs:
+            x, y = (make("extract", n.args, ("month_number", *n.params[1:]), n.type) for n in (a, b))
+            out.append(BandTerm(x, y, 0, 0, False, make("eq", (a, b), (), BOOL)))
+    return out
 
 
 def _branches(case: Node) -> list[tuple[Node, Node]]:

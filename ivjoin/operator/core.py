@@ -17,7 +17,7 @@ import pyarrow as pa
 from ivjoin.expr import build
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ordinal import has_ordinal, ordinals
+from ivjoin.expr.ordinal import ordinals
 from ivjoin.expr.types import from_arrow
 from ivjoin.frontier.order import Frontier, OrderTracker
 from ivjoin.metrics import JoinMetrics
@@ -35,7 +35,7 @@ from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.memory import release_struct
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.columns import OrdinalColumn, WordColumn
-from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys
+from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys
 from ivjoin.shj.store.side import SideStore
 
 if TYPE_CHECKING:
@@ -92,8 +92,7 @@ class Core:
         plan = self.plan
         account = self.account
         state = self.state = State(self.emitter.batch_size, max(len(s.schema) for s in plan.sides), account)
-        kind = IntKeys if plan.int_keys else ByteKeys if plan.null_safe else NoKeys
-        self.keys: KeyTable = kind(state.operator, account)
+        self.keys: KeyTable = self._key_table()
         self.stores = tuple(
             SideStore(
                 s, self.keys, self.layouts[s].stored, len(plan.sides[s].axes),
@@ -114,7 +113,7 @@ class Core:
                 store.point()
         self.mixes = compiled and kinds is not None and not kinds <= {at.WORDS}
         state.set(
-            key_kind=at.INT if plan.int_keys else at.GIVEN if plan.null_safe else at.NO_KEY, never=int(plan.never),
+            key_kind=self.keys.kind, never=int(plan.never),
             within=int(self.intake.late_within), raises=int(on_late == "raise"), drops=int(on_late == "drop"),
             blocks=int(compiled and kinds is not None and kinds <= {at.WORDS}),
             fields=state.lend("fields", output.fields), n_fields=len(output.fields),
@@ -125,6 +124,14 @@ class Core:
                 checks=state.lend(("checks", s), plan.checks[s]), **join_fields(plan, s),
             )
         self.tabulate()
+
+    def _key_table(self) -> KeyTable:
+        plan, operator = self.plan, self.state.operator
+        if plan.int_keys:
+            return IntKeys(operator, self.account)
+        if plan.word_keys:
+            return WordKeys(len(plan.null_safe) + sum(plan.null_safe), operator, self.account)
+        return (ByteKeys if plan.null_safe else NoKeys)(operator, self.account)
 
     def tabulate(self) -> None:
         """The tables of what is read, ordered and bounded; anew when a frontier has come to know more expressions."""
@@ -137,13 +144,13 @@ class Core:
             state.set_side(
                 s, sources=state.hold(("sources", s), t.own(sources.table)), n_sources=len(sources.table),
                 columns=keep(("columns", s), sources.columns), n_columns=len(sources.columns),
-                packs=pieces is not None,
+                packs=pieces is not None or self.keys.kind == at.INTS,
             )
             if pieces is not None:
                 state.set_side(s, pieces=state.hold(("pieces", s), t.own(pieces)), n_pieces=len(pieces))
                 state.set(key_sizes=state.hold("key_sizes", np.zeros(2 * len(plan.null_safe) + 1, dtype=np.int64)))
-            if plan.int_keys:
-                state.set_side(s, key_source=sources.nodes.index(plan.sides[s].keys[0]))
+            if sources.words is not None:
+                state.set_side(s, key_words=keep(("words", s), sources.words), n_key_words=len(sources.words))
             trackers = t.own(t.trackers)
             for i, tracker in enumerate(self.frontiers[s].trackers):
                 tracker.move_to(trackers[i : i + 1])
@@ -154,7 +161,7 @@ class Core:
             bool(sources.roots) or plan.raises or any(t.in_python for t in f.trackers)
             for sources, f in zip(self.sources, self.frontiers, strict=True)
         ]
-        state.row_room(0, max(len(s.nodes) for s in self.sources))
+        state.row_room(0, max(s.rows for s in self.sources))
         for s, t in enumerate(tables):
             keep = state.lend if t.shared else state.hold
             state.set_side(
@@ -275,7 +282,6 @@ class Core:
         plan.null_safe = list(compress(plan.null_safe, plain))
         for side in plan.sides:
             side.keys = list(compress(side.keys, plain))
-        plan.int_keys = len(plan.null_safe) == 1 and not plan.null_safe[0] and has_ordinal(plan.sides[0].keys[0].type)
         self.rebuild()
         self.full_predicate = True
 
@@ -310,6 +316,16 @@ class Core:
         self.keys.point()
         for store in self.stores:
             store.point()
+
+    def saved_rows(self, s: int) -> tuple[list[pa.Array], np.ndarray]:
+        """The rows of a side's store: its columns, and bool[n] of those that are matched."""
+        store = self.stores[s]
+        ids = store.live_ids()
+        return [store.gather(i, ids) for i in range(len(store.columns))], store.matched(ids)
+
+    def led(self, s: int) -> tuple[int | None, int | None] | None:
+        """The axes by which a side's rows are found in sorted runs, None where they are not."""
+        return self.stores[s].led()
 
     def refresh_bounds(self) -> None:
         """Compute roots, axes and bounds anew after the frontiers were set from outside."""

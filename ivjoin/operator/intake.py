@@ -16,9 +16,9 @@ from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import Bytes
-from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, pack
+from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys, pack
 
-__all__ = ["Intake", "has_value"]
+__all__ = ["Intake", "has_value", "outside"]
 
 I64_MIN = -(2**63)
 
@@ -200,10 +200,22 @@ class Intake:
         side = self._plan.sides[p]
         if isinstance(keys, NoKeys):
             return keys.ids(n, usable)
+        if isinstance(keys, WordKeys):
+            return keys.ids(self._words(p, values), usable)
         if isinstance(keys, IntKeys):
             return keys.ids(np.ascontiguousarray(self.ordinals(side.keys[0], values, {})), usable)
         assert isinstance(keys, ByteKeys)
         return keys.ids(self._packed(p, n, values, {}), usable)
+
+    def _words(self, p: int, values: dict[Node, Vector]) -> np.ndarray:
+        """All keys of a row as words : int64[words, n]."""
+        words = []
+        for node, safe in zip(self._plan.sides[p].keys, self._plan.null_safe, strict=True):
+            o, valid = self.ordinals(node, values, {}), values[node].valid
+            words.append(o if not safe or valid is None else np.where(valid, o, 0))
+            if safe:
+                words.append(np.ones(len(o)) if valid is None else valid)
+        return np.array(words, dtype=np.int64)
 
     def _packed(self, p: int, n: int, values: dict[Node, Vector], known: dict[Node, np.ndarray]) -> Bytes:
         """All keys of a row as one byte string."""
@@ -223,6 +235,18 @@ def has_value(v: Vector) -> np.ndarray | None:
     if v.error is not None and v.error.any():
         valid = ~v.error if valid is None else valid & ~v.error
     return valid
+
+
+def outside(v: Vector, low: int, high: int) -> np.ndarray | None:
+    """bool[n] of the values that lie outside [low, high], None for none."""
+    values = v.values
+    if len(values) == 0 or (low <= int(values.min()) and int(values.max()) <= high):
+        return None
+    bad = np.asarray((values < low) | (values > high), dtype=bool)
+    present = has_value(v)
+    if present is not None:
+        bad &= present
+    return bad if bad.any() else None
 
 
 def _erred(v: Vector) -> np.ndarray | None:

@@ -33,13 +33,13 @@ def make_room(core: Core, p: int, batch: pa.RecordBatch, heaps: bool) -> None:
 def _make_room(core: Core, p: int, batch: pa.RecordBatch, heaps: bool) -> None:
     state, n = core.state, batch.num_rows
     store, other = core.stores[p], core.stores[1 - p]
-    state.row_room(n, max(len(s.nodes) for s in core.sources))
+    state.row_room(n, max(s.rows for s in core.sources))
     if store.hi - store.lo + n > store.cap:
         store.settle()
         if store.hi - store.lo + n > store.cap:
             store.make_room(n)
     state.dead_room(max(other.live if other.owes else 0, store.live + n if store.owes else 0))
-    if core.plan.int_keys:
+    if core.plan.word_keys:
         core.keys.reserve(n)
     elif state.get("key_bytes"):
         assert isinstance(core.keys, ByteKeys)

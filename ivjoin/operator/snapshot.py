@@ -20,6 +20,7 @@ from ivjoin.expr.codec import decode, encode
 from ivjoin.frontier.order import Frontier
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.core import Core
+from ivjoin.operator.cores import AnyCore, core_of
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import JoinSpec
@@ -31,7 +32,7 @@ MAGIC = b"IVJOINSN"
 VERSION = 1
 
 
-def write(core: Core) -> bytes:
+def write(core: AnyCore) -> bytes:
     """Header and rows, with a checksum behind the magic and the version."""
     tables = [_rows(core, s) for s in (0, 1)]
     header = {
@@ -42,7 +43,7 @@ def write(core: Core) -> bytes:
         "careful": core.full_predicate,
         "rekeyed": core.rekeyed,
         "late_within": core.intake.late_within,
-        "keeps": list(core.keeps),
+        "keeps": list(core.keeps) if isinstance(core, Core) else [True, True],
         "led": [_led(core, s) for s in (0, 1)],
         "sizes": [len(t) for t in tables],
     }
@@ -56,12 +57,12 @@ def sealed(magic: bytes, version: int, header: dict[str, Any], parts: list[bytes
     return magic + version.to_bytes(2, "little") + zlib.crc32(body).to_bytes(4, "little") + body
 
 
-def read(blob: bytes, limit: Callable[[Core], None] | None = None) -> Core:
+def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore:
     """What :func:`write` wrote; ``limit`` sees to it that the rows fit before they are read."""
     try:
         header, parts = opened(blob, MAGIC, VERSION)
         tables = [pa.ipc.open_stream(pa.py_buffer(part)).read_next_batch() for part in parts]
-        core = Core(_planned(header["plan"]), late_within=header["late_within"], keeps=_keeps(header))
+        core = core_of(_planned(header["plan"]), late_within=header["late_within"], keeps=_keeps(header))
         for p, saved in enumerate(header["frontiers"]):
             load_frontier(core.frontiers[p], saved)
             core.ended[p] = core.frontiers[p].ended
@@ -69,7 +70,7 @@ def read(blob: bytes, limit: Callable[[Core], None] | None = None) -> Core:
             core.rekey()
         core.learn()  # axes that came with what was promised
         for s, led in zip((0, 1), header.get("led", (None, None)), strict=True):
-            if led is not None:
+            if led is not None and isinstance(core, Core):
                 axis, second = (_axis(core, s, saved) for saved in led)
                 if all(a is None or 0 <= a < core.stores[s].n_axes for a in (axis, second)):
                     core.stores[s].lead(axis or 0, second)
@@ -80,7 +81,7 @@ def read(blob: bytes, limit: Callable[[Core], None] | None = None) -> Core:
             for start in range(0, len(matched), _PIECE):
                 piece = slice(start, start + _PIECE)
                 core.adopt_rows(s, [a[piece] for a in arrays], matched[piece])
-                if core.limits is not None:
+                if isinstance(core, Core) and core.limits is not None:
                     core.limits.stepped()
         core.full_predicate = header["careful"]
         core.metrics = JoinMetrics(**header["metrics"])
@@ -98,13 +99,13 @@ def _keeps(header: dict[str, Any]) -> tuple[bool, bool]:
     return left, right
 
 
-def _led(core: Core, s: int) -> list[Any] | None:
+def _led(core: AnyCore, s: int) -> list[Any] | None:
     """The expressions by which a side's rows are found in sorted runs; their places among the axes may be others."""
-    led, axes = core.stores[s].led(), core.plan.sides[s].axes
+    led, axes = core.led(s), core.plan.sides[s].axes
     return None if led is None else [None if a is None else encode(axes[a]) for a in led]
 
 
-def _axis(core: Core, s: int, saved: Any) -> int | None:
+def _axis(core: AnyCore, s: int, saved: Any) -> int | None:
     """The place of an axis, -1 if there is none such; older snapshots hold the place itself."""
     if saved is None or isinstance(saved, int):
         return saved
@@ -151,11 +152,9 @@ def opened(blob: Any, magic: bytes, newest: int) -> tuple[dict[str, Any], list[b
 # -- rows --------------------------------------------------------------------------------------------------------
 
 
-def _rows(core: Core, s: int) -> bytes:
-    store = core.stores[s]
-    ids = store.live_ids()
-    arrays = [store.gather(i, ids) for i in range(len(store.columns))]
-    arrays.append(pa.array(store.matched(ids)))
+def _rows(core: AnyCore, s: int) -> bytes:
+    arrays, marked = core.saved_rows(s)
+    arrays.append(pa.array(marked))
     fields = [pa.field(str(i), a.type) for i, a in enumerate(arrays)]
     batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
     sink = pa.BufferOutputStream()

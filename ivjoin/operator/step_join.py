@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from ivjoin.expr.nodes import Node
 from ivjoin.operator import steps
+from ivjoin.operator.core import Core
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.operator.output_bounds import stored_span
 from ivjoin.operator.protocol import Output
@@ -17,6 +18,8 @@ __all__ = ["StepJoin"]
 
 class StepJoin(SymmetricHashJoin):
     """An operator that is told what of its sides' later rows can matter, and asked what it holds."""
+
+    _core: Core
 
     def narrow(self, side: str, spans: Mapping[Node, tuple[int, int]]) -> Output:
         """Promise that no later row of a side can matter whose value lies outside closed intervals.

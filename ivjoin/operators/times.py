@@ -39,6 +39,8 @@ def _date_trunc(n: Node, arg: Arg) -> tuple[str, int]:
 
 def _extract(n: Node, arg: Arg) -> tuple[str, int]:
     field = n.params[0]
+    if field == "month_number":  # of bands alone
+        return f"12 * year({arg(0)}) + month({arg(0)})", ADD
     if field in ("yearofweek", "dayofweek_iso"):  # no functions of Spark
         return f"EXTRACT({field.upper()} FROM {arg(0)})", ATOM
     return f"{'weekofyear' if field == 'week' else field}({arg(0)})", ATOM

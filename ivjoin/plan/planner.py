@@ -20,6 +20,7 @@ from ivjoin.frontier.order import Order
 from ivjoin.outer.emit import OutputField
 from ivjoin.outer.fields import output_fields
 from ivjoin.outer.jointype import JoinType, join_type
+from ivjoin.plan.aggregates import result_schema
 from ivjoin.plan.checks import bands_say_all, check_table, keep_checked
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.shj.store.bands import BandTable
@@ -84,11 +85,10 @@ class JoinPlan:
     sides: tuple[SidePlan, SidePlan]
     how: JoinType
     schema: pa.Schema
-    fields: list[OutputField]
+    fields: list[OutputField]  # of the joined rows; aggregates have none
     separation: Separation
     condition: Node | None  # key equalities of ``on`` included
     null_safe: list[bool]  # one a key
-    int_keys: bool  # the key is one int64
     terms: list[BandTerm]  # all, those implied by keys too
     kernel_terms: list[BandTerm]
     tables: tuple[BandTable, BandTable]  # [p]: rows of side p probe the other side's store
@@ -113,6 +113,16 @@ class JoinPlan:
         copy.kept = self.kept
         return copy
 
+    @property
+    def word_keys(self) -> bool:
+        """Whether the key is ordinals: one or several."""
+        return bool(self.null_safe) and all(has_ordinal(key.type) for key in self.sides[0].keys)
+
+    @property
+    def int_keys(self) -> bool:
+        """Whether the key is one int64."""
+        return len(self.null_safe) == 1 and not self.null_safe[0] and self.word_keys
+
     def axis(self, side: int, node: Node) -> int | None:
         """Place of an expression among the side's axes."""
         axes = self.sides[side].axes
@@ -134,7 +144,11 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
     if whole is not None:
         check_supported(whole)
     sep = separate(whole)
-    schema, fields = output_fields(schemas, pairs, jt, spec.suffix)
+    if spec.aggregates:
+        schema = result_schema(*schemas, spec.aggregates)
+        fields = [OutputField(i, None) for i in range(len(schemas[0]))]
+    else:
+        schema, fields = output_fields(schemas, pairs, jt, spec.suffix)
     sides = (SidePlan(schemas[0]), SidePlan(schemas[1]))
     for s in (0, 1):
         side = sides[s]
@@ -152,7 +166,6 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
         sides[0].keys.append(key.left)
         sides[1].keys.append(key.right)
     null_safe = [k.null_safe for k in sep.keys]
-    int_keys = len(sep.keys) == 1 and not null_safe[0] and has_ordinal(sep.keys[0].left.type)
     terms, unfit = _fitting([t for t in sep.bands if has_ordinal(t.left.type)])
     if unfit:
         sep = replace(sep, residual=(*sep.residual, *unfit))
@@ -168,7 +181,7 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
     never, raises = _constants(sep.constant)
     plan = JoinPlan(
         spec=spec, sides=sides, how=jt, schema=schema, fields=fields, separation=sep, condition=whole,
-        null_safe=null_safe, int_keys=int_keys, terms=terms, kernel_terms=kernel_terms, tables=tables,
+        null_safe=null_safe, terms=terms, kernel_terms=kernel_terms, tables=tables,
         checks=(check_table(0, axes, sep.checks), check_table(1, axes, sep.checks)),
         decided=sep.decided.issuperset(sep.residual),
         overflows=overflows, never=never, raises=raises,
@@ -330,7 +343,9 @@ def _stored_columns(plan: JoinPlan, s: int) -> list[int]:
         index = f.left if s == 0 else f.right
         if index is not None:
             wanted.add(index)
-    needed = list(plan.separation.residual)
+    needed = [*plan.separation.residual, *(a.node for a in plan.spec.aggregates if a.node is not None)]
+    if plan.spec.first_by is not None:
+        needed.append(plan.spec.first_by[0])
     if plan.condition is not None:
         needed.append(plan.condition)
     for node in needed:

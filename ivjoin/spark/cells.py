@@ -7,8 +7,8 @@
     n -- cells, order, side 2 --+
 
 A row has a coordinate in each dim that its input is a member of, and is copied along the others. Rows that make a
-result agree in every dim, so they meet in one cell, and each result comes out once. Coordinates are hashes, of an attribute or
-of the whole row: a task that is run again sends the same rows to the same cells.
+result agree in every dim, so they meet in one cell, and each result comes out once. Coordinates are hashes, of an
+attribute or of the whole row: a task that is run again sends the same rows to the same cells.
 """
 
 from __future__ import annotations

@@ -114,8 +114,8 @@ def _static(frames: Mapping[str, Any]) -> None:
             raise IvjoinError(f"input {alias!r} is a {type(frame).__name__}; expected a PySpark DataFrame")
         if frame.isStreaming:
             raise UnsupportedError(
-                f"input {alias!r} is a stream; multi_join on Spark joins static frames. Chain band_join for streams, or "
-                "push micro-batches to an ivjoin.MultiJoin in foreachBatch"
+                f"input {alias!r} is a stream; multi_join on Spark joins static frames. Chain band_join for "
+                "streams, or push micro-batches to an ivjoin.MultiJoin in foreachBatch"
             )
 
 

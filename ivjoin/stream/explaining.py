@@ -22,7 +22,7 @@ from ivjoin.stream.sorting import Prospect, prospect
 
 if TYPE_CHECKING:
     from ivjoin.multi.question import AliasBounds, AliasOrders, Views
-    from ivjoin.plan.question import DeclaredBounds, Expression, Keys, Orders, SupportsArrowSchema, Value
+    from ivjoin.plan.question import Aggregates, DeclaredBounds, Expression, Keys, Orders, SupportsArrowSchema, Value
 
 Inputs: TypeAlias = "Mapping[str, SupportsArrowSchema | ArrowStream]"
 
@@ -36,8 +36,9 @@ def explain(
     on: Keys | None = None, how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None,
     frontier: Mapping[str, Mapping[Expression, Value]] | None = None, suffix: str = "_right",
-    batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC", *, orders: AliasOrders | None = None,
-    bounds: AliasBounds | None = None, views: Views = "auto", allow_cross: bool = False, workers: int = 8,
+    batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC", aggregate: Aggregates | None = None, *,
+    orders: AliasOrders | None = None, bounds: AliasBounds | None = None, views: Views = "auto",
+    allow_cross: bool = False, workers: int = 8,
 ) -> Explanation:
     """How a join would be planned: conjuncts, the expression DAG with its intervals, and what prunes each side.
 
@@ -46,7 +47,8 @@ def explain(
 
     Parameters
     ----------
-    condition, on, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size, on_late, timezone
+    condition, on, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size, on_late, timezone, \
+    aggregate
         As for :func:`ivjoin.band_join`.
     left_schema, right_schema : schema, table, frame or files
         Of inputs that have an end it is said whether they will be sorted, and by what; no file is read but for its
@@ -86,7 +88,7 @@ def explain(
     plan = planned(
         schemas[0], schemas[1], on=on, condition=condition, how=how, left_order=left_order,
         right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
-        batch_size=batch_size, on_late=on_late, timezone=timezone,
+        batch_size=batch_size, on_late=on_late, timezone=timezone, aggregate=aggregate,
     )
     found = prospect(plan, (left, right))
     if found.orders is None:

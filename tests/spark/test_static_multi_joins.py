@@ -64,7 +64,8 @@ def frames(spark: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("shape, scheme", [
-    ("one class", "auto"), ("chain of two", "hash"), ("chain of two", "hybrid"), ("triangle", "random"), ("no key", "auto"),
+    ("one class", "auto"), ("chain of two", "hash"), ("chain of two", "hybrid"), ("triangle", "random"),
+    ("no key", "auto"),
 ])  # fmt: skip
 def test_each_scheme_agrees_with_duckdb(frames: dict[str, Any], shape: str, scheme: str) -> None:
     skewed = ["b.k"] if scheme == "hybrid" else None

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj.kernels.compiling import I8, IN1, IN_U8, IO1, IO1_I4, IO2, IO2_I4, IO_U8, VOID, compiled, inner
-from ivjoin.shj.kernels.memory import line_of
+from ivjoin.shj.kernels.memory import at_i32, at_i64, at_u8, line_of
 
 __all__ = [
-    "KEY_WORD", "SOME_KEYS", "fill_table", "hash_bytes", "intern_bytes", "intern_ints", "intern_rows", "new_id",
-    "regrow_bytes", "regrow_ints", "rehash_bytes", "rehash_ints",
+    "KEY_WORD", "SOME_KEYS", "fill_table", "hash_bytes", "intern_bytes", "intern_ints", "intern_rows",
+    "name_rows", "new_id",     "regrow_bytes", "regrow_ints", "rehash_bytes", "rehash_ints",
     "take_back", "take_back_ids",
 ]
 
@@ -41,8 +41,24 @@ def new_id(slots, n_free, n_ids, cell):  # type: ignore[no-untyped-def]
 
 
 @inner
-def intern_rows(keys, n, usable, some, table, mask, slots, key_of, n_free, out, n_ids, cell):  # type: ignore[no-untyped-def]
-    """``intern_ints`` over flat arrays or pointers; ``some`` says whether ``usable`` is asked."""
+def _is_rest(rest, first, values, stride, words, others, i):  # type: ignore[no-untyped-def]
+    """Whether words of row i, all but the last, are those from ``rest[first]`` on."""
+    for k in range(others):  # noqa: SIM110 (numba has no all())
+        if rest[first + k] != values[words[3 * k] * stride + i]:
+            return False
+    return True
+
+
+@inner
+def intern_rows(  # type: ignore[no-untyped-def]
+    keys, n, usable, some, table, mask, slots, key_of, n_free, out, n_ids, cell, values, stride, words, others, rest,
+):
+    """``intern_ints`` over flat arrays or pointers; ``some`` says whether ``usable`` is asked.
+
+    Of keys of several words, ``keys`` are the sums (they may stand where the ids go); word k of row i is
+    ``values[words[3 * k] * stride + i]``, and all of an id but the last are the ``others`` words from
+    ``rest[others * id]`` on.
+    """
     for i in range(n):
         if some and usable[i] == 0:
             out[i] = -1
@@ -58,10 +74,14 @@ def intern_rows(keys, n, usable, some, table, mask, slots, key_of, n_free, out, 
                 else:
                     n_ids += 1
                 key_of[4 * key_id + KEY_WORD] = key
+                for k in range(others):
+                    rest[others * key_id + k] = values[words[3 * k] * stride + i]
                 table[j] = key_id + 1
                 out[i] = key_id
                 break
-            if key_of[4 * entry + (KEY_WORD - 4)] == key:
+            if key_of[4 * entry + (KEY_WORD - 4)] == key and _is_rest(
+                rest, others * (entry - 1), values, stride, words, others, i
+            ):
                 out[i] = entry - 1
                 break
             j = (j + 1) & mask
@@ -77,8 +97,28 @@ def intern_ints(keys, usable, table, slots, words, n_free, out, n_ids, cell):  #
     """
     return intern_rows(
         keys, keys.shape[0], usable, usable.shape[0] > 0, table, table.shape[0] - 1, line_of(slots), line_of(words),
-        n_free, out, n_ids, cell,
+        n_free, out, n_ids, cell, keys, 0, keys, 0, cell,
     )
+
+
+@inner
+def name_rows(op, side, other, keys, n):  # type: ignore[no-untyped-def]
+    """Ids of the n keys of the batch at hand, words at an address, -1 for rows that match nothing."""
+    key_ids = at_i64(op.key_ids)
+    if other.live == 0 and op.n_kept == 0:
+        for i in range(n):
+            key_ids[i] = -1
+        return
+    cell = at_i64(op.state_at)
+    cell[0] = op.free
+    packed = intern_rows(
+        at_i64(keys), n, at_u8(op.usable), op.masked != 0, at_i32(op.table), op.table_size - 1, at_i32(op.slots),
+        at_i64(op.slots), op.n_free, key_ids, op.n_ids, cell, at_i64(op.values), op.room_rows,
+        at_i64(side.key_words), side.n_key_words - 1, at_i64(op.rest),
+    )
+    op.free = cell[0]
+    op.n_ids = packed >> 32
+    op.n_free = packed & 0xFFFFFFFF
 
 
 @inner

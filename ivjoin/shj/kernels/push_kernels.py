@@ -329,7 +329,7 @@ def _finish(op, side, other):  # type: ignore[no-untyped-def]
         op.full_predicate = 0
     many = op.live_keys + op.live_keys // 4 + SOME_KEYS
     if op.key_kind != at.NO_KEY and op.n_ids - op.n_free > many + op.n:
-        if op.key_kind == at.INT:
+        if op.key_kind != at.GIVEN:
             _sweep(op)
         else:
             status |= at.SWEEP

@@ -1,9 +1,10 @@
 """The key table: one dense id per distinct join key, shared by both sides.
 
-A single key column with an ordinal (ints, floats, times, bools, short decimals) is its own key. Everything else,
-several columns, strings, null-safe keys, is packed into bytes without ambiguity, and equality of the bytes is
-equality of the key: ids are never decided by a hash alone. Ids of keys that no stored row uses any more are taken
-back when the table is rebuilt, so its size follows the live keys, not the keys ever seen.
+A key column with an ordinal (ints, floats, times, bools, short decimals) is its own key. Several of them, and null-safe
+ones, are as many words. Everything else, strings and what stands beside them, is packed into bytes without ambiguity,
+and equality of the words or bytes is equality of the key: ids are never decided by a hash alone. Ids of keys that no
+stored row uses any more are taken back when the table is rebuilt, so its size follows the live keys, not the keys ever
+seen.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ import numpy as np
 from ivjoin.errors import CapacityError
 from ivjoin.shj import registers
 from ivjoin.shj.arrow import Bytes
-from ivjoin.shj.kernels import key_kernels
+from ivjoin.shj.kernels import key_kernels, word_key_kernels
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.backing import extended, fresh, in_memory
 
-__all__ = ["ByteKeys", "IntKeys", "KeyTable", "NoKeys", "pack"]
+__all__ = ["ByteKeys", "IntKeys", "KeyTable", "NoKeys", "WordKeys", "pack"]
 
 _NONE_U8 = np.empty(0, dtype=np.uint8)
 _MOST_KEYS = 2**30  # ids are int32, and so are the table's entries
-_SLOTS, _SLOTS_SIZE, _TABLE, _TABLE_SIZE, _FREE, _SPANS, _ARENA, _ARENA_ROOM = map(
+_SLOTS, _SLOTS_SIZE, _TABLE, _TABLE_SIZE, _FREE, _SPANS, _ARENA, _ARENA_ROOM, _REST = map(
     registers.words_of(registers.OPERATOR).__getitem__,
-    ("slots", "slots_size", "table", "table_size", "free", "spans", "arena", "arena_room"),
+    ("slots", "slots_size", "table", "table_size", "free", "spans", "arena", "arena_room", "rest"),
 )
 
 
@@ -57,6 +58,7 @@ class KeyTable:
         See ``index_kernels``. Ids without rows form a list, which begins with ``_free``.
     """
 
+    kind: int  # as the kernels know it
     _id_bytes = 32  # of arrays with a place for each id
 
     n_ids = registers.Register(registers.OPERATOR, "n_ids")
@@ -177,6 +179,8 @@ class KeyTable:
 class NoKeys(KeyTable):
     """A join without keys: every row has id 0."""
 
+    kind = registers.NO_KEY
+
     def __init__(self, operator: np.ndarray | None = None, account: Account | None = None) -> None:
         super().__init__(operator, account)
         self.n_ids = 1
@@ -195,6 +199,8 @@ class NoKeys(KeyTable):
 
 class IntKeys(KeyTable):
     """Keys that are one int64 each."""
+
+    kind = registers.INT
 
     @property
     def words(self) -> np.ndarray:
@@ -231,9 +237,52 @@ class IntKeys(KeyTable):
         key_kernels.rehash_ints(self._table, self.slots, self.words, self.n_ids)
 
 
+class WordKeys(IntKeys):
+    """Keys of several words: a word that all of them make stands in the slots, all but the last beside them."""
+
+    kind = registers.INTS
+
+    def __init__(self, words: int, operator: np.ndarray | None = None, account: Account | None = None) -> None:
+        super().__init__(operator, account)
+        self._others = words - 1
+        self._id_bytes = 32 + 8 * self._others
+        self._rest = np.zeros(self._others * len(self.slots), dtype=np.int64)
+
+    def point(self) -> None:
+        super().point()
+        self._registers[_REST] = address(self._rest)
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + self._rest.nbytes
+
+    def ids(self, keys: np.ndarray, usable: np.ndarray | None) -> np.ndarray:
+        """Id of each key, of words : int64[words, n], -1 where ``usable`` is False."""
+        n = keys.shape[1]
+        self.reserve(n)
+        out = np.empty(n, dtype=np.int64)
+        mask = _NONE_U8 if usable is None else usable.view(np.uint8)
+        rows = np.repeat(np.arange(self._others + 1), 3)  # a table of KEY_WORD, of which only the row is read
+        self._cell[0] = self._free
+        self._took(
+            word_key_kernels.intern_words(
+                keys, rows, mask, self._table, self.slots, self.words, self._rest, self._n_free, out,
+                self.n_ids, self._cell,
+            )
+        )
+        return out
+
+    def _grow_ids(self, cap: int) -> None:
+        rest = np.zeros(self._others * cap, dtype=np.int64)
+        n = min(len(rest), len(self._rest))
+        rest[:n] = self._rest[:n]
+        self._rest = rest
+
+
 class ByteKeys(KeyTable):
     """Keys that are byte strings, kept once each in an arena."""
 
+    kind = registers.GIVEN
     _id_bytes = 48
 
     _top = registers.Register(registers.OPERATOR, "arena_top")
