@@ -30,8 +30,6 @@ from ivjoin.interval.bare import (
     EMPTY,
     ENTIRE,
     Interval,
-    IntervalError,
-    IntervalTypeError,
 )
 from ivjoin.interval.domains import (
     Domain,
@@ -51,6 +49,10 @@ from ivjoin.interval.elementary import (
     pow,
     sinh,
     tanh,
+)
+from ivjoin.interval.errors import (
+    IntervalError,
+    IntervalTypeError,
 )
 from ivjoin.interval.exact import (
     cast,

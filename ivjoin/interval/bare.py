@@ -8,31 +8,13 @@ from math import inf as INF
 from math import isnan, nan
 from typing import Any, NoReturn, SupportsFloat
 
-from ivjoin.errors import IvjoinError, came
+from ivjoin.errors import came
+from ivjoin.interval.errors import IntervalError, IntervalTypeError, tamed
 from ivjoin.interval.rounding import ratio
 
-__all__ = ["EMPTY", "ENTIRE", "Interval", "IntervalError", "IntervalTypeError", "as_interval", "make", "tamed"]
+__all__ = ["EMPTY", "ENTIRE", "Interval", "as_interval", "make"]
 
 operators: Any = None  # the module of the arithmetic, which needs this class and sets itself here
-
-
-class IntervalError(IvjoinError):
-    """Endpoints that do not describe an interval."""
-
-
-class IntervalTypeError(IntervalError, TypeError):
-    """An endpoint of a type that has no place in the interval."""
-
-
-def tamed(number: Decimal) -> Decimal:
-    """A finite Decimal that compares with every double and every decimal as this one, and has few digits if any."""
-    if number and number.adjusted() > _FAR:
-        return Decimal((number.is_signed(), (1,), _FAR))
-    return Decimal((number.is_signed(), (1,), -_FAR)) if number and number.adjusted() < -_FAR else number
-
-
-# Beyond the exponents of all doubles and decimals: 10**_FAR is easily written out, 10**999999999 is not.
-_FAR = 400
 
 
 def _plain(number: Any) -> Any:

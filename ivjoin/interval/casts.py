@@ -14,9 +14,9 @@ from functools import cache
 from math import inf
 from typing import Any
 
-from ivjoin.interval.bare import IntervalError
 from ivjoin.interval.decimals import half_up, rounded, unrounded
 from ivjoin.interval.domains import DAY, Domain
+from ivjoin.interval.errors import IntervalError
 from ivjoin.interval.float_operators import above, at_least, at_most, below
 from ivjoin.interval.machine import first_true, last_true
 from ivjoin.interval.machine_float import Format

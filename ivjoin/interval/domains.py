@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any
 
 from ivjoin.errors import came
-from ivjoin.interval.bare import IntervalError, IntervalTypeError, tamed
+from ivjoin.interval.errors import IntervalError, IntervalTypeError, tamed
 from ivjoin.interval.machine_float import BINARY16, BINARY32, BINARY64, Format
 
 __all__ = ["DAY", "TICKS_PER_SECOND", "Domain", "bounded_decimal", "domain", "limits"]

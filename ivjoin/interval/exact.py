@@ -14,9 +14,9 @@ from operator import index
 from typing import Any
 
 from ivjoin.interval import typed
-from ivjoin.interval.bare import IntervalError
 from ivjoin.interval.casts import conversion
 from ivjoin.interval.domains import Domain, domain
+from ivjoin.interval.errors import IntervalError
 from ivjoin.interval.operation import NONE, Binary, Pair, Unary, clipped, empty, union
 from ivjoin.interval.operators import binary, extremum, unary
 from ivjoin.interval.typed import DomainInterval, entire, like, operand

@@ -12,8 +12,8 @@ from math import ceil, floor, inf
 
 from ivjoin.interval import float_remainders as r
 from ivjoin.interval import machine_float as m
-from ivjoin.interval.bare import IntervalError
 from ivjoin.interval.domains import Domain
+from ivjoin.interval.errors import IntervalError
 from ivjoin.interval.machine_float import Format
 from ivjoin.interval.operation import NONE, Binary, Pair, Unary, clipped, empty, sign_rev, union, within
 

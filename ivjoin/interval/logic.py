@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ivjoin.interval import truth
-from ivjoin.interval.bare import IntervalError
 from ivjoin.interval.domains import Domain
+from ivjoin.interval.errors import IntervalError
 from ivjoin.interval.operation import NONE, Pair, clipped, union
 from ivjoin.interval.typed import DomainInterval, like, operand, void
 

@@ -11,8 +11,8 @@ from functools import cache
 
 from ivjoin.interval import calendar, decimals, float_operators
 from ivjoin.interval import machine as m
-from ivjoin.interval.bare import IntervalError
 from ivjoin.interval.domains import DAY, Domain, bounded_decimal
+from ivjoin.interval.errors import IntervalError
 from ivjoin.interval.operation import Binary, Pair, Unary, clipped, empty, refined, sign_rev, within
 
 __all__ = ["binary", "extremum", "unary"]

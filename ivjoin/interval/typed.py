@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from ivjoin.errors import came
-from ivjoin.interval.bare import Interval, IntervalError
+from ivjoin.interval.bare import Interval
 from ivjoin.interval.domains import Domain, domain
+from ivjoin.interval.errors import IntervalError
 from ivjoin.interval.operation import NONE, Pair
 
 __all__ = ["DomainInterval", "entire", "interval", "like", "operand", "void"]

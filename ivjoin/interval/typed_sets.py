@@ -12,7 +12,8 @@ from math import nan as NAN
 from typing import Any
 
 from ivjoin.interval import numeric
-from ivjoin.interval.bare import IntervalError, make
+from ivjoin.interval.bare import make
+from ivjoin.interval.errors import IntervalError
 from ivjoin.interval.operation import NONE, clipped, union
 from ivjoin.interval.relations import Overlap
 from ivjoin.interval.relations import overlap as overlap_of_reals
