@@ -32,9 +32,10 @@ MAY_IMPORT = {
     "plan": _PLANNING - {"plan"},
     "operator": _PLANNING | {"metrics"},
     "routing": _PLANNING,  # hashes by the kernels of keys; knows no operator
-    "stream": _OPERATOR | {"files"},
+    "multi": _OPERATOR | {"routing"},
+    "stream": _OPERATOR | {"files", "multi", "routing"},
     "files": {"expr", "interval", "propagation", "plan"},
-    "spark": _OPERATOR | {"stream"},
+    "spark": _OPERATOR | {"stream", "multi", "routing"},
     "shedding": {"expr"},
     # the command line knows the public names of `ivjoin` and files, nothing behind them
     "demo": {"ivjoin", "files", "spark"},

@@ -13,7 +13,10 @@ __all__ = ["AnyCore", "core_of"]
 AnyCore: TypeAlias = "Core | WindowCore"
 
 
-def core_of(plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> AnyCore:
-    """The state of an operator for a plan, without rows."""
-    made = WindowCore if plan.spec.aggregates else Core
-    return made(plan, late_within, errors_first)
+def core_of(
+    plan: JoinPlan, late_within: bool = True, errors_first: bool = False, keeps: tuple[bool, bool] = (True, True)
+) -> AnyCore:
+    """The state of an operator for a plan, without rows; ``keeps``: which sides' rows are stored."""
+    if plan.spec.aggregates:
+        return WindowCore(plan, late_within, errors_first)
+    return Core(plan, late_within, errors_first, keeps)

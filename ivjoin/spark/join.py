@@ -30,7 +30,7 @@ from ivjoin.spark.watermark import delays, with_watermarks
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
 
-    from ivjoin.plan.question import DeclaredBounds, Keys, Orders
+    from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders
 
 __all__ = ["band_join", "refuse_unbuilt", "resolved"]
 
@@ -55,6 +55,7 @@ def band_join(
     batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None, *, buckets: int | None = None,
     backend: str = "applyInPandasWithState", name: str | Observation | None = None, routing: str = "auto",
     hot_keys: Sequence[object] | None = None, routing_dir: str | None = None,
+    aggregate: Aggregates | None = None,
 ) -> DataFrame:
     """Join two DataFrames on keys and a band condition, holding only the rows that can still match.
 
@@ -98,6 +99,9 @@ def band_join(
         but "hash" read both frames once for a sample, when this is called. See ``ivjoin.routing``.
     hot_keys, routing_dir
         For streams; not built yet, so anything but None is refused.
+    aggregate : mapping of str to (column, function), optional
+        ``{"vwap": ("price", "mean"), "n": ("*", "count")}``: each left row once, with count, sum, mean, min, max, first
+        or last of the right rows that match it; of streams, as soon as no later one can. An inner or left join.
 
     Returns
     -------
@@ -121,8 +125,13 @@ def band_join(
     refuse_unbuilt(routing, hot_keys, routing_dir, streaming)
     call = resolved(
         left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size,
-        on_late, timezone,
+        on_late, timezone, aggregate,
     )
+    if call.spec.aggregates and routing not in ("auto", "hash"):
+        raise UnsupportedError(
+            f"routing is {routing!r} with aggregate=; expected 'auto' or 'hash': a left row meets all of its partners "
+            "in one task"
+        )
     for note in call.notes:
         warnings.warn(note, stacklevel=2)
     out = output_type(plan_of(call.spec), call.types)
@@ -134,7 +143,9 @@ def band_join(
         from ivjoin.spark.static import static_join
 
         observation = None if isinstance(name, str) else name
-        spread = spread_of(left, right, call.spec, call.settings, buckets, routing)
+        # a left row meets all of its partners in one task
+        way = "hash" if call.spec.aggregates else routing
+        spread = spread_of(left, right, call.spec, call.settings, buckets, way)
         joined = static_join(left, right, call.spec, out, spread, observation)
     elif backend == "transformWithState":
         from ivjoin.spark.segments import segmented_join
@@ -195,7 +206,7 @@ def _streaming(left: Any, right: Any) -> bool:
 def resolved(
     left: Any, right: Any, on: Any = None, condition: Any = None, how: str = "inner", left_order: Any = None,
     right_order: Any = None, left_bounds: Any = None, right_bounds: Any = None, suffix: str = "_right",
-    batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None,
+    batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None, aggregate: Any = None,
 ) -> Resolved:
     """Look every name up and plan once, so that all mistakes are reported here."""
     settings = settings_of(left.sparkSession)
@@ -208,7 +219,9 @@ def resolved(
     pairs = _pairs(on, schemas, settings.case_sensitive)
     aliases = aliases_of(left, right)
     scope = expr.Scope(schemas[0], schemas[1], on=pairs, case_sensitive=settings.case_sensitive, aliases=aliases)
-    given, left_over = condition_of(condition, left, right, scope, zone, how, settings.quoted_names)
+    # rows that Spark would filter afterwards are aggregated by then
+    kind = "left" if aggregate is not None and how == "inner" else how
+    given, left_over = condition_of(condition, left, right, scope, zone, kind, settings.quoted_names)
     notes: list[Warning] = []
     orders = [
         _orders(o, s, f, schemas, settings, zone, notes)
@@ -218,11 +231,12 @@ def resolved(
     spec = join_spec(
         schemas[0], schemas[1], on=pairs, condition=given, how=how, left_order=orders[0], right_order=orders[1],
         left_bounds=bounds[0], right_bounds=bounds[1], suffix=suffix, on_late=on_late, timezone=zone,
-        batch_size=batch_size,
+        batch_size=batch_size, aggregate=_aggregates(aggregate, schemas[1].names, settings),
     )
     spec = replace(spec, left_over=left_over)
     plan = plan_of(spec)
-    refuse_collated([n for n in (plan.condition,) if n is not None], types)
+    compared = [a.node for a in spec.aggregates if a.function in ("min", "max")]
+    refuse_collated([n for n in (plan.condition, *compared) if n is not None], types)
     for side in plan.sides:
         for node, name, o in side.orders:
             OrderTracker(node, name, o.descending, o.slack, o.nulls)  # the operator's own refusals, before a query runs
@@ -259,6 +273,13 @@ def _text(given: Any, names: list[str], settings: Settings) -> Any:
 
 def _bounds(given: Any, names: list[str], settings: Settings) -> Any:
     return {_text(k, names, settings): v for k, v in given.items()} if isinstance(given, Mapping) else given
+
+
+def _aggregates(given: Any, names: list[str], settings: Settings) -> Any:
+    if not isinstance(given, Mapping):
+        return given
+    pairs = {n: p for n, p in given.items() if isinstance(p, (tuple, list)) and len(p) == 2 and p[0] != "*"}
+    return {**given, **{n: (_text(p[0], names, settings), p[1]) for n, p in pairs.items()}}
 
 
 def _spelt(name: Any, names: list[str], case_sensitive: bool) -> Any:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ivjoin.expr.written import Expression, Value
     from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders
 
-__all__ = ["ArrowStream", "JoinStream", "SupportsArrowStream", "band_join"]
+__all__ = ["ArrowStream", "JoinStream", "Pieces", "SupportsArrowStream", "band_join"]
 
 # Rows pushed at once, whatever the size of the batches that come in: the state holds a pushed batch whole, so this
 # is what keeps it near the window when the input is one large batch.
@@ -47,8 +47,8 @@ _READ_ELSEWHERE = (
 )
 
 
-class _Input:
-    """One side's batches, read one ahead at most."""
+class Pieces:
+    """One input's batches, read one ahead at most."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch], coalesce: int, most: int) -> None:
         self._batches = batches
@@ -124,11 +124,11 @@ class _Join:
         for source in self._sources:
             source.ready()
 
-    def begin(self) -> tuple[Arranged, tuple[_Input, _Input]]:
+    def begin(self) -> tuple[Arranged, tuple[Pieces, Pieces]]:
         arranged = (arrange if self._sort else as_they_are)(self.plan, self._sources, self._threads)
         if isinstance(cut_of(arranged.plan), str) and not self.plan.spec.aggregates:
             self.most = max(_PUSH_ROWS, self._coalesce)
-        left, right = (_Input(batches, self._coalesce, self.most) for batches in arranged.batches)
+        left, right = (Pieces(batches, self._coalesce, self.most) for batches in arranged.batches)
         return arranged, (left, right)
 
 
@@ -152,6 +152,9 @@ class JoinStream(Outputs):
         self._join = join
         self._operator = join.operator(join.plan)
         self._arranged: Arranged | None = None
+        self._open()
+
+    def _open(self) -> None:
         self._batches = self._run()
         self._reading = Lock()
         self._begun = False
@@ -251,8 +254,8 @@ class JoinStream(Outputs):
 
     def _run(self) -> Generator[pa.RecordBatch, None, None]:
         try:
-            yield from map(self._join.chosen.pick, self._joined())
-            self._over = "the output was read to its end, and comes once: keep what was read, or call band_join() again"
+            yield from self._output()
+            self._over = "the output was read to its end, and comes once: keep what was read, or join again"
         except GeneratorExit:
             self._over = _CLOSED
             raise
@@ -261,8 +264,15 @@ class JoinStream(Outputs):
             self._broken = True
             raise
         finally:
-            if isinstance(self._operator, SlicedJoin):
-                self._operator.close()
+            self._left()
+
+    def _left(self) -> None:
+        """Nothing more is read."""
+        if isinstance(self._operator, SlicedJoin):
+            self._operator.close()
+
+    def _output(self) -> Iterator[pa.RecordBatch]:
+        return map(self._join.chosen.pick, self._joined())
 
     def _joined(self) -> Iterator[pa.RecordBatch]:
         self._arranged, inputs = self._join.begin()
@@ -382,7 +392,9 @@ def band_join(
     one_of("sort", sort, ("auto", "never"))
     budget = budget_of(memory_limit, when_full, spill_dir, shed, shed_shared)
     if budget is not None and threads > 1:
-        raise IvjoinError(f"memory_limit bounds one operator, and threads={threads} has one for each slice; leave one out")
+        raise IvjoinError(
+            f"memory_limit bounds one operator, and threads={threads} has one for each slice; leave one out"
+        )
     sources = open_inputs(left, right)
     plan = planned(
         sources[0].schema, sources[1].schema, on=on, condition=condition, how=how, left_order=left_order,
