@@ -10,7 +10,6 @@ from typing import Any
 from ivjoin.errors import OrderError, came
 from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.ordinal import ordinal_of
-from ivjoin.expr.separate import BandTerm
 from ivjoin.expr.text import quoted
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
 from ivjoin.frontier.order import Frontier, OrderTracker, ordinal_range, physical_ordinal, shown
@@ -21,6 +20,7 @@ from ivjoin.plan.cutting import cut_of
 from ivjoin.plan.planner import JoinPlan, inferred
 from ivjoin.plan.question import side_expression
 from ivjoin.plan.spec import SIDES
+from ivjoin.separation.separate import BandTerm
 
 __all__ = ["explain_plan", "interval_text", "kept_lines", "typical"]
 

@@ -16,11 +16,11 @@ import pyarrow as pa
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, ordinals, value_of
-from ivjoin.expr.separate import conjuncts_of
 from ivjoin.frontier.order import Frontier
 from ivjoin.operator.intake import has_value
 from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.plan.spec import SIDES
+from ivjoin.separation.separate import conjuncts_of
 
 if TYPE_CHECKING:
     from ivjoin.operator.core import Core

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.separate import BandTerm
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
+from ivjoin.separation.separate import BandTerm
 
 __all__ = ["Cut", "Offset", "cut_of", "met_by", "shifted"]
 

@@ -14,12 +14,12 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from ivjoin.expr.linear import BOTH_SIDES, Box, Form, Forms, Limit, Number, guard_box, reach, scale_of, span
-from ivjoin.expr.mixed import Inequality
 from ivjoin.expr.nodes import Node, walk
-from ivjoin.expr.onesided import SidePool
-from ivjoin.expr.parts import BandTerm, Found, cut
-from ivjoin.expr.placing import place
+from ivjoin.separation.linear import BOTH_SIDES, Box, Form, Forms, Limit, Number, guard_box, reach, scale_of, span
+from ivjoin.separation.mixed import Inequality
+from ivjoin.separation.onesided import SidePool
+from ivjoin.separation.parts import BandTerm, Found, cut
+from ivjoin.separation.placing import place
 
 __all__ = ["Overflow", "constant_errs", "overflows"]
 

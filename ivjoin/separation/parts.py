@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import ceil, floor
 
-from ivjoin.expr.isolate import plus_constant, shift
-from ivjoin.expr.linear import Box, Number, scale_of
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import BOOL, FLOAT64
+from ivjoin.separation.isolate import plus_constant, shift
+from ivjoin.separation.linear import Box, Number, scale_of
 
 __all__ = ["BandTerm", "Found", "Guard", "JoinKey", "cut", "guard_of", "hull", "merged"]
 

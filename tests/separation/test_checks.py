@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from ivjoin.expr import Scope, condition
-from ivjoin.expr.checks import ASK, FALSE, TRUE, Check
 from ivjoin.expr.evaluate import Vector, evaluate
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.ordinal import ordinals
-from ivjoin.expr.separate import Separation, separate
 from ivjoin.expr.types import BOOL
+from ivjoin.separation.checks import ASK, FALSE, TRUE, Check
+from ivjoin.separation.separate import Separation, separate
 
 NAN, INF = float("nan"), float("inf")
 FIELDS = {

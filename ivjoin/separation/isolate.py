@@ -19,11 +19,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from ivjoin.expr.linear import BOTH_SIDES, Form, Forms
-from ivjoin.expr.mixed import Inequality
 from ivjoin.expr.nodes import Node, make
-from ivjoin.expr.onesided import cast_to, literal
 from ivjoin.expr.types import BOOL, FLOAT64
+from ivjoin.separation.linear import BOTH_SIDES, Form, Forms
+from ivjoin.separation.mixed import Inequality
+from ivjoin.separation.onesided import cast_to, literal
 
 __all__ = ["FloatBand", "Isolator", "never_nan", "plus_constant", "shift", "shifted_image"]
 

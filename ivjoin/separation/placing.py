@@ -5,13 +5,13 @@ from __future__ import annotations
 from fractions import Fraction
 from math import ceil, floor, gcd, lcm
 
-from ivjoin.expr.isolate import shifted_image
-from ivjoin.expr.linear import LEFT_SIDE, RIGHT_SIDE, Forms, guard_box, scale_of
-from ivjoin.expr.mixed import Inequality
 from ivjoin.expr.nodes import Node, columns_of, make
-from ivjoin.expr.onesided import SidePool, cast_to, literal
-from ivjoin.expr.parts import BandTerm, Found, cut
 from ivjoin.expr.types import BOOL, FLOAT64
+from ivjoin.separation.isolate import shifted_image
+from ivjoin.separation.linear import LEFT_SIDE, RIGHT_SIDE, Forms, guard_box, scale_of
+from ivjoin.separation.mixed import Inequality
+from ivjoin.separation.onesided import SidePool, cast_to, literal
+from ivjoin.separation.parts import BandTerm, Found, cut
 
 __all__ = ["place"]
 

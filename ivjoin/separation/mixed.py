@@ -11,8 +11,8 @@ from fractions import Fraction
 from itertools import product
 from math import floor, isqrt
 
-from ivjoin.expr.linear import BOTH_SIDES, Form, Forms, Number, Power
 from ivjoin.expr.nodes import Node
+from ivjoin.separation.linear import BOTH_SIDES, Form, Forms, Number, Power
 
 __all__ = ["Inequality", "consequences", "proportion", "root_bound"]
 
@@ -140,7 +140,7 @@ def _with_square(forms: Forms, q: Inequality, z: Node, depth: int) -> list[Inequ
 
 
 def _multiplied_out(forms: Forms, q: Inequality, depth: int) -> list[Inequality]:
-    from ivjoin.expr.symbolic import powers, split_by_side
+    from ivjoin.separation.symbolic import powers, split_by_side
 
     separated = split_by_side(forms, q.form)
     if separated is not None:

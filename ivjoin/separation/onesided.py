@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from ivjoin.expr.linear import BOTH_SIDES, Forms, Number, size, span
 from ivjoin.expr.nodes import Node, make, walk
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.expr.types import DATE, INT32, INT64, Type, decimal, duration
+from ivjoin.separation.linear import BOTH_SIDES, Forms, Number, size, span
 
 __all__ = ["SidePool", "cast_to", "literal"]
 

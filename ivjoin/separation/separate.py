@@ -17,9 +17,12 @@ import operator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from ivjoin.expr.checks import Check, checks_of
-from ivjoin.expr.isolate import Isolator, never_nan
-from ivjoin.expr.linear import (
+from ivjoin.expr.nodes import COMPARISONS, Node, columns_of, is_met, make, walk
+from ivjoin.expr.ordinal import has_ordinal
+from ivjoin.expr.types import BOOL, FLOAT64, Type
+from ivjoin.separation.checks import Check, checks_of
+from ivjoin.separation.isolate import Isolator, never_nan
+from ivjoin.separation.linear import (
     BOTH_SIDES,
     LEFT_SIDE,
     RIGHT_SIDE,
@@ -31,15 +34,12 @@ from ivjoin.expr.linear import (
     scale_of,
     span,
 )
-from ivjoin.expr.mixed import Inequality, consequences, proportion
-from ivjoin.expr.nodes import COMPARISONS, Node, columns_of, is_met, make, walk
-from ivjoin.expr.normal import FLIPPED, conjuncts_of, flattened, is_literal
-from ivjoin.expr.onesided import SidePool, cast_to
-from ivjoin.expr.ordinal import has_ordinal
-from ivjoin.expr.overflow import Overflow, constant_errs, overflows
-from ivjoin.expr.parts import BandTerm, Found, Guard, JoinKey, cut, guard_of, hull, merged
-from ivjoin.expr.placing import place
-from ivjoin.expr.types import BOOL, FLOAT64, Type
+from ivjoin.separation.mixed import Inequality, consequences, proportion
+from ivjoin.separation.normal import FLIPPED, conjuncts_of, flattened, is_literal
+from ivjoin.separation.onesided import SidePool, cast_to
+from ivjoin.separation.overflow import Overflow, constant_errs, overflows
+from ivjoin.separation.parts import BandTerm, Found, Guard, JoinKey, cut, guard_of, hull, merged
+from ivjoin.separation.placing import place
 
 __all__ = ["BandTerm", "Guard", "JoinKey", "Separation", "conjuncts_of", "separate"]
 

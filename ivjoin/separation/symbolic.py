@@ -11,10 +11,10 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from ivjoin.expr.linear import BOTH_SIDES, Form, Forms, Number, Power
 from ivjoin.expr.nodes import Node, make
-from ivjoin.expr.onesided import cast_to
 from ivjoin.expr.types import INT64
+from ivjoin.separation.linear import BOTH_SIDES, Form, Forms, Number, Power
+from ivjoin.separation.onesided import cast_to
 
 __all__ = ["powers", "split_by_side"]
 

@@ -19,7 +19,6 @@ from ivjoin.expr import condition as to_condition
 from ivjoin.expr.evaluate import Vector, evaluate
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import ordinals
-from ivjoin.expr.separate import Separation, separate
 from ivjoin.expr.types import (
     DATE,
     FLOAT32,
@@ -35,6 +34,7 @@ from ivjoin.expr.types import (
     to_arrow,
 )
 from ivjoin.expr.types import decimal as decimal_type
+from ivjoin.separation.separate import Separation, separate
 
 Row = dict[tuple[str, str], object]
 US = timestamp("us", "UTC")

@@ -10,8 +10,8 @@ import pytest
 
 from ivjoin.expr import Scope, condition
 from ivjoin.expr.nodes import make
-from ivjoin.expr.separate import Separation, conjuncts_of, separate
 from ivjoin.expr.types import BOOL
+from ivjoin.separation.separate import Separation, conjuncts_of, separate
 
 SCHEMA = pa.schema(
     {
@@ -322,7 +322,7 @@ def test_twenty_linear_conjuncts_need_no_sympy():
     code = (
         "import sys, pyarrow as pa\n"
         "from ivjoin.expr import Scope, condition\n"
-        "from ivjoin.expr.separate import separate\n"
+        "from ivjoin.separation.separate import separate\n"
         "s = pa.schema({n: pa.int64() for n in 'abis'})\n"
         f"bands = separate(condition({text!r}, Scope(s, s))).bands\n"
         "assert len(bands) == 2, bands\n"
@@ -349,7 +349,7 @@ def test_linear_conditions_do_not_load_sympy():
     code = (
         "import sys, ivjoin, pyarrow as pa\n"
         "from ivjoin.expr.nodes import make\n"
-        "from ivjoin.expr.separate import separate\n"
+        "from ivjoin.separation.separate import separate\n"
         "from ivjoin.expr.types import BOOL, INT64\n"
         "a, b = (make('column', (), (s, 'a'), INT64) for s in ('left', 'right'))\n"
         "d = make('abs', (make('sub', (a, b), (), INT64),), (), INT64)\n"

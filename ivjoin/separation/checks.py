@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from ivjoin.expr.evaluate import evaluate
-from ivjoin.expr.linear import BOTH_SIDES, LEFT_SIDE, Box, Forms, guard_box
 from ivjoin.expr.nodes import COMPARISONS, Node, is_met, make, walk
-from ivjoin.expr.normal import FLIPPED, NEGATED
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
-from ivjoin.expr.parts import BandTerm, Found, cut
 from ivjoin.expr.types import BOOL
+from ivjoin.separation.linear import BOTH_SIDES, LEFT_SIDE, Box, Forms, guard_box
+from ivjoin.separation.normal import FLIPPED, NEGATED
+from ivjoin.separation.parts import BandTerm, Found, cut
 
 __all__ = ["ASK", "FALSE", "TRUE", "Check", "Checks", "checks_of"]
 
