@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "routing": _PLANNING,  # hashes by the kernels of keys; knows no operator
     "stream": _OPERATOR | {"files"},
     "files": {"expr", "interval", "propagation", "plan"},
-    "spark": _OPERATOR | {"stream"},
+    "spark": _OPERATOR | {"stream", "files"},
     "shedding": {"expr"},
     # the command line knows the public names of `ivjoin` and files, nothing behind them
     "demo": {"ivjoin", "files", "spark"},
@@ -57,11 +57,12 @@ ONLY_IN = {
     "duckdb": {"demo"},  # and by name, where a caller asks for a frame of it, as polars and pandas
     "fsspec": {"files"},
     "ortools": {"shedding"},
+    "deltalake": {"spark"},
     "datasketches": {"routing"},
     "rich": {"demo"},
 }
 # heavy packages that even their own room imports only when a call needs them
-ON_DEMAND = {"sympy", "sqlglot", "datasketches"}
+ON_DEMAND = {"sympy", "sqlglot", "datasketches", "deltalake"}
 
 
 def modules() -> list[Path]:
