@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ivjoin.plan.question import DeclaredBounds, Keys, Orders
     from ivjoin.spark.results import Results
 
-__all__ = ["band_join", "resolved"]
+__all__ = ["band_join", "refuse_unbuilt", "resolved"]
 
 BACKENDS = ("applyInPandasWithState", "transformWithState")
 
@@ -55,7 +55,8 @@ def band_join(
     how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
     batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None, *, buckets: int | None = None,
-    backend: str = "applyInPandasWithState", name: str | Observation | None = None,
+    backend: str = "applyInPandasWithState", name: str | Observation | None = None, routing: str = "auto",
+    hot_keys: Sequence[object] | None = None, routing_dir: str | None = None,
 ) -> DataFrame:
     """Join two DataFrames on keys and a band condition, holding only the rows that can still match.
 
@@ -64,7 +65,8 @@ def band_join(
     left, right : DataFrame
         Both streaming or both static; classic or Connect.
     on : str, list of str, or list of (str, str), optional
-        Key columns. Not needed: without a key, one task holds the state.
+        Key columns. Not needed: without a key, rows of static frames are spread along the band; of streams, one task
+        holds the state.
     condition : str or Column, optional
         SQL text with ``l.`` and ``r.`` (or the DataFrames' aliases) naming the sides, or a Column over both. Of an
         inner join, conjuncts that the operator cannot evaluate are applied by Spark to the joined rows; other join
@@ -93,6 +95,11 @@ def band_join(
         Tells this join's counts from another's in the same query, see :func:`ivjoin.spark.metrics`; two joins of one
         query take different names, or none. Of static frames, a ``pyspark.sql.Observation`` takes them; without one
         they are not counted.
+    routing : {"auto", "hash", "slices", "grid"}
+        How heavy keys, and joins without a key or with computed ones, are spread over the tasks of static frames. All
+        but "hash" read both frames once for a sample, when this is called. See ``ivjoin.routing``.
+    hot_keys, routing_dir
+        For streams; not built yet, so anything but None is refused.
 
     Returns
     -------
@@ -113,6 +120,7 @@ def band_join(
     if backend not in BACKENDS:
         raise IvjoinError(f"backend is {backend!r}; expected {' or '.join(map(repr, BACKENDS))}")
     streaming = _streaming(left, right)
+    refuse_unbuilt(routing, hot_keys, routing_dir, streaming)
     call = resolved(
         left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size,
         on_late, timezone,
@@ -124,10 +132,12 @@ def band_join(
     if streaming and not isinstance(name, str | None):
         raise IvjoinError(f"name is a {type(name).__name__}; expected text (an Observation is for static frames)")
     if not streaming:
+        from ivjoin.spark.spreading import spread_of
         from ivjoin.spark.static import static_join
 
         observation = None if isinstance(name, str) else name
-        joined = static_join(left, right, call.spec, out, buckets, observation)
+        spread = spread_of(left, right, call.spec, call.settings, buckets, routing)
+        joined = static_join(left, right, call.spec, out, spread, observation)
     else:
         joined = _joined_stream(left, right, call, out, count, observed_name(name), backend)
     if not call.spec.left_over:
@@ -152,6 +162,25 @@ def _joined_stream(
     joined = opened(packed(), call.spec, out)
     remember(Joined(joined, call.spec, call.notes, buckets, packed))
     return joined
+
+
+def refuse_unbuilt(routing: object, hot_keys: object, routing_dir: object, streaming: bool) -> None:
+    """
+    Raises
+    ------
+    UnsupportedError
+        If a stream is to be spread otherwise than by its keys' hash.
+    """
+    for option, given in (("hot_keys", hot_keys), ("routing_dir", routing_dir)):
+        if given is not None:
+            raise UnsupportedError(
+                f"{option} is {given!r}; expected None: heavy keys of streams are not spread yet, and those of static "
+                "frames are found by a sample"
+            )
+    if streaming and routing not in ("auto", "hash"):
+        raise UnsupportedError(
+            f"routing is {routing!r}; expected 'auto' or 'hash': rows of streams are spread by their keys' hash alone"
+        )
 
 
 def _streaming(left: Any, right: Any) -> bool:
@@ -261,7 +290,7 @@ def _orders(
     both = (schemas[0], empty) if side == 0 else (empty, schemas[1])
     scope = expr.Scope(*both, case_sensitive=settings.case_sensitive)
     declared = [o if isinstance(o, Order) else Order(o) for o in items]
-    declared = [Order(_side_node(o.expr, side, scope, settings, zone), o.descending, o.slack) for o in declared]
+    declared = [replace(o, expr=_side_node(o.expr, side, scope, settings, zone)) for o in declared]
     delay, no_order = {}, []
     for i, f in enumerate(frame.schema):
         for wait in delays([f]).values():
