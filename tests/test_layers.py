@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "multi": _OPERATOR | {"routing"},
     "stream": _OPERATOR | {"files", "multi", "routing"},
     "files": {"expr", "interval", "propagation", "plan"},
-    "spark": _OPERATOR | {"stream", "multi", "routing"},
+    "spark": _OPERATOR | {"stream", "files", "multi", "routing"},
     "shedding": {"expr"},
     # the command line knows the public names of `ivjoin` and files, nothing behind them
     "demo": {"ivjoin", "files", "spark"},
@@ -59,11 +59,12 @@ ONLY_IN = {
     "duckdb": {"demo"},  # and by name, where a caller asks for a frame of it, as polars and pandas
     "fsspec": {"files"},
     "ortools": {"shedding"},
+    "deltalake": {"spark"},
     "datasketches": {"routing"},
     "rich": {"demo"},
 }
 # heavy packages that even their own room imports only when a call needs them
-ON_DEMAND = {"sympy", "sqlglot", "datasketches"}
+ON_DEMAND = {"sympy", "sqlglot", "datasketches", "deltalake"}
 
 
 def modules() -> list[Path]:

@@ -18,10 +18,12 @@ from ivjoin.spark.explaining import explain  # noqa: E402
 from ivjoin.spark.join import band_join  # noqa: E402
 from ivjoin.spark.many import multi_join  # noqa: E402
 from ivjoin.spark.metrics import metrics  # noqa: E402
+from ivjoin.spark.sink import write_stream  # noqa: E402
+from ivjoin.spark.sinklog import published_files  # noqa: E402
 
 __all__ = [
     "AnsiWarning", "SparkSetupError", "WatermarkWarning", "attach", "band_join", "explain", "metrics", "multi_join",
-    "session",
+    "published_files", "session", "write_stream",
 ]  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from ivjoin.spark.environment import Settings, settings_of
 from ivjoin.spark.eventtime import WatermarkWarning, in_order, watermark_note
 from ivjoin.spark.leftover import rows_where
 from ivjoin.spark.metrics import observed_name
+from ivjoin.spark.origin import Joined, remember
 from ivjoin.spark.schema import arrow_schema, output_type, refuse_collated, spelled_alike
 from ivjoin.spark.watermark import delays, with_watermarks
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
 
     from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders
+    from ivjoin.spark.results import Results
 
 __all__ = ["band_join", "refuse_unbuilt", "resolved"]
 
@@ -147,19 +149,30 @@ def band_join(
         way = "hash" if call.spec.aggregates else routing
         spread = spread_of(left, right, call.spec, call.settings, buckets, way)
         joined = static_join(left, right, call.spec, out, spread, observation)
-    elif backend == "transformWithState":
-        from ivjoin.spark.segments import segmented_join
-
-        joined = segmented_join(left, right, call.spec, out, count, observed_name(name))
     else:
-        from ivjoin.spark.streaming import streaming_join
-
-        joined = streaming_join(left, right, call.spec, out, count, observed_name(name))
+        joined = _joined_stream(left, right, call, out, count, observed_name(name), backend)
     if not call.spec.left_over:
         return joined
     kept = rows_where(joined, plan_of(call.spec), call.types, call.aliases, call.spec.left_over)
     _ = kept.schema  # over Connect, this is when Spark looks at the conjuncts
     return kept
+
+
+def _joined_stream(
+    left: Any, right: Any, call: Resolved, out: Any, buckets: int, name: str, backend: str
+) -> DataFrame:
+    """The joined stream, remembered for sinks that take it packed."""
+    from ivjoin.spark.segments import segmented_join
+    from ivjoin.spark.streaming import opened, streaming_join
+
+    build = segmented_join if backend == "transformWithState" else streaming_join
+
+    def packed(results: Results | None = None) -> Any:
+        return build(left, right, call.spec, buckets, name, results)
+
+    joined = opened(packed(), call.spec, out)
+    remember(Joined(joined, call.spec, call.notes, buckets, packed))
+    return joined
 
 
 def refuse_unbuilt(routing: object, hot_keys: object, routing_dir: object, streaming: bool) -> None:
