@@ -72,6 +72,7 @@ bench-full: $(VENV)/.bench-installed
 	$(BIN)/python -m bench.planning
 	$(BIN)/python -m bench.tightness
 	$(BIN)/python -m bench.routing
+	$(BIN)/python -m bench.multiway
 	$(BIN)/python -m bench.report
 
 # Every case and every engine once, small: whether each still runs and answers right. Leaves bench/results alone.
@@ -82,6 +83,7 @@ bench-smoke: $(VENV)/.bench-installed
 	$(BIN)/python -m bench.pushes --pushes 200 --runs 1 --out build/bench/pushes.jsonl
 	$(BIN)/python -m bench.memory --rows 1000 --out build/bench/memory.jsonl
 	$(BIN)/python -m bench.routing --rows 5000 --out build/bench/routing.jsonl --page build/bench/parallel.md
+	$(BIN)/python -m bench.multiway --rows 20000 --runs 1 --scale 0.1 --out build/bench/multiway.jsonl --page build/bench/multiway.md
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
