@@ -271,6 +271,16 @@ class Core:
     def careful(self, value: bool) -> None:
         self.state.set(careful=int(value))
 
+    def saved_rows(self, s: int) -> tuple[list[pa.Array], np.ndarray]:
+        """The stored columns of a side, and which rows have matched, as ``adopt_rows`` takes them."""
+        store = self.stores[s]
+        ids = store.live_ids()
+        return [store.gather(i, ids) for i in range(len(store.columns))], store.matched(ids)
+
+    def led(self, s: int) -> tuple[int, int | None] | None:
+        """The axes by which a side's rows are searched in sorted runs; None where that is as it begins."""
+        return self.stores[s].led()
+
     def adopt_rows(self, s: int, arrays: list[pa.Array], matched: np.ndarray) -> None:
         """Put rows of a snapshot into a side's store; the stored columns, in their order."""
         side, index = self.plan.sides[s], self.index[s]

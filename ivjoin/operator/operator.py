@@ -14,7 +14,7 @@ from ivjoin.expr.nodes import Node
 from ivjoin.frontier.order import physical_ordinal
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator import blocks, snapshot, steps
-from ivjoin.operator.core import Core
+from ivjoin.operator.cores import core_of
 from ivjoin.operator.output_bounds import output_bounds
 from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output
 from ivjoin.plan.cache import planned
@@ -26,6 +26,7 @@ from ivjoin.shj.store.account import Account
 
 if TYPE_CHECKING:
     from ivjoin.expr.written import Expression, Value
+    from ivjoin.plan.pick import PickBy
     from ivjoin.plan.question import DeclaredBounds, Keys, Orders, SupportsArrowSchema
 
 __all__ = ["SymmetricHashJoin"]
@@ -65,6 +66,12 @@ class SymmetricHashJoin(OneCall):
         What to do with a row that breaks its side's order or bounds.
     timezone : str
         Zone of calendar arithmetic and of timestamps without zone.
+    pick : {"last", "first", "nearest"}, optional
+        Of the right rows that satisfy the whole condition each left row takes one: the last, the first, or the one
+        nearest to the left side's order (ties to the earlier one). ``how`` is inner or left.
+    pick_by : str, expression, or list of these
+        Right columns by which rows are compared; the later ones break ties. A null in the first never wins, NaN is the
+        greatest value. Among rows that are equal in all of them, which one comes is not promised.
 
     Raises
     ------
@@ -88,15 +95,15 @@ class SymmetricHashJoin(OneCall):
         condition: Expression | None = None, how: str = "inner", left_order: Orders | None = None,
         right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
         right_bounds: DeclaredBounds | None = None, suffix: str = "_right", batch_size: int = 65536,
-        on_late: str = "raise", timezone: str = "UTC",
+        on_late: str = "raise", timezone: str = "UTC", pick: str | None = None, pick_by: PickBy | None = None,
     ) -> None:
         self._begin()
         plan = planned(
             left_schema, right_schema, on=on, condition=condition, how=how, left_order=left_order,
             right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
-            batch_size=batch_size, on_late=on_late, timezone=timezone,
+            batch_size=batch_size, on_late=on_late, timezone=timezone, pick=pick, pick_by=pick_by,
         )
-        self._core = Core(plan)
+        self._core = core_of(plan)
 
     @classmethod
     def from_plan(
@@ -109,7 +116,7 @@ class SymmetricHashJoin(OneCall):
         """
         self = cls.__new__(cls)
         self._begin()
-        self._core = Core(plan, late_within, errors_first)
+        self._core = core_of(plan, late_within, errors_first)
         return self
 
     @property

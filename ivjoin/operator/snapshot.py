@@ -18,6 +18,7 @@ from ivjoin.errors import IvjoinError, SnapshotError, came
 from ivjoin.expr.codec import decode, encode
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.core import Core
+from ivjoin.operator.cores import AnyCore, core_of
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import JoinSpec
@@ -28,7 +29,7 @@ MAGIC = b"IVJOINSN"
 VERSION = 1
 
 
-def write(core: Core) -> bytes:
+def write(core: AnyCore) -> bytes:
     """Header and rows, with a checksum behind the magic and the version."""
     tables = [_rows(core, s) for s in (0, 1)]
     header = {
@@ -47,18 +48,18 @@ def write(core: Core) -> bytes:
     return MAGIC + VERSION.to_bytes(2, "little") + zlib.crc32(body).to_bytes(4, "little") + body
 
 
-def read(blob: bytes) -> Core:
+def read(blob: bytes) -> AnyCore:
     """What :func:`write` wrote."""
     try:
         header, tables = _open(_bytes(blob))
-        core = Core(_planned(header["plan"]), late_within=header["late_within"])
+        core = core_of(_planned(header["plan"]), late_within=header["late_within"])
         for p, saved in enumerate(header["frontiers"]):
             _load_frontier(core, p, saved)
-        if header.get("rekeyed"):
+        if header.get("rekeyed") and isinstance(core, Core):
             core.rekey()
         core.learn()  # axes that came with what was promised
         for s, led in zip((0, 1), header.get("led", (None, None)), strict=True):
-            if led is not None:
+            if led is not None and isinstance(core, Core):
                 axis, second = (_axis(core, s, saved) for saved in led)
                 if all(a is None or 0 <= a < core.stores[s].n_axes for a in (axis, second)):
                     core.stores[s].lead(axis or 0, second)
@@ -74,13 +75,13 @@ def read(blob: bytes) -> Core:
     return core
 
 
-def _led(core: Core, s: int) -> list[Any] | None:
+def _led(core: AnyCore, s: int) -> list[Any] | None:
     """The expressions by which a side's rows are found in sorted runs; their places among the axes may be others."""
-    led, axes = core.stores[s].led(), core.plan.sides[s].axes
+    led, axes = core.led(s), core.plan.sides[s].axes
     return None if led is None else [None if a is None else encode(axes[a]) for a in led]
 
 
-def _axis(core: Core, s: int, saved: Any) -> int | None:
+def _axis(core: AnyCore, s: int, saved: Any) -> int | None:
     """The place of an axis, -1 if there is none such; older snapshots hold the place itself."""
     if saved is None or isinstance(saved, int):
         return saved
@@ -121,11 +122,9 @@ def _open(blob: bytes) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
 # -- rows --------------------------------------------------------------------------------------------------------
 
 
-def _rows(core: Core, s: int) -> bytes:
-    store = core.stores[s]
-    ids = store.live_ids()
-    arrays = [store.gather(i, ids) for i in range(len(store.columns))]
-    arrays.append(pa.array(store.matched(ids)))
+def _rows(core: AnyCore, s: int) -> bytes:
+    arrays, marked = core.saved_rows(s)
+    arrays.append(pa.array(marked))
     fields = [pa.field(str(i), a.type) for i, a in enumerate(arrays)]
     batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
     sink = pa.BufferOutputStream()
@@ -158,7 +157,7 @@ def _frontier(frontier: Any) -> dict[str, Any]:
     }
 
 
-def _load_frontier(core: Core, p: int, saved: dict[str, Any]) -> None:
+def _load_frontier(core: AnyCore, p: int, saved: dict[str, Any]) -> None:
     frontier = core.frontiers[p]
     for t, state in zip(frontier.trackers, saved["orders"], strict=True):
         t.load(state)

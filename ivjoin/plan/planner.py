@@ -333,6 +333,8 @@ def _stored_columns(plan: JoinPlan, s: int) -> list[int]:
         if index is not None:
             wanted.add(index)
     needed = list(plan.separation.residual)
+    if plan.spec.pick is not None:
+        needed += [n for n in (plan.spec.pick.near, *plan.spec.pick.by) if n is not None]
     if plan.condition is not None:
         needed.append(plan.condition)
     for node in needed:

@@ -19,6 +19,7 @@ from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.expr.types import from_arrow
 from ivjoin.frontier.order import Order, ordinal_range, physical_ordinal
 from ivjoin.outer.jointype import join_type
+from ivjoin.plan.pick import PickBy, pick_of
 from ivjoin.plan.spec import SIDES, Bounds, JoinSpec
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def join_spec(
     condition: Expression | None = None, how: str = "inner", left_order: Orders | None = None,
     right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
     right_bounds: DeclaredBounds | None = None, suffix: str = "_right", batch_size: int = 65536,
-    on_late: str = "raise", timezone: str = "UTC",
+    on_late: str = "raise", timezone: str = "UTC", pick: str | None = None, pick_by: PickBy | None = None,
 ) -> JoinSpec:
     """Check the arguments of a join, and look every name up.
 
@@ -67,9 +68,13 @@ def join_spec(
     given = expr.condition(condition, scope, timezone=timezone)
     orders = tuple(_orders(o, s, schemas, timezone) for s, o in enumerate((left_order, right_order)))
     bounds = tuple(_bounds(b, s, schemas, timezone) for s, b in enumerate((left_bounds, right_bounds)))
+    picked = pick_of(
+        pick, pick_by, jt, pairs, given, orders[0], schemas,
+        lambda obj, s, what: side_expression(obj, s, schemas[s], timezone, what),
+    )
     return JoinSpec(
         schemas, tuple(pairs), given, jt.name, (orders[0], orders[1]), (bounds[0], bounds[1]), suffix, batch_size,
-        on_late, timezone,
+        on_late, timezone, pick=picked,
     )
 
 

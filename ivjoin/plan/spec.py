@@ -22,12 +22,38 @@ from ivjoin.expr.codec import decode, encode
 from ivjoin.expr.nodes import Node
 from ivjoin.frontier.order import Order
 
-__all__ = ["SIDES", "Bounds", "JoinSpec"]
+__all__ = ["SIDES", "Bounds", "JoinSpec", "Pick"]
 
 SIDES = ("left", "right")
 
 Bounds = tuple[tuple[Node, int, int], ...]  # (expression, least ordinal, greatest ordinal)
 _Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Pick:
+    """Which one of the right rows that satisfy the whole condition a left row takes.
+
+    Attributes
+    ----------
+    which : {"last", "first", "nearest"}
+    by : tuple of Node
+        Expressions of the right side; the later ones break ties.
+    near : Node or None
+        Expression of the left side from which the distance is counted, for ``nearest``.
+    """
+
+    which: str
+    by: tuple[Node, ...]
+    near: Node | None = None
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        return {"which": self.which, "by": [encode(n) for n in self.by], "near": encode(self.near)}
+
+    @classmethod
+    def from_json(cls, saved: Mapping[str, Any]) -> Pick:
+        return cls(saved["which"], tuple(_node(n) for n in saved["by"]), decode(saved["near"]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +79,8 @@ class JoinSpec:
         Greatest number of rows of an output batch.
     left_over : tuple of str
         Conjuncts, in the caller's own language, that the caller applies to the joined rows.
+    pick : Pick or None
+        Which one of its partners each left row takes; None for all of them.
     """
 
     schemas: tuple[pa.Schema, pa.Schema]
@@ -66,6 +94,7 @@ class JoinSpec:
     on_late: str = "raise"
     timezone: str = "UTC"
     left_over: tuple[str, ...] = ()
+    pick: Pick | None = None
 
     @cached_property
     def as_json(self) -> dict[str, Any]:
@@ -83,7 +112,9 @@ class JoinSpec:
                 "suffix": self.suffix, "batch_size": self.batch_size, "on_late": self.on_late,
                 "timezone": self.timezone,
             },
-        } | ({"left_over": list(self.left_over)} if self.left_over else {})
+        } | ({"left_over": list(self.left_over)} if self.left_over else {}) | (
+            {} if self.pick is None else {"pick": self.pick.as_json}
+        )
 
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> JoinSpec:
@@ -104,7 +135,8 @@ class JoinSpec:
         of_left, of_right = (tuple((_node(n), low, high) for n, low, high in side) for side in saved["bounds"])
         return cls(
             (left, right), tuple((a, b) for a, b in saved["on"]), decode(saved["condition"]), saved["how"],
-            (first, second), (of_left, of_right), left_over=tuple(saved.get("left_over", ())), **saved["options"],
+            (first, second), (of_left, of_right), left_over=tuple(saved.get("left_over", ())),
+            pick=Pick.from_json(saved["pick"]) if "pick" in saved else None, **saved["options"],
         )
 
     @cached_property

@@ -20,11 +20,13 @@ from ivjoin.plan.planner import JoinPlan
 from ivjoin.stream.columns import Chosen, chosen
 from ivjoin.stream.inputs import ArrowStream, Source, SupportsArrowStream, first_line, open_inputs
 from ivjoin.stream.outputs import Outputs
+from ivjoin.stream.picked import arrange_picked
 from ivjoin.stream.slices import SlicedJoin
 from ivjoin.stream.sorting import Arranged, arrange, as_they_are
 
 if TYPE_CHECKING:
     from ivjoin.expr.written import Expression, Value
+    from ivjoin.plan.pick import PickBy
     from ivjoin.plan.question import DeclaredBounds, Keys, Orders
 
 __all__ = ["ArrowStream", "JoinStream", "SupportsArrowStream", "band_join"]
@@ -36,6 +38,8 @@ _PUSH_ROWS = 2048
 _SWEEP_ROWS = 8192
 # With threads, a piece is a good part of a slice.
 _PARALLEL_ROWS = 65536
+# Where each left row takes one partner, a piece is sorted and compared as a whole.
+_PICK_ROWS = 65536
 _MOST_THREADS = 1024
 _CLOSED = "this stream was closed and gives nothing more"
 
@@ -113,9 +117,13 @@ class _Join:
             source.ready()
 
     def begin(self) -> tuple[Arranged, tuple[_Input, _Input]]:
-        arranged = (arrange if self._sort else as_they_are)(self.plan, self._sources)
-        if isinstance(cut_of(arranged.plan), str):
-            self.most = max(_PUSH_ROWS, self._coalesce)
+        if self.plan.spec.pick is not None:
+            arranged = arrange_picked(self.plan, self._sources, self._sort)
+            self.most = max(_PICK_ROWS, self._coalesce)
+        else:
+            arranged = (arrange if self._sort else as_they_are)(self.plan, self._sources)
+            if isinstance(cut_of(arranged.plan), str):
+                self.most = max(_PUSH_ROWS, self._coalesce)
         left, right = (_Input(batches, self._coalesce, self.most) for batches in arranged.batches)
         return arranged, (left, right)
 
@@ -281,7 +289,8 @@ def band_join(
     how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
     batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC", coalesce_rows: int = 0,
-    threads: int = 1, sort: str = "auto", columns: Sequence[str] | None = None,
+    threads: int = 1, sort: str = "auto", columns: Sequence[str] | None = None, pick: str | None = None,
+    pick_by: PickBy | None = None,
 ) -> JoinStream:
     """Join two tables or streams on keys and a band condition, holding only the rows that can still match.
 
@@ -323,6 +332,10 @@ def band_join(
     columns : list of str, optional
         The columns of the output, by their names and in their order; all by default. What neither they nor the
         question needs is not read.
+    pick : {"last", "first", "nearest"}, optional
+        Of the right rows that satisfy the whole condition each left row takes one; see :class:`SymmetricHashJoin`.
+    pick_by : str, expression, or list of these
+        Right columns by which rows are compared; the later ones break ties.
 
     Returns
     -------
@@ -350,7 +363,7 @@ def band_join(
     plan = planned(
         sources[0].schema, sources[1].schema, on=on, condition=condition, how=how, left_order=left_order,
         right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
-        batch_size=batch_size, on_late=on_late, timezone=timezone,
+        batch_size=batch_size, on_late=on_late, timezone=timezone, pick=pick, pick_by=pick_by,
     )
     found = chosen(plan, columns, (not sources[0].ends, not sources[1].ends))
     for source, names in zip(sources, found.names, strict=True):
