@@ -39,7 +39,7 @@ _SWEEP_ROWS = 8192
 # With threads, a piece is a good part of a slice.
 _PARALLEL_ROWS = 65536
 # Where each left row takes one partner, a piece is sorted and compared as a whole.
-_PICK_ROWS = 65536
+_PICK_ROWS = 1 << 18
 _MOST_THREADS = 1024
 _CLOSED = "this stream was closed and gives nothing more"
 

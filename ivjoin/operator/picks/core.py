@@ -24,7 +24,7 @@ from ivjoin.expr.separate import conjuncts_of
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.core import frontiers_of
 from ivjoin.operator.intake import Intake
-from ivjoin.operator.picks.offered import Offered, Run
+from ivjoin.operator.picks.offered import Offered, Run, in_order
 from ivjoin.operator.picks.reading import Reader, Rows
 from ivjoin.operator.picks.waiting import Better, Waiting
 from ivjoin.operator.prune_bounds import Bounder
@@ -50,7 +50,7 @@ _NONE = np.empty(0, dtype=np.int64)
 _NO_FLAGS = np.empty(0, dtype=np.uint8)
 _SMALL = 4096  # left rows of a piece that is put together with the one before
 _OFTEN = 256  # rows that come before it is looked at again who may go, at least
-_GROUPED = 4096  # left rows that are compared in the order of their keys
+_SWEEP = 24  # right rows and keys to a left row, for both sides to be gone through side by side
 _PAIRS = 1 << 17  # decided at once
 _FIRST_TRIES, _MOST_TRIES = 4, 1 << 14  # candidates of a left row that are decided at once
 
@@ -95,6 +95,8 @@ class PickCore:
         self._since = 0  # rows that have come since it was last looked at who may go
         self._moved = False  # whether a frontier has, since then
         self._passes = self._ways()
+        # all that is asked is a range of what rows are picked by
+        self._in_line = picking.n_sort == 1 and bool((picking.terms[:, 1] == 0).all())
 
     def _ways(self) -> list[tuple[np.ndarray, int, int]]:
         """How runs are walked: (terms, how many of them are searched by, in which direction)."""
@@ -463,11 +465,12 @@ class PickCore:
                 far = rows_held[w.vals[picking.near, rows_held] >= NAN_ORDINAL - 1]
         else:
             rows_held = rows
-        if len(rows_held) > _GROUPED and not nodes and not isinstance(self.keys, NoKeys):
-            rows_held = self._by_key(w.kids, rows_held)
         for run in list(runs):
             for table, n, way in self._passes:
-                self._walk(w, rows_held, run, table, n, way, nodes)
+                if self._in_line and not nodes and not len(w.free) and self._sweeps(rows_held, run):
+                    self._sweep_by(w, rows_held, run, table, way)
+                else:
+                    self._walk(w, rows_held, run, table, n, way, nodes)
             if len(far):
                 self._walk(w, far, run, terms, n_search, pick_kernels.UP, nodes)
             if len(none):
@@ -478,13 +481,34 @@ class PickCore:
                 loose = Run(kids[order], np.ascontiguousarray(vals[:, order]), numbers[order])
                 self._walk(w, rows, loose, np.empty((0, 4), dtype=np.int64), 0, pick_kernels.UP, nodes, every=True)
 
-    def _by_key(self, kids: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """The same rows by key, so that each key's right rows are searched while they are at hand."""
-        if self.keys.n_ids > 4 * len(rows):
-            return rows
-        order, starts = np.empty(len(rows), dtype=np.int64), np.zeros(self.keys.n_ids + 1, dtype=np.int64)
-        pick_kernels.group_rows(kids[rows], _NONE, starts, order)
-        return rows[order]
+    def _sweeps(self, rows: np.ndarray, run: Run) -> bool:
+        """Whether it costs less to go through left rows and a run side by side than to search for each."""
+        return run.flat and _SWEEP * len(rows) >= len(run.kids) + self.keys.n_ids
+
+    def _sweep_by(self, w: Waiting, rows: np.ndarray, run: Run, terms: np.ndarray, way: int) -> None:
+        """Offer the last, or the first, row of a run within all terms, which are about its place."""
+        low, high = np.full(len(rows), I64_MIN), np.full(len(rows), I64_MAX)
+        for line, _, least, most in terms.tolist():
+            v = w.vals[line].take(rows)
+            if least != I64_MIN:
+                np.maximum(low, shifted(v, least) if least else v, out=low)
+                if least > 0:
+                    high[v > I64_MAX - least] = I64_MIN
+            if most != I64_MAX:
+                np.minimum(high, shifted(v, most) if most else v, out=high)
+                if most < 0:
+                    low[v < I64_MIN - most] = I64_MAX
+        empty = low > high
+        low[empty], high[empty] = I64_MAX, I64_MIN
+        by = low if way == pick_kernels.UP else high
+        order = _NONE if bool((by[:-1] <= by[1:]).all()) else in_order(by)[0]
+        best = np.full(self.keys.n_ids, -1, dtype=np.int64)
+        at = np.empty(len(rows), dtype=np.int64)
+        kids = w.kids.take(rows)
+        pick_kernels.sweep(kids, low, high, order, run.kids, run.vals[0], way, best, at)
+        found = np.flatnonzero(at >= 0)
+        if len(found):
+            w.offer(rows.take(found), run, at.take(found), self._better)
 
     def _asked(self) -> list[Node]:
         """The conjuncts that are decided pair by pair."""
@@ -496,6 +520,8 @@ class PickCore:
         every: bool = False,
     ) -> None:
         """Offer the best row of a run that satisfies the condition to each left row."""
+        if not every:
+            run.group(self.keys.n_ids)
         state = np.zeros((4, len(w)), dtype=np.int64)
         state[0, rows] = -1
         most = 1 if not nodes else len(run.kids) if every else min(_FIRST_TRIES, len(run.kids))
@@ -683,18 +709,19 @@ class PickCore:
 
 
 class _LeftRows:
-    """Some left rows, for output."""
+    """Some left rows, for output; they rise."""
 
     def __init__(self, batch: pa.RecordBatch, rows: np.ndarray, places: list[int]) -> None:
         self._batch, self._rows, self._places = batch, rows, places
-        self._index = None if len(rows) == batch.num_rows else whole_numbers(rows)
+        together = len(rows) > 0 and int(rows[-1]) - int(rows[0]) == len(rows) - 1
+        self._index = None if together else whole_numbers(rows)
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def column(self, index: int) -> pa.Array:
         column = self._batch.column(self._places[index])
-        return column if self._index is None else column.take(self._index)
+        return column.slice(self._rows[0], len(self._rows)) if self._index is None else column.take(self._index)
 
 
 class _RightRows:

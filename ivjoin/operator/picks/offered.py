@@ -16,15 +16,17 @@ import pyarrow as pa
 from ivjoin.shj.arrow import whole_numbers
 from ivjoin.shj.kernels import pick_kernels
 
-__all__ = ["Chunks", "Offered", "Run", "joined"]
+__all__ = ["Chunks", "Offered", "Run", "in_order", "joined"]
 
 _NONE = np.empty(0, dtype=np.int64)
+_FEW = 2048  # values that are sorted by comparing them
+_RUNS = 4  # that are looked through without merging them
 _SMALL = 4096  # rows of a piece of payload that is put together with the one before
 
 
 @dataclass(slots=True)
 class Run:
-    """Rows by key, and those of a key in the order in which they are compared.
+    """Rows by key, and those of a key in the order in which they are compared; first all in that order, whatever key.
 
     Attributes
     ----------
@@ -34,16 +36,31 @@ class Run:
         Numbers of the rows.
     starts : int64[ids + 1]
         Where each key's rows begin; empty where keys are many and rows are few.
+    flat : bool
+        Whether rows are not by key yet.
     """
 
     kids: np.ndarray
     vals: np.ndarray
     rows: np.ndarray
     starts: np.ndarray = field(default_factory=lambda: _NONE)
+    flat: bool = False
 
     @property
     def nbytes(self) -> int:
         return self.kids.nbytes + self.vals.nbytes + self.rows.nbytes + self.starts.nbytes
+
+    def group(self, n_ids: int) -> None:
+        """Put the rows by key."""
+        if not self.flat:
+            return
+        self.flat = False
+        if n_ids > 4 * len(self.kids) + 1024:
+            order = np.argsort(self.kids, kind="stable")
+        else:
+            order, self.starts = np.empty(len(self.kids), dtype=np.int64), np.zeros(n_ids + 1, dtype=np.int64)
+            pick_kernels.group_rows(self.kids, _NONE, self.starts, order)
+        self.kids, self.vals, self.rows = self.kids.take(order), _lines(self.vals, order), self.rows.take(order)
 
     def index(self, n_ids: int) -> None:
         """Find where each key's rows begin, where that is worth its memory."""
@@ -160,35 +177,32 @@ class Offered:
             return None
         kids, vals, rows = self._new[0] if len(self._new) == 1 else _together(self._new)
         self._new = []
-        run = self._sorted(kids, vals, rows, n_ids)
+        run = self._sorted(kids, vals, rows)
         self.runs.append(run)
-        while len(self.runs) > 1 and len(self.runs[-2].kids) <= 2 * len(self.runs[-1].kids):
+        while len(self.runs) > _RUNS and len(self.runs[-2].kids) <= 2 * len(self.runs[-1].kids):
             self._merge(n_ids)
         return run
 
-    def _sorted(self, kids: np.ndarray, vals: np.ndarray, rows: np.ndarray, n_ids: int) -> Run:
-        place = vals[0]
-        order = _NONE
+    def _sorted(self, kids: np.ndarray, vals: np.ndarray, rows: np.ndarray) -> Run:
+        """Rows in the order in which they are compared; ``rows`` rise."""
         if self._n_sort > 1:
             order = np.lexsort(vals[self._n_sort - 1 :: -1])
-        in_order = self._n_sort > 1 or bool((place[:-1] <= place[1:]).all())
-        if n_ids > 4 * len(kids) + 1024:
-            if not in_order:
-                order = np.argsort(place)
-            by = np.argsort(kids if not len(order) else kids[order], kind="stable")
-            order, starts = by if not len(order) else order[by], _NONE
+        elif bool((vals[0, :-1] <= vals[0, 1:]).all()):
+            return Run(kids, vals, rows, flat=True)
         else:
-            order, given = np.empty(len(kids), dtype=np.int64), order
-            starts = np.zeros(n_ids + 1, dtype=np.int64)
-            pick_kernels.group_rows(kids, given, starts, order)
-            if not in_order:
-                by = place.take(order)
-                pick_kernels.sort_groups(by, starts, order, np.empty_like(by), np.empty_like(order))
-        return Run(kids.take(order), _lines(vals, order), rows.take(order), starts)
+            order, first = in_order(vals[0])
+            if len(vals) == 1:
+                vals = first[None]
+        if len(vals) > 1:
+            vals = _lines(vals, order)
+        all_there = int(rows[-1]) - int(rows[0]) == len(rows) - 1
+        return Run(kids.take(order), vals, order + rows[0] if all_there else rows.take(order), flat=True)
 
     def _merge(self, n_ids: int) -> None:
         """The last two runs become one."""
         a, b = self.runs[-2:]
+        a.group(n_ids)
+        b.group(n_ids)
         order = np.empty(len(a.kids) + len(b.kids), dtype=np.int64)
         pick_kernels.merge_order(a.kids, a.vals, b.kids, b.vals, self._n_sort, order)
         kids, vals, rows = _together([(a.kids, a.vals, a.rows), (b.kids, b.vals, b.rows)])
@@ -204,6 +218,10 @@ class Offered:
 
         ``reach`` None: nobody wants any. Returns the new number of each row : int64[rows], where some have gone.
         """
+        if reach is None and not len(pinned) and not (keep_odd and self.odd):
+            gone = np.full(self.rows, -1, dtype=np.int64)
+            self.runs, self._new, self.odd, self.payload = [], [], [], Chunks(self.payload.schema)
+            return gone
         self.fresh(n_ids)
         while len(self.runs) > 1:
             self._merge(n_ids)
@@ -213,6 +231,7 @@ class Offered:
             self.runs = []
         elif self.runs:
             run = self.runs[0]
+            run.group(n_ids)
             keep = np.empty(len(run.kids), dtype=np.uint8)
             pick_kernels.thin(run.kids, run.vals, reach, n_place, rules[0], rules[1], below, above, keep)
             kept = keep.view(bool)
@@ -238,6 +257,22 @@ class Offered:
     def used(self) -> list[np.ndarray]:
         """The key ids of all rows."""
         return [r.kids for r in self.runs] + [part[0] for part in (*self._new, *self.odd)]
+
+
+def in_order(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The order of some int64 values, and the values in it."""
+    n = len(values)
+    least = int(values.min()) if n >= _FEW else 0
+    digits = -(-(int(values.max()) - least).bit_length() // 11) if n >= _FEW else 0
+    if n < _FEW or digits > 5:  # past 55 bits, and past int64 where they are counted from the least
+        order = np.argsort(values)
+        return order, values.take(order)
+    keys, other_keys, order, other = (np.empty(n, dtype=np.int64) for _ in range(4))
+    counts = np.zeros(2048 * max(1, digits), dtype=np.int64)
+    if pick_kernels.radix_order(values, least, digits, keys, other_keys, order, other, counts):
+        keys, order = other_keys, other
+    keys += least
+    return order, keys
 
 
 def _lines(vals: np.ndarray, at: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IN_U8, IO1, IO2, IO_U8, VOID, compiled, inner
 from ivjoin.shj.kernels.index_kernels import I64_MAX, I64_MIN
 
-__all__ = ["DOWN", "DOWN_GROUPS", "UP", "group_rows", "merge_order", "sort_groups", "thin", "walk"]
+__all__ = ["DOWN", "DOWN_GROUPS", "UP", "group_rows", "merge_order", "radix_order", "sweep", "thin", "walk"]
 
 # How a key's rows are walked: from the greatest down, from the least up, or down by groups of equal first values, and
 # up within each group.
@@ -41,65 +41,71 @@ def group_rows(kids, order, starts, out):  # type: ignore[no-untyped-def]
     starts[0] = 0
 
 
-@inner
-def _sort_few(values, order, start, end):  # type: ignore[no-untyped-def]
-    for i in range(start + 1, end):
-        v = values[i]
-        row = order[i]
-        j = i - 1
-        while j >= start and values[j] > v:
-            values[j + 1] = values[j]
-            order[j + 1] = order[j]
-            j -= 1
-        values[j + 1] = v
-        order[j + 1] = row
+@compiled(I8(IN1, I8, I8, IO1, IO1, IO1, IO1, IO1))
+def radix_order(values, least, digits, keys, other_keys, order, other_order, counts):  # type: ignore[no-untyped-def]
+    """The order of some values, of which ``least`` is the least, by ``digits`` digits of 11 bits from the last one on.
 
-
-@compiled(VOID(IO1, IN1, IO1, IO1, IO1))
-def sort_groups(values, starts, order, value_scratch, scratch):  # type: ignore[no-untyped-def]
-    """Sort groups of rows by a value, merging from a few rows on.
-
-    ``order`` has the rows group by group and ``values`` what they are sorted by; ``starts`` where each group begins.
+    All arrays are scratch, ``counts`` : int64[2048 * digits] zeros. Returns 1 where the order ends in ``other_order``.
     """
-    for k in range(starts.shape[0] - 1):
-        start = starts[k]
-        end = starts[k + 1]
-        width = np.int64(12)
-        i = start
-        while i < end:
-            _sort_few(values, order, i, min(i + width, end))
-            i += width
-        while width < end - start:
-            low = start
-            while low + width < end:
-                mid = low + width
-                high = min(mid + width, end)
-                if values[mid - 1] > values[mid]:
-                    for j in range(low, mid):
-                        scratch[j] = order[j]
-                        value_scratch[j] = values[j]
-                    a = low
-                    b = mid
-                    at = low
-                    while a < mid and b < high:
-                        left = value_scratch[a]
-                        right = values[b]
-                        if left <= right:
-                            values[at] = left
-                            order[at] = scratch[a]
-                            a += 1
-                        else:
-                            values[at] = right
-                            order[at] = order[b]
-                            b += 1
-                        at += 1
-                    while a < mid:
-                        values[at] = value_scratch[a]
-                        order[at] = scratch[a]
-                        a += 1
-                        at += 1
-                low = high
-            width *= 2
+    n = values.shape[0]
+    for i in range(n):
+        key = values[i] - least
+        keys[i] = key
+        order[i] = i
+        for d in range(digits):
+            counts[2048 * d + ((key >> (11 * d)) & 2047)] += 1
+    for d in range(digits):
+        total = np.int64(0)
+        for j in range(2048 * d, 2048 * d + 2048):
+            count = counts[j]
+            counts[j] = total
+            total += count
+        shift = 11 * d
+        for i in range(n):
+            key = keys[i] if d & 1 == 0 else other_keys[i]
+            j = 2048 * d + ((key >> shift) & 2047)
+            at = counts[j]
+            counts[j] = at + 1
+            if d & 1 == 0:
+                other_keys[at] = key
+                other_order[at] = order[i]
+            else:
+                keys[at] = key
+                order[at] = other_order[i]
+    return digits & 1
+
+
+@compiled(VOID(IN1, IN1, IN1, IN1, IN1, IN1, I8, IO1, IO1))
+def sweep(kids, low, high, order, run_kids, values, mode, best, out):  # type: ignore[no-untyped-def]
+    """For each row the last, or going UP the first, row of its key within [low, high], -1 for none.
+
+    Both sides are gone through side by side. ``values`` rise; the rows in ``order`` (empty: as they are numbered) have
+    rising ``high``, or rising ``low`` where the first one is looked for. ``best`` : int64[ids], -1 at first.
+    """
+    n = kids.shape[0]
+    m = run_kids.shape[0]
+    given = order.shape[0] > 0
+    if mode == UP:
+        at = m - 1
+        for j in range(n):
+            i = n - 1 - j
+            i = order[i] if given else i
+            least = low[i]
+            while at >= 0 and values[at] >= least:
+                best[run_kids[at]] = at
+                at -= 1
+            found = best[kids[i]]
+            out[i] = found if found >= 0 and values[found] <= high[i] and values[found] >= least else -1
+    else:
+        at = 0
+        for j in range(n):
+            i = order[j] if given else j
+            most = high[i]
+            while at < m and values[at] <= most:
+                best[run_kids[at]] = at
+                at += 1
+            found = best[kids[i]]
+            out[i] = found if found >= 0 and values[found] >= low[i] and values[found] <= most else -1
 
 
 @compiled(VOID(IN1, IN2, IN1, IN2, I8, IO1))
