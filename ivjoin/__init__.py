@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ivjoin.frontier.order import Order
     from ivjoin.metrics import JoinMetrics
     from ivjoin.operator.operator import SymmetricHashJoin
+    from ivjoin.stream.asof import asof_join
     from ivjoin.stream.explaining import explain
     from ivjoin.stream.pull import JoinStream, band_join
 
@@ -40,6 +41,7 @@ _LAZY = {
     "JoinStream": "ivjoin.stream.pull",
     "Order": "ivjoin.frontier.order",
     "SymmetricHashJoin": "ivjoin.operator.operator",
+    "asof_join": "ivjoin.stream.asof",
     "band_join": "ivjoin.stream.pull",
     "explain": "ivjoin.stream.explaining",
     "left": "ivjoin.expr.fluent",
@@ -65,6 +67,7 @@ __all__ = [
     "SymmetricHashJoin",
     "UnsupportedError",
     "__version__",
+    "asof_join",
     "band_join",
     "explain",
     "left",

@@ -1,4 +1,4 @@
-"""The command line: ``ivjoin join``, ``ivjoin explain`` and ``ivjoin demo``."""
+"""The command line: ``ivjoin join``, ``ivjoin asof``, ``ivjoin explain`` and ``ivjoin demo``."""
 
 from __future__ import annotations
 
@@ -112,6 +112,11 @@ example:
       --left-order ts --right-order "ts SLACK 10s" -o matches.parquet
 """
 
+_ASOF_EXAMPLE = """\
+example:
+  ivjoin asof trades.parquet quotes.parquet --on ts --by sym --tolerance "5 minutes" -o trades-with-quotes.parquet
+"""
+
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="ivjoin", description="Joins of ordered streams on keys and a band condition.")
@@ -123,17 +128,28 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_JOIN_EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     _add_question(join)
-    join.add_argument("--suffix", default="_right", help="added to the name of a right column that collides")
-    join.add_argument("--batch-size", type=int, default=65536, metavar="ROWS", help="rows of an output batch, at most")
-    join.add_argument("--on-late", default="raise", help="what to do with a row out of order: raise, drop or join")
-    join.add_argument("-o", "--output", default="-", metavar="FILE", help="result; - (the default) is standard output")
-    join.add_argument("--metrics-json", metavar="FILE", help="write the metrics there as well")
-    join.add_argument("--columns", metavar="NAMES", help="columns of the result, a,b,c; all by default")
+    _add_output(join)
     join.add_argument("--threads", type=int, default=1, metavar="N", help="threads that share the join (default: 1)")
-    join.add_argument("--sort", default="auto", help="auto (default): sort what has no order; never: join as it is")
-    join.add_argument("--progress", action="store_true", help="show how far it has come without a terminal, too")
-    join.add_argument("-q", "--quiet", action="store_true", help="no progress bar, no metrics on standard error")
+    join.add_argument("--pick", metavar="WHICH", help="one partner for each left row: last, first or nearest")
+    join.add_argument("--pick-by", metavar="NAMES", help="right columns to pick by, a,b,c; later ones break ties")
     join.set_defaults(run=_join)
+
+    asof = commands.add_parser(
+        "asof", help="give each left row the right row before it, after it or nearest to it",
+        description="Give each left row the last right row before it, the first one after it, or the nearest one.",
+        epilog=_ASOF_EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    _add_inputs(asof)
+    asof.add_argument("--on", required=True, metavar="NAME", help="the column of time: a name, or left=right")
+    asof.add_argument("--by", action="append", default=[], metavar="KEYS", help="key columns, as --on of join")
+    asof.add_argument("--direction", default="backward", help="backward (default), forward or nearest")
+    asof.add_argument("--tolerance", metavar="N", help="how far away, at most: 5, 500ms, '5 minutes'")
+    asof.add_argument("--how", default="left", help="left (default), or inner: drop rows without a partner")
+    asof.add_argument("--ties", metavar="NAMES", help="right columns that decide between rows of the same time")
+    asof.add_argument("--no-exact", action="store_true", help="rows of the same time do not count")
+    _add_orders(asof)
+    _add_output(asof)
+    asof.set_defaults(run=_asof)
 
     explain = commands.add_parser("explain", help="show what a condition prunes, and why not")
     _add_question(explain)
@@ -147,26 +163,48 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_question(command: argparse.ArgumentParser) -> None:
+def _add_inputs(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("left", metavar="LEFT", help="Parquet, CSV, JSON lines or Arrow: file, pattern, folder; - is standard input")
     add("right", metavar="RIGHT", help="likewise")
-    add("--on", action="append", default=[], metavar="KEYS", help="key columns: name, a,b or left=right; repeatable")
-    add("--where", metavar="CONDITION", help="what must hold besides, as SQL; l. and r. name the sides")
-    add("--how", default="inner", help="inner (default), left, right, full, or left_ or right_ with semi or anti")
+    add("--timezone", default="UTC", help="zone of calendar arithmetic (default UTC)")
+    add("--format", choices=FORMATS, help="format of names without a known extension; - is an Arrow stream by default")
+    add("--csv-null", action="append", default=[], metavar="TEXT", help="CSV field that means null, besides the empty")
+
+
+def _add_orders(command: argparse.ArgumentParser) -> None:
     for side in ("left", "right"):
-        add(
+        command.add_argument(
             f"--{side}-order", action="append", default=[], metavar="ORDER",
             help=f"promised order of {side.upper()}: EXPR [DESC] [NULLS FIRST|LAST] [SLACK n]; repeatable",
         )  # fmt: skip
+
+
+def _add_output(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("--suffix", default="_right", help="added to the name of a right column that collides")
+    add("--batch-size", type=int, default=65536, metavar="ROWS", help="rows of an output batch, at most")
+    add("--on-late", default="raise", help="what to do with a row out of order: raise, drop or join")
+    add("-o", "--output", default="-", metavar="FILE", help="result; - (the default) is standard output")
+    add("--metrics-json", metavar="FILE", help="write the metrics there as well")
+    add("--columns", metavar="NAMES", help="columns of the result, a,b,c; all by default")
+    add("--sort", default="auto", help="auto (default): sort what has no order; never: join as it is")
+    add("--progress", action="store_true", help="show how far it has come without a terminal, too")
+    add("-q", "--quiet", action="store_true", help="no progress bar, no metrics on standard error")
+
+
+def _add_question(command: argparse.ArgumentParser) -> None:
+    _add_inputs(command)
+    add = command.add_argument
+    add("--on", action="append", default=[], metavar="KEYS", help="key columns: name, a,b or left=right; repeatable")
+    add("--where", metavar="CONDITION", help="what must hold besides, as SQL; l. and r. name the sides")
+    add("--how", default="inner", help="inner (default), left, right, full, or left_ or right_ with semi or anti")
+    _add_orders(command)
     for side in ("left", "right"):
         add(
             f"--{side}-bounds", action="append", default=[], metavar="NAME=A..B",
             help=f"promised bounds of a column of {side.upper()}; repeatable",
         )  # fmt: skip
-    add("--timezone", default="UTC", help="zone of calendar arithmetic (default UTC)")
-    add("--format", choices=FORMATS, help="format of names without a known extension; - is an Arrow stream by default")
-    add("--csv-null", action="append", default=[], metavar="TEXT", help="CSV field that means null, besides the empty")
 
 
 def _open_inputs(options: argparse.Namespace) -> tuple[Files, Files]:
@@ -206,9 +244,33 @@ def _join(options: argparse.Namespace) -> int:
     }
     stream = ivjoin.band_join(
         left, right, **question, batch_size=options.batch_size, sort=options.sort,
-        threads=options.threads,
-        columns=None if options.columns is None else [n.strip() for n in options.columns.split(",")],
+        threads=options.threads, columns=_names(options.columns), pick=options.pick, pick_by=_names(options.pick_by),
     )  # fmt: skip
+    return _written(options, left, right, stream)
+
+
+def _asof(options: argparse.Namespace) -> int:
+    _check_places(options)
+    left, right = _open_inputs(options)
+    on = [part.strip() for part in options.on.split("=")]
+    stream = ivjoin.asof_join(
+        left, right, on=(on[0], on[-1]) if len(on) <= 2 else options.on, by=parse_keys(options.by),
+        direction=options.direction, tolerance=options.tolerance, how=options.how, suffix=options.suffix,
+        allow_exact_matches=not options.no_exact, ties=_names(options.ties),
+        left_order=[parse_order(text) for text in options.left_order] or None,
+        right_order=[parse_order(text) for text in options.right_order] or None, on_late=options.on_late,
+        timezone=parse_zone(options.timezone), batch_size=options.batch_size, sort=options.sort,
+        columns=_names(options.columns),
+    )  # fmt: skip
+    return _written(options, left, right, stream)
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [n.strip() for n in text.split(",")]
+
+
+def _written(options: argparse.Namespace, left: Files, right: Files, stream: ivjoin.JoinStream) -> int:
+    """Write a join to where it is to go, and say how it went."""
     shown = not options.quiet and (options.progress or sys.stderr.isatty())
     progress = Progress(shown, [left.rows, right.rows], lambda: stream.metrics)
     for files in (left, right):

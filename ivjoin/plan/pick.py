@@ -32,7 +32,7 @@ SideExpression = Callable[[Any, int, str], Node]
 
 
 def pick_of(
-    pick: Any, pick_by: Any, how: JoinType, pairs: list[tuple[str, str]], condition: Node | None,
+    pick: Any, pick_by: Any, near: Any, how: JoinType, condition: Node | None,
     left_orders: tuple[Order, ...], schemas: tuple[pa.Schema, pa.Schema], expression: SideExpression,
 ) -> Pick | None:
     """The arguments ``pick`` and ``pick_by`` of a join, with every name looked up.
@@ -65,12 +65,17 @@ def pick_of(
                 f"pick_by {came(item)} is {node.type}; expected a number, a time, a bool or a decimal of at most 18 "
                 "digits"
             )
-    near = None if pick != "nearest" else _near(by[0], pairs, condition, left_orders, schemas, expression)
-    return Pick(pick, by, near)
+    if pick != "nearest":
+        return Pick(pick, by)
+    if near is not None:
+        start = expression(near, 0, "pick_near")
+        _meeting(start, by[0])
+        return Pick(pick, by, start)
+    return Pick(pick, by, _near(by[0], condition, left_orders, schemas, expression))
 
 
 def _near(
-    by: Node, pairs: list[tuple[str, str]], condition: Node | None, left_orders: tuple[Order, ...],
+    by: Node, condition: Node | None, left_orders: tuple[Order, ...],
     schemas: tuple[pa.Schema, pa.Schema], expression: SideExpression,
 ) -> Node:
     """The left expression from which distances are counted: what is ordered, compared, or of the same name."""

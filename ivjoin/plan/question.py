@@ -49,8 +49,12 @@ def join_spec(
     right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
     right_bounds: DeclaredBounds | None = None, suffix: str = "_right", batch_size: int = 65536,
     on_late: str = "raise", timezone: str = "UTC", pick: str | None = None, pick_by: PickBy | None = None,
+    pick_near: Expression | None = None,
 ) -> JoinSpec:
     """Check the arguments of a join, and look every name up.
+
+    ``pick_near`` is the left expression from which ``pick="nearest"`` counts; by default the left side's order, or what
+    the condition compares with ``pick_by``.
 
     Raises
     ------
@@ -69,7 +73,7 @@ def join_spec(
     orders = tuple(_orders(o, s, schemas, timezone) for s, o in enumerate((left_order, right_order)))
     bounds = tuple(_bounds(b, s, schemas, timezone) for s, b in enumerate((left_bounds, right_bounds)))
     picked = pick_of(
-        pick, pick_by, jt, pairs, given, orders[0], schemas,
+        pick, pick_by, pick_near, jt, given, orders[0], schemas,
         lambda obj, s, what: side_expression(obj, s, schemas[s], timezone, what),
     )
     return JoinSpec(

@@ -41,19 +41,25 @@ class Pick:
         Expressions of the right side; the later ones break ties.
     near : Node or None
         Expression of the left side from which the distance is counted, for ``nearest``.
+    unbounded : bool
+        Sums of the condition are meant over numbers without end: where one would overflow, nothing errs.
     """
 
     which: str
     by: tuple[Node, ...]
     near: Node | None = None
+    unbounded: bool = False
 
     @property
     def as_json(self) -> dict[str, Any]:
-        return {"which": self.which, "by": [encode(n) for n in self.by], "near": encode(self.near)}
+        return {
+            "which": self.which, "by": [encode(n) for n in self.by], "near": encode(self.near),
+            "unbounded": self.unbounded,
+        }
 
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> Pick:
-        return cls(saved["which"], tuple(_node(n) for n in saved["by"]), decode(saved["near"]))
+        return cls(saved["which"], tuple(_node(n) for n in saved["by"]), decode(saved["near"]), saved["unbounded"])
 
 
 @dataclass(frozen=True, eq=False)

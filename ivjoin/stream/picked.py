@@ -22,7 +22,7 @@ from ivjoin.stream.inputs import Source
 from ivjoin.stream.ordered import moves, steps
 from ivjoin.stream.sorting import Arranged, Ready, as_they_are, in_order, said_of
 
-__all__ = ["arrange_picked"]
+__all__ = ["arrange_picked", "picked_arrival"]
 
 
 def arrange_picked(plan: JoinPlan, sources: tuple[Source, Source], sort: bool) -> Arranged:
@@ -40,6 +40,20 @@ def arrange_picked(plan: JoinPlan, sources: tuple[Source, Source], sort: bool) -
     elif left.ends and not plan.sides[0].orders:
         kept.leads = 0
     return kept
+
+
+def picked_arrival(plan: JoinPlan, left: Source | None, right: Source | None) -> list[str]:
+    """What there is to say of how inputs come, of which None stands for a schema."""
+    out = []
+    if plan.sides[1].orders:
+        return out
+    if right is None:
+        out.append("the right side is not ordered: a table or files would be read first; of a stream rows are held")
+    elif right.ends:
+        out.append("the right side has no order and is read first; then each left row is decided as it comes")
+    else:
+        out.append("the right side is a stream without an order: left rows wait until it ends")
+    return out
 
 
 def _in_step(plan: JoinPlan, sources: tuple[Source, Source], axis: Axis) -> list[bool]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ivjoin.plan.pick import PickBy
     from ivjoin.plan.question import DeclaredBounds, Keys, Orders
 
-__all__ = ["ArrowStream", "JoinStream", "SupportsArrowStream", "band_join"]
+__all__ = ["ArrowStream", "JoinStream", "SupportsArrowStream", "band_join", "stream_of"]
 
 # Rows pushed at once, whatever the size of the batches that come in: the state holds a pushed batch whole, so this
 # is what keeps it near the window when the input is one large batch.
@@ -356,15 +356,23 @@ def band_join(
     >>> s.read_all().to_pylist()
     [{'k': 1, 'x': 1, 'x_right': 2}, {'k': 2, 'x': 9, 'x_right': 9}]
     """
-    coalesce_rows = whole_number("coalesce_rows", coalesce_rows, 0, MOST_ROWS, "a whole number of rows")
-    threads = whole_number("threads", threads, 1, _MOST_THREADS)
-    one_of("sort", sort, ("auto", "never"))
     sources = open_inputs(left, right)
     plan = planned(
         sources[0].schema, sources[1].schema, on=on, condition=condition, how=how, left_order=left_order,
         right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
         batch_size=batch_size, on_late=on_late, timezone=timezone, pick=pick, pick_by=pick_by,
     )
+    return stream_of(sources, plan, coalesce_rows, threads, sort, columns)
+
+
+def stream_of(
+    sources: tuple[Source, Source], plan: JoinPlan, coalesce_rows: int, threads: int, sort: str,
+    columns: Sequence[str] | None,
+) -> JoinStream:
+    """The join of two inputs that were opened; what the arguments mean is said of :func:`band_join`."""
+    coalesce_rows = whole_number("coalesce_rows", coalesce_rows, 0, MOST_ROWS, "a whole number of rows")
+    threads = whole_number("threads", threads, 1, _MOST_THREADS)
+    one_of("sort", sort, ("auto", "never"))
     found = chosen(plan, columns, (not sources[0].ends, not sources[1].ends))
     for source, names in zip(sources, found.names, strict=True):
         source.keep(names)

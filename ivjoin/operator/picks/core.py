@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.expr import build
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL
 from ivjoin.expr.separate import conjuncts_of
+from ivjoin.expr.types import from_arrow
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.core import frontiers_of
 from ivjoin.operator.intake import Intake
@@ -89,6 +91,7 @@ class PickCore:
             pa.schema([pa.field(str(i), t) for i, t in enumerate(layout.stored)]) for layout in self.layouts
         ]
         self.waiting: list[Waiting] = []
+        self._giving: pa.RecordBatch | None = None  # left rows of which some are being put out
         self.offered = Offered(self._stored[1], picking.n_sort, len(picking.lines[1]))
         lines = len(picking.lines[1])
         self._top, self._bottom = [I64_MIN] * lines, [I64_MAX] * lines
@@ -109,6 +112,19 @@ class PickCore:
             (picking.with_near(I64_MIN, 0), n, pick_kernels.DOWN_GROUPS),
             (picking.with_near(1, I64_MAX), n, pick_kernels.UP),
         ]
+
+    def column(self, s: int, index: int) -> Node:
+        """The node of a column of side s."""
+        field = self.plan.sides[s].schema.field(index)
+        return build.column(SIDES[s], field.name, from_arrow(field.type))
+
+    def rows_at_hand(self, s: int) -> Iterator[tuple[Callable[[int], pa.Array | None], int]]:
+        """The rows of side s that later output may hold: (a column by its place or None, how many rows)."""
+        places = self.layouts[s].places
+        batches = [w.batch for w in self.waiting] if s == 0 else self.offered.payload.batches
+        given = [] if s or self._giving is None else [self._giving]
+        for batch in (*batches, *given):
+            yield (lambda i, b=batch: None if places[i] < 0 else b.column(places[i])), batch.num_rows  # type: ignore[misc]
 
     # -- counts --------------------------------------------------------------------------------------------------
 
@@ -702,10 +718,12 @@ class PickCore:
         rows = np.flatnonzero(done)
         if not self.how.keep[0]:
             rows = rows[w.best[rows] >= 0]
+        self._giving = w.batch
         for cut in self.emitter.slices(len(rows)):
             some = rows[cut]
             left: OutputRows = _LeftRows(w.batch, some, self.layouts[0].places)
             yield self.emitter.batch(left, _RightRows(self.offered, w.best[some], self.layouts[1].places))
+        self._giving = None
 
 
 class _LeftRows:

@@ -49,6 +49,8 @@ class Reader:
 
     def __init__(self, plan: JoinPlan, picking: Picking, intake: Intake) -> None:
         self._plan, self._picking, self._intake = plan, picking, intake
+        pick, bands = plan.spec.pick, plan.kernel_terms
+        self._unbounded = pick is not None and pick.unbounded and plan.decided and all(t.exact for t in bands)
         self.blind: set[tuple[int, Node]] = set()  # axes of which some row has no value, and is to be kept for all that
 
     def read(self, s: int, batch: pa.RecordBatch, index: dict[str, int], keys: KeyTable) -> Rows:
@@ -86,7 +88,7 @@ class Reader:
             true = np.asarray(v.values if v.valid is None else v.values & v.valid, dtype=bool)
             usable &= true if bad is None else true | bad
             wild = _or(wild, bad)
-        for node, low, high in side.guards:
+        for node, low, high in side.guards if not self._unbounded else ():
             wild = _or(_or(wild, _outside(values[node], low, high)), errs(node))
         for node in side.axes[: side.band_axes]:
             v, bad = values[node], errs(node)
