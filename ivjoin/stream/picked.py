@@ -44,16 +44,14 @@ def arrange_picked(plan: JoinPlan, sources: tuple[Source, Source], sort: bool) -
 
 def picked_arrival(plan: JoinPlan, left: Source | None, right: Source | None) -> list[str]:
     """What there is to say of how inputs come, of which None stands for a schema."""
-    out = []
+    del left
     if plan.sides[1].orders:
-        return out
+        return []
     if right is None:
-        out.append("the right side is not ordered: a table or files would be read first; of a stream rows are held")
-    elif right.ends:
-        out.append("the right side has no order and is read first; then each left row is decided as it comes")
-    else:
-        out.append("the right side is a stream without an order: left rows wait until it ends")
-    return out
+        return ["the right side is not ordered: a table or files would be read first; of a stream, left rows wait"]
+    if right.ends:
+        return ["the right side has no order and is read first; then each left row is decided as it comes"]
+    return ["the right side is a stream without an order: left rows wait until it ends"]
 
 
 def _in_step(plan: JoinPlan, sources: tuple[Source, Source], axis: Axis) -> list[bool]:
