@@ -27,6 +27,10 @@ class JoinMetrics:
         next. Output batches belong to whoever took them. An operator that has stopped holds no rows.
     peak_state_rows, peak_state_bytes : int
         The greatest of these: of the rows at the end of any call, of the bytes before any batch of output as well.
+    spilled_rows, spilled_bytes : int
+        Under ``when_full="spill"``: rows of which something lies in files now, and the bytes of the files.
+    reads : int
+        Output rows that were put together while stored rows lay in files.
     """
 
     left_rows_in: int = 0
@@ -39,6 +43,9 @@ class JoinMetrics:
     state_bytes: int = 0
     peak_state_rows: int = 0
     peak_state_bytes: int = 0
+    spilled_rows: int = 0
+    spilled_bytes: int = 0
+    reads: int = 0
 
     def as_dict(self) -> dict[str, int]:
         return asdict(self)

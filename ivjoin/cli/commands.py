@@ -130,6 +130,11 @@ def _parser() -> argparse.ArgumentParser:
     _add_question(join)
     _add_output(join)
     join.add_argument("--threads", type=int, default=1, metavar="N", help="threads that share the join (default: 1)")
+    join.add_argument("--memory-limit", metavar="BYTES", help="what the join may hold, such as 512MB")
+    join.add_argument("--when-full", default="raise", help="at the limit: raise (default), spill to files, shed rows")
+    join.add_argument("--spill-dir", metavar="DIR", help="where to spill; the folder for temporary files by default")
+    join.add_argument("--shed", metavar="POLICY", help="which rows go first: prob (default), life or random")
+    join.add_argument("--shed-shared", action="store_true", help="both sides share the memory, not half of it each")
     join.add_argument("--pick", metavar="WHICH", help="one partner for each left row: last, first or nearest")
     join.add_argument("--pick-by", metavar="NAMES", help="right columns to pick by, a,b,c; later ones break ties")
     join.set_defaults(run=_join)
@@ -232,6 +237,10 @@ def _question(options: argparse.Namespace, left: pa.Schema, right: pa.Schema) ->
     }
 
 
+def _bytes(given: str | None) -> int | str | None:
+    return int(given) if given is not None and given.isascii() and given.isdigit() else given
+
+
 # -- commands ---------------------------------------------------------------------------------------------------------
 
 
@@ -244,7 +253,9 @@ def _join(options: argparse.Namespace) -> int:
     }
     stream = ivjoin.band_join(
         left, right, **question, batch_size=options.batch_size, sort=options.sort,
-        threads=options.threads, columns=_names(options.columns), pick=options.pick, pick_by=_names(options.pick_by),
+        threads=options.threads, memory_limit=_bytes(options.memory_limit), when_full=options.when_full,
+        spill_dir=options.spill_dir, shed=options.shed, shed_shared=options.shed_shared,
+        columns=_names(options.columns), pick=options.pick, pick_by=_names(options.pick_by),
     )  # fmt: skip
     return _written(options, left, right, stream)
 

@@ -17,12 +17,12 @@ from fractions import Fraction
 from math import ceil, floor
 
 from ivjoin.expr.form import Form, Number, plain, scale_of, size
-from ivjoin.expr.nodes import LEFT, Node, is_met
+from ivjoin.expr.nodes import LEFT, Node, is_met, make
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
 from ivjoin.operators.table import linear_of
 
 __all__ = ["BOTH_SIDES", "LEFT_SIDE", "RIGHT_SIDE", "Box", "Form", "Forms", "Limit", "Number", "Power", "guard_box",
-           "reach", "scale_of", "size", "span"]  # fmt: skip
+           "in_months", "reach", "scale_of", "size", "span"]  # fmt: skip
 
 Box = dict[Node, tuple[Number, Number]]
 
@@ -101,7 +101,8 @@ class Forms:
             if f is None:
                 return None
             forms.append(f)
-        return rule.form(n, forms)
+        form = rule.form(n, forms)
+        return form if form is None else in_months(form)
 
     def limits(self, roots: Iterable[Node], covered: frozenset[Node] | set[Node]) -> list[Limit]:
         """What must hold of atoms so that no node from ``roots`` down to the atoms errs, leaving out the covered nodes.
@@ -130,6 +131,22 @@ class Forms:
         return out
 
 
+def in_months(form: Form) -> Form:
+    """``12 * year(x) + month(x)`` as the number of a month, which rises with x where the month alone does not."""
+    fields = [(n, c) for n, c in form.terms.items() if n.op == "extract" and n.params[0] in ("year", "month")]
+    if len(fields) < 2:
+        return form
+    for year, c in fields:
+        if year.params[0] == "year":
+            rest = year.params[1:]
+            month = make("extract", year.args, ("month", *rest), year.type)
+            if form.terms.get(month, 0) * 12 == c:
+                whole = make("extract", year.args, ("month_number", *rest), year.type)
+                terms = {n: k for n, k in form.terms.items() if n not in (year, month)}
+                form = Form({**terms, whole: c // 12}, form.lo, form.hi, form.lost)
+    return form
+
+
 @dataclass(frozen=True, slots=True)
 class Limit:
     """``lo <= sum(terms) + constant <= hi`` is needed so that a node does not err."""
@@ -151,6 +168,8 @@ def span(t: Type) -> tuple[Number, Number]:
 def reach(atom: Node) -> tuple[Number, Number]:
     """Least and greatest value an atom can have, from its operator where that says more than its type."""
     lo, hi = span(atom.type)
+    if atom.op == "extract":
+        return _field_reach(atom)
     if atom.op in ("unix_seconds", "unix_millis", "unix_micros"):
         unit = TICKS_PER_SECOND[atom.args[0].type.unit]
         target = {"unix_seconds": 1, "unix_millis": 1_000, "unix_micros": 1_000_000}[atom.op]
@@ -165,6 +184,21 @@ def reach(atom: Node) -> tuple[Number, Number]:
         inner = span(atom.args[0].type)
         return max(lo, ceil(inner[0] * k)), min(hi, floor(inner[1] * k))
     return lo, hi
+
+
+_FIELDS_PER_YEAR = {"year": 1, "yearofweek": 1, "month_number": 12}
+
+
+def _field_reach(atom: Node) -> tuple[Number, Number]:
+    t = atom.args[0].type
+    lo, hi = t.physical_range()
+    days = 1 if t.kind == "date" else 86_400 * TICKS_PER_SECOND[t.unit]
+    per_year = _FIELDS_PER_YEAR.get(atom.params[0])
+    if per_year is None:
+        return 0, 366
+    least, most = ((1970 + x // days // 365 + extra) * per_year for x, extra in ((lo, -2), (hi, 3)))
+    low, high = span(atom.type)
+    return max(low, least), min(high, most)
 
 
 def guard_box(limits: Iterable[Limit]) -> Box | None:

@@ -46,7 +46,7 @@ class SidePool:
             form = self._forms.form(n)
             if form is None or not form.terms or not form.exact or self._forms.sides(n) in (0, BOTH_SIDES):
                 continue
-            if has_ordinal(n.type):
+            if has_ordinal(n.type) and not any(x.params[:1] == ("month_number",) for x in form.terms):
                 first = self._by_sum.setdefault(frozenset(form.terms.items()), {})
                 first.setdefault((n.type, form.lo != 0), (len(self.known), n, form.lo))
 

@@ -19,7 +19,18 @@ from fractions import Fraction
 
 from ivjoin.expr.checks import Check, checks_of
 from ivjoin.expr.isolate import Isolator, never_nan
-from ivjoin.expr.linear import BOTH_SIDES, LEFT_SIDE, RIGHT_SIDE, Form, Forms, Limit, guard_box, scale_of, span
+from ivjoin.expr.linear import (
+    BOTH_SIDES,
+    LEFT_SIDE,
+    RIGHT_SIDE,
+    Form,
+    Forms,
+    Limit,
+    guard_box,
+    in_months,
+    scale_of,
+    span,
+)
 from ivjoin.expr.mixed import Inequality, consequences, proportion
 from ivjoin.expr.nodes import COMPARISONS, Node, columns_of, is_met, make, walk
 from ivjoin.expr.normal import FLIPPED, conjuncts_of, flattened, is_literal
@@ -42,6 +53,7 @@ class Separation:
 
     ``left_filter`` and ``right_filter`` read one input, ``residual`` is evaluated on candidate pairs in source order,
     ``constant`` reads no column. ``checks`` say of the residual what ordinals decide, of its conjuncts ``decided`` all.
+    ``numbers`` are float nodes that are not NaN wherever the condition is TRUE.
     """
 
     keys: tuple[JoinKey, ...] = ()
@@ -55,6 +67,7 @@ class Separation:
     condition: Node | None = None
     checks: tuple[Check, ...] = ()
     decided: frozenset[Node] = frozenset()
+    numbers: frozenset[Node] = frozenset()
 
 
 def separate(condition: Node | None) -> Separation:
@@ -109,6 +122,7 @@ class _Separator:
                 residual.append(c)
                 relaxed += [(c, found.bands)] if found.bands else []
         cut(total.box, total.exact_box)
+        total.bands += _month_bands(total.keys)
         asked = checks_of(self.forms, residual, self.meant)
         cut(total.box, asked.box)
         relaxed = [(c, bands) for c, bands in relaxed if c not in asked.decided]
@@ -129,6 +143,7 @@ class _Separator:
             condition=self.condition,
             checks=asked.checks,
             decided=asked.decided,
+            numbers=self.known,
         )
 
     def _beyond(
@@ -149,7 +164,7 @@ class _Separator:
     def _known(self, conjuncts: list[Node], before: frozenset[Node]) -> frozenset[Node]:
         """Float nodes that are not NaN wherever all conjuncts are TRUE."""
         comparisons = [c for c in conjuncts if c.op in COMPARISONS and c.args[0].type.kind == "float"]
-        known = before
+        known = before.union(*(c.args[0].args for c in conjuncts if c.op == "not" and c.args[0].op == "is_nan"))
         while comparisons:
             new = known.union(*(never_nan(c.op, c.args[0], c.args[1], known) for c in comparisons))
             if new == known:
@@ -226,7 +241,7 @@ class _Separator:
         fa, fb = self._compared_form(op, a), self._compared_form(op, b)
         if fa is None or fb is None:
             return found
-        d = fa.plus(fb, -1)
+        d = in_months(fa.plus(fb, -1))
         if any(self.forms.sides(n) == 0 for n in d.terms):
             return found
         signs = (1,) if op in ("le", "lt") else (-1,) if op in ("ge", "gt") else (1, -1)
@@ -375,6 +390,18 @@ class _Separator:
             if filters and len(filters) == len(branches):
                 out.filters += set(filters) if len(set(filters)) == 1 else [make("or", tuple(filters), (), BOOL)]
         return out
+
+
+def _month_bands(keys: list[JoinKey]) -> list[BandTerm]:
+    """Where years are equal and months are, the numbers of the months are."""
+    pairs = [(k.left, k.right) for k in keys if k.left.op == k.right.op == "extract" and not k.null_safe]
+    out = []
+    for a, b in pairs:
+        months = [make("extract", n.args, ("month", *n.params[1:]), n.type) for n in (a, b)]
+        if a.params[0] == b.params[0] == "year" and (months[0], months[1]) in pairs:
+            x, y = (make("extract", n.args, ("month_number", *n.params[1:]), n.type) for n in (a, b))
+            out.append(BandTerm(x, y, 0, 0, False, make("eq", (a, b), (), BOOL)))
+    return out
 
 
 def _branches(case: Node) -> list[tuple[Node, Node]]:

@@ -11,7 +11,7 @@ kind           physical value
 ``int``        the integer
 ``float``      the double (a float32 value is held exactly by a double)
 ``decimal``    the unscaled integer, value * 10**scale
-``decimal256`` likewise; only equal or not, so that it can be a key
+``decimal256`` likewise; only compared
 ``date``       days since 1970-01-01 (date64 becomes days too)
 ``timestamp``  ticks of ``unit`` since the epoch: of the instant when ``tz`` is set, else of the local time
 ``time``       ticks of ``unit`` since midnight

@@ -22,7 +22,7 @@ from ivjoin.plan.planner import JoinPlan, inferred
 from ivjoin.plan.question import side_expression
 from ivjoin.plan.spec import SIDES
 
-__all__ = ["explain_plan"]
+__all__ = ["explain_plan", "kept_lines"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _IN_PROBE = "decided in the compiled probe"
@@ -110,7 +110,7 @@ def _frontiers(plan: JoinPlan, given: Mapping[str, Mapping[Any, Any]]) -> tuple[
     out = []
     for s, side in enumerate(plan.sides):
         trackers = [OrderTracker(n, name, o.descending, o.slack, o.nulls) for n, name, o in side.orders]
-        frontier = Frontier(trackers, side.bounds, side.never_null)
+        frontier = Frontier(trackers, side.bounds, side.never_null, side.numbers)
         values = {
             side_expression(k, s, side.schema, plan.spec.timezone, "frontier"): v
             for k, v in given.get(SIDES[s], {}).items()
@@ -194,7 +194,7 @@ def _dag(plan: JoinPlan, frontiers: tuple[Frontier, Frontier]) -> tuple[list[Box
         return [], ["  (empty)"]
     from ivjoin.propagation import forward
 
-    known = {n: Bounder.domain(n, f) for f in frontiers for n in f.intervals}
+    known = {n: Bounder.domain(n, f.intervals[n]) for f in frontiers for n in f.intervals}
     names: dict[Node, str] = {}
     sides: dict[Node, str] = {}
     boxes, out = [], []
@@ -221,6 +221,14 @@ def _dag(plan: JoinPlan, frontiers: tuple[Frontier, Frontier]) -> tuple[list[Box
 
 
 # -- state -------------------------------------------------------------------------------------------------------
+
+
+def kept_lines(plan: JoinPlan, frontiers: tuple[Frontier, Frontier]) -> list[str]:
+    """What is kept of each side as the frontiers stand, and what does not prune."""
+    for frontier in frontiers:
+        frontier.refresh()
+    bounder = Bounder(plan, frontiers)
+    return [line for s in (0, 1) for line in _side(plan, s, frontiers, bounder)]
 
 
 def _side(plan: JoinPlan, s: int, frontiers: tuple[Frontier, Frontier], bounder: Bounder) -> list[str]:

@@ -107,7 +107,7 @@ def _hull(core: AnyCore, taking: bool, s: int, node: Node, names: dict[str, int]
             frontier = Frontier([], {}, frontier.never_null)
         if node not in frontier.intervals:
             return Dom.top(t)
-        future = Bounder.domain(node, frontier)
+        future = Bounder.domain(node, frontier.intervals[node])
         if not future.is_empty:
             high = NAN_ORDINAL if future.may_nan else ordinal_of(future.hi, t)
             spans.append((ordinal_of(future.lo, t), high))
@@ -119,11 +119,11 @@ def _hull(core: AnyCore, taking: bool, s: int, node: Node, names: dict[str, int]
         if any(column(names[c.params[1]]) is None for c in columns_of(node)):
             return Dom.top(t)
         v = evaluate([node], lambda _, name, column=column: column(names[name]), n)[0]  # type: ignore[misc]
-        image = ordinals(v.values, t)
+        values = ordinals(v.values, t)
         present = has_value(v)
-        image = image if present is None else image[present]
-        if len(image):
-            spans.append((int(np.min(image)), int(np.max(image))))
+        values = values if present is None else values[present]
+        if len(values):
+            spans.append((int(np.min(values)), int(np.max(values))))
     if not spans:
         return Dom.empty(t, null=True)
     low, high = min(a for a, _ in spans), max(b for _, b in spans)

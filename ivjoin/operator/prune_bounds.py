@@ -92,7 +92,7 @@ class Bounder:
 
     def _news(self, s: int) -> dict[Node, tuple[int, int, bool]]:
         """What the other side's frontier knows of the residual's nodes."""
-        return {n: v for n, v in self._frontiers[1 - s].intervals.items() if n in self._in_residual}
+        return {n: v for n, v in self._frontiers[1 - s].matching.items() if n in self._in_residual}
 
     def _says_something(self, s: int, axes: list[Node]) -> bool:
         """Whether the residual bounds an axis by itself, whatever rows come."""
@@ -166,7 +166,7 @@ class Bounder:
     def lagging(self, rows_left: int, rows_right: int) -> int:
         """The side to read next: the one whose frontier lags, else the one of which less has been read."""
         left, right = self._frontiers
-        return self.behind(left.intervals, right.intervals, rows_left, rows_right)
+        return self.behind(left.matching, right.matching, rows_left, rows_right)
 
     def behind(
         self, left: Mapping[Node, tuple[int, ...]], right: Mapping[Node, tuple[int, ...]], rows_left: int,
@@ -214,7 +214,7 @@ class Bounder:
             self._bounds[s] = out
             return
         dead = False
-        intervals = frontier.intervals
+        intervals = frontier.matching
         for axis, theirs, lo, hi, least, most in self._terms[s]:
             span = intervals.get(theirs) or self._span(frontier, theirs, force)
             if span is None:
@@ -282,7 +282,7 @@ class Bounder:
         from ivjoin.propagation import Dom, Unclipped, forward
 
         known = {c: Dom.of(c.type, null=False) for c in columns_of(node) if c in frontier.never_null}
-        known |= {n: self.domain(n, frontier) for n in deps}
+        known |= {n: self.domain(n, frontier.matching[n]) for n in deps}
         if node not in self._unclipped:
             self._unclipped[node] = Unclipped(node, deps)
         wide = self._unclipped[node].range(lambda n: forward(n, known))
@@ -302,10 +302,10 @@ class Bounder:
         return span
 
     @staticmethod
-    def domain(node: Node, frontier: Frontier) -> Any:
+    def domain(node: Node, interval: tuple[int, int, bool]) -> Any:
         from ivjoin.propagation import Dom
 
-        low, high, null = frontier.intervals[node]
+        low, high, null = interval
         t = node.type
         least, most = ordinal_range(t)
         if low > high:
@@ -348,11 +348,11 @@ class Bounder:
         residual = self._plan.separation.residual
         never_null = frontier.never_null | self._plan.sides[s].never_null
         known = {c: Dom.of(c.type, null=False) for c in columns_of(*residual) if c in never_null}
-        known |= {n: self.domain(n, frontier) for n in frontier.intervals}
+        known |= {n: self.domain(n, span) for n, span in frontier.matching.items()}
         # Under "join" a stored row may lie outside its own side's bounds, and still meet what comes.
         kept = self._plan.sides[s].bounds if self._plan.spec.on_late != "join" else {}
         own = Frontier([], kept, self._plan.sides[s].never_null)
-        known |= {n: self.domain(n, own) for n in own.intervals}
+        known |= {n: self.domain(n, span) for n, span in own.intervals.items()}
         also = tuple(dict.fromkeys(n for side in self._plan.sides for n in side.axes if n in self._in_residual))
         outcome, doms = contract_nodes(residual, known, want, also)
         if outcome is Outcome.INFEASIBLE:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from ivjoin.plan.spec import JoinSpec
 
 __all__ = ["VERSION", "read", "write"]
 
+_PIECE = 65536  # rows
 MAGIC = b"IVJOINSN"
 VERSION = 1
 
@@ -37,7 +39,7 @@ def write(core: AnyCore) -> bytes:
         "frontiers": [_frontier(f) for f in core.frontiers],
         # the same rows take another number of bytes in the operator that is restored
         "metrics": core.counts().as_dict() | {"state_bytes": 0},
-        "careful": core.careful,
+        "careful": core.full_predicate,
         "rekeyed": core.rekeyed,
         "late_within": core.intake.late_within,
         "led": [_led(core, s) for s in (0, 1)],
@@ -48,8 +50,8 @@ def write(core: AnyCore) -> bytes:
     return MAGIC + VERSION.to_bytes(2, "little") + zlib.crc32(body).to_bytes(4, "little") + body
 
 
-def read(blob: bytes) -> AnyCore:
-    """What :func:`write` wrote."""
+def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore:
+    """What :func:`write` wrote; ``limit`` sees to it that the rows fit before they are read."""
     try:
         header, tables = _open(_bytes(blob))
         core = core_of(_planned(header["plan"]), late_within=header["late_within"])
@@ -63,8 +65,16 @@ def read(blob: bytes) -> AnyCore:
                 axis, second = (_axis(core, s, saved) for saved in led)
                 if all(a is None or 0 <= a < core.stores[s].n_axes for a in (axis, second)):
                     core.stores[s].lead(axis or 0, second)
-            core.adopt_rows(s, *_split(tables[s]))
-        core.careful = header["careful"]
+        if limit is not None:
+            limit(core)
+        for s in (0, 1):
+            arrays, matched = _split(tables[s])
+            for start in range(0, len(matched), _PIECE):
+                piece = slice(start, start + _PIECE)
+                core.adopt_rows(s, [a[piece] for a in arrays], matched[piece])
+                if isinstance(core, Core) and core.limits is not None:
+                    core.limits.stepped()
+        core.full_predicate = header["careful"]
         core.metrics = JoinMetrics(**header["metrics"])
         core.refresh_bounds()
         core.metrics.state_bytes = core.bytes_held()

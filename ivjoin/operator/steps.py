@@ -18,7 +18,7 @@ from ivjoin.operator import output, pairs, room, storing, values
 from ivjoin.operator.core import Core
 from ivjoin.operator.cores import AnyCore
 from ivjoin.shj import registers as at
-from ivjoin.shj.kernels import packed_key_kernels, push_kernels
+from ivjoin.shj.kernels import packed_key_kernels, push_kernels, word_key_kernels
 
 __all__ = ["end", "settle", "take"]
 
@@ -40,7 +40,7 @@ def take(core: AnyCore, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Itera
         before = [t.save() for t in core.frontiers[p].trackers]
     try:
         if n > state.room:
-            state.row_room(n, max(len(s.nodes) for s in core.sources))
+            state.row_room(n, max(s.rows for s in core.sources))
         if before is not None:
             values.prepare(core, p, batch)
             state = core.state
@@ -57,7 +57,10 @@ def take(core: AnyCore, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Itera
         batch._export_to_c(state.in_struct)
         status = push_kernels.push_batch(state.at, p)
         if status & at.KEYS:
-            packed_key_kernels.name_packed(state.at, p)
+            if core.keys.kind == at.INTS:
+                word_key_kernels.name_words(state.at, p)
+            else:
+                packed_key_kernels.name_packed(state.at, p)
             status = push_kernels.push_batch(state.at, p)
         if status == 0:
             return None
@@ -151,7 +154,7 @@ def go_on(core: Core, p: int, batch: pa.RecordBatch | None, status: int) -> Iter
                 store, n = core.stores[p], int(r["n_kept"])
                 assert store.runs is not None
                 values = state["values"][store.runs.axis, :n]
-                store.runs.add(state["kids"][:n], values, store.hi - n, store.rows, store.links, store.lo)
+                store.runs.add(state["key_ids"][:n], values, store.hi - n, store.rows, store.links, store.lo)
         elif int(r["phase"]) == at.PROBING:
             state.more_pairs()
         status = push_kernels.push_batch(state.at, p)

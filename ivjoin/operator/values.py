@@ -22,13 +22,13 @@ def prepare(core: Core, p: int, batch: pa.RecordBatch) -> None:
     values: dict[Node, Vector] = dict(zip(sources.roots, found, strict=True))
     side = core.plan.sides[p]
     if any(_errs(values[k]) is not None for k in sources.keys) or (
-        core.plan.int_keys and side.keys[0] in values and _errs(values[side.keys[0]]) is not None
+        core.plan.word_keys and any(k in values and _errs(values[k]) is not None for k in side.keys)
     ):
         core.rekey()
         prepare(core, p, batch)
         return
     state = core.state
-    state.row_room(n, max(len(s.nodes) for s in core.sources))
+    state.row_room(n, max(s.rows for s in core.sources))
     marks = state["marks"][:n]
     marks[:] = at.USABLE | at.KEYED
     for i in sources.computed:
@@ -52,7 +52,7 @@ def prepare(core: Core, p: int, batch: pa.RecordBatch) -> None:
             if not safe and valid is not None:
                 marks[~valid] &= 255 - (at.USABLE | at.KEYED)
         usable = (marks & at.KEYED) != 0
-        state["kids"][:n] = core.intake.key_ids(p, n, values, core.keys, None if usable.all() else usable)
+        state["key_ids"][:n] = core.intake.key_ids(p, n, values, core.keys, None if usable.all() else usable)
         core.keys.point()
     state.set(prepared=1, masked=1, n_late=0 if late is None else int(np.count_nonzero(late)))
 

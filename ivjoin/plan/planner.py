@@ -55,6 +55,8 @@ class SidePlan:
         Declared bounds, as ordinals.
     never_null : frozenset of Node
         Columns that the schema declares not nullable.
+    numbers : frozenset of Node
+        Float expressions that are not NaN in a row that matches.
     checked : frozenset of Node
         Axes that checks ask about: a null there decides nothing, an error has the whole condition evaluated.
     """
@@ -70,6 +72,7 @@ class SidePlan:
     bounds: dict[Node, tuple[int, int]] = field(default_factory=dict)
     bound_names: dict[Node, str] = field(default_factory=dict)
     never_null: frozenset[Node] = frozenset()
+    numbers: frozenset[Node] = frozenset()
     checked: frozenset[Node] = frozenset()
 
 
@@ -85,7 +88,6 @@ class JoinPlan:
     separation: Separation
     condition: Node | None  # key equalities of ``on`` included
     null_safe: list[bool]  # one a key
-    int_keys: bool  # the key is one int64
     terms: list[BandTerm]  # all, those implied by keys too
     kernel_terms: list[BandTerm]
     tables: tuple[BandTable, BandTable]  # [p]: rows of side p probe the other side's store
@@ -109,6 +111,16 @@ class JoinPlan:
         copy = replace(self, sides=(left, right), null_safe=list(self.null_safe))
         copy.kept = self.kept
         return copy
+
+    @property
+    def word_keys(self) -> bool:
+        """Whether the key is ordinals: one or several."""
+        return bool(self.null_safe) and all(has_ordinal(key.type) for key in self.sides[0].keys)
+
+    @property
+    def int_keys(self) -> bool:
+        """Whether the key is one int64."""
+        return len(self.null_safe) == 1 and not self.null_safe[0] and self.word_keys
 
     def axis(self, side: int, node: Node) -> int | None:
         """Place of an expression among the side's axes."""
@@ -141,6 +153,7 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
         side.never_null = frozenset(
             build.column(SIDES[s], f.name, from_arrow(f.type)) for f in schemas[s] if not f.nullable
         )
+        side.numbers = sep.numbers
         side.filters = list(sep.left_filter if s == 0 else sep.right_filter)
     for g in sep.guards:
         sides[_side_of(g.node)].guards.append((g.node, g.lo, g.hi))
@@ -148,7 +161,6 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
         sides[0].keys.append(key.left)
         sides[1].keys.append(key.right)
     null_safe = [k.null_safe for k in sep.keys]
-    int_keys = len(sep.keys) == 1 and not null_safe[0] and has_ordinal(sep.keys[0].left.type)
     terms, unfit = _fitting([t for t in sep.bands if has_ordinal(t.left.type)])
     if unfit:
         sep = replace(sep, residual=(*sep.residual, *unfit))
@@ -164,7 +176,7 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
     never, raises = _constants(sep.constant)
     plan = JoinPlan(
         spec=spec, sides=sides, how=jt, schema=schema, fields=fields, separation=sep, condition=whole,
-        null_safe=null_safe, int_keys=int_keys, terms=terms, kernel_terms=kernel_terms, tables=tables,
+        null_safe=null_safe, terms=terms, kernel_terms=kernel_terms, tables=tables,
         checks=(check_table(0, axes, sep.checks), check_table(1, axes, sep.checks)),
         decided=sep.decided.issuperset(sep.residual),
         overflows=overflows, never=never, raises=raises,
@@ -177,16 +189,10 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
 def _key_equality(a: str, b: str, schemas: tuple[pa.Schema, pa.Schema]) -> Node:
     left = build.column("left", a, from_arrow(schemas[0].field(a).type))
     right = build.column("right", b, from_arrow(schemas[1].field(b).type))
-    for node, name, side, schema in ((left, a, "left", schemas[0]), (right, b, "right", schemas[1])):
-        if node.type.kind == "opaque":
-            raise UnsupportedError(
-                f"key column {name!r} of {side} is {schema.field(name).type}, which cannot be a join key; "
-                "use a number, string, binary, bool or time"
-            )
     try:
         return build.eq(left, right)
-    except ConditionError as e:
-        raise ConditionError(f"key columns left.{a} and right.{b} cannot be compared: {e}") from e
+    except (ConditionError, UnsupportedError) as e:
+        raise type(e)(f"key columns left.{a} and right.{b} cannot be compared: {e}") from e
 
 
 def _no_column(side: str, name: str) -> pa.Array:

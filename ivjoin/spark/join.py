@@ -248,7 +248,7 @@ def _orders(
     both = (schemas[0], empty) if side == 0 else (empty, schemas[1])
     scope = expr.Scope(*both, case_sensitive=settings.case_sensitive)
     declared = [o if isinstance(o, Order) else Order(o) for o in items]
-    declared = [Order(_side_node(o.expr, side, scope, settings, zone), o.descending, o.slack) for o in declared]
+    declared = [replace(o, expr=_side_node(o.expr, side, scope, settings, zone)) for o in declared]
     delay, no_order = {}, []
     for i, f in enumerate(frame.schema):
         for wait in delays([f]).values():

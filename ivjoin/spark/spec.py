@@ -39,7 +39,8 @@ def identity(spec: JoinSpec) -> dict[str, str]:
 
 def _order_text(o: Order) -> str:
     slack = "" if o.slack is None else f" slack {o.slack}"
-    return f"{o.expr}{' descending' if o.descending else ''}{slack}"
+    nulls = "" if o.nulls is None else f" nulls {o.nulls}"
+    return f"{o.expr}{' descending' if o.descending else ''}{nulls}{slack}"
 
 
 def _bound_text(node: Node, low: int, high: int) -> str:

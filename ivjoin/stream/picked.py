@@ -95,7 +95,7 @@ def _beside(picking: Picking) -> Node | None:
 
 def _sorted(plan: JoinPlan, sources: tuple[Source, Source], axis: Axis, which: list[bool]) -> Arranged:
     ready: list[Ready | None] = [
-        in_order(axis, s, source.table() if source.ranges is None else None, source) if which[s] else None
+        in_order(axis, s, source.table() if source.ranges is None else None, source, 1) if which[s] else None
         for s, source in enumerate(sources)
     ]
     if any(r is not None and r.errs for r in ready) and None in ready:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.errors import MemoryLimitError
 from ivjoin.expr import build
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL
@@ -72,7 +73,7 @@ class PickCore:
         self.ended = [False, False]
         self.metrics = JoinMetrics()
         self.account = Account(self.bytes_held)
-        self.careful = False
+        self.full_predicate = False
         self.rekeyed = False
         self.build()
         self.count_state()
@@ -153,10 +154,22 @@ class PickCore:
         m.right_rows_retired = m.right_rows_in - self.offered.rows
         return m
 
-    def was_refused(self) -> bool:
-        """Whether the account has just refused memory for a push, of which nothing is done yet."""
-        refused, self.account.refused = self.account.refused, False
-        return refused
+    def bound(self, limit: int) -> None:
+        """Hold no more bytes than this; a batch that needs more is refused."""
+
+        def refuse(needed: int, held: int) -> None:
+            raise MemoryLimitError(
+                f"memory_limit of {limit:,} bytes: {held:,} are held and {needed:,} more are needed. The left side "
+                f"holds {self.n_waiting:,} rows that wait for a partner; the right side holds {self.offered.rows:,}. "
+                "Ways out: a greater memory_limit, smaller batches, or orders and bounds that let rows go. The batch "
+                "was not taken; the operator can go on"
+            )
+
+        self.account.limit, self.account.on_full = limit, refuse
+
+    def is_refused(self) -> bool:
+        """Whether the account has refused memory for the push under way, of which nothing is done yet."""
+        return self.account.refused
 
     def let_go(self) -> None:
         self.metrics = self.counts()
@@ -168,6 +181,7 @@ class PickCore:
     def take(self, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Feed a batch of side p; what refuses it comes before anything has changed."""
         lines = len(self.picking.lines[p])
+        self.account.refused = False
         self.account.want(batch.num_rows * 8 * (lines + 4) + batch.nbytes)
         before = [t.save() for t in self.frontiers[p].trackers]
         try:
@@ -185,7 +199,7 @@ class PickCore:
             m.right_rows_in += kept.num_rows
         self._since += kept.num_rows
         if rows.wild is not None and rows.wild.any():
-            self.careful = True
+            self.full_predicate = True
         self.bounder.move(p, False, self.offered.rows if p == 0 else self.n_waiting)
         self._moved = True
         return (self._left if p == 0 else self._right)(kept, rows)
@@ -529,7 +543,7 @@ class PickCore:
     def _asked(self) -> list[Node]:
         """The conjuncts that are decided pair by pair."""
         plan = self.plan
-        return list(conjuncts_of(plan.condition) if self.careful else plan.separation.residual)
+        return list(conjuncts_of(plan.condition) if self.full_predicate else plan.separation.residual)
 
     def _walk(
         self, w: Waiting, rows: np.ndarray, run: Run, terms: np.ndarray, n_search: int, way: int, nodes: list[Node],

@@ -167,11 +167,11 @@ def name_packed(operator, p):  # type: ignore[no-untyped-def]
     op = operator_at(operator, 0)
     side = side_at(op.sides, p)
     n = op.n
-    kids = at_i64(op.kids)
+    key_ids = at_i64(op.key_ids)
     usable = at_u8(op.usable)
     if op.n_kept == 0 and side_at(op.sides, 1 - p).live == 0:
         for i in range(n):
-            kids[i] = -1
+            key_ids[i] = -1
         return 0
     table = at_i32(op.table)
     mask = op.table_size - 1
@@ -182,12 +182,12 @@ def name_packed(operator, p):  # type: ignore[no-untyped-def]
     last = np.int64(-1)  # rows with the same key often follow one another
     for i in range(n):
         if op.masked and usable[i] == 0:
-            kids[i] = -1
+            key_ids[i] = -1
             continue
         start = op.arena + op.arena_top
         size = _pack(op, side, i, start)
         if last >= 0 and spans[2 * last + 1] == size and _same(op.arena + spans[2 * last], start, size):
-            kids[i] = last
+            key_ids[i] = last
             continue
         j = _hash(start, size) & mask
         while True:
@@ -207,6 +207,6 @@ def name_packed(operator, p):  # type: ignore[no-untyped-def]
                 last = entry - 1
                 break
             j = (j + 1) & mask
-        kids[i] = last
+        key_ids[i] = last
     op.free = cell[0]
     return 0

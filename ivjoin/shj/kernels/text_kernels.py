@@ -11,7 +11,7 @@ import numpy as np
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels import memory as mem
 from ivjoin.shj.kernels.batch_memory import array_struct, copy_all
-from ivjoin.shj.kernels.block_kernels import blank, put_words, source_of, taken_bits, taken_bytes
+from ivjoin.shj.kernels.block_kernels import begin_block, blank, put_words, source_of, taken_bits, taken_bytes
 from ivjoin.shj.kernels.compiling import I8, compiled, inner, tiny
 from ivjoin.shj.kernels.records import field_at, operator_at, ring_at, side_at, text_at
 
@@ -275,9 +275,8 @@ def _put_bools(op, p, other, side, column, n, rows, places, top, data):  # type:
 def _build(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def]
     """As ``build_block``, with columns of text and bools too: OUTPUT, FULL, or ROOM for more text than offsets hold."""
     n_fields = op.n_fields
-    head = (8 + 8 * n_fields + (mem.ARROW_ARRAY + 24) * n_fields + 63) & ~63
     bitmap = (((n + 7) >> 3) + 63) & ~63
-    size = head + 72
+    size = np.int64(0)
     for f in range(n_fields):
         field = field_at(op.fields, f)
         size += bitmap
@@ -293,16 +292,9 @@ def _build(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def
                 return at.ROOM
             size += ((n + 1) * field.width + 63) & ~63
             size += (much + 8 + 63) & ~63
-    block = mem.malloc(size)
+    block, children, structs, pointers, top = begin_block(n_fields, 3, size)
     if block == 0:
         return at.FULL
-    mem.save(block, 1 + n_fields)
-    base = (block + 8 + 63) & ~63
-    children = base + 8
-    structs = children + 8 * n_fields
-    pointers = structs + mem.ARROW_ARRAY * n_fields
-    top = base + head
-    mem.save(base, 0)  # the validity of the rows themselves
     for f in range(n_fields):
         field = field_at(op.fields, f)
         width = field.width
@@ -333,7 +325,7 @@ def _build(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def
         structs += mem.ARROW_ARRAY
         pointers += 24
         top = after
-    array_struct(op.out_struct, n, 0, 1, base, n_fields, children, op.releaser, block)
+    array_struct(op.out_struct, n, 0, 1, children - 8, n_fields, children, op.releaser, block)
     return at.OUTPUT
 
 

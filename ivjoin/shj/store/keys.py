@@ -1,9 +1,10 @@
 """The key table: one dense id per distinct join key, shared by both sides.
 
-A single key column with an int64 image (ints, floats, times, bools, short decimals) is its own key. Everything else,
-several columns, strings, null-safe keys, is packed into bytes without ambiguity, and equality of the bytes is
-equality of the key: ids are never decided by a hash alone. Ids of keys that no stored row uses any more are taken
-back when the table is rebuilt, so its size follows the live keys, not the keys ever seen.
+A key column with an ordinal (ints, floats, times, bools, short decimals) is its own key. Several of them, and null-safe
+ones, are as many words. Everything else, strings and what stands beside them, is packed into bytes without ambiguity,
+and equality of the words or bytes is equality of the key: ids are never decided by a hash alone. Ids of keys that no
+stored row uses any more are taken back when the table is rebuilt, so its size follows the live keys, not the keys ever
+seen.
 """
 
 from __future__ import annotations
@@ -15,23 +16,33 @@ import numpy as np
 from ivjoin.errors import CapacityError
 from ivjoin.shj import registers
 from ivjoin.shj.arrow import Bytes
-from ivjoin.shj.kernels import key_kernels
+from ivjoin.shj.kernels import key_kernels, word_key_kernels
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.store.account import Account
+from ivjoin.shj.store.backing import extended, fresh, in_memory
 
-__all__ = ["ByteKeys", "IntKeys", "KeyTable", "NoKeys", "pack"]
+__all__ = ["ByteKeys", "IntKeys", "KeyTable", "NoKeys", "WordKeys", "pack"]
 
 _NONE_U8 = np.empty(0, dtype=np.uint8)
 _MOST_KEYS = 2**30  # ids are int32, and so are the table's entries
-_SLOTS, _SLOTS_SIZE, _TABLE, _TABLE_SIZE, _FREE, _SPANS, _ARENA, _ARENA_ROOM = map(
+_SLOTS, _SLOTS_SIZE, _TABLE, _TABLE_SIZE, _FREE, _SPANS, _ARENA, _ARENA_ROOM, _REST = map(
     registers.words_of(registers.OPERATOR).__getitem__,
-    ("slots", "slots_size", "table", "table_size", "free", "spans", "arena", "arena_room"),
+    ("slots", "slots_size", "table", "table_size", "free", "spans", "arena", "arena_room", "rest"),
 )
 
 
 def _table_size(entries: int) -> int:
     """Places of a hash table that is at most two thirds full."""
     return max(64, 1 << (entries + entries // 2).bit_length())
+
+
+def _longer(array: np.ndarray, n: int, used: int) -> np.ndarray:
+    """Room for n rows, with the first ones as they are; the rest holds anything."""
+    longer = extended(array, n) if n > len(array) else None
+    if longer is None:
+        longer = fresh(array, (n, *array.shape[1:]))
+        longer[:used] = array[:used]
+    return longer
 
 
 def _empty_slots(n: int) -> np.ndarray:
@@ -47,6 +58,7 @@ class KeyTable:
         See ``index_kernels``. Ids without rows form a list, which begins with ``_free``.
     """
 
+    kind: int  # as the kernels know it
     _id_bytes = 32  # of arrays with a place for each id
 
     n_ids = registers.Register(registers.OPERATOR, "n_ids")
@@ -78,7 +90,7 @@ class KeyTable:
 
     @property
     def nbytes(self) -> int:
-        return self.slots.nbytes + self._table.nbytes + self._cell.nbytes
+        return in_memory(self.slots) + in_memory(self._table) + self._cell.nbytes
 
     def reserve(self, n: int) -> None:
         """Make room for n new keys, if there is none. No id may be in flight."""
@@ -101,16 +113,23 @@ class KeyTable:
             )
         cap = need + self.n_ids // 8 if need > len(self.slots) else len(self.slots)
         size = _table_size(entries) if 3 * entries > 2 * len(self._table) else len(self._table)
-        self._account.want((cap - len(self.slots)) * self._id_bytes + 4 * (size - len(self._table)))
+        self._account.want(lambda: self._more(cap, size))
         if cap > len(self.slots):
-            slots = _empty_slots(cap)
-            slots[: self.n_ids] = self.slots[: self.n_ids]
+            slots = _longer(self.slots, cap, self.n_ids)
+            slots[self.n_ids :] = -1
             self.slots = slots
             self._grow_ids(cap)
         if size > len(self._table):
-            old, self._table = self._table, np.zeros(size, dtype=np.int32)
+            old, self._table = self._table, fresh(self._table, size)
+            self._table[:] = 0
             self._regrow(old)
         self.point()
+
+    def _more(self, cap: int, size: int) -> int:
+        """Bytes that so many slots and places of the table take beyond those that there are."""
+        slots, table = in_memory(self.slots), in_memory(self._table)
+        more = (cap - len(self.slots)) * self._id_bytes + self._account.beyond(slots) if slots else 0
+        return more + (4 * (size - len(self._table)) + self._account.beyond(table) if table else 0)
 
     def sweep(self, n: int = 0) -> None:
         """Take back the ids that no row uses, once they are many. No id may be in flight.
@@ -129,11 +148,14 @@ class KeyTable:
         self._took(key_kernels.take_back(self.slots, self.n_ids, self.live, self._cell))
         cap = self.n_ids + max(0, n - self._n_free) + self.n_ids // 8 + 16
         if cap * 2 <= len(self.slots):
-            self.slots = self.slots[:cap].copy()
+            slots = fresh(self.slots, (cap, 8))
+            slots[:] = self.slots[:cap]
+            self.slots = slots
             self._grow_ids(cap)
         # The kernels ask for a sweep when there are more than these, without the last batch.
         size = _table_size(self._many() + 2 * n)
-        self._table = np.zeros(min(size, len(self._table)), dtype=np.int32)
+        self._table = fresh(self._table, min(size, len(self._table)))
+        self._table[:] = 0
         self._rehash()
         self.point()
 
@@ -157,6 +179,8 @@ class KeyTable:
 class NoKeys(KeyTable):
     """A join without keys: every row has id 0."""
 
+    kind = registers.NO_KEY
+
     def __init__(self, operator: np.ndarray | None = None, account: Account | None = None) -> None:
         super().__init__(operator, account)
         self.n_ids = 1
@@ -176,14 +200,16 @@ class NoKeys(KeyTable):
 class IntKeys(KeyTable):
     """Keys that are one int64 each."""
 
+    kind = registers.INT
+
     @property
     def words(self) -> np.ndarray:
         """The slots as words : int64[n, 4]."""
         return self.slots.view(np.int64)
 
-    def keys_of(self, kids: np.ndarray) -> np.ndarray:
+    def keys_of(self, key_ids: np.ndarray) -> np.ndarray:
         """The keys of some ids."""
-        return self.words.reshape(-1).take(4 * kids.astype(np.int64) + key_kernels.KEY_WORD)
+        return self.words.reshape(-1).take(4 * key_ids.astype(np.int64) + key_kernels.KEY_WORD)
 
     @property
     def keys_at(self) -> int:
@@ -211,9 +237,52 @@ class IntKeys(KeyTable):
         key_kernels.rehash_ints(self._table, self.slots, self.words, self.n_ids)
 
 
+class WordKeys(IntKeys):
+    """Keys of several words: a word that all of them make stands in the slots, all but the last beside them."""
+
+    kind = registers.INTS
+
+    def __init__(self, words: int, operator: np.ndarray | None = None, account: Account | None = None) -> None:
+        super().__init__(operator, account)
+        self._others = words - 1
+        self._id_bytes = 32 + 8 * self._others
+        self._rest = np.zeros(self._others * len(self.slots), dtype=np.int64)
+
+    def point(self) -> None:
+        super().point()
+        self._registers[_REST] = address(self._rest)
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + self._rest.nbytes
+
+    def ids(self, keys: np.ndarray, usable: np.ndarray | None) -> np.ndarray:
+        """Id of each key, of words : int64[words, n], -1 where ``usable`` is False."""
+        n = keys.shape[1]
+        self.reserve(n)
+        out = np.empty(n, dtype=np.int64)
+        mask = _NONE_U8 if usable is None else usable.view(np.uint8)
+        rows = np.repeat(np.arange(self._others + 1), 3)  # a table of KEY_WORD, of which only the row is read
+        self._cell[0] = self._free
+        self._took(
+            word_key_kernels.intern_words(
+                keys, rows, mask, self._table, self.slots, self.words, self._rest, self._n_free, out,
+                self.n_ids, self._cell,
+            )
+        )
+        return out
+
+    def _grow_ids(self, cap: int) -> None:
+        rest = np.zeros(self._others * cap, dtype=np.int64)
+        n = min(len(rest), len(self._rest))
+        rest[:n] = self._rest[:n]
+        self._rest = rest
+
+
 class ByteKeys(KeyTable):
     """Keys that are byte strings, kept once each in an arena."""
 
+    kind = registers.GIVEN
     _id_bytes = 48
 
     _top = registers.Register(registers.OPERATOR, "arena_top")
@@ -234,15 +303,14 @@ class ByteKeys(KeyTable):
         self.reserve(n)
         need = self._top + size
         if need > len(self._arena):
-            self._account.want(need + need // 4 - len(self._arena))
-            arena = np.empty(need + need // 4, dtype=np.uint8)
-            arena[: self._top] = self._arena[: self._top]
-            self._arena = arena
+            more = need + need // 4 - len(self._arena)
+            self._account.want(lambda: more + self._account.beyond(at) if (at := in_memory(self._arena)) else 0)
+            self._arena = _longer(self._arena, need + need // 4, self._top)
             self.point()
 
     @property
     def nbytes(self) -> int:
-        return super().nbytes + self._spans.nbytes + self._arena.nbytes
+        return super().nbytes + in_memory(self._spans) + in_memory(self._arena)
 
     def ids(self, keys: Bytes, usable: np.ndarray | None) -> np.ndarray:
         """Id of each packed key, -1 where ``usable`` is False."""
@@ -262,10 +330,9 @@ class ByteKeys(KeyTable):
         return out
 
     def _grow_ids(self, cap: int) -> None:
-        spans = np.zeros(2 * cap, dtype=np.int64)
         n = min(2 * cap, len(self._spans))
-        spans[:n] = self._spans[:n]
-        self._spans = spans
+        self._spans = _longer(self._spans, 2 * cap, n)
+        self._spans[n:] = 0
 
     def _regrow(self, old: np.ndarray) -> None:
         key_kernels.regrow_bytes(self._spans, self._arena, old, self._table)
@@ -274,9 +341,9 @@ class ByteKeys(KeyTable):
         sizes = self._spans[1 : 2 * self.n_ids : 2]
         used = (self.slots[: self.n_ids, [0, 3]] >= 0).any(axis=1)
         total = int(sizes[used].sum())
-        fresh = np.empty(min(max(256, total + total // 4), len(self._arena)), dtype=np.uint8)
-        self._top = key_kernels.rehash_bytes(self._table, self._spans, self._arena, fresh, self.slots, self.n_ids)
-        self._arena = fresh
+        arena = fresh(self._arena, min(max(256, total + total // 4), len(self._arena)))
+        self._top = key_kernels.rehash_bytes(self._table, self._spans, self._arena, arena, self.slots, self.n_ids)
+        self._arena = arena
 
 
 def pack(pieces: Sequence[Bytes]) -> Bytes:

@@ -18,7 +18,8 @@ from ivjoin.shj.kernels import index_kernels
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.registers import RING, SIDE, STORED, TEXT, Register
 from ivjoin.shj.store.account import Account
-from ivjoin.shj.store.columns import BoolColumn, ImageColumn, WordColumn, column_for
+from ivjoin.shj.store.backing import extended, fresh, in_memory
+from ivjoin.shj.store.columns import BoolColumn, OrdinalColumn, WordColumn, column_for
 from ivjoin.shj.store.keys import IntKeys, KeyTable
 from ivjoin.shj.store.rings import Column
 from ivjoin.shj.store.runs import SortedRuns
@@ -111,7 +112,7 @@ class SideStore:
             self._texts["column"][k] = self.stored[i]
         records = {i: self._texts[k : k + 1] for k, i in enumerate(kept_as_text)}
         self.columns: list[Column] = [
-            ImageColumn(t, same[i], WeakMethod(self._image_at), 64, width or 0) if i in same
+            OrdinalColumn(t, same[i], WeakMethod(self._ordinals_at), 64, width or 0) if i in same
             else column_for(t, 64, records.get(i), width)
             for i, (t, width) in enumerate(zip(types, widths, strict=True))
         ]
@@ -126,7 +127,7 @@ class SideStore:
         self._patience = index_kernels.SOME_REFUSED
         self._ring_bytes: int | None = None  # unknown since the last change of capacity
         self._varying: list[Column] = []
-        self.by_python = [i for i, c in enumerate(self.columns) if not isinstance(c, (WordColumn, ImageColumn))]
+        self.by_python = [i for i, c in enumerate(self.columns) if not isinstance(c, (WordColumn, OrdinalColumn))]
         self.texts = [c for c in self.columns if isinstance(c, (BytesColumn, BoolColumn))]
         self.compiled_text = False  # kernels keep the text
         self.others = [i for i in self.by_python if i not in records]  # that no kernel can keep
@@ -151,7 +152,7 @@ class SideStore:
                 self._rings[column] = ring_at, width, valid
                 self._table[n] = column, ring_at, width, valid
                 n += 1
-            elif isinstance(c, ImageColumn):
+            elif isinstance(c, OrdinalColumn):
                 if c.source is not None:
                     first = rows + 8 * (_FIRST_AXIS + c.source)
                     self._rings[column] = first, self.rows.strides[0], valid
@@ -173,18 +174,18 @@ class SideStore:
     # -- rows in -------------------------------------------------------------------------------------------------
 
     def insert(
-        self, kids: np.ndarray, axes: np.ndarray, arrays: Sequence[pa.Array],
+        self, key_ids: np.ndarray, axes: np.ndarray, arrays: Sequence[pa.Array],
         absent: Mapping[int, np.ndarray] | None, matched: np.ndarray | None = None,
     ) -> None:
         """Store rows: their key ids, axes : int64[a, n] and payload. ``absent`` names rows an axis must not kill."""
-        n = len(kids)
+        n = len(key_ids)
         if n == 0:
             return
         self.turn()
         if self.hi - self.lo + n > self.cap:
             self.make_room(n)
         first = self.hi
-        self._link(kids, axes, first)
+        self._link(key_ids, axes, first)
         for column, array in zip(self.columns, arrays, strict=True):
             column.append(array, first)
             if array.null_count:
@@ -327,15 +328,15 @@ class SideStore:
         return c.gather(self.ids_at(places) if isinstance(c, SegmentColumn) else _NO_IDS, places)
 
     def axis_values(self, axis: int, ids: np.ndarray) -> np.ndarray:
-        return self._image_at(axis, self.places(ids))
+        return self._ordinals_at(axis, self.places(ids))
 
-    def _image_at(self, axis: int | None, places: np.ndarray) -> np.ndarray:
+    def _ordinals_at(self, axis: int | None, places: np.ndarray) -> np.ndarray:
         """An axis's values at some places, or for None the keys'."""
         # numpy copies a whole array that has gaps before it takes anything of it.
         if axis is None:
             assert isinstance(self.keys, IntKeys)
-            kids = self.links.reshape(-1).take(places * self.links.shape[1] + index_kernels.KEY)
-            return self.keys.keys_of(kids)
+            key_ids = self.links.reshape(-1).take(places * self.links.shape[1] + index_kernels.KEY)
+            return self.keys.keys_of(key_ids)
         return self.rows.reshape(-1).take(places * self.rows.shape[1] + (_FIRST_AXIS + axis))
 
     @property
@@ -345,12 +346,17 @@ class SideStore:
             rings = [c.nbytes for c in self.columns if not c.varies]
             tables = self.schedules.nbytes + self._table.nbytes + self._rings.nbytes + self._texts.nbytes
             tables += self._tally.nbytes
-            self._ring_bytes = self.rows.nbytes + sum(rings) + tables
+            self._ring_bytes = in_memory(self.rows) + sum(rings) + tables
             self._varying = [c for c in self.columns if c.varies]
         total = self._ring_bytes if self.runs is None else self._ring_bytes + self.runs.nbytes
         for column in self._varying:
             total += column.nbytes
         return total
+
+    @property
+    def lies_in_files(self) -> bool:
+        """Whether some of its arrays do."""
+        return not in_memory(self.rows) or any(c.lies_in_files for c in self.columns)
 
     # -- inside --------------------------------------------------------------------------------------------------
 
@@ -372,18 +378,18 @@ class SideStore:
                 column.trim(self.lo)
         self._trimmed = self.lo
 
-    def _link(self, kids: np.ndarray, axes: np.ndarray, first: int) -> None:
+    def _link(self, key_ids: np.ndarray, axes: np.ndarray, first: int) -> None:
         """Put rows into the index: their key's list, kept in order while that is cheap, or sorted runs."""
         self._tally[0] = 0
         born = index_kernels.insert(
-            kids, axes, first % self.cap, 1 if self.ordered else 0, self.rows, self.links, self.keys.slots,
+            key_ids, axes, first % self.cap, 1 if self.ordered else 0, self.rows, self.links, self.keys.slots,
             self.offset, self._tally,
         )
         self.keys.live += int(born)
         if self.runs is not None:
-            self.runs.add(kids, axes[self.runs.axis], first, self.rows, self.links, min(self.lo, first))
+            self.runs.add(key_ids, axes[self.runs.axis], first, self.rows, self.links, min(self.lo, first))
         elif self.ordered:
-            self.walked(int(self._tally[0]), len(kids))
+            self.walked(int(self._tally[0]), len(key_ids))
 
     def walked(self, steps: int, linked: int = 0) -> None:
         """Count steps spent on disorder; a store that costs too many turns to sorted runs at its next insert."""
@@ -442,9 +448,9 @@ class SideStore:
             if len(ids) < self.hi - self.lo:
                 self._renumber(ids, self.cap)
                 return
-            kids = self.links[self.places(ids), index_kernels.KEY].astype(np.int64)
+            key_ids = self.links[self.places(ids), index_kernels.KEY].astype(np.int64)
             values = self.axis_values(self.runs.axis, ids)
-            self.runs.add(kids, values, self.lo, self.rows, self.links, self.lo)
+            self.runs.add(key_ids, values, self.lo, self.rows, self.links, self.lo)
 
     def make_room(self, n: int) -> None:
         """A larger ring, or the same one without its dead rows."""
@@ -452,19 +458,36 @@ class SideStore:
             self._renumber(self.live_ids(), self.cap)
             return
         cap = larger(self.cap, self.hi - self.lo + n)
-        self.account.want((cap - self.cap) * self._row_bytes())
+        self.account.want(lambda: self._more(cap))
         if self.hi - self.lo + n > self.cap:  # what was asked may have taken rows away
             self._recap(cap)
 
+    def move_rows(self, rows: np.ndarray) -> None:
+        """Let the records lie elsewhere, as they are."""
+        self.rows, self.links = rows, rows.view(np.int32)
+        self.moved()
+
     def _row_bytes(self) -> int:
         """Bytes of all rings, a row."""
-        return sum(c.row_bytes for c in self.columns) + self.rows.strides[0]
+        return sum(c.row_bytes for c in self.columns) + (self.rows.strides[0] if in_memory(self.rows) else 0)
+
+    def _more(self, cap: int) -> int:
+        """Bytes that a ring of another capacity takes beyond this one's, with those that are held twice meanwhile."""
+        return (cap - self.cap) * self._row_bytes() + self.account.beyond(in_memory(self.rows))
 
     def _recap(self, cap: int) -> None:
         """A ring of another capacity, with the same rows under the same ids."""
-        rows, links = row_records(cap, self.n_axes)
-        if self.hi <= min(cap, self.cap):  # every row has the place that it had
+        same = self.hi <= min(cap, self.cap)  # every row has the place that it had
+        rows = extended(self.rows, cap) if same else None
+        if rows is not None:
+            same = False
+        else:
+            rows = fresh(self.rows, (cap, self.rows.shape[1]))
+        links = rows.view(np.int32)
+        if same:
             rows[self.lo : self.hi] = self.rows[self.lo : self.hi]
+        elif self.hi <= min(cap, self.cap):
+            pass
         elif self.hi > self.lo:
             index_kernels.move(
                 self.lo, self.hi, self.rows, self.links, rows, links, self.keys.slots, self.keys.n_ids, self.offset
@@ -480,18 +503,19 @@ class SideStore:
         n = len(ids)
         cap = fitting(max(room, n))
         places = self.places(ids)
-        kids = self.links[places, index_kernels.KEY].astype(np.int64)
+        key_ids = self.links[places, index_kernels.KEY].astype(np.int64)
         axes = np.ascontiguousarray(self.rows[places, _FIRST_AXIS:].T)
         kept_flags = self._flags(places)
         self.keys.live -= int(index_kernels.unlink(places, self.links, self.keys.slots, self.offset))
         for column in self.columns:
             column.select(ids, places, cap)
-        self.rows, self.links = row_records(cap, self.n_axes)
+        self.rows = fresh(self.rows, (cap, self.rows.shape[1]))
+        self.links = self.rows.view(np.int32)
         self.cap, self.lo, self.hi, self.live, self._trimmed = cap, 0, n, n, 0
         self._ring_bytes = None
         if self.runs is not None:
             self.runs.clear()
-        self._link(kids, axes, 0)
+        self._link(key_ids, axes, 0)
         self.links[:n, index_kernels.FLAGS] = kept_flags
         self.point()
         self.reschedule()
