@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 import ivjoin
-from ivjoin.cli.options import parse_bounds, parse_keys, parse_order, parse_zone
+from ivjoin.cli.options import parse_aggregates, parse_bounds, parse_keys, parse_order, parse_zone
 from ivjoin.cli.progress import Progress
 from ivjoin.errors import IvjoinError
 from ivjoin.files.atomic import Replacement, remove_unfinished, unwritable
@@ -210,6 +210,10 @@ def _add_question(command: argparse.ArgumentParser) -> None:
             f"--{side}-bounds", action="append", default=[], metavar="NAME=A..B",
             help=f"promised bounds of a column of {side.upper()}; repeatable",
         )  # fmt: skip
+    add(
+        "--aggregate", action="append", default=[], metavar="NAME=F(COLUMN)",
+        help="in place of the pairs: count, sum, mean, min, max, first or last of each left row's partners; repeatable",
+    )  # fmt: skip
 
 
 def _open_inputs(options: argparse.Namespace) -> tuple[Files, Files]:
@@ -234,6 +238,7 @@ def _question(options: argparse.Namespace, left: pa.Schema, right: pa.Schema) ->
         "left_bounds": parse_bounds(options.left_bounds, left, options.timezone),
         "right_bounds": parse_bounds(options.right_bounds, right, options.timezone),
         "timezone": parse_zone(options.timezone),
+        "aggregate": parse_aggregates(options.aggregate),
     }
 
 

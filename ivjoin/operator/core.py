@@ -290,16 +290,6 @@ class Core:
     def full_predicate(self, value: bool) -> None:
         self.state.set(full_predicate=int(value))
 
-    def saved_rows(self, s: int) -> tuple[list[pa.Array], np.ndarray]:
-        """The stored columns of a side, and which rows have matched, as ``adopt_rows`` takes them."""
-        store = self.stores[s]
-        ids = store.live_ids()
-        return [store.gather(i, ids) for i in range(len(store.columns))], store.matched(ids)
-
-    def led(self, s: int) -> tuple[int, int | None] | None:
-        """The axes by which a side's rows are searched in sorted runs; None where that is as it begins."""
-        return self.stores[s].led()
-
     def adopt_rows(self, s: int, arrays: list[pa.Array], matched: np.ndarray) -> None:
         """Put rows of a snapshot into a side's store; the stored columns, in their order."""
         side, index = self.plan.sides[s], self.index[s]
@@ -322,6 +312,16 @@ class Core:
         self.keys.point()
         for store in self.stores:
             store.point()
+
+    def saved_rows(self, s: int) -> tuple[list[pa.Array], np.ndarray]:
+        """The rows of a side's store: its columns, and bool[n] of those that are matched."""
+        store = self.stores[s]
+        ids = store.live_ids()
+        return [store.gather(i, ids) for i in range(len(store.columns))], store.matched(ids)
+
+    def led(self, s: int) -> tuple[int | None, int | None] | None:
+        """The axes by which a side's rows are found in sorted runs, None where they are not."""
+        return self.stores[s].led()
 
     def refresh_bounds(self) -> None:
         """Compute roots, axes and bounds anew after the frontiers were set from outside."""

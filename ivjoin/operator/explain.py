@@ -49,6 +49,7 @@ def explain_plan(
     on = f" on {', '.join(_on(p) for p in plan.spec.on)}" if plan.spec.on else " without `on`"
     lines = [f"{plan.how.name} join{on}", *_picked(plan), *(f"  {line}" for line in arrival)]
     lines += ["", "condition", *_conjuncts(plan)]
+    lines += _aggregate_lines(plan)
     lines += ["", "frontier (every future row)", *_frontier_lines(frontiers, bool(frontier), seen)]
     lines += _inferred_lines(plan)
     boxes, dag = _dag(plan, frontiers)
@@ -96,6 +97,22 @@ def _conjuncts(plan: JoinPlan) -> list[str]:
     if any(not t.exact for t in plan.kernel_terms):
         out.append("  * a relaxation: finds candidates and prunes; the residual decides")
     return out or ["  (none: every pair matches)"]
+
+
+def _aggregate_lines(plan: JoinPlan) -> list[str]:
+    if not plan.spec.aggregates:
+        return []
+    bands = {t.right for t in plan.kernel_terms}
+    if plan.separation.residual:
+        how = "the pairs of each left row are asked about, some at a time, and reduced"
+    elif len(bands) > 1:
+        how = f"over ranges of right rows sorted by {said(plan.kernel_terms[0].right)}; the other bands ask pairs where "\
+            "they do not rise with it"
+    else:
+        how = f"over ranges of right rows sorted by {listed([*map(said, bands)] or ['their key'])}; no pairs are made"
+    made = [f"  {a.name} = {a.function}({'*' if a.node is None else said(a.node)})" for a in plan.spec.aggregates]
+    waits = "  a left row comes out once no later right row can match it; right rows are kept while one waits for them"
+    return ["", "aggregates", *made, f"  {how}", waits]
 
 
 # -- frontier ----------------------------------------------------------------------------------------------------

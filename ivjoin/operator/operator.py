@@ -28,6 +28,7 @@ from ivjoin.operator.core import Core
 from ivjoin.operator.cores import AnyCore, core_of
 from ivjoin.operator.output_bounds import output_bounds
 from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output
+from ivjoin.operator.windows.core import WindowCore
 from ivjoin.plan.cache import planned
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.question import side_expression
@@ -38,7 +39,7 @@ from ivjoin.shj.store.account import Account
 if TYPE_CHECKING:
     from ivjoin.expr.written import Expression, Value
     from ivjoin.plan.pick import PickBy
-    from ivjoin.plan.question import DeclaredBounds, Keys, Orders, SupportsArrowSchema
+    from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders, SupportsArrowSchema
 
 __all__ = ["SymmetricHashJoin"]
 
@@ -83,6 +84,10 @@ class SymmetricHashJoin(OneCall):
     pick_by : str, expression, or list of these
         Right columns by which rows are compared; the later ones break ties. A null in the first never wins, NaN is the
         greatest value. Among rows that are equal in all of them, which one comes is not promised.
+    aggregate : mapping of str to (column, function), optional
+        ``{"vwap": ("price", "mean"), "n": ("*", "count")}``: each left row comes out once, with aggregates of the right
+        rows that match it, when no later one can. Functions: count, sum, mean, min, max, first, last. ``how`` is inner
+        or left, which keeps rows that nothing matches, with count 0 and null.
     memory_limit : int or str, optional
         Bytes that the operator may hold, or text such as "512MB" (MB are 10**6 bytes, MiB 2**20).
     when_full : {"raise", "spill", "shed"}
@@ -118,30 +123,32 @@ class SymmetricHashJoin(OneCall):
         condition: Expression | None = None, how: str = "inner", left_order: Orders | None = None,
         right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
         right_bounds: DeclaredBounds | None = None, suffix: str = "_right", batch_size: int = 65536,
-        on_late: str = "raise", timezone: str = "UTC", memory_limit: int | str | None = None,
-        when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None, shed: str | None = None,
-        shed_shared: bool = False, pick: str | None = None, pick_by: PickBy | None = None,
+        on_late: str = "raise", timezone: str = "UTC", aggregate: Aggregates | None = None,
+        memory_limit: int | str | None = None, when_full: str = "raise",
+        spill_dir: str | os.PathLike[str] | None = None, shed: str | None = None, shed_shared: bool = False,
+        pick: str | None = None, pick_by: PickBy | None = None,
     ) -> None:
         self._begin()
         budget = budget_of(memory_limit, when_full, spill_dir, shed, shed_shared)
         plan = planned(
             left_schema, right_schema, on=on, condition=condition, how=how, left_order=left_order,
             right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
-            batch_size=batch_size, on_late=on_late, timezone=timezone, pick=pick, pick_by=pick_by,
+            batch_size=batch_size, on_late=on_late, timezone=timezone, aggregate=aggregate, pick=pick, pick_by=pick_by,
         )
         self._core = core_of(plan)
         self._limit(budget)
 
     def _limit(self, budget: Budget | None) -> None:
         self._limits = None
-        if budget is not None:
-            from ivjoin.operator.limits import Limits
+        if budget is None:
+            return
+        budget.check(self._core.plan)
+        if not isinstance(self._core, Core):
+            self._core.limit(budget.limit)
+            return
+        from ivjoin.operator.limits import Limits
 
-            budget.check(self._core.plan)
-            if isinstance(self._core, Core):
-                self._limits = self._core.limits = Limits(self._core, budget)
-            else:
-                self._core.bound(budget.limit)
+        self._limits = self._core.limits = Limits(self._core, budget)
 
     @classmethod
     def from_plan(
@@ -410,13 +417,15 @@ class SymmetricHashJoin(OneCall):
         Raises
         ------
         ProtocolError
-            If the operator has stopped with an error, or another thread is at work with it.
+            If the operator has stopped with an error, gives aggregates, or another thread is at work with it.
         """
         if not self._lock.acquire(False):
             raise ProtocolError(BUSY)
         try:
             if self._stopped is not None:
                 raise ProtocolError(self._stopped)
+            if isinstance(self._core, WindowCore):
+                raise ProtocolError("output_bounds() is of joined rows; this operator gives aggregates of them")
             return output_bounds(self._core, self._pending is not None)
         finally:
             self._lock.release()

@@ -8,7 +8,7 @@ leaves of the condition over both hulls.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,18 +20,16 @@ from ivjoin.expr.separate import conjuncts_of
 from ivjoin.frontier.order import Frontier
 from ivjoin.operator.core import Core
 from ivjoin.operator.intake import has_value
+from ivjoin.operator.picks.core import PickCore
 from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.plan.spec import SIDES
-
-if TYPE_CHECKING:
-    from ivjoin.operator.cores import AnyCore
 
 __all__ = ["output_bounds"]
 
 _AT_ONCE = 1 << 16  # rows that are looked at together
 
 
-def output_bounds(core: AnyCore, taking: bool) -> dict[str, tuple[Any, Any]]:
+def output_bounds(core: Core | PickCore, taking: bool) -> dict[str, tuple[Any, Any]]:
     """Closed bounds of each output column over all later rows: {column: (inf, sup)}, None for an end without a bound.
 
     ``taking`` says that the output of a call is still being taken.
@@ -94,7 +92,7 @@ def _shown(found: list[Any], bounds: Any, dom: Any) -> tuple[Any, Any]:
     return b.inf, None if any(d.may_nan for d in found) else b.sup
 
 
-def _hull(core: AnyCore, taking: bool, s: int, node: Node, names: dict[str, int]) -> Any:
+def _hull(core: Core | PickCore, taking: bool, s: int, node: Node, names: dict[str, int]) -> Any:
     """Every value of an expression in a stored row of side s, or in one that is yet to come."""
     from ivjoin.propagation import Dom
 
@@ -135,7 +133,7 @@ def _hull(core: AnyCore, taking: bool, s: int, node: Node, names: dict[str, int]
     return Dom.of(t, value_of(low, t), value_of(high, t), nan=nan)
 
 
-def _rows(core: AnyCore, taking: bool, s: int) -> Iterator[tuple[Callable[[int], pa.Array | None], int]]:
+def _rows(core: Core | PickCore, taking: bool, s: int) -> Iterator[tuple[Callable[[int], pa.Array | None], int]]:
     """The rows of side s that later output may hold, some at a time: (a column by its place or None, how many rows).
 
     While a call's output is still being taken: those of its batch, and the stored ones that it may have decided, too.

@@ -23,7 +23,7 @@ from ivjoin.stream.sorting import Prospect, prospect
 
 if TYPE_CHECKING:
     from ivjoin.plan.pick import PickBy
-    from ivjoin.plan.question import DeclaredBounds, Expression, Keys, Orders, SupportsArrowSchema, Value
+    from ivjoin.plan.question import Aggregates, DeclaredBounds, Expression, Keys, Orders, SupportsArrowSchema, Value
 
 __all__ = ["explain"]
 
@@ -35,15 +35,15 @@ def explain(
     on: Keys | None = None, how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None,
     frontier: Mapping[str, Mapping[Expression, Value]] | None = None, suffix: str = "_right",
-    batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC", pick: str | None = None,
-    pick_by: PickBy | None = None,
+    batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC", aggregate: Aggregates | None = None,
+    pick: str | None = None, pick_by: PickBy | None = None,
 ) -> Explanation:
     """How a join would be planned: conjuncts, the expression DAG with its intervals, and what prunes each side.
 
     Parameters
     ----------
-    condition, on, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size, on_late, timezone, pick,
-    pick_by
+    condition, on, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size, on_late, timezone, \
+    aggregate, pick, pick_by
         As for :func:`ivjoin.band_join`.
     left_schema, right_schema : schema, table, frame or files
         Of inputs that have an end it is said whether they will be sorted, and by what; no file is read but for its
@@ -69,7 +69,7 @@ def explain(
     plan = planned(
         schemas[0], schemas[1], on=on, condition=condition, how=how, left_order=left_order,
         right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
-        batch_size=batch_size, on_late=on_late, timezone=timezone, pick=pick, pick_by=pick_by,
+        batch_size=batch_size, on_late=on_late, timezone=timezone, aggregate=aggregate, pick=pick, pick_by=pick_by,
     )
     if plan.spec.pick is not None:
         return explain_plan(plan, frontier, picked_arrival(plan, left, right))

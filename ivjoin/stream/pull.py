@@ -29,7 +29,7 @@ from ivjoin.stream.sorting import Arranged, arrange, as_they_are
 if TYPE_CHECKING:
     from ivjoin.expr.written import Expression, Value
     from ivjoin.plan.pick import PickBy
-    from ivjoin.plan.question import DeclaredBounds, Keys, Orders
+    from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders
 
 __all__ = ["ArrowStream", "JoinStream", "SupportsArrowStream", "band_join", "stream_of"]
 
@@ -104,7 +104,8 @@ class _Join:
         self._sources, self._sort, self._coalesce, self._threads = sources, sort, coalesce, threads
         known = all(source.in_memory for source in sources)
         self._rows = sum(source.rows or 0 for source in sources) if known else 0
-        piece = _PUSH_ROWS if threads == 1 else max(_PARALLEL_ROWS, slice_rows(self._rows, threads) // 4)
+        small = threads == 1 and not found.plan.spec.aggregates
+        piece = _PUSH_ROWS if small else max(_PARALLEL_ROWS, slice_rows(self._rows, threads) // 4)
         self.most = max(piece, coalesce)
 
     def operator(
@@ -133,7 +134,7 @@ class _Join:
             self.most = max(_PICK_ROWS, self._coalesce)
         else:
             arranged = (arrange if self._sort else as_they_are)(self.plan, self._sources, self._threads)
-            if isinstance(cut_of(arranged.plan), str):
+            if isinstance(cut_of(arranged.plan), str) and not self.plan.spec.aggregates:
                 self.most = max(_PUSH_ROWS, self._coalesce)
         left, right = (_Input(batches, self._coalesce, self.most) for batches in arranged.batches)
         return arranged, (left, right)
@@ -301,7 +302,7 @@ def band_join(
     how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
     batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC", coalesce_rows: int = 0,
-    threads: int = 1, sort: str = "auto", columns: Sequence[str] | None = None,
+    threads: int = 1, sort: str = "auto", columns: Sequence[str] | None = None, aggregate: Aggregates | None = None,
     memory_limit: int | str | None = None, when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None,
     shed: str | None = None, shed_shared: bool = False, pick: str | None = None, pick_by: PickBy | None = None,
 ) -> JoinStream:
@@ -346,6 +347,13 @@ def band_join(
     columns : list of str, optional
         The columns of the output, by their names and in their order; all by default. What neither they nor the
         question needs is not read.
+    aggregate : mapping of str to (column, function), optional
+        ``{"vwap": ("price", "mean"), "n": ("*", "count")}``: one row for each left row, its columns and then aggregates
+        of the right rows that match it, found without making the pairs. A column is one of the right side or an
+        expression over it; functions are count, sum, mean, min, max, first and last, which are as SQL's: null is
+        passed over but by first and last, NaN is the greatest value, and a sum of whole numbers that is too great for
+        int64 is an error. First and last are by the order of the right side that is declared first, else by the band.
+        ``how`` is inner, which drops left rows that nothing matches, or left, which keeps them with count 0 and null.
     memory_limit : int or str, optional
         Bytes that the join may hold beside its inputs, or text such as "512MB"; see :class:`SymmetricHashJoin`.
     when_full : {"raise", "spill", "shed"}
@@ -390,7 +398,7 @@ def band_join(
     plan = planned(
         sources[0].schema, sources[1].schema, on=on, condition=condition, how=how, left_order=left_order,
         right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
-        batch_size=batch_size, on_late=on_late, timezone=timezone, pick=pick, pick_by=pick_by,
+        batch_size=batch_size, on_late=on_late, timezone=timezone, aggregate=aggregate, pick=pick, pick_by=pick_by,
     )
     return stream_of(sources, plan, coalesce_rows, threads, sort, columns, budget)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from weakref import WeakMethod
 
 import numpy as np
 import pyarrow as pa
@@ -72,7 +73,8 @@ class PickCore:
         self.watermarks: dict[tuple[int, str], tuple[Node, bool]] = {}
         self.ended = [False, False]
         self.metrics = JoinMetrics()
-        self.account = Account(self.bytes_held)
+        held = WeakMethod(self.bytes_held)
+        self.account = Account(lambda: (of() if (of := held()) else 0))
         self.full_predicate = False
         self.rekeyed = False
         self.build()
@@ -154,7 +156,7 @@ class PickCore:
         m.right_rows_retired = m.right_rows_in - self.offered.rows
         return m
 
-    def bound(self, limit: int) -> None:
+    def limit(self, limit: int) -> None:
         """Hold no more bytes than this; a batch that needs more is refused."""
 
         def refuse(needed: int, held: int) -> None:
