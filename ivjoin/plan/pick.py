@@ -23,7 +23,7 @@ from ivjoin.plan.spec import SIDES, Pick
 if TYPE_CHECKING:
     from ivjoin.expr.written import Expression
 
-__all__ = ["WHICH", "Picking", "PickBy", "pick_of", "picking_of"]
+__all__ = ["WHICH", "PickBy", "Picking", "beside", "pick_of", "picking_of"]
 
 WHICH = ("last", "first", "nearest")
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
@@ -198,6 +198,13 @@ def _picking(plan: JoinPlan) -> Picking:
         pick.which, (left, right), axes, n_sort, n_place, flags, -1 if near is None else left.index(near), terms,
         sum(not r[0] for r in rows), (reads[0], reads[1]),
     )
+
+
+def beside(picking: Picking) -> Node | None:
+    """The left expression that is of one kind with what rows are picked by, and is compared with it."""
+    if picking.near >= 0:
+        return picking.lines[0][picking.near]
+    return next((picking.lines[0][t[0]] for t in picking.terms.tolist() if t[1] == 0), None)
 
 
 def _rises(side: SidePlan, by: Node, node: Node) -> bool:

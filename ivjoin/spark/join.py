@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,9 +30,10 @@ from ivjoin.spark.watermark import delays, with_watermarks
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
 
+    from ivjoin.plan.asof import AsOf
     from ivjoin.plan.question import DeclaredBounds, Keys, Orders
 
-__all__ = ["band_join", "resolved"]
+__all__ = ["band_join", "joined_frames", "resolved"]
 
 BACKENDS = ("applyInPandasWithState", "transformWithState")
 
@@ -53,7 +54,8 @@ def band_join(
     how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
     batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None, *, buckets: int | None = None,
-    backend: str = "applyInPandasWithState", name: str | Observation | None = None,
+    backend: str = "applyInPandasWithState", name: str | Observation | None = None, pick: str | None = None,
+    pick_by: str | Sequence[str] | None = None,
 ) -> DataFrame:
     """Join two DataFrames on keys and a band condition, holding only the rows that can still match.
 
@@ -91,6 +93,10 @@ def band_join(
         Tells this join's counts from another's in the same query, see :func:`ivjoin.spark.metrics`; two joins of one
         query take different names, or none. Of static frames, a ``pyspark.sql.Observation`` takes them; without one
         they are not counted.
+    pick : {"last", "first", "nearest"}, optional
+        Of the right rows that satisfy the whole condition each left row takes one; ``how`` is inner or left.
+    pick_by : str, or list of str, optional
+        Right columns, or SQL text over them, by which rows are compared; the later ones break ties.
 
     Returns
     -------
@@ -108,15 +114,24 @@ def band_join(
     WatermarkWarning
         If a watermark is not read as an order, since a union or a join of streams lies behind it.
     """
+    _streaming(left, right)
+    call = resolved(
+        left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size,
+        on_late, timezone, pick, pick_by,
+    )
+    return joined_frames(left, right, call, buckets, backend, name)
+
+
+def joined_frames(
+    left: DataFrame, right: DataFrame, call: Resolved, buckets: int | None, backend: str,
+    name: str | Observation | None,
+) -> DataFrame:
+    """The frame of a call that was looked up, run by the backend that is asked for."""
     if backend not in BACKENDS:
         raise IvjoinError(f"backend is {backend!r}; expected {' or '.join(map(repr, BACKENDS))}")
     streaming = _streaming(left, right)
-    call = resolved(
-        left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size,
-        on_late, timezone,
-    )
     for note in call.notes:
-        warnings.warn(note, stacklevel=2)
+        warnings.warn(note, stacklevel=3)
     out = output_type(plan_of(call.spec), call.types)
     count = checked_count(buckets, call.settings.partitions)
     if streaming and not isinstance(name, str | None):
@@ -166,9 +181,13 @@ def _streaming(left: Any, right: Any) -> bool:
 def resolved(
     left: Any, right: Any, on: Any = None, condition: Any = None, how: str = "inner", left_order: Any = None,
     right_order: Any = None, left_bounds: Any = None, right_bounds: Any = None, suffix: str = "_right",
-    batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None,
+    batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None, pick: Any = None,
+    pick_by: Any = None, as_of: Callable[[list[pa.Schema], Callable[[Any, int], Any]], AsOf] | None = None,
 ) -> Resolved:
-    """Look every name up and plan once, so that all mistakes are reported here."""
+    """Look every name up and plan once, so that all mistakes are reported here.
+
+    ``as_of`` takes both schemas, and how to spell a name of a side, in place of a condition and a pick.
+    """
     settings = settings_of(left.sparkSession)
     zone = timezone or settings.timezone
     types = (left.schema, right.schema)
@@ -179,7 +198,17 @@ def resolved(
     pairs = _pairs(on, schemas, settings.case_sensitive)
     aliases = aliases_of(left, right)
     scope = expr.Scope(schemas[0], schemas[1], on=pairs, case_sensitive=settings.case_sensitive, aliases=aliases)
-    given, left_over = condition_of(condition, left, right, scope, zone, how, settings.quoted_names)
+    near = None
+    if as_of is not None:
+        asked = as_of(schemas, lambda n, s: _spelt(n, schemas[s].names, settings.case_sensitive))
+        condition, pick, pick_by, near = asked.condition, asked.pick, asked.pick_by, asked.near
+    elif pick_by is not None:
+        items = list(pick_by) if isinstance(pick_by, (list, tuple)) else [pick_by]
+        right_scope = expr.Scope(pa.schema([]), schemas[1], case_sensitive=settings.case_sensitive)
+        pick_by = [_side_node(item, 1, right_scope, settings, zone) for item in items]
+    given, left_over = condition_of(
+        condition, left, right, scope, zone, how if pick is None else "left", settings.quoted_names
+    )
     notes: list[Warning] = []
     orders = [
         _orders(o, s, f, schemas, settings, zone, notes)
@@ -189,9 +218,11 @@ def resolved(
     spec = join_spec(
         schemas[0], schemas[1], on=pairs, condition=given, how=how, left_order=orders[0], right_order=orders[1],
         left_bounds=bounds[0], right_bounds=bounds[1], suffix=suffix, on_late=on_late, timezone=zone,
-        batch_size=batch_size,
+        batch_size=batch_size, pick=pick, pick_by=pick_by, pick_near=near,
     )
     spec = replace(spec, left_over=left_over)
+    if as_of is not None and spec.pick is not None:
+        spec = replace(spec, pick=replace(spec.pick, unbounded=True))
     plan = plan_of(spec)
     refuse_collated([n for n in (plan.condition,) if n is not None], types)
     for side in plan.sides:

@@ -11,10 +11,9 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from ivjoin.expr.nodes import Node
 from ivjoin.frontier.order import Order
 from ivjoin.plan.cache import plan_of
-from ivjoin.plan.pick import Picking, picking_of
+from ivjoin.plan.pick import beside, picking_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream.axis import Axis
@@ -79,18 +78,12 @@ def _by_groups(source: Source, s: int, axis: Axis) -> bool:
 def _axis(plan: JoinPlan) -> Axis | None:
     """What right rows are picked by, and the left expression that it is compared with."""
     picking = picking_of(plan)
-    near = _beside(picking)
+    near = beside(picking)
     if near is None:
         return None
     nodes = near, picking.lines[1][0]
     falls = any(n is nodes[s] and o.descending for s, side in enumerate(plan.sides) for n, _, o in side.orders)
     return Axis(nodes, falls)
-
-
-def _beside(picking: Picking) -> Node | None:
-    if picking.near >= 0:
-        return picking.lines[0][picking.near]
-    return next((picking.lines[0][t[0]] for t in picking.terms.tolist() if t[1] == 0), None)
 
 
 def _sorted(plan: JoinPlan, sources: tuple[Source, Source], axis: Axis, which: list[bool]) -> Arranged:
