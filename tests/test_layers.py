@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "metrics": set(),
     "interval": set(),
     "expr": {"operators", "terms"},
-    "terms": set(),
+    "terms": {"interval"},  # the numbers are rounded and counted in one place
     "operators": {"terms", "interval"},  # what reads, evaluates and bounds conditions stands on the records, not under
     "propagation": {"interval", "expr", "operators"},
     "shj": set(),  # kernels freeze what they import, and the stamp of their disk cache looks at this room alone
@@ -32,9 +32,10 @@ MAY_IMPORT = {
     "plan": _PLANNING - {"plan"},
     "operator": _PLANNING | {"metrics"},
     "routing": _PLANNING,  # hashes by the kernels of keys; knows no operator
-    "stream": _OPERATOR | {"files"},
+    "multi": _OPERATOR | {"routing"},
+    "stream": _OPERATOR | {"files", "multi", "routing"},
     "files": {"expr", "interval", "propagation", "plan"},
-    "spark": _OPERATOR | {"stream"},
+    "spark": _OPERATOR | {"stream", "multi", "routing"},
     "shedding": {"expr"},
     # the command line knows the public names of `ivjoin` and files, nothing behind them
     "demo": {"ivjoin", "files", "spark"},

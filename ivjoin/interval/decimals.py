@@ -12,7 +12,10 @@ from collections.abc import Callable
 from ivjoin.interval import machine as m
 from ivjoin.interval.machine import Pair
 
-__all__ = ["half_up", "product", "product_rev", "quotient", "quotient_rev1", "quotient_rev2", "rounded", "unrounded"]
+__all__ = [
+    "divided", "half_up", "product", "product_rev", "quotient", "quotient_rev1", "quotient_rev2", "rounded",
+    "shortened", "unrounded",
+]  # fmt: skip
 
 _WORKING_DIGITS = 38
 _WORKING = 10**_WORKING_DIGITS
@@ -43,8 +46,8 @@ def unrounded(z: Pair, unit: int) -> Pair:
 # Products
 
 
-def _shortened(n: int) -> int:
-    """A product with 38 significant digits."""
+def shortened(n: int) -> int:
+    """A product as java.math.BigDecimal keeps it: 38 significant digits, HALF_UP, zeros after them."""
     if -_WORKING < n < _WORKING:
         return n
     extra = 10 ** (len(str(abs(n))) - _WORKING_DIGITS)
@@ -54,7 +57,7 @@ def _shortened(n: int) -> int:
 def product(a: Pair, b: Pair, unit: int) -> Pair:
     """The rounded products, in units of the result."""
     lo, hi = m.mul(a, b)
-    return half_up(_shortened(lo), unit), half_up(_shortened(hi), unit)
+    return half_up(shortened(lo), unit), half_up(shortened(hi), unit)
 
 
 def product_rev(z: Pair, b: Pair, x: Pair, unit: int) -> Pair:
@@ -69,7 +72,7 @@ def product_rev(z: Pair, b: Pair, x: Pair, unit: int) -> Pair:
 # Quotients
 
 
-def _divided(n: int, d: int, scale: int, lift: int) -> int:
+def divided(n: int, d: int, scale: int, lift: int) -> int:
     """``n / d`` at a scale; ``lift`` is the scale of d less that of n."""
     up = _WORKING_DIGITS + lift
     first = half_up(n * 10**up, d) if up >= 0 else half_up(n, d * 10**-up)
@@ -91,12 +94,12 @@ def quotient(a: Pair, b: Pair, scale: int, lift: int) -> Pair:
     out = m.EMPTY
     if b[1] > 0:
         bl, bh = max(b[0], 1), b[1]
-        low = _divided(a[0], bh if a[0] >= 0 else bl, scale, lift)
-        out = low, _divided(a[1], bl if a[1] >= 0 else bh, scale, lift)
+        low = divided(a[0], bh if a[0] >= 0 else bl, scale, lift)
+        out = low, divided(a[1], bl if a[1] >= 0 else bh, scale, lift)
     if b[0] < 0:
         bl, bh = b[0], min(b[1], -1)
-        low = _divided(a[1], bh if a[1] >= 0 else bl, scale, lift)
-        out = m.hull(out, (low, _divided(a[0], bl if a[0] >= 0 else bh, scale, lift)))
+        low = divided(a[1], bh if a[1] >= 0 else bl, scale, lift)
+        out = m.hull(out, (low, divided(a[0], bl if a[0] >= 0 else bh, scale, lift)))
     return out
 
 

@@ -20,7 +20,7 @@ from ivjoin.errors import came
 from ivjoin.interval.bare import IntervalError, IntervalTypeError, tamed
 from ivjoin.interval.machine_float import BINARY16, BINARY32, BINARY64, Format
 
-__all__ = ["DAY", "TICKS_PER_SECOND", "Domain", "bounded_decimal", "domain"]
+__all__ = ["DAY", "TICKS_PER_SECOND", "Domain", "bounded_decimal", "domain", "limits"]
 
 TICKS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 DAY = 86_400
@@ -68,7 +68,7 @@ class Domain:
     @property
     def limits(self) -> tuple[Any, Any]:
         """Least and greatest physical value; the infinities are values of a float domain."""
-        return _limits(self)
+        return limits(self.kind, self.bits, self.signed, self.precision, self.unit)
 
     @property
     def is_float(self) -> bool:
@@ -165,17 +165,18 @@ _EXPECTED = {
 
 
 @cache
-def _limits(d: Domain) -> tuple[Any, Any]:
-    if d.kind == "float":
+def limits(kind: str, bits: int, signed: bool, precision: int, unit: str) -> tuple[Any, Any]:
+    """Least and greatest physical value of numbers and times, by what a `Domain` says of them."""
+    if kind == "float":
         return -math.inf, math.inf
-    if d.kind == "int":
-        return (-(1 << d.bits - 1), (1 << d.bits - 1) - 1) if d.signed else (0, (1 << d.bits) - 1)
-    if d.kind == "decimal":
-        return 1 - 10**d.precision, 10**d.precision - 1
-    if d.kind == "time":
-        return 0, DAY * d.ticks - 1
-    bits = 32 if d.kind in ("date", "months") else 64
-    return -(1 << bits - 1), (1 << bits - 1) - 1
+    if kind == "int":
+        return (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+    if kind == "decimal":
+        return 1 - 10**precision, 10**precision - 1
+    if kind == "time":
+        return 0, DAY * TICKS_PER_SECOND[unit] - 1
+    width = 32 if kind in ("date", "months") else 64
+    return -(1 << width - 1), (1 << width - 1) - 1
 
 
 @cache

@@ -61,7 +61,11 @@ def frontiers_of(plan: JoinPlan, of_all: bool = False) -> tuple[Frontier, Fronti
 class Core:
     """The state of an operator, and how it is built. ``steps`` moves rows through it."""
 
-    def __init__(self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> None:
+    def __init__(
+        self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False,
+        keeps: tuple[bool, bool] = (True, True),
+    ) -> None:
+        self.keeps = keeps  # a side whose rows only probe stores none
         self.plan = plan = plan.own()
         self.how = plan.how
         self.layouts = left, right = row_layouts(plan)
@@ -191,7 +195,7 @@ class Core:
         """Hand the bounds of side s to the kernels."""
         bounds = self.bounder.bounds(s)
         state = self.state
-        state.set_side(s, nothing=bounds is None, ended=self.ended[s])
+        state.set_side(s, nothing=bounds is None or not self.keeps[s], ended=self.ended[s])
         state.set_side(1 - s, ended=self.ended[1 - s])
         table = state["bounds", s]
         for axis, (low, high) in enumerate(bounds or ()):
@@ -335,11 +339,22 @@ class Core:
         frontier = self.frontiers[p]
         known = node in frontier.promised
         frontier.promise(node, ordinal, descending)
-        if known:
-            place = self.sources[p].nodes.index(node)
-            row = self.state["sources", p][place]
-            row["low"], row["high"] = limits_of(frontier, node)
+        self._limit(p, node, known)
         return known
+
+    def narrow(self, p: int, node: Node, low: int, high: int) -> bool:
+        """As :meth:`promise`, of both ends."""
+        frontier = self.frontiers[p]
+        known = node in frontier.promised
+        frontier.narrow(node, low, high)
+        self._limit(p, node, known)
+        return known
+
+    def _limit(self, p: int, node: Node, known: bool) -> None:
+        """Hand to the kernels what is promised of an expression, if they know it already."""
+        if known:
+            row = self.state["sources", p][self.sources[p].nodes.index(node)]
+            row["low"], row["high"] = limits_of(self.frontiers[p], node)
 
     def learn(self) -> None:
         """Take in that frontiers may know other expressions now: tables, and axes that could prune by them."""

@@ -14,11 +14,12 @@ __all__ = ["AnyCore", "core_of"]
 AnyCore: TypeAlias = "Core | PickCore | WindowCore"
 
 
-def core_of(plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> AnyCore:
-    """The state of an operator for a plan, without rows."""
-    made: type[AnyCore] = Core
+def core_of(
+    plan: JoinPlan, late_within: bool = True, errors_first: bool = False, keeps: tuple[bool, bool] = (True, True)
+) -> AnyCore:
+    """The state of an operator for a plan, without rows; ``keeps``: which sides' rows are stored."""
     if plan.spec.aggregates:
-        made = WindowCore
-    elif plan.spec.pick is not None:
-        made = PickCore
-    return made(plan, late_within, errors_first)
+        return WindowCore(plan, late_within, errors_first)
+    if plan.spec.pick is not None:
+        return PickCore(plan, late_within, errors_first)
+    return Core(plan, late_within, errors_first, keeps)

@@ -22,7 +22,7 @@ from ivjoin.plan.planner import JoinPlan, inferred
 from ivjoin.plan.question import side_expression
 from ivjoin.plan.spec import SIDES
 
-__all__ = ["explain_plan", "kept_lines"]
+__all__ = ["explain_plan", "interval_text", "kept_lines", "typical"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _IN_PROBE = "decided in the compiled probe"
@@ -106,8 +106,8 @@ def _aggregate_lines(plan: JoinPlan) -> list[str]:
     if plan.separation.residual:
         how = "the pairs of each left row are asked about, some at a time, and reduced"
     elif len(bands) > 1:
-        how = f"over ranges of right rows sorted by {said(plan.kernel_terms[0].right)}; the other bands ask pairs where "\
-            "they do not rise with it"
+        lead = said(plan.kernel_terms[0].right)
+        how = f"over ranges of right rows sorted by {lead}; the other bands ask pairs where they do not rise with it"
     else:
         how = f"over ranges of right rows sorted by {listed([*map(said, bands)] or ['their key'])}; no pairs are made"
     made = [f"  {a.name} = {a.function}({'*' if a.node is None else said(a.node)})" for a in plan.spec.aggregates]
@@ -136,7 +136,7 @@ def _frontiers(plan: JoinPlan, given: Mapping[str, Mapping[Any, Any]]) -> tuple[
             if t.node in values:
                 ordinal = physical_ordinal(values.pop(t.node), t.node.type, f"frontier of {t.name}")
             else:
-                ordinal = _typical(t.node.type)
+                ordinal = typical(t.node.type)
             turned = ~ordinal if t.descending else ordinal
             t.edge, t.seen_value = turned, True
             t.limit = t.least_after(turned)
@@ -147,7 +147,8 @@ def _frontiers(plan: JoinPlan, given: Mapping[str, Mapping[Any, Any]]) -> tuple[
     return out[0], out[1]
 
 
-def _typical(t: Type) -> int:
+def typical(t: Type) -> int:
+    """The ordinal of a value such as one meets."""
     if t.kind in ("timestamp", "date"):
         days = (datetime.now(UTC).date() - date(1970, 1, 1)).days
         return days if t.kind == "date" else days * 86_400 * TICKS_PER_SECOND[t.unit]

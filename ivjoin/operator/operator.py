@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -152,16 +152,18 @@ class SymmetricHashJoin(OneCall):
 
     @classmethod
     def from_plan(
-        cls, plan: JoinPlan, *, late_within: bool = True, errors_first: bool = False, budget: Budget | None = None
-    ) -> SymmetricHashJoin:
+        cls, plan: JoinPlan, *, late_within: bool = True, errors_first: bool = False,
+        keeps: tuple[bool, bool] = (True, True), budget: Budget | None = None,
+    ) -> Self:
         """An operator for a plan. ``late_within`` False measures lateness against earlier batches only.
 
         ``errors_first`` promises that rows for which an ordered expression errs come before all that have a value of
-        it, on either side; they are not refused then. ``budget``: what it may hold (``ivjoin.operator.budget``).
+        it, on either side; they are not refused then. ``keeps`` False of a side: its rows probe the other one and are
+        not stored; for inner joins. ``budget``: what it may hold (``ivjoin.operator.budget``).
         """
         self = cls.__new__(cls)
         self._begin()
-        self._core = core_of(plan, late_within, errors_first)
+        self._core = core_of(plan, late_within, errors_first, keeps)
         self._limit(budget)
         return self
 
@@ -379,7 +381,7 @@ class SymmetricHashJoin(OneCall):
     def restore(
         cls, blob: bytes, *, memory_limit: int | str | None = None, when_full: str = "raise",
         spill_dir: str | os.PathLike[str] | None = None, shed: str | None = None, shed_shared: bool = False,
-    ) -> SymmetricHashJoin:
+    ) -> Self:
         """An operator that goes on where a snapshot was taken, within the limit that is given here.
 
         Raises

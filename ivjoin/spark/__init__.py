@@ -19,7 +19,10 @@ from ivjoin.spark.explaining import explain  # noqa: E402
 from ivjoin.spark.join import band_join  # noqa: E402
 from ivjoin.spark.metrics import metrics  # noqa: E402
 
-__all__ = ["AnsiWarning", "SparkSetupError", "WatermarkWarning", "asof_join", "attach", "band_join", "explain", "metrics", "session"]
+__all__ = [
+    "AnsiWarning", "SparkSetupError", "WatermarkWarning", "asof_join", "attach", "band_join", "explain", "metrics",
+    "session",
+]  # fmt: skip
 
 
 def attach() -> None:

@@ -79,4 +79,4 @@ def asof_join(
             "asof_join of streams needs to know how far the right side has come, or no left row could ever come out: "
             "use right.withWatermark(column, delay), or right_order="
         )
-    return joined_frames(left, right, call, buckets, backend, name)
+    return joined_frames(left, right, call, buckets, backend, name, "hash")

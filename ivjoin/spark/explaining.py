@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ivjoin.operator.explain import explain_plan
 from ivjoin.plan.cache import plan_of
-from ivjoin.plan.planner import JoinPlan
 from ivjoin.spark.buckets import checked_count
 from ivjoin.spark.columns import key_sql
-from ivjoin.spark.join import resolved
+from ivjoin.spark.join import refuse_unbuilt, resolved
 from ivjoin.spark.sorting import sort_key
+from ivjoin.spark.spreading import spread_of, why_undivided
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
@@ -25,14 +26,17 @@ def explain(
     how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
     batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None, *, buckets: int | None = None,
-    backend: str = "applyInPandasWithState", name: str | Observation | None = None,
+    backend: str = "applyInPandasWithState", name: str | Observation | None = None, routing: str = "auto",
+    hot_keys: Sequence[object] | None = None, routing_dir: str | None = None,
 ) -> str:
-    """The plan of ``left.band_join(right, ...)`` as text; takes its arguments, and runs nothing.
+    """The plan of ``left.band_join(right, ...)`` as text; takes its arguments, and joins nothing.
+
+    Static frames are read once for a sample, as ``band_join`` does, unless ``routing`` is "hash".
 
     Parameters
     ----------
     left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size, \
-    on_late, timezone, buckets, backend, name
+    on_late, timezone, buckets, backend, name, routing, hot_keys, routing_dir
         As for :func:`ivjoin.spark.band_join`; ``backend`` and ``name`` change nothing.
 
     Returns
@@ -44,13 +48,14 @@ def explain(
     >>> print(ivjoin.spark.explain(clicks, views, on="user", condition="l.ts >= r.ts"))  # doctest: +SKIP
     """
     del backend, name
+    refuse_unbuilt(routing, hot_keys, routing_dir, left.isStreaming)
     call = resolved(
         left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size,
         on_late, timezone,
     )
     plan = plan_of(call.spec)
     keys = key_sql(plan)
-    why = _why_undivided(plan)
+    why = why_undivided(plan)
     lines = []
     if left.isStreaming:
         count = checked_count(buckets, call.settings.partitions) if keys else 1
@@ -60,20 +65,16 @@ def explain(
         lines.append(f"streaming: rows {how}; late rows: {call.spec.on_late}")
     else:
         key = sort_key(plan)
-        where = "shuffled by the keys" if keys else f"in one task, since {why}"
+        spread = spread_of(left, right, call.spec, call.settings, buckets, routing)
         order = f"sorted by {key.nodes[0]} and {key.nodes[1]}" if key else "in any order: no band to sort along"
-        lines.append(f"static: rows {where}, {order}")
+        if spread.plan is not None:
+            lines.append(f"static: rows routed to {spread.tasks} tasks, {order}")
+            lines += [f"  {line}" for line in str(spread.plan).splitlines()]
+        else:
+            where = "shuffled by the keys" if keys else f"in one task, since {spread.why or why}"
+            lines.append(f"static: rows {where}, {order}")
+            lines += [f"  note: {spread.why}"] if keys and spread.why else []
     lines += [f"left to Spark, which filters the joined rows by it: {text}" for text in call.spec.left_over]
     lines += [f"beware: {note}" for note in call.notes]
     return "\n".join([*lines, explain_plan(plan)])
 
-
-def _why_undivided(plan: JoinPlan) -> str:
-    """Why Spark has nothing to hash rows by."""
-    computed = [f"{key.left} = {key.right}" for key in plan.separation.keys]
-    if not computed:
-        return "there is no key that both sides share"
-    return (
-        f"Spark is not given expressions to hash by ({', '.join(computed)}): put them into columns of both sides "
-        "before the join to divide the rows"
-    )

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ivjoin.plan.asof import AsOf
     from ivjoin.plan.question import DeclaredBounds, Keys, Orders
 
-__all__ = ["band_join", "joined_frames", "resolved"]
+__all__ = ["band_join", "joined_frames", "refuse_unbuilt", "resolved"]
 
 BACKENDS = ("applyInPandasWithState", "transformWithState")
 
@@ -54,7 +54,8 @@ def band_join(
     how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
     batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None, *, buckets: int | None = None,
-    backend: str = "applyInPandasWithState", name: str | Observation | None = None, pick: str | None = None,
+    backend: str = "applyInPandasWithState", name: str | Observation | None = None, routing: str = "auto",
+    hot_keys: Sequence[object] | None = None, routing_dir: str | None = None, pick: str | None = None,
     pick_by: str | Sequence[str] | None = None,
 ) -> DataFrame:
     """Join two DataFrames on keys and a band condition, holding only the rows that can still match.
@@ -64,7 +65,8 @@ def band_join(
     left, right : DataFrame
         Both streaming or both static; classic or Connect.
     on : str, list of str, or list of (str, str), optional
-        Key columns. Not needed: without a key, one task holds the state.
+        Key columns. Not needed: without a key, rows of static frames are spread along the band; of streams, one task
+        holds the state.
     condition : str or Column, optional
         SQL text with ``l.`` and ``r.`` (or the DataFrames' aliases) naming the sides, or a Column over both. Of an
         inner join, conjuncts that the operator cannot evaluate are applied by Spark to the joined rows; other join
@@ -93,8 +95,14 @@ def band_join(
         Tells this join's counts from another's in the same query, see :func:`ivjoin.spark.metrics`; two joins of one
         query take different names, or none. Of static frames, a ``pyspark.sql.Observation`` takes them; without one
         they are not counted.
+    routing : {"auto", "hash", "slices", "grid"}
+        How heavy keys, and joins without a key or with computed ones, are spread over the tasks of static frames. All
+        but "hash" read both frames once for a sample, when this is called. See ``ivjoin.routing``.
+    hot_keys, routing_dir
+        For streams; not built yet, so anything but None is refused.
     pick : {"last", "first", "nearest"}, optional
-        Of the right rows that satisfy the whole condition each left row takes one; ``how`` is inner or left.
+        Of the right rows that satisfy the whole condition each left row takes one; ``how`` is inner or left. Rows meet
+        by their keys alone then, in one task without a key.
     pick_by : str, or list of str, optional
         Right columns, or SQL text over them, by which rows are compared; the later ones break ties.
 
@@ -114,17 +122,22 @@ def band_join(
     WatermarkWarning
         If a watermark is not read as an order, since a union or a join of streams lies behind it.
     """
-    _streaming(left, right)
+    refuse_unbuilt(routing, hot_keys, routing_dir, _streaming(left, right))
+    if pick is not None and routing not in ("auto", "hash"):
+        raise UnsupportedError(
+            f"routing is {routing!r} with pick={pick!r}: all partners of a left row meet in one task; expected 'auto' "
+            "or 'hash'"
+        )
     call = resolved(
         left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size,
         on_late, timezone, pick, pick_by,
     )
-    return joined_frames(left, right, call, buckets, backend, name)
+    return joined_frames(left, right, call, buckets, backend, name, routing)
 
 
 def joined_frames(
     left: DataFrame, right: DataFrame, call: Resolved, buckets: int | None, backend: str,
-    name: str | Observation | None,
+    name: str | Observation | None, routing: str,
 ) -> DataFrame:
     """The frame of a call that was looked up, run by the backend that is asked for."""
     if backend not in BACKENDS:
@@ -137,10 +150,15 @@ def joined_frames(
     if streaming and not isinstance(name, str | None):
         raise IvjoinError(f"name is a {type(name).__name__}; expected text (an Observation is for static frames)")
     if not streaming:
+        from ivjoin.spark.spreading import Spread, spread_of
         from ivjoin.spark.static import static_join
 
         observation = None if isinstance(name, str) else name
-        joined = static_join(left, right, call.spec, out, buckets, observation)
+        if call.spec.pick is None:
+            spread = spread_of(left, right, call.spec, call.settings, buckets, routing)
+        else:
+            spread = Spread(buckets, None, "all partners of a left row meet in one task")
+        joined = static_join(left, right, call.spec, out, spread, observation)
     elif backend == "transformWithState":
         from ivjoin.spark.segments import segmented_join
 
@@ -154,6 +172,25 @@ def joined_frames(
     kept = rows_where(joined, plan_of(call.spec), call.types, call.aliases, call.spec.left_over)
     _ = kept.schema  # over Connect, this is when Spark looks at the conjuncts
     return kept
+
+
+def refuse_unbuilt(routing: object, hot_keys: object, routing_dir: object, streaming: bool) -> None:
+    """
+    Raises
+    ------
+    UnsupportedError
+        If a stream is to be spread otherwise than by its keys' hash.
+    """
+    for option, given in (("hot_keys", hot_keys), ("routing_dir", routing_dir)):
+        if given is not None:
+            raise UnsupportedError(
+                f"{option} is {given!r}; expected None: heavy keys of streams are not spread yet, and those of static "
+                "frames are found by a sample"
+            )
+    if streaming and routing not in ("auto", "hash"):
+        raise UnsupportedError(
+            f"routing is {routing!r}; expected 'auto' or 'hash': rows of streams are spread by their keys' hash alone"
+        )
 
 
 def _streaming(left: Any, right: Any) -> bool:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ivjoin.plan.pick import PickBy
     from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders
 
-__all__ = ["ArrowStream", "JoinStream", "SupportsArrowStream", "band_join", "stream_of"]
+__all__ = ["ArrowStream", "JoinStream", "Pieces", "SupportsArrowStream", "band_join", "stream_of"]
 
 # Rows pushed at once, whatever the size of the batches that come in: the state holds a pushed batch whole, so this
 # is what keeps it near the window when the input is one large batch.
@@ -51,8 +51,8 @@ _READ_ELSEWHERE = (
 )
 
 
-class _Input:
-    """One side's batches, read one ahead at most."""
+class Pieces:
+    """One input's batches, read one ahead at most."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch], coalesce: int, most: int) -> None:
         self._batches = batches
@@ -128,7 +128,7 @@ class _Join:
         for source in self._sources:
             source.ready()
 
-    def begin(self) -> tuple[Arranged, tuple[_Input, _Input]]:
+    def begin(self) -> tuple[Arranged, tuple[Pieces, Pieces]]:
         if self.plan.spec.pick is not None:
             arranged = arrange_picked(self.plan, self._sources, self._sort)
             self.most = max(_PICK_ROWS, self._coalesce)
@@ -136,7 +136,7 @@ class _Join:
             arranged = (arrange if self._sort else as_they_are)(self.plan, self._sources, self._threads)
             if isinstance(cut_of(arranged.plan), str) and not self.plan.spec.aggregates:
                 self.most = max(_PUSH_ROWS, self._coalesce)
-        left, right = (_Input(batches, self._coalesce, self.most) for batches in arranged.batches)
+        left, right = (Pieces(batches, self._coalesce, self.most) for batches in arranged.batches)
         return arranged, (left, right)
 
 
@@ -160,6 +160,9 @@ class JoinStream(Outputs):
         self._join = join
         self._operator = join.operator(join.plan)
         self._arranged: Arranged | None = None
+        self._open()
+
+    def _open(self) -> None:
         self._batches = self._run()
         self._reading = Lock()
         self._begun = False
@@ -259,8 +262,8 @@ class JoinStream(Outputs):
 
     def _run(self) -> Generator[pa.RecordBatch, None, None]:
         try:
-            yield from map(self._join.chosen.pick, self._joined())
-            self._over = "the output was read to its end, and comes once: keep what was read, or call band_join() again"
+            yield from self._output()
+            self._over = "the output was read to its end, and comes once: keep what was read, or join again"
         except GeneratorExit:
             self._over = _CLOSED
             raise
@@ -269,8 +272,15 @@ class JoinStream(Outputs):
             self._broken = True
             raise
         finally:
-            if isinstance(self._operator, SlicedJoin):
-                self._operator.close()
+            self._left()
+
+    def _left(self) -> None:
+        """Nothing more is read."""
+        if isinstance(self._operator, SlicedJoin):
+            self._operator.close()
+
+    def _output(self) -> Iterator[pa.RecordBatch]:
+        return map(self._join.chosen.pick, self._joined())
 
     def _joined(self) -> Iterator[pa.RecordBatch]:
         self._arranged, inputs = self._join.begin()
