@@ -190,7 +190,7 @@ def interval(
     >>> interval("decimal(4, 1)", "0.05", 2)
     Traceback (most recent call last):
     ...
-    ivjoin.interval.reals.bare.IntervalTypeError: a bound of a decimal(4,1) cannot be '0.05'; expected a number
+    ivjoin.interval.errors.IntervalTypeError: a bound of a decimal(4,1) cannot be '0.05'; expected a number
     """
     d = _domain(domain)
     if not isinstance(closed, str) or closed not in ("both", "left", "right", "neither"):
