@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivjoin.errors import UnsupportedError
+from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined, dtype_of, unsupported
+from ivjoin.expr.kernels.columns import load
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ops_cells import Cell, Consts, Kernel, combined, dtype_of, unsupported
-from ivjoin.expr.ops_columns import load
 
 __all__ = ["function", "like", "like_regex"]
 
