@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ivjoin.expr.nodes import Node
-from ivjoin.expr.ops_cells import (
+from ivjoin.expr.kernels.cells import (
     Cell,
     Consts,
     Kernel,
@@ -22,6 +21,7 @@ from ivjoin.expr.ops_cells import (
     unary,
     unsupported,
 )
+from ivjoin.expr.nodes import Node
 
 __all__ = ["binary", "dividing", "logarithm", "neighbour", "pmod", "sign", "unary_", "whole_floats"]
 

@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.errors import ConditionError, UnsupportedError
-from ivjoin.expr.coerce import cast, common_type
+from ivjoin.expr.build.coerce import cast, common_type
 from ivjoin.expr.nodes import Node, make
-from ivjoin.expr.ops_columns import load
+from ivjoin.expr.kernels.columns import load
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.expr.types import BINARY, BOOL, FLOAT64, INT32, UINT64, from_arrow, nested_arrow
 

@@ -1,6 +1,6 @@
 """Times: sums with durations and months, differences, truncation, fields, and counts since the epoch.
 
-Calendar work is done on int64 seconds and days of the local time (``ops_zones``), by the civil-calendar formulas of
+Calendar work is done on int64 seconds and days of the local time (``zones``), by the civil-calendar formulas of
 H. Hinnant, "chrono-compatible low-level date algorithms"; the ticks below a second ride along.
 """
 
@@ -11,21 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, Mask, Rule, combined, count, flagged, met, unsupported
+from ivjoin.expr.kernels.integers import SUMS, add_ints, add_wrapped, affine, mul_wrapped, sub_ints, whole_quotient
+from ivjoin.expr.kernels.zones import Zone, zone_of
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ops_cells import (
-    Cell,
-    Consts,
-    Kernel,
-    Mask,
-    Rule,
-    combined,
-    count,
-    flagged,
-    met,
-    unsupported,
-)
-from ivjoin.expr.ops_integer import SUMS, add_ints, add_wrapped, affine, mul_wrapped, sub_ints, whole_quotient
-from ivjoin.expr.ops_zones import Zone, zone_of
 from ivjoin.expr.types import TICKS_PER_SECOND
 
 __all__ = [

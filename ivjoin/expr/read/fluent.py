@@ -200,8 +200,8 @@ class Expr:
         return Expr("field", (self,), (_text("field", name),))
 
     def __getattr__(self, name: str) -> Callable[..., Expr]:
+        from ivjoin.expr.read.sqlfunctions import FUNCTIONS
         from ivjoin.expr.scope import nearest
-        from ivjoin.expr.sqlfunctions import FUNCTIONS
         from ivjoin.operators.table import OPERATORS
 
         if name.startswith("bit_") and name in OPERATORS and name not in FUNCTIONS:
@@ -289,13 +289,13 @@ def _make(e: Expr, args: list[Node], scope: Scope, zone: str) -> Node:
     if op == "literal":
         return build.literal(params[0])
     if op == "call":
-        from ivjoin.expr.sqlfunctions import call
+        from ivjoin.expr.read.sqlfunctions import call
 
         return call(params[0], args, zone)
     if op == "cast":
         return build.cast(args[0], params[0], zone)
     if op == "field":
-        from ivjoin.expr.nested import field
+        from ivjoin.expr.build.nested import field
 
         return field(args[0], params[0])
     if op == "between":

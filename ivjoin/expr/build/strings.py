@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ivjoin.errors import ConditionError, UnsupportedError
-from ivjoin.expr.coerce import as_text, cast
+from ivjoin.expr.build.coerce import as_text, cast
 from ivjoin.expr.literals import is_literal, literal
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import BINARY, BOOL, INT32, STRING, Type

@@ -12,13 +12,14 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from ivjoin.errors import ColumnError, ConditionError, IvjoinError, UnsupportedError
-from ivjoin.expr import build, chrono, strings
+from ivjoin.expr import build
+from ivjoin.expr.build import chrono, strings
+from ivjoin.expr.build.nested import field
 from ivjoin.expr.literals import is_literal, literal, parse_timestamp, zone_named
-from ivjoin.expr.nested import field
 from ivjoin.expr.nodes import COMPARISONS, Node
+from ivjoin.expr.read.sqlfunctions import MOMENTS, call
+from ivjoin.expr.read.sqlgrammar import described, placed, tree
 from ivjoin.expr.scope import Scope
-from ivjoin.expr.sqlfunctions import MOMENTS, call
-from ivjoin.expr.sqlgrammar import described, placed, tree
 from ivjoin.expr.types import (
     BINARY,
     BOOL,

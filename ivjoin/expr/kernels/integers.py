@@ -8,8 +8,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from ivjoin.expr.kernels.cells import (
+    Cell,
+    Consts,
+    Kernel,
+    Mask,
+    Rule,
+    combined,
+    count,
+    dtype_of,
+    flagged,
+    met,
+    unsupported,
+)
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ops_cells import Cell, Consts, Kernel, Mask, Rule, combined, count, dtype_of, flagged, met, unsupported
 from ivjoin.expr.types import Type
 
 __all__ = [

@@ -12,8 +12,8 @@ import pytest
 
 from ivjoin.errors import ColumnError, ConditionError, UnsupportedError
 from ivjoin.expr import Scope, condition, scalar
-from ivjoin.expr.fluent import column, function, left, lit, right, when
-from ivjoin.expr.sqltext import parse_scalar
+from ivjoin.expr.read.fluent import column, function, left, lit, right, when
+from ivjoin.expr.read.sqltext import parse_scalar
 
 FIELDS = [
     ("a", pa.int32()),

@@ -11,10 +11,10 @@ from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 
 import numpy as np
 
+from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, count, unsupported
+from ivjoin.expr.kernels.decimals import as_objects, fitted, rescaled, round_quotient, scaled_up
+from ivjoin.expr.kernels.integers import narrowed
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ops_cells import Cell, Consts, Kernel, count, unsupported
-from ivjoin.expr.ops_decimal import as_objects, fitted, rescaled, round_quotient, scaled_up
-from ivjoin.expr.ops_integer import narrowed
 
 __all__ = ["round_rule"]
 

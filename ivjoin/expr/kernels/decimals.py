@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, Mask, Rule, combined, count, flagged, met, unsupported
+from ivjoin.expr.kernels.integers import add_wrapped, mul_wrapped, whole_quotient
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ops_cells import Cell, Consts, Kernel, Mask, Rule, combined, count, flagged, met, unsupported
-from ivjoin.expr.ops_integer import add_wrapped, mul_wrapped, whole_quotient
 from ivjoin.expr.types import Type
 from ivjoin.interval.machine.decimals import divided, half_up, shortened
 

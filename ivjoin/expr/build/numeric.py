@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ivjoin.errors import ConditionError
-from ivjoin.expr.arith import div
-from ivjoin.expr.coerce import MAX_DIGITS, as_double, as_number, cast, meet_all
+from ivjoin.expr.build.arith import div
+from ivjoin.expr.build.coerce import MAX_DIGITS, as_double, as_number, cast, meet_all
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import BOOL, FLOAT64, INT64, decimal
 

@@ -21,8 +21,8 @@ from fractions import Fraction
 from math import floor as floor_of
 
 from ivjoin.errors import ConditionError
-from ivjoin.expr.arith import add, div, duration_of_days, intdiv, is_day_count, mod, mul, neg, pmod, sub
-from ivjoin.expr.chrono import (
+from ivjoin.expr.build.arith import add, div, duration_of_days, intdiv, is_day_count, mod, mul, neg, pmod, sub
+from ivjoin.expr.build.chrono import (
     add_days,
     add_interval,
     add_months,
@@ -36,11 +36,11 @@ from ivjoin.expr.chrono import (
     unix_millis,
     unix_seconds,
 )
-from ivjoin.expr.coerce import as_bool, cast, common_type, compared, exact_value, meet, meet_all
+from ivjoin.expr.build.coerce import as_bool, cast, common_type, compared, exact_value, meet, meet_all
 from ivjoin.expr.literals import is_literal, literal, parse_date, parse_time, parse_timestamp
-from ivjoin.expr.nested import sort_keys
+from ivjoin.expr.build.nested import sort_keys
 from ivjoin.expr.nodes import LEFT, RIGHT, Node, make
-from ivjoin.expr.numeric import (
+from ivjoin.expr.build.numeric import (
     abs_,
     acos,
     asin,
@@ -74,8 +74,8 @@ from ivjoin.expr.numeric import (
     tanh,
     trunc,
 )
-from ivjoin.expr.ops_zones import is_fixed
-from ivjoin.expr.strings import concat, like
+from ivjoin.expr.kernels.zones import is_fixed
+from ivjoin.expr.build.strings import concat, like
 from ivjoin.expr.types import BOOL, INT32, TICKS_PER_SECOND, Type, timestamp
 
 __all__ = [

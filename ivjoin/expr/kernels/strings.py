@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from ivjoin.errors import UnsupportedError
+from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined, dtype_of, unsupported
+from ivjoin.expr.kernels.columns import load
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ops_cells import Cell, Consts, Kernel, combined, dtype_of, unsupported
-from ivjoin.expr.ops_columns import load
 
 __all__ = ["function", "like", "like_regex"]
 

@@ -6,8 +6,8 @@ import re
 from fractions import Fraction
 
 from ivjoin.errors import ConditionError, UnsupportedError
-from ivjoin.expr.arith import add, days_apart, mul
-from ivjoin.expr.coerce import as_int32, cast
+from ivjoin.expr.build.arith import add, days_apart, mul
+from ivjoin.expr.build.coerce import as_int32, cast
 from ivjoin.expr.literals import literal
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import DATE, INT32, INT64, MONTHS, duration, timestamp

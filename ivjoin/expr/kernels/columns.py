@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.expr.ops_cells import Cell, Mask, dtype_of, objects
+from ivjoin.expr.kernels.cells import Cell, Mask, dtype_of, objects
 from ivjoin.expr.types import TICKS_PER_SECOND, Type, from_arrow
 
 __all__ = ["load", "loader", "nothing"]

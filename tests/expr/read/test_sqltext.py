@@ -11,7 +11,7 @@ import pytest
 
 from ivjoin.errors import ColumnError, ConditionError, UnsupportedError
 from ivjoin.expr import Scope, condition, scalar
-from ivjoin.expr.sqltext import parse, parse_scalar
+from ivjoin.expr.read.sqltext import parse, parse_scalar
 from ivjoin.expr.text import to_text
 
 FIELDS = [
@@ -325,8 +325,8 @@ def test_condition_and_scalar():
 
 def test_sqlglot_and_sympy_are_loaded_when_needed():
     code = (
-        "import sys, ivjoin.expr, ivjoin.expr.build, ivjoin.expr.fluent, ivjoin.expr.sqltext, ivjoin.expr.sympyform, "
-        "ivjoin.expr.text\n"
+        "import sys, ivjoin.expr, ivjoin.expr.build, ivjoin.expr.read.fluent, ivjoin.expr.read.sqltext\n"
+        "import ivjoin.expr.read.sympyform, ivjoin.expr.text\n"
         "sys.exit(bool({'sympy', 'sqlglot', 'numba', 'pandas'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

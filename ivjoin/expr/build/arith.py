@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ivjoin.errors import ConditionError, UnsupportedError
-from ivjoin.expr.coerce import (
+from ivjoin.expr.build.coerce import (
     as_decimal,
     as_int32,
     as_number,

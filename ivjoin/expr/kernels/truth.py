@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.expr.nodes import Node
-from ivjoin.expr.ops_cells import (
+from ivjoin.expr.kernels.cells import (
     Cell,
     Consts,
     Kernel,
@@ -27,7 +26,8 @@ from ivjoin.expr.ops_cells import (
     unary,
     unsupported,
 )
-from ivjoin.expr.ops_compare import comparer
+from ivjoin.expr.kernels.compare import comparer
+from ivjoin.expr.nodes import Node
 
 __all__ = ["case", "choose", "coalesce", "connective", "extreme", "in_", "is_nan", "is_null", "not_"]
 

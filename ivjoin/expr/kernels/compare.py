@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, absent, combined, met, one, rows, unsupported
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ops_cells import Cell, Consts, Kernel, absent, combined, met, one, rows, unsupported
 
 __all__ = ["compare_rule", "comparer"]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ivjoin.expr import Scope
 from ivjoin.expr.nodes import columns_of, walk
-from ivjoin.expr.sqltext import parse_scalar
+from ivjoin.expr.read.sqltext import parse_scalar
 from ivjoin.expr.text import to_text
 
 FIELDS = [
