@@ -15,6 +15,7 @@ from ivjoin.errors import (
     EvaluationError,
     IvjoinError,
     LateRowError,
+    MemoryLimitError,
     OptionError,
     OrderError,
     ProtocolError,
@@ -24,12 +25,15 @@ from ivjoin.errors import (
 )
 
 if TYPE_CHECKING:
-    from ivjoin.expr.fluent import left, lit, right
+    from ivjoin.expr.fluent import column, left, lit, right
     from ivjoin.files.row_groups import prune_row_groups
     from ivjoin.frontier.order import Order
-    from ivjoin.metrics import JoinMetrics
+    from ivjoin.metrics import JoinMetrics, MultiJoinMetrics
+    from ivjoin.multi.operator import MultiJoin
     from ivjoin.operator.operator import SymmetricHashJoin
+    from ivjoin.stream.asof import asof_join
     from ivjoin.stream.explaining import explain
+    from ivjoin.stream.many import multi_join
     from ivjoin.stream.pull import JoinStream, band_join
 
 __version__ = "0.1.0"
@@ -37,12 +41,17 @@ __version__ = "0.1.0"
 # public name -> the module it lives in
 _LAZY = {
     "JoinMetrics": "ivjoin.metrics",
+    "MultiJoin": "ivjoin.multi.operator",
+    "MultiJoinMetrics": "ivjoin.metrics",
     "JoinStream": "ivjoin.stream.pull",
     "Order": "ivjoin.frontier.order",
     "SymmetricHashJoin": "ivjoin.operator.operator",
+    "asof_join": "ivjoin.stream.asof",
     "band_join": "ivjoin.stream.pull",
+    "column": "ivjoin.expr.fluent",
     "explain": "ivjoin.stream.explaining",
     "left": "ivjoin.expr.fluent",
+    "multi_join": "ivjoin.stream.many",
     "lit": "ivjoin.expr.fluent",
     "prune_row_groups": "ivjoin.files.row_groups",
     "right": "ivjoin.expr.fluent",
@@ -56,6 +65,9 @@ __all__ = [
     "JoinMetrics",
     "JoinStream",
     "LateRowError",
+    "MemoryLimitError",
+    "MultiJoin",
+    "MultiJoinMetrics",
     "OptionError",
     "Order",
     "OrderError",
@@ -65,10 +77,13 @@ __all__ = [
     "SymmetricHashJoin",
     "UnsupportedError",
     "__version__",
+    "asof_join",
     "band_join",
+    "column",
     "explain",
     "left",
     "lit",
+    "multi_join",
     "prune_row_groups",
     "right",
 ]

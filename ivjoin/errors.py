@@ -11,6 +11,7 @@ __all__ = [
     "EvaluationError",
     "IvjoinError",
     "LateRowError",
+    "MemoryLimitError",
     "OptionError",
     "OrderError",
     "ProtocolError",
@@ -67,6 +68,19 @@ class EvaluationError(IvjoinError, ArithmeticError):
 
 class CapacityError(IvjoinError):
     """More rows or keys at once than an operator can hold."""
+
+
+class MemoryLimitError(CapacityError):
+    """More memory is needed than ``memory_limit`` allows, or no room to spill to. The operator goes on.
+
+    Attributes
+    ----------
+    rows_taken : int
+        Rows of the batch that were taken before, from its first on: their output has come. The rest was not taken;
+        push ``batch.slice(rows_taken)`` again when there is room.
+    """
+
+    rows_taken: int = 0
 
 
 _MOST_SHOWN = 100

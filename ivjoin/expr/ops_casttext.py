@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from ivjoin.errors import ConditionError
 from ivjoin.expr.ops_cells import Cell, Kernel, dtype_of, flagged, narrowest
-from ivjoin.expr.ops_decimal import half_up
 from ivjoin.expr.ops_time import DAY_SECONDS, civil, days_from_civil, split
 from ivjoin.expr.ops_zones import Zone, zone_of
 from ivjoin.expr.types import STRING, TICKS_PER_SECOND, Type
+from ivjoin.interval.machine.decimals import half_up
 
 __all__ = ["CASTS", "java_double"]
 

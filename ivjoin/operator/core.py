@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import compress
+from typing import TYPE_CHECKING
 from weakref import WeakMethod, ref
 
 import numpy as np
@@ -37,17 +38,20 @@ from ivjoin.shj.store.columns import OrdinalColumn, WordColumn
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys
 from ivjoin.shj.store.side import SideStore
 
+if TYPE_CHECKING:
+    from ivjoin.operator.limits import Limits
+
 __all__ = ["Core", "frontiers_of"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 
 
-def frontiers_of(plan: JoinPlan) -> tuple[Frontier, Frontier]:
-    """What a plan's declarations say of either side before the first row."""
+def frontiers_of(plan: JoinPlan, of_all: bool = False) -> tuple[Frontier, Frontier]:
+    """What a plan's declarations say of either side before the first row; ``of_all``: of rows without a match, too."""
     left, right = (
         Frontier(
             [OrderTracker(n, name, o.descending, o.slack, o.nulls) for n, name, o in side.orders], side.bounds,
-            side.never_null,
+            side.never_null, frozenset() if of_all else side.numbers,
         )
         for side in plan.sides
     )
@@ -57,7 +61,11 @@ def frontiers_of(plan: JoinPlan) -> tuple[Frontier, Frontier]:
 class Core:
     """The state of an operator, and how it is built. ``steps`` moves rows through it."""
 
-    def __init__(self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> None:
+    def __init__(
+        self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False,
+        keeps: tuple[bool, bool] = (True, True),
+    ) -> None:
+        self.keeps = keeps  # a side whose rows only probe stores none
         self.plan = plan = plan.own()
         self.how = plan.how
         self.layouts = left, right = row_layouts(plan)
@@ -75,6 +83,7 @@ class Core:
         self.metrics = JoinMetrics()
         held = WeakMethod(self.bytes_held)  # of what holds the account
         self.account = Account(lambda: (of() if (of := held()) else 0))
+        self.limits: Limits | None = None
         self.build()
         self.count_state()
 
@@ -82,8 +91,8 @@ class Core:
         """Registers, stores and tables for the plan as it is now."""
         plan = self.plan
         account = self.account
-        state = self.state = State(plan.spec.batch_size, max(len(s.schema) for s in plan.sides), account)
-        self.keys = self._key_table()
+        state = self.state = State(self.emitter.batch_size, max(len(s.schema) for s in plan.sides), account)
+        self.keys: KeyTable = self._key_table()
         self.stores = tuple(
             SideStore(
                 s, self.keys, self.layouts[s].stored, len(plan.sides[s].axes),
@@ -187,7 +196,7 @@ class Core:
         """Hand the bounds of side s to the kernels."""
         bounds = self.bounder.bounds(s)
         state = self.state
-        state.set_side(s, nothing=bounds is None, ended=self.ended[s])
+        state.set_side(s, nothing=bounds is None or not self.keeps[s], ended=self.ended[s])
         state.set_side(1 - s, ended=self.ended[1 - s])
         table = state["bounds", s]
         for axis, (low, high) in enumerate(bounds or ()):
@@ -196,6 +205,12 @@ class Core:
                 self.stores[s].schedule(axis, False)
             if high != I64_MAX:
                 self.stores[s].schedule(axis, True)
+
+    def limit_output(self, rows: int) -> None:
+        """Let output batches have no more than so many rows, and less than the caller allows."""
+        rows = min(rows, self.plan.spec.batch_size)
+        self.emitter.batch_size = rows
+        self.state.limit_output(rows)
 
     def count_state(self) -> None:
         m, (left, right) = self.metrics, self.stores
@@ -220,12 +235,14 @@ class Core:
         m.state_rows = int(left["live"] + right["live"])
         m.peak_state_rows = max(m.peak_state_rows, m.state_rows, state.get("peak_rows"))
         m.state_bytes = self.bytes_held()
+        if self.account.files is not None:
+            m.spilled_bytes = self.account.files.nbytes
+            m.spilled_rows = sum(s.live for s in self.stores if s.lies_in_files)
         return m
 
-    def was_refused(self) -> bool:
-        """Whether the account has just refused memory for a push, of which nothing is done yet."""
-        refused, self.account.refused = self.account.refused, False
-        return refused and self.state.get("phase") == at.BEGIN
+    def is_refused(self) -> bool:
+        """Whether the account has refused memory for the push under way, of which nothing is done yet."""
+        return self.account.refused and self.state.get("phase") == at.BEGIN
 
     def column(self, s: int, index: int) -> Node:
         """The node of a column of side s."""
@@ -301,6 +318,16 @@ class Core:
         for store in self.stores:
             store.point()
 
+    def saved_rows(self, s: int) -> tuple[list[pa.Array], np.ndarray]:
+        """The rows of a side's store: its columns, and bool[n] of those that are matched."""
+        store = self.stores[s]
+        ids = store.live_ids()
+        return [store.gather(i, ids) for i in range(len(store.columns))], store.matched(ids)
+
+    def led(self, s: int) -> tuple[int | None, int | None] | None:
+        """The axes by which a side's rows are found in sorted runs, None where they are not."""
+        return self.stores[s].led()
+
     def refresh_bounds(self) -> None:
         """Compute roots, axes and bounds anew after the frontiers were set from outside."""
         self.learn()
@@ -313,11 +340,22 @@ class Core:
         frontier = self.frontiers[p]
         known = node in frontier.promised
         frontier.promise(node, ordinal, descending)
-        if known:
-            place = self.sources[p].nodes.index(node)
-            row = self.state["sources", p][place]
-            row["low"], row["high"] = limits_of(frontier, node)
+        self._limit(p, node, known)
         return known
+
+    def narrow(self, p: int, node: Node, low: int, high: int) -> bool:
+        """As :meth:`promise`, of both ends."""
+        frontier = self.frontiers[p]
+        known = node in frontier.promised
+        frontier.narrow(node, low, high)
+        self._limit(p, node, known)
+        return known
+
+    def _limit(self, p: int, node: Node, known: bool) -> None:
+        """Hand to the kernels what is promised of an expression, if they know it already."""
+        if known:
+            row = self.state["sources", p][self.sources[p].nodes.index(node)]
+            row["low"], row["high"] = limits_of(self.frontiers[p], node)
 
     def learn(self) -> None:
         """Take in that frontiers may know other expressions now: tables, and axes that could prune by them."""

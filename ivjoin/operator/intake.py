@@ -18,7 +18,7 @@ from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys, pack
 
-__all__ = ["Intake", "has_value"]
+__all__ = ["Intake", "has_value", "outside"]
 
 I64_MIN = -(2**63)
 
@@ -52,6 +52,20 @@ class Intake:
         """
         self._late_rows(p, batch, self._ordered(p, batch), {})
         raise AssertionError("a row was found late that keeps every order")
+
+    def refuse_first(self, p: int, batch: pa.RecordBatch) -> None:
+        """Refuse a batch for its late rows before it is taken piece by piece; moves nothing.
+
+        Raises
+        ------
+        LateRowError, EvaluationError
+        """
+        if self._plan.spec.on_late != "raise":
+            return
+        before = [t.save() for t in self._frontiers[p].trackers]
+        self._late_rows(p, batch, self._ordered(p, batch), {})
+        for t, saved in zip(self._frontiers[p].trackers, before, strict=True):
+            t.load(saved)
 
     def late_by_python(self, p: int, batch: pa.RecordBatch, values: dict[Node, Vector]) -> np.ndarray | None:
         """bool[n] of the rows that break the orders which the kernels do not follow; None for none.
@@ -221,6 +235,18 @@ def has_value(v: Vector) -> np.ndarray | None:
     if v.error is not None and v.error.any():
         valid = ~v.error if valid is None else valid & ~v.error
     return valid
+
+
+def outside(v: Vector, low: int, high: int) -> np.ndarray | None:
+    """bool[n] of the values that lie outside [low, high], None for none."""
+    values = v.values
+    if len(values) == 0 or (low <= int(values.min()) and int(values.max()) <= high):
+        return None
+    bad = np.asarray((values < low) | (values > high), dtype=bool)
+    present = has_value(v)
+    if present is not None:
+        bad &= present
+    return bad if bad.any() else None
 
 
 def _erred(v: Vector) -> np.ndarray | None:

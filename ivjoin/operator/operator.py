@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.errors import EvaluationError, IvjoinError, LateRowError, ProtocolError, SchemaError, came
+from ivjoin.errors import (
+    EvaluationError,
+    IvjoinError,
+    LateRowError,
+    MemoryLimitError,
+    ProtocolError,
+    SchemaError,
+    came,
+)
 from ivjoin.expr.arguments import known_options
 from ivjoin.expr.nodes import Node
 from ivjoin.frontier.order import physical_ordinal
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator import blocks, snapshot, steps
+from ivjoin.operator.budget import Budget, budget_of
 from ivjoin.operator.core import Core
+from ivjoin.operator.cores import AnyCore, core_of
 from ivjoin.operator.output_bounds import output_bounds
 from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output
+from ivjoin.operator.windows.core import WindowCore
 from ivjoin.plan.cache import planned
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.question import side_expression
@@ -26,7 +38,8 @@ from ivjoin.shj.store.account import Account
 
 if TYPE_CHECKING:
     from ivjoin.expr.written import Expression, Value
-    from ivjoin.plan.question import DeclaredBounds, Keys, Orders, SupportsArrowSchema
+    from ivjoin.plan.pick import PickBy
+    from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders, SupportsArrowSchema
 
 __all__ = ["SymmetricHashJoin"]
 
@@ -65,6 +78,28 @@ class SymmetricHashJoin(OneCall):
         What to do with a row that breaks its side's order or bounds.
     timezone : str
         Zone of calendar arithmetic and of timestamps without zone.
+    pick : {"last", "first", "nearest"}, optional
+        Of the right rows that satisfy the whole condition each left row takes one: the last, the first, or the one
+        nearest to the left side's order (ties to the earlier one). ``how`` is inner or left.
+    pick_by : str, expression, or list of these
+        Right columns by which rows are compared; the later ones break ties. A null in the first never wins, NaN is the
+        greatest value. Among rows that are equal in all of them, which one comes is not promised.
+    aggregate : mapping of str to (column, function), optional
+        ``{"vwap": ("price", "mean"), "n": ("*", "count")}``: each left row comes out once, with aggregates of the right
+        rows that match it, when no later one can. Functions: count, sum, mean, min, max, first, last. ``how`` is inner
+        or left, which keeps rows that nothing matches, with count 0 and null.
+    memory_limit : int or str, optional
+        Bytes that the operator may hold, or text such as "512MB" (MB are 10**6 bytes, MiB 2**20).
+    when_full : {"raise", "spill", "shed"}
+        What happens where the rows that can still match do not fit: MemoryLimitError; files (exact); or rows are
+        dropped (a subset of the result, inner and semi joins alone).
+    spill_dir : path, optional
+        Folder of the files; the system's for temporary files by default. They have no names, and go with the process.
+    shed : {"prob", "life", "random"}, optional
+        Which rows go first: those least likely to match (the default); those with the least product of that and the
+        time that is left to them; any.
+    shed_shared : bool
+        Let both sides share the memory, and not half of it each.
 
     Raises
     ------
@@ -88,28 +123,48 @@ class SymmetricHashJoin(OneCall):
         condition: Expression | None = None, how: str = "inner", left_order: Orders | None = None,
         right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
         right_bounds: DeclaredBounds | None = None, suffix: str = "_right", batch_size: int = 65536,
-        on_late: str = "raise", timezone: str = "UTC",
+        on_late: str = "raise", timezone: str = "UTC", aggregate: Aggregates | None = None,
+        memory_limit: int | str | None = None, when_full: str = "raise",
+        spill_dir: str | os.PathLike[str] | None = None, shed: str | None = None, shed_shared: bool = False,
+        pick: str | None = None, pick_by: PickBy | None = None,
     ) -> None:
         self._begin()
+        budget = budget_of(memory_limit, when_full, spill_dir, shed, shed_shared)
         plan = planned(
             left_schema, right_schema, on=on, condition=condition, how=how, left_order=left_order,
             right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
-            batch_size=batch_size, on_late=on_late, timezone=timezone,
+            batch_size=batch_size, on_late=on_late, timezone=timezone, aggregate=aggregate, pick=pick, pick_by=pick_by,
         )
-        self._core = Core(plan)
+        self._core = core_of(plan)
+        self._limit(budget)
+
+    def _limit(self, budget: Budget | None) -> None:
+        self._limits = None
+        if budget is None:
+            return
+        budget.check(self._core.plan)
+        if not isinstance(self._core, Core):
+            self._core.limit(budget.limit)
+            return
+        from ivjoin.operator.limits import Limits
+
+        self._limits = self._core.limits = Limits(self._core, budget)
 
     @classmethod
     def from_plan(
-        cls, plan: JoinPlan, *, late_within: bool = True, errors_first: bool = False
-    ) -> SymmetricHashJoin:
+        cls, plan: JoinPlan, *, late_within: bool = True, errors_first: bool = False,
+        keeps: tuple[bool, bool] = (True, True), budget: Budget | None = None,
+    ) -> Self:
         """An operator for a plan. ``late_within`` False measures lateness against earlier batches only.
 
         ``errors_first`` promises that rows for which an ordered expression errs come before all that have a value of
-        it, on either side; they are not refused then.
+        it, on either side; they are not refused then. ``keeps`` False of a side: its rows probe the other one and are
+        not stored; for inner joins. ``budget``: what it may hold (``ivjoin.operator.budget``).
         """
         self = cls.__new__(cls)
         self._begin()
-        self._core = Core(plan, late_within, errors_first)
+        self._core = core_of(plan, late_within, errors_first, keeps)
+        self._limit(budget)
         return self
 
     @property
@@ -155,7 +210,7 @@ class SymmetricHashJoin(OneCall):
         except _REFUSALS:
             raise
         except BaseException as e:
-            if not self._core.was_refused():
+            if not self._core.is_refused():
                 self._stop(e)
             raise
         finally:
@@ -165,17 +220,53 @@ class SymmetricHashJoin(OneCall):
         self._check_nulls(p, batch)
         if batch.num_rows == 0:
             return NOTHING
+        self._core.account.refused = False
         schema = self._core.layouts[p].schema
         if schema is not None:
             plain = [to_plain(a, t) for a, t in zip(batch.columns, schema.types, strict=True)]
             batch = pa.RecordBatch.from_arrays(plain, schema=schema)
+        if self._limits is not None:
+            most = self._limits.most_rows(p, batch)
+            if batch.num_rows > most:
+                return self._push_pieces(p, batch, most)
         out = steps.take(self._core, p, batch)
+        if self._limits is not None:
+            self._limits.stepped()
         if out is None:
             return NOTHING
         if isinstance(out, pa.RecordBatch):
             self._pending = "push"
             return Output(self, out)
         return self._start("push", out)
+
+    def _push_pieces(self, p: int, batch: pa.RecordBatch, most: int) -> Output:
+        """A batch that takes more than a small part of what is allowed, piece by piece."""
+        core = self._core
+        if not core.intake.late_within:
+            raise MemoryLimitError(
+                f"a batch of {batch.num_rows:,} rows is too large for memory_limit, expected {most:,} rows at most; "
+                "give smaller batches or a greater limit"
+            )
+        core.intake.refuse_first(p, batch)
+        return self._start("push", self._pieces(p, batch, most))
+
+    def _pieces(self, p: int, batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
+        for start in range(0, batch.num_rows, most):
+            try:
+                out = steps.take(self._core, p, batch.slice(start, most))
+            except MemoryLimitError as e:
+                if start and self._spares(e):
+                    from ivjoin.operator.limits import taken_before
+
+                    raise taken_before(e, start) from e
+                raise
+            if isinstance(out, pa.RecordBatch):
+                yield out
+            elif out is not None:
+                yield from out
+
+    def _spares(self, error: BaseException) -> bool:
+        return isinstance(error, MemoryLimitError) and self._core.is_refused()
 
     def check(self, side: str, batch: pa.RecordBatch) -> None:
         """Refuse a batch that :meth:`push` would refuse for its schema.
@@ -279,7 +370,7 @@ class SymmetricHashJoin(OneCall):
         yield from steps.end(self._core, fresh)
 
     def snapshot(self) -> bytes:
-        """The whole state as bytes, from which :meth:`restore` goes on."""
+        """The whole state as bytes, from which :meth:`restore` goes on: spilled rows included, the limit not."""
         self._enter()
         try:
             return snapshot.write(self._core)
@@ -287,17 +378,29 @@ class SymmetricHashJoin(OneCall):
             self._lock.release()
 
     @classmethod
-    def restore(cls, blob: bytes) -> SymmetricHashJoin:
-        """An operator that goes on where a snapshot was taken.
+    def restore(
+        cls, blob: bytes, *, memory_limit: int | str | None = None, when_full: str = "raise",
+        spill_dir: str | os.PathLike[str] | None = None, shed: str | None = None, shed_shared: bool = False,
+    ) -> Self:
+        """An operator that goes on where a snapshot was taken, within the limit that is given here.
 
         Raises
         ------
         SnapshotError
             If the bytes are no snapshot, are damaged, or come from a newer version.
+        MemoryLimitError
+            If its rows do not fit the limit.
         """
+        budget = budget_of(memory_limit, when_full, spill_dir, shed, shed_shared)
         self = cls.__new__(cls)
         self._begin()
-        self._core = snapshot.read(blob)
+        self._limits = None
+
+        def limit(core: AnyCore) -> None:
+            self._core = core
+            self._limit(budget)
+
+        self._core = snapshot.read(blob, limit)
         return self
 
     def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
@@ -316,13 +419,15 @@ class SymmetricHashJoin(OneCall):
         Raises
         ------
         ProtocolError
-            If the operator has stopped with an error, or another thread is at work with it.
+            If the operator has stopped with an error, gives aggregates, or another thread is at work with it.
         """
         if not self._lock.acquire(False):
             raise ProtocolError(BUSY)
         try:
             if self._stopped is not None:
                 raise ProtocolError(self._stopped)
+            if isinstance(self._core, WindowCore):
+                raise ProtocolError("output_bounds() is of joined rows; this operator gives aggregates of them")
             return output_bounds(self._core, self._pending is not None)
         finally:
             self._lock.release()
@@ -342,9 +447,13 @@ class SymmetricHashJoin(OneCall):
 
     def _stepped(self, ended: bool) -> None:
         self._core.count_state()
+        if self._limits is not None:
+            self._limits.stepped()
 
     def _gave(self, batch: pa.RecordBatch) -> None:
         self._core.metrics.rows_out += batch.num_rows
+        if self._core.account.files is not None:
+            self._core.metrics.reads += batch.num_rows
 
     def _let_go(self) -> None:
         self._core.let_go()

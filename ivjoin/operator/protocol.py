@@ -41,9 +41,16 @@ class OneCall:
             batch = next(steps, None)
             self._stepped(batch is None)
         except BaseException as e:
-            self._stop(e)
+            if self._spares(e):
+                self._pending = None
+            else:
+                self._stop(e)
             raise
         return batch
+
+    def _spares(self, error: BaseException) -> bool:
+        """Whether a call that ends with this error has left nothing half done: the operator can go on."""
+        return False
 
     def _stop(self, error: BaseException) -> None:
         """A call broke off in the middle: what it would still have done is lost."""
@@ -113,7 +120,10 @@ class Output:
                 return batch
             op._pending = self._op = self._steps = None
         except BaseException as e:
-            op._stop(e)
+            if op._pending is None and op._stopped is None:
+                self._op = self._steps = None
+            else:
+                op._stop(e)
             raise
         finally:
             op._lock.release()

@@ -10,6 +10,7 @@ from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.memory import ARROW_ARRAY, release_block
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.store.account import Account
+from ivjoin.shj.store.backing import in_memory
 
 __all__ = ["State"]
 
@@ -65,7 +66,7 @@ class State:
     @property
     def nbytes(self) -> int:
         """Bytes of all that is held here."""
-        return sum(a.nbytes for a in self._held.values()) + self.operator.nbytes + self.sides.nbytes
+        return sum(map(in_memory, self._held.values())) + self.operator.nbytes + self.sides.nbytes
 
     def hold(self, name: Any, array: np.ndarray) -> int:
         """Keep an array alive under a name; its address."""
@@ -100,6 +101,12 @@ class State:
         for name, value in fields.items():
             words[_SIDE[name]] = value
 
+    def limit_output(self, rows: int) -> None:
+        """Put out, and look at, no more rows at once; between two pushes."""
+        self._most_pairs = min(_MOST_PAIRS, rows)
+        self.pairs = min(self.pairs, self._most_pairs)
+        self.set(batch_size=rows, room_pairs=min(self.get("room_pairs"), self.pairs))
+
     # -- scratch -------------------------------------------------------------------------------------------------
 
     def row_room(self, n: int, sources: int) -> None:
@@ -130,8 +137,10 @@ class State:
         """Scratch for the rows that one push may take out."""
         if n > self.get("dead_size"):
             size = n + n // 8 + 16
-            self._account.want(8 * (size - self.get("dead_size")))
-            self.set(dead=self.hold("dead", np.empty(size, dtype=np.int64)), dead_size=size)
+            self._account.want(lambda: 0 if self._account.files is not None else 8 * (size - self.get("dead_size")))
+            files = self._account.files
+            dead = np.empty(size, np.int64) if files is None else files.empty((size,), np.int64)
+            self.set(dead=self.hold("dead", dead), dead_size=size)
 
     def fit(self, live: int) -> None:
         """Give back the scratch of batches and of stores larger than any of late."""

@@ -181,7 +181,8 @@ def _terms(
     orders = frontier.trackers
     if frontier.bounds or frontier.promised or bounder.propagates(s):
         return None
-    if any(t.in_python or (t.descending and t.node.type.kind == "float") for t in orders):
+    floats = [t for t in orders if t.node.type.kind == "float" and t.node not in frontier.numbers]
+    if any(t.in_python for t in orders) or any(t.descending for t in floats):
         return None
     if len({t.node for t in orders}) != len(orders):
         return None

@@ -14,14 +14,15 @@ from ivjoin.expr import build
 from ivjoin.expr.evaluate import check_supported
 from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.ordinal import has_ordinal, value_of
-from ivjoin.expr.separate import BandTerm, JoinKey, Separation, separate
 from ivjoin.expr.types import from_arrow
 from ivjoin.frontier.order import Order
 from ivjoin.outer.emit import OutputField
 from ivjoin.outer.fields import output_fields
 from ivjoin.outer.jointype import JoinType, join_type
+from ivjoin.plan.aggregates import result_schema
 from ivjoin.plan.checks import bands_say_all, check_table, keep_checked
 from ivjoin.plan.spec import SIDES, JoinSpec
+from ivjoin.separation.separate import BandTerm, JoinKey, Separation, separate
 from ivjoin.shj.store.bands import BandTable
 
 __all__ = ["JoinPlan", "SidePlan", "inferred", "make_plan", "watched"]
@@ -55,6 +56,8 @@ class SidePlan:
         Declared bounds, as ordinals.
     never_null : frozenset of Node
         Columns that the schema declares not nullable.
+    numbers : frozenset of Node
+        Float expressions that are not NaN in a row that matches.
     checked : frozenset of Node
         Axes that checks ask about: a null there decides nothing, an error has the whole condition evaluated.
     """
@@ -70,6 +73,7 @@ class SidePlan:
     bounds: dict[Node, tuple[int, int]] = field(default_factory=dict)
     bound_names: dict[Node, str] = field(default_factory=dict)
     never_null: frozenset[Node] = frozenset()
+    numbers: frozenset[Node] = frozenset()
     checked: frozenset[Node] = frozenset()
 
 
@@ -81,7 +85,7 @@ class JoinPlan:
     sides: tuple[SidePlan, SidePlan]
     how: JoinType
     schema: pa.Schema
-    fields: list[OutputField]
+    fields: list[OutputField]  # of the joined rows; aggregates have none
     separation: Separation
     condition: Node | None  # key equalities of ``on`` included
     null_safe: list[bool]  # one a key
@@ -140,7 +144,11 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
     if whole is not None:
         check_supported(whole)
     sep = separate(whole)
-    schema, fields = output_fields(schemas, pairs, jt, spec.suffix)
+    if spec.aggregates:
+        schema = result_schema(*schemas, spec.aggregates)
+        fields = [OutputField(i, None) for i in range(len(schemas[0]))]
+    else:
+        schema, fields = output_fields(schemas, pairs, jt, spec.suffix)
     sides = (SidePlan(schemas[0]), SidePlan(schemas[1]))
     for s in (0, 1):
         side = sides[s]
@@ -150,6 +158,7 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
         side.never_null = frozenset(
             build.column(SIDES[s], f.name, from_arrow(f.type)) for f in schemas[s] if not f.nullable
         )
+        side.numbers = sep.numbers
         side.filters = list(sep.left_filter if s == 0 else sep.right_filter)
     for g in sep.guards:
         sides[_side_of(g.node)].guards.append((g.node, g.lo, g.hi))
@@ -185,16 +194,10 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
 def _key_equality(a: str, b: str, schemas: tuple[pa.Schema, pa.Schema]) -> Node:
     left = build.column("left", a, from_arrow(schemas[0].field(a).type))
     right = build.column("right", b, from_arrow(schemas[1].field(b).type))
-    for node, name, side, schema in ((left, a, "left", schemas[0]), (right, b, "right", schemas[1])):
-        if node.type.kind == "opaque":
-            raise UnsupportedError(
-                f"key column {name!r} of {side} is {schema.field(name).type}, which cannot be a join key; "
-                "use a number, string, binary, bool or time"
-            )
     try:
         return build.eq(left, right)
-    except ConditionError as e:
-        raise ConditionError(f"key columns left.{a} and right.{b} cannot be compared: {e}") from e
+    except (ConditionError, UnsupportedError) as e:
+        raise type(e)(f"key columns left.{a} and right.{b} cannot be compared: {e}") from e
 
 
 def _no_column(side: str, name: str) -> pa.Array:
@@ -340,7 +343,11 @@ def _stored_columns(plan: JoinPlan, s: int) -> list[int]:
         index = f.left if s == 0 else f.right
         if index is not None:
             wanted.add(index)
-    needed = list(plan.separation.residual)
+    needed = [*plan.separation.residual, *(a.node for a in plan.spec.aggregates if a.node is not None)]
+    if plan.spec.first_by is not None:
+        needed.append(plan.spec.first_by[0])
+    if plan.spec.pick is not None:
+        needed += [n for n in (plan.spec.pick.near, *plan.spec.pick.by) if n is not None]
     if plan.condition is not None:
         needed.append(plan.condition)
     for node in needed:

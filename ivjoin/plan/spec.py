@@ -21,13 +21,46 @@ import pyarrow as pa
 from ivjoin.expr.codec import decode, encode
 from ivjoin.expr.nodes import Node
 from ivjoin.frontier.order import Order
+from ivjoin.plan.aggregates import Aggregate
 
-__all__ = ["SIDES", "Bounds", "JoinSpec"]
+__all__ = ["SIDES", "Bounds", "JoinSpec", "Pick"]
 
 SIDES = ("left", "right")
 
 Bounds = tuple[tuple[Node, int, int], ...]  # (expression, least ordinal, greatest ordinal)
 _Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Pick:
+    """Which one of the right rows that satisfy the whole condition a left row takes.
+
+    Attributes
+    ----------
+    which : {"last", "first", "nearest"}
+    by : tuple of Node
+        Expressions of the right side; the later ones break ties.
+    near : Node or None
+        Expression of the left side from which the distance is counted, for ``nearest``.
+    unbounded : bool
+        Sums of the condition are meant over numbers without end: where one would overflow, nothing errs.
+    """
+
+    which: str
+    by: tuple[Node, ...]
+    near: Node | None = None
+    unbounded: bool = False
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "which": self.which, "by": [encode(n) for n in self.by], "near": encode(self.near),
+            "unbounded": self.unbounded,
+        }
+
+    @classmethod
+    def from_json(cls, saved: Mapping[str, Any]) -> Pick:
+        return cls(saved["which"], tuple(_node(n) for n in saved["by"]), decode(saved["near"]), saved["unbounded"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +86,12 @@ class JoinSpec:
         Greatest number of rows of an output batch.
     left_over : tuple of str
         Conjuncts, in the caller's own language, that the caller applies to the joined rows.
+    pick : Pick or None
+        Which one of its partners each left row takes; None for all of them.
+    aggregates : tuple of Aggregate
+        Of each left row's partners, in place of the pairs.
+    first_by : (Node, bool) or None
+        The right expression by which partners are first and last, and whether it falls; None is the band's.
     """
 
     schemas: tuple[pa.Schema, pa.Schema]
@@ -66,11 +105,14 @@ class JoinSpec:
     on_late: str = "raise"
     timezone: str = "UTC"
     left_over: tuple[str, ...] = ()
+    pick: Pick | None = None
+    aggregates: tuple[Aggregate, ...] = ()
+    first_by: tuple[Node, bool] | None = None
 
     @cached_property
     def as_json(self) -> dict[str, Any]:
         """The spec in JSON's own types; :meth:`from_json` reads it."""
-        return {
+        saved = {
             "schemas": [base64.b64encode(s.serialize().to_pybytes()).decode() for s in self.schemas],
             "on": [list(pair) for pair in self.on],
             "condition": encode(self.condition),
@@ -83,7 +125,15 @@ class JoinSpec:
                 "suffix": self.suffix, "batch_size": self.batch_size, "on_late": self.on_late,
                 "timezone": self.timezone,
             },
-        } | ({"left_over": list(self.left_over)} if self.left_over else {})
+        }
+        if self.left_over:
+            saved["left_over"] = list(self.left_over)
+        if self.aggregates:
+            saved["aggregates"] = [a.as_json() for a in self.aggregates]
+            saved["first_by"] = None if self.first_by is None else [encode(self.first_by[0]), self.first_by[1]]
+        if self.pick is not None:
+            saved["pick"] = self.pick.as_json
+        return saved
 
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> JoinSpec:
@@ -101,10 +151,14 @@ class JoinSpec:
             tuple(Order(decode(n), descending, _unslack(slack), nulls) for n, descending, slack, nulls in side)
             for side in saved["orders"]
         )
+        by = saved.get("first_by")
         of_left, of_right = (tuple((_node(n), low, high) for n, low, high in side) for side in saved["bounds"])
         return cls(
             (left, right), tuple((a, b) for a, b in saved["on"]), decode(saved["condition"]), saved["how"],
-            (first, second), (of_left, of_right), left_over=tuple(saved.get("left_over", ())), **saved["options"],
+            (first, second), (of_left, of_right), left_over=tuple(saved.get("left_over", ())),
+            aggregates=tuple(Aggregate.from_json(a) for a in saved.get("aggregates", ())),
+            first_by=None if by is None else (_node(by[0]), bool(by[1])),
+            pick=Pick.from_json(saved["pick"]) if "pick" in saved else None, **saved["options"],
         )
 
     @cached_property

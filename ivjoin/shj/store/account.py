@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ivjoin.errors import CapacityError
+from ivjoin.shj.store.backing import Files
 
 __all__ = ["Account"]
+
+_UNCOUNTED = 24 << 20
 
 
 class Account:
@@ -19,7 +22,10 @@ class Account:
     on_full : callable of (needed, held), optional
         Called before memory is taken with which the operator would hold more than the limit: with the bytes that it
         needs beside the ``held`` ones. It may raise, and the push is refused: nothing has changed, and the same batch
-        can be pushed again. If it returns, the memory is taken. CapacityError is raised if there is none.
+        can be pushed again. If it returns, and less is held or needed now, it is asked again until there is room;
+        otherwise the memory is taken. CapacityError is raised if there is none.
+    files : Files, optional
+        Where arrays lie that were taken out of memory.
     refused : bool
         Whether it raised since this was last set to False.
 
@@ -31,30 +37,40 @@ class Account:
         self.limit: int | None = None
         self.on_full: Callable[[int, int], None] | None = None
         self.refused = False
+        self.files: Files | None = None
         self._held = held or (lambda: 0)
 
     def fits(self, more: int) -> bool:
         """Whether so many bytes more can be held."""
         return self.limit is None or more <= 0 or self._held() + more <= self.limit
 
-    def want(self, more: int) -> None:
-        """Ask for so many bytes more.
+    def beyond(self, nbytes: int) -> int:
+        """Of bytes that are held twice for a moment, those that a limit must make room for: few need not count."""
+        return max(0, nbytes - _UNCOUNTED) if self.limit is not None else 0
+
+    def want(self, more: int | Callable[[], int]) -> None:
+        """Ask for so many bytes more; a function says anew how many, once ``on_full`` has made room.
 
         Raises
         ------
         CapacityError
             Or whatever ``on_full`` raises.
         """
-        if self.fits(more):
+        if self.limit is None:
             return
-        held = self._held()
-        try:
-            if self.on_full is None:
-                raise CapacityError(
-                    f"the operator holds {held:,} bytes and needs {more:,} more, expected {self.limit:,} at most: "
-                    "raise the limit, narrow the window, or divide the rows"
-                )
-            self.on_full(more, held)
-        except BaseException:
-            self.refused = True
-            raise
+        needed = more() if callable(more) else more
+        while not self.fits(needed):
+            held = self._held()
+            try:
+                if self.on_full is None:
+                    raise CapacityError(
+                        f"the operator holds {held:,} bytes and needs {needed:,} more, expected {self.limit:,} at "
+                        "most: raise the limit, narrow the window, or divide the rows"
+                    )
+                self.on_full(needed, held)
+            except BaseException:
+                self.refused = True
+                raise
+            before, needed = needed, more() if callable(more) else needed
+            if needed >= before and self._held() >= held:
+                return

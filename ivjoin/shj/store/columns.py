@@ -22,6 +22,7 @@ import pyarrow as pa
 from ivjoin.shj import arrow
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.registers import BITS, TEXT, blank
+from ivjoin.shj.store.backing import fresh, in_memory
 from ivjoin.shj.store.rings import Column, Validity, put, regrown
 from ivjoin.shj.store.varying import BytesColumn, KeyTextColumn, PiecesAt, SegmentColumn
 
@@ -83,12 +84,16 @@ class WordColumn:
         self.valid = Validity()
 
     @property
+    def lies_in_files(self) -> bool:
+        return not in_memory(self._ring)
+
+    @property
     def nbytes(self) -> int:
-        return self._ring.nbytes + self.valid.nbytes
+        return in_memory(self._ring) + self.valid.nbytes
 
     @property
     def row_bytes(self) -> int:
-        return self._ring.strides[0] + self.valid.row_bytes
+        return (self._ring.strides[0] if in_memory(self._ring) else 0) + self.valid.row_bytes
 
     @property
     def has_nulls(self) -> bool:
@@ -107,9 +112,9 @@ class WordColumn:
         return arrow.fixed_array(self._ring.take(places, axis=0), self.valid.at(places), self.type)
 
     def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
-        fresh = np.empty((cap, *self._ring.shape[1:]), dtype=self._ring.dtype)
-        fresh[: len(places)] = self._ring[places]
-        self._ring = fresh
+        ring = fresh(self._ring, (cap, *self._ring.shape[1:]))
+        ring[: len(places)] = self._ring[places]
+        self._ring = ring
         self.valid.select(places, cap)
 
     def trim(self, lo: int) -> None:
@@ -143,6 +148,10 @@ class OrdinalColumn:
         self._word = arrow.words_of(width)[0]
         self._cap = cap
         self.valid = Validity()
+
+    @property
+    def lies_in_files(self) -> bool:
+        return False
 
     @property
     def nbytes(self) -> int:
@@ -199,12 +208,16 @@ class BoolColumn:
         self.valid = Validity()
 
     @property
+    def lies_in_files(self) -> bool:
+        return not in_memory(self._ring)
+
+    @property
     def nbytes(self) -> int:
-        return self._ring.nbytes + self.valid.nbytes
+        return in_memory(self._ring) + self.valid.nbytes
 
     @property
     def row_bytes(self) -> int:
-        return self._ring.strides[0] + self.valid.row_bytes
+        return (self._ring.strides[0] if in_memory(self._ring) else 0) + self.valid.row_bytes
 
     def point(self) -> None:
         """Tell the record where everything is, after memory has moved."""
@@ -231,9 +244,9 @@ class BoolColumn:
         return pa.Array.from_buffers(self.type, len(places), [validity, arrow.bitmap(self._ring[places])], nulls)
 
     def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
-        fresh = np.zeros(cap, dtype=bool)
-        fresh[: len(places)] = self._ring[places]
-        self._ring = fresh
+        ring = fresh(self._ring, cap)
+        ring[: len(places)] = self._ring[places]
+        self._ring = ring
         self.valid.select(places, cap)
 
     def trim(self, lo: int) -> None:

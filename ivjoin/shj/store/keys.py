@@ -19,6 +19,7 @@ from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.kernels import key_kernels, word_key_kernels
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.store.account import Account
+from ivjoin.shj.store.backing import extended, fresh, in_memory
 
 __all__ = ["ByteKeys", "IntKeys", "KeyTable", "NoKeys", "WordKeys", "pack"]
 
@@ -33,6 +34,15 @@ _SLOTS, _SLOTS_SIZE, _TABLE, _TABLE_SIZE, _FREE, _SPANS, _ARENA, _ARENA_ROOM, _R
 def _table_size(entries: int) -> int:
     """Places of a hash table that is at most two thirds full."""
     return max(64, 1 << (entries + entries // 2).bit_length())
+
+
+def _longer(array: np.ndarray, n: int, used: int) -> np.ndarray:
+    """Room for n rows, with the first ones as they are; the rest holds anything."""
+    longer = extended(array, n) if n > len(array) else None
+    if longer is None:
+        longer = fresh(array, (n, *array.shape[1:]))
+        longer[:used] = array[:used]
+    return longer
 
 
 def _empty_slots(n: int) -> np.ndarray:
@@ -80,7 +90,7 @@ class KeyTable:
 
     @property
     def nbytes(self) -> int:
-        return self.slots.nbytes + self._table.nbytes + self._cell.nbytes
+        return in_memory(self.slots) + in_memory(self._table) + self._cell.nbytes
 
     def reserve(self, n: int) -> None:
         """Make room for n new keys, if there is none. No id may be in flight."""
@@ -103,16 +113,23 @@ class KeyTable:
             )
         cap = need + self.n_ids // 8 if need > len(self.slots) else len(self.slots)
         size = _table_size(entries) if 3 * entries > 2 * len(self._table) else len(self._table)
-        self._account.want((cap - len(self.slots)) * self._id_bytes + 4 * (size - len(self._table)))
+        self._account.want(lambda: self._more(cap, size))
         if cap > len(self.slots):
-            slots = _empty_slots(cap)
-            slots[: self.n_ids] = self.slots[: self.n_ids]
+            slots = _longer(self.slots, cap, self.n_ids)
+            slots[self.n_ids :] = -1
             self.slots = slots
             self._grow_ids(cap)
         if size > len(self._table):
-            old, self._table = self._table, np.zeros(size, dtype=np.int32)
+            old, self._table = self._table, fresh(self._table, size)
+            self._table[:] = 0
             self._regrow(old)
         self.point()
+
+    def _more(self, cap: int, size: int) -> int:
+        """Bytes that so many slots and places of the table take beyond those that there are."""
+        slots, table = in_memory(self.slots), in_memory(self._table)
+        more = (cap - len(self.slots)) * self._id_bytes + self._account.beyond(slots) if slots else 0
+        return more + (4 * (size - len(self._table)) + self._account.beyond(table) if table else 0)
 
     def sweep(self, n: int = 0) -> None:
         """Take back the ids that no row uses, once they are many. No id may be in flight.
@@ -131,11 +148,14 @@ class KeyTable:
         self._took(key_kernels.take_back(self.slots, self.n_ids, self.live, self._cell))
         cap = self.n_ids + max(0, n - self._n_free) + self.n_ids // 8 + 16
         if cap * 2 <= len(self.slots):
-            self.slots = self.slots[:cap].copy()
+            slots = fresh(self.slots, (cap, 8))
+            slots[:] = self.slots[:cap]
+            self.slots = slots
             self._grow_ids(cap)
         # The kernels ask for a sweep when there are more than these, without the last batch.
         size = _table_size(self._many() + 2 * n)
-        self._table = np.zeros(min(size, len(self._table)), dtype=np.int32)
+        self._table = fresh(self._table, min(size, len(self._table)))
+        self._table[:] = 0
         self._rehash()
         self.point()
 
@@ -283,15 +303,14 @@ class ByteKeys(KeyTable):
         self.reserve(n)
         need = self._top + size
         if need > len(self._arena):
-            self._account.want(need + need // 4 - len(self._arena))
-            arena = np.empty(need + need // 4, dtype=np.uint8)
-            arena[: self._top] = self._arena[: self._top]
-            self._arena = arena
+            more = need + need // 4 - len(self._arena)
+            self._account.want(lambda: more + self._account.beyond(at) if (at := in_memory(self._arena)) else 0)
+            self._arena = _longer(self._arena, need + need // 4, self._top)
             self.point()
 
     @property
     def nbytes(self) -> int:
-        return super().nbytes + self._spans.nbytes + self._arena.nbytes
+        return super().nbytes + in_memory(self._spans) + in_memory(self._arena)
 
     def ids(self, keys: Bytes, usable: np.ndarray | None) -> np.ndarray:
         """Id of each packed key, -1 where ``usable`` is False."""
@@ -322,10 +341,9 @@ class ByteKeys(KeyTable):
         return starts + begins, ends - begins, self._arena
 
     def _grow_ids(self, cap: int) -> None:
-        spans = np.zeros(2 * cap, dtype=np.int64)
         n = min(2 * cap, len(self._spans))
-        spans[:n] = self._spans[:n]
-        self._spans = spans
+        self._spans = _longer(self._spans, 2 * cap, n)
+        self._spans[n:] = 0
 
     def _regrow(self, old: np.ndarray) -> None:
         key_kernels.regrow_bytes(self._spans, self._arena, old, self._table)
@@ -334,9 +352,9 @@ class ByteKeys(KeyTable):
         sizes = self._spans[1 : 2 * self.n_ids : 2]
         used = (self.slots[: self.n_ids, [0, 3]] >= 0).any(axis=1)
         total = int((sizes[used] + 7 & ~7).sum())
-        fresh = np.empty(min(max(256, total + total // 4), len(self._arena)), dtype=np.uint8)
-        self._top = key_kernels.rehash_bytes(self._table, self._spans, self._arena, fresh, self.slots, self.n_ids)
-        self._arena = fresh
+        arena = fresh(self._arena, min(max(256, total + total // 4), len(self._arena)))
+        self._top = key_kernels.rehash_bytes(self._table, self._spans, self._arena, arena, self.slots, self.n_ids)
+        self._arena = arena
 
 
 def pack(pieces: Sequence[Bytes]) -> Bytes:

@@ -29,26 +29,25 @@ def make_batch_room(store: SideStore, batch: pa.RecordBatch) -> None:
     try:
         for c, column in zip(store.columns, store.stored, strict=True):
             _make_column_room(store, c, batch.column(column))
-        more = 0 if store.runs is None else store.runs.more_room(batch.num_rows)
-        if more and store.runs is not None:
-            store.account.want(more)
-            store.runs.make_room(batch.num_rows)
+        runs, n = store.runs, batch.num_rows
+        if runs is not None and runs.size + n > len(runs.keys):
+            store.account.want(lambda: runs.more_room(n))
+            runs.make_room(n)
     finally:  # some of it may have been made before memory was refused
         store.moved()
 
 
 def _make_column_room(store: SideStore, c: Column, array: pa.Array) -> None:
     if c.valid is not None and c.valid.ring is None and array.null_count:
-        store.account.want(store.cap)
+        store.account.want(lambda: store.cap)
         c.valid.begin(store.cap)
         store.moved()
     if isinstance(c, BytesColumn):
         size = text_bytes(array)
         if c.used + size > c.room:
             c.trim(store.lo)
-        more = c.more_room(c.used + size)
-        if more:
-            store.account.want(more)
+        if c.used + size > c.room:
+            store.account.want(lambda: c.more_room(c.used + size))
             c.make_room(c.used + size)
     elif isinstance(c, SegmentColumn):
         store.account.want(2 * buffer_bytes(array))  # merged with its neighbours it may take as much again

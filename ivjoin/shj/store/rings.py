@@ -7,6 +7,8 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.shj.store.backing import extended, fresh, in_memory
+
 __all__ = ["Column", "Validity", "put", "regrown"]
 
 
@@ -21,6 +23,8 @@ class Column(Protocol):
 
     @property
     def nbytes(self) -> int: ...
+    @property
+    def lies_in_files(self) -> bool: ...
     @property
     def row_bytes(self) -> int: ...  # of its rings, a row
     def append(self, array: pa.Array, first: int) -> None: ...
@@ -43,12 +47,16 @@ def put(ring: np.ndarray, first: int, values: np.ndarray) -> None:
 
 
 def regrown(ring: np.ndarray, cap: int, lo: int, hi: int) -> np.ndarray:
-    fresh = np.empty((cap, *ring.shape[1:]), dtype=ring.dtype)
+    if hi <= min(cap, len(ring)):  # every row has the place that it had
+        whole = extended(ring, cap)
+        if whole is not None:
+            return whole
+    grown = fresh(ring, (cap, *ring.shape[1:]))
     at = lo % len(ring)
     piece = ring[at : at + hi - lo]
-    put(fresh, lo, piece)
-    put(fresh, lo + len(piece), ring[: hi - lo - len(piece)])
-    return fresh
+    put(grown, lo, piece)
+    put(grown, lo + len(piece), ring[: hi - lo - len(piece)])
+    return grown
 
 
 class Validity:
@@ -90,16 +98,17 @@ class Validity:
 
     def select(self, places: np.ndarray, cap: int) -> None:
         if self.ring is not None:
-            valid = self.ring[places]
+            valid, old = self.ring[places], self.ring
             self.ring = None
             if not valid.all():
-                self.ring = np.ones(cap, dtype=bool)
+                self.ring = fresh(old, cap)
+                self.ring[len(valid) :] = True
                 self.ring[: len(valid)] = valid
 
     @property
     def nbytes(self) -> int:
-        return 0 if self.ring is None else self.ring.nbytes
+        return 0 if self.ring is None else in_memory(self.ring)
 
     @property
     def row_bytes(self) -> int:
-        return 0 if self.ring is None else 1
+        return 1 if self.ring is not None and in_memory(self.ring) else 0

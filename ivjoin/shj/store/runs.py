@@ -12,6 +12,7 @@ import numpy as np
 
 from ivjoin.shj.kernels import run_kernels
 from ivjoin.shj.kernels.index_kernels import FIRST_AXIS
+from ivjoin.shj.store.backing import fresh, in_memory
 
 __all__ = ["SortedRuns"]
 
@@ -45,7 +46,7 @@ class SortedRuns:
 
     @property
     def nbytes(self) -> int:
-        return self.keys.nbytes + self.values.nbytes + self.ids.nbytes + self.tops.nbytes + self.ends.nbytes
+        return sum(in_memory(getattr(self, name)) for name in _ARRAYS) + self.ends.nbytes
 
     def add(
         self, keys: np.ndarray, values: np.ndarray, first: int, rows: np.ndarray, links: np.ndarray, lo: int
@@ -74,7 +75,10 @@ class SortedRuns:
     def more_room(self, n: int) -> int:
         """Bytes that room for n rows more takes."""
         need = self.size + n
-        return 0 if need <= len(self.keys) else (need * 5 // 4 - len(self.keys)) * (24 if self.second is None else 32)
+        if need <= len(self.keys):
+            return 0
+        words = sum(in_memory(getattr(self, name)) // 8 // len(self.keys) for name in _ARRAYS)
+        return (need * 5 // 4 - len(self.keys)) * 8 * words
 
     def shed(self, live: int, rows: np.ndarray, links: np.ndarray, lo: int) -> None:
         """Drop dead rows once they are the greater part."""
@@ -99,7 +103,7 @@ class SortedRuns:
     def _merge_last(self, links: np.ndarray, lo: int) -> None:
         a = int(self.ends[self.count - 3]) if self.count > 2 else 0
         b, c = int(self.ends[self.count - 2]), int(self.ends[self.count - 1])
-        buffers = np.empty((3, b - a), dtype=np.int64)
+        buffers = fresh(self.keys, (3, b - a))
         end = run_kernels.merge_runs(self.keys, self.values, self.ids, a, b, c, links, lo, *buffers)
         self.count -= 1
         self.ends[self.count - 1] = end
@@ -116,6 +120,6 @@ class SortedRuns:
         for name in _ARRAYS:
             old = getattr(self, name)
             if len(old):
-                fresh = np.empty(cap, dtype=np.int64)
-                fresh[:n] = old[:n]
-                setattr(self, name, fresh)
+                array = fresh(old, cap)
+                array[:n] = old[:n]
+                setattr(self, name, array)

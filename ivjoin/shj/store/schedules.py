@@ -11,6 +11,7 @@ from ivjoin.shj.kernels import expiry_kernels
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.registers import EXPIRY
 from ivjoin.shj.store.account import Account
+from ivjoin.shj.store.backing import fresh, in_memory
 
 __all__ = ["Schedules"]
 
@@ -43,7 +44,7 @@ class Schedules:
 
     @property
     def nbytes(self) -> int:
-        return self.table.nbytes + sum(h.nbytes for h in self._heaps.values())
+        return self.table.nbytes + sum(in_memory(h) for h in self._heaps.values())
 
     def used(self) -> Iterator[tuple[int, int]]:
         """Axis and direction of those that are kept."""
@@ -78,18 +79,35 @@ class Schedules:
             d = self.table[axis, falling]
             size = int(d["size"])
             if size + n > d["room"]:
-                self._account.want(16 * (size + n + (size >> 1) - int(d["room"])))
-                self._room(axis, falling, size + n + (size >> 1))
+                more = size + n + (size >> 1)
+                self._account.want(lambda: self._more(axis, falling, more))  # noqa: B023 (asked at once)
+                self._room(axis, falling, more)
+
+    def heaps(self) -> list[tuple[tuple[int, int], np.ndarray]]:
+        """The heaps, by axis and direction."""
+        return list(self._heaps.items())
+
+    def place(self, key: tuple[int, int], heap: np.ndarray) -> None:
+        """Let a heap lie elsewhere, as it is."""
+        self._heaps[key] = heap
+        self.table[key]["heap"] = address(heap)
+
+    def _more(self, axis: int, falling: int, room: int) -> int:
+        """Bytes that so much room in a heap takes beyond what there is."""
+        old = self._heaps.get((axis, falling))
+        if old is not None and not in_memory(old):
+            return 0
+        return 16 * (room - int(self.table[axis, falling]["room"]))
 
     def _room(self, axis: int, falling: int, room: int) -> None:
         d = self.table[axis, falling]
         old = self._heaps.get((axis, falling))
-        fresh = np.empty((room, 2), dtype=np.int64)
+        heap = np.empty((room, 2), dtype=np.int64) if old is None else fresh(old, (room, 2))
         if old is not None:
             size = min(int(d["size"]), room)
-            fresh[:size] = old[:size]
-        self._heaps[axis, falling] = fresh
-        d["heap"], d["room"] = address(fresh), room
+            heap[:size] = old[:size]
+        self._heaps[axis, falling] = heap
+        d["heap"], d["room"] = address(heap), room
 
 
 def _behind(values: np.ndarray) -> int:

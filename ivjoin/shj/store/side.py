@@ -18,6 +18,7 @@ from ivjoin.shj.kernels import index_kernels
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.registers import RING, SIDE, STORED, Register
 from ivjoin.shj.store.account import Account
+from ivjoin.shj.store.backing import extended, fresh, in_memory
 from ivjoin.shj.store.columns import BoolColumn, OrdinalColumn, WordColumn, columns_of
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable
 from ivjoin.shj.store.rings import Column
@@ -351,12 +352,17 @@ class SideStore:
         """Memory held: rings as allocated, arenas and runs as they are now."""
         if self._ring_bytes is None:
             tables = sum(x.nbytes for x in (self.schedules, self._table, self._rings, self._texts, self._tally))
-            self._ring_bytes = self.rows.nbytes + sum(c.nbytes for c in self.columns if not c.varies) + tables
+            self._ring_bytes = in_memory(self.rows) + sum(c.nbytes for c in self.columns if not c.varies) + tables
             self._varying = [c for c in self.columns if c.varies]
         total = self._ring_bytes if self.runs is None else self._ring_bytes + self.runs.nbytes
         for column in self._varying:
             total += column.nbytes
         return total
+
+    @property
+    def lies_in_files(self) -> bool:
+        """Whether some of its arrays do."""
+        return not in_memory(self.rows) or any(c.lies_in_files for c in self.columns)
 
     # -- inside --------------------------------------------------------------------------------------------------
 
@@ -458,15 +464,36 @@ class SideStore:
             self._renumber(self.live_ids(), self.cap)
             return
         cap = larger(self.cap, self.hi - self.lo + n)
-        self.account.want((cap - self.cap) * (sum(c.row_bytes for c in self.columns) + self.rows.strides[0]))
+        self.account.want(lambda: self._more(cap))
         if self.hi - self.lo + n > self.cap:  # what was asked may have taken rows away
             self._recap(cap)
 
+    def move_rows(self, rows: np.ndarray) -> None:
+        """Let the records lie elsewhere, as they are."""
+        self.rows, self.links = rows, rows.view(np.int32)
+        self.moved()
+
+    def _row_bytes(self) -> int:
+        """Bytes of all rings, a row."""
+        return sum(c.row_bytes for c in self.columns) + (self.rows.strides[0] if in_memory(self.rows) else 0)
+
+    def _more(self, cap: int) -> int:
+        """Bytes that a ring of another capacity takes beyond this one's, with those that are held twice meanwhile."""
+        return (cap - self.cap) * self._row_bytes() + self.account.beyond(in_memory(self.rows))
+
     def _recap(self, cap: int) -> None:
         """A ring of another capacity, with the same rows under the same ids."""
-        rows, links = row_records(cap, self.n_axes)
-        if self.hi <= min(cap, self.cap):  # every row has the place that it had
+        same = self.hi <= min(cap, self.cap)  # every row has the place that it had
+        rows = extended(self.rows, cap) if same else None
+        if rows is not None:
+            same = False
+        else:
+            rows = fresh(self.rows, (cap, self.rows.shape[1]))
+        links = rows.view(np.int32)
+        if same:
             rows[self.lo : self.hi] = self.rows[self.lo : self.hi]
+        elif self.hi <= min(cap, self.cap):
+            pass
         elif self.hi > self.lo:
             index_kernels.move(
                 self.lo, self.hi, self.rows, self.links, rows, links, self.keys.slots, self.keys.n_ids, self.offset
@@ -488,7 +515,8 @@ class SideStore:
         self.keys.live -= int(index_kernels.unlink(places, self.links, self.keys.slots, self.offset))
         for column in self.columns:
             column.select(ids, places, cap)
-        self.rows, self.links = row_records(cap, self.n_axes)
+        self.rows = fresh(self.rows, (cap, self.rows.shape[1]))
+        self.links = self.rows.view(np.int32)
         self.cap, self.lo, self.hi, self.live, self._trimmed = cap, 0, n, n, 0
         self._ring_bytes = None
         if self.runs is not None:

@@ -13,6 +13,7 @@ from ivjoin.shj import arrow
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.registers import BYTES, TEXT, Register, blank
+from ivjoin.shj.store.backing import Files, extended, fresh, in_memory, slide
 from ivjoin.shj.store.rings import Validity, put, regrown
 
 __all__ = ["BytesColumn", "KeyTextColumn", "PiecesAt", "SegmentColumn", "buffer_bytes", "text_bytes", "too_much_text"]
@@ -47,6 +48,10 @@ class KeyTextColumn:
         self.type = t
         self.piece = piece
         self._spans = spans
+
+    @property
+    def lies_in_files(self) -> bool:
+        return False  # the key table says where its own arrays lie
 
     def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
         spans = self._spans()
@@ -109,12 +114,16 @@ class BytesColumn:
         r["valid"] = 0 if ring is None else address(ring)
 
     @property
+    def lies_in_files(self) -> bool:
+        return not (in_memory(self._starts) and in_memory(self._arena))
+
+    @property
     def nbytes(self) -> int:
-        return self._starts.nbytes + self._arena.nbytes + self.valid.nbytes
+        return in_memory(self._starts) + in_memory(self._arena) + self.valid.nbytes
 
     @property
     def row_bytes(self) -> int:
-        return self._starts.itemsize + self.valid.row_bytes
+        return (self._starts.itemsize if in_memory(self._starts) else 0) + self.valid.row_bytes
 
     @property
     def used(self) -> int:
@@ -144,7 +153,8 @@ class BytesColumn:
 
     def more_room(self, need: int) -> int:
         """Bytes that ``make_room`` takes."""
-        more = need + need // _MORE - len(self._arena) if need > len(self._arena) else 0
+        grows = need > len(self._arena) and in_memory(self._arena)
+        more = need + need // _MORE - len(self._arena) if grows else 0
         return more + (self._starts.nbytes if need >= _NARROW and self._starts.dtype == np.uint32 else 0)
 
     def make_room(self, need: int) -> None:
@@ -153,8 +163,10 @@ class BytesColumn:
             self._starts = self._offsets(self._starts).astype(np.uint64) + np.uint64(self._base)
         if need > len(self._arena):
             used = self._top - self._base
-            arena = np.empty(need + need // _MORE, dtype=np.uint8)
-            arena[:used] = self._arena[:used]
+            arena = extended(self._arena, need + need // _MORE)
+            if arena is None:
+                arena = np.empty(need + need // _MORE, dtype=np.uint8)
+                arena[:used] = self._arena[:used]
             self._arena = arena
         if need > self._registers.item(_ROOM):
             self.point()
@@ -180,9 +192,14 @@ class BytesColumn:
         out = Bytes.gather(*self._spans(places), self._arena)
         n = len(places)
         self._base, self._top, self._next = 0, int(out.offsets[-1]), n
-        self._starts = np.zeros(cap, dtype=np.uint32 if self._top < _NARROW else np.uint64)
+        self._starts = fresh(self._starts, cap, np.uint32 if self._top < _NARROW else np.uint64)
         self._starts[:n] = out.offsets[:-1]
-        self._arena = out.buffer if len(out.buffer) else np.empty(256, dtype=np.uint8)
+        if in_memory(self._arena):
+            self._arena = out.buffer if len(out.buffer) else np.empty(256, dtype=np.uint8)
+        else:
+            arena = fresh(self._arena, max(256, len(out.buffer)))
+            slide(arena, 0, out.buffer)
+            self._arena = arena
         self.valid.select(places, cap)
 
     def trim(self, lo: int) -> None:
@@ -192,8 +209,8 @@ class BytesColumn:
         if dead * _MORE >= used and dead > 2048:
             live = self._arena[dead:used]
             room = len(live) + len(live) // _MORE + 256
-            arena = np.empty(room, dtype=np.uint8) if room * 2 <= len(self._arena) else self._arena
-            arena[: len(live)] = live.copy() if arena is self._arena else live
+            arena = fresh(self._arena, room) if room * 2 <= len(self._arena) else self._arena
+            slide(arena, 0, live)
             self._arena = arena
             self._base += dead
             self.point()
@@ -233,11 +250,33 @@ class SegmentColumn:
         self._parts: list[pa.Array] = []
         self._firsts: list[int] = []
         self._next = 0
+        self._spilled = 0  # parts, the first ones, that lie in files
+
+    @property
+    def lies_in_files(self) -> bool:
+        return self._spilled > 0
 
     @property
     def nbytes(self) -> int:
         # Parts may be slices of one array, whose buffers count once.
-        return _held(pa.chunked_array(self._parts, self.type)) if self._parts else 0
+        parts = self._parts[self._spilled :]
+        return _held(pa.chunked_array(parts, self.type)) if parts else 0
+
+    def spill(self, files: Files) -> None:
+        """Let all that is stored lie in files."""
+        parts = self._parts[self._spilled :]
+        whole = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+        batch = pa.RecordBatch.from_arrays([whole], names=["0"])
+        size = pa.MockOutputStream()
+        with pa.ipc.new_stream(size, batch.schema) as writer:
+            writer.write_batch(batch)
+        there = files.empty((size.size(),), np.uint8)
+        with pa.ipc.new_stream(pa.FixedSizeBufferWriter(pa.py_buffer(there)), batch.schema) as writer:
+            writer.write_batch(batch)
+        part = pa.ipc.open_stream(pa.py_buffer(there)).read_next_batch().column(0)
+        self._parts[self._spilled :] = [part]
+        self._firsts[self._spilled + 1 :] = []
+        self._spilled += 1
 
     @property
     def row_bytes(self) -> int:
@@ -248,7 +287,7 @@ class SegmentColumn:
         self._firsts.append(first)
         self._next = first + len(array)
         # Equal-sized neighbours merge, so n appended rows are copied O(log n) times and few parts remain.
-        while len(self._parts) > 1 and len(self._parts[-2]) <= 2 * len(self._parts[-1]):
+        while len(self._parts) > self._spilled + 1 and len(self._parts[-2]) <= 2 * len(self._parts[-1]):
             tail = self._parts.pop()
             self._firsts.pop()
             self._parts[-1] = pa.concat_arrays([self._parts[-1], tail])
@@ -273,12 +312,14 @@ class SegmentColumn:
     def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
         kept = self.gather(ids, places)
         self._parts, self._firsts = ([kept], [0]) if len(kept) else ([], [])
+        self._spilled = 0
         self._next = len(kept)
 
     def trim(self, lo: int) -> None:
         while self._parts and self._firsts[0] + len(self._parts[0]) <= lo:
             del self._parts[0], self._firsts[0]
-        if self._parts:
+            self._spilled = max(0, self._spilled - 1)
+        if self._parts and not self._spilled:
             dead = lo - self._firsts[0]
             if dead > 1024 and dead * 2 > len(self._parts[0]):
                 keep = np.arange(dead, len(self._parts[0]))

@@ -1,0 +1,130 @@
+"""Keeping an operator within its budget: smaller steps, and what is done when the next one does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from weakref import ref
+
+import pyarrow as pa
+
+from ivjoin.errors import MemoryLimitError
+from ivjoin.operator.budget import Budget
+from ivjoin.operator.core import Core
+from ivjoin.operator.spilling import Spilling
+from ivjoin.plan.spec import SIDES
+
+__all__ = ["Limits", "taken_before"]
+
+_LEAST_ROWS = 16  # of a piece
+_MOST_OUTPUT = 16 << 20
+_LEAST_OUTPUT = 64 << 10
+_MAPPED_ROWS = 2048  # pushed at once where the state lies in files
+
+
+class Limits:
+    """The budget of one operator at work.
+
+    Parameters
+    ----------
+    core : Core
+    budget : Budget
+    """
+
+    def __init__(self, core: Core, budget: Budget) -> None:
+        self.budget = budget
+        self._core = ref(core)
+        self._output = min(max(budget.limit // 8, _LEAST_OUTPUT), _MOST_OUTPUT)
+        self._row_bytes = [_fixed_bytes(side.schema) for side in core.plan.sides]
+        self._varies = [any(not _is_fixed(t) for t in side.schema.types) for side in core.plan.sides]
+        self.spilling = Spilling(core, budget) if budget.when_full == "spill" else None
+        self._full: Callable[[int, int], bool] = self._nothing
+        if self.spilling is not None:
+            self._full = self.spilling.make_room
+        core.account.limit = budget.limit
+        core.account.on_full = self._on_full
+        self._fit_output(core)
+
+    def most_rows(self, p: int, batch: pa.RecordBatch) -> int:
+        """Rows of a batch that are pushed at once, so that they take a small part of what is allowed."""
+        core, n = self._core(), batch.num_rows
+        assert core is not None
+        if n and self._varies[p]:
+            size = -(-batch.nbytes // n)
+            if size > self._row_bytes[p]:
+                self._row_bytes[p] = size
+                self._fit_output(core)
+        scratch = 9 * max(len(s.nodes) for s in core.sources) + 100
+        most = max(self.budget.limit // (16 * (scratch + self._row_bytes[p])), _LEAST_ROWS)
+        if self.spilling is not None:
+            most = min(most, _MAPPED_ROWS)
+        return int(1 << (most.bit_length() - 1))
+
+    def stepped(self) -> None:
+        """Between two steps: let go of what the system has read of files."""
+        if self.spilling is not None:
+            self.spilling.settle()
+
+    def _fit_output(self, core: Core) -> None:
+        """Output batches of no more rows than fit."""
+        size = sum(self._row_bytes) + 16
+        core.limit_output(max(_LEAST_ROWS, self._output // size))
+
+    def _on_full(self, needed: int, held: int) -> None:
+        core = self._core()
+        assert core is not None
+        if not self._full(needed, held):
+            raise _refusal(core, self.budget, needed, held)
+
+    def _nothing(self, needed: int, held: int) -> bool:
+        return False
+
+
+def _is_fixed(t: pa.DataType) -> bool:
+    try:
+        return t.bit_width > 0
+    except ValueError:
+        return False
+
+
+def _fixed_bytes(schema: pa.Schema) -> int:
+    return sum(t.bit_width // 8 + 1 if _is_fixed(t) else 24 for t in schema.types)
+
+
+def _refusal(core: Core, budget: Budget, needed: int, held: int) -> MemoryLimitError:
+    """What holds so much, what would let go of it, and what can be done."""
+    from ivjoin.operator.explain import kept_lines
+
+    sizes = [store.nbytes for store in core.stores]
+    largest = int(sizes[1] > sizes[0])
+    sides = "; ".join(
+        f"{SIDES[s]} holds {core.stores[s].live:,} rows in {sizes[s]:,} bytes" for s in (largest, 1 - largest)
+    )
+    ways = ["a greater memory_limit"]
+    if budget.when_full != "spill":
+        ways.append("when_full='spill' (files, exact)")
+    if budget.when_full != "shed" and core.how.name in ("inner", "left_semi", "right_semi"):
+        ways.append("when_full='shed' (drops rows: a subset of the result)")
+    if len(ways) < 3:
+        ways.append("a narrower window, or orders and bounds that let rows go")
+    why = ""
+    if budget.when_full == "spill":
+        why = " All that can lie in files does: the limit is below what one step takes."
+    elif budget.when_full == "shed":
+        why = " No row is left to drop: the limit is below what one step takes."
+    waiting = [bool(f.trackers) and not any(t.seen_value for t in f.trackers) for f in core.frontiers]
+    kept = [f"no {SIDES[s]} row has come to say which {SIDES[1 - s]} rows are done" for s in (0, 1) if waiting[s]]
+    kept = kept or [line.strip() for line in kept_lines(core.plan, core.frontiers)]
+    return MemoryLimitError(
+        f"memory_limit of {budget.limit:,} bytes: {held:,} are held and {needed:,} more are needed. {sides}.{why} "
+        f"What prunes: {'. '.join(kept)}. Ways out: {'; '.join(ways)}. The batch was not taken; the operator can go "
+        "on, and snapshot() can be restored with a greater limit"
+    )
+
+
+def taken_before(error: MemoryLimitError, rows: int) -> MemoryLimitError:
+    """The same error, of a batch of which the first rows were taken before."""
+    taken = f"Of the batch, the first {rows:,} rows were taken and no more"
+    said = str(error).replace("The batch was not taken", taken)
+    out = type(error)(f"{said}. Push batch.slice({rows}) again when there is room")
+    out.rows_taken = rows
+    return out

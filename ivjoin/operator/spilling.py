@@ -1,0 +1,114 @@
+"""What does not fit goes to files: payload first, then the index, array by array, exactly as it lies.
+
+An array in a mapped file has an address like any other, so the kernels go on as before: whatever the join type, the
+result is that of the join in memory. The page cache is the buffer manager. Of rows that are pruned, no payload is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from weakref import ref
+
+import numpy as np
+
+from ivjoin.expr.nodes import columns_of
+from ivjoin.operator.budget import Budget
+from ivjoin.operator.core import Core
+from ivjoin.plan.spec import SIDES
+from ivjoin.shj.store.backing import Files, in_memory, slide
+from ivjoin.shj.store.columns import BoolColumn, WordColumn
+from ivjoin.shj.store.keys import ByteKeys
+from ivjoin.shj.store.varying import BytesColumn, SegmentColumn
+
+__all__ = ["Spilling"]
+
+_SMALL = 1024  # bytes of an array that stays
+_MANY = 64 << 10
+_LEAST_PAGES = 16 << 20  # bytes of files that may lie in memory
+
+Item = tuple[int, int, Callable[[], None]]  # when, bytes, how
+
+
+class Spilling:
+    """The arrays of an operator that lie in files.
+
+    Parameters
+    ----------
+    core : Core
+    budget : Budget
+    """
+
+    def __init__(self, core: Core, budget: Budget) -> None:
+        self._core = ref(core)
+        self._limit = budget.limit
+        self.files = Files(budget.folder)
+
+    def make_room(self, needed: int, held: int) -> bool:
+        """Move arrays to files until so many bytes more fit, or nothing is left to move; whether any was moved."""
+        core = self._core()
+        assert core is not None
+        free, moved = self._limit - held, False
+        try:
+            for smallest in (_MANY, _SMALL):
+                for _, size, move in sorted(self._candidates(core), key=lambda item: (item[0], -item[1])):
+                    if size < smallest:
+                        continue
+                    move()
+                    free, moved = free + size, True
+                    if free >= needed:
+                        return True
+        finally:
+            core.account.files = self.files
+            core.keys.point()
+            for store in core.stores:
+                store.moved()
+            self.settle()
+        return moved
+
+    def settle(self) -> None:
+        """Let go of the pages of files that lie in memory beyond what is allowed."""
+        core = self._core()
+        if core is not None and core.account.files is not None:
+            self.files.settle(max(self._limit - core.bytes_held(), _LEAST_PAGES))
+
+    def _candidates(self, core: Core) -> Iterator[Item]:
+        """Arrays in memory, with when they should go."""
+        read = {c for r in core.plan.separation.residual for c in columns_of(r)}
+        for s, store in enumerate(core.stores):
+            names = core.plan.sides[s].schema.names
+            asked = {c.params[1] for c in read if c.params[0] == SIDES[s]}
+            for column, c in zip(store.stored, store.columns, strict=True):
+                when = int(names[column] in asked)
+                if isinstance(c, SegmentColumn):
+                    if size := c.nbytes:
+                        yield when, size, lambda c=c: c.spill(self.files)  # type: ignore[misc]
+                    continue
+                fields = ["_ring"] if isinstance(c, (WordColumn, BoolColumn)) else []
+                if isinstance(c, BytesColumn):
+                    fields = ["_arena", "_starts"]
+                for name in fields:
+                    yield from self._item(when, c, name)
+                if c.valid is not None and c.valid.ring is not None:
+                    yield from self._item(when, c.valid, "ring")
+            if store.runs is not None:
+                for name in ("values", "keys", "ids", "tops"):
+                    yield from self._item(2, store.runs, name)
+            if size := in_memory(store.rows):
+                yield 2, size, lambda store=store: store.move_rows(self._moved(store.rows))  # type: ignore[misc]
+            for key, heap in store.schedules.heaps():
+                if size := in_memory(heap):
+                    yield 3, size, lambda st=store, k=key, h=heap: st.schedules.place(k, self._moved(h))  # type: ignore[misc]
+        keys = core.keys
+        for name in ("slots", "_table", *(("_arena", "_spans") if isinstance(keys, ByteKeys) else ())):
+            yield from self._item(3, keys, name)
+
+    def _item(self, when: int, owner: object, name: str) -> Iterator[Item]:
+        array: np.ndarray = getattr(owner, name)
+        if size := in_memory(array):
+            yield when, size, lambda: setattr(owner, name, self._moved(getattr(owner, name)))
+
+    def _moved(self, array: np.ndarray) -> np.ndarray:
+        there = self.files.empty(array.shape, array.dtype)
+        slide(there, 0, array)
+        return there
+

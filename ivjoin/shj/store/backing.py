@@ -1,0 +1,196 @@
+"""Where an array lies: in memory, or in a file without a name that is mapped into it.
+
+Kernels find arrays by their address and need not know. A file is removed as soon as it is made, so a process that ends,
+in whatever way, leaves nothing behind. Its room on the disk is taken when it is made: no write can fail later. What the
+operating system has read of it counts as memory of the process until :meth:`Files.settle` lets go of it; the page cache
+keeps it as long as there is room.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from weakref import WeakSet
+
+import numpy as np
+
+from ivjoin.errors import MemoryLimitError
+
+__all__ = ["Files", "extended", "fresh", "in_memory", "slide"]
+
+_PAGE = mmap.PAGESIZE
+_PIECE = 4 << 20  # bytes copied at once, so that little of a file is in memory meanwhile
+_STATM = "/proc/self/statm"
+
+
+class _Map(mmap.mmap):
+    """A mapped file without a name."""
+
+    files: Files
+    fd: int
+
+    def __del__(self) -> None:
+        fd = getattr(self, "fd", -1)
+        if fd >= 0:
+            os.close(fd)
+
+
+class Files:
+    """Arrays of one operator that lie in files.
+
+    Parameters
+    ----------
+    folder : str
+        Where the files are made.
+
+    Raises
+    ------
+    MemoryLimitError
+        If no file can be made there.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._maps: WeakSet[_Map] = WeakSet()
+        self._base: int | None = None
+        self._hand = 0
+        os.close(self._open(1))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all files."""
+        return sum(len(m) for m in list(self._maps))
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype | type) -> np.ndarray:
+        """An array of zeros in a file of its own.
+
+        Raises
+        ------
+        MemoryLimitError
+            If there is no room on the disk, or no file can be made.
+        """
+        size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        if size == 0:
+            return np.empty(shape, dtype)
+        return np.ndarray(shape, dtype, buffer=self._mapped(self._open(size), size))
+
+    def extended(self, array: np.ndarray, n: int) -> np.ndarray:
+        """An array of this room with another number of rows; the one that is given is not to be used any more."""
+        old = _map_of(array)
+        assert old is not None
+        shape = (n, *array.shape[1:])
+        size = int(np.prod(shape, dtype=np.int64)) * array.itemsize
+        if size <= len(old):
+            return np.ndarray(shape, array.dtype, buffer=old)
+        self._take(old.fd, size)
+        return np.ndarray(shape, array.dtype, buffer=self._mapped(os.dup(old.fd), size))
+
+    def settle(self, allowed: int) -> None:
+        """Let go of pages until about half of ``allowed`` bytes of mapped files lie in memory, if it is more now."""
+        maps = [m for m in list(self._maps) if len(m)]
+        if not maps or self.resident() <= allowed:
+            return
+        for _ in range(64):
+            for m in maps:
+                piece = max(_PAGE, -(-len(m) // 16 // _PAGE) * _PAGE)
+                start = self._hand % 16 * piece
+                if start < len(m):
+                    m.madvise(mmap.MADV_DONTNEED, start, min(piece, len(m) - start))
+            self._hand += 1
+            if self._hand % 16 == 0 or self.resident() <= allowed // 2:
+                return
+
+    def resident(self) -> int:
+        """Bytes of mapped files of this process that lie in memory, those apart that did before the first array."""
+        shared = _shared()
+        if shared is None:  # not to be known here: as if much were
+            return 1 << 62
+        if self._base is None or shared < self._base:
+            self._base = shared
+        return shared - self._base
+
+    def _open(self, size: int) -> int:
+        try:
+            with tempfile.TemporaryFile(dir=self.folder, prefix="ivjoin-") as file:
+                fd = os.dup(file.fileno())
+        except OSError as e:
+            raise _no_file(self.folder, size, e) from e
+        try:
+            self._take(fd, size)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
+
+    def _take(self, fd: int, size: int) -> None:
+        """Take room on the disk: where it is mapped, a write that finds none would end the process."""
+        try:
+            os.posix_fallocate(fd, 0, size)
+        except OSError as e:
+            raise _no_file(self.folder, size, e) from e
+
+    def _mapped(self, fd: int, size: int) -> _Map:
+        if self._base is None:
+            self.resident()
+        try:
+            m = _Map(fd, size)
+        except (OSError, ValueError) as e:
+            os.close(fd)
+            raise _no_file(self.folder, size, e) from e
+        m.files, m.fd = self, fd
+        self._maps.add(m)
+        return m
+
+
+def _no_file(folder: str, size: int, e: Exception) -> MemoryLimitError:
+    said = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
+    return MemoryLimitError(
+        f"cannot spill {size:,} bytes to {folder!r}: {said}. Give room there, or another folder by spill_dir; what the "
+        "operator holds is as it was before this batch, and snapshot() still works"
+    )
+
+
+def _shared() -> int | None:
+    try:
+        with open(_STATM, "rb") as file:
+            return int(file.read().split()[2]) * _PAGE
+    except OSError:
+        return None
+
+
+def _map_of(array: np.ndarray) -> _Map | None:
+    base = array.base
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return base if isinstance(base, _Map) else None
+
+
+def in_memory(array: np.ndarray) -> int:
+    """Bytes of an array that count as memory."""
+    return 0 if array.base is not None and _map_of(array) is not None else array.nbytes
+
+
+def fresh(like: np.ndarray, shape: int | tuple[int, ...], dtype: np.dtype | type | None = None) -> np.ndarray:
+    """An empty array where another one lies."""
+    shape = shape if isinstance(shape, tuple) else (shape,)
+    dtype = like.dtype if dtype is None else dtype
+    lies = None if like.base is None else _map_of(like)
+    return np.empty(shape, dtype) if lies is None else lies.files.empty(shape, dtype)
+
+
+def extended(array: np.ndarray, n: int) -> np.ndarray | None:
+    """The same rows at the same places, and room for n in all; None where that takes a copy."""
+    lies = None if array.base is None else _map_of(array)
+    return None if lies is None else lies.files.extended(array, n)
+
+
+def slide(into: np.ndarray, at: int, source: np.ndarray) -> None:
+    """Copy bytes or rows to a place that does not lie behind them, piece by piece."""
+    lies = None if into.base is None else _map_of(into)
+    step = max(1, _PIECE // max(1, source.strides[0] if source.ndim else 1))
+    for start in range(0, len(source), step):
+        piece = source[start : start + step]
+        into[at + start : at + start + len(piece)] = piece
+        if lies is not None:
+            lies.files.settle(_PIECE)
