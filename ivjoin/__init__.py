@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ivjoin.metrics import JoinMetrics, MultiJoinMetrics
     from ivjoin.multi.operator import MultiJoin
     from ivjoin.operator.operator import SymmetricHashJoin
+    from ivjoin.stream.asof import asof_join
     from ivjoin.stream.explaining import explain
     from ivjoin.stream.many import multi_join
     from ivjoin.stream.pull import JoinStream, band_join
@@ -45,6 +46,7 @@ _LAZY = {
     "JoinStream": "ivjoin.stream.pull",
     "Order": "ivjoin.frontier.order",
     "SymmetricHashJoin": "ivjoin.operator.operator",
+    "asof_join": "ivjoin.stream.asof",
     "band_join": "ivjoin.stream.pull",
     "column": "ivjoin.expr.fluent",
     "explain": "ivjoin.stream.explaining",
@@ -75,6 +77,7 @@ __all__ = [
     "SymmetricHashJoin",
     "UnsupportedError",
     "__version__",
+    "asof_join",
     "band_join",
     "column",
     "explain",

@@ -11,6 +11,7 @@ from ivjoin.spark.needs import require_packages
 
 require_packages()
 
+from ivjoin.spark.asof import asof_join  # noqa: E402
 from ivjoin.spark.dialect import AnsiWarning  # noqa: E402
 from ivjoin.spark.environment import SparkSetupError, session  # noqa: E402
 from ivjoin.spark.eventtime import WatermarkWarning  # noqa: E402
@@ -18,18 +19,21 @@ from ivjoin.spark.explaining import explain  # noqa: E402
 from ivjoin.spark.join import band_join  # noqa: E402
 from ivjoin.spark.many import multi_join  # noqa: E402
 from ivjoin.spark.metrics import metrics  # noqa: E402
+from ivjoin.spark.sink import write_stream  # noqa: E402
+from ivjoin.spark.sinklog import published_files  # noqa: E402
 
 __all__ = [
-    "AnsiWarning", "SparkSetupError", "WatermarkWarning", "attach", "band_join", "explain", "metrics", "multi_join",
-    "session",
+    "AnsiWarning", "SparkSetupError", "WatermarkWarning", "asof_join", "attach", "band_join", "explain", "metrics",
+    "multi_join", "published_files", "session", "write_stream",
 ]  # fmt: skip
 
 
 def attach() -> None:
-    """Add ``band_join`` to the DataFrame classes; done at import."""
+    """Add ``band_join`` and ``asof_join`` to the DataFrame classes; done at import."""
     from pyspark.sql import DataFrame
 
     DataFrame.band_join = band_join
+    DataFrame.asof_join = asof_join
 
 
 attach()

@@ -17,8 +17,6 @@ import pyarrow as pa
 
 from ivjoin.errors import MemoryLimitError
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ordinal import has_ordinal
-from ivjoin.expr.separate import conjuncts_of
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.core import frontiers_of
 from ivjoin.operator.intake import Intake
@@ -29,6 +27,7 @@ from ivjoin.operator.windows.rows import Arrived, Keys, Rows, joined, read
 from ivjoin.operator.windows.run import Term
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.planner import JoinPlan
+from ivjoin.separation.separate import conjuncts_of
 from ivjoin.shj.store.account import Account
 
 __all__ = ["WindowCore"]
@@ -209,7 +208,6 @@ class WindowCore:
         plan.null_safe = list(compress(plan.null_safe, plain))
         for side in plan.sides:
             side.keys = list(compress(side.keys, plain))
-        plan.int_keys = len(plan.null_safe) == 1 and not plan.null_safe[0] and has_ordinal(plan.sides[0].keys[0].type)
         plan.kept = {}
         self.read_again()
 
