@@ -367,7 +367,9 @@ def band_join(
     one_of("sort", sort, ("auto", "never"))
     budget = budget_of(memory_limit, when_full, spill_dir, shed, shed_shared)
     if budget is not None and threads > 1:
-        raise IvjoinError(f"memory_limit bounds one operator, and threads={threads} has one for each slice; leave one out")
+        raise IvjoinError(
+            f"memory_limit bounds one operator, and threads={threads} has one for each slice; leave one of them out"
+        )
     sources = open_inputs(left, right)
     plan = planned(
         sources[0].schema, sources[1].schema, on=on, condition=condition, how=how, left_order=left_order,
