@@ -48,7 +48,6 @@ class Dropping:
         ]
         self._speeds: list[dict[int, tuple[int, int, float]]] = [{}, {}]  # of bounds: first seen, after rows, speed
         self._rows = 0
-        self.allowed = budget.limit - budget.limit // 16  # rows that the sample waits for are not asked for
         self.recall = Recall(core, budget, self._rng)
 
     @property
@@ -78,6 +77,11 @@ class Dropping:
         scratch = max(store.rows.nbytes + 48 * store.live for store in core.stores)
         core.account.limit = self.allowed - max(0, scratch - _UNCOUNTED)
 
+    @property
+    def allowed(self) -> int:
+        """Bytes that may be held, what the sample may still come to take kept free."""
+        return self._budget.limit - max(0, self.recall.most_bytes - self.recall.nbytes)
+
     @staticmethod
     def _unordered(core: Core, s: int) -> set[int]:
         """Axes of the other side by which rows of side s are found, though it has no order that lets them go."""
@@ -91,7 +95,8 @@ class Dropping:
     def make_room(self, needed: int, held: int) -> bool:
         """Drop rows until so many bytes more fit, and a part of the limit beside; False if none is left."""
         core = self._core()
-        assert core is not None and core.account.limit is not None
+        assert core is not None
+        assert core.account.limit is not None
         limit = core.account.limit
         target = limit - limit // _AT_ONCE - needed
         before = [store.live for store in core.stores]

@@ -68,6 +68,10 @@ class Limits:
                 core.limit_output(self._step)
         return int(1 << (most.bit_length() - 1))
 
+    def least_rows(self) -> int:
+        """Rows that are stored at once where no batch says how large they are."""
+        return max(_LEAST_ROWS, min(self.budget.limit // 4096, 1 << 16))
+
     @property
     def nbytes(self) -> int:
         """Bytes that keeping the limit takes."""
@@ -91,7 +95,7 @@ class Limits:
     def _fit_output(self, core: Core) -> None:
         """Output batches of no more rows than fit."""
         size = sum(self._row_bytes) + 16
-        core.limit_output(max(_LEAST_ROWS, min(self._output // size, self._step)))
+        core.limit_output(max(_LEAST_ROWS, min(self._output // size, self._step, self.budget.limit // 256)))
 
     def _on_full(self, needed: int, held: int) -> None:
         core = self._core()

@@ -1,8 +1,8 @@
 """Which share of the pairs is left where rows were dropped: a sample of the dropped rows goes on being probed.
 
-A pair is lost where the earlier of its rows was dropped before the later one came. So the pairs lost are the matches that
-dropped rows would still have had; of rows that are each in the sample with the same chance, whatever they are worth, the
-sum over the sample by that chance estimates it (Horvitz and Thompson, 1952), with a variance that is estimated likewise.
+A pair is lost where the earlier of its rows was dropped before the later one came. So the pairs lost are the matches
+that dropped rows would still have had. Each of them is in the sample with the same chance, whatever it is worth: the
+sum over the sample by that chance estimates the loss (Horvitz and Thompson, 1952), with a variance estimated likewise.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["Recall"]
 _NUMBER = "#ivjoin number"
 _MOST_ROWS = 1024  # of a sample, a side
 _GATHERED = 16_384  # rows that come, before the sample is probed with them
-_SURE = 1.96
+_SURE = 2.2  # standard deviations: somewhat more than 1.96, for what few rows say of the spread
 
 
 class _Sample:
@@ -64,7 +64,7 @@ class Recall:
         self._waiting = self._push = 0
         self._lost = self._variance = 0.0  # of rows that can match no more
         self._most = int(min(max(budget.limit // 4096, 16), _MOST_ROWS))
-        self._most_bytes = max(budget.limit // 32, 4096)
+        self.most_bytes = max(budget.limit // 16, 2048)
         self._names: list[list[str]] = []
         self._plan: JoinPlan | None = None
         if core.how.name == "inner":
@@ -73,8 +73,13 @@ class Recall:
     @property
     def nbytes(self) -> int:
         """Bytes of the sample and of the rows that wait for it."""
-        held = sum(b.nbytes for side in self._gathered for b in side)
-        return held + sum(0 if s.rows is None else s.rows.nbytes + 24 * len(s.since) for s in self._samples)
+        return self._held() + self._sample_bytes()
+
+    def _held(self) -> int:
+        return sum(b.nbytes for side in self._gathered for b in side)
+
+    def _sample_bytes(self) -> int:
+        return sum(0 if s.rows is None else s.rows.nbytes + 24 * len(s.since) + s.axes.nbytes for s in self._samples)
 
     def saw(self, p: int, batch: pa.RecordBatch) -> None:
         """A batch was taken, and has been matched with what is stored."""
@@ -84,10 +89,10 @@ class Recall:
         numbers = pa.array(np.full(batch.num_rows, self._push, dtype=np.int64))
         columns = [batch.column(n) for n in self._names[p]]
         piece = pa.RecordBatch.from_arrays([*columns, numbers], names=[*self._names[p], _NUMBER])
+        if self._waiting + batch.num_rows > _GATHERED or self._held() + piece.nbytes > self.most_bytes // 2:
+            self.look()
         self._gathered[p].append(piece)
         self._waiting += batch.num_rows
-        if self._waiting >= _GATHERED or sum(b.nbytes for side in self._gathered for b in side) > self._most_bytes:
-            self.look()
 
     def dropped(self, s: int, ids: np.ndarray) -> None:
         """Rows are about to be dropped."""
@@ -112,12 +117,15 @@ class Recall:
         sample.since = np.concatenate([sample.since, np.full(len(chosen), self._push + 1)])
         sample.found = np.concatenate([sample.found, np.zeros(len(chosen))])
         sample.axes = np.concatenate([sample.axes, axes], axis=1)
-        if max(len(x.since) for x in self._samples) > self._most:
+        if self._is_large():
             self._bury(core)
-        while max(len(x.since) for x in self._samples) > self._most:
+        while self._is_large():
             self._rate /= 2
             for x in self._samples:
                 x.keep(self._rng.random(len(x.since)) < 0.5)
+
+    def _is_large(self) -> bool:
+        return max(len(x.since) for x in self._samples) > self._most or self._sample_bytes() > self.most_bytes // 2
 
     def look(self) -> None:
         """Match the sample with the rows that have come, and say what that makes of the recall."""

@@ -68,8 +68,9 @@ def read(blob: bytes, limit: Callable[[Core], None] | None = None) -> Core:
             limit(core)
         for s in (0, 1):
             arrays, matched = _split(tables[s])
-            for start in range(0, len(matched), _PIECE):
-                piece = slice(start, start + _PIECE)
+            size = _PIECE if core.limits is None else core.limits.least_rows()
+            for start in range(0, len(matched), size):
+                piece = slice(start, start + size)
                 core.adopt_rows(s, [a[piece] for a in arrays], matched[piece])
                 if core.limits is not None:
                     core.limits.stepped()

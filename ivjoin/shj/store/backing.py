@@ -173,7 +173,7 @@ def _shared() -> int | None:
 
 
 def _map_of(array: np.ndarray) -> _Map | None:
-    base = array.base
+    base: object = array.base
     while isinstance(base, np.ndarray):
         base = base.base
     return base if type(base) is _Map else None
