@@ -26,7 +26,10 @@ __all__ = ["drawn", "figures", "main", "measured"]
 WINDOW = 400
 DOCS = Path(__file__).parent.parent / "docs"
 # Of the paper, as fractions of the optimum: domain, memory, and what each policy reaches.
-PAPER = [(50, 100, {"random": 0.30, "prob": 0.79, "life": 0.73}), (10, 400, {"random": 0.73, "prob": 0.93, "life": 0.87})]
+PAPER = [
+    (50, 100, {"random": 0.30, "prob": 0.79, "life": 0.73}),
+    (10, 400, {"random": 0.73, "prob": 0.93, "life": 0.87}),
+]
 
 
 def drawn(steps: int, domain: int, skew: float, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
@@ -84,7 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     steps, folder = options.steps, options.output
     print(figures(steps), end="\n\n")
     memories = [50, 100, 200, 400, 600, 800]
-    print(_curve("recall", "memory, rows", memories, (measured(steps, 50, 1.0, m) for m in memories), folder), end="\n\n")
+    cells = (measured(steps, 50, 1.0, m) for m in memories)
+    print(_curve("recall", "memory, rows", memories, cells, folder), end="\n\n")
     skews = [0.0, 0.5, 1.0, 1.5, 2.0]
     print(_curve("skew", "skew", skews, (measured(steps, 50, s, 100) for s in skews), folder), end="\n\n")
     domains = [10, 20, 50, 100, 200]

@@ -20,7 +20,7 @@ import operator
 from fractions import Fraction
 from math import floor as floor_of
 
-from ivjoin.errors import ConditionError, UnsupportedError
+from ivjoin.errors import ConditionError
 from ivjoin.expr.arith import add, div, duration_of_days, intdiv, is_day_count, mod, mul, neg, pmod, sub
 from ivjoin.expr.chrono import (
     add_days,
@@ -36,9 +36,9 @@ from ivjoin.expr.chrono import (
     unix_millis,
     unix_seconds,
 )
-from ivjoin.expr.coerce import NESTED, WIDE_DECIMAL, as_bool, cast, common_type, compared, exact_value, meet, meet_all
-from ivjoin.expr.literals import is_fixed, is_literal, literal, parse_date, parse_time, parse_timestamp
-from ivjoin.expr.nested import identities
+from ivjoin.expr.coerce import as_bool, cast, common_type, compared, exact_value, meet, meet_all
+from ivjoin.expr.literals import is_literal, literal, parse_date, parse_time, parse_timestamp
+from ivjoin.expr.nested import sort_keys
 from ivjoin.expr.nodes import LEFT, RIGHT, Node, make
 from ivjoin.expr.numeric import (
     abs_,
@@ -74,6 +74,7 @@ from ivjoin.expr.numeric import (
     tanh,
     trunc,
 )
+from ivjoin.expr.ops_zones import is_fixed
 from ivjoin.expr.strings import concat, like
 from ivjoin.expr.types import BOOL, INT32, TICKS_PER_SECOND, Type, timestamp
 
@@ -108,16 +109,11 @@ def column(side: str, name: str, type: Type) -> Node:
 def compare(op: str, a: Node, b: Node, zone: str = "UTC") -> Node:
     """``a op b`` for op one of eq ne lt le gt ge eq_null_safe."""
     what = _SYMBOLS[op]
-    for x in (a, b):
-        if x.type.kind == "opaque" and op not in ("eq", "ne", "eq_null_safe"):
-            raise UnsupportedError(f"{what} cannot take {x.type}: {x}; {NESTED}")
-        if x.type.kind == "decimal256" and op not in ("eq", "ne", "eq_null_safe"):
-            raise UnsupportedError(f"{what} cannot take {x.type}: {x}; {WIDE_DECIMAL}")
     if "opaque" in (a.type.kind, b.type.kind):
         if "null" in (a.type.kind, b.type.kind):
             x = b if a.type.kind == "null" else a
             return is_null(x) if op == "eq_null_safe" else literal(None, BOOL)
-        a, b = identities(a, b, what)
+        a, b = sort_keys(a, b, what)
         return make(op, (a, b), (), BOOL)
     a, b = _dates_with_intervals(a, b)
     if is_literal(b) and not is_literal(a):
@@ -340,11 +336,9 @@ def in_(x: Node, items: list[Node], zone: str = "UTC") -> Node:
     """``x IN (items)``, FALSE if there are none; items that are not constants become comparisons joined by OR."""
     if not items:
         return literal(False)
-    if x.type.kind == "opaque":
-        raise UnsupportedError(f"IN cannot take {x.type}: {x}")
     if len(items) == 1:
         return eq(x, items[0], zone)
-    if not all(is_literal(i) for i in items) or is_literal(x) or x.type.kind == "decimal256":
+    if not all(is_literal(i) for i in items) or is_literal(x) or x.type.kind in ("decimal256", "opaque"):
         return or_(*(eq(x, i, zone) for i in items))
     t: Type | None = x.type
     met: list[Node] = []

@@ -45,8 +45,8 @@ __all__ = [
 _INT_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 MAX_DIGITS = 38
 MIN_SCALE = 6
-WIDE_DECIMAL = "a decimal256 is not computed with: it can be a key or be tested with =, <>, <=> and IS NULL"
-NESTED = "of a nested column there are its fields (l.s.f), size(), array_contains(), =, <>, <=> and IS NULL"
+WIDE_DECIMAL = "a decimal256 is not computed with: it can be a key, be compared and be tested with IS NULL"
+NESTED = "of a nested column there are its fields (l.s.f), size(), array_contains(), comparisons and IS NULL"
 
 
 def bounded(precision: int, scale: int) -> Type:
@@ -176,8 +176,9 @@ def meet_all(args: list[Node], zone: str, what: str) -> list[Node]:
         if common is None:
             raise ConditionError(f"{what} cannot take {t} and {n.type}: argument {i + 1} is {n}{_cast_hint(t, n.type)}")
         t = common
-    if t.kind == "decimal256":
-        raise UnsupportedError(f"{what} cannot take {t}: {args[0]}; {WIDE_DECIMAL}")
+    if t.kind in ("decimal256", "opaque"):
+        reason = WIDE_DECIMAL if t.kind == "decimal256" else NESTED
+        raise UnsupportedError(f"{what} cannot take {t}: {args[0]}; {reason}")
     return [_implicit(n, t, zone, what) for n in args]
 
 

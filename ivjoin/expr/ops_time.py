@@ -339,9 +339,13 @@ def _week(days: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return year, (thursday - days_from_civil(year, np.ones_like(year), 1)) // 7 + 1
 
 
+def _month_number(year: np.ndarray, month: np.ndarray, _: np.ndarray) -> np.ndarray:
+    return 12 * year + month
+
+
 _FIELDS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "year": lambda d: civil(d)[0], "month": lambda d: civil(d)[1], "day": lambda d: civil(d)[2],
-    "quarter": lambda d: (civil(d)[1] + 2) // 3,
+    "quarter": lambda d: (civil(d)[1] + 2) // 3, "month_number": lambda d: _month_number(*civil(d)),
     "week": lambda d: _week(d)[1], "yearofweek": lambda d: _week(d)[0],
     "dayofweek": lambda d: (d + 4) % 7 + 1, "dayofweek_iso": lambda d: (d + 3) % 7 + 1,
     "weekday": lambda d: (d + 3) % 7,

@@ -8,7 +8,10 @@ from ivjoin.expr.scope import nearest
 from ivjoin.operators.record import ANY
 from ivjoin.operators.table import FUNCTIONS
 
-__all__ = ["FUNCTIONS", "call"]
+__all__ = ["FUNCTIONS", "MOMENTS", "call"]
+
+# What the time at the call decides; the first are written without parentheses, too.
+MOMENTS = ("current_date", "current_timestamp", "current_time", "localtimestamp", "now", "curdate", "current_timezone")
 
 
 def call(name: str, args: list[Node], zone: str) -> Node:
@@ -38,12 +41,12 @@ def call(name: str, args: list[Node], zone: str) -> Node:
 _REFUSED = {
     **dict.fromkeys(("rand", "random", "randn", "uuid", "shuffle", "monotonically_increasing_id"),
                     "it has another value at each call"),
-    **dict.fromkeys(("now", "current_timestamp", "current_date", "localtimestamp", "curdate", "current_timezone"),
+    **dict.fromkeys(MOMENTS,
                     "its value depends on when it is called; put the time into the text as a literal"),
     **dict.fromkeys(("sum", "count", "avg", "min", "max", "first", "last", "collect_list", "collect_set"),
                     "it is an aggregate; compute it in a column before the join"),
     **dict.fromkeys(("row_number", "rank", "lag", "lead", "ntile", "dense_rank"),
                     "it is a window function; compute it in a column before the join"),
     **dict.fromkeys(("explode", "array", "map", "struct", "named_struct", "element_at"),
-                    "nested values are read, not made: fields (l.s.f), size(), array_contains(), =, <> and <=>"),
+                    "nested values are read, not made: fields (l.s.f), size(), array_contains() and comparisons"),
 }  # fmt: skip

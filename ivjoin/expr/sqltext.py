@@ -11,13 +11,13 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from ivjoin.errors import ConditionError, IvjoinError, UnsupportedError
+from ivjoin.errors import ColumnError, ConditionError, IvjoinError, UnsupportedError
 from ivjoin.expr import build, chrono, strings
 from ivjoin.expr.literals import is_literal, literal, parse_timestamp, zone_named
 from ivjoin.expr.nested import field
 from ivjoin.expr.nodes import COMPARISONS, Node
 from ivjoin.expr.scope import Scope
-from ivjoin.expr.sqlfunctions import call
+from ivjoin.expr.sqlfunctions import MOMENTS, call
 from ivjoin.expr.sqlgrammar import described, placed, tree
 from ivjoin.expr.types import (
     BINARY,
@@ -106,7 +106,12 @@ class _Reader:
     # Leaves
 
     def column(self, e: Any) -> Node:
-        node, fields = self.scope.path([p.name for p in e.parts])
+        try:
+            node, fields = self.scope.path([p.name for p in e.parts])
+        except ColumnError:
+            if len(e.parts) == 1 and e.name.lower() in MOMENTS and not e.this.args.get("quoted"):
+                return call(e.name, [], self.zone)
+            raise
         return functools.reduce(self._field, fields, node)
 
     def _field(self, node: Node, name: str) -> Node:

@@ -260,7 +260,7 @@ class OrderTracker:
         if quiet is not None:
             bad &= quiet
         if self.nulls is not None:
-            bad = self._null_breaks(bad, valid, n)
+            bad = self._null_breaks(bad, valid, n, within)
         top = int(v.max())
         if top > self.edge:
             self.edge = top
@@ -308,14 +308,14 @@ class OrderTracker:
         o = ordinal_of(-s if self.descending else s, self.node.type)
         return ~o if self.descending else o
 
-    def _null_breaks(self, bad: np.ndarray, valid: np.ndarray | None, n: int) -> np.ndarray:
+    def _null_breaks(self, bad: np.ndarray, valid: np.ndarray | None, n: int, within: bool) -> np.ndarray:
         null = np.zeros(n, dtype=bool) if valid is None else ~valid
-        if self.nulls == "first":
-            had_value = np.concatenate(([self.seen_value], ~null[:-1]))
-            bad = bad | (null & np.logical_or.accumulate(had_value))
-        else:
-            had_null = np.concatenate(([self.seen_null], null[:-1]))
-            bad = bad | (~null & np.logical_or.accumulate(had_null))
+        first = self.nulls == "first"
+        before = np.zeros(n, dtype=bool)  # what ends the time of such rows has come
+        before[0] = self.seen_value if first else self.seen_null
+        if within:
+            before[1:] = ~null[:-1] if first else null[:-1]
+        bad = bad | ((null if first else ~null) & np.logical_or.accumulate(before))
         self.seen_null |= bool(null.any())
         return bad
 
@@ -348,20 +348,23 @@ class OrderTracker:
 class Frontier:
     """What is known of every future row of one side: closed ordinal intervals of expressions.
 
-    ``intervals`` maps a node to (low, high, may be null). ``version`` moves whenever one of them tightens.
+    ``intervals`` maps a node to (low, high, may be null), ``matching`` likewise for the rows that can match:
+    ``numbers`` are not NaN in those. ``version`` moves whenever one of them tightens.
     """
 
     def __init__(
         self, trackers: list[OrderTracker], bounds: Mapping[Node, tuple[int, int]],
-        never_null: Set[Node] = frozenset(),
+        never_null: Set[Node] = frozenset(), numbers: Set[Node] = frozenset(),
     ) -> None:
         self.trackers = trackers
         self.never_null = never_null
+        self.numbers = numbers
         self.bounds = dict(bounds)
         self.promised: dict[Node, tuple[int, int]] = {}
         self.ended = False
         self.version = 0
         self.intervals: dict[Node, tuple[int, int, bool]] = {}
+        self.matching: dict[Node, tuple[int, int, bool]] = {}
         self._last: tuple[int, bool, bool] | None = None
         # Where all that is known comes of one order: whether its value may be null, and the interval last found.
         self._may_null = len(trackers) != 1 or trackers[0].node not in never_null
@@ -378,10 +381,11 @@ class Frontier:
             self._last = now
             low, high = t.interval()
             found = (low, high, self._may_null and not (t.nulls == "first" and bool(t.seen_value)))
-            if found == self._found:
+            if found == self._found and (t.numeric_high is None or t.node not in self.numbers):
                 return False
             self._found = found
             self.intervals = {t.node: found}
+            self.matching = self._of_numbers()
             self.version += 1
             return True
         self._found = None
@@ -397,8 +401,21 @@ class Frontier:
         if out == self.intervals:
             return False
         self.intervals = out
+        self.matching = self._of_numbers()
         self.version += 1
         return True
+
+    def _of_numbers(self) -> dict[Node, tuple[int, int, bool]]:
+        """The intervals without NaN where none matches."""
+        floats = [n for n in self.intervals if n in self.numbers] if self.numbers else []
+        if not floats:
+            return self.intervals
+        out = dict(self.intervals)
+        for n in floats:
+            low, high, null = out[n]
+            tops = [t.numeric_high for t in self.trackers if t.node is n and t.numeric_high is not None]
+            out[n] = low, min(high, NAN_ORDINAL - 1, *tops), null
+        return out
 
     def _meet(self, out: dict[Node, tuple[int, int, bool]], node: Node, low: int, high: int, null: bool) -> None:
         null = null and node not in self.never_null
@@ -415,6 +432,12 @@ class Frontier:
         elif node.type.kind != "float":
             high = min(high, ordinal)
         self.promised[node] = (low, high)
+        self.refresh()
+
+    def narrow(self, node: Node, low: int, high: int) -> None:
+        """No later row that can still match lies outside these ordinals; a NaN is above all of them."""
+        a, b = self.promised.get(node) or ordinal_range(node.type)
+        self.promised[node] = (max(low, a), min(high, b))
         self.refresh()
 
     def outside_promises(self, node: Node, ordinals: np.ndarray, valid: np.ndarray | None) -> np.ndarray | None:

@@ -18,14 +18,14 @@ from ivjoin.errors import MemoryLimitError
 from ivjoin.expr import build
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ordinal import has_ordinal, ordinals
+from ivjoin.expr.ordinal import ordinals
 from ivjoin.expr.types import from_arrow
 from ivjoin.frontier.order import Frontier, OrderTracker
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.blocks import wanted, works
 from ivjoin.operator.intake import Intake, has_value
 from ivjoin.operator.prune_bounds import Bounder
-from ivjoin.operator.sources import image_columns, limits_of
+from ivjoin.operator.sources import key_columns, limits_of, ordinal_columns
 from ivjoin.operator.state import State
 from ivjoin.operator.tables import join_fields, output_table, side_tables
 from ivjoin.outer.emit import Emitter
@@ -35,8 +35,8 @@ from ivjoin.plan.spec import SIDES
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.memory import release_struct
 from ivjoin.shj.store.account import Account
-from ivjoin.shj.store.columns import ImageColumn, WordColumn
-from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys
+from ivjoin.shj.store.columns import OrdinalColumn, WordColumn
+from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys
 from ivjoin.shj.store.side import SideStore
 
 if TYPE_CHECKING:
@@ -47,12 +47,12 @@ __all__ = ["Core", "frontiers_of"]
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 
 
-def frontiers_of(plan: JoinPlan) -> tuple[Frontier, Frontier]:
-    """What a plan's declarations say of either side before the first row."""
+def frontiers_of(plan: JoinPlan, of_all: bool = False) -> tuple[Frontier, Frontier]:
+    """What a plan's declarations say of either side before the first row; ``of_all``: of rows without a match, too."""
     left, right = (
         Frontier(
             [OrderTracker(n, name, o.descending, o.slack, o.nulls) for n, name, o in side.orders], side.bounds,
-            side.never_null,
+            side.never_null, frozenset() if of_all else side.numbers,
         )
         for side in plan.sides
     )
@@ -62,7 +62,11 @@ def frontiers_of(plan: JoinPlan) -> tuple[Frontier, Frontier]:
 class Core:
     """The state of an operator, and how it is built. ``steps`` moves rows through it."""
 
-    def __init__(self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> None:
+    def __init__(
+        self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False,
+        keeps: tuple[bool, bool] = (True, True),
+    ) -> None:
+        self.keeps = keeps  # a side whose rows only probe stores none
         self.plan = plan = plan.own()
         self.how = plan.how
         self.layouts = left, right = row_layouts(plan)
@@ -89,12 +93,12 @@ class Core:
         plan = self.plan
         account = self.account
         state = self.state = State(self.emitter.batch_size, max(len(s.schema) for s in plan.sides), account)
-        kind = IntKeys if plan.int_keys else ByteKeys if plan.null_safe else NoKeys
-        self.keys: KeyTable = kind(state.operator, account)
+        self.keys: KeyTable = self._key_table()
         self.stores = tuple(
             SideStore(
                 s, self.keys, self.layouts[s].stored, len(plan.sides[s].axes),
-                ordered=plan.tables[1 - s].n_primary > 0, same=image_columns(plan, s), stored=plan.sides[s].stored,
+                ordered=plan.tables[1 - s].n_primary > 0, same=ordinal_columns(plan, s), in_key=key_columns(plan, s),
+                pieces=len(plan.null_safe) + sum(plan.null_safe), stored=plan.sides[s].stored,
                 sides=state.sides, widths=self.layouts[s].stored_widths, account=account,
             )
             for s in (0, 1)
@@ -111,7 +115,7 @@ class Core:
                 store.point()
         self.mixes = compiled and kinds is not None and not kinds <= {at.WORDS}
         state.set(
-            key_kind=at.INT if plan.int_keys else at.GIVEN if plan.null_safe else at.NO_KEY, never=int(plan.never),
+            key_kind=self.keys.kind, never=int(plan.never),
             within=int(self.intake.late_within), raises=int(on_late == "raise"), drops=int(on_late == "drop"),
             blocks=int(compiled and kinds is not None and kinds <= {at.WORDS}),
             fields=state.lend("fields", output.fields), n_fields=len(output.fields),
@@ -122,6 +126,14 @@ class Core:
                 checks=state.lend(("checks", s), plan.checks[s]), **join_fields(plan, s),
             )
         self.tabulate()
+
+    def _key_table(self) -> KeyTable:
+        plan, operator = self.plan, self.state.operator
+        if plan.int_keys:
+            return IntKeys(operator, self.account)
+        if plan.word_keys:
+            return WordKeys(len(plan.null_safe) + sum(plan.null_safe), operator, self.account)
+        return (ByteKeys if plan.null_safe else NoKeys)(operator, self.account)
 
     def tabulate(self) -> None:
         """The tables of what is read, ordered and bounded; anew when a frontier has come to know more expressions."""
@@ -134,13 +146,13 @@ class Core:
             state.set_side(
                 s, sources=state.hold(("sources", s), t.own(sources.table)), n_sources=len(sources.table),
                 columns=keep(("columns", s), sources.columns), n_columns=len(sources.columns),
-                packs=pieces is not None,
+                packs=pieces is not None or self.keys.kind == at.INTS,
             )
             if pieces is not None:
                 state.set_side(s, pieces=state.hold(("pieces", s), t.own(pieces)), n_pieces=len(pieces))
                 state.set(key_sizes=state.hold("key_sizes", np.zeros(2 * len(plan.null_safe) + 1, dtype=np.int64)))
-            if plan.int_keys:
-                state.set_side(s, key_source=sources.nodes.index(plan.sides[s].keys[0]))
+            if sources.words is not None:
+                state.set_side(s, key_words=keep(("words", s), sources.words), n_key_words=len(sources.words))
             trackers = t.own(t.trackers)
             for i, tracker in enumerate(self.frontiers[s].trackers):
                 tracker.move_to(trackers[i : i + 1])
@@ -151,7 +163,7 @@ class Core:
             bool(sources.roots) or plan.raises or any(t.in_python for t in f.trackers)
             for sources, f in zip(self.sources, self.frontiers, strict=True)
         ]
-        state.row_room(0, max(len(s.nodes) for s in self.sources))
+        state.row_room(0, max(s.rows for s in self.sources))
         for s, t in enumerate(tables):
             keep = state.lend if t.shared else state.hold
             state.set_side(
@@ -173,7 +185,7 @@ class Core:
             for s, store in enumerate(self.stores):
                 columns = {
                     column for column, c in zip(plan.sides[s].stored, store.columns, strict=True)
-                    if isinstance(c, (WordColumn, ImageColumn)) or (self.keeps_text and c in store.texts)
+                    if isinstance(c, (WordColumn, OrdinalColumn)) or (self.keeps_text and c in store.texts)
                 }
                 if blocks:
                     columns |= {i for f in plan.fields if (i := f.left if s == 0 else f.right) is not None}
@@ -185,7 +197,7 @@ class Core:
         """Hand the bounds of side s to the kernels."""
         bounds = self.bounder.bounds(s)
         state = self.state
-        state.set_side(s, nothing=bounds is None, ended=self.ended[s])
+        state.set_side(s, nothing=bounds is None or not self.keeps[s], ended=self.ended[s])
         state.set_side(1 - s, ended=self.ended[1 - s])
         table = state["bounds", s]
         for axis, (low, high) in enumerate(bounds or ()):
@@ -252,12 +264,12 @@ class Core:
         """The state anew, for a plan whose keys or axes have changed, with the rows that are stored."""
         self.metrics = self.counts()
         old = self.stores
-        careful = self.state.get("careful")
+        full_predicate = self.state.get("full_predicate")
         self.plan.kept = {}
         limit, self.account.limit = self.account.limit, None  # half a state is none
         try:
             self.build()
-            self.state.set(careful=careful)
+            self.state.set(full_predicate=full_predicate)
             for s, store in enumerate(old):
                 ids = store.live_ids()
                 self.adopt_rows(s, [store.gather(i, ids) for i in range(len(store.columns))], store.matched(ids))
@@ -274,18 +286,17 @@ class Core:
         plan.null_safe = list(compress(plan.null_safe, plain))
         for side in plan.sides:
             side.keys = list(compress(side.keys, plain))
-        plan.int_keys = len(plan.null_safe) == 1 and not plan.null_safe[0] and has_ordinal(plan.sides[0].keys[0].type)
         self.rebuild()
-        self.careful = True
+        self.full_predicate = True
 
     @property
-    def careful(self) -> bool:
+    def full_predicate(self) -> bool:
         """Some row that has come lies outside the plan's guards, or erred: the whole condition decides each pair."""
-        return bool(self.state.get("careful"))
+        return bool(self.state.get("full_predicate"))
 
-    @careful.setter
-    def careful(self, value: bool) -> None:
-        self.state.set(careful=int(value))
+    @full_predicate.setter
+    def full_predicate(self, value: bool) -> None:
+        self.state.set(full_predicate=int(value))
 
     def adopt_rows(self, s: int, arrays: list[pa.Array], matched: np.ndarray) -> None:
         """Put rows of a snapshot into a side's store; the stored columns, in their order."""
@@ -304,11 +315,21 @@ class Core:
             present = has_value(values[node])
             if present is not None:
                 absent[a] = ~present
-        kids = self.intake.key_ids(s, n, values, self.keys, None)
-        self.stores[s].insert(kids, axes, arrays, absent or None, matched)
+        key_ids = self.intake.key_ids(s, n, values, self.keys, None)
+        self.stores[s].insert(key_ids, axes, arrays, absent or None, matched)
         self.keys.point()
         for store in self.stores:
             store.point()
+
+    def saved_rows(self, s: int) -> tuple[list[pa.Array], np.ndarray]:
+        """The rows of a side's store: its columns, and bool[n] of those that are matched."""
+        store = self.stores[s]
+        ids = store.live_ids()
+        return [store.gather(i, ids) for i in range(len(store.columns))], store.matched(ids)
+
+    def led(self, s: int) -> tuple[int | None, int | None] | None:
+        """The axes by which a side's rows are found in sorted runs, None where they are not."""
+        return self.stores[s].led()
 
     def refresh_bounds(self) -> None:
         """Compute roots, axes and bounds anew after the frontiers were set from outside."""
@@ -322,11 +343,22 @@ class Core:
         frontier = self.frontiers[p]
         known = node in frontier.promised
         frontier.promise(node, ordinal, descending)
-        if known:
-            place = self.sources[p].nodes.index(node)
-            row = self.state["sources", p][place]
-            row["low"], row["high"] = limits_of(frontier, node)
+        self._limit(p, node, known)
         return known
+
+    def narrow(self, p: int, node: Node, low: int, high: int) -> bool:
+        """As :meth:`promise`, of both ends."""
+        frontier = self.frontiers[p]
+        known = node in frontier.promised
+        frontier.narrow(node, low, high)
+        self._limit(p, node, known)
+        return known
+
+    def _limit(self, p: int, node: Node, known: bool) -> None:
+        """Hand to the kernels what is promised of an expression, if they know it already."""
+        if known:
+            row = self.state["sources", p][self.sources[p].nodes.index(node)]
+            row["low"], row["high"] = limits_of(self.frontiers[p], node)
 
     def learn(self) -> None:
         """Take in that frontiers may know other expressions now: tables, and axes that could prune by them."""

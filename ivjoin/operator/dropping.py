@@ -14,14 +14,11 @@ from ivjoin.operator.budget import Budget
 from ivjoin.operator.core import Core
 from ivjoin.operator.recall import Recall
 from ivjoin.shedding.policies import DecayedCounts, DecayedSample, worth
-from ivjoin.shj.arrow import Bytes
-from ivjoin.shj.kernels import key_kernels
-from ivjoin.shj.store.keys import ByteKeys, IntKeys
 
 __all__ = ["Dropping"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
-_HASHES = 2**31 - 1
+_ROWS = 65_536  # of which the keys are looked at, at once
 _AT_ONCE = 8  # a part of the limit is given back whenever it is reached
 _UNCOUNTED = 24 << 20  # bytes of scratch of one clearing
 _SAMPLE = 512
@@ -64,7 +61,9 @@ class Dropping:
         self._rows += batch.num_rows
         if self._budget.policy != "random":
             if core.plan.null_safe:
-                self._counts[p].see(core.intake.partitions(p, batch, _HASHES))
+                index = core.index[p]
+                hashes = core.intake.key_hashes(p, batch.num_rows, lambda _, name: batch.column(index[name]))
+                self._counts[p].see(hashes)
             for axis in self._unordered(core, 1 - p):
                 node = core.plan.sides[p].axes[axis]
                 vector = evaluate([node], lambda _, name: batch.column(core.index[p][name]), batch.num_rows)[0]
@@ -178,17 +177,16 @@ class Dropping:
 
     @staticmethod
     def _hashes(core: Core, s: int, ids: np.ndarray) -> np.ndarray:
-        """The keys of stored rows, as ``Intake.partitions`` tells them apart."""
-        store, keys = core.stores[s], core.keys
-        kids = store.key_ids(ids)
+        """The keys of stored rows, as those of a batch are told apart."""
+        store, index, place = core.stores[s], core.index[s], core.places[s]
         out = np.empty(len(ids), dtype=np.int64)
-        if isinstance(keys, IntKeys):
-            key_kernels.spread_ints(np.ascontiguousarray(keys.keys_of(kids)), _HASHES, out)
-        elif isinstance(keys, ByteKeys):
-            packed: Bytes = keys.bytes_of(kids)
-            key_kernels.spread_bytes(packed.offsets, packed.buffer, _HASHES, out)
-        else:
-            out[:] = 0
+        for start in range(0, len(ids), _ROWS):
+            some = ids[start : start + _ROWS]
+
+            def column(_: str, name: str, some: np.ndarray = some) -> pa.Array:
+                return store.gather(place[index[name]], some)
+
+            out[start : start + _ROWS] = core.intake.key_hashes(s, len(some), column)
         return out
 
 

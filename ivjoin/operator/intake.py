@@ -17,9 +17,9 @@ from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.kernels import key_kernels
-from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, pack
+from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys, pack
 
-__all__ = ["Intake", "has_value"]
+__all__ = ["Intake", "has_value", "outside"]
 
 I64_MIN = -(2**63)
 
@@ -91,29 +91,14 @@ class Intake:
         dropped = self._plan.spec.on_late == "drop"
         return (batch.filter(pa.array(~late)) if dropped else batch), int(np.count_nonzero(late))
 
-    def partitions(self, p: int, batch: pa.RecordBatch, count: int) -> np.ndarray:
-        """Which of ``count`` partitions each row's keys fall into : int64[n]; equal keys of both sides into one."""
-        nodes = self._plan.sides[p].keys
-        n = batch.num_rows
-        index = self.index[p]
-        vectors = evaluate(nodes, lambda _, name: batch.column(index[name]), n)
-        values, images = dict(zip(nodes, vectors, strict=True)), {}  # type: ignore[var-annotated]
-        out = np.empty(n, dtype=np.int64)
-        if self._plan.int_keys:
-            key_kernels.spread_ints(np.ascontiguousarray(self.image(nodes[0], values, images)), count, out)
-        else:
-            packed = self._packed(p, n, values, images)
-            key_kernels.spread_bytes(packed.offsets, packed.buffer, count, out)
-        return out
-
-    def image(self, node: Node, values: dict[Node, Vector], images: dict[Node, np.ndarray]) -> np.ndarray:
-        found = images.get(node)
+    def ordinals(self, node: Node, values: dict[Node, Vector], known: dict[Node, np.ndarray]) -> np.ndarray:
+        found = known.get(node)
         if found is None:
-            found = images[node] = ordinals(values[node].values, node.type)
+            found = known[node] = ordinals(values[node].values, node.type)
         return found
 
     def _late_rows(
-        self, p: int, batch: pa.RecordBatch, values: dict[Node, Vector], images: dict[Node, np.ndarray]
+        self, p: int, batch: pa.RecordBatch, values: dict[Node, Vector], known: dict[Node, np.ndarray]
     ) -> np.ndarray | None:
         """Late rows, bool[n]; None for none. Raises under ``on_late="raise"``."""
         frontier = self._frontiers[p]
@@ -121,13 +106,13 @@ class Intake:
             return None
         before = [t.save() for t in frontier.trackers]
         try:
-            late = self._broken(p, frontier.trackers, batch, values, images)
+            late = self._broken(p, frontier.trackers, batch, values, known)
             for node in {**frontier.bounds, **frontier.promised}:
                 what = "bounds" if node in frontier.bounds else "watermark"
                 self._refuse_errors(p, batch, node, values[node], what)
-                bad = frontier.outside_promises(node, self.image(node, values, images), has_value(values[node]))
+                bad = frontier.outside_promises(node, self.ordinals(node, values, known), has_value(values[node]))
                 if bad is not None:
-                    self._complain(p, str(node), node, bad, values, images, self._promise_text(p, node))
+                    self._complain(p, str(node), node, bad, values, known, self._promise_text(p, node))
                     late = bad if late is None else late | bad
         except (LateRowError, EvaluationError):
             for t, state in zip(frontier.trackers, before, strict=True):
@@ -137,7 +122,7 @@ class Intake:
 
     def _broken(
         self, p: int, trackers: Sequence[OrderTracker], batch: pa.RecordBatch, values: dict[Node, Vector],
-        images: dict[Node, np.ndarray],
+        known: dict[Node, np.ndarray],
     ) -> np.ndarray | None:
         """Rows that break some of the orders; moves these."""
         late: np.ndarray | None = None
@@ -146,10 +131,10 @@ class Intake:
             if not self._errors_first:
                 self._refuse_errors(p, batch, t.node, v, "order")
             was = t.edge
-            bad = t.late(self.image(t.node, values, images), has_value(v), self.late_within)
+            bad = t.late(self.ordinals(t.node, values, known), has_value(v), self.late_within)
             if bad is not None:
-                seen = f"rows up to {self._edge(t, was, bad, images[t.node], v)} have come"
-                self._complain(p, t.name, t.node, bad, values, images, seen)
+                seen = f"rows up to {self._edge(t, was, bad, known[t.node], v)} have come"
+                self._complain(p, t.name, t.node, bad, values, known, seen)
                 late = bad if late is None else late | bad
         return late
 
@@ -173,10 +158,10 @@ class Intake:
             why = first_error(node, lambda _, name: batch.column(self.index[p][name]), int(erred.argmax()))
             raise EvaluationError(f"{what} of the {SIDES[p]} side: {why}")
 
-    def _edge(self, t: OrderTracker, was: int, bad: np.ndarray, image: np.ndarray, v: Vector) -> str:
+    def _edge(self, t: OrderTracker, was: int, bad: np.ndarray, found: np.ndarray, v: Vector) -> str:
         """How far rows had come before the first that is late."""
         until = int(bad.argmax())
-        seen, present = image[:until], has_value(v)
+        seen, present = found[:until], has_value(v)
         if present is not None:
             seen = seen[present[:until]]
         if t.node.type.kind == "float":
@@ -197,13 +182,13 @@ class Intake:
 
     def _complain(
         self, p: int, name: str, node: Node, bad: np.ndarray, values: dict[Node, Vector],
-        images: dict[Node, np.ndarray], limit: str,
+        known: dict[Node, np.ndarray], limit: str,
     ) -> None:
         if self._plan.spec.on_late == "raise":
             row = int(bad.argmax())
             valid = values[node].valid
             null = valid is not None and not valid[row]
-            what = "null" if null else shown(int(images[node][row]), node.type)
+            what = "null" if null else shown(int(known[node][row]), node.type)
             raise LateRowError(
                 f"late row on the {SIDES[p]} side (row {row} of the batch): {name} is {what}, but {limit}. "
                 'Declare a slack, or use on_late="drop" or on_late="join"'
@@ -216,17 +201,38 @@ class Intake:
         side = self._plan.sides[p]
         if isinstance(keys, NoKeys):
             return keys.ids(n, usable)
+        if isinstance(keys, WordKeys):
+            return keys.ids(self._words(p, values), usable)
         if isinstance(keys, IntKeys):
-            return keys.ids(np.ascontiguousarray(self.image(side.keys[0], values, {})), usable)
+            return keys.ids(np.ascontiguousarray(self.ordinals(side.keys[0], values, {})), usable)
         assert isinstance(keys, ByteKeys)
         return keys.ids(self._packed(p, n, values, {}), usable)
 
-    def _packed(self, p: int, n: int, values: dict[Node, Vector], images: dict[Node, np.ndarray]) -> Bytes:
+    def key_hashes(self, p: int, n: int, column: Callable[[str, str], pa.Array]) -> np.ndarray:
+        """63 bits of the keys of n rows : int64[n], alike for equal keys of both sides."""
+        nodes = self._plan.sides[p].keys
+        values = dict(zip(nodes, evaluate(nodes, column, n), strict=True))
+        packed = self._packed(p, n, values, {})
+        out = np.empty(n, dtype=np.int64)
+        key_kernels.hash_bytes(packed.offsets, packed.buffer, out)
+        return out
+
+    def _words(self, p: int, values: dict[Node, Vector]) -> np.ndarray:
+        """All keys of a row as words : int64[words, n]."""
+        words = []
+        for node, safe in zip(self._plan.sides[p].keys, self._plan.null_safe, strict=True):
+            o, valid = self.ordinals(node, values, {}), values[node].valid
+            words.append(o if not safe or valid is None else np.where(valid, o, 0))
+            if safe:
+                words.append(np.ones(len(o)) if valid is None else valid)
+        return np.array(words, dtype=np.int64)
+
+    def _packed(self, p: int, n: int, values: dict[Node, Vector], known: dict[Node, np.ndarray]) -> Bytes:
         """All keys of a row as one byte string."""
         pieces = []
         for node, safe in zip(self._plan.sides[p].keys, self._plan.null_safe, strict=True):
             v = values[node]
-            pieces.append(_key_bytes(node, v, lambda node=node: self.image(node, values, images)))  # type: ignore[misc]
+            pieces.append(_key_bytes(node, v, lambda node=node: self.ordinals(node, values, known)))  # type: ignore[misc]
             if safe:
                 valid = np.ones(n, dtype=np.uint8) if v.valid is None else v.valid.astype(np.uint8)
                 pieces.append(Bytes.fixed(valid.reshape(n, 1)))
@@ -239,6 +245,18 @@ def has_value(v: Vector) -> np.ndarray | None:
     if v.error is not None and v.error.any():
         valid = ~v.error if valid is None else valid & ~v.error
     return valid
+
+
+def outside(v: Vector, low: int, high: int) -> np.ndarray | None:
+    """bool[n] of the values that lie outside [low, high], None for none."""
+    values = v.values
+    if len(values) == 0 or (low <= int(values.min()) and int(values.max()) <= high):
+        return None
+    bad = np.asarray((values < low) | (values > high), dtype=bool)
+    present = has_value(v)
+    if present is not None:
+        bad &= present
+    return bad if bad.any() else None
 
 
 def _erred(v: Vector) -> np.ndarray | None:

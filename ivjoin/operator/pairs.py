@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.expr.separate import conjuncts_of
 from ivjoin.operator.core import Core
 from ivjoin.operator.residual import holds
 from ivjoin.plan.spec import SIDES
+from ivjoin.separation.separate import conjuncts_of
 from ivjoin.shj.arrow import take
 from ivjoin.shj.kernels import index_kernels, run_kernels
 from ivjoin.shj.store.selectivity import most_selective
@@ -24,9 +24,9 @@ def decide(core: Core, p: int, batch: pa.RecordBatch) -> None:
     state, how, store = core.state, core.how, core.stores[1 - p]
     count = state.get("n_pairs")
     rows, places = state["pair_rows"][:count], state["pair_places"][:count]
-    nodes = list(conjuncts_of(core.plan.condition) if core.careful else core.plan.separation.residual)
+    nodes = list(conjuncts_of(core.plan.condition) if core.full_predicate else core.plan.separation.residual)
     asked = None
-    if not core.careful and len(core.plan.checks[p]):
+    if not core.full_predicate and len(core.plan.checks[p]):
         # The probe has found the condition to hold for all pairs whose rows are not turned.
         asked = np.flatnonzero(rows < 0)
         rows[asked] = ~rows[asked]
@@ -42,7 +42,7 @@ def decide(core: Core, p: int, batch: pa.RecordBatch) -> None:
     if how.single == p:
         matched[rows] = 1
         # One match is enough: go on with the next row.
-        if store.runs is not None and not core.careful:
+        if store.runs is not None and not core.full_predicate:
             cell = state["state"]
             if cell[0] < state.get("n") and matched[cell[0]]:
                 cell[:3] = cell[0] + 1, 0, -1
@@ -75,7 +75,7 @@ def look_beyond(core: Core, p: int, batch: pa.RecordBatch) -> None:
         cell[:] = 0, -2, 0, 0
         while cell[0] < n:
             count = index_kernels.probe(
-                state["kids"][:n], state["values"], table.terms, table.n_primary, store.ordered,
+                state["key_ids"][:n], state["values"], table.terms, table.n_primary, store.ordered,
                 core.keys.slots, store.rows, store.links, store.lo, store.offset, state["matched"],
                 index_kernels.PAIRS, cell, rows, ids,
             )
@@ -114,7 +114,7 @@ def probe_runs(core: Core, p: int, batch: pa.RecordBatch) -> None:
     decided = bool(side["decide"])
     mode = index_kernels.PAIRS if decided else int(side["mode"])
     count = run_kernels.probe_runs(
-        state["kids"][:n], state["values"], led.terms, led.n_primary, led.n_second, runs.keys, runs.values,
+        state["key_ids"][:n], state["values"], led.terms, led.n_primary, led.n_second, runs.keys, runs.values,
         runs.ids, runs.tops, runs.ends, runs.count, store.lo, store.rows, store.links, state["matched"], mode, cell,
         state["pair_rows"], state["pair_places"], core.plan.checks[p].ravel(), state["absent"].ravel(),
         _axes_with_nulls(core, p),

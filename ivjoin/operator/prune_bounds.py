@@ -14,7 +14,7 @@ from ivjoin.plan.planner import JoinPlan, watched
 if TYPE_CHECKING:
     from ivjoin.propagation import Unclipped
 
-__all__ = ["Bounder"]
+__all__ = ["Bounder", "ordinals_of"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 # The bounds of an axis that keep only the rows that have no value there.
@@ -92,7 +92,7 @@ class Bounder:
 
     def _news(self, s: int) -> dict[Node, tuple[int, int, bool]]:
         """What the other side's frontier knows of the residual's nodes."""
-        return {n: v for n, v in self._frontiers[1 - s].intervals.items() if n in self._in_residual}
+        return {n: v for n, v in self._frontiers[1 - s].matching.items() if n in self._in_residual}
 
     def _says_something(self, s: int, axes: list[Node]) -> bool:
         """Whether the residual bounds an axis by itself, whatever rows come."""
@@ -153,7 +153,7 @@ class Bounder:
     def lagging(self, rows_left: int, rows_right: int) -> int:
         """The side to read next: the one whose frontier lags, else the one of which less has been read."""
         left, right = self._frontiers
-        return self.behind(left.intervals, right.intervals, rows_left, rows_right)
+        return self.behind(left.matching, right.matching, rows_left, rows_right)
 
     def behind(
         self, left: Mapping[Node, tuple[int, ...]], right: Mapping[Node, tuple[int, ...]], rows_left: int,
@@ -201,7 +201,7 @@ class Bounder:
             self._bounds[s] = out
             return
         dead = False
-        intervals = frontier.intervals
+        intervals = frontier.matching
         for axis, theirs, lo, hi, least, most in self._terms[s]:
             span = intervals.get(theirs) or self._span(frontier, theirs, force)
             if span is None:
@@ -246,7 +246,7 @@ class Bounder:
             if node.op != "column":
                 from ivjoin.propagation import forward
 
-                low, high = _ordinals(forward(node, {}), node)
+                low, high = ordinals_of(forward(node, {}), node)
                 found = (low, high) if low <= high else found
             self._reaches[node] = found
         return found
@@ -269,12 +269,12 @@ class Bounder:
         from ivjoin.propagation import Dom, Unclipped, forward
 
         known = {c: Dom.of(c.type, null=False) for c in columns_of(node) if c in frontier.never_null}
-        known |= {n: self.domain(n, frontier) for n in deps}
+        known |= {n: self.domain(n, frontier.matching[n]) for n in deps}
         if node not in self._unclipped:
             self._unclipped[node] = Unclipped(node, deps)
         wide = self._unclipped[node].range(lambda n: forward(n, known))
         if wide is None:
-            span = _ordinals(forward(node, known), node)
+            span = ordinals_of(forward(node, known), node)
         else:
             # A future row may err here for which the condition as written does not.
             zero = ordinal_of(0, node.type)
@@ -289,10 +289,10 @@ class Bounder:
         return span
 
     @staticmethod
-    def domain(node: Node, frontier: Frontier) -> Any:
+    def domain(node: Node, interval: tuple[int, int, bool]) -> Any:
         from ivjoin.propagation import Dom
 
-        low, high, null = frontier.intervals[node]
+        low, high, null = interval
         t = node.type
         least, most = ordinal_range(t)
         if low > high:
@@ -335,17 +335,17 @@ class Bounder:
         residual = self._plan.separation.residual
         never_null = frontier.never_null | self._plan.sides[s].never_null
         known = {c: Dom.of(c.type, null=False) for c in columns_of(*residual) if c in never_null}
-        known |= {n: self.domain(n, frontier) for n in frontier.intervals}
+        known |= {n: self.domain(n, span) for n, span in frontier.matching.items()}
         # Under "join" a stored row may lie outside its own side's bounds, and still meet what comes.
         kept = self._plan.sides[s].bounds if self._plan.spec.on_late != "join" else {}
         own = Frontier([], kept, self._plan.sides[s].never_null)
-        known |= {n: self.domain(n, own) for n in own.intervals}
+        known |= {n: self.domain(n, span) for n, span in own.intervals.items()}
         also = tuple(dict.fromkeys(n for side in self._plan.sides for n in side.axes if n in self._in_residual))
         outcome, doms = contract_nodes(residual, known, want, also)
         if outcome is Outcome.INFEASIBLE:
             return None
         p = propagator(residual, also)
-        return {n: self._checked(s, p, known, n, *_ordinals(d, n)) for n, d in doms.items()}
+        return {n: self._checked(s, p, known, n, *ordinals_of(d, n)) for n, d in doms.items()}
 
     def _checked(
         self, s: int, p: Any, known: dict[Node, Any], n: Node, low: int, high: int
@@ -373,7 +373,7 @@ class Bounder:
         return (1, 0) if ends[0] > ends[1] or ends[1] < ordinal_range(n.type)[0] else (ends[0], ends[1])
 
 
-def _ordinals(dom: Any, node: Node) -> tuple[int, int]:
+def ordinals_of(dom: Any, node: Node) -> tuple[int, int]:
     """A domain as a closed interval of ordinals, NaN on top; (1, 0) when it holds no value."""
     t = node.type
     least, most = ordinal_range(t)

@@ -10,7 +10,7 @@ from ivjoin.errors import MemoryLimitError
 from ivjoin.operator.core import Core
 from ivjoin.shj import registers as at
 from ivjoin.shj.store import payload_room
-from ivjoin.shj.store.columns import ImageColumn, WordColumn
+from ivjoin.shj.store.columns import OrdinalColumn, WordColumn
 from ivjoin.shj.store.keys import ByteKeys
 from ivjoin.shj.store.selectivity import most_selective
 
@@ -36,13 +36,13 @@ def make_room(core: Core, p: int, batch: pa.RecordBatch, heaps: bool) -> None:
 def _make_room(core: Core, p: int, batch: pa.RecordBatch, heaps: bool) -> None:
     state, n = core.state, batch.num_rows
     store, other = core.stores[p], core.stores[1 - p]
-    state.row_room(n, max(len(s.nodes) for s in core.sources))
+    state.row_room(n, max(s.rows for s in core.sources))
     if store.hi - store.lo + n > store.cap:
         store.settle()
         if store.hi - store.lo + n > store.cap:
             store.make_room(n)
     state.dead_room(max(other.live if other.owes else 0, store.live + n if store.owes else 0))
-    if core.plan.int_keys:
+    if core.plan.word_keys:
         core.keys.reserve(n)
     elif state.get("key_bytes"):
         assert isinstance(core.keys, ByteKeys)
@@ -51,7 +51,7 @@ def _make_room(core: Core, p: int, batch: pa.RecordBatch, heaps: bool) -> None:
         store.schedules.make_room(n)
         store._ring_bytes = None
     for column, c in zip(store.stored, store.columns, strict=True):
-        if isinstance(c, (WordColumn, ImageColumn)) and c.valid.ring is None and batch.column(column).null_count:
+        if isinstance(c, (WordColumn, OrdinalColumn)) and c.valid.ring is None and batch.column(column).null_count:
             core.account.want(store.cap)
             c.valid.begin(store.cap)
             store._ring_bytes = None

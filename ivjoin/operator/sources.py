@@ -12,9 +12,9 @@ from ivjoin.expr.ordinal import has_ordinal, ordinal_of
 from ivjoin.frontier.order import Frontier, ordinal_range
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.shj import registers as at
-from ivjoin.shj.arrow import byte_width, is_own_image, offset_width
+from ivjoin.shj.arrow import byte_width, is_own_ordinal, offset_width
 
-__all__ = ["SideSources", "column_of", "image_columns", "limits_of", "side_sources"]
+__all__ = ["SideSources", "column_of", "key_columns", "limits_of", "ordinal_columns", "side_sources"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 
@@ -37,8 +37,10 @@ class SideSources:
         That Python looks at.
     roots : list of Node
         All that Python evaluates, once each.
+    words : KEY_WORD[k], or None
+        Of keys that are ordinals.
     pieces : KEY_PIECE[k], or None
-        Of keys that are more than one word, where the kernels can put them together.
+        Of other keys, where the kernels can put them together.
     columns : int64[c, 2]
         Columns of which the kernels need the address, and their bytes a value.
     """
@@ -50,8 +52,14 @@ class SideSources:
     filters: list[Node]
     guards: list[tuple[Node, int, int]]
     roots: list[Node]
+    words: np.ndarray | None
     pieces: np.ndarray | None
     columns: np.ndarray
+
+    @property
+    def rows(self) -> int:
+        """Rows of words, one a row of a batch, that the kernels have of the nodes and make for the key."""
+        return max(len(self.nodes), 0 if self.words is None else int(self.words["row"].max()) + 1)
 
 
 def column_of(node: Node) -> Node | None:
@@ -68,18 +76,18 @@ def column_of(node: Node) -> Node | None:
     return node if node.op == "column" else None
 
 
-def image_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
+def ordinal_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
     """Stored columns of a side that are one of its axes, value for value, or its only key (None).
 
     Keys are places among the stored columns.
     """
-    found: list[dict[int, int | None]] | None = plan.kept.get("images")
+    found: list[dict[int, int | None]] | None = plan.kept.get("ordinals")
     if found is None:
-        found = plan.kept["images"] = [_image_columns(plan, s) for s in (0, 1)]
+        found = plan.kept["ordinals"] = [_ordinal_columns(plan, s) for s in (0, 1)]
     return found[s]
 
 
-def _image_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
+def _ordinal_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
     side = plan.sides[s]
     out: dict[int, int | None] = {}
     sources: list[tuple[Node, int | None]] = [(node, a) for a, node in enumerate(side.axes)]
@@ -89,8 +97,31 @@ def _image_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
         column = column_of(node)
         if column is not None:
             index = side.schema.get_field_index(column.params[1])
-            if index in side.stored and is_own_image(side.schema.types[index]):
+            if index in side.stored and is_own_ordinal(side.schema.types[index]):
                 out.setdefault(side.stored.index(index), source)
+    return out
+
+
+def key_columns(plan: JoinPlan, s: int) -> dict[int, int]:
+    """Stored columns of text that are a piece of the key, byte for byte; which.
+
+    Keys are places among the stored columns.
+    """
+    found: list[dict[int, int]] | None = plan.kept.get("in key")
+    if found is None:
+        found = plan.kept["in key"] = [_key_columns(plan, s) for s in (0, 1)]
+    return found[s]
+
+
+def _key_columns(plan: JoinPlan, s: int) -> dict[int, int]:
+    side, piece = plan.sides[s], 0
+    out: dict[int, int] = {}
+    for key, safe in zip(side.keys, plan.null_safe, strict=True):
+        if key.op == "column" and not safe and not plan.word_keys:
+            index = side.schema.get_field_index(key.params[1])
+            if index in side.stored and _text_kind(side.schema.types[index]) in (at.TEXT_PIECE, at.LARGE_TEXT_PIECE):
+                out.setdefault(side.stored.index(index), piece)
+        piece += 1 + safe
     return out
 
 
@@ -116,8 +147,9 @@ def side_sources(plan: JoinPlan, s: int, frontier: Frontier, also: set[int]) -> 
     side = plan.sides[s]
     by_python = {t.node for t in frontier.trackers if t.in_python}
     nodes = list(side.axes)
-    packs = not plan.int_keys and bool(side.keys) and all(_is_piece(side.schema, k) for k in side.keys)
-    ordinals = [k for k in side.keys if plan.int_keys or (packs and _column(side.schema, k) is not None)]
+    words = plan.word_keys
+    packs = not words and bool(side.keys) and all(_is_piece(side.schema, k) for k in side.keys)
+    ordinals = [k for k in side.keys if words or (packs and _column(side.schema, k) is not None)]
     wanted = [*ordinals, *(t.node for t in frontier.trackers)]
     wanted += [*frontier.bounds, *frontier.promised]
     guards = []
@@ -154,7 +186,7 @@ def side_sources(plan: JoinPlan, s: int, frontier: Frontier, also: set[int]) -> 
             role |= at.KEY_ROLE
         table[i] = column, code, guard_low, guard_high, low, high, role, 0, *arithmetic
     guards += [g for g in side.guards if g[0] in nodes and nodes.index(g[0]) in computed]
-    keys = [] if plan.int_keys or packs else list(side.keys)
+    keys = [] if words or packs else list(side.keys)
     pieces = _pieces(plan, s, nodes) if packs else None
     if pieces is not None:
         used |= {int(c) for c in pieces["column"] if c >= 0}
@@ -162,7 +194,7 @@ def side_sources(plan: JoinPlan, s: int, frontier: Frontier, also: set[int]) -> 
     widths = [(i, _step(side.schema.types[i])) for i in sorted(used)]
     return SideSources(
         nodes, table, computed, keys, list(side.filters), list(dict.fromkeys(guards)), list(dict.fromkeys(roots)),
-        pieces, np.array(widths, dtype=np.int64).reshape(-1, 2),
+        _key_words(plan, s, nodes) if words else None, pieces, np.array(widths, dtype=np.int64).reshape(-1, 2),
     )
 
 
@@ -244,6 +276,20 @@ def _is_piece(schema: pa.Schema, key: Node) -> bool:
     if has_ordinal(key.type):
         return _column(schema, key) is not None
     return key.op == "column" and _text_kind(schema.field(key.params[1]).type) is not None
+
+
+def _key_words(plan: JoinPlan, s: int, nodes: list[Node]) -> np.ndarray:
+    """The words of a key of side s: those that are made come behind the ordinals of the nodes."""
+    rows: list[tuple[int, int, int]] = []
+    made = len(nodes)
+    for key, safe in zip(plan.sides[s].keys, plan.null_safe, strict=True):
+        source = nodes.index(key)
+        if safe:
+            rows += [(made, source, at.VALUE_WORD), (made + 1, source, at.VALIDITY_WORD)]
+            made += 2
+        else:
+            rows.append((source, source, at.AS_READ))
+    return np.array(rows, dtype=at.KEY_WORD)
 
 
 def _pieces(plan: JoinPlan, s: int, nodes: list[Node]) -> np.ndarray:

@@ -130,7 +130,7 @@ class State:
         for name in ("marks", "usable", "matched"):
             words[_OPERATOR[name]] = self.hold(name, np.zeros(room, dtype=np.uint8))
         words[_OPERATOR["every"]] = self.hold("every", np.arange(room + 1))
-        for name in ("kids", "kept", "left", "chosen"):
+        for name in ("key_ids", "kept", "left", "chosen"):
             words[_OPERATOR[name]] = self.hold(name, np.empty(room + 1, dtype=np.int64))
 
     def dead_room(self, n: int) -> None:

@@ -17,8 +17,9 @@ import pyarrow as pa
 from ivjoin.errors import IvjoinError, MemoryLimitError
 from ivjoin.operator import output, pairs, room, storing, values
 from ivjoin.operator.core import Core
+from ivjoin.operator.cores import AnyCore
 from ivjoin.shj import registers as at
-from ivjoin.shj.kernels import packed_key_kernels, push_kernels
+from ivjoin.shj.kernels import packed_key_kernels, push_kernels, word_key_kernels
 
 __all__ = ["end", "settle", "take"]
 
@@ -28,8 +29,10 @@ _ASKS = at.DECIDE | at.GATHER | at.STORE | at.BOUNDS | at.INDEX | at.RUNS | at.P
 _TEXT = at.STORE | at.MORE, at.GATHER | at.MORE
 
 
-def take(core: Core, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
+def take(core: AnyCore, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
     """Feed a batch to the kernels: what they put out at once, or the rest of the push as an iterator."""
+    if not isinstance(core, Core):
+        return core.take(p, batch)
     state = core.state
     n = batch.num_rows
     core.batch = ref(batch)
@@ -38,7 +41,7 @@ def take(core: Core, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator
         before = [t.save() for t in core.frontiers[p].trackers]
     try:
         if n > state.room:
-            state.row_room(n, max(len(s.nodes) for s in core.sources))
+            state.row_room(n, max(s.rows for s in core.sources))
         if before is not None:
             values.prepare(core, p, batch)
             state = core.state
@@ -55,7 +58,10 @@ def take(core: Core, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator
         batch._export_to_c(state.in_struct)
         status = push_kernels.push_batch(state.at, p)
         if status & at.KEYS:
-            packed_key_kernels.name_packed(state.at, p)
+            if core.keys.kind == at.INTS:
+                word_key_kernels.name_words(state.at, p)
+            else:
+                packed_key_kernels.name_packed(state.at, p)
             status = push_kernels.push_batch(state.at, p)
         if status == 0:
             return None
@@ -149,7 +155,7 @@ def go_on(core: Core, p: int, batch: pa.RecordBatch | None, status: int) -> Iter
                 store, n = core.stores[p], int(r["n_kept"])
                 assert store.runs is not None
                 values = state["values"][store.runs.axis, :n]
-                store.runs.add(state["kids"][:n], values, store.hi - n, store.rows, store.links, store.lo)
+                store.runs.add(state["key_ids"][:n], values, store.hi - n, store.rows, store.links, store.lo)
         elif int(r["phase"]) == at.PROBING:
             state.more_pairs()
         status = push_kernels.push_batch(state.at, p)
@@ -159,8 +165,11 @@ def go_on(core: Core, p: int, batch: pa.RecordBatch | None, status: int) -> Iter
         room.tidy(core, p, status)
 
 
-def settle(core: Core, p: int) -> Iterator[pa.RecordBatch]:
+def settle(core: AnyCore, p: int) -> Iterator[pa.RecordBatch]:
     """Side p's frontier has moved: prune the other store by it, put out what that decides, give memory back."""
+    if not isinstance(core, Core):
+        yield from core.settle(p)
+        return
     other = core.stores[1 - p]
     core.bounder.move(p, True, other.live)
     core.publish(1 - p)
@@ -170,7 +179,10 @@ def settle(core: Core, p: int) -> Iterator[pa.RecordBatch]:
     yield from go_on(core, p, None, push_kernels.push_batch(core.state.at, p))
 
 
-def end(core: Core, sides: list[int]) -> Iterator[pa.RecordBatch]:
+def end(core: AnyCore, sides: list[int]) -> Iterator[pa.RecordBatch]:
+    if not isinstance(core, Core):
+        yield from core.end(sides)
+        return
     for p in sides:
         yield from settle(core, p)
         with suppress(MemoryLimitError):

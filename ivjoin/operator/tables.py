@@ -18,7 +18,7 @@ from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.operator.sources import SideSources, column_of, side_sources
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.shj import registers as at
-from ivjoin.shj.arrow import byte_width, is_own_image, offset_width
+from ivjoin.shj.arrow import byte_width, is_own_ordinal, offset_width
 from ivjoin.shj.kernels import index_kernels
 
 __all__ = ["OutputTable", "SideTables", "join_fields", "output_table", "side_tables"]
@@ -78,7 +78,8 @@ def _output_table(plan: JoinPlan) -> OutputTable:
     for f, t in zip(plan.fields, plan.schema.types, strict=True):
         kind = _kind(t)
         places = -1 if f.left is None else f.left, -1 if f.right is None else f.right
-        rows.append((*places, byte_width(t) or offset_width(t) or 0, is_own_image(t), kind or 0))
+        alike = is_own_ordinal(t) or kind == at.BYTES  # what is equal has the same bytes
+        rows.append((*places, byte_width(t) or offset_width(t) or 0, alike, kind or 0))
         kinds.add(kind or 0)
         builds &= kind is not None
         for side, index in zip(plan.sides, places, strict=True):
@@ -180,7 +181,8 @@ def _terms(
     orders = frontier.trackers
     if frontier.bounds or frontier.promised or bounder.propagates(s):
         return None
-    if any(t.in_python or (t.descending and t.node.type.kind == "float") for t in orders):
+    floats = [t for t in orders if t.node.type.kind == "float" and t.node not in frontier.numbers]
+    if any(t.in_python for t in orders) or any(t.descending for t in floats):
         return None
     if len({t.node for t in orders}) != len(orders):
         return None

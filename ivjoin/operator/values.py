@@ -9,7 +9,7 @@ from ivjoin.expr.evaluate import Vector, evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.operator.core import Core
-from ivjoin.operator.intake import has_value
+from ivjoin.operator.intake import outside
 from ivjoin.shj import registers as at
 
 __all__ = ["prepare"]
@@ -22,13 +22,13 @@ def prepare(core: Core, p: int, batch: pa.RecordBatch) -> None:
     values: dict[Node, Vector] = dict(zip(sources.roots, found, strict=True))
     side = core.plan.sides[p]
     if any(_errs(values[k]) is not None for k in sources.keys) or (
-        core.plan.int_keys and side.keys[0] in values and _errs(values[side.keys[0]]) is not None
+        core.plan.word_keys and any(k in values and _errs(values[k]) is not None for k in side.keys)
     ):
         core.rekey()
         prepare(core, p, batch)
         return
     state = core.state
-    state.row_room(n, max(len(s.nodes) for s in core.sources))
+    state.row_room(n, max(s.rows for s in core.sources))
     marks = state["marks"][:n]
     marks[:] = at.USABLE | at.KEYED
     for i in sources.computed:
@@ -39,7 +39,7 @@ def prepare(core: Core, p: int, batch: pa.RecordBatch) -> None:
         marks[~true] &= 255 - at.USABLE
         _make_wild(marks, _errs(v))
     for node, low, high in sources.guards:
-        _make_wild(marks, _outside(values[node], low, high))
+        _make_wild(marks, outside(values[node], low, high))
         _make_wild(marks, _errs(values[node]))
     if core.plan.raises:
         marks |= at.WILD
@@ -52,7 +52,7 @@ def prepare(core: Core, p: int, batch: pa.RecordBatch) -> None:
             if not safe and valid is not None:
                 marks[~valid] &= 255 - (at.USABLE | at.KEYED)
         usable = (marks & at.KEYED) != 0
-        state["kids"][:n] = core.intake.key_ids(p, n, values, core.keys, None if usable.all() else usable)
+        state["key_ids"][:n] = core.intake.key_ids(p, n, values, core.keys, None if usable.all() else usable)
         core.keys.point()
     state.set(prepared=1, masked=1, n_late=0 if late is None else int(np.count_nonzero(late)))
 
@@ -85,15 +85,3 @@ def _errs(v: Vector) -> np.ndarray | None:
 def _make_wild(marks: np.ndarray, rows: np.ndarray | None) -> None:
     if rows is not None:
         marks[rows] |= at.WILD
-
-
-def _outside(v: Vector, low: int, high: int) -> np.ndarray | None:
-    """bool[n] of the values that lie outside [low, high], None for none."""
-    values = v.values
-    if len(values) == 0 or (low <= int(values.min()) and int(values.max()) <= high):
-        return None
-    bad = np.asarray((values < low) | (values > high), dtype=bool)
-    present = has_value(v)
-    if present is not None:
-        bad &= present
-    return bad if bad.any() else None

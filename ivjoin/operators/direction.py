@@ -149,7 +149,7 @@ def at_fixed_clock(n: Node, directions: list[Direction], args: list[Dom]) -> Dir
 
 
 def extract(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:
-    return at_fixed_clock(n, directions, args) if n.params[0] == "year" else NO
+    return at_fixed_clock(n, directions, args) if n.params[0] in ("year", "month_number") else NO
 
 
 def add_months(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:

@@ -1,4 +1,4 @@
-"""Operators: fields of structs, sizes and members of arrays, and equality of nested values."""
+"""Operators: fields of structs, sizes and members of arrays, and what nested values are compared by."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ivjoin.expr import nested
 from ivjoin.expr.nodes import Node
@@ -31,6 +30,8 @@ def _repeated(v: Any, n: int) -> Any:
 
 
 def _field(node: Node, _: Consts) -> Kernel:
+    import pyarrow.compute as pc
+
     (name,) = node.params
 
     def kernel(a: Cell) -> Cell:
@@ -65,6 +66,8 @@ def _size_rule(p: Place) -> Rule:
 
 
 def _contains(node: Node, _: Consts) -> Kernel:
+    import pyarrow.compute as pc
+
     t = node.args[1].type
     equal = comparer("eq", t.kind)
 
@@ -90,11 +93,10 @@ def _contains(node: Node, _: Consts) -> Kernel:
     return kernel
 
 
-def _identity(node: Node, _: Consts) -> Kernel:
+def _sort_key(node: Node, _: Consts) -> Kernel:
     def kernel(a: Cell) -> Cell:
         array, valid, err = a
-        values = [None if v is None else repr(v).encode() for v in nested.identity_values(array)]
-        return pa.array(values, type=pa.large_binary()), valid, err
+        return pa.array(nested.sort_key_values(array), type=pa.large_binary()), valid, err
 
     return kernel
 
@@ -116,7 +118,8 @@ OPERATORS = (
         calls=(call("array_contains", 2, 2, lambda a, z: nested.array_contains(a[0], a[1], z)),), sympy=_NO_NESTED,
     ),
     Operator(
-        "identity", {"*": Meaning(_identity, _UNSEEN)}, ("l.st = r.st", "l.xs <=> r.xs", "l.md <> r.md"),
+        "sort_key", {"*": Meaning(_sort_key, _UNSEEN)},
+        ("l.st = r.st", "l.st < r.st", "l.xs <=> r.xs", "l.xs >= r.xs", "l.md <> r.md"),
         lambda n, arg: (arg(0, ATOM), ATOM), NO_ORDER, NO_NUMBER, sympy=_NO_NESTED, inner=True,
     ),
 )  # fmt: skip

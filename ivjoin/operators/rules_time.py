@@ -11,8 +11,8 @@ from typing import Any
 
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import TICKS_PER_SECOND
-from ivjoin.interval import machine as m
-from ivjoin.interval.calendar import (
+from ivjoin.interval.machine import integers as m
+from ivjoin.interval.machine.calendar import (
     days_from_civil,
     months_later,
     shifted,
@@ -20,7 +20,7 @@ from ivjoin.interval.calendar import (
     shifted_rev2,
     year_month_day,
 )
-from ivjoin.interval.machine import first_true, last_true
+from ivjoin.interval.machine.integers import first_true, last_true
 from ivjoin.operators.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary
 from ivjoin.operators.rules_integer import add, sub
 from ivjoin.operators.zones import Clock, clock_of
@@ -316,14 +316,15 @@ _FIELDS = {
 def extract(p: Place) -> Rule | None:
     node = p.node
     t, field = node.args[0].type, node.params[0]
-    if field == "year" and t.kind in ("date", "timestamp"):
+    if field in _RISING and t.kind in ("date", "timestamp"):
+        number, days = _RISING[field]
         per = DAY * TICKS_PER_SECOND[t.unit] if t.unit else 1
         if t.kind == "date":
-            return stepwise(p, _year, _year, lambda z: (z - 1970) * 365)
+            return stepwise(p, number, number, days)
         c, ticks = clock(node, 1), TICKS_PER_SECOND[t.unit]
         return stepwise(
-            p, lambda x: _year(c.local_low(x // ticks) // DAY), lambda x: _year(c.local_high(x // ticks) // DAY),
-            lambda z: (z - 1970) * 365 * per,
+            p, lambda x: number(c.local_low(x // ticks) // DAY), lambda x: number(c.local_high(x // ticks) // DAY),
+            lambda z: days(z) * per,
         )  # fmt: skip
     limits = _FIELDS.get(field)
     if limits is None:
@@ -333,3 +334,14 @@ def extract(p: Place) -> Rule | None:
 
 def _year(days: int) -> int:
     return year_month_day(days)[0]
+
+
+def _month_number(days: int) -> int:
+    year, month, _ = year_month_day(days)
+    return 12 * year + month
+
+
+# Fields that rise with time: which one a day has, and a day near the first that has a value.
+_RISING: dict[str, tuple[Step, Step]] = {
+    "year": (_year, lambda z: (z - 1970) * 365), "month_number": (_month_number, lambda z: (z // 12 - 1970) * 365),
+}

@@ -8,7 +8,7 @@ from functools import reduce
 
 from ivjoin.errors import UnsupportedError
 from ivjoin.expr import build, chrono, ops_time
-from ivjoin.expr.literals import is_literal
+from ivjoin.expr.literals import is_literal, literal
 from ivjoin.expr.strings import constant_text
 from ivjoin.expr.words import string_text
 from ivjoin.operators import direction, linear, rules_time
@@ -39,6 +39,8 @@ def _date_trunc(n: Node, arg: Arg) -> tuple[str, int]:
 
 def _extract(n: Node, arg: Arg) -> tuple[str, int]:
     field = n.params[0]
+    if field == "month_number":  # of bands alone
+        return f"12 * year({arg(0)}) + month({arg(0)})", ADD
     if field in ("yearofweek", "dayofweek_iso"):  # no functions of Spark
         return f"EXTRACT({field.upper()} FROM {arg(0)})", ATOM
     return f"{'weekofyear' if field == 'week' else field}({arg(0)})", ATOM
@@ -61,12 +63,19 @@ def _field(name: str) -> Call:
     return _zoned(name, lambda x, z: chrono.extract(name, x, z))
 
 
-def _since_epoch(name: str, ticks: int, names: str = "") -> Operator:
+def _since_epoch(name: str, ticks: int) -> Operator:
     make = getattr(chrono, name)
     return Operator(
         name, {"time": Meaning(ops_time.since_epoch(ticks), rules_time.since_epoch(ticks))}, (f"{name}(l.t)",),
-        called(name), direction.rises, linear.SINCE_EPOCH, calls=(_zoned(f"{name} {names}", make),), sympy=_NO_TIME,
+        called(name), direction.rises, linear.SINCE_EPOCH, calls=(_zoned(name, make),), sympy=_NO_TIME,
     )
+
+
+def _unix_timestamp(x: Node, zone: str) -> Node:
+    """Spark's: whole seconds, toward zero, where unix_seconds rounds down."""
+    if x.type.kind == "date" or x.type.unit == "s":
+        return chrono.unix_seconds(x, zone)
+    return build.intdiv(chrono.unix_micros(x, zone), literal(1_000_000))
 
 
 def _of_epoch(name: str, unit: str) -> Call:
@@ -127,7 +136,7 @@ OPERATORS = (
         calls=(call("trunc", 2, 2, lambda a, z: chrono.trunc_date(
             a[0], constant_text(a[1], "the unit of trunc"), z)),), sympy=_NO_TIME,
     ),
-    _since_epoch("unix_seconds", 1, "unix_timestamp to_unix_timestamp"),
+    _since_epoch("unix_seconds", 1),
     _since_epoch("unix_millis", 1_000),
     _since_epoch("unix_micros", 1_000_000),
     Operator(
@@ -147,6 +156,7 @@ OPERATORS = (
     ),
 )  # fmt: skip
 SPELLINGS = (
+    _zoned("unix_timestamp to_unix_timestamp", _unix_timestamp),
     _zoned("last_day", chrono.last_day),
     one("date_from_unix_date", chrono.from_days),
     _of_epoch("timestamp_seconds", "second"),

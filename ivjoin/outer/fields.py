@@ -6,7 +6,8 @@ import pyarrow as pa
 
 from ivjoin.errors import SchemaError
 from ivjoin.expr import build
-from ivjoin.expr.types import from_arrow, to_arrow
+from ivjoin.expr.nested import common_nested
+from ivjoin.expr.types import from_arrow, nested_arrow, to_arrow
 from ivjoin.outer.emit import OutputField
 from ivjoin.outer.jointype import JoinType
 
@@ -69,6 +70,8 @@ def _common_arrow(a: pa.DataType, b: pa.DataType) -> pa.DataType:
         b = b.value_type
     if a == b:
         return a
+    if nested_arrow(from_arrow(a)) is not None and nested_arrow(from_arrow(b)) is not None:
+        return common_nested(a, b, _common_arrow)
     left = build.column("left", "a", from_arrow(a))
     right = build.column("right", "b", from_arrow(b))
     met = build.eq(left, right).args[0].type

@@ -6,6 +6,7 @@ What a row can meet is a closed range of the axis, which the band terms give.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,10 +14,13 @@ import numpy as np
 from ivjoin.expr.nodes import Node
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
+from ivjoin.separation.separate import BandTerm
 
-__all__ = ["Cut", "cut_of", "shifted"]
+__all__ = ["Cut", "Offset", "cut_of", "met_by", "shifted"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+
+Offset = tuple[Node, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +48,8 @@ class Cut:
     axis: int
     node: Node
     falling: bool
-    lows: tuple[tuple[Node, int], ...]
-    highs: tuple[tuple[Node, int], ...]
+    lows: tuple[Offset, ...]
+    highs: tuple[Offset, ...]
     both: bool
 
     def __str__(self) -> str:
@@ -58,38 +62,48 @@ def cut_of(plan: JoinPlan) -> Cut | str:
     why = []
     for own in (0, 1):
         other = 1 - own
-        if how.single == other or (how.owes(other) and not how.owes(own)):
-            continue  # its rows must not be copied
+        if how.single == other or (how.owes(other) and not how.owes(own)) or (plan.spec.aggregates and own):
+            continue  # the other side's rows must not be copied
         orders = {n: o.descending for n, _, o in plan.sides[own].orders}
         if not orders:
             why.append(f"the {SIDES[own]} side has no declared order")
             continue
         for node, falling in orders.items():
             axis = plan.axis(own, node)
-            lows, highs = [], []
-            for t in plan.terms:
-                mine, theirs = (t.left, t.right) if own == 0 else (t.right, t.left)
-                lo, hi = (t.lo, t.hi) if own == 0 else (_minus(t.hi), _minus(t.lo))
-                if mine is node and lo is not None:
-                    lows.append((theirs, lo))
-                if mine is node and hi is not None:
-                    highs.append((theirs, hi))
+            lows, highs = met_by(plan.terms, own, node)
             if axis is not None and lows and highs:
-                return Cut(own, axis, node, falling, tuple(lows), tuple(highs), how.owes(other))
+                return Cut(own, axis, node, falling, lows, highs, how.owes(other))
             ends = "no band" if not (lows or highs) else "a band with one end alone"
             why.append(f"{node} has {ends}")
     return "; ".join(why) or "no side's rows can be spread"
 
 
+def met_by(terms: Sequence[BandTerm], own: int, node: Node) -> tuple[tuple[Offset, ...], tuple[Offset, ...]]:
+    """Between which ``theirs + offset`` a row's ``node`` of side ``own`` lies in every pair: below, and above."""
+    lows, highs = [], []
+    for t in terms:  # lo <= left - right <= hi
+        mine, theirs = (t.left, t.right) if own == 0 else (t.right, t.left)
+        lo, hi = (t.lo, t.hi) if own == 0 else (_negated(t.hi), _negated(t.lo))
+        if mine is node and lo is not None:
+            lows.append((theirs, lo))
+        if mine is node and hi is not None:
+            highs.append((theirs, hi))
+    return tuple(lows), tuple(highs)
+
+
 def shifted(ordinals: np.ndarray, by: int) -> np.ndarray:
     """int64[n] of sums that stay at the ends of int64 where they would pass them."""
-    step = max(I64_MIN, min(by, I64_MAX))
-    if step != by:
-        ordinals = shifted(ordinals, by - step)
-    if step >= 0:
-        return np.where(ordinals > I64_MAX - step, I64_MAX, ordinals + np.int64(step))
-    return np.where(ordinals < I64_MIN - step, I64_MIN, ordinals + np.int64(step))
+    while by:
+        step = max(-I64_MAX, min(by, I64_MAX))
+        by -= step
+        if step > 0:
+            most = I64_MAX - step
+            ordinals = np.where(ordinals > most, I64_MAX, np.minimum(ordinals, most) + step)
+        else:
+            least = I64_MIN - step
+            ordinals = np.where(ordinals < least, I64_MIN, np.maximum(ordinals, least) + step)
+    return ordinals
 
 
-def _minus(x: int | None) -> int | None:
+def _negated(x: int | None) -> int | None:
     return None if x is None else -x

@@ -14,14 +14,15 @@ from ivjoin.expr import build
 from ivjoin.expr.evaluate import check_supported
 from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.ordinal import has_ordinal, value_of
-from ivjoin.expr.separate import BandTerm, JoinKey, Separation, separate
 from ivjoin.expr.types import from_arrow
 from ivjoin.frontier.order import Order
 from ivjoin.outer.emit import OutputField
 from ivjoin.outer.fields import output_fields
 from ivjoin.outer.jointype import JoinType, join_type
+from ivjoin.plan.aggregates import result_schema
 from ivjoin.plan.checks import bands_say_all, check_table, keep_checked
 from ivjoin.plan.spec import SIDES, JoinSpec
+from ivjoin.separation.separate import BandTerm, JoinKey, Separation, separate
 from ivjoin.shj.store.bands import BandTable
 
 __all__ = ["JoinPlan", "SidePlan", "inferred", "make_plan", "watched"]
@@ -55,6 +56,8 @@ class SidePlan:
         Declared bounds, as ordinals.
     never_null : frozenset of Node
         Columns that the schema declares not nullable.
+    numbers : frozenset of Node
+        Float expressions that are not NaN in a row that matches.
     checked : frozenset of Node
         Axes that checks ask about: a null there decides nothing, an error has the whole condition evaluated.
     """
@@ -70,6 +73,7 @@ class SidePlan:
     bounds: dict[Node, tuple[int, int]] = field(default_factory=dict)
     bound_names: dict[Node, str] = field(default_factory=dict)
     never_null: frozenset[Node] = frozenset()
+    numbers: frozenset[Node] = frozenset()
     checked: frozenset[Node] = frozenset()
 
 
@@ -81,11 +85,10 @@ class JoinPlan:
     sides: tuple[SidePlan, SidePlan]
     how: JoinType
     schema: pa.Schema
-    fields: list[OutputField]
+    fields: list[OutputField]  # of the joined rows; aggregates have none
     separation: Separation
     condition: Node | None  # key equalities of ``on`` included
     null_safe: list[bool]  # one a key
-    int_keys: bool  # the key is one int64
     terms: list[BandTerm]  # all, those implied by keys too
     kernel_terms: list[BandTerm]
     tables: tuple[BandTable, BandTable]  # [p]: rows of side p probe the other side's store
@@ -110,6 +113,16 @@ class JoinPlan:
         copy.kept = self.kept
         return copy
 
+    @property
+    def word_keys(self) -> bool:
+        """Whether the key is ordinals: one or several."""
+        return bool(self.null_safe) and all(has_ordinal(key.type) for key in self.sides[0].keys)
+
+    @property
+    def int_keys(self) -> bool:
+        """Whether the key is one int64."""
+        return len(self.null_safe) == 1 and not self.null_safe[0] and self.word_keys
+
     def axis(self, side: int, node: Node) -> int | None:
         """Place of an expression among the side's axes."""
         axes = self.sides[side].axes
@@ -131,7 +144,11 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
     if whole is not None:
         check_supported(whole)
     sep = separate(whole)
-    schema, fields = output_fields(schemas, pairs, jt, spec.suffix)
+    if spec.aggregates:
+        schema = result_schema(*schemas, spec.aggregates)
+        fields = [OutputField(i, None) for i in range(len(schemas[0]))]
+    else:
+        schema, fields = output_fields(schemas, pairs, jt, spec.suffix)
     sides = (SidePlan(schemas[0]), SidePlan(schemas[1]))
     for s in (0, 1):
         side = sides[s]
@@ -141,6 +158,7 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
         side.never_null = frozenset(
             build.column(SIDES[s], f.name, from_arrow(f.type)) for f in schemas[s] if not f.nullable
         )
+        side.numbers = sep.numbers
         side.filters = list(sep.left_filter if s == 0 else sep.right_filter)
     for g in sep.guards:
         sides[_side_of(g.node)].guards.append((g.node, g.lo, g.hi))
@@ -148,7 +166,6 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
         sides[0].keys.append(key.left)
         sides[1].keys.append(key.right)
     null_safe = [k.null_safe for k in sep.keys]
-    int_keys = len(sep.keys) == 1 and not null_safe[0] and has_ordinal(sep.keys[0].left.type)
     terms, unfit = _fitting([t for t in sep.bands if has_ordinal(t.left.type)])
     if unfit:
         sep = replace(sep, residual=(*sep.residual, *unfit))
@@ -164,7 +181,7 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
     never, raises = _constants(sep.constant)
     plan = JoinPlan(
         spec=spec, sides=sides, how=jt, schema=schema, fields=fields, separation=sep, condition=whole,
-        null_safe=null_safe, int_keys=int_keys, terms=terms, kernel_terms=kernel_terms, tables=tables,
+        null_safe=null_safe, terms=terms, kernel_terms=kernel_terms, tables=tables,
         checks=(check_table(0, axes, sep.checks), check_table(1, axes, sep.checks)),
         decided=sep.decided.issuperset(sep.residual),
         overflows=overflows, never=never, raises=raises,
@@ -177,16 +194,10 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
 def _key_equality(a: str, b: str, schemas: tuple[pa.Schema, pa.Schema]) -> Node:
     left = build.column("left", a, from_arrow(schemas[0].field(a).type))
     right = build.column("right", b, from_arrow(schemas[1].field(b).type))
-    for node, name, side, schema in ((left, a, "left", schemas[0]), (right, b, "right", schemas[1])):
-        if node.type.kind == "opaque":
-            raise UnsupportedError(
-                f"key column {name!r} of {side} is {schema.field(name).type}, which cannot be a join key; "
-                "use a number, string, binary, bool or time"
-            )
     try:
         return build.eq(left, right)
-    except ConditionError as e:
-        raise ConditionError(f"key columns left.{a} and right.{b} cannot be compared: {e}") from e
+    except (ConditionError, UnsupportedError) as e:
+        raise type(e)(f"key columns left.{a} and right.{b} cannot be compared: {e}") from e
 
 
 def _no_column(side: str, name: str) -> pa.Array:
@@ -332,7 +343,9 @@ def _stored_columns(plan: JoinPlan, s: int) -> list[int]:
         index = f.left if s == 0 else f.right
         if index is not None:
             wanted.add(index)
-    needed = list(plan.separation.residual)
+    needed = [*plan.separation.residual, *(a.node for a in plan.spec.aggregates if a.node is not None)]
+    if plan.spec.first_by is not None:
+        needed.append(plan.spec.first_by[0])
     if plan.condition is not None:
         needed.append(plan.condition)
     for node in needed:

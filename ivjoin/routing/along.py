@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from ivjoin.errors import OptionError, came
 from ivjoin.expr.arguments import known_options
+from ivjoin.plan.cutting import I64_MAX, I64_MIN
 from ivjoin.routing.plan import RoutingPlan, side_number
-from ivjoin.routing.reach import I64_MAX, I64_MIN, Axis, owes
+from ivjoin.routing.reach import Axis, owes
 from ivjoin.routing.reader import Features, Reader
 
 __all__ = ["MOST_LIVE", "Edge", "PlanList", "along"]

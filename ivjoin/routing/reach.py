@@ -9,17 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from ivjoin.expr.nodes import COMPARISONS, Node, is_met, walk
 from ivjoin.expr.ordinal import has_ordinal
-from ivjoin.expr.separate import BandTerm, conjuncts_of
 from ivjoin.outer.jointype import JoinType
+from ivjoin.plan.cutting import Offset, met_by
 from ivjoin.plan.planner import SIDES, JoinPlan
+from ivjoin.separation.separate import BandTerm, conjuncts_of
 
-__all__ = ["Axis", "Reach", "moved", "owes", "reach_of"]
-
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+__all__ = ["Axis", "Reach", "owes", "reach_of"]
 
 
 @dataclass(frozen=True)
@@ -42,8 +39,8 @@ class Axis:
 
     divided: int
     node: Node
-    low: tuple[tuple[Node, int], ...]
-    high: tuple[tuple[Node, int], ...]
+    low: tuple[Offset, ...]
+    high: tuple[Offset, ...]
     home: Node | None = None
     shift: int = 0
     back: tuple[int, int] = (0, 0)
@@ -133,45 +130,19 @@ def _own(t: BandTerm, side: int) -> Node:
 
 def _axes(divided: int, terms: Sequence[BandTerm], surely: frozenset[Node]) -> Iterator[Axis]:
     for node in dict.fromkeys(_own(t, divided) for t in terms):
-        low: list[tuple[Node, int]] = []
-        high: list[tuple[Node, int]] = []
+        low, high = met_by(terms, divided, node)
         homes: list[tuple[int, Node, int, tuple[int, int]]] = []
         for t in terms:
-            if _own(t, divided) is not node:
-                continue
             other = _own(t, 1 - divided)
-            # lo <= left - right <= hi, seen from the divided side: other + down <= node <= other + up
-            down, up = (t.lo, t.hi) if divided == 0 else (_negated(t.hi), _negated(t.lo))
-            if down is not None:
-                low.append((other, down))
-            if up is not None:
-                high.append((other, up))
-            if down is not None and up is not None and _is_sure(other, surely):
+            if _own(t, divided) is node and t.lo is not None and t.hi is not None and _is_sure(other, surely):
+                down, up = (t.lo, t.hi) if divided == 0 else (-t.hi, -t.lo)
                 shift = (down + up) // 2
                 homes.append((up - down, other, shift, (shift - up, shift - down)))
         if homes:
             _, home, shift, back = min(homes, key=lambda h: h[0])
-            yield Axis(divided, node, tuple(low), tuple(high), home, shift, back)
+            yield Axis(divided, node, low, high, home, shift, back)
         else:
-            yield Axis(divided, node, tuple(low), tuple(high))
-
-
-def _negated(x: int | None) -> int | None:
-    return None if x is None else -x
-
-
-def moved(values: np.ndarray, offset: int) -> np.ndarray:
-    """int64 values plus an offset, held at the type's ends."""
-    while offset:
-        step = max(-I64_MAX, min(offset, I64_MAX))
-        offset -= step
-        if step > 0:
-            most = I64_MAX - step
-            values = np.where(values > most, I64_MAX, np.minimum(values, most) + step)
-        else:
-            least = I64_MIN - step
-            values = np.where(values < least, I64_MIN, np.maximum(values, least) + step)
-    return values
+            yield Axis(divided, node, low, high)
 
 
 # -- errors ------------------------------------------------------------------------------------------------------

@@ -12,9 +12,10 @@ from ivjoin.errors import SchemaError, came
 from ivjoin.expr.evaluate import Vector, evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinals
+from ivjoin.plan.cutting import I64_MAX, I64_MIN, shifted
 from ivjoin.plan.planner import SIDES, JoinPlan
 from ivjoin.routing.hashing import hash_of_keys
-from ivjoin.routing.reach import I64_MAX, I64_MIN, Axis, Reach, moved
+from ivjoin.routing.reach import Axis, Reach
 
 __all__ = ["Features", "Reader", "as_batch"]
 
@@ -134,8 +135,8 @@ class Reader:
         at = ordinals(v.values, axis.node.type)
         out.low = out.high = out.home = at
         if both:
-            out.low = np.minimum(at, moved(at, axis.back[0]))
-            out.high = np.maximum(at, moved(at, axis.back[1]))
+            out.low = np.minimum(at, shifted(at, axis.back[0]))
+            out.high = np.maximum(at, shifted(at, axis.back[1]))
 
     def _ranges(self, out: Features, axis: Axis, both: bool, values: dict[Node, Vector], lone: np.ndarray) -> None:
         low = self._end(axis.low, values, lone, out.n, False)
@@ -144,7 +145,7 @@ class Reader:
         if both and axis.home is not None:
             v = values[axis.home]
             self._nulls(lone, v, True)
-            out.home = moved(ordinals(v.values, axis.home.type), axis.shift)
+            out.home = shifted(ordinals(v.values, axis.home.type), axis.shift)
             low, high = np.minimum(low, out.home), np.maximum(high, out.home)
         else:
             out.home = low
@@ -157,7 +158,7 @@ class Reader:
         end: np.ndarray | None = None
         for node, offset in terms:
             v = values[node]
-            at = moved(ordinals(v.values, node.type), offset)
+            at = shifted(ordinals(v.values, node.type), offset)
             if v.error is not None:
                 if node in self.reach.surely:
                     lone |= v.error

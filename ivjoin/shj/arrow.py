@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ivjoin.shj.kernels import byte_kernels
 
 __all__ = [
-    "Bytes", "bitmap", "byte_width", "fixed_array", "fixed_view", "from_plain", "is_own_image", "offset_width",
+    "Bytes", "bitmap", "byte_width", "fixed_array", "fixed_view", "from_plain", "is_own_ordinal", "offset_width",
     "plain_type", "take", "to_plain", "validity", "whole_numbers", "words_of",
 ]
 
@@ -42,7 +41,7 @@ def offset_width(t: pa.DataType) -> int | None:
     return 8 if pa.types.is_large_string(t) or pa.types.is_large_binary(t) else None
 
 
-def is_own_image(t: pa.DataType) -> bool:
+def is_own_ordinal(t: pa.DataType) -> bool:
     """Whether a value's int64 ordinal, cut to the type's width, is the value itself: integers and times."""
     pt = pa.types
     if pt.is_unsigned_integer(t):
@@ -113,6 +112,8 @@ def plain_type(t: pa.DataType) -> pa.DataType:
 
 def to_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
     """An array as its :func:`plain_type` ``t``."""
+    import pyarrow.compute as pc
+
     if array.type == t:
         return array
     if pa.types.is_run_end_encoded(array.type):
@@ -122,6 +123,8 @@ def to_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
 
 def from_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
     """Back from a plain type to the column's own."""
+    import pyarrow.compute as pc
+
     if array.type == t:
         return array
     if pa.types.is_run_end_encoded(t):

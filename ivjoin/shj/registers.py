@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "ARRAYS", "AS_DOUBLE", "BAND_ROLE", "BEGIN", "BEYOND", "BITS", "BOUND", "BOUNDING", "BOUNDS", "BYTES", "CODES",
-    "DECIDE", "DROPPED", "EMITTING", "EXPIRY", "FIELD", "FIXED_PIECE", "FULL", "GATHER", "GIVEN", "HEAP", "INDEX",
-    "INT", "KEEPING", "KEYED", "KEYS", "KEY_PIECE", "KEY_ROLE", "LARGE_TEXT_PIECE", "LATE", "LEAVING", "MINUS",
-    "MORE", "NAMING", "NAN_ORDINAL", "NO_KEY", "OPERATOR", "ORDINAL_PIECE", "OUTPUT", "PIECE", "PLUS", "PROBING",
-    "PRUNING", "RETIRING", "RING", "ROOM", "RUNS", "Register", "SIDE", "SOURCE", "STORE", "STORED", "STORING",
-    "SWEEP", "TERM", "TEXT", "TEXT_ALONE", "TEXT_PIECE", "TIDY", "TIMES", "TRACKER", "USABLE", "VALIDITY_PIECE",
-    "WILD", "WORDS", "blank", "copied", "words_in", "words_of",
+    "ARRAYS", "AS_DOUBLE", "AS_READ", "BAND_ROLE", "BEGIN", "BEYOND", "BITS", "BOUND", "BOUNDING", "BOUNDS",
+    "BYTES", "CODES", "DECIDE", "DROPPED", "EMITTING", "EXPIRY", "FIELD", "FIXED_PIECE", "FULL", "GATHER", "GIVEN",
+    "HEAP", "INDEX", "INT", "INTS", "KEEPING", "KEYED", "KEYS", "KEY_PIECE", "KEY_ROLE", "KEY_WORD",
+    "LARGE_TEXT_PIECE", "LATE", "LEAVING", "MINUS", "MORE", "NAMING", "NAN_ORDINAL", "NO_KEY", "OPERATOR",
+    "ORDINAL_PIECE", "OUTPUT", "PIECE", "PLUS", "PROBING", "PRUNING", "RETIRING", "RING", "ROOM", "RUNS",
+    "Register", "SIDE", "SOURCE", "STORE", "STORED", "STORING", "SWEEP", "TERM", "TEXT", "TEXT_ALONE", "TEXT_PIECE",
+    "TIDY", "TIMES", "TRACKER", "USABLE", "VALIDITY_PIECE", "VALIDITY_WORD", "VALUE_WORD", "WILD", "WORDS", "blank",
+    "copied", "words_in", "words_of",
 ]
 
 
@@ -31,12 +32,12 @@ OPERATOR = _record(
     "row node steps missed n_chosen probe_end",  # how far its probe is
     "late_rows peak_rows pushes largest",
     "live_keys n_ids n_free free table_size slots_size key_kind",
-    "table slots spans arena key_sizes",  # address
+    "table slots spans arena rest key_sizes",  # address
     "arena_room arena_top key_bytes",
     "room_rows room_pairs dead_size",
-    "values absent marks usable kids matched kept left dead every chosen kept_at chosen_at pair_rows pair_places",
+    "values absent marks usable key_ids matched kept left dead every chosen kept_at chosen_at pair_rows pair_places",
     "state_at",  # address
-    "batch_size within raises drops never careful prepared masked blocks n_fields out_which",
+    "batch_size within raises drops never full_predicate prepared masked blocks n_fields out_which",
     "sides in_struct out_struct releaser in_values in_valid fields",  # address
 )
 SIDE = _record(
@@ -44,9 +45,9 @@ SIDE = _record(
     "n_bands n_primary n_sources n_columns n_stored n_trackers n_terms fitted",
     "rows bands sources columns stored rings trackers terms bounds expiry",  # address
     "least most peak_span steps linked refused probed retired rows_in trimmed",
-    "owes keeps semi single mode decide by_python key_source patience has_nulls beyond packs n_pieces",
-    "n_texts n_checks",
-    "pieces texts checks",  # address
+    "owes keeps semi single mode decide by_python patience has_nulls beyond packs n_pieces",
+    "n_key_words n_key_pieces n_texts n_checks",
+    "key_words pieces texts checks",  # address
 )
 # A column, or an expression that Python computes (column -1), as ordinals; or a column as doubles, with another or a
 # number (``number``, as bits) added, taken off or multiplied (``arithmetic``).
@@ -60,12 +61,15 @@ TERM = _record("axis tracker low high least most")
 BOUND = _record("low high least most")  # of an axis
 EXPIRY = _record("used last bound cursor heap size room")  # [axis, falling]
 STORED = _record("column ring width valid")  # a stored column that the kernel keeps
-# An output column; of text, the width is that of an offset.
-FIELD = _record("left right width own_image kind")
-# A piece of a key that is more than one word: where it comes from (a source or a column, -1: not), and whether a null
-# in it is a value like any other.
+# An output column; of text, the width is that of an offset. Alike: what is equal has the same bytes.
+FIELD = _record("left right width alike kind")
+# A piece of a key that is a byte string: where it comes from (a source or a column, -1: not), and whether a null in it
+# is a value like any other.
 KEY_PIECE = _record("kind source column width safe nulls")
-# A schema's column as it is stored; the values of one that is no words are its TEXT record.
+# A word of a key that is ordinals: a row of the values that are read, or where a null is a value, one made of them.
+KEY_WORD = _record("row source kind")
+# A schema's column as it is stored; the values of one that is no words are its TEXT record. Stride 0: the key, a word;
+# -1 - k: piece k of the key, which is a byte string.
 RING = _record("values stride valid")
 # A stored column of text, or of bools: those have starts alone, their values. Of the arena, ``room`` bytes may be used.
 TEXT = _record("column kind start_width offset_width room top base next wanted", "starts arena valid")  # address
@@ -82,7 +86,8 @@ BEGIN, PROBING, EMITTING, KEEPING, STORING, LEAVING, BOUNDING, PRUNING, RETIRING
 
 TEXT_ALONE, ARRAYS = 1, 2  # what a side has that the push does not store
 WORDS, BYTES, BITS = range(3)  # kinds of column
-NO_KEY, INT, GIVEN = range(3)  # kinds of key: none, one ordinal, byte strings
+NO_KEY, INT, INTS, GIVEN = range(4)  # kinds of key: none, one ordinal, several, byte strings
+AS_READ, VALUE_WORD, VALIDITY_WORD = range(3)  # of a source: its value; the value, 0 for a null; whether there is one
 ORDINAL_PIECE, TEXT_PIECE, LARGE_TEXT_PIECE, FIXED_PIECE, VALIDITY_PIECE = range(5)
 AS_DOUBLE, PLUS, MINUS, TIMES = range(1, 5)  # arithmetic of a source
 USABLE, KEYED, WILD, DROPPED = 1, 2, 4, 8  # marks of a row that came

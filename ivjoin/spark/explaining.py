@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ivjoin.errors import IvjoinError
 from ivjoin.operator.explain import explain_plan
 from ivjoin.plan.cache import plan_of
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.buckets import checked_count
 from ivjoin.spark.columns import key_sql
-from ivjoin.spark.join import resolved
+from ivjoin.spark.join import refuse_unbuilt, resolved
+from ivjoin.spark.origin import origin_of
 from ivjoin.spark.sorting import sort_key
+from ivjoin.spark.spreading import spread_of, why_undivided
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
@@ -21,59 +25,88 @@ __all__ = ["explain"]
 
 
 def explain(
-    left: DataFrame, right: DataFrame, on: Keys | None = None, condition: str | Column | None = None,
+    left: DataFrame, right: DataFrame | None = None, on: Keys | None = None, condition: str | Column | None = None,
     how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
     batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None, *, buckets: int | None = None,
-    backend: str = "applyInPandasWithState", name: str | Observation | None = None,
+    backend: str = "applyInPandasWithState", name: str | Observation | None = None, routing: str = "auto",
+    hot_keys: Sequence[object] | None = None, routing_dir: str | None = None,
 ) -> str:
-    """The plan of ``left.band_join(right, ...)`` as text; takes its arguments, and runs nothing.
+    """The plan of ``left.band_join(right, ...)`` as text; takes its arguments, and joins nothing.
+
+    Static frames are read once for a sample, as ``band_join`` does, unless ``routing`` is "hash".
 
     Parameters
     ----------
     left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size, \
-    on_late, timezone, buckets, backend, name
-        As for :func:`ivjoin.spark.band_join`; ``backend`` and ``name`` change nothing.
+    on_late, timezone, buckets, backend, name, routing, hot_keys, routing_dir
+        As for :func:`ivjoin.spark.band_join`; ``backend`` and ``name`` change nothing. Of a joined stream, given alone
+        as ``left``, the text also says how :func:`ivjoin.spark.write_stream` would write it.
 
     Returns
     -------
     str
 
+    Raises
+    ------
+    IvjoinError
+        As ``band_join``; or if ``left`` alone is no joined stream.
+
     Examples
     --------
     >>> print(ivjoin.spark.explain(clicks, views, on="user", condition="l.ts >= r.ts"))  # doctest: +SKIP
+    >>> print(ivjoin.spark.explain(matches.select("user", "ts")))  # doctest: +SKIP
     """
     del backend, name
+    if right is None:
+        return _of_a_joined_stream(left)
+    refuse_unbuilt(routing, hot_keys, routing_dir, left.isStreaming)
     call = resolved(
         left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size,
         on_late, timezone,
     )
+    if left.isStreaming:
+        return "\n".join(_streaming(call.spec, call.notes, checked_count(buckets, call.settings.partitions)))
     plan = plan_of(call.spec)
     keys = key_sql(plan)
-    why = _why_undivided(plan)
-    lines = []
-    if left.isStreaming:
-        count = checked_count(buckets, call.settings.partitions) if keys else 1
-        how = f"hashed to {count} buckets by {len(keys)} key{'s' if len(keys) > 1 else ''}" if keys else (
-            f"in one bucket, since {why}: one task joins all rows"
-        )
-        lines.append(f"streaming: rows {how}; late rows: {call.spec.on_late}")
+    key = sort_key(plan)
+    spread = spread_of(left, right, call.spec, call.settings, buckets, routing)
+    order = f"sorted by {key.nodes[0]} and {key.nodes[1]}" if key else "in any order: no band to sort along"
+    if spread.plan is not None:
+        lines = [f"static: rows routed to {spread.tasks} tasks, {order}"]
+        lines += [f"  {line}" for line in str(spread.plan).splitlines()]
     else:
-        key = sort_key(plan)
-        where = "shuffled by the keys" if keys else f"in one task, since {why}"
-        order = f"sorted by {key.nodes[0]} and {key.nodes[1]}" if key else "in any order: no band to sort along"
-        lines.append(f"static: rows {where}, {order}")
-    lines += [f"left to Spark, which filters the joined rows by it: {text}" for text in call.spec.left_over]
-    lines += [f"beware: {note}" for note in call.notes]
-    return "\n".join([*lines, explain_plan(plan)])
+        where = "shuffled by the keys" if keys else f"in one task, since {spread.why or why_undivided(plan)}"
+        lines = [f"static: rows {where}, {order}"]
+        lines += [f"  note: {spread.why}"] if keys and spread.why else []
+    return "\n".join([*lines, *_pruning(call.spec, call.notes)])
 
 
-def _why_undivided(plan: JoinPlan) -> str:
-    """Why Spark has nothing to hash rows by."""
-    computed = [f"{key.left} = {key.right}" for key in plan.separation.keys]
-    if not computed:
-        return "there is no key that both sides share"
-    return (
-        f"Spark is not given expressions to hash by ({', '.join(computed)}): put them into columns of both sides "
-        "before the join to divide the rows"
+def _of_a_joined_stream(frame: DataFrame) -> str:
+    origin = origin_of(frame)
+    if origin is None:
+        raise IvjoinError(
+            "explain was given one frame, which no stream made by band_join stands behind; expected left and right as "
+            "for band_join, or a joined stream"
+        )
+    joined = origin.joined
+    sink = "rows go from the operator to the files as Arrow, in the workers that join" if origin.detour is None else (
+        f"rows go through Spark before they are written, since {origin.detour} stands behind the join"
     )
+    return "\n".join([*_streaming(joined.spec, joined.notes, joined.buckets), f"write_stream: {sink}"])
+
+
+def _streaming(spec: JoinSpec, notes: Sequence[Warning], buckets: int) -> list[str]:
+    """The lines about a join of streams."""
+    plan = plan_of(spec)
+    keys = key_sql(plan)
+    how = f"hashed to {buckets} buckets by {len(keys)} key{'s' if len(keys) > 1 else ''}" if keys else (
+        f"in one bucket, since {why_undivided(plan)}: one task joins all rows"
+    )
+    return [f"streaming: rows {how}; late rows: {spec.on_late}", *_pruning(spec, notes)]
+
+
+def _pruning(spec: JoinSpec, notes: Sequence[Warning]) -> list[str]:
+    lines = [f"left to Spark, which filters the joined rows by it: {text}" for text in spec.left_over]
+    lines += [f"beware: {note}" for note in notes]
+    return [*lines, explain_plan(plan_of(spec))]

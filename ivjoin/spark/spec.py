@@ -28,6 +28,8 @@ def identity(spec: JoinSpec) -> dict[str, str]:
     if spec.condition is not None:
         exact = json.dumps(encode(spec.condition), sort_keys=True)
         out["condition form"] = hashlib.sha256(exact.encode()).hexdigest()[:16]
+    if spec.aggregates:
+        out["aggregate"] = "; ".join(map(str, spec.aggregates))
     if spec.left_over:
         out["condition left to Spark"] = " AND ".join(spec.left_over)
     for name, schema, orders, bounds in zip(("left", "right"), spec.schemas, spec.orders, spec.bounds, strict=True):
@@ -39,7 +41,8 @@ def identity(spec: JoinSpec) -> dict[str, str]:
 
 def _order_text(o: Order) -> str:
     slack = "" if o.slack is None else f" slack {o.slack}"
-    return f"{o.expr}{' descending' if o.descending else ''}{slack}"
+    nulls = "" if o.nulls is None else f" nulls {o.nulls}"
+    return f"{o.expr}{' descending' if o.descending else ''}{nulls}{slack}"
 
 
 def _bound_text(node: Node, low: int, high: int) -> str:

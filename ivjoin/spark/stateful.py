@@ -30,9 +30,8 @@ def bucket_function(spec: JoinSpec, buckets: int, results: Results) -> StateFunc
         turn.before = op.metrics.as_dict()
         came = arrivals(spec, frames)
         turn.mark()
-        for batch in play(op, spec, came):
-            yield results.output(batch)
-        turn.mark()
+        yield from results.frames(play(op, spec, came), name[1])
+        turn.mark(results.sink_ns)
         payload = compressed(op.snapshot())
         token = version_token(payload)
         state.update((FORMAT, meta, token, payload))

@@ -6,6 +6,9 @@
                                    +-- union -- repartition(keys) -- sortWithinPartitions(order) -- mapInArrow(operator)
     right -- side 1, keys, order --+
 
+Where keys alone do not divide the rows well, each row is routed to cells before that (``spreading``), and the cells'
+tasks take the keys' place.
+
 Sorted along a band, rows leave the operator as soon as the band has passed them: a task holds the window, and Spark's
 sort, which can spill, holds the rest. Rows for which the band's expression errs come first, with the nulls, since the
 condition need not err for them.
@@ -33,6 +36,7 @@ from ivjoin.spark.pack import MapStage
 from ivjoin.spark.results import RESULT_SCHEMA, opener, packed_row
 from ivjoin.spark.slots import share_slots
 from ivjoin.spark.sorting import image_adder, sort_key
+from ivjoin.spark.spreading import ADDED, Spread, cell_spec, hash_of_row, only_owned, router
 
 __all__ = ["static_join"]
 
@@ -42,12 +46,13 @@ _COUNTS = (*GROWING, "peak_state_rows", "peak_state_bytes")
 
 
 def static_join(
-    left: Any, right: Any, spec: JoinSpec, out: StructType, buckets: int | None, observation: Any = None
+    left: Any, right: Any, spec: JoinSpec, out: StructType, spread: Spread, observation: Any = None
 ) -> Any:
-    """The joined frame. ``buckets`` None leaves the number of tasks to Spark; ``observation`` takes the counts."""
+    """The joined frame. ``spread`` says how rows are divided, ``observation`` takes the counts."""
     plan = plan_of(spec)
     key = sort_key(plan)
     keys = key_sql(plan)
+    routed = spread.plan is not None
     types = [[f.dataType for f in frame.schema] for frame in (left, right)]
     slots, *places = share_slots(types[0], types[1])
     tagged = []
@@ -55,8 +60,13 @@ def static_join(
         rows = frame.toDF(*[place(i) for i in range(len(types[side]))])
         if key is not None and key.sql is None:
             rows = _with_image(rows, spec, side, key.nodes[side])
+        if routed:
+            rows = _routed(rows, frame, spec, side, spread)
         columns = [F.lit(side).cast("tinyint").alias("side")]
-        columns += [F.expr(pair[side]).alias(f"k{i}") for i, pair in enumerate(keys)]
+        if routed:
+            columns += [F.col("label"), F.col("cell"), F.col("owned")]
+        else:
+            columns += [F.expr(pair[side]).alias(f"k{i}") for i, pair in enumerate(keys)]
         if key is not None:
             columns.append((F.col("o") if key.sql is None else F.expr(key.sql[side])).alias("o"))
         where = {slot: i for i, slot in enumerate(places[side])}
@@ -65,22 +75,35 @@ def static_join(
             columns.append(column.alias(f"s{slot}"))
         tagged.append(rows.select(*columns))
     both = tagged[0].union(tagged[1])
-    by = [F.col(f"k{i}") for i in range(len(keys))]
+    by = [F.col("label")] if routed else [F.col(f"k{i}") for i in range(len(keys))]
     if not by:
         both = both.coalesce(1)
-    elif buckets is None:
+    elif spread.tasks is None:
         both = both.repartition(*by)
     else:
-        both = both.repartition(buckets, *by)
+        both = both.repartition(spread.tasks, *by)
     run = spec.with_orders((), (), "raise")
     if key is not None:
         both = both.sortWithinPartitions("o")
         run = spec.with_orders((Order(key.nodes[0]),), (Order(key.nodes[1]),), "raise")
-    payload = both.select("side", *[f"s{i}" for i in range(len(slots))])
+    more = ["cell", "owned"] if routed else []
+    payload = both.select("side", *[f"s{i}" for i in range(len(slots))], *more)
+    if routed:
+        joiner = _joiner(cell_spec(run), [[*p, len(slots), len(slots) + 1] for p in places], plan_of(run).schema)
+    else:
+        joiner = _joiner(run, places)
     if observation is None:
-        return payload.mapInArrow(_joiner(run, places), out)
-    counted = payload.mapInArrow(_counted(_joiner(run, places)), RESULT_SCHEMA)
+        return payload.mapInArrow(joiner, out)
+    counted = payload.mapInArrow(_counted(joiner), RESULT_SCHEMA)
     return observed(counted, observation, _COUNTS).mapInArrow(opener(plan_of(run).schema), out)
+
+
+def _routed(rows: Any, frame: Any, spec: JoinSpec, side: int, spread: Spread) -> Any:
+    """A row for each copy, with its cell."""
+    fields = StructType.fromDDL(ADDED).fields
+    schema = StructType([*fields, *[StructField(f.name, f.dataType) for f in rows.schema]])
+    named = frame.toDF(*[place(i) for i in range(len(frame.columns))])
+    return rows.select(hash_of_row(named).alias("h"), *rows.columns).mapInArrow(router(spec, side, spread), schema)
 
 
 def _with_image(rows: Any, spec: JoinSpec, side: int, node: Any) -> Any:
@@ -91,19 +114,34 @@ def _with_image(rows: Any, spec: JoinSpec, side: int, node: Any) -> Any:
 Joiner = Callable[[Iterator[pa.RecordBatch]], Generator[pa.RecordBatch, None, JoinMetrics]]
 
 
-def _joiner(spec: JoinSpec, places: list[list[int]]) -> Joiner:
-    """The function of a task: tagged rows in, in order; joined rows out, and what the operator counted at the end."""
+def _joiner(spec: JoinSpec, places: list[list[int]], owned: pa.Schema | None = None) -> Joiner:
+    """The function of a task: tagged rows in, in order; joined rows out, and what the operator counted at the end.
+
+    With a schema, of the joined rows those that are owned come out, of that schema.
+    """
 
     def join(batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, JoinMetrics]:
         op = SymmetricHashJoin.from_plan(plan_of(spec), errors_first=True)
+        unowned = 0
+
+        def kept(joined: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            nonlocal unowned
+            for batch in joined:
+                mine = batch if owned is None else only_owned(batch, owned)
+                unowned += batch.num_rows - mine.num_rows
+                if mine.num_rows:
+                    yield mine
+
         for batch in batches:
             tags = np.asarray(batch.column(0))
             for side in (0, 1):
                 rows = _of_side(batch, tags, side, places[side], spec.schemas[side])
                 if rows is not None:
-                    yield from op.push(SIDES[side], rows)
-        yield from op.finish()
-        return op.metrics
+                    yield from kept(op.push(SIDES[side], rows))
+        yield from kept(op.finish())
+        counts = op.metrics
+        counts.rows_out -= unowned
+        return counts
 
     return join
 

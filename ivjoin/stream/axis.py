@@ -16,10 +16,10 @@ import pyarrow as pa
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import has_ordinal, ordinals
-from ivjoin.expr.separate import BandTerm
 from ivjoin.frontier.order import Order
 from ivjoin.operator.intake import has_value
 from ivjoin.plan.planner import JoinPlan, SidePlan, inferred
+from ivjoin.separation.separate import BandTerm
 
 __all__ = ["Axis", "axes", "best_axis", "indices", "sample"]
 
@@ -28,7 +28,7 @@ _MOST = 64  # pairs of expressions that are looked at
 _WORTH = 0.45  # the greatest share for which sorting is worth while
 _ALIKE = 4.0  # shares that are no farther apart are alike, and rows that are in order already decide
 
-Images = Mapping[Node, tuple[np.ndarray, np.ndarray | None]]
+Ordinals = Mapping[Node, tuple[np.ndarray, np.ndarray | None]]
 
 
 @dataclass(frozen=True)
@@ -89,15 +89,15 @@ def best_axis(plan: JoinPlan, samples: tuple[pa.RecordBatch | None, pa.RecordBat
         return None
     if not samples[0].num_rows or not samples[1].num_rows:
         return None
-    images = _images(plan, pairs, samples)
-    inside = [_inside(t, images) for t in plan.kernel_terms]
-    weighed = [replace(a, share=_share(plan, a, images, inside)) for a in pairs]
+    found = _values_of(plan, pairs, samples)
+    inside = [_inside(t, found) for t in plan.kernel_terms]
+    weighed = [replace(a, share=_share(plan, a, found, inside)) for a in pairs]
     least = min(a.share for a in weighed)
     if least > _WORTH:
         return None
     near = [a for a in weighed if a.share <= least * _ALIKE]
     for a in near:
-        if all(_in_order(images[n], a.descending) for n in a.nodes):
+        if all(_in_order(found[n], a.descending) for n in a.nodes):
             return a
     return min(near, key=lambda a: a.share)
 
@@ -138,9 +138,9 @@ def _direction(side: SidePlan, by: Node, node: Node) -> int:
     return 0 if why is None else 1 if why.startswith("rises") else -1
 
 
-def _images(
+def _values_of(
     plan: JoinPlan, pairs: Sequence[Axis], samples: tuple[pa.RecordBatch | None, pa.RecordBatch | None]
-) -> Images:
+) -> Ordinals:
     """Ordinals of all that is compared, with the rows that have a value."""
     out: dict[Node, tuple[np.ndarray, np.ndarray | None]] = {}
     for s, batch in enumerate(samples):
@@ -151,9 +151,9 @@ def _images(
     return out
 
 
-def _inside(t: BandTerm, images: Images) -> tuple[np.ndarray | None, np.ndarray | None]:
+def _inside(t: BandTerm, found: Ordinals) -> tuple[np.ndarray | None, np.ndarray | None]:
     """bool[left rows, right rows]: which pairs keep the lower end of a band, and which the upper; None of no end."""
-    (a, has_a), (b, has_b) = images[t.left], images[t.right]
+    (a, has_a), (b, has_b) = found[t.left], found[t.right]
     away = a.astype(np.float64)[:, None] - b.astype(np.float64)[None, :]
     ends = []
     for end, keeps in ((t.lo, np.greater_equal), (t.hi, np.less_equal)):
@@ -166,11 +166,11 @@ def _inside(t: BandTerm, images: Images) -> tuple[np.ndarray | None, np.ndarray 
 
 
 def _share(
-    plan: JoinPlan, axis: Axis, images: Images, inside: Sequence[tuple[np.ndarray | None, np.ndarray | None]]
+    plan: JoinPlan, axis: Axis, found: Ordinals, inside: Sequence[tuple[np.ndarray | None, np.ndarray | None]]
 ) -> float:
     """The share of row pairs of which the later row finds the earlier one in memory."""
     a, b = axis.nodes
-    (left, _), (right, _) = images[a], images[b]
+    (left, _), (right, _) = found[a], found[b]
     away = left.astype(np.float64)[:, None] - (right.astype(np.float64)[None, :] + float(axis.offset(plan)))
     right_later = away >= 0 if axis.descending else away <= 0
     stay_left, stay_right = np.ones(away.shape, dtype=bool), np.ones(away.shape, dtype=bool)
@@ -198,8 +198,8 @@ def _ties(plan: JoinPlan, axis: Axis, t: BandTerm) -> bool:
     return bool(_goes(plan, 0, axis, t.left) and _goes(plan, 1, axis, t.right))
 
 
-def _in_order(image: tuple[np.ndarray, np.ndarray | None], descending: bool) -> bool:
-    values, valid = image
+def _in_order(ordinals: tuple[np.ndarray, np.ndarray | None], descending: bool) -> bool:
+    values, valid = ordinals
     if valid is not None:
         values = values[valid]
     first, second = (values[1:], values[:-1]) if descending else (values[:-1], values[1:])

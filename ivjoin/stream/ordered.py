@@ -20,14 +20,16 @@ from ivjoin.shj.arrow import plain_type, to_plain
 from ivjoin.stream.axis import indices
 from ivjoin.stream.sweep import Ordered
 
-__all__ = ["Image", "Step", "moves", "of_steps", "of_table", "steps"]
+__all__ = ["Ordinals", "Step", "moves", "of_steps", "of_table", "steps"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _GATHERED = 65_536  # rows gathered at once
+_WORTH_THREADS = 100_000  # rows
+_SAMPLE = 4_096  # rows that say where to divide those to be sorted
 
 
 @dataclass
-class Image:
+class Ordinals:
     """Ordinals of an expression over a table, in the order in which its rows come; what has no value looks least."""
 
     values: np.ndarray
@@ -35,26 +37,47 @@ class Image:
     index: np.ndarray | None  # that sorts the rows; None where they are in order
 
     @classmethod
-    def of(cls, table: pa.Table, node: Node, descending: bool) -> Image:
-        """Evaluate an expression and find the order of the rows by it."""
+    def of(cls, table: pa.Table, node: Node, descending: bool, threads: int = 1) -> Ordinals:
+        """Evaluate an expression and find the order of the rows by it, by so many threads."""
         parts = [_value(node, b) for b in table.to_batches()]
-        images = [np.ascontiguousarray(ordinals(v.values, node.type)) for v in parts]
-        values = images[0] if len(images) == 1 else np.concatenate(images) if images else np.empty(0, np.int64)
+        found = [np.ascontiguousarray(ordinals(v.values, node.type)) for v in parts]
+        values = found[0] if len(found) == 1 else np.concatenate(found) if found else np.empty(0, np.int64)
         values = ~values if descending else values
         errs = any(v.error is not None and bool(v.error.any()) for v in parts)
         there = [has_value(v) for v in parts]
         if all(v is None for v in there):
             if bool((values[:-1] <= values[1:]).all()):
                 return cls(values, errs, None)
-            index = np.argsort(values)
+            index = _order(values, threads)
             return cls(values[index], errs, _short(index))
-        valid = np.concatenate([np.ones(len(o), bool) if v is None else v for v, o in zip(there, images, strict=True)])
+        valid = np.concatenate([np.ones(len(o), bool) if v is None else v for v, o in zip(there, found, strict=True)])
         seen = values[valid]
         if not errs and bool((seen[:-1] <= seen[1:]).all()):
             return cls(np.maximum.accumulate(np.where(valid, values, I64_MIN)), errs, None)
-        none, order = np.flatnonzero(~valid), np.argsort(seen)
+        none, order = np.flatnonzero(~valid), _order(seen, threads)
         index = np.concatenate((none, np.flatnonzero(valid)[order]))
         return cls(np.concatenate((np.full(len(none), I64_MIN), seen[order])), errs, _short(index))
+
+
+def _order(values: np.ndarray, threads: int) -> np.ndarray:
+    """As ``argsort``: each thread sorts what lies between two quantiles of a sample."""
+    if threads == 1 or len(values) < _WORTH_THREADS:
+        return np.argsort(values)
+    some = np.sort(values[:: max(1, len(values) // _SAMPLE)])
+    cuts = np.unique(some[np.arange(1, threads) * len(some) // threads])
+
+    def part(i: int) -> np.ndarray:
+        inside = values < cuts[i] if i < len(cuts) else np.ones(len(values), dtype=bool)
+        if i:
+            inside &= values >= cuts[i - 1]
+        rows = np.flatnonzero(inside)
+        out: np.ndarray = rows[np.argsort(values[rows])]
+        return out
+
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(threads) as pool:
+        return np.concatenate(list(pool.map(part, range(len(cuts) + 1))))
 
 
 def _short(index: np.ndarray) -> np.ndarray:
@@ -65,12 +88,12 @@ def _value(node: Node, batch: pa.RecordBatch) -> Vector:
     return evaluate([node], lambda _, name: batch.column(name), batch.num_rows)[0]
 
 
-def of_table(table: pa.Table, image: Image) -> Ordered:
+def of_table(table: pa.Table, rows: Ordinals) -> Ordered:
     """The rows of a table in their order, some at a time."""
-    batches = iter(table.to_batches()) if image.index is None else _gathered(table, image.index)
+    batches = iter(table.to_batches()) if rows.index is None else _gathered(table, rows.index)
     at = 0
     for batch in batches:
-        yield batch, image.values[at : at + batch.num_rows]
+        yield batch, rows.values[at : at + batch.num_rows]
         at += batch.num_rows
 
 
@@ -157,9 +180,9 @@ def of_steps(found: Sequence[Step], read: Callable[[Sequence[int]], pa.Table], n
         index = None if bool((keys[:-1] <= keys[1:]).all()) else _short(np.argsort(keys))
         keys = keys if index is None else keys[index]
         cut = len(keys) if step.whole_to is None else int(np.searchsorted(keys, step.whole_to, side="right"))
-        image = Image(np.maximum(keys[:cut], top), False, None if index is None else index[:cut])
-        yield from of_table(table.slice(0, cut) if index is None else table, image)
-        top = int(image.values[-1]) if cut else top
+        rows = Ordinals(np.maximum(keys[:cut], top), False, None if index is None else index[:cut])
+        yield from of_table(table.slice(0, cut) if index is None else table, rows)
+        top = int(rows.values[-1]) if cut else top
         rest = [table.slice(cut)] if index is None else _gathered(table, index[cut:])
         waiting = rest[0] if isinstance(rest, list) else pa.Table.from_batches(rest, table.schema)
 
@@ -169,11 +192,11 @@ def _keys(table: pa.Table, node: Node, descending: bool) -> np.ndarray:
     out = [np.empty(0, dtype=np.int64)]
     for batch in table.to_batches():
         v = _value(node, batch)
-        image = ordinals(v.values, node.type)
-        keys = ~image if descending else image
+        found = ordinals(v.values, node.type)
+        keys = ~found if descending else found
         valid = has_value(v)
         if node.type.kind == "float":
-            number = image != NAN_ORDINAL
+            number = found != NAN_ORDINAL
             valid = number if valid is None else valid & number
         out.append(keys if valid is None else np.where(valid, keys, I64_MIN))
     return np.concatenate(out)

@@ -22,21 +22,21 @@ from ivjoin.plan.planner import JoinPlan
 from ivjoin.stream.columns import Chosen, chosen
 from ivjoin.stream.inputs import ArrowStream, Source, SupportsArrowStream, first_line, open_inputs
 from ivjoin.stream.outputs import Outputs
-from ivjoin.stream.slices import SlicedJoin
+from ivjoin.stream.slices import SlicedJoin, slice_rows
 from ivjoin.stream.sorting import Arranged, arrange, as_they_are
 
 if TYPE_CHECKING:
     from ivjoin.expr.written import Expression, Value
-    from ivjoin.plan.question import DeclaredBounds, Keys, Orders
+    from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders
 
-__all__ = ["ArrowStream", "JoinStream", "SupportsArrowStream", "band_join"]
+__all__ = ["ArrowStream", "JoinStream", "Pieces", "SupportsArrowStream", "band_join"]
 
 # Rows pushed at once, whatever the size of the batches that come in: the state holds a pushed batch whole, so this
 # is what keeps it near the window when the input is one large batch.
 _PUSH_ROWS = 2048
 # Sides that are all there are in memory anyway, and a piece of the one costs but a search in the other.
 _SWEEP_ROWS = 8192
-# With threads, a piece is a good part of a slice.
+# With threads, a piece is a good part of a slice, a quarter of one at most.
 _PARALLEL_ROWS = 65536
 _MOST_THREADS = 1024
 _CLOSED = "this stream was closed and gives nothing more"
@@ -47,8 +47,8 @@ _READ_ELSEWHERE = (
 )
 
 
-class _Input:
-    """One side's batches, read one ahead at most."""
+class Pieces:
+    """One input's batches, read one ahead at most."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch], coalesce: int, most: int) -> None:
         self._batches = batches
@@ -98,13 +98,19 @@ class _Join:
         self.chosen = found
         self.skipped: tuple[int, int] | None = None
         self._sources, self._sort, self._coalesce, self._threads = sources, sort, coalesce, threads
-        self.most = max(_PUSH_ROWS if threads == 1 else _PARALLEL_ROWS, coalesce)
+        known = all(source.in_memory for source in sources)
+        self._rows = sum(source.rows or 0 for source in sources) if known else 0
+        small = threads == 1 and not found.plan.spec.aggregates
+        piece = _PUSH_ROWS if small else max(_PARALLEL_ROWS, slice_rows(self._rows, threads) // 4)
+        self.most = max(piece, coalesce)
 
-    def operator(self, plan: JoinPlan, errors_first: bool = False) -> SymmetricHashJoin | SlicedJoin:
+    def operator(
+        self, plan: JoinPlan, errors_first: bool = False, copies: bool = False
+    ) -> SymmetricHashJoin | SlicedJoin:
         cut = cut_of(plan) if self._threads > 1 else ""
         if isinstance(cut, str):  # one thread is asked for, or is all that can be used
             return SymmetricHashJoin.from_plan(plan, errors_first=errors_first, budget=self.budget)
-        return SlicedJoin(plan, cut, self._threads, errors_first)
+        return SlicedJoin(plan, cut, self._threads, errors_first, self._rows, bool(self._rows) and not copies)
 
     def open(self) -> None:
         """Leave out the row groups that cannot matter, and read what must not wait."""
@@ -118,11 +124,11 @@ class _Join:
         for source in self._sources:
             source.ready()
 
-    def begin(self) -> tuple[Arranged, tuple[_Input, _Input]]:
-        arranged = (arrange if self._sort else as_they_are)(self.plan, self._sources)
-        if isinstance(cut_of(arranged.plan), str):
+    def begin(self) -> tuple[Arranged, tuple[Pieces, Pieces]]:
+        arranged = (arrange if self._sort else as_they_are)(self.plan, self._sources, self._threads)
+        if isinstance(cut_of(arranged.plan), str) and not self.plan.spec.aggregates:
             self.most = max(_PUSH_ROWS, self._coalesce)
-        left, right = (_Input(batches, self._coalesce, self.most) for batches in arranged.batches)
+        left, right = (Pieces(batches, self._coalesce, self.most) for batches in arranged.batches)
         return arranged, (left, right)
 
 
@@ -146,6 +152,9 @@ class JoinStream(Outputs):
         self._join = join
         self._operator = join.operator(join.plan)
         self._arranged: Arranged | None = None
+        self._open()
+
+    def _open(self) -> None:
         self._batches = self._run()
         self._reading = Lock()
         self._begun = False
@@ -245,8 +254,8 @@ class JoinStream(Outputs):
 
     def _run(self) -> Generator[pa.RecordBatch, None, None]:
         try:
-            yield from map(self._join.chosen.pick, self._joined())
-            self._over = "the output was read to its end, and comes once: keep what was read, or call band_join() again"
+            yield from self._output()
+            self._over = "the output was read to its end, and comes once: keep what was read, or join again"
         except GeneratorExit:
             self._over = _CLOSED
             raise
@@ -255,13 +264,21 @@ class JoinStream(Outputs):
             self._broken = True
             raise
         finally:
-            if isinstance(self._operator, SlicedJoin):
-                self._operator.close()
+            self._left()
+
+    def _left(self) -> None:
+        """Nothing more is read."""
+        if isinstance(self._operator, SlicedJoin):
+            self._operator.close()
+
+    def _output(self) -> Iterator[pa.RecordBatch]:
+        return map(self._join.chosen.pick, self._joined())
 
     def _joined(self) -> Iterator[pa.RecordBatch]:
         self._arranged, inputs = self._join.begin()
         if self._arranged.plan is not self._join.plan:
-            self._operator = self._join.operator(self._arranged.plan, self._arranged.errors_first)
+            arranged = self._arranged
+            self._operator = self._join.operator(arranged.plan, arranged.errors_first, arranged.copies)
         op, names, first = self._operator, ("left", "right"), self._arranged.first
         if self._arranged.sweep is not None:
             for p, piece in self._arranged.sweep.turns(max(_SWEEP_ROWS, self._join.most)):
@@ -287,7 +304,7 @@ def band_join(
     how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
     batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC", coalesce_rows: int = 0,
-    threads: int = 1, sort: str = "auto", columns: Sequence[str] | None = None,
+    threads: int = 1, sort: str = "auto", columns: Sequence[str] | None = None, aggregate: Aggregates | None = None,
     memory_limit: int | str | None = None, when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None,
     shed: str | None = None, shed_shared: bool = False,
 ) -> JoinStream:
@@ -323,14 +340,22 @@ def band_join(
     threads : int, default 1
         Join slices of an ordered axis at the same time, each on the next free thread: whatever the keys, where a side
         whose rows may be spread has a declared order and the condition a band on it with both ends. The order of the
-        output rows is then another one, and for each thread a slice of some 65,536 rows and eight bands is held
-        beyond the window. A join that cannot be cut so runs on one thread; :func:`ivjoin.explain` says why.
+        output rows is then another one, from one time to the next, and a slice of some 131,072 rows and eight bands is
+        held for each thread beyond the window, of tables as views. Tables are sorted by as many threads. A join that
+        cannot be cut runs on one thread; :func:`ivjoin.explain` says why.
     sort : {"auto", "never"}
         What to do with an input that has an end (a table, a frame, a list of batches) and no declared order: sort it
         along the band that lets the join hold the fewest rows, unless it is in order or small, or read it as it is.
     columns : list of str, optional
         The columns of the output, by their names and in their order; all by default. What neither they nor the
         question needs is not read.
+    aggregate : mapping of str to (column, function), optional
+        ``{"vwap": ("price", "mean"), "n": ("*", "count")}``: one row for each left row, its columns and then aggregates
+        of the right rows that match it, found without making the pairs. A column is one of the right side or an
+        expression over it; functions are count, sum, mean, min, max, first and last, which are as SQL's: null is
+        passed over but by first and last, NaN is the greatest value, and a sum of whole numbers that is too great for
+        int64 is an error. First and last are by the order of the right side that is declared first, else by the band.
+        ``how`` is inner, which drops left rows that nothing matches, or left, which keeps them with count 0 and null.
     memory_limit : int or str, optional
         Bytes that the join may hold beside its inputs, or text such as "512MB"; see :class:`SymmetricHashJoin`.
     when_full : {"raise", "spill", "shed"}
@@ -374,7 +399,7 @@ def band_join(
     plan = planned(
         sources[0].schema, sources[1].schema, on=on, condition=condition, how=how, left_order=left_order,
         right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
-        batch_size=batch_size, on_late=on_late, timezone=timezone,
+        batch_size=batch_size, on_late=on_late, timezone=timezone, aggregate=aggregate,
     )
     if budget is not None:
         budget.check(plan)

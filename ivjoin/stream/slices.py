@@ -11,8 +11,8 @@ value it can meet; copies elsewhere are marked, and what is not owned does not l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -30,42 +30,25 @@ from ivjoin.plan.cutting import Cut, shifted
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream.jobs import Jobs, Pushes
+from ivjoin.stream.pieces import I64_MAX, I64_MIN, Loose, Piece, Run
 
-__all__ = ["SlicedJoin"]
+__all__ = ["SlicedJoin", "slice_rows"]
 
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
-_SLICE_ROWS = 65_536  # of both sides together, in a slice that is worth a thread
+_SLICE_ROWS = 131_072  # of both sides together, in a slice that is worth an operator of its own
+# Slices a thread, of inputs that are in memory. An operator of its own costs a millisecond or two, so few; but with one
+# a thread, all wait for the one whose slice has the most output.
+_TURNS = 3
+_MOST_SLICE = 524_288  # rows of a slice however many there are
 _BANDS = 8  # a slice is this many bands wide, so that few rows go to two
+_ENOUGH = 1.02  # times the rows of a slice, which is not looked at more closely
 _MOST_ROWS = 32  # slices' worth of rows that are gathered before a band proves too wide to be cut
-_PIECE = 8_192  # rows pushed at once
+_PIECE = 16_384  # rows pushed at once: few enough for the state, enough for what Python does between two pushes
 _OWNED = "owned by this slice"
 
 
-@dataclass(slots=True)
-class _Piece:
-    """Rows of a side that are in no finished slice, with the closed range of the axis that they lie in, or can meet."""
-
-    batch: pa.RecordBatch
-    low: np.ndarray  # int64[n]; low > high: they meet nothing
-    high: np.ndarray
-    owned: np.ndarray  # bool[n]: not given to its home yet
-    least: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.least = int(self.low.min()) if len(self.low) else I64_MAX
-
-    def where(self, keep: np.ndarray) -> _Piece | None:
-        """The rows that are marked; None for none."""
-        count = int(np.count_nonzero(keep))
-        if count == len(keep):
-            return self
-        if not count:
-            return None
-        first = int(keep.argmax())
-        if keep[first : first + count].all():  # in order, as most input is: no row is copied
-            cut = slice(first, first + count)
-            return _Piece(self.batch.slice(first, count), self.low[cut], self.high[cut], self.owned[cut])
-        return _Piece(self.batch.filter(pa.array(keep)), self.low[keep], self.high[keep], self.owned[keep])
+def slice_rows(rows: int, threads: int) -> int:
+    """How many rows of both sides a slice has at least, of so many in memory; 0 of what is read as it comes."""
+    return max(_SLICE_ROWS, min(_MOST_SLICE, rows // (_TURNS * threads)))
 
 
 class SlicedJoin:
@@ -80,11 +63,18 @@ class SlicedJoin:
         At least 1.
     errors_first : bool
         As for ``SymmetricHashJoin.from_plan``.
+    rows : int
+        Of both sides, where they are in memory, and slices may be larger; 0 for not known.
+    views : bool
+        Whether batches that are pushed hold no memory of their own.
     """
 
-    def __init__(self, plan: JoinPlan, cut: Cut, threads: int, errors_first: bool = False) -> None:
+    def __init__(
+        self, plan: JoinPlan, cut: Cut, threads: int, errors_first: bool = False, rows: int = 0, views: bool = False
+    ) -> None:
         self._plan, self._cut, self._threads = plan, cut, threads
-        self._frontiers = frontiers_of(plan)
+        self._slice_rows, self._views = slice_rows(rows, threads), views
+        self._frontiers = frontiers_of(plan, of_all=True)  # a row with a NaN has a slice of its own, too
         self._bounder = Bounder(plan, self._frontiers)
         self._errors_first = errors_first
         self._intake = Intake(plan, self._frontiers, errors_first=errors_first)
@@ -94,12 +84,14 @@ class SlicedJoin:
             spec = replace(spec, schemas=(left, right))
         self._part = plan_of(spec)
         self._checker = SymmetricHashJoin.from_plan(plan)
-        self._pieces: tuple[list[_Piece], list[_Piece]] = ([], [])
+        self._pieces: tuple[list[Piece], list[Piece]] = ([], [])
         self._done = I64_MIN  # all slices below this value are given away
         self._alone: SymmetricHashJoin | None = None  # takes the rest of a join that cannot be cut after all
-        self._jobs = Jobs(threads)
+        keep = _owner(plan.schema, cut.own) if cut.both else None
+        self._jobs = Jobs(self._part, threads, keep)
         self._metrics = JoinMetrics()
         self._held = 0
+        self._peak = 0, 0  # of what was held beside the operators
 
     @property
     def schema(self) -> pa.Schema:
@@ -108,18 +100,24 @@ class SlicedJoin:
 
     @property
     def metrics(self) -> JoinMetrics:
-        """Counts of the whole join, a copied row once; the state is what is gathered and what slices at work hold."""
+        """Counts of the whole join, a copied row once.
+
+        The state is what was gathered and what slices at work were given, unless that is a view of a caller's table.
+        Its peak holds the peaks of as many operators as there are threads besides.
+        """
         m = replace(self._metrics)
-        m.state_rows = self._held + self._jobs.rows
-        m.state_bytes = sum(p.batch.nbytes for side in self._pieces for p in side) + self._jobs.nbytes
+        if not self._views:
+            m.state_rows = self._held + self._jobs.rows
+            m.state_bytes = sum(p.nbytes for side in self._pieces for p in side) + self._jobs.nbytes
         m.left_rows_retired = m.left_rows_in - self._waiting(0)
         m.right_rows_retired = m.right_rows_in - self._waiting(1)
         if self._alone is not None:
             inside = self._alone.metrics
             m.state_rows += inside.state_rows
             m.state_bytes += inside.state_bytes
-        m.peak_state_rows = max(m.peak_state_rows, m.state_rows)
-        m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)
+        rows, size = self._jobs.peak
+        m.peak_state_rows = max(self._peak[0], m.state_rows) + rows
+        m.peak_state_bytes = max(self._peak[1], m.state_bytes) + size
         return m
 
     def push(self, side: str, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -140,11 +138,11 @@ class SlicedJoin:
             m.right_rows_in += batch.num_rows
         piece, everywhere = self._placed(p, batch)
         if self._alone is not None:
-            yield from self._counted(self._alone.push(side, self._marked(piece)))
+            yield from self._given_alone(self._alone.push(side, self._marked(piece)))
             return
-        if piece.batch.num_rows:
+        if piece.rows:
             self._pieces[p].append(piece)
-            self._held += piece.batch.num_rows
+            self._held += piece.rows
         if everywhere:
             yield from self._give_up()
             return
@@ -160,7 +158,7 @@ class SlicedJoin:
             return
         if self._alone is not None:
             for p in fresh:
-                yield from self._counted(self._alone.finish(SIDES[p]))
+                yield from self._given_alone(self._alone.finish(SIDES[p]))
         else:
             yield from self._advanced()
 
@@ -176,34 +174,50 @@ class SlicedJoin:
 
     # -- where rows lie ------------------------------------------------------------------------------------------
 
-    def _placed(self, p: int, batch: pa.RecordBatch) -> tuple[_Piece, bool]:
+    def _placed(self, p: int, batch: pa.RecordBatch) -> tuple[Piece, bool]:
         """A batch with the ranges of its rows, and whether some row may meet rows of every slice."""
         cut, n = self._cut, batch.num_rows
-        nodes = [cut.node] if p == cut.own else [node for node, _ in (*cut.lows, *cut.highs)]
+        nodes = [cut.node] if p == cut.own else list(dict.fromkeys(node for node, _ in (*cut.lows, *cut.highs)))
         index = self._intake.index[p]
         found = evaluate(nodes, lambda _, name: batch.column(index[name]), n)
         values: dict[Node, np.ndarray] = {}
-        valid, erred = np.ones(n, dtype=bool), np.zeros(n, dtype=bool)
+        valid: np.ndarray | None = None
+        erred = False
         for node, v in zip(nodes, found, strict=True):
             values[node] = ordinals(v.values, node.type)
             present = has_value(v)
-            valid &= True if present is None else present
-            erred |= False if v.error is None else v.error
-        if p == cut.own:
-            low = high = values[cut.node]
-        else:
-            low, high = np.full(n, I64_MIN), np.full(n, I64_MAX)
-            for node, by in cut.lows:
-                low = np.maximum(low, shifted(values[node], by))
-            for node, by in cut.highs:
-                high = np.minimum(high, shifted(values[node], by))
+            if present is not None:
+                valid = present if valid is None else valid & present
+            erred = erred or (v.error is not None and bool(v.error.any()))
+        lows = cut.lows if p != cut.own else ((cut.node, 0),)
+        highs = cut.highs if p != cut.own else ((cut.node, 0),)
+        if valid is None and n and len(nodes) == len(lows) == len(highs) == 1:
+            run = self._run(batch, values[nodes[0]], lows[0][1], highs[0][1])
+            if run is not None:
+                return run, erred
+        low, high = np.full(n, I64_MIN), np.full(n, I64_MAX)
+        for node, by in lows:
+            low = np.maximum(low, shifted(values[node], by))
+        for node, by in highs:
+            high = np.minimum(high, shifted(values[node], by))
         if cut.falling:
             low, high = ~high, ~low
         # Without a value a row meets nothing: it belongs wherever the join is at.
-        valid &= low <= high
+        fine = low <= high if valid is None else valid & (low <= high)
+        if n and fine.all() and _rises(low) and _rises(high):
+            widest = int((high - low).max()) if int(high[-1]) - int(low[0]) <= I64_MAX else I64_MAX + 1
+            return Run(batch, low, high, 0, 0, widest, 0, n), erred
         now = max(self._done, I64_MIN + 1)
-        low, high = np.where(valid, low, now), np.where(valid, high, now if p == cut.own else now - 1)
-        return _Piece(batch, low, high, np.ones(n, dtype=bool)), bool(erred.any())
+        low, high = np.where(fine, low, now), np.where(fine, high, now if p == cut.own else now - 1)
+        return Loose(batch, low, high, np.ones(n, dtype=bool)), erred
+
+    def _run(self, batch: pa.RecordBatch, values: np.ndarray, low_by: int, high_by: int) -> Run | None:
+        """Rows whose ranges are one expression's values, moved; None where they do not rise, or a range is empty."""
+        if self._cut.falling:
+            values, low_by, high_by = ~values, -high_by, -low_by
+        if low_by > high_by or not _rises(values):
+            return None
+        return Run(batch, values, values, low_by, high_by, high_by - low_by, 0, len(values))
 
     def _whole(self) -> int:
         """The value below which no row of either side is still to come, nor to be met."""
@@ -226,13 +240,15 @@ class SlicedJoin:
     # -- slices --------------------------------------------------------------------------------------------------
 
     def _advanced(self) -> Iterator[pa.RecordBatch]:
-        """Give away the slice that is whole by now, if it is worth it; take what others have put out."""
+        """Give away the slices that are whole by now, if they are worth it; take what others have put out."""
         ended = all(f.ended for f in self._frontiers)
-        if ended or self._held >= _SLICE_ROWS:
-            top = I64_MAX if ended else self._slice_end(self._whole())
-            if top is not None:
-                yield from self._given(top, ended)
-            elif self._held >= _MOST_ROWS * _SLICE_ROWS * self._threads:
+        if ended:
+            yield from self._given(I64_MAX, True)
+        elif self._held >= self._slice_rows:
+            whole = self._whole()
+            while self._held >= self._slice_rows and (top := self._slice_end(whole)) is not None:
+                yield from self._given(top, False)
+            if self._held >= _MOST_ROWS * self._slice_rows * self._threads:
                 yield from self._give_up()
                 return
         yield from self._counted(self._jobs.taken(0 if ended else self._threads))
@@ -240,12 +256,9 @@ class SlicedJoin:
     def _slice_end(self, whole: int) -> int | None:
         """Where the slice from ``_done`` on may end, and is large enough."""
         own, other = self._pieces[self._cut.own], self._pieces[1 - self._cut.own]
-        widest = 0
-        for p in other:
-            wide = p.high - p.low
-            if ((wide < 0) & (p.high >= p.low)).any():  # past int64
-                return None
-            widest = max(widest, int(wide.max(initial=0)))
+        widest = max((p.widest for p in other), default=0)
+        if widest > I64_MAX:
+            return None
         end = whole
         if self._cut.both:  # rows of the other side at home here must find all that they can meet
             end = whole - widest - 1 if whole > I64_MIN + widest + 1 else I64_MIN
@@ -254,51 +267,63 @@ class SlicedJoin:
         first = min((p.least for p in (*own, *other)), default=end)
         if end - max(first, self._done) < _BANDS * (widest + 1):
             return None
-        inside = sum(int(np.count_nonzero(p.low < end)) for p in (*own, *other))
-        return end if inside >= _SLICE_ROWS else None
+        return self._cut_at(max(first, self._done) + _BANDS * (widest + 1), end)
+
+    def _cut_at(self, low: int, high: int) -> int | None:
+        """A value up to ``high`` that has a slice's rows below it, and few more where that can be had."""
+        pieces = [p for side in self._pieces for p in side]
+        if sum(p.below(high) for p in pieces) < self._slice_rows:
+            return None
+        if not all(isinstance(p, Run) for p in pieces):
+            return high
+        while low < high:
+            middle = (low + high) // 2
+            rows = sum(p.below(middle) for p in pieces)
+            if rows < self._slice_rows:
+                low = middle + 1
+            else:
+                high = middle
+                if rows <= _ENOUGH * self._slice_rows:
+                    break
+        return high
 
     def _given(self, end: int, last: bool) -> Iterator[pa.RecordBatch]:
         """Make the rows below ``end`` a job, and keep what later slices need."""
         cut = self._cut
-        mine: tuple[list[_Piece], list[_Piece]] = ([], [])
-        kept: tuple[list[_Piece], list[_Piece]] = ([], [])
+        mine: tuple[list[Piece], list[Piece]] = ([], [])
+        kept: tuple[list[Piece], list[Piece]] = ([], [])
         reach = end
         for p in (1 - cut.own, cut.own):
             for piece in self._pieces[p]:
-                at_home = piece.low < end if not last else np.ones(len(piece.low), dtype=bool)
+                if last:
+                    mine[p].append(piece)
+                    continue
                 if p != cut.own:
-                    homes = piece.high[at_home & piece.owned]
-                    if cut.both and len(homes):
-                        reach = max(reach, int(homes.max()))
-                    inside, later = at_home, piece.high >= end
+                    reach = max(reach, piece.top_of_homes(end)) if cut.both else reach
+                    now, rest = piece.starting_below(end), piece.ending_from(end)
                 else:
-                    inside, later = (at_home | (piece.low <= reach) if cut.both else at_home), ~at_home
-                now = piece.where(inside)
+                    now = piece.starting_below(reach + 1 if cut.both else end)
+                    rest = piece.starting_from(end)
                 if now is not None:
-                    mine[p].append(now if last else replace(now, owned=now.owned & (now.low < end)))
-                rest = None if last else piece.where(later)
+                    mine[p].append(now.owned_below(end))
                 if rest is not None:
-                    kept[p].append(replace(rest, owned=rest.owned & (rest.low >= end)))
+                    kept[p].append(rest.owned_from(end))
         self._pieces, self._done = kept, end
-        self._held = sum(p.batch.num_rows for side in kept for p in side)
+        self._held = sum(p.rows for side in kept for p in side)
         if mine[0] or mine[1]:
-            self._jobs.start(self._part, self._pushes(mine))
+            self._jobs.start(self._pushes(mine))
             yield from self._counted(self._jobs.taken(self._threads))
 
-    def _pushes(self, mine: tuple[list[_Piece], list[_Piece]]) -> Pushes:
-        pushes: list[tuple[int, int, int, pa.RecordBatch]] = []
+    def _pushes(self, mine: tuple[list[Piece], list[Piece]]) -> Pushes:
+        """In the order of the axis, and each side in its own order of arrival."""
+        placed: list[tuple[int, int, int, pa.RecordBatch]] = []
         for p in (0, 1):
+            greatest = I64_MIN
             for piece in mine[p]:
-                for start in range(0, piece.batch.num_rows, _PIECE):
-                    low = piece.low[start : start + _PIECE]
-                    some = self._marked(piece).slice(start, _PIECE)
-                    pushes.append((int(low.min()), p, len(pushes), some))
-        # In the order of the axis, and each side in its own order of arrival.
-        greatest = [I64_MIN, I64_MIN]
-        placed = []
-        for low_, p, i, some in pushes:
-            greatest[p] = max(greatest[p], low_)
-            placed.append((greatest[p], p, i, some))
+                batch = self._marked(piece)
+                for i, low in enumerate(piece.lows(_PIECE)):
+                    greatest = max(greatest, low)
+                    placed.append((greatest, p, len(placed), batch.slice(i * _PIECE, _PIECE)))
         placed.sort(key=lambda x: x[:3])
         return [(SIDES[p], some) for _, p, _, some in placed]
 
@@ -309,34 +334,45 @@ class SlicedJoin:
         pieces, self._pieces, self._held = self._pieces, ([], []), 0
         for p in (0, 1):
             for piece in pieces[p]:
-                yield from self._counted(op.push(SIDES[p], self._marked(piece)))
+                yield from self._given_alone(op.push(SIDES[p], self._marked(piece)))
         for p in (0, 1):
             if self._frontiers[p].ended:
-                yield from self._counted(op.finish(SIDES[p]))
+                yield from self._given_alone(op.finish(SIDES[p]))
 
     # -- in and out ----------------------------------------------------------------------------------------------
 
-    def _marked(self, piece: _Piece) -> pa.RecordBatch:
-        return piece.batch.append_column(_OWNED, pa.array(piece.owned)) if self._cut.both else piece.batch
+    def _marked(self, piece: Piece) -> pa.RecordBatch:
+        return piece.batch.append_column(_OWNED, pa.array(piece.marks())) if self._cut.both else piece.batch
+
+    def _given_alone(self, out: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from self._counted(map(_owner(self._plan.schema, self._cut.own), out) if self._cut.both else out)
 
     def _counted(self, out: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in out:
-            if self._cut.both:
-                batch = self._owned(batch)
             if batch.num_rows:
                 self._metrics.rows_out += batch.num_rows
                 yield batch
         now = self.metrics
-        self._metrics.peak_state_rows, self._metrics.peak_state_bytes = now.peak_state_rows, now.peak_state_bytes
+        self._peak = now.peak_state_rows - self._jobs.peak[0], now.peak_state_bytes - self._jobs.peak[1]
 
-    def _owned(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """What is owned of an output batch: a pair where its left row is, a row that comes alone where it is itself."""
+    def _waiting(self, p: int) -> int:
+        return sum(piece.owned for piece in self._pieces[p])
+
+
+def _owner(schema: pa.Schema, own: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """What keeps of an output batch what is owned: a pair where the row of the side that is cut is, a row that comes
+    alone where it is itself."""
+
+    def owned(batch: pa.RecordBatch) -> pa.RecordBatch:
         import pyarrow.compute as pc
 
         places = [i for i, name in enumerate(batch.schema.names) if name.startswith(_OWNED)]
-        keep = pc.coalesce(*(batch.column(i) for i in (places if self._cut.own == 0 else reversed(places))))
+        keep = pc.coalesce(*(batch.column(i) for i in (places if own == 0 else reversed(places))))
         rest = [batch.column(i) for i in range(batch.num_columns) if i not in places]
-        return pa.RecordBatch.from_arrays(rest, schema=self._plan.schema).filter(keep)
+        return pa.RecordBatch.from_arrays(rest, schema=schema).filter(keep)
 
-    def _waiting(self, p: int) -> int:
-        return sum(int(np.count_nonzero(piece.owned)) for piece in self._pieces[p])
+    return owned
+
+
+def _rises(values: np.ndarray) -> bool:
+    return bool((values[1:] >= values[:-1]).all())

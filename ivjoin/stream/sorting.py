@@ -22,7 +22,7 @@ from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream.axis import Axis, axes, best_axis, sample
 from ivjoin.stream.inputs import Source
-from ivjoin.stream.ordered import I64_MAX, I64_MIN, Image, moves, of_steps, of_table, steps
+from ivjoin.stream.ordered import I64_MAX, I64_MIN, Ordinals, moves, of_steps, of_table, steps
 from ivjoin.stream.sweep import Ordered, Sweep
 
 __all__ = ["Arranged", "Prospect", "arrange", "as_they_are", "prospect"]
@@ -49,6 +49,8 @@ class Arranged:
         How far to read one side before the other, where both were sorted or found in order.
     said : str
         What was done, in a line; "" where nothing was.
+    copies : bool
+        Whether rows were moved: batches of a table in memory then hold memory of their own.
     """
 
     plan: JoinPlan
@@ -58,6 +60,7 @@ class Arranged:
     rows: tuple[int | None, int | None] = (None, None)
     sweep: Sweep | None = None
     said: str = ""
+    copies: bool = False
 
     @property
     def first(self) -> int | None:
@@ -70,8 +73,8 @@ class Arranged:
         return None if left is None or right is None else int(right < left)
 
 
-def as_they_are(plan: JoinPlan, sources: tuple[Source, Source]) -> Arranged:
-    """Both inputs as they come."""
+def as_they_are(plan: JoinPlan, sources: tuple[Source, Source], threads: int = 1) -> Arranged:
+    """Both inputs as they come, whatever the threads."""
     ends, rows = (sources[0].ends, sources[1].ends), (sources[0].rows, sources[1].rows)
     return Arranged(plan, (sources[0].batches(), sources[1].batches()), False, ends, rows)
 
@@ -98,8 +101,8 @@ class _Ready:
     size: int = 0
 
 
-def arrange(plan: JoinPlan, sources: tuple[Source, Source]) -> Arranged:
-    """Both inputs, sorted where that is worth it; reads what has to be sorted."""
+def arrange(plan: JoinPlan, sources: tuple[Source, Source], threads: int = 1) -> Arranged:
+    """Both inputs, sorted by so many threads where that is worth it; reads what has to be sorted."""
     known = [s.rows for s in sources if s.rows is not None]
     if not _sorts(plan, sources) or (len(known) == 2 and known[0] * known[1] <= SMALL):
         return as_they_are(plan, sources)
@@ -110,7 +113,9 @@ def arrange(plan: JoinPlan, sources: tuple[Source, Source]) -> Arranged:
     axis = best_axis(plan, (left, right))
     ready: list[_Ready | None] = [None, None]
     if axis is not None:
-        ready = [_ordered(axis, s, tables[s], sources[s]) if _free(plan, sources, s) else None for s in (0, 1)]
+        ready = [
+            _ordered(axis, s, tables[s], sources[s], threads) if _free(plan, sources, s) else None for s in (0, 1)
+        ]
         if None in ready and any(r is not None and r.errs for r in ready):
             axis = None  # the other side's order may not err, and one rule holds for both
     if axis is None:
@@ -121,6 +126,7 @@ def arrange(plan: JoinPlan, sources: tuple[Source, Source]) -> Arranged:
     kept.plan = plan_of(spec.with_orders(orders[0], orders[1], spec.on_late))
     kept.errors_first = any(r is not None and r.errs for r in ready)
     kept.said = _said(axis, ready)
+    kept.copies = any(r is not None and r.done != "kept" for r in ready)
     kept.sweep = _sweep(plan, axis, ready)
     if kept.sweep is None:
         given = [_plain(sources[s], tables[s]) if r is None else (b for b, _ in r.rows) for s, r in enumerate(ready)]
@@ -136,7 +142,7 @@ def _sampled(plan: JoinPlan, s: int, table: pa.Table | None, source: Source) -> 
     return sample(table.select(names) if table is not None else source.some(names))
 
 
-def _ordered(axis: Axis, s: int, table: pa.Table | None, source: Source) -> _Ready:
+def _ordered(axis: Axis, s: int, table: pa.Table | None, source: Source, threads: int) -> _Ready:
     node = axis.nodes[s]
     if table is None and node.op == "column" and source.ranges is not None:
         found = steps(source.ranges.of_side(SIDES[s]), source.groups(), node, axis.descending)
@@ -144,9 +150,9 @@ def _ordered(axis: Axis, s: int, table: pa.Table | None, source: Source) -> _Rea
             return _Ready(of_steps(found, source.of_groups, node, axis.descending), False, "groups")
     if table is None:
         table = source.table()
-    image = Image.of(table, node, axis.descending)
-    done, size = ("kept", 0) if image.index is None else ("sorted", 12 * len(image.index))
-    return _Ready(of_table(table, image), image.errs, done, size)
+    sorted_rows = Ordinals.of(table, node, axis.descending, threads)
+    done, size = ("kept", 0) if sorted_rows.index is None else ("sorted", 12 * len(sorted_rows.index))
+    return _Ready(of_table(table, sorted_rows), sorted_rows.errs, done, size)
 
 
 def _compared(plan: JoinPlan, s: int) -> list[str]:
@@ -167,9 +173,9 @@ def _sweep(plan: JoinPlan, axis: Axis, ready: list[_Ready | None]) -> Sweep | No
 def _shifted(rows: Ordered, by: int) -> Ordered:
     """Ordinals moved, no further than int64 goes."""
     by = max(I64_MIN, min(by, I64_MAX))
-    for batch, images in rows:
-        moved = images + np.int64(by)
-        yield batch, np.where(moved < images, I64_MAX, moved) if by > 0 else np.where(moved > images, I64_MIN, moved)
+    for batch, values in rows:
+        moved = values + np.int64(by)
+        yield batch, np.where(moved < values, I64_MAX, moved) if by > 0 else np.where(moved > values, I64_MIN, moved)
 
 
 def _plain(source: Source, table: pa.Table | None) -> Iterator[pa.RecordBatch]:
@@ -246,9 +252,9 @@ def prospect(plan: JoinPlan, sources: tuple[Source | None, Source | None]) -> Pr
             return Prospect(choices)
         choices = [axis]
         for s, rows in enumerate(samples):
-            image = Image.of(pa.Table.from_batches([rows]), axis.nodes[s], axis.descending)
-            if len(image.values):
-                at = int(image.values[len(image.values) // 2])
+            found = Ordinals.of(pa.Table.from_batches([rows]), axis.nodes[s], axis.descending)
+            if len(found.values):
+                at = int(found.values[len(found.values) // 2])
                 middle[s] = ~at if axis.descending else at
     spec, axis = plan.spec, choices[0]
     free = [_free(plan, known, s) for s in (0, 1)]

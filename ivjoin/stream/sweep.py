@@ -61,11 +61,11 @@ class _Side:
             if self._held is None:
                 self.ended = True
                 return None
-        batch, images = self._held
+        batch, values = self._held
         rows = min(most, batch.num_rows - self._at)
         if limit is not None:
-            rows = min(rows, int(np.searchsorted(images[self._at :], limit, side="right")) + 1)
+            rows = min(rows, int(np.searchsorted(values[self._at :], limit, side="right")) + 1)
         piece = batch.slice(self._at, rows)
         self._at += rows
-        self.reached = int(images[self._at - 1])
+        self.reached = int(values[self._at - 1])
         return piece

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from ivjoin import Order, ProtocolError, SymmetricHashJoin
+from ivjoin import LateRowError, Order, ProtocolError, SymmetricHashJoin
 from ivjoin.expr.ordinal import ordinal_of
 from ivjoin.expr.types import from_arrow
 
@@ -152,3 +152,22 @@ def test_the_first_batch_prunes_under_a_band_of_floats() -> None:
     list(op.push("left", rows))
     list(op.push("right", rows))
     assert op.metrics.state_rows == 12
+
+
+@pytest.mark.parametrize("nulls, before, ends, after", [("first", [None, None], [3, None, 4], None),
+                                                       ("last", [1, 2], [None, 3, None], 9)])
+def test_where_nulls_stand_is_measured_against_earlier_batches_alone(
+    nulls: Literal["first", "last"], before: list[int | None], ends: list[int | None], after: int | None
+) -> None:
+    order = Order("t", nulls=nulls)
+    plan = operator("inner", right_order=order).plan
+    op = SymmetricHashJoin.from_plan(plan, late_within=False)
+    within = SymmetricHashJoin.from_plan(plan)
+    for times in (before, ends):
+        rows = pa.record_batch([pa.array([1] * len(times)), pa.array(times, pa.int64())], schema=SCHEMA)
+        list(op.push("right", rows))
+    with pytest.raises(LateRowError):
+        list(within.push("right", rows))
+    with pytest.raises(LateRowError):
+        list(op.push("right", pa.record_batch([pa.array([1]), pa.array([after], pa.int64())], schema=SCHEMA)))
+    assert op.metrics.right_rows_in == 5

@@ -13,7 +13,7 @@ import pytest
 from evaluating import ERROR, plain
 
 import ivjoin
-from ivjoin.errors import ConditionError, IvjoinError, UnsupportedError
+from ivjoin.errors import ColumnError, ConditionError, IvjoinError, UnsupportedError
 from ivjoin.expr import Scope, condition, scalar
 from ivjoin.expr.evaluate import evaluate, first_error
 from ivjoin.expr.nodes import Node
@@ -139,6 +139,8 @@ FACTS: list[Any] = [
     ("trunc(l.d, 'quarter')", {"d": D(2019, 8, 4)}, (D(2019, 7, 1) - D(1970, 1, 1)).days, None),
     ("trunc(l.d, 'week')", {"d": D(2019, 8, 4)}, (D(2019, 7, 29) - D(1970, 1, 1)).days, None),
     ("unix_millis(l.t)", {"t": at(1969, 12, 31, 23, 59, 59, 999_500)}, -1, None),
+    ("unix_timestamp(l.t)", {"t": at(1969, 12, 31, 23, 59, 58, 500_000)}, -1, None),
+    ("unix_timestamp(l.t)", {"t": at(2024, 1, 1, 0, 0, 0, 999_999)}, 1704067200, None),
     ("unix_seconds(l.t)", {"t": at(1969, 12, 31, 23, 59, 59, 500_000)}, -1, None),
     # rounding to negative digits, choice, NaN
     ("round(l.a, -1)", {"a": 25}, 30, None),
@@ -180,6 +182,18 @@ FACTS: list[Any] = [
                    "j": pa.array([(1, 2, 3)], type=SPAN)}, True, None),
     ("l.i = l.j", {"i": pa.array([(0, 30, 0)], type=SPAN),
                    "j": pa.array([(1, 0, 0)], type=SPAN)}, False, None),
+    ("l.i < l.j", {"i": pa.array([(0, 31, 0)], type=SPAN), "j": pa.array([(1, 0, 0)], type=SPAN)}, True, None),
+    ("l.i < l.j", {"i": pa.array([(0, 0, -1000)], type=SPAN), "j": pa.array([(0, 0, 0)], type=SPAN)},
+     True, "l.i < l.j"),
+    ("l.st < l.tt", {"st": struct({"q": 1, "x": 9.0}), "tt": struct({"q": 2, "x": 0.0})}, True, "l.st < l.tt"),
+    ("l.st < l.tt", {"st": struct({"q": 1, "x": math.nan}), "tt": struct({"q": 1, "x": math.inf})},
+     False, "l.st < l.tt"),
+    ("l.st < l.tt", {"st": struct({"q": 1, "x": None}), "tt": struct({"q": 1, "x": -math.inf})}, True, None),
+    ("l.st < l.tt", {"st": struct(None), "tt": struct({"q": 1, "x": 0.0})}, None, "l.st < l.tt"),
+    ("l.xs < l.ys", {"xs": pa.array([[1]]), "ys": pa.array([[1, 0]])}, True, "l.xs < l.ys"),
+    ("l.xs > l.ys", {"xs": pa.array([[2]]), "ys": pa.array([[1, 0]])}, True, "l.xs > l.ys"),
+    ("l.xs < l.ys", {"xs": pa.array([[None]], type=pa.list_(pa.int64())), "ys": pa.array([[-I64 - 1]])}, True, None),
+    ("l.xs <= l.ys", {"xs": pa.array([["a", "b"]]), "ys": pa.array([["ab"]])}, True, "l.xs <= l.ys"),
 ]  # fmt: skip
 
 
@@ -248,7 +262,10 @@ REFUSED = [
     ("l.x << 1", {"x": 1.0}, ConditionError, "shiftleft needs a whole number"),
     ("l.st.z", {"st": struct(None)}, ConditionError, "none of its fields named 'z': q, x"),
     ("l.a.z", {"a": 1}, ConditionError, "has no field 'z'"),
-    ("l.st < l.st", {"st": struct(None)}, UnsupportedError, "of a nested column there are"),
+    ("coalesce(l.st, l.st)", {"st": struct(None)}, UnsupportedError, "of a nested column there are"),
+    ("current_date > l.d", {"d": D(2020, 1, 1)}, UnsupportedError, "depends on when it is called"),
+    ("l.t <= CURRENT_TIMESTAMP", {"t": T(2020, 1, 1)}, UnsupportedError, "depends on when it is called"),
+    ("`now` > l.d", {"d": D(2020, 1, 1)}, ColumnError, "column 'now' is not in"),
     ("l.st = l.xs", {"st": struct(None), "xs": pa.array([[1]])}, UnsupportedError, "with their like"),
     ("size(l.a)", {"a": 1}, ConditionError, "size needs an array or a map, not int32"),
     ("array_contains(l.xs, 'a')", {"xs": pa.array([[1]])}, UnsupportedError, "cannot find string among int64"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -140,6 +141,24 @@ def test_a_damaged_object_file_is_made_anew(damage: Callable[[bytes], bytes], ma
     assert compiling._build(twice, I8(I8))(21) == 42
     assert len(made) == 2
     assert file.read_bytes()[:32] == hashlib.sha256(file.read_bytes()[32:]).digest()
+
+
+def test_of_a_kernel_only_the_files_used_last_are_kept(folder: Path) -> None:
+    for age in range(9, 0, -1):
+        assert objects.keep("a.kernel", f"{age:032x}", b"code %d" % age)
+        (file,) = folder.rglob(f"a.kernel.{age:032x}.o")
+        os.utime(file, (1e9 - age, 1e9 - age))
+    room = file.parent
+    old, new, other = room / "a.kernel.x1.tmp", room / "a.kernel.x2.tmp", room / "b.kernel.x1.tmp"
+    for left in (old, new, other):
+        left.write_bytes(b"half")
+    os.utime(old, (1e9, 1e9))
+    assert objects.keep("a.kernel.more", f"{0:032x}", b"another kernel")
+    assert objects.find("a.kernel", f"{4:032x}") == b"code 4"  # and so it is used now
+    assert objects.keep("a.kernel", f"{0:032x}", b"code 0")
+    assert {age for age in range(10) if objects.find("a.kernel", f"{age:032x}")} == {0, 1, 2, 4}
+    assert objects.find("a.kernel.more", f"{0:032x}") == b"another kernel"
+    assert [left.exists() for left in (old, new, other)] == [False, True, True]
 
 
 def test_the_callback_of_output_blocks_is_in_such_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ def table(rows: list[tuple[int, int, int, int]], n_primary: int) -> BandTable:
     return BandTable(np.array(rows, dtype=np.int64).reshape(len(rows), 4), n_primary)
 
 
-def key_ids(keys: Any, kind: str, values: list[int]) -> np.ndarray:
+def ids_of(keys: Any, kind: str, values: list[int]) -> np.ndarray:
     if kind == "int":
         return keys.ids(np.array(values, dtype=np.int64), None)
     if kind == "bytes":
@@ -50,22 +50,22 @@ class Index:
         self.state.sides["owes"] = 1
 
     def pairs(
-        self, kids: np.ndarray, axes: np.ndarray, bands: BandTable, mode: int, matched: np.ndarray
+        self, key_ids: np.ndarray, axes: np.ndarray, bands: BandTable, mode: int, matched: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Chunks of (probe rows, ids) by the index that the store has."""
         store, runs = self.store, self.store.runs
         cell = np.array([0, -2, 0, 0]) if runs is None else np.array([0, 0, -1, 0])
         rows, ids = np.empty(self.room, dtype=np.int64), np.empty(self.room, dtype=np.int64)
-        while cell[0] < len(kids):
+        while cell[0] < len(key_ids):
             if runs is None:
                 count = index_kernels.probe(
-                    kids, axes, bands.terms, bands.n_primary, store.ordered, self.keys.slots, store.rows, store.links,
-                    store.lo, store.offset, matched, mode, cell, rows, ids,
+                    key_ids, axes, bands.terms, bands.n_primary, store.ordered, self.keys.slots, store.rows,
+                    store.links, store.lo, store.offset, matched, mode, cell, rows, ids,
                 )
             else:
                 led = bands.led_by(runs.axis, runs.second)
                 count = run_kernels.probe_runs(
-                    kids, axes, led.terms, led.n_primary, led.n_second, runs.keys, runs.values, runs.ids, runs.tops,
+                    key_ids, axes, led.terms, led.n_primary, led.n_second, runs.keys, runs.values, runs.ids, runs.tops,
                     runs.ends, runs.count, store.lo, store.rows, store.links, matched, mode, cell, rows, ids,
                     np.empty(0, dtype=np.int64), matched, 0,
                 )
@@ -134,9 +134,9 @@ def test_random_life(kind: str, arrival: str, turn: int | None) -> None:
         absent = rng.random(n) < 0.1  # of the first axis: neither found by a bound nor killed by it
         keep = [i for i in range(n) if a0[i] >= low or absent[i]]
         axes = np.array([a0[keep], a1[keep]], dtype=np.int64).reshape(2, len(keep))
-        kids = key_ids(keys, kind, [int(k) for k in ks[keep]])
+        key_ids = ids_of(keys, kind, [int(k) for k in ks[keep]])
         picked = [names[i] for i in keep]
-        store.insert(kids, axes, [pa.array(picked, pa.int64()), pa.array([f"s{x}" for x in picked])],
+        store.insert(key_ids, axes, [pa.array(picked, pa.int64()), pa.array([f"s{x}" for x in picked])],
                      {0: absent[keep]})
         for i in keep:
             rows[names[i]] = (int(ks[i]), int(a0[i]), int(a1[i]), bool(absent[i]))
@@ -148,7 +148,7 @@ def test_random_life(kind: str, arrival: str, turn: int | None) -> None:
         got = []
         matched = np.zeros(m, dtype=np.uint8)
         mode = index_kernels.PAIRS | index_kernels.MARK_PROBE
-        for i, ids in index.pairs(key_ids(keys, kind, probe_keys), probe_axes, bands, mode, matched):
+        for i, ids in index.pairs(ids_of(keys, kind, probe_keys), probe_axes, bands, mode, matched):
             payload = store.gather(0, ids).to_pylist()
             assert store.gather(1, ids).to_pylist() == [f"s{x}" for x in payload]
             got.extend(zip(i.tolist(), payload))
@@ -188,8 +188,8 @@ def test_keys_that_come_and_go_do_not_pile_up(kind: str) -> None:
     index = Index(kind, [], 1)
     for step in range(60):
         n = 200
-        kids = key_ids(index.keys, kind, list(range(step * n, (step + 1) * n)))
-        index.store.insert(kids, np.full((1, n), step, dtype=np.int64), [], None)
+        key_ids = ids_of(index.keys, kind, list(range(step * n, (step + 1) * n)))
+        index.store.insert(key_ids, np.full((1, n), step, dtype=np.int64), [], None)
         index.prune(0, step - 1, I64_MAX)
         index.settle()
     assert index.store.live == 2 * 200
@@ -238,8 +238,8 @@ def test_schedules_survive_growth_and_compaction(rough: int) -> None:
         a1 = -10 * step + rng.integers(0, rough + 1, n) - 100
         names = np.arange(serial, serial + n)
         serial += n
-        kids = key_ids(index.keys, "int", rng.integers(0, 5, n).tolist())
-        store.insert(kids, np.stack([a0, a1]), [pa.array(names)], None)
+        key_ids = ids_of(index.keys, "int", rng.integers(0, 5, n).tolist())
+        store.insert(key_ids, np.stack([a0, a1]), [pa.array(names)], None)
         rows |= dict(zip(names.tolist(), zip(a0.tolist(), a1.tolist(), strict=True), strict=True))
         low, high = 10 * step - int(rng.integers(0, 80)), -10 * step + int(rng.integers(0, 80))
         for axis, bounds in ((0, (low, I64_MAX)), (1, (I64_MIN, high))):

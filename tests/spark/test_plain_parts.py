@@ -7,6 +7,7 @@ import random
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,8 +29,10 @@ from ivjoin.spark import environment
 from ivjoin.spark.bucket import new_operator
 from ivjoin.spark.buckets import bucket_labels, checked_count, murmur3_of_int, state_partition
 from ivjoin.spark.codec import FORMAT, compressed, expanded, meta_text, read_state, version_token
+from ivjoin.spark.join import _orders
 from ivjoin.spark.results import Results, opener
 from ivjoin.spark.slots import share_slots
+from ivjoin.spark.spec import identity
 from ivjoin.spark.sqlwriter import called, case_when, literal
 from ivjoin.spark.static import _joiner
 from ivjoin.spark.watermark import with_watermarks
@@ -73,6 +76,18 @@ def test_state_of_another_join_is_refused_with_the_difference() -> None:
         read_state((4, meta, token, b""), meta)
     with pytest.raises(SnapshotError, match="format 2.*reads format 3: start from a new checkpoint"):
         read_state((2, meta, token, b""), meta)
+
+
+def test_a_declared_order_keeps_all_that_it_says() -> None:
+    schema = pa.schema([("k", pa.int64()), ("t", pa.int64())])
+    frame = SimpleNamespace(schema=[], isStreaming=True)
+    settings = SimpleNamespace(case_sensitive=False, quoted_names=False)
+    given = Order("T", descending=True, slack=3, nulls="last")
+    (found,) = _orders(given, 0, frame, [schema, schema], settings, "UTC", [])
+    assert str(found.expr) == "l.t"
+    assert (found.descending, found.slack, found.nulls) == (True, 3, "last")
+    spec = join_spec(schema, schema, on="k", condition="l.t >= r.t", left_order=found)
+    assert identity(spec)["left_order"] == "l.t descending nulls last slack 3"
 
 
 @pytest.mark.parametrize("snapshot", [b"", b"x", bytes(range(256)) * 5000], ids=["empty", "a byte", "a megabyte"])

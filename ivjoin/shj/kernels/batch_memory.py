@@ -19,10 +19,10 @@ _TOP_BIT = -(2**63)
 def _float_ordinal(bits):  # type: ignore[no-untyped-def]
     # As ``ivjoin.expr.ordinal``: sign and magnitude turned into one line, -0.0 on 0.0.
     sign = bits >> 63
-    image = (bits ^ (sign & _LOW_BITS)) - sign
-    if image > at.NAN_ORDINAL - 1 or image < 1 - at.NAN_ORDINAL:
+    ordinal = (bits ^ (sign & _LOW_BITS)) - sign
+    if ordinal > at.NAN_ORDINAL - 1 or ordinal < 1 - at.NAN_ORDINAL:
         return at.NAN_ORDINAL
-    return image
+    return ordinal
 
 
 @inner

@@ -10,7 +10,7 @@ from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.index_kernels import FIRST_AXIS
 from ivjoin.shj.kernels.records import field_at, ring_at
 
-__all__ = ["blank", "build_block", "put_words", "source_of", "taken_bits", "taken_bytes"]
+__all__ = ["begin_block", "blank", "build_block", "put_words", "source_of", "taken_bits", "taken_bytes"]
 
 
 @inner
@@ -58,7 +58,7 @@ def source_of(field, which, p):  # type: ignore[no-untyped-def]
     """The side from which an output column is taken, -1 for none: it is null."""
     left = field.left if which != 2 else -1
     right = field.right if which != 1 else -1
-    if left >= 0 and right >= 0 and field.own_image:
+    if left >= 0 and right >= 0 and field.alike:
         return p
     return 0 if left >= 0 else 1 if right >= 0 else -1
 
@@ -80,6 +80,25 @@ def put_words(op, p, other, side, column, width, n, rows, places, validity, data
 
 
 @inner
+def begin_block(n_fields, buffers, size):  # type: ignore[no-untyped-def]
+    """Memory for a batch whose values take ``size`` bytes, and each column's ``buffers`` pointers; its count is set.
+
+    Returns where the block begins (0: there is no memory), and where the children, their structs, the pointers and the
+    values do.
+    """
+    head = (8 + 8 * n_fields + (mem.ARROW_ARRAY + 8 * buffers) * n_fields + 63) & ~63
+    block = mem.malloc(head + 72 + size)
+    if block == 0:
+        return block, block, block, block, block
+    mem.save(block, 1 + n_fields)
+    base = (block + 8 + 63) & ~63
+    mem.save(base, 0)  # the validity of the rows themselves
+    children = base + 8
+    structs = children + 8 * n_fields
+    return block, children, structs, structs + mem.ARROW_ARRAY * n_fields, base + head
+
+
+@inner
 def build_block(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def]
     """An output batch of n rows as an ArrowArray at ``op.out_struct``; False for no memory.
 
@@ -93,21 +112,13 @@ def build_block(op, p, other, which, n, rows, places):  # type: ignore[no-untype
         The side whose values lie in the batch and are taken by ``rows``; the other one's are taken by ``places``.
     """
     n_fields = op.n_fields
-    head = (8 + 8 * n_fields + (mem.ARROW_ARRAY + 16) * n_fields + 63) & ~63
     bitmap = (((n + 7) >> 3) + 63) & ~63
-    size = head + 72
+    size = np.int64(0)
     for f in range(n_fields):
         size += ((n * field_at(op.fields, f).width + 63) & ~63) + bitmap
-    block = mem.malloc(size)
+    block, children, structs, pairs, top = begin_block(n_fields, 2, size)
     if block == 0:
         return False
-    mem.save(block, 1 + n_fields)
-    base = (block + 8 + 63) & ~63
-    children = base + 8
-    structs = children + 8 * n_fields
-    pairs = structs + mem.ARROW_ARRAY * n_fields
-    top = base + head
-    mem.save(base, 0)  # the validity of the rows themselves
     for f in range(n_fields):
         field = field_at(op.fields, f)
         width = field.width
@@ -132,5 +143,5 @@ def build_block(op, p, other, which, n, rows, places):  # type: ignore[no-untype
         array_struct(structs, n, nulls, 2, pairs, 0, 0, op.releaser, block)
         structs += mem.ARROW_ARRAY
         pairs += 16
-    array_struct(op.out_struct, n, 0, 1, base, n_fields, children, op.releaser, block)
+    array_struct(op.out_struct, n, 0, 1, children - 8, n_fields, children, op.releaser, block)
     return True

@@ -53,9 +53,9 @@ def heaps_have_room(op, side, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _rise(heap, i, value, rid):  # type: ignore[no-untyped-def]
-    """Put an entry where place i stands empty, or above."""
-    while i > 0:
+def _rise(heap, top, i, value, rid):  # type: ignore[no-untyped-def]
+    """Put an entry where place i stands empty, or above, as far as ``top``."""
+    while i > top:
         parent = (i - 1) >> 1
         if heap[2 * parent] <= value:
             break
@@ -85,15 +85,7 @@ def _sink(heap, size, i, value, rid):  # type: ignore[no-untyped-def]
         heap[2 * i] = heap[2 * child]
         heap[2 * i + 1] = heap[2 * child + 1]
         i = child
-    while i > top:
-        parent = (i - 1) >> 1
-        if heap[2 * parent] <= value:
-            break
-        heap[2 * i] = heap[2 * parent]
-        heap[2 * i + 1] = heap[2 * parent + 1]
-        i = parent
-    heap[2 * i] = value
-    heap[2 * i + 1] = rid
+    _rise(heap, top, i, value, rid)
 
 
 @inner
@@ -114,7 +106,7 @@ def enlist(side, d, column, turn, first, n):  # type: ignore[no-untyped-def]
             if v >= last:
                 last = v
             else:
-                _rise(heap, d.size, v, rid)
+                _rise(heap, 0, d.size, v, rid)
                 d.size += 1
         pos += 1
         if pos == cap:

@@ -71,7 +71,7 @@ def _insert_between(pos, slot, rows, links, width, slots):  # type: ignore[no-un
 
 
 @inner
-def insert_rows(kids, n, axes, axis_stride, n_axes, place, cap, ordered, rows, links, slots, side, tally):  # type: ignore[no-untyped-def]
+def insert_rows(key_ids, n, axes, axis_stride, n_axes, place, cap, ordered, rows, links, slots, side, tally):  # type: ignore[no-untyped-def]
     """``insert`` over flat arrays or pointers; value i of axis a is ``axes[a * axis_stride + i]``."""
     width = FIRST_AXIS + n_axes
     stride = 2 * width
@@ -79,16 +79,16 @@ def insert_rows(kids, n, axes, axis_stride, n_axes, place, cap, ordered, rows, l
     steps = 0
     pos = place
     for i in range(n):
-        kid = kids[i]
+        key_id = key_ids[i]
         row = pos * width
         link = pos * stride
         for a in range(n_axes):
             rows[row + FIRST_AXIS + a] = axes[a * axis_stride + i]
-        links[link + KEY] = kid
+        links[link + KEY] = key_id
         links[link + FLAGS] = LIVE
-        slot = 8 * kid + side
+        slot = 8 * key_id + side
         tail = np.int64(slots[slot + 1])
-        born += (slots[8 * kid] < 0) & (slots[8 * kid + 3] < 0)
+        born += (slots[8 * key_id] < 0) & (slots[8 * key_id + 3] < 0)
         # Keys come at random, so whether a list is empty is a coin toss: the row stands in for a tail that is missing.
         before = pos if tail < 0 else tail
         if ordered == 1 and rows[before * width + FIRST_AXIS] > rows[row + FIRST_AXIS]:
@@ -108,15 +108,15 @@ def insert_rows(kids, n, axes, axis_stride, n_axes, place, cap, ordered, rows, l
 
 
 @compiled(I8(IN1, IN2, I8, I8, IO2, IO2_I4, IO2_I4, I8, IO1))
-def insert(kids, axes, place, ordered, rows, links, slots, side, tally):  # type: ignore[no-untyped-def]
+def insert(key_ids, axes, place, ordered, rows, links, slots, side, tally):  # type: ignore[no-untyped-def]
     """Store rows at ``place`` and the places after it; returns how many keys came to life.
 
     ``ordered`` 1 keeps each key's list ascending in the first axis (walking back from the tail, which costs what the
     row is out of order by, and is added to ``tally[0]``); 0 appends.
     """
     return insert_rows(
-        kids, kids.shape[0], line_of(axes), axes.shape[1], axes.shape[0], place, rows.shape[0], ordered, line_of(rows),
-        line_of(links), line_of(slots), side, tally,
+        key_ids, key_ids.shape[0], line_of(axes), axes.shape[1], axes.shape[0], place, rows.shape[0], ordered,
+        line_of(rows), line_of(links), line_of(slots), side, tally,
     )
 
 
@@ -124,8 +124,8 @@ def insert(kids, axes, place, ordered, rows, links, slots, side, tally):  # type
 def _unlink_one(pos, links, stride, slots, side):  # type: ignore[no-untyped-def]
     nxt = np.int64(links[pos * stride])
     prv = np.int64(links[pos * stride + PREV])
-    kid = np.int64(links[pos * stride + KEY])
-    slot = 8 * kid + side
+    key_id = np.int64(links[pos * stride + KEY])
+    slot = 8 * key_id + side
     # Without branches, as in ``insert_rows``: the dead row itself stands in for a neighbour that is not there.
     links[(pos if prv < 0 else prv) * stride] = nxt
     slots[slot] = nxt if prv < 0 else slots[slot]
@@ -133,7 +133,7 @@ def _unlink_one(pos, links, stride, slots, side):  # type: ignore[no-untyped-def
     slots[slot + 1] = prv if nxt < 0 else slots[slot + 1]
     heir = prv if nxt < 0 else nxt
     slots[slot + 2] = heir if slots[slot + 2] == pos else slots[slot + 2]
-    return 1 if slots[8 * kid] < 0 and slots[8 * kid + 3] < 0 else 0
+    return 1 if slots[8 * key_id] < 0 and slots[8 * key_id + 3] < 0 else 0
 
 
 @compiled(I8(IN1, IO2_I4, IO2_I4, I8))
@@ -169,10 +169,10 @@ def move(lo, hi, rows, links, new_rows, new_links, slots, n_keys, side):  # type
             new_links[new, k] = -1 if q < 0 else _moved(q, first, cap, new_first, new_cap)
         new_links[new, KEY] = links[pos, KEY]
         new_links[new, FLAGS] = links[pos, FLAGS]
-    for kid in range(n_keys):
-        if slots[kid, side] >= 0:
+    for key_id in range(n_keys):
+        if slots[key_id, side] >= 0:
             for k in range(side, side + 3):
-                slots[kid, k] = _moved(np.int64(slots[kid, k]), first, cap, new_first, new_cap)
+                slots[key_id, k] = _moved(np.int64(slots[key_id, k]), first, cap, new_first, new_cap)
 
 
 @inner
@@ -267,7 +267,7 @@ def verdict(checks, axes, absent, stride, nulls, i, rows, row, flags):  # type: 
 
 @inner
 def candidates(  # type: ignore[no-untyped-def]
-    kids, n, axes, stride, bands, n_primary, ordered, slots, rows, width, side, least, most, out,
+    key_ids, n, axes, stride, bands, n_primary, ordered, slots, rows, width, side, least, most, out,
 ):
     """Indices of the probe rows whose key has rows, the first and the last of them on the right sides of the window.
 
@@ -284,9 +284,9 @@ def candidates(  # type: ignore[no-untyped-def]
             high = I64_MAX if above == I64_MAX else axes[column + i] + above
             if high < least or low > most:
                 continue
-            slot = 8 * max(kids[i], 0) + side
+            slot = 8 * max(key_ids[i], 0) + side
             head = slots[slot]
-            good = (kids[i] >= 0) & (head >= 0)
+            good = (key_ids[i] >= 0) & (head >= 0)
             first = max(np.int64(head), 0)
             last = max(np.int64(slots[slot + 1]), 0)
             good &= rows[first * width + FIRST_AXIS] <= high
@@ -296,7 +296,7 @@ def candidates(  # type: ignore[no-untyped-def]
         return count
     for i in range(n):
         out[count] = i
-        count += (kids[i] >= 0) & (slots[8 * max(kids[i], 0) + side] >= 0)
+        count += (key_ids[i] >= 0) & (slots[8 * max(key_ids[i], 0) + side] >= 0)
     return count
 
 
@@ -317,7 +317,7 @@ def _stays_in_range(axes, stride, bands, n):  # type: ignore[no-untyped-def]
 
 @inner
 def probe_rows(  # type: ignore[no-untyped-def]
-    kids, chosen, n, axes, stride, bands, n_primary, n_bands, ordered, slots, rows, links, width, side, matched,
+    key_ids, chosen, n, axes, stride, bands, n_primary, n_bands, ordered, slots, rows, links, width, side, matched,
     mode, state, out_probe, out_store, room, checks, n_checks, absent, nulls,
 ):
     """``probe`` over flat arrays or pointers, of the n ``chosen`` rows (none with key id -1), up to ``room`` pairs.
@@ -333,16 +333,16 @@ def probe_rows(  # type: ignore[no-untyped-def]
     node = state[1]
     while c < n:
         i = chosen[c]
-        kid = kids[i]
+        key_id = key_ids[i]
         low, high = window(axes, stride, bands, n_primary, i)
         if low > high:
             c += 1
             node = -2
             continue
         if node == -2:
-            node = np.int64(slots[8 * kid + side])
+            node = np.int64(slots[8 * key_id + side])
             if node >= 0 and ordered == 1 and n_primary > 0:
-                finger = np.int64(slots[8 * kid + side + 2])
+                finger = np.int64(slots[8 * key_id + side + 2])
                 node = finger
                 if rows[node * width + FIRST_AXIS] >= low:
                     while True:
@@ -358,7 +358,7 @@ def probe_rows(  # type: ignore[no-untyped-def]
                         steps += 1
                         if node < 0 or rows[node * width + FIRST_AXIS] >= low:
                             break
-                slots[8 * kid + side + 2] = node if node >= 0 else finger
+                slots[8 * key_id + side + 2] = node if node >= 0 else finger
         while node >= 0:
             row = node * width
             link = node * link_stride
@@ -411,13 +411,13 @@ def probe_rows(  # type: ignore[no-untyped-def]
 
 @compiled(I8(IN1, IN2, IN2, I8, I8, IO2_I4, IN2, IO2_I4, I8, I8, IO_U8, I8, IO1, IO1, IO1))
 def probe(  # type: ignore[no-untyped-def]
-    kids, axes, bands, n_primary, ordered, slots, rows, links, lo, side, matched, mode, state, out_probe, out_store,
+    key_ids, axes, bands, n_primary, ordered, slots, rows, links, lo, side, matched, mode, state, out_probe, out_store,
 ):
     """Find the stored rows that match each probe row; returns how many pairs were written.
 
     Parameters
     ----------
-    kids : int64[n]
+    key_ids : int64[n]
         Key ids of the probe rows, -1 for a row that cannot match.
     axes : int64[a, n]
         Their axis values.
@@ -431,7 +431,7 @@ def probe(  # type: ignore[no-untyped-def]
         when all is done. Then, added up: the steps walked to find where matches begin, and the rows within a first
         axis's window that another band refused.
     """
-    n = kids.shape[0]
+    n = key_ids.shape[0]
     axis_values = line_of(axes)
     terms = line_of(bands)
     records = line_of(rows)
@@ -439,7 +439,7 @@ def probe(  # type: ignore[no-untyped-def]
     cap = rows.shape[0]
     chosen = np.empty(n + 1, dtype=np.int64)
     left = candidates(
-        kids, n, axis_values, axes.shape[1], terms, n_primary, ordered, keys, records, rows.shape[1], side,
+        key_ids, n, axis_values, axes.shape[1], terms, n_primary, ordered, keys, records, rows.shape[1], side,
         I64_MIN, I64_MAX, chosen,
     )
     # The caller may have struck rows out since the last call: go on at the same row, or at the next one.
@@ -448,7 +448,7 @@ def probe(  # type: ignore[no-untyped-def]
     if state[0] < left and chosen[state[0]] != row:
         state[1] = -2
     count = probe_rows(
-        kids, chosen, left, axis_values, axes.shape[1], terms, n_primary, bands.shape[0], ordered, keys, records,
+        key_ids, chosen, left, axis_values, axes.shape[1], terms, n_primary, bands.shape[0], ordered, keys, records,
         line_of(links), rows.shape[1], side, matched, mode, state, out_probe, out_store, out_probe.shape[0], terms, 0,
         matched, 0,
     )

@@ -9,8 +9,8 @@ from ivjoin.shj.kernels.batch_memory import read_double, read_source
 from ivjoin.shj.kernels.compiling import inner, tiny
 from ivjoin.shj.kernels.expiry_kernels import heaps_have_room
 from ivjoin.shj.kernels.index_kernels import I64_MAX, I64_MIN
-from ivjoin.shj.kernels.key_kernels import intern_rows
-from ivjoin.shj.kernels.memory import BUFFERS, CHILDREN, LENGTH, NULL_COUNT, OFFSET, at_i32, at_i64, at_u8, load
+from ivjoin.shj.kernels.key_kernels import name_rows
+from ivjoin.shj.kernels.memory import BUFFERS, CHILDREN, LENGTH, NULL_COUNT, OFFSET, at_i64, at_u8, load
 from ivjoin.shj.kernels.packed_key_kernels import packed_bytes_wanted
 from ivjoin.shj.kernels.records import bound_at, piece_at, source_at, stored_at, tracker_at
 
@@ -60,7 +60,7 @@ def _has_room(op, p, side, other, n):  # type: ignore[no-untyped-def]
         s = stored_at(side.stored, c)
         if s.valid == 0 and valid[2 * s.column] != 0:
             return False
-    if op.key_kind == at.INT:
+    if op.key_kind == at.INT or op.key_kind == at.INTS:
         new = max(n - op.n_free, 0)
         return 3 * (op.n_ids - op.n_free + n) <= 2 * op.table_size and op.n_ids + new <= op.slots_size
     if side.packs:
@@ -274,7 +274,7 @@ def _settle_marks(op, side, other, n):  # type: ignore[no-untyped-def]
             op.n_late = count
     for i in range(n):
         if marks[i] & at.WILD:
-            op.careful = 1
+            op.full_predicate = 1
             break
 
 
@@ -322,13 +322,13 @@ def _sort_out(op, side, n):  # type: ignore[no-untyped-def]
         op.n_left = n - n_kept
         return
     marks = at_u8(op.marks)
-    good = at.USABLE | (at.WILD if op.careful else 0)
+    good = at.USABLE | (at.WILD if op.full_predicate else 0)
     for i in range(n):
         alive = side.nothing == 0
         if op.masked:
             if marks[i] & at.DROPPED:
                 continue
-            alive = alive and (marks[i] & good) != 0 and (op.careful == 0 or (marks[i] & at.KEYED) != 0)
+            alive = alive and (marks[i] & good) != 0 and (op.full_predicate == 0 or (marks[i] & at.KEYED) != 0)
         if alive:
             for a in range(side.n_axes):
                 b = bound_at(side.bounds, a)
@@ -347,36 +347,23 @@ def _sort_out(op, side, n):  # type: ignore[no-untyped-def]
 @inner
 def _name_keys(op, side, other, n):  # type: ignore[no-untyped-def]
     """Ids of the rows' keys, -1 for rows that match nothing."""
-    kids = at_i64(op.kids)
+    key_ids = at_i64(op.key_ids)
     marks = at_u8(op.marks)
     usable = at_u8(op.usable)
-    good = at.KEYED if op.careful else at.USABLE
+    good = at.KEYED if op.full_predicate else at.USABLE
     if op.masked:
         for i in range(n):
             usable[i] = (marks[i] & good) != 0
     if op.key_kind == at.INT:
-        if other.live == 0 and op.n_kept == 0:
-            for i in range(n):
-                kids[i] = -1
-            return
-        keys = at_i64(op.values + 8 * side.key_source * op.room_rows)
-        cell = at_i64(op.state_at)
-        cell[0] = op.free
-        packed = intern_rows(
-            keys, n, usable, op.masked != 0, at_i32(op.table), op.table_size - 1, at_i32(op.slots), at_i64(op.slots),
-            op.n_free, kids, op.n_ids, cell,
-        )
-        op.free = cell[0]
-        op.n_ids = packed >> 32
-        op.n_free = packed & 0xFFFFFFFF
+        name_rows(op, side, other, op.values + 8 * at_i64(side.key_words)[0] * op.room_rows, n)
         return
     if op.key_kind == at.NO_KEY:
         for i in range(n):
-            kids[i] = 0
+            key_ids[i] = 0
     if op.masked and not side.packs:
         for i in range(n):
             if usable[i] == 0:
-                kids[i] = -1
+                key_ids[i] = -1
 
 
 @inner

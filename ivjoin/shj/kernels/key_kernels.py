@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj.kernels.compiling import I8, IN1, IN_U8, IO1, IO1_I4, IO2, IO2_I4, IO_U8, VOID, compiled, inner
-from ivjoin.shj.kernels.memory import line_of
+from ivjoin.shj.kernels.memory import at_i32, at_i64, at_u8, line_of
 
 __all__ = [
-    "KEY_WORD", "SOME_KEYS", "fill_table", "hash_bytes", "intern_bytes", "intern_ints", "intern_rows", "new_id",
-    "regrow_bytes", "regrow_ints", "rehash_bytes", "rehash_ints", "spread_bytes", "spread_ints",
+    "KEY_WORD", "SOME_KEYS", "fill_table", "hash_bytes", "intern_bytes", "intern_ints", "intern_rows",
+    "name_rows", "new_id",     "regrow_bytes", "regrow_ints", "rehash_bytes", "rehash_ints",
     "take_back", "take_back_ids",
 ]
 
@@ -35,14 +35,30 @@ def new_id(slots, n_free, n_ids, cell):  # type: ignore[no-untyped-def]
     """An id for a key: the first free one, which ``cell[0]`` names, else the next one."""
     if n_free == 0:
         return np.int64(n_ids)
-    kid = cell[0]
-    cell[0] = slots[8 * kid + NEXT_FREE]
-    return kid
+    key_id = cell[0]
+    cell[0] = slots[8 * key_id + NEXT_FREE]
+    return key_id
 
 
 @inner
-def intern_rows(keys, n, usable, some, table, mask, slots, key_of, n_free, out, n_ids, cell):  # type: ignore[no-untyped-def]
-    """``intern_ints`` over flat arrays or pointers; ``some`` says whether ``usable`` is asked."""
+def _is_rest(rest, first, values, stride, words, others, i):  # type: ignore[no-untyped-def]
+    """Whether words of row i, all but the last, are those from ``rest[first]`` on."""
+    for k in range(others):  # noqa: SIM110 (numba has no all())
+        if rest[first + k] != values[words[3 * k] * stride + i]:
+            return False
+    return True
+
+
+@inner
+def intern_rows(  # type: ignore[no-untyped-def]
+    keys, n, usable, some, table, mask, slots, key_of, n_free, out, n_ids, cell, values, stride, words, others, rest,
+):
+    """``intern_ints`` over flat arrays or pointers; ``some`` says whether ``usable`` is asked.
+
+    Of keys of several words, ``keys`` are the sums (they may stand where the ids go); word k of row i is
+    ``values[words[3 * k] * stride + i]``, and all of an id but the last are the ``others`` words from
+    ``rest[others * id]`` on.
+    """
     for i in range(n):
         if some and usable[i] == 0:
             out[i] = -1
@@ -52,16 +68,20 @@ def intern_rows(keys, n, usable, some, table, mask, slots, key_of, n_free, out, 
         while True:
             entry = np.int64(table[j])
             if entry == 0:
-                kid = new_id(slots, n_free, n_ids, cell)
+                key_id = new_id(slots, n_free, n_ids, cell)
                 if n_free > 0:
                     n_free -= 1
                 else:
                     n_ids += 1
-                key_of[4 * kid + KEY_WORD] = key
-                table[j] = kid + 1
-                out[i] = kid
+                key_of[4 * key_id + KEY_WORD] = key
+                for k in range(others):
+                    rest[others * key_id + k] = values[words[3 * k] * stride + i]
+                table[j] = key_id + 1
+                out[i] = key_id
                 break
-            if key_of[4 * entry + (KEY_WORD - 4)] == key:
+            if key_of[4 * entry + (KEY_WORD - 4)] == key and _is_rest(
+                rest, others * (entry - 1), values, stride, words, others, i
+            ):
                 out[i] = entry - 1
                 break
             j = (j + 1) & mask
@@ -77,14 +97,34 @@ def intern_ints(keys, usable, table, slots, words, n_free, out, n_ids, cell):  #
     """
     return intern_rows(
         keys, keys.shape[0], usable, usable.shape[0] > 0, table, table.shape[0] - 1, line_of(slots), line_of(words),
-        n_free, out, n_ids, cell,
+        n_free, out, n_ids, cell, keys, 0, keys, 0, cell,
     )
 
 
 @inner
-def _is_free(slots, kid):  # type: ignore[no-untyped-def]
+def name_rows(op, side, other, keys, n):  # type: ignore[no-untyped-def]
+    """Ids of the n keys of the batch at hand, words at an address, -1 for rows that match nothing."""
+    key_ids = at_i64(op.key_ids)
+    if other.live == 0 and op.n_kept == 0:
+        for i in range(n):
+            key_ids[i] = -1
+        return
+    cell = at_i64(op.state_at)
+    cell[0] = op.free
+    packed = intern_rows(
+        at_i64(keys), n, at_u8(op.usable), op.masked != 0, at_i32(op.table), op.table_size - 1, at_i32(op.slots),
+        at_i64(op.slots), op.n_free, key_ids, op.n_ids, cell, at_i64(op.values), op.room_rows,
+        at_i64(side.key_words), side.n_key_words - 1, at_i64(op.rest),
+    )
+    op.free = cell[0]
+    op.n_ids = packed >> 32
+    op.n_free = packed & 0xFFFFFFFF
+
+
+@inner
+def _is_free(slots, key_id):  # type: ignore[no-untyped-def]
     """Whether no row of either side has a key."""
-    return slots[8 * kid] < 0 and slots[8 * kid + 3] < 0
+    return slots[8 * key_id] < 0 and slots[8 * key_id + 3] < 0
 
 
 @inner
@@ -96,10 +136,10 @@ def take_back_ids(slots, n_ids, live, cell):  # type: ignore[no-untyped-def]
     n_free = 0
     first = np.int64(-1)
     for k in range(n_ids):
-        kid = n_ids - 1 - k
-        if _is_free(slots, kid):
-            slots[8 * kid + NEXT_FREE] = first
-            first = np.int64(kid)
+        key_id = n_ids - 1 - k
+        if _is_free(slots, key_id):
+            slots[8 * key_id + NEXT_FREE] = first
+            first = np.int64(key_id)
             n_free += 1
     cell[0] = first
     return (n_ids << 32) + n_free
@@ -117,12 +157,12 @@ def take_back(slots, n_ids, live, cell):  # type: ignore[no-untyped-def]
 @inner
 def fill_table(table, mask, slots, key_of, n_ids):  # type: ignore[no-untyped-def]
     """Put every key that some row uses into an empty table."""
-    for kid in range(n_ids):
-        if not _is_free(slots, kid):
-            j = _mix(key_of[4 * kid + KEY_WORD]) & mask
+    for key_id in range(n_ids):
+        if not _is_free(slots, key_id):
+            j = _mix(key_of[4 * key_id + KEY_WORD]) & mask
             while table[j] != 0:
                 j = (j + 1) & mask
-            table[j] = kid + 1
+            table[j] = key_id + 1
 
 
 @compiled(VOID(IO1_I4, IO2_I4, IO2, I8))
@@ -163,6 +203,15 @@ def _hash_bytes(buf, start, stop):  # type: ignore[no-untyped-def]
     return _mix(h ^ word)
 
 
+@inner
+def _fill_up(arena, top):  # type: ignore[no-untyped-def]
+    """Zeros up to the next word; where it begins."""
+    after = (top + 7) & ~7
+    for b in range(top, after):
+        arena[b] = 0
+    return after
+
+
 @compiled(I8(IN1, IN_U8, IN_U8, IO1_I4, IO1, IO_U8, IO2_I4, I8, IO1, I8, IO1, IO1))
 def intern_bytes(offsets, buf, usable, table, spans, arena, slots, n_free, out, n_ids, tops, cell):  # type: ignore[no-untyped-def]
     """Id of each byte string ``buf[offsets[i]:offsets[i+1]]``; ``spans[2 * id]`` is its arena place, then its length.
@@ -181,18 +230,18 @@ def intern_bytes(offsets, buf, usable, table, spans, arena, slots, n_free, out, 
         while True:
             entry = np.int64(table[j])
             if entry == 0:
-                kid = new_id(line_of(slots), n_free, n_ids, cell)
+                key_id = new_id(line_of(slots), n_free, n_ids, cell)
                 if n_free > 0:
                     n_free -= 1
                 else:
                     n_ids += 1
                 for b in range(size):
                     arena[top + b] = buf[start + b]
-                spans[2 * kid] = top
-                spans[2 * kid + 1] = size
-                top += size
-                table[j] = kid + 1
-                out[i] = kid
+                spans[2 * key_id] = top
+                spans[2 * key_id + 1] = size
+                top = _fill_up(arena, top + size)
+                table[j] = key_id + 1
+                out[i] = key_id
                 break
             at = spans[2 * (entry - 1)]
             same = spans[2 * (entry - 1) + 1] == size
@@ -214,18 +263,18 @@ def rehash_bytes(table, spans, arena, fresh, slots, n_ids):  # type: ignore[no-u
     """Copy the byte strings still in use to a fresh arena and table; returns the fresh arena's top."""
     mask = table.shape[0] - 1
     top = 0
-    for kid in range(n_ids):
-        if not _is_free(line_of(slots), kid):
-            at = spans[2 * kid]
-            size = spans[2 * kid + 1]
+    for key_id in range(n_ids):
+        if not _is_free(line_of(slots), key_id):
+            at = spans[2 * key_id]
+            size = spans[2 * key_id + 1]
             for b in range(size):
                 fresh[top + b] = arena[at + b]
             j = _hash_bytes(fresh, top, top + size) & mask
             while table[j] != 0:
                 j = (j + 1) & mask
-            table[j] = kid + 1
-            spans[2 * kid] = top
-            top += size
+            table[j] = key_id + 1
+            spans[2 * key_id] = top
+            top = _fill_up(fresh, top + size)
     return top
 
 
@@ -241,20 +290,6 @@ def regrow_bytes(spans, arena, old, table):  # type: ignore[no-untyped-def]
             while table[j] != 0:
                 j = (j + 1) & mask
             table[j] = entry
-
-
-@compiled(VOID(IN1, I8, IO1))
-def spread_ints(keys, count, out):  # type: ignore[no-untyped-def]
-    """Which of ``count`` partitions each key falls into, by other bits of the hash than those of its table place."""
-    for i in range(keys.shape[0]):
-        out[i] = (_mix(keys[i]) >> 32) % count
-
-
-@compiled(VOID(IN1, IN_U8, I8, IO1))
-def spread_bytes(offsets, buf, count, out):  # type: ignore[no-untyped-def]
-    """As ``spread_ints``, for byte strings."""
-    for i in range(offsets.shape[0] - 1):
-        out[i] = (_hash_bytes(buf, offsets[i], offsets[i + 1]) >> 32) % count
 
 
 @compiled(VOID(IN1, IN_U8, IO1))

@@ -14,6 +14,8 @@ import os
 import struct
 import sys
 import tempfile
+import time
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,10 @@ PYTHON_CALLS = ("PyErr_BadArgument", "PyErr_Occurred", "PyEval_RestoreThread", "
                 "PyLong_FromLongLong")  # fmt: skip
 _FASTCALL = 0x80  # METH_FASTCALL
 _DIGEST = hashlib.sha256().digest_size
+# Of one kernel, so many files: its versions, settings and processors of late. A file that was not used for a day is
+# marked at its next use, so that those used last stay.
+_MOST_FILES = 4
+_DAY = 86_400.0
 
 
 class NeedsNumba(Exception):
@@ -131,13 +137,29 @@ def _file(folder: Path, name: str, key: str) -> Path:
 def find(name: str, key: str) -> bytes | None:
     """The code kept under a name and key, if it is there, whole."""
     for folder in _folders():
+        file = _file(folder, name, key)
         try:
-            content = _file(folder, name, key).read_bytes()
+            content = file.read_bytes()
         except OSError:
             continue
         if content[:_DIGEST] == hashlib.sha256(content[_DIGEST:]).digest():
+            _mark_used(file)
             return content[_DIGEST:]
     return None
+
+
+def _used(file: Path) -> float:
+    """When a file was last used, give or take a day; long ago, if another process has just deleted it."""
+    try:
+        return file.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _mark_used(file: Path) -> None:
+    with suppress(OSError):  # a folder that is another's
+        if time.time() - _used(file) > _DAY:
+            os.utime(file)
 
 
 def keep(name: str, key: str, code: bytes) -> bool:
@@ -150,5 +172,19 @@ def keep(name: str, key: str, code: bytes) -> bool:
             Path(file.name).replace(_file(folder, name, key))
         except OSError:
             continue
+        _forget_older(folder, name)
         return True
     return False
+
+
+def _forget_older(folder: Path, name: str) -> None:
+    """Delete a kernel's files but those used last, and what writers that were stopped have left behind.
+
+    Whoever reads a file has read all of it, or compiles anew.
+    """
+    with suppress(OSError):
+        kept = [(_used(file), file) for file in folder.glob(_file(folder, name, "?" * 32).name)]
+        old = [file for _, file in sorted(kept)[:-_MOST_FILES]]
+        old += [file for file in folder.glob(f"{name}.*.tmp") if time.time() - _used(file) > _DAY]
+        for file in old:
+            file.unlink(missing_ok=True)

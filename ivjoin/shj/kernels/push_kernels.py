@@ -36,14 +36,14 @@ def _emit(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def]
 @inner
 def _choose(op, p, side, other):  # type: ignore[no-untyped-def]
     """The rows that the probe has to look at: all, or where keys are many, those that may find something."""
-    n_primary = 0 if op.careful else side.n_primary
+    n_primary = 0 if op.full_predicate else side.n_primary
     if op.masked == 0 and other.live > 8 * op.live_keys:
         op.chosen_at = op.every
         op.n_chosen = op.n
     else:
         op.chosen_at = op.chosen
         op.n_chosen = index.candidates(
-            at_i64(op.kids), op.n, at_i64(op.values), op.room_rows, at_i64(side.bands), n_primary, other.ordered,
+            at_i64(op.key_ids), op.n, at_i64(op.values), op.room_rows, at_i64(side.bands), n_primary, other.ordered,
             at_i32(op.slots), at_i64(other.rows), index.FIRST_AXIS + other.n_axes, 3 * (1 - p), other.least,
             other.most, at_i64(op.chosen),
         )
@@ -54,14 +54,14 @@ def _choose(op, p, side, other):  # type: ignore[no-untyped-def]
 @inner
 def _probe_on(op, p, side, other):  # type: ignore[no-untyped-def]
     """Pairs until the scratch is full or the rows are through."""
-    n_primary = 0 if op.careful else side.n_primary
-    n_bands = 0 if op.careful else side.n_bands
+    n_primary = 0 if op.full_predicate else side.n_primary
+    n_bands = 0 if op.full_predicate else side.n_bands
     state = at_i64(op.state_at)
     state[0] = op.row
     state[1] = op.node
     state[2] = 0
     state[3] = 0
-    decided = op.careful or side.decide
+    decided = op.full_predicate or side.decide
     mode = index.PAIRS if decided else side.mode
     nulls = np.int64(0)
     if side.n_checks:
@@ -69,11 +69,11 @@ def _probe_on(op, p, side, other):  # type: ignore[no-untyped-def]
             if source_at(side.sources, a).has_absent:
                 nulls |= np.int64(1) << a
     op.n_pairs = index.probe_rows(
-        at_i64(op.kids), at_i64(op.chosen_at), min(op.probe_end, op.n_chosen), at_i64(op.values), op.room_rows,
+        at_i64(op.key_ids), at_i64(op.chosen_at), min(op.probe_end, op.n_chosen), at_i64(op.values), op.room_rows,
         at_i64(side.bands), n_primary, n_bands, other.ordered, at_i32(op.slots), at_i64(other.rows),
         at_i32(other.rows), index.FIRST_AXIS + other.n_axes, 3 * (1 - p), at_u8(op.matched), mode, state,
         at_i64(op.pair_rows), at_i64(op.pair_places), op.room_pairs, at_i64(side.checks),
-        0 if op.careful else side.n_checks, at_u8(op.absent), nulls,
+        0 if op.full_predicate else side.n_checks, at_u8(op.absent), nulls,
     )
     op.row = state[0]
     op.node = state[1]
@@ -166,7 +166,7 @@ def _keep(op, p, side):  # type: ignore[no-untyped-def]
     n_axes = side.n_axes
     stride = op.room_rows
     values = at_i64(op.values)
-    kids = at_i64(op.kids)
+    key_ids = at_i64(op.key_ids)
     kept = at_i64(op.kept_at)
     cap = side.cap
     first = side.hi
@@ -200,7 +200,7 @@ def _keep(op, p, side):  # type: ignore[no-untyped-def]
         absences += source_at(side.sources, a).has_absent
     if not whole:
         for k in range(n_kept):
-            kids[k] = kids[kept[k]]
+            key_ids[k] = key_ids[kept[k]]
             for a in range(n_axes):
                 values[a * stride + k] = values[a * stride + kept[k]]
     if n_axes > 0:
@@ -215,7 +215,7 @@ def _keep(op, p, side):  # type: ignore[no-untyped-def]
     tally = at_i64(op.state_at)
     tally[0] = 0
     op.live_keys += index.insert_rows(
-        kids, n_kept, values, stride, n_axes, place, cap, side.ordered, at_i64(side.rows), links, at_i32(op.slots),
+        key_ids, n_kept, values, stride, n_axes, place, cap, side.ordered, at_i64(side.rows), links, at_i32(op.slots),
         3 * p, tally,
     )
     side.steps += tally[0]
@@ -325,11 +325,11 @@ def _finish(op, side, other):  # type: ignore[no-untyped-def]
     there = _tidy(op, other, side)
     status = at.TIDY if here or there else 0
     op.peak_rows = max(op.peak_rows, side.live + other.live)
-    if op.careful and side.live == 0 and other.live == 0:
-        op.careful = 0
+    if op.full_predicate and side.live == 0 and other.live == 0:
+        op.full_predicate = 0
     many = op.live_keys + op.live_keys // 4 + SOME_KEYS
     if op.key_kind != at.NO_KEY and op.n_ids - op.n_free > many + op.n:
-        if op.key_kind == at.INT:
+        if op.key_kind != at.GIVEN:
             _sweep(op)
         else:
             status |= at.SWEEP
@@ -382,16 +382,16 @@ def _push(op, p):  # type: ignore[no-untyped-def]
         if op.phase == at.PROBING:
             other.probed += op.n + index.PUSH
             _choose(op, p, side, other)
-            if side.beyond and not op.careful:
+            if side.beyond and not op.full_predicate:
                 return at.BEYOND | at.MORE
     while op.phase == at.PROBING or op.phase == at.EMITTING:
         if op.phase == at.PROBING:
             op.cursor = 0
             op.phase = at.EMITTING
-            if other.sorted and not op.careful:
+            if other.sorted and not op.full_predicate:
                 return status | at.RUNS | at.MORE
             _probe_on(op, p, side, other)
-            if op.n_pairs and (op.careful or side.decide):
+            if op.n_pairs and (op.full_predicate or side.decide):
                 return status | at.DECIDE | at.MORE
         status = _emit_pairs(op, p, side, other, status)
         if status & (at.MORE | at.FULL):

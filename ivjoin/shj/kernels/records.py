@@ -10,8 +10,8 @@ from ivjoin.shj.kernels import plain_memory
 from ivjoin.shj.kernels.compiling import COMPILES, Later
 
 __all__ = [
-    "bound_at", "expiry_at", "field_at", "operator_at", "piece_at", "ring_at", "side_at", "source_at", "stored_at",
-    "term_at", "text_at", "tracker_at",
+    "bound_at", "expiry_at", "field_at", "key_word_at", "operator_at", "piece_at", "ring_at", "side_at",
+    "source_at", "stored_at", "term_at", "text_at", "tracker_at",
 ]
 
 
@@ -49,5 +49,6 @@ expiry_at = _entry_of(registers.EXPIRY)
 stored_at = _entry_of(registers.STORED)
 field_at = _entry_of(registers.FIELD)
 piece_at = _entry_of(registers.KEY_PIECE)
+key_word_at = _entry_of(registers.KEY_WORD)
 ring_at = _entry_of(registers.RING)
 text_at = _entry_of(registers.TEXT)

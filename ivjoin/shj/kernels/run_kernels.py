@@ -86,8 +86,8 @@ def top_run(keys, ids, tops, a, b, rows, lo, column):  # type: ignore[no-untyped
     I8(IN1, IN2, IN2, I8, I8, IN1, IN1, IN1, IN1, IN1, I8, I8, IN2, IO2_I4, IO_U8, I8, IO1, IO1, IO1, IN1, IN_U8, I8)
 )
 def probe_runs(  # type: ignore[no-untyped-def]
-    kids, axes, bands, n_first, n_second, run_keys, run_values, run_ids, tops, ends, n_runs, lo, rows, links, matched,
-    mode, state, out_probe, out_store, checks, absent, nulls,
+    key_ids, axes, bands, n_first, n_second, run_keys, run_values, run_ids, tops, ends, n_runs, lo, rows, links,
+    matched, mode, state, out_probe, out_store, checks, absent, nulls,
 ):
     """As ``probe``, over sorted runs: for each probe row, a binary search in each run. Indifferent to disorder.
 
@@ -100,7 +100,7 @@ def probe_runs(  # type: ignore[no-untyped-def]
     """
     cap = rows.shape[0]
     turn = lo - lo % cap
-    n = kids.shape[0]
+    n = key_ids.shape[0]
     room = out_probe.shape[0]
     flat = line_of(axes)
     stride = axes.shape[1]
@@ -113,10 +113,10 @@ def probe_runs(  # type: ignore[no-untyped-def]
     r = state[1]
     at = state[2]
     while i < n:
-        kid = kids[i]
+        key_id = key_ids[i]
         low, high = window(flat, stride, terms, n_first, i)
         least, most = window(flat, stride, second, n_second, i)
-        if kid < 0 or low > high or least > most:
+        if key_id < 0 or low > high or least > most:
             i += 1
             r = 0
             at = -1
@@ -129,12 +129,12 @@ def probe_runs(  # type: ignore[no-untyped-def]
                 top = ends[r]
                 while at < top:
                     mid = (at + top) >> 1
-                    if run_keys[mid] < kid or (run_keys[mid] == kid and run_values[mid] <= high):
+                    if run_keys[mid] < key_id or (run_keys[mid] == key_id and run_values[mid] <= high):
                         at = mid + 1
                     else:
                         top = mid
                 at -= 1
-            while at >= start and run_keys[at] == kid and run_values[at] >= low:
+            while at >= start and run_keys[at] == key_id and run_values[at] >= low:
                 if n_second > 0 and tops[at] < least:
                     break
                 rid = run_ids[at]

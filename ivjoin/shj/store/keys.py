@@ -1,9 +1,10 @@
 """The key table: one dense id per distinct join key, shared by both sides.
 
-A single key column with an int64 image (ints, floats, times, bools, short decimals) is its own key. Everything else,
-several columns, strings, null-safe keys, is packed into bytes without ambiguity, and equality of the bytes is
-equality of the key: ids are never decided by a hash alone. Ids of keys that no stored row uses any more are taken
-back when the table is rebuilt, so its size follows the live keys, not the keys ever seen.
+A key column with an ordinal (ints, floats, times, bools, short decimals) is its own key. Several of them, and null-safe
+ones, are as many words. Everything else, strings and what stands beside them, is packed into bytes without ambiguity,
+and equality of the words or bytes is equality of the key: ids are never decided by a hash alone. Ids of keys that no
+stored row uses any more are taken back when the table is rebuilt, so its size follows the live keys, not the keys ever
+seen.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ import numpy as np
 from ivjoin.errors import CapacityError, MemoryLimitError
 from ivjoin.shj import registers
 from ivjoin.shj.arrow import Bytes
-from ivjoin.shj.kernels import key_kernels
+from ivjoin.shj.kernels import key_kernels, word_key_kernels
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.backing import extended, fresh, in_memory
 
-__all__ = ["ByteKeys", "IntKeys", "KeyTable", "NoKeys", "pack"]
+__all__ = ["ByteKeys", "IntKeys", "KeyTable", "NoKeys", "WordKeys", "pack"]
 
 _NONE_U8 = np.empty(0, dtype=np.uint8)
 _MOST_KEYS = 2**30  # ids are int32, and so are the table's entries
-_SLOTS, _SLOTS_SIZE, _TABLE, _TABLE_SIZE, _FREE, _SPANS, _ARENA, _ARENA_ROOM = map(
+_SLOTS, _SLOTS_SIZE, _TABLE, _TABLE_SIZE, _FREE, _SPANS, _ARENA, _ARENA_ROOM, _REST = map(
     registers.words_of(registers.OPERATOR).__getitem__,
-    ("slots", "slots_size", "table", "table_size", "free", "spans", "arena", "arena_room"),
+    ("slots", "slots_size", "table", "table_size", "free", "spans", "arena", "arena_room", "rest"),
 )
 
 
@@ -58,6 +59,7 @@ class KeyTable:
         See ``index_kernels``. Ids without rows form a list, which begins with ``_free``.
     """
 
+    kind: int  # as the kernels know it
     _id_bytes = 32  # of arrays with a place for each id
 
     n_ids = registers.Register(registers.OPERATOR, "n_ids")
@@ -187,6 +189,8 @@ class KeyTable:
 class NoKeys(KeyTable):
     """A join without keys: every row has id 0."""
 
+    kind = registers.NO_KEY
+
     def __init__(self, operator: np.ndarray | None = None, account: Account | None = None) -> None:
         super().__init__(operator, account)
         self.n_ids = 1
@@ -206,14 +210,16 @@ class NoKeys(KeyTable):
 class IntKeys(KeyTable):
     """Keys that are one int64 each."""
 
+    kind = registers.INT
+
     @property
     def words(self) -> np.ndarray:
         """The slots as words : int64[n, 4]."""
         return self.slots.view(np.int64)
 
-    def keys_of(self, kids: np.ndarray) -> np.ndarray:
+    def keys_of(self, key_ids: np.ndarray) -> np.ndarray:
         """The keys of some ids."""
-        return self.words.reshape(-1).take(4 * kids.astype(np.int64) + key_kernels.KEY_WORD)
+        return self.words.reshape(-1).take(4 * key_ids.astype(np.int64) + key_kernels.KEY_WORD)
 
     @property
     def keys_at(self) -> int:
@@ -241,9 +247,51 @@ class IntKeys(KeyTable):
         key_kernels.rehash_ints(self._table, self.slots, self.words, self.n_ids)
 
 
+class WordKeys(IntKeys):
+    """Keys of several words: a word that all of them make stands in the slots, all but the last beside them."""
+
+    kind = registers.INTS
+
+    def __init__(self, words: int, operator: np.ndarray | None = None, account: Account | None = None) -> None:
+        super().__init__(operator, account)
+        self._others = words - 1
+        self._id_bytes = 32 + 8 * self._others
+        self._rest = np.zeros(self._others * len(self.slots), dtype=np.int64)
+
+    def point(self) -> None:
+        super().point()
+        self._registers[_REST] = address(self._rest)
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + in_memory(self._rest)
+
+    def ids(self, keys: np.ndarray, usable: np.ndarray | None) -> np.ndarray:
+        """Id of each key, of words : int64[words, n], -1 where ``usable`` is False."""
+        n = keys.shape[1]
+        self.reserve(n)
+        out = np.empty(n, dtype=np.int64)
+        mask = _NONE_U8 if usable is None else usable.view(np.uint8)
+        rows = np.repeat(np.arange(self._others + 1), 3)  # a table of KEY_WORD, of which only the row is read
+        self._cell[0] = self._free
+        self._took(
+            word_key_kernels.intern_words(
+                keys, rows, mask, self._table, self.slots, self.words, self._rest, self._n_free, out,
+                self.n_ids, self._cell,
+            )
+        )
+        return out
+
+    def _grow_ids(self, cap: int) -> None:
+        n = min(self._others * cap, len(self._rest))
+        self._rest = _longer(self._rest, self._others * cap, n)
+        self._rest[n:] = 0
+
+
 class ByteKeys(KeyTable):
     """Keys that are byte strings, kept once each in an arena."""
 
+    kind = registers.GIVEN
     _id_bytes = 48
 
     _top = registers.Register(registers.OPERATOR, "arena_top")
@@ -273,14 +321,10 @@ class ByteKeys(KeyTable):
     def nbytes(self) -> int:
         return super().nbytes + in_memory(self._spans) + in_memory(self._arena)
 
-    def bytes_of(self, kids: np.ndarray) -> Bytes:
-        """The packed keys of some ids."""
-        return Bytes.gather(self._spans[2 * kids], self._spans[2 * kids + 1], self._arena)
-
     def ids(self, keys: Bytes, usable: np.ndarray | None) -> np.ndarray:
         """Id of each packed key, -1 where ``usable`` is False."""
         n = len(keys.offsets) - 1
-        self.make_room(n, int(keys.offsets[-1] - keys.offsets[0]))
+        self.make_room(n, int(keys.offsets[-1] - keys.offsets[0]) + 8 * n)
         top = np.array([self._top], dtype=np.int64)
         out = np.empty(n, dtype=np.int64)
         mask = _NONE_U8 if usable is None else usable.view(np.uint8)
@@ -297,6 +341,17 @@ class ByteKeys(KeyTable):
     def _arena_bytes(self) -> int:
         return self._arena.nbytes
 
+    def piece_of(self, key_ids: np.ndarray, piece: int, pieces: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Where one of a key's pieces begins, its bytes : int64[n] each, and the arena in which it lies."""
+        starts, sizes = self._spans.take(2 * key_ids), self._spans.take(2 * key_ids + 1)
+        heads = self._arena[: len(self._arena) & ~3].view(np.int32)  # of a key: the lengths before its pieces
+        begins, ends = np.full(len(starts), 4 * (pieces - 1)), sizes
+        if piece:
+            begins = heads.take(starts // 4 + (pieces - 1 - piece)) + np.int64(4 * (pieces - piece))
+        if piece < pieces - 1:
+            ends = heads.take(starts // 4 + (pieces - 2 - piece)) + np.int64(4 * (pieces - 1 - piece))
+        return starts + begins, ends - begins, self._arena
+
     def _grow_ids(self, cap: int) -> None:
         n = min(2 * cap, len(self._spans))
         self._spans = _longer(self._spans, 2 * cap, n)
@@ -308,7 +363,7 @@ class ByteKeys(KeyTable):
     def _rehash(self) -> None:
         sizes = self._spans[1 : 2 * self.n_ids : 2]
         used = (self.slots[: self.n_ids, [0, 3]] >= 0).any(axis=1)
-        total = int(sizes[used].sum())
+        total = int((sizes[used] + 7 & ~7).sum())
         arena = fresh(self._arena, min(max(256, total + total // 4), len(self._arena)))
         self._top = key_kernels.rehash_bytes(self._table, self._spans, self._arena, arena, self.slots, self.n_ids)
         self._arena = arena

@@ -1,0 +1,73 @@
+"""Ids of keys that are several words: ordinals, and where a null is a value like any other, whether there is one.
+
+A word that all of them make stands where a key of one word does. Rows alike in it and in all words but the last are
+alike in that one, too; so these are kept beside it, and compared. Compiled apart from the push, for plans that have
+such keys.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ivjoin.shj import registers as at
+from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IN_U8, IO1, IO1_I4, IO2, IO2_I4, compiled, inner
+from ivjoin.shj.kernels.key_kernels import intern_rows, name_rows
+from ivjoin.shj.kernels.memory import at_i64, at_u8, line_of
+from ivjoin.shj.kernels.records import key_word_at, operator_at, side_at, source_at
+
+__all__ = ["intern_words", "name_words"]
+
+
+@inner
+def _make_words(op, side, n):  # type: ignore[no-untyped-def]
+    """The words of keys in which a null is a value like any other."""
+    for k in range(side.n_key_words):
+        word = key_word_at(side.key_words, k)
+        if word.kind == at.AS_READ:
+            continue
+        nulls = source_at(side.sources, word.source).has_absent
+        absent = at_u8(op.absent + word.source * op.room_rows)
+        values = at_i64(op.values + 8 * word.source * op.room_rows)
+        out = at_i64(op.values + 8 * word.row * op.room_rows)
+        for i in range(n):
+            null = nulls != 0 and absent[i] != 0
+            value = values[i] if word.kind == at.VALUE_WORD else np.int64(1)
+            out[i] = np.int64(0) if null else value
+
+
+@inner
+def _sum_words(values, stride, words, count, n, out):  # type: ignore[no-untyped-def]
+    """One word for each row's several."""
+    for i in range(n):
+        out[i] = values[words[0] * stride + i]
+    for k in range(1, count):
+        first = words[3 * k] * stride
+        for i in range(n):
+            out[i] = np.int64(np.uint64(out[i]) * np.uint64(0x9E3779B97F4A7C15)) ^ values[first + i]
+
+
+@compiled(I8(I8, I8))
+def name_words(operator, p):  # type: ignore[no-untyped-def]
+    """Ids of the keys of the batch at hand, -1 for rows that match nothing; ``arrive`` has seen to their room."""
+    op = operator_at(operator, 0)
+    side = side_at(op.sides, p)
+    n = op.n
+    _make_words(op, side, n)
+    _sum_words(at_i64(op.values), op.room_rows, at_i64(side.key_words), side.n_key_words, n, at_i64(op.key_ids))
+    name_rows(op, side, side_at(op.sides, 1 - p), op.key_ids, n)
+    return 0
+
+
+@compiled(I8(IN2, IN1, IN_U8, IO1_I4, IO2_I4, IO2, IO1, I8, IO1, I8, IO1))
+def intern_words(keys, rows, usable, table, slots, words, rest, n_free, out, n_ids, cell):  # type: ignore[no-untyped-def]
+    """As ``intern_ints``, of keys of several words : int64[words, n]; ``rows[3 * k]`` is k.
+
+    ``rest`` has room for all words but the last of every id.
+    """
+    n = keys.shape[1]
+    count = keys.shape[0]
+    _sum_words(line_of(keys), n, rows, count, n, out)
+    return intern_rows(
+        out, n, usable, usable.shape[0] > 0, table, table.shape[0] - 1, line_of(slots), line_of(words), n_free, out,
+        n_ids, cell, line_of(keys), n, rows, count - 1, rest,
+    )

@@ -1,0 +1,128 @@
+"""Descending orders of floats: a NaN has no place in them, and bounds hold where none can match."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import oracle
+import pyarrow as pa
+import pytest
+
+import ivjoin
+from ivjoin import Order
+
+NAN = math.nan
+SCHEMA = pa.schema([("id", pa.int64()), ("x", pa.float64()), ("k", pa.int64())])
+Row = dict[str, Any]
+
+
+def le(a: float, b: float) -> bool:
+    """Spark's order: NaN is the greatest and equals itself."""
+    return b != b or a <= b
+
+
+def lt(a: float, b: float) -> bool:
+    return a == a and not a >= b
+
+
+def given(f: Callable[[float, float], bool]) -> Callable[[Row, Row], bool]:
+    return lambda a, b: a["x"] is not None and b["x"] is not None and f(a["x"], b["x"])
+
+
+# condition, the same in Python, and whether it shuts NaN out on both sides
+CASES: list[Any] = [
+    ("l.x - r.x BETWEEN -3 AND 3", given(lambda x, y: le(-3, x - y) and le(x - y, 3)), True),
+    ("abs(l.x - r.x) <= 3", given(lambda x, y: le(abs(x - y), 3)), True),
+    ("l.x <= r.x + 3 AND r.x <= l.x + 3 AND NOT isnan(l.x) AND NOT isnan(r.x)",
+     given(lambda x, y: x == x and y == y and x <= y + 3 and y <= x + 3), True),
+    ("l.x < r.x + 3 AND l.x > r.x - 3 AND r.x < 1e300D",
+     given(lambda x, y: lt(x, y + 3) and lt(y - 3, x) and lt(y, 1e300)), True),
+    ("l.x <= r.x + 3 AND r.x <= l.x + 3", given(lambda x, y: le(x, y + 3) and le(y, x + 3)), False),
+    ("l.x = r.x", given(lambda x, y: x == y or (x != x and y != y)), False),
+    ("l.x > r.x - 3 AND l.x < r.x + 3", given(lambda x, y: lt(y - 3, x) and lt(x, y + 3)), False),
+    ("(l.x - r.x) * (l.x - r.x) <= 9 OR l.k = -r.k",
+     lambda a, b: given(lambda x, y: le((x - y) * (x - y), 9))(a, b) or a["k"] == -b["k"], False),
+    ("NOT isnan(l.x) AND l.k = r.k AND l.x >= r.x", lambda a, b: a["k"] == b["k"] and given(
+        lambda x, y: x == x and le(y, x))(a, b), False),
+]  # fmt: skip
+IDS = [c[0] for c in CASES]
+
+
+def some_rows(n: int, seed: int) -> list[Row]:
+    rng, x, out = random.Random(seed), 50.0, []
+    for i in range(n):
+        x -= rng.choice([0.0, 0.5, 1.0, 2.25])
+        special = rng.random()
+        v = NAN if special < 0.15 else None if special < 0.2 else 0.0 if abs(x) < 0.5 and special < 0.6 else x
+        v = -0.0 if v == 0.0 and special < 0.4 else v
+        out.append({"id": i, "x": v, "k": rng.randrange(4)})
+    if n > 5:
+        out[0]["x"] = math.inf
+        out += [{"id": n, "x": -math.inf, "k": 1}, {"id": n + 1, "x": NAN, "k": 2}]
+    return out
+
+
+def batches(rows: list[Row], size: int) -> pa.RecordBatchReader:
+    table = pa.Table.from_pylist(rows, schema=SCHEMA)
+    return pa.RecordBatchReader.from_batches(SCHEMA, table.to_batches(max_chunksize=size))
+
+
+@pytest.mark.parametrize("how", oracle.HOWS)
+@pytest.mark.parametrize("text, condition, _", CASES, ids=IDS)
+def test_rows_are_those_of_a_nested_loop(text: str, condition: Any, _: bool, how: str) -> None:
+    order = Order("x", descending=True)
+    for seed, size in ((1, 1), (2, 7), (3, 200)):
+        left, right = some_rows(45, seed), some_rows(50, seed + 10)
+        want = Counter(oracle.pairs(left, right, how, (), condition))
+        stream = ivjoin.band_join(
+            batches(left, size), batches(right, size + 2), condition=text, how=how, suffix="_r", left_order=order,
+            right_order=order,
+        )  # fmt: skip
+        found: Counter[Any] = Counter()
+        for batch in stream:
+            for row in batch.to_pylist():
+                if how.startswith("left_"):
+                    found[row["id"], None] += 1
+                elif how.startswith("right_"):
+                    found[None, row["id"]] += 1
+                else:
+                    found[row["id"], row["id_r"]] += 1
+        assert found == want
+
+
+@pytest.mark.parametrize("how", ["inner", "full", "left_anti"])
+@pytest.mark.parametrize("text, _, shut", CASES[:5], ids=IDS[:5])
+def test_the_state_is_the_window_where_no_nan_can_match(text: str, _: Any, shut: bool, how: str) -> None:
+    order = Order("x", descending=True)
+    op = ivjoin.SymmetricHashJoin(SCHEMA, SCHEMA, condition=text, how=how, left_order=order, right_order=order)
+    most = 0
+    for i in range(0, 6000, 50):
+        x = [NAN if j % 7 == 0 else -j / 2 for j in range(i, i + 50)]
+        batch = pa.record_batch([pa.array(range(i, i + 50)), pa.array(x), pa.array([0] * 50)], schema=SCHEMA)
+        for side in ("left", "right"):
+            list(op.push(side, batch))
+            op = ivjoin.SymmetricHashJoin.restore(op.snapshot()) if i % 1000 == 0 else op
+        most = max(most, op.metrics.state_rows)
+    assert (most < 150) == shut, most
+
+
+def test_bounds_of_the_output_keep_the_nan_of_a_row_that_matches_nothing() -> None:
+    order = Order("x", descending=True)
+    op = ivjoin.SymmetricHashJoin(
+        SCHEMA, SCHEMA, condition="l.x - r.x BETWEEN -1 AND 1", how="left", left_order=order, right_order=order
+    )
+    batch = pa.record_batch([pa.array([1]), pa.array([5.0]), pa.array([0])], schema=SCHEMA)
+    list(op.push("left", batch))
+    list(op.push("right", batch))
+    assert op.output_bounds()["x"] == (-math.inf, None)
+    op = ivjoin.SymmetricHashJoin(
+        SCHEMA, SCHEMA, condition="l.x - r.x BETWEEN -1 AND 1", left_order=order, right_order=order
+    )
+    list(op.push("left", batch))
+    list(op.push("right", batch))
+    low, high = op.output_bounds()["x"]
+    assert low == -math.inf and high is not None

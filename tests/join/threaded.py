@@ -1,0 +1,71 @@
+"""Joins by several threads, cut into slices of a few rows."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from join.cases import Case, Run, outputs
+from stream.unordered import at_once, bare
+
+from ivjoin import band_join
+from ivjoin.stream import ordered, pull, slices
+from ivjoin.stream.slices import SlicedJoin
+
+CUT: Counter[str] = Counter()  # joins that ran on "one" operator, in "slices" to the end, or gave it "up"
+
+
+@contextmanager
+def small_slices(seed: int) -> Iterator[None]:
+    """Slices of a few rows and bands, pushed a few at a time, sorted by more than one thread."""
+    rng = random.Random(seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slices, "_SLICE_ROWS", rng.choice([1, 2, 4, 7]))
+        patch.setattr(slices, "_BANDS", rng.choice([0, 1, 2]))
+        patch.setattr(slices, "_PIECE", rng.choice([1, 2, 3, 16]))
+        patch.setattr(slices, "_MOST_ROWS", rng.choice([2, 1000, 1000]))
+        patch.setattr(pull, "_PARALLEL_ROWS", rng.choice([1, 2, 3, 8]))
+        patch.setattr(ordered, "_WORTH_THREADS", 2)
+        yield
+
+
+def check(case: Case, seed: int) -> None:
+    """A case by one to four threads against the nested loop; half of them as tables without a declared order."""
+    rng = random.Random(seed)
+    threads = rng.randint(1, 4)
+    if rng.random() < 0.4:
+        case = bare(case, *rng.choice([("left", "right"), ("left",), ("right",)]))
+    case = replace(case, script=tuple(e for e in case.script if e[0] == "push"))
+    as_tables = rng.random() < 0.5
+    inputs: list[pa.Table | pa.RecordBatchReader] = []
+    for side in ("left", "right"):
+        schema = (case.left if side == "left" else case.right).schema
+        parts = [case.batch(*e[1:]) for e in case.script if e[1] == side]
+        reader = pa.RecordBatchReader.from_batches(schema, parts)
+        inputs.append(pa.Table.from_batches(parts, schema) if as_tables else reader)
+    with at_once(seed), small_slices(seed):
+        stream = band_join(inputs[0], inputs[1], **{**case.call(), "threads": threads})
+        table = pa.Table.from_batches(list(outputs(case, iter(stream), stream.schema)), stream.schema)
+    op = stream._operator
+    CUT["one" if not isinstance(op, SlicedJoin) else "slices" if op._alone is None else "up"] += 1
+    _right(case, Run(table, stream.metrics, 0), threads)
+
+
+def _right(case: Case, done: Run, threads: int) -> None:
+    from join.tables import rows
+
+    want, have = case.expected(), Counter(rows(done.table))
+    assert have == want, f"{threads} threads: lost {want - have}\ninvented {have - want}\n{case!r}"
+    m = done.metrics
+    assert (m.left_rows_in, m.right_rows_in) == (case.left.num_rows, case.right.num_rows)
+    assert m.rows_out == done.table.num_rows
+    assert (m.state_rows, m.late_rows) == (0, 0)
+    assert (m.left_rows_retired, m.right_rows_retired) == (case.left.num_rows, case.right.num_rows)
+
+
+__all__ = ["CUT", "check", "small_slices"]

@@ -1,0 +1,140 @@
+"""Joins of static frames that keys alone do not divide: no key, one key, a hot key, computed keys, on several tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F
+from spark.script import rows_of
+from spark.second_opinion import joined
+
+from ivjoin.errors import IvjoinError, UnsupportedError
+
+pytestmark = pytest.mark.spark
+
+HOWS = ("inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti")
+BAND = "l.x BETWEEN r.x - 2 AND r.x + 1"
+KEYED = "coalesce(l.k, r.k) AS k, l.x, l.v, r.x AS x_right, r.v AS v_right"
+UNKEYED = "l.k, l.x, l.v, r.k AS k_right, r.x AS x_right, r.v AS v_right"
+N = 900
+
+
+def table(seed: int, hot: float = 0.0, keys: int = 60, n: int = N) -> pa.Table:
+    """Rows of which a share has the key "0"; some keys and places are null."""
+    rng = np.random.default_rng(seed)
+    k = np.where(rng.random(n) < hot, 0, rng.integers(1, keys, n)) if keys > 1 else np.zeros(n, dtype=np.int64)
+    x = rng.integers(0, 2000, n)
+    return pa.table({
+        "k": pa.array([str(i) for i in k], mask=rng.random(n) < 0.03),
+        "x": pa.array(x, mask=rng.random(n) < 0.03), "v": np.arange(n),
+    })  # fmt: skip
+
+
+def pair(spark: Any, **options: Any) -> tuple[pa.Table, pa.Table, Any, Any]:
+    left, right = table(1, **options), table(2, **options)
+    return left, right, spark.createDataFrame(left), spark.createDataFrame(right)
+
+
+def run(joined_frame: Any) -> tuple[Any, int]:
+    """The rows, and how many tasks had some."""
+    out = joined_frame.withColumn("_task", F.spark_partition_id()).toArrow()
+    return rows_of(out.drop_columns(["_task"])), len(set(out.column("_task").to_pylist()))
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_a_hot_key(spark: Any, how: str) -> None:
+    a, b, left, right = pair(spark, hot=0.8)
+    rows, tasks = run(left.band_join(right, on="k", condition=BAND, how=how, buckets=3))
+    assert rows == joined(a, b, how, f"l.k = r.k AND {BAND}", KEYED)
+    assert tasks == 3
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_no_key(spark: Any, how: str) -> None:
+    a, b, left, right = pair(spark)
+    rows, tasks = run(left.band_join(right, condition=BAND, how=how))
+    assert rows == joined(a, b, how, BAND, UNKEYED)
+    assert tasks == 2, "as many as the session has"
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "full", "right_anti"])
+@pytest.mark.parametrize("condition, options", [
+    pytest.param("l.x > r.x + 1900", {}, id="one end"),
+    pytest.param("l.v % 100 = r.v % 100 AND l.x > r.x", {}, id="computed key"),
+    pytest.param("l.x + 0 BETWEEN r.x - 2 AND r.x + 1", {"routing": "grid"}, id="grid"),
+])  # fmt: skip
+def test_other_conditions_without_a_key(spark: Any, condition: str, options: dict[str, Any], how: str) -> None:
+    a, b, left, right = pair(spark, n=300)
+    rows, tasks = run(left.band_join(right, condition=condition, how=how, buckets=4, **options))
+    assert rows == joined(a, b, how, condition, UNKEYED)
+    assert tasks > 1
+
+
+def test_one_key_and_no_band(spark: Any) -> None:
+    a, b, left, right = pair(spark, keys=1, n=120)
+    for how in ("inner", "full"):
+        rows, tasks = run(left.band_join(right, on="k", condition="l.x <> r.x", how=how, buckets=4))
+        assert rows == joined(a, b, how, "l.k = r.k AND l.x <> r.x", KEYED)
+        assert tasks > 1
+
+
+def test_even_keys_are_hashed_by_spark(spark: Any) -> None:
+    from ivjoin.spark import explain
+
+    a, b, left, right = pair(spark)
+    assert "static: rows shuffled by the keys" in explain(left, right, on="k", condition=BAND)
+    rows, _ = run(left.band_join(right, on="k", condition=BAND))
+    assert rows == joined(a, b, "inner", f"l.k = r.k AND {BAND}", KEYED)
+
+
+def test_columns_of_every_kind_travel_with_their_rows(spark: Any) -> None:
+    frame = spark.range(400).selectExpr(
+        "id AS x", "0 AS k", "map(id, 'm') AS m", "named_struct('a', array(id), 'b', CAST(id AS STRING)) AS s",
+        "CAST(id AS DECIMAL(30, 4)) AS d",
+    )
+    out = frame.band_join(frame.select("k", "x"), on="k", condition="l.x = r.x + 1", how="left", buckets=3)
+    assert out.where("m[x] = 'm' AND s.a[0] = x AND s.b = CAST(x AS STRING) AND d = x").count() == 400
+    assert out.where("x_right IS NULL").count() == 1
+
+
+def test_counts_are_those_of_the_join(spark: Any) -> None:
+    from pyspark.sql import Observation
+
+    from ivjoin.spark import metrics
+
+    _, _, left, right = pair(spark, hot=0.8)
+    seen = Observation()
+    rows = left.band_join(right, on="k", condition=BAND, how="full", buckets=3, name=seen).count()
+    (counts,) = metrics(seen)
+    assert counts["rows_out"] == rows
+    assert counts["left_rows_in"] >= N
+
+
+def test_what_is_said_of_the_plan(spark: Any) -> None:
+    from ivjoin.spark import explain
+
+    _, _, left, right = pair(spark, hot=0.8)
+    text = explain(left, right, on="k", condition=BAND, buckets=3)
+    assert text.startswith("static: rows routed to 3 tasks, sorted by l.x and r.x\n  inner join on 3 workers")
+    assert "slices" in text
+    text = explain(left, right, condition=BAND, routing="hash")
+    assert text.startswith("static: rows in one task, since routing is 'hash', and there is no key")
+    assert "since there is one task" in explain(left, right, condition=BAND, buckets=1)
+    assert "since the right frame has no rows" in explain(left, right.limit(0), condition=BAND)
+    assert left.band_join(right.limit(0), condition=BAND, how="left").count() == N
+
+
+def test_options_that_mean_nothing(spark: Any) -> None:
+    _, _, left, right = pair(spark)
+    with pytest.raises(IvjoinError, match="routing is 'grids'; expected 'auto', 'hash', 'slices' or 'grid'"):
+        left.band_join(right, condition=BAND, routing="grids")
+    with pytest.raises(UnsupportedError, match=r"hot_keys is \['a'\]; expected None"):
+        left.band_join(right, on="k", hot_keys=["a"])
+    with pytest.raises(UnsupportedError, match="routing_dir is '/tmp/x'; expected None"):
+        left.band_join(right, on="k", routing_dir="/tmp/x")
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(UnsupportedError, match="routing is 'slices'; expected 'auto' or 'hash'"):
+        stream.band_join(stream, on="value", routing="slices")
