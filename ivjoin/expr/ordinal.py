@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from ivjoin.expr.types import Type
-from ivjoin.interval.ordinals import ordinal_of as float_ordinal
-from ivjoin.interval.ordinals import value_of as float_at
+from ivjoin.interval.machine.ordinals import ordinal_of as float_ordinal
+from ivjoin.interval.machine.ordinals import value_of as float_at
 
 __all__ = ["NAN_ORDINAL", "has_ordinal", "ordinal_of", "ordinals", "value_of"]
 

@@ -31,7 +31,7 @@ from typing import Any
 import pyarrow as pa
 
 from ivjoin.errors import UnsupportedError, came
-from ivjoin.interval.domains import TICKS_PER_SECOND, limits
+from ivjoin.interval.machine.domains import TICKS_PER_SECOND, limits
 
 __all__ = ["TICKS_PER_SECOND", "Type", "finer_unit", "from_arrow", "named", "nested_arrow", "to_arrow"]
 

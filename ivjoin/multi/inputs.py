@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from ivjoin.errors import EvaluationError, IvjoinError, LateRowError, SchemaError, came
+from ivjoin.errors import EvaluationError, IvjoinError, LateRowError, ProtocolError, SchemaError, came
 from ivjoin.expr.nodes import LEFT, Node, make, rewrite
 from ivjoin.frontier.order import physical_ordinal
 from ivjoin.multi.question import of_input
@@ -30,14 +30,16 @@ class Input:
         As batches come.
     spec : JoinSpec
         The input alone, under its wide names.
+    late_within : bool
+        False measures lateness against earlier batches only.
     """
 
-    def __init__(self, alias: str, schema: pa.Schema, spec: JoinSpec) -> None:
+    def __init__(self, alias: str, schema: pa.Schema, spec: JoinSpec, late_within: bool = True) -> None:
         self.alias, self.schema, self.spec = alias, schema, spec
         plan = plan_of(spec)
         frontiers = frontiers_of(plan)
         self.frontier = frontiers[0]
-        self._intake = Intake(plan, frontiers)
+        self._intake = Intake(plan, frontiers, late_within)
         self.rows_in = self.late = 0
 
     @property
@@ -89,6 +91,21 @@ class Input:
         self.late += late
         self.frontier.refresh()
         return kept
+
+    def reach(self, edges: Sequence[int | None]) -> None:
+        """Let it have come as far as rows that were pushed elsewhere; as of :meth:`SymmetricHashJoin.reach`.
+
+        Raises
+        ------
+        ProtocolError
+        """
+        trackers = self.frontier.trackers
+        if len(edges) != len(trackers):
+            raise ProtocolError(f"reach({self.alias!r}, ...) got {len(edges)} edges; it has {len(trackers)} orders")
+        for t, edge in zip(trackers, edges, strict=True):
+            if edge is not None:
+                t.reach(edge)
+        self.frontier.refresh()
 
     def promises(self, values: Any, timezone: str) -> list[tuple[Node, int, bool]]:
         """What :meth:`advance` is given, as expressions over wide names, ordinals and whether they fall.

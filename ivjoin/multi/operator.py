@@ -9,19 +9,18 @@ import pyarrow as pa
 
 from ivjoin.errors import ProtocolError
 from ivjoin.expr.arguments import known_options
-from ivjoin.expr.nodes import LEFT, Node, make, walk
+from ivjoin.expr.nodes import LEFT, Node, make
 from ivjoin.expr.ordinal import NAN_ORDINAL
 from ivjoin.expr.types import from_arrow
-from ivjoin.frontier.order import Frontier
 from ivjoin.metrics import MultiJoinMetrics
+from ivjoin.multi.across import Across
 from ivjoin.multi.inputs import Input
 from ivjoin.multi.pace import behind, offsets
 from ivjoin.multi.question import AliasBounds, AliasOrders, MultiSpec, Views, alias_named, multi_spec
-from ivjoin.multi.reach import Box, Reach, Span, columns_asked, hull, united
-from ivjoin.multi.steps import Shape, laid_out, local, wide
+from ivjoin.multi.reach import Box, Reach, columns_asked, hull, united
+from ivjoin.multi.steps import Shape, laid_out
 from ivjoin.multi.trees import best_shape
 from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output
-from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.operator.step_join import StepJoin
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES
@@ -32,13 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MultiJoin"]
 
-# A look across all inputs costs some hundred microseconds: one every so many rows, or when half of the state is new.
-_LOOK_EVERY = 256
-_LOOK_AT_LEAST = 16_384
-# The rows that are stored are gone through for their least and greatest values when as many have come.
-_SPANS_EVERY = 16_384
-_IN_ORDER = 16  # times as rare where each input has an order: frontiers say as much, but for gaps
-_FORCED = 16  # calls of ``advance``, if no rows come between
 
 
 class MultiJoin(OneCall):
@@ -99,51 +91,41 @@ class MultiJoin(OneCall):
         self.make(spec, best_shape(spec), None)
 
     @classmethod
-    def from_spec(cls, spec: MultiSpec, shape: Shape | None = None) -> MultiJoin:
-        """An operator for a resolved question; ``shape`` are its joins of two."""
+    def from_spec(cls, spec: MultiSpec, shape: Shape | None = None, *, late_within: bool = True) -> MultiJoin:
+        """An operator for a resolved question; ``shape`` are its joins of two.
+
+        ``late_within`` False measures lateness against earlier batches only.
+        """
         self = cls.__new__(cls)
-        self.make(spec, best_shape(spec) if shape is None else shape, None)
+        self.make(spec, best_shape(spec) if shape is None else shape, None, late_within)
         return self
 
-    def make(self, spec: MultiSpec, shape: Shape, operators: list[StepJoin] | None) -> None:
+    def make(
+        self, spec: MultiSpec, shape: Shape, operators: list[StepJoin] | None, late_within: bool = True
+    ) -> None:
         """Build the steps of a shape; of their operators given, as they are."""
         self._begin()
+        self.late_within = late_within
         self.spec, self.shape = spec, shape
         self.layout = laid_out(spec, shape)
         self.steps = self.layout.steps
-        self.inputs = {a: Input(a, spec.schemas[a], spec.inputs[a]) for a in spec.aliases}
+        self.inputs = {a: Input(a, spec.schemas[a], spec.inputs[a], late_within) for a in spec.aliases}
         self.operators = operators or [
             StepJoin.from_plan(plan_of(s.spec), keeps=(s.sides[0].keeps, s.sides[1].keeps))
             for s in self.steps
         ]
-        self.closed = [[False, False] for _ in self.steps]
+        self.across = Across(spec, self.steps, self.inputs, self.operators)
         self._picks = {
             (i, alias): _order(step.sides[0].aliases + step.sides[1].aliases, self._taker(i, alias), spec)
             for alias, route in self.layout.routes.items() for step, i in ((self.steps[i], i) for i, _ in route)
         }
-        # By step and side: what may be told of its later rows, and what was told last.
-        self._told: dict[tuple[int, int], dict[Node, Span]] = {}
-        self._asked = {(i, p): self._asks(i, p) for i in range(len(self.steps)) for p in (0, 1)}
-        # A side that meets no stored rows bounds none.
-        self._asked = {(i, p): nodes for (i, p), nodes in self._asked.items() if self.steps[i].sides[1 - p].keeps}
-        self._reach = Reach(spec, (n for nodes in self._asked.values() for n in nodes))
-        self._names = [frozenset(f.name for f in step.spec.schemas[0]) for step in self.steps]
-        self._hulls: dict[str, Box] = {}
-        self._hull_version = 0
-        self._boxes: dict[str, Box | None] = {}  # of what is yet to come, by the input that is awaited
-        self._seen: dict[str, tuple[int, bool, int]] = {}
-        if spec.options.on_late != "join":  # then a stored row may lie outside its input's bounds
-            for a, i in self.inputs.items():
-                own = Frontier([], i.frontier.bounds, i.frontier.never_null)
-                self._hulls[a] = {n: Bounder.domain(n, v) for n, v in own.intervals.items()}
-        self._since_look = self._since_spans = 0
         self._rows_out = self._peak_rows = self._peak_bytes = 0
         self._state = (0, 0)
         self.groups = offsets(self.steps, (t.node for i in self.inputs.values() for t in i.frontier.trackers))
 
     def resume(self, closed: list[list[bool]], counts: list[int]) -> None:
         """Go on from where a snapshot was taken."""
-        self.closed = closed
+        self.across.closed = closed
         self._rows_out, self._peak_rows, self._peak_bytes = counts
         self._state = self._held()
 
@@ -151,21 +133,6 @@ class MultiJoin(OneCall):
     def counts(self) -> tuple[int, int, int]:
         """Rows out, and the most rows and bytes held so far."""
         return self._rows_out, self._peak_rows, self._peak_bytes
-
-    def _asks(self, i: int, p: int) -> list[Node]:
-        """Expressions of a step's side, over wide names, of which a bound prunes the other side.
-
-        Columns, since a bound is promised of what errs for no row, and what is declared in order, since it did not.
-        """
-        step, plan = self.steps[i], plan_of(self.steps[i].spec)
-        mine = [t.left if p == 0 else t.right for t in plan.terms]
-        mine += [c for c in columns_asked(plan.separation.residual) if c.params[0] == SIDES[p]]
-        found = [wide(n) for n in mine]
-        declared = [
-            n for a in step.sides[p].aliases for f in (self.inputs[a].frontier,) for n in (*f.intervals, *f.bounds)
-        ]
-        inside = set(walk(*found))
-        return list(dict.fromkeys([*columns_asked(found), *(n for n in declared if n in inside)]))
 
     # -- public --------------------------------------------------------------------------------------------------
 
@@ -231,6 +198,19 @@ class MultiJoin(OneCall):
             for node, ordinal, falls in own.promises(values, self.spec.options.timezone):
                 own.frontier.promise(node, ordinal, falls)
             return self._start("advance", self._pruned(True))
+        finally:
+            self._lock.release()
+
+    def reach(self, alias: str, edges: Sequence[int | None]) -> Output:
+        """Let an input have come as far as rows that were pushed to another operator of the same join.
+
+        As :meth:`SymmetricHashJoin.reach`: for each declared order of the input the ordinal of the greatest value seen.
+        """
+        own = self.inputs[alias_named(alias, self.aliases)]
+        self._enter()
+        try:
+            own.reach(edges)
+            return self._start("reach", self._pruned(True))
         finally:
             self._lock.release()
 
@@ -311,9 +291,9 @@ class MultiJoin(OneCall):
 
     def _boxes_to_come(self, columns: list[Node]) -> list[Box]:
         """What columns can hold in later output, by the input that the newest of its rows is of."""
-        reach, frontiers = Reach(self.spec, columns), self._frontiers()
+        reach, frontiers = Reach(self.spec, columns), self.across.frontiers()
         # While output is still being taken, its rows may be gone from the stores.
-        hulls = self._hulls if self._pending is not None else self._spans(columns)
+        hulls = self.across.hulls if self._pending is not None else self.across.spans(columns)
         boxes = [reach.future(a, frontiers, hulls) for a, i in self.inputs.items() if not i.ended]
         if self._pending is not None:
             boxes.append(reach.future("", frontiers, hulls))
@@ -339,18 +319,17 @@ class MultiJoin(OneCall):
     def _pushed(self, alias: str, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield from self._fed(alias, 0, rows)
         for i, p in self.layout.stores[alias]:
-            if not self.closed[i][1 - p]:
+            if not self.across.closed[i][1 - p]:
                 for _ in self.operators[i].push(SIDES[p], rows):
                     raise AssertionError("rows met what is not kept")
-        self._since_look += rows.num_rows
-        self._since_spans += rows.num_rows
+        self.across.came(rows.num_rows)
         yield from self._pruned(False)
 
     def _fed(self, alias: str, at: int, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Push rows to a step of an input's way, and what comes of them to the next one."""
         route = self.layout.routes[alias]
         i, p = route[at]
-        if self.closed[i][p]:  # they can be in no result
+        if self.across.closed[i][p]:  # they can be in no result
             return
         picks = self._picks[i, alias]
         for batch in self.operators[i].push(SIDES[p], rows):
@@ -363,117 +342,8 @@ class MultiJoin(OneCall):
                 yield batch
 
     def _pruned(self, force: bool) -> Iterator[pa.RecordBatch]:
-        """Look across the inputs, and tell each step what its sides' later rows can still hold."""
-        held = self._state[0]
-        if not force and self._since_look < max(_LOOK_EVERY, min(_LOOK_AT_LEAST, held // 2)):
-            return
-        if force:
-            self._since_spans += held // _FORCED + 1
-        # Going through what is stored pays where a good part of it is new, or little is there.
-        every = _SPANS_EVERY if self._waits else _SPANS_EVERY * _IN_ORDER
-        deep = self._since_spans >= max(every, held) or (force and held <= _SPANS_EVERY)
-        if deep:
-            self._look_at_stored()
-        self._since_look = 0
-        while self._tell() and deep and force:
-            self._look_at_stored()  # of what is left, more may follow
+        self.across.prune(self._state[0], force)
         yield from ()
-
-    @property
-    def _waits(self) -> bool:
-        """Whether an input's rows are bounded by what is stored of it alone."""
-        return any(i.ended or not i.frontier.intervals for i in self.inputs.values())
-
-    def _tell(self) -> bool:
-        """Tell each step what its sides' later rows can still hold; whether there was news."""
-        news = self._looked()
-        moved = False
-        for (i, p), nodes in self._asked.items():
-            side = self.steps[i].sides[p]
-            if self.closed[i][p] or news.isdisjoint(side.awaits):
-                continue
-            live = [box for a in side.awaits if (box := self._boxes[a]) is not None]
-            op = self.operators[i]
-            if not live:
-                self.closed[i][p] = moved = True
-                for _ in op.finish(SIDES[p]):
-                    raise AssertionError("an inner join gave rows at an end")
-                continue
-            spans = self._spans_of(i, p, nodes, live)
-            if spans:
-                moved = True
-                self._told.setdefault((i, p), {}).update(spans)
-                names = self._names[i]
-                for _ in op.narrow(SIDES[p], {local(n, names): span for n, span in spans.items()}):
-                    raise AssertionError("an inner join gave rows when it was pruned")
-        return moved
-
-    def _looked(self) -> set[str]:
-        """Contract the boxes of inputs whose frontier has moved, of all where stored rows were gone through."""
-        news = set()
-        frontiers = self._frontiers()
-        for a, f in frontiers.items():
-            state = f.version, f.ended, self._hull_version
-            if self._seen.get(a) == state:
-                continue
-            self._seen[a] = state
-            news.add(a)
-            self._boxes[a] = None if f.ended else self._reach.future(a, frontiers, self._hulls)
-        return news
-
-    def _spans_of(self, i: int, p: int, nodes: list[Node], live: list[Box]) -> dict[Node, Span]:
-        """What is new of expressions of a step's side."""
-        side, told, out = self.steps[i].sides[p], self._told.get((i, p), {}), {}
-        own = self.inputs[side.aliases[0]].frontier if not side.is_joined else None
-        for n in nodes:
-            span = united([box[n] for box in live if n in box], n)
-            if span is None or told.get(n) == span:
-                continue
-            # What came of an input's own order, the step follows by itself.
-            if own is None or n in own.promised or own.intervals.get(n, ())[:2] != span:
-                out[n] = span
-        return out
-
-    def _frontiers(self) -> dict[str, Frontier]:
-        return {a: i.frontier for a, i in self.inputs.items()}
-
-    def _look_at_stored(self) -> None:
-        self._since_spans = 0
-        self._hulls |= self._spans(self._reach.want)
-        self._hull_version += 1
-
-    def _spans(self, nodes: Sequence[Node]) -> dict[str, Box]:
-        """What rows of each input can hold at all, whether stored or yet to come."""
-        late = self.spec.options.on_late == "join"
-        out: dict[str, Box] = {}
-        for a, own in self.inputs.items():
-            names = set(self.spec.wide(a).names)
-            mine = [n for n in nodes if {c.params[1] for c in columns_asked([n])} <= names]
-            mine = [n for n in mine if n.op == "column" or n in own.frontier.intervals]
-            box: Box = {}
-            for i, step in enumerate(self.steps):
-                for p, side in enumerate(step.sides):
-                    if a not in side.aliases:
-                        continue
-                    found = self.operators[i].stored_spans(SIDES[p], [local(n, self._names[i]) for n in mine])
-                    for n, span in zip(mine, found.values(), strict=True):
-                        box.setdefault(n, []).append(hull(n, span))
-            for n, doms in list(box.items()):
-                # what cannot be in a result any more is as good as ended
-                if not own.ended and self._boxes.get(a, box) is not None:
-                    if n not in own.frontier.intervals or late:
-                        del box[n]
-                        continue
-                    doms.append(Bounder.domain(n, own.frontier.intervals[n]))
-                spans = united(doms, n)
-                if spans is not None:
-                    box[n] = hull(n, spans)
-                elif all(d.is_empty for d in doms):
-                    box[n] = hull(n, None)
-                else:
-                    del box[n]
-            out[a] = box
-        return out
 
     def _every_column(self) -> list[Node]:
         return [make("column", (), (LEFT, f.name), from_arrow(f.type)) for f in self.schema]

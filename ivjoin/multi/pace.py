@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.frontier.order import ordinal_range
+from ivjoin.multi.question import MultiSpec
 from ivjoin.multi.steps import Step, wide
 from ivjoin.plan.cache import plan_of
 
 if TYPE_CHECKING:
     from ivjoin.multi.operator import MultiJoin
 
-__all__ = ["behind", "offsets"]
+__all__ = ["behind", "offsets", "sorted_along"]
 
 
 def offsets(steps: Sequence[Step], roots: Iterable[Node]) -> list[dict[Node, int]]:
@@ -45,6 +46,45 @@ def offsets(steps: Sequence[Step], roots: Iterable[Node]) -> list[dict[Node, int
                     stack.append(other)
         out.append(group)
     return sorted(out, key=len, reverse=True)
+
+
+def sorted_along(spec: MultiSpec, steps: Sequence[Step], free: Collection[str]) -> dict[str, tuple[Node, Node]]:
+    """By which column each input that may be sorted is to be, so that all go along what bands tie together.
+
+    Returns
+    -------
+    dict of alias to (column, expression)
+        Over wide names: the column, and what bands compare of it, which rises with it and is of one type in all inputs.
+        Empty where no two inputs go together.
+    """
+    declared = {a: {o.node for o in spec.inputs[a].orders[0]} for a in spec.aliases}
+    owner = {f.name: a for a in spec.aliases for f in spec.wide(a)}
+    best: dict[str, tuple[Node, Node]] = {}
+    most = 1
+    for group in offsets(steps, [n for a in spec.aliases for n in declared[a]]):
+        found: dict[str, tuple[Node, Node]] = {}
+        covered = set()
+        for node in group:
+            alias = next((a for a in spec.aliases if node in declared[a]), None)
+            if alias is not None:
+                covered.add(alias)
+            column = _column(node)
+            if column is not None and owner[column.params[1]] in free:
+                found.setdefault(owner[column.params[1]], (column, node))
+        both = len(covered | found.keys())
+        if found and both > most:
+            best, most = found, both
+    return best
+
+
+_RISING = frozenset({"int", "decimal", "float", "date", "timestamp"})
+
+
+def _column(node: Node) -> Node | None:
+    """The column that an expression rises with."""
+    while node.op == "cast" and {node.type.kind, node.args[0].type.kind} <= _RISING:
+        node = node.args[0]
+    return node if node.op == "column" and has_ordinal(node.type) else None
 
 
 def behind(op: MultiJoin, rows: Mapping[str, int]) -> str:

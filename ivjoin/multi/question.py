@@ -19,10 +19,10 @@ from ivjoin.expr.evaluate import check_supported
 from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import LEFT, Node, columns_of, make, rewrite
 from ivjoin.expr.scope import nearest
-from ivjoin.expr.separate import conjuncts_of
 from ivjoin.frontier.order import Order
 from ivjoin.plan.question import join_spec
 from ivjoin.plan.spec import JoinSpec
+from ivjoin.separation.separate import conjuncts_of
 
 if TYPE_CHECKING:
     from ivjoin.expr.written import Expression

@@ -29,7 +29,8 @@ def write(op: MultiJoin) -> bytes:
             a: {"frontier": frontier_state(i.frontier), "rows_in": i.rows_in, "late": i.late}
             for a, i in op.inputs.items()
         },
-        "closed": op.closed,
+        "closed": op.across.closed,
+        "late_within": op.late_within,
         "counts": list(op.counts),
         "sizes": [len(s) for s in steps],
     }
@@ -46,7 +47,7 @@ def read(op: MultiJoin, blob: Any) -> None:
     try:
         header, parts = opened(blob, MAGIC, VERSION)
         spec = MultiSpec.from_json(header["spec"])
-        op.make(spec, _shape(header["shape"]), [StepJoin.restore(p) for p in parts])
+        op.make(spec, _shape(header["shape"]), [StepJoin.restore(p) for p in parts], header["late_within"])
         for alias, saved in header["inputs"].items():
             own = op.inputs[alias]
             load_frontier(own.frontier, saved["frontier"])

@@ -19,10 +19,10 @@ import pyarrow as pa
 
 from ivjoin.expr import build
 from ivjoin.expr.nodes import LEFT, RIGHT, Node, make, rewrite
-from ivjoin.expr.separate import Separation, separate
 from ivjoin.frontier.order import Order
 from ivjoin.multi.question import MultiSpec, Part
 from ivjoin.plan.spec import Bounds, JoinSpec
+from ivjoin.separation.separate import Separation, separate
 
 __all__ = [
     "Layout", "Paths", "Shape", "Side", "Step", "Tree", "equal_classes", "laid_out", "local", "pair_parts", "wide",

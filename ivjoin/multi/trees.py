@@ -123,7 +123,7 @@ class _Sizes:
 
     def _share(self, known: Mapping[str, Seen], pair: tuple[str, str], sep: object) -> float:
         """The share of row pairs that the bands and the rest of two inputs' conjuncts let through, keys left out."""
-        from ivjoin.expr.separate import Separation
+        from ivjoin.separation.separate import Separation
 
         assert isinstance(sep, Separation)
         share = 1.0

@@ -24,7 +24,7 @@ from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.blocks import wanted, works
 from ivjoin.operator.intake import Intake, has_value
 from ivjoin.operator.prune_bounds import Bounder
-from ivjoin.operator.sources import limits_of, ordinal_columns
+from ivjoin.operator.sources import key_columns, limits_of, ordinal_columns
 from ivjoin.operator.state import State
 from ivjoin.operator.tables import join_fields, output_table, side_tables
 from ivjoin.outer.emit import Emitter
@@ -96,7 +96,8 @@ class Core:
         self.stores = tuple(
             SideStore(
                 s, self.keys, self.layouts[s].stored, len(plan.sides[s].axes),
-                ordered=plan.tables[1 - s].n_primary > 0, same=ordinal_columns(plan, s), stored=plan.sides[s].stored,
+                ordered=plan.tables[1 - s].n_primary > 0, same=ordinal_columns(plan, s), in_key=key_columns(plan, s),
+                pieces=len(plan.null_safe) + sum(plan.null_safe), stored=plan.sides[s].stored,
                 sides=state.sides, widths=self.layouts[s].stored_widths, account=account,
             )
             for s in (0, 1)

@@ -10,7 +10,6 @@ from typing import Any
 from ivjoin.errors import OrderError, came
 from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.ordinal import ordinal_of
-from ivjoin.expr.separate import BandTerm
 from ivjoin.expr.text import quoted
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
 from ivjoin.frontier.order import Frontier, OrderTracker, ordinal_range, physical_ordinal, shown
@@ -21,6 +20,7 @@ from ivjoin.plan.cutting import cut_of
 from ivjoin.plan.planner import JoinPlan, inferred
 from ivjoin.plan.question import side_expression
 from ivjoin.plan.spec import SIDES
+from ivjoin.separation.separate import BandTerm
 
 __all__ = ["explain_plan", "interval_text", "kept_lines", "typical"]
 
@@ -47,7 +47,7 @@ def explain_plan(
     frontiers = _frontiers(plan, {} if frontier is None else frontier)
     bounder = Bounder(plan, frontiers)
     on = f" on {', '.join(_on(p) for p in plan.spec.on)}" if plan.spec.on else " without `on`"
-    lines = [f"{plan.how.name} join{on}", *(f"  {line}" for line in arrival)]
+    lines = [f"{plan.how.name} join{on}", *_picked(plan), *(f"  {line}" for line in arrival)]
     lines += ["", "condition", *_conjuncts(plan)]
     lines += _aggregate_lines(plan)
     lines += ["", "frontier (every future row)", *_frontier_lines(frontiers, bool(frontier), seen)]
@@ -64,6 +64,17 @@ def explain_plan(
 
 def _on(pair: tuple[str, str]) -> str:
     return pair[0] if pair[0] == pair[1] else f"{pair[0]} = {pair[1]}"
+
+
+def _picked(plan: JoinPlan) -> list[str]:
+    """Which partner a left row takes."""
+    pick = plan.spec.pick
+    if pick is None:
+        return []
+    place, *ties = (said(n) for n in pick.by)
+    near = "" if pick.near is None else f" to {said(pick.near)}"
+    last = f", ties by {listed(ties)}" if ties else ""
+    return [f"  each left row takes one row of those that match: the {pick.which} by {place}{near}{last}"]
 
 
 # -- conjuncts ---------------------------------------------------------------------------------------------------

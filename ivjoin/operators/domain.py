@@ -1,7 +1,7 @@
 """What is known of a node's value: `Dom` for the outside, plain tuples for the inside.
 
 Inside, the domain of a node is a tuple ``(lo, hi, flags)`` of physical values and of the bits NULL and NAN, with
-``(1, 0, flags)`` when there is no value between bounds; of a bool node it is a mask of ``ivjoin.interval.truth``.
+``(1, 0, flags)`` when there is no value between bounds; of a bool node it is a mask of ``interval.machine.truth``.
 Strings and bytes have None for an end that is unbounded; of nested types a domain is ``(None, None, flags)``.
 """
 
@@ -13,8 +13,8 @@ from typing import Any
 
 from ivjoin.expr.literals import literal
 from ivjoin.expr.types import Type
-from ivjoin.interval import truth
-from ivjoin.interval.domains import Domain
+from ivjoin.interval.machine import truth
+from ivjoin.interval.machine.domains import Domain
 
 __all__ = [
     "HAVE_INTERVALS", "NAN", "NULL", "Dom", "interval_domain", "limits_of", "none_of", "state_of", "top", "void",

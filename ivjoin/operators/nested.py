@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from ivjoin.expr import nested
+from ivjoin.expr.build import nested
+from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined, met, rows
+from ivjoin.expr.kernels.columns import load
+from ivjoin.expr.kernels.compare import comparer
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ops_cells import Cell, Consts, Kernel, combined, met, rows
-from ivjoin.expr.ops_columns import load
-from ivjoin.expr.ops_compare import comparer
 from ivjoin.expr.words import quoted
 from ivjoin.operators.domain import NULL
 from ivjoin.operators.record import NO_NUMBER, NO_ORDER, NOT_LINEAR, Absent, Call, Meaning, Operator, call, one
@@ -31,6 +30,8 @@ def _repeated(v: Any, n: int) -> Any:
 
 
 def _field(node: Node, _: Consts) -> Kernel:
+    import pyarrow.compute as pc
+
     (name,) = node.params
 
     def kernel(a: Cell) -> Cell:
@@ -65,6 +66,8 @@ def _size_rule(p: Place) -> Rule:
 
 
 def _contains(node: Node, _: Consts) -> Kernel:
+    import pyarrow.compute as pc
+
     t = node.args[1].type
     equal = comparer("eq", t.kind)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from ivjoin.expr.nodes import is_met
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
-from ivjoin.interval import truth
-from ivjoin.interval.casts import conversion
+from ivjoin.interval.machine import truth
+from ivjoin.interval.machine.casts import conversion
 from ivjoin.operators.domain import HAVE_INTERVALS, NAN, NULL, interval_domain, limits_of
 from ivjoin.operators.rule import Place, Rule, strict_unary
 from ivjoin.operators.rules_time import DAY, clock, stepwise

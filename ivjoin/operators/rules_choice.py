@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ivjoin.expr.types import Type
-from ivjoin.interval import truth
+from ivjoin.interval.machine import truth
 from ivjoin.operators.domain import NAN, NULL, none_of, void
 from ivjoin.operators.rule import Maker, Place, Rule
 from ivjoin.operators.state import Case, Forward, State

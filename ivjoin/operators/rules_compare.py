@@ -12,8 +12,8 @@ from typing import Any
 
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import Type
-from ivjoin.interval import truth
-from ivjoin.interval.machine_float import Format
+from ivjoin.interval.machine import truth
+from ivjoin.interval.machine.floats import Format
 from ivjoin.operators.domain import NAN, NULL, interval_domain, void
 from ivjoin.operators.rule import Place, Rule
 from ivjoin.operators.state import Case, State

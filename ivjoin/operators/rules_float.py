@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import ceil, floor, inf
 
 from ivjoin.expr.types import Type
-from ivjoin.interval import float_remainders as r
-from ivjoin.interval import machine_float as m
-from ivjoin.interval.float_operators import above, at_least, at_most, below
+from ivjoin.interval.machine import float_remainders as r
+from ivjoin.interval.machine import floats as m
+from ivjoin.interval.machine.float_operators import above, at_least, at_most, below
 from ivjoin.operators.domain import NAN, interval_domain
 from ivjoin.operators.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary
 

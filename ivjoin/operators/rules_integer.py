@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ivjoin.interval import decimals as d
-from ivjoin.interval import machine as m
+from ivjoin.interval.machine import decimals as d
+from ivjoin.interval.machine import integers as m
 from ivjoin.operators.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary
 from ivjoin.operators.state import Case, Cases, State
 
@@ -176,7 +176,7 @@ def same(p: Place) -> Rule:
     return strict_unary(p, lambda x: x, lambda z, x: z, p.node.type.physical_range())
 
 
-# Decimals: real results are rounded HALF_UP, as ``ivjoin.interval.decimals`` has it.
+# Decimals: real results are rounded HALF_UP, as ``ivjoin.interval.machine.decimals`` has it.
 
 
 def decimal_sum(sign: int) -> Maker:

@@ -14,7 +14,6 @@ from ivjoin.expr import build
 from ivjoin.expr.evaluate import check_supported
 from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.ordinal import has_ordinal, value_of
-from ivjoin.expr.separate import BandTerm, JoinKey, Separation, separate
 from ivjoin.expr.types import from_arrow
 from ivjoin.frontier.order import Order
 from ivjoin.outer.emit import OutputField
@@ -23,6 +22,7 @@ from ivjoin.outer.jointype import JoinType, join_type
 from ivjoin.plan.aggregates import result_schema
 from ivjoin.plan.checks import bands_say_all, check_table, keep_checked
 from ivjoin.plan.spec import SIDES, JoinSpec
+from ivjoin.separation.separate import BandTerm, JoinKey, Separation, separate
 from ivjoin.shj.store.bands import BandTable
 
 __all__ = ["JoinPlan", "SidePlan", "inferred", "make_plan", "watched"]
@@ -346,6 +346,8 @@ def _stored_columns(plan: JoinPlan, s: int) -> list[int]:
     needed = [*plan.separation.residual, *(a.node for a in plan.spec.aggregates if a.node is not None)]
     if plan.spec.first_by is not None:
         needed.append(plan.spec.first_by[0])
+    if plan.spec.pick is not None:
+        needed += [n for n in (plan.spec.pick.near, *plan.spec.pick.by) if n is not None]
     if plan.condition is not None:
         needed.append(plan.condition)
     for node in needed:

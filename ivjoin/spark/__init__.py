@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 from ivjoin.spark.needs import require_packages
 
 if TYPE_CHECKING:
+    from ivjoin.spark.asof import asof_join
     from ivjoin.spark.carried import with_output_watermark
     from ivjoin.spark.dialect import AnsiWarning
     from ivjoin.spark.environment import SparkSetupError, session
     from ivjoin.spark.eventtime import WatermarkWarning
     from ivjoin.spark.explaining import explain
     from ivjoin.spark.join import band_join
+    from ivjoin.spark.many import multi_join
     from ivjoin.spark.sink import write_stream
     from ivjoin.spark.sinklog import published_files
 
@@ -30,13 +32,13 @@ require_packages()
 from ivjoin.spark.metrics import metrics  # noqa: E402
 
 __all__ = [
-    "AnsiWarning", "SparkSetupError", "WatermarkWarning", "attach", "band_join", "explain", "metrics",
-    "published_files", "session", "with_output_watermark", "write_stream",
+    "AnsiWarning", "SparkSetupError", "WatermarkWarning", "asof_join", "attach", "band_join", "explain", "metrics",
+    "multi_join", "published_files", "session", "with_output_watermark", "write_stream",
 ]
 _MODULES = {
-    "AnsiWarning": "dialect", "SparkSetupError": "environment", "WatermarkWarning": "eventtime", "band_join": "join",
-    "explain": "explaining", "published_files": "sinklog", "session": "environment",
-    "with_output_watermark": "carried", "write_stream": "sink",
+    "AnsiWarning": "dialect", "SparkSetupError": "environment", "WatermarkWarning": "eventtime", "asof_join": "asof",
+    "band_join": "join", "explain": "explaining", "multi_join": "many", "published_files": "sinklog",
+    "session": "environment", "with_output_watermark": "carried", "write_stream": "sink",
 }  # fmt: skip
 
 
@@ -51,23 +53,26 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-class _BandJoin:
-    """``DataFrame.band_join`` until it is first asked for."""
+class _Method:
+    """A method of DataFrames until it is first asked for."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
 
     def __get__(self, frame: Any, owner: Any) -> Any:
         from pyspark.sql import DataFrame
 
-        from ivjoin.spark.join import band_join
-
-        DataFrame.band_join = band_join
-        return band_join if frame is None else band_join.__get__(frame, owner)
+        method = __getattr__(self._name)
+        setattr(DataFrame, self._name, method)
+        return method if frame is None else method.__get__(frame, owner)
 
 
 def attach() -> None:
-    """Add ``band_join`` to the DataFrame classes; done at import."""
+    """Add ``band_join`` and ``asof_join`` to the DataFrame classes; done at import."""
     from pyspark.sql import DataFrame
 
-    DataFrame.band_join = _BandJoin()
+    for name in ("band_join", "asof_join"):
+        setattr(DataFrame, name, _Method(name))
 
 
 attach()

@@ -35,8 +35,9 @@ _MICROS = {"s": 1_000_000, "ms": 1000, "us": 1}
 def output_slacks(spec: JoinSpec) -> dict[int, Slack]:
     """For columns of a streaming join's output, by index, how far each falls below its greatest value so far."""
     plan = plan_of(spec)
-    if spec.on_late == "join":
-        return {}  # a late row may come out however late it is
+    # A late row may come out however late it is; picked rows and aggregates come out when they are decided.
+    if spec.on_late == "join" or spec.pick is not None or spec.aggregates:
+        return {}
     ordered = [_ordered(plan, s) for s in (0, 1)]
     out: dict[int, Slack] = {}
     for i, place in enumerate(plan.fields):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,10 +32,11 @@ from ivjoin.spark.watermark import delays, with_watermarks
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
 
-    from ivjoin.plan.question import DeclaredBounds, Keys, Orders
+    from ivjoin.plan.asof import AsOf
+    from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders
     from ivjoin.spark.results import Results
 
-__all__ = ["band_join", "refuse_unbuilt", "resolved"]
+__all__ = ["band_join", "joined_frames", "refuse_unbuilt", "resolved"]
 
 BACKENDS = ("applyInPandasWithState", "transformWithState")
 
@@ -57,7 +58,8 @@ def band_join(
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
     batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None, *, buckets: int | None = None,
     backend: str = "applyInPandasWithState", name: str | Observation | None = None, routing: str = "auto",
-    hot_keys: Sequence[object] | None = None, routing_dir: str | None = None,
+    hot_keys: Sequence[object] | None = None, routing_dir: str | None = None, aggregate: Aggregates | None = None,
+    pick: str | None = None, pick_by: str | Sequence[str] | None = None,
 ) -> DataFrame:
     """Join two DataFrames on keys and a band condition, holding only the rows that can still match.
 
@@ -102,6 +104,14 @@ def band_join(
         but "hash" read both frames once for a sample, when this is called. See ``ivjoin.routing``.
     hot_keys, routing_dir
         For streams; not built yet, so anything but None is refused.
+    aggregate : mapping of str to (column, function), optional
+        ``{"vwap": ("price", "mean"), "n": ("*", "count")}``: each left row once, with count, sum, mean, min, max, first
+        or last of the right rows that match it; of streams, as soon as no later one can. An inner or left join.
+    pick : {"last", "first", "nearest"}, optional
+        Of the right rows that satisfy the whole condition each left row takes one; ``how`` is inner or left. Rows meet
+        by their keys alone then, in one task without a key.
+    pick_by : str, or list of str, optional
+        Right columns, or SQL text over them, by which rows are compared; the later ones break ties.
 
     Returns
     -------
@@ -119,26 +129,49 @@ def band_join(
     WatermarkWarning
         If a watermark is not read as an order, since a union or a join of streams lies behind it.
     """
+    refuse_unbuilt(routing, hot_keys, routing_dir, _streaming(left, right))
+    if pick is not None and routing not in ("auto", "hash"):
+        raise UnsupportedError(
+            f"routing is {routing!r} with pick={pick!r}: all partners of a left row meet in one task; expected 'auto' "
+            "or 'hash'"
+        )
+    call = resolved(
+        left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size,
+        on_late, timezone, aggregate, pick, pick_by,
+    )
+    if call.spec.aggregates and routing not in ("auto", "hash"):
+        raise UnsupportedError(
+            f"routing is {routing!r} with aggregate=; expected 'auto' or 'hash': a left row meets all of its partners "
+            "in one task"
+        )
+    return joined_frames(left, right, call, buckets, backend, name, routing)
+
+
+def joined_frames(
+    left: DataFrame, right: DataFrame, call: Resolved, buckets: int | None, backend: str,
+    name: str | Observation | None, routing: str,
+) -> DataFrame:
+    """The frame of a call that was looked up, run by the backend that is asked for."""
     if backend not in BACKENDS:
         raise IvjoinError(f"backend is {backend!r}; expected {' or '.join(map(repr, BACKENDS))}")
     streaming = _streaming(left, right)
-    refuse_unbuilt(routing, hot_keys, routing_dir, streaming)
-    call = resolved(
-        left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size,
-        on_late, timezone,
-    )
     for note in call.notes:
-        warnings.warn(note, stacklevel=2)
+        warnings.warn(note, stacklevel=3)
     out = output_type(plan_of(call.spec), call.types)
     count = checked_count(buckets, call.settings.partitions)
     if streaming and not isinstance(name, str | None):
         raise IvjoinError(f"name is a {type(name).__name__}; expected text (an Observation is for static frames)")
     if not streaming:
-        from ivjoin.spark.spreading import spread_of
+        from ivjoin.spark.spreading import Spread, spread_of
         from ivjoin.spark.static import static_join
 
         observation = None if isinstance(name, str) else name
-        spread = spread_of(left, right, call.spec, call.settings, buckets, routing)
+        if call.spec.pick is None:
+            # a left row meets all of its partners in one task
+            way = "hash" if call.spec.aggregates else routing
+            spread = spread_of(left, right, call.spec, call.settings, buckets, way)
+        else:
+            spread = Spread(buckets, None, "all partners of a left row meet in one task")
         joined = static_join(left, right, call.spec, out, spread, observation)
     else:
         joined = _joined_stream(left, right, call, out, count, observed_name(name), backend)
@@ -210,9 +243,14 @@ def _streaming(left: Any, right: Any) -> bool:
 def resolved(
     left: Any, right: Any, on: Any = None, condition: Any = None, how: str = "inner", left_order: Any = None,
     right_order: Any = None, left_bounds: Any = None, right_bounds: Any = None, suffix: str = "_right",
-    batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None,
+    batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None, aggregate: Any = None,
+    pick: Any = None, pick_by: Any = None,
+    as_of: Callable[[list[pa.Schema], Callable[[Any, int], Any]], AsOf] | None = None,
 ) -> Resolved:
-    """Look every name up and plan once, so that all mistakes are reported here."""
+    """Look every name up and plan once, so that all mistakes are reported here.
+
+    ``as_of`` takes both schemas, and how to spell a name of a side, in place of a condition and a pick.
+    """
     settings = settings_of(left.sparkSession)
     zone = timezone or settings.timezone
     types = (left.schema, right.schema)
@@ -223,7 +261,17 @@ def resolved(
     pairs = _pairs(on, schemas, settings.case_sensitive)
     aliases = aliases_of(left, right)
     scope = expr.Scope(schemas[0], schemas[1], on=pairs, case_sensitive=settings.case_sensitive, aliases=aliases)
-    given, left_over = condition_of(condition, left, right, scope, zone, how, settings.quoted_names)
+    near = None
+    if as_of is not None:
+        asked = as_of(schemas, lambda n, s: _spelt(n, schemas[s].names, settings.case_sensitive))
+        condition, pick, pick_by, near = asked.condition, asked.pick, asked.pick_by, asked.near
+    elif pick_by is not None:
+        items = list(pick_by) if isinstance(pick_by, (list, tuple)) else [pick_by]
+        right_scope = expr.Scope(pa.schema([]), schemas[1], case_sensitive=settings.case_sensitive)
+        pick_by = [_side_node(item, 1, right_scope, settings, zone) for item in items]
+    # rows that Spark would filter afterwards are aggregated, or picked, by then
+    kind = "left" if pick is not None or (aggregate is not None and how == "inner") else how
+    given, left_over = condition_of(condition, left, right, scope, zone, kind, settings.quoted_names)
     notes: list[Warning] = []
     orders = [
         _orders(o, s, f, schemas, settings, zone, notes)
@@ -233,11 +281,15 @@ def resolved(
     spec = join_spec(
         schemas[0], schemas[1], on=pairs, condition=given, how=how, left_order=orders[0], right_order=orders[1],
         left_bounds=bounds[0], right_bounds=bounds[1], suffix=suffix, on_late=on_late, timezone=zone,
-        batch_size=batch_size,
+        batch_size=batch_size, aggregate=_aggregates(aggregate, schemas[1].names, settings), pick=pick,
+        pick_by=pick_by, pick_near=near,
     )
     spec = replace(spec, left_over=left_over)
+    if as_of is not None and spec.pick is not None:
+        spec = replace(spec, pick=replace(spec.pick, unbounded=True))
     plan = plan_of(spec)
-    refuse_collated([n for n in (plan.condition,) if n is not None], types)
+    compared = [a.node for a in spec.aggregates if a.function in ("min", "max")]
+    refuse_collated([n for n in (plan.condition, *compared) if n is not None], types)
     for side in plan.sides:
         for node, name, o in side.orders:
             OrderTracker(node, name, o.descending, o.slack, o.nulls)  # the operator's own refusals, before a query runs
@@ -274,6 +326,13 @@ def _text(given: Any, names: list[str], settings: Settings) -> Any:
 
 def _bounds(given: Any, names: list[str], settings: Settings) -> Any:
     return {_text(k, names, settings): v for k, v in given.items()} if isinstance(given, Mapping) else given
+
+
+def _aggregates(given: Any, names: list[str], settings: Settings) -> Any:
+    if not isinstance(given, Mapping):
+        return given
+    pairs = {n: p for n, p in given.items() if isinstance(p, (tuple, list)) and len(p) == 2 and p[0] != "*"}
+    return {**given, **{n: (_text(p[0], names, settings), p[1]) for n, p in pairs.items()}}
 
 
 def _spelt(name: Any, names: list[str], case_sensitive: bool) -> Any:

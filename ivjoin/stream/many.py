@@ -16,7 +16,7 @@ from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.frontier.order import Order
 from ivjoin.metrics import MultiJoinMetrics
 from ivjoin.multi.operator import MultiJoin
-from ivjoin.multi.pace import offsets
+from ivjoin.multi.pace import sorted_along
 from ivjoin.multi.question import MultiSpec, multi_spec, named_inputs
 from ivjoin.multi.steps import Shape, equal_classes, laid_out
 from ivjoin.multi.trees import Seen, best_shape
@@ -82,30 +82,16 @@ def _in_order(source: Source, node: Node) -> tuple[Iterator[pa.RecordBatch], str
 
 
 def sorted_by(spec: MultiSpec, shape: Shape, sources: Mapping[str, Source | None]) -> dict[str, Node]:
-    """The column by which each input that has an end and no order is sorted, over its own names; bands tie them."""
+    """The column by which each input that has an end and no order is sorted, over its own names."""
     free = [
         a for a, s in sources.items()
         if s is not None and s.ends and not spec.inputs[a].orders[0] and moves(s.schema)
     ]
-    declared = {a: {o.node for o in spec.inputs[a].orders[0]} for a in spec.aliases}
-    names = {f"{a}_{n}": (a, n) for a in spec.aliases for n in spec.schemas[a].names}
-    best: dict[str, Node] = {}
-    most = 1
-    roots = [n for a in spec.aliases for n in declared[a]]
-    for group in offsets(laid_out(spec, shape).steps, roots):
-        found: dict[str, Node] = {}
-        covered = set()
-        for node in group:
-            owner = next((a for a in spec.aliases if node in declared[a]), None)
-            if owner is not None:
-                covered.add(owner)
-            elif node.op == "column" and names[node.params[1]][0] in free:
-                alias, name = names[node.params[1]]
-                found.setdefault(alias, make("column", (), (LEFT, name), node.type))
-        both = len(covered | found.keys())
-        if found and both > most:
-            best, most = found, both
-    return best
+    found = sorted_along(spec, laid_out(spec, shape).steps, free)
+    return {
+        a: make("column", (), (LEFT, column.params[1].removeprefix(f"{a}_")), column.type)
+        for a, (column, _) in found.items()
+    }
 
 
 def seen_of(spec: MultiSpec, sources: Mapping[str, Source | None]) -> dict[str, Seen]:

@@ -185,9 +185,10 @@ def check(seed: int) -> int:
 if __name__ == "__main__":
     first, count = int(sys.argv[1]), int(sys.argv[2])
     total = 0
+    print("from", first, flush=True)
     for s in range(first, first + count):
         try:
             total += check(s)
         except Exception as e:
-            print(s, SHAPES[s % len(SHAPES)], type(e).__name__, str(e)[:300], case(s).condition)
+            print(s, SHAPES[s % len(SHAPES)], type(e).__name__, str(e)[:300], case(s).condition, flush=True)
     print(count, "joins,", total, "rows")

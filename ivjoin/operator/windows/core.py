@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from ivjoin.errors import MemoryLimitError
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.separate import conjuncts_of
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.core import frontiers_of
 from ivjoin.operator.intake import Intake
@@ -28,6 +27,7 @@ from ivjoin.operator.windows.rows import Arrived, Keys, Rows, joined, read
 from ivjoin.operator.windows.run import Term
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.planner import JoinPlan
+from ivjoin.separation.separate import conjuncts_of
 from ivjoin.shj.store.account import Account
 
 __all__ = ["WindowCore"]
