@@ -17,7 +17,7 @@ from ivjoin.operator.core import Core
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.store.backing import Files, in_memory, slide
 from ivjoin.shj.store.columns import BoolColumn, WordColumn
-from ivjoin.shj.store.keys import ByteKeys
+from ivjoin.shj.store.keys import ByteKeys, WordKeys
 from ivjoin.shj.store.varying import BytesColumn, SegmentColumn
 
 __all__ = ["Spilling"]
@@ -99,7 +99,8 @@ class Spilling:
                 if size := in_memory(heap):
                     yield 3, size, lambda st=store, k=key, h=heap: st.schedules.place(k, self._moved(h))  # type: ignore[misc]
         keys = core.keys
-        for name in ("slots", "_table", *(("_arena", "_spans") if isinstance(keys, ByteKeys) else ())):
+        more = ("_arena", "_spans") if isinstance(keys, ByteKeys) else ("_rest",) if isinstance(keys, WordKeys) else ()
+        for name in ("slots", "_table", *more):
             yield from self._item(3, keys, name)
 
     def _item(self, when: int, owner: object, name: str) -> Iterator[Item]:

@@ -254,7 +254,7 @@ class WordKeys(IntKeys):
 
     @property
     def nbytes(self) -> int:
-        return super().nbytes + self._rest.nbytes
+        return super().nbytes + in_memory(self._rest)
 
     def ids(self, keys: np.ndarray, usable: np.ndarray | None) -> np.ndarray:
         """Id of each key, of words : int64[words, n], -1 where ``usable`` is False."""
@@ -273,10 +273,8 @@ class WordKeys(IntKeys):
         return out
 
     def _grow_ids(self, cap: int) -> None:
-        rest = np.zeros(self._others * cap, dtype=np.int64)
-        n = min(len(rest), len(self._rest))
-        rest[:n] = self._rest[:n]
-        self._rest = rest
+        n = self._others * cap
+        self._rest = _longer(self._rest, n, min(n, len(self._rest)))
 
 
 class ByteKeys(KeyTable):
