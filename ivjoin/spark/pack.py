@@ -82,8 +82,12 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def packer(spec: JoinSpec, side: int, labels: Sequence[int]) -> MapStage:
-    """The function of a map task; its input is the bucket number and then the side's columns."""
+def packer(spec: JoinSpec, side: int, labels: Sequence[int], tag: int | None = None) -> MapStage:
+    """The function of a map task; its input is the bucket number and then the side's columns.
+
+    ``tag``: what stands for the side in the packed rows, if not its number.
+    """
+    mark = side if tag is None else tag
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         seen = Seen(plan_of(spec), side)
@@ -98,12 +102,12 @@ def packer(spec: JoinSpec, side: int, labels: Sequence[int]) -> MapStage:
             pieces.append(batch)
             held += batch.nbytes
             if held >= _FLUSH_BYTES:
-                yield from _packed(pieces, schema, side, labels)
+                yield from _packed(pieces, schema, mark, labels)
                 pieces, held = [], 0
         if pieces:
-            yield from _packed(pieces, schema, side, labels)
+            yield from _packed(pieces, schema, mark, labels)
         if any_rows:
-            yield _rows([(label, side, None, seen.text()) for label in labels])
+            yield _rows([(label, mark, None, seen.text()) for label in labels])
 
     return pack
 
