@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "frontier": {"expr", "shj"},  # a tracker's counts are a record of the registers
     "outer": {"expr", "shj"},
     "plan": _PLANNING - {"plan"},
-    "operator": _PLANNING | {"metrics"},
+    "operator": _PLANNING | {"metrics", "shedding"},
     "routing": _PLANNING,  # hashes by the kernels of keys; knows no operator
     "multi": _OPERATOR | {"routing"},
     "stream": _OPERATOR | {"files", "multi", "routing"},

@@ -210,7 +210,7 @@ class SymmetricHashJoin(OneCall):
         except _REFUSALS:
             raise
         except BaseException as e:
-            if not self._core.is_refused():
+            if not self._core.is_refused(e):
                 self._stop(e)
             raise
         finally:
@@ -231,6 +231,7 @@ class SymmetricHashJoin(OneCall):
                 return self._push_pieces(p, batch, most)
         out = steps.take(self._core, p, batch)
         if self._limits is not None:
+            self._limits.took(p, batch)
             self._limits.stepped()
         if out is None:
             return NOTHING
@@ -264,9 +265,11 @@ class SymmetricHashJoin(OneCall):
                 yield out
             elif out is not None:
                 yield from out
+            if self._limits is not None:
+                self._limits.took(p, batch.slice(start, most))
 
     def _spares(self, error: BaseException) -> bool:
-        return isinstance(error, MemoryLimitError) and self._core.is_refused()
+        return isinstance(error, MemoryLimitError) and self._core.is_refused(error)
 
     def check(self, side: str, batch: pa.RecordBatch) -> None:
         """Refuse a batch that :meth:`push` would refuse for its schema.
@@ -363,6 +366,8 @@ class SymmetricHashJoin(OneCall):
             self._lock.release()
 
     def _finished(self, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        if self._limits is not None:
+            self._limits.look()
         fresh = [p for p in sides if not self._core.ended[p]]
         for p in fresh:
             self._core.ended[p] = True

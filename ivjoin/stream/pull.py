@@ -402,7 +402,7 @@ def band_join(
     budget = budget_of(memory_limit, when_full, spill_dir, shed, shed_shared)
     if budget is not None and threads > 1:
         raise IvjoinError(
-            f"memory_limit bounds one operator, and threads={threads} has one for each slice; leave one out"
+            f"memory_limit bounds one operator, and threads={threads} has one for each slice; leave one of them out"
         )
     sources = open_inputs(left, right)
     plan = planned(
