@@ -99,6 +99,14 @@ def test_slack_and_promises() -> None:
     assert [r["x"] for b in op.advance("right", {"t": 6}) for r in b.to_pylist()] == [40]
 
 
+def test_a_promise_lets_the_nearest_go() -> None:
+    op = op_of(condition=None, pick="nearest", right_order=None)
+    assert push(op, "right", (1, 7, 70)) == [] and push(op, "left", (1, 10), (2, 10)) == []
+    assert [r["x"] for b in op.advance("right", {"t": 12}) for r in b.to_pylist()] == []
+    assert [r["x"] for b in op.advance("right", {"t": 13}) for r in b.to_pylist()] == [70]
+    assert rest(op) == [(10, None)]
+
+
 def test_late_rows() -> None:
     op = op_of()
     push(op, "right", (1, 8, 80))

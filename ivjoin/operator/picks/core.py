@@ -356,7 +356,7 @@ class PickCore:
             return out
         if picking.which == "nearest":
             v = vals[picking.near]
-            return v <= self._top[0] if rising else v >= self._bottom[0]
+            return v <= max(self._top[0], low) if rising else v >= min(self._bottom[0], high)
         # by the end of the range from which the better rows come where they come first, by the other end elsewhere
         column = 3 if picking.which == "last" else 2
         ends = [t for t in picking.terms[: picking.n_search].tolist() if t[column] not in (I64_MIN, I64_MAX)]
@@ -365,7 +365,9 @@ class PickCore:
             return out
         out[:] = True
         for t in ends:
-            limit = (self._top if rising else self._bottom)[t[1]] - t[column]
+            # as far as rows have come, or as is promised of later ones
+            least, most = (low, high) if t[1] == 0 else self.bounder.future(1, picking.lines[1][t[1]])
+            limit = (max(self._top[t[1]], least) if rising else min(self._bottom[t[1]], most)) - t[column]
             line = vals[t[0]]
             if rising:
                 out &= line <= limit if limit >= I64_MIN else False
