@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,7 +24,9 @@ from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.pack import Seen, unpacked
 
-__all__ = ["COUNTS", "GROWING", "Arrivals", "Turn", "arrivals", "forget", "keep", "kept", "new_operator", "play"]
+__all__ = [
+    "COUNTS", "GROWING", "Arrivals", "Keep", "Turn", "arrivals", "forget", "keep", "kept", "new_operator", "play",
+]
 
 # What one turn counts, in the order of its text; times in microseconds.
 COUNTS = (
@@ -32,6 +34,7 @@ COUNTS = (
     "state_bytes", "bytes_written", "restored", "read_us", "join_us", "write_us",
 )
 GROWING = COUNTS[:6]
+Keep = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
 @dataclass(slots=True)
@@ -68,8 +71,13 @@ def new_operator(spec: JoinSpec) -> SymmetricHashJoin:
     return SymmetricHashJoin.from_plan(plan_of(spec), late_within=False)
 
 
-def play(op: SymmetricHashJoin, spec: JoinSpec, came: Arrivals) -> Iterator[pa.RecordBatch]:
-    """All rows of a micro-batch, then both frontiers; yields the output."""
+def play(op: SymmetricHashJoin, spec: JoinSpec, came: Arrivals, keep: Keep | None = None) -> Iterator[pa.RecordBatch]:
+    """All rows of a micro-batch, then both frontiers; yields the output, of each batch what ``keep`` leaves."""
+    out = _played(op, spec, came)
+    yield from out if keep is None else (kept for batch in out if (kept := keep(batch)).num_rows)
+
+
+def _played(op: SymmetricHashJoin, spec: JoinSpec, came: Arrivals) -> Iterator[pa.RecordBatch]:
     for s in (0, 1):
         batch = _in_order(op.plan, s, [unpacked(rows, spec.schemas[s]) for rows in came.packed[s]])
         if batch is not None:
@@ -101,6 +109,7 @@ class Turn:
     before: dict[str, int]
     restored: bool
     marks: list[int] = field(default_factory=lambda: [time.perf_counter_ns()])
+    rows_out: int = 0
 
     def mark(self) -> None:
         """End of a stage: reading, joining, writing."""
@@ -111,6 +120,7 @@ class Turn:
         self.mark()
         after = op.metrics.as_dict()
         counts = {name: after[name] - self.before[name] for name in GROWING}
+        counts["rows_out"] = self.rows_out  # what the operator puts out need not all be owned
         counts |= {name: after[name] for name in ("state_rows", "state_bytes")}
         counts |= {"bytes_written": bytes_written, "restored": int(self.restored)}
         spans = [b - a for a, b in zip(self.marks, self.marks[1:], strict=False)]

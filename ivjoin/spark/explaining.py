@@ -12,6 +12,7 @@ from ivjoin.spark.columns import key_sql
 from ivjoin.spark.join import refuse_unbuilt, resolved
 from ivjoin.spark.sorting import sort_key
 from ivjoin.spark.spreading import spread_of, why_undivided
+from ivjoin.spark.streamspread import stream_spread
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
@@ -58,10 +59,16 @@ def explain(
     why = why_undivided(plan)
     lines = []
     if left.isStreaming:
-        count = checked_count(buckets, call.settings.partitions) if keys else 1
-        how = f"hashed to {count} buckets by {len(keys)} key{'s' if len(keys) > 1 else ''}" if keys else (
-            f"in one bucket, since {why}: one task joins all rows"
-        )
+        count = checked_count(buckets, call.settings.partitions)
+        of_stream = stream_spread(call.spec, count, routing, hot_keys)
+        if keys:
+            how = f"hashed to {count} buckets by {len(keys)} key{'s' if len(keys) > 1 else ''}"
+            how += f", those of {len(of_stream.hot)} hot keys by {of_stream.slices}" if of_stream.slices else ""
+            how += f", hot ones too, since {of_stream.why}" if hot_keys and of_stream.why else ""
+        elif of_stream.slices is not None:
+            how = f"in {count} buckets, by {of_stream.slices}"
+        else:
+            how = f"in one bucket, since {why} ({of_stream.why}): one task joins all rows"
         lines.append(f"streaming: rows {how}; late rows: {call.spec.on_late}")
     else:
         key = sort_key(plan)

@@ -25,6 +25,7 @@ from ivjoin.spark.eventtime import WatermarkWarning, in_order, watermark_note
 from ivjoin.spark.leftover import rows_where
 from ivjoin.spark.metrics import observed_name
 from ivjoin.spark.schema import arrow_schema, output_type, refuse_collated, spelled_alike
+from ivjoin.spark.schemes import SCHEMES
 from ivjoin.spark.watermark import delays, with_watermarks
 
 if TYPE_CHECKING:
@@ -63,8 +64,7 @@ def band_join(
     left, right : DataFrame
         Both streaming or both static; classic or Connect.
     on : str, list of str, or list of (str, str), optional
-        Key columns. Not needed: without a key, rows of static frames are spread along the band; of streams, one task
-        holds the state.
+        Key columns. Not needed: without a key, rows are spread along the band.
     condition : str or Column, optional
         SQL text with ``l.`` and ``r.`` (or the DataFrames' aliases) naming the sides, or a Column over both. Of an
         inner join, conjuncts that the operator cannot evaluate are applied by Spark to the joined rows; other join
@@ -94,10 +94,14 @@ def band_join(
         query take different names, or none. Of static frames, a ``pyspark.sql.Observation`` takes them; without one
         they are not counted.
     routing : {"auto", "hash", "slices", "grid"}
-        How heavy keys, and joins without a key or with computed ones, are spread over the tasks of static frames. All
-        but "hash" read both frames once for a sample, when this is called. See ``ivjoin.routing``.
-    hot_keys, routing_dir
-        For streams; not built yet, so anything but None is refused.
+        How heavy keys, and joins without a key or with computed ones, are spread over the tasks. All but "hash" read
+        static frames once for a sample, when this is called. Streams are cut along the band into slices of four bands
+        ("auto", "slices") where there is no key. See ``ivjoin.routing``.
+    hot_keys : list of keys, optional
+        For streams: rows of these keys are cut so, too; a tuple where there are several key columns. A checkpoint
+        keeps to them. Those of static frames are found by the sample.
+    routing_dir
+        Not built yet: anything but None is refused.
 
     Returns
     -------
@@ -136,14 +140,18 @@ def band_join(
         observation = None if isinstance(name, str) else name
         spread = spread_of(left, right, call.spec, call.settings, buckets, routing)
         joined = static_join(left, right, call.spec, out, spread, observation)
-    elif backend == "transformWithState":
-        from ivjoin.spark.segments import segmented_join
-
-        joined = segmented_join(left, right, call.spec, out, count, observed_name(name))
     else:
-        from ivjoin.spark.streaming import streaming_join
+        from ivjoin.spark.streamspread import stream_spread
 
-        joined = streaming_join(left, right, call.spec, out, count, observed_name(name))
+        of_stream = stream_spread(call.spec, count, routing, hot_keys)
+        if backend == "transformWithState":
+            from ivjoin.spark.segments import segmented_join
+
+            joined = segmented_join(left, right, call.spec, out, count, observed_name(name), of_stream)
+        else:
+            from ivjoin.spark.streaming import streaming_join
+
+            joined = streaming_join(left, right, call.spec, out, count, observed_name(name), of_stream)
     if not call.spec.left_over:
         return joined
     kept = rows_where(joined, plan_of(call.spec), call.types, call.aliases, call.spec.left_over)
@@ -155,19 +163,20 @@ def refuse_unbuilt(routing: object, hot_keys: object, routing_dir: object, strea
     """
     Raises
     ------
-    UnsupportedError
-        If a stream is to be spread otherwise than by its keys' hash.
+    IvjoinError
+        If ``routing`` is no scheme; an UnsupportedError where rows cannot be spread as it says.
     """
-    for option, given in (("hot_keys", hot_keys), ("routing_dir", routing_dir)):
-        if given is not None:
-            raise UnsupportedError(
-                f"{option} is {given!r}; expected None: heavy keys of streams are not spread yet, and those of static "
-                "frames are found by a sample"
-            )
-    if streaming and routing not in ("auto", "hash"):
+    if routing not in SCHEMES:
+        raise IvjoinError(f"routing is {routing!r}; expected {', '.join(map(repr, SCHEMES[:-1]))} or {SCHEMES[-1]!r}")
+    if routing_dir is not None:
         raise UnsupportedError(
-            f"routing is {routing!r}; expected 'auto' or 'hash': rows of streams are spread by their keys' hash alone"
+            f"routing_dir is {routing_dir!r}; expected None: plans of a stream do not change yet. hot_keys=[...] names "
+            "the keys to spread from the beginning"
         )
+    if hot_keys is not None and not streaming:
+        raise UnsupportedError(f"hot_keys is {hot_keys!r}; expected None: those of static frames are found by a sample")
+    if streaming and routing == "grid":
+        raise UnsupportedError("routing is 'grid'; expected 'auto', 'slices' or 'hash': streams have no grids")
 
 
 def _streaming(left: Any, right: Any) -> bool:

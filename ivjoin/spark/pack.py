@@ -27,10 +27,12 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import JoinSpec
 
-__all__ = ["PACKED_SCHEMA", "MapStage", "Seen", "fitted", "packer", "unpacked"]
+__all__ = ["PACKED_SCHEMA", "MapStage", "Route", "Seen", "fitted", "packer", "unpacked"]
 
 _Packed = tuple[int, int, bytes | None, bytes | None]
 MapStage = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+# A side, its rows and their buckets; the rows with what else they carry, a row for each copy, and the copies' buckets.
+Route = Callable[[int, pa.RecordBatch, np.ndarray], tuple[pa.RecordBatch, np.ndarray]]
 
 PACKED_SCHEMA = "label int, side tinyint, rows binary, seen binary"
 _ARROW = pa.schema([("label", pa.int32()), ("side", pa.int8()), ("rows", pa.binary()), ("seen", pa.binary())])
@@ -82,8 +84,11 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def packer(spec: JoinSpec, side: int, labels: Sequence[int]) -> MapStage:
-    """The function of a map task; its input is the bucket number and then the side's columns."""
+def packer(spec: JoinSpec, side: int, labels: Sequence[int], route: Route | None = None) -> MapStage:
+    """The function of a map task; its input is the bucket number and then the side's columns.
+
+    With a ``route``, rows have a copy for each of their cells.
+    """
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         seen = Seen(plan_of(spec), side)
@@ -98,10 +103,10 @@ def packer(spec: JoinSpec, side: int, labels: Sequence[int]) -> MapStage:
             pieces.append(batch)
             held += batch.nbytes
             if held >= _FLUSH_BYTES:
-                yield from _packed(pieces, schema, side, labels)
+                yield from _packed(pieces, schema, side, labels, route)
                 pieces, held = [], 0
         if pieces:
-            yield from _packed(pieces, schema, side, labels)
+            yield from _packed(pieces, schema, side, labels, route)
         if any_rows:
             yield _rows([(label, side, None, seen.text()) for label in labels])
 
@@ -109,12 +114,14 @@ def packer(spec: JoinSpec, side: int, labels: Sequence[int]) -> MapStage:
 
 
 def _packed(
-    pieces: list[pa.RecordBatch], schema: pa.Schema, side: int, labels: Sequence[int]
+    pieces: list[pa.RecordBatch], schema: pa.Schema, side: int, labels: Sequence[int], route: Route | None
 ) -> Iterator[pa.RecordBatch]:
     """One row per bucket that has any."""
     whole = pieces[0] if len(pieces) == 1 else pa.Table.from_batches(pieces).combine_chunks().to_batches()[0]
     buckets = np.asarray(whole.column(0))
     batch = fitted(whole.select(whole.schema.names[1:]), schema)
+    if route is not None:
+        batch, buckets = route(side, batch, buckets)
     if len(labels) == 1:
         yield _rows([(labels[0], side, batch.serialize().to_pybytes(), None)])
         return

@@ -34,6 +34,7 @@ from ivjoin.spark.pack import Seen
 from ivjoin.spark.results import RESULT_SCHEMA, Results
 from ivjoin.spark.spec import identity
 from ivjoin.spark.streaming import opened, packed_sides
+from ivjoin.spark.streamspread import UNSPREAD, StreamSpread
 from ivjoin.spark.workers import own_workers
 
 __all__ = ["SegmentedBucket", "segmented_join"]
@@ -44,7 +45,9 @@ _HEAD = "format int, meta string, token string, base_size long, log_size long"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
-def segmented_join(left: Any, right: Any, spec: JoinSpec, out: StructType, buckets: int, name: str) -> Any:
+def segmented_join(
+    left: Any, right: Any, spec: JoinSpec, out: StructType, buckets: int, name: str, spread: StreamSpread = UNSPREAD
+) -> Any:
     """As ``streaming_join``, with the state in segments; several such joins may stand in one query.
 
     Raises
@@ -53,10 +56,10 @@ def segmented_join(left: Any, right: Any, spec: JoinSpec, out: StructType, bucke
         If the protobuf package or the RocksDB state store is missing.
     """
     _check_setup(left.sparkSession)
-    packed = packed_sides(left, right, spec, buckets)
+    packed = packed_sides(left, right, spec, buckets, spread)
     with own_workers(left):
         played = packed.groupBy("label").transformWithStateInPandas(
-            SegmentedBucket(spec, buckets), RESULT_SCHEMA, "append", "None"
+            SegmentedBucket(spec, buckets, spread), RESULT_SCHEMA, "append", "None"
         )
     return opened(observed(played, name), spec, out)
 
@@ -85,9 +88,10 @@ def _check_setup(spark: Any) -> None:
 class SegmentedBucket(StatefulProcessor):
     """The operator of a bucket, its state as head, base and log."""
 
-    def __init__(self, spec: JoinSpec, buckets: int) -> None:
-        self._spec = spec
-        self._meta = meta_text(identity(spec), buckets)
+    def __init__(self, spec: JoinSpec, buckets: int, spread: StreamSpread = UNSPREAD) -> None:
+        self._spec = spread.run(spec)
+        self._keep = spread.owner(spec)
+        self._meta = meta_text(identity(spec) | spread.identity, buckets)
         # Here PySpark passes every frame on by itself.
         self._results = Results(most_rows=0)
 
@@ -108,7 +112,8 @@ class SegmentedBucket(StatefulProcessor):
         came = arrivals(self._spec, rows)
         segment = compressed(_segment(came))
         turn.mark()
-        for batch in play(op, self._spec, came):
+        for batch in play(op, self._spec, came, self._keep):
+            turn.rows_out += batch.num_rows
             yield self._results.output(batch)
         turn.mark()
         log_size += len(segment)

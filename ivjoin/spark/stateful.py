@@ -13,15 +13,17 @@ from ivjoin.spark.bucket import Turn, arrivals, forget, keep, kept, new_operator
 from ivjoin.spark.codec import FORMAT, compressed, expanded, meta_text, read_state, version_token
 from ivjoin.spark.results import Results
 from ivjoin.spark.spec import identity
+from ivjoin.spark.streamspread import UNSPREAD, StreamSpread
 
 __all__ = ["bucket_function"]
 
 StateFunction = Callable[[tuple[Any, ...], Iterator[pd.DataFrame], Any], Iterator[pd.DataFrame]]
 
 
-def bucket_function(spec: JoinSpec, buckets: int, results: Results) -> StateFunction:
+def bucket_function(spec: JoinSpec, buckets: int, results: Results, spread: StreamSpread = UNSPREAD) -> StateFunction:
     """The function that Spark calls once per bucket and micro-batch."""
-    meta = meta_text(identity(spec), buckets)
+    meta = meta_text(identity(spec) | spread.identity, buckets)
+    keep_owned, spec = spread.owner(spec), spread.run(spec)
 
     def join_bucket(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
         name = (meta, int(key[0]))
@@ -30,7 +32,8 @@ def bucket_function(spec: JoinSpec, buckets: int, results: Results) -> StateFunc
         turn.before = op.metrics.as_dict()
         came = arrivals(spec, frames)
         turn.mark()
-        for batch in play(op, spec, came):
+        for batch in play(op, spec, came, keep_owned):
+            turn.rows_out += batch.num_rows
             yield results.output(batch)
         turn.mark()
         payload = compressed(op.snapshot())
