@@ -12,7 +12,7 @@ BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-spark test-nojit test-bounds check soak bench bench-full bench-smoke clean
+.PHONY: help demo docs test test-spark test-nojit test-bounds check soak bench bench-full bench-smoke clean
 
 help:
 	@echo "make demo   run the main job on real data (creates $(VENV) first)"
@@ -20,6 +20,7 @@ help:
 	@echo "make test-spark  the Spark part of the tests alone (needs Java 17)"
 	@echo "make check  ruff, mypy and the import-direction test"
 	@echo "make soak   the long random tests"
+	@echo "make docs   the documentation site, into build/site"
 	@echo "make bench  the benchmarks against other engines (minutes); bench-full (an hour), bench-smoke (under a minute)"
 	@echo "make clean  remove $(VENV) and what the tools left behind"
 
@@ -72,6 +73,7 @@ bench-full: $(VENV)/.bench-installed
 	$(BIN)/python -m bench.planning
 	$(BIN)/python -m bench.tightness
 	$(BIN)/python -m bench.routing
+	$(BIN)/python -m bench.multiway
 	$(BIN)/python -m bench.report
 
 # Every case and every engine once, small: whether each still runs and answers right. Leaves bench/results alone.
@@ -82,6 +84,11 @@ bench-smoke: $(VENV)/.bench-installed
 	$(BIN)/python -m bench.pushes --pushes 200 --runs 1 --out build/bench/pushes.jsonl
 	$(BIN)/python -m bench.memory --rows 1000 --out build/bench/memory.jsonl
 	$(BIN)/python -m bench.routing --rows 5000 --out build/bench/routing.jsonl --page build/bench/parallel.md
+	$(BIN)/python -m bench.multiway --rows 20000 --runs 1 --scale 0.1 --out build/bench/multiway.jsonl --page build/bench/multiway.md
+
+# A venv of its own would do as well: it needs the sources, and no more than the extra.
+docs: $(VENV)/.docs-installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

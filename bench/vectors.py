@@ -14,7 +14,7 @@ from ivjoin.interval import EMPTY, ENTIRE, Interval
 
 __all__ = ["ENCLOSED", "VECTORS", "WIDER_THAN_TIGHTEST", "agrees", "decode", "function", "load", "passes"]
 
-VECTORS = Path(__file__).parent.parent / "tests" / "interval" / "vectors"
+VECTORS = Path(__file__).parent.parent / "tests" / "interval" / "reals" / "vectors"
 NUMBERS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 # Functions whose bounds the vectors give only as enclosures: here a result may be wider by two doubles on either side.

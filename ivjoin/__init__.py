@@ -25,12 +25,14 @@ from ivjoin.errors import (
 )
 
 if TYPE_CHECKING:
-    from ivjoin.expr.fluent import left, lit, right
+    from ivjoin.expr.fluent import column, left, lit, right
     from ivjoin.files.row_groups import prune_row_groups
     from ivjoin.frontier.order import Order
-    from ivjoin.metrics import JoinMetrics
+    from ivjoin.metrics import JoinMetrics, MultiJoinMetrics
+    from ivjoin.multi.operator import MultiJoin
     from ivjoin.operator.operator import SymmetricHashJoin
     from ivjoin.stream.explaining import explain
+    from ivjoin.stream.many import multi_join
     from ivjoin.stream.pull import JoinStream, band_join
 
 __version__ = "0.1.0"
@@ -38,12 +40,16 @@ __version__ = "0.1.0"
 # public name -> the module it lives in
 _LAZY = {
     "JoinMetrics": "ivjoin.metrics",
+    "MultiJoin": "ivjoin.multi.operator",
+    "MultiJoinMetrics": "ivjoin.metrics",
     "JoinStream": "ivjoin.stream.pull",
     "Order": "ivjoin.frontier.order",
     "SymmetricHashJoin": "ivjoin.operator.operator",
     "band_join": "ivjoin.stream.pull",
+    "column": "ivjoin.expr.fluent",
     "explain": "ivjoin.stream.explaining",
     "left": "ivjoin.expr.fluent",
+    "multi_join": "ivjoin.stream.many",
     "lit": "ivjoin.expr.fluent",
     "prune_row_groups": "ivjoin.files.row_groups",
     "right": "ivjoin.expr.fluent",
@@ -58,6 +64,8 @@ __all__ = [
     "JoinStream",
     "LateRowError",
     "MemoryLimitError",
+    "MultiJoin",
+    "MultiJoinMetrics",
     "OptionError",
     "Order",
     "OrderError",
@@ -68,9 +76,11 @@ __all__ = [
     "UnsupportedError",
     "__version__",
     "band_join",
+    "column",
     "explain",
     "left",
     "lit",
+    "multi_join",
     "prune_row_groups",
     "right",
 ]

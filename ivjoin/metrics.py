@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-__all__ = ["JoinMetrics"]
+__all__ = ["JoinMetrics", "MultiJoinMetrics"]
 
 
 @dataclass(slots=True)
@@ -48,4 +48,41 @@ class JoinMetrics:
     reads: int = 0
 
     def as_dict(self) -> dict[str, int]:
+        return asdict(self)
+
+
+@dataclass(slots=True)
+class MultiJoinMetrics:
+    """Counts of a join of many inputs since it was made.
+
+    Attributes
+    ----------
+    rows_in, rows_retired, late, stored : dict of str to int
+        By alias: rows pushed; rows decided and dropped, on arrival, by pruning or at an end; rows that broke their
+        input's order or bounds; rows stored now, in each place where they are.
+    views : dict of str to int
+        Rows stored now of each view, by the aliases that it joins.
+    rows_out : int
+        Rows produced.
+    late_rows : int
+        Of all inputs.
+    state_rows, state_bytes : int
+        Rows of inputs and views that are stored when the last call ended, and the bytes that all steps hold.
+    peak_state_rows, peak_state_bytes : int
+        The greatest of these at the end of any call.
+    """
+
+    rows_in: dict[str, int]
+    rows_retired: dict[str, int]
+    late: dict[str, int]
+    stored: dict[str, int]
+    views: dict[str, int]
+    rows_out: int = 0
+    late_rows: int = 0
+    state_rows: int = 0
+    state_bytes: int = 0
+    peak_state_rows: int = 0
+    peak_state_bytes: int = 0
+
+    def as_dict(self) -> dict[str, int | dict[str, int]]:
         return asdict(self)

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # `bench` is no part of the installed package
 # ruff: noqa: E402
 
-from bench import answer, cell, report, routing, runner, tables
+from bench import answer, cell, multiway, report, routing, runner, tables
 from bench.case import Band, Case
 from bench.cases import ALL, named, select
 from bench.cases.scaling import CASES as SCALING
@@ -275,3 +275,15 @@ def test_the_tables_of_parallel_joins_are_made(tmp_path: Path) -> None:
     text = page.read_text()
     assert text.count("| 1.5 | auto |") == 2 and text.count("| full |") == 2
     assert f"**{planned['over']:.2f}**" in text
+
+
+def test_the_tables_of_joins_of_many_inputs_are_made(tmp_path: Path) -> None:
+    out, page = tmp_path / "multiway.jsonl", tmp_path / "multiway.md"
+    few = ["--rows", "3000", "--runs", "1", "--scale", "0.02", "--out", str(out), "--page", str(page)]
+    assert multiway.main(few) == 0
+    records = [r for line in out.read_text().splitlines() if (r := json.loads(line))["kind"] == "grid"]
+    by = {(r["case"], r["keys"], r["scheme"]): r for r in records}
+    assert by["3-reachability", "uniform", "hash"]["dims"] == "y 6 x z 6"
+    nine = by["TPC-H Q9, partial", "Zipf", "random"], by["TPC-H Q9, partial", "Zipf", "hybrid"]
+    assert nine[0]["replication"] == pytest.approx(1.83, abs=0.01) and nine[1]["replication"] < 1.02
+    assert page.read_text().count("| triangle |") == 1

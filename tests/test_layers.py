@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parent.parent / "ivjoin"
 
 # A room may import itself, the errors, and what stands here. Rooms that may not know each other do not list each other.
-_PLANNING = {"expr", "operators", "interval", "propagation", "shj", "outer", "frontier", "plan"}
+_PLANNING = {"expr", "operators", "interval", "separation", "propagation", "shj", "outer", "frontier", "plan"}
 _OPERATOR = _PLANNING | {"operator", "metrics"}
 MAY_IMPORT = {
     "__init__": set(),
@@ -23,18 +23,20 @@ MAY_IMPORT = {
     "metrics": set(),
     "interval": set(),
     "expr": {"operators", "terms"},
-    "terms": set(),
+    "terms": {"interval"},  # the numbers are rounded and counted in one place
     "operators": {"terms", "interval"},  # what reads, evaluates and bounds conditions stands on the records, not under
-    "propagation": {"interval", "expr", "operators"},
+    "separation": {"expr", "operators"},
+    "propagation": {"interval", "expr", "operators", "separation"},
     "shj": set(),  # kernels freeze what they import, and the stamp of their disk cache looks at this room alone
     "frontier": {"expr", "shj"},  # a tracker's counts are a record of the registers
     "outer": {"expr", "shj"},
     "plan": _PLANNING - {"plan"},
     "operator": _PLANNING | {"metrics"},
     "routing": _PLANNING,  # hashes by the kernels of keys; knows no operator
-    "stream": _OPERATOR | {"files"},
+    "multi": _OPERATOR | {"routing"},
+    "stream": _OPERATOR | {"files", "multi", "routing"},
     "files": {"expr", "interval", "propagation", "plan"},
-    "spark": _OPERATOR | {"stream", "routing"},
+    "spark": _OPERATOR | {"stream", "files", "multi", "routing"},
     "shedding": {"expr"},
     # the command line knows the public names of `ivjoin` and files, nothing behind them
     "demo": {"ivjoin", "files", "spark"},
@@ -50,18 +52,19 @@ ANYWHERE = {"numpy", "pyarrow"}
 ONLY_IN = {
     "numba": {"shj"},
     "llvmlite": {"shj"},
-    "sympy": {"expr"},
+    "sympy": {"expr", "separation"},
     "sqlglot": {"expr"},
     "pyspark": {"spark"},
     "pandas": {"spark"},
     "duckdb": {"demo"},  # and by name, where a caller asks for a frame of it, as polars and pandas
     "fsspec": {"files"},
     "ortools": {"shedding"},
+    "deltalake": {"spark"},
     "datasketches": {"routing"},
     "rich": {"demo"},
 }
 # heavy packages that even their own room imports only when a call needs them
-ON_DEMAND = {"sympy", "sqlglot", "datasketches"}
+ON_DEMAND = {"sympy", "sqlglot", "datasketches", "deltalake"}
 
 
 def modules() -> list[Path]:
@@ -214,7 +217,7 @@ HEAVY = {
 }  # fmt: skip
 
 
-FIRST = ["expr", "expr.nodes", "expr.linear", "expr.evaluate", "operators.table", "operators.domain",
+FIRST = ["expr", "expr.nodes", "separation.linear", "expr.evaluate", "operators.table", "operators.domain",
          "operators.nested", "propagation", "propagation.dag", "interval"]  # fmt: skip
 
 

@@ -19,7 +19,9 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 import ivjoin
-from ivjoin.cli.options import parse_bounds, parse_keys, parse_order, parse_zone
+from ivjoin import MultiJoinMetrics
+from ivjoin.cli.many import add_options, aliased, question_of_many
+from ivjoin.cli.options import parse_aggregates, parse_bounds, parse_keys, parse_order, parse_zone
 from ivjoin.cli.progress import Progress
 from ivjoin.errors import IvjoinError
 from ivjoin.files.atomic import Replacement, remove_unfinished, unwritable
@@ -110,6 +112,8 @@ example:
   ivjoin join clicks.parquet views.parquet --on user \\
       --where "l.ts BETWEEN r.ts AND r.ts + INTERVAL 1 HOUR" --how left \\
       --left-order ts --right-order "ts SLACK 10s" -o matches.parquet
+  ivjoin join q=quotes.parquet t=trades.parquet n=news.parquet \\
+      --where "q.sym = t.sym AND t.ts BETWEEN q.ts AND q.ts + 10 AND n.sym = t.sym AND n.ts = t.ts"
 """
 
 
@@ -119,29 +123,15 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
 
     join = commands.add_parser(
-        "join", help="join two files or streams", description="Join two files or streams.",
+        "join", help="join files or streams", description="Join two files or streams, or up to eight by alias.",
         epilog=_JOIN_EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    _add_question(join)
-    join.add_argument("--suffix", default="_right", help="added to the name of a right column that collides")
-    join.add_argument("--batch-size", type=int, default=65536, metavar="ROWS", help="rows of an output batch, at most")
-    join.add_argument("--on-late", default="raise", help="what to do with a row out of order: raise, drop or join")
-    join.add_argument("-o", "--output", default="-", metavar="FILE", help="result; - (the default) is standard output")
-    join.add_argument("--metrics-json", metavar="FILE", help="write the metrics there as well")
-    join.add_argument("--columns", metavar="NAMES", help="columns of the result, a,b,c; all by default")
-    join.add_argument("--threads", type=int, default=1, metavar="N", help="threads that share the join (default: 1)")
-    join.add_argument("--sort", default="auto", help="auto (default): sort what has no order; never: join as it is")
-    join.add_argument("--memory-limit", metavar="BYTES", help="what the join may hold, such as 512MB; no limit by default")
-    join.add_argument("--when-full", default="raise", help="at the limit: raise (default), spill to files, or shed rows")
-    join.add_argument("--spill-dir", metavar="DIR", help="where to spill; the folder for temporary files by default")
-    join.add_argument("--shed", metavar="POLICY", help="which rows go first: prob (default), life or random")
-    join.add_argument("--shed-shared", action="store_true", help="both sides share the memory, not half of it each")
-    join.add_argument("--progress", action="store_true", help="show how far it has come without a terminal, too")
-    join.add_argument("-q", "--quiet", action="store_true", help="no progress bar, no metrics on standard error")
+    _add_join(join)
     join.set_defaults(run=_join)
 
     explain = commands.add_parser("explain", help="show what a condition prunes, and why not")
     _add_question(explain)
+    explain.add_argument("--workers", type=int, default=8, metavar="N", help="of the grid shown for many inputs")
     explain.set_defaults(run=_explain)
 
     demo = commands.add_parser("demo", help="join a year of flights with the weather and with themselves")
@@ -152,10 +142,30 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_join(join: argparse.ArgumentParser) -> None:
+    _add_question(join)
+    join.add_argument("--suffix", default="_right", help="added to the name of a right column that collides")
+    join.add_argument("--batch-size", type=int, default=65536, metavar="ROWS", help="rows of an output batch, at most")
+    join.add_argument("--on-late", default="raise", help="what to do with a row out of order: raise, drop or join")
+    join.add_argument("-o", "--output", default="-", metavar="FILE", help="result; - (the default) is standard output")
+    join.add_argument("--metrics-json", metavar="FILE", help="write the metrics there as well")
+    join.add_argument("--columns", metavar="NAMES", help="columns of the result, a,b,c; all by default")
+    join.add_argument("--threads", type=int, default=1, metavar="N", help="threads that share the join (default: 1)")
+    join.add_argument("--sort", default="auto", help="auto (default): sort what has no order; never: join as it is")
+    join.add_argument("--memory-limit", metavar="BYTES", help="what the join may hold, such as 512MB (default: all)")
+    join.add_argument("--when-full", default="raise", help="at the limit: raise (default), spill to files or shed rows")
+    join.add_argument("--spill-dir", metavar="DIR", help="where to spill; the folder for temporary files by default")
+    join.add_argument("--shed", metavar="POLICY", help="which rows go first: prob (default), life or random")
+    join.add_argument("--shed-shared", action="store_true", help="both sides share the memory, not half of it each")
+    join.add_argument("--progress", action="store_true", help="show how far it has come without a terminal, too")
+    join.add_argument("-q", "--quiet", action="store_true", help="no progress bar, no metrics on standard error")
+
+
 def _add_question(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("left", metavar="LEFT", help="Parquet, CSV, JSON lines or Arrow: file, pattern, folder; - is standard input")
     add("right", metavar="RIGHT", help="likewise")
+    add("more", metavar="INPUT", nargs="*", help="more inputs; then each is ALIAS=FILE")
     add("--on", action="append", default=[], metavar="KEYS", help="key columns: name, a,b or left=right; repeatable")
     add("--where", metavar="CONDITION", help="what must hold besides, as SQL; l. and r. name the sides")
     add("--how", default="inner", help="inner (default), left, right, full, or left_ or right_ with semi or anti")
@@ -169,6 +179,11 @@ def _add_question(command: argparse.ArgumentParser) -> None:
             f"--{side}-bounds", action="append", default=[], metavar="NAME=A..B",
             help=f"promised bounds of a column of {side.upper()}; repeatable",
         )  # fmt: skip
+    add(
+        "--aggregate", action="append", default=[], metavar="NAME=F(COLUMN)",
+        help="in place of the pairs: count, sum, mean, min, max, first or last of each left row's partners; repeatable",
+    )  # fmt: skip
+    add_options(command)
     add("--timezone", default="UTC", help="zone of calendar arithmetic (default UTC)")
     add("--format", choices=FORMATS, help="format of names without a known extension; - is an Arrow stream by default")
     add("--csv-null", action="append", default=[], metavar="TEXT", help="CSV field that means null, besides the empty")
@@ -179,6 +194,14 @@ def _open_inputs(options: argparse.Namespace) -> tuple[Files, Files]:
         raise IvjoinError("LEFT and RIGHT are both standard input; one of them must be a file")
     left, right = (_opened(path, options) for path in (options.left, options.right))
     return left, right
+
+
+def _many(options: argparse.Namespace) -> dict[str, str] | None:
+    """The paths of inputs by alias, None of two without."""
+    parser = _Parser()
+    (_add_join if options.run is _join else _add_question)(parser)
+    defaults = {a.dest: a.default for a in parser._actions}
+    return aliased(options, defaults)
 
 
 def _opened(path: str, options: argparse.Namespace) -> Files:
@@ -196,6 +219,7 @@ def _question(options: argparse.Namespace, left: pa.Schema, right: pa.Schema) ->
         "left_bounds": parse_bounds(options.left_bounds, left, options.timezone),
         "right_bounds": parse_bounds(options.right_bounds, right, options.timezone),
         "timezone": parse_zone(options.timezone),
+        "aggregate": parse_aggregates(options.aggregate),
     }
 
 
@@ -207,22 +231,22 @@ def _bytes(given: str | None) -> int | str | None:
 
 
 def _join(options: argparse.Namespace) -> int:
-    _check_places(options)
-    left, right = _open_inputs(options)
-    question = _question(options, left.schema, right.schema) | {
-        "suffix": options.suffix,
-        "on_late": options.on_late,
-    }
-    stream = ivjoin.band_join(
-        left, right, **question, batch_size=options.batch_size, sort=options.sort,
-        threads=options.threads, memory_limit=_bytes(options.memory_limit), when_full=options.when_full,
-        spill_dir=options.spill_dir, shed=options.shed, shed_shared=options.shed_shared,
-        columns=None if options.columns is None else [n.strip() for n in options.columns.split(",")],
-    )  # fmt: skip
+    paths = _many(options)
+    given = [options.left, options.right] if paths is None else list(paths.values())
+    _check_places(options, given)
+    if paths is None:
+        stream, inputs = _join_of_two(options)
+    else:
+        files = {alias: _opened(path, options) for alias, path in paths.items()}
+        asked = question_of_many(options, {alias: f.schema for alias, f in files.items()})
+        stream = ivjoin.multi_join(
+            files, **asked, batch_size=options.batch_size, on_late=options.on_late, sort=options.sort
+        )
+        inputs = list(files.values())
     shown = not options.quiet and (options.progress or sys.stderr.isatty())
-    progress = Progress(shown, [left.rows, right.rows], lambda: stream.metrics)
-    for files in (left, right):
-        files.watch(progress.count)
+    progress = Progress(shown, [f.rows for f in inputs], lambda: stream.metrics)
+    for f in inputs:
+        f.watch(progress.count)
     names = ("left_row_groups_skipped", "right_row_groups_skipped")
     skipped = dict(zip(names, stream.row_groups_skipped or (), strict=False))
     report = Replacement(options.metrics_json) if options.metrics_json is not None else None
@@ -247,7 +271,22 @@ def _join(options: argparse.Namespace) -> int:
     return 0
 
 
-def _check_places(options: argparse.Namespace) -> None:
+def _join_of_two(options: argparse.Namespace) -> tuple[Any, list[Files]]:
+    left, right = _open_inputs(options)
+    question = _question(options, left.schema, right.schema) | {
+        "suffix": options.suffix,
+        "on_late": options.on_late,
+    }
+    stream = ivjoin.band_join(
+        left, right, **question, batch_size=options.batch_size, sort=options.sort,
+        threads=options.threads, memory_limit=_bytes(options.memory_limit), when_full=options.when_full,
+        spill_dir=options.spill_dir, shed=options.shed, shed_shared=options.shed_shared,
+        columns=None if options.columns is None else [n.strip() for n in options.columns.split(",")],
+    )  # fmt: skip
+    return stream, [left, right]
+
+
+def _check_places(options: argparse.Namespace, inputs: Sequence[str]) -> None:
     """Refuse to write over what is read, or to one place twice, however its name is written.
 
     Raises
@@ -256,7 +295,7 @@ def _check_places(options: argparse.Namespace) -> None:
     """
     taken = {
         _file_of(name, 0): f"would replace the input {name!r}"
-        for path in (options.left, options.right)
+        for path in inputs
         for name in _files_of(path)
     }
     for what, path in (("the result (-o)", options.output), ("the metrics (--metrics-json)", options.metrics_json)):
@@ -301,17 +340,23 @@ def _write_report(report: Replacement, figures: dict[str, Any]) -> None:
 
 
 def _summary(m: Any, seconds: float, skipped: int, done: str) -> str:
-    rows_in = m.left_rows_in + m.right_rows_in
+    each = list(m.rows_in.values()) if isinstance(m, MultiJoinMetrics) else [m.left_rows_in, m.right_rows_in]
     groups = f"; {skipped:,} row group{'s' if skipped > 1 else ''} skipped" if skipped else ""
     late = f"; {m.late_rows:,} late" if m.late_rows else ""
     return (
-        f"ivjoin: {m.left_rows_in:,} + {m.right_rows_in:,} rows in, {m.rows_out:,} out, in {seconds:.2f} s "
-        f"({rows_in / seconds:,.0f} rows/s in); at most {m.peak_state_rows:,} rows held "
+        f"ivjoin: {' + '.join(f'{n:,}' for n in each)} rows in, {m.rows_out:,} out, in {seconds:.2f} s "
+        f"({sum(each) / seconds:,.0f} rows/s in); at most {m.peak_state_rows:,} rows held "
         f"({m.peak_state_bytes / 1e6:,.1f} MB){groups}{late}{f'; {done}' if done else ''}"
     )
 
 
 def _explain(options: argparse.Namespace) -> int:
+    paths = _many(options)
+    if paths is not None:
+        files = {alias: _opened(path, options) for alias, path in paths.items()}
+        asked = question_of_many(options, {alias: f.schema for alias, f in files.items()})
+        print(ivjoin.explain(files, asked.pop("condition"), **asked, workers=options.workers))
+        return 0
     left, right = _open_inputs(options)
     question = _question(options, left.schema, right.schema)
     text = ivjoin.explain(question.pop("condition"), left, right, **question)

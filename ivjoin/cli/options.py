@@ -14,12 +14,13 @@ import pyarrow as pa
 
 from ivjoin.errors import ColumnError, OrderError, came
 
-__all__ = ["parse_bounds", "parse_keys", "parse_order", "parse_zone"]
+__all__ = ["parse_aggregates", "parse_bounds", "parse_keys", "parse_order", "parse_zone"]
 
 _ORDER = re.compile(
     r"(?P<expr>.+?)(?:\s+(?P<way>ASC|DESC))?(?:\s+NULLS\s+(?P<nulls>FIRST|LAST))?(?:\s+SLACK\s+(?P<slack>\S+))?\s*",
     re.IGNORECASE | re.DOTALL,
 )
+_AGGREGATE = re.compile(r"\s*(?P<name>[^=\s][^=]*?)\s*=\s*(?P<function>\w+)\s*\((?P<of>.*)\)\s*", re.DOTALL)
 _OFFSET = re.compile(r"(?:UTC|GMT|UT|Z)?(?:(?P<sign>[+-])(?P<h>[0-9]{1,2})(?::?(?P<m>[0-9]{2}))?)?")
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 _SLACK = re.compile(rf"(?P<number>{_NUMBER})(?P<unit>us|ms|s|min|h|d)?")
@@ -40,6 +41,28 @@ def parse_keys(texts: Sequence[str]) -> list[Any] | None:
             raise ColumnError(f"a key of --on is {came(name)}; expected a column name, or left=right")
         keys.append((left, right) if paired else name)
     return keys or None
+
+
+def parse_aggregates(texts: Sequence[str]) -> dict[str, tuple[str, str]] | None:
+    """Aggregates from ``NAME=FUNCTION(COLUMN)``; the column may be an expression over the right side.
+
+    >>> parse_aggregates(["vwap=mean(price)", "n = count(*)"])
+    {'vwap': ('price', 'mean'), 'n': ('*', 'count')}
+
+    Raises
+    ------
+    ColumnError
+        If the text is not of this form, or a name comes twice.
+    """
+    made: dict[str, tuple[str, str]] = {}
+    for text in texts:
+        found = _AGGREGATE.fullmatch(text)
+        if found is None:
+            raise ColumnError(f"an aggregate is {came(text)}; expected NAME=FUNCTION(COLUMN), such as n=count(*)")
+        if found["name"] in made:
+            raise ColumnError(f"two aggregates are named {came(found['name'])}; choose another name")
+        made[found["name"]] = found["of"].strip(), found["function"].lower()
+    return made or None
 
 
 def parse_order(text: str) -> Any:

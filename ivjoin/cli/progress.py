@@ -9,6 +9,8 @@ from contextlib import suppress
 from time import perf_counter
 from typing import Any
 
+from ivjoin import MultiJoinMetrics
+
 __all__ = ["Progress"]
 
 _EVERY, _EVERY_LINE = 0.2, 5.0  # seconds between two looks, on a terminal and elsewhere
@@ -63,10 +65,12 @@ class Progress:
     def line(self) -> str:
         """What there is to say at this moment."""
         m = self._metrics()
-        joined = m.left_rows_in + m.right_rows_in
+        many = isinstance(m, MultiJoinMetrics)
+        joined = sum(m.rows_in.values()) if many else m.left_rows_in + m.right_rows_in
         of = "" if self._total is None else f" of {self._total:,}"
         if joined:
-            gone = (m.left_rows_retired + m.right_rows_retired) / joined
+            retired = sum(m.rows_retired.values()) if many else m.left_rows_retired + m.right_rows_retired
+            gone = retired / joined
             said = f"{joined:,}{of} rows joined, {m.rows_out:,} out, {m.state_rows:,} held, {gone:.1%} let go"
         else:
             said = f"{self._read:,}{of} rows read"

@@ -37,7 +37,7 @@ from ivjoin.expr.chrono import (
     unix_seconds,
 )
 from ivjoin.expr.coerce import as_bool, cast, common_type, compared, exact_value, meet, meet_all
-from ivjoin.expr.literals import is_fixed, is_literal, literal, parse_date, parse_time, parse_timestamp
+from ivjoin.expr.literals import is_literal, literal, parse_date, parse_time, parse_timestamp
 from ivjoin.expr.nested import sort_keys
 from ivjoin.expr.nodes import LEFT, RIGHT, Node, make
 from ivjoin.expr.numeric import (
@@ -74,6 +74,7 @@ from ivjoin.expr.numeric import (
     tanh,
     trunc,
 )
+from ivjoin.expr.ops_zones import is_fixed
 from ivjoin.expr.strings import concat, like
 from ivjoin.expr.types import BOOL, INT32, TICKS_PER_SECOND, Type, timestamp
 

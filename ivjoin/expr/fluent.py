@@ -55,7 +55,9 @@ class Expr:
     def __repr__(self) -> str:
         if self._op == "column":
             qualifier, name = self._params
-            return f"{qualifier}({name!r})" if qualifier else f"column({name!r})"
+            if qualifier in (None, "left", "right"):
+                return f"{qualifier or 'column'}({name!r})"
+            return f"column({name!r}, {qualifier!r})"
         if self._op == "literal":
             return f"lit({self._params[0]!r})"
         name, rest = (self._params[0], self._params[1:]) if self._op == "call" else (self._op, self._params)
@@ -238,9 +240,9 @@ def right(name: str) -> Expr:
     return Expr("column", (), ("right", _text("right", name)))
 
 
-def column(name: str) -> Expr:
-    """A column that only one input has, or a key."""
-    return Expr("column", (), (None, _text("column", name)))
+def column(name: str, of: str | None = None) -> Expr:
+    """A column that only one input has, or a key; ``of`` is the alias of its input in a join of many."""
+    return Expr("column", (), (None if of is None else _text("alias", of), _text("column", name)))
 
 
 def lit(value: Value | Expr | None) -> Expr:

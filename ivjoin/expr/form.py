@@ -1,4 +1,4 @@
-"""A linear form over exact rationals: what ``ivjoin.expr.linear`` finds of nodes and operators' rules compute with."""
+"""A linear form over exact rationals: what ``separation.linear`` finds of nodes and operators' rules compute with."""
 
 from __future__ import annotations
 

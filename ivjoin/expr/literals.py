@@ -29,7 +29,7 @@ from ivjoin.expr.types import (
 )
 
 __all__ = [
-    "date_of", "decimal_text", "instant_of", "is_fixed", "is_literal", "literal", "parse_date", "parse_number",
+    "date_of", "decimal_text", "instant_of", "is_literal", "literal", "parse_date", "parse_number",
     "parse_time", "parse_timestamp", "physical", "rescaled", "seconds_of", "shifted", "zone_named",
 ]  # fmt: skip
 
@@ -291,11 +291,6 @@ def shifted(seconds: int, tz: dt.tzinfo, to_instant: bool) -> int:
     if to_instant:
         return instant_of(_EPOCH + dt.timedelta(seconds=seconds), tz)
     return _whole((_EPOCH.replace(tzinfo=dt.UTC) + dt.timedelta(seconds=seconds)).astimezone(tz).replace(tzinfo=None))
-
-
-def is_fixed(zone: str) -> bool:
-    """Whether a zone has one offset for ever, so that its local times and the instants map onto each other."""
-    return isinstance(zone_named(zone), dt.timezone)
 
 
 def parse_time(text: str) -> Node | None:

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ivjoin.errors import ConditionError, UnsupportedError
 from ivjoin.expr.coerce import cast, common_type
@@ -126,6 +125,8 @@ def _alike(s: pa.DataType, t: pa.DataType) -> bool:
 
 def as_list(array: Any) -> Any:
     """A list array of any kind as a plain one."""
+    import pyarrow.compute as pc
+
     t = array.type
     if pa.types.is_list(t) or pa.types.is_map(t):
         return array

@@ -14,11 +14,12 @@ from ivjoin.expr import ops_casttext
 from ivjoin.expr.nodes import Node, is_met
 from ivjoin.expr.ops_cells import Cell, Consts, Kernel, count, dtype_of, flagged, narrowest, objects, unsupported
 from ivjoin.expr.ops_columns import nothing
-from ivjoin.expr.ops_decimal import as_objects, fitted, half_up, rescaled, scaled_up
+from ivjoin.expr.ops_decimal import as_objects, fitted, rescaled, scaled_up
 from ivjoin.expr.ops_integer import mul_wrapped, narrowed
 from ivjoin.expr.ops_time import DAY_SECONDS, as_dates, days_of, split, ticks_of, wrapped
 from ivjoin.expr.ops_zones import Zone, zone_of
 from ivjoin.expr.types import INT64, TICKS_PER_SECOND, Type
+from ivjoin.interval.machine.decimals import half_up
 
 __all__ = ["cast_rule"]
 

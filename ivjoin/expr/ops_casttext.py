@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ivjoin.errors import ConditionError
 from ivjoin.expr.ops_cells import Cell, Kernel, dtype_of, flagged, narrowest
-from ivjoin.expr.ops_decimal import half_up
 from ivjoin.expr.ops_time import DAY_SECONDS, civil, days_from_civil, split
 from ivjoin.expr.ops_zones import Zone, zone_of
 from ivjoin.expr.types import STRING, TICKS_PER_SECOND, Type
+from ivjoin.interval.machine.decimals import half_up
 
 __all__ = ["CASTS", "java_double"]
 
@@ -30,6 +29,8 @@ Parse = Callable[[str], Any]  # None where the text is malformed or does not fit
 
 def _parsing(make: Callable[[Type, Zone], Parse]) -> Callable[[Type, Type, Zone], Kernel]:
     def cast(t: Type, u: Type, zone: Zone) -> Kernel:
+        import pyarrow.compute as pc
+
         parse = make(u, zone)
 
         def kernel(a: Cell) -> Cell:
@@ -280,6 +281,8 @@ def _time_texts(t: Type, _: Zone) -> Format:
 
 def _reinterpreted(t: Type, u: Type, zone: Zone) -> Kernel:
     # Bytes that are no UTF-8 stay as they are, and compare as bytes.
+    import pyarrow.compute as pc
+
     options = pc.CastOptions(pa.large_string() if u == STRING else pa.large_binary(), allow_invalid_utf8=True)
 
     def kernel(a: Cell) -> Cell:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ivjoin.expr.ops_cells import Cell, Mask, dtype_of, objects
 from ivjoin.expr.types import TICKS_PER_SECOND, Type, from_arrow
@@ -98,6 +97,8 @@ def load(array: Any, t: Type) -> Cell:
             words = words.cast(_LARGE[t.kind])  # Arrow has no take for views
         array = words.take(array.indices)
     if pa.types.is_run_end_encoded(array.type):
+        import pyarrow.compute as pc
+
         array = pc.run_end_decode(array)
     a = array.type
     if t.kind == "null" or pa.types.is_null(a):

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ops_cells import Cell, Consts, Kernel, absent, combined, met, one, rows, unsupported
@@ -46,6 +45,8 @@ _TEXT = {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt
 
 
 def _text_comparer(op: str) -> Compare:
+    import pyarrow.compute as pc
+
     f = getattr(pc, _TEXT[op])
 
     def compare(x: Any, y: Any) -> np.ndarray:

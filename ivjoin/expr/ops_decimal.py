@@ -15,9 +15,10 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.ops_cells import Cell, Consts, Kernel, Mask, Rule, combined, count, flagged, met, unsupported
 from ivjoin.expr.ops_integer import add_wrapped, mul_wrapped, whole_quotient
 from ivjoin.expr.types import Type
+from ivjoin.interval.machine.decimals import divided, half_up, shortened
 
 __all__ = [
-    "as_objects", "div", "division", "fitted", "half_up", "magnitude", "minus", "mul", "plus", "positive",
+    "as_objects", "div", "division", "fitted", "magnitude", "minus", "mul", "plus", "positive",
     "rescaled", "round_quotient", "scaled_up", "sum_", "to_int64", "whole",
 ]  # fmt: skip
 
@@ -47,13 +48,6 @@ def scaled_up(v: np.ndarray, digits: int) -> np.ndarray:
         if bad is None or not count(bad):
             return r
     return as_objects(v) * 10**digits
-
-
-def half_up(n: int, d: int) -> int:
-    """n / d rounded to the nearest integer, ties away from zero."""
-    q, rest = divmod(abs(n), abs(d))
-    q += 2 * rest >= abs(d)
-    return q if (n < 0) == (d < 0) else -q
 
 
 def half_even(n: int, d: int) -> int:
@@ -141,18 +135,7 @@ def _need(node: Node) -> None:
 
 
 # Spark multiplies and divides with 38 digits first and rounds to the result's scale from there.
-_WORKING = 10**38
-
-
-def _to_38_digits(n: int) -> int:
-    """A product as java.math.BigDecimal keeps it: 38 significant digits, HALF_UP, zeros after them."""
-    if -_WORKING < n < _WORKING:
-        return n
-    extra = 10 ** (len(str(abs(n))) - 38)
-    return half_up(n, extra) * extra
-
-
-_SHORTEN = np.frompyfunc(_to_38_digits, 1, 1)
+_SHORTEN = np.frompyfunc(shortened, 1, 1)
 
 
 def mul(node: Node, _: Consts) -> Kernel:
@@ -180,12 +163,7 @@ def div(node: Node, _: Consts) -> Kernel:
     lift = t.scale - s.scale + u.scale
     # Spark rounds the quotient at 38 fraction digits and then at the result's scale. Rounding twice can differ from
     # rounding once only within 10**-38 of a tie, and a quotient that near to a tie needs a divisor of 19 digits.
-    lift38 = 38 - s.scale + u.scale
-
-    def twice(n: int, d: int) -> int:
-        return half_up(half_up(n * 10**lift38, d) if lift38 >= 0 else half_up(n, d * 10**-lift38), 10 ** (38 - t.scale))
-
-    both = np.frompyfunc(twice, 2, 1)
+    both = np.frompyfunc(lambda n, d: divided(n, d, t.scale, u.scale - s.scale), 2, 1)
 
     def kernel(a: Cell, b: Cell) -> Cell:
         (x, ok, err), (y, ok2, err2) = a, b

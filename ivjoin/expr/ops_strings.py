@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ivjoin.errors import UnsupportedError
 from ivjoin.expr.nodes import Node
@@ -35,6 +34,8 @@ def _quoted(c: str) -> str:
 
 
 def like(node: Node, _: Consts) -> Kernel:
+    import pyarrow.compute as pc
+
     if node.args[0].type.kind != "string":
         raise unsupported(node)
     pattern, escape = node.params
@@ -57,6 +58,8 @@ def like(node: Node, _: Consts) -> Kernel:
 
 
 def function(node: Node, consts: Consts) -> Kernel:
+    import pyarrow.compute as pc
+
     name, *options = node.params
     f = getattr(pc, name, None)
     if f is None:
@@ -95,6 +98,8 @@ _BY_PYTHON: dict[str, Callable[[str], str]] = {
 
 
 def _unless_ascii(f: Any, exact: Callable[[str], str]) -> Any:
+    import pyarrow.compute as pc
+
     def mapped(array: Any) -> Any:
         if exact is not _initcap and pc.all(pc.string_is_ascii(array)).as_py() is not False:
             return f(array)

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ops_cells import (
@@ -136,6 +135,8 @@ def _pick(n: int, picks: list[tuple[np.ndarray, Any]], default: Any) -> Any:
         for mask, v in reversed(picks):
             out = np.where(mask, v, out)
         return out
+    import pyarrow.compute as pc
+
     text = default if len(default) == n else default.take(pa.array(np.zeros(n, dtype=np.int64)))
     for mask, v in reversed(picks):
         text = pc.if_else(pa.array(mask), v if len(v) == n else v[0], text)
@@ -232,6 +233,8 @@ def in_(node: Node, consts: Consts) -> Kernel:
 
 def _among(node: Node, text: bool) -> Kernel:
     """IN of many literals: one look-up instead of a comparison each."""
+    import pyarrow.compute as pc
+
     t, values = node.args[0].type, [i.params[0] for i in node.args[1:]]
     nulls = None in values
     cells = [const_cell(v, t)[0] for v in values if v is not None]

@@ -19,7 +19,7 @@ import numpy as np
 
 from ivjoin.expr.literals import zone_named
 
-__all__ = ["Zone", "zone_of"]
+__all__ = ["Zone", "is_fixed", "zone_of"]
 
 _DAY = 86_400
 _CYCLE = 146_097 * _DAY  # seconds in 400 Gregorian years, a whole number of weeks
@@ -157,6 +157,11 @@ def zone_of(name: str | None) -> Zone:
     found = tz.utcoffset(None)
     assert found is not None
     return Zone(found.days * _DAY + found.seconds, none, none)
+
+
+def is_fixed(name: str | None) -> bool:
+    """Whether a zone has one offset for ever, so that its local times and the instants map onto each other."""
+    return zone_of(name).fixed is not None
 
 
 def _octets(key: str) -> bytes:

@@ -7,12 +7,13 @@ loose bound moved by one.
 
 from __future__ import annotations
 
-import struct
 from typing import Any, Final
 
 import numpy as np
 
 from ivjoin.expr.types import Type
+from ivjoin.interval.machine.ordinals import ordinal_of as float_ordinal
+from ivjoin.interval.machine.ordinals import value_of as float_at
 
 __all__ = ["NAN_ORDINAL", "has_ordinal", "ordinal_of", "ordinals", "value_of"]
 
@@ -76,10 +77,7 @@ def ordinal_of(value: Any, t: Type) -> int:
     """The ordinal of one physical value (``int(value)`` of a bool, the integer of a discrete type)."""
     if t.kind == "float":
         x = float(value)
-        if x != x:
-            return NAN_ORDINAL
-        bits: int = struct.unpack("<q", struct.pack("<d", x))[0]
-        return bits if bits >= 0 else -(bits + _TOP_BIT)
+        return NAN_ORDINAL if x != x else float_ordinal(x)
     if t.kind == "int" and t.bits == 64 and not t.signed:
         return int(value) - _TOP_BIT
     return int(value)
@@ -93,9 +91,7 @@ def value_of(ordinal: int, t: Type) -> Any:
     if t.kind == "float":
         if ordinal > _INFINITY:
             return float("nan")
-        magnitude = min(abs(ordinal), _INFINITY)
-        x: float = struct.unpack("<d", struct.pack("<q", magnitude))[0]
-        return -x if ordinal < 0 else x
+        return float_at(max(-_INFINITY, min(ordinal, _INFINITY)))
     if t.kind == "bool":
         return bool(ordinal)
     if t.kind == "int" and t.bits == 64 and not t.signed:

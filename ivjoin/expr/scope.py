@@ -38,7 +38,7 @@ class Scope:
         More names of the sides, beside ``l``, ``left``, ``r`` and ``right``: alias -> ``"left"`` or ``"right"``.
     """
 
-    __slots__ = ("_exact", "_folded", "_qualifiers", "case_sensitive", "left", "on", "right")
+    __slots__ = ("_exact", "_folded", "_inputs", "_of_two", "_qualifiers", "case_sensitive", "left", "on", "right")
 
     def __init__(
         self,
@@ -56,15 +56,33 @@ class Scope:
             if side not in (LEFT, RIGHT):
                 raise ConditionError(f"the alias {alias!r} must name 'left' or 'right', not {side!r}")
             self._qualifiers[alias.lower()] = side
-        self._exact: dict[str, dict[str, list[int]]] = {LEFT: {}, RIGHT: {}}
-        self._folded: dict[str, dict[str, list[int]]] = {LEFT: {}, RIGHT: {}}
-        for side, schema in ((LEFT, left), (RIGHT, right)):
+        self._of_two = True
+        self._read({LEFT: left, RIGHT: right})
+
+    @classmethod
+    def of_inputs(cls, inputs: Mapping[str, pa.Schema], case_sensitive: bool = True) -> Scope:
+        """The columns of any number of inputs, by ``alias.name``, or by a name that one of them alone has.
+
+        A column's node has the alias for its side.
+        """
+        empty = pa.schema([])
+        self = cls(empty, empty, case_sensitive=case_sensitive)
+        self._of_two = False
+        self._qualifiers = {alias.lower(): alias for alias in inputs}
+        self._read(inputs)
+        return self
+
+    def _read(self, inputs: Mapping[str, pa.Schema]) -> None:
+        self._inputs = dict(inputs)
+        self._exact: dict[str, dict[str, list[int]]] = {side: {} for side in inputs}
+        self._folded: dict[str, dict[str, list[int]]] = {side: {} for side in inputs}
+        for side, schema in inputs.items():
             for i, name in enumerate(schema.names):
                 self._exact[side].setdefault(name, []).append(i)
                 self._folded[side].setdefault(name.lower(), []).append(i)
 
     def side_of(self, qualifier: str) -> str | None:
-        """``"left"``, ``"right"``, or None if the qualifier names no side."""
+        """``"left"``, ``"right"`` or an alias; None if the qualifier names no input."""
         return self._qualifiers.get(qualifier.lower())
 
     def resolve(self, qualifier: str | None, name: str) -> Node:
@@ -83,11 +101,13 @@ class Scope:
             if index is None:
                 raise self._unknown(side, name)
             return self._column(side, index)
-        found = [(side, i) for side in (LEFT, RIGHT) if (i := self._find(side, name)) is not None]
+        found = [(side, i) for side in self._inputs if (i := self._find(side, name)) is not None]
         if not found:
             raise self._unknown(None, name)
-        if len(found) == 2 and not self._is_key(found[0][1], found[1][1]):
-            raise ColumnError(f"column {name!r} is ambiguous: both inputs have it; write l.{name} or r.{name}")
+        if len(found) > 1 and not (self._of_two and self._is_key(found[0][1], found[1][1])):
+            who = "both inputs have it" if len(self._inputs) == 2 else f"{len(found)} inputs have it"
+            such = " or ".join(f"{self._qualifier(side)}.{name}" for side, _ in found)
+            raise ColumnError(f"column {name!r} is ambiguous: {who}; write {such}")
         return self._column(*found[0])
 
     def path(self, parts: list[str]) -> tuple[Node, list[str]]:
@@ -100,9 +120,12 @@ class Scope:
         """
         if len(parts) > 1 and self.side_of(parts[0]) is not None:
             return self.resolve(parts[0], parts[1]), parts[2:]
-        if len(parts) > 1 and not any(self._find(side, parts[0]) is not None for side in (LEFT, RIGHT)):
+        if len(parts) > 1 and not any(self._find(side, parts[0]) is not None for side in self._inputs):
             raise self._unknown_qualifier(parts[0], parts[1])
         return self.resolve(None, parts[0]), parts[1:]
+
+    def _qualifier(self, side: str) -> str:
+        return side[0] if self._of_two else side
 
     def _is_key(self, left: int, right: int) -> bool:
         a, b = self.left.names[left], self.right.names[right]
@@ -124,22 +147,23 @@ class Scope:
         return hits[0]
 
     def _schema(self, side: str) -> pa.Schema:
-        return self.left if side == LEFT else self.right
+        return self._inputs[side]
 
     def _column(self, side: str, index: int) -> Node:
         field = self._schema(side).field(index)
         return make("column", (), (side, field.name), from_arrow(field.type))
 
     def _unknown(self, side: str | None, name: str) -> ColumnError:
-        sides = [s for s in ((LEFT, RIGHT) if side is None else (side,)) if len(self._schema(s).names) or side]
+        sides = [s for s in (self._inputs if side is None else (side,)) if len(self._schema(s).names) or side]
         known = [n for s in sides for n in self._schema(s).names]
         hint = nearest(name, known)
         if not hint and side is not None:
-            other = RIGHT if side == LEFT else LEFT
-            if self._find(other, name) is not None:
-                hint = f"; {other} has it: write {other[0]}.{name}"
+            others = [s for s in self._inputs if s != side and self._find(s, name) is not None]
+            if others:
+                hint = f"; {others[0]} has it: write {self._qualifier(others[0])}.{name}"
         there = "; ".join(f"{s} has {_listed(self._schema(s).names)}" for s in sides) or "there are no columns"
-        where = side if side is not None else "either input" if len(sides) == 2 else sides[0] if sides else "the input"
+        many = ("the input", sides[0] if sides else "", "either input")
+        where = side if side is not None else many[len(sides)] if len(sides) < 3 else "any input"
         return ColumnError(f"column {came(name)} is not in {where}: {there}{hint}")
 
     def _unknown_qualifier(self, qualifier: str, name: str) -> ColumnError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import itertools
 import re
 from typing import TYPE_CHECKING, Any
@@ -16,10 +17,21 @@ __all__ = ["described", "placed", "tree"]
 
 
 @functools.cache
-def _parser_class() -> Any:
-    from sqlglot.dialects.spark import Spark
+def _spark() -> Any:
+    """sqlglot's Spark. No garbage is looked for meanwhile: that takes as long, and a thousand classes are none."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        from sqlglot.dialects.spark import Spark
+    finally:
+        if collects:
+            gc.enable()
+    return Spark
 
-    base = Spark.Parser
+
+@functools.cache
+def _parser_class() -> Any:
+    base = _spark().Parser
     kept = {"CAST", "TRY_CAST", "EXTRACT", "TRIM"}
 
     return type(
@@ -35,12 +47,11 @@ def _parser_class() -> Any:
 
 def tree(text: str) -> exp.Expression:
     """The one expression in ``text``."""
+    dialect = _spark()()
     from sqlglot import exp
-    from sqlglot.dialects.spark import Spark
     from sqlglot.errors import ParseError, TokenError
     from sqlglot.tokens import TokenType
 
-    dialect = Spark()
     try:
         tokens = _joined_quotes(dialect.tokenize(text), text)
         for before, token in itertools.pairwise(tokens):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ivjoin.expr import nodes
-from ivjoin.expr.nodes import Node, walk
+from ivjoin.expr.nodes import LEFT, RIGHT, Node, walk
 from ivjoin.expr.words import literal_text, quoted, type_text
 from ivjoin.operators.table import operator_of
 from ivjoin.operators.writing import ATOM, UNARY
@@ -26,7 +26,7 @@ def _text(n: Node, done: dict[Node, tuple[str, int]]) -> tuple[str, int]:
 
     if n.op == "column":
         side, name = n.params
-        return f"{side[0]}.{quoted(name)}", ATOM
+        return f"{side[0] if side in (LEFT, RIGHT) else quoted(side)}.{quoted(name)}", ATOM
     if n.op == "literal":
         text = literal_text(n.params[0], n.type)
         return text, UNARY if text.startswith("-") else ATOM

@@ -31,10 +31,10 @@ from typing import Any
 import pyarrow as pa
 
 from ivjoin.errors import UnsupportedError, came
+from ivjoin.interval.machine.domains import TICKS_PER_SECOND, limits
 
 __all__ = ["TICKS_PER_SECOND", "Type", "finer_unit", "from_arrow", "named", "nested_arrow", "to_arrow"]
 
-TICKS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _UNITS = ("s", "ms", "us", "ns")
 
 
@@ -93,19 +93,9 @@ class Type:
 
         Dates are days of an int32; times lie within a day.
         """
-        if self.kind == "int":
-            if self.signed:
-                return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
-            return 0, (1 << self.bits) - 1
-        if self.kind == "decimal":
-            top = 10**self.precision - 1
-            return -top, top
-        if self.kind in ("date", "months"):
-            return -(1 << 31), (1 << 31) - 1
-        if self.kind == "time":
-            return 0, 86_400 * TICKS_PER_SECOND[self.unit] - 1
-        if self.kind in ("timestamp", "duration"):
-            return -(1 << 63), (1 << 63) - 1
+        if self.kind in _DISCRETE:
+            least, most = limits(self.kind, self.bits, self.signed, self.precision, self.unit)
+            return least, most
         raise AssertionError(f"{self} has no physical range")
 
     def __str__(self) -> str:

@@ -434,6 +434,12 @@ class Frontier:
         self.promised[node] = (low, high)
         self.refresh()
 
+    def narrow(self, node: Node, low: int, high: int) -> None:
+        """No later row that can still match lies outside these ordinals; a NaN is above all of them."""
+        a, b = self.promised.get(node) or ordinal_range(node.type)
+        self.promised[node] = (max(low, a), min(high, b))
+        self.refresh()
+
     def outside_promises(self, node: Node, ordinals: np.ndarray, valid: np.ndarray | None) -> np.ndarray | None:
         """bool[n] of rows that lie outside what bounds and punctuation said of an expression."""
         bad: np.ndarray | None = None

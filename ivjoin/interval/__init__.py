@@ -1,7 +1,7 @@
 """Intervals of doubles by IEEE 1788-2015, and of the other value domains under the same names.
 
 `Interval` is a closed set of real numbers; every function encloses the values of its real namesake over the members of
-its arguments, with correctly rounded bounds (set-based, bare). ``CONFORMANCE.md`` in this directory lists the clauses
+its arguments, with correctly rounded bounds (set-based, bare). ``reals/CONFORMANCE.md`` lists the clauses
 of the standard and what is left out.
 
 `interval` makes a `DomainInterval`: ints of any width, decimals, dates, times and timestamps, durations, months, and
@@ -17,27 +17,15 @@ Importing this package checks that the processor rounds to nearest and keeps sub
     iv.mul_rev(iv.interval("int8", 3, 3), iv.interval("int8", 5, 10))
 """
 
-from ivjoin.interval.arithmetic import (
-    fma,
-    pos,
-    recip,
-    round_ties_to_away,
-    round_ties_to_even,
-    sqrt,
-    trunc,
-)
-from ivjoin.interval.bare import (
-    EMPTY,
-    ENTIRE,
-    Interval,
+from ivjoin.interval.errors import (
     IntervalError,
     IntervalTypeError,
 )
-from ivjoin.interval.domains import (
-    Domain,
-    domain,
-)
-from ivjoin.interval.elementary import (
+from ivjoin.interval.machine.domains import Domain, domain
+from ivjoin.interval.machine.rounding import FloatModeError, check_float_mode
+from ivjoin.interval.reals.arithmetic import fma, pos, recip, round_ties_to_away, round_ties_to_even, sqrt, trunc
+from ivjoin.interval.reals.bare import EMPTY, ENTIRE, Interval
+from ivjoin.interval.reals.elementary import (
     acosh,
     asinh,
     atanh,
@@ -52,17 +40,14 @@ from ivjoin.interval.elementary import (
     sinh,
     tanh,
 )
-from ivjoin.interval.exact import (
-    cast,
-    cast_rev,
-    pmod,
-    pmod_rev1,
-    pmod_rev2,
-    rem,
-    rem_rev1,
-    rem_rev2,
-)
-from ivjoin.interval.generic import (
+from ivjoin.interval.reals.numeric import mid_rad, rad
+from ivjoin.interval.reals.relations import Overlap
+from ivjoin.interval.reals.reverse import cosh_rev
+from ivjoin.interval.reals.reverse_trig import cos_rev, sin_rev, tan_rev
+from ivjoin.interval.reals.sets import cancel_minus, cancel_plus
+from ivjoin.interval.reals.trigonometric import acos, asin, atan, atan2, cos, sin, tan
+from ivjoin.interval.typed.exact import cast, cast_rev, pmod, pmod_rev1, pmod_rev2, rem, rem_rev1, rem_rev2
+from ivjoin.interval.typed.generic import (
     abs,
     abs_rev,
     add,
@@ -115,7 +100,8 @@ from ivjoin.interval.generic import (
     sup,
     wid,
 )
-from ivjoin.interval.logic import (
+from ivjoin.interval.typed.intervals import DomainInterval, entire, interval
+from ivjoin.interval.typed.logic import (
     BoolInterval,
     coalesce,
     coalesce_rev,
@@ -145,50 +131,13 @@ from ivjoin.interval.logic import (
     null_safe_eq,
     null_safe_eq_rev,
 )
-from ivjoin.interval.numeric import (
-    mid_rad,
-    rad,
-)
-from ivjoin.interval.pieces import (
+from ivjoin.interval.typed.pieces import (
     abs_rev_to_pair,
     div_rev2_to_pair,
     div_to_pair,
     mul_rev_to_pair,
     pown_rev_to_pair,
     sqr_rev_to_pair,
-)
-from ivjoin.interval.relations import (
-    Overlap,
-)
-from ivjoin.interval.reverse import (
-    cosh_rev,
-)
-from ivjoin.interval.reverse_trig import (
-    cos_rev,
-    sin_rev,
-    tan_rev,
-)
-from ivjoin.interval.rounding import (
-    FloatModeError,
-    check_float_mode,
-)
-from ivjoin.interval.sets import (
-    cancel_minus,
-    cancel_plus,
-)
-from ivjoin.interval.trigonometric import (
-    acos,
-    asin,
-    atan,
-    atan2,
-    cos,
-    sin,
-    tan,
-)
-from ivjoin.interval.typed import (
-    DomainInterval,
-    entire,
-    interval,
 )
 
 __all__ = [

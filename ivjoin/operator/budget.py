@@ -57,6 +57,11 @@ class Budget:
         UnsupportedError
         """
         how = plan.how
+        if plan.spec.aggregates and self.when_full != "raise":
+            raise UnsupportedError(
+                f"when_full={self.when_full!r} with aggregate=: rows whose partners are aggregated are held in memory; "
+                "leave it out, which raises MemoryLimitError where they do not fit, or narrow the band"
+            )
         if self.when_full == "shed" and (how.name not in ("inner", "left_semi", "right_semi")):
             raise UnsupportedError(
                 f"when_full='shed' with how={how.name!r}: a row whose match was dropped would come out as one that has "

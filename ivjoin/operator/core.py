@@ -24,7 +24,7 @@ from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.blocks import wanted, works
 from ivjoin.operator.intake import Intake, has_value
 from ivjoin.operator.prune_bounds import Bounder
-from ivjoin.operator.sources import limits_of, ordinal_columns
+from ivjoin.operator.sources import key_columns, limits_of, ordinal_columns
 from ivjoin.operator.state import State
 from ivjoin.operator.tables import join_fields, output_table, side_tables
 from ivjoin.outer.emit import Emitter
@@ -61,7 +61,11 @@ def frontiers_of(plan: JoinPlan, of_all: bool = False) -> tuple[Frontier, Fronti
 class Core:
     """The state of an operator, and how it is built. ``steps`` moves rows through it."""
 
-    def __init__(self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> None:
+    def __init__(
+        self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False,
+        keeps: tuple[bool, bool] = (True, True),
+    ) -> None:
+        self.keeps = keeps  # a side whose rows only probe stores none
         self.plan = plan = plan.own()
         self.how = plan.how
         self.layouts = left, right = row_layouts(plan)
@@ -92,7 +96,8 @@ class Core:
         self.stores = tuple(
             SideStore(
                 s, self.keys, self.layouts[s].stored, len(plan.sides[s].axes),
-                ordered=plan.tables[1 - s].n_primary > 0, same=ordinal_columns(plan, s), stored=plan.sides[s].stored,
+                ordered=plan.tables[1 - s].n_primary > 0, same=ordinal_columns(plan, s), in_key=key_columns(plan, s),
+                pieces=len(plan.null_safe) + sum(plan.null_safe), stored=plan.sides[s].stored,
                 sides=state.sides, widths=self.layouts[s].stored_widths, account=account,
             )
             for s in (0, 1)
@@ -191,7 +196,7 @@ class Core:
         """Hand the bounds of side s to the kernels."""
         bounds = self.bounder.bounds(s)
         state = self.state
-        state.set_side(s, nothing=bounds is None, ended=self.ended[s])
+        state.set_side(s, nothing=bounds is None or not self.keeps[s], ended=self.ended[s])
         state.set_side(1 - s, ended=self.ended[1 - s])
         table = state["bounds", s]
         for axis, (low, high) in enumerate(bounds or ()):
@@ -313,6 +318,16 @@ class Core:
         for store in self.stores:
             store.point()
 
+    def saved_rows(self, s: int) -> tuple[list[pa.Array], np.ndarray]:
+        """The rows of a side's store: its columns, and bool[n] of those that are matched."""
+        store = self.stores[s]
+        ids = store.live_ids()
+        return [store.gather(i, ids) for i in range(len(store.columns))], store.matched(ids)
+
+    def led(self, s: int) -> tuple[int | None, int | None] | None:
+        """The axes by which a side's rows are found in sorted runs, None where they are not."""
+        return self.stores[s].led()
+
     def refresh_bounds(self) -> None:
         """Compute roots, axes and bounds anew after the frontiers were set from outside."""
         self.learn()
@@ -325,11 +340,22 @@ class Core:
         frontier = self.frontiers[p]
         known = node in frontier.promised
         frontier.promise(node, ordinal, descending)
-        if known:
-            place = self.sources[p].nodes.index(node)
-            row = self.state["sources", p][place]
-            row["low"], row["high"] = limits_of(frontier, node)
+        self._limit(p, node, known)
         return known
+
+    def narrow(self, p: int, node: Node, low: int, high: int) -> bool:
+        """As :meth:`promise`, of both ends."""
+        frontier = self.frontiers[p]
+        known = node in frontier.promised
+        frontier.narrow(node, low, high)
+        self._limit(p, node, known)
+        return known
+
+    def _limit(self, p: int, node: Node, known: bool) -> None:
+        """Hand to the kernels what is promised of an expression, if they know it already."""
+        if known:
+            row = self.state["sources", p][self.sources[p].nodes.index(node)]
+            row["low"], row["high"] = limits_of(self.frontiers[p], node)
 
     def learn(self) -> None:
         """Take in that frontiers may know other expressions now: tables, and axes that could prune by them."""

@@ -10,7 +10,6 @@ from typing import Any
 from ivjoin.errors import OrderError, came
 from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.ordinal import ordinal_of
-from ivjoin.expr.separate import BandTerm
 from ivjoin.expr.text import quoted
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
 from ivjoin.frontier.order import Frontier, OrderTracker, ordinal_range, physical_ordinal, shown
@@ -21,8 +20,9 @@ from ivjoin.plan.cutting import cut_of
 from ivjoin.plan.planner import JoinPlan, inferred
 from ivjoin.plan.question import side_expression
 from ivjoin.plan.spec import SIDES
+from ivjoin.separation.separate import BandTerm
 
-__all__ = ["explain_plan", "kept_lines"]
+__all__ = ["explain_plan", "interval_text", "kept_lines", "typical"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _IN_PROBE = "decided in the compiled probe"
@@ -49,6 +49,7 @@ def explain_plan(
     on = f" on {', '.join(_on(p) for p in plan.spec.on)}" if plan.spec.on else " without `on`"
     lines = [f"{plan.how.name} join{on}", *(f"  {line}" for line in arrival)]
     lines += ["", "condition", *_conjuncts(plan)]
+    lines += _aggregate_lines(plan)
     lines += ["", "frontier (every future row)", *_frontier_lines(frontiers, bool(frontier), seen)]
     lines += _inferred_lines(plan)
     boxes, dag = _dag(plan, frontiers)
@@ -87,6 +88,22 @@ def _conjuncts(plan: JoinPlan) -> list[str]:
     return out or ["  (none: every pair matches)"]
 
 
+def _aggregate_lines(plan: JoinPlan) -> list[str]:
+    if not plan.spec.aggregates:
+        return []
+    bands = {t.right for t in plan.kernel_terms}
+    if plan.separation.residual:
+        how = "the pairs of each left row are asked about, some at a time, and reduced"
+    elif len(bands) > 1:
+        lead = said(plan.kernel_terms[0].right)
+        how = f"over ranges of right rows sorted by {lead}; the other bands ask pairs where they do not rise with it"
+    else:
+        how = f"over ranges of right rows sorted by {listed([*map(said, bands)] or ['their key'])}; no pairs are made"
+    made = [f"  {a.name} = {a.function}({'*' if a.node is None else said(a.node)})" for a in plan.spec.aggregates]
+    waits = "  a left row comes out once no later right row can match it; right rows are kept while one waits for them"
+    return ["", "aggregates", *made, f"  {how}", waits]
+
+
 # -- frontier ----------------------------------------------------------------------------------------------------
 
 
@@ -108,7 +125,7 @@ def _frontiers(plan: JoinPlan, given: Mapping[str, Mapping[Any, Any]]) -> tuple[
             if t.node in values:
                 ordinal = physical_ordinal(values.pop(t.node), t.node.type, f"frontier of {t.name}")
             else:
-                ordinal = _typical(t.node.type)
+                ordinal = typical(t.node.type)
             turned = ~ordinal if t.descending else ordinal
             t.edge, t.seen_value = turned, True
             t.limit = t.least_after(turned)
@@ -119,7 +136,8 @@ def _frontiers(plan: JoinPlan, given: Mapping[str, Mapping[Any, Any]]) -> tuple[
     return out[0], out[1]
 
 
-def _typical(t: Type) -> int:
+def typical(t: Type) -> int:
+    """The ordinal of a value such as one meets."""
     if t.kind in ("timestamp", "date"):
         days = (datetime.now(UTC).date() - date(1970, 1, 1)).days
         return days if t.kind == "date" else days * 86_400 * TICKS_PER_SECOND[t.unit]

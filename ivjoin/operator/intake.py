@@ -18,7 +18,7 @@ from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys, pack
 
-__all__ = ["Intake", "has_value"]
+__all__ = ["Intake", "has_value", "outside"]
 
 I64_MIN = -(2**63)
 
@@ -235,6 +235,18 @@ def has_value(v: Vector) -> np.ndarray | None:
     if v.error is not None and v.error.any():
         valid = ~v.error if valid is None else valid & ~v.error
     return valid
+
+
+def outside(v: Vector, low: int, high: int) -> np.ndarray | None:
+    """bool[n] of the values that lie outside [low, high], None for none."""
+    values = v.values
+    if len(values) == 0 or (low <= int(values.min()) and int(values.max()) <= high):
+        return None
+    bad = np.asarray((values < low) | (values > high), dtype=bool)
+    present = has_value(v)
+    if present is not None:
+        bad &= present
+    return bad if bad.any() else None
 
 
 def _erred(v: Vector) -> np.ndarray | None:

@@ -116,14 +116,15 @@ def _refusal(core: Core, budget: Budget, needed: int, held: int) -> MemoryLimitE
     kept = kept or [line.strip() for line in kept_lines(core.plan, core.frontiers)]
     return MemoryLimitError(
         f"memory_limit of {budget.limit:,} bytes: {held:,} are held and {needed:,} more are needed. {sides}.{why} "
-        f"What prunes: {'. '.join(kept)}. Ways out: {'; '.join(ways)}. The batch was not taken; the operator can go on, "
-        "and snapshot() can be restored with a greater limit"
+        f"What prunes: {'. '.join(kept)}. Ways out: {'; '.join(ways)}. The batch was not taken; the operator can go "
+        "on, and snapshot() can be restored with a greater limit"
     )
 
 
 def taken_before(error: MemoryLimitError, rows: int) -> MemoryLimitError:
     """The same error, of a batch of which the first rows were taken before."""
-    said = str(error).replace("The batch was not taken", f"Of the batch, the first {rows:,} rows were taken and no more")
+    taken = f"Of the batch, the first {rows:,} rows were taken and no more"
+    said = str(error).replace("The batch was not taken", taken)
     out = type(error)(f"{said}. Push batch.slice({rows}) again when there is room")
     out.rows_taken = rows
     return out

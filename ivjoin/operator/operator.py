@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from ivjoin.metrics import JoinMetrics
 from ivjoin.operator import blocks, snapshot, steps
 from ivjoin.operator.budget import Budget, budget_of
 from ivjoin.operator.core import Core
+from ivjoin.operator.cores import AnyCore, core_of
 from ivjoin.operator.output_bounds import output_bounds
 from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output
 from ivjoin.plan.cache import planned
@@ -36,7 +37,7 @@ from ivjoin.shj.store.account import Account
 
 if TYPE_CHECKING:
     from ivjoin.expr.written import Expression, Value
-    from ivjoin.plan.question import DeclaredBounds, Keys, Orders, SupportsArrowSchema
+    from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders, SupportsArrowSchema
 
 __all__ = ["SymmetricHashJoin"]
 
@@ -75,6 +76,10 @@ class SymmetricHashJoin(OneCall):
         What to do with a row that breaks its side's order or bounds.
     timezone : str
         Zone of calendar arithmetic and of timestamps without zone.
+    aggregate : mapping of str to (column, function), optional
+        ``{"vwap": ("price", "mean"), "n": ("*", "count")}``: each left row comes out once, with aggregates of the right
+        rows that match it, when no later one can. Functions: count, sum, mean, min, max, first, last. ``how`` is inner
+        or left, which keeps rows that nothing matches, with count 0 and null.
     memory_limit : int or str, optional
         Bytes that the operator may hold, or text such as "512MB" (MB are 10**6 bytes, MiB 2**20).
     when_full : {"raise", "spill", "shed"}
@@ -110,40 +115,46 @@ class SymmetricHashJoin(OneCall):
         condition: Expression | None = None, how: str = "inner", left_order: Orders | None = None,
         right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
         right_bounds: DeclaredBounds | None = None, suffix: str = "_right", batch_size: int = 65536,
-        on_late: str = "raise", timezone: str = "UTC", memory_limit: int | str | None = None,
-        when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None, shed: str | None = None,
-        shed_shared: bool = False,
+        on_late: str = "raise", timezone: str = "UTC", aggregate: Aggregates | None = None,
+        memory_limit: int | str | None = None, when_full: str = "raise",
+        spill_dir: str | os.PathLike[str] | None = None, shed: str | None = None, shed_shared: bool = False,
     ) -> None:
         self._begin()
         budget = budget_of(memory_limit, when_full, spill_dir, shed, shed_shared)
         plan = planned(
             left_schema, right_schema, on=on, condition=condition, how=how, left_order=left_order,
             right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
-            batch_size=batch_size, on_late=on_late, timezone=timezone,
+            batch_size=batch_size, on_late=on_late, timezone=timezone, aggregate=aggregate,
         )
-        self._core = Core(plan)
+        self._core = core_of(plan)
         self._limit(budget)
 
     def _limit(self, budget: Budget | None) -> None:
         self._limits = None
-        if budget is not None:
-            from ivjoin.operator.limits import Limits
+        if budget is None:
+            return
+        budget.check(self._core.plan)
+        if not isinstance(self._core, Core):
+            self._core.limit(budget.limit)
+            return
+        from ivjoin.operator.limits import Limits
 
-            budget.check(self._core.plan)
-            self._limits = self._core.limits = Limits(self._core, budget)
+        self._limits = self._core.limits = Limits(self._core, budget)
 
     @classmethod
     def from_plan(
-        cls, plan: JoinPlan, *, late_within: bool = True, errors_first: bool = False, budget: Budget | None = None
-    ) -> SymmetricHashJoin:
+        cls, plan: JoinPlan, *, late_within: bool = True, errors_first: bool = False,
+        keeps: tuple[bool, bool] = (True, True), budget: Budget | None = None,
+    ) -> Self:
         """An operator for a plan. ``late_within`` False measures lateness against earlier batches only.
 
         ``errors_first`` promises that rows for which an ordered expression errs come before all that have a value of
-        it, on either side; they are not refused then. ``budget``: what it may hold (``ivjoin.operator.budget``).
+        it, on either side; they are not refused then. ``keeps`` False of a side: its rows probe the other one and are
+        not stored; for inner joins. ``budget``: what it may hold (``ivjoin.operator.budget``).
         """
         self = cls.__new__(cls)
         self._begin()
-        self._core = Core(plan, late_within, errors_first)
+        self._core = core_of(plan, late_within, errors_first, keeps)
         self._limit(budget)
         return self
 
@@ -361,7 +372,7 @@ class SymmetricHashJoin(OneCall):
     def restore(
         cls, blob: bytes, *, memory_limit: int | str | None = None, when_full: str = "raise",
         spill_dir: str | os.PathLike[str] | None = None, shed: str | None = None, shed_shared: bool = False,
-    ) -> SymmetricHashJoin:
+    ) -> Self:
         """An operator that goes on where a snapshot was taken, within the limit that is given here.
 
         Raises
@@ -376,7 +387,7 @@ class SymmetricHashJoin(OneCall):
         self._begin()
         self._limits = None
 
-        def limit(core: Core) -> None:
+        def limit(core: AnyCore) -> None:
             self._core = core
             self._limit(budget)
 
@@ -399,13 +410,15 @@ class SymmetricHashJoin(OneCall):
         Raises
         ------
         ProtocolError
-            If the operator has stopped with an error, or another thread is at work with it.
+            If the operator has stopped with an error, gives aggregates, or another thread is at work with it.
         """
         if not self._lock.acquire(False):
             raise ProtocolError(BUSY)
         try:
             if self._stopped is not None:
                 raise ProtocolError(self._stopped)
+            if not isinstance(self._core, Core):
+                raise ProtocolError("output_bounds() is of joined rows; this operator gives aggregates of them")
             return output_bounds(self._core, self._pending is not None)
         finally:
             self._lock.release()

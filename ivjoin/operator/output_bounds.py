@@ -16,16 +16,16 @@ import pyarrow as pa
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, ordinals, value_of
-from ivjoin.expr.separate import conjuncts_of
 from ivjoin.frontier.order import Frontier
 from ivjoin.operator.intake import has_value
 from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.plan.spec import SIDES
+from ivjoin.separation.separate import conjuncts_of
 
 if TYPE_CHECKING:
     from ivjoin.operator.core import Core
 
-__all__ = ["output_bounds"]
+__all__ = ["output_bounds", "stored_span"]
 
 _AT_ONCE = 1 << 16  # rows that are looked at together
 
@@ -112,17 +112,14 @@ def _hull(core: Core, taking: bool, s: int, node: Node, names: dict[str, int]) -
             spans.append((ordinal_of(future.lo, t), high))
         elif future.may_nan:
             spans.append((NAN_ORDINAL, NAN_ORDINAL))
-    for column, n in _rows(core, taking, s):
-        if not n:
-            continue
-        if any(column(names[c.params[1]]) is None for c in columns_of(node)):
+    if any(core.places[s][names[c.params[1]]] < 0 for c in columns_of(node)):  # not stored
+        if any(n for _, n in _rows(core, taking, s)):
             return Dom.top(t)
-        v = evaluate([node], lambda _, name, column=column: column(names[name]), n)[0]  # type: ignore[misc]
-        values = ordinals(v.values, t)
-        present = has_value(v)
-        values = values if present is None else values[present]
-        if len(values):
-            spans.append((int(np.min(values)), int(np.max(values))))
+        here = None
+    else:
+        here = _span(core, taking, s, node, names)
+    if here is not None:
+        spans.append(here)
     if not spans:
         return Dom.empty(t, null=True)
     low, high = min(a for a, _ in spans), max(b for _, b in spans)
@@ -132,6 +129,26 @@ def _hull(core: Core, taking: bool, s: int, node: Node, names: dict[str, int]) -
     if low > high:
         return Dom.empty(t, null=True, nan=nan)
     return Dom.of(t, value_of(low, t), value_of(high, t), nan=nan)
+
+
+def stored_span(core: Core, s: int, node: Node) -> tuple[int, int] | None:
+    """Least and greatest ordinal of an expression over the stored rows of side s; None if none has a value."""
+    return _span(core, False, s, node, {f.name: i for i, f in enumerate(core.plan.sides[s].schema)})
+
+
+def _span(core: Core, taking: bool, s: int, node: Node, names: dict[str, int]) -> tuple[int, int] | None:
+    least, most = [], []
+    for column, n in _rows(core, taking, s):
+        if not n:
+            continue
+        v = evaluate([node], lambda _, name, column=column: column(names[name]), n)[0]  # type: ignore[misc]
+        image = ordinals(v.values, node.type)
+        present = has_value(v)
+        image = image if present is None else image[present]
+        if len(image):
+            least.append(int(np.min(image)))
+            most.append(int(np.max(image)))
+    return (min(least), max(most)) if least else None
 
 
 def _rows(core: Core, taking: bool, s: int) -> Iterator[tuple[Callable[[int], pa.Array | None], int]]:

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.expr.separate import conjuncts_of
 from ivjoin.operator.core import Core
 from ivjoin.operator.residual import holds
 from ivjoin.plan.spec import SIDES
+from ivjoin.separation.separate import conjuncts_of
 from ivjoin.shj.arrow import take
 from ivjoin.shj.kernels import index_kernels, run_kernels
 from ivjoin.shj.store.selectivity import most_selective

@@ -14,7 +14,7 @@ from ivjoin.plan.planner import JoinPlan, watched
 if TYPE_CHECKING:
     from ivjoin.propagation import Unclipped
 
-__all__ = ["Bounder"]
+__all__ = ["Bounder", "ordinals_of"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 # The bounds of an axis that keep only the rows that have no value there.
@@ -246,7 +246,7 @@ class Bounder:
             if node.op != "column":
                 from ivjoin.propagation import forward
 
-                low, high = _ordinals(forward(node, {}), node)
+                low, high = ordinals_of(forward(node, {}), node)
                 found = (low, high) if low <= high else found
             self._reaches[node] = found
         return found
@@ -274,7 +274,7 @@ class Bounder:
             self._unclipped[node] = Unclipped(node, deps)
         wide = self._unclipped[node].range(lambda n: forward(n, known))
         if wide is None:
-            span = _ordinals(forward(node, known), node)
+            span = ordinals_of(forward(node, known), node)
         else:
             # A future row may err here for which the condition as written does not.
             zero = ordinal_of(0, node.type)
@@ -345,7 +345,7 @@ class Bounder:
         if outcome is Outcome.INFEASIBLE:
             return None
         p = propagator(residual, also)
-        return {n: self._checked(s, p, known, n, *_ordinals(d, n)) for n, d in doms.items()}
+        return {n: self._checked(s, p, known, n, *ordinals_of(d, n)) for n, d in doms.items()}
 
     def _checked(
         self, s: int, p: Any, known: dict[Node, Any], n: Node, low: int, high: int
@@ -373,7 +373,7 @@ class Bounder:
         return (1, 0) if ends[0] > ends[1] or ends[1] < ordinal_range(n.type)[0] else (ends[0], ends[1])
 
 
-def _ordinals(dom: Any, node: Node) -> tuple[int, int]:
+def ordinals_of(dom: Any, node: Node) -> tuple[int, int]:
     """A domain as a closed interval of ordinals, NaN on top; (1, 0) when it holds no value."""
     t = node.type
     least, most = ordinal_range(t)

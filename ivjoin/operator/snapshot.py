@@ -17,50 +17,60 @@ import pyarrow as pa
 
 from ivjoin.errors import IvjoinError, SnapshotError, came
 from ivjoin.expr.codec import decode, encode
+from ivjoin.frontier.order import Frontier
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.core import Core
+from ivjoin.operator.cores import AnyCore, core_of
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import JoinSpec
 
-__all__ = ["VERSION", "read", "write"]
+__all__ = ["VERSION", "frontier_state", "load_frontier", "opened", "read", "sealed", "write"]
 
 _PIECE = 65536  # rows
 MAGIC = b"IVJOINSN"
 VERSION = 1
 
 
-def write(core: Core) -> bytes:
+def write(core: AnyCore) -> bytes:
     """Header and rows, with a checksum behind the magic and the version."""
     tables = [_rows(core, s) for s in (0, 1)]
     header = {
         "plan": core.plan.spec.as_json,
-        "frontiers": [_frontier(f) for f in core.frontiers],
+        "frontiers": [frontier_state(f) for f in core.frontiers],
         # the same rows take another number of bytes in the operator that is restored
         "metrics": core.counts().as_dict() | {"state_bytes": 0},
         "careful": core.full_predicate,
         "rekeyed": core.rekeyed,
         "late_within": core.intake.late_within,
+        "keeps": list(core.keeps) if isinstance(core, Core) else [True, True],
         "led": [_led(core, s) for s in (0, 1)],
         "sizes": [len(t) for t in tables],
     }
+    return sealed(MAGIC, VERSION, header, tables)
+
+
+def sealed(magic: bytes, version: int, header: dict[str, Any], parts: list[bytes]) -> bytes:
+    """A header in JSON and what follows it, behind eight bytes of magic, the version and a checksum."""
     text = json.dumps(header, separators=(",", ":")).encode()
-    body = len(text).to_bytes(8, "little") + text + b"".join(tables)
-    return MAGIC + VERSION.to_bytes(2, "little") + zlib.crc32(body).to_bytes(4, "little") + body
+    body = len(text).to_bytes(8, "little") + text + b"".join(parts)
+    return magic + version.to_bytes(2, "little") + zlib.crc32(body).to_bytes(4, "little") + body
 
 
-def read(blob: bytes, limit: Callable[[Core], None] | None = None) -> Core:
+def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore:
     """What :func:`write` wrote; ``limit`` sees to it that the rows fit before they are read."""
     try:
-        header, tables = _open(_bytes(blob))
-        core = Core(_planned(header["plan"]), late_within=header["late_within"])
+        header, parts = opened(blob, MAGIC, VERSION)
+        tables = [pa.ipc.open_stream(pa.py_buffer(part)).read_next_batch() for part in parts]
+        core = core_of(_planned(header["plan"]), late_within=header["late_within"], keeps=_keeps(header))
         for p, saved in enumerate(header["frontiers"]):
-            _load_frontier(core, p, saved)
+            load_frontier(core.frontiers[p], saved)
+            core.ended[p] = core.frontiers[p].ended
         if header.get("rekeyed"):
             core.rekey()
         core.learn()  # axes that came with what was promised
         for s, led in zip((0, 1), header.get("led", (None, None)), strict=True):
-            if led is not None:
+            if led is not None and isinstance(core, Core):
                 axis, second = (_axis(core, s, saved) for saved in led)
                 if all(a is None or 0 <= a < core.stores[s].n_axes for a in (axis, second)):
                     core.stores[s].lead(axis or 0, second)
@@ -71,7 +81,7 @@ def read(blob: bytes, limit: Callable[[Core], None] | None = None) -> Core:
             for start in range(0, len(matched), _PIECE):
                 piece = slice(start, start + _PIECE)
                 core.adopt_rows(s, [a[piece] for a in arrays], matched[piece])
-                if core.limits is not None:
+                if isinstance(core, Core) and core.limits is not None:
                     core.limits.stepped()
         core.full_predicate = header["careful"]
         core.metrics = JoinMetrics(**header["metrics"])
@@ -84,13 +94,18 @@ def read(blob: bytes, limit: Callable[[Core], None] | None = None) -> Core:
     return core
 
 
-def _led(core: Core, s: int) -> list[Any] | None:
+def _keeps(header: dict[str, Any]) -> tuple[bool, bool]:
+    left, right = header.get("keeps", (True, True))
+    return left, right
+
+
+def _led(core: AnyCore, s: int) -> list[Any] | None:
     """The expressions by which a side's rows are found in sorted runs; their places among the axes may be others."""
-    led, axes = core.stores[s].led(), core.plan.sides[s].axes
+    led, axes = core.led(s), core.plan.sides[s].axes
     return None if led is None else [None if a is None else encode(axes[a]) for a in led]
 
 
-def _axis(core: Core, s: int, saved: Any) -> int | None:
+def _axis(core: AnyCore, s: int, saved: Any) -> int | None:
     """The place of an axis, -1 if there is none such; older snapshots hold the place itself."""
     if saved is None or isinstance(saved, int):
         return saved
@@ -106,13 +121,20 @@ def _bytes(blob: Any) -> bytes:
         raise SnapshotError(f"a snapshot is bytes, as snapshot() gives them; got {came(blob)}") from e
 
 
-def _open(blob: bytes) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
-    if len(blob) < 22 or blob[:8] != MAGIC:
-        raise SnapshotError(f"not an ivjoin snapshot: it begins with {blob[:8]!r}, expected {MAGIC!r}")
+def opened(blob: Any, magic: bytes, newest: int) -> tuple[dict[str, Any], list[bytes]]:
+    """What :func:`sealed` wrote: the header, and the parts whose ``sizes`` it names.
+
+    Raises
+    ------
+    SnapshotError
+    """
+    blob = _bytes(blob)
+    if len(blob) < 22 or blob[:8] != magic:
+        raise SnapshotError(f"not an ivjoin snapshot: it begins with {blob[:8]!r}, expected {magic!r}")
     version = int.from_bytes(blob[8:10], "little")
-    if version > VERSION:
+    if version > newest:
         raise SnapshotError(
-            f"the snapshot has format {version}; the newest that this ivjoin reads is {VERSION}: upgrade ivjoin"
+            f"the snapshot has format {version}; the newest that this ivjoin reads is {newest}: upgrade ivjoin"
         )
     body = blob[14:]
     if zlib.crc32(body) != int.from_bytes(blob[10:14], "little"):
@@ -120,22 +142,19 @@ def _open(blob: bytes) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
     size = int.from_bytes(body[:8], "little")
     header = json.loads(body[8 : 8 + size])
     at = 8 + size
-    tables = []
+    parts = []
     for n in header["sizes"]:
-        reader = pa.ipc.open_stream(pa.py_buffer(body[at : at + n]))
-        tables.append(reader.read_next_batch())
+        parts.append(body[at : at + n])
         at += n
-    return header, tables
+    return header, parts
 
 
 # -- rows --------------------------------------------------------------------------------------------------------
 
 
-def _rows(core: Core, s: int) -> bytes:
-    store = core.stores[s]
-    ids = store.live_ids()
-    arrays = [store.gather(i, ids) for i in range(len(store.columns))]
-    arrays.append(pa.array(store.matched(ids)))
+def _rows(core: AnyCore, s: int) -> bytes:
+    arrays, marked = core.saved_rows(s)
+    arrays.append(pa.array(marked))
     fields = [pa.field(str(i), a.type) for i, a in enumerate(arrays)]
     batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
     sink = pa.BufferOutputStream()
@@ -160,7 +179,8 @@ def _planned(saved: dict[str, Any]) -> JoinPlan:
 # -- frontiers ---------------------------------------------------------------------------------------------------
 
 
-def _frontier(frontier: Any) -> dict[str, Any]:
+def frontier_state(frontier: Frontier) -> dict[str, Any]:
+    """How far a side has come, in JSON's own types."""
     return {
         "orders": [t.save() for t in frontier.trackers],
         "promised": [[encode(n), low, high] for n, (low, high) in frontier.promised.items()],
@@ -168,11 +188,11 @@ def _frontier(frontier: Any) -> dict[str, Any]:
     }
 
 
-def _load_frontier(core: Core, p: int, saved: dict[str, Any]) -> None:
-    frontier = core.frontiers[p]
+def load_frontier(frontier: Frontier, saved: dict[str, Any]) -> None:
+    """Take in what :func:`frontier_state` says."""
     for t, state in zip(frontier.trackers, saved["orders"], strict=True):
         t.load(state)
     promised = ((decode(n), low, high) for n, low, high in saved["promised"])
     frontier.promised = {n: (low, high) for n, low, high in promised if n is not None}
-    frontier.ended = core.ended[p] = saved["ended"]
+    frontier.ended = saved["ended"]
     frontier.refresh()

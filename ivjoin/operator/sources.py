@@ -14,7 +14,7 @@ from ivjoin.plan.planner import JoinPlan
 from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import byte_width, is_own_ordinal, offset_width
 
-__all__ = ["SideSources", "column_of", "ordinal_columns", "limits_of", "side_sources"]
+__all__ = ["SideSources", "column_of", "key_columns", "limits_of", "ordinal_columns", "side_sources"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 
@@ -99,6 +99,29 @@ def _ordinal_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
             index = side.schema.get_field_index(column.params[1])
             if index in side.stored and is_own_ordinal(side.schema.types[index]):
                 out.setdefault(side.stored.index(index), source)
+    return out
+
+
+def key_columns(plan: JoinPlan, s: int) -> dict[int, int]:
+    """Stored columns of text that are a piece of the key, byte for byte; which.
+
+    Keys are places among the stored columns.
+    """
+    found: list[dict[int, int]] | None = plan.kept.get("in key")
+    if found is None:
+        found = plan.kept["in key"] = [_key_columns(plan, s) for s in (0, 1)]
+    return found[s]
+
+
+def _key_columns(plan: JoinPlan, s: int) -> dict[int, int]:
+    side, piece = plan.sides[s], 0
+    out: dict[int, int] = {}
+    for key, safe in zip(side.keys, plan.null_safe, strict=True):
+        if key.op == "column" and not safe and not plan.word_keys:
+            index = side.schema.get_field_index(key.params[1])
+            if index in side.stored and _text_kind(side.schema.types[index]) in (at.TEXT_PIECE, at.LARGE_TEXT_PIECE):
+                out.setdefault(side.stored.index(index), piece)
+        piece += 1 + safe
     return out
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from ivjoin.errors import IvjoinError
 from ivjoin.operator import output, pairs, room, storing, values
 from ivjoin.operator.core import Core
+from ivjoin.operator.cores import AnyCore
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels import packed_key_kernels, push_kernels, word_key_kernels
 
@@ -27,8 +28,10 @@ _ASKS = at.DECIDE | at.GATHER | at.STORE | at.BOUNDS | at.INDEX | at.RUNS | at.P
 _TEXT = at.STORE | at.MORE, at.GATHER | at.MORE
 
 
-def take(core: Core, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
+def take(core: AnyCore, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
     """Feed a batch to the kernels: what they put out at once, or the rest of the push as an iterator."""
+    if not isinstance(core, Core):
+        return core.take(p, batch)
     state = core.state
     n = batch.num_rows
     core.batch = ref(batch)
@@ -161,8 +164,11 @@ def go_on(core: Core, p: int, batch: pa.RecordBatch | None, status: int) -> Iter
         room.tidy(core, p, status)
 
 
-def settle(core: Core, p: int) -> Iterator[pa.RecordBatch]:
+def settle(core: AnyCore, p: int) -> Iterator[pa.RecordBatch]:
     """Side p's frontier has moved: prune the other store by it, put out what that decides, give memory back."""
+    if not isinstance(core, Core):
+        yield from core.settle(p)
+        return
     other = core.stores[1 - p]
     core.bounder.move(p, True, other.live)
     core.publish(1 - p)
@@ -172,7 +178,10 @@ def settle(core: Core, p: int) -> Iterator[pa.RecordBatch]:
     yield from go_on(core, p, None, push_kernels.push_batch(core.state.at, p))
 
 
-def end(core: Core, sides: list[int]) -> Iterator[pa.RecordBatch]:
+def end(core: AnyCore, sides: list[int]) -> Iterator[pa.RecordBatch]:
+    if not isinstance(core, Core):
+        yield from core.end(sides)
+        return
     for p in sides:
         yield from settle(core, p)
         core.stores[1 - p].settle(look=True)

@@ -78,7 +78,8 @@ def _output_table(plan: JoinPlan) -> OutputTable:
     for f, t in zip(plan.fields, plan.schema.types, strict=True):
         kind = _kind(t)
         places = -1 if f.left is None else f.left, -1 if f.right is None else f.right
-        rows.append((*places, byte_width(t) or offset_width(t) or 0, is_own_ordinal(t), kind or 0))
+        alike = is_own_ordinal(t) or kind == at.BYTES  # what is equal has the same bytes
+        rows.append((*places, byte_width(t) or offset_width(t) or 0, alike, kind or 0))
         kinds.add(kind or 0)
         builds &= kind is not None
         for side, index in zip(plan.sides, places, strict=True):

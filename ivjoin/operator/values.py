@@ -9,7 +9,7 @@ from ivjoin.expr.evaluate import Vector, evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.operator.core import Core
-from ivjoin.operator.intake import has_value
+from ivjoin.operator.intake import outside
 from ivjoin.shj import registers as at
 
 __all__ = ["prepare"]
@@ -39,7 +39,7 @@ def prepare(core: Core, p: int, batch: pa.RecordBatch) -> None:
         marks[~true] &= 255 - at.USABLE
         _make_wild(marks, _errs(v))
     for node, low, high in sources.guards:
-        _make_wild(marks, _outside(values[node], low, high))
+        _make_wild(marks, outside(values[node], low, high))
         _make_wild(marks, _errs(values[node]))
     if core.plan.raises:
         marks |= at.WILD
@@ -85,15 +85,3 @@ def _errs(v: Vector) -> np.ndarray | None:
 def _make_wild(marks: np.ndarray, rows: np.ndarray | None) -> None:
     if rows is not None:
         marks[rows] |= at.WILD
-
-
-def _outside(v: Vector, low: int, high: int) -> np.ndarray | None:
-    """bool[n] of the values that lie outside [low, high], None for none."""
-    values = v.values
-    if len(values) == 0 or (low <= int(values.min()) and int(values.max()) <= high):
-        return None
-    bad = np.asarray((values < low) | (values > high), dtype=bool)
-    present = has_value(v)
-    if present is not None:
-        bad &= present
-    return bad if bad.any() else None

@@ -13,9 +13,9 @@ from typing import Any
 
 from ivjoin.expr.nodes import Node, make, walk
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
-from ivjoin.expr.separate import BandTerm
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
 from ivjoin.frontier.order import ordinal_range, shown
+from ivjoin.separation.separate import BandTerm
 
 __all__ = ["band_said", "domain_said", "label", "listed", "said"]
 

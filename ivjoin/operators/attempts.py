@@ -16,7 +16,7 @@ from ivjoin.expr.literals import is_literal
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.ops_cells import Cell, Consts, Kernel, combined
 from ivjoin.expr.words import type_text
-from ivjoin.interval import truth
+from ivjoin.interval.machine import truth
 from ivjoin.operators.direction import Direction
 from ivjoin.operators.domain import NULL, Dom
 from ivjoin.operators.record import NOT_LINEAR, Build, Call, Meaning, Operator, call

@@ -1,20 +1,24 @@
 """What is known of a node's value: `Dom` for the outside, plain tuples for the inside.
 
 Inside, the domain of a node is a tuple ``(lo, hi, flags)`` of physical values and of the bits NULL and NAN, with
-``(1, 0, flags)`` when there is no value between bounds; of a bool node it is a mask of ``ivjoin.interval.truth``.
+``(1, 0, flags)`` when there is no value between bounds; of a bool node it is a mask of ``interval.machine.truth``.
 Strings and bytes have None for an end that is unbounded; of nested types a domain is ``(None, None, flags)``.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from math import inf
 from typing import Any
 
 from ivjoin.expr.literals import literal
 from ivjoin.expr.types import Type
-from ivjoin.interval import truth
+from ivjoin.interval.machine import truth
+from ivjoin.interval.machine.domains import Domain
 
-__all__ = ["NAN", "NULL", "Dom", "none_of", "state_of", "top", "void"]
+__all__ = [
+    "HAVE_INTERVALS", "NAN", "NULL", "Dom", "interval_domain", "limits_of", "none_of", "state_of", "top", "void",
+]  # fmt: skip
 
 NULL, NAN = 1, 2
 
@@ -34,6 +38,21 @@ def top(t: Type) -> Any:
 
 # No text is in these.
 _NO_TEXT: dict[str, tuple[Any, Any]] = {"string": ("\x01", ""), "binary": (b"\x01", b"")}
+
+
+# Kinds of types of which there are typed intervals.
+HAVE_INTERVALS = frozenset({"int", "float", "decimal", "date", "timestamp", "time", "duration", "months"})
+
+
+@cache
+def interval_domain(t: Type) -> Domain:
+    """What the typed intervals of a type's values are over; a zone says nothing of instants."""
+    return Domain(t.kind, t.bits, t.signed, t.precision, t.scale, t.unit)
+
+
+def limits_of(t: Type) -> tuple[Any, Any]:
+    """Least and greatest physical value of a number or time, infinities included."""
+    return interval_domain(t).limits
 
 
 def void(t: Type) -> tuple[Any, Any]:

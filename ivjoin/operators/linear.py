@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ivjoin.expr.form import Form, plain, size
 from ivjoin.expr.nodes import Node, is_met
+from ivjoin.expr.ops_zones import is_fixed
 from ivjoin.expr.types import TICKS_PER_SECOND
 
 __all__ = [
@@ -47,7 +48,7 @@ class Linear(NamedTuple):
 
 
 def _is_fixed_zone(n: Node) -> bool:
-    return not n.params or n.params[0] in (None, "", "UTC", "Etc/UTC", "Z", "+00:00")
+    return not n.params or is_fixed(n.params[0])
 
 
 def sum_form(n: Node, forms: list[Form]) -> Form | None:

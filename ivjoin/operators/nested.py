@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ivjoin.expr import nested
 from ivjoin.expr.nodes import Node
@@ -31,6 +30,8 @@ def _repeated(v: Any, n: int) -> Any:
 
 
 def _field(node: Node, _: Consts) -> Kernel:
+    import pyarrow.compute as pc
+
     (name,) = node.params
 
     def kernel(a: Cell) -> Cell:
@@ -65,6 +66,8 @@ def _size_rule(p: Place) -> Rule:
 
 
 def _contains(node: Node, _: Consts) -> Kernel:
+    import pyarrow.compute as pc
+
     t = node.args[1].type
     equal = comparer("eq", t.kind)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ivjoin.errors import ConditionError
 from ivjoin.expr import strings
@@ -43,6 +42,8 @@ def _matching(regex: Callable[[str, str], str]) -> Callable[[Node, Consts], Kern
     """Each distinct pattern of a batch is one search of Arrow's; one that is none errs."""
 
     def rule(node: Node, consts: Consts) -> Kernel:
+        import pyarrow.compute as pc
+
         escape = node.params[0] if node.params else ""
 
         def kernel(a: Cell, b: Cell) -> Cell:

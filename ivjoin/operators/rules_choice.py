@@ -6,13 +6,14 @@ err, and nothing follows for them. Least and greatest skip nulls, and NaN is the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ivjoin.expr.types import Type
-from ivjoin.interval import truth
+from ivjoin.interval.machine import truth
 from ivjoin.operators.domain import NAN, NULL, none_of, void
 from ivjoin.operators.rule import Maker, Place, Rule
-from ivjoin.operators.state import Case, State
+from ivjoin.operators.state import Case, Forward, State
 
 __all__ = ["case", "coalesce", "extreme"]
 
@@ -132,23 +133,35 @@ def case(p: Place) -> Rule:
         z = D[i]
         return [k for k in reachable(D) if kind.meets(D[values[k]], z)]
 
+    def some(s: State, first: int) -> None:
+        # The tests before the first possible branch fail, those after it may not be reached.
+        for w in whens[:first]:
+            s.require(w)
+            s.cut_mask(w, NOT_TRUE)
+
+    return _one_of(p, kind, up, possible, take, some)
+
+
+def _one_of(
+    p: Place, kind: _Kind, up: Forward, possible: Callable[[list[Any]], list[int]], take: Callable[[int], Case],
+    some: Callable[[State, int], None],
+) -> Rule:
+    """The rule of what takes one of several values; ``some`` says what follows where several from a first on may be."""
+
     def down(s: State) -> None:
         branches = possible(s.D)
         if len(branches) == 1:
             take(branches[0])(s)
-        elif not branches:
-            kind.cut(s, i, kind.nothing())
-        elif branches[0] > 0:
-            # The tests before the first possible branch fail, those after it may not be reached.
-            for w in whens[: branches[0]]:
-                s.require(w)
-                s.cut_mask(w, NOT_TRUE)
+        elif branches:
+            some(s, branches[0])
+        else:
+            kind.cut(s, p.i, kind.nothing())
 
     def cases(s: State) -> list[Case] | None:
         branches = possible(s.D)
         return [take(k) for k in branches] if 1 < len(branches) <= 8 else None
 
-    return Rule(up, down, at[:1], cases)
+    return Rule(up, down, p.at[:1], cases)
 
 
 def coalesce(p: Place) -> Rule:
@@ -186,18 +199,7 @@ def coalesce(p: Place) -> Rule:
                 break
         return out
 
-    def down(s: State) -> None:
-        branches = possible(s.D)
-        if len(branches) == 1:
-            take(branches[0])(s)
-        elif not branches:
-            kind.cut(s, i, kind.nothing())
-
-    def cases(s: State) -> list[Case] | None:
-        branches = possible(s.D)
-        return [take(k) for k in branches] if 1 < len(branches) <= 8 else None
-
-    return Rule(up, down, at[:1], cases)
+    return _one_of(p, kind, up, possible, take, lambda s, first: None)
 
 
 def extreme(greatest: bool) -> Maker:

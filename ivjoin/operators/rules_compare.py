@@ -12,9 +12,9 @@ from typing import Any
 
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import Type
-from ivjoin.interval import truth
-from ivjoin.interval.machine_float import BINARY32, BINARY64, Format
-from ivjoin.operators.domain import NAN, NULL, void
+from ivjoin.interval.machine import truth
+from ivjoin.interval.machine.floats import Format
+from ivjoin.operators.domain import NAN, NULL, interval_domain, void
 from ivjoin.operators.rule import Place, Rule
 from ivjoin.operators.state import Case, State
 
@@ -46,7 +46,7 @@ def comparison(p: Place) -> Rule | None:
 
 
 def _format(t: Type) -> Format | None:
-    return None if t.kind != "float" else BINARY32 if t.bits == 32 else BINARY64
+    return interval_domain(t).format if t.kind == "float" else None
 
 
 def _of_numbers(p: Place) -> Rule:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from math import ceil, floor, inf
 
 from ivjoin.expr.types import Type
-from ivjoin.interval import float_remainders as r
-from ivjoin.interval import machine_float as m
-from ivjoin.operators.domain import NAN
+from ivjoin.interval.machine import float_remainders as r
+from ivjoin.interval.machine import floats as m
+from ivjoin.interval.machine.float_operators import above, at_least, at_most, below
+from ivjoin.operators.domain import NAN, interval_domain
 from ivjoin.operators.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary
 
 __all__ = [
@@ -20,7 +21,7 @@ ENTIRE: Pair = (-inf, inf)
 
 def format_of(t: Type) -> m.Format:
     """The format of the values of a float type."""
-    return m.BINARY32 if t.bits == 32 else m.BINARY64
+    return interval_domain(t).format
 
 
 def add(p: Place) -> Rule:
@@ -113,19 +114,6 @@ def _ceil_of(x: float) -> int:
     return ceil(x) if x - x == 0 else (1 << 1100 if x > 0 else -(1 << 1100))
 
 
-def below(f: m.Format, n: int) -> float:
-    """The greatest float below an int."""
-    x = f.near(float(n))
-    while x >= n:
-        x = f.down(x)
-    return x
-
-
-def above(f: m.Format, n: int) -> float:
-    """The least float above an int."""
-    return -below(f, -n)
-
-
 def floor_(p: Place) -> Rule:
     f = format_of(p.node.args[0].type)
     lo, hi = p.node.type.physical_range()
@@ -138,15 +126,9 @@ def floor_(p: Place) -> Rule:
 def ceil_(p: Place) -> Rule:
     f = format_of(p.node.args[0].type)
     return strict_unary(
-        p, lambda x: (_ceil_of(x[0]), _ceil_of(x[1])), lambda z, x: (above(f, z[0] - 1), -at_least(f, -z[1])),
+        p, lambda x: (_ceil_of(x[0]), _ceil_of(x[1])), lambda z, x: (above(f, z[0] - 1), at_most(f, z[1])),
         p.node.type.physical_range(), nan_gives=0,
     )  # fmt: skip
-
-
-def at_least(f: m.Format, n: int) -> float:
-    """The least float not below an int."""
-    x = f.near(float(n))
-    return f.up(x) if x < n else x
 
 
 def _trunc_of(x: float) -> float:

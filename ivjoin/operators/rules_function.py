@@ -15,8 +15,8 @@ from typing import Any
 
 from ivjoin.expr.ordinal import ordinal_of, value_of
 from ivjoin.expr.types import FLOAT64
-from ivjoin.interval import machine_float as m
-from ivjoin.interval.machine import first_true, last_true
+from ivjoin.interval.machine import floats as m
+from ivjoin.interval.machine.integers import first_true, last_true
 from ivjoin.operators.domain import NAN, NULL
 from ivjoin.operators.rule import NONE, Maker, Pair, Place, Rule, strict_binary, strict_unary
 from ivjoin.operators.rules_float import ENTIRE

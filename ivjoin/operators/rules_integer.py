@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ivjoin.interval import machine as m
+from ivjoin.interval.machine import decimals as d
+from ivjoin.interval.machine import integers as m
 from ivjoin.operators.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary
 from ivjoin.operators.state import Case, Cases, State
 
 __all__ = [
-    "abs_", "add", "decimal_div", "decimal_floor", "decimal_mul", "decimal_sum", "half_up", "intdiv", "mod", "mul",
-    "neg", "pmod", "round_", "rounded", "same", "sign", "sub", "unrounded",
+    "abs_", "add", "decimal_div", "decimal_floor", "decimal_mul", "decimal_sum", "intdiv", "mod", "mul", "neg", "pmod",
+    "round_", "same", "sign", "sub",
 ]  # fmt: skip
 
 
@@ -175,48 +176,7 @@ def same(p: Place) -> Rule:
     return strict_unary(p, lambda x: x, lambda z, x: z, p.node.type.physical_range())
 
 
-# Decimals: real results are rounded HALF_UP, ties away from zero.
-
-
-def half_up(n: int, d: int) -> int:
-    """``n / d`` rounded to the nearest integer, ties away from zero."""
-    q, rest = divmod(abs(n), abs(d))
-    q += 2 * rest >= abs(d)
-    return q if (n < 0) == (d < 0) else -q
-
-
-def rounded(x: Pair, unit: int) -> Pair:
-    """Integers divided by a unit and rounded."""
-    return half_up(x[0], unit), half_up(x[1], unit)
-
-
-def _from(c: int, unit: int) -> int:
-    """The least integer that is rounded to ``c`` or above."""
-    return c * unit - unit // 2 if c > 0 else c * unit - (unit - 1) // 2
-
-
-def unrounded(z: Pair, unit: int) -> Pair:
-    """The integers that are rounded into ``z``."""
-    return _from(z[0], unit), -_from(-z[1], unit)
-
-
-_WORKING = 10**38
-
-
-def _shortened(n: int) -> int:
-    """A product with 38 significant digits, as Spark computes it."""
-    if -_WORKING < n < _WORKING:
-        return n
-    extra = 10 ** (len(str(abs(n))) - 38)
-    return half_up(n, extra) * extra
-
-
-def _around(z: Pair) -> Pair:
-    """The integers that may be shortened into ``z``."""
-    if z[0] > -_WORKING // 10 and z[1] < _WORKING // 10:
-        return z
-    slack = 10 ** max(0, len(str(max(abs(z[0]), abs(z[1])))) - 37)
-    return z[0] - slack, z[1] + slack
+# Decimals: real results are rounded HALF_UP, as ``ivjoin.interval.machine.decimals`` has it.
 
 
 def decimal_sum(sign: int) -> Maker:
@@ -232,14 +192,14 @@ def decimal_sum(sign: int) -> Maker:
 
         def up(a: Pair, b: Pair) -> Pair:
             other = m.mul(b, (k, k))
-            return rounded((a[0] * j + other[0], a[1] * j + other[1]), unit)
+            return d.rounded((a[0] * j + other[0], a[1] * j + other[1]), unit)
 
         def back_a(z: Pair, b: Pair, a: Pair) -> Pair:
-            (lo, hi), other = unrounded(z, unit), m.mul(b, (k, k))
+            (lo, hi), other = d.unrounded(z, unit), m.mul(b, (k, k))
             return -((other[1] - lo) // j), (hi - other[0]) // j
 
         def back_b(z: Pair, a: Pair, b: Pair) -> Pair:
-            lo, hi = unrounded(z, unit)
+            lo, hi = d.unrounded(z, unit)
             return m.mul_rev((lo - a[1] * j, hi - a[0] * j), (k, k), b)
 
         return strict_binary(p, up, back_a, back_b, limits)
@@ -255,61 +215,19 @@ def decimal_mul(p: Place) -> Rule | None:
     if unit == 1 and s.precision + u.precision <= 38:
         return exact_product(p, t.physical_range())
 
-    def up(a: Pair, b: Pair) -> Pair:
-        lo, hi = m.mul(a, b)
-        return rounded((_shortened(lo), _shortened(hi)), unit)
-
     def back(z: Pair, other: Pair, x: Pair) -> Pair:
-        return m.mul_rev(_around(unrounded(z, unit)), other, x)
+        return d.product_rev(z, other, x, unit)
 
-    return strict_binary(p, up, back, back, t.physical_range())
+    return strict_binary(p, lambda a, b: d.product(a, b, unit), back, back, t.physical_range())
 
 
 def decimal_div(p: Place) -> Rule | None:
     (s, u), t = (a.type for a in p.node.args), p.node.type
-    lift = t.scale - s.scale + u.scale
-    j, k = 10 ** max(lift, 0), 10 ** max(-lift, 0)
-
-    # Spark rounds at 38 fraction digits and then at the scale: the result is within 0.6 units of the real quotient,
-    # which is x * j / (y * k) units, and past integers on either side of it.
-    def up(a: Pair, b: Pair) -> Pair:
-        # A quotient that is whole is not rounded, so integers bound it.
-        n, d = m.mul(a, (j, j)), m.mul(b, (k, k))
-        lo, hi = _real_quotients(n, d)
-        return lo, hi
-
-    def back_a(z: Pair, b: Pair, a: Pair) -> Pair:
-        lo, hi = m.mul((5 * z[0] - 3, 5 * z[1] + 3), m.mul(b, (k, k)))
-        return -(-lo // (5 * j)), hi // (5 * j)
-
-    def back_b(z: Pair, a: Pair, b: Pair) -> Pair:
-        return _divisors((5 * z[0] - 3, 5 * z[1] + 3), m.mul(a, (5 * j, 5 * j)), k, b)
-
-    return strict_binary(p, up, back_a, back_b, t.physical_range(), divides=True)
-
-
-def _real_quotients(n: Pair, d: Pair) -> Pair:
-    """Bounds of the rounded quotients of n by the members of d other than 0."""
-    out = m.EMPTY
-    if d[1] > 0:
-        bl, bh = max(d[0], 1), d[1]
-        out = half_up(n[0], bh if n[0] >= 0 else bl), half_up(n[1], bl if n[1] >= 0 else bh)
-    if d[0] < 0:
-        bl, bh = max(-d[1], 1), -d[0]
-        lo, hi = -n[1], -n[0]
-        out = m.hull(out, (half_up(lo, bh if lo >= 0 else bl), half_up(hi, bl if hi >= 0 else bh)))
-    # Rounding twice can move a result by one unit.
-    return (out[0] - 1, out[1] + 1) if out[0] <= out[1] else out
-
-
-def _divisors(z: Pair, n: Pair, k: int, b: Pair) -> Pair:
-    """Members of b with ``n / (b * k)`` in z, over the reals."""
-    if z[0] <= 0 <= z[1] or n[0] <= 0 <= n[1]:
-        return b
-    # Both have one sign: the magnitudes of the divisor lie between two quotients.
-    (nl, nh), (zl, zh) = m.abs_(n), m.abs_(z)
-    size = (-(-nl // (zh * k)), nh // (zl * k))
-    return m.meet(size if (n[0] > 0) == (z[0] > 0) else _negated(size), b)
+    scale, lift = t.scale, u.scale - s.scale
+    return strict_binary(
+        p, lambda a, b: d.quotient(a, b, scale, lift), lambda z, b, a: d.quotient_rev1(z, b, a, scale, lift),
+        lambda z, a, b: d.quotient_rev2(z, a, b, scale, lift), t.physical_range(), divides=True,
+    )  # fmt: skip
 
 
 def decimal_floor(up: bool) -> Maker:
@@ -345,10 +263,10 @@ def round_(p: Place) -> Rule | None:
     lift = 10 ** min(u.scale - digits, 80) if u.scale >= digits else 1
     if p.node.op == "round":
         def up(x: Pair) -> Pair:
-            lo, hi = rounded(x, unit)
+            lo, hi = d.rounded(x, unit)
             return lo * lift, hi * lift
 
-        return strict_unary(p, up, lambda z, x: unrounded(_whole(z, lift), unit), limits)
+        return strict_unary(p, up, lambda z, x: d.unrounded(_whole(z, lift), unit), limits)
 
     # HALF_EVEN: ties go either way, so a tie belongs to both neighbours.
     def up_even(x: Pair) -> Pair:

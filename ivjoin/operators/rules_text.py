@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ivjoin.interval import truth
+from ivjoin.interval.machine import truth
 from ivjoin.operators.domain import NULL
 from ivjoin.operators.rule import Place, Rule
 from ivjoin.operators.state import State

@@ -11,8 +11,8 @@ from typing import Any
 
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import TICKS_PER_SECOND
-from ivjoin.interval import machine as m
-from ivjoin.interval.calendar import (
+from ivjoin.interval.machine import integers as m
+from ivjoin.interval.machine.calendar import (
     days_from_civil,
     months_later,
     shifted,
@@ -20,7 +20,7 @@ from ivjoin.interval.calendar import (
     shifted_rev2,
     year_month_day,
 )
-from ivjoin.interval.machine import first_true, last_true
+from ivjoin.interval.machine.integers import first_true, last_true
 from ivjoin.operators.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary
 from ivjoin.operators.rules_integer import add, sub
 from ivjoin.operators.zones import Clock, clock_of

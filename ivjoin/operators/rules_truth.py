@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ivjoin.interval import truth
+from ivjoin.interval.machine import truth
 from ivjoin.operators.domain import NAN, NULL, void
 from ivjoin.operators.rule import Maker, Place, Rule
 from ivjoin.operators.state import Case, State, Taken

@@ -19,9 +19,9 @@ from ivjoin.expr.ops_time import as_dates, civil, split
 from ivjoin.expr.ops_zones import zone_of
 from ivjoin.expr.strings import constant_text
 from ivjoin.expr.types import DATE, FLOAT64, INT64, TICKS_PER_SECOND, finer_unit, timestamp
-from ivjoin.interval import machine as m
-from ivjoin.interval.calendar import year_month_day
-from ivjoin.interval.machine import first_true, last_true
+from ivjoin.interval.machine import integers as m
+from ivjoin.interval.machine.calendar import year_month_day
+from ivjoin.interval.machine.integers import first_true, last_true
 from ivjoin.operators import direction
 from ivjoin.operators.direction import Direction, DirectionRule
 from ivjoin.operators.domain import Dom

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ivjoin.expr import build, ops_truth
-from ivjoin.interval import truth
+from ivjoin.interval.machine import truth
 from ivjoin.operators import direction, rules_truth
 from ivjoin.operators.record import NO_NUMBER, NO_ORDER, Absent, Meaning, Operator, one
 from ivjoin.operators.writing import ADD, AND, COMPARE, NOT, OR, Arg, Node, called, infix

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.separate import BandTerm
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
+from ivjoin.separation.separate import BandTerm
 
 __all__ = ["Cut", "Offset", "cut_of", "met_by", "shifted"]
 
@@ -62,8 +62,8 @@ def cut_of(plan: JoinPlan) -> Cut | str:
     why = []
     for own in (0, 1):
         other = 1 - own
-        if how.single == other or (how.owes(other) and not how.owes(own)):
-            continue  # its rows must not be copied
+        if how.single == other or (how.owes(other) and not how.owes(own)) or (plan.spec.aggregates and own):
+            continue  # the other side's rows must not be copied
         orders = {n: o.descending for n, _, o in plan.sides[own].orders}
         if not orders:
             why.append(f"the {SIDES[own]} side has no declared order")

@@ -14,14 +14,15 @@ from ivjoin.expr import build
 from ivjoin.expr.evaluate import check_supported
 from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.ordinal import has_ordinal, value_of
-from ivjoin.expr.separate import BandTerm, JoinKey, Separation, separate
 from ivjoin.expr.types import from_arrow
 from ivjoin.frontier.order import Order
 from ivjoin.outer.emit import OutputField
 from ivjoin.outer.fields import output_fields
 from ivjoin.outer.jointype import JoinType, join_type
+from ivjoin.plan.aggregates import result_schema
 from ivjoin.plan.checks import bands_say_all, check_table, keep_checked
 from ivjoin.plan.spec import SIDES, JoinSpec
+from ivjoin.separation.separate import BandTerm, JoinKey, Separation, separate
 from ivjoin.shj.store.bands import BandTable
 
 __all__ = ["JoinPlan", "SidePlan", "inferred", "make_plan", "watched"]
@@ -84,7 +85,7 @@ class JoinPlan:
     sides: tuple[SidePlan, SidePlan]
     how: JoinType
     schema: pa.Schema
-    fields: list[OutputField]
+    fields: list[OutputField]  # of the joined rows; aggregates have none
     separation: Separation
     condition: Node | None  # key equalities of ``on`` included
     null_safe: list[bool]  # one a key
@@ -143,7 +144,11 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
     if whole is not None:
         check_supported(whole)
     sep = separate(whole)
-    schema, fields = output_fields(schemas, pairs, jt, spec.suffix)
+    if spec.aggregates:
+        schema = result_schema(*schemas, spec.aggregates)
+        fields = [OutputField(i, None) for i in range(len(schemas[0]))]
+    else:
+        schema, fields = output_fields(schemas, pairs, jt, spec.suffix)
     sides = (SidePlan(schemas[0]), SidePlan(schemas[1]))
     for s in (0, 1):
         side = sides[s]
@@ -338,7 +343,9 @@ def _stored_columns(plan: JoinPlan, s: int) -> list[int]:
         index = f.left if s == 0 else f.right
         if index is not None:
             wanted.add(index)
-    needed = list(plan.separation.residual)
+    needed = [*plan.separation.residual, *(a.node for a in plan.spec.aggregates if a.node is not None)]
+    if plan.spec.first_by is not None:
+        needed.append(plan.spec.first_by[0])
     if plan.condition is not None:
         needed.append(plan.condition)
     for node in needed:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 import pyarrow as pa
 
 from ivjoin import expr
-from ivjoin.errors import ColumnError, OrderError, SchemaError, came
+from ivjoin.errors import ColumnError, ConditionError, OrderError, SchemaError, came
 from ivjoin.expr import build
 from ivjoin.expr.arguments import MOST_ROWS, one_of, text, whole_number
 from ivjoin.expr.evaluate import check_supported
@@ -19,14 +19,15 @@ from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.expr.types import from_arrow
 from ivjoin.frontier.order import Order, ordinal_range, physical_ordinal
 from ivjoin.outer.jointype import join_type
+from ivjoin.plan.aggregates import aggregates_of
 from ivjoin.plan.spec import SIDES, Bounds, JoinSpec
 
 if TYPE_CHECKING:
     from ivjoin.expr.written import Expression, Value
 
 __all__ = [
-    "DeclaredBounds", "How", "Keys", "OnLate", "Orders", "SupportsArrowSchema", "join_options", "join_spec",
-    "on_pairs", "side_expression",
+    "Aggregates", "DeclaredBounds", "How", "Keys", "OnLate", "Orders", "SupportsArrowSchema", "join_options",
+    "join_spec", "on_pairs", "side_expression",
 ]  # fmt: skip
 
 How = Literal["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
@@ -34,6 +35,7 @@ OnLate = Literal["raise", "drop", "join"]
 Keys: TypeAlias = "str | Iterable[str | tuple[str, str]]"
 Orders: TypeAlias = "Expression | Order | Sequence[Expression | Order]"
 DeclaredBounds: TypeAlias = "Mapping[Expression, tuple[Value | None, Value | None]]"
+Aggregates: TypeAlias = "Mapping[str, tuple[Expression, str]]"
 
 
 class SupportsArrowSchema(Protocol):
@@ -47,7 +49,7 @@ def join_spec(
     condition: Expression | None = None, how: str = "inner", left_order: Orders | None = None,
     right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
     right_bounds: DeclaredBounds | None = None, suffix: str = "_right", batch_size: int = 65536,
-    on_late: str = "raise", timezone: str = "UTC",
+    on_late: str = "raise", timezone: str = "UTC", aggregate: Aggregates | None = None,
 ) -> JoinSpec:
     """Check the arguments of a join, and look every name up.
 
@@ -67,9 +69,15 @@ def join_spec(
     given = expr.condition(condition, scope, timezone=timezone)
     orders = tuple(_orders(o, s, schemas, timezone) for s, o in enumerate((left_order, right_order)))
     bounds = tuple(_bounds(b, s, schemas, timezone) for s, b in enumerate((left_bounds, right_bounds)))
+    aggregates = aggregates_of(
+        aggregate, lambda e: side_expression(e, 1, schemas[1], timezone, "aggregate"), *schemas
+    )
+    if aggregates and jt.name not in ("inner", "left"):
+        raise ConditionError(f"how is {came(how)}; with aggregate= expected 'inner' or 'left'")
+    first_by = (orders[1][0].node, bool(orders[1][0].descending)) if aggregates and orders[1] else None
     return JoinSpec(
         schemas, tuple(pairs), given, jt.name, (orders[0], orders[1]), (bounds[0], bounds[1]), suffix, batch_size,
-        on_late, timezone,
+        on_late, timezone, aggregates=aggregates, first_by=first_by,
     )
 
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 from ivjoin.expr.codec import decode, encode
 from ivjoin.expr.nodes import Node
 from ivjoin.frontier.order import Order
+from ivjoin.plan.aggregates import Aggregate
 
 __all__ = ["SIDES", "Bounds", "JoinSpec"]
 
@@ -53,6 +54,10 @@ class JoinSpec:
         Greatest number of rows of an output batch.
     left_over : tuple of str
         Conjuncts, in the caller's own language, that the caller applies to the joined rows.
+    aggregates : tuple of Aggregate
+        Of each left row's partners, in place of the pairs.
+    first_by : (Node, bool) or None
+        The right expression by which partners are first and last, and whether it falls; None is the band's.
     """
 
     schemas: tuple[pa.Schema, pa.Schema]
@@ -66,11 +71,13 @@ class JoinSpec:
     on_late: str = "raise"
     timezone: str = "UTC"
     left_over: tuple[str, ...] = ()
+    aggregates: tuple[Aggregate, ...] = ()
+    first_by: tuple[Node, bool] | None = None
 
     @cached_property
     def as_json(self) -> dict[str, Any]:
         """The spec in JSON's own types; :meth:`from_json` reads it."""
-        return {
+        saved = {
             "schemas": [base64.b64encode(s.serialize().to_pybytes()).decode() for s in self.schemas],
             "on": [list(pair) for pair in self.on],
             "condition": encode(self.condition),
@@ -83,7 +90,13 @@ class JoinSpec:
                 "suffix": self.suffix, "batch_size": self.batch_size, "on_late": self.on_late,
                 "timezone": self.timezone,
             },
-        } | ({"left_over": list(self.left_over)} if self.left_over else {})
+        }
+        if self.left_over:
+            saved["left_over"] = list(self.left_over)
+        if self.aggregates:
+            saved["aggregates"] = [a.as_json() for a in self.aggregates]
+            saved["first_by"] = None if self.first_by is None else [encode(self.first_by[0]), self.first_by[1]]
+        return saved
 
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> JoinSpec:
@@ -101,10 +114,13 @@ class JoinSpec:
             tuple(Order(decode(n), descending, _unslack(slack), nulls) for n, descending, slack, nulls in side)
             for side in saved["orders"]
         )
+        by = saved.get("first_by")
         of_left, of_right = (tuple((_node(n), low, high) for n, low, high in side) for side in saved["bounds"])
         return cls(
             (left, right), tuple((a, b) for a, b in saved["on"]), decode(saved["condition"]), saved["how"],
-            (first, second), (of_left, of_right), left_over=tuple(saved.get("left_over", ())), **saved["options"],
+            (first, second), (of_left, of_right), left_over=tuple(saved.get("left_over", ())),
+            aggregates=tuple(Aggregate.from_json(a) for a in saved.get("aggregates", ())),
+            first_by=None if by is None else (_node(by[0]), bool(by[1])), **saved["options"],
         )
 
     @cached_property

@@ -23,7 +23,7 @@ from ivjoin.expr.arguments import text, whole_number
 from ivjoin.expr.literals import date_of, literal, physical, seconds_of, zone_named
 from ivjoin.expr.nodes import LEFT, Node, columns_of, make, walk
 from ivjoin.expr.types import TICKS_PER_SECOND, Type, named, to_arrow
-from ivjoin.interval.bare import tamed
+from ivjoin.interval.errors import tamed
 from ivjoin.operators.domain import Dom
 from ivjoin.propagation.dag import Outcome, Propagator
 
@@ -259,7 +259,7 @@ def _moved(value: Any, t: Type, up: bool) -> Any:
 
 
 def _nearest(value: Any, t: Type, up: bool) -> float:
-    from ivjoin.interval.machine_float import BINARY32, BINARY64
+    from ivjoin.interval.machine.floats import BINARY32, BINARY64
 
     f = BINARY32 if t.bits == 32 else BINARY64
     if isinstance(value, float):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ivjoin.expr.nodes import COMPARISONS, Node, walk
-from ivjoin.interval import truth
+from ivjoin.interval.machine import truth
 from ivjoin.operators.domain import NAN, NULL, Dom, none_of, top
 from ivjoin.operators.rule import Rule
 from ivjoin.operators.state import Backward, Case, Cases, Forward, Infeasible, State, Structure, Taken

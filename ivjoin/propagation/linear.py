@@ -15,7 +15,7 @@ from math import gcd
 from typing import Any, NamedTuple
 
 from ivjoin.expr.nodes import Node, make
-from ivjoin.interval import truth
+from ivjoin.interval.machine import truth
 from ivjoin.operators.domain import NULL
 from ivjoin.operators.linear import Sum, plus
 from ivjoin.operators.state import Backward, Forward, Infeasible, State

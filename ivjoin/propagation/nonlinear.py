@@ -16,8 +16,8 @@ from math import ceil, floor, inf, isqrt, nextafter, sqrt
 from typing import Any, NamedTuple
 
 from ivjoin.expr.nodes import Node
-from ivjoin.interval import truth
-from ivjoin.interval.machine import mul_rev
+from ivjoin.interval.machine import truth
+from ivjoin.interval.machine.integers import mul_rev
 from ivjoin.operators.domain import NAN, NULL
 from ivjoin.operators.state import Infeasible, State
 from ivjoin.propagation.linear import Equation

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, value_of
-from ivjoin.interval import truth
+from ivjoin.interval.machine import truth
 from ivjoin.operators.domain import Dom
 from ivjoin.propagation.dag import Propagator
 

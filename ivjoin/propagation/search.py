@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from ivjoin.expr.nodes import Node
-from ivjoin.interval import truth
+from ivjoin.interval.machine import truth
 from ivjoin.operators.domain import Dom, state_of
 from ivjoin.operators.state import Infeasible, State
 from ivjoin.propagation.dag import Outcome, Propagator

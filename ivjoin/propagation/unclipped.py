@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Mapping
 from fractions import Fraction
 from math import ceil, floor
 
-from ivjoin.expr.linear import Form, Forms, Number, scale_of, span
 from ivjoin.expr.nodes import Node
 from ivjoin.operators.domain import Dom
 from ivjoin.operators.linear import cast_factor
+from ivjoin.separation.linear import Form, Forms, Number, scale_of, span
 
 __all__ = ["Unclipped"]
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from ivjoin.expr.nodes import COMPARISONS, Node, is_met, walk
 from ivjoin.expr.ordinal import has_ordinal
-from ivjoin.expr.separate import BandTerm, conjuncts_of
 from ivjoin.outer.jointype import JoinType
 from ivjoin.plan.cutting import Offset, met_by
 from ivjoin.plan.planner import SIDES, JoinPlan
+from ivjoin.separation.separate import BandTerm, conjuncts_of
 
 __all__ = ["Axis", "Reach", "owes", "reach_of"]
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ivjoin.shj.kernels import byte_kernels
 
@@ -113,6 +112,8 @@ def plain_type(t: pa.DataType) -> pa.DataType:
 
 def to_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
     """An array as its :func:`plain_type` ``t``."""
+    import pyarrow.compute as pc
+
     if array.type == t:
         return array
     if pa.types.is_run_end_encoded(array.type):
@@ -122,6 +123,8 @@ def to_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
 
 def from_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
     """Back from a plain type to the column's own."""
+    import pyarrow.compute as pc
+
     if array.type == t:
         return array
     if pa.types.is_run_end_encoded(t):

@@ -46,7 +46,7 @@ SIDE = _record(
     "rows bands sources columns stored rings trackers terms bounds expiry",  # address
     "least most peak_span steps linked refused probed retired rows_in trimmed",
     "owes keeps semi single mode decide by_python patience has_nulls beyond packs n_pieces",
-    "n_key_words n_texts n_checks",
+    "n_key_words n_key_pieces n_texts n_checks",
     "key_words pieces texts checks",  # address
 )
 # A column, or an expression that Python computes (column -1), as ordinals; or a column as doubles, with another or a
@@ -61,14 +61,15 @@ TERM = _record("axis tracker low high least most")
 BOUND = _record("low high least most")  # of an axis
 EXPIRY = _record("used last bound cursor heap size room")  # [axis, falling]
 STORED = _record("column ring width valid")  # a stored column that the kernel keeps
-# An output column; of text, the width is that of an offset.
-FIELD = _record("left right width own_ordinal kind")
+# An output column; of text, the width is that of an offset. Alike: what is equal has the same bytes.
+FIELD = _record("left right width alike kind")
 # A piece of a key that is a byte string: where it comes from (a source or a column, -1: not), and whether a null in it
 # is a value like any other.
 KEY_PIECE = _record("kind source column width safe nulls")
 # A word of a key that is ordinals: a row of the values that are read, or where a null is a value, one made of them.
 KEY_WORD = _record("row source kind")
-# A schema's column as it is stored; the values of one that is no words are its TEXT record.
+# A schema's column as it is stored; the values of one that is no words are its TEXT record. Stride 0: the key, a word;
+# -1 - k: piece k of the key, which is a byte string.
 RING = _record("values stride valid")
 # A stored column of text, or of bools: those have starts alone, their values. Of the arena, ``room`` bytes may be used.
 TEXT = _record("column kind start_width offset_width room top base next wanted", "starts arena valid")  # address

@@ -16,9 +16,15 @@ from ivjoin.spark.environment import SparkSetupError, session  # noqa: E402
 from ivjoin.spark.eventtime import WatermarkWarning  # noqa: E402
 from ivjoin.spark.explaining import explain  # noqa: E402
 from ivjoin.spark.join import band_join  # noqa: E402
+from ivjoin.spark.many import multi_join  # noqa: E402
 from ivjoin.spark.metrics import metrics  # noqa: E402
+from ivjoin.spark.sink import write_stream  # noqa: E402
+from ivjoin.spark.sinklog import published_files  # noqa: E402
 
-__all__ = ["AnsiWarning", "SparkSetupError", "WatermarkWarning", "attach", "band_join", "explain", "metrics", "session"]
+__all__ = [
+    "AnsiWarning", "SparkSetupError", "WatermarkWarning", "attach", "band_join", "explain", "metrics", "multi_join",
+    "published_files", "session", "write_stream",
+]  # fmt: skip
 
 
 def attach() -> None:

@@ -111,9 +111,15 @@ class Turn:
     marks: list[int] = field(default_factory=lambda: [time.perf_counter_ns()])
     rows_out: int = 0
 
-    def mark(self) -> None:
-        """End of a stage: reading, joining, writing."""
-        self.marks.append(time.perf_counter_ns())
+    def mark(self, of_the_next: int = 0) -> None:
+        """End of a stage: reading, joining, writing; some nanoseconds of it may count for the next one."""
+        self.marks.append(time.perf_counter_ns() - of_the_next)
+
+    def counted(self, out: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The output, its rows counted as they pass."""
+        for batch in out:
+            self.rows_out += batch.num_rows
+            yield batch
 
     def counts(self, op: SymmetricHashJoin, bytes_written: int) -> str:
         """What the turn counted, as text that Spark takes apart again."""

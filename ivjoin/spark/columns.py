@@ -8,7 +8,7 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import Type
 from ivjoin.plan.planner import JoinPlan
 
-__all__ = ["as_spark_sql", "bucket_sql", "key_sql", "place", "widens"]
+__all__ = ["as_spark_sql", "bucket_sql", "key_sql", "place", "type_name", "widens"]
 
 _INTS = {8: "TINYINT", 16: "SMALLINT", 32: "INT", 64: "BIGINT"}
 _KINDS = {"bool": "BOOLEAN", "string": "STRING", "binary": "BINARY", "date": "DATE"}
@@ -28,7 +28,7 @@ def as_spark_sql(node: Node, names: Sequence[str]) -> str | None:
         return f"`{place(list(names).index(node.params[1]))}`"
     if node.op == "cast":
         inner = as_spark_sql(node.args[0], names)
-        target = _type_name(node.type)
+        target = type_name(node.type)
         if inner is None or target is None or not widens(node.args[0].type, node.type):
             return None
         return f"CAST({inner} AS {target})"
@@ -49,7 +49,8 @@ def widens(a: Type, b: Type) -> bool:
     return (a.kind, b.kind) in wider
 
 
-def _type_name(t: Type) -> str | None:
+def type_name(t: Type) -> str | None:
+    """A type in Spark SQL; None where there is none that says it."""
     if t.kind == "int" and t.signed:
         return _INTS[t.bits]
     if t.kind == "float":

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ivjoin.errors import IvjoinError
 from ivjoin.operator.explain import explain_plan
 from ivjoin.plan.cache import plan_of
+from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.buckets import checked_count
 from ivjoin.spark.columns import key_sql
 from ivjoin.spark.join import refuse_unbuilt, resolved
+from ivjoin.spark.origin import origin_of
 from ivjoin.spark.sorting import sort_key
 from ivjoin.spark.spreading import spread_of, why_undivided
-from ivjoin.spark.streamspread import stream_spread
+from ivjoin.spark.streamspread import StreamSpread, stream_spread
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
@@ -23,7 +26,7 @@ __all__ = ["explain"]
 
 
 def explain(
-    left: DataFrame, right: DataFrame, on: Keys | None = None, condition: str | Column | None = None,
+    left: DataFrame, right: DataFrame | None = None, on: Keys | None = None, condition: str | Column | None = None,
     how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
     batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None, *, buckets: int | None = None,
@@ -38,50 +41,80 @@ def explain(
     ----------
     left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size, \
     on_late, timezone, buckets, backend, name, routing, hot_keys, routing_dir
-        As for :func:`ivjoin.spark.band_join`; ``backend`` and ``name`` change nothing.
+        As for :func:`ivjoin.spark.band_join`; ``backend`` and ``name`` change nothing. Of a joined stream, given alone
+        as ``left``, the text also says how :func:`ivjoin.spark.write_stream` would write it.
 
     Returns
     -------
     str
 
+    Raises
+    ------
+    IvjoinError
+        As ``band_join``; or if ``left`` alone is no joined stream.
+
     Examples
     --------
     >>> print(ivjoin.spark.explain(clicks, views, on="user", condition="l.ts >= r.ts"))  # doctest: +SKIP
+    >>> print(ivjoin.spark.explain(matches.select("user", "ts")))  # doctest: +SKIP
     """
     del backend, name
+    if right is None:
+        return _of_a_joined_stream(left)
     refuse_unbuilt(routing, hot_keys, routing_dir, left.isStreaming)
     call = resolved(
         left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size,
         on_late, timezone,
     )
-    plan = plan_of(call.spec)
-    keys = key_sql(plan)
-    why = why_undivided(plan)
-    lines = []
     if left.isStreaming:
         count = checked_count(buckets, call.settings.partitions)
-        of_stream = stream_spread(call.spec, count, routing, hot_keys)
-        if keys:
-            how = f"hashed to {count} buckets by {len(keys)} key{'s' if len(keys) > 1 else ''}"
-            how += f", those of {len(of_stream.hot)} hot keys by {of_stream.slices}" if of_stream.slices else ""
-            how += f", hot ones too, since {of_stream.why}" if hot_keys and of_stream.why else ""
-        elif of_stream.slices is not None:
-            how = f"in {count} buckets, by {of_stream.slices}"
-        else:
-            how = f"in one bucket, since {why} ({of_stream.why}): one task joins all rows"
-        lines.append(f"streaming: rows {how}; late rows: {call.spec.on_late}")
+        spread_out = stream_spread(call.spec, count, routing, hot_keys)
+        return "\n".join(_streaming(call.spec, call.notes, count, spread_out))
+    plan = plan_of(call.spec)
+    keys = key_sql(plan)
+    key = sort_key(plan)
+    spread = spread_of(left, right, call.spec, call.settings, buckets, routing)
+    order = f"sorted by {key.nodes[0]} and {key.nodes[1]}" if key else "in any order: no band to sort along"
+    if spread.plan is not None:
+        lines = [f"static: rows routed to {spread.tasks} tasks, {order}"]
+        lines += [f"  {line}" for line in str(spread.plan).splitlines()]
     else:
-        key = sort_key(plan)
-        spread = spread_of(left, right, call.spec, call.settings, buckets, routing)
-        order = f"sorted by {key.nodes[0]} and {key.nodes[1]}" if key else "in any order: no band to sort along"
-        if spread.plan is not None:
-            lines.append(f"static: rows routed to {spread.tasks} tasks, {order}")
-            lines += [f"  {line}" for line in str(spread.plan).splitlines()]
-        else:
-            where = "shuffled by the keys" if keys else f"in one task, since {spread.why or why}"
-            lines.append(f"static: rows {where}, {order}")
-            lines += [f"  note: {spread.why}"] if keys and spread.why else []
-    lines += [f"left to Spark, which filters the joined rows by it: {text}" for text in call.spec.left_over]
-    lines += [f"beware: {note}" for note in call.notes]
-    return "\n".join([*lines, explain_plan(plan)])
+        where = "shuffled by the keys" if keys else f"in one task, since {spread.why or why_undivided(plan)}"
+        lines = [f"static: rows {where}, {order}"]
+        lines += [f"  note: {spread.why}"] if keys and spread.why else []
+    return "\n".join([*lines, *_pruning(call.spec, call.notes)])
 
+
+def _of_a_joined_stream(frame: DataFrame) -> str:
+    origin = origin_of(frame)
+    if origin is None:
+        raise IvjoinError(
+            "explain was given one frame, which no stream made by band_join stands behind; expected left and right as "
+            "for band_join, or a joined stream"
+        )
+    joined = origin.joined
+    sink = "rows go from the operator to the files as Arrow, in the workers that join" if origin.detour is None else (
+        f"rows go through Spark before they are written, since {origin.detour} stands behind the join"
+    )
+    return "\n".join([*_streaming(joined.spec, joined.notes, joined.buckets, joined.spread), f"write_stream: {sink}"])
+
+
+def _streaming(spec: JoinSpec, notes: Sequence[Warning], buckets: int, spread: StreamSpread) -> list[str]:
+    """The lines about a join of streams."""
+    plan = plan_of(spec)
+    keys = key_sql(plan)
+    if keys:
+        how = f"hashed to {buckets} buckets by {len(keys)} key{'s' if len(keys) > 1 else ''}"
+        how += f", those of {len(spread.hot)} hot keys by {spread.slices}" if spread.slices else ""
+        how += f", hot ones too, since {spread.why}" if spread.hot and spread.why else ""
+    elif spread.slices is not None:
+        how = f"in {buckets} buckets, by {spread.slices}"
+    else:
+        how = f"in one bucket, since {why_undivided(plan)} ({spread.why}): one task joins all rows"
+    return [f"streaming: rows {how}; late rows: {spec.on_late}", *_pruning(spec, notes)]
+
+
+def _pruning(spec: JoinSpec, notes: Sequence[Warning]) -> list[str]:
+    lines = [f"left to Spark, which filters the joined rows by it: {text}" for text in spec.left_over]
+    lines += [f"beware: {note}" for note in notes]
+    return [*lines, explain_plan(plan_of(spec))]

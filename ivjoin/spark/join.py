@@ -24,6 +24,7 @@ from ivjoin.spark.environment import Settings, settings_of
 from ivjoin.spark.eventtime import WatermarkWarning, in_order, watermark_note
 from ivjoin.spark.leftover import rows_where
 from ivjoin.spark.metrics import observed_name
+from ivjoin.spark.origin import Joined, remember
 from ivjoin.spark.schema import arrow_schema, output_type, refuse_collated, spelled_alike
 from ivjoin.spark.schemes import SCHEMES
 from ivjoin.spark.watermark import delays, with_watermarks
@@ -31,7 +32,9 @@ from ivjoin.spark.watermark import delays, with_watermarks
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
 
-    from ivjoin.plan.question import DeclaredBounds, Keys, Orders
+    from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders
+    from ivjoin.spark.results import Results
+    from ivjoin.spark.streamspread import StreamSpread
 
 __all__ = ["band_join", "refuse_unbuilt", "resolved"]
 
@@ -56,6 +59,7 @@ def band_join(
     batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None, *, buckets: int | None = None,
     backend: str = "applyInPandasWithState", name: str | Observation | None = None, routing: str = "auto",
     hot_keys: Sequence[object] | None = None, routing_dir: str | None = None,
+    aggregate: Aggregates | None = None,
 ) -> DataFrame:
     """Join two DataFrames on keys and a band condition, holding only the rows that can still match.
 
@@ -102,6 +106,9 @@ def band_join(
         keeps to them. Those of static frames are found by the sample.
     routing_dir
         Not built yet: anything but None is refused.
+    aggregate : mapping of str to (column, function), optional
+        ``{"vwap": ("price", "mean"), "n": ("*", "count")}``: each left row once, with count, sum, mean, min, max, first
+        or last of the right rows that match it; of streams, as soon as no later one can. An inner or left join.
 
     Returns
     -------
@@ -125,8 +132,13 @@ def band_join(
     refuse_unbuilt(routing, hot_keys, routing_dir, streaming)
     call = resolved(
         left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size,
-        on_late, timezone,
+        on_late, timezone, aggregate,
     )
+    if call.spec.aggregates and routing not in ("auto", "hash"):
+        raise UnsupportedError(
+            f"routing is {routing!r} with aggregate=; expected 'auto' or 'hash': a left row meets all of its partners "
+            "in one task"
+        )
     for note in call.notes:
         warnings.warn(note, stacklevel=2)
     out = output_type(plan_of(call.spec), call.types)
@@ -138,25 +150,37 @@ def band_join(
         from ivjoin.spark.static import static_join
 
         observation = None if isinstance(name, str) else name
-        spread = spread_of(left, right, call.spec, call.settings, buckets, routing)
+        # a left row meets all of its partners in one task
+        way = "hash" if call.spec.aggregates else routing
+        spread = spread_of(left, right, call.spec, call.settings, buckets, way)
         joined = static_join(left, right, call.spec, out, spread, observation)
     else:
         from ivjoin.spark.streamspread import stream_spread
 
-        of_stream = stream_spread(call.spec, count, routing, hot_keys)
-        if backend == "transformWithState":
-            from ivjoin.spark.segments import segmented_join
-
-            joined = segmented_join(left, right, call.spec, out, count, observed_name(name), of_stream)
-        else:
-            from ivjoin.spark.streaming import streaming_join
-
-            joined = streaming_join(left, right, call.spec, out, count, observed_name(name), of_stream)
+        spread_out = stream_spread(call.spec, count, routing, hot_keys)
+        joined = _joined_stream(left, right, call, out, count, observed_name(name), backend, spread_out)
     if not call.spec.left_over:
         return joined
     kept = rows_where(joined, plan_of(call.spec), call.types, call.aliases, call.spec.left_over)
     _ = kept.schema  # over Connect, this is when Spark looks at the conjuncts
     return kept
+
+
+def _joined_stream(
+    left: Any, right: Any, call: Resolved, out: Any, buckets: int, name: str, backend: str, spread: StreamSpread
+) -> DataFrame:
+    """The joined stream, remembered for sinks that take it packed."""
+    from ivjoin.spark.segments import segmented_join
+    from ivjoin.spark.streaming import opened, streaming_join
+
+    build = segmented_join if backend == "transformWithState" else streaming_join
+
+    def packed(results: Results | None = None) -> Any:
+        return build(left, right, call.spec, buckets, name, results, spread)
+
+    joined = opened(packed(), call.spec, out)
+    remember(Joined(joined, call.spec, call.notes, buckets, spread, packed))
+    return joined
 
 
 def refuse_unbuilt(routing: object, hot_keys: object, routing_dir: object, streaming: bool) -> None:
@@ -204,7 +228,7 @@ def _streaming(left: Any, right: Any) -> bool:
 def resolved(
     left: Any, right: Any, on: Any = None, condition: Any = None, how: str = "inner", left_order: Any = None,
     right_order: Any = None, left_bounds: Any = None, right_bounds: Any = None, suffix: str = "_right",
-    batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None,
+    batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None, aggregate: Any = None,
 ) -> Resolved:
     """Look every name up and plan once, so that all mistakes are reported here."""
     settings = settings_of(left.sparkSession)
@@ -217,7 +241,9 @@ def resolved(
     pairs = _pairs(on, schemas, settings.case_sensitive)
     aliases = aliases_of(left, right)
     scope = expr.Scope(schemas[0], schemas[1], on=pairs, case_sensitive=settings.case_sensitive, aliases=aliases)
-    given, left_over = condition_of(condition, left, right, scope, zone, how, settings.quoted_names)
+    # rows that Spark would filter afterwards are aggregated by then
+    kind = "left" if aggregate is not None and how == "inner" else how
+    given, left_over = condition_of(condition, left, right, scope, zone, kind, settings.quoted_names)
     notes: list[Warning] = []
     orders = [
         _orders(o, s, f, schemas, settings, zone, notes)
@@ -227,11 +253,12 @@ def resolved(
     spec = join_spec(
         schemas[0], schemas[1], on=pairs, condition=given, how=how, left_order=orders[0], right_order=orders[1],
         left_bounds=bounds[0], right_bounds=bounds[1], suffix=suffix, on_late=on_late, timezone=zone,
-        batch_size=batch_size,
+        batch_size=batch_size, aggregate=_aggregates(aggregate, schemas[1].names, settings),
     )
     spec = replace(spec, left_over=left_over)
     plan = plan_of(spec)
-    refuse_collated([n for n in (plan.condition,) if n is not None], types)
+    compared = [a.node for a in spec.aggregates if a.function in ("min", "max")]
+    refuse_collated([n for n in (plan.condition, *compared) if n is not None], types)
     for side in plan.sides:
         for node, name, o in side.orders:
             OrderTracker(node, name, o.descending, o.slack, o.nulls)  # the operator's own refusals, before a query runs
@@ -268,6 +295,13 @@ def _text(given: Any, names: list[str], settings: Settings) -> Any:
 
 def _bounds(given: Any, names: list[str], settings: Settings) -> Any:
     return {_text(k, names, settings): v for k, v in given.items()} if isinstance(given, Mapping) else given
+
+
+def _aggregates(given: Any, names: list[str], settings: Settings) -> Any:
+    if not isinstance(given, Mapping):
+        return given
+    pairs = {n: p for n, p in given.items() if isinstance(p, (tuple, list)) and len(p) == 2 and p[0] != "*"}
+    return {**given, **{n: (_text(p[0], names, settings), p[1]) for n, p in pairs.items()}}
 
 
 def _spelt(name: Any, names: list[str], case_sensitive: bool) -> Any:

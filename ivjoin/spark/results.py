@@ -49,6 +49,14 @@ class Results:
         self._flush = flush_bytes or min(max(_FLUSH_BYTES, most_rows << 10), _MOST_FLUSH_BYTES)
         self._held = 0
 
+    # Nanoseconds of the last turn that went into writing its rows, not into joining them.
+    sink_ns = 0
+
+    def frames(self, batches: Iterator[pa.RecordBatch], label: int) -> Iterator[pd.DataFrame]:
+        """The joined rows of a bucket's turn, as the stateful function hands them on."""
+        del label
+        return (self.output(batch) for batch in batches)
+
     def output(self, batch: pa.RecordBatch) -> pd.DataFrame:
         """Joined rows."""
         rows: list[bytes | None] = [batch.serialize().to_pybytes()]
@@ -57,6 +65,10 @@ class Results:
             self._held = 0
             rows += [None] * (self._most_rows + 1)
         return _frame(rows, [None] * len(rows))
+
+    def packed(self, rows: bytes) -> pd.DataFrame:
+        """One packed row."""
+        return _frame([rows], [None])
 
     def counts(self, text: str) -> pd.DataFrame:
         """The counts of one turn."""

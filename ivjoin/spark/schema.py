@@ -46,7 +46,7 @@ def spelled_alike(left: list[str], right: list[str]) -> list[str]:
 def output_type(plan: JoinPlan, types: tuple[StructType, StructType]) -> StructType:
     """The output's schema: each column has the type of the input it comes from, a merged key the common one."""
     out = []
-    for field, place in zip(plan.schema, plan.fields, strict=True):
+    for field, place in zip(plan.schema, plan.fields, strict=False):
         if place.left is not None and place.right is not None:
             a, b = types[0][place.left], types[1][place.right]
             t = a.dataType if a.dataType == b.dataType else spark_type(field.type)
@@ -56,6 +56,11 @@ def output_type(plan: JoinPlan, types: tuple[StructType, StructType]) -> StructT
             source = types[side][index]
             t = source.dataType
         out.append(StructField(field.name, t, True, without_watermark(source.metadata)))
+    for a, field in zip(plan.spec.aggregates, list(plan.schema)[len(plan.fields) :], strict=True):
+        t = spark_type(field.type)
+        if a.node is not None and a.node.op == "column" and a.function in ("min", "max", "first", "last"):
+            t = types[1][plan.sides[1].schema.get_field_index(a.node.params[1])].dataType
+        out.append(StructField(a.name, t, True))
     return StructType(out)
 
 

@@ -21,7 +21,6 @@ from typing import Any
 
 import pandas as pd
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
-from pyspark.sql.types import StructType
 
 from ivjoin.errors import IvjoinError
 from ivjoin.operator.operator import SymmetricHashJoin
@@ -33,7 +32,7 @@ from ivjoin.spark.metrics import observed
 from ivjoin.spark.pack import Seen
 from ivjoin.spark.results import RESULT_SCHEMA, Results
 from ivjoin.spark.spec import identity
-from ivjoin.spark.streaming import opened, packed_sides
+from ivjoin.spark.streaming import packed_sides
 from ivjoin.spark.streamspread import UNSPREAD, StreamSpread
 from ivjoin.spark.workers import own_workers
 
@@ -46,7 +45,8 @@ _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 
 
 def segmented_join(
-    left: Any, right: Any, spec: JoinSpec, out: StructType, buckets: int, name: str, spread: StreamSpread = UNSPREAD
+    left: Any, right: Any, spec: JoinSpec, buckets: int, name: str, results: Results | None = None,
+    spread: StreamSpread = UNSPREAD,
 ) -> Any:
     """As ``streaming_join``, with the state in segments; several such joins may stand in one query.
 
@@ -59,9 +59,9 @@ def segmented_join(
     packed = packed_sides(left, right, spec, buckets, spread)
     with own_workers(left):
         played = packed.groupBy("label").transformWithStateInPandas(
-            SegmentedBucket(spec, buckets, spread), RESULT_SCHEMA, "append", "None"
+            SegmentedBucket(spec, buckets, results, spread), RESULT_SCHEMA, "append", "None"
         )
-    return opened(observed(played, name), spec, out)
+    return observed(played, name)
 
 
 def _check_setup(spark: Any) -> None:
@@ -88,12 +88,14 @@ def _check_setup(spark: Any) -> None:
 class SegmentedBucket(StatefulProcessor):
     """The operator of a bucket, its state as head, base and log."""
 
-    def __init__(self, spec: JoinSpec, buckets: int, spread: StreamSpread = UNSPREAD) -> None:
+    def __init__(
+        self, spec: JoinSpec, buckets: int, results: Results | None = None, spread: StreamSpread = UNSPREAD
+    ) -> None:
         self._spec = spread.run(spec)
-        self._keep = spread.owner(spec)
+        self._owned = spread.owner(spec)
         self._meta = meta_text(identity(spec) | spread.identity, buckets)
         # Here PySpark passes every frame on by itself.
-        self._results = Results(most_rows=0)
+        self._results = results or Results(most_rows=0)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._head = handle.getValueState("head", _HEAD)
@@ -112,10 +114,8 @@ class SegmentedBucket(StatefulProcessor):
         came = arrivals(self._spec, rows)
         segment = compressed(_segment(came))
         turn.mark()
-        for batch in play(op, self._spec, came, self._keep):
-            turn.rows_out += batch.num_rows
-            yield self._results.output(batch)
-        turn.mark()
+        yield from self._results.frames(turn.counted(play(op, self._spec, came, self._owned)), name[1])
+        turn.mark(self._results.sink_ns)
         log_size += len(segment)
         written = len(segment)
         if log_size > max(base_size, _SHORT_LOG):

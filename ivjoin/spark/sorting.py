@@ -11,10 +11,10 @@ import pyarrow as pa
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal, ordinals
-from ivjoin.expr.separate import BandTerm
 from ivjoin.operator.intake import has_value
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import JoinSpec
+from ivjoin.separation.separate import BandTerm
 from ivjoin.spark.columns import as_spark_sql
 from ivjoin.spark.pack import MapStage, fitted
 

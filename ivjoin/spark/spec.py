@@ -28,6 +28,8 @@ def identity(spec: JoinSpec) -> dict[str, str]:
     if spec.condition is not None:
         exact = json.dumps(encode(spec.condition), sort_keys=True)
         out["condition form"] = hashlib.sha256(exact.encode()).hexdigest()[:16]
+    if spec.aggregates:
+        out["aggregate"] = "; ".join(map(str, spec.aggregates))
     if spec.left_over:
         out["condition left to Spark"] = " AND ".join(spec.left_over)
     for name, schema, orders, bounds in zip(("left", "right"), spec.schemas, spec.orders, spec.bounds, strict=True):

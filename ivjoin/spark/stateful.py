@@ -23,7 +23,7 @@ StateFunction = Callable[[tuple[Any, ...], Iterator[pd.DataFrame], Any], Iterato
 def bucket_function(spec: JoinSpec, buckets: int, results: Results, spread: StreamSpread = UNSPREAD) -> StateFunction:
     """The function that Spark calls once per bucket and micro-batch."""
     meta = meta_text(identity(spec) | spread.identity, buckets)
-    keep_owned, spec = spread.owner(spec), spread.run(spec)
+    owned, spec = spread.owner(spec), spread.run(spec)
 
     def join_bucket(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
         name = (meta, int(key[0]))
@@ -32,10 +32,8 @@ def bucket_function(spec: JoinSpec, buckets: int, results: Results, spread: Stre
         turn.before = op.metrics.as_dict()
         came = arrivals(spec, frames)
         turn.mark()
-        for batch in play(op, spec, came, keep_owned):
-            turn.rows_out += batch.num_rows
-            yield results.output(batch)
-        turn.mark()
+        yield from results.frames(turn.counted(play(op, spec, came, owned)), name[1])
+        turn.mark(results.sink_ns)
         payload = compressed(op.snapshot())
         token = version_token(payload)
         state.update((FORMAT, meta, token, payload))

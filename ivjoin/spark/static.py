@@ -30,9 +30,9 @@ from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.bucket import GROWING
-from ivjoin.spark.cells import cell_spec, only_owned
 from ivjoin.spark.columns import key_sql, place
 from ivjoin.spark.metrics import observed
+from ivjoin.spark.ownership import cell_spec, only_owned
 from ivjoin.spark.pack import MapStage
 from ivjoin.spark.results import RESULT_SCHEMA, opener, packed_row
 from ivjoin.spark.slots import share_slots

@@ -49,16 +49,17 @@ def packed_sides(left: Any, right: Any, spec: JoinSpec, buckets: int, spread: St
 
 
 def streaming_join(
-    left: Any, right: Any, spec: JoinSpec, out: StructType, buckets: int, name: str, spread: StreamSpread = UNSPREAD
+    left: Any, right: Any, spec: JoinSpec, buckets: int, name: str, results: Results | None = None,
+    spread: StreamSpread = UNSPREAD,
 ) -> Any:
-    """The joined stream, with its counts observed under ``name``."""
-    results = Results(arrow_batch_rows(left.sparkSession))
+    """The joined stream as packed rows, with its counts observed under ``name``."""
+    results = results or Results(arrow_batch_rows(left.sparkSession))
     packed = packed_sides(left, right, spec, buckets, spread)
     with own_workers(left):
         played = packed.groupBy("label").applyInPandasWithState(
             bucket_function(spec, buckets, results, spread), RESULT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
         )
-    return opened(observed(played, name), spec, out)
+    return observed(played, name)
 
 
 def opened(packed: Any, spec: JoinSpec, out: StructType) -> Any:

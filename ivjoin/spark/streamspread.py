@@ -20,8 +20,8 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.routing.periodic import PeriodicSlices, periodic_slices
 from ivjoin.spark.bucket import Keep
-from ivjoin.spark.cells import cell_spec, only_owned
 from ivjoin.spark.columns import key_sql
+from ivjoin.spark.ownership import cell_spec, only_owned
 from ivjoin.spark.pack import Route
 
 __all__ = ["UNSPREAD", "StreamSpread", "stream_spread"]
@@ -115,14 +115,16 @@ def stream_spread(spec: JoinSpec, buckets: int, routing: str, hot_keys: Sequence
     plan = plan_of(spec)
     keys = key_sql(plan)
     hot = _hot(spec, len(keys), hot_keys) if hot_keys is not None else ()
-    if routing == "hash":
-        return StreamSpread(why="routing is 'hash'")
-    if buckets == 1:
-        return StreamSpread(why="there is one bucket")
     if keys and not hot:
         return UNSPREAD
+    if routing == "hash":
+        return StreamSpread(None, hot, "routing is 'hash'")
+    if buckets == 1:
+        return StreamSpread(None, hot, "there is one bucket")
+    if spec.aggregates:
+        return StreamSpread(None, hot, "a left row meets its partners in one bucket, for its aggregates")
     slices = periodic_slices(plan)
-    return StreamSpread(why=slices) if isinstance(slices, str) else StreamSpread(slices, hot)
+    return StreamSpread(None, hot, slices) if isinstance(slices, str) else StreamSpread(slices, hot)
 
 
 def _hot(spec: JoinSpec, n_keys: int, given: Sequence[object]) -> tuple[HotKey, ...]:

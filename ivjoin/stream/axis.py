@@ -16,10 +16,10 @@ import pyarrow as pa
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import has_ordinal, ordinals
-from ivjoin.expr.separate import BandTerm
 from ivjoin.frontier.order import Order
 from ivjoin.operator.intake import has_value
 from ivjoin.plan.planner import JoinPlan, SidePlan, inferred
+from ivjoin.separation.separate import BandTerm
 
 __all__ = ["Axis", "axes", "best_axis", "indices", "sample"]
 

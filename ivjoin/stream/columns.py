@@ -59,11 +59,16 @@ def chosen(plan: JoinPlan, columns: Any, whole: tuple[bool, bool] = (False, Fals
         list(spec.schemas[s].names) if whole[s] and columns is None else _read(plan, s, places) for s in (0, 1)
     )
     names = left_names, right_names
-    if [list(s.names) for s in spec.schemas] == list(names):
+    if [list(s.names) for s in spec.schemas] == list(names) and (columns is None or not spec.aggregates):
         return Chosen(plan, names, schema, places)
     left, right = (
         pa.schema([s.field(n) for n in kept], metadata=s.metadata) for s, kept in zip(spec.schemas, names, strict=True)
     )
+    if spec.aggregates:
+        # one of them stays, or the join would be one of pairs
+        wanted = tuple(a for a in spec.aggregates if a.name in schema.names) or spec.aggregates[:1]
+        narrow = plan_of(replace(spec, schemas=(left, right), aggregates=wanted))
+        return Chosen(narrow, names, schema, [narrow.schema.get_field_index(n) for n in schema.names])
     narrow = plan_of(replace(spec, schemas=(left, right)))
     there = {_origin(narrow, i): i for i in range(len(narrow.schema))}
     picks = [there[_origin(plan, i)] for i in places]
@@ -85,6 +90,8 @@ def _places(plan: JoinPlan, columns: Any) -> list[int]:
 
 def _origin(plan: JoinPlan, place: int) -> tuple[str | None, str | None]:
     """The left and the right column that an output column comes of."""
+    if place >= len(plan.fields):  # an aggregate
+        return None, None
     f = plan.fields[place]
     left, right = (s.schema.names for s in plan.sides)
     return None if f.left is None else left[f.left], None if f.right is None else right[f.right]
@@ -94,6 +101,12 @@ def _read(plan: JoinPlan, s: int, places: list[int]) -> list[str]:
     """The columns of a side that the output and the question need, in their order; at least one."""
     side = plan.sides[s]
     nodes = [*([] if plan.condition is None else [plan.condition]), *(n for n, _, _ in side.orders), *side.bounds]
+    first = len(plan.fields)
+    nodes += [
+        a.node for i, a in enumerate(plan.spec.aggregates, first)
+        if a.node is not None and (i in places or i == first)
+    ]
+    nodes += [] if plan.spec.first_by is None else [plan.spec.first_by[0]]
     needed = {c.params[1] for c in columns_of(*nodes) if c.params[0] == SIDES[s]}
     needed |= {pair[s] for pair in plan.spec.on}
     needed |= {name for i in places if (name := _origin(plan, i)[s]) is not None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -21,29 +21,42 @@ from ivjoin.stream.inputs import ArrowStream, Source, open_input
 from ivjoin.stream.sorting import Prospect, prospect
 
 if TYPE_CHECKING:
-    from ivjoin.plan.question import DeclaredBounds, Expression, Keys, Orders, SupportsArrowSchema, Value
+    from ivjoin.multi.question import AliasBounds, AliasOrders, Views
+    from ivjoin.plan.question import Aggregates, DeclaredBounds, Expression, Keys, Orders, SupportsArrowSchema, Value
+
+Inputs: TypeAlias = "Mapping[str, SupportsArrowSchema | ArrowStream]"
 
 __all__ = ["explain"]
 
 
 @known_options("explain")
 def explain(
-    condition: Expression | None, left_schema: SupportsArrowSchema | ArrowStream,
-    right_schema: SupportsArrowSchema | ArrowStream,
+    condition: Expression | Inputs | None, left_schema: SupportsArrowSchema | ArrowStream | Expression | Inputs | None,
+    right_schema: SupportsArrowSchema | ArrowStream | None = None,
     on: Keys | None = None, how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None,
     frontier: Mapping[str, Mapping[Expression, Value]] | None = None, suffix: str = "_right",
-    batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC",
+    batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC", aggregate: Aggregates | None = None, *,
+    orders: AliasOrders | None = None, bounds: AliasBounds | None = None, views: Views = "auto",
+    allow_cross: bool = False, workers: int = 8,
 ) -> Explanation:
     """How a join would be planned: conjuncts, the expression DAG with its intervals, and what prunes each side.
 
+    Of a join of many inputs, called as ``explain({"q": q, "t": t, ...}, condition, orders=...)``: its steps, the views
+    that are kept, what bounds what through which inputs, and its grid on some workers.
+
     Parameters
     ----------
-    condition, on, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size, on_late, timezone
+    condition, on, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size, on_late, timezone, \
+    aggregate
         As for :func:`ivjoin.band_join`.
     left_schema, right_schema : schema, table, frame or files
         Of inputs that have an end it is said whether they will be sorted, and by what; no file is read but for its
         schema. A table is looked at in some places.
+    orders, bounds, views, allow_cross
+        As for :func:`ivjoin.multi_join`.
+    workers : int, default 8
+        Of the grid that is shown.
     frontier : mapping, optional
         ``{"left": {expression: value}, "right": {...}}``: how far each side has come; typical values by default.
 
@@ -60,12 +73,22 @@ def explain(
     >>> "band term" in text
     True
     """
+    if isinstance(condition, Mapping) or isinstance(left_schema, Mapping):
+        inputs, text = (condition, left_schema) if isinstance(condition, Mapping) else (left_schema, condition)
+        if right_schema is not None:
+            raise SchemaError("explain takes {alias: input} and a condition, or a condition and two inputs")
+        return _of_many(
+            inputs, text, workers, orders=orders, bounds=bounds, views=views, batch_size=batch_size, on_late=on_late,
+            timezone=timezone, allow_cross=allow_cross,
+        )
+    if right_schema is None:
+        raise SchemaError("explain got one input; expected two, or {alias: input} for a join of many")
     left, right = (_source(x, side) for x, side in ((left_schema, "left"), (right_schema, "right")))
     schemas = [x if s is None else s.schema for x, s in ((left_schema, left), (right_schema, right))]
     plan = planned(
         schemas[0], schemas[1], on=on, condition=condition, how=how, left_order=left_order,
         right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
-        batch_size=batch_size, on_late=on_late, timezone=timezone,
+        batch_size=batch_size, on_late=on_late, timezone=timezone, aggregate=aggregate,
     )
     found = prospect(plan, (left, right))
     if found.orders is None:
@@ -73,6 +96,28 @@ def explain(
     arranged = plan_of(plan.spec.with_orders(*found.orders, plan.spec.on_late))
     seen = _frontier(found) if frontier is None else None
     return explain_plan(arranged, frontier or seen, _arrival(plan, (left, right), found), bool(seen))
+
+
+def _of_many(inputs: Any, condition: Any, workers: int, **question: Any) -> Explanation:
+    from ivjoin.multi.explain import explained
+    from ivjoin.multi.operator import MultiJoin
+    from ivjoin.multi.question import multi_spec, named_inputs
+    from ivjoin.routing.arguments import worker_count
+    from ivjoin.stream.many import prepared
+
+    workers = worker_count(workers)
+    given = named_inputs(inputs)
+    sources = {a: _source(x, repr(a)) for a, x in given.items()}
+    schemas = {a: given[a] if s is None else s.schema for a, s in sources.items()}
+    spec = multi_spec(schemas, condition, **question)
+    spec, shape, by = prepared(spec, sources)
+    text = explained(MultiJoin.from_spec(spec, shape), {a: float(s.rows) for a, s in sources.items() if s and s.rows},
+                     workers)  # fmt: skip
+    if not by:
+        return text
+    names = listed([f"{a}.{n.params[1]}" for a, n in by.items()])
+    first, rest = text.split("\n", 1)
+    return Explanation(f"{first}\n  sorted, where not in order already, by {names}\n{rest}", (), text.state)
 
 
 def _source(given: Any, side: str) -> Source | None:

@@ -27,9 +27,9 @@ from ivjoin.stream.sorting import Arranged, arrange, as_they_are
 
 if TYPE_CHECKING:
     from ivjoin.expr.written import Expression, Value
-    from ivjoin.plan.question import DeclaredBounds, Keys, Orders
+    from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders
 
-__all__ = ["ArrowStream", "JoinStream", "SupportsArrowStream", "band_join"]
+__all__ = ["ArrowStream", "JoinStream", "Pieces", "SupportsArrowStream", "band_join"]
 
 # Rows pushed at once, whatever the size of the batches that come in: the state holds a pushed batch whole, so this
 # is what keeps it near the window when the input is one large batch.
@@ -47,8 +47,8 @@ _READ_ELSEWHERE = (
 )
 
 
-class _Input:
-    """One side's batches, read one ahead at most."""
+class Pieces:
+    """One input's batches, read one ahead at most."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch], coalesce: int, most: int) -> None:
         self._batches = batches
@@ -100,7 +100,8 @@ class _Join:
         self._sources, self._sort, self._coalesce, self._threads = sources, sort, coalesce, threads
         known = all(source.in_memory for source in sources)
         self._rows = sum(source.rows or 0 for source in sources) if known else 0
-        piece = _PUSH_ROWS if threads == 1 else max(_PARALLEL_ROWS, slice_rows(self._rows, threads) // 4)
+        small = threads == 1 and not found.plan.spec.aggregates
+        piece = _PUSH_ROWS if small else max(_PARALLEL_ROWS, slice_rows(self._rows, threads) // 4)
         self.most = max(piece, coalesce)
 
     def operator(
@@ -123,11 +124,11 @@ class _Join:
         for source in self._sources:
             source.ready()
 
-    def begin(self) -> tuple[Arranged, tuple[_Input, _Input]]:
+    def begin(self) -> tuple[Arranged, tuple[Pieces, Pieces]]:
         arranged = (arrange if self._sort else as_they_are)(self.plan, self._sources, self._threads)
-        if isinstance(cut_of(arranged.plan), str):
+        if isinstance(cut_of(arranged.plan), str) and not self.plan.spec.aggregates:
             self.most = max(_PUSH_ROWS, self._coalesce)
-        left, right = (_Input(batches, self._coalesce, self.most) for batches in arranged.batches)
+        left, right = (Pieces(batches, self._coalesce, self.most) for batches in arranged.batches)
         return arranged, (left, right)
 
 
@@ -151,6 +152,9 @@ class JoinStream(Outputs):
         self._join = join
         self._operator = join.operator(join.plan)
         self._arranged: Arranged | None = None
+        self._open()
+
+    def _open(self) -> None:
         self._batches = self._run()
         self._reading = Lock()
         self._begun = False
@@ -250,8 +254,8 @@ class JoinStream(Outputs):
 
     def _run(self) -> Generator[pa.RecordBatch, None, None]:
         try:
-            yield from map(self._join.chosen.pick, self._joined())
-            self._over = "the output was read to its end, and comes once: keep what was read, or call band_join() again"
+            yield from self._output()
+            self._over = "the output was read to its end, and comes once: keep what was read, or join again"
         except GeneratorExit:
             self._over = _CLOSED
             raise
@@ -260,8 +264,15 @@ class JoinStream(Outputs):
             self._broken = True
             raise
         finally:
-            if isinstance(self._operator, SlicedJoin):
-                self._operator.close()
+            self._left()
+
+    def _left(self) -> None:
+        """Nothing more is read."""
+        if isinstance(self._operator, SlicedJoin):
+            self._operator.close()
+
+    def _output(self) -> Iterator[pa.RecordBatch]:
+        return map(self._join.chosen.pick, self._joined())
 
     def _joined(self) -> Iterator[pa.RecordBatch]:
         self._arranged, inputs = self._join.begin()
@@ -293,7 +304,7 @@ def band_join(
     how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
     batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC", coalesce_rows: int = 0,
-    threads: int = 1, sort: str = "auto", columns: Sequence[str] | None = None,
+    threads: int = 1, sort: str = "auto", columns: Sequence[str] | None = None, aggregate: Aggregates | None = None,
     memory_limit: int | str | None = None, when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None,
     shed: str | None = None, shed_shared: bool = False,
 ) -> JoinStream:
@@ -338,6 +349,13 @@ def band_join(
     columns : list of str, optional
         The columns of the output, by their names and in their order; all by default. What neither they nor the
         question needs is not read.
+    aggregate : mapping of str to (column, function), optional
+        ``{"vwap": ("price", "mean"), "n": ("*", "count")}``: one row for each left row, its columns and then aggregates
+        of the right rows that match it, found without making the pairs. A column is one of the right side or an
+        expression over it; functions are count, sum, mean, min, max, first and last, which are as SQL's: null is
+        passed over but by first and last, NaN is the greatest value, and a sum of whole numbers that is too great for
+        int64 is an error. First and last are by the order of the right side that is declared first, else by the band.
+        ``how`` is inner, which drops left rows that nothing matches, or left, which keeps them with count 0 and null.
     memory_limit : int or str, optional
         Bytes that the join may hold beside its inputs, or text such as "512MB"; see :class:`SymmetricHashJoin`.
     when_full : {"raise", "spill", "shed"}
@@ -374,12 +392,14 @@ def band_join(
     one_of("sort", sort, ("auto", "never"))
     budget = budget_of(memory_limit, when_full, spill_dir, shed, shed_shared)
     if budget is not None and threads > 1:
-        raise IvjoinError(f"memory_limit bounds one operator, and threads={threads} has one for each slice; leave one out")
+        raise IvjoinError(
+            f"memory_limit bounds one operator, and threads={threads} has one for each slice; leave one out"
+        )
     sources = open_inputs(left, right)
     plan = planned(
         sources[0].schema, sources[1].schema, on=on, condition=condition, how=how, left_order=left_order,
         right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
-        batch_size=batch_size, on_late=on_late, timezone=timezone,
+        batch_size=batch_size, on_late=on_late, timezone=timezone, aggregate=aggregate,
     )
     if budget is not None:
         budget.check(plan)

@@ -18,10 +18,10 @@ import ivjoin
 from ivjoin import Order
 from ivjoin.expr import Scope, scalar
 from ivjoin.expr.evaluate import evaluate
-from ivjoin.expr.linear import Forms, reach
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import INT32, from_arrow
 from ivjoin.propagation import Dom, forward
+from ivjoin.separation.linear import Forms, reach
 
 SCHEMA = pa.schema([("id", pa.int64()), ("d", pa.date32()), ("t", pa.timestamp("us", "UTC")), ("m", pa.int32())])
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

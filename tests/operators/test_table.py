@@ -21,7 +21,6 @@ from evaluating import ERROR, plain
 from bench.operator_table import NESTED, PAGE, SCHEMA, directions, examples, table
 from ivjoin.expr import Scope, build, scalar
 from ivjoin.expr.evaluate import evaluate
-from ivjoin.expr.linear import Forms
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.text import to_text
 from ivjoin.expr.types import Type, nested_arrow, to_arrow
@@ -30,6 +29,7 @@ from ivjoin.operators.record import Absent, Operator
 from ivjoin.operators.rule import strict_unary
 from ivjoin.operators.table import FUNCTIONS, OPERATORS, kind_of
 from ivjoin.propagation import Direction, Dom, Outcome, contract_nodes, forward, frontier, ordering
+from ivjoin.separation.linear import Forms
 
 SCOPE = Scope(SCHEMA, SCHEMA)
 RECORDS = [pytest.param(o, id=o.name) for o in OPERATORS.values()]

@@ -74,6 +74,12 @@ query.awaitTermination()
 assert spark.read.parquet(folder + "/out").count() == a.band_join(b, on="k", condition=band).count()
 counts = ivjoin.spark.metrics(query)
 assert counts[-1]["left_rows_in"] == 100, counts
+for name, frame, given in (("plain", out, {}), ("log", out.where("k < 3"), {"partition_by": "k"})):
+    query = ivjoin.spark.write_stream(frame, f"{folder}/{name}", f"{folder}/c{name}", trigger="availableNow", **given)
+    query.awaitTermination()
+    wanted = spark.read.parquet(folder + "/out").where("k < 3 OR NOT " + str(bool(given)).lower())
+    assert spark.read.parquet(f"{folder}/{name}").count() == wanted.count() > 0, name
+    assert ivjoin.spark.metrics(query)[-1]["left_rows_in"] == 100
 print("connect is well")
 """
 

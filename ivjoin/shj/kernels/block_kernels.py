@@ -58,7 +58,7 @@ def source_of(field, which, p):  # type: ignore[no-untyped-def]
     """The side from which an output column is taken, -1 for none: it is null."""
     left = field.left if which != 2 else -1
     right = field.right if which != 1 else -1
-    if left >= 0 and right >= 0 and field.own_ordinal:
+    if left >= 0 and right >= 0 and field.alike:
         return p
     return 0 if left >= 0 else 1 if right >= 0 else -1
 

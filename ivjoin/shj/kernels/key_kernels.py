@@ -203,6 +203,15 @@ def _hash_bytes(buf, start, stop):  # type: ignore[no-untyped-def]
     return _mix(h ^ word)
 
 
+@inner
+def _fill_up(arena, top):  # type: ignore[no-untyped-def]
+    """Zeros up to the next word; where it begins."""
+    after = (top + 7) & ~7
+    for b in range(top, after):
+        arena[b] = 0
+    return after
+
+
 @compiled(I8(IN1, IN_U8, IN_U8, IO1_I4, IO1, IO_U8, IO2_I4, I8, IO1, I8, IO1, IO1))
 def intern_bytes(offsets, buf, usable, table, spans, arena, slots, n_free, out, n_ids, tops, cell):  # type: ignore[no-untyped-def]
     """Id of each byte string ``buf[offsets[i]:offsets[i+1]]``; ``spans[2 * id]`` is its arena place, then its length.
@@ -230,7 +239,7 @@ def intern_bytes(offsets, buf, usable, table, spans, arena, slots, n_free, out, 
                     arena[top + b] = buf[start + b]
                 spans[2 * key_id] = top
                 spans[2 * key_id + 1] = size
-                top += size
+                top = _fill_up(arena, top + size)
                 table[j] = key_id + 1
                 out[i] = key_id
                 break
@@ -265,7 +274,7 @@ def rehash_bytes(table, spans, arena, fresh, slots, n_ids):  # type: ignore[no-u
                 j = (j + 1) & mask
             table[j] = key_id + 1
             spans[2 * key_id] = top
-            top += size
+            top = _fill_up(fresh, top + size)
     return top
 
 

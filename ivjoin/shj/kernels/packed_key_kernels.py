@@ -1,7 +1,8 @@
 """Ids of keys that are more than one word: text, several columns, null-safe ones, each a byte string in the key table.
 
 A key's bytes are those that ``keys.pack`` makes of its pieces: before the pieces stand the lengths of all that is
-packed up to the last but one, ..., up to the first, so that equal bytes mean equal pieces.
+packed up to the last but one, ..., up to the first, so that equal bytes mean equal pieces. In the arena a key begins at
+a word, and its last word is filled up with zeros.
 """
 
 from __future__ import annotations
@@ -68,10 +69,22 @@ def _put(target, op, piece, i, size):  # type: ignore[no-untyped-def]
         return
     offsets = at_i64(op.in_values)[piece.column]
     source = offsets + i * piece.width
+    within = (op.n - i) * piece.width
     if piece.kind == at.TEXT_PIECE:
-        source = _data_of(op, piece.column) + at_i32(offsets)[i]
+        p4 = at_i32(offsets)
+        source = _data_of(op, piece.column) + p4[i]
+        within = np.int64(p4[op.n]) - p4[i]
     elif piece.kind == at.LARGE_TEXT_PIECE:
-        source = _data_of(op, piece.column) + at_i64(offsets)[i]
+        p8 = at_i64(offsets)
+        source = _data_of(op, piece.column) + p8[i]
+        within = p8[op.n] - p8[i]
+    words = (size + 7) >> 3
+    if 8 * words <= within:  # of the batch's memory; behind the target there is room
+        t8 = at_u64(target)
+        s8 = at_u64(source)
+        for w in range(words):
+            t8[w] = s8[w]
+        return
     t = at_u8(target)
     s = at_u8(source)
     for b in range(size):
@@ -80,31 +93,20 @@ def _put(target, op, piece, i, size):  # type: ignore[no-untyped-def]
 
 @inner
 def _hash(address, size):  # type: ignore[no-untyped-def]
-    """As ``key_kernels._hash_bytes``, word by word where eight bytes are left."""
+    """As ``key_kernels._hash_bytes``, of bytes whose last word is filled up."""
     h = np.int64(size)
-    words = at_u64(address)
-    count = size >> 3
-    for w in range(count):
-        h = _mix(h ^ np.int64(words[w]))
-    word = np.int64(0)
-    octets = at_u8(address)
-    for b in range(8 * count, size):
-        word |= np.int64(octets[b]) << np.int64(8 * (b & 7))
-    return _mix(h ^ word)
+    words = at_i64(address)
+    for w in range(size >> 3):
+        h = _mix(h ^ words[w])
+    return _mix(h ^ words[size >> 3]) if size & 7 else _mix(h)
 
 
 @inner
 def _same(a, b, size):  # type: ignore[no-untyped-def]
     wa = at_u64(a)
     wb = at_u64(b)
-    count = size >> 3
-    for w in range(count):
+    for w in range((size + 7) >> 3):  # noqa: SIM110 (numba has no all())
         if wa[w] != wb[w]:
-            return False
-    ua = at_u8(a)
-    ub = at_u8(b)
-    for k in range(8 * count, size):  # noqa: SIM110 (numba has no all())
-        if ua[k] != ub[k]:
             return False
     return True
 
@@ -127,13 +129,16 @@ def _pack(op, side, i, target):  # type: ignore[no-untyped-def]
         size = sizes[k] if k == 0 else sizes[k] - sizes[k - 1] - 4
         _put(top, op, piece_at(side.pieces, k), i, size)
         top += size
-    return sizes[m - 1]
+    size = sizes[m - 1]
+    if size & 7:
+        at_u64(target)[size >> 3] &= (np.uint64(1) << np.uint64(8 * (size & 7))) - np.uint64(1)
+    return size
 
 
 @inner
 def _most_bytes(op, side, n):  # type: ignore[no-untyped-def]
     """Bytes that the keys of n rows take at most, with room to write and compare them word by word."""
-    total = np.int64(16)
+    total = 16 + 8 * n
     for k in range(side.n_pieces):
         piece = piece_at(side.pieces, k)
         total += 4 * n if k > 0 else 0
@@ -200,7 +205,7 @@ def name_packed(operator, p):  # type: ignore[no-untyped-def]
                     op.n_ids += 1
                 spans[2 * last] = op.arena_top
                 spans[2 * last + 1] = size
-                op.arena_top += size
+                op.arena_top += (size + 7) & ~7
                 table[j] = last + 1
                 break
             if spans[2 * entry - 1] == size and _same(op.arena + spans[2 * entry - 2], start, size):

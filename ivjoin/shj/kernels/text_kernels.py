@@ -13,6 +13,7 @@ from ivjoin.shj.kernels import memory as mem
 from ivjoin.shj.kernels.batch_memory import array_struct, copy_all
 from ivjoin.shj.kernels.block_kernels import begin_block, blank, put_words, source_of, taken_bits, taken_bytes
 from ivjoin.shj.kernels.compiling import I8, compiled, inner, tiny
+from ivjoin.shj.kernels.index_kernels import FIRST_AXIS, KEY
 from ivjoin.shj.kernels.records import field_at, operator_at, ring_at, side_at, text_at
 
 __all__ = ["build_mixed", "store_text"]
@@ -220,6 +221,48 @@ def _take_stored(t, cap, places, n, offsets, offset_width, data):  # type: ignor
 
 
 @inner
+def _piece_of_key(op, key_id, piece, pieces):  # type: ignore[no-untyped-def]
+    """Where a piece of a key begins, and its bytes; see ``packed_key_kernels``."""
+    spans = mem.at_i64(op.spans)
+    key = op.arena + spans[2 * key_id]
+    end = spans[2 * key_id + 1]
+    heads = mem.at_i32(key)
+    begin = np.int64(4 * (pieces - 1))
+    if piece < pieces - 1:
+        end = 4 * (pieces - 1 - piece) + np.int64(heads[pieces - 2 - piece])
+    if piece > 0:
+        begin = 4 * (pieces - piece) + np.int64(heads[pieces - 1 - piece])
+    return key + begin, end - begin
+
+
+@inner
+def _key_bytes(op, other, piece, places, n):  # type: ignore[no-untyped-def]
+    """Bytes of a piece of the keys of the stored rows at some places."""
+    links = mem.at_i32(other.rows)
+    stride = 2 * (FIRST_AXIS + other.n_axes)
+    total = np.int64(0)
+    for i in range(n):
+        _, size = _piece_of_key(op, np.int64(links[stride * places[i] + KEY]), piece, other.n_key_pieces)
+        total += size
+    return total
+
+
+@inner
+def _take_keys(op, other, piece, places, n, offsets, offset_width, data):  # type: ignore[no-untyped-def]
+    """As ``_take_stored``, of a column that is a piece of the key."""
+    links = mem.at_i32(other.rows)
+    stride = 2 * (FIRST_AXIS + other.n_axes)
+    end = op.arena + op.arena_room
+    used = np.int64(0)
+    for i in range(n):
+        _set_word(offsets, offset_width, i, used)
+        begin, size = _piece_of_key(op, np.int64(links[stride * places[i] + KEY]), piece, other.n_key_pieces)
+        _copy(data + used, begin, size, end - begin)
+        used += size
+    _set_word(offsets, offset_width, n, used)
+
+
+@inner
 def _take_batch(op, column, width, rows, n, offsets, data):  # type: ignore[no-untyped-def]
     """As ``_take_stored``, of rows of the batch."""
     source_offsets = _buffer(op, column, 1) + width * _first(op, column)
@@ -244,7 +287,10 @@ def _field_bytes(op, p, other, field, side, n, rows, places):  # type: ignore[no
     if side == p:
         offsets = _buffer(op, column, 1) + field.width * _first(op, column)
         return _batch_bytes(offsets, field.width, rows, n)
-    return _stored_bytes(text_at(ring_at(other.rings, column).values, 0), other.cap, places, n)
+    ring = ring_at(other.rings, column)
+    if ring.stride < 0:
+        return _key_bytes(op, other, -1 - ring.stride, places, n)
+    return _stored_bytes(text_at(ring.values, 0), other.cap, places, n)
 
 
 @inner
@@ -254,7 +300,11 @@ def _put_text(op, p, other, side, column, field, n, rows, places, top, offsets, 
         _take_batch(op, column, field.width, rows, n, offsets, data)
         valid = mem.at_i64(op.in_valid)
         return taken_bits(top, valid[2 * column], valid[2 * column + 1], rows, n) if valid[2 * column] else 0
-    t = text_at(ring_at(other.rings, column).values, 0)
+    ring = ring_at(other.rings, column)
+    if ring.stride < 0:
+        _take_keys(op, other, -1 - ring.stride, places, n, offsets, field.width, data)
+        return np.int64(0)
+    t = text_at(ring.values, 0)
     _take_stored(t, other.cap, places, n, offsets, field.width, data)
     return taken_bytes(top, t.valid, places, n) if t.valid else 0
 

@@ -163,7 +163,7 @@ def _map_of(array: np.ndarray) -> _Map | None:
     base = array.base
     while isinstance(base, np.ndarray):
         base = base.base
-    return base if type(base) is _Map else None
+    return base if isinstance(base, _Map) else None
 
 
 def in_memory(array: np.ndarray) -> int:

@@ -13,7 +13,7 @@ A stored row has an absolute id; ids of one side run without gaps. Every column 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from weakref import WeakMethod
 
 import numpy as np
@@ -24,9 +24,12 @@ from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.registers import BITS, TEXT, blank
 from ivjoin.shj.store.backing import fresh, in_memory
 from ivjoin.shj.store.rings import Column, Validity, put, regrown
-from ivjoin.shj.store.varying import BytesColumn, SegmentColumn
+from ivjoin.shj.store.varying import BytesColumn, KeyTextColumn, PiecesAt, SegmentColumn
 
-__all__ = ["BoolColumn", "OrdinalColumn", "WordColumn", "column_for"]
+__all__ = ["BoolColumn", "OrdinalColumn", "WordColumn", "column_for", "columns_of"]
+
+OrdinalsAt = WeakMethod[Callable[[int | None, np.ndarray], np.ndarray]]
+_FIRST_CAP = 64
 
 
 def column_for(t: pa.DataType, cap: int, record: np.ndarray | None = None, width: int | None = -1) -> Column:
@@ -42,6 +45,30 @@ def column_for(t: pa.DataType, cap: int, record: np.ndarray | None = None, width
     if pa.types.is_boolean(t):
         return BoolColumn(t, cap, record)
     return SegmentColumn(t)
+
+
+def columns_of(
+    types: Sequence[pa.DataType], widths: Sequence[int | None], stored: Sequence[int], same: Mapping[int, int | None],
+    in_key: Mapping[int, int], ordinals_at: OrdinalsAt, pieces_at: PiecesAt,
+) -> tuple[list[Column], np.ndarray]:
+    """The stored columns of a side, as :class:`ivjoin.shj.store.side.SideStore` has them, and TEXT[n] of its text."""
+    kept_as_text = [
+        i for i, t in enumerate(types)
+        if widths[i] is None and i not in in_key and (arrow.offset_width(t) or pa.types.is_boolean(t))
+    ]
+    texts = blank(TEXT, len(kept_as_text))
+    for k, i in enumerate(kept_as_text):
+        texts["column"][k] = stored[i]
+    records = {i: texts[k : k + 1] for k, i in enumerate(kept_as_text)}
+    columns: list[Column] = []
+    for i, (t, width) in enumerate(zip(types, widths, strict=True)):
+        if i in same:
+            columns.append(OrdinalColumn(t, same[i], ordinals_at, _FIRST_CAP, width or 0))
+        elif i in in_key:
+            columns.append(KeyTextColumn(t, in_key[i], pieces_at))
+        else:
+            columns.append(column_for(t, _FIRST_CAP, records.get(i), width))
+    return columns, texts
 
 
 class WordColumn:
@@ -113,7 +140,7 @@ class OrdinalColumn:
 
     def __init__(
         self, t: pa.DataType, source: int | None,
-        values: WeakMethod[Callable[[int | None, np.ndarray], np.ndarray]], cap: int, width: int,
+        values: OrdinalsAt, cap: int, width: int,
     ) -> None:
         self.type = t
         self.source = source

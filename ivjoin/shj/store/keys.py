@@ -315,7 +315,7 @@ class ByteKeys(KeyTable):
     def ids(self, keys: Bytes, usable: np.ndarray | None) -> np.ndarray:
         """Id of each packed key, -1 where ``usable`` is False."""
         n = len(keys.offsets) - 1
-        self.make_room(n, int(keys.offsets[-1] - keys.offsets[0]))
+        self.make_room(n, int(keys.offsets[-1] - keys.offsets[0]) + 8 * n)
         top = np.array([self._top], dtype=np.int64)
         out = np.empty(n, dtype=np.int64)
         mask = _NONE_U8 if usable is None else usable.view(np.uint8)
@@ -329,6 +329,17 @@ class ByteKeys(KeyTable):
         self._top = int(top[0])
         return out
 
+    def piece_of(self, key_ids: np.ndarray, piece: int, pieces: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Where one of a key's pieces begins, its bytes : int64[n] each, and the arena in which it lies."""
+        starts, sizes = self._spans.take(2 * key_ids), self._spans.take(2 * key_ids + 1)
+        heads = self._arena[: len(self._arena) & ~3].view(np.int32)  # of a key: the lengths before its pieces
+        begins, ends = np.full(len(starts), 4 * (pieces - 1)), sizes
+        if piece:
+            begins = heads.take(starts // 4 + (pieces - 1 - piece)) + np.int64(4 * (pieces - piece))
+        if piece < pieces - 1:
+            ends = heads.take(starts // 4 + (pieces - 2 - piece)) + np.int64(4 * (pieces - 1 - piece))
+        return starts + begins, ends - begins, self._arena
+
     def _grow_ids(self, cap: int) -> None:
         n = min(2 * cap, len(self._spans))
         self._spans = _longer(self._spans, 2 * cap, n)
@@ -340,7 +351,7 @@ class ByteKeys(KeyTable):
     def _rehash(self) -> None:
         sizes = self._spans[1 : 2 * self.n_ids : 2]
         used = (self.slots[: self.n_ids, [0, 3]] >= 0).any(axis=1)
-        total = int(sizes[used].sum())
+        total = int((sizes[used] + 7 & ~7).sum())
         arena = fresh(self._arena, min(max(256, total + total // 4), len(self._arena)))
         self._top = key_kernels.rehash_bytes(self._table, self._spans, self._arena, arena, self.slots, self.n_ids)
         self._arena = arena

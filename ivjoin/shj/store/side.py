@@ -13,19 +13,19 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.shj import registers as at
-from ivjoin.shj.arrow import byte_width, offset_width
+from ivjoin.shj.arrow import byte_width
 from ivjoin.shj.kernels import index_kernels
 from ivjoin.shj.kernels.memory import address_of as address
-from ivjoin.shj.registers import RING, SIDE, STORED, TEXT, Register
+from ivjoin.shj.registers import RING, SIDE, STORED, Register
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.backing import extended, fresh, in_memory
-from ivjoin.shj.store.columns import BoolColumn, OrdinalColumn, WordColumn, column_for
-from ivjoin.shj.store.keys import IntKeys, KeyTable
+from ivjoin.shj.store.columns import BoolColumn, OrdinalColumn, WordColumn, columns_of
+from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable
 from ivjoin.shj.store.rings import Column
 from ivjoin.shj.store.runs import SortedRuns
 from ivjoin.shj.store.schedules import Schedules
 from ivjoin.shj.store.sizes import fitting, is_wide, larger, row_records
-from ivjoin.shj.store.varying import BytesColumn, SegmentColumn
+from ivjoin.shj.store.varying import BytesColumn, KeyTextColumn, SegmentColumn
 
 __all__ = ["SideStore"]
 
@@ -34,9 +34,11 @@ _NO_IDS = np.empty(0, dtype=np.int64)
 _FIRST_AXIS = index_kernels.FIRST_AXIS
 _MOST_PATIENCE = 2**60
 _WORDS = at.words_in(SIDE)
-(_ROWS, _N_AXES, _EXPIRY, _BY_PYTHON, _SORTED, _STORED, _N_STORED, _TEXTS, _N_TEXTS, _RINGS, _HAS_NULLS) = map(
+(_ROWS, _N_AXES, _EXPIRY, _BY_PYTHON, _SORTED, _STORED, _N_STORED, _TEXTS, _N_TEXTS, _RINGS, _HAS_NULLS,
+ _KEY_PIECES) = map(
     at.words_of(SIDE).__getitem__,
-    ("rows", "n_axes", "expiry", "by_python", "sorted", "stored", "n_stored", "texts", "n_texts", "rings", "has_nulls"),
+    ("rows", "n_axes", "expiry", "by_python", "sorted", "stored", "n_stored", "texts", "n_texts", "rings", "has_nulls",
+     "n_key_pieces"),
 )
 
 
@@ -58,6 +60,8 @@ class SideStore:
     same : dict of int to int or None
         Payload columns that are an axis (its index) or the key (None; ``keys`` is an ``IntKeys``), value for value,
         and need not be stored twice.
+    in_key : dict of int to int
+        Payload columns that are one of the key's ``pieces`` (its place; ``keys`` are ``ByteKeys``), byte for byte.
     stored : list of int, optional
         Which columns of the input these are; 0, 1, ... if not given.
     sides : SIDE[2], optional
@@ -85,7 +89,8 @@ class SideStore:
 
     def __init__(
         self, side: int, keys: KeyTable, types: Sequence[pa.DataType], n_axes: int, *, ordered: bool,
-        same: Mapping[int, int | None] | None = None, stored: Sequence[int] | None = None,
+        same: Mapping[int, int | None] | None = None, in_key: Mapping[int, int] | None = None, pieces: int = 0,
+        stored: Sequence[int] | None = None,
         sides: np.ndarray | None = None, widths: Sequence[int | None] | None = None, account: Account | None = None,
     ) -> None:
         self.side = side
@@ -101,21 +106,13 @@ class SideStore:
         self.ordered = int(ordered)
         self.cap = 64
         self.rows, self.links = row_records(64, n_axes)
-        same = same or {}
+        self._registers[_KEY_PIECES] = pieces
         self.stored = list(range(len(types)) if stored is None else stored)
         widths = [byte_width(t) for t in types] if widths is None else widths
-        kept_as_text = [
-            i for i, t in enumerate(types) if widths[i] is None and (offset_width(t) or pa.types.is_boolean(t))
-        ]
-        self._texts = at.blank(TEXT, len(kept_as_text))
-        for k, i in enumerate(kept_as_text):
-            self._texts["column"][k] = self.stored[i]
-        records = {i: self._texts[k : k + 1] for k, i in enumerate(kept_as_text)}
-        self.columns: list[Column] = [
-            OrdinalColumn(t, same[i], WeakMethod(self._ordinals_at), 64, width or 0) if i in same
-            else column_for(t, 64, records.get(i), width)
-            for i, (t, width) in enumerate(zip(types, widths, strict=True))
-        ]
+        self.columns, self._texts = columns_of(
+            types, widths, self.stored, same or {}, in_key or {}, WeakMethod(self._ordinals_at),
+            WeakMethod(self._pieces_at),
+        )
         self._widths = [width or 0 for width in widths]
         self._table = np.zeros((len(types), at.words_in(STORED)), dtype=np.int64)
         self._rings = np.zeros((max(self.stored, default=0) + 1, at.words_in(RING)), dtype=np.int64)
@@ -127,10 +124,11 @@ class SideStore:
         self._patience = index_kernels.SOME_REFUSED
         self._ring_bytes: int | None = None  # unknown since the last change of capacity
         self._varying: list[Column] = []
-        self.by_python = [i for i, c in enumerate(self.columns) if not isinstance(c, (WordColumn, OrdinalColumn))]
+        by_kernel = WordColumn, OrdinalColumn, KeyTextColumn
+        self.by_python = [i for i, c in enumerate(self.columns) if not isinstance(c, by_kernel)]
         self.texts = [c for c in self.columns if isinstance(c, (BytesColumn, BoolColumn))]
         self.compiled_text = False  # kernels keep the text
-        self.others = [i for i in self.by_python if i not in records]  # that no kernel can keep
+        self.others = [i for i in self.by_python if self.columns[i] not in self.texts]  # that no kernel can keep
         self.point()
 
     def point(self) -> None:
@@ -161,6 +159,8 @@ class SideStore:
                     self._rings[column] = self.keys.keys_at, 0, valid
                 self._table[n] = column, 0, 0, valid
                 n += 1
+            elif isinstance(c, KeyTextColumn):
+                self._rings[column] = 0, -1 - c.piece, 0
             elif isinstance(c, (BytesColumn, BoolColumn)):
                 c.point()
                 self._rings[column] = address(c.record), 0, valid
@@ -335,18 +335,24 @@ class SideStore:
         # numpy copies a whole array that has gaps before it takes anything of it.
         if axis is None:
             assert isinstance(self.keys, IntKeys)
-            key_ids = self.links.reshape(-1).take(places * self.links.shape[1] + index_kernels.KEY)
-            return self.keys.keys_of(key_ids)
+            return self.keys.keys_of(self._key_ids_at(places))
         return self.rows.reshape(-1).take(places * self.rows.shape[1] + (_FIRST_AXIS + axis))
+
+    def _key_ids_at(self, places: np.ndarray) -> np.ndarray:
+        return self.links.reshape(-1).take(places * self.links.shape[1] + index_kernels.KEY)
+
+    def _pieces_at(self, piece: int, places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """A piece of the keys of the rows at some places; as ``ByteKeys.piece_of``."""
+        assert isinstance(self.keys, ByteKeys)
+        key_ids = self._key_ids_at(places).astype(np.int64)
+        return self.keys.piece_of(key_ids, piece, int(self._registers[_KEY_PIECES]))
 
     @property
     def nbytes(self) -> int:
         """Memory held: rings as allocated, arenas and runs as they are now."""
         if self._ring_bytes is None:
-            rings = [c.nbytes for c in self.columns if not c.varies]
-            tables = self.schedules.nbytes + self._table.nbytes + self._rings.nbytes + self._texts.nbytes
-            tables += self._tally.nbytes
-            self._ring_bytes = in_memory(self.rows) + sum(rings) + tables
+            tables = sum(x.nbytes for x in (self.schedules, self._table, self._rings, self._texts, self._tally))
+            self._ring_bytes = in_memory(self.rows) + sum(c.nbytes for c in self.columns if not c.varies) + tables
             self._varying = [c for c in self.columns if c.varies]
         total = self._ring_bytes if self.runs is None else self._ring_bytes + self.runs.nbytes
         for column in self._varying:

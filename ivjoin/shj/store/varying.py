@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from weakref import WeakMethod
+
 import numpy as np
 import pyarrow as pa
 
@@ -13,11 +16,59 @@ from ivjoin.shj.registers import BYTES, TEXT, Register, blank
 from ivjoin.shj.store.backing import Files, extended, fresh, in_memory, slide
 from ivjoin.shj.store.rings import Validity, put, regrown
 
-__all__ = ["BytesColumn", "SegmentColumn", "buffer_bytes", "text_bytes", "too_much_text"]
+__all__ = ["BytesColumn", "KeyTextColumn", "PiecesAt", "SegmentColumn", "buffer_bytes", "text_bytes", "too_much_text"]
 
+PiecesAt = WeakMethod[Callable[[int, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]]
 _NARROW = 2**32  # bytes of an arena that uint32 can tell apart
 _MORE = 8  # an arena has room for an eighth more than it must hold, and moves when an eighth of it is dead
 _ROOM = list(TEXT.names or ()).index("room")
+
+
+class KeyTextColumn:
+    """Text that the key table holds, as a piece of the key: nothing of it is kept here.
+
+    Parameters
+    ----------
+    t : pa.DataType
+    piece : int
+        Which of the key's pieces.
+    spans : weakref.WeakMethod
+        Of the store; see :class:`ivjoin.shj.store.columns.OrdinalColumn`. Where a piece of the keys of the rows at some
+        places begins, its bytes : int64[n] each, and the arena in which it lies.
+    """
+
+    varies = False
+    valid = None  # a row without a key is not stored
+    nbytes = row_bytes = 0
+
+    def __init__(
+        self, t: pa.DataType, piece: int,
+        spans: PiecesAt,
+    ) -> None:
+        self.type = t
+        self.piece = piece
+        self._spans = spans
+
+    @property
+    def lies_in_files(self) -> bool:
+        return False  # the key table says where its own arrays lie
+
+    def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
+        spans = self._spans()
+        assert spans is not None, "a column without its store"
+        return _text_array(self.type, Bytes.gather(*spans(self.piece, places)), None)
+
+    def append(self, array: pa.Array, first: int) -> None:
+        pass
+
+    def grow(self, cap: int, lo: int, hi: int) -> None:
+        pass
+
+    def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
+        pass
+
+    def trim(self, lo: int) -> None:
+        pass
 
 
 class BytesColumn:
@@ -135,18 +186,7 @@ class BytesColumn:
         return self._offsets(begins), (ends - begins).astype(np.int64)
 
     def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
-        out = Bytes.gather(*self._spans(places), self._arena)
-        offsets = out.offsets
-        if not self._wide:
-            if offsets[-1] > 2**31 - 1:
-                raise too_much_text(int(offsets[-1]), self.type)
-            offsets = offsets.astype(np.int32)
-        valid = self.valid.at(places)
-        nulls = 0 if valid is None else len(valid) - int(np.count_nonzero(valid))
-        validity = None if valid is None else arrow.bitmap(valid)
-        return pa.Array.from_buffers(
-            self.type, len(places), [validity, pa.py_buffer(offsets), pa.py_buffer(out.buffer)], nulls
-        )
+        return _text_array(self.type, Bytes.gather(*self._spans(places), self._arena), self.valid.at(places))
 
     def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
         out = Bytes.gather(*self._spans(places), self._arena)
@@ -174,6 +214,17 @@ class BytesColumn:
             self._arena = arena
             self._base += dead
             self.point()
+
+
+def _text_array(t: pa.DataType, text: Bytes, valid: np.ndarray | None) -> pa.Array:
+    offsets, n = text.offsets, len(text.offsets) - 1
+    if arrow.offset_width(t) == 4:
+        if offsets[-1] > 2**31 - 1:
+            raise too_much_text(int(offsets[-1]), t)
+        offsets = offsets.astype(np.int32)
+    nulls = 0 if valid is None else n - int(np.count_nonzero(valid))
+    validity = None if valid is None else arrow.bitmap(valid)
+    return pa.Array.from_buffers(t, n, [validity, pa.py_buffer(offsets), pa.py_buffer(text.buffer)], nulls)
 
 
 def too_much_text(size: int, t: pa.DataType) -> CapacityError:

@@ -1,0 +1,246 @@
+"""Joins of many inputs: seconds and rows held beside joins of two and DuckDB, and Squall's grids.
+
+    python -m bench.multiway                  # a million rows an input; writes the tables of docs/multiway.md
+    python -m bench.multiway --rows 20000 --runs 1 --out build/bench/multiway.jsonl --page build/bench/multiway.md
+
+Local: three inputs of 10^4 keys in the order of time, bands of 20,000 ticks, ten ticks a row. Each answer is checked
+against DuckDB's before anything is timed. "Pairs" is the sum of the two joins of two inputs that the three-way join
+consists of, by ``band_join``. Seconds are of the processor, all threads: the medians of runs in turn.
+
+Grids: relations of the sizes of TPC-H at scale 0.1, keys drawn evenly or by Zipf's law (exponent 1.5). Rows are really
+hashed; replication is rows received over rows produced, skew degree the fullest worker's rows over the average. Q3 is
+customer, orders and lineitem, the partial Q9 part (the 5.4 % of one colour), partsupp and lineitem; 3-reachability
+follows three edges of one graph.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from bench.runner import RESULTS, save
+from ivjoin import band_join, multi_join
+from ivjoin.routing import HypercubePlan, Relation, hypercube
+
+__all__ = ["main", "page"]
+
+PAGE = Path(__file__).parent.parent / "docs" / "multiway.md"
+KEYS = 10_000
+Tables = dict[str, pa.Table]
+
+LOCAL: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
+    "chain": (
+        "a.k = b.k AND b.k = c.k AND b.ts BETWEEN a.ts AND a.ts + 20000 AND c.ts BETWEEN b.ts - 20000 AND b.ts",
+        [("a", "b", "r.ts BETWEEN l.ts AND l.ts + 20000"), ("b", "c", "r.ts BETWEEN l.ts - 20000 AND l.ts")],
+    ),
+    "star": (
+        "a.k = b.k AND a.k = c.k AND b.ts BETWEEN a.ts - 20000 AND a.ts AND c.ts BETWEEN a.ts - 20000 AND a.ts",
+        [("a", "b", "r.ts BETWEEN l.ts - 20000 AND l.ts"), ("a", "c", "r.ts BETWEEN l.ts - 20000 AND l.ts")],
+    ),
+    "triangle": (
+        "a.k = b.k AND b.k = c.k AND b.ts BETWEEN a.ts AND a.ts + 20000 AND c.ts BETWEEN b.ts AND b.ts + 20000 "
+        "AND c.ts <= a.ts + 30000",
+        [("a", "b", "r.ts BETWEEN l.ts AND l.ts + 20000"), ("b", "c", "r.ts BETWEEN l.ts AND l.ts + 20000")],
+    ),
+    "many partners": (
+        "a.k = b.k AND b.k = c.k AND b.ts BETWEEN a.ts AND a.ts + 300000 AND c.ts BETWEEN b.ts AND b.ts + 20000",
+        [("a", "b", "r.ts BETWEEN l.ts AND l.ts + 300000"), ("b", "c", "r.ts BETWEEN l.ts AND l.ts + 20000")],
+    ),
+}  # fmt: skip
+
+
+def inputs(rows: int) -> Tables:
+    out = {}
+    for seed, alias in enumerate("abc"):
+        rng = np.random.default_rng(seed)
+        ts = np.sort(rng.integers(0, 10 * rows, rows))
+        out[alias] = pa.table({"k": rng.integers(0, min(KEYS, rows), rows), "ts": ts, "v": rng.random(rows)})
+    return out
+
+
+def by_pairs(tables: Tables, pairs: list[tuple[str, str, str]]) -> tuple[int, int]:
+    """All joins of two inputs, one after the other: rows held at most in any of them, rows out of all."""
+    held = rows = 0
+    for left, right, band in pairs:
+        stream = band_join(
+            tables[left], tables[right], on="k", condition=band, left_order="ts", right_order="ts"
+        )
+        rows += sum(b.num_rows for b in stream)
+        held = max(held, stream.metrics.peak_state_rows)
+    return held, rows
+
+
+def by_many(tables: Tables, condition: str, views: Any) -> tuple[int, int]:
+    stream = multi_join(tables, condition, orders=dict.fromkeys(tables, "ts"), views=views)
+    rows = sum(b.num_rows for b in stream)
+    return stream.metrics.peak_state_rows, rows
+
+
+def by_duckdb(tables: Tables, condition: str) -> tuple[int, int]:
+    con = duckdb.connect()
+    for alias, t in tables.items():
+        con.register(alias, t)
+    return 0, con.sql(f"SELECT a.*, b.*, c.* FROM a, b, c WHERE {condition}").to_arrow_table().num_rows
+
+
+def local(rows: int, runs: int) -> list[dict[str, Any]]:
+    tables = inputs(rows)
+    out = []
+    for case, (condition, pairs) in LOCAL.items():
+        ways: dict[str, Callable[[], tuple[int, int]]] = {
+            "pairs": lambda pairs=pairs: by_pairs(tables, pairs),  # type: ignore[misc]
+            "DuckDB": lambda condition=condition: by_duckdb(tables, condition),  # type: ignore[misc]
+        }
+        for i, views in enumerate(("auto", "none", *([(left, right)] for left, right, _ in pairs))):
+            name = views if isinstance(views, str) else f"of pair {i - 1}"
+            ways[name] = lambda condition=condition, views=views: by_many(tables, condition, views)  # type: ignore[misc]
+        want = by_duckdb(tables, condition)[1]
+        seconds: dict[str, list[float]] = {name: [] for name in ways}
+        held: dict[str, int] = {}
+        for name, way in ways.items():  # warm, and checked
+            held[name], got = way()
+            assert name == "pairs" or got == want, f"{case}, {name}: {got} rows, DuckDB has {want}"
+        for _ in range(runs):
+            for name, way in ways.items():
+                start = time.process_time()
+                way()
+                seconds[name].append(time.process_time() - start)
+        for name in ways:
+            record = {
+                "kind": "multiway", "case": case, "rows": rows, "way": name, "rows_out": want,
+                "seconds": round(median(seconds[name]), 3), "held": held[name],
+            }  # fmt: skip
+            print(json.dumps(record), flush=True)
+            out.append(record)
+    return out
+
+
+# -- grids -----------------------------------------------------------------------------------------------------------
+
+
+def drawn(rng: np.random.Generator, values: int, rows: int, zipf: bool) -> np.ndarray:
+    if not zipf:
+        return rng.integers(0, values, rows)
+    weight = np.arange(1, values + 1) ** -1.5
+    return rng.choice(values, size=rows, p=weight / weight.sum())
+
+
+def grids(scale: float) -> list[dict[str, Any]]:
+    """Squall's cases, at TPC-H's scale divided by a hundred."""
+    out = []
+    for zipf in (False, True):
+        rng = np.random.default_rng(5)
+        lines, part, supplier, orders, customer = (int(n * scale) for n in (600_000, 20_000, 1000, 150_000, 15_000))
+        line = {
+            "orderkey": np.sort(rng.integers(0, orders, lines)), "partkey": drawn(rng, part, lines, zipf),
+            "suppkey": rng.integers(0, supplier, lines),
+        }  # fmt: skip
+        partsupp = {"partkey": np.repeat(np.arange(part), 4), "suppkey": rng.integers(0, supplier, 4 * part)}
+        green = {"partkey": rng.choice(part, int(part * 0.054), replace=False)}
+        edge = {"x": drawn(rng, orders, orders, zipf), "y": drawn(rng, orders, orders, zipf)}
+        cases = {
+            "3-reachability": ({"R": {"x": edge["x"], "y": edge["y"]}, "S": {"y": edge["x"], "z": edge["y"]},
+                                "T": {"z": edge["x"], "t": edge["y"]}}, 36, [("R", "y"), ("S", "z")]),
+            "TPC-H Q3": ({"C": {"custkey": np.arange(customer)},
+                          "O": {"custkey": drawn(rng, customer, orders, zipf), "orderkey": np.arange(orders)},
+                          "L": {"orderkey": line["orderkey"]}}, 8, [("O", "custkey")]),
+            "TPC-H Q9, partial": ({"P": green, "PS": partsupp, "L": {n: line[n] for n in ("partkey", "suppkey")}},
+                                  8, [("L", "partkey")]),
+        }  # fmt: skip
+        for case, (columns, workers, hot) in cases.items():
+            relations = {n: Relation(len(next(iter(c.values()))), tuple(c)) for n, c in columns.items()}
+            for scheme in ("hash", "random", "hybrid"):
+                plan = hypercube(relations, workers, scheme, hot if zipf and scheme == "hybrid" else ())
+                start = time.perf_counter()
+                load = loads(plan, columns)
+                record = {
+                    "kind": "grid", "case": case, "keys": "Zipf" if zipf else "uniform", "scheme": scheme,
+                    "workers": workers, "dims": " x ".join(f"{d} {n}" for d, n in plan.dims.items()) or "1",
+                    "replication": round(float(load.sum()) / sum(r.rows for r in relations.values()), 3),
+                    "skew": round(float(load.max() / load.mean()), 3), "fullest": int(load.max()),
+                    "seconds": round(time.perf_counter() - start, 3),
+                }  # fmt: skip
+                print(json.dumps(record), flush=True)
+                out.append(record)
+    return out
+
+
+def loads(plan: HypercubePlan, columns: dict[str, dict[str, np.ndarray]]) -> np.ndarray:
+    """Rows that each worker of a grid receives : int64[workers]."""
+    grid = np.zeros(tuple(plan.dims.values()) or (1,), dtype=np.int64)
+    for name, own in columns.items():
+        rows = len(next(iter(own.values())))
+        mine = [d for d in plan.dims if d in plan.members[name]]
+        places = []
+        for d in mine:
+            values = own.get(d)
+            if values is None:  # a random dim, by all that a row holds
+                values = np.arange(rows)
+            mixed = values.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+            places.append(((mixed ^ (mixed >> np.uint64(29))) >> np.uint64(7)) % np.uint64(plan.dims[d]))
+        sizes = [plan.dims[d] for d in mine]
+        flat = np.ravel_multi_index([p.astype(np.int64) for p in places], sizes) if mine else np.zeros(rows, np.int64)
+        counts = np.bincount(flat, minlength=int(np.prod(sizes)) if mine else 1).reshape(sizes or [1])
+        shape = [n if d in mine else 1 for d, n in plan.dims.items()] or [1]
+        grid += counts.reshape(shape)
+    return grid.reshape(-1)
+
+
+# -- the page --------------------------------------------------------------------------------------------------------
+
+
+def page(path: Path, records: list[dict[str, Any]]) -> None:
+    """Put the tables between the marks of a page."""
+    text = path.read_text() if path.exists() else "<!-- tables -->\n<!-- end of tables -->\n"
+    marks = re.compile(r"(<!-- tables -->\n).*?(<!-- end of tables -->)", re.DOTALL)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(marks.sub(lambda m: m[1] + _tables(records) + m[2], text))
+
+
+def _tables(records: list[dict[str, Any]]) -> str:
+    own = [r for r in records if r["kind"] == "multiway"]
+    ways = list(dict.fromkeys(r["way"] for r in own))
+    out = [f"Three inputs of {own[0]['rows']:,} rows, processor seconds and, in parentheses, the most rows held:", ""]
+    out += ["| join | rows out | " + " | ".join(w if w in ("pairs", "DuckDB") else f"views {w}" for w in ways) + " |"]
+    out += ["|---|---|" + "---|" * len(ways)]
+    for case in dict.fromkeys(r["case"] for r in own):
+        of = {r["way"]: r for r in own if r["case"] == case}
+        cells = [f"{of[w]['seconds']:.2f}" + (f" ({of[w]['held']:,})" if of[w]["held"] else "") for w in ways]
+        out.append(f"| {case} | {of['pairs']['rows_out']:,} | " + " | ".join(cells) + " |")
+    out += ["", "Grids; the rows of the fullest worker, replication and skew degree:", ""]
+    out += ["| join, workers | keys | scheme | dims | fullest | replication | skew degree |", "|---" * 7 + "|"]
+    for r in records:
+        if r["kind"] == "grid":
+            out.append(
+                f"| {r['case']}, {r['workers']} | {r['keys']} | {r['scheme']} | {r['dims']} | {r['fullest']:,} | "
+                f"{r['replication']:.2f} | {r['skew']:.2f} |"
+            )
+    return "\n".join([*out, ""]) + "\n"
+
+
+def main(argv: list[str] | None = None) -> int:
+    p = argparse.ArgumentParser("python -m bench.multiway", description=__doc__.splitlines()[0])
+    p.add_argument("--rows", type=int, default=1_000_000, help="of each input (default: %(default)s)")
+    p.add_argument("--runs", type=int, default=3)
+    p.add_argument("--scale", type=float, default=1.0, help="of the grids' relations (default: %(default)s)")
+    p.add_argument("--out", default=str(RESULTS / "multiway.jsonl"))
+    p.add_argument("--page", default=str(PAGE))
+    args = p.parse_args(argv)
+    records = local(args.rows, args.runs) + grids(args.scale)
+    save(Path(args.out), records)
+    page(Path(args.page), records)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,17 @@
+"""What a condition lets the join drop, and what is missing where it cannot: ``ivjoin.explain``."""
+
+import pyarrow as pa
+
+import ivjoin
+
+LEFT = pa.schema({"k": pa.int64(), "ts": pa.int64(), "width": pa.int64()})
+RIGHT = pa.schema({"k": pa.int64(), "ts": pa.int64()})
+
+for title, options in {
+    "nothing is declared": {},
+    "both are ordered, the width is a column": {"left_order": "ts", "right_order": "ts"},
+    "and the width has bounds": {"left_order": "ts", "right_order": "ts", "left_bounds": {"width": (0, 60)}},
+}.items():
+    text = ivjoin.explain("r.ts BETWEEN l.ts AND l.ts + l.width", LEFT, RIGHT, on="k", **options)
+    _, _, state = text.partition("state\n")
+    print(f"{title}:\n{state.partition('threads')[0]}")

@@ -1,0 +1,98 @@
+"""Inputs by alias, ``a=a.parquet b=b.parquet ...``, and what is asked of a join of many on the command line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from ivjoin.cli.options import parse_bounds, parse_order, parse_zone
+from ivjoin.errors import IvjoinError, came
+
+__all__ = ["add_options", "aliased", "question_of_many"]
+
+_ALIASED = re.compile(r"(?P<alias>[A-Za-z_]\w*)=(?P<path>.+)", re.DOTALL)
+# What has no meaning for more than two inputs: the option's name and what to write.
+_OF_TWO = {
+    "on": "write the equalities into --where, as in a.k = b.k", "how": "a join of many inputs is inner",
+    "left_order": "write --order a=ts", "right_order": "write --order a=ts",
+    "left_bounds": "write --bounds a.w=0..60", "right_bounds": "write --bounds a.w=0..60",
+    "aggregate": "aggregate the result", "suffix": "columns come out as alias_name", "columns": "all columns come out",
+    "threads": "it runs on one thread", "memory_limit": "give it to the operators of a program of your own",
+    "when_full": "there is no limit", "spill_dir": "there is no limit", "shed": "there is no limit",
+    "shed_shared": "there is no limit",
+}  # fmt: skip
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Options for inputs by alias."""
+    add = command.add_argument
+    add("--order", action="append", default=[], metavar="ALIAS=ORDER", help="promised order of an input; repeatable")
+    add("--bounds", action="append", default=[], metavar="ALIAS.NAME=A..B", help="promised bounds; repeatable")
+    add("--views", default="auto", help="results of some inputs to keep: auto (default), none, all, or a,b;a,b,c")
+    add("--allow-cross", action="store_true", help="let inputs meet that --where does not connect")
+
+
+def aliased(options: argparse.Namespace, defaults: Mapping[str, Any]) -> dict[str, str] | None:
+    """The paths of inputs by alias; None where there are two without.
+
+    Raises
+    ------
+    IvjoinError
+    """
+    given = [options.left, options.right, *options.more]
+    found = [_ALIASED.fullmatch(text) for text in given]
+    if not all(found) or (len(given) == 2 and all(os.path.exists(text) for text in given)):
+        if any(found) and not all(found):
+            plain = next(t for t, f in zip(given, found, strict=True) if f is None)
+            raise IvjoinError(f"the input {came(plain)} has no alias; write alias=path for each, as in a={plain}")
+        if len(given) > 2:
+            raise IvjoinError(f"{len(given)} inputs; give each an alias, as in a={given[0]} b={given[1]} c={given[2]}")
+        for name in ("order", "bounds"):
+            if getattr(options, name):
+                raise IvjoinError(f"--{name} is for inputs by alias; write --left-{name} or --right-{name}")
+        return None
+    out: dict[str, str] = {}
+    for match in found:
+        assert match is not None
+        if match["alias"] in out:
+            raise IvjoinError(f"the alias {match['alias']!r} is used twice; give each input an alias of its own")
+        out[match["alias"]] = match["path"]
+    for name, instead in _OF_TWO.items():
+        if hasattr(options, name) and getattr(options, name) != defaults.get(name):
+            raise IvjoinError(f"--{name.replace('_', '-')} is for two inputs without an alias; {instead}")
+    if list(out.values()).count("-") > 1:
+        raise IvjoinError("two inputs are standard input; one of them must be a file")
+    return out
+
+
+def question_of_many(options: argparse.Namespace, schemas: Mapping[str, pa.Schema]) -> dict[str, Any]:
+    """Options of :func:`ivjoin.multi_join`, but for the inputs.
+
+    Raises
+    ------
+    IvjoinError
+    """
+    orders: dict[str, list[Any]] = {}
+    for text in options.order:
+        alias, equals, rest = (p.strip() for p in text.partition("="))
+        if not equals or alias not in schemas or not rest:
+            raise IvjoinError(f"--order is {came(text)}; expected ALIAS=ORDER, with one of {', '.join(schemas)}")
+        orders.setdefault(alias, []).append(parse_order(rest))
+    bounds: dict[str, Any] = {}
+    for text in options.bounds:
+        alias, dot, rest = (p.strip() for p in text.partition("."))
+        if not dot or alias not in schemas:
+            raise IvjoinError(f"--bounds is {came(text)}; expected ALIAS.NAME=A..B, with one of {', '.join(schemas)}")
+        bounds.setdefault(alias, {}).update(parse_bounds([rest], schemas[alias], options.timezone) or {})
+    views: Any = options.views
+    if views not in ("auto", "none", "all"):
+        views = [[a.strip() for a in group.split(",")] for group in views.split(";")]
+    return {
+        "condition": options.where, "orders": orders or None, "bounds": bounds or None, "views": views,
+        "allow_cross": options.allow_cross, "timezone": parse_zone(options.timezone),
+    }

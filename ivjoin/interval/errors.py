@@ -1,0 +1,28 @@
+"""What is wrong with an interval's ends, and how numbers of any size are compared with them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from ivjoin.errors import IvjoinError
+
+__all__ = ["IntervalError", "IntervalTypeError", "tamed"]
+
+
+class IntervalError(IvjoinError):
+    """Endpoints that do not describe an interval."""
+
+
+class IntervalTypeError(IntervalError, TypeError):
+    """An endpoint of a type that has no place in the interval."""
+
+
+def tamed(number: Decimal) -> Decimal:
+    """A finite Decimal that compares with every double and every decimal as this one, and has few digits if any."""
+    if number and number.adjusted() > _FAR:
+        return Decimal((number.is_signed(), (1,), _FAR))
+    return Decimal((number.is_signed(), (1,), -_FAR)) if number and number.adjusted() < -_FAR else number
+
+
+# Beyond the exponents of all doubles and decimals: 10**_FAR is easily written out, 10**999999999 is not.
+_FAR = 400

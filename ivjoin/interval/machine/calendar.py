@@ -1,0 +1,150 @@
+"""Months added to dates and timestamps: the day of the month is kept, or clamped to the end of a shorter month.
+
+Dates are days since 1970-01-01 in the proleptic Gregorian calendar; a timestamp, in UTC, keeps its time of day. The
+sum rises with the months and with the day. It does not rise with the instant: Jan 30 23:00 and Jan 31 01:00 both come
+to Feb 28, the earlier one later in the day. And it has no inverse: Feb 28 comes from up to four days, Mar 31 by one
+month from none.
+
+Source of the civil-date formulas: H. Hinnant, "chrono-compatible low-level date algorithms".
+"""
+
+from __future__ import annotations
+
+from ivjoin.interval.machine.integers import EMPTY, Pair, first_true, hull, last_true, meet
+
+__all__ = ["days_from_civil", "months_later", "shifted", "shifted_rev1", "shifted_rev2", "year_month_day"]
+
+
+def year_month_day(days: int) -> tuple[int, int, int]:
+    """The civil date of days since 1970-01-01."""
+    z = days + 719_468
+    era = z // 146_097
+    doe = z - era * 146_097
+    yoe = (doe - doe // 1460 + doe // 36_524 - doe // 146_096) // 365
+    doy = doe - (365 * yoe + yoe // 4 - yoe // 100)
+    mp = (5 * doy + 2) // 153
+    month = mp + 3 if mp < 10 else mp - 9
+    return yoe + era * 400 + (month <= 2), month, doy - (153 * mp + 2) // 5 + 1
+
+
+def days_from_civil(year: int, month: int, day: int) -> int:
+    """Days since 1970-01-01 of a civil date."""
+    y = year - (month <= 2)
+    era = y // 400
+    yoe = y - era * 400
+    doy = (153 * (month - 3 if month > 2 else month + 9) + 2) // 5 + day - 1
+    return era * 146_097 + yoe * 365 + yoe // 4 - yoe // 100 + doy - 719_468
+
+
+def _month_length(year: int, month: int) -> int:
+    if month == 2:
+        return 28 + (year % 4 == 0 and (year % 100 != 0 or year % 400 == 0))
+    return 30 + ((month + (month > 7)) & 1)
+
+
+def months_later(days: int, months: int) -> int:
+    """A date moved by months, clamped to the month's end."""
+    year, month, day = year_month_day(days)
+    year, month = divmod(year * 12 + month - 1 + months, 12)
+    return days_from_civil(year, month + 1, min(day, _month_length(year, month + 1)))
+
+
+def _at(ticks: int, months: int, day: int) -> int:
+    days, rest = divmod(ticks, day)
+    return months_later(days, months) * day + rest
+
+
+def shifted(a: Pair, b: Pair, day: int = 1) -> Pair:
+    """Dates or timestamps in ``a`` moved by the months in ``b``.
+
+    Parameters
+    ----------
+    a, b : pair of int
+    day : int
+        Ticks a day: 1 for dates.
+    """
+    lo, hi = _at(a[0], b[0], day), _at(a[1], b[1], day)
+    if day > 1:
+        # The next midnight may come earlier than the first instant, the last one before today later than the last.
+        midnight, evening = (a[0] // day + 1) * day, a[1] // day * day - 1
+        if midnight <= a[1]:
+            lo = min(lo, _at(midnight, b[0], day))
+        if evening >= a[0]:
+            hi = max(hi, _at(evening, b[1], day))
+    return lo, hi
+
+
+def _months_between(start: int, z: Pair) -> Pair:
+    """The months by which a day gets into the days of ``z``; empty where it jumps over them."""
+    y, mo, _ = year_month_day(start)
+    ends = []
+    for target, least in ((z[0], True), (z[1], False)):
+        ty, tm, _ = year_month_day(target)
+        n = (ty - y) * 12 + tm - mo
+        moved = months_later(start, n)
+        # Within its month a day may lie before or after the target's.
+        if least and moved < target:
+            n += 1
+        if not least and moved > target:
+            n -= 1
+        ends.append(n)
+    return (ends[0], ends[1]) if ends[0] <= ends[1] else EMPTY
+
+
+def _times_of_day(days: int, z: Pair, b: Pair, within: Pair, day: int) -> Pair:
+    """The hull of the times of one day, those in ``within``, from which months in ``b`` lead into ``z``."""
+    reach = meet(_months_between(days, (z[0] // day, z[1] // day)), b)
+    if reach[0] > reach[1]:
+        return EMPTY
+    out = EMPTY
+    # Only the first and the last day reached can cut off part of the day; one between takes all of it.
+    for n in {reach[0], min(reach[0] + 1, reach[1]), reach[1]}:
+        moved = months_later(days, n) * day
+        out = hull(out, meet((z[0] - moved, z[1] - moved), within))
+    return out
+
+
+# Few days in a row lead to none of the days asked for; where there are more, the bound is left as it is.
+_WALK = 64
+
+
+def _end(z: Pair, b: Pair, x: Pair, day: int, up: bool) -> int | None:
+    """The least (``up``) or greatest member of ``x`` that months in ``b`` lead into ``z``; None if there is none."""
+    low, high = x[0] // day, x[1] // day
+    first, last = z[0] // day, z[1] // day
+    if up:
+        days = first_true(lambda n: months_later(n, b[1]) >= first, low, high, first - b[1] * 30)
+    else:
+        days = last_true(lambda n: months_later(n, b[0]) <= last, low, high, last - b[0] * 30)
+    for _ in range(_WALK):
+        if not low <= days <= high or (months_later(days, b[0]) > last if up else months_later(days, b[1]) < first):
+            return None
+        within = meet((0, day - 1), (x[0] - days * day, x[1] - days * day))
+        lo, hi = _times_of_day(days, z, b, within, day)
+        if lo <= hi:
+            return days * day + (lo if up else hi)
+        days += 1 if up else -1
+    return days * day if up else days * day + day - 1
+
+
+def shifted_rev1(z: Pair, b: Pair, x: Pair, day: int = 1) -> Pair:
+    """Members of ``x`` that some number of months in ``b`` moves into ``z``."""
+    lo, hi = _end(z, b, x, day, True), _end(z, b, x, day, False)
+    return (lo, hi) if lo is not None and hi is not None and lo <= hi else EMPTY
+
+
+def shifted_rev2(z: Pair, a: Pair, x: Pair, day: int = 1) -> Pair:
+    """Members of ``x``, months, that move some member of ``a`` into ``z``."""
+    lo = first_true(lambda n: shifted(a, (n, n), day)[1] >= z[0], x[0], x[1])
+    hi = last_true(lambda n: shifted(a, (n, n), day)[0] <= z[1], x[0], x[1])
+    for _ in range(_WALK):
+        if lo > hi:
+            return EMPTY
+        if shifted_rev1(z, (lo, lo), a, day) != EMPTY:
+            break
+        lo += 1
+    for _ in range(_WALK):
+        if shifted_rev1(z, (hi, hi), a, day) != EMPTY:
+            break
+        hi -= 1
+    return (lo, hi) if lo <= hi else EMPTY

@@ -1,0 +1,268 @@
+"""Casts between any two domains, forward and backward, as Spark has them under ANSI.
+
+To a float: rounded to nearest. To an int: truncated toward zero, past the limits an error. To a decimal: HALF_UP. A
+timestamp becomes a date or a number by flooring, a coarser unit too. A cast between two numbers rises, so the ends of
+an interval go to the ends of the results; the preimages are found in closed form, or by bisection with the cast itself
+where rounding has none (a long of more than 53 bits to a double).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from functools import cache
+from math import inf
+from typing import Any
+
+from ivjoin.interval.errors import IntervalError
+from ivjoin.interval.machine.decimals import half_up, rounded, unrounded
+from ivjoin.interval.machine.domains import DAY, Domain
+from ivjoin.interval.machine.float_operators import above, at_least, at_most, below
+from ivjoin.interval.machine.floats import Format
+from ivjoin.interval.machine.integers import first_true, last_true
+from ivjoin.interval.machine.operation import NONE, Pair, Unary, clipped, within
+from ivjoin.interval.machine.ordinals import ordinal_of, value_of
+
+__all__ = ["conversion"]
+
+_PAST = 1 << 1100  # past every limit
+_SHORTEST_LIMIT = 1e39
+
+
+@cache
+def conversion(source: Domain, target: Domain) -> Unary:
+    """The cast from one domain to another.
+
+    Raises
+    ------
+    IntervalError
+        If there is none.
+    """
+    if source == target:
+        return Unary(target, lambda x: x, clipped)
+    make = _CASTS.get((source.kind, target.kind))
+    if make is None:
+        raise IntervalError(f"no cast from {source} to {target}")
+    return make(source, target)
+
+
+def _rising(
+    target: Domain, convert: Callable[[Any], Any], back: Callable[[Pair, Pair], Pair], nan: str = "nan"
+) -> Unary:
+    def inverse(z: Pair, x: Pair) -> Pair:
+        return clipped(back(z, x), x)
+
+    return Unary(target, within(lambda x: (convert(x[0]), convert(x[1])), inverse, target.limits), inverse, nan)
+
+
+# Multiplied or divided by a constant
+
+
+def _scaled(target: Domain, k: int) -> Unary:
+    limits = target.limits
+
+    # Only members whose k-fold is in the domain count; the k-folds of the others err.
+    def forward(x: Pair) -> Pair:
+        x = clipped(x, (-(-limits[0] // k), limits[1] // k))
+        return (x[0] * k, x[1] * k) if x[0] <= x[1] else NONE
+
+    return Unary(target, forward, lambda z, x: clipped((-(-z[0] // k), z[1] // k), x))
+
+
+def _floored(target: Domain, k: int) -> Unary:
+    return _rising(target, lambda n: n // k, lambda z, x: (z[0] * k, z[1] * k + k - 1))
+
+
+def _truncated(target: Domain, k: int) -> Unary:
+    def convert(n: int) -> int:
+        return n // k if n >= 0 else -(-n // k)
+
+    def back(z: Pair, x: Pair) -> Pair:
+        return (z[0] * k if z[0] > 0 else (z[0] - 1) * k + 1), (z[1] * k if z[1] < 0 else (z[1] + 1) * k - 1)
+
+    return _rising(target, convert, back)
+
+
+def _half_up(target: Domain, unit: int) -> Unary:
+    return _rising(target, lambda n: rounded((n, n), unit)[0], lambda z, x: unrounded(z, unit))
+
+
+# Numbers
+
+
+def _int_to_int(s: Domain, t: Domain) -> Unary:
+    return _scaled(t, 1)
+
+
+def _to_decimal(s: Domain, t: Domain) -> Unary:
+    if t.scale >= s.scale:
+        return _scaled(t, 10 ** (t.scale - s.scale))
+    return _half_up(t, 10 ** (s.scale - t.scale))
+
+
+def _decimal_to_int(s: Domain, t: Domain) -> Unary:
+    return _truncated(t, 10**s.scale)
+
+
+def _nearest(f: Format, n: int, unit: int) -> float:
+    """``n / unit`` rounded once to nearest, ties to even."""
+    x: float
+    try:
+        x = n / unit  # the quotient of two ints is rounded correctly
+    except OverflowError:
+        return inf if n > 0 else -inf
+    y = f.near(x)
+    if f.bits == 64 or x - x != 0:
+        return y
+    # Rounded twice: only where the double is a tie of the format does what it dropped decide.
+    (p, q), (r, s) = x.as_integer_ratio(), (n, unit)
+    if p * s == q * r:
+        return y
+    low, high = (f.floor(x), f.up(f.floor(x))) if f.floor(x) <= x else (f.down(x), x)
+    if abs(high) == inf or abs(low) == inf or x - low != high - x:
+        return y
+    return high if r * q > p * s else low
+
+
+def _to_float(s: Domain, t: Domain) -> Unary:
+    unit = s.ticks if s.kind == "timestamp" else 10**s.scale
+    f = t.format
+    if s.kind == "timestamp":
+        # The ticks as a double first, and then divided.
+        def convert(n: int) -> float:
+            return f.near(float(n) / float(unit))
+    else:
+        def convert(n: int) -> float:
+            return _nearest(f, n, unit)
+
+    def near(z: float) -> int | None:
+        return int(z * unit) if abs(z) < 1e300 else None
+
+    def back(z: Pair, x: Pair) -> Pair:
+        lo = first_true(lambda n: convert(n) >= z[0], x[0], x[1], near(z[0]))
+        return (lo, last_true(lambda n: convert(n) <= z[1], lo, x[1], near(z[1]))) if lo <= x[1] else NONE
+
+    return _rising(t, convert, back)
+
+
+def _by_bisection(s: Domain, t: Domain, convert: Callable[[float], Any], guess: Callable[[Any], float]) -> Unary:
+    """A rising function of doubles inverted over their ordinals."""
+    def near(z: Any) -> int | None:
+        try:
+            return ordinal_of(guess(z))
+        except (OverflowError, ValueError):
+            return None
+
+    def back(z: Pair, x: Pair) -> Pair:
+        lo, hi = ordinal_of(x[0]), ordinal_of(x[1])
+        lo = first_true(lambda n: convert(value_of(n)) >= z[0], lo, hi, near(z[0]))
+        if lo > hi:
+            return NONE
+        hi = last_true(lambda n: convert(value_of(n)) <= z[1], lo, hi, near(z[1]))
+        if lo > hi:
+            return NONE
+        return clipped((s.format.ceil(value_of(lo)), s.format.floor(value_of(hi))), x)
+
+    return _rising(t, convert, back, "error")
+
+
+def _float_to_float(s: Domain, t: Domain) -> Unary:
+    f, g = s.format, t.format
+    if t.bits >= s.bits:
+        return Unary(t, lambda x: x, lambda z, x: clipped((f.ceil(z[0]), f.floor(z[1])), x))
+    return _by_bisection(s, t, g.near, lambda z: z)._replace(nan="nan")
+
+
+def _float_to_int(s: Domain, t: Domain) -> Unary:
+    f, most = s.format, t.limits[1]
+    # As in Java, 2**63 itself becomes the greatest int64.
+    saturates = t == Domain("int", 64)
+
+    def convert(x: float) -> int:
+        if x - x != 0:
+            return _PAST if x > 0 else -_PAST
+        n = int(x)
+        return most if saturates and n == most + 1 else n
+
+    def back(z: Pair, x: Pair) -> Pair:
+        low = at_least(f, z[0]) if z[0] > 0 else above(f, z[0] - 1)
+        high = at_most(f, z[1]) if z[1] < 0 else below(f, z[1] + 1)
+        return low, (at_most(f, most + 1) if saturates and z[1] == most else high)
+
+    return _rising(t, convert, back, nan="error")
+
+
+def _float_to_decimal(s: Domain, t: Domain) -> Unary:
+    top = 10**t.precision
+
+    def convert(x: float) -> int:
+        if x - x != 0 or abs(x) >= _SHORTEST_LIMIT:
+            return top if x > 0 else -top
+        # By its shortest decimal text, as Java and Python write a double.
+        sign, digits, exponent = Decimal(repr(x)).as_tuple()
+        assert isinstance(exponent, int)
+        n, shift = int("".join(map(str, digits))), exponent + t.scale
+        n = n * 10**shift if shift >= 0 else 0 if shift < -400 else half_up(n, 10**-shift)
+        return -n if sign else n
+
+    made = _by_bisection(s, t, convert, lambda z: z / 10**t.scale)
+    # Infinities and NaN become NULL; a number with too many digits errs.
+    return made._replace(nan="null", makes_null=lambda x: bool(x[0] == -inf or x[1] == inf))
+
+
+# Times
+
+
+def _unit(s: Domain, t: Domain) -> Unary:
+    return _scaled(t, t.ticks // s.ticks) if t.ticks >= s.ticks else _floored(t, s.ticks // t.ticks)
+
+
+def _timestamp_to_date(s: Domain, t: Domain) -> Unary:
+    return _floored(t, DAY * s.ticks)
+
+
+def _date_to_timestamp(s: Domain, t: Domain) -> Unary:
+    return _scaled(t, DAY * t.ticks)
+
+
+def _timestamp_to_int(s: Domain, t: Domain) -> Unary:
+    return _floored(t, s.ticks)
+
+
+def _timestamp_to_decimal(s: Domain, t: Domain) -> Unary:
+    digits = len(str(s.ticks)) - 1
+    return _scaled(t, 10 ** (t.scale - digits)) if t.scale >= digits else _half_up(t, 10 ** (digits - t.scale))
+
+
+def _int_to_timestamp(s: Domain, t: Domain) -> Unary:
+    return _scaled(t, t.ticks)
+
+
+def _decimal_to_timestamp(s: Domain, t: Domain) -> Unary:
+    digits = len(str(t.ticks)) - 1
+    return _scaled(t, 10 ** (digits - s.scale)) if digits >= s.scale else _truncated(t, 10 ** (s.scale - digits))
+
+
+def _float_to_timestamp(s: Domain, t: Domain) -> Unary:
+    per, most = float(t.ticks), t.limits[1]
+
+    def convert(x: float) -> int:
+        y = x * per
+        if y - y != 0:
+            return _PAST if y > 0 else -_PAST
+        n = int(y)
+        return most if n == most + 1 else n
+
+    return _by_bisection(s, t, convert, lambda z: z / per)
+
+
+_CASTS: dict[tuple[str, str], Callable[[Domain, Domain], Unary]] = {
+    ("int", "int"): _int_to_int, ("int", "float"): _to_float, ("int", "decimal"): _to_decimal,
+    ("int", "timestamp"): _int_to_timestamp, ("float", "int"): _float_to_int, ("float", "float"): _float_to_float,
+    ("float", "decimal"): _float_to_decimal, ("float", "timestamp"): _float_to_timestamp,
+    ("decimal", "int"): _decimal_to_int, ("decimal", "float"): _to_float, ("decimal", "decimal"): _to_decimal,
+    ("decimal", "timestamp"): _decimal_to_timestamp, ("timestamp", "timestamp"): _unit,
+    ("timestamp", "date"): _timestamp_to_date, ("timestamp", "int"): _timestamp_to_int,
+    ("timestamp", "float"): _to_float, ("timestamp", "decimal"): _timestamp_to_decimal,
+    ("date", "timestamp"): _date_to_timestamp, ("duration", "duration"): _unit, ("time", "time"): _unit,
+}  # fmt: skip

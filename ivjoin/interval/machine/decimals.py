@@ -1,0 +1,149 @@
+"""Decimal arithmetic on unscaled integers, rounded HALF_UP: ties go away from zero.
+
+Spark multiplies with 38 significant digits and divides with 38 digits after the point, and rounds to the scale of the
+result from there; the functions here round twice as it does. Each rises in its dividend, and rises or falls with the
+sign of the other argument, so corners bound it exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ivjoin.interval.machine import integers as m
+from ivjoin.interval.machine.integers import Pair
+
+__all__ = [
+    "divided", "half_up", "product", "product_rev", "quotient", "quotient_rev1", "quotient_rev2", "rounded",
+    "shortened", "unrounded",
+]  # fmt: skip
+
+_WORKING_DIGITS = 38
+_WORKING = 10**_WORKING_DIGITS
+
+
+def half_up(n: int, d: int) -> int:
+    """``n / d`` rounded to the nearest integer, ties away from zero."""
+    q, rest = divmod(abs(n), abs(d))
+    q += 2 * rest >= abs(d)
+    return q if (n < 0) == (d < 0) else -q
+
+
+def rounded(x: Pair, unit: int) -> Pair:
+    """Integers divided by a unit and rounded."""
+    return half_up(x[0], unit), half_up(x[1], unit)
+
+
+def _from(c: int, unit: int) -> int:
+    """The least integer that is rounded to ``c`` or above."""
+    return c * unit - unit // 2 if c > 0 else c * unit - (unit - 1) // 2
+
+
+def unrounded(z: Pair, unit: int) -> Pair:
+    """The integers that are rounded into ``z``."""
+    return _from(z[0], unit), -_from(-z[1], unit)
+
+
+# Products
+
+
+def shortened(n: int) -> int:
+    """A product as java.math.BigDecimal keeps it: 38 significant digits, HALF_UP, zeros after them."""
+    if -_WORKING < n < _WORKING:
+        return n
+    extra = 10 ** (len(str(abs(n))) - _WORKING_DIGITS)
+    return half_up(n, extra) * extra
+
+
+def product(a: Pair, b: Pair, unit: int) -> Pair:
+    """The rounded products, in units of the result."""
+    lo, hi = m.mul(a, b)
+    return half_up(shortened(lo), unit), half_up(shortened(hi), unit)
+
+
+def product_rev(z: Pair, b: Pair, x: Pair, unit: int) -> Pair:
+    """Members of ``x`` whose rounded product with a member of ``b`` is in ``z``."""
+    lo, hi = unrounded(z, unit)
+    if lo <= -_WORKING // 10 or hi >= _WORKING // 10:  # such a product may have lost digits before
+        slack = 10 ** max(0, len(str(max(abs(lo), abs(hi)))) - _WORKING_DIGITS + 1)
+        lo, hi = lo - slack, hi + slack
+    return m.mul_rev((lo, hi), b, x)
+
+
+# Quotients
+
+
+def divided(n: int, d: int, scale: int, lift: int) -> int:
+    """``n / d`` at a scale; ``lift`` is the scale of d less that of n."""
+    up = _WORKING_DIGITS + lift
+    first = half_up(n * 10**up, d) if up >= 0 else half_up(n, d * 10**-up)
+    return half_up(first, 10 ** (_WORKING_DIGITS - scale))
+
+
+def quotient(a: Pair, b: Pair, scale: int, lift: int) -> Pair:
+    """The rounded quotients by the members of ``b`` other than 0.
+
+    Parameters
+    ----------
+    a, b : pair of int
+        Unscaled dividends and divisors.
+    scale : int
+        Of the result.
+    lift : int
+        The scale of the divisors less that of the dividends.
+    """
+    out = m.EMPTY
+    if b[1] > 0:
+        bl, bh = max(b[0], 1), b[1]
+        low = divided(a[0], bh if a[0] >= 0 else bl, scale, lift)
+        out = low, divided(a[1], bl if a[1] >= 0 else bh, scale, lift)
+    if b[0] < 0:
+        bl, bh = b[0], min(b[1], -1)
+        low = divided(a[1], bh if a[1] >= 0 else bl, scale, lift)
+        out = m.hull(out, (low, divided(a[0], bl if a[0] >= 0 else bh, scale, lift)))
+    return out
+
+
+def _targets(z: Pair) -> Pair:
+    # Rounded twice, a result is within 0.6 units of the real quotient; fifths keep that in integers.
+    return 5 * z[0] - 3, 5 * z[1] + 3
+
+
+def quotient_rev1(z: Pair, b: Pair, x: Pair, scale: int, lift: int) -> Pair:
+    """Members of ``x``, dividends, whose quotient is in ``z``."""
+    j, k = _factors(scale + lift)
+    out = m.EMPTY
+    for side in (m.meet(b, (1, b[1])), m.meet(b, (b[0], -1))):
+        if side != m.EMPTY:
+            lo, hi = m.mul(_targets(z), (side[0] * k, side[1] * k))
+            out = m.hull(out, m.meet((-(-lo // (5 * j)), hi // (5 * j)), x))
+    return _ended(out, lambda v: quotient(v, b, scale, lift), z) if b[0] == b[1] else out
+
+
+def quotient_rev2(z: Pair, a: Pair, x: Pair, scale: int, lift: int) -> Pair:
+    """Members of ``x``, divisors, whose quotient is in ``z``; 0 is none."""
+    j, k = _factors(scale + lift)
+    (zl, zh), n = _targets(z), (5 * j * a[0], 5 * j * a[1])
+    anything = zl <= 0 <= zh and n[0] <= 0 <= n[1]
+    out = m.EMPTY
+    for side in (m.meet(x, (1, x[1])), m.meet(x, (x[0], -1))):
+        if side != m.EMPTY:
+            # n / (d * k) lies between the targets, so d is a multiplier that takes a target into n.
+            side = side if anything else m.mul_rev(n, (zl * k, zh * k), side)
+            out = m.hull(out, _ended(side, lambda v: quotient(a, v, scale, lift), z) if a[0] == a[1] else side)
+    return out
+
+
+def _ended(out: Pair, results: Callable[[Pair], Pair], z: Pair) -> Pair:
+    """A bound less the one or two values at its ends that rounding once more keeps from the target."""
+    lo, hi = out
+    for _ in range(3):
+        if lo <= hi and m.meet(results((lo, lo)), z) == m.EMPTY:
+            lo += 1
+        if lo <= hi and m.meet(results((hi, hi)), z) == m.EMPTY:
+            hi -= 1
+    return (lo, hi) if lo <= hi else m.EMPTY
+
+
+def _factors(lift: int) -> Pair:
+    """What the dividend and the divisor are multiplied with to give units of the result."""
+    return 10 ** max(lift, 0), 10 ** max(-lift, 0)

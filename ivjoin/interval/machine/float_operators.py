@@ -1,0 +1,235 @@
+"""The operators of machine-float intervals, as rounded to nearest in their format; infinities are members.
+
+The bounds are those of ``machine_float``; what is added here is the remainder's preimages, the casts to integers by
+floor and ceil, and a last look at each bound found backward: a few numbers at its end of which the rounded operation
+itself says that they cannot give such a result are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil, floor, inf
+
+from ivjoin.interval.errors import IntervalError
+from ivjoin.interval.machine import float_remainders as r
+from ivjoin.interval.machine import floats as m
+from ivjoin.interval.machine.domains import Domain
+from ivjoin.interval.machine.floats import Format
+from ivjoin.interval.machine.operation import NONE, Binary, Pair, Unary, clipped, empty, sign_rev, union, within
+
+__all__ = ["above", "at_least", "at_most", "below", "binary", "unary"]
+
+_PAST = 1 << 1100  # past every limit, for the integer next to an infinity
+_WALK = 8
+
+
+def at_least(f: Format, n: int) -> float:
+    """The least number of a format not below an int."""
+    try:
+        x = f.near(float(n))
+    except OverflowError:
+        return inf if n > 0 else -f.max
+    return f.up(x) if x < n else x
+
+
+def at_most(f: Format, n: int) -> float:
+    """The greatest number of a format not above an int."""
+    return -at_least(f, -n)
+
+
+def above(f: Format, n: int) -> float:
+    """The least number of a format above an int."""
+    x = at_least(f, n)
+    return f.up(x) if x == n else x
+
+
+def below(f: Format, n: int) -> float:
+    """The greatest number of a format below an int."""
+    return -above(f, -n)
+
+
+def _walked(f: Format, out: Pair, reached: Callable[[float], bool]) -> Pair:
+    """A bound less a few numbers at its ends that are not reached."""
+    lo, hi = out
+    for _ in range(_WALK):
+        if lo > hi or reached(lo):
+            break
+        if lo == hi:
+            return NONE
+        lo = f.up(lo)
+    for _ in range(_WALK):
+        if lo > hi or reached(hi):
+            break
+        if lo == hi:
+            return NONE
+        hi = f.down(hi)
+    return (lo, hi) if lo <= hi else NONE
+
+
+def _meets(a: Pair, z: Pair) -> bool:
+    return bool(a[0] <= a[1] and a[0] <= z[1] and z[0] <= a[1])
+
+
+def _checked(d: Domain, forward: Callable[[Pair, Pair], Pair], made: Binary) -> Binary:
+    """An operator whose backward bounds are looked at once more with the forward one."""
+    f = d.format
+
+    def back1(z: Pair, b: Pair, x: Pair) -> Pair:
+        return _over(f, b, lambda part: made.back1(z, part, x), lambda v, part: _meets(forward((v, v), part), z), x)
+
+    def back2(z: Pair, a: Pair, x: Pair) -> Pair:
+        return _over(f, a, lambda part: made.back2(z, part, x), lambda v, part: _meets(forward(part, (v, v)), z), x)
+
+    return made._replace(back1=back1, back2=back2)
+
+
+def _over(
+    f: Format, other: Pair, back: Callable[[Pair], Pair], reached: Callable[[float, Pair], bool], x: Pair
+) -> Pair:
+    out = NONE
+    for part in _parts(f, other):
+
+        def test(v: float, part: Pair = part) -> bool:
+            return reached(v, part)
+
+        out = union(out, _walked(f, clipped(back(part), x), test))
+    return out
+
+
+def _parts(f: Format, b: Pair) -> list[Pair]:
+    """An interval as its finite part and its infinities: between the two there is nothing."""
+    if b[0] != -inf and b[1] != inf:
+        return [b]
+    parts = [(-inf, -inf), clipped(b, (-f.max, f.max)), (inf, inf)]
+    return [p for p in parts if not empty(p) and b[0] <= p[0] and p[1] <= b[1]]
+
+
+def _numbers(out: Pair) -> Pair:
+    return out if out[0] <= out[1] else NONE
+
+
+def binary(name: str, d: Domain) -> Binary:
+    """The operator ``name`` (add, sub, mul, div, rem, pmod) of a float domain."""
+    f = d.format
+
+    def add(a: Pair, b: Pair) -> Pair:
+        return _sums(f, a, b)
+
+    def div(a: Pair, b: Pair) -> Pair:
+        return _quotients(f, a, b)
+
+    def mul(a: Pair, b: Pair) -> Pair:
+        return _products(f, a, b)
+
+    if name == "add":
+        made = Binary(
+            d, add, lambda z, b, x: m.add_rev(f, z, b, x), lambda z, a, x: m.add_rev(f, z, a, x), m.add_nan,
+        )  # fmt: skip
+    elif name == "sub":
+        made = Binary(
+            d, lambda a, b: add(a, m.neg(b)), lambda z, b, x: m.add_rev(f, z, m.neg(b), x),
+            lambda z, a, x: m.neg(m.add_rev(f, z, a, m.neg(x))), lambda a, b: m.add_nan(a, m.neg(b)),
+        )  # fmt: skip
+    elif name == "mul":
+        made = Binary(
+            d, mul, lambda z, b, x: m.mul_rev(f, z, b, x), lambda z, a, x: m.mul_rev(f, z, a, x), m.mul_nan,
+        )  # fmt: skip
+    elif name == "div":
+        made = Binary(
+            d, div, lambda z, b, x: m.div_rev_dividend(f, z, b, x), lambda z, a, x: _denominators(f, z, a, x),
+            m.div_nan,
+        )  # fmt: skip
+    elif name == "rem":
+        made = Binary(
+            d, lambda a, b: r.remainders(f, a, b), lambda z, b, x: r.dividends(f, z, b, x),
+            lambda z, a, x: r.divisors(f, z, a, x), r.remainder_nan,
+        )  # fmt: skip
+    elif name == "pmod":
+        made = Binary(
+            d, lambda a, b: r.positive_remainders(f, a, b), lambda z, b, x: r.positive_dividends(f, z, b, x),
+            lambda z, a, x: x, lambda a, b: r.positive_remainder_nan(f, a, b),
+        )  # fmt: skip
+    else:
+        raise IntervalError(f"{name} is not defined for {d}")
+    return _checked(d, made.forward, made)
+
+
+def _sums(f: Format, a: Pair, b: Pair) -> Pair:
+    lo, hi = a[0] + b[0], a[1] + b[1]
+    if lo == lo and hi == hi:
+        return f.near(lo), f.near(hi)
+    # One of them is an infinity only, which gives NaN with the other's opposite one and itself with all the rest.
+    if a[0] == a[1] and b[0] == b[1]:
+        return NONE
+    return (f.near(lo) if lo == lo else inf), (f.near(hi) if hi == hi else -inf)
+
+
+def _signs_with(x: float, b: Pair) -> Pair:
+    """An infinity times the signs of the members of ``b``, 0 left out."""
+    signs = [s for s, there in ((1.0, b[1] > 0), (-1.0, b[0] < 0)) if there]
+    return (min(x * s for s in signs), max(x * s for s in signs)) if signs else NONE
+
+
+def _only_infinite(a: Pair) -> bool:
+    return bool(a[0] == a[1] and a[0] - a[0] != 0)
+
+
+def _products(f: Format, a: Pair, b: Pair) -> Pair:
+    if _only_infinite(a):
+        return _signs_with(a[0], b)
+    return _signs_with(b[0], a) if _only_infinite(b) else m.mul(f, a, b)
+
+
+def _quotients(f: Format, a: Pair, b: Pair) -> Pair:
+    if _only_infinite(a):
+        return _signs_with(a[0], clipped(b, (-f.max, f.max)))
+    if _only_infinite(b):
+        return 0.0, 0.0
+    return _numbers(m.div(f, a, b))
+
+
+def _denominators(f: Format, z: Pair, a: Pair, x: Pair) -> Pair:
+    if not _only_infinite(a):
+        return _numbers(m.div_rev_divisor(f, z, a, x))
+    # An infinity divided by a finite number is one, with a sign.
+    positive = clipped(x, (f.tiny, f.max)) if z[0] <= a[0] <= z[1] else NONE
+    return union(positive, clipped(x, (-f.max, -f.tiny))) if z[0] <= -a[0] <= z[1] else positive
+
+
+def _sign_of(x: float) -> float:
+    return (x > 0) - (x < 0) + 0.0
+
+
+def _floor_of(x: float) -> int:
+    return floor(x) if x - x == 0 else _PAST if x > 0 else -_PAST
+
+
+def _ceil_of(x: float) -> int:
+    return ceil(x) if x - x == 0 else _PAST if x > 0 else -_PAST
+
+
+_INT64 = Domain("int", 64)
+
+
+def _stepped(step: Callable[[float], int], back: Callable[[Pair, Pair], Pair]) -> Unary:
+    """floor or ceil; infinities and numbers past the limits err."""
+    return Unary(_INT64, within(lambda x: (step(x[0]), step(x[1])), back, _INT64.limits), back, "zero")
+
+
+def unary(name: str, d: Domain) -> Unary:
+    """The operator ``name`` (neg, abs, sqr, sign, floor, ceil) of a float domain; floor and ceil give an int64."""
+    f = d.format
+    if name == "neg":
+        return Unary(d, m.neg, lambda z, x: clipped(m.neg(z), x))
+    if name == "abs":
+        return Unary(d, m.abs_, lambda z, x: _numbers(m.abs_rev(z, x)))
+    if name == "sqr":
+        return Unary(d, lambda x: m.sqr(f, x), lambda z, x: _numbers(m.sqr_rev(f, z, x)))
+    if name == "sign":
+        return Unary(d, lambda x: (_sign_of(x[0]), _sign_of(x[1])), lambda z, x: sign_rev(z, x, f.tiny))
+    # Under Spark, floor and ceil of NaN are 0.
+    if name == "floor":
+        return _stepped(_floor_of, lambda z, x: clipped((at_least(f, z[0]), below(f, z[1] + 1)), x))
+    if name == "ceil":
+        return _stepped(_ceil_of, lambda z, x: clipped((above(f, z[0] - 1), at_most(f, z[1])), x))
+    raise IntervalError(f"{name} is not defined for {d}; the functions of Interval are those of real numbers")

@@ -1,0 +1,201 @@
+"""Remainders of machine floats: ``fmod``, which is exact, and ``pmod``, which adds and rounds in between.
+
+By one divisor the numbers of a format, counted in its smallest one, are ints, and the preimage is that of ints. By
+several only signs and magnitudes are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import fmod, inf
+
+from ivjoin.interval.machine import floats as m
+from ivjoin.interval.machine import integers as machine
+from ivjoin.interval.machine.floats import Format
+from ivjoin.interval.machine.operation import NONE, Pair, clipped, empty, union
+from ivjoin.interval.machine.rounding import add_down, ratio
+
+__all__ = [
+    "dividends", "divisors", "positive_dividends", "positive_remainder_nan", "positive_remainders", "remainder_nan",
+    "remainders",
+]  # fmt: skip
+
+
+def _numbers(out: Pair) -> Pair:
+    return out if out[0] <= out[1] else NONE
+
+
+def remainder_nan(a: Pair, b: Pair) -> bool:
+    return bool((a[0] == -inf or a[1] == inf) and (b[0] != 0 or b[1] != 0))
+
+
+def positive_remainder_nan(f: Format, a: Pair, b: Pair) -> bool:
+    if remainder_nan(a, b):
+        return True
+    # A negative remainder and its divisor make an infinity, which has no remainder: one is, or they overflow.
+    largest = max(-a[0], 0.0) if b[0] >= 0 else min(max(-a[0], 0.0), -b[0])
+    return bool(a[0] < 0 and (b[1] == inf or b[0] == -inf or (b[0] < 0 and f.near(-b[0] + largest) == inf)))
+
+
+def remainders(f: Format, a: Pair, b: Pair) -> Pair:
+    k = m.abs_(b)  # the sign of a remainder is the dividend's
+    if k[1] == 0:
+        return NONE
+    few = _by_value(f, a, b, fmod)
+    if few is not None:
+        return few
+    k = max(k[0], f.tiny), k[1]
+    positive, negative = clipped(a, (0.0, f.max)), clipped(a, (-f.max, -f.tiny))
+    out = NONE if empty(positive) else _magnitudes(f, positive, k)
+    return out if empty(negative) else union(m.neg(_magnitudes(f, m.neg(negative), k)), out)
+
+
+# So many numbers of either argument are taken one by one.
+_FEW = 12
+
+
+def _values(f: Format, a: Pair) -> list[float]:
+    """The numbers of an interval, if they are few; otherwise none."""
+    out, v = [], a[0]
+    for _ in range(_FEW):
+        out.append(v)
+        if v == a[1]:
+            return out
+        v = f.up(v)
+    return []
+
+
+def _by_value(f: Format, a: Pair, b: Pair, op: Callable[[float, float], float]) -> Pair | None:
+    """The hull of an operation over few numbers; None for more."""
+    first = _values(f, a)
+    second = _values(f, b) if first else []
+    if not second:
+        return None
+    found = [op(x, y) for x in first for y in second if y != 0 and x - x == 0]
+    numbers = [r for r in found if r == r]
+    return (min(numbers) + 0.0, max(numbers) + 0.0) if numbers else NONE
+
+
+def _positive(f: Format, x: float, y: float) -> float:
+    r = fmod(x, y)
+    if r >= 0:
+        return r
+    r = f.near(r + y)
+    return fmod(r, y) if r - r == 0 else inf - inf
+
+
+def _magnitudes(f: Format, a: Pair, k: Pair) -> Pair:
+    """``fmod`` of numbers that are not negative by positive ones."""
+    if k[0] == inf:
+        return a
+    if _quotient_of(a[0], k[1]) == _quotient_of(a[1], k[0]):
+        # The dividend less so many times the divisor: exact, and monotone in both.
+        return fmod(a[0], k[1]), fmod(a[1], k[0])
+    return 0.0, min(a[1], f.down(k[1]))
+
+
+def _quotient_of(a: float, b: float) -> int:
+    if b == inf:
+        return 0
+    (p, q), (r, s) = a.as_integer_ratio(), b.as_integer_ratio()
+    return p * s // (q * r)
+
+
+def dividends(f: Format, z: Pair, b: Pair, x: Pair) -> Pair:
+    """Members of ``x`` with ``fmod(x, b)`` in ``z``."""
+    k = m.abs_(b)
+    out = _numbers(m.mod_rev_dividend(z, b, clipped(x, (-f.max, f.max))))
+    if k[0] != k[1] or k[0] == inf or empty(out):
+        return out
+    # By one divisor: counted in the smallest number all are ints, and so are the dividends that leave such a rest.
+    n, ends = _units(f, k[0]), (_units(f, max(z[0], -k[0])), _units(f, min(z[1], k[0])))
+    lo, hi = machine.mod_rev_dividend(ends, (n, n), (_units(f, out[0]), _units(f, out[1])))
+    return clipped((_from_units(f, lo, True), _from_units(f, hi, False)), out) if lo <= hi else NONE
+
+
+def _units(f: Format, x: float) -> int:
+    """A finite number as a multiple of the smallest one."""
+    (p, q), (r, s) = x.as_integer_ratio(), f.tiny.as_integer_ratio()
+    return p * s // (q * r)
+
+
+def _from_units(f: Format, n: int, up: bool) -> float:
+    r, s = f.tiny.as_integer_ratio()
+    x = ratio(n * r, s, up)
+    return f.ceil(x) if up else f.floor(x)
+
+
+def divisors(f: Format, z: Pair, a: Pair, x: Pair) -> Pair:
+    """Members of ``x`` with ``fmod(a, x)`` in ``z``: larger in magnitude than the remainder, and at most a divisor."""
+    if (z[0] > 0 and a[1] <= 0) or (z[1] < 0 and a[0] >= 0):
+        return NONE
+    least = z[0] if z[0] > 0 else -z[1] if z[1] < 0 else 0.0
+    least, most = f.up(least), inf
+    if empty(clipped(a, z)) and least > 0:
+        # The dividend is not its own remainder, so the divisor goes into it once at least, besides the remainder.
+        most = f.ceil(-add_down(-m.abs_(a)[1], z[0] if z[0] > 0 else -z[1] if z[1] < 0 else 0.0))
+    return union(clipped(x, (least, most)), clipped(x, (-most, -least)))
+
+
+# pmod: a negative remainder and the divisor are added, which rounds, and the remainder of the sum is taken
+
+
+def positive_remainders(f: Format, a: Pair, b: Pair) -> Pair:
+    """``pmod(a, b)``: closely of one divisor, of several by signs and magnitudes."""
+    k = b[0]
+    few = _by_value(f, a, b, lambda x, y: _positive(f, x, y))
+    if few is not None:
+        return few
+    if b[0] != b[1] or k == 0 or abs(k) == inf:
+        return _numbers(m.pmod(f, a, b)) if b[0] != 0 or b[1] != 0 else NONE
+    out = remainders(f, clipped(a, (0.0, inf)), b) if a[1] >= 0 else NONE
+    if a[0] >= 0:
+        return out
+    low, high = remainders(f, clipped(a, (-inf, -f.tiny)), b)
+    if low > high:
+        return out
+    if high == 0:  # such a remainder is left as it is
+        out, high = union(out, (0.0, 0.0)), -f.tiny
+    if low <= high:
+        out = union(out, _shifted(f, (low, high), k))
+    return out
+
+
+def _shifted(f: Format, rest: Pair, k: float) -> Pair:
+    """What negative remainders by a divisor come to."""
+    low, high = f.near(rest[0] + k), f.near(rest[1] + k)
+    if k > 0:
+        if low == k:
+            return 0.0, 0.0
+        return (low, high) if high < k else (0.0, f.down(k))
+    if low == -inf or low == 2 * k:  # the sum is rounded to twice the divisor, of which nothing remains; or overflows
+        return k, 0.0
+    return low - k, high - k
+
+
+def positive_dividends(f: Format, z: Pair, b: Pair, x: Pair) -> Pair:
+    """Members of ``x`` with ``pmod(x, b)`` in ``z``."""
+    k = b[0]
+    x = clipped(x, (-f.max, f.max))
+    if b[0] != b[1] or k == 0 or abs(k) == inf or (k < 0 and f.near(2 * k) == -inf):
+        # A negative result comes from a negative dividend, and only by a negative divisor; how large the dividend is
+        # does not follow, since the sum of remainder and divisor is rounded.
+        if z[1] < 0:
+            return clipped(x, (-inf, -f.tiny)) if b[0] < 0 else NONE
+        return x
+    out = NONE
+    positive, negative = clipped(x, (0.0, inf)), clipped(x, (-inf, -f.tiny))
+    if not empty(positive) and z[1] >= 0:
+        out = dividends(f, clipped(z, (0.0, inf)), b, positive)
+    if empty(negative):
+        return out
+    every = (-abs(k), 0.0)
+    if k > 0:
+        rest = m.add_rev(f, z, b, every)
+        wraps = m.add_rev(f, (k, k), b, every)
+    else:
+        rest = m.add_rev(f, (f.floor(add_down(z[0], k)), f.ceil(-add_down(-z[1], -k))), b, every)
+        wraps = m.add_rev(f, (2 * k, 2 * k), b, every)
+    if z[0] <= 0 <= z[1]:
+        rest = union(union(_numbers(rest), _numbers(wraps)), (0.0, 0.0))
+    return union(out, dividends(f, rest, b, negative)) if rest[0] <= rest[1] else out

@@ -1,0 +1,372 @@
+"""Intervals of floating-point numbers as the machine computes with them: rounded to nearest, infinities included.
+
+An interval is two doubles ``lo <= hi`` whose members are the numbers of a format between them, -inf and inf among them;
+``EMPTY`` is ``(inf, -inf)``. NaN is no member: the functions ``*_nan`` say whether an operation can make one. -0.0 and
+0.0 are one number, as Spark's order has them.
+
+Forward, ``+ - * /`` and the square root round to nearest, which is monotone: the rounded results of the corners are
+exact bounds. Backward, the rounded operation is inverted, not the real one: a result in [c, d] comes from real numbers
+between the midpoints below c and above d, and those are inverted with outward rounding (C. Michel, "Exact projection
+functions for floating point number constraints", 2002). Inverting the real operation loses up to half of the tight
+cases. A last step moves the bound inward while the operation itself refutes it.
+
+The format is a parameter: binary64 and binary32 are what columns have, binary16 lets tests be exhaustive. One operation
+on doubles, rounded once more to a format of at most 25 digits, is the operation of that format.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+from math import inf, nextafter
+
+from ivjoin.interval.machine.rounding import add_down, div_down, div_up, mul_down, mul_up, sqrt_down, sqrt_up
+
+__all__ = [
+    "BINARY16", "BINARY32", "BINARY64", "EMPTY", "Format", "abs_", "abs_rev", "add", "add_nan", "add_rev", "div",
+    "div_nan", "div_rev_dividend", "div_rev_divisor", "hull", "meet", "mod", "mod_rev_dividend", "mul", "mul_nan",
+    "mul_rev", "neg", "pmod", "sqr", "sqr_rev",
+]  # fmt: skip
+
+Pair = tuple[float, float]
+EMPTY: Pair = (inf, -inf)
+ENTIRE: Pair = (-inf, inf)
+
+
+class Format:
+    """A binary format of IEEE 754.
+
+    Parameters
+    ----------
+    bits : int
+        16, 32 or 64.
+
+    Attributes
+    ----------
+    max : float
+        The largest finite number.
+    tiny : float
+        The smallest positive (subnormal) number.
+    """
+
+    __slots__ = ("_code", "_float", "_int", "bits", "half_top", "max", "tiny")
+
+    def __init__(self, bits: int) -> None:
+        self.bits = bits
+        self._float, self._int = {16: ("<e", "<h"), 32: ("<f", "<i"), 64: ("<d", "<q")}[bits]
+        digits, top = {16: (11, 16), 32: (24, 128), 64: (53, 1024)}[bits]
+        self.max = math.ldexp(2.0 - math.ldexp(2.0, -digits), top - 1)
+        self.tiny = math.ldexp(1.0, 3 - top - digits)
+        # Real numbers from max + half_top on are rounded to infinity.
+        self.half_top = math.ldexp(1.0, top - 1 - digits)
+
+    def near(self, x: float) -> float:
+        """``x`` rounded to nearest, ties to even."""
+        if self.bits == 64 or x - x != 0.0:
+            return x
+        try:
+            y: float = struct.unpack(self._float, struct.pack(self._float, x))[0]
+            return y
+        except OverflowError:
+            return inf if x > 0 else -inf
+
+    def up(self, x: float) -> float:
+        """The next greater number; inf stays."""
+        if self.bits == 64:
+            return nextafter(x, inf)
+        return x if x == inf else -self.max if x == -inf else self._step(x, 1)
+
+    def down(self, x: float) -> float:
+        """The next smaller number; -inf stays."""
+        if self.bits == 64:
+            return nextafter(x, -inf)
+        return x if x == -inf else self.max if x == inf else self._step(x, -1)
+
+    def _step(self, x: float, by: int) -> float:
+        if x == 0.0:
+            return self.tiny * by
+        n: int = struct.unpack(self._int, struct.pack(self._float, x))[0]
+        # Read as an int, the magnitude counts up, whatever the sign.
+        n += by if x > 0 else -by
+        y: float = struct.unpack(self._float, struct.pack(self._int, n))[0]
+        return y
+
+    def floor(self, x: float) -> float:
+        """The largest number not above a double."""
+        if self.bits == 64:
+            return x
+        y = self.near(x)
+        return y if y <= x else self.down(y)
+
+    def ceil(self, x: float) -> float:
+        """The smallest number not below a double."""
+        if self.bits == 64:
+            return x
+        y = self.near(x)
+        return y if y >= x else self.up(y)
+
+    def cell_low(self, c: float) -> float:
+        """A double at or below every real number that is rounded to ``c`` or above."""
+        if c == -inf:
+            return c
+        if c == inf:
+            # Past binary64's greatest number no double is the tie.
+            return self.max if self.bits == 64 else self.max + self.half_top
+        p = self.down(c)
+        return add_down(c, -self.half_top if p == -inf else (p - c) / 2 if c - p > 5e-324 else -5e-324)
+
+    def cell_high(self, d: float) -> float:
+        """A double at or above every real number that is rounded to ``d`` or below."""
+        return -self.cell_low(-d)
+
+
+BINARY16, BINARY32, BINARY64 = Format(16), Format(32), Format(64)
+
+
+def hull(a: Pair, b: Pair) -> Pair:
+    """The smallest interval that holds both."""
+    if a[0] > a[1]:
+        return b
+    if b[0] > b[1]:
+        return a
+    return (a[0] if a[0] < b[0] else b[0], a[1] if a[1] > b[1] else b[1])
+
+
+def meet(a: Pair, b: Pair) -> Pair:
+    """What both hold; EMPTY when nothing."""
+    lo = a[0] if a[0] > b[0] else b[0]
+    hi = a[1] if a[1] < b[1] else b[1]
+    return (lo, hi) if lo <= hi else EMPTY
+
+
+def _outward(f: Format, lo: float, hi: float) -> Pair:
+    return (f.floor(lo), f.ceil(hi)) if lo <= hi else EMPTY
+
+
+def _inward(f: Format, test: Callable[[float], bool], x: float, up: bool) -> float:
+    """Move a bound inward, a few numbers at most, past those of which the operation itself says no."""
+    for _ in range(3):
+        if test(x):
+            break
+        y = f.up(x) if up else f.down(x)
+        if y == x:
+            break
+        x = y
+    return x
+
+
+def neg(a: Pair) -> Pair:
+    return (-a[1], -a[0]) if a[0] <= a[1] else EMPTY
+
+
+def abs_(a: Pair) -> Pair:
+    if a[0] >= 0:
+        return a
+    return neg(a) if a[1] <= 0 else (0.0, max(-a[0], a[1]))
+
+
+def abs_rev(z: Pair, x: Pair) -> Pair:
+    """Members of ``x`` whose magnitude is in ``z``."""
+    z = meet(z, (0.0, inf))
+    return hull(meet(z, x), meet(neg(z), x))
+
+
+# Sums
+
+
+def add(f: Format, a: Pair, b: Pair) -> Pair:
+    """``a + b``; (-inf) + inf gives no number."""
+    lo, hi = f.near(a[0] + b[0]), f.near(a[1] + b[1])
+    return (lo if lo == lo else -inf, hi if hi == hi else inf)
+
+
+def add_nan(a: Pair, b: Pair) -> bool:
+    """Whether a sum can be NaN though no argument is."""
+    return (a[0] == -inf and b[1] == inf) or (a[1] == inf and b[0] == -inf)
+
+
+def add_rev(f: Format, z: Pair, b: Pair, x: Pair) -> Pair:
+    """Members of ``x`` with ``x + b`` in ``z``."""
+    lo, hi = _addend_from(f, z[0], b[1]), -_addend_from(f, -z[1], -b[0])
+    return meet((lo, hi), x)
+
+
+def _addend_from(f: Format, c: float, b: float) -> float:
+    """A number such that no smaller one and ``b``, or anything below, add up to ``c``."""
+    if c == -inf or b == inf:
+        return -inf
+    if b == -inf:
+        return inf
+    if c == inf:
+        low = add_down(add_down(f.max, -b), f.half_top)
+    else:
+        p = f.down(c)
+        half = f.half_top if p == -inf else (c - p) / 2 or c - p
+        low = add_down(add_down(c, -b), -half)
+    return _inward(f, lambda x: f.near(x + b) >= c, f.floor(low), True)
+
+
+# Products
+
+
+def _times(f: Format, a: float, b: float) -> float:
+    return 0.0 if a == 0.0 or b == 0.0 else f.near(a * b)
+
+
+def mul(f: Format, a: Pair, b: Pair) -> Pair:
+    """``a * b``; 0 times inf gives no number."""
+    p, q, r, s = _times(f, a[0], b[0]), _times(f, a[0], b[1]), _times(f, a[1], b[0]), _times(f, a[1], b[1])
+    return min(p, q, r, s), max(p, q, r, s)
+
+
+def mul_nan(a: Pair, b: Pair) -> bool:
+    return (a[0] <= 0 <= a[1] and (b[0] == -inf or b[1] == inf)) or (
+        b[0] <= 0 <= b[1] and (a[0] == -inf or a[1] == inf)
+    )
+
+
+def sqr(f: Format, a: Pair) -> Pair:
+    """``a * a`` of one and the same value."""
+    lo, hi = abs_(a)
+    return f.near(lo * lo), f.near(hi * hi)
+
+
+def sqr_rev(f: Format, z: Pair, x: Pair) -> Pair:
+    """Members of ``x`` whose rounded square is in ``z``."""
+    if z[1] < 0:
+        return EMPTY
+    p = f.cell_low(z[0]) if z[0] > 0 else 0.0
+    q = f.cell_high(z[1])
+    lo = _inward(f, lambda v: f.near(v * v) >= z[0], f.floor(sqrt_down(p)) if p > 0 else 0.0, True)
+    hi = _inward(f, lambda v: f.near(v * v) <= z[1], f.ceil(sqrt_up(q)), False)
+    return abs_rev((lo, hi), x) if lo <= hi else EMPTY
+
+
+def _over_positive(p: float, q: float, bl: float, bh: float) -> Pair:
+    """Bounds of the real quotients of [p, q] by the positive members of [bl, bh]."""
+    lo = -inf if p == -inf else (0.0 if bh == inf else div_down(p, bh)) if p >= 0 else _fall(p, bl)
+    hi = inf if q == inf else (0.0 if bh == inf else div_up(q, bh)) if q <= 0 else -_fall(-q, bl)
+    return lo, hi
+
+
+def _fall(p: float, b: float) -> float:
+    """``p / b`` rounded down, for p < 0 and b >= 0; from above where b is 0."""
+    return -inf if b == 0.0 else 0.0 if b == inf else div_down(p, b)
+
+
+def mul_rev(f: Format, z: Pair, b: Pair, x: Pair) -> Pair:
+    """Members of ``x`` with ``x * b`` in ``z``."""
+    p, q = f.cell_low(z[0]), f.cell_high(z[1])
+    if p <= 0 <= q and b[0] <= 0 <= b[1]:
+        return x
+    out = EMPTY
+    if b[1] > 0:
+        out = meet(_outward(f, *_over_positive(p, q, max(b[0], 0.0), b[1])), x)
+    if b[0] < 0:
+        out = hull(out, meet(neg(_outward(f, *_over_positive(p, q, max(-b[1], 0.0), -b[0]))), x))
+    return out
+
+
+# Quotients
+
+
+def div(f: Format, a: Pair, b: Pair) -> Pair:
+    """``a / b`` over the members of ``b`` other than 0; inf / inf gives no number."""
+    out = EMPTY
+    if b[1] > 0:
+        out = _quotients(f, a, max(b[0], f.tiny), b[1])
+    if b[0] < 0:
+        out = hull(out, neg(_quotients(f, a, max(-b[1], f.tiny), -b[0])))
+    return out
+
+
+def _quotients(f: Format, a: Pair, bl: float, bh: float) -> Pair:
+    return -_greatest(f, -a[0], bl, bh), _greatest(f, a[1], bl, bh)
+
+
+def _greatest(f: Format, x: float, bl: float, bh: float) -> float:
+    """The greatest rounded quotient of numbers up to x by positive ones."""
+    b = bl if x > 0 else bh
+    if x - x != 0.0:  # infinite
+        # A smaller dividend over an infinite divisor gives -0.0.
+        return x if b != inf else 0.0
+    return f.near(x / b)
+
+
+def div_nan(a: Pair, b: Pair) -> bool:
+    return (a[0] == -inf or a[1] == inf) and (b[0] == -inf or b[1] == inf)
+
+
+def _product_bounds(p: float, q: float, bl: float, bh: float) -> Pair:
+    """Bounds of the real products of [p, q] with [bl, bh], which is positive; 0 times inf counts as 0."""
+    lo = mul_down(p, bl) if p >= 0 else mul_down(p, bh)
+    hi = mul_up(q, bl) if q <= 0 else mul_up(q, bh)
+    return lo, hi
+
+
+def div_rev_dividend(f: Format, z: Pair, b: Pair, x: Pair) -> Pair:
+    """Members of ``x`` with ``x / b`` in ``z``."""
+    p, q = f.cell_low(z[0]), f.cell_high(z[1])
+    out = EMPTY
+    if b[1] > 0:
+        out = meet(_outward(f, *_product_bounds(p, q, max(b[0], f.tiny), b[1])), x)
+    if b[0] < 0:
+        out = hull(out, meet(neg(_outward(f, *_product_bounds(p, q, max(-b[1], f.tiny), -b[0]))), x))
+    return out
+
+
+def div_rev_divisor(f: Format, z: Pair, a: Pair, x: Pair) -> Pair:
+    """Members of ``x``, the divisor, with ``a / x`` in ``z``; 0 is none."""
+    x = meet(x, (f.tiny, inf)) if x[0] >= 0 else meet(x, (-inf, -f.tiny)) if x[1] <= 0 else x
+    p, q = f.cell_low(z[0]), f.cell_high(z[1])
+    if (p <= 0 <= q and a[0] <= 0 <= a[1]) or (a[0] == -inf or a[1] == inf):
+        return x
+    # b = a / z for a result of either sign; a result of 0 (or less than half of tiny) may come from any large divisor.
+    out = EMPTY
+    if q > 0:
+        out = meet(_outward(f, *_over_positive(a[0], a[1], max(p, 0.0), q)), x)
+    if p < 0:
+        out = hull(out, meet(neg(_outward(f, *_over_positive(a[0], a[1], max(-q, 0.0), -p))), x))
+    if p == q == 0.0:
+        return x
+    return out
+
+
+# Remainders
+
+
+def mod(f: Format, a: Pair, b: Pair) -> Pair:
+    """``fmod(a, b)``, exact, with the sign of ``a``; of an infinite ``a`` no number."""
+    m = abs_(b)
+    if m[1] == 0:
+        return EMPTY
+    low, high = max(a[0], -f.max), min(a[1], f.max)
+    if low > high:
+        return EMPTY
+    if -m[0] < low and high < m[0]:
+        return low, high
+    bound = f.down(m[1]) if m[1] != inf else f.max
+    return max(min(low, 0.0), -bound), min(max(high, 0.0), bound)
+
+
+def mod_rev_dividend(z: Pair, b: Pair, x: Pair) -> Pair:
+    """Members of ``x`` with ``fmod(x, b)`` in ``z``: the sign and the magnitude that it needs."""
+    if z[0] > 0:
+        x = meet(x, (z[0], inf))
+    elif z[1] < 0:
+        x = meet(x, (-inf, z[1]))
+    m = abs_(b)[0]
+    if -m < x[0] and x[1] < m:
+        x = meet(x, z)
+    return x
+
+
+def pmod(f: Format, a: Pair, b: Pair) -> Pair:
+    """The remainder, plus the divisor where it is negative, as the machine rounds that sum."""
+    r = mod(f, a, b)
+    if r[0] > r[1] or r[0] >= 0:
+        return r
+    bound = max(-b[0], b[1])
+    bound = f.down(bound) if bound != inf else inf
+    return (0.0 if b[0] >= 0 else -bound), (bound if b[1] > 0 else max(r[1], 0.0))

@@ -1,0 +1,160 @@
+"""What an operator of typed intervals is: its result's domain and pair functions, forward and for each argument back.
+
+Pair functions map pairs of physical bounds, none of them empty, to a pair of bounds; what lies past the limits of the
+result's domain errs, and no row has it. The refinements here turn an outer bound into the very hull where one argument
+has few values: those of the machine's bounds that no value of the other argument reaches are walked over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ivjoin.interval.machine.domains import Domain
+
+__all__ = ["MANY", "Binary", "Unary", "clipped", "empty", "refined", "shaved", "sign_rev", "union", "valued", "within"]
+
+Pair = tuple[Any, Any]
+Forward = Callable[[Pair, Pair], Pair]
+Backward = Callable[[Pair, Pair, Pair], Pair]
+NONE: Pair = (1, 0)
+
+# So many values are tried one by one, at each end of a bound and of the narrower argument: all of an int8.
+MANY = 256
+
+
+class Unary(NamedTuple):
+    """An operator of one argument.
+
+    ``nan`` says what it makes of NaN: ``nan``, ``zero``, ``null`` or ``error``; ``makes_null`` whether it can give NULL
+    for a number.
+    """
+
+    domain: Domain
+    forward: Callable[[Pair], Pair]
+    back: Callable[[Pair, Pair], Pair]
+    nan: str = "nan"
+    makes_null: Callable[[Pair], bool] | None = None
+
+
+class Binary(NamedTuple):
+    """An operator of two arguments; ``back1`` and ``back2`` take results, the other argument, the one to cut."""
+
+    domain: Domain
+    forward: Forward
+    back1: Backward
+    back2: Backward
+    makes_nan: Callable[[Pair, Pair], bool] | None = None
+
+
+def empty(a: Pair) -> bool:
+    return bool(a[0] > a[1])
+
+
+def union(a: Pair, b: Pair) -> Pair:
+    """The hull of two pairs."""
+    if a[0] > a[1]:
+        return b
+    if b[0] > b[1]:
+        return a
+    return (a[0] if a[0] <= b[0] else b[0]), (a[1] if a[1] >= b[1] else b[1])
+
+
+def clipped(a: Pair, limits: Pair) -> Pair:
+    """What two pairs have in common; ``(1, 0)`` if nothing."""
+    lo = a[0] if a[0] >= limits[0] else limits[0]
+    hi = a[1] if a[1] <= limits[1] else limits[1]
+    return (lo, hi) if lo <= hi else NONE
+
+
+def valued(of: Pair, each: Callable[[Pair], Pair], outer: Pair) -> Pair:
+    """The hull of a function over the values of a narrow pair, one by one, until it fills the outer bound."""
+    lo, hi = of
+    if empty(outer) or hi - lo >= MANY:
+        return outer
+    out = NONE
+    for v in (lo, hi, *range(lo + 1, hi)):
+        out = union(out, each((v, v)))
+        if out == outer:
+            break
+    return out
+
+
+def shaved(out: Pair, reached: Callable[[Pair], bool]) -> Pair:
+    """A pair of ints less the values at its ends that a test, which may err by saying yes, says are not reached."""
+    lo, hi = out
+    tries = MANY
+    while lo <= hi and tries and not reached((lo, lo)):
+        lo, tries = lo + 1, tries - 1
+    tries = MANY
+    while lo <= hi and tries and not reached((hi, hi)):
+        hi, tries = hi - 1, tries - 1
+    return (lo, hi) if lo <= hi else NONE
+
+
+def within(f: Callable[[Pair], Pair], back: Callable[[Pair, Pair], Pair], limits: Pair) -> Callable[[Pair], Pair]:
+    """A function over those members only whose result lies within limits, so that its bounds are attained."""
+
+    def forward(x: Pair) -> Pair:
+        out = f(x)
+        if limits[0] <= out[0] and out[1] <= limits[1]:
+            return out
+        x = clipped(back(limits, x), x)
+        return NONE if empty(x) else clipped(f(x), limits)
+
+    return forward
+
+
+def refined(domain: Domain, forward: Forward, back1: Backward, back2: Backward, loose: bool = False) -> Binary:
+    """An operator of ints made exact where few values decide.
+
+    Parameters
+    ----------
+    domain : Domain
+        Of the results.
+    forward, back1, back2 : callable
+        Outer bounds; ``forward`` is exact where the second argument is one value, ``back1`` and ``back2`` at least
+        where the other argument is one.
+    loose : bool
+        Whether the outer forward bound is looser than its clipping, and ``back2`` loose although the first argument is
+        one value.
+    """
+    limits = domain.limits
+
+    def up(a: Pair, b: Pair) -> Pair:
+        out = forward(a, b)
+        inside = limits[0] <= out[0] and out[1] <= limits[1]
+        if inside and not loose:
+            return out
+
+        def at(v: Pair) -> Pair:
+            mine = a if inside else back1(limits, v, a)
+            return NONE if empty(mine) else clipped(forward(mine, v), limits)
+
+        return valued(b, at, clipped(out, limits))
+
+    def first(z: Pair, b: Pair, x: Pair) -> Pair:
+        out = clipped(back1(z, b, x), x)
+        if b[0] == b[1] or empty(out):
+            return out
+        if loose:
+            return valued(b, lambda v: clipped(back1(z, v, x), x), out)
+        return shaved(out, lambda v: not empty(back2(z, v, b)))
+
+    def second(z: Pair, a: Pair, x: Pair) -> Pair:
+        out = clipped(back2(z, a, x), x)
+        if empty(out) or (a[0] == a[1] and not loose):
+            return out
+        return shaved(out, lambda v: not empty(back1(z, v, a)))
+
+    return Binary(domain, up, first, second)
+
+
+def sign_rev(z: Pair, x: Pair, least: Any = 1) -> Pair:
+    """Members of ``x`` with a sign in ``z``; ``least`` is the smallest positive value."""
+    parts = ((-1, (x[0], -least)), (0, (0, 0)), (1, (least, x[1])))
+    out = NONE
+    for s, part in parts:
+        if z[0] <= s <= z[1]:
+            out = union(out, clipped(part, x))
+    return out

@@ -1,0 +1,292 @@
+"""Arithmetic and rounding functions on intervals (IEEE 1788-2015, clauses 9.1 and 10.5.3).
+
+Every bound is the tightest double. Products follow the nine sign cases of Moore, Kearfott and Cloud, *Introduction to
+Interval Analysis* (2009), section 2.4, with ``0 * inf = 0``: an infinite endpoint is a limit, and zero times every real
+number is zero.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from operator import index
+
+from ivjoin.interval.machine.rounding import (
+    INF,
+    add_down,
+    add_up,
+    div_down,
+    div_up,
+    fma_down,
+    fma_up,
+    mul_down,
+    mul_up,
+    sqrt_down,
+    sqrt_up,
+)
+from ivjoin.interval.reals import bare
+from ivjoin.interval.reals.bare import EMPTY, ENTIRE, Interval, make
+from ivjoin.interval.reals.pointwise import above, below
+from ivjoin.interval.reals.powers import power_at
+
+__all__ = [
+    "abs",
+    "add",
+    "ceil",
+    "div",
+    "floor",
+    "fma",
+    "max",
+    "min",
+    "mul",
+    "neg",
+    "pos",
+    "pown",
+    "recip",
+    "round_ties_to_away",
+    "round_ties_to_even",
+    "sign",
+    "sqr",
+    "sqrt",
+    "sub",
+    "trunc",
+]
+
+_ZERO = make(0.0, 0.0)
+_ONE = make(1.0, 1.0)
+
+
+def pos(x: Interval) -> Interval:
+    """The interval itself."""
+    return x
+
+
+def neg(x: Interval) -> Interval:
+    """The negatives of the members."""
+    return make(-x.sup, -x.inf)
+
+
+def add(x: Interval, y: Interval) -> Interval:
+    """The sums of a member of each."""
+    a, b, c, d = x.inf, x.sup, y.inf, y.sup
+    if a > b or c > d:
+        return EMPTY
+    return make(add_down(a, c), add_up(b, d))
+
+
+def sub(x: Interval, y: Interval) -> Interval:
+    """The differences of a member of `x` and a member of `y`."""
+    a, b, c, d = x.inf, x.sup, y.inf, y.sup
+    if a > b or c > d:
+        return EMPTY
+    return make(add_down(a, -d), add_up(b, -c))
+
+
+def mul(x: Interval, y: Interval) -> Interval:
+    """The products of a member of each."""
+    a, b, c, d = x.inf, x.sup, y.inf, y.sup
+    if a > b or c > d:
+        return EMPTY
+    if a >= 0.0:
+        return make(mul_down(a if c >= 0.0 else b, c), mul_up(b if d >= 0.0 else a, d))
+    if b <= 0.0:
+        return make(mul_down(a if d >= 0.0 else b, d), mul_up(b if c >= 0.0 else a, c))
+    if c >= 0.0:
+        return make(mul_down(a, d), mul_up(b, d))
+    if d <= 0.0:
+        return make(mul_down(b, c), mul_up(a, c))
+    ad, bc, ac, bd = mul_down(a, d), mul_down(b, c), mul_up(a, c), mul_up(b, d)
+    return make(ad if ad < bc else bc, ac if ac > bd else bd)
+
+
+def div(x: Interval, y: Interval) -> Interval:
+    """The quotients of a member of `x` and a member of `y` other than 0."""
+    a, b, c, d = x.inf, x.sup, y.inf, y.sup
+    if a > b or c > d or c == d == 0.0:
+        return EMPTY
+    if d <= 0.0:  # x / y = -x / -y, so that the divisor is not negative below
+        a, b, c, d = -b, -a, -d, -c
+    if c > 0.0:
+        return make(div_down(a, d if a >= 0.0 else c), div_up(b, c if b >= 0.0 else d))
+    if a == b == 0.0:
+        return _ZERO
+    if c < 0.0 or a < 0.0 < b:
+        return ENTIRE
+    # The divisor reaches down to 0, which leaves one side open.
+    return make(div_down(a, d), INF) if a >= 0.0 else make(-INF, div_up(b, d))
+
+
+def recip(x: Interval) -> Interval:
+    """The reciprocals of the members other than 0."""
+    return div(_ONE, x)
+
+
+def sqr(x: Interval) -> Interval:
+    """The squares of the members."""
+    a, b = x.inf, x.sup
+    if a > b:
+        return EMPTY
+    if a >= 0.0:
+        return make(mul_down(a, a), mul_up(b, b))
+    if b <= 0.0:
+        return make(mul_down(b, b), mul_up(a, a))
+    return make(0.0, mul_up(a, a) if -a > b else mul_up(b, b))
+
+
+def sqrt(x: Interval) -> Interval:
+    """The square roots of the members that are not negative."""
+    if x.sup < 0.0:
+        return EMPTY
+    return make(sqrt_down(x.inf) if x.inf > 0.0 else 0.0, sqrt_up(x.sup))
+
+
+def fma(x: Interval, y: Interval, z: Interval) -> Interval:
+    """``x * y + z`` of a member of each, with one rounding."""
+    a, b, c, d, low, high = x.inf, x.sup, y.inf, y.sup, z.inf, z.sup
+    if a > b or c > d or low > high:
+        return EMPTY
+    if a >= 0.0:
+        return make(fma_down(a if c >= 0.0 else b, c, low), fma_up(b if d >= 0.0 else a, d, high))
+    if b <= 0.0:
+        return make(fma_down(a if d >= 0.0 else b, d, low), fma_up(b if c >= 0.0 else a, c, high))
+    if c >= 0.0:
+        return make(fma_down(a, d, low), fma_up(b, d, high))
+    if d <= 0.0:
+        return make(fma_down(b, c, low), fma_up(a, c, high))
+    ad, bc, ac, bd = fma_down(a, d, low), fma_down(b, c, low), fma_up(a, c, high), fma_up(b, d, high)
+    return make(ad if ad < bc else bc, ac if ac > bd else bd)
+
+
+def _power_down(x: float, n: int) -> float:
+    """``x ** n`` of ``x >= 0`` rounded down, with its limits at 0 and infinity."""
+    if x == 0.0 or x == INF:
+        return 0.0 if (x == 0.0) is (n > 0) else INF
+    return below(power_at, x, n)
+
+
+def _power_up(x: float, n: int) -> float:
+    if x == 0.0 or x == INF:
+        return 0.0 if (x == 0.0) is (n > 0) else INF
+    return above(power_at, x, n)
+
+
+def pown(x: Interval, n: int) -> Interval:
+    """The `n`-th powers of the members; of those other than 0 for a negative `n`.
+
+    Parameters
+    ----------
+    x : Interval
+    n : int
+        Any integer; ``pown(x, 0)`` is [1, 1].
+    """
+    n = index(n)
+    a, b = x.inf, x.sup
+    if a > b or (n < 0 and a == b == 0.0):
+        return EMPTY
+    if n == 0:
+        return _ONE
+    if n == 1:
+        return x
+    if n == 2:
+        return sqr(x)
+    if n == -1:
+        return recip(x)
+    if a >= 0.0:
+        return make(_power_down(a, n), _power_up(b, n)) if n > 0 else make(_power_down(b, n), _power_up(a, n))
+    if b <= 0.0:
+        mirrored = pown(make(-b, -a), n)
+        return neg(mirrored) if n & 1 else mirrored
+    if n & 1:
+        return ENTIRE if n < 0 else make(-_power_up(-a, n), _power_up(b, n))
+    farthest = -a if -a > b else b
+    return make(0.0, _power_up(farthest, n)) if n > 0 else make(_power_down(farthest, n), INF)
+
+
+def abs(x: Interval) -> Interval:
+    """The absolute values of the members."""
+    a, b = x.inf, x.sup
+    if a >= 0.0:
+        return x
+    if b <= 0.0:
+        return make(-b, -a)
+    return make(0.0, -a if -a > b else b)
+
+
+def min(x: Interval, y: Interval) -> Interval:
+    """The smaller of a member of each."""
+    if x.inf > x.sup or y.inf > y.sup:
+        return EMPTY
+    return make(x.inf if x.inf < y.inf else y.inf, x.sup if x.sup < y.sup else y.sup)
+
+
+def max(x: Interval, y: Interval) -> Interval:
+    """The larger of a member of each."""
+    if x.inf > x.sup or y.inf > y.sup:
+        return EMPTY
+    return make(x.inf if x.inf > y.inf else y.inf, x.sup if x.sup > y.sup else y.sup)
+
+
+# From here upward every double is an integer, and the infinities stay as they are.
+_INTEGRAL = 4503599627370496.0
+
+
+def _sign_at(x: float) -> float:
+    return math.copysign(1.0, x) if x != 0.0 else 0.0
+
+
+def _floor_at(x: float) -> float:
+    return float(math.floor(x)) if -_INTEGRAL < x < _INTEGRAL else x
+
+
+def _ceil_at(x: float) -> float:
+    return float(math.ceil(x)) if -_INTEGRAL < x < _INTEGRAL else x
+
+
+def _trunc_at(x: float) -> float:
+    return float(math.trunc(x)) if -_INTEGRAL < x < _INTEGRAL else x
+
+
+def _nearest_even_at(x: float) -> float:
+    return float(round(x)) if -_INTEGRAL < x < _INTEGRAL else x
+
+
+def _nearest_away_at(x: float) -> float:
+    if not -_INTEGRAL < x < _INTEGRAL:
+        return x
+    whole = math.trunc(x)
+    # x - whole is exact, which floor(x + 0.5) is not: 0.5 - 2**-54 would become 1.
+    step = math.copysign(1.0, x) if math.fabs(x - whole) >= 0.5 else 0.0
+    return whole + step
+
+
+def sign(x: Interval) -> Interval:
+    """The signs -1, 0 and 1 of the members."""
+    return EMPTY if x.inf > x.sup else make(_sign_at(x.inf), _sign_at(x.sup))
+
+
+def floor(x: Interval) -> Interval:
+    """The members rounded down to integers."""
+    return EMPTY if x.inf > x.sup else make(_floor_at(x.inf), _floor_at(x.sup))
+
+
+def ceil(x: Interval) -> Interval:
+    """The members rounded up to integers."""
+    return EMPTY if x.inf > x.sup else make(_ceil_at(x.inf), _ceil_at(x.sup))
+
+
+def trunc(x: Interval) -> Interval:
+    """The members rounded towards zero to integers."""
+    return EMPTY if x.inf > x.sup else make(_trunc_at(x.inf), _trunc_at(x.sup))
+
+
+def round_ties_to_even(x: Interval) -> Interval:
+    """The members rounded to the nearest integer, halves to the even one."""
+    return EMPTY if x.inf > x.sup else make(_nearest_even_at(x.inf), _nearest_even_at(x.sup))
+
+
+def round_ties_to_away(x: Interval) -> Interval:
+    """The members rounded to the nearest integer, halves away from zero."""
+    return EMPTY if x.inf > x.sup else make(_nearest_away_at(x.inf), _nearest_away_at(x.sup))
+
+
+bare.operators = sys.modules[__name__]

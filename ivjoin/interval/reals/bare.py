@@ -1,0 +1,193 @@
+"""The interval type: closed, connected sets of reals with double endpoints (IEEE 1788-2015, clauses 10.2 and 12.2)."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from math import inf as INF
+from math import isnan, nan
+from typing import Any, NoReturn, SupportsFloat
+
+from ivjoin.errors import came
+from ivjoin.interval.errors import IntervalError, IntervalTypeError, tamed
+from ivjoin.interval.machine.rounding import ratio
+
+__all__ = ["EMPTY", "ENTIRE", "Interval", "as_interval", "make"]
+
+operators: Any = None  # the module of the arithmetic, which needs this class and sets itself here
+
+
+def _plain(number: Any) -> Any:
+    """A number as one of Python's own types, without changing its value."""
+    if not isinstance(number, _NUMBERS) and hasattr(number, "item") and not getattr(number, "shape", ()):
+        number = number.item()  # a numpy scalar, whose own comparisons would round a double to its type
+    if isinstance(number, Decimal):
+        return tamed(number) if number.is_finite() else nan if number.is_nan() else number
+    if isinstance(number, _NUMBERS):
+        return number
+    raise IntervalTypeError(
+        f"an interval holds real numbers (int, float, Fraction, Decimal); got {came(number)}, a {type(number).__name__}"
+    )
+
+
+_NUMBERS = (int, float, Fraction, Decimal)
+
+
+def _outward(number: Any, up: bool) -> float:
+    """The nearest double not below (`up`) or not above `number`."""
+    if type(number) is float:
+        return number
+    if type(number) is int and -9007199254740992 <= number <= 9007199254740992:  # up to 2**53 an int is a double
+        return float(number)
+    number = _plain(number)
+    if isinstance(number, float) or (isinstance(number, Decimal) and not number.is_finite()):
+        return float(number)
+    numerator, denominator = number.as_integer_ratio()
+    return ratio(numerator, denominator, up)
+
+
+class Interval:
+    """The set of the real numbers between `inf` and `sup`, both included.
+
+    Immutable and hashable. An infinite endpoint means that the set is unbounded on that side; infinities are not
+    members. The empty set is the constant `EMPTY`, whose `inf` is +inf and whose `sup` is -inf.
+
+    Parameters
+    ----------
+    inf, sup : int, float, Fraction or Decimal
+        The endpoints. A number that is not a double is rounded outward, so that the interval contains it.
+
+    Raises
+    ------
+    IntervalError
+        If ``inf > sup``, if either is NaN, if `inf` is +inf or if `sup` is -inf.
+    IntervalTypeError
+        If an endpoint is not a real number; also a TypeError.
+
+    Examples
+    --------
+    >>> Interval(1, 2) + Interval(0.5, 0.5)
+    Interval(1.5, 2.5)
+    >>> 2**53 + 1 in Interval(2**53 + 1, 2**53 + 1)
+    True
+    """
+
+    __slots__ = ("inf", "sup")
+
+    __array_ufunc__ = None  # so that numpy leaves `np.float64(2) * interval` to this class
+
+    inf: float
+    sup: float
+
+    def __init__(self, inf: SupportsFloat, sup: SupportsFloat) -> None:
+        lo, hi = _outward(inf, False), _outward(sup, True)
+        if not lo <= hi or lo == INF or hi == -INF or not (type(inf) is type(sup) is float or _in_order(inf, sup)):
+            raise IntervalError(_complaint(inf, sup, isnan(lo) or isnan(hi), lo == INF or hi == -INF))
+        _set_inf(self, lo + 0.0)
+        _set_sup(self, hi + 0.0)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"an Interval is immutable; build another instead of setting {name!r}")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"an Interval is immutable; {name!r} stays")
+
+    def __reduce__(self) -> tuple[Any, tuple[float, float]]:
+        return make, (self.inf, self.sup)
+
+    def __repr__(self) -> str:
+        if self.inf > self.sup:
+            return "EMPTY"
+        return f"Interval({self.inf!r}, {self.sup!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Interval):
+            return NotImplemented
+        return self.inf == other.inf and self.sup == other.sup
+
+    def __hash__(self) -> int:
+        return hash((self.inf, self.sup))
+
+    def __contains__(self, number: Any) -> bool:
+        """Whether a real number lies in the set; infinities and NaN lie in none."""
+        number = _plain(number)
+        if isinstance(number, Decimal) and not number.is_finite():
+            return False
+        return bool(self.inf <= number <= self.sup) and number not in (INF, -INF)
+
+    def __add__(self, other: Any) -> Interval:
+        return operators.add(self, as_interval(other)) if _is_operand(other) else NotImplemented
+
+    def __radd__(self, other: Any) -> Interval:
+        return operators.add(as_interval(other), self) if _is_operand(other) else NotImplemented
+
+    def __sub__(self, other: Any) -> Interval:
+        return operators.sub(self, as_interval(other)) if _is_operand(other) else NotImplemented
+
+    def __rsub__(self, other: Any) -> Interval:
+        return operators.sub(as_interval(other), self) if _is_operand(other) else NotImplemented
+
+    def __mul__(self, other: Any) -> Interval:
+        return operators.mul(self, as_interval(other)) if _is_operand(other) else NotImplemented
+
+    def __rmul__(self, other: Any) -> Interval:
+        return operators.mul(as_interval(other), self) if _is_operand(other) else NotImplemented
+
+    def __truediv__(self, other: Any) -> Interval:
+        return operators.div(self, as_interval(other)) if _is_operand(other) else NotImplemented
+
+    def __rtruediv__(self, other: Any) -> Interval:
+        return operators.div(as_interval(other), self) if _is_operand(other) else NotImplemented
+
+    def __neg__(self) -> Interval:
+        return operators.neg(self)
+
+    def __pos__(self) -> Interval:
+        return self
+
+    def __abs__(self) -> Interval:
+        return operators.abs(self)
+
+
+_new = Interval.__new__
+_set_inf = Interval.__dict__["inf"].__set__
+_set_sup = Interval.__dict__["sup"].__set__
+
+
+def _in_order(inf: Any, sup: Any) -> bool:
+    """Whether `inf` does not exceed `sup` before rounding: outward rounding can put 2**53 + 1 and 2**53 in order."""
+    inf, sup = _plain(inf), _plain(sup)
+    if {type(inf), type(sup)} == {Decimal, Fraction}:  # which Python does not compare
+        inf, sup = Fraction(inf), Fraction(sup)
+    return bool(inf <= sup)
+
+
+def _complaint(inf: Any, sup: Any, has_nan: bool, has_wrong_infinity: bool) -> str:
+    if has_nan:
+        reason = "an endpoint may not be NaN"
+    elif has_wrong_infinity:
+        reason = "an interval holds real numbers only, so inf may not be +inf nor sup -inf"
+    else:
+        reason = f"inf may not exceed sup; did you mean Interval({came(sup)}, {came(inf)})?"
+    return f"Interval({came(inf)}, {came(sup)}): {reason} (the empty set is ivjoin.interval.EMPTY)"
+
+
+def make(inf: float, sup: float) -> Interval:
+    """An interval from two doubles that are known to be in order; the short way for results of operations."""
+    interval = _new(Interval)
+    _set_inf(interval, inf + 0.0)  # -0.0 becomes 0.0, so that one set has one form
+    _set_sup(interval, sup + 0.0)
+    return interval
+
+
+EMPTY: Interval = make(INF, -INF)
+ENTIRE: Interval = make(-INF, INF)
+
+
+def _is_operand(value: Any) -> bool:
+    return isinstance(value, (Interval, int, float, Fraction, Decimal)) or hasattr(value, "item")
+
+
+def as_interval(value: Any) -> Interval:
+    """An interval as it is, or the narrowest interval that contains a number."""
+    return value if isinstance(value, Interval) else Interval(value, value)

@@ -1,0 +1,182 @@
+"""Exponential, logarithmic and hyperbolic functions, and powers (IEEE 1788-2015, table 9.1), with tightest bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ivjoin.interval.machine.rounding import INF
+from ivjoin.interval.reals.bare import EMPTY, Interval, make
+from ivjoin.interval.reals.pointwise import (
+    Enclosure,
+    above,
+    acosh_at,
+    asinh_at,
+    atanh_at,
+    below,
+    cosh_at,
+    exp2_at,
+    exp10_at,
+    exp_at,
+    log2_at,
+    log10_at,
+    log_at,
+    sinh_at,
+    tanh_at,
+)
+from ivjoin.interval.reals.powers import pow_at
+
+__all__ = [
+    "acosh",
+    "asinh",
+    "atanh",
+    "cosh",
+    "exp",
+    "exp2",
+    "exp10",
+    "log",
+    "log2",
+    "log10",
+    "pow",
+    "sinh",
+    "tanh",
+]
+
+
+def increasing(enclose: Callable[..., Enclosure], x: Interval, lowest: float, highest: float) -> Interval:
+    """The image of `x` under an increasing function with the given limits at -inf and +inf."""
+    if x.inf > x.sup:
+        return EMPTY
+    return make(
+        lowest if x.inf == -INF else below(enclose, x.inf),
+        highest if x.sup == INF else above(enclose, x.sup),
+    )
+
+
+def exp(x: Interval) -> Interval:
+    """The powers of e."""
+    return increasing(exp_at, x, 0.0, INF)
+
+
+def exp2(x: Interval) -> Interval:
+    """The powers of 2."""
+    return increasing(exp2_at, x, 0.0, INF)
+
+
+def exp10(x: Interval) -> Interval:
+    """The powers of 10."""
+    return increasing(exp10_at, x, 0.0, INF)
+
+
+def _logarithm(enclose: Callable[..., Enclosure], x: Interval) -> Interval:
+    if x.sup <= 0.0:  # so of EMPTY
+        return EMPTY
+    return make(
+        -INF if x.inf <= 0.0 else below(enclose, x.inf),
+        INF if x.sup == INF else above(enclose, x.sup),
+    )
+
+
+def log(x: Interval) -> Interval:
+    """The natural logarithms of the positive members."""
+    return _logarithm(log_at, x)
+
+
+def log2(x: Interval) -> Interval:
+    """The logarithms to base 2 of the positive members."""
+    return _logarithm(log2_at, x)
+
+
+def log10(x: Interval) -> Interval:
+    """The logarithms to base 10 of the positive members."""
+    return _logarithm(log10_at, x)
+
+
+def sinh(x: Interval) -> Interval:
+    """The hyperbolic sines."""
+    return increasing(sinh_at, x, -INF, INF)
+
+
+def tanh(x: Interval) -> Interval:
+    """The hyperbolic tangents."""
+    return increasing(tanh_at, x, -1.0, 1.0)
+
+
+def asinh(x: Interval) -> Interval:
+    """The inverse hyperbolic sines."""
+    return increasing(asinh_at, x, -INF, INF)
+
+
+def cosh(x: Interval) -> Interval:
+    """The hyperbolic cosines."""
+    a, b = x.inf, x.sup
+    if a > b:
+        return EMPTY
+    if b <= 0.0:
+        a, b = -b, -a
+    elif a < 0.0:
+        a, b = 0.0, -a if -a > b else b
+    return increasing(cosh_at, make(a, b), 1.0, INF)
+
+
+def acosh(x: Interval) -> Interval:
+    """The inverse hyperbolic cosines, in [0, inf], of the members from 1 on."""
+    if x.sup < 1.0:
+        return EMPTY
+    return increasing(acosh_at, make(x.inf if x.inf > 1.0 else 1.0, x.sup), 0.0, INF)
+
+
+def atanh(x: Interval) -> Interval:
+    """The inverse hyperbolic tangents of the members between -1 and 1, both excluded."""
+    if x.sup <= -1.0 or x.inf >= 1.0:
+        return EMPTY
+    return make(
+        -INF if x.inf <= -1.0 else below(atanh_at, x.inf),
+        INF if x.sup >= 1.0 else above(atanh_at, x.sup),
+    )
+
+
+def _limit(x: float, y: float) -> float | None:
+    """The limit of ``x ** y`` at a corner of the domain; None where both are proper and it can be computed.
+
+    A corner whose exponent or logarithm is 0 gives 1: it stands for points near it, where the product of the two is 0.
+    """
+    if 0.0 < x < INF and -INF < y < INF:
+        return None
+    if y == 0.0 or x == 1.0:
+        return 1.0
+    return INF if (x > 1.0) is (y > 0.0) else 0.0
+
+
+def _pow_down(x: float, y: float) -> float:
+    limit = _limit(x, y)
+    return below(pow_at, x, y) if limit is None else limit
+
+
+def _pow_up(x: float, y: float) -> float:
+    limit = _limit(x, y)
+    return above(pow_at, x, y) if limit is None else limit
+
+
+def pow(x: Interval, y: Interval) -> Interval:
+    """The powers ``x ** y`` of a positive member of `x`, and 0 for 0 raised to a positive member of `y`.
+
+    As ``exp(y * log(x))`` is monotone in either argument, the extremes lie at corners; which ones, the signs of
+    ``log(x)`` and ``y`` tell as they do in a product.
+    """
+    a, b, c, d = x.inf, x.sup, y.inf, y.sup
+    if a > b or c > d or b < 0.0:
+        return EMPTY
+    if b == 0.0:
+        return make(0.0, 0.0) if d > 0.0 else EMPTY
+    if a < 0.0:
+        a = 0.0
+    if a >= 1.0:
+        return make(_pow_down(a if c >= 0.0 else b, c), _pow_up(b if d >= 0.0 else a, d))
+    if b <= 1.0:
+        return make(_pow_down(a if d >= 0.0 else b, d), _pow_up(b if c >= 0.0 else a, c))
+    if c >= 0.0:
+        return make(_pow_down(a, d), _pow_up(b, d))
+    if d <= 0.0:
+        return make(_pow_down(b, c), _pow_up(a, c))
+    ad, bc, ac, bd = _pow_down(a, d), _pow_down(b, c), _pow_up(a, c), _pow_up(b, d)
+    return make(ad if ad < bc else bc, ac if ac > bd else bd)

@@ -1,0 +1,168 @@
+"""Trigonometric functions and their inverses (IEEE 1788-2015, table 9.1): every bound is the tightest double.
+
+An interval's extremes are at its ends or at a multiple of pi/2 inside it. Which multiples those are follows from the
+number of quarter turns of either end, which is exact for arguments of any size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ivjoin.interval.machine.rounding import INF
+from ivjoin.interval.reals.bare import EMPTY, ENTIRE, Interval, make
+from ivjoin.interval.reals.elementary import increasing
+from ivjoin.interval.reals.pointwise import (
+    Enclosure,
+    above,
+    acos_at,
+    asin_at,
+    atan2_at,
+    atan_at,
+    below,
+    cos_at,
+    half_turns_at,
+    quarter_turns,
+    sin_at,
+    tan_at,
+)
+
+__all__ = ["acos", "asin", "atan", "atan2", "cos", "sin", "tan"]
+
+_UNIT = make(-1.0, 1.0)
+_PI_DOWN = below(half_turns_at, 2)
+_PI_UP = above(half_turns_at, 2)
+_HALF_PI_DOWN = below(half_turns_at, 1)
+_HALF_PI_UP = above(half_turns_at, 1)
+
+# The bits of the remainder are not needed to count quarter turns, only to keep the count right: doubles other than 0
+# stay 2**-61 away from the multiples of pi/2.
+_COUNTING = 72
+
+
+def _quarters(x: float) -> int:
+    return quarter_turns(x, _COUNTING)[0]
+
+
+def _passes(first: int, last: int, phase: int) -> bool:
+    """Whether an interval from quarter turn `first` to `last` contains a start of one that is `phase` modulo 4."""
+    return last - (last - phase) % 4 > first
+
+
+def sin(x: Interval) -> Interval:
+    """The sines."""
+    a, b = x.inf, x.sup
+    if a > b:
+        return EMPTY
+    if a == -INF or b == INF:
+        return _UNIT
+    first, last = _quarters(a), _quarters(b)
+    return _wave(sin_at, a, b, first, last, 1)
+
+
+def cos(x: Interval) -> Interval:
+    """The cosines."""
+    a, b = x.inf, x.sup
+    if a > b:
+        return EMPTY
+    if a == -INF or b == INF:
+        return _UNIT
+    first, last = _quarters(a), _quarters(b)
+    return _wave(cos_at, a, b, first, last, 0)
+
+
+def _wave(enclose: Callable[..., Enclosure], a: float, b: float, first: int, last: int, crest: int) -> Interval:
+    """The image of [a, b] under a sine or cosine whose maxima start the quarter turns `crest` modulo 4."""
+    high = _passes(first, last, crest)
+    low = _passes(first, last, crest + 2)
+    if high and low:
+        return _UNIT
+    if not high and not low:
+        rises = (first - crest) % 4 >= 2
+        return make(below(enclose, a if rises else b), above(enclose, b if rises else a))
+    if high:
+        at_a, at_b = below(enclose, a), below(enclose, b)
+        return make(at_a if at_a < at_b else at_b, 1.0)
+    at_a, at_b = above(enclose, a), above(enclose, b)
+    return make(-1.0, at_a if at_a > at_b else at_b)
+
+
+def tan(x: Interval) -> Interval:
+    """The tangents of the members other than the odd multiples of pi/2."""
+    a, b = x.inf, x.sup
+    if a > b:
+        return EMPTY
+    if a == -INF or b == INF:
+        return ENTIRE
+    first, last = _quarters(a), _quarters(b)
+    if (last + 1) // 2 > (first + 1) // 2:  # an odd quarter turn begins inside: a pole
+        return ENTIRE
+    return make(below(tan_at, a), above(tan_at, b))
+
+
+def asin(x: Interval) -> Interval:
+    """The arc sines, in [-pi/2, pi/2], of the members in [-1, 1]."""
+    if x.sup < -1.0 or x.inf > 1.0:
+        return EMPTY
+    return make(below(asin_at, x.inf if x.inf > -1.0 else -1.0), above(asin_at, x.sup if x.sup < 1.0 else 1.0))
+
+
+def acos(x: Interval) -> Interval:
+    """The arc cosines, in [0, pi], of the members in [-1, 1]."""
+    if x.sup < -1.0 or x.inf > 1.0:
+        return EMPTY
+    return make(below(acos_at, x.sup if x.sup < 1.0 else 1.0), above(acos_at, x.inf if x.inf > -1.0 else -1.0))
+
+
+def atan(x: Interval) -> Interval:
+    """The arc tangents, between -pi/2 and pi/2."""
+    return increasing(atan_at, x, -_HALF_PI_UP, _HALF_PI_UP)
+
+
+def _angle_down(y: float, x: float) -> float:
+    """The angle of the point (x, y) with ``y >= 0`` rounded down; a coordinate may be infinite, not both."""
+    if y == INF:
+        return _HALF_PI_DOWN
+    if x == INF or x == -INF:
+        return 0.0 if x > 0.0 else _PI_DOWN
+    return below(atan2_at, y, x)
+
+
+def _angle_up(y: float, x: float) -> float:
+    if y == INF:
+        return _HALF_PI_UP
+    if x == INF or x == -INF:
+        return 0.0 if x > 0.0 else _PI_UP
+    return above(atan2_at, y, x)
+
+
+def atan2(y: Interval, x: Interval) -> Interval:
+    """The angles, in (-pi, pi], of the points (x, y) other than the origin.
+
+    Parameters
+    ----------
+    y, x : Interval
+        In this order, as for `math.atan2`.
+    """
+    if y.inf > y.sup or x.inf > x.sup or (y.inf == y.sup == 0.0 and x.inf == x.sup == 0.0):
+        return EMPTY
+    if y.inf >= 0.0:
+        return _upper_angles(y, x)
+    if y.sup < 0.0 or (y.sup == 0.0 and x.inf >= 0.0):
+        mirrored = _upper_angles(make(-y.sup, -y.inf), x)
+        return make(-mirrored.sup, -mirrored.inf)
+    if x.inf < 0.0:
+        # The box touches the negative half-axis from below, where the angle is near -pi, and contains part of it.
+        return make(-_PI_UP, _PI_UP)
+    return make(-_angle_up(-y.inf, x.inf), _angle_up(y.sup, x.inf))
+
+
+def _upper_angles(y: Interval, x: Interval) -> Interval:
+    """`atan2` for ``y >= 0``, where the angle falls in x, rises in y on the right and falls in y on the left."""
+    least = y.inf if x.sup > 0.0 else y.sup
+    most = y.sup if x.inf >= 0.0 else y.inf
+    if x.sup == 0.0 == least:  # y is {0}, and x reaches the origin from the left
+        return make(_PI_DOWN, _PI_UP)
+    return make(
+        _angle_down(least, x.sup),
+        0.0 if x.inf == 0.0 == most else _angle_up(most, x.inf),
+    )

@@ -1,0 +1,260 @@
+"""Arithmetic of typed intervals and its reverses: the operators of ``operators.py`` with NULL and NaN taken along.
+
+An operator gives NULL where an argument is NULL and NaN where one is NaN; ``min`` and ``max`` skip NULL and take NaN
+for the greatest number, as Spark's least and greatest do. Where an operator errs (overflow, division by zero) it has no
+value. A reverse function leaves of its last argument what can give a result in ``c``; c without NULL leaves none.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from operator import index
+from typing import Any
+
+from ivjoin.interval.errors import IntervalError
+from ivjoin.interval.machine.casts import conversion
+from ivjoin.interval.machine.domains import Domain, domain
+from ivjoin.interval.machine.operation import NONE, Binary, Pair, Unary, clipped, empty, union
+from ivjoin.interval.typed import intervals as typed
+from ivjoin.interval.typed.intervals import DomainInterval, entire, like, operand
+from ivjoin.interval.typed.operators import binary, extremum, unary
+
+__all__ = [
+    "abs", "abs_rev", "add", "add_rev", "apply", "apply_rev", "cast", "cast_rev", "ceil", "ceil_rev", "div",
+    "div_rev1", "div_rev2", "floor", "floor_rev", "max", "max_rev", "min", "min_rev", "mul", "mul_rev", "neg",
+    "neg_rev", "pmod", "pmod_rev1", "pmod_rev2", "pown", "pown_rev", "rem", "rem_rev1", "rem_rev2", "sign",
+    "sign_rev", "sqr", "sqr_rev", "sub", "sub_rev1", "sub_rev2",
+]  # fmt: skip
+
+_ZERO_DIVIDES = ("div", "rem", "pmod")
+
+
+# One argument
+
+
+def apply(op: Unary, x: DomainInterval) -> DomainInterval:
+    """The results of an operator."""
+    null, nan = x.null, False
+    pair = NONE if x.is_void else op.forward(x.pair)
+    if x.nan:
+        if op.nan == "zero":
+            pair = union(pair, (0, 0))
+        null, nan = null or op.nan == "null", op.nan == "nan"
+    if op.makes_null is not None and not x.is_void:
+        null = null or op.makes_null(x.pair)
+    return DomainInterval(op.domain, *pair, nan, null)
+
+
+def apply_rev(op: Unary, c: DomainInterval, x: DomainInterval) -> DomainInterval:
+    """The members of ``x`` with a result in ``c``."""
+    _same("the interval of results", c.domain, op.domain)
+    nan = x.nan and {"nan": c.nan, "zero": c.lo <= 0 <= c.hi, "null": c.null, "error": False}[op.nan]
+    pair = x.pair
+    if not x.is_void and not (c.null and op.makes_null is not None and op.makes_null(pair)):
+        pair = NONE if c.is_void else op.back(c.pair, pair)
+    return DomainInterval(x.domain, *pair, nan, x.null and c.null)
+
+
+def _same(what: str, got: Domain, expected: Domain) -> None:
+    if got != expected:
+        raise IntervalError(f"{what} is of {got}, expected {expected}; cast it to that domain")
+
+
+def _unary(name: str) -> Callable[[Any], DomainInterval]:
+    def forward(x: Any) -> DomainInterval:
+        x = operand(x)
+        return apply(unary(name, x.domain), x)
+
+    return forward
+
+
+def _unary_rev(name: str) -> Callable[..., DomainInterval]:
+    def backward(c: Any, x: Any = None) -> DomainInterval:
+        if x is None:
+            x = entire(operand(c).domain, null=True)
+        x = operand(x)
+        op = unary(name, x.domain)
+        return apply_rev(op, like(c, op.domain), x)
+
+    return backward
+
+
+neg, neg_rev = _unary("neg"), _unary_rev("neg")
+abs, abs_rev = _unary("abs"), _unary_rev("abs")
+sqr, sqr_rev = _unary("sqr"), _unary_rev("sqr")
+sign, sign_rev = _unary("sign"), _unary_rev("sign")
+floor, floor_rev = _unary("floor"), _unary_rev("floor")
+ceil, ceil_rev = _unary("ceil"), _unary_rev("ceil")
+
+
+def pown(x: Any, n: int) -> DomainInterval:
+    """The powers by an int that is not negative."""
+    x = operand(x)
+    return apply(unary("pown", x.domain, index(n)), x)
+
+
+def pown_rev(c: Any, n: int, x: Any = None) -> DomainInterval:
+    x = entire(operand(c).domain, null=True) if x is None else operand(x)
+    op = unary("pown", x.domain, index(n))
+    return apply_rev(op, like(c, op.domain), x)
+
+
+def cast(x: Any, target: str | Domain) -> DomainInterval:
+    """The values of an interval cast to another domain."""
+    x = operand(x)
+    return apply(conversion(x.domain, domain(target)), x)
+
+
+def cast_rev(c: DomainInterval, x: DomainInterval | str | Domain) -> DomainInterval:
+    """The members of ``x``, an interval or all of a domain, that a cast to the domain of ``c`` takes into it."""
+    mine = x if isinstance(x, DomainInterval) else entire(x, null=True)
+    return apply_rev(conversion(mine.domain, c.domain), c, mine)
+
+
+# Two arguments
+
+
+_DAYS, _FACTOR = Domain("int", 32), Domain("int", 64)
+
+
+def _beside(name: str, value: Any, other: Any) -> DomainInterval:
+    """An operand; beside a time, a plain int is a number of days or a factor, and a timedelta a duration."""
+    if not isinstance(value, DomainInterval) and isinstance(other, DomainInterval):
+        d = other.domain
+        if isinstance(value, int) and d.kind == "date" and name in ("add", "sub"):
+            return like(value, _DAYS)
+        if isinstance(value, int) and d.kind in ("duration", "months") and name == "mul":
+            return like(value, _FACTOR)
+        if isinstance(value, timedelta) and d.kind == "timestamp":
+            return like(value, Domain("duration", unit=d.unit))
+    return operand(value, other)
+
+
+def _binary(name: str) -> Callable[[Any, Any], DomainInterval]:
+    def forward(x: Any, y: Any) -> DomainInterval:
+        x, y = _beside(name, x, y), _beside(name, y, x)
+        op = binary(name, x.domain, y.domain)
+        nan, null = x.nan or y.nan, x.null or y.null
+        if x.lo > x.hi or y.lo > y.hi:
+            return DomainInterval(op.domain, *NONE, nan, null)
+        if op.makes_nan is not None and not nan:
+            nan = op.makes_nan(x.pair, y.pair)
+        return DomainInterval(op.domain, *op.forward(x.pair, y.pair), nan, null)
+
+    return forward
+
+
+def _contracted(
+    op: Binary, back: Callable[[Pair, Pair, Pair], Pair], c: DomainInterval, other: DomainInterval, x: DomainInterval,
+    first: bool, divides: bool,
+) -> DomainInterval:  # fmt: skip
+    """The members of ``x``, the first or the second argument, that with some member of ``other`` give one of ``c``."""
+    _same("the interval of results", c.domain, op.domain)
+    usable = not other.is_void or other.nan
+    if c.null and other.null:
+        return x
+    # NULL of x gives NULL whatever the other is, unless that has no member at all.
+    null = x.null and c.null and (usable or other.null)
+    # So does NaN give NaN, save with a divisor that is zero or is not there.
+    numbers = usable and not (divides and first and not other.nan and other.lo == other.hi == 0)
+    nan = x.nan and c.nan and numbers
+    pair = x.pair
+    arguments = (pair, other.pair) if first else (other.pair, pair)
+    if not x.is_void:
+        if c.nan and other.nan:
+            pair = _without_zero(pair, x.domain) if divides and not first else pair
+        elif other.is_void:
+            pair = NONE
+        elif c.nan and op.makes_nan is not None and op.makes_nan(*arguments):
+            pass
+        elif c.is_void:
+            pair = NONE
+        else:
+            pair = back(c.pair, other.pair, pair)
+    return DomainInterval(x.domain, *pair, nan, null)
+
+
+def _without_zero(x: Pair, d: Domain) -> Pair:
+    step: Any = d.format.tiny if d.is_float else 1
+    return (step, x[1]) if x[0] == 0 else (x[0], -step) if x[1] == 0 else x
+
+
+def _reverse(name: str, place: int) -> Callable[..., DomainInterval]:
+    def backward(b: Any, c: Any, x: Any = None) -> DomainInterval:
+        if x is None:
+            x = entire(operand(b, c).domain, null=True)
+        x = operand(x, b, c)
+        b = _beside(name, b, x)
+        op = binary(name, *((x.domain, b.domain) if place == 1 else (b.domain, x.domain)))
+        back = op.back1 if place == 1 else op.back2
+        return _contracted(op, back, like(c, op.domain), b, x, place == 1, name in _ZERO_DIVIDES)
+
+    return backward
+
+
+add, add_rev = _binary("add"), _reverse("add", 1)
+sub, sub_rev1, sub_rev2 = _binary("sub"), _reverse("sub", 1), _reverse("sub", 2)
+mul, mul_rev = _binary("mul"), _reverse("mul", 1)
+div, div_rev1, div_rev2 = _binary("div"), _reverse("div", 1), _reverse("div", 2)
+rem, rem_rev1, rem_rev2 = _binary("rem"), _reverse("rem", 1), _reverse("rem", 2)
+pmod, pmod_rev1, pmod_rev2 = _binary("pmod"), _reverse("pmod", 1), _reverse("pmod", 2)
+
+
+# The smaller and the greater: NULL is skipped, NaN is the greatest number
+
+
+def _extremum(greater: bool) -> Callable[[Any, Any], DomainInterval]:
+    up, _ = extremum(greater)
+
+    def forward(x: Any, y: Any) -> DomainInterval:
+        x, y = operand(x, y), operand(y, x)
+        _same("the second interval", y.domain, x.domain)
+        pair = NONE if x.is_void or y.is_void else up(x.pair, y.pair)
+        # Beside NaN the smaller is the number, beside NULL either is the other one.
+        if (y.null or (y.nan and not greater)) and not x.is_void:
+            pair = union(pair, x.pair)
+        if (x.null or (x.nan and not greater)) and not y.is_void:
+            pair = union(pair, y.pair)
+        some_x, some_y = not x.is_void or x.nan or x.null, not y.is_void or y.nan or y.null
+        if greater:
+            nan = (x.nan and some_y) or (y.nan and some_x)
+        else:
+            nan = (x.nan and (y.nan or y.null)) or (y.nan and x.null)
+        return DomainInterval(x.domain, *pair, nan, x.null and y.null)
+
+    return forward
+
+
+def _extremum_rev(greater: bool) -> Callable[..., DomainInterval]:
+    _, back = extremum(greater)
+
+    def backward(b: Any, c: Any, x: Any = None) -> DomainInterval:
+        if x is None:
+            x = entire(operand(b, c).domain, null=True)
+        x = operand(x, b, c)
+        b, c = operand(b, x), operand(c, x)
+        _same("the interval of results", c.domain, x.domain)
+        _same("the other interval", b.domain, x.domain)
+        c_value = lambda a: not empty(clipped(a.pair, c.pair))  # noqa: E731
+        out = NONE if b.is_void or c.is_void or x.is_void else back(c.pair, b.pair, x.pair)
+        if b.null or (b.nan and not greater):  # x itself comes out
+            out = union(out, clipped(x.pair, c.pair))
+        if b.nan and greater and c.nan:
+            out = union(out, x.pair)
+        b_comes = not b.is_void and c_value(b)
+        if greater:
+            nan = c.nan and (not b.is_void or b.nan or b.null)
+        else:
+            nan = b_comes or (c.nan and (b.nan or b.null))
+        null = (c.null and b.null) or b_comes or (c.nan and b.nan)
+        return DomainInterval(x.domain, *out, x.nan and nan, x.null and null)
+
+    return backward
+
+
+min, min_rev = _extremum(False), _extremum_rev(False)
+max, max_rev = _extremum(True), _extremum_rev(True)
+
+typed.operators = sys.modules[__name__]

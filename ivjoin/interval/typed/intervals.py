@@ -1,0 +1,269 @@
+"""Intervals of integers, decimals, dates and times, and of floats as the machine computes with them.
+
+A `DomainInterval` holds the values of one domain between two bounds, and says whether NULL and NaN may be among them.
+It encloses what an engine computes under ANSI: ints and decimals are exact, and what would leave the domain errs, so
+that results are clipped to it; floats are rounded to nearest, and overflow to infinities, which are members.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from ivjoin.errors import came
+from ivjoin.interval.errors import IntervalError
+from ivjoin.interval.machine.domains import Domain, domain
+from ivjoin.interval.machine.operation import NONE, Pair
+from ivjoin.interval.reals.bare import Interval
+
+__all__ = ["DomainInterval", "entire", "interval", "like", "operand", "void"]
+
+_INFINITY = float("inf")
+operators: Any = None  # the module of the arithmetic, which needs this class and sets itself here
+
+
+class DomainInterval:
+    """A set of values of a domain: those between two bounds, both included, and perhaps NULL and NaN.
+
+    Immutable and hashable; made by `interval`. Compared by ``==`` as sets.
+
+    Attributes
+    ----------
+    domain : Domain
+    inf, sup : int, float, Decimal, date, datetime, timedelta or time
+        The least and the greatest value; +inf and -inf if there is none. None where Python's type does not reach so
+        far; rounded outward where it is coarser, as datetime is for nanoseconds.
+    lo, hi : int or float
+        The same as physical values (days, ticks, unscaled integers), always there; ``(1, 0)`` if there is no value.
+    null, nan : bool
+        Whether NULL, or NaN, is a member.
+
+    Examples
+    --------
+    >>> interval("int8", 100, 120) + interval("int8", 5, 10)
+    interval('int8', 105, 127)
+    """
+
+    __slots__ = ("domain", "hi", "lo", "nan", "null")
+
+    __array_ufunc__ = None
+
+    domain: Domain
+    lo: Any
+    hi: Any
+    nan: bool
+    null: bool
+
+    def __init__(self, domain: Domain, lo: Any, hi: Any, nan: bool = False, null: bool = False) -> None:
+        _set = object.__setattr__
+        if lo > hi:
+            lo, hi = NONE
+        elif domain.kind == "float":
+            lo, hi = lo + 0.0, hi + 0.0
+        _set(self, "domain", domain)
+        _set(self, "lo", lo)
+        _set(self, "hi", hi)
+        _set(self, "nan", bool(nan) and domain.kind == "float")
+        _set(self, "null", bool(null))
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"a DomainInterval is immutable; build another instead of setting {name!r}")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"a DomainInterval is immutable; {name!r} stays")
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return DomainInterval, (self.domain, self.lo, self.hi, self.nan, self.null)
+
+    @property
+    def pair(self) -> Pair:
+        """The physical bounds."""
+        return self.lo, self.hi
+
+    @property
+    def is_void(self) -> bool:
+        """Whether there is no value between bounds; NULL and NaN may still be members."""
+        return bool(self.lo > self.hi)
+
+    @property
+    def inf(self) -> Any:
+        return _INFINITY if self.lo > self.hi else self.domain.shown(self.lo, False)
+
+    @property
+    def sup(self) -> Any:
+        return -_INFINITY if self.lo > self.hi else self.domain.shown(self.hi, True)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DomainInterval):
+            return NotImplemented
+        return (self.domain, self.lo, self.hi, self.nan, self.null) == (
+            other.domain, other.lo, other.hi, other.nan, other.null
+        )  # fmt: skip
+
+    def __hash__(self) -> int:
+        return hash((self.domain, self.lo, self.hi, self.nan, self.null))
+
+    def __contains__(self, value: Any) -> bool:
+        """Whether a value is a member; None is NULL. A number that the domain does not hold is none."""
+        if value is None:
+            return self.null
+        if isinstance(value, float) and value != value:
+            return self.nan
+        low, high = self.domain.physical(value, True), self.domain.physical(value, False)
+        return bool(low == high and self.lo <= low <= self.hi)
+
+    def __repr__(self) -> str:
+        marks = "".join(f", {n}=True" for n, there in (("nan", self.nan), ("null", self.null)) if there)
+        if self.is_void:
+            return f"interval({str(self.domain)!r}, empty=True{marks})"
+        inf, sup = (self.lo if self.inf is None else self.inf), (self.hi if self.sup is None else self.sup)
+        return f"interval({str(self.domain)!r}, {inf!r}, {sup!r}{marks})"
+
+    def __add__(self, other: Any) -> DomainInterval:
+        return operators.add(self, other)
+
+    def __radd__(self, other: Any) -> DomainInterval:
+        return operators.add(other, self)
+
+    def __sub__(self, other: Any) -> DomainInterval:
+        return operators.sub(self, other)
+
+    def __rsub__(self, other: Any) -> DomainInterval:
+        return operators.sub(other, self)
+
+    def __mul__(self, other: Any) -> DomainInterval:
+        return operators.mul(self, other)
+
+    def __rmul__(self, other: Any) -> DomainInterval:
+        return operators.mul(other, self)
+
+    def __neg__(self) -> DomainInterval:
+        return operators.neg(self)
+
+    def __pos__(self) -> DomainInterval:
+        return self
+
+    def __abs__(self) -> DomainInterval:
+        return operators.abs(self)
+
+
+def interval(
+    domain: str | Domain,
+    inf: Any = None,
+    sup: Any = None,
+    *,
+    closed: str = "both",
+    nan: bool | None = None,
+    null: bool = False,
+    empty: bool = False,
+) -> DomainInterval:
+    """The values of a domain between two bounds.
+
+    Parameters
+    ----------
+    domain : str
+        Such as ``int8``, ``uint64``, ``float32``, ``decimal(10, 2)``, ``date``, ``timestamp[us]``, ``duration[us]``,
+        ``months``; ``domain`` has them all.
+    inf, sup : number, date, datetime, timedelta, time or None
+        The bounds; None is unbounded, that is the limit of the domain. A bound between two values of the domain, or
+        past its limits, is moved to the next value inside.
+    closed : {"both", "left", "right", "neither"}
+        Which bounds belong to the set. All domains are discrete, floats too, so an open bound is at once replaced by
+        the next value inside.
+    nan : bool, optional
+        Whether NaN is a member, of floats. NaN is greater than every number, so that it is one unless ``sup`` is given.
+    null : bool
+        Whether NULL is a member.
+    empty : bool
+        Whether there are no values at all, only what ``nan`` and ``null`` say.
+
+    Raises
+    ------
+    IntervalError
+        For an unknown domain, NaN as a bound, or ``inf`` above ``sup``.
+    IntervalTypeError
+        For a bound that is no value of such a domain; also a TypeError.
+
+    Examples
+    --------
+    >>> interval("int8", 0, 1000, closed="neither")
+    interval('int8', 1, 127)
+    >>> interval("decimal(4, 1)", "0.05", 2)
+    Traceback (most recent call last):
+    ...
+    ivjoin.interval.reals.bare.IntervalTypeError: a bound of a decimal(4,1) cannot be '0.05'; expected a number
+    """
+    d = _domain(domain)
+    if not isinstance(closed, str) or closed not in ("both", "left", "right", "neither"):
+        raise IntervalError(f"closed={came(closed)}: expected both, left, right or neither")
+    if nan and d.kind != "float":
+        raise IntervalError(f"a {d} has no NaN; nan=True is for float domains")
+    holds_nan = (sup is None and d.kind == "float" and not empty) if nan is None else nan
+    if empty:
+        return DomainInterval(d, *NONE, holds_nan, null)
+    lo, hi = d.limits
+    if inf is not None:
+        least = d.physical(inf, True) if closed in ("both", "left") else _above(d, d.physical(inf, False))
+        lo = least if least != least else max(lo, least)
+    if sup is not None:
+        most = d.physical(sup, False) if closed in ("both", "right") else -_above(d, -d.physical(sup, True))
+        hi = most if most != most else min(hi, most)
+    if lo != lo or hi != hi:  # above inf or below -inf there is no number
+        return DomainInterval(d, *NONE, holds_nan, null)
+    # What fits between two values of the domain is empty without a mistake; bounds in the wrong order are one.
+    if lo > hi and inf is not None and sup is not None and d.physical(inf, False) > d.physical(sup, True):
+        raise IntervalError(
+            f"interval({str(d)!r}, {came(inf)}, {came(sup)}): inf may not exceed sup; did you mean "
+            f"interval({str(d)!r}, {came(sup)}, {came(inf)})? (the empty set is interval({str(d)!r}, empty=True))"
+        )
+    return DomainInterval(d, lo, hi, holds_nan, null)
+
+
+_domain = domain
+
+
+def _above(d: Domain, value: Any) -> Any:
+    """The least value above another; NaN, as the order has it, above infinity."""
+    if d.kind != "float":
+        return value + 1
+    return float("nan") if value == _INFINITY else d.format.up(value)
+
+
+def entire(domain: str | Domain, null: bool = False) -> DomainInterval:
+    """All values of a domain, NaN too."""
+    d = _domain(domain)
+    return DomainInterval(d, *d.limits, d.kind == "float", null)
+
+
+def void(d: Domain, nan: bool = False, null: bool = False) -> DomainInterval:
+    """No value, only what the flags say."""
+    return DomainInterval(d, *NONE, nan, null)
+
+
+def like(value: Any, d: Domain) -> DomainInterval:
+    """A typed interval as it is, or the interval of one value of a domain, NULL (None) included."""
+    if isinstance(value, DomainInterval):
+        return value
+    if isinstance(value, Interval):
+        raise TypeError(
+            f"an Interval of reals and an interval of {d} do not go together; interval('float64', ...) is a typed one"
+        )
+    if value is None:
+        return void(d, null=True)
+    if isinstance(value, float) and value != value and d.kind == "float":
+        return void(d, nan=True)
+    low, high = d.physical(value, True), d.physical(value, False)
+    if low != high or not d.limits[0] <= low <= d.limits[1]:
+        raise IntervalError(f"{value!r} is no value of {d}; cast the interval to a domain that has it first")
+    return DomainInterval(d, low, high)
+
+
+def operand(value: Any, *others: Any) -> DomainInterval:
+    """A typed interval as it is; a plain value in the domain of the first of the others that is one."""
+    if isinstance(value, DomainInterval):
+        return value
+    for other in others:
+        if isinstance(other, DomainInterval):
+            return like(value, other.domain)
+    raise TypeError(
+        f"expected an Interval or an interval of a domain, got {type(value).__name__}; interval('int8', 1, 5) is one"
+    )

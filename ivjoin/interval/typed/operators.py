@@ -1,0 +1,320 @@
+"""The operators of typed intervals by name and domain: ints, decimals, dates and times; floats from another file.
+
+A result has the domain that Spark gives it under ANSI: of ints and floats their own, of decimals one with room for the
+digits (and at most 38), of a date and days a date, of two timestamps a duration, and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from ivjoin.interval.errors import IntervalError
+from ivjoin.interval.machine import calendar, decimals, float_operators
+from ivjoin.interval.machine import integers as m
+from ivjoin.interval.machine.domains import DAY, Domain, bounded_decimal
+from ivjoin.interval.machine.operation import Binary, Pair, Unary, clipped, empty, refined, sign_rev, within
+
+__all__ = ["binary", "extremum", "unary"]
+
+DATE, DAYS, MONTHS = Domain("date"), Domain("int", 32), Domain("months")
+
+
+def _unknown(name: str, *domains: Domain) -> IntervalError:
+    kinds = {d.kind for d in domains}
+    hint = "; cast one to the other's domain first" if len(kinds) == 1 and len(set(domains)) > 1 else ""
+    return IntervalError(f"{name} is not defined for {' and '.join(map(str, domains))}{hint}")
+
+
+@cache
+def binary(name: str, x: Domain, y: Domain) -> Binary:
+    """The operator ``name`` (add, sub, mul, div, rem, pmod) of two domains.
+
+    Raises
+    ------
+    IntervalError
+        If the domains do not go together.
+    """
+    if x.kind == y.kind == "decimal":
+        return _decimal(name, x, y)
+    if x == y and x.kind == "float":
+        return float_operators.binary(name, x)
+    if x == y and x.kind == "int":
+        return _integer(name, x)
+    made = _temporal(name, x, y)
+    if made is None:
+        raise _unknown(name, x, y)
+    return made
+
+
+# Ints
+
+
+def _linear(result: Domain, sign: int) -> Binary:
+    limits = result.limits
+    if sign > 0:
+        return Binary(
+            result, lambda a, b: clipped((a[0] + b[0], a[1] + b[1]), limits),
+            lambda z, b, x: clipped((z[0] - b[1], z[1] - b[0]), x),
+            lambda z, a, x: clipped((z[0] - a[1], z[1] - a[0]), x),
+        )  # fmt: skip
+    return Binary(
+        result, lambda a, b: clipped((a[0] - b[1], a[1] - b[0]), limits),
+        lambda z, b, x: clipped((z[0] + b[0], z[1] + b[1]), x), lambda z, a, x: clipped((a[0] - z[1], a[1] - z[0]), x),
+    )  # fmt: skip
+
+
+def _product(result: Domain) -> Binary:
+    made = refined(result, m.mul, m.mul_rev, m.mul_rev)
+
+    def up(a: Pair, b: Pair) -> Pair:
+        # The narrower argument is the one whose values are tried.
+        return made.forward(a, b) if b[1] - b[0] <= a[1] - a[0] else made.forward(b, a)
+
+    return made._replace(forward=up)
+
+
+def _integer(name: str, d: Domain) -> Binary:
+    if name in ("add", "sub"):
+        return _linear(d, 1 if name == "add" else -1)
+    if name == "mul":
+        return _product(d)
+    if name == "div":
+        return refined(d, m.div, m.div_rev_dividend, m.div_rev_divisor)
+    if name == "rem":
+        return refined(d, m.mod, m.mod_rev_dividend, m.mod_rev_divisor, loose=True)
+    if name == "pmod":
+        return refined(d, m.pmod, m.pmod_rev_dividend, m.pmod_rev_divisor, loose=True)
+    raise _unknown(name, d, d)
+
+
+# Decimals
+
+
+def _scaled_up(a: Pair, k: int) -> Pair:
+    return a[0] * k, a[1] * k
+
+
+def _scaled_down(a: Pair, k: int) -> Pair:
+    """The ints whose k-fold is in a pair."""
+    return -(-a[0] // k), a[1] // k
+
+
+def _decimal(name: str, s: Domain, u: Domain) -> Binary:
+    whole = max(s.precision - s.scale, u.precision - u.scale)
+    scale = max(s.scale, u.scale)
+    j, k = 10 ** (scale - s.scale), 10 ** (scale - u.scale)
+    if name in ("add", "sub"):
+        result = bounded_decimal(whole + scale + 1, scale)
+        return _decimal_sum(result, 1 if name == "add" else -1, j, k, 10 ** (scale - result.scale))
+    if name == "mul":
+        result = bounded_decimal(s.precision + u.precision + 1, s.scale + u.scale)
+        unit = 10 ** (s.scale + u.scale - result.scale)
+        if unit == 1 and s.precision + u.precision <= 38:
+            return _product(result)
+
+        def back(z: Pair, b: Pair, x: Pair) -> Pair:
+            return decimals.product_rev(z, b, x, unit)
+
+        return refined(result, lambda a, b: decimals.product(a, b, unit), back, back)
+    if name == "div":
+        digits = max(6, s.scale + u.precision + 1)
+        result = bounded_decimal(s.precision - s.scale + u.scale + digits, digits)
+        at = (result.scale, u.scale - s.scale)
+        return refined(
+            result, lambda a, b: decimals.quotient(a, b, *at), lambda z, b, x: decimals.quotient_rev1(z, b, x, *at),
+            lambda z, a, x: decimals.quotient_rev2(z, a, x, *at),
+        )  # fmt: skip
+    if name in ("rem", "pmod"):
+        smaller = min(s.precision - s.scale, u.precision - u.scale)
+        result = bounded_decimal(smaller + scale, scale)
+        if result.scale != scale:
+            raise IntervalError(f"{name} of {s} and {u} needs more than 38 digits; cast both to a smaller domain first")
+        f, back1, back2 = (
+            (m.mod, m.mod_rev_dividend, m.mod_rev_divisor) if name == "rem"
+            else (m.pmod, m.pmod_rev_dividend, m.pmod_rev_divisor)
+        )  # fmt: skip
+        return refined(
+            result, lambda a, b: f(_scaled_up(a, j), _scaled_up(b, k)),
+            lambda z, b, x: _scaled_down(back1(z, _scaled_up(b, k), _scaled_up(x, j)), j),
+            lambda z, a, x: _scaled_down(back2(z, _scaled_up(a, j), _scaled_up(x, k)), k), loose=True,
+        )  # fmt: skip
+    raise _unknown(name, s, u)
+
+
+def _decimal_sum(result: Domain, sign: int, j: int, k: int, unit: int) -> Binary:
+    def turned(b: Pair, by: int) -> Pair:
+        return (b[0] * by, b[1] * by) if sign > 0 else (-b[1] * by, -b[0] * by)
+
+    def up(a: Pair, b: Pair) -> Pair:
+        lo, hi = turned(b, k)
+        return decimals.rounded((a[0] * j + lo, a[1] * j + hi), unit)
+
+    def back1(z: Pair, b: Pair, x: Pair) -> Pair:
+        (lo, hi), (below, above) = decimals.unrounded(z, unit), turned(b, k)
+        return clipped(_scaled_down((lo - above, hi - below), j), x)
+
+    def back2(z: Pair, a: Pair, x: Pair) -> Pair:
+        lo, hi = decimals.unrounded(z, unit)
+        rest = (lo - a[1] * j, hi - a[0] * j)
+        return clipped(_scaled_down(rest if sign > 0 else (-rest[1], -rest[0]), k), x)
+
+    return refined(result, up, back1, back2)
+
+
+# Dates and times
+
+
+def _temporal(name: str, x: Domain, y: Domain) -> Binary | None:
+    kinds = x.kind, y.kind
+    if name in ("add", "sub"):
+        sign = 1 if name == "add" else -1
+        if kinds == ("date", "int"):
+            return _linear(x, sign)
+        if kinds in (("months", "months"), ("duration", "duration")) and x == y:
+            return _linear(x, sign)
+        if kinds == ("timestamp", "duration") and x.unit == y.unit:
+            return _linear(x, sign)
+        if y.kind == "months" and x.kind in ("date", "timestamp"):
+            return _months(x, sign)
+        if name == "sub" and kinds == ("date", "date"):
+            return _linear(DAYS, -1)
+        if name == "sub" and kinds == ("timestamp", "timestamp") and x.unit == y.unit:
+            return _linear(Domain("duration", unit=x.unit), -1)
+        if name == "add" and x.kind in ("int", "months", "duration") and y.kind in ("date", "timestamp"):
+            made = _temporal(name, y, x)
+            return made and Binary(made.domain, lambda a, b: made.forward(b, a), made.back2, made.back1)
+    if name == "mul" and {x.kind, y.kind} in ({"duration", "int"}, {"months", "int"}):
+        return _product(y if x.kind == "int" else x)
+    return None
+
+
+def _months(d: Domain, sign: int) -> Binary:
+    day, limits = (DAY * d.ticks if d.unit else 1), d.limits
+
+    def turned(b: Pair) -> Pair:
+        return b if sign > 0 else (-b[1], -b[0])
+
+    return Binary(
+        d, lambda a, b: clipped(calendar.shifted(a, turned(b), day), limits),
+        lambda z, b, x: calendar.shifted_rev1(z, turned(b), x, day),
+        lambda z, a, x: turned(calendar.shifted_rev2(z, a, turned(x), day)),
+    )  # fmt: skip
+
+
+# One argument
+
+
+def _integral_root(n: int, k: int) -> int:
+    """The greatest int whose k-th power is not above ``n >= 0``, by bisection."""
+    return m.last_true(lambda r: r**k <= n, 0, 1 << -(-n.bit_length() // k))
+
+
+def _power(k: int) -> tuple[Callable[[Pair], Pair], Callable[[Pair, Pair], Pair]]:
+    def up(x: Pair) -> Pair:
+        if k % 2 == 0:
+            x = m.abs_(x)
+        return x[0] ** k, x[1] ** k
+
+    def root_down(c: int) -> int:
+        if c >= 0:
+            return _integral_root(c, k)
+        r = _integral_root(-c, k)
+        return -r if r**k == -c else -r - 1
+
+    def back(z: Pair, x: Pair) -> Pair:
+        if k % 2:
+            return clipped((-root_down(-z[0]), root_down(z[1])), x)
+        if z[1] < 0:
+            return m.EMPTY
+        least = -root_down(-z[0]) if z[0] > 0 else 0
+        return m.abs_rev((least, root_down(z[1])), x)
+
+    return up, back
+
+
+def _negated(x: Pair) -> Pair:
+    return -x[1], -x[0]
+
+
+def _signs(x: Pair) -> Pair:
+    return (x[0] > 0) - (x[0] < 0), (x[1] > 0) - (x[1] < 0)
+
+
+_NUMBERS = ("int", "decimal", "duration", "months")
+
+
+@cache
+def unary(name: str, d: Domain, n: int = 0) -> Unary:
+    """The operator ``name`` (neg, abs, sqr, sign, floor, ceil, or pown with its exponent) of a domain.
+
+    Raises
+    ------
+    IntervalError
+        If there is none.
+    """
+    if d.kind == "float":
+        return float_operators.unary(name, d)
+    limits = d.limits
+    if name == "neg" and d.kind in _NUMBERS:
+        return Unary(d, lambda x: clipped(_negated(x), limits), lambda z, x: clipped(_negated(z), x))
+    if name == "abs" and d.kind in _NUMBERS:
+        return Unary(d, within(m.abs_, m.abs_rev, limits), m.abs_rev)
+    if name == "sign" and d.kind == "int":
+        return Unary(d, _signs, sign_rev)
+    if name in ("floor", "ceil") and d.kind == "int":
+        return Unary(d, lambda x: x, clipped)
+    if name in ("floor", "ceil") and d.kind == "decimal":
+        return _integral(d, name == "ceil")
+    if name in ("sqr", "pown") and d.kind in ("int", "decimal"):
+        return _raised(d, 2 if name == "sqr" else n)
+    raise _unknown(name, d)
+
+
+def _integral(d: Domain, up: bool) -> Unary:
+    unit = 10**d.scale
+    result = Domain("decimal", precision=min(38, d.precision - d.scale + 1), scale=0)
+    if up:
+        return Unary(
+            result, lambda x: (-(-x[0] // unit), -(-x[1] // unit)),
+            lambda z, x: clipped(((z[0] - 1) * unit + 1, z[1] * unit), x),
+        )  # fmt: skip
+    return Unary(
+        result, lambda x: (x[0] // unit, x[1] // unit), lambda z, x: clipped((z[0] * unit, (z[1] + 1) * unit - 1), x)
+    )
+
+
+def _raised(d: Domain, n: int) -> Unary:
+    if n < 0:
+        raise IntervalError(f"a negative power of a {d} is no {d}: got the exponent {n}; cast to float64 first")
+    result = d
+    if d.kind == "decimal" and n > 1:
+        result = bounded_decimal(n * d.precision + 1, n * d.scale)
+        if result.scale != n * d.scale:
+            raise IntervalError(f"the power {n} of a {d} needs more than 38 digits; cast it to a smaller domain first")
+    if n == 0:
+        one = 10**result.scale
+        return Unary(result, lambda x: (one, one), lambda z, x: x if z[0] <= one <= z[1] else m.EMPTY)
+    up, back = _power(n)
+    return Unary(result, within(up, back, result.limits), back)
+
+
+# The smaller and the greater of two
+
+
+def extremum(greater: bool) -> tuple[Callable[[Pair, Pair], Pair], Callable[[Pair, Pair, Pair], Pair]]:
+    """The pair functions of min or max in any ordered domain; the backward one serves both arguments."""
+
+    def up(a: Pair, b: Pair) -> Pair:
+        if greater:
+            return max(a[0], b[0]), max(a[1], b[1])
+        return min(a[0], b[0]), min(a[1], b[1])
+
+    def back(z: Pair, b: Pair, x: Pair) -> Pair:
+        # Beyond z, x can only be if the other argument is the one that comes out.
+        beyond = not empty(clipped(z, b))
+        if greater:
+            return clipped((x[0] if beyond else z[0], z[1]), x) if b[0] <= z[1] else m.EMPTY
+        return clipped((z[0], x[1] if beyond else z[1]), x) if b[1] >= z[0] else m.EMPTY
+
+    return up, back

@@ -1,0 +1,195 @@
+"""What all inputs of a join say of each step: asked of the frontiers and the stored rows, and told to the operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ivjoin.expr.nodes import Node, walk
+from ivjoin.frontier.order import Frontier
+from ivjoin.multi.inputs import Input
+from ivjoin.multi.question import MultiSpec
+from ivjoin.multi.reach import Box, Reach, Span, columns_asked, hull, united
+from ivjoin.multi.steps import Step, local, wide
+from ivjoin.operator.prune_bounds import Bounder
+from ivjoin.operator.step_join import StepJoin
+from ivjoin.plan.cache import plan_of
+from ivjoin.plan.spec import SIDES
+
+__all__ = ["Across"]
+
+# A look across all inputs costs some hundred microseconds: one every so many rows, or when half of the state is new.
+_LOOK_EVERY = 256
+_LOOK_AT_LEAST = 16_384
+# The rows that are stored are gone through for their least and greatest values when as many have come.
+_SPANS_EVERY = 16_384
+_IN_ORDER = 16  # times as rare where each input has an order: frontiers say as much, but for gaps
+_FORCED = 16  # calls of ``advance``, if no rows come between
+
+
+class Across:
+    """Keeps the steps' operators up with what the inputs say together.
+
+    Attributes
+    ----------
+    closed : list of [bool, bool]
+        By step: whether a side can have no later row that matters.
+    hulls : dict of str to Box
+        What rows of an input can hold at all, whether stored or yet to come, when that was looked at last.
+    """
+
+    def __init__(
+        self, spec: MultiSpec, steps: Sequence[Step], inputs: Mapping[str, Input], operators: Sequence[StepJoin]
+    ) -> None:
+        self._spec, self._steps, self._inputs, self._operators = spec, steps, inputs, operators
+        self.closed = [[False, False] for _ in steps]
+        # By step and side: what may be told of its later rows, and what was told last.
+        self._told: dict[tuple[int, int], dict[Node, Span]] = {}
+        self._asked = {(i, p): self._asks(i, p) for i in range(len(self._steps)) for p in (0, 1)}
+        # A side that meets no stored rows bounds none.
+        self._asked = {(i, p): nodes for (i, p), nodes in self._asked.items() if self._steps[i].sides[1 - p].keeps}
+        self._reach = Reach(spec, (n for nodes in self._asked.values() for n in nodes))
+        self._names = [frozenset(f.name for f in step.spec.schemas[0]) for step in self._steps]
+        self.hulls: dict[str, Box] = {}
+        self._hull_version = 0
+        self._boxes: dict[str, Box | None] = {}  # of what is yet to come, by the input that is awaited
+        self._seen: dict[str, tuple[int, bool, int]] = {}
+        if spec.options.on_late != "join":  # then a stored row may lie outside its input's bounds
+            for a, i in self._inputs.items():
+                own = Frontier([], i.frontier.bounds, i.frontier.never_null)
+                self.hulls[a] = {n: Bounder.domain(n, v) for n, v in own.intervals.items()}
+        self._since_look = self._since_spans = 0
+
+    def _asks(self, i: int, p: int) -> list[Node]:
+        """Expressions of a step's side, over wide names, of which a bound prunes the other side.
+
+        Columns, since a bound is promised of what errs for no row, and what is declared in order, since it did not.
+        """
+        step, plan = self._steps[i], plan_of(self._steps[i].spec)
+        mine = [t.left if p == 0 else t.right for t in plan.terms]
+        mine += [c for c in columns_asked(plan.separation.residual) if c.params[0] == SIDES[p]]
+        found = [wide(n) for n in mine]
+        declared = [
+            n for a in step.sides[p].aliases for f in (self._inputs[a].frontier,) for n in (*f.intervals, *f.bounds)
+        ]
+        inside = set(walk(*found))
+        return list(dict.fromkeys([*columns_asked(found), *(n for n in declared if n in inside)]))
+
+    def came(self, rows: int) -> None:
+        """So many rows have been pushed."""
+        self._since_look += rows
+        self._since_spans += rows
+
+    def prune(self, held: int, force: bool) -> None:
+        """Look across the inputs, and tell each step what its sides' later rows can still hold.
+
+        ``held``: rows that are stored. Unless ``force``, it is put off until it pays.
+        """
+        if not force and self._since_look < max(_LOOK_EVERY, min(_LOOK_AT_LEAST, held // 2)):
+            return
+        if force:
+            self._since_spans += held // _FORCED + 1
+        # Going through what is stored pays where a good part of it is new, or little is there.
+        every = _SPANS_EVERY if self._waits else _SPANS_EVERY * _IN_ORDER
+        deep = self._since_spans >= max(every, held) or (force and held <= _SPANS_EVERY)
+        if deep:
+            self._look_at_stored()
+        self._since_look = 0
+        while self._tell() and deep and force:
+            self._look_at_stored()  # of what is left, more may follow
+
+    @property
+    def _waits(self) -> bool:
+        """Whether an input's rows are bounded by what is stored of it alone."""
+        return any(i.ended or not i.frontier.intervals for i in self._inputs.values())
+
+    def _tell(self) -> bool:
+        """Tell each step what its sides' later rows can still hold; whether there was news."""
+        news = self._looked()
+        moved = False
+        for (i, p), nodes in self._asked.items():
+            side = self._steps[i].sides[p]
+            if self.closed[i][p] or news.isdisjoint(side.awaits):
+                continue
+            live = [box for a in side.awaits if (box := self._boxes[a]) is not None]
+            op = self._operators[i]
+            if not live:
+                self.closed[i][p] = moved = True
+                for _ in op.finish(SIDES[p]):
+                    raise AssertionError("an inner join gave rows at an end")
+                continue
+            spans = self._spans_of(i, p, nodes, live)
+            if spans:
+                moved = True
+                self._told.setdefault((i, p), {}).update(spans)
+                names = self._names[i]
+                for _ in op.narrow(SIDES[p], {local(n, names): span for n, span in spans.items()}):
+                    raise AssertionError("an inner join gave rows when it was pruned")
+        return moved
+
+    def _looked(self) -> set[str]:
+        """Contract the boxes of inputs whose frontier has moved, of all where stored rows were gone through."""
+        news = set()
+        frontiers = self.frontiers()
+        for a, f in frontiers.items():
+            state = f.version, f.ended, self._hull_version
+            if self._seen.get(a) == state:
+                continue
+            self._seen[a] = state
+            news.add(a)
+            self._boxes[a] = None if f.ended else self._reach.future(a, frontiers, self.hulls)
+        return news
+
+    def _spans_of(self, i: int, p: int, nodes: list[Node], live: list[Box]) -> dict[Node, Span]:
+        """What is new of expressions of a step's side."""
+        side, told, out = self._steps[i].sides[p], self._told.get((i, p), {}), {}
+        own = self._inputs[side.aliases[0]].frontier if not side.is_joined else None
+        for n in nodes:
+            span = united([box[n] for box in live if n in box], n)
+            if span is None or told.get(n) == span:
+                continue
+            # What came of an input's own order, the step follows by itself.
+            if own is None or n in own.promised or own.intervals.get(n, ())[:2] != span:
+                out[n] = span
+        return out
+
+    def frontiers(self) -> dict[str, Frontier]:
+        """How far each input has come."""
+        return {a: i.frontier for a, i in self._inputs.items()}
+
+    def _look_at_stored(self) -> None:
+        self._since_spans = 0
+        self.hulls |= self.spans(self._reach.want)
+        self._hull_version += 1
+
+    def spans(self, nodes: Sequence[Node]) -> dict[str, Box]:
+        """What rows of each input can hold at all, whether stored or yet to come."""
+        late = self._spec.options.on_late == "join"
+        out: dict[str, Box] = {}
+        for a, own in self._inputs.items():
+            names = set(self._spec.wide(a).names)
+            mine = [n for n in nodes if {c.params[1] for c in columns_asked([n])} <= names]
+            mine = [n for n in mine if n.op == "column" or n in own.frontier.intervals]
+            box: Box = {}
+            for i, step in enumerate(self._steps):
+                for p, side in enumerate(step.sides):
+                    if a not in side.aliases:
+                        continue
+                    found = self._operators[i].stored_spans(SIDES[p], [local(n, self._names[i]) for n in mine])
+                    for n, span in zip(mine, found.values(), strict=True):
+                        box.setdefault(n, []).append(hull(n, span))
+            for n, doms in list(box.items()):
+                # what cannot be in a result any more is as good as ended
+                if not own.ended and self._boxes.get(a, box) is not None:
+                    if n not in own.frontier.intervals or late:
+                        del box[n]
+                        continue
+                    doms.append(Bounder.domain(n, own.frontier.intervals[n]))
+                spans = united(doms, n)
+                if spans is not None:
+                    box[n] = hull(n, spans)
+                elif all(d.is_empty for d in doms):
+                    box[n] = hull(n, None)
+                else:
+                    del box[n]
+            out[a] = box
+        return out

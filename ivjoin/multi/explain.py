@@ -1,0 +1,206 @@
+"""How a join of many inputs is done: its steps, what is kept, what bounds what through which inputs, and its grid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.ordinal import has_ordinal
+from ivjoin.frontier.order import Frontier, OrderTracker
+from ivjoin.multi.question import MultiSpec, Part
+from ivjoin.multi.reach import Span, columns_asked, united
+from ivjoin.multi.spread import attributes, cube
+from ivjoin.multi.steps import Layout, Side, Step
+from ivjoin.operator.explain import interval_text, typical
+from ivjoin.operator.picture import Explanation
+from ivjoin.operator.prune_bounds import Bounder
+from ivjoin.operator.wording import listed, said
+from ivjoin.plan.cache import plan_of
+
+if TYPE_CHECKING:
+    from ivjoin.multi.operator import MultiJoin
+
+__all__ = ["explained"]
+
+_WORKERS = 8
+
+
+def explained(op: MultiJoin, rows: Mapping[str, float] | None = None, workers: int = _WORKERS) -> Explanation:
+    """What an operator does.
+
+    Parameters
+    ----------
+    rows : mapping of str to float, optional
+        Rows of each input, for the grid.
+    workers : int
+        Of the grid.
+    """
+    spec = op.spec
+    words = _Words(spec)
+    lines = [f"inner join of {len(spec.aliases)} inputs: {', '.join(spec.aliases)}", "", "condition"]
+    lines += [f"  {words(p.node)}    ({listed([a for a in spec.aliases if a in p.aliases]) or 'no input'})"
+              for p in spec.parts] or ["  (none: every row meets every row)"]  # fmt: skip
+    classes = [" = ".join(words(n) for n in own.values()) for own in attributes(spec).values()]
+    lines += ["", "equal, also through each other", *(f"  {c}" for c in classes)] if classes else []
+    lines += ["", "steps", *_steps(op.layout, words)]
+    lines += ["", "what bounds later rows (an order at a typical value)", *_reaches(spec, words)]
+    state = _state(op, words)
+    lines += ["", "state", *state]
+    lines += ["", f"grid of {workers} workers", *_grids(spec, rows, workers)]
+    return Explanation("\n".join(lines), (), tuple(s.strip() for s in state))
+
+
+class _Words:
+    """Expressions over a wide row, as they are written."""
+
+    def __init__(self, spec: MultiSpec) -> None:
+        self._names = [
+            (f"l.{f.name}", f"{a}.{n}") for a in spec.aliases
+            for f, n in zip(spec.wide(a), spec.schemas[a].names, strict=True)
+        ]
+        self._names.sort(key=lambda pair: -len(pair[0]))
+
+    def __call__(self, node: Node) -> str:
+        text = said(node).replace(" r.", " l.").replace("(r.", "(l.")
+        text = text.replace("r.", "l.", 1) if text.startswith("r.") else text
+        for wide, own in self._names:
+            text = text.replace(wide, own)
+        return text
+
+
+def _steps(layout: Layout, words: _Words) -> list[str]:
+    out = []
+    for i, step in enumerate(layout.steps, 1):
+        left, right = step.sides
+        kept = f", keeps the view {left.name}" if left.is_view else ""
+        kept += f", keeps the view {right.name}" if right.is_view else ""
+        if not left.keeps:
+            kept = f", for rows of {listed(left.awaits)}"
+        out.append(f"  {i}. {left.name} with {right.name}{kept}")
+        plan = plan_of(step.spec)
+        sep = plan.separation
+        out += [f"       key       {words(k.left)} {'<=>' if k.null_safe else '='} {words(k.right)}" for k in sep.keys]
+        bands = plan.kernel_terms
+        out += [f"       band      {words(t.left)} with {words(t.right)}" for t in bands]
+        out += [f"       residual  {words(r)}" for r in sep.residual]
+        if not sep.keys and not bands:
+            out.append("       every pair is looked at" if sep.residual else "       every pair")
+    return out
+
+
+def _frontier(spec: MultiSpec, alias: str) -> Frontier:
+    """Of an input whose orders have come to a typical value."""
+    trackers = []
+    for o in spec.inputs[alias].orders[0]:
+        t = OrderTracker(o.node, str(o.node), o.descending, o.slack, o.nulls)
+        ordinal = typical(o.node.type)
+        turned = ~ordinal if o.descending else ordinal
+        t.edge, t.seen_value, t.limit = turned, 1, t.least_after(turned)
+        trackers.append(t)
+    return Frontier(trackers, {n: (low, high) for n, low, high in spec.inputs[alias].bounds[0]})
+
+
+def _bounds(parts: Iterable[Part], frontier: Frontier, nodes: list[Node]) -> dict[Node, Span]:
+    from ivjoin.propagation import contract_nodes
+
+    conjuncts = tuple(p.node for p in parts)
+    if not conjuncts or not nodes:
+        return {}
+    known = {n: Bounder.domain(n, v) for n, v in frontier.intervals.items()}
+    _, left = contract_nodes(conjuncts, known, tuple(nodes))
+    return {n: span for n in nodes if (span := united([left[n]], n)) is not None}
+
+
+def _needed(parts: list[Part], frontier: Frontier, node: Node, span: Span) -> list[Part]:
+    """The fewest conjuncts, by leaving out one after the other, that give a bound."""
+    for p in list(parts):
+        rest = [q for q in parts if q is not p]
+        if _bounds(rest, frontier, [node]).get(node) == span:
+            parts = rest
+    return parts
+
+
+def _path(source: str, target: str, parts: list[Part]) -> list[str]:
+    """The inputs from one to another over conjuncts, the shortest way."""
+    ways = [[source]]
+    seen = {source}
+    while ways:
+        way = ways.pop(0)
+        if way[-1] == target:
+            return way
+        for p in parts:
+            for a in sorted(p.aliases - seen if way[-1] in p.aliases else ()):
+                seen.add(a)
+                ways.append([*way, a])
+    return [source, target]
+
+
+def _columns(spec: MultiSpec, alias: str) -> list[Node]:
+    names = set(spec.wide(alias).names)
+    return [c for c in columns_asked(p.node for p in spec.parts) if c.params[1] in names and has_ordinal(c.type)]
+
+
+def _reaches(spec: MultiSpec, words: _Words) -> list[str]:
+    out = []
+    for source in spec.aliases:
+        frontier = _frontier(spec, source)
+        if not frontier.intervals:
+            out.append(f"  {source}: no order and no bounds; nothing is known of its later rows by themselves")
+            continue
+        for n, (low, high, _) in frontier.intervals.items():
+            out.append(f"  {source}: {words(n)} {interval_text(low, high, n.type)}")
+        for target in spec.aliases:
+            if target == source:
+                continue
+            found = _bounds(spec.parts, frontier, _columns(spec, target))
+            for n, span in found.items():
+                used = _needed(list(spec.parts), frontier, n, span)
+                way = _path(source, target, used)
+                through = f" through {listed(way[1:-1])}" if len(way) > 2 else ""
+                by = "; ".join(words(p.node) for p in used)
+                out.append(f"    so {words(n)} {interval_text(*span, n.type)}{through}    (by {by})")
+            if not found:
+                out.append(f"    says nothing of {target}")
+    return out
+
+
+def _state(op: MultiJoin, words: _Words) -> list[str]:
+    spec, out = op.spec, []
+    for step in op.steps:
+        for p, side in enumerate(step.sides):
+            if side.keeps:
+                out.append(f"  {side.name}: {_held(spec, step, side, step.sides[1 - p], words)}")
+    return out
+
+
+def _held(spec: MultiSpec, step: Step, side: Side, other: Side, words: _Words) -> str:
+    nodes = [c for a in side.aliases for c in _columns(spec, a)]
+    bound: list[str] = []
+    whole: list[str] = []
+    for source in other.awaits:
+        found = _bounds(spec.parts, _frontier(spec, source), nodes)
+        if not found:
+            whole.append(source)
+        for n, span in found.items():
+            bound.append(f"{words(n)} {interval_text(*span, n.type)} for later rows of {source}")
+    view = "a view; " if side.is_view else ""
+    if whole:
+        all_of = "every row" if not bound else "each row"
+        ends, its = ("ends", "its") if len(whole) == 1 else ("end", "their")
+        return f"{view}{all_of} is held until {listed(whole)} {ends}, as nothing bounds it by {its} later rows"
+    return f"{view}held while " + " or ".join(bound)
+
+
+def _grids(spec: MultiSpec, rows: Mapping[str, float] | None, workers: int) -> list[str]:
+    named = attributes(spec)
+    if not named:
+        return [f"  {cube(spec, workers, rows, 'random')}", "  no equality joins two inputs: nothing can be hashed"]
+    out = [f"  {cube(spec, workers, rows, scheme)}" for scheme in ("hash", "random")]
+    best = cube(spec, workers, rows)
+    produced = sum((rows or {}).get(a, 1.0) for a in spec.aliases)
+    return [
+        *out,
+        f"  chosen: {best.scheme}, replication {best.replication:.4g}, "
+        f"greatest over average load {best.load * best.workers / best.total if best.total and produced else 1:.4g}",
+    ]

@@ -1,0 +1,133 @@
+"""One input of a join of many: what it has promised, how far it has come, and which of its rows are late."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from ivjoin.errors import EvaluationError, IvjoinError, LateRowError, ProtocolError, SchemaError, came
+from ivjoin.expr.nodes import LEFT, Node, make, rewrite
+from ivjoin.frontier.order import physical_ordinal
+from ivjoin.multi.question import of_input
+from ivjoin.operator.core import frontiers_of
+from ivjoin.operator.intake import Intake
+from ivjoin.plan.cache import plan_of
+from ivjoin.plan.question import side_expression
+from ivjoin.plan.spec import JoinSpec
+
+__all__ = ["Input"]
+
+
+class Input:
+    """An input's frontier, and the screen before it.
+
+    Parameters
+    ----------
+    alias : str
+    schema : pa.Schema
+        As batches come.
+    spec : JoinSpec
+        The input alone, under its wide names.
+    late_within : bool
+        False measures lateness against earlier batches only.
+    """
+
+    def __init__(self, alias: str, schema: pa.Schema, spec: JoinSpec, late_within: bool = True) -> None:
+        self.alias, self.schema, self.spec = alias, schema, spec
+        plan = plan_of(spec)
+        frontiers = frontiers_of(plan)
+        self.frontier = frontiers[0]
+        self._intake = Intake(plan, frontiers, late_within)
+        self.rows_in = self.late = 0
+
+    @property
+    def ended(self) -> bool:
+        return self.frontier.ended
+
+    def wide(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch under the wide names.
+
+        Raises
+        ------
+        SchemaError
+        """
+        if not isinstance(batch, pa.RecordBatch):
+            raise SchemaError(f"push takes a pyarrow.RecordBatch; got a {type(batch).__name__}")
+        want, got = self.schema, batch.schema
+        if got is not want and not got.equals(want):
+            if got.names != want.names:
+                raise SchemaError(
+                    f"a batch of input {self.alias!r} has the columns {', '.join(got.names) or '(none)'}; expected "
+                    f"{', '.join(want.names) or '(none)'}"
+                )
+            for a, b in zip(got, want, strict=True):
+                if a.type != b.type:
+                    raise SchemaError(
+                        f"column {a.name!r} of a batch of input {self.alias!r} is {a.type}; expected {b.type}"
+                    )
+        for f, column in zip(want, batch.columns, strict=True):
+            if not f.nullable and column.null_count:
+                raise SchemaError(
+                    f"column {f.name!r} of input {self.alias!r} is declared not nullable, and a batch has "
+                    f"{column.null_count} null{'s' if column.null_count > 1 else ''} in it"
+                )
+        return pa.RecordBatch.from_arrays(batch.columns, schema=self.spec.schemas[0])
+
+    def screen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows to join of a wide batch; the frontier moves.
+
+        Raises
+        ------
+        LateRowError, EvaluationError
+            Before anything has changed.
+        """
+        try:
+            kept, late = self._intake.screen(0, batch) if batch.num_rows else (batch, 0)
+        except (LateRowError, EvaluationError) as e:
+            raise type(e)(of_input(str(e), self.alias)) from e
+        self.rows_in += batch.num_rows
+        self.late += late
+        self.frontier.refresh()
+        return kept
+
+    def reach(self, edges: Sequence[int | None]) -> None:
+        """Let it have come as far as rows that were pushed elsewhere; as of :meth:`SymmetricHashJoin.reach`.
+
+        Raises
+        ------
+        ProtocolError
+        """
+        trackers = self.frontier.trackers
+        if len(edges) != len(trackers):
+            raise ProtocolError(f"reach({self.alias!r}, ...) got {len(edges)} edges; it has {len(trackers)} orders")
+        for t, edge in zip(trackers, edges, strict=True):
+            if edge is not None:
+                t.reach(edge)
+        self.frontier.refresh()
+
+    def promises(self, values: Any, timezone: str) -> list[tuple[Node, int, bool]]:
+        """What :meth:`advance` is given, as expressions over wide names, ordinals and whether they fall.
+
+        Raises
+        ------
+        IvjoinError
+        """
+        if not isinstance(values, Mapping) or not values:
+            raise IvjoinError(f"advance takes {{expression: value}}; got {came(values)}")
+        out = []
+        for name, value in values.items():
+            try:
+                own = side_expression(name, 0, self.schema, timezone, "watermark")
+            except IvjoinError as e:
+                raise type(e)(of_input(str(e), self.alias)) from e
+            node = rewrite(own, self._widened)
+            falls = any(t.node is node and t.descending for t in self.frontier.trackers)
+            out.append((node, physical_ordinal(value, node.type, f"the watermark of {name}", up=not falls), falls))
+        return out
+
+    def _widened(self, n: Node) -> Node | None:
+        if n.op != "column":
+            return None
+        return make("column", (), (LEFT, f"{self.alias}_{n.params[1]}"), n.type)

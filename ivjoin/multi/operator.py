@@ -1,0 +1,379 @@
+"""``MultiJoin``: a join of many inputs that is fed batch by batch, on joins of two, pruned by what all inputs say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ivjoin.errors import ProtocolError
+from ivjoin.expr.arguments import known_options
+from ivjoin.expr.nodes import LEFT, Node, make
+from ivjoin.expr.ordinal import NAN_ORDINAL
+from ivjoin.expr.types import from_arrow
+from ivjoin.metrics import MultiJoinMetrics
+from ivjoin.multi.across import Across
+from ivjoin.multi.inputs import Input
+from ivjoin.multi.pace import behind, offsets
+from ivjoin.multi.question import AliasBounds, AliasOrders, MultiSpec, Views, alias_named, multi_spec
+from ivjoin.multi.reach import Box, Reach, columns_asked, hull, united
+from ivjoin.multi.steps import Shape, laid_out
+from ivjoin.multi.trees import best_shape
+from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output
+from ivjoin.operator.step_join import StepJoin
+from ivjoin.plan.cache import plan_of
+from ivjoin.plan.spec import SIDES
+
+if TYPE_CHECKING:
+    from ivjoin.expr.written import Expression, Value
+    from ivjoin.plan.question import SupportsArrowSchema
+
+__all__ = ["MultiJoin"]
+
+
+
+class MultiJoin(OneCall):
+    """An inner join of two to eight inputs that is fed batch by batch, and holds only rows that can still match.
+
+    ``push``, ``advance`` and ``finish`` return an iterator of output batches; it must be taken to its end before the
+    next call, as of :class:`SymmetricHashJoin`. The columns of the output are the inputs', as ``alias_name``.
+
+    Parameters
+    ----------
+    inputs : mapping of alias to schema
+    condition : str, SymPy relation or ivjoin expression
+        Over columns ``alias.name``; a bare name is fine where one input alone has it. None for a cross product.
+    orders : mapping of alias to str, expression, Order, or a list of these
+        Promises about the order of arrival of an input.
+    bounds : mapping of alias to mapping of column to (least, greatest)
+        Closed bounds that every row of an input keeps.
+    views : "auto", "none", "all" or a list of groups of aliases
+        Which results of some inputs are kept, for later rows of the others to join in one step.
+    batch_size : int
+        Greatest number of rows of an output batch.
+    on_late : {"raise", "drop", "join"}
+        What to do with a row that breaks its input's order or bounds.
+    timezone : str
+        Zone of calendar arithmetic and of timestamps without zone.
+    allow_cross : bool
+        Whether inputs that the condition does not connect may meet, each row with every row.
+
+    Raises
+    ------
+    IvjoinError
+        A subclass that says what came, what was expected, and the nearest fix.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> s = pa.schema({"k": pa.int64(), "t": pa.int64()})
+    >>> op = MultiJoin(
+    ...     {"a": s, "b": s, "c": s}, "a.k = b.k AND b.k = c.k AND b.t BETWEEN a.t AND a.t + 5 AND c.t = b.t",
+    ...     orders={"a": "t", "b": "t", "c": "t"},
+    ... )
+    >>> for alias, t in (("a", 10), ("b", 12), ("c", 12)):
+    ...     for batch in op.push(alias, pa.record_batch({"k": [1], "t": [t]})):
+    ...         print(batch.to_pylist())
+    [{'a_k': 1, 'a_t': 10, 'b_k': 1, 'b_t': 12, 'c_k': 1, 'c_t': 12}]
+    """
+
+    @known_options("MultiJoin")
+    def __init__(
+        self, inputs: Mapping[str, SupportsArrowSchema], condition: Expression | None = None, *,
+        orders: AliasOrders | None = None, bounds: AliasBounds | None = None, views: Views = "auto",
+        batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC", allow_cross: bool = False,
+    ) -> None:
+        spec = multi_spec(
+            inputs, condition, orders=orders, bounds=bounds, views=views, batch_size=batch_size, on_late=on_late,
+            timezone=timezone, allow_cross=allow_cross,
+        )
+        self.make(spec, best_shape(spec), None)
+
+    @classmethod
+    def from_spec(cls, spec: MultiSpec, shape: Shape | None = None, *, late_within: bool = True) -> MultiJoin:
+        """An operator for a resolved question; ``shape`` are its joins of two.
+
+        ``late_within`` False measures lateness against earlier batches only.
+        """
+        self = cls.__new__(cls)
+        self.make(spec, best_shape(spec) if shape is None else shape, None, late_within)
+        return self
+
+    def make(
+        self, spec: MultiSpec, shape: Shape, operators: list[StepJoin] | None, late_within: bool = True
+    ) -> None:
+        """Build the steps of a shape; of their operators given, as they are."""
+        self._begin()
+        self.late_within = late_within
+        self.spec, self.shape = spec, shape
+        self.layout = laid_out(spec, shape)
+        self.steps = self.layout.steps
+        self.inputs = {a: Input(a, spec.schemas[a], spec.inputs[a], late_within) for a in spec.aliases}
+        self.operators = operators or [
+            StepJoin.from_plan(plan_of(s.spec), keeps=(s.sides[0].keeps, s.sides[1].keeps))
+            for s in self.steps
+        ]
+        self.across = Across(spec, self.steps, self.inputs, self.operators)
+        self._picks = {
+            (i, alias): _order(step.sides[0].aliases + step.sides[1].aliases, self._taker(i, alias), spec)
+            for alias, route in self.layout.routes.items() for step, i in ((self.steps[i], i) for i, _ in route)
+        }
+        self._rows_out = self._peak_rows = self._peak_bytes = 0
+        self._state = (0, 0)
+        self.groups = offsets(self.steps, (t.node for i in self.inputs.values() for t in i.frontier.trackers))
+
+    def resume(self, closed: list[list[bool]], counts: list[int]) -> None:
+        """Go on from where a snapshot was taken."""
+        self.across.closed = closed
+        self._rows_out, self._peak_rows, self._peak_bytes = counts
+        self._state = self._held()
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Rows out, and the most rows and bytes held so far."""
+        return self._rows_out, self._peak_rows, self._peak_bytes
+
+    # -- public --------------------------------------------------------------------------------------------------
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the output."""
+        return self.spec.schema
+
+    @property
+    def aliases(self) -> list[str]:
+        """The inputs."""
+        return self.spec.aliases
+
+    @property
+    def views(self) -> list[tuple[str, ...]]:
+        """The results that are kept, by the inputs that they join."""
+        return [side.aliases for step in self.steps for side in step.sides if side.is_view]
+
+    @property
+    def metrics(self) -> MultiJoinMetrics:
+        """Counts so far; what is returned does not change any more."""
+        copies = {a: [self.operators[i].stored(SIDES[p]) for i, p in self.layout.homes(a)] for a in self.inputs}
+        views = {
+            ", ".join(side.aliases): self.operators[i].stored(SIDES[p])
+            for i, step in enumerate(self.steps) for p, side in enumerate(step.sides) if side.is_view
+        }
+        rows, size = self._held()
+        return MultiJoinMetrics(
+            rows_in={a: i.rows_in for a, i in self.inputs.items()},
+            rows_retired={a: i.rows_in - max(copies[a]) for a, i in self.inputs.items()},
+            late={a: i.late for a, i in self.inputs.items()},
+            stored={a: sum(c) for a, c in copies.items()}, views=views, rows_out=self._rows_out,
+            late_rows=sum(i.late for i in self.inputs.values()), state_rows=rows, state_bytes=size,
+            peak_state_rows=max(self._peak_rows, rows), peak_state_bytes=max(self._peak_bytes, size),
+        )
+
+    def push(self, alias: str, batch: pa.RecordBatch) -> Output:
+        """Feed a batch to an input; iterate to take the output.
+
+        The batch is taken at the call. The iterator must be drained before the next call.
+
+        Raises
+        ------
+        SchemaError, LateRowError, EvaluationError, ProtocolError
+        """
+        own = self.inputs[alias_named(alias, self.aliases)]
+        self._enter()
+        try:
+            if own.ended:
+                raise ProtocolError(f"push({alias!r}, ...) after finish({alias!r}); a finished input takes no rows")
+            rows = own.screen(own.wide(batch))
+            if not rows.num_rows:
+                return NOTHING
+            return self._start("push", self._pushed(alias, rows))
+        finally:
+            self._lock.release()
+
+    def advance(self, alias: str, values: Mapping[Expression, Value]) -> Output:
+        """Promise that no later row of an input has an expression below a value (above it, for a descending order)."""
+        own = self.inputs[alias_named(alias, self.aliases)]
+        self._enter()
+        try:
+            for node, ordinal, falls in own.promises(values, self.spec.options.timezone):
+                own.frontier.promise(node, ordinal, falls)
+            return self._start("advance", self._pruned(True))
+        finally:
+            self._lock.release()
+
+    def reach(self, alias: str, edges: Sequence[int | None]) -> Output:
+        """Let an input have come as far as rows that were pushed to another operator of the same join.
+
+        As :meth:`SymmetricHashJoin.reach`: for each declared order of the input the ordinal of the greatest value seen.
+        """
+        own = self.inputs[alias_named(alias, self.aliases)]
+        self._enter()
+        try:
+            own.reach(edges)
+            return self._start("reach", self._pruned(True))
+        finally:
+            self._lock.release()
+
+    def lagging(self, rows: Mapping[str, int]) -> str:
+        """The input to read next so that none piles up; given the rows read of each that has not ended."""
+        return behind(self, rows)
+
+    def finish(self, alias: str | None = None) -> Output:
+        """End one input, or all: nothing waits for a row of it any more."""
+        ending = self.aliases if alias is None else [alias_named(alias, self.aliases)]
+        self._enter()
+        try:
+            for a in ending:
+                self.inputs[a].frontier.ended = True
+            return self._start("finish", self._pruned(True))
+        finally:
+            self._lock.release()
+
+    def snapshot(self) -> bytes:
+        """The whole state as bytes, from which :meth:`restore` goes on."""
+        from ivjoin.multi import snapshot
+
+        self._enter()
+        try:
+            return snapshot.write(self)
+        finally:
+            self._lock.release()
+
+    @classmethod
+    def restore(cls, blob: bytes) -> MultiJoin:
+        """An operator that goes on where a snapshot was taken.
+
+        Raises
+        ------
+        SnapshotError
+            If the bytes are no snapshot, are damaged, or come from a newer version.
+        """
+        from ivjoin.multi import snapshot
+
+        self = cls.__new__(cls)
+        snapshot.read(self, blob)
+        return self
+
+    def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
+        """What later output rows can still hold: closed bounds by output column, None for an end that has none.
+
+        As :meth:`SymmetricHashJoin.output_bounds`; from the rows of all inputs, how far they have come, and the
+        condition. Empty where no row can come any more.
+
+        Raises
+        ------
+        ProtocolError
+            If the operator has stopped, another thread is at work with it, or output is still being taken.
+        """
+        from ivjoin.propagation import Bounds
+
+        if not self._lock.acquire(False):
+            raise ProtocolError(BUSY)
+        try:
+            if self._stopped is not None:
+                raise ProtocolError(self._stopped)
+            columns = {n.params[1]: n for n in columns_asked(self._every_column())}
+            boxes = self._boxes_to_come(list(columns.values()))
+            if not boxes:
+                return {}
+            out: dict[str, tuple[Value | None, Value | None]] = {}
+            for name in self.schema.names:
+                node = columns.get(name)
+                found = None if node is None else united([b[node] for b in boxes if node in b], node)
+                if node is None or found is None:
+                    out[name] = (None, None)
+                    continue
+                known = Bounds(hull(node, found))
+                out[name] = (known.inf, None if found[1] >= NAN_ORDINAL and node.type.kind == "float" else known.sup)
+            return out
+        finally:
+            self._lock.release()
+
+    def _boxes_to_come(self, columns: list[Node]) -> list[Box]:
+        """What columns can hold in later output, by the input that the newest of its rows is of."""
+        reach, frontiers = Reach(self.spec, columns), self.across.frontiers()
+        # While output is still being taken, its rows may be gone from the stores.
+        hulls = self.across.hulls if self._pending is not None else self.across.spans(columns)
+        boxes = [reach.future(a, frontiers, hulls) for a, i in self.inputs.items() if not i.ended]
+        if self._pending is not None:
+            boxes.append(reach.future("", frontiers, hulls))
+        return [box for box in boxes if box is not None]
+
+    def explain(self) -> str:
+        """The steps, what each side keeps, and what bounds it through which inputs."""
+        from ivjoin.multi.explain import explained
+
+        return explained(self)
+
+    # -- steps ---------------------------------------------------------------------------------------------------
+
+    def _taker(self, i: int, alias: str) -> tuple[str, ...]:
+        """The inputs of the rows that what comes out of a step goes on as, in their order; of results, all."""
+        route = [step for step, _ in self.layout.routes[alias]]
+        at = route.index(i) + 1
+        if at == len(route):
+            return tuple(self.spec.aliases)
+        step, p = self.layout.routes[alias][at]
+        return self.steps[step].sides[p].aliases
+
+    def _pushed(self, alias: str, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        yield from self._fed(alias, 0, rows)
+        for i, p in self.layout.stores[alias]:
+            if not self.across.closed[i][1 - p]:
+                for _ in self.operators[i].push(SIDES[p], rows):
+                    raise AssertionError("rows met what is not kept")
+        self.across.came(rows.num_rows)
+        yield from self._pruned(False)
+
+    def _fed(self, alias: str, at: int, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Push rows to a step of an input's way, and what comes of them to the next one."""
+        route = self.layout.routes[alias]
+        i, p = route[at]
+        if self.across.closed[i][p]:  # they can be in no result
+            return
+        picks = self._picks[i, alias]
+        for batch in self.operators[i].push(SIDES[p], rows):
+            if picks is not None:
+                order, schema = picks
+                batch = pa.RecordBatch.from_arrays([batch.column(c) for c in order], schema=schema)
+            if at + 1 < len(route):
+                yield from self._fed(alias, at + 1, batch)
+            else:
+                yield batch
+
+    def _pruned(self, force: bool) -> Iterator[pa.RecordBatch]:
+        self.across.prune(self._state[0], force)
+        yield from ()
+
+    def _every_column(self) -> list[Node]:
+        return [make("column", (), (LEFT, f.name), from_arrow(f.type)) for f in self.schema]
+
+    # -- protocol ------------------------------------------------------------------------------------------------
+
+    def _held(self) -> tuple[int, int]:
+        held = [op.held for op in self.operators]
+        return sum(rows for rows, _ in held), sum(size for _, size in held)
+
+    def _stepped(self, ended: bool) -> None:
+        if not ended:
+            return
+        self._state = rows, size = self._held()
+        self._peak_rows, self._peak_bytes = max(self._peak_rows, rows), max(self._peak_bytes, size)
+
+    def _gave(self, batch: pa.RecordBatch) -> None:
+        self._rows_out += batch.num_rows
+
+    def _let_go(self) -> None:
+        self.operators = [StepJoin.from_plan(plan_of(s.spec)) for s in self.steps]
+
+
+def _order(
+    given: tuple[str, ...], wanted: tuple[str, ...], spec: MultiSpec
+) -> tuple[list[int], pa.Schema] | None:
+    """Columns of some inputs in the order of others; None where they are in it."""
+    if given == wanted:
+        return None
+    names = [n for a in given for n in spec.wide(a).names]
+    schema = pa.schema([f for a in wanted for f in spec.wide(a)])
+    return [names.index(n) for n in schema.names], schema
+

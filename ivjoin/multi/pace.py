@@ -1,0 +1,112 @@
+"""Which input to read next: the one that holds the others back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.ordinal import has_ordinal
+from ivjoin.frontier.order import ordinal_range
+from ivjoin.multi.question import MultiSpec
+from ivjoin.multi.steps import Step, wide
+from ivjoin.plan.cache import plan_of
+
+if TYPE_CHECKING:
+    from ivjoin.multi.operator import MultiJoin
+
+__all__ = ["behind", "offsets", "sorted_along"]
+
+
+def offsets(steps: Sequence[Step], roots: Iterable[Node]) -> list[dict[Node, int]]:
+    """Expressions over a wide row that bands tie together, and how far each is ahead of the first of its group.
+
+    Ordinals, in the middle of the bands; groups with the most expressions first.
+    """
+    links: dict[Node, list[tuple[Node, int]]] = {}
+    for step in steps:
+        for t in plan_of(step.spec).terms:
+            if t.left.type != t.right.type or not has_ordinal(t.left.type):
+                continue
+            ends = [x for x in (t.lo, t.hi) if x is not None]
+            middle = sum(ends) // len(ends) if ends and t.left.type.kind != "float" else 0
+            a, b = wide(t.left), wide(t.right)
+            links.setdefault(a, []).append((b, -middle))
+            links.setdefault(b, []).append((a, middle))
+    out: list[dict[Node, int]] = []
+    for root in (*roots, *links):
+        if any(root in g for g in out):
+            continue
+        group, stack = {root: 0}, [root]
+        while stack:
+            node = stack.pop()
+            for other, ahead in links.get(node, ()):
+                if other not in group:
+                    group[other] = group[node] + ahead
+                    stack.append(other)
+        out.append(group)
+    return sorted(out, key=len, reverse=True)
+
+
+def sorted_along(spec: MultiSpec, steps: Sequence[Step], free: Collection[str]) -> dict[str, tuple[Node, Node]]:
+    """By which column each input that may be sorted is to be, so that all go along what bands tie together.
+
+    Returns
+    -------
+    dict of alias to (column, expression)
+        Over wide names: the column, and what bands compare of it, which rises with it and is of one type in all inputs.
+        Empty where no two inputs go together.
+    """
+    declared = {a: {o.node for o in spec.inputs[a].orders[0]} for a in spec.aliases}
+    owner = {f.name: a for a in spec.aliases for f in spec.wide(a)}
+    best: dict[str, tuple[Node, Node]] = {}
+    most = 1
+    for group in offsets(steps, [n for a in spec.aliases for n in declared[a]]):
+        found: dict[str, tuple[Node, Node]] = {}
+        covered = set()
+        for node in group:
+            alias = next((a for a in spec.aliases if node in declared[a]), None)
+            if alias is not None:
+                covered.add(alias)
+            column = _column(node)
+            if column is not None and owner[column.params[1]] in free:
+                found.setdefault(owner[column.params[1]], (column, node))
+        both = len(covered | found.keys())
+        if found and both > most:
+            best, most = found, both
+    return best
+
+
+_RISING = frozenset({"int", "decimal", "float", "date", "timestamp"})
+
+
+def _column(node: Node) -> Node | None:
+    """The column that an expression rises with."""
+    while node.op == "cast" and {node.type.kind, node.args[0].type.kind} <= _RISING:
+        node = node.args[0]
+    return node if node.op == "column" and has_ordinal(node.type) else None
+
+
+def behind(op: MultiJoin, rows: Mapping[str, int]) -> str:
+    """The input that has come least far along what bands tie together; else the one of which least was read."""
+    least = min(rows, key=lambda a: rows[a])
+    progress: dict[str, tuple[int, int]] = {}
+    for group in op.groups:
+        for a in rows:
+            if a in progress:
+                continue
+            frontier = op.inputs[a].frontier
+            for t in frontier.trackers:
+                if t.node not in group or t.node not in frontier.intervals:
+                    continue
+                low, high, _ = frontier.intervals[t.node]
+                start, end = ordinal_range(t.node.type)
+                at = end - high if t.descending else low - start
+                progress[a] = (at - (-1 if t.descending else 1) * group[t.node] if at else -(2**70), rows[a])
+                break
+        if len(progress) > 1 or (progress and len(rows) == 1):
+            break
+        progress.clear()
+    if len(progress) < 2:
+        return least
+    return min(progress, key=lambda a: progress[a])

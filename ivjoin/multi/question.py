@@ -1,0 +1,354 @@
+"""Arguments of a join of many inputs, checked and resolved: a :class:`MultiSpec`."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+
+from ivjoin import expr
+from ivjoin.errors import ConditionError, IvjoinError, OrderError, ProtocolError, SchemaError, came
+from ivjoin.expr.arguments import MOST_ROWS, one_of, whole_number
+from ivjoin.expr.codec import decode, encode
+from ivjoin.expr.evaluate import check_supported
+from ivjoin.expr.literals import zone_named
+from ivjoin.expr.nodes import LEFT, Node, columns_of, make, rewrite
+from ivjoin.expr.scope import nearest
+from ivjoin.frontier.order import Order
+from ivjoin.plan.question import join_spec
+from ivjoin.plan.spec import JoinSpec
+from ivjoin.separation.separate import conjuncts_of
+
+if TYPE_CHECKING:
+    from ivjoin.expr.written import Expression
+    from ivjoin.plan.question import DeclaredBounds, Orders, SupportsArrowSchema
+
+__all__ = ["AliasBounds", "AliasOrders", "MOST_INPUTS", "MultiSpec", "Part", "Views", "multi_spec", "named_inputs"]
+
+MOST_INPUTS = 8
+_ALIAS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+AliasOrders: TypeAlias = "Mapping[str, Orders]"
+AliasBounds: TypeAlias = "Mapping[str, DeclaredBounds]"
+Views: TypeAlias = "str | Sequence[Sequence[str]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A conjunct of the condition, over the columns ``alias_name`` of one wide row, and the inputs that it reads."""
+
+    node: Node
+    aliases: frozenset[str]
+
+
+@dataclass(frozen=True, eq=False)
+class MultiSpec:
+    """A join of many inputs, fully described.
+
+    Attributes
+    ----------
+    schemas : dict of str to pa.Schema
+        Of the inputs by alias, in the order of their columns in the output.
+    condition : Node or None
+        Its columns have the alias of their input for a side.
+    inputs : dict of str to JoinSpec
+        Each input alone, under its wide names ``alias_name``, as the left side of a spec: schema, orders, bounds and
+        options.
+    views : "auto", "none", "all" or a tuple of frozenset of str
+    allow_cross : bool
+    """
+
+    schemas: dict[str, pa.Schema]
+    condition: Node | None
+    inputs: dict[str, JoinSpec]
+    views: str | tuple[frozenset[str], ...] = "auto"
+    allow_cross: bool = False
+
+    @property
+    def aliases(self) -> list[str]:
+        return list(self.schemas)
+
+    @property
+    def options(self) -> JoinSpec:
+        """A spec whose options are those of the whole: batch_size, on_late, timezone."""
+        return next(iter(self.inputs.values()))
+
+    def wide(self, alias: str) -> pa.Schema:
+        """An input's schema under the names that its columns have in the output."""
+        return self.inputs[alias].schemas[0]
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Of the output."""
+        return pa.schema([f for alias in self.schemas for f in self.wide(alias)])
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The conjuncts of the condition."""
+        if self.condition is None:
+            return ()
+        found = conjuncts_of(self.condition)
+        return tuple(Part(widened(c), frozenset(n.params[0] for n in columns_of(c))) for c in found)
+
+    @cached_property
+    def as_json(self) -> dict[str, Any]:
+        """The spec in JSON's own types; :meth:`from_json` reads it."""
+        return {
+            "schemas": {a: base64.b64encode(s.serialize().to_pybytes()).decode() for a, s in self.schemas.items()},
+            "condition": encode(self.condition),
+            "inputs": {alias: spec.as_json for alias, spec in self.inputs.items()},
+            "views": self.views if isinstance(self.views, str) else [sorted(v) for v in self.views],
+            "allow_cross": self.allow_cross,
+        }
+
+    @classmethod
+    def from_json(cls, saved: Mapping[str, Any]) -> MultiSpec:
+        """The spec that :attr:`as_json` describes."""
+        schemas = {
+            a: pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text))) for a, text in saved["schemas"].items()
+        }
+        inputs = {alias: JoinSpec.from_json(spec) for alias, spec in saved["inputs"].items()}
+        views = saved["views"]
+        return cls(
+            schemas, decode(saved["condition"]), inputs,
+            views if isinstance(views, str) else tuple(frozenset(v) for v in views), saved["allow_cross"],
+        )
+
+    def with_orders(self, orders: Mapping[str, tuple[Order, ...]]) -> MultiSpec:
+        """The same join with other promises of some inputs; their expressions are over wide names."""
+        inputs = {
+            a: replace(s, orders=(orders[a], ())) if a in orders else s for a, s in self.inputs.items()
+        }
+        return replace(self, inputs=inputs)
+
+
+def widened(node: Node) -> Node:
+    """An expression over columns ``alias.name`` as one over ``alias_name`` of a wide row."""
+
+    def wide(n: Node) -> Node | None:
+        if n.op != "column":
+            return None
+        alias, name = n.params
+        return make("column", (), (LEFT, f"{alias}_{name}"), n.type)
+
+    return rewrite(node, wide)
+
+
+def named_inputs(inputs: Any) -> dict[str, Any]:
+    """The inputs by alias.
+
+    Raises
+    ------
+    SchemaError
+        If there are too few or too many, or an alias is none or is used twice.
+    """
+    if isinstance(inputs, Mapping):
+        pairs = list(inputs.items())
+    elif isinstance(inputs, Iterable) and not isinstance(inputs, (str, bytes)):
+        pairs = list(inputs)
+        if not all(isinstance(p, (tuple, list)) and len(p) == 2 for p in pairs):
+            raise SchemaError(f"inputs are {came(inputs)}; expected {{alias: input}}, such as {{'q': q, 't': t}}")
+    else:
+        raise SchemaError(f"inputs are {came(inputs)}; expected {{alias: input}}, such as {{'q': q, 't': t}}")
+    out: dict[str, Any] = {}
+    for alias, given in pairs:
+        if not isinstance(alias, str) or _ALIAS.fullmatch(alias) is None:
+            raise SchemaError(
+                f"the alias {came(alias)} is no name; expected letters, digits and underscores, such as 'q'"
+            )
+        twice = next((a for a in out if a.lower() == alias.lower()), None)
+        if twice is not None:
+            raise SchemaError(
+                f"the alias {alias!r} is used twice{'' if alias == twice else f' (as {twice!r})'}; "
+                "give each input an alias of its own, also where both are one table"
+            )
+        out[alias] = given
+    if not 2 <= len(out) <= MOST_INPUTS:
+        raise SchemaError(
+            f"{len(out)} input{'s' if len(out) != 1 else ''}; expected 2 to {MOST_INPUTS}"
+            + (": join some of them first, and take that stream as an input" if len(out) > MOST_INPUTS else "")
+        )
+    return out
+
+
+def multi_spec(
+    inputs: Mapping[str, SupportsArrowSchema], condition: Expression | None, *, orders: AliasOrders | None = None,
+    bounds: AliasBounds | None = None, views: Views = "auto", batch_size: int = 65536, on_late: str = "raise",
+    timezone: str = "UTC", allow_cross: bool = False, case_sensitive: bool = True,
+) -> MultiSpec:
+    """Check the arguments of a join of many inputs, and look every name up.
+
+    Raises
+    ------
+    IvjoinError
+        A subclass that says what came, what was expected and the nearest fix.
+    """
+    schemas = {alias: _schema(given, alias) for alias, given in named_inputs(inputs).items()}
+    one_of("on_late", on_late, ("raise", "drop", "join"))
+    batch_size = whole_number("batch_size", batch_size, 1, MOST_ROWS, "a whole number of rows")
+    zone_named(timezone)
+    if not isinstance(allow_cross, bool):
+        raise IvjoinError(f"allow_cross is {came(allow_cross)}; expected True or False")
+    _wide_names(schemas)
+    scope = expr.Scope.of_inputs(schemas, case_sensitive)
+    given = expr.condition(condition, scope, timezone=timezone)
+    if given is not None:
+        check_supported(given)
+    by_order, by_bounds = _by_alias("orders", orders, schemas), _by_alias("bounds", bounds, schemas)
+    empty = pa.schema([])
+    specs = {}
+    for alias, schema in schemas.items():
+        try:
+            own = join_spec(
+                schema, empty, left_order=by_order.get(alias), left_bounds=by_bounds.get(alias),
+                batch_size=batch_size, on_late=on_late, timezone=timezone,
+            )
+        except IvjoinError as e:
+            raise type(e)(of_input(str(e), alias)) from e
+        specs[alias] = _wide(own, alias)
+    spec = MultiSpec(schemas, given, specs, _views(views, list(schemas)), allow_cross)
+    _connected(spec)
+    return spec
+
+
+def of_input(message: str, alias: str) -> str:
+    """What is said of a left side, said of an input."""
+    plain = message.replace("the left side", f"input {alias!r}").replace("side 'left'", f"input {alias!r}")
+    plain = plain.replace("left_bounds", f"bounds[{alias!r}]").replace("left_order", f"orders[{alias!r}]")
+    plain = re.sub(rf"\bl\.{alias}_", f"{alias}.", plain)
+    return re.sub(r"\bis not in left\b", f"is not in input {alias!r}", re.sub(r"\bl\.(?=\w)", f"{alias}.", plain))
+
+
+def _schema(schema: Any, alias: str) -> pa.Schema:
+    if not isinstance(schema, pa.Schema):
+        if getattr(schema, "__arrow_c_schema__", None) is None:
+            raise SchemaError(f"the schema of {alias!r} is a {type(schema).__name__}; expected a pyarrow.Schema")
+        try:
+            schema = pa.schema(schema)
+        except (TypeError, ValueError) as e:
+            raise SchemaError(f"the schema of {alias!r}, a {type(schema).__name__}, gives no Arrow schema: {e}") from e
+    seen: set[str] = set()
+    for name in schema.names:
+        if name in seen:
+            raise SchemaError(f"input {alias!r} has two columns named {name!r}; rename one of them")
+        seen.add(name)
+    return schema
+
+
+def _wide_names(schemas: Mapping[str, pa.Schema]) -> None:
+    taken: dict[str, tuple[str, str]] = {}
+    for alias, schema in schemas.items():
+        for name in schema.names:
+            wide = f"{alias}_{name}"
+            if wide in taken:
+                a, n = taken[wide]
+                raise SchemaError(f"the columns {a}.{n} and {alias}.{name} would both come out as {wide!r}; rename one")
+            taken[wide] = alias, name
+
+
+def _by_alias(what: str, given: Any, schemas: Mapping[str, pa.Schema]) -> dict[str, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise OrderError(f"{what} are {came(given)}; expected {{alias: {what} of that input}}")
+    for alias in given:
+        if alias not in schemas:
+            hint = nearest(alias, schemas) if isinstance(alias, str) else ""
+            raise OrderError(f"{what} name {came(alias)}, which is no input; the inputs are {', '.join(schemas)}{hint}")
+    return dict(given)
+
+
+def _wide(spec: JoinSpec, alias: str) -> JoinSpec:
+    """An input alone, its columns renamed to ``alias_name``."""
+
+    def renamed(n: Node) -> Node | None:
+        return make("column", (), (LEFT, f"{alias}_{n.params[1]}"), n.type) if n.op == "column" else None
+
+    schema = pa.schema([f.with_name(f"{alias}_{f.name}") for f in spec.schemas[0]])
+    orders = tuple(replace(o, expr=rewrite(o.node, renamed)) for o in spec.orders[0])
+    bounds = tuple((rewrite(n, renamed), low, high) for n, low, high in spec.bounds[0])
+    return replace(spec, schemas=(schema, spec.schemas[1]), orders=(orders, ()), bounds=(bounds, ()))
+
+
+def _views(views: Any, aliases: list[str]) -> str | tuple[frozenset[str], ...]:
+    if isinstance(views, str):
+        return one_of("views", views, ("auto", "none", "all"))
+    if not isinstance(views, Iterable):
+        raise IvjoinError(f"views are {came(views)}; expected 'auto', 'none', 'all' or groups such as [('q', 't')]")
+    out = []
+    for group in views:
+        if isinstance(group, str) or not isinstance(group, Iterable):
+            raise IvjoinError(f"views hold {came(group)}; expected a group of aliases such as ('q', 't')")
+        names = list(group)
+        for name in names:
+            if name not in aliases:
+                raise IvjoinError(f"a view names {came(name)}, which is no input; the inputs are {', '.join(aliases)}")
+        if len(set(names)) != len(names) or not 2 <= len(names) < len(aliases):
+            raise IvjoinError(
+                f"the view {came(tuple(names))} is none; expected two or more aliases, each once, and not all of them"
+            )
+        out.append(frozenset(names))
+    for a in out:
+        for b in out:
+            if a & b and not a <= b and not b <= a:
+                raise IvjoinError(
+                    f"the views {_said(a, aliases)} and {_said(b, aliases)} overlap; one has to lie within the other, "
+                    "or they have no input in common"
+                )
+    return tuple(out)
+
+
+def _said(view: frozenset[str], aliases: list[str]) -> str:
+    return f"({', '.join(a for a in aliases if a in view)})"
+
+
+def _connected(spec: MultiSpec) -> None:
+    """Refuse a cross product that was not asked for."""
+    groups = components(spec.aliases, [p.aliases for p in spec.parts])
+    if len(groups) == 1 or spec.allow_cross:
+        return
+    unused = [a for g in groups if len(g) == 1 for a in g]
+    rest = [a for a in spec.aliases if a not in unused]
+    if unused:
+        who = f"input {unused[0]!r} is" if len(unused) == 1 else f"inputs {', '.join(map(repr, unused))} are"
+        said = f"{who} not connected to {'the others' if rest else 'each other'} by the condition"
+    else:
+        said = "the condition leaves the inputs in parts: " + "; ".join(", ".join(g) for g in groups)
+    raise ConditionError(
+        f"{said}: each row would meet every row; add a conjunct that names both, such as an equality or a band, or ask "
+        "for the cross product with allow_cross=True"
+    )
+
+
+def components(aliases: Sequence[str], links: Iterable[frozenset[str]]) -> list[list[str]]:
+    """The inputs in groups that no link joins."""
+    group = {a: {a} for a in aliases}
+    for link in links:
+        joined: set[str] = set().union(*(group[a] for a in link)) if link else set()
+        for a in joined:
+            group[a] = joined
+    out: list[list[str]] = []
+    for a in aliases:
+        if not any(a in g for g in out):
+            out.append([b for b in aliases if b in group[a]])
+    return out
+
+
+def alias_named(alias: Any, known: Sequence[str]) -> str:
+    """An alias that there is.
+
+    Raises
+    ------
+    ProtocolError
+    """
+    if not isinstance(alias, str) or alias not in known:
+        hint = nearest(alias, known) if isinstance(alias, str) else ""
+        raise ProtocolError(f"the input is {came(alias)}; expected one of {', '.join(map(repr, known))}{hint}")
+    return alias
+
+

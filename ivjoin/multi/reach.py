@@ -1,0 +1,122 @@
+"""What reaches across a join of many inputs: from all inputs' frontiers to what later rows of each can still hold.
+
+A result that is yet to come has at least one row that is yet to come, of an input x, say. So for each x the box is
+contracted in which x lies in its frontier and every other input is anything, stored or to come; the propagator's graph
+is the whole condition, so a frontier of one input bounds another through a third that no conjunct names with it. What
+is left of x's own columns, and of a view's by each input that it has, bounds every later row of that side of a step:
+a stored row that only rows outside of it could meet is in no later result and goes.
+
+Results of rows that are all stored have been put out when the last of them came, so they keep nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from ivjoin.expr.nodes import LEFT, Node, columns_of, make
+from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, value_of
+from ivjoin.expr.types import from_arrow
+from ivjoin.frontier.order import Frontier, ordinal_range
+from ivjoin.multi.question import MultiSpec
+from ivjoin.operator.prune_bounds import Bounder, ordinals_of
+
+__all__ = ["Box", "Reach", "Span", "hull", "united"]
+
+Span: TypeAlias = tuple[int, int]
+Box: TypeAlias = dict[Node, Any]  # what is known of expressions over a wide row: their Dom
+
+
+class Reach:
+    """The condition of a join of many inputs, with all that is ever asked of it.
+
+    Parameters
+    ----------
+    spec : MultiSpec
+    want : iterable of Node
+        Expressions over a wide row whose bounds are asked for.
+    """
+
+    def __init__(self, spec: MultiSpec, want: Iterable[Node]) -> None:
+        self._spec = spec
+        self._conjuncts = tuple(p.node for p in spec.parts)
+        self.want = tuple(dict.fromkeys(n for n in want if has_ordinal(n.type)))
+        self._rounds = any(n.type.kind == "float" for n in self.want)
+        never_null = {}
+        for alias in spec.aliases:
+            for f in spec.wide(alias):
+                if not f.nullable:
+                    column = make("column", (), (LEFT, f.name), from_arrow(f.type))
+                    never_null[column] = column.type
+        self._never_null = never_null
+
+    def future(self, alias: str, frontiers: Mapping[str, Frontier], hulls: Mapping[str, Box]) -> Box | None:
+        """What is left of the wanted expressions for a result with a later row of one input; None: there is none.
+
+        Parameters
+        ----------
+        frontiers : mapping of str to Frontier
+        hulls : mapping of str to Box
+            What rows of the other inputs can hold at all, whether stored or yet to come; of an input that is not in it,
+            nothing is known.
+        alias : str
+            "" asks of rows that are all stored.
+        """
+        from ivjoin.propagation import Dom, Outcome, confirmed, contract_nodes, propagator
+
+        known: Box = {c: Dom.of(t, null=False) for c, t in self._never_null.items()}
+        for other, box in hulls.items():
+            if other != alias:
+                known |= box
+        own = frontiers[alias].intervals if alias else {}
+        known |= {n: Bounder.domain(n, v) for n, v in own.items()}
+        if not self._conjuncts:
+            return known
+        outcome, left = contract_nodes(self._conjuncts, known, self.want)
+        if outcome is Outcome.INFEASIBLE:
+            return None
+        if self._rounds:
+            p = propagator(self._conjuncts, self.want)
+            for n, dom in left.items():
+                if n.type.kind == "float" and not dom.is_empty and n not in own:
+                    low, high = ordinals_of(dom, n)
+                    low = confirmed(p, known, n, low)
+                    high = high if dom.may_nan else confirmed(p, known, n, high, True)
+                    left[n] = hull(n, (low, high))
+        return left
+
+
+def hull(node: Node, span: Span | None, null: bool = True) -> Any:
+    """The domain of a closed interval of ordinals; None is no value at all."""
+    from ivjoin.propagation import Dom
+
+    t = node.type
+    if span is None or span[0] > span[1]:
+        return Dom.empty(t, null=null)
+    low, high = span
+    nan = t.kind == "float" and high >= NAN_ORDINAL
+    if nan:
+        high = ordinal_of(float("inf"), t)
+        if low > high:
+            return Dom.empty(t, null=null, nan=True)
+    return Dom.of(t, value_of(low, t), value_of(high, t), null=null, nan=nan)
+
+
+def united(doms: Sequence[Any], node: Node) -> Span | None:
+    """The interval that holds the values of some domains; None where none has any, or they say nothing."""
+    spans = [s for s in (ordinals_of(d, node) for d in doms) if s[0] <= s[1]]
+    if not spans:
+        return None
+    low, high = min(a for a, _ in spans), max(b for _, b in spans)
+    least, most = ordinal_range(node.type)
+    if node.type.is_discrete:
+        near = (most - least) >> 12  # a limit of the type moved by a band's width is no news
+        low, high = (least if low - least < near else low), (most if most - high < near else high)
+    if node.type.kind == "float" and high >= ordinal_of(float("inf"), node.type):
+        most = high = NAN_ORDINAL
+    return None if low <= least and high >= most else (low, high)
+
+
+def columns_asked(parts: Iterable[Node]) -> list[Node]:
+    """The columns of some expressions that can be bounded."""
+    return [c for c in columns_of(*parts) if has_ordinal(c.type)]

@@ -1,0 +1,274 @@
+"""A join of many inputs as steps, each a join of two, and the ways that rows of each input go through them.
+
+In a *tree* both sides of a step are stored, as the side stores of one operator: inputs, and views, which are results of
+earlier steps. In a *cascade* no view is kept: rows of an input go from store to store of the others, each of them the
+right side of a step whose left side is only probed with. An input that is met with other inputs at hand on different
+ways has a store for each, since rows are found in it by other expressions, and are awaited by other rows.
+
+Each conjunct is decided at the first step that has all of its columns. Equalities are transitive: where two sides share
+a class of equal columns that no conjunct between them names, the step has an equality of its own as a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from ivjoin.expr import build
+from ivjoin.expr.nodes import LEFT, RIGHT, Node, make, rewrite
+from ivjoin.frontier.order import Order
+from ivjoin.multi.question import MultiSpec, Part
+from ivjoin.plan.spec import Bounds, JoinSpec
+from ivjoin.separation.separate import Separation, separate
+
+__all__ = [
+    "Layout", "Paths", "Shape", "Side", "Step", "Tree", "equal_classes", "laid_out", "local", "pair_parts", "wide",
+]  # fmt: skip
+
+Tree: TypeAlias = "str | tuple[Tree, Tree]"
+Paths: TypeAlias = "dict[str, tuple[str, ...]]"  # by input: the others, in the order in which its rows meet them
+Shape: TypeAlias = "Tree | Paths"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a step.
+
+    Attributes
+    ----------
+    aliases : tuple of str
+        Inputs whose columns its rows have; more than one are joined.
+    awaits : tuple of str
+        Inputs of which later rows bring rows to this side, so that it is their bounds that matter.
+    keeps : bool
+        Whether its rows are stored; else they only probe.
+    """
+
+    aliases: tuple[str, ...]
+    awaits: tuple[str, ...]
+    keeps: bool = True
+
+    @property
+    def is_joined(self) -> bool:
+        return len(self.aliases) > 1
+
+    @property
+    def is_view(self) -> bool:
+        return self.is_joined and self.keeps
+
+    @property
+    def name(self) -> str:
+        return self.aliases[0] if not self.is_joined else f"({', '.join(self.aliases)})"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A join of two sides.
+
+    Attributes
+    ----------
+    sides : (Side, Side)
+    spec : JoinSpec
+        Of the operator; its columns have their wide names.
+    parts : tuple of Part
+        The conjuncts that are decided here.
+    """
+
+    sides: tuple[Side, Side]
+    spec: JoinSpec
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Steps, and how rows of each input go through them.
+
+    Attributes
+    ----------
+    steps : list of Step
+    routes : dict of str to list of (int, int)
+        By input: the step and the side that its rows are pushed to, then those that take what came out.
+    stores : dict of str to list of (int, int)
+        Where rows of an input are stored besides, to be met by later rows of others.
+    """
+
+    steps: list[Step]
+    routes: dict[str, list[tuple[int, int]]]
+    stores: dict[str, list[tuple[int, int]]]
+
+    def homes(self, alias: str) -> list[tuple[int, int]]:
+        """Where an input's own rows are stored."""
+        first = self.routes[alias][0]
+        return [*([first] if self.steps[first[0]].sides[first[1]].keeps else []), *self.stores[alias]]
+
+
+def laid_out(spec: MultiSpec, shape: Shape) -> Layout:
+    """The steps of a tree, or of a cascade."""
+    return _cascade(spec, shape) if isinstance(shape, dict) else _tree(spec, shape)
+
+
+def _tree(spec: MultiSpec, tree: Tree) -> Layout:
+    steps: list[Step] = []
+    routes: dict[str, list[tuple[int, int]]] = {a: [] for a in spec.aliases}
+    classes = equal_classes(spec.parts)
+
+    def add(t: Tree) -> Side:
+        if isinstance(t, str):
+            return Side((t,), (t,))
+        sides = add(t[0]), add(t[1])
+        steps.append(_step(spec, sides, classes))
+        for p, side in enumerate(sides):
+            for alias in side.aliases:
+                routes[alias].append((len(steps) - 1, p))
+        both = (*sides[0].aliases, *sides[1].aliases)
+        return Side(both, both)
+
+    add(tree)
+    return Layout(steps, routes, {a: [] for a in spec.aliases})
+
+
+def _cascade(spec: MultiSpec, paths: Paths) -> Layout:
+    classes = equal_classes(spec.parts)
+    found: dict[tuple[frozenset[str], str], list[str]] = {}  # what is at hand, what it meets: whose rows go this way
+    for start, path in paths.items():
+        for k, alias in enumerate(path):
+            found.setdefault((frozenset((start, *path[:k])), alias), []).append(start)
+    steps: list[Step] = []
+    routes: dict[str, list[tuple[int, int]]] = {a: [] for a in spec.aliases}
+    stores: dict[str, list[tuple[int, int]]] = {a: [] for a in spec.aliases}
+    for (hand, alias), starts in sorted(found.items(), key=lambda f: len(f[0][0])):
+        # as rows come to it, so that no columns are moved: in the order of the first way, of the others by name
+        left = Side(tuple(a for a in spec.aliases if a in hand), tuple(starts), keeps=False)
+        steps.append(_step(spec, (left, Side((alias,), (alias,))), classes))
+        stores[alias].append((len(steps) - 1, 1))
+        for start in starts:
+            routes[start].append((len(steps) - 1, 0))
+    return Layout(steps, routes, stores)
+
+
+def _step(spec: MultiSpec, sides: tuple[Side, Side], classes: list[list[tuple[str, Node]]]) -> Step:
+    a, b = (frozenset(s.aliases) for s in sides)
+    mine = []
+    for p in spec.parts:
+        alone = len(p.aliases) == 1 and any(p.aliases == here and len(here) == 1 for here in (a, b))
+        if alone or (p.aliases <= a | b and p.aliases & a and p.aliases & b):
+            mine.append(p)
+        elif not p.aliases and len(a | b) == len(spec.schemas):
+            mine.append(p)
+    names = {n for alias in sides[0].aliases for n in spec.wide(alias).names}
+    keys = [local(n, names) for n in _implied(classes, a, b, mine)]
+    conjuncts = [*keys, *(local(p.node, names) for p in mine)]
+    condition = build.and_(*conjuncts) if len(conjuncts) > 1 else conjuncts[0] if conjuncts else None
+    options = spec.options
+    left, right = (spec.inputs[s.aliases[0]] if not s.is_joined else None for s in sides)
+    step = JoinSpec(
+        schemas=(_schema(spec, sides[0]), _schema(spec, sides[1])), condition=condition,
+        orders=(left.orders[0] if left else (), _turned_orders(right)),
+        bounds=(left.bounds[0] if left else (), _turned_bounds(right)),
+        batch_size=options.batch_size, on_late="join", timezone=options.timezone,
+    )
+    return Step(sides, step, tuple(mine))
+
+
+def _schema(spec: MultiSpec, side: Side) -> pa.Schema:
+    return pa.schema([f for alias in side.aliases for f in spec.wide(alias)])
+
+
+def _turned_orders(spec: JoinSpec | None) -> tuple[Order, ...]:
+    return () if spec is None else tuple(replace(o, expr=local(o.node, ())) for o in spec.orders[0])
+
+
+def _turned_bounds(spec: JoinSpec | None) -> Bounds:
+    return () if spec is None else tuple((local(n, ()), low, high) for n, low, high in spec.bounds[0])
+
+
+def local(node: Node, left: Iterable[str]) -> Node:
+    """An expression over a wide row as one over two sides; ``left`` are the names of the left one."""
+
+    def placed(n: Node) -> Node | None:
+        if n.op != "column" or n.params[1] in left:
+            return None
+        return make("column", (), (RIGHT, n.params[1]), n.type)
+
+    return rewrite(node, placed)
+
+
+def wide(node: Node) -> Node:
+    """An expression over two sides as one over a wide row."""
+
+    def placed(n: Node) -> Node | None:
+        return make("column", (), (LEFT, n.params[1]), n.type) if n.op == "column" else None
+
+    return rewrite(node, placed)
+
+
+# -- equalities ------------------------------------------------------------------------------------------------------
+
+
+def equal_classes(parts: Sequence[Part]) -> list[list[tuple[str, Node]]]:
+    """Classes of columns of several inputs that are equal wherever the condition is TRUE: (alias, expression)."""
+    found: list[dict[Node, str]] = []
+    for p in parts:
+        if p.node.op != "eq" or len(p.aliases) != 2:
+            continue
+        ends = {n: _owner(n, p) for n in p.node.args}
+        if any(alias is None for alias in ends.values()):
+            continue
+        joined = {n: a for n, a in ends.items() if a is not None}
+        for c in [c for c in found if c.keys() & ends.keys()]:
+            joined |= c
+            found.remove(c)
+        found.append(joined)
+    return [[(a, n) for n, a in c.items()] for c in found if len(set(c.values())) > 1]
+
+
+def _owner(n: Node, part: Part) -> str | None:
+    """The input that an end of an equality is a column of; None for what may err, or is computed of more."""
+    inner = n
+    while inner.op == "cast" and inner.type.kind == inner.args[0].type.kind == "int" and _holds(inner):
+        inner = inner.args[0]
+    if inner.op != "column":
+        return None
+    name = inner.params[1]
+    fitting = [a for a in part.aliases if name.startswith(f"{a}_")]
+    return max(fitting, key=len) if fitting else None
+
+
+def _holds(cast: Node) -> bool:
+    low, high = cast.args[0].type.physical_range()
+    least, most = cast.type.physical_range()
+    return bool(least <= low and high <= most)
+
+
+def _implied(
+    classes: Sequence[Sequence[tuple[str, Node]]], a: frozenset[str], b: frozenset[str], mine: Sequence[Part]
+) -> Iterator[Node]:
+    """An equality for each class that both sides have, and no conjunct of the step compares."""
+    direct = {n for p in mine if p.node.op == "eq" for n in p.node.args}
+    for c in classes:
+        ends = [next((n for alias, n in c if alias in side), None) for side in (a, b)]
+        if ends[0] is None or ends[1] is None:
+            continue
+        if {n for alias, n in c if alias in a} & direct and {n for alias, n in c if alias in b} & direct:
+            continue
+        yield build.eq(ends[0], ends[1])
+
+
+def pair_parts(
+    spec: MultiSpec, classes: Sequence[Sequence[tuple[str, Node]]]
+) -> Mapping[tuple[str, str], Separation]:
+    """For each two inputs that conjuncts compare, what these come to."""
+    out = {}
+    for i, a in enumerate(spec.aliases):
+        for b in spec.aliases[i + 1 :]:
+            mine = [p for p in spec.parts if p.aliases == {a, b}]
+            names = set(spec.wide(a).names)
+            keys = [local(n, names) for n in _implied(classes, frozenset({a}), frozenset({b}), mine)]
+            conjuncts = [*keys, *(local(p.node, names) for p in mine)]
+            if conjuncts:
+                out[a, b] = separate(build.and_(*conjuncts) if len(conjuncts) > 1 else conjuncts[0])
+    return out
+

@@ -1,0 +1,22 @@
+"""What an operator of a plan is made of."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from ivjoin.operator.core import Core
+from ivjoin.operator.windows.core import WindowCore
+from ivjoin.plan.planner import JoinPlan
+
+__all__ = ["AnyCore", "core_of"]
+
+AnyCore: TypeAlias = "Core | WindowCore"
+
+
+def core_of(
+    plan: JoinPlan, late_within: bool = True, errors_first: bool = False, keeps: tuple[bool, bool] = (True, True)
+) -> AnyCore:
+    """The state of an operator for a plan, without rows; ``keeps``: which sides' rows are stored."""
+    if plan.spec.aggregates:
+        return WindowCore(plan, late_within, errors_first)
+    return Core(plan, late_within, errors_first, keeps)

@@ -1,0 +1,1 @@
+"""Aggregates over the partners of each left row, found over slices of sorted rows and without making pairs."""

@@ -1,0 +1,167 @@
+"""The answers for left rows that are decided: their partners' aggregates, as output batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.expr.nodes import Node
+from ivjoin.operator.residual import holds
+from ivjoin.operator.windows.measures import Part, measures
+from ivjoin.operator.windows.reduce import Ranges
+from ivjoin.operator.windows.rows import Rows
+from ivjoin.operator.windows.run import Run, Term, order_of, reach
+from ivjoin.operator.windows.source import Picked, Source
+from ivjoin.shj.arrow import byte_width, from_plain, take, whole_numbers
+
+if TYPE_CHECKING:
+    from ivjoin.operator.windows.core import WindowCore
+
+__all__ = ["Answers"]
+
+_MOST_ROWS = 65_536  # that are looked up at once
+_MOST_PAIRS = 1 << 18  # that are asked about at once
+
+
+class Answers:
+    """Looks left rows up among the right ones that are held."""
+
+    def __init__(self, core: WindowCore) -> None:
+        self._core = core
+        plan = core.plan
+        self._schema = plan.schema
+        self._measures = measures(plan.spec.aggregates, plan.sides[1].schema)
+        self._places = core.layouts[0].places
+        self._all = core.how.keep[0]
+        by = core.order
+        axis = None if core.axis is None else plan.sides[1].axes[core.axis]
+        self._in_order = by is None if axis is None else by is not None and by[0] is axis and not by[1]
+
+    def without(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Left rows that nothing matches."""
+        size = self._core.plan.spec.batch_size
+        for start in range(0, batch.num_rows, size):
+            piece = batch.slice(start, size)
+            n = piece.num_rows
+            columns = [from_plain(a, t) for a, t in zip(piece.columns, self._schema.types, strict=False)]
+            yield pa.RecordBatch.from_arrays([*columns, *self._nothing(n)], schema=self._schema)
+
+    def of(self, rows: Rows) -> Iterator[pa.RecordBatch]:
+        """Left rows with what their partners come to."""
+        size = min(self._core.plan.spec.batch_size, _MOST_ROWS)
+        runs = self._core.right.sorted()
+        for start in range(0, len(rows), size):
+            some = rows if len(rows) <= size else rows.slice(start, min(start + size, len(rows)))
+            for block in self._blocks(some, runs):
+                batch = self._answer(block, runs)
+                if batch.num_rows:
+                    yield batch
+
+    def _order(self, rows: Rows) -> np.ndarray | None:
+        """Places of rows by key and axis, so that they are looked up from one end of a run to the other."""
+        by = next((t.left for t in self._core.terms if t.right == self._core.axis), None)
+        return order_of(rows.kids, None if by is None else rows.axes[by])
+
+    def _blocks(self, rows: Rows, runs: list[Run]) -> Iterator[Rows]:
+        """Rows in pieces that have not too many pairs to be asked about."""
+        if not self._asks(runs) or len(rows) == 1:
+            yield rows
+            return
+        sizes = np.zeros(len(rows), dtype=np.int64)
+        for run in runs:
+            sizes += run.find(rows, self._core.terms).ranges.sizes
+        ends = np.cumsum(sizes)
+        start = 0
+        while start < len(rows):
+            before = int(ends[start - 1]) if start else 0
+            stop = max(start + 1, int(np.searchsorted(ends, before + _MOST_PAIRS, side="right")))
+            yield rows.slice(start, stop)
+            start = stop
+
+    def _asks(self, runs: list[Run]) -> bool:
+        if self._core.decides():
+            return True
+        return any(run.asks(self._core.terms) for run in runs)
+
+    def _answer(self, rows: Rows, runs: list[Run]) -> pa.RecordBatch:
+        n, given = len(rows), rows
+        partners = np.zeros(n, dtype=np.int64)
+        parts: list[Part] | None = None
+        nodes = self._core.decides()
+        order = self._order(rows)
+        if order is not None:
+            rows = rows.take(order)
+        for run in runs:
+            found = run.find(rows, self._core.terms)
+            if not found.ranges.total:
+                continue
+            source = Source(run.rows, self._core.layouts[1], run.kept, self._core.order, self._in_order)
+            ranges = found.ranges
+            if nodes or found.rest:
+                source, ranges = self._asked(rows, run, source, ranges, found.rest, nodes)
+                if not ranges.total:
+                    continue
+            partners += ranges.sizes
+            more = [m.over(source, ranges) for m in self._measures]
+            if parts is None:
+                parts = more
+            else:
+                parts = [m.joined(a, b) for m, a, b in zip(self._measures, parts, more, strict=True)]
+        back = None  # where the answer of each row that was given stands
+        if order is not None:
+            back = np.empty(n, dtype=np.int64)
+            back[order] = np.arange(n)
+            partners = partners[back]
+        keep = None if self._all or partners.all() else np.flatnonzero(partners)
+        left = self._left(given if keep is None else given.take(keep))
+        if parts is None:
+            made = self._nothing(n if keep is None else 0)
+        else:
+            made = [m.finish(p) for m, p in zip(self._measures, parts, strict=True)]
+            at = keep if back is None else back if keep is None else back[keep]
+            if at is not None:
+                made = [take(a, at, byte_width(a.type)) for a in made]
+        return pa.RecordBatch.from_arrays([*left, *made], schema=self._schema)
+
+    def _asked(
+        self, rows: Rows, run: Run, source: Source, ranges: Ranges, rest: Sequence[Term], nodes: Sequence[Node]
+    ) -> tuple[Source, Ranges]:
+        """The pairs of some ranges for which the rest of the condition holds."""
+        here, there = np.repeat(np.arange(len(rows)), ranges.sizes), ranges.positions()
+        for t in rest:
+            low, high = reach(rows, t)
+            values = run.rows.axes[t.right][there]
+            inside = (values >= low[here]) & (values <= high[here])
+            if t.right in run.rows.absent:
+                inside |= run.rows.absent[t.right][there]
+            here, there = here[inside], there[inside]
+        if nodes and len(here):
+            true = holds(nodes, self._columns(rows, here, source, there), len(here))
+            here, there = here[true], there[true]
+        ends = np.cumsum(np.bincount(here, minlength=len(rows)))
+        return Picked(source, there), Ranges(np.concatenate(([0], ends[:-1])), ends)
+
+    def _columns(
+        self, rows: Rows, here: np.ndarray, source: Source, there: np.ndarray
+    ) -> Callable[[str, str], pa.Array]:
+        layout = self._core.layouts[0]
+
+        def column(side: str, name: str) -> pa.Array:
+            array = rows.column(layout.places[layout.index[name]]) if side == "left" else source.column(side, name)
+            return take(array, here if side == "left" else there, byte_width(array.type))
+
+        return column
+
+    def _left(self, rows: Rows) -> list[pa.Array]:
+        columns = [rows.column(i) for i in self._places]
+        return [from_plain(a, t) for a, t in zip(columns, self._schema.types, strict=False)]
+
+    def _nothing(self, n: int) -> list[pa.Array]:
+        """What aggregates of nothing come to."""
+        return [
+            whole_numbers(np.zeros(n, dtype=np.int64)) if m.aggregate.function == "count" else pa.nulls(n, m.type)
+            for m in self._measures
+        ]

@@ -1,0 +1,181 @@
+"""What is held of either side: left rows until no right row can match them any more, right rows while one may."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from ivjoin.operator.windows.rows import Rows, joined
+from ivjoin.operator.windows.run import Run, Term, in_order
+
+__all__ = ["Bounds", "LeftRows", "RightRows"]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+Bounds = Sequence[tuple[int, int]] | None  # of each axis, closed; None where no row can match
+
+_IDLE = 8  # of so many right rows, one may be held that nothing can match
+
+
+class LeftRows:
+    """Left rows that are not decided."""
+
+    def __init__(self) -> None:
+        self.chunks: list[Rows] = []
+        self._whole: list[int] = []  # rows of which a chunk is what is left
+
+    def __len__(self) -> int:
+        return sum(map(len, self.chunks))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are held."""
+        return sum(c.nbytes for c in self.chunks)
+
+    def add(self, rows: Rows) -> None:
+        """Hold more rows."""
+        if not len(rows):
+            return
+        self._put(rows)
+        while len(self.chunks) > 1 and len(self.chunks[-2]) < 2 * len(self.chunks[-1]):
+            last, before = self.chunks.pop(), self.chunks.pop()
+            del self._whole[-2:]
+            self._put(joined([before, last]))
+
+    def _put(self, rows: Rows) -> None:
+        self.chunks.append(rows)
+        self._whole.append(len(rows))
+
+    def decided(self, bounds: Bounds) -> Iterator[Rows]:
+        """Give up the rows that no future right row can match."""
+        chunks, wholes = self.chunks, self._whole
+        self.chunks, self._whole = [], []
+        out = []
+        for rows, whole in zip(chunks, wholes, strict=True):
+            done = rows.outside(bounds)
+            count = int(np.count_nonzero(done))
+            if count == len(rows):
+                out.append(rows)
+                continue
+            left = rows
+            if count and done[:count].all():
+                out.append(rows.slice(0, count))
+                left = rows.slice(count, len(rows))
+                if 2 * len(left) < whole:
+                    left, whole = left.apart(), len(left)
+            elif count:
+                out.append(rows.take(np.flatnonzero(done)))
+                left = rows.take(np.flatnonzero(~done))
+                whole = len(left)
+            self.chunks.append(left)
+            self._whole.append(whole)
+        yield from out
+
+    def hull(self, axis: int) -> tuple[int, int] | None:
+        """The least and the greatest ordinal of an axis; None where some have none."""
+        if any(axis in c.absent for c in self.chunks):
+            return None
+        spans = [s for c in self.chunks if (s := c.span(axis)) is not None]
+        return (min(a for a, _ in spans), max(b for _, b in spans)) if spans else None
+
+
+class RightRows:
+    """Right rows that a left row may match: runs, each at least twice as long as the next (a log-structured merge)."""
+
+    def __init__(self, axis: int | None) -> None:
+        self.runs: list[Run] = []
+        self._axis = axis
+        self._fresh: list[Rows] = []  # in no run yet
+        self._since = 0  # rows that came since it was last asked which are dead
+
+    def __len__(self) -> int:
+        return sum(map(len, self.runs)) + sum(map(len, self._fresh))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are held."""
+        return sum(r.nbytes for r in self.runs) + sum(r.nbytes for r in self._fresh)
+
+    def add(self, rows: Rows) -> None:
+        """Hold more rows."""
+        if len(rows):
+            self._fresh.append(rows)
+            self._since += len(rows)
+
+    def sorted(self) -> list[Run]:
+        """All rows, as runs."""
+        if self._fresh:
+            self._put(joined(self._fresh))
+            self._fresh = []
+        return self.runs
+
+    def _put(self, rows: Rows) -> None:
+        parts = [rows]
+        n = len(rows)
+        while self.runs and len(self.runs[-1]) < 2 * n:
+            parts.append(self.runs.pop().rows)
+            n += len(parts[-1])
+        self.runs.append(Run(in_order(joined(parts[::-1]), self._axis), self._axis))
+
+    def prune(self, bounds: Bounds, waiting: LeftRows, terms: Sequence[Term], force: bool) -> int:
+        """Give up rows that neither a future left row nor one that waits can match; how many."""
+        if not force and _IDLE * self._since < len(self):
+            return 0
+        self._since = 0
+        spared = _hulls(waiting, terms)
+        dropped = 0
+        runs, self.runs = self.runs, []
+        for run in runs:
+            rows = _alive(run.rows, bounds, spared, force)
+            dropped += len(run) - len(rows)
+            if len(rows):
+                self.runs.append(run if rows is run.rows else Run(rows, self._axis))
+        fresh, self._fresh = self._fresh, []
+        for part in fresh:
+            rows = _alive(part, bounds, spared, force)
+            dropped += len(part) - len(rows)
+            if len(rows):
+                self._fresh.append(rows)
+        return dropped
+
+    def each(self) -> Iterator[Rows]:
+        """All rows, in pieces."""
+        yield from (r.rows for r in self.runs)
+        yield from self._fresh
+
+    def replace(self, change: Callable[[Rows], Rows]) -> None:
+        """Rows that were read anew."""
+        parts = [change(rows) for rows in self.each()]
+        self.runs, self._fresh = [], [p for p in parts if len(p)]
+
+
+def _hulls(waiting: LeftRows, terms: Sequence[Term]) -> list[tuple[int, int, int]] | None:
+    """(right axis, least, greatest) that left rows which wait can match; None where none waits."""
+    if not len(waiting):
+        return None
+    out = []
+    for t in terms:
+        span = waiting.hull(t.left)
+        if span is not None:
+            low = I64_MIN if t.high is None else max(I64_MIN, span[0] - t.high)
+            high = I64_MAX if t.low is None else min(I64_MAX, span[1] - t.low)
+            out.append((t.right, low, high))
+    return out
+
+
+def _alive(rows: Rows, bounds: Bounds, spared: list[tuple[int, int, int]] | None, force: bool) -> Rows:
+    """The rows that may still match; all of them where too few are dead to be worth a copy."""
+    dead = rows.outside(bounds)
+    if spared is not None and dead.any():
+        waited = np.ones(len(rows), dtype=bool)
+        for axis, low, high in spared:
+            if low > I64_MAX or high < I64_MIN:
+                waited[:] = False
+                continue
+            inside = (rows.axes[axis] >= low) & (rows.axes[axis] <= high)
+            waited &= inside | rows.absent[axis] if axis in rows.absent else inside
+        dead &= ~waited
+    count = int(np.count_nonzero(dead))
+    if count == 0 or (not force and count * _IDLE < len(rows)):
+        return rows
+    return rows.take(np.flatnonzero(~dead))

@@ -1,0 +1,333 @@
+"""The aggregates: what each is over some ranges, how those of two runs become one, and what comes out.
+
+Parts of one range in several runs, or in several pieces of pairs, are joined; so each aggregate keeps what can be
+joined without loss: limbs of sums, counts beside means, the place in the order beside what is first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ivjoin.errors import EvaluationError
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.ordinal import ordinals
+from ivjoin.operator.windows.reduce import (
+    Ranges,
+    as_doubles,
+    limbs_of,
+    range_sums,
+    running,
+    tree_of,
+    widened,
+    words_of_limbs,
+)
+from ivjoin.operator.windows.source import Source
+from ivjoin.plan.aggregates import Aggregate, result_type
+from ivjoin.shj.arrow import bitmap, fixed_array, from_plain, whole_numbers
+
+__all__ = ["Measure", "Part", "measures"]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_DECIMAL_LIMIT = divmod(10**38, 2**64)
+
+
+@dataclass(slots=True)
+class Part:
+    """An aggregate over m ranges, so far: how many values it is of : int64[m], and what they come to."""
+
+    count: np.ndarray
+    value: Any = None
+
+
+class Measure:
+    """How one aggregate is found."""
+
+    def __init__(self, aggregate: Aggregate, schema: pa.Schema) -> None:
+        self.aggregate = aggregate
+        self.type = result_type(aggregate, schema)
+
+    @property
+    def node(self) -> Node:
+        node = self.aggregate.node
+        assert node is not None
+        return node
+
+    def over(self, source: Source, r: Ranges) -> Part:
+        """Over ranges of the source's rows."""
+        raise NotImplementedError
+
+    def joined(self, a: Part, b: Part) -> Part:
+        """Over the rows of both."""
+        raise NotImplementedError
+
+    def finish(self, part: Part) -> pa.Array:
+        """What comes out, one value a range."""
+        raise NotImplementedError
+
+    def _counted(self, source: Source, r: Ranges) -> np.ndarray:
+        """int64[m]: how many values are not null.
+
+        Raises
+        ------
+        EvaluationError
+            If the expression errs for a row of a range.
+        """
+        v = source.vector(self.node)
+        erred = v.error
+        if erred is not None and erred.any():
+            sums = source.once(("errors", self.node), lambda: running(erred))
+            hit = np.flatnonzero(range_sums(sums, r))
+            if len(hit):
+                lo = int(r.lo[hit[0]])
+                row = lo + int(erred[lo : int(r.hi[hit[0]])].argmax())
+                raise EvaluationError(f"{self.aggregate.name}: {source.why(self.node, row)}")
+        valid = v.valid
+        if valid is None:
+            return r.sizes
+        return range_sums(source.once(("valid", self.node), lambda: running(valid)), r)
+
+
+class Count(Measure):
+    """Of rows, or of values that are not null."""
+
+    def over(self, source: Source, r: Ranges) -> Part:
+        return Part(r.sizes if self.aggregate.node is None else self._counted(source, r))
+
+    def joined(self, a: Part, b: Part) -> Part:
+        return Part(a.count + b.count)
+
+    def finish(self, part: Part) -> pa.Array:
+        return whole_numbers(part.count.astype(np.int64, copy=False))
+
+
+class WholeSum(Measure):
+    """Of whole numbers, exact; and their mean."""
+
+    def over(self, source: Source, r: Ranges) -> Part:
+        def made() -> list[np.ndarray]:
+            v = source.vector(self.node)
+            values = v.values if v.valid is None else np.where(v.valid, v.values, 0)
+            return [running(x) for x in limbs_of(values)]
+
+        count = self._counted(source, r)
+        return Part(count, [range_sums(sums, r) for sums in source.once(("limbs", self.node), made)])
+
+    def joined(self, a: Part, b: Part) -> Part:
+        most = max(len(a.value), len(b.value))
+        if most == 1 or len(a.value) != len(b.value):
+            most = max(most, 2)
+        both = zip(widened(a.value, most), widened(b.value, most), strict=True)
+        return Part(a.count + b.count, [x + y for x, y in both])
+
+    def finish(self, part: Part) -> pa.Array:
+        there = _mask(part.count)
+        if self.aggregate.function == "mean":
+            means = as_doubles(part.value) / np.maximum(part.count, 1)
+            return fixed_array(means / 10.0**self.node.type.scale if self.node.type.scale else means, there, self.type)
+        low, high, beyond = words_of_limbs(part.value)
+        top = high.view(np.int64)
+        if pa.types.is_decimal(self.type):
+            most = np.int64(_DECIMAL_LIMIT[0]), np.uint64(_DECIMAL_LIMIT[1])
+            least = -(10**38)
+            under = np.int64(least >> 64), np.uint64(least & (2**64 - 1))
+            beyond = beyond | (top > most[0]) | ((top == most[0]) & (low >= most[1]))
+            beyond |= (top < under[0]) | ((top == under[0]) & (low <= under[1]))
+            self._refuse(beyond)
+            return fixed_array(np.stack((low, high), axis=1), there, self.type)
+        unsigned = self.type == pa.uint64()
+        self._refuse(beyond | (top != (0 if unsigned else low.view(np.int64) >> 63)))
+        return fixed_array(low, there, self.type)
+
+    def _refuse(self, beyond: np.ndarray) -> None:
+        if beyond.any():
+            raise EvaluationError(
+                f"{self.aggregate.name}: the sum of {self.node} is more than {self.type} holds; "
+                f"sum CAST({self.node} AS DOUBLE), or a decimal"
+            )
+
+
+class DoubleSum(Measure):
+    """Of doubles; and their mean."""
+
+    def over(self, source: Source, r: Ranges) -> Part:
+        def made() -> np.ndarray:
+            v = source.vector(self.node)
+            values = v.values.astype(np.float64, copy=False)
+            return _padded(values if v.valid is None else np.where(v.valid, values, 0.0), 0.0)
+
+        count = self._counted(source, r)
+        with np.errstate(all="ignore"):
+            padded = source.once(("doubles", self.node), made)
+            tree = _tree(source, ("sum tree", self.node), np.add, padded)
+            return Part(count, r.reduce(np.add, padded, 0.0, tree))
+
+    def joined(self, a: Part, b: Part) -> Part:
+        with np.errstate(all="ignore"):
+            return Part(a.count + b.count, a.value + b.value)
+
+    def finish(self, part: Part) -> pa.Array:
+        values = part.value
+        if self.aggregate.function == "mean":
+            with np.errstate(all="ignore"):
+                values = values / np.maximum(part.count, 1)
+        return fixed_array(np.ascontiguousarray(values), _mask(part.count), self.type)
+
+
+class Extreme(Measure):
+    """The least or the greatest of numbers and times."""
+
+    def __init__(self, aggregate: Aggregate, schema: pa.Schema) -> None:
+        super().__init__(aggregate, schema)
+        self._float = self.node.type.kind == "float"
+        least = aggregate.function == "min"
+        # NaN is the greatest: it is the least of a range only where there is nothing else
+        self._ufunc = (np.fmin if least else np.maximum) if self._float else (np.minimum if least else np.maximum)
+        self._none = (np.nan if least else -np.inf) if self._float else (I64_MAX if least else I64_MIN)
+
+    def over(self, source: Source, r: Ranges) -> Part:
+        name = self.aggregate.function
+
+        def made() -> np.ndarray:
+            v = source.vector(self.node)
+            values = v.values if self._float else ordinals(v.values, self.node.type)
+            return _padded(values if v.valid is None else np.where(v.valid, values, self._none), self._none)
+
+        count = self._counted(source, r)
+        with np.errstate(all="ignore"):
+            padded = source.once((name, self.node), made)
+            tree = _tree(source, (name, "tree", self.node), self._ufunc, padded)
+            return Part(count, r.reduce(self._ufunc, padded, self._none, tree))
+
+    def joined(self, a: Part, b: Part) -> Part:
+        with np.errstate(all="ignore"):
+            return Part(a.count + b.count, self._ufunc(a.value, b.value))
+
+    def finish(self, part: Part) -> pa.Array:
+        there, values = _mask(part.count), part.value
+        if there is not None:
+            values = np.where(there, values, 0)
+        if self.node.type.kind == "bool":
+            return pa.Array.from_buffers(
+                self.type, len(values), [None if there is None else bitmap(there), bitmap(values != 0)]
+            )
+        if self._float:
+            values = values.astype(np.dtype(f"f{self.type.bit_width // 8}"))
+        elif self.type == pa.uint64():
+            values = values.view(np.uint64) ^ np.uint64(1 << 63) if values.dtype == np.int64 else values
+        else:
+            values = values.astype(np.dtype(f"i{self.type.bit_width // 8}"))
+        return fixed_array(np.ascontiguousarray(values), there, self.type)
+
+
+class Chosen(Measure):
+    """One row's value: of the first or the last, or the least or greatest of what has no number for each value."""
+
+    def __init__(self, aggregate: Aggregate, schema: pa.Schema) -> None:
+        super().__init__(aggregate, schema)
+        self._least = aggregate.function in ("min", "first")
+        self._by_place = aggregate.function in ("first", "last")
+
+    def over(self, source: Source, r: Ranges) -> Part:
+        count = r.sizes
+        if not self._by_place or self.node.op != "column":
+            there = self._counted(source, r)  # and whether some errs
+            count = r.sizes if self._by_place else there
+        if self._by_place:
+            if source.in_order:
+                at = r.lo if self._least else r.hi - 1
+            else:
+                at = self._ranked(source, *source.ranks(), None, r)
+        else:
+            at = self._ranked(source, *source.value_ranks(self.node), source.vector(self.node).valid, r)
+        at = np.where(count > 0, at, 0)
+        array = source.array(self.node)
+        if not len(array):
+            return Part(count, (pa.nulls(len(r), array.type), None))
+        if pa.types.is_dictionary(array.type) and not self._by_place:
+            array = array.dictionary_decode()
+        chosen = array.take(whole_numbers(at))
+        if not self._by_place:
+            return Part(count, (chosen, None))
+        null, image = source.order_keys() if source.order is not None else (None, None)
+        place = tuple(x[at] for x in (null, image, source.seq) if x is not None)
+        return Part(count, (chosen, place))
+
+    def _ranked(
+        self, source: Source, rank: np.ndarray, order: np.ndarray, valid: np.ndarray | None, r: Ranges
+    ) -> np.ndarray:
+        """The row of each range that is least, or greatest, by a rank; rows that are not valid are passed over."""
+        none = len(rank) if self._least else -1
+        ufunc = np.minimum if self._least else np.maximum
+        what = self.aggregate.function, None if self._by_place else self.node
+
+        def made() -> np.ndarray:
+            return _padded(rank if valid is None else np.where(valid, rank, none), none)
+
+        padded = source.once((what, "ranks"), made)
+        found = r.reduce(ufunc, padded, none, _tree(source, (what, "rank tree"), ufunc, padded))
+        return order[np.clip(found, 0, max(len(order) - 1, 0))] if len(order) else found
+
+    def joined(self, a: Part, b: Part) -> Part:
+        (first, place), (second, other) = a.value, b.value
+        if self._by_place:
+            better = np.zeros(len(a.count), dtype=bool)
+            tied = np.ones(len(a.count), dtype=bool)
+            for x, y in zip(place, other, strict=True):
+                better |= tied & ((y < x) if self._least else (y > x))
+                tied &= x == y
+        else:
+            x, y = (c.cast(pa.binary()) if pa.types.is_fixed_size_binary(c.type) else c for c in (first, second))
+            better = np.asarray((pc.less(y, x) if self._least else pc.greater(y, x)).fill_null(False))
+        take_b = (b.count > 0) & ((a.count == 0) | better)
+        n = len(a.count)
+        chosen = pa.concat_arrays([first, second]).take(whole_numbers(np.where(take_b, np.arange(n) + n, np.arange(n))))
+        at = None
+        if self._by_place:
+            at = tuple(np.where(take_b, y, x) for x, y in zip(place, other, strict=True))
+        return Part(a.count + b.count, (chosen, at))
+
+    def finish(self, part: Part) -> pa.Array:
+        array, there = part.value[0], _mask(part.count)
+        if there is not None:
+            n = np.arange(len(array), dtype=np.int64)
+            array = array.take(pa.Array.from_buffers(pa.int64(), len(n), [bitmap(there), pa.py_buffer(n)]))
+        return from_plain(array, self.type)
+
+
+def measures(aggregates: tuple[Aggregate, ...], schema: pa.Schema) -> list[Measure]:
+    """How each aggregate is found. ``schema``: of the right side."""
+    return [_measure(a, schema) for a in aggregates]
+
+
+_NUMBERS = ("int", "float", "timestamp", "duration", "time", "bool")
+
+
+def _measure(a: Aggregate, schema: pa.Schema) -> Measure:
+    if a.function == "count":
+        return Count(a, schema)
+    assert a.node is not None
+    kind = a.node.type.kind
+    if a.function in ("sum", "mean"):
+        return DoubleSum(a, schema) if kind == "float" else WholeSum(a, schema)
+    numbers = kind in _NUMBERS or (kind == "date" and not pa.types.is_date64(result_type(a, schema)))
+    return Extreme(a, schema) if a.function in ("min", "max") and numbers else Chosen(a, schema)
+
+
+def _padded(values: np.ndarray, last: Any) -> np.ndarray:
+    out = np.empty(len(values) + 1, dtype=values.dtype)
+    out[:-1], out[-1] = values, last
+    return out
+
+
+def _tree(source: Source, key: Any, ufunc: Any, padded: np.ndarray) -> Any:
+    return lambda: source.once(key, lambda: tree_of(ufunc, padded[:-1]))
+
+
+def _mask(count: np.ndarray) -> np.ndarray | None:
+    there = count > 0
+    return None if there.all() else there

@@ -1,0 +1,306 @@
+"""Rows of one side as they are held: their columns, keys, and where they lie on each axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.expr.evaluate import Vector, evaluate
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.ordinal import has_ordinal, ordinals
+from ivjoin.operator.intake import has_value, outside
+from ivjoin.plan.layout import RowLayout
+from ivjoin.plan.planner import JoinPlan
+from ivjoin.shj.arrow import byte_width, take, whole_numbers
+
+__all__ = ["Keys", "Rows", "joined", "read"]
+
+
+@dataclass(slots=True)
+class Rows:
+    """Some rows of a side that something may match.
+
+    Attributes
+    ----------
+    base : list of pa.Array or pa.ChunkedArray
+        The stored columns, in the plan's order; :meth:`column` gives their values for the rows.
+    seq : int64[n]
+        In which order they came.
+    kids : int64[n]
+        Their keys.
+    axes : list of int64[n]
+        Ordinals, one an axis of the side.
+    absent : dict of int to bool[n]
+        For an axis: which rows have no value there.
+    at : int64[n] or None
+        Where in ``base`` the rows are: columns that nobody asks for are not gathered.
+    """
+
+    base: list[pa.Array | pa.ChunkedArray]
+    seq: np.ndarray
+    kids: np.ndarray
+    axes: list[np.ndarray]
+    absent: dict[int, np.ndarray] = field(default_factory=dict)
+    at: np.ndarray | None = None
+    _gathered: dict[int, pa.Array] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.seq)
+
+    def take(self, at: np.ndarray) -> Rows:
+        """The rows at these places : int64[m]."""
+        absent = {k: m for k, a in self.absent.items() if (m := a[at]).any()}
+        places = at if self.at is None else self.at[at]
+        return Rows(self.base, self.seq[at], self.kids[at], [a[at] for a in self.axes], absent, places).near()
+
+    def column(self, i: int) -> pa.Array:
+        """A stored column."""
+        array = self.base[i]
+        if self.at is None and isinstance(array, pa.Array):
+            return array
+        if i not in self._gathered:
+            whole = array if isinstance(array, pa.Array) else pa.concat_arrays(array.chunks)
+            self._gathered[i] = whole if self.at is None else take(whole, self.at, byte_width(whole.type))
+        return self._gathered[i]
+
+    @property
+    def columns(self) -> list[pa.Array]:
+        """All stored columns."""
+        return [self.column(i) for i in range(len(self.base))]
+
+    def apart(self) -> Rows:
+        """The same rows in memory of their own."""
+        every = np.arange(len(self))
+        own = [take(c, every, byte_width(c.type)) for c in self.columns]
+        return Rows(own, self.seq.copy(), self.kids.copy(), [a.copy() for a in self.axes], self.absent)
+
+    def near(self) -> Rows:
+        """The same rows, gathered once most of what their columns hold is of others."""
+        if self.at is None or not self.base or len(self.base[0]) <= 2 * len(self) + _FEW:
+            return self
+        return Rows(self.columns, self.seq, self.kids, self.axes, self.absent)
+
+    def slice(self, start: int, stop: int) -> Rows:
+        """Rows next to each other; nothing is copied."""
+        cut = slice(start, stop)
+        base = self.base if self.at is not None else [c.slice(start, stop - start) for c in self.base]
+        return Rows(
+            base, self.seq[cut], self.kids[cut], [a[cut] for a in self.axes],
+            {k: a[cut] for k, a in self.absent.items()}, None if self.at is None else self.at[cut],
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are held."""
+        own = self.seq.nbytes + self.kids.nbytes + sum(a.nbytes for a in (*self.axes, *self.absent.values()))
+        places = 0 if self.at is None else self.at.nbytes
+        return own + places + sum(c.nbytes for c in (*self.base, *self._gathered.values()))
+
+    def span(self, axis: int) -> tuple[int, int] | None:
+        """The least and the greatest ordinal of an axis; None where no row has a value."""
+        values = self.axes[axis]
+        if axis in self.absent:
+            values = values[~self.absent[axis]]
+        return (int(values.min()), int(values.max())) if len(values) else None
+
+    def outside(self, bounds: Sequence[tuple[int, int]] | None) -> np.ndarray:
+        """bool[n]: rows that no future row can match, given closed bounds of each axis; None is for no future row."""
+        out = np.full(len(self), bounds is None)
+        for a, (low, high) in enumerate(bounds or ()):
+            beyond = None
+            if low > I64_MIN:
+                beyond = self.axes[a] < low
+            if high < I64_MAX:
+                above = self.axes[a] > high
+                beyond = above if beyond is None else beyond | above
+            if beyond is not None:
+                out |= beyond & ~self.absent[a] if a in self.absent else beyond
+        return out
+
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_FEW = 64  # rows that are not worth a look
+
+
+def joined(parts: Sequence[Rows]) -> Rows:
+    """Rows one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    absent: dict[int, np.ndarray] = {}
+    for a in {a for p in parts for a in p.absent}:
+        absent[a] = np.concatenate([p.absent[a] if a in p.absent else np.zeros(len(p), dtype=bool) for p in parts])
+    at = None
+    if any(p.at is not None for p in parts) and parts[0].base:
+        starts = np.cumsum([0, *(len(p.base[0]) for p in parts)])
+        own = (np.arange(len(p)) if p.at is None else p.at for p in parts)
+        at = np.concatenate([a + start for a, start in zip(own, starts[:-1], strict=True)])
+    return Rows(
+        [pa.chunked_array([a for p in parts for a in _chunks(p.base[i])]) for i in range(len(parts[0].base))],
+        np.concatenate([p.seq for p in parts]), np.concatenate([p.kids for p in parts]),
+        [np.concatenate([p.axes[i] for p in parts]) for i in range(len(parts[0].axes))], absent, at,
+    ).near()  # fmt: skip
+
+
+def _chunks(array: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
+    return [array] if isinstance(array, pa.Array) else array.chunks
+
+
+class Keys:
+    """A number for each key, of either side; keys without rows are let go of."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], int] = {}
+        self._next = 0
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    @property
+    def nbytes(self) -> int:
+        """About what they take."""
+        return 150 * len(self._known)
+
+    def ids(self, parts: Sequence[tuple[pa.Array, np.ndarray | None]]) -> np.ndarray:
+        """int64[n] of keys whose columns are given, each with the rows that are not null, None for all."""
+        words = []
+        for array, valid in parts:
+            coded = array.dictionary_encode(null_encoding="encode")
+            codes = np.asarray(coded.indices).astype(np.int64)
+            values = coded.dictionary.to_pylist()
+            if valid is not None:
+                codes = np.where(valid, codes, len(values))
+                values.append(None)
+            words.append((codes, values))
+        if len(words) == 1:
+            (local, values), = words
+            return np.array([self._id((v,)) for v in values], dtype=np.int64)[local]
+        local = words[0][0]
+        for codes, values in words[1:]:  # numbers of pairs, small again
+            _, local = np.unique(local * max(len(values), 1) + codes, return_inverse=True)
+        _, first, back = np.unique(local, return_index=True, return_inverse=True)
+        keys = (tuple(values[codes[row]] for codes, values in words) for row in first.tolist())
+        return np.array([self._id(key) for key in keys], dtype=np.int64)[back]
+
+    def _id(self, key: tuple[object, ...]) -> int:
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._next
+            self._next += 1
+        return known
+
+    def sweep(self, live: Sequence[np.ndarray]) -> None:
+        """Let go of keys that no row has; ``live``: the numbers that are in use."""
+        used = set(np.unique(np.concatenate(live)).tolist()) if live else set()
+        self._known = {k: v for k, v in self._known.items() if v in used}
+
+
+@dataclass(slots=True)
+class Arrived:
+    """Rows of a batch.
+
+    Attributes
+    ----------
+    rows : Rows
+        Those that something may match.
+    usable : bool[n] or None
+        Which of the batch they are; None is all.
+    wild : bool
+        For some the whole condition has to decide.
+    key_erred : bool
+        A computed key errs for some row.
+    """
+
+    rows: Rows
+    usable: np.ndarray | None
+    wild: bool
+    key_erred: bool
+
+
+def read(
+    plan: JoinPlan, s: int, columns: Sequence[pa.Array], seq: np.ndarray, layout: RowLayout, keys: Keys,
+    every: Sequence[pa.Array] | None = None,
+) -> Arrived:
+    """Evaluate rows of side s: keys, axes, filters and guards.
+
+    Parameters
+    ----------
+    columns : list of pa.Array
+        The stored ones.
+    every : list of pa.Array, optional
+        All of the side's columns, where filters are to be asked; rows that are held have passed them.
+    """
+    side, n = plan.sides[s], len(seq)
+    filters = side.filters if every is not None else []
+    guards = [g for g, _, _ in side.guards] if every is not None else []
+    nodes = list(dict.fromkeys([*side.keys, *side.axes, *filters, *guards]))
+    from_all = every
+
+    def column(_: str, name: str) -> pa.Array:
+        i = layout.index[name]
+        return from_all[i] if from_all is not None else columns[layout.places[i]]
+
+    values = dict(zip(nodes, evaluate(nodes, column, n), strict=True)) if nodes else {}
+    usable, wild, key_erred = np.ones(n, dtype=bool), plan.raises, False
+    for node in filters:
+        v = values[node]
+        true = np.asarray(v.values if v.valid is None else v.values & v.valid, dtype=bool)
+        erred = _erred(v)
+        if erred is not None:
+            true, wild = true | erred, True
+        usable &= true
+    for node, low, high in side.guards if every is not None else ():
+        wild = wild or outside(values[node], low, high) is not None or _erred(values[node]) is not None
+    if plan.never:
+        usable[:] = False
+    for node, safe in zip(side.keys, plan.null_safe, strict=True):
+        v = values[node]
+        if _erred(v) is not None:
+            key_erred = True
+        if not safe and v.valid is not None:
+            usable &= v.valid
+    axes, absent = [], {}
+    for a, node in enumerate(side.axes):
+        v = values[node]
+        axes.append(np.ascontiguousarray(ordinals(v.values, node.type)))
+        erred = _erred(v)
+        if a < side.band_axes:
+            if v.valid is not None:
+                usable &= v.valid if erred is None else v.valid | erred
+            wild = wild or erred is not None
+        elif node in side.checked:
+            wild = wild or erred is not None
+        there = has_value(v)
+        if there is not None and not there.all():
+            absent[a] = ~there
+    kids = _kids(plan, s, values, n, keys) if not key_erred else np.zeros(n, dtype=np.int64)
+    rows = Rows(list(columns), seq, kids, axes, absent)
+    if usable.all():
+        return Arrived(rows, None, wild, key_erred)
+    return Arrived(rows.take(np.flatnonzero(usable)), usable, wild, key_erred)
+
+
+def _kids(plan: JoinPlan, s: int, values: dict[Node, Vector], n: int, keys: Keys) -> np.ndarray:
+    side = plan.sides[s]
+    if not side.keys:
+        return np.zeros(n, dtype=np.int64)
+    if plan.int_keys:
+        node = side.keys[0]
+        return np.ascontiguousarray(ordinals(values[node].values, node.type))
+    parts = []
+    for node, safe in zip(side.keys, plan.null_safe, strict=True):
+        v = values[node]
+        if isinstance(v.values, (pa.Array, pa.ChunkedArray)):
+            array = v.values.combine_chunks() if isinstance(v.values, pa.ChunkedArray) else v.values
+        elif has_ordinal(node.type):
+            array = whole_numbers(np.ascontiguousarray(ordinals(v.values, node.type)))
+        else:  # more digits than a word has
+            array = pa.array([str(x) for x in v.values], pa.string())
+        parts.append((array, v.valid if safe or v.valid is not None else None))
+    return keys.ids(parts)
+
+
+def _erred(v: Vector) -> np.ndarray | None:
+    return v.error if v.error is not None and v.error.any() else None

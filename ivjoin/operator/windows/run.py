@@ -1,0 +1,213 @@
+"""Right rows in the order of their keys and an axis: which of them a left row can match, as a range of places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ivjoin.operator.windows.reduce import Ranges
+from ivjoin.operator.windows.rows import Rows
+
+__all__ = ["Found", "Run", "Term", "in_order", "order_of", "reach"]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_SMALL = 1 << 16  # keys that are no farther apart are sorted by two bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """``low <= left axis - right axis <= high``, in ordinals; None for an open end."""
+
+    left: int
+    right: int
+    low: int | None
+    high: int | None
+
+
+@dataclass(slots=True)
+class Found:
+    """Where the partners of left rows lie in a run.
+
+    Attributes
+    ----------
+    ranges : Ranges
+        One a left row.
+    rest : list of Term
+        What is still to be asked of each pair.
+    """
+
+    ranges: Ranges
+    rest: list[Term]
+
+
+def reach(rows: Rows, term: Term) -> tuple[np.ndarray, np.ndarray]:
+    """The closed range of the right axis that each left row can match : int64[n], int64[n]; empty where low > high."""
+    at = rows.axes[term.left]
+    low = np.full(len(at), I64_MIN) if term.high is None else _moved(at, -term.high)
+    high = np.full(len(at), I64_MAX) if term.low is None else _moved(at, -term.low)
+    if term.high is not None and term.high < 0:
+        # beyond the greatest ordinal there is nothing
+        high = np.where(at > I64_MAX + term.high, I64_MIN, high)
+        low = np.where(at > I64_MAX + term.high, I64_MAX, low)
+    if term.low is not None and term.low > 0:
+        low = np.where(at < I64_MIN + term.low, I64_MAX, low)
+        high = np.where(at < I64_MIN + term.low, I64_MIN, high)
+    if term.left in rows.absent:  # it erred: any may match
+        low, high = np.where(rows.absent[term.left], I64_MIN, low), np.where(rows.absent[term.left], I64_MAX, high)
+    return low, high
+
+
+def _moved(at: np.ndarray, by: int) -> np.ndarray:
+    """Sums that stay at the ends of int64."""
+    if by >= 0:
+        return np.where(at > I64_MAX - by, I64_MAX, at + np.int64(by))
+    return np.where(at < I64_MIN - by, I64_MIN, at + np.int64(by))
+
+
+def in_order(rows: Rows, axis: int | None) -> Rows:
+    """Rows sorted by key, then by an axis, then as they came."""
+    if not _rises(rows.seq):
+        rows = rows.take(np.argsort(rows.seq, kind="stable"))
+    index = order_of(rows.kids, None if axis is None else rows.axes[axis])
+    return rows if index is None else rows.take(index)
+
+
+def order_of(kids: np.ndarray, values: np.ndarray | None) -> np.ndarray | None:
+    """int64[n] that sorts by key, then by a value, then as it was; None where nothing is to be done."""
+    index: np.ndarray | None = None
+    if values is not None and not _rises(values):
+        index = np.argsort(values, kind="stable")
+        kids = kids[index]
+    if not _rises(kids):
+        least, most = int(kids.min()), int(kids.max())
+        near = kids - least if most - least < _SMALL else None
+        order = np.argsort(kids if near is None else near.astype(np.uint16), kind="stable")
+        index = order if index is None else index[order]
+    return index
+
+
+def _rises(values: np.ndarray) -> bool:
+    return bool((values[:-1] <= values[1:]).all())
+
+
+class Run:
+    """Right rows in order, and what was worked out of them.
+
+    Parameters
+    ----------
+    rows : Rows
+        As :func:`in_order` has them.
+    axis : int or None
+        By which they are sorted within a key.
+    """
+
+    def __init__(self, rows: Rows, axis: int | None) -> None:
+        self.rows = rows
+        self.axis = axis
+        self.spans = [rows.span(a) for a in range(len(rows.axes))]
+        kids = rows.kids
+        new = np.empty(len(kids), dtype=bool)
+        new[:1] = True
+        np.not_equal(kids[1:], kids[:-1], out=new[1:])
+        self._starts = np.append(np.flatnonzero(new), len(kids))
+        self._kids = kids[self._starts[:-1]]
+        self._new = new
+        self._places: dict[int, _Places | None] = {}
+        self.kept: dict[Any, Any] = {}  # what reductions have made of its columns
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, about."""
+        made = sum(p.nbytes for p in self._places.values() if p is not None)
+        return self.rows.nbytes + self._starts.nbytes + self._kids.nbytes + self._new.nbytes + made + sum(
+            k.nbytes for k in self.kept.values() if hasattr(k, "nbytes")
+        )
+
+    def find(self, left: Rows, terms: Sequence[Term]) -> Found:
+        """Ranges that hold all partners of each left row, as narrow as the orders of the run make them."""
+        rank = np.searchsorted(self._kids, left.kids)
+        rank[rank == len(self._kids)] = 0
+        there = self._kids[rank] == left.kids if len(self._kids) else np.zeros(len(left), dtype=bool)
+        lo, hi = self._starts[rank], self._starts[rank + 1]
+        rest = []
+        by_axis: dict[int, list[Term]] = {}
+        for t in terms:
+            by_axis.setdefault(t.right, []).append(t)
+        for axis, same in by_axis.items():
+            places = self._placed(axis)
+            if places is None:
+                rest += same
+                continue
+            low, high = reach(left, same[0])
+            for t in same[1:]:
+                more_low, more_high = reach(left, t)
+                low, high = np.maximum(low, more_low), np.minimum(high, more_high)
+            a, b = places.find(rank, low, high)
+            lo, hi = np.maximum(lo, a), np.minimum(hi, b)
+        hi = np.where(there, np.maximum(lo, hi), lo)
+        return Found(Ranges(lo, hi), rest)
+
+    def asks(self, terms: Sequence[Term]) -> bool:
+        """Whether ranges leave something to be asked of each pair."""
+        return any(self._placed(t.right) is None for t in terms)
+
+    def _placed(self, axis: int) -> _Places | None:
+        """How an axis is searched; None where its rows are not in its order within each key, or some have no value."""
+        if axis not in self._places:
+            values = self.rows.axes[axis]
+            falls = values[1:] < values[:-1]
+            ordered = axis not in self.rows.absent and not bool((falls & ~self._new[1:]).any())
+            self._places[axis] = _Places.of(values, self._starts, self._new) if ordered else None
+        return self._places[axis]
+
+
+@dataclass(slots=True)
+class _Places:
+    """Keys and values of an axis as one number, which rises: rank of the key * width + place of the value."""
+
+    whole: np.ndarray  # int64[n]
+    least: int
+    most: int
+    width: int
+    distinct: np.ndarray | None  # int64[u]: places are those among these, where values are too far apart
+
+    @classmethod
+    def of(cls, values: np.ndarray, starts: np.ndarray, new: np.ndarray) -> _Places:
+        keys = len(starts) - 1
+        least, most = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+        if keys <= 1:
+            return cls(values, least, most, 0, None)
+        ranks = np.cumsum(new, dtype=np.int64) - 1
+        width = most - least + 1
+        if keys * width < 2**63:
+            return cls(ranks * width + (values - least), least, most, width, None)
+        distinct = np.unique(values)
+        width = len(distinct) + 1
+        return cls(ranks * width + np.searchsorted(distinct, values), least, most, width, distinct)
+
+    @property
+    def nbytes(self) -> int:
+        return 0 if not self.width else self.whole.nbytes + (0 if self.distinct is None else self.distinct.nbytes)
+
+    def find(self, rank: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Places of the values in ``[low, high]``, within the key of each rank; lo >= hi where there are none."""
+        if not self.width:
+            lo = np.searchsorted(self.whole, low, side="left")
+            return lo, np.where(low > high, lo, np.searchsorted(self.whole, high, side="right"))
+        if self.distinct is None:
+            none = (low > high) | (low > self.most) | (high < self.least)
+            first = np.clip(low, self.least, self.most) - self.least
+            last = np.clip(high, self.least, self.most) - self.least
+        else:
+            none = low > high
+            first = np.searchsorted(self.distinct, low, side="left")
+            last = np.searchsorted(self.distinct, high, side="right") - 1
+        base = rank * self.width
+        lo = np.searchsorted(self.whole, base + first, side="left")
+        return lo, np.where(none, lo, np.searchsorted(self.whole, base + last, side="right"))

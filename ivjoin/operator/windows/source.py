@@ -1,0 +1,190 @@
+"""The values that aggregates are of: those of a run's rows, or those of rows that were picked from it pair by pair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ivjoin.expr.evaluate import Vector, evaluate, first_error
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.ordinal import ordinals
+from ivjoin.expr.types import to_arrow
+from ivjoin.operator.intake import has_value
+from ivjoin.operator.windows.rows import Rows
+from ivjoin.plan.layout import RowLayout
+from ivjoin.shj.arrow import bitmap, byte_width, fixed_array, take
+
+__all__ = ["Picked", "Source", "plain_array"]
+
+
+class Source:
+    """Columns of right rows, evaluated once.
+
+    Parameters
+    ----------
+    rows : Rows
+    layout : RowLayout
+        Where the columns of the side are among those that are stored.
+    kept : dict
+        Where to keep what was worked out.
+    order : (Node, bool) or None
+        What is first and last, and whether it falls; None is as they came.
+    in_order : bool
+        Whether the rows of one key lie in that order.
+    """
+
+    def __init__(
+        self, rows: Rows, layout: RowLayout, kept: dict[Any, Any], order: tuple[Node, bool] | None, in_order: bool
+    ) -> None:
+        self._rows, self._layout, self._kept, self.order, self.in_order = rows, layout, kept, order, in_order
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """Something that is worked out of all rows."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]
+
+    def column(self, _: str, name: str) -> pa.Array:
+        """A column by its name."""
+        return self._rows.column(self._layout.places[self._layout.index[name]])
+
+    def vector(self, node: Node) -> Vector:
+        """An expression's values."""
+        found: Vector = self.once(("vector", node), lambda: evaluate([node], self.column, len(self))[0])
+        return found
+
+    def array(self, node: Node) -> pa.Array:
+        """An expression's values for Arrow, a column as it is."""
+        if node.op == "column":
+            return self.column("right", node.params[1])
+        return self.once(("array", node), lambda: plain_array(self.vector(node), node))
+
+    def why(self, node: Node, row: int) -> str:
+        """Why an expression errs for a row."""
+        return first_error(node, self.column, row)
+
+    @property
+    def seq(self) -> np.ndarray:
+        """int64[n]: in which order the rows came."""
+        return self._rows.seq
+
+    def order_keys(self) -> tuple[np.ndarray, np.ndarray]:
+        """(bool[n], int64[n]): whether the order's value is null, and where it lies; both rise."""
+        if self.order is None:
+            return np.zeros(len(self), dtype=bool), np.zeros(len(self), dtype=np.int64)
+        node, falls = self.order
+        v = self.vector(node)
+        image, there = ordinals(v.values, node.type), has_value(v)
+        null = np.zeros(len(self), dtype=bool) if there is None else ~there
+        return null, np.where(null, 0, ~image if falls else image)
+
+    def ranks(self) -> tuple[np.ndarray, np.ndarray]:
+        """(int64[n], int64[n]): each row's place in the order, and the row at each place."""
+        def made() -> tuple[np.ndarray, np.ndarray]:
+            null, image = self.order_keys()
+            return _places(np.lexsort((self.seq, image, null)))
+
+        return self.once("ranks", made)
+
+    def value_ranks(self, node: Node) -> tuple[np.ndarray, np.ndarray]:
+        """As :meth:`ranks`, of the values of an expression that has no number for each; nulls anywhere."""
+        def made() -> tuple[np.ndarray, np.ndarray]:
+            values = self.vector(node).values
+            if isinstance(values, np.ndarray):
+                return _places(np.argsort(values, kind="stable"))
+            return _places(np.asarray(pc.array_sort_indices(values)).astype(np.int64))
+
+        return self.once(("value ranks", node), made)
+
+
+def _places(order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return rank, order
+
+
+class Picked(Source):
+    """Rows of a source at places : int64[n], in the order of the places."""
+
+    def __init__(self, whole: Source, at: np.ndarray) -> None:
+        super().__init__(whole._rows, whole._layout, {}, whole.order, whole.in_order)
+        self._whole, self._at = whole, at
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def vector(self, node: Node) -> Vector:
+        def made() -> Vector:
+            v = self._whole.vector(node)
+            at = self._at
+            values = v.values[at] if isinstance(v.values, np.ndarray) else take(v.values, at, byte_width(v.values.type))
+            return Vector(values, None if v.valid is None else v.valid[at], None if v.error is None else v.error[at])
+
+        found: Vector = self.once(("vector", node), made)
+        return found
+
+    def array(self, node: Node) -> pa.Array:
+        return self.once(("array", node), lambda: _taken(self._whole.array(node), self._at))
+
+    def why(self, node: Node, row: int) -> str:
+        return self._whole.why(node, int(self._at[row]))
+
+    @property
+    def seq(self) -> np.ndarray:
+        return self._whole.seq[self._at]
+
+    def ranks(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.once("ranks", lambda: _again(self._whole.ranks()[0][self._at]))
+
+    def value_ranks(self, node: Node) -> tuple[np.ndarray, np.ndarray]:
+        return self.once(("value ranks", node), lambda: _again(self._whole.value_ranks(node)[0][self._at]))
+
+
+def _again(ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return _places(np.argsort(ranks, kind="stable"))
+
+
+def _taken(array: pa.Array, at: np.ndarray) -> pa.Array:
+    return take(array, at, byte_width(array.type))
+
+
+def plain_array(v: Vector, node: Node) -> pa.Array:
+    """The values of an expression as Arrow has them."""
+    t = to_arrow(node.type)
+    values, there = v.values, has_value(v)
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if isinstance(values, pa.Array):
+        if there is not None:
+            values = pc.if_else(_bools(there), values, pa.scalar(None, values.type))
+        return values.cast(t)
+    if values.dtype == bool:
+        return _bools(values, there)
+    if pa.types.is_decimal(t):
+        return decimals(values, there, t)
+    kind = np.dtype(f"{'f' if pa.types.is_floating(t) else 'i'}{t.bit_width // 8}")
+    return fixed_array(np.ascontiguousarray(values.astype(kind, copy=False)), there, t)
+
+
+def _bools(values: np.ndarray, there: np.ndarray | None = None) -> pa.Array:
+    valid = None if there is None else bitmap(there)
+    return pa.Array.from_buffers(pa.bool_(), len(values), [valid, bitmap(values)])
+
+
+def decimals(values: np.ndarray, there: np.ndarray | None, t: pa.DataType) -> pa.Array:
+    """Unscaled whole numbers, int64[n] or object[n], as decimals."""
+    words = np.empty((len(values), 2), dtype=np.uint64)
+    if values.dtype == object:
+        words[:, 0] = (values & (2**64 - 1)).astype(np.uint64)
+        words[:, 1] = (values >> 64).astype(np.int64).view(np.uint64)
+    else:
+        whole = values.astype(np.int64, copy=False)
+        words[:, 0], words[:, 1] = whole.view(np.uint64), (whole >> 63).view(np.uint64)
+    return fixed_array(words, there, t)

@@ -1,0 +1,143 @@
+"""Aggregates over the partners of a left row: what a caller asks for, resolved, and the types that come out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from ivjoin.errors import ColumnError, IvjoinError, SchemaError, UnsupportedError, came
+from ivjoin.expr.arguments import text
+from ivjoin.expr.codec import decode, encode
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.types import to_arrow
+
+__all__ = ["FUNCTIONS", "Aggregate", "aggregates_of", "result_schema", "result_type"]
+
+FUNCTIONS = ("count", "sum", "mean", "min", "max", "first", "last")
+_DIGITS = 38  # of a sum of decimals
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One aggregate: its name in the output, its function, and the expression over right rows, None for ``*``."""
+
+    name: str
+    function: str
+    node: Node | None
+
+    def __str__(self) -> str:
+        return f"{self.name} = {self.function}({'*' if self.node is None else self.node})"
+
+    def as_json(self) -> list[Any]:
+        """As JSON's own types; :meth:`from_json` reads it."""
+        return [self.name, self.function, encode(self.node)]
+
+    @classmethod
+    def from_json(cls, saved: list[Any]) -> Aggregate:
+        """What :meth:`as_json` gave."""
+        name, function, node = saved
+        return cls(name, function, decode(node))
+
+
+def aggregates_of(given: Any, resolve: Callable[[Any], Node], left: pa.Schema, right: pa.Schema
+) -> tuple[Aggregate, ...]:
+    """The aggregates of ``{name: (column, function)}``, checked.
+
+    Parameters
+    ----------
+    given : mapping of str to (column, function), or None
+        A column of the right side or an expression over it; ``"*"`` with count alone.
+    resolve : callable
+        From such a column or expression to its node.
+
+    Raises
+    ------
+    IvjoinError
+        A subclass that says what came, what was expected and the nearest fix.
+    """
+    if given is None:
+        return ()
+    if not isinstance(given, Mapping):
+        raise IvjoinError(f"aggregate is {came(given)}; expected {_SHAPE}")
+    if not given:
+        raise IvjoinError(f"aggregate is empty; expected {_SHAPE}")
+    out = []
+    for name, pair in given.items():
+        text("the name of an aggregate", name, "mean_price")
+        if name in left.names:
+            raise SchemaError(f"the aggregate {name!r} has the name of a left column; choose another")
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise IvjoinError(f"the aggregate {name!r} is {came(pair)}; expected a pair such as ('price', 'mean')")
+        column, function = pair
+        if function == "avg":
+            function = "mean"
+        if not isinstance(function, str) or function not in FUNCTIONS:
+            hint = "; the column comes first" if isinstance(column, str) and column in FUNCTIONS else ""
+            raise IvjoinError(f"the function of {name!r} is {came(function)}; expected {_listed()}{hint}")
+        if isinstance(column, str) and column == "*":
+            if function != "count":
+                raise ColumnError(f"{name!r} is ('*', {function!r}); expected a column: count alone takes *")
+            out.append(Aggregate(name, function, None))
+            continue
+        made = Aggregate(name, function, resolve(column))
+        result_type(made, right)
+        out.append(made)
+    return tuple(out)
+
+
+_SHAPE = "{name: (column, function)} such as {'n': ('*', 'count'), 'mean_price': ('price', 'mean')}"
+
+
+def _listed() -> str:
+    return f"{', '.join(map(repr, FUNCTIONS[:-1]))} or {FUNCTIONS[-1]!r}"
+
+
+def own_type(node: Node, right: pa.Schema) -> pa.DataType:
+    """The Arrow type of an expression over right rows: that of the column, where it is one."""
+    if node.op == "column":
+        return right.field(node.params[1]).type
+    return to_arrow(node.type)
+
+
+def result_type(a: Aggregate, right: pa.Schema) -> pa.DataType:
+    """The Arrow type that an aggregate comes out as.
+
+    count is int64, mean float64. A sum of whole numbers is int64 (uint64 of unsigned ones), of decimals
+    decimal128(38, s), of a duration that duration, of others float64. min, max, first and last have the type of what
+    they are of; of a dictionary, min and max that of its values.
+
+    Raises
+    ------
+    UnsupportedError
+        If the function does not take the type.
+    """
+    if a.node is None or a.function == "count":
+        return pa.int64()
+    t, own = a.node.type, own_type(a.node, right)
+    if a.function in ("first", "last"):
+        return own
+    if a.function in ("min", "max"):
+        if t.is_ordered:
+            return own.value_type if pa.types.is_dictionary(own) else to_arrow(t) if t.kind == "months" else own
+        raise UnsupportedError(f"{a.function}({a.node}) is of {own}, which has no order; count, first and last take it")
+    if t.kind in ("int", "bool") or (t.kind == "duration" and a.function == "sum"):
+        if a.function == "mean":
+            return pa.float64()
+        return own if t.kind == "duration" else pa.int64() if t.kind == "bool" or t.signed else pa.uint64()
+    if t.kind == "float":
+        return pa.float64()
+    if t.kind == "decimal":
+        return pa.float64() if a.function == "mean" else pa.decimal128(_DIGITS, t.scale)
+    raise UnsupportedError(
+        f"{a.function}({a.node}) is of {own}; expected a number of at most {_DIGITS} digits: "
+        "count, min, max, first and last take others"
+    )
+
+
+def result_schema(left: pa.Schema, right: pa.Schema, aggregates: tuple[Aggregate, ...]) -> pa.Schema:
+    """Left columns, then the aggregates under their names."""
+    made = [pa.field(a.name, result_type(a, right), nullable=a.function != "count") for a in aggregates]
+    return pa.schema([*left, *made], metadata=left.metadata)

@@ -1,0 +1,361 @@
+"""A condition as a short list of checks on ordinals, which a probe makes by itself, pair by pair.
+
+Each check asks one thing of a pair: how far two ordinals are apart, or where one of them lies. What comes next depends
+on whether that is TRUE, FALSE or NULL, so AND, OR, NOT, CASE and COALESCE cost no check of their own, and are as lazy
+as they are written. A check stands only for what cannot err, where the guards hold. At anything else the list ends in
+``ASK``: the pair is decided by the condition itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+
+from ivjoin.expr.evaluate import evaluate
+from ivjoin.expr.nodes import COMPARISONS, Node, is_met, make, walk
+from ivjoin.expr.ordinal import has_ordinal, ordinal_of
+from ivjoin.expr.types import BOOL
+from ivjoin.separation.linear import BOTH_SIDES, LEFT_SIDE, Box, Forms, guard_box
+from ivjoin.separation.normal import FLIPPED, NEGATED
+from ivjoin.separation.parts import BandTerm, Found, cut
+
+__all__ = ["ASK", "FALSE", "TRUE", "Check", "Checks", "checks_of"]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+#: What a list ends in; any other number is that of the next check.
+TRUE, FALSE, ASK = -1, -2, -3
+_MOST = 48  # checks
+_MOST_NODES = 8  # of a side, whose ordinals are kept
+_MOST_ITEMS = 16  # of an IN list
+_DEEPEST = 64  # that what reads both sides is looked into
+
+_NEVER_ERR = COMPARISONS | {
+    "column", "literal", "and", "or", "not", "is_null", "is_nan", "in", "case", "coalesce", "least", "greatest", "like",
+}  # fmt: skip
+_UNKNOWN = object()
+_NEVER_ERR_AS_FLOATS = frozenset({"add", "sub", "mul", "neg", "abs"})
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Whether ``lo <= ordinal(left) - ordinal(right) <= hi``, None being no bound; of one node alone, where it lies.
+
+    ``true``, ``false`` and ``null`` say what comes next; it is NULL where a node is.
+    """
+
+    left: Node | None
+    right: Node | None
+    lo: int | None
+    hi: int | None
+    true: int
+    false: int
+    null: int
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """What pairs are asked, from the first check on.
+
+    Attributes
+    ----------
+    checks : tuple of Check
+        None at all where each pair would have to be asked about at once.
+    decided : frozenset of Node
+        The conjuncts that are decided for every pair that gets to them.
+    box : Box
+        Values of one-sided nodes within which this is so.
+    """
+
+    checks: tuple[Check, ...] = ()
+    decided: frozenset[Node] = frozenset()
+    box: Box = field(default_factory=dict)
+
+
+class _TooManyError(Exception):
+    pass
+
+
+def checks_of(forms: Forms, conjuncts: Sequence[Node], exact: Callable[[Node], Found]) -> Checks:
+    """The checks of conjuncts that read both sides, in source order.
+
+    ``exact`` says what bands a comparison means, if it means no more.
+    """
+    found = _Checker(forms, exact)
+    try:
+        decided = [c for c in conjuncts if not found.asks(found.next(c, TRUE, FALSE, FALSE))]
+        # What neither errs nor is decided may as well stand last.
+        late = [c for c in conjuncts if c not in decided and found.is_harmless(c)]
+        arranged = [*(c for c in conjuncts if c not in late), *late]
+        clean, unknown = TRUE, FALSE
+        for c in reversed(arranged):
+            clean, unknown = found.next(c, clean, FALSE, unknown), found.next(c, unknown, FALSE, unknown)
+        listed = found.listed(clean)
+    except _TooManyError:
+        return Checks()
+    if not listed:
+        return Checks()
+    return Checks(listed, frozenset(takewhile(decided.__contains__, arranged)), found.box)
+
+
+class _Checker:
+    def __init__(self, forms: Forms, exact: Callable[[Node], Found]) -> None:
+        self._forms = forms
+        self._exact = exact
+        self._list: list[Check] = []
+        self._checks: dict[Check, int] = {}
+        self._known: dict[tuple[Node, int, int, int], int] = {}
+        self._bands: dict[Node, list[BandTerm] | None] = {}
+        self._nodes: tuple[set[Node], set[Node]] = (set(), set())
+        self._depth = 0
+        self.box: Box = {}
+
+    # -- the list ----------------------------------------------------------------------------------------------------
+
+    def asks(self, start: int) -> bool:
+        """Whether some pair is asked about that begins here."""
+        return start == ASK or any(ASK in (c.true, c.false, c.null) for c in self._reached(start).values())
+
+    def listed(self, start: int) -> tuple[Check, ...]:
+        """The checks in order, the one to start with first; empty if there is none."""
+        reached = self._reached(start)
+        if len(reached) > _MOST:
+            raise _TooManyError
+        place = {i: k for k, i in enumerate(reached)} | {i: i for i in (TRUE, FALSE, ASK)}
+        return tuple(
+            replace(c, true=place[c.true], false=place[c.false], null=place[c.null]) for c in reached.values()
+        )
+
+    def _reached(self, start: int) -> dict[int, Check]:
+        out: dict[int, Check] = {}
+        stack = [start]
+        while stack:
+            i = stack.pop()
+            if i >= 0 and i not in out:
+                c = out[i] = self._list[i]
+                stack += (c.null, c.false, c.true)
+        return out
+
+    def _add(self, left: Node | None, right: Node | None, lo: int | None, hi: int | None, to: tuple[int, ...]) -> int:
+        if len(set(to)) == 1:
+            return to[0]
+        then = self._list[to[0]] if to[0] >= 0 else None
+        if then is not None and (left, right, *to[1:]) == (then.left, then.right, then.false, then.null):
+            # Two ends of one band.
+            lo = then.lo if lo is None else lo if then.lo is None else max(lo, then.lo)
+            hi = then.hi if hi is None else hi if then.hi is None else min(hi, then.hi)
+            return self._add(left, right, lo, hi, (then.true, *to[1:]))
+        for node, nodes in zip((left, right), self._nodes, strict=True):
+            if node is not None and node not in nodes:
+                if len(nodes) == _MOST_NODES:
+                    return ASK
+                nodes.add(node)
+        if (lo is not None and lo > I64_MAX) or (hi is not None and hi < I64_MIN):
+            lo, hi = 1, 0
+        check = Check(left, right, lo, hi, *to)
+        if check not in self._checks:
+            if len(self._list) > 8 * _MOST:
+                raise _TooManyError
+            self._checks[check] = len(self._list)
+            self._list.append(check)
+        return self._checks[check]
+
+    # -- nodes -------------------------------------------------------------------------------------------------------
+
+    def next(self, e: Node, true: int, false: int, null: int) -> int:
+        """What to go on with in order to go to one of three places, by the value of ``e``."""
+        key = e, true, false, null
+        found = self._known.get(key)
+        if found is None:
+            self._depth += 1
+            if self._depth > _DEEPEST:
+                raise _TooManyError
+            found = self._known[key] = self._next(e, true, false, null)
+            self._depth -= 1
+        return found
+
+    def _next(self, e: Node, true: int, false: int, null: int) -> int:
+        if not self._forms.sides(e):
+            value = _constant(e)
+            return ASK if value is _UNKNOWN else null if value is None else true if value else false
+        if e.op == "not":
+            return self.next(e.args[0], false, true, null)
+        if e.op == "and":
+            clean, unknown = true, null
+            for a in reversed(_flat(e)):
+                clean, unknown = self.next(a, clean, false, unknown), self.next(a, unknown, false, unknown)
+            return clean
+        if e.op == "or":
+            clean, unknown = false, null
+            for a in reversed(_flat(e)):
+                clean, unknown = self.next(a, true, clean, unknown), self.next(a, true, unknown, unknown)
+            return clean
+        if e.op == "case":
+            *branches, out = e.args
+            at = self.next(out, true, false, null)
+            for when, then in zip(branches[-2::-2], branches[-1::-2], strict=True):
+                at = self.next(when, self.next(then, true, false, null), at, at)
+            return at
+        if e.op == "coalesce":
+            at = null
+            for a in reversed(e.args):
+                at = self.next(a, true, false, at)
+            return at
+        if e.op == "is_null" and e.args[0].type == BOOL and self._forms.sides(e) == BOTH_SIDES:
+            return self.next(e.args[0], false, false, true)
+        if e.op == "in" and len(e.args) <= _MOST_ITEMS + 1 and has_ordinal(e.args[0].type):
+            x, *items = e.args
+            values = [_UNKNOWN if self._forms.sides(i) else _constant(i) for i in items]
+            if all(v is not _UNKNOWN for v in values):
+                literals = (make("literal", (), (v,), x.type) for v in values)
+                tests = tuple(make("eq", (x, i), (), BOOL) for i in literals)
+                return self.next(tests[0] if len(tests) == 1 else make("or", tests, (), BOOL), true, false, null)
+        if self._forms.sides(e) == BOTH_SIDES:
+            return self._both(e, true, false, null)
+        return self._one_sided(e, true, false, null)
+
+    def _one_sided(self, e: Node, true: int, false: int, null: int) -> int:
+        if not self._is_safe(e):
+            return ASK
+        if e.op == "is_null" and has_ordinal(e.args[0].type):
+            return self._alone(e.args[0], None, None, false, false, true)
+        if e.op in COMPARISONS:
+            x, literal, op = *e.args, e.op
+            if x.op == "literal":
+                x, literal, op = literal, x, FLIPPED[op]
+            if literal.op == "literal" and x.type == literal.type and has_ordinal(x.type):
+                return self._against(x, op, literal, true, false, null)
+        return self._alone(e, 1, 1, true, false, null)
+
+    def _against(self, x: Node, op: str, literal: Node, true: int, false: int, null: int) -> int:
+        if literal.params[0] is None:
+            return self._alone(x, None, None, false, false, true) if op == "eq_null_safe" else null
+        if op == "ne":
+            return self._against(x, "eq", literal, false, true, null)
+        at = ordinal_of(literal.params[0], x.type)
+        lo = {"ge": at, "gt": at + 1, "eq": at, "eq_null_safe": at}.get(op)
+        hi = {"le": at, "lt": at - 1, "eq": at, "eq_null_safe": at}.get(op)
+        return self._alone(x, lo, hi, true, false, false if op == "eq_null_safe" else null)
+
+    def _alone(self, n: Node, lo: int | None, hi: int | None, *to: int) -> int:
+        left, right = (n, None) if self._forms.sides(n) == LEFT_SIDE else (None, n)
+        return self._add(left, right, lo, hi, to)
+
+    def _both(self, e: Node, true: int, false: int, null: int) -> int:
+        if e.op not in COMPARISONS:
+            return self._unknown(e, true, false, null)
+        if e.op == "ne":
+            return self.next(make("eq", e.args, (), BOOL), false, true, null)
+        if e.op == "eq_null_safe":
+            return self._null_safe(e, true, false, null)
+        a, b = e.args
+        if any(n.op == "literal" and n.params[0] is None for n in (a, b)):
+            return null if self._is_safe(e) else ASK
+        if e.op == "eq" and b.op == "literal" and b.type == BOOL:
+            return self.next(a, *((true, false) if b.params[0] else (false, true)), null)
+        for case, compared in ((a, lambda v: (v, b)), (b, lambda v: (a, v))):
+            if case.op == "case" and self._forms.sides(case) == BOTH_SIDES:
+                # A comparison with a CASE is a CASE of comparisons.
+                args = [make(e.op, compared(x), (), BOOL) if i % 2 else x for i, x in enumerate(case.args[:-1])]
+                last = make(e.op, compared(case.args[-1]), (), BOOL)
+                return self.next(make("case", (*args, last), (), BOOL), true, false, null)
+        bands = self._meant(e)
+        if bands is None and e.op in ("gt", "ge", "lt", "le"):
+            bands = self._meant(make(NEGATED[e.op], e.args, (), BOOL))
+            true, false = false, true
+        if bands is None:
+            return self._unknown(e, true, false, null)
+        if len(bands) > 1 and false != null:
+            return ASK
+        for t in reversed(bands):
+            true = self._add(t.left, t.right, t.lo, t.hi, (true, false, null))
+        return true
+
+    def _null_safe(self, e: Node, true: int, false: int, null: int) -> int:
+        a, b = e.args
+        if BOTH_SIDES in (self._forms.sides(a), self._forms.sides(b)) or not has_ordinal(a.type):
+            return self._unknown(e, true, false, null)
+        if not self._is_safe(a) or not self._is_safe(b):
+            return ASK
+        left, right = (a, b) if self._forms.sides(a) == LEFT_SIDE else (b, a)
+        same = self._add(left, right, 0, 0, (true, false, false))
+        present = self._add(None, right, None, None, (same, same, false))
+        absent = self._add(None, right, None, None, (false, false, true))
+        return self._add(left, None, None, None, (present, present, absent))
+
+    def _unknown(self, e: Node, true: int, false: int, null: int) -> int:
+        return true if true == false == null and self.is_harmless(e) else ASK
+
+    def _meant(self, e: Node) -> list[BandTerm] | None:
+        """The bands that a comparison is, neither more nor less; None if there are none."""
+        if e not in self._bands:
+            self._bands[e] = self._bands_of(e)
+        return self._bands[e]
+
+    def _bands_of(self, e: Node) -> list[BandTerm] | None:
+        found = self._exact(e)
+        if not found.bands or found.filters or not all(t.exact for t in found.bands):
+            return None
+        for t in found.bands:
+            if not all(x is None or I64_MIN + 1 < x < I64_MAX - 1 for x in (t.lo, t.hi)):
+                return None
+            if not has_ordinal(t.left.type) or not self._is_safe(t.left) or not self._is_safe(t.right):
+                return None
+        cut(self.box, found.box)
+        cut(self.box, found.exact_box)
+        return found.bands
+
+    # -- errors ------------------------------------------------------------------------------------------------------
+
+    def is_harmless(self, e: Node) -> bool:
+        """Whether nothing in ``e`` can err, whatever the row."""
+        return all(_never_errs(n) for n in walk(e))
+
+    def _is_safe(self, e: Node) -> bool:
+        """Whether nothing in ``e`` errs where the guards hold, to which those of ``e`` are added."""
+        sums = [n for n in walk(e) if not _never_errs(n)]
+        for n in sums:
+            form = self._forms.form(n) if n.type.is_discrete else None
+            if form is None or n in form.terms:
+                return False
+        box = guard_box(self._forms.limits(sums, frozenset()))
+        if box is None:
+            return False
+        cut(self.box, box)
+        return True
+
+
+def _never_errs(n: Node) -> bool:
+    if n.op in _NEVER_ERR or is_met(n):
+        return True
+    if n.type.kind != "float":
+        return False
+    return n.op in _NEVER_ERR_AS_FLOATS or (n.op == "cast" and n.args[0].type.kind in ("int", "float"))
+
+
+def _constant(e: Node) -> object:
+    """The value of what reads no column, None for NULL; ``_UNKNOWN`` if it errs, or has no ordinal."""
+    if e.op == "literal":
+        return e.params[0]
+    (v,) = evaluate([e], _no_column, 1)
+    if (v.error is not None and v.error[0]) or not has_ordinal(e.type):
+        return _UNKNOWN
+    return None if v.valid is not None and not v.valid[0] else v.values[0].item()
+
+
+def _no_column(side: str, name: str) -> None:
+    raise AssertionError("a constant reads no column")
+
+
+def _flat(e: Node) -> list[Node]:
+    """The arguments of an ``and`` or ``or``, those of its like within it included."""
+    out, stack = [], [e]
+    while stack:
+        n = stack.pop()
+        if n.op == e.op:
+            stack.extend(reversed(n.args))
+        else:
+            out.append(n)
+        if len(out) > 4 * _MOST:
+            raise _TooManyError
+    return out

@@ -1,0 +1,402 @@
+"""Relaxed band terms from comparisons of two-sided float expressions.
+
+A machine operation rounds to nearest: if ``fl(x - y) <= u`` then ``x - y <= next_up(u)`` over the reals, so
+``x <= y + next_up(u)``, and because rounding keeps the order and ``x`` is a float, ``x <= fl(y + next_up(u))``. The
+same holds at overflow (an infinite result lies beyond the largest float) and for subnormals. Every step here is of
+that kind, and its result is again a comparison of machine expressions.
+
+NaN, the greatest value, is what makes ``>`` differ from ``<``: a NaN on the greater side makes a comparison TRUE.
+Through all steps a *bound* that is NaN says nothing. On the greater side it says nothing by itself; on the smaller
+side it is replaced by -inf. ``hazy`` marks a comparison that also holds where the bounded expression is NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from ivjoin.expr.nodes import Node, make
+from ivjoin.expr.types import BOOL, FLOAT64
+from ivjoin.separation.linear import BOTH_SIDES, Form, Forms
+from ivjoin.separation.mixed import Inequality
+from ivjoin.separation.onesided import cast_to, literal
+
+__all__ = ["FloatBand", "Isolator", "never_nan", "plus_constant", "shift", "shifted_image"]
+
+_PASSES_NAN = frozenset({"add", "sub", "mul", "div", "neg", "abs", "sqrt", "cast"})
+
+
+@dataclass(frozen=True, slots=True)
+class FloatBand:
+    """``smaller <= greater``, two float64 nodes reading one side each."""
+
+    smaller: Node
+    greater: Node
+
+
+def never_nan(op: str, a: Node, b: Node, known: Collection[Node]) -> list[Node]:
+    """Float nodes that are null or not NaN wherever ``a op b`` is TRUE, given those that are ``known`` to be so."""
+    if op in ("gt", "ge"):
+        a, b, op = b, a, {"gt": "lt", "ge": "le"}[op]
+    out: list[Node] = []
+    if op == "lt":
+        stack = [a]
+    elif op == "le":
+        stack = [a] if _is_number(b, known) else []
+    elif op == "eq":
+        stack = [x for x, y in ((a, b), (b, a)) if _is_number(y, known)]
+    else:
+        stack = []
+    while stack:
+        n = stack.pop()
+        if n.type.kind != "float" or n.op == "literal":
+            continue
+        out.append(n)
+        if n.op in _PASSES_NAN:
+            stack.extend(n.args)
+        elif n.op == "greatest":
+            # An argument that is null is skipped, and then says nothing of its own arguments.
+            out += [x for x in n.args if x.type.kind == "float" and x.op != "literal"]
+        elif n.op == "pow" and (_value(n.args[1]) or 0.0) != 0.0:
+            stack.append(n.args[0])
+    return out
+
+
+def _is_number(n: Node, known: Collection[Node]) -> bool:
+    if n.op == "literal":
+        return n.params[0] is not None and n.params[0] == n.params[0]
+    return n in known or (n.op == "cast" and n.args[0].type.kind in ("int", "decimal"))
+
+
+# Bounds: float64 nodes, folded where they are literals. Python's floats are the machine's.
+
+
+def _value(n: Node) -> float | None:
+    return float(n.params[0]) if n.op == "literal" and n.params[0] is not None else None
+
+
+def _number(x: float) -> Node:
+    return literal(float(x), FLOAT64)
+
+
+def _neg(u: Node) -> Node:
+    x = _value(u)
+    return _number(-x) if x is not None else make("neg", (u,), (), FLOAT64)
+
+
+def _arith(op: str, u: Node, v: Node) -> Node:
+    x, y = _value(u), _value(v)
+    if x is not None and y is not None:
+        with np.errstate(all="ignore"):
+            a, b = np.float64(x), np.float64(y)
+            return _number(float(a + b if op == "add" else a - b if op == "sub" else a * b if op == "mul" else a / b))
+    if op == "sub" and y is not None:
+        op, v = "add", _number(-y)
+    if op in ("add", "mul") and x is not None:
+        # One shape for a shifted expression, so that equal ones are one node.
+        u, v = v, u
+    return make(op, (u, v), (), FLOAT64)
+
+
+def _beyond(u: Node, up: bool, bits: int = 64) -> Node:
+    """At least the next float of ``bits`` above ``u`` (below if not ``up``), as a double."""
+    x = _value(u)
+    to = math.inf if up else -math.inf
+    if x is not None:
+        return _number(math.nextafter(x, to) if bits == 64 else _narrow_step(x, to))
+    if bits == 64:
+        return make("next_up" if up else "next_down", (u,), (), FLOAT64)
+    if not up:
+        return _neg(_beyond(_neg(u), True, bits))
+    # Farther than one float32 step at any magnitude, the subnormal ones included; past -inf lies the least finite one.
+    step = _arith("add", _arith("mul", make("abs", (u,), (), FLOAT64), _number(2.0**-22)), _number(2.0**-148))
+    raised = make("next_up", (_arith("add", u, step),), (), FLOAT64)
+    return make("greatest", (raised, _number(-float(np.finfo(np.float32).max))), (), FLOAT64)
+
+
+def _narrow_step(x: float, to: float) -> float:
+    # Float32 values not above x are not above its nearest float32, whichever way that was rounded.
+    with np.errstate(all="ignore"):
+        return float(np.nextafter(np.float32(x), np.float32(to)))
+
+
+def shift(n: Node) -> tuple[Node, float]:
+    """(base, k) with ``n = base + k`` as the machine computes it."""
+    if n.op in ("add", "sub") and n.type == FLOAT64:
+        a, b = n.args
+        if n.op == "add" and _value(a) is not None:
+            a, b = b, a
+        k = _value(b)
+        if k is not None and math.isfinite(k):
+            return a, k if n.op == "add" else -k
+    return n, 0.0
+
+
+def plus_constant(n: Node, k: float) -> Node:
+    """A node for ``n + k``; without the addition where it changes no order."""
+    return _arith("add", n, _number(k)) if k else n
+
+
+def shifted_image(image: Node, k: Fraction, up: bool) -> Node:
+    """A double not less (not more, unless ``up``) than the image of x + k, from the rounded image of an exact x."""
+    shift_by = _beyond(_number(float(k)), up)
+    moved = _arith("add", _beyond(_beyond(image, up), up), shift_by)
+    return _beyond(_beyond(moved, up), up)
+
+
+@dataclass(slots=True)
+class Isolator:
+    """Collects what follows from one comparison."""
+
+    forms: Forms
+    known: Collection[Node]
+    bands: list[FloatBand] = field(default_factory=list)
+    inequalities: list[Inequality] = field(default_factory=list)
+
+    def compare(self, op: str, a: Node, b: Node) -> None:
+        """Learn from ``a op b``, floats of which at least one reads both sides."""
+        if self.forms.sides(a) != BOTH_SIDES:
+            a, b, op = b, a, {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}.get(op, op)
+        if self.forms.sides(b) == BOTH_SIDES:
+            return
+        u = cast_to(b, FLOAT64) if b.op != "literal" else b
+        if b.op == "literal":
+            if b.params[0] is None:
+                return
+            u = _number(b.params[0])
+        exact = _value(u) is not None
+        if op in ("lt", "le", "eq"):
+            self.below(a, _beyond(u, up=False) if op == "lt" and exact else u, False)
+        if op in ("gt", "ge", "eq"):
+            bound = _beyond(u, up=True) if op == "gt" and exact else u
+            self.above(a, bound, op != "eq" and a not in self.known)
+
+    def _emit(self, smaller: Node, greater: Node, wrap: bool) -> None:
+        forms = self.forms
+        if {forms.sides(smaller), forms.sides(greater)} != {1, 2}:
+            return
+        smaller, greater = cast_to(smaller, FLOAT64), cast_to(greater, FLOAT64)
+        if wrap and not self._is_real(smaller):
+            nan = make("is_nan", (smaller,), (), BOOL)
+            smaller = make("case", (nan, _number(-math.inf), smaller), (), FLOAT64)
+        self.bands.append(FloatBand(smaller, greater))
+
+    def _is_real(self, n: Node) -> bool:
+        base, k = shift(n)
+        base = base.args[0] if base.op == "cast" and base.args[0].type.kind == "float" else base
+        return _is_number(base, self.known) and abs(k) < 1e300
+
+    def _free(self, n: Node, u: Node) -> bool:
+        """Whether ``n`` and the bound together read at most one side."""
+        return self.forms.sides(n) | self.forms.sides(u) != BOTH_SIDES
+
+    def below(self, e: Node, u: Node, hazy: bool) -> None:
+        """``e <= u``, or ``u`` is NaN; if ``hazy``, or ``e`` is NaN."""
+        x = _value(u)
+        if x is not None and (math.isnan(x) or x == math.inf):
+            return
+        if self.forms.sides(e) != BOTH_SIDES:
+            self._emit(e, u, hazy)
+            return
+        if e.type.kind != "float":
+            self._discrete(e, u, up=True)
+            return
+        more = _beyond(u, True, e.type.bits)
+        if _value(more) == math.inf:
+            return
+        if e.op in ("add", "sub"):
+            p, q = e.args
+            if self._free(q, u):
+                self.below(p, _arith("sub" if e.op == "add" else "add", more, _wide(q)), hazy)
+            elif self._free(p, u):
+                if e.op == "add":
+                    self.below(q, _arith("sub", more, _wide(p)), hazy)
+                else:
+                    self.above(q, _arith("sub", _wide(p), more), hazy)
+            elif e.op == "add" and not hazy:
+                # p <= fl(p + q) <= u for a q that is not negative.
+                for part, other in ((p, q), (q, p)):
+                    if _is_positive(other):
+                        self.below(part, u, False)
+            elif not hazy:
+                self._monotone(e, u)
+        elif e.op == "abs":
+            self.below(e.args[0], u, hazy)
+            self.above(e.args[0], _neg(u), hazy)
+        elif e.op == "greatest" and not hazy:
+            self._each(e, u, up=True)
+        elif e.op == "mul" and e.args[0] is e.args[1]:
+            root = _root(more)
+            self.below(e.args[0], root, hazy)
+            self.above(e.args[0], _neg(root), hazy)
+        elif e.op == "pow" and not hazy:
+            self._power(e, u)
+        elif e.op == "sqrt":
+            if x is None or x >= 0:
+                self.below(e.args[0], _arith("mul", more, more), hazy)
+        elif not self._scaled(e, more, hazy, up=True):
+            self._ratio(e, more, hazy)
+
+    def above(self, e: Node, u: Node, hazy: bool) -> None:
+        """``e >= u``, or ``u`` is NaN; if ``hazy``, or ``e`` is NaN."""
+        x = _value(u)
+        if x is not None and (math.isnan(x) or x == -math.inf):
+            return
+        if self.forms.sides(e) != BOTH_SIDES:
+            self._emit(u, e, True)
+            return
+        if e.type.kind != "float":
+            self._discrete(e, u, up=False)
+            return
+        less = _beyond(u, False, e.type.bits)
+        if _value(less) == -math.inf:
+            return
+        if e.op in ("add", "sub"):
+            p, q = e.args
+            if self._free(q, u):
+                self.above(p, _arith("sub" if e.op == "add" else "add", less, _wide(q)), hazy)
+            elif self._free(p, u):
+                if e.op == "add":
+                    self.above(q, _arith("sub", less, _wide(p)), hazy)
+                else:
+                    self.below(q, _arith("sub", _wide(p), less), hazy)
+        elif e.op == "least":
+            self._each(e, u, up=False)
+        else:
+            self._scaled(e, less, hazy, up=False)
+
+    def _scaled(self, e: Node, bound: Node, hazy: bool, up: bool) -> bool:
+        """Negation, widening, and a constant factor or divisor."""
+        if e.op == "neg":
+            # Exact: the bound's extra step is not needed, but does no harm.
+            (self.above if up else self.below)(e.args[0], _neg(bound), hazy)
+            return True
+        if e.op == "cast":
+            inner = e.args[0]
+            if inner.type.kind not in ("float", "int", "decimal"):
+                return False
+            (self.below if up else self.above)(inner, bound, hazy)
+            return True
+        if e.op not in ("mul", "div"):
+            return False
+        p, q = e.args
+        if e.op == "mul" and _value(p) is not None:
+            p, q = q, p
+        k = _value(q)
+        if k is None or not math.isfinite(k) or k == 0:
+            return False
+        new = _arith("div" if e.op == "mul" else "mul", bound, _number(k))
+        (self.below if (k > 0) == up else self.above)(p, new, hazy)
+        return True
+
+    def _discrete(self, m: Node, u: Node, up: bool) -> None:
+        """A bound of an exact number that the condition rounds to a float."""
+        u = _beyond(u, up)
+        x = _value(u)
+        if x is not None:
+            form = self.forms.form(m)
+            if form is None or not math.isfinite(x):
+                return
+            end = Fraction(x)
+            d = form.plus(Form({}, end, end), -1)
+            self.inequalities.append(Inequality(d if up else d.scaled(-1)))
+        elif m.op in ("add", "sub") and m.type.kind in ("int", "decimal"):
+            (p, q), sign = m.args, 1 if m.op == "add" else -1
+            for n, s, other, t in ((p, 1, q, sign), (q, sign, p, 1)):
+                if self._free(other, u) and self._free(n, n):
+                    self._isolated_number(n, s, other, t, u, up)
+                    return
+
+    def _isolated_number(self, n: Node, s: int, other: Node, t: int, u: Node, up: bool) -> None:
+        """``s * n + t * other <= u`` (>= unless ``up``) for exact numbers and signs s, t, solved for ``n``."""
+        above = up == (s > 0)
+        # The rounded image of the other number is at most a step beside it; two, where a cast rounds twice.
+        rises = above == (s * t < 0)
+        image = _beyond(_beyond(cast_to(other, FLOAT64), rises), rises)
+        bound = _arith("add" if s * t < 0 else "sub", u if s > 0 else _neg(u), image)
+        if above:
+            self._emit(cast_to(n, FLOAT64), _beyond(bound, True), False)
+        else:
+            self._emit(_beyond(bound, False), cast_to(n, FLOAT64), True)
+
+    def _each(self, e: Node, u: Node, up: bool) -> None:
+        """greatest(..) <= u bounds each argument, but a null one is skipped."""
+        end = -math.inf if up else math.nan
+        for a in e.args:
+            if self.forms.sides(a) == BOTH_SIDES:
+                continue
+            node = make("coalesce", (cast_to(a, FLOAT64), _number(end)), (), FLOAT64)
+            (self.below if up else self.above)(node, u, False)
+
+    def _monotone(self, e: Node, u: Node) -> None:
+        """``greatest(..) - least(..) <= u``: whatever stands in the lists, in each order."""
+        p, q = e.args
+        if p.op != "greatest" or q.op != "least":
+            return
+        for a in p.args:
+            for b in q.args:
+                if {self.forms.sides(a), self.forms.sides(b)} == {1, 2}:
+                    low = make("coalesce", (cast_to(a, FLOAT64), _number(-math.inf)), (), FLOAT64)
+                    high = make("coalesce", (cast_to(b, FLOAT64), _number(math.inf)), (), FLOAT64)
+                    self.below(low, _arith("add", _beyond(u, True, e.type.bits), high), False)
+
+    def _power(self, e: Node, u: Node) -> None:
+        """A literal power: ``|x| <= u ** (1 / n)`` with room for the libraries' rounding."""
+        n, x = _value(e.args[1]), _value(u)
+        if n is None or x is None or not 1 <= n <= 64 or n != int(n) or not math.isfinite(x):
+            return
+        size = (abs(x) * (1 + 1e-12) + 1e-322) ** (1 / n) * (1 + 1e-12) + 1e-300
+        if n % 2 == 0:
+            if x >= 0:
+                self.below(e.args[0], _number(size), False)
+                self.above(e.args[0], _number(-size), False)
+        elif x >= 0:
+            self.below(e.args[0], _number(size), False)
+        else:
+            least = max(0.0, abs(x) * (1 - 1e-12) - 1e-322) ** (1 / n) * (1 - 1e-12)
+            self.below(e.args[0], _number(-least), False)
+
+    def _ratio(self, e: Node, more: Node, hazy: bool) -> None:
+        """``x / y <= u`` and ``x * y <= u`` bound ``x`` where ``y`` is positive."""
+        if e.op not in ("div", "mul") or hazy or _value(more) is None:
+            return
+        x, y = e.args
+        if {self.forms.sides(x), self.forms.sides(y)} != {1, 2}:
+            return
+        y = _wide(y)
+        bound = make("mul" if e.op == "div" else "div", (more, y), (), FLOAT64)
+        positive = make("gt", (y, _number(0.0)), (), BOOL)
+        self._emit(x, make("case", (positive, bound, _number(math.nan)), (), FLOAT64), False)
+
+
+def _wide(n: Node) -> Node:
+    return cast_to(n, FLOAT64) if n.op != "literal" else _number(n.params[0])
+
+
+def _root(u: Node) -> Node:
+    x = _value(u)
+    if x is None:
+        return make("sqrt", (u,), (), FLOAT64)
+    return _number(math.sqrt(x)) if x >= 0 else _number(math.nan)
+
+
+def _is_positive(n: Node) -> bool:
+    """Whether the expression is never negative (it may be NaN)."""
+    if n.op in ("abs", "sqrt"):
+        return True
+    if n.op == "pow":
+        k = _value(n.args[1])
+        return k is not None and k > 0 and k % 2 == 0
+    if n.op in ("add", "div"):
+        return all(_is_positive(a) or (_value(a) or -1.0) > 0 for a in n.args)
+    if n.op == "mul":
+        return n.args[0] is n.args[1] or all(_is_positive(a) or (_value(a) or -1.0) > 0 for a in n.args)
+    if n.op == "cast":
+        return n.args[0].op == "abs" or _is_positive(n.args[0])
+    return False
+
+

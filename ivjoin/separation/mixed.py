@@ -1,0 +1,196 @@
+"""Linear inequalities that follow from ones with two-sided atoms: abs, greatest, least, squares.
+
+Each step replaces an atom by something not greater (where its factor is positive, else not less), so what comes out
+follows from what went in, over the values that machine operations without error have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from math import floor, isqrt
+
+from ivjoin.expr.nodes import Node
+from ivjoin.separation.linear import BOTH_SIDES, Form, Forms, Number, Power
+
+__all__ = ["Inequality", "consequences", "proportion", "root_bound"]
+
+_MOST = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Inequality:
+    """``form <= 0``, unless an atom in ``nullable`` is null."""
+
+    form: Form
+    nullable: frozenset[Node] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """A stand-in for an atom, unless one of ``nullable`` is null; a constant one has no terms."""
+
+    form: Form
+    nullable: frozenset[Node] = frozenset()
+
+
+def consequences(forms: Forms, q: Inequality, depth: int = 3) -> list[Inequality]:
+    """Inequalities without two-sided atoms that follow from ``q``; empty if none is known."""
+    mixed = [n for n in q.form.terms if forms.sides(n) == BOTH_SIDES]
+    if not mixed:
+        # Where such an atom has cancelled out, nothing shows any more that it was null.
+        return [q] if q.nullable <= q.form.terms.keys() else []
+    if depth == 0 or len(mixed) > 4:
+        return []
+    if any(z.op == "mul" and proportion(forms, z) is None for z in mixed):
+        return _multiplied_out(forms, q, depth)
+    options = {z: _choices(forms, z, q.form.terms[z] > 0) for z in mixed}
+    out: list[Inequality] = []
+    for z in mixed:
+        others = [m for m in mixed if m is not z]
+        # A constant for the other atoms gives the simplest sums: |x| + |y| <= c becomes |x| <= c and |y| <= c.
+        rest = [[c for c in options[m] if not c.form.terms] or options[m] for m in others]
+        for picks in product(*rest):
+            base = q.form
+            nullable = q.nullable
+            for m, pick in zip(others, picks):
+                base = _put(base, m, pick.form)
+                nullable |= pick.nullable
+            out += _with_square(forms, Inequality(base, nullable), z, depth)
+            for pick in options[z]:
+                if pick.form.terms:
+                    new = Inequality(_put(base, z, pick.form), nullable | pick.nullable)
+                    out += consequences(forms, new, depth - 1)
+            if len(out) > _MOST:
+                return out[:_MOST]
+    if all(any(not c.form.terms for c in options[z]) for z in mixed) and len(q.form.terms) > len(mixed):
+        base = q.form
+        for z in mixed:
+            base = _put(base, z, next(c.form for c in options[z] if not c.form.terms))
+        out += consequences(forms, Inequality(base, q.nullable), 0)
+    return _distinct(out)
+
+
+def _distinct(items: list[Inequality]) -> list[Inequality]:
+    seen = set()
+    out = []
+    for q in items:
+        key = (frozenset(q.form.terms.items()), q.form.lo, q.nullable)
+        if key not in seen:
+            seen.add(key)
+            out.append(q)
+    return out
+
+
+def _put(form: Form, atom: Node, stand_in: Form) -> Form:
+    k = form.terms[atom]
+    rest = Form({n: c for n, c in form.terms.items() if n is not atom}, form.lo, form.hi, True)
+    return rest.plus(stand_in, k)
+
+
+def _constant(lo: Number, hi: Number) -> _Choice:
+    return _Choice(Form({}, lo, hi))
+
+
+def _choices(forms: Forms, z: Node, below: bool) -> list[_Choice]:
+    """Forms never above ``z`` (if ``below``, else never under it) where ``z`` is not null."""
+    if z.op == "abs" and below:
+        m = forms.form(z.args[0])
+        return [] if m is None else [_Choice(m), _Choice(m.scaled(-1)), _constant(0, 0)]
+    if (z.op == "greatest" and below) or (z.op == "least" and not below):
+        out = []
+        for a in z.args:
+            f = forms.form(a)
+            # A null argument is skipped, so the others' inequality says nothing of it.
+            if f is not None and not f.lost:
+                out.append(_Choice(f, frozenset(f.terms)))
+        return out
+    if z.op == "mul":
+        square = proportion(forms, z)
+        if square is not None and (square[1] > 0) == below:
+            return [_constant(0, 0)]
+    if z.op in ("mod", "pmod") and z.args[1].op == "literal" and z.type.kind == "int" and z.args[1].params[0]:
+        n = abs(z.args[1].params[0])
+        return [_constant(0 if z.op == "pmod" and z.args[1].params[0] > 0 else 1 - n, n - 1)]
+    return []
+
+
+def proportion(forms: Forms, z: Node) -> tuple[Form, Number] | None:
+    """(a, k) with ``z = k * a**2`` for a product of two proportional forms."""
+    a, b = (forms.form(x) for x in z.args)
+    if a is None or b is None or not a.terms or a.lo != a.hi or b.lo != b.hi or a.terms.keys() != b.terms.keys():
+        return None
+    first = next(iter(a.terms))
+    k = Fraction(b.terms[first]) / a.terms[first]
+    if any(b.terms[n] != k * c for n, c in a.terms.items()) or b.lo != k * a.lo:
+        return None
+    if z.type.kind == "decimal" and z.type.scale < sum(x.type.scale for x in z.args):
+        return None
+    return a, k
+
+
+def _with_square(forms: Forms, q: Inequality, z: Node, depth: int) -> list[Inequality]:
+    """``c * a**2 + rest <= 0`` bounds ``a`` from both sides."""
+    square = proportion(forms, z) if z.op == "mul" else None
+    if square is None:
+        return []
+    a, k = square
+    return _with_power(forms, q, (Fraction(k * q.form.terms[z]), a, 2), _put(q.form, z, Form({}, 0, 0)), depth)
+
+
+def _multiplied_out(forms: Forms, q: Inequality, depth: int) -> list[Inequality]:
+    from ivjoin.separation.symbolic import powers, split_by_side
+
+    separated = split_by_side(forms, q.form)
+    if separated is not None:
+        return consequences(forms, Inequality(separated, q.nullable), 0)
+    found = powers(forms, q.form)
+    return [] if found is None else _with_power(forms, q, *found, depth)
+
+
+def _with_power(forms: Forms, q: Inequality, power: Power, rest: Form, depth: int) -> list[Inequality]:
+    """What ``c * a**n + rest <= 0`` says of ``a``."""
+    c, a, n = power
+    if n % 2 and c < 0:
+        a, c = a.scaled(-1), -c
+    if c <= 0:
+        return []
+    ends = [a, a.scaled(-1)] if n % 2 == 0 else [a]
+    if rest.terms:
+        if n != 2:
+            return []
+        # a**2 >= 2 |a| - 1, the tangents at 1 and -1.
+        parts = [rest.plus(e, 2 * c).plus(Form({}, -c, -c)) for e in ends]
+    else:
+        whole = all(x.type.kind == "int" and k == int(k) for x, k in a.terms.items()) and a.lo == int(a.lo)
+        root = root_bound(Fraction(-rest.lo) / c, n, whole)
+        if root is None:
+            return []
+        parts = [e.plus(Form({}, root, root), -1) for e in ends]
+    return [i for p in parts for i in consequences(forms, Inequality(p, q.nullable), depth - 1)]
+
+
+def root_bound(u: Fraction, n: int, whole: bool) -> Number | None:
+    """A bound of ``a`` (of ``|a|`` for even n) for ``a**n <= u``; None if no ``a`` will do."""
+    if whole:
+        top = floor(u)
+        if top >= 0:
+            return _root(top, n)
+        below = _root(-top, n)
+        return None if n % 2 == 0 else -below if below**n == -top else -below - 1
+    if u < 0 and n % 2 == 0:
+        return None
+    scaled = abs(u.numerator) * u.denominator ** (n - 1)
+    return Fraction(_root(scaled, n) + 1, u.denominator) if u >= 0 else Fraction(-_root(scaled, n), u.denominator)
+
+
+def _root(x: int, n: int) -> int:
+    """The greatest whole number whose n-th power is not above ``x``."""
+    if n == 2:
+        return isqrt(x)
+    low, high = 0, 1 << (x.bit_length() // n + 1)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if middle**n <= x else (low, middle - 1)
+    return low

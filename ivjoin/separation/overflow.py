@@ -1,0 +1,162 @@
+"""Where a conjunct that the residual decides overflows for a pair that its own bands refuse.
+
+A band follows from the conjunct being TRUE, so it knows nothing of the pairs for which evaluation errs: over unsigned
+integers ``l.a - r.a <= 2`` errs for all pairs with ``l.a < r.a``, over int64 ``l.a = r.a OR l.a - r.a > 5`` for some
+far below its band. Such pairs lie on half-lines beyond the band, which the join looks at too. Where none over the nodes
+of the band is found, a guard does as well, if it lets through what columns usually hold. What reads one side and is
+always computed is a guard itself: whether it errs is known of each row. Of products nothing is said:
+``(l.a - r.a) * (l.a - r.a) < 9`` is decided by its root, and the square of a far pair is not computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from ivjoin.expr.nodes import Node, walk
+from ivjoin.separation.linear import BOTH_SIDES, Box, Form, Forms, Limit, Number, guard_box, reach, scale_of, span
+from ivjoin.separation.mixed import Inequality
+from ivjoin.separation.onesided import SidePool
+from ivjoin.separation.parts import BandTerm, Found, cut
+from ivjoin.separation.placing import place
+
+__all__ = ["Overflow", "constant_errs", "overflows"]
+
+
+@dataclass(frozen=True, slots=True)
+class Overflow:
+    """Pairs within ``term``, a half-line, and ``rest``, the bands of the other conjuncts, may overflow."""
+
+    term: BandTerm
+    rest: tuple[BandTerm, ...]
+
+
+def constant_errs(forms: Forms, c: Node) -> bool:
+    """Whether a part of ``c`` that reads no column errs, so that nothing follows from ``c`` being TRUE."""
+    from ivjoin.expr.evaluate import evaluate
+
+    parts = [n for n in walk(c) if n.op != "literal" and forms.sides(n) == 0]
+    return any(v.error is not None and v.error[0] for v in (evaluate(parts, _no_column, 1) if parts else ()))
+
+
+def _no_column(side: str, name: str) -> None:
+    raise AssertionError("a constant reads no column")
+
+
+def overflows(
+    forms: Forms, pool: SidePool, c: Node, bands: Collection[BandTerm], kept: Collection[Node]
+) -> tuple[list[BandTerm], Box]:
+    """Half-lines over the nodes of ``bands`` on which ``c`` may overflow, and a box outside which it may elsewhere.
+
+    ``kept`` are nodes that are evaluated for each row, so that their own errors show.
+    """
+    pairs = {(_bare(t.left), _bare(t.right)): (t.left, t.right) for t in bands}
+    lines: dict[tuple[Node, Node, bool], BandTerm] = {}
+    box: Box = {}
+    always = _always_computed(c)
+    for n in walk(c):
+        if not n.type.is_discrete or not forms.sides(n) or n in kept:
+            continue
+        for limit, beyond in _limits(forms, n):
+            if forms.sides(n) == BOTH_SIDES:
+                found = _lines(forms, pool, c, beyond)
+                if found is not None and all((t.left, t.right) in pairs for t in found):
+                    for t in found:
+                        left, right = pairs[t.left, t.right]
+                        name = left, right, t.lo is None
+                        t = replace(t, left=left, right=right)
+                        old = lines.get(name)
+                        lines[name] = t if old is None or _is_wider(t, old) else old
+                    continue
+            roomy = guard_box([limit]) if all(atom.op == "column" for atom in limit.terms) else None
+            if roomy is not None:
+                cut(box, roomy)
+            elif forms.sides(n) != BOTH_SIDES and n in always:
+                cut(box, {n: span(n.type)})
+    return list(lines.values()), box
+
+
+def _bare(n: Node) -> Node:
+    """The node of a band without what stands there for a null, of which nothing overflows."""
+    return n.args[0] if n.op == "coalesce" and len(n.args) == 2 and n.args[1].op == "literal" else n
+
+
+def _always_computed(c: Node) -> set[Node]:
+    """Nodes without which ``c`` has no value."""
+    found: set[Node] = set()
+    stack = [c]
+    while stack:
+        n = stack.pop()
+        if n not in found:
+            found.add(n)
+            stack += n.args[:1] if n.op in ("and", "or", "case", "coalesce", "in") else n.args
+    return found
+
+
+def _is_wider(t: BandTerm, old: BandTerm) -> bool:
+    return (t.hi or 0) > (old.hi or 0) if t.lo is None else (t.lo or 0) < (old.lo or 0)
+
+
+def _limits(forms: Forms, n: Node) -> Iterator[tuple[Limit, Form]]:
+    """What must hold so that ``n`` does not overflow, and a form that is not negative where it does."""
+    lo, hi = span(n.type)
+    step = Fraction(1) / scale_of(n.type)
+    form = forms.form(n.args[0] if n.op == "abs" else n) if n.args else None
+    if form is None or n in form.terms:
+        return
+    if n.op == "abs":
+        # Only the least value has no opposite.
+        ends, lo = [form.scaled(-1).plus(_constant(lo))], lo + step
+    else:
+        ends = [form.plus(_constant(-hi - step)), form.scaled(-1).plus(_constant(lo - step))]
+    for end in ends:
+        if end.hi + sum(max(c * x for x in reach(atom)) for atom, c in end.terms.items()) >= 0:
+            yield Limit(form.terms, form.lo, lo, hi), end
+
+
+def _constant(x: Number) -> Form:
+    return Form({}, x, x)
+
+
+def _lines(forms: Forms, pool: SidePool, c: Node, beyond: Form) -> list[BandTerm] | None:
+    """Half-lines that hold all pairs for which the form is not negative; None if one reads more than a node a side."""
+    out = []
+    for form in _alternatives(forms, beyond):
+        if form is None:
+            return None
+        if not form.terms and form.hi < 0:
+            continue
+        found = Found()
+        place(forms, pool, found, Inequality(form.scaled(-1)), c)
+        if len(found.bands) != 1:
+            return None
+        out += found.bands
+    return out
+
+
+def _alternatives(forms: Forms, form: Form, most: int = 8) -> Iterator[Form | None]:
+    """Forms without two-sided nodes, one of which the form is wherever it has a value; None for one not known."""
+    mixed = next((n for n in form.terms if forms.sides(n) == BOTH_SIDES), None)
+    if mixed is None:
+        yield form
+        return
+    values = _values(mixed)
+    rest = Form({n: k for n, k in form.terms.items() if n is not mixed}, form.lo, form.hi, True)
+    if not values or len(values) > most:
+        yield None
+        return
+    for n in values:
+        value = forms.form(n)
+        if value is None:
+            yield None
+            return
+        for sign in (1, -1) if mixed.op == "abs" else (1,):
+            yield from _alternatives(forms, rest.plus(value, sign * form.terms[mixed]), most // len(values))
+
+
+def _values(n: Node) -> tuple[Node, ...]:
+    """Nodes one of whose values ``n`` has, or for ``abs`` the opposite."""
+    if n.op in ("greatest", "least", "coalesce", "abs"):
+        return n.args
+    return (*n.args[1::2], n.args[-1]) if n.op == "case" else ()

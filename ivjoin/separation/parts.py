@@ -1,0 +1,144 @@
+"""What a condition is split into: keys, band terms, guards; and how parts of several conjuncts are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import ceil, floor
+
+from ivjoin.expr.nodes import Node, make
+from ivjoin.expr.types import BOOL, FLOAT64
+from ivjoin.separation.isolate import plus_constant, shift
+from ivjoin.separation.linear import Box, Number, scale_of
+
+__all__ = ["BandTerm", "Found", "Guard", "JoinKey", "cut", "guard_of", "hull", "merged"]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinKey:
+    """``left = right``, of one type; with ``null_safe`` nulls are equal to each other."""
+
+    left: Node
+    right: Node
+    null_safe: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BandTerm:
+    """``lo <= ordinal(left) - ordinal(right) <= hi`` over unbounded integers; None is no bound.
+
+    ``exact`` says that the band, where the guards hold, implies ``source``; otherwise ``source`` is in the residual.
+    """
+
+    left: Node
+    right: Node
+    lo: int | None
+    hi: int | None
+    exact: bool
+    source: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A one-sided node whose physical value must lie in [lo, hi] for the rewrite to be exact.
+
+    Null is inside, an error outside.
+    """
+
+    node: Node
+    lo: int
+    hi: int
+
+
+@dataclass(slots=True)
+class Found:
+    """What one conjunct, or one branch of an OR, gives."""
+
+    #: The keys and bands, where the guards hold, imply the conjunct.
+    exact: bool = False
+    keys: list[JoinKey] = field(default_factory=list)
+    bands: list[BandTerm] = field(default_factory=list)
+    filters: list[Node] = field(default_factory=list)
+    #: Where the built nodes of the bands do not err.
+    box: Box = field(default_factory=dict)
+    #: Where the conjunct itself does not err either, which matters only if the bands replace it.
+    exact_box: Box = field(default_factory=dict)
+
+    def take(self, other: Found) -> None:
+        self.keys += other.keys
+        self.bands += other.bands
+        self.filters += other.filters
+        cut(self.box, other.box)
+        cut(self.exact_box, other.exact_box)
+
+
+def cut(box: Box, other: Box) -> None:
+    """Make ``box`` the intersection of both; a node in one alone is unbounded in the other."""
+    for n, (lo, hi) in other.items():
+        old = box.get(n, (lo, hi))
+        box[n] = (max(lo, old[0]), min(hi, old[1]))
+
+
+def guard_of(n: Node, lo: Number, hi: Number) -> Guard:
+    scale = scale_of(n.type)
+    return Guard(n, ceil(lo * scale), floor(hi * scale))
+
+
+def merged(bands: Iterable[BandTerm]) -> list[BandTerm]:
+    """One term for each pair of nodes: the intersection, exact if all of it is."""
+    out: dict[tuple[Node, Node], BandTerm] = {}
+    for t in bands:
+        old = out.get((t.left, t.right))
+        if old is not None:
+            lo = t.lo if old.lo is None else old.lo if t.lo is None else max(old.lo, t.lo)
+            hi = t.hi if old.hi is None else old.hi if t.hi is None else min(old.hi, t.hi)
+            both = old.source if t.source is old.source else make("and", (old.source, t.source), (), BOOL)
+            t = BandTerm(t.left, t.right, lo, hi, old.exact and t.exact, both)
+        out[t.left, t.right] = t
+    return [t for t in out.values() if t.lo is not None or t.hi is not None]
+
+
+def hull(branches: list[list[BandTerm]], source: Node) -> list[BandTerm]:
+    """Relaxed terms that hold where the terms of any one branch hold."""
+    out = []
+    first, *rest = [{(t.left, t.right): t for t in merged(b)} for b in branches]
+    for pair, t in first.items():
+        same = [t, *(b[pair] for b in rest if pair in b)]
+        if len(same) == len(branches):
+            lo = None if any(x.lo is None for x in same) else min(x.lo for x in same if x.lo is not None)
+            hi = None if any(x.hi is None for x in same) else max(x.hi for x in same if x.hi is not None)
+            out.append(BandTerm(*pair, lo, hi, False, source))
+    return merged([*out, *_float_hull(branches, source)])
+
+
+def _float_hull(branches: list[list[BandTerm]], source: Node) -> list[BandTerm]:
+    """Terms such as ``x <= y + 3`` and ``x <= y + 8``: adding a greater constant gives no smaller float."""
+    tables = []
+    for terms in branches:
+        table: dict[tuple[Node, Node, bool, bool], float] = {}
+        for t in terms:
+            if t.left.type != FLOAT64:
+                continue
+            (x, i), (y, j) = shift(t.left), shift(t.right)
+            for upper, bound in ((True, t.hi), (False, t.lo)):
+                if bound is None:
+                    continue
+                # The constant may stand on either side; terms are comparable if the other side is the same node.
+                for on_left, key, k in ((False, (t.left, y, upper, False), j), (True, (x, t.right, upper, True), i)):
+                    larger = upper != on_left
+                    old = table.get(key, k)
+                    table[key] = min(old, k) if larger else max(old, k)
+        tables.append(table)
+    out = []
+    done: set[tuple[Node, Node, bool]] = set()
+    for key in tables[0]:
+        if not all(key in t for t in tables):
+            continue
+        a, b, upper, on_left = key
+        constants = [t[key] for t in tables]
+        k = max(constants) if upper != on_left else min(constants)
+        left, right = (plus_constant(a, k), b) if on_left else (a, plus_constant(b, k))
+        if (left, right, upper) not in done:
+            done.add((left, right, upper))
+            out.append(BandTerm(left, right, None if upper else 0, 0 if upper else None, False, source))
+    return out

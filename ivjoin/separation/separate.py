@@ -1,0 +1,439 @@
+"""Splits a join condition by side: keys, band terms, one-sided filters, and the residual that decides each pair.
+
+What :func:`separate` promises, for every pair of rows:
+
+1. If the condition is TRUE, then every key, band term and filter holds, wherever its nodes evaluate without error.
+   (A rewrite may only widen. A null in a band term or a plain key means that the condition is not TRUE.)
+2. If no node of a key, band term or filter errs at the two rows, the guards hold for both, and all keys, band terms,
+   filters and residual conjuncts hold, then the condition is TRUE, and no conjunct outside the residual raises.
+
+A row outside a guard, or one whose nodes err, keeps promise 1; for its pairs the original condition decides.
+``overflows`` names pairs to look at besides, lest a conjunct's own bands hide that it errs.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from ivjoin.expr.nodes import COMPARISONS, Node, columns_of, is_met, make, walk
+from ivjoin.expr.ordinal import has_ordinal
+from ivjoin.expr.types import BOOL, FLOAT64, Type
+from ivjoin.separation.checks import Check, checks_of
+from ivjoin.separation.isolate import Isolator, never_nan
+from ivjoin.separation.linear import (
+    BOTH_SIDES,
+    LEFT_SIDE,
+    RIGHT_SIDE,
+    Form,
+    Forms,
+    Limit,
+    guard_box,
+    in_months,
+    scale_of,
+    span,
+)
+from ivjoin.separation.mixed import Inequality, consequences, proportion
+from ivjoin.separation.normal import FLIPPED, conjuncts_of, flattened, is_literal
+from ivjoin.separation.onesided import SidePool, cast_to
+from ivjoin.separation.overflow import Overflow, constant_errs, overflows
+from ivjoin.separation.parts import BandTerm, Found, Guard, JoinKey, cut, guard_of, hull, merged
+from ivjoin.separation.placing import place
+
+__all__ = ["BandTerm", "Guard", "JoinKey", "Separation", "conjuncts_of", "separate"]
+
+_TRUE = make("literal", (), (True,), BOOL)
+_MOST_BRANCHES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Separation:
+    """A condition in parts.
+
+    ``left_filter`` and ``right_filter`` read one input, ``residual`` is evaluated on candidate pairs in source order,
+    ``constant`` reads no column. ``checks`` say of the residual what ordinals decide, of its conjuncts ``decided`` all.
+    ``numbers`` are float nodes that are not NaN wherever the condition is TRUE.
+    """
+
+    keys: tuple[JoinKey, ...] = ()
+    bands: tuple[BandTerm, ...] = ()
+    left_filter: tuple[Node, ...] = ()
+    right_filter: tuple[Node, ...] = ()
+    residual: tuple[Node, ...] = ()
+    constant: tuple[Node, ...] = ()
+    guards: tuple[Guard, ...] = ()
+    overflows: tuple[Overflow, ...] = ()
+    condition: Node | None = None
+    checks: tuple[Check, ...] = ()
+    decided: frozenset[Node] = frozenset()
+    numbers: frozenset[Node] = frozenset()
+
+
+def separate(condition: Node | None) -> Separation:
+    """Split a condition into what each side decides alone, what a pair of ordered columns decides, and the rest.
+
+    Parameters
+    ----------
+    condition : Node or None
+        A boolean expression over both inputs; None is TRUE.
+
+    Returns
+    -------
+    Separation
+
+    Examples
+    --------
+    >>> from ivjoin.expr import Scope, condition
+    >>> import pyarrow as pa
+    >>> scope = Scope(pa.schema({"a": pa.int64()}), pa.schema({"a": pa.int64()}))
+    >>> (band,) = separate(condition("2 * l.a < 2 * r.a + 5", scope)).bands
+    >>> str(band.left), str(band.right), band.lo, band.hi
+    ('l.a', 'r.a', None, 2)
+    """
+    if condition is None:
+        return Separation()
+    return _Separator(condition).run()
+
+
+class _Separator:
+    def __init__(self, condition: Node) -> None:
+        self.condition = condition
+        self.forms = Forms()
+        self.pool = SidePool(self.forms)
+        self.conjuncts = conjuncts_of(condition)
+        self.known = self._known(self.conjuncts, frozenset())
+        for c in self.conjuncts:
+            self.pool.add(c)
+
+    def run(self) -> Separation:
+        one_sided: dict[int, list[Node]] = {0: [], LEFT_SIDE: [], RIGHT_SIDE: []}
+        residual: list[Node] = []
+        total = Found()
+        relaxed: list[tuple[Node, list[BandTerm]]] = []
+        for c in self.conjuncts:
+            sides = self.forms.sides(c)
+            if sides != BOTH_SIDES:
+                one_sided[sides].append(c)
+                continue
+            found = Found() if constant_errs(self.forms, c) else self.analyse(c)
+            total.take(found)
+            if not found.exact:
+                residual.append(c)
+                relaxed += [(c, found.bands)] if found.bands else []
+        cut(total.box, total.exact_box)
+        total.bands += _month_bands(total.keys)
+        asked = checks_of(self.forms, residual, self.meant)
+        cut(total.box, asked.box)
+        relaxed = [(c, bands) for c, bands in relaxed if c not in asked.decided]
+        beyond = self._beyond(relaxed, total, [c for cs in one_sided.values() for c in cs])
+        for f in total.filters:
+            here = one_sided[self.forms.sides(f)]
+            if f not in here:
+                here.append(f)
+        return Separation(
+            keys=tuple(dict.fromkeys(total.keys)),
+            bands=tuple(merged(total.bands)),
+            left_filter=tuple(one_sided[LEFT_SIDE]),
+            right_filter=tuple(one_sided[RIGHT_SIDE]),
+            residual=tuple(residual),
+            constant=tuple(c for c in one_sided[0] if not is_literal(c, True)),
+            guards=tuple(guard_of(n, lo, hi) for n, (lo, hi) in total.box.items()),
+            overflows=tuple(beyond),
+            condition=self.condition,
+            checks=asked.checks,
+            decided=asked.decided,
+            numbers=self.known,
+        )
+
+    def _beyond(
+        self, relaxed: list[tuple[Node, list[BandTerm]]], total: Found, filters: list[Node]
+    ) -> list[Overflow]:
+        """Where conjuncts of the residual overflow beyond their own bands; adds guards to ``total``."""
+        nodes = [n for t in total.bands for n in (t.left, t.right)] + [n for k in total.keys for n in (k.left, k.right)]
+        kept = set(walk(*nodes, *filters))
+        out = []
+        for c, bands in relaxed:
+            lines, box = overflows(self.forms, self.pool, c, bands, kept)
+            cut(total.box, box)
+            own = set(map(id, bands))
+            rest = tuple(merged(t for t in total.bands if id(t) not in own)) if lines else ()
+            out += [Overflow(t, rest) for t in lines]
+        return out
+
+    def _known(self, conjuncts: list[Node], before: frozenset[Node]) -> frozenset[Node]:
+        """Float nodes that are not NaN wherever all conjuncts are TRUE."""
+        comparisons = [c for c in conjuncts if c.op in COMPARISONS and c.args[0].type.kind == "float"]
+        known = before.union(*(c.args[0].args for c in conjuncts if c.op == "not" and c.args[0].op == "is_nan"))
+        while comparisons:
+            new = known.union(*(never_nan(c.op, c.args[0], c.args[1], known) for c in comparisons))
+            if new == known:
+                break
+            known = new
+        return known
+
+    def analyse(self, c: Node) -> Found:
+        """What follows from a conjunct that reads both sides."""
+        if c.op in COMPARISONS:
+            return self.comparison(c)
+        if c.op == "or":
+            return self.disjunction(c, flattened("or", c))
+        if c.op == "case":
+            return self.disjunction(c, [_both(w, v) for w, v in _branches(c)])
+        if c.op == "coalesce":
+            return self.disjunction(c, list(c.args))
+        if c.op == "in":
+            return self.membership(c)
+        return Found()
+
+    def comparison(self, c: Node) -> Found:
+        op, (a, b) = c.op, c.args
+        if op == "ne":
+            return Found()
+        sides = self.forms.sides(a), self.forms.sides(b)
+        if sides == (RIGHT_SIDE, LEFT_SIDE):
+            a, b, op, sides = b, a, FLIPPED[op], (LEFT_SIDE, RIGHT_SIDE)
+        written = sides == (LEFT_SIDE, RIGHT_SIDE)
+        if op == "eq_null_safe":
+            return Found(exact=True, keys=[JoinKey(a, b, True)]) if written else Found()
+        keyed = written and op == "eq"
+        found = Found()
+        if a.type.is_discrete:
+            found = self._linear(c, op, a, b, keyed)
+        elif a.type.kind == "float" and not written:
+            found = self._floats(c, op, a, b)
+        if written and not found.bands:
+            found = self._as_written(c, op, a, b)
+        if not written and not found.bands and not found.filters and "case" in (a.op, b.op):
+            found = self._by_branch(op, a, b)
+        if keyed:
+            found.exact = True
+            found.keys = [JoinKey(a, b, False)]
+        return found
+
+    def meant(self, c: Node) -> Found:
+        """The bands that a comparison means, exact where they say all of it."""
+        if constant_errs(self.forms, c) or c.op == "eq_null_safe":
+            return Found()
+        op, (a, b) = c.op, c.args
+        sides = self.forms.sides(a), self.forms.sides(b)
+        if sides == (RIGHT_SIDE, LEFT_SIDE):
+            a, b, op, sides = b, a, FLIPPED[op], (LEFT_SIDE, RIGHT_SIDE)
+        found = self._linear(c, op, a, b, False) if a.type.is_discrete else Found()
+        if sides == (LEFT_SIDE, RIGHT_SIDE) and not found.bands:
+            found = self._as_written(c, op, a, b)
+        return found
+
+    def _as_written(self, c: Node, op: str, a: Node, b: Node) -> Found:
+        exact = has_ordinal(a.type)
+        if not exact:
+            if a.type.kind != "decimal":
+                return Found()
+            # Rounding to the nearest double keeps the order, but joins neighbours.
+            a, b = cast_to(a, FLOAT64), cast_to(b, FLOAT64)
+        lo = {"ge": 0, "gt": int(exact), "eq": 0}.get(op)
+        hi = {"le": 0, "lt": -int(exact), "eq": 0}.get(op)
+        return Found(exact=exact, bands=[BandTerm(a, b, lo, hi, exact, c)])
+
+    def _linear(self, c: Node, op: str, a: Node, b: Node, keyed: bool) -> Found:
+        """Bands from the difference of two linear forms."""
+        found = Found()
+        fa, fb = self._compared_form(op, a), self._compared_form(op, b)
+        if fa is None or fb is None:
+            return found
+        d = in_months(fa.plus(fb, -1))
+        if any(self.forms.sides(n) == 0 for n in d.terms):
+            return found
+        signs = (1,) if op in ("le", "lt") else (-1,) if op in ("ge", "gt") else (1, -1)
+        # Both sides are whole numbers of the type's least step, so "less" is "less by a step".
+        gap = Fraction(op in ("lt", "gt")) / scale_of(a.type)
+        step = Form({}, gap, gap)
+        results = [
+            place(self.forms, self.pool, found, q, c)
+            for k in signs
+            for q in consequences(self.forms, Inequality(d.scaled(k).plus(step)))
+        ]
+        found.bands = merged(found.bands)
+        if not found.bands or not all(results):
+            return found
+        covered = set(walk(*(n for t in found.bands for n in (t.left, t.right))))
+        if d.exact and not any(self.forms.sides(n) == BOTH_SIDES for n in d.terms):
+            if keyed:
+                return _made_exact(found, [])
+            if op == "eq" and found.bands[0].lo == found.bands[0].hi == 0:
+                # An equality that becomes one-sided by moving terms is a key too.
+                found.keys.append(JoinKey(found.bands[0].left, found.bands[0].right, False))
+            return _made_exact(found, self.forms.limits((a, b), covered))
+        inner = self._abs_argument(op, a, b)
+        if inner is not None:
+            m, other, t = inner
+            form = self.forms.form(m)
+            assert form is not None
+            top = span(t)[1]
+            return _made_exact(found, [*self.forms.limits((m, other), covered), Limit(form.terms, form.lo, -top, top)])
+        if self._is_square(op, a, b):
+            return _made_exact(found, self.forms.limits([*a.args, *b.args], covered))
+        return found
+
+    def _is_square(self, op: str, a: Node, b: Node) -> bool:
+        """Whether a square of whole numbers is bounded by a constant, from above: then the root of that says all."""
+        if a.op == "literal":
+            a, b, op = b, a, FLIPPED[op]
+        if b.op != "literal" or a.op != "mul" or a.type.kind != "int":
+            return False
+        square = proportion(self.forms, a)
+        if square is None or op not in (("le", "lt") if square[1] > 0 else ("ge", "gt")):
+            return False
+        form = square[0]
+        whole = all(n.type.kind == "int" and k == int(k) for n, k in form.terms.items()) and form.lo == int(form.lo)
+        return whole and form.exact and not any(self.forms.sides(n) == BOTH_SIDES for n in form.terms)
+
+    def _compared_form(self, op: str, n: Node) -> Form | None:
+        # Beyond the range of a unit there is more. What lies there is never less than the last value within, as the
+        # form of a node that met has it, but may be less than what came in.
+        return Form({n: 1}, 0, 0) if is_met(n) and op in ("lt", "gt") else self.forms.form(n)
+
+    def _abs_argument(self, op: str, a: Node, b: Node) -> tuple[Node, Node, Type] | None:
+        """(m, other, type of the abs) where the comparison is ``abs(m) <= other`` and all else is linear."""
+        if op in ("ge", "gt"):
+            a, b, op = b, a, FLIPPED[op]
+        if op not in ("le", "lt"):
+            return None
+        while a.op == "cast" and a.args[0].type.is_discrete and _contains(a.type, a.args[0].type):
+            a = a.args[0]
+        if a.op != "abs":
+            return None
+        for n in (a.args[0], b):
+            form = self.forms.form(n)
+            if form is None or not form.exact or any(self.forms.sides(x) == BOTH_SIDES for x in form.terms):
+                return None
+        return a.args[0], b, a.type
+
+    def _floats(self, c: Node, op: str, a: Node, b: Node) -> Found:
+        """Relaxed bands from two-sided float expressions."""
+        isolator = Isolator(self.forms, self.known)
+        isolator.compare(op, a, b)
+        found = Found()
+        for band in isolator.bands:
+            if self.forms.sides(band.smaller) == LEFT_SIDE:
+                found.bands.append(BandTerm(band.smaller, band.greater, None, 0, False, c))
+            else:
+                found.bands.append(BandTerm(band.greater, band.smaller, 0, None, False, c))
+        for q in isolator.inequalities:
+            for follows in consequences(self.forms, q):
+                place(self.forms, self.pool, found, follows, c)
+        if isolator.bands:
+            # A row with a NaN never matches here; dropped at once, it cannot stay in the state for ever.
+            for n in columns_of(c):
+                if n in self.known:
+                    nan = make("is_nan", (n,), (), BOOL)
+                    found.filters.append(make("not", (nan,), (), BOOL))
+        return found
+
+    def membership(self, c: Node) -> Found:
+        """``x IN (...)``: between the least and the greatest literal."""
+        x, *items = c.args
+        values = [i for i in items if i.op != "literal" or i.params[0] is not None]
+        if not values or not (x.type.is_discrete or x.type.kind == "float"):
+            return Found()
+        if any(i.op != "literal" or i.params[0] != i.params[0] for i in values):
+            return Found()
+        values.sort(key=lambda i: i.params[0])
+        if len(values) == 1:
+            return self.comparison(make("eq", (x, values[0]), (), BOOL))
+        found = Found()
+        for op, end in (("ge", values[0]), ("le", values[-1])):
+            if x.type.kind == "float":
+                self.known = self.known | {*never_nan("le", x, values[-1], self.known)}
+            found.take(self.comparison(make(op, (x, end), (), BOOL)))
+        found.bands = [replace(t, exact=False, source=c) for t in found.bands]
+        found.exact_box = {}
+        return found
+
+    def _by_branch(self, op: str, a: Node, b: Node) -> Found:
+        """A comparison with a CASE is a CASE of comparisons."""
+        if op == "eq_null_safe":
+            return Found()
+        case, other, op = (a, b, op) if a.op == "case" else (b, a, FLIPPED[op])
+        tests = [_both(w, _compared(op, v, other)) for w, v in _branches(case)]
+        return self.disjunction(make(op, (case, other), (), BOOL), tests) if len(tests) <= _MOST_BRANCHES else Found()
+
+    def disjunction(self, c: Node, alternatives: list[Node]) -> Found:
+        """What follows where one of some alternatives is TRUE: the hull of their bands, and equal keys."""
+        out = Found()
+        branches: list[list[BandTerm]] = []
+        keys: list[JoinKey] | None = None
+        one_sided: dict[int, list[Node]] = {LEFT_SIDE: [], RIGHT_SIDE: []}
+        known = self.known
+        for branch in alternatives:
+            if branch.op == "literal" and branch.params[0] is not True:
+                continue
+            conjuncts = flattened("and", branch)
+            self.known = self._known(conjuncts, known)
+            part = Found()
+            for x in conjuncts:
+                self.pool.add(x)
+                if self.forms.sides(x) == BOTH_SIDES:
+                    part.take(self.analyse(x))
+            cut(out.box, part.box)
+            branches.append(part.bands)
+            keys = part.keys if keys is None else [k for k in keys if k in part.keys]
+            for side, filters in one_sided.items():
+                here = [x for x in [*conjuncts, *part.filters] if self.forms.sides(x) == side]
+                if here:
+                    filters.append(here[0] if len(here) == 1 else make("and", tuple(here), (), BOOL))
+        self.known = known
+        if branches:
+            out.keys = keys or []
+            out.bands = hull(branches, c)
+        for filters in one_sided.values():
+            if filters and len(filters) == len(branches):
+                out.filters += set(filters) if len(set(filters)) == 1 else [make("or", tuple(filters), (), BOOL)]
+        return out
+
+
+def _month_bands(keys: list[JoinKey]) -> list[BandTerm]:
+    """Where years are equal and months are, the numbers of the months are."""
+    pairs = [(k.left, k.right) for k in keys if k.left.op == k.right.op == "extract" and not k.null_safe]
+    out = []
+    for a, b in pairs:
+        months = [make("extract", n.args, ("month", *n.params[1:]), n.type) for n in (a, b)]
+        if a.params[0] == b.params[0] == "year" and (months[0], months[1]) in pairs:
+            x, y = (make("extract", n.args, ("month_number", *n.params[1:]), n.type) for n in (a, b))
+            out.append(BandTerm(x, y, 0, 0, False, make("eq", (a, b), (), BOOL)))
+    return out
+
+
+def _branches(case: Node) -> list[tuple[Node, Node]]:
+    """The tests of a CASE, each with the value that it leads to; TRUE with that of ELSE."""
+    return [*zip(case.args[:-1:2], case.args[1::2], strict=True), (_TRUE, case.args[-1])]
+
+
+def _compared(op: str, a: Node, b: Node) -> Node:
+    if a.op == b.op == "literal" and a.type.is_discrete:
+        x, y = a.params[0], b.params[0]
+        decided = None if x is None or y is None else getattr(operator, op)(x, y)
+        return make("literal", (), (decided,), BOOL)
+    return make(op, (a, b), (), BOOL)
+
+
+def _both(test: Node, value: Node) -> Node:
+    if is_literal(test, True) or (value.op == "literal" and value.params[0] is not True):
+        return value
+    return test if is_literal(value, True) else make("and", (test, value), (), BOOL)
+
+
+def _made_exact(found: Found, limits: list[Limit]) -> Found:
+    box = guard_box(limits)
+    if box is not None:
+        cut(found.exact_box, box)
+        found.exact = True
+        found.bands = [replace(t, exact=True) for t in found.bands]
+    return found
+
+
+def _contains(outer: Type, inner: Type) -> bool:
+    if outer.kind not in ("int", "decimal") or inner.kind not in ("int", "decimal") or outer.scale < inner.scale:
+        return False
+    (a, b), (c, d) = span(outer), span(inner)
+    return a <= c and d <= b

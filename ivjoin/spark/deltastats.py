@@ -1,0 +1,61 @@
+"""What Delta's log says of a file's values, from the footer of the file: counts, and least and greatest values."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime
+from typing import Any
+
+__all__ = ["delta_stats"]
+
+# Beyond this the log would say more of a text than it saves.
+_LONGEST_TEXT = 64
+
+
+def delta_stats(footer: Any) -> str:
+    """``numRecords``, ``nullCount``, ``minValues`` and ``maxValues`` of a file as JSON.
+
+    Parameters
+    ----------
+    footer : pyarrow.parquet.FileMetaData
+
+    Notes
+    -----
+    Columns whose values are wholly known get bounds: integers, dates, times and short text. Floats get none: a footer's
+    bounds leave NaN out, which Spark takes for the greatest of all, so a query would pass over files that hold it.
+    """
+    nulls: dict[str, int] = {}
+    least: dict[str, Any] = {}
+    most: dict[str, Any] = {}
+    for c in range(footer.num_columns):
+        column = footer.schema.column(c)
+        name = column.path
+        if column.max_definition_level > 1 or column.max_repetition_level > 0 or "." in name:
+            continue  # lies within a list, a struct or a map
+        stats = [footer.row_group(g).column(c).statistics for g in range(footer.num_row_groups)]
+        if any(s is None or not s.has_null_count for s in stats):
+            continue
+        nulls[name] = sum(s.null_count for s in stats)
+        if any(not s.has_min_max and s.num_values for s in stats):
+            continue
+        lows: list[Any] = [_said(s.min) for s in stats if s.num_values]
+        highs: list[Any] = [_said(s.max) for s in stats if s.num_values]
+        if lows and None not in lows and None not in highs:
+            least[name], most[name] = min(lows), max(highs)
+    known = {"numRecords": footer.num_rows, "minValues": least, "maxValues": most, "nullCount": nulls}
+    return json.dumps(known, separators=(",", ":"))
+
+
+def _said(value: Any) -> int | str | None:
+    """A value as Delta's log says it, in an order that is that of the values; None where it has no such form."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, str):
+        return value if len(value) <= _LONGEST_TEXT else None
+    if isinstance(value, datetime):
+        zone = "Z" if value.tzinfo is not None else ""
+        plain = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo is not None else value
+        return f"{plain.isoformat(timespec='microseconds')}{zone}" if plain.year >= 1000 else None
+    return value.isoformat() if isinstance(value, date) and value.year >= 1000 else None

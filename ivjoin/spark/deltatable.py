@@ -1,0 +1,133 @@
+"""A micro-batch as one commit of a Delta table, under the query's id: an application transaction, as Delta calls it.
+
+Workers write Parquet files into the table's folder, which are nothing to readers until the log names them. The commit
+says "query q, micro-batch b" beside its files; a micro-batch that finds this said already drops its files.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ivjoin.errors import IvjoinError
+from ivjoin.spark.layout import Layout, partition_of, unique
+from ivjoin.spark.needs import MissingPackageError
+from ivjoin.spark.parts import Part
+from ivjoin.spark.publishing import inline_rows
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+__all__ = ["DeltaFolder", "delta_schema"]
+
+
+def delta_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema in types that Delta has: times in UTC and microseconds."""
+    return pa.schema([pa.field(f.name, _delta_type(f.type), f.nullable) for f in schema], schema.metadata)
+
+
+def _delta_type(t: pa.DataType) -> pa.DataType:
+    return pa.timestamp("us", "UTC" if t.tz else None) if pa.types.is_timestamp(t) else t
+
+
+class DeltaFolder:
+    """The driver's end of a Delta sink.
+
+    Raises
+    ------
+    MissingPackageError
+        If deltalake is not installed.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        try:
+            import deltalake  # noqa: F401
+        except ImportError as e:
+            raise MissingPackageError(
+                'format="delta" needs the package deltalake: pip install \'ivjoin[delta]\''
+            ) from e
+        self._layout = layout
+        self._table: DeltaTable | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_layout": self._layout, "_table": None}
+
+    def check(self) -> None:
+        """Make the table if there is none.
+
+        Raises
+        ------
+        IvjoinError
+            If there is one with other columns or partitions.
+        """
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
+
+        layout = self._layout
+        os.makedirs(layout.folder, exist_ok=True)
+        if not DeltaTable.is_deltatable(layout.folder):
+            try:
+                DeltaTable.create(layout.folder, layout.schema, mode="ignore", partition_by=list(layout.partition_by))
+            except (DeltaError, ValueError, TypeError) as e:
+                raise IvjoinError(
+                    f"Delta cannot hold these columns ({str(e).splitlines()[0]}); cast or drop them before write_stream"
+                ) from e
+        table = self._opened()
+        there = [(f.name, f.type) for f in pa.schema(table.schema().to_arrow())]
+        ours = [(f.name, f.type) for f in layout.schema]
+        if [(n, _plain(t)) for n, t in there] != [(n, _plain(t)) for n, t in ours]:
+            raise IvjoinError(
+                f"the Delta table {layout.folder!r} has the columns {_listed(there)}; the rows have {_listed(ours)}"
+            )
+        by = tuple(table.metadata().partition_columns)
+        if by != layout.partition_by:
+            raise IvjoinError(f"the Delta table {layout.folder!r} is partitioned by {by}, not by {layout.partition_by}")
+
+    def publish(self, query: str, batch: int, parts: Sequence[Part]) -> None:
+        """Commit the rows of a query's micro-batch, unless that was done."""
+        if not parts:
+            return
+        from deltalake import CommitProperties, Transaction
+        from deltalake.transaction import AddAction
+
+        layout = self._layout
+        table = self._opened()
+        table.update_incremental()
+        files = [f for p in parts for f in p.files]
+        done = table.transaction_version(query)
+        if done is not None and done >= batch:
+            for f in files:
+                with suppress(FileNotFoundError):
+                    os.unlink(os.path.join(layout.folder, f.path))
+            return
+        rows = inline_rows(parts)
+        if rows:
+            files += layout.write(rows, layout.folder, unique("driver") + "-{i}" + layout.suffix)
+        now = int(time.time() * 1000)
+        actions: list[Any] = [
+            AddAction(f.path, f.size, partition_of(f.path), now, True, f.stats) for f in files
+        ]
+        table.create_write_transaction(
+            actions, "append", table.schema(), list(layout.partition_by),
+            commit_properties=CommitProperties(app_transactions=[Transaction(query, batch)]),
+        )
+
+    def _opened(self) -> DeltaTable:
+        from deltalake import DeltaTable
+
+        if self._table is None:
+            self._table = DeltaTable(self._layout.folder)
+        return self._table
+
+
+def _plain(t: Any) -> str:
+    return str(pa.DataType._import_from_c_capsule(t.__arrow_c_schema__()) if not isinstance(t, pa.DataType) else t)
+
+
+def _listed(columns: Sequence[tuple[str, Any]]) -> str:
+    return ", ".join(f"{name} {_plain(t)}" for name, t in columns)

@@ -1,0 +1,158 @@
+"""``ivjoin.spark.multi_join``: a join of many DataFrames on a hypercube."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.types import StructField, StructType
+
+from ivjoin.errors import ConditionError, IvjoinError, UnsupportedError
+from ivjoin.expr.arguments import known_options
+from ivjoin.expr.nodes import columns_of
+from ivjoin.multi.question import MultiSpec, multi_spec, named_inputs
+from ivjoin.multi.spread import attributes, cube, skewed_names
+from ivjoin.routing.arguments import worker_count
+from ivjoin.routing.hypercube import SCHEMES
+from ivjoin.spark.columns import as_spark_sql
+from ivjoin.spark.conditions import is_column
+from ivjoin.spark.dialect import AnsiWarning, ansi_note, backquoted
+from ivjoin.spark.environment import settings_of
+from ivjoin.spark.schema import arrow_schema
+from ivjoin.spark.watermark import without_watermark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from ivjoin.multi.question import AliasBounds, AliasOrders
+
+__all__ = ["multi_join"]
+
+
+@known_options("multi_join")
+def multi_join(
+    inputs: Mapping[str, DataFrame], condition: str | None = None, orders: AliasOrders | None = None,
+    scheme: str = "auto", skewed: Iterable[str | tuple[str, str]] | None = None, *,
+    bounds: AliasBounds | None = None, batch_size: int = 65536, timezone: str | None = None,
+    allow_cross: bool = False, workers: int | None = None,
+) -> DataFrame:
+    """Join two to eight static DataFrames in one shuffle, each row sent to the cells where it may meet others.
+
+    Parameters
+    ----------
+    inputs : mapping of alias to DataFrame
+        All static; one frame may stand under several aliases.
+    condition : str
+        SQL text over columns ``alias.name``.
+    orders : mapping of alias to str, Order, or a list of these, optional
+        A hint: rows are sorted in each cell along what bands tie together, whatever their order was.
+    scheme : {"auto", "hash", "random", "hybrid"}
+        How rows are spread (:func:`ivjoin.routing.hypercube`); the one of least load by default.
+    skewed : iterable of str, optional
+        Columns with a few values that most rows have: ``"alias.column"``, or the column's name alone for all inputs.
+    bounds : mapping of alias to mapping of column to (least, greatest), optional
+    batch_size : int, default 65536
+    timezone : str, optional
+        The session's by default.
+    allow_cross : bool, default False
+        Whether inputs that the condition does not connect may meet.
+    workers : int, optional
+        Cells at most; ``spark.sql.shuffle.partitions`` by default.
+
+    Returns
+    -------
+    DataFrame
+        Its columns are the inputs', as ``alias_name``.
+
+    Raises
+    ------
+    IvjoinError
+        A subclass that says what came, what was expected, and the nearest fix; before anything runs.
+
+    Warns
+    -----
+    AnsiWarning
+        If the session's ANSI mode is off and the condition can raise.
+    """
+    frames = named_inputs(inputs)
+    _static(frames)
+    if scheme not in SCHEMES:
+        raise IvjoinError(f"scheme is {scheme!r}; expected {', '.join(map(repr, SCHEMES))}")
+    settings = settings_of(next(iter(frames.values())).sparkSession)
+    zone = timezone or settings.timezone
+    if is_column(condition):
+        raise ConditionError("condition is a Column; a join of many inputs takes SQL text with alias.name for columns")
+    if settings.quoted_names and isinstance(condition, str):
+        condition = backquoted(condition)
+    schemas: dict[str, pa.Schema] = {a: arrow_schema(f.schema, zone) for a, f in frames.items()}
+    spec = multi_spec(
+        schemas, condition, orders=orders, bounds=bounds, batch_size=batch_size, on_late="join", timezone=zone,
+        allow_cross=allow_cross, case_sensitive=settings.case_sensitive,
+    )
+    _refuse_collated(spec, frames)
+    if spec.condition is not None and not settings.ansi and (note := ansi_note(spec.condition)):
+        warnings.warn(AnsiWarning(note), stacklevel=2)
+    from ivjoin.spark.cells import joined_in_cells
+
+    rows = _sizes(frames)
+    plan = cube(
+        _hashed(spec), worker_count(settings.partitions if workers is None else workers), rows, scheme,
+        skewed_names(spec, skewed),
+    )
+    out = StructType([
+        StructField(f"{a}_{f.name}", f.dataType, True, without_watermark(f.metadata))
+        for a, frame in frames.items() for f in frame.schema
+    ])
+    return joined_in_cells(frames, spec, plan, out, rows)
+
+
+def _static(frames: Mapping[str, Any]) -> None:
+    for alias, frame in frames.items():
+        if not hasattr(frame, "isStreaming") or not hasattr(frame, "mapInArrow"):
+            raise IvjoinError(f"input {alias!r} is a {type(frame).__name__}; expected a PySpark DataFrame")
+        if frame.isStreaming:
+            raise UnsupportedError(
+                f"input {alias!r} is a stream; multi_join on Spark joins static frames. Chain band_join for "
+                "streams, or push micro-batches to an ivjoin.MultiJoin in foreachBatch"
+            )
+
+
+def _hashed(spec: MultiSpec) -> MultiSpec:
+    """The spec, once it is clear that Spark can hash what would be hashed.
+
+    Raises
+    ------
+    UnsupportedError
+    """
+    for name, own in attributes(spec).items():
+        for alias, node in own.items():
+            if as_spark_sql(node, spec.wide(alias).names) is None:
+                raise UnsupportedError(f"the equality of {name!r} compares {node}, which Spark cannot hash; cast it")
+    return spec
+
+
+def _refuse_collated(spec: MultiSpec, frames: Mapping[str, Any]) -> None:
+    for column in columns_of(spec.condition) if spec.condition is not None else ():
+        alias, name = column.params
+        for f in frames[alias].schema:
+            collation = getattr(f.dataType, "collation", "UTF8_BINARY")
+            if f.name == name and collation != "UTF8_BINARY":
+                raise UnsupportedError(
+                    f"column {name!r} of {alias} has the collation {collation}; multi_join compares strings by their "
+                    "bytes: use a column of collation UTF8_BINARY (for example upper(...)) in the condition"
+                )
+
+
+def _sizes(frames: Mapping[str, Any]) -> dict[str, float]:
+    """What Spark's optimizer says of the frames' sizes, in bytes; all alike where it says nothing, as over Connect."""
+    out = {}
+    for alias, frame in frames.items():
+        try:
+            size = float(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+        except Exception:
+            return dict.fromkeys(frames, 1.0)
+        out[alias] = max(size, 1.0)
+    least = min(out.values())
+    return {a: s / least for a, s in out.items()}

@@ -1,0 +1,281 @@
+"""``write_stream``: a joined stream into files, exactly once, without its rows ever becoming rows of Spark's.
+
+::
+
+    operator --> Parquet, in the worker --> what was written --> driver: publish (foreachBatch)
+
+Spark's own way takes four hops more: packed rows to the JVM, to another worker that opens them, back as columns, then
+row by row into Spark's writer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlparse
+
+import pyarrow as pa
+
+from ivjoin.errors import ColumnError, IvjoinError, UnsupportedError
+from ivjoin.plan.cache import plan_of
+from ivjoin.spark.deltatable import DeltaFolder, delta_schema
+from ivjoin.spark.environment import is_connect, settings_of
+from ivjoin.spark.layout import FORMATS, ROW_GROUP_ROWS, Layout
+from ivjoin.spark.origin import Origin, origin_of
+from ivjoin.spark.parts import Part, WrittenResults, row_writer
+from ivjoin.spark.publishing import Folder
+from ivjoin.spark.results import ROWS_COLUMN
+from ivjoin.spark.schema import arrow_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming import StreamingQuery
+
+__all__ = ["write_stream"]
+
+_COMPRESSIONS = {
+    "parquet": ("snappy", "zstd", "lz4", "gzip", "brotli", "none"), "ipc": ("none", "lz4", "zstd"),
+}  # fmt: skip
+_COMPRESSIONS["delta"] = _COMPRESSIONS["parquet"]
+# Arrow bytes of a micro-batch that turns hand to the driver instead of writing them: a file of some thousand rows is
+# written there sooner than the parts of it are put together.
+_INLINE_BYTES, _INLINE_OF_A_TURN = 16 << 20, 4 << 20
+# By this Spark knows its own types in a Parquet file again.
+_SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
+# Readers of every kind pass over names that begin like this.
+_STAGING = "_staging"
+_CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
+_COMPACT_INTERVAL = "spark.sql.streaming.fileSink.log.compactInterval"
+
+
+def write_stream(
+    joined: DataFrame, path: str | os.PathLike[str], checkpoint_location: str | os.PathLike[str] | None = None,
+    format: str = "parquet", partition_by: str | Sequence[str] | None = None,
+    trigger: str | timedelta | Mapping[str, str | bool] | None = None, query_name: str | None = None, *,
+    compression: str | None = None, row_group_size: int = ROW_GROUP_ROWS, file_rows: int | None = None,
+    statistics: bool | Sequence[str] = True,
+) -> StreamingQuery:
+    """Start a query that writes a joined stream into files, each row exactly once.
+
+    The workers that join write the files, as Arrow batches come out of the operator. Columns selected, dropped or
+    renamed behind the join travel along; behind a filter or a computed column the rows go through Spark before they are
+    written, and ``ivjoin.spark.explain(joined)`` says so. Any other streaming DataFrame is written likewise.
+
+    Parameters
+    ----------
+    joined : DataFrame
+        Streaming; made by ``band_join``, or from one that was.
+    path : str or path
+        A folder, made if there is none; of driver and workers the same: local, or mounted alike.
+    checkpoint_location : str or path, optional
+        The session's ``spark.sql.streaming.checkpointLocation`` by default.
+    format : {"parquet", "delta", "ipc"}
+        Parquet files, a Delta table (package deltalake), Arrow IPC files.
+    partition_by : str or sequence of str, optional
+        Columns that become folders, ``day=2024-01-01/``: integers, text, bools, dates and decimals.
+    trigger : str, timedelta or mapping, optional
+        ``"availableNow"``, an interval such as ``"10 seconds"`` or a timedelta, or what ``DataStreamWriter.trigger``
+        takes, ``{"processingTime": "10 seconds"}``. As soon as possible by default.
+    query_name : str, optional
+    compression : str, optional
+        Of Parquet and Delta "snappy" (the default), "zstd", "lz4", "gzip", "brotli" or "none"; of Arrow "none" (the
+        default), "lz4" or "zstd".
+    row_group_size : int, default 131072
+        Rows of a Parquet row group, or Arrow batch.
+    file_rows : int, optional
+        Greatest number of rows in a file. By default a micro-batch is one file, or one a folder and worker.
+    statistics : bool or sequence of str, default True
+        Whether Parquet files hold least and greatest values, or of which columns.
+
+    Returns
+    -------
+    pyspark.sql.streaming.StreamingQuery
+        As Spark's own; :func:`ivjoin.spark.metrics` has what the join counts.
+
+    Raises
+    ------
+    IvjoinError
+        If an argument is not one of these, a column cannot be written so, or the folder holds what readers would not
+        see together with the new files; before the query starts.
+
+    Notes
+    -----
+    A micro-batch is published by the rename of one file; with ``partition_by`` or ``file_rows`` by an entry in the log
+    that Spark's own sink writes (see :func:`ivjoin.spark.published_files`); of a Delta table by one commit. One that is
+    done again after a failure finds what it has published.
+
+    Examples
+    --------
+    >>> query = ivjoin.spark.write_stream(matches, "out", "checkpoint", trigger="availableNow")  # doctest: +SKIP
+    """
+    if not hasattr(joined, "isStreaming") or not joined.isStreaming:
+        raise IvjoinError(
+            f"joined is a {'static frame' if hasattr(joined, 'isStreaming') else type(joined).__name__}; expected a "
+            "streaming DataFrame (a static one is written by joined.write.parquet(...))"
+        )
+    spark = joined.sparkSession
+    checkpoint = _checkpoint(spark, checkpoint_location, query_name)
+    given = _trigger(trigger)
+    layout, origin = laid_out(joined, path, format, partition_by, compression, row_group_size, file_rows, statistics)
+    if format != "delta":
+        # The same for each run of a query, and another one for each query that writes there.
+        token = hashlib.blake2b(checkpoint.encode(), digest_size=8).hexdigest()
+        layout = replace(layout, staging=os.path.join(layout.folder, _STAGING, token))
+    folder: Folder | DeltaFolder
+    if layout.format == "delta":
+        folder = DeltaFolder(layout)
+    else:
+        folder = Folder(layout, int(spark.conf.get(_COMPACT_INTERVAL, "10") or 10))
+    folder.check()
+    if origin is not None and origin.detour is None:
+        packed = origin.joined.packed(WrittenResults(layout))
+    else:
+        packed = joined.mapInArrow(row_writer(layout), f"{ROWS_COLUMN} binary")
+
+    query: list[str] = []
+
+    def publish(frame: DataFrame, batch: int) -> None:
+        if not query:
+            query.append(_query_id(frame, checkpoint))
+        rows = frame.toArrow().column(0).to_pylist()
+        parts = [Part.unpacked(row) for row in rows if row is not None]
+        folder.publish(query[0], batch, parts)
+
+    writer = packed.writeStream.foreachBatch(publish).outputMode("append").option("checkpointLocation", checkpoint)
+    if query_name is not None:
+        writer = writer.queryName(query_name)
+    return (writer.trigger(**given) if given else writer).start()
+
+
+def _query_id(frame: Any, checkpoint: str) -> str:
+    """The streaming query's id, which its checkpoint keeps."""
+    if not is_connect(frame):
+        known = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        if known:
+            return str(known)
+    return str(json.loads(frame.sparkSession.read.text(f"{checkpoint}/metadata").collect()[0][0])["id"])
+
+
+def laid_out(
+    joined: Any, path: str | os.PathLike[str], format: str, partition_by: str | Sequence[str] | None,
+    compression: str | None, row_group_size: int, file_rows: int | None, statistics: bool | Sequence[str],
+) -> tuple[Layout, Origin | None]:
+    """The files' layout, every argument looked at, and where the rows come from."""
+    if format not in FORMATS:
+        raise IvjoinError(f"format is {format!r}; expected one of {', '.join(map(repr, FORMATS))}")
+    if compression is not None and compression not in _COMPRESSIONS[format]:
+        raise IvjoinError(
+            f"compression is {compression!r}; of format={format!r} expected one of "
+            f"{', '.join(map(repr, _COMPRESSIONS[format]))}"
+        )
+    _positive("row_group_size", row_group_size)
+    if file_rows is not None:
+        _positive("file_rows", file_rows)
+    zone = settings_of(joined.sparkSession).timezone
+    origin = origin_of(joined)
+    schema = arrow_schema(joined.schema, zone)
+    columns: tuple[int, ...] | None = None
+    if origin is not None and origin.detour is None:
+        made = plan_of(origin.joined.spec).schema
+        columns = origin.columns
+        schema = pa.schema([pa.field(n, made.field(i).type) for n, i in zip(joined.columns, columns, strict=True)])
+    by = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by or ())
+    _check_partitions(schema, by)
+    given = statistics if isinstance(statistics, bool) else tuple(statistics)
+    for name in () if isinstance(given, bool) else given:
+        _field(schema, name, "statistics")
+    schema = delta_schema(schema) if format == "delta" else schema
+    if format != "ipc":
+        schema = schema.with_metadata({_SPARK_SCHEMA: joined.schema.json().encode()})
+    default = "none" if format == "ipc" else "snappy"
+    chosen = compression or default
+    turns = max(1, settings_of(joined.sparkSession).partitions)
+    folder = _local(path)
+    return Layout(
+        folder, folder, format, schema, columns, by, None if chosen == "none" else chosen, row_group_size, file_rows,
+        given, min(_INLINE_OF_A_TURN, _INLINE_BYTES // turns),
+    ), origin
+
+
+def _positive(name: str, value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise IvjoinError(f"{name} is {value!r}; expected a whole number from 1 on")
+
+
+def _field(schema: pa.Schema, name: str, argument: str) -> pa.Field:
+    if name not in schema.names:
+        raise ColumnError(f"{argument} names {name!r}, which is no column of the rows: {', '.join(schema.names)}")
+    return schema.field(name)
+
+
+def _check_partitions(schema: pa.Schema, by: tuple[str, ...]) -> None:
+    for name in by:
+        t = _field(schema, name, "partition_by").type
+        plain = (pa.types.is_integer, pa.types.is_string, pa.types.is_boolean, pa.types.is_date, pa.types.is_decimal)
+        if not any(is_kind(t) for is_kind in plain):
+            raise UnsupportedError(
+                f"partition_by names {name!r}, which is {t}; a folder's name can say integers, text, bools, dates and "
+                "decimals: make such a column before the join, such as to_date(ts)"
+            )
+    if len(set(by)) < len(by) or (by and len(by) == len(schema)):
+        raise IvjoinError(f"partition_by is {list(by)}; expected some of the columns, each once, and one left over")
+
+
+def _local(path: str | os.PathLike[str]) -> str:
+    """A folder's absolute path.
+
+    Raises
+    ------
+    UnsupportedError
+        If it is a URI of another place than a mounted file system.
+    """
+    text = os.fspath(path)
+    url = urlparse(text)
+    if url.scheme == "file":
+        text = unquote(url.path)
+    elif "://" in text:
+        raise UnsupportedError(
+            f"path is {text!r}; write_stream writes to folders that driver and workers have mounted. Give a path, or "
+            "write with joined.writeStream"
+        )
+    return os.path.abspath(text)
+
+
+def _checkpoint(spark: Any, given: str | os.PathLike[str] | None, query_name: str | None) -> str:
+    if given is not None:
+        return os.fspath(given)
+    common = spark.conf.get(_CHECKPOINTS, "")
+    if not common or query_name is None:
+        raise IvjoinError(
+            "checkpoint_location is not given; expected a folder in which Spark keeps how far the query is (or the "
+            f"session's {_CHECKPOINTS} and a query_name), since without one no row is written exactly once"
+        )
+    return os.path.join(common, query_name)
+
+
+_TRIGGERS = ("processingTime", "availableNow", "once")
+
+
+def _trigger(given: str | timedelta | Mapping[str, str | bool] | None) -> dict[str, Any]:
+    """What ``DataStreamWriter.trigger`` is to be called with."""
+    if given is None:
+        return {}
+    if isinstance(given, timedelta):
+        return {"processingTime": f"{given // timedelta(milliseconds=1)} milliseconds"}
+    if isinstance(given, Mapping) and len(given) == 1 and next(iter(given)) in _TRIGGERS:
+        return dict(given)
+    if isinstance(given, str):
+        words = given.replace("_", "").lower()
+        if words in ("availablenow", "once"):
+            return {"availableNow" if words == "availablenow" else "once": True}
+        if words[:1].isdigit():
+            return {"processingTime": given}
+    raise IvjoinError(
+        f"trigger is {given!r}; expected 'availableNow', an interval such as '10 seconds', a timedelta, or a mapping "
+        f"of one of {', '.join(_TRIGGERS)} (continuous processing cannot join)"
+    )

@@ -1,0 +1,163 @@
+"""The log of a file sink, in the form of Spark's own: which files of a folder are whole micro-batches.
+
+::
+
+    _spark_metadata/0 ... 8      v1, then a line of JSON for each file of the micro-batch
+    _spark_metadata/9.compact    the same of all micro-batches so far, every so many
+    _spark_metadata/10 ...
+
+Spark reads a folder that has such a log by the log alone, in batches and as a stream.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+from ivjoin.errors import IvjoinError
+from ivjoin.spark.layout import unique
+
+__all__ = ["SinkLog", "published_files"]
+
+_FOLDER = "_spark_metadata"
+_VERSION = "v1"
+_COMPACT = ".compact"
+
+
+class SinkLog:
+    """The log of a folder.
+
+    Parameters
+    ----------
+    folder : str
+    compact_interval : int
+        Every how many micro-batches a ``.compact`` file is written; that of the session in which it is read must be the
+        same as long as there is none.
+    """
+
+    def __init__(self, folder: str, compact_interval: int) -> None:
+        self._folder = Path(folder, _FOLDER)
+        self._interval = compact_interval
+
+    @staticmethod
+    def stands_in(folder: str | os.PathLike[str]) -> bool:
+        return Path(folder, _FOLDER).is_dir()
+
+    def holds(self, batch: int, query: str) -> bool:
+        """Whether a micro-batch is in the log.
+
+        Raises
+        ------
+        IvjoinError
+            If it is there as another query's: each query has a folder of its own.
+        """
+        path = self._path(batch)
+        latest = max(_numbers(self._folder), default=-1)
+        if latest < batch:
+            if latest < batch - 1 and _all_lines(self._folder, latest):
+                raise IvjoinError(
+                    f"the log {str(self._folder)!r} ends with micro-batch {latest}, and this one is {batch}: those "
+                    "between were written elsewhere, or removed; start with a new folder and a new checkpointLocation"
+                )
+            return False
+        for line in _lines(path) if path.exists() else []:
+            name = os.path.basename(urlparse(line["path"]).path)
+            if name.startswith(f"part-{batch:08d}-") and query not in name:
+                raise IvjoinError(
+                    f"the folder {str(self._folder.parent)!r} holds the output of another query, or of the same one "
+                    "before its checkpoint was removed; with partition_by or file_rows each query and checkpoint has "
+                    "a folder of its own"
+                )
+        return True
+
+    def add(self, batch: int, paths: Sequence[str]) -> None:
+        """Log the files of a micro-batch: they are published once this returns."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        # A query that had another sink before begins in the middle, and Spark misses every number that is not there.
+        for earlier in range(batch // self._interval * self._interval - 1, batch):
+            if earlier >= 0 and not self._path(earlier).exists():
+                self._put(earlier, [])
+        lines: list[Mapping[str, object]] = [_line(path) for path in paths]
+        if _is_compact(batch, self._interval):
+            lines = [*_all_lines(self._folder, batch - 1), *lines]
+        self._put(batch, lines)
+
+    def _put(self, batch: int, lines: Sequence[Mapping[str, object]]) -> None:
+        text = "\n".join([_VERSION, *(json.dumps(line, separators=(",", ":")) for line in lines)])
+        partial = self._folder / f".{unique(str(batch))}.tmp"
+        with partial.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.rename(self._path(batch))
+
+    def _path(self, batch: int) -> Path:
+        return self._folder / (f"{batch}{_COMPACT}" if _is_compact(batch, self._interval) else str(batch))
+
+
+def _is_compact(batch: int, interval: int) -> bool:
+    return (batch + 1) % interval == 0
+
+
+def _line(path: str) -> dict[str, object]:
+    status = os.stat(path)
+    return {
+        "path": Path(path).absolute().as_uri(), "size": status.st_size, "isDir": False,
+        "modificationTime": int(status.st_mtime * 1000), "blockReplication": 1, "blockSize": 33_554_432,
+        "action": "add",
+    }
+
+
+def _lines(path: Path) -> list[dict[str, str]]:
+    version, *lines = path.read_text(encoding="utf-8").split("\n")
+    if version != _VERSION:
+        raise IvjoinError(f"the log file {str(path)!r} is of version {version!r}; expected {_VERSION!r}")
+    return [json.loads(line) for line in lines if line]
+
+
+def _numbers(folder: Path) -> dict[int, Path]:
+    if not folder.is_dir():
+        return {}
+    named = {p.name.removesuffix(_COMPACT): p for p in folder.iterdir()}
+    return {int(name): p for name, p in named.items() if name.isdecimal()}
+
+
+def _all_lines(folder: Path, until: int) -> list[dict[str, str]]:
+    """Every file of the micro-batches up to one: from the last whole log on."""
+    logs = {n: p for n, p in _numbers(folder).items() if n <= until}
+    begin = max((n for n, p in logs.items() if p.name.endswith(_COMPACT)), default=0)
+    return [line for n in sorted(logs) if n >= begin for line in _lines(logs[n])]
+
+
+def published_files(path: str | os.PathLike[str]) -> list[str]:
+    """The files of a folder that are whole micro-batches, for readers that do not know Spark's log.
+
+    Parameters
+    ----------
+    path : str or path
+        A folder that :func:`ivjoin.spark.write_stream`, or Spark's own file sink, writes.
+
+    Returns
+    -------
+    list of str
+        Paths in the order of the micro-batches. Without a log every file is a whole micro-batch, or more.
+
+    Raises
+    ------
+    IvjoinError
+        If there is no such folder.
+
+    Examples
+    --------
+    >>> pyarrow.dataset.dataset(published_files("out"), partitioning="hive")  # doctest: +SKIP
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        raise IvjoinError(f"path is {str(folder)!r}; expected a folder that write_stream writes")
+    if SinkLog.stands_in(folder):
+        log = folder / _FOLDER
+        return [unquote(urlparse(line["path"]).path) for line in _all_lines(log, max(_numbers(log), default=-1))]
+    return sorted(str(p) for p in folder.iterdir() if p.is_file() and p.name[:1] not in "._")

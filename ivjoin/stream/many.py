@@ -1,0 +1,283 @@
+"""``multi_join``: many Arrow streams in, one out, always reading from the input that holds the others back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.errors import ProtocolError
+from ivjoin.expr.arguments import MOST_ROWS, known_options, one_of, whole_number
+from ivjoin.expr.evaluate import evaluate
+from ivjoin.expr.nodes import LEFT, Node, columns_of, make
+from ivjoin.expr.ordinal import has_ordinal, ordinals
+from ivjoin.frontier.order import Order
+from ivjoin.metrics import MultiJoinMetrics
+from ivjoin.multi.operator import MultiJoin
+from ivjoin.multi.pace import sorted_along
+from ivjoin.multi.question import MultiSpec, multi_spec, named_inputs
+from ivjoin.multi.steps import Shape, equal_classes, laid_out
+from ivjoin.multi.trees import Seen, best_shape
+from ivjoin.operator.intake import has_value
+from ivjoin.operator.wording import listed
+from ivjoin.stream.inputs import ArrowStream, Source, open_input
+from ivjoin.stream.ordered import Ordinals, moves, of_steps, of_table, steps
+from ivjoin.stream.pull import JoinStream, Pieces
+
+if TYPE_CHECKING:
+    from ivjoin.expr.written import Expression, Value
+    from ivjoin.multi.question import AliasBounds, AliasOrders, Views
+
+__all__ = ["MultiJoinStream", "multi_join", "prepared"]
+
+_PUSH_ROWS = 8192
+_SAMPLE_ROWS = 4096
+
+
+class _Many:
+    """A join that is yet to begin."""
+
+    def __init__(self, spec: MultiSpec, sources: dict[str, Source], sort: bool, coalesce: int) -> None:
+        self.sources, self.coalesce = sources, coalesce
+        self.spec, self.shape, self.by = prepared(spec, sources, sort)
+
+    def begin(self) -> tuple[dict[str, Pieces], str]:
+        """The inputs, sorted where that prunes, and what was done."""
+        done: dict[str, list[str]] = {}
+        pieces = {}
+        for alias, source in self.sources.items():
+            node = self.by.get(alias)
+            if node is None:
+                batches = source.batches()
+            else:
+                batches, how = _in_order(source, node)
+                done.setdefault(how, []).append(f"{alias}.{node.params[1]}")
+            pieces[alias] = Pieces(batches, self.coalesce, max(_PUSH_ROWS, self.coalesce))
+        return pieces, "; ".join(f"{how} by {listed(names)}" for how, names in done.items())
+
+
+def prepared(
+    spec: MultiSpec, sources: Mapping[str, Source | None], sort: bool = True
+) -> tuple[MultiSpec, Shape, dict[str, Node]]:
+    """A question with the orders of what is sorted, its steps, and by which column each input is sorted."""
+    shape = best_shape(spec, seen_of(spec, sources))
+    by = sorted_by(spec, shape, sources) if sort else {}
+    return spec.with_orders({a: (Order(_widened(a, n)),) for a, n in by.items()}), shape, by
+
+
+def _widened(alias: str, node: Node) -> Node:
+    return make("column", (), (LEFT, f"{alias}_{node.params[1]}"), node.type)
+
+
+def _in_order(source: Source, node: Node) -> tuple[Iterator[pa.RecordBatch], str]:
+    if source.ranges is not None:
+        groups = steps(source.ranges, source.groups(), node, False)
+        if groups is not None:
+            return (b for b, _ in of_steps(groups, source.of_groups, node, False)), "read in the order of row groups"
+    table = source.table()
+    found = Ordinals.of(table, node, False)
+    return (b for b, _ in of_table(table, found)), "in order already" if found.index is None else "sorted"
+
+
+def sorted_by(spec: MultiSpec, shape: Shape, sources: Mapping[str, Source | None]) -> dict[str, Node]:
+    """The column by which each input that has an end and no order is sorted, over its own names."""
+    free = [
+        a for a, s in sources.items()
+        if s is not None and s.ends and not spec.inputs[a].orders[0] and moves(s.schema)
+    ]
+    found = sorted_along(spec, laid_out(spec, shape).steps, free)
+    return {
+        a: make("column", (), (LEFT, column.params[1].removeprefix(f"{a}_")), column.type)
+        for a, (column, _) in found.items()
+    }
+
+
+def seen_of(spec: MultiSpec, sources: Mapping[str, Source | None]) -> dict[str, Seen]:
+    """What is known of the inputs' rows: how many, and of tables in memory a sample's distinct values and spans."""
+    asked: dict[str, set[Node]] = {a: set() for a in spec.aliases}
+    for c in equal_classes(spec.parts):
+        for alias, node in c:
+            asked[alias].add(node)
+    names = {f"{a}_{n}": (a, n) for a in spec.aliases for n in spec.schemas[a].names}
+    for column in columns_of(*(p.node for p in spec.parts)):
+        asked[names[column.params[1]][0]].add(column)
+    out = {}
+    for alias, source in sources.items():
+        if source is None or source.rows is None:
+            continue
+        distinct: dict[Node, float] = {}
+        span: dict[Node, float] = {}
+        if source.in_memory and source.rows:
+            table = source.table()
+            at = np.unique(np.random.default_rng(0).integers(0, source.rows, _SAMPLE_ROWS))
+            wanted = list(dict.fromkeys(names[c.params[1]][1] for n in asked[alias] for c in columns_of(n)))
+            rows = table.select(wanted).take(pa.array(at)).combine_chunks().to_batches()
+            for node in asked[alias] if rows else ():
+                _look(node, rows[0], alias, source.rows, distinct, span)
+        out[alias] = Seen(float(source.rows), distinct, span)
+    return out
+
+
+def _look(
+    node: Node, rows: pa.RecordBatch, alias: str, whole: int, distinct: dict[Node, float], span: dict[Node, float]
+) -> None:
+    """Distinct values of an expression by the guaranteed-error estimator (Charikar et al., PODS 2000), and its span."""
+    v = evaluate([node], lambda _, name: rows.column(name.removeprefix(f"{alias}_")), rows.num_rows)[0]
+    if not has_ordinal(node.type):
+        values = v.values if isinstance(v.values, (pa.Array, pa.ChunkedArray)) else None
+        if values is None:
+            return
+        counts = np.asarray(values.value_counts().field("counts"))
+    else:
+        image = ordinals(v.values, node.type)
+        present = has_value(v)
+        image = image if present is None else image[present]
+        if not len(image):
+            return
+        counts = np.unique(image, return_counts=True)[1]
+        span[node] = float(image.max()) - float(image.min())
+    once = int((counts == 1).sum())
+    distinct[node] = float(np.sqrt(whole / rows.num_rows) * once + len(counts) - once)
+
+
+class MultiJoinStream(JoinStream):
+    """The output of a join of many inputs; see :class:`JoinStream`."""
+
+    def __init__(self, many: _Many) -> None:
+        self._many = many
+        self._joining = MultiJoin.from_spec(many.spec, many.shape)
+        self._sorting = ""
+        self._open()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the output."""
+        return self._many.spec.schema
+
+    @property
+    def metrics(self) -> MultiJoinMetrics:  # type: ignore[override]
+        """Counts so far."""
+        return self._joining.metrics
+
+    @property
+    def views(self) -> list[tuple[str, ...]]:
+        """The results of some inputs that are kept."""
+        return self._joining.views
+
+    @property
+    def sorting(self) -> str:
+        """What was done to inputs without an order, in a line; "" before the first row, and where nothing was."""
+        return self._sorting
+
+    @property
+    def row_groups_skipped(self) -> tuple[int, int] | None:
+        """None: of many inputs, all row groups are read."""
+        return None
+
+    def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
+        """What later output batches can still hold, as :meth:`MultiJoin.output_bounds` says."""
+        return self._joining.output_bounds()
+
+    def explain(self) -> str:
+        """The steps, what each side keeps, and what bounds it through which inputs."""
+        return self._joining.explain()
+
+    def _left(self) -> None:
+        pass
+
+    def _output(self) -> Iterator[pa.RecordBatch]:
+        inputs, self._sorting = self._many.begin()
+        op = self._joining
+        rows = dict.fromkeys(inputs, 0)
+        # what prunes by no order is best there whole, the shortest first
+        held = [a for a, s in self._many.sources.items() if s.ends and not op.inputs[a].frontier.trackers]
+        held.sort(key=lambda a: self._many.sources[a].rows or 0)
+        while rows:
+            alias = held[0] if held else op.lagging(rows)
+            batch = inputs[alias].next()
+            if batch is None:
+                del rows[alias]
+                if held:
+                    held.pop(0)
+                yield from op.finish(alias)
+            else:
+                rows[alias] += batch.num_rows
+                yield from op.push(alias, batch)
+
+
+@known_options("multi_join")
+def multi_join(
+    inputs: Mapping[str, ArrowStream], condition: Expression | None = None, orders: AliasOrders | None = None,
+    bounds: AliasBounds | None = None, batch_size: int = 65536, views: Views = "auto", *, on_late: str = "raise",
+    timezone: str = "UTC", allow_cross: bool = False, coalesce_rows: int = 0, sort: str = "auto",
+) -> JoinStream:
+    """Join two to eight tables or streams in one step, holding only the rows that can still match.
+
+    Parameters
+    ----------
+    inputs : mapping of alias to table, frame, files or stream
+        Anything that :func:`band_join` takes; one table may stand under several aliases.
+    condition : str, SymPy relation or ivjoin expression
+        Over columns ``alias.name``. Every conjunct is taken into account for every input: an order of one input bounds
+        another through a third.
+    orders : mapping of alias to str, expression, Order, or a list of these, optional
+        Promises about the order of arrival. An input that has an end and no order is sorted by what bands tie to the
+        other inputs' orders.
+    bounds : mapping of alias to mapping of column to (least, greatest), optional
+    batch_size : int, default 65536
+        Greatest number of rows of an output batch.
+    views : "auto", "none", "all" or a list of groups of aliases, default "auto"
+        Which results of some inputs are kept; by estimated sizes, by default.
+    on_late : {"raise", "drop", "join"}
+        What to do with a row that breaks its input's order.
+    timezone : str, default "UTC"
+        Zone of calendar arithmetic.
+    allow_cross : bool, default False
+        Whether inputs that the condition does not connect may meet, each row with every row.
+    coalesce_rows : int, default 0
+        Gather small input batches until they have this many rows.
+    sort : {"auto", "never"}
+        Whether to sort inputs that have an end and no order.
+
+    Returns
+    -------
+    JoinStream
+        Its columns are the inputs', as ``alias_name``; ``metrics`` are :class:`MultiJoinMetrics`.
+
+    Raises
+    ------
+    IvjoinError
+        A subclass that says what came, what was expected, and the nearest fix.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> q = pa.table({"sym": ["a", "b"], "ts": [1, 5]})
+    >>> t = pa.table({"sym": ["a", "b"], "ts": [4, 50]})
+    >>> s = multi_join({"q": q, "t": t, "u": t}, "q.sym = t.sym AND t.ts BETWEEN q.ts AND q.ts + 10 AND u.ts = t.ts")
+    >>> s.read_all().to_pylist()
+    [{'q_sym': 'a', 'q_ts': 1, 't_sym': 'a', 't_ts': 4, 'u_sym': 'a', 'u_ts': 4}]
+    """
+    coalesce_rows = whole_number("coalesce_rows", coalesce_rows, 0, MOST_ROWS, "a number of rows")
+    one_of("sort", sort, ("auto", "never"))
+    given = named_inputs(inputs)
+    seen: dict[int, str] = {}
+    for alias, x in given.items():
+        if isinstance(x, Iterator) or hasattr(x, "read_next_batch"):
+            if id(x) in seen:
+                raise ProtocolError(
+                    f"{seen[id(x)]!r} and {alias!r} are the same {type(x).__name__}, which gives each batch once; pass "
+                    "a table, or one stream for each input"
+                )
+            seen[id(x)] = alias
+    sources = {alias: open_input(x, repr(alias)) for alias, x in given.items()}
+    spec = multi_spec(
+        {a: s.schema for a, s in sources.items()}, condition, orders=orders, bounds=bounds, views=views,
+        batch_size=batch_size, on_late=on_late, timezone=timezone, allow_cross=allow_cross,
+    )
+    for source in sources.values():
+        source.ready()
+    return MultiJoinStream(_Many(spec, sources, sort == "auto", coalesce_rows))
+

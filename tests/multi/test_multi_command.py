@@ -1,0 +1,67 @@
+"""``ivjoin join a=... b=... c=...`` and its explanation, in words and by exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ivjoin.cli.commands import main
+
+WHERE = "a.k = b.k AND b.k = c.k AND b.ts BETWEEN a.ts AND a.ts + 5 AND c.ts = b.ts"
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for alias, ts in (("a", [1, 50, 20]), ("b", [4, 23, 99]), ("c", [23, 4, 4])):
+        pq.write_table(pa.table({"k": [1, 1, 1], "ts": ts}), f"{alias}.parquet")
+    return tmp_path
+
+
+def test_join(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    inputs = ["a=a.parquet", "b=b.parquet", "c=c.parquet"]
+    assert main(["join", *inputs, "--where", WHERE, "-o", "out.parquet", "--metrics-json", "m.json"]) == 0
+    rows = pq.read_table("out.parquet").sort_by("b_ts").to_pylist()
+    assert [(r["a_ts"], r["b_ts"], r["c_ts"]) for r in rows] == [(1, 4, 4), (1, 4, 4), (20, 23, 23)]
+    assert "3 + 3 + 3 rows in, 3 out" in capsys.readouterr().err
+    assert json.loads(Path("m.json").read_text())["rows_in"] == {"a": 3, "b": 3, "c": 3}
+    asked = ["--order", "b=ts SLACK 100", "--bounds", "a.ts=0..60", "--views", "a,b", "--sort", "never"]
+    assert main(["join", *inputs, "--where", WHERE, "-o", "out.csv", *asked]) == 0
+    assert len(Path("out.csv").read_text().splitlines()) == 4
+
+
+def test_two_inputs_by_alias(files: Path) -> None:
+    assert main(["join", "x=a.parquet", "y=b.parquet", "--where", "x.ts < y.ts", "-o", "out.parquet", "-q"]) == 0
+    assert len(pq.read_table("out.parquet")) == 6
+
+
+def test_explain(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    inputs = ["a=a.parquet", "b=b.parquet", "c=c.parquet"]
+    assert main(["explain", *inputs, "--where", WHERE, "--order", "a=ts", "--workers", "4"]) == 0
+    said = capsys.readouterr().out
+    assert "keeps the view" in said and "grid of 4 workers" in said and "through" in said
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["a=a.parquet", "a=b.parquet"], "the alias 'a' is used twice"),
+        (["a.parquet", "b.parquet", "c.parquet"], "3 inputs; give each an alias"),
+        (["a=a.parquet", "b.parquet", "c=c.parquet"], "the input 'b.parquet' has no alias"),
+        (["a=a.parquet", "b=b.parquet", "--on", "k"], "--on is for two inputs without an alias"),
+        (["a=a.parquet", "b=b.parquet", "--left-order", "ts"], "--left-order is for two inputs without an alias"),
+        (["a=-", "b=-"], "two inputs are standard input"),
+        (["a=a.parquet", "b=b.parquet", "--order", "ts"], "--order is 'ts'; expected ALIAS=ORDER"),
+        (["a=a.parquet", "b=b.parquet", "--bounds", "ts=0..1"], "--bounds is 'ts=0..1'; expected ALIAS.NAME=A..B"),
+        (["a=a.parquet", "b=b.parquet"], "not connected to each other by the condition"),
+        (["a.parquet", "b.parquet", "--order", "a=ts"], "--order is for inputs by alias"),
+        (["a=a.parquet", "b=b.parquet", "--where", "a.k = b.k", "-o", "b.parquet"], "would replace the input"),
+    ],
+)
+def test_what_is_wrong(files: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["join", *arguments]) == 2
+    assert said in capsys.readouterr().err

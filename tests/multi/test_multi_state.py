@@ -1,0 +1,116 @@
+"""What a join of many inputs holds: the windows, and what reaches across inputs that no conjunct names together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ivjoin import MultiJoin, Order
+
+SCHEMA = pa.schema({"k": pa.int64(), "ts": pa.int64(), "id": pa.int64()})
+ROWS, BATCH, KEYS = 30_000, 500, 20
+
+SHAPES: dict[str, Any] = {
+    "chain": ("abc", "a.k = b.k AND b.k = c.k AND b.ts BETWEEN a.ts AND a.ts + 20 AND c.ts BETWEEN b.ts - 20 AND b.ts"),
+    "star": ("abcd", " AND ".join(f"a.k = {x}.k AND {x}.ts BETWEEN a.ts - 20 AND a.ts" for x in "bcd")),
+    "triangle": ("abc", "a.k = b.k AND b.ts BETWEEN a.ts AND a.ts + 20 AND b.k = c.k "
+                 "AND c.ts BETWEEN b.ts AND b.ts + 20 AND c.k = a.k AND c.ts <= a.ts + 30"),
+    "through": ("abc", "a.k = b.k AND b.k = c.k AND a.ts BETWEEN c.ts - 20 AND c.ts AND b.ts = c.ts"),
+    "residual": ("abc", "a.k = b.k AND abs(a.ts - b.ts) < 20 AND b.k = c.k AND (c.ts - b.ts) * (c.ts - b.ts) < 400"),
+    "no key": ("abc", "b.ts BETWEEN a.ts AND a.ts + 1 AND c.ts = b.ts"),
+}  # fmt: skip
+
+
+def batches(seed: int, spread: int = 2) -> list[pa.RecordBatch]:
+    rng = np.random.default_rng(seed)
+    ts = np.sort(rng.integers(0, spread * ROWS, ROWS))
+    whole = pa.record_batch([rng.integers(0, KEYS, ROWS), ts, np.arange(ROWS)], schema=SCHEMA)
+    return [whole.slice(i, BATCH) for i in range(0, ROWS, BATCH)]
+
+
+def pushed(op: MultiJoin, inputs: dict[str, list[pa.RecordBatch]]) -> int:
+    rows = 0
+    for i in range(ROWS // BATCH):
+        for alias, given in inputs.items():
+            rows += sum(b.num_rows for b in op.push(alias, given[i]))
+    return rows
+
+
+@pytest.mark.parametrize("views", ["auto", "none"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_state_stays_at_the_windows(shape: str, views: str) -> None:
+    aliases, condition = SHAPES[shape]
+    op = MultiJoin(dict.fromkeys(aliases, SCHEMA), condition, orders=dict.fromkeys(aliases, "ts"), views=views)
+    assert pushed(op, {a: batches(i) for i, a in enumerate(aliases)}) > 0
+    m = op.metrics
+    assert m.peak_state_rows < 12 * BATCH * len(aliases), m
+    assert all(n > ROWS - 4 * BATCH for n in m.rows_retired.values()), m
+    list(op.finish())
+    assert op.metrics.state_rows == 0
+
+
+def test_slack_and_descending_orders() -> None:
+    op = MultiJoin(
+        dict.fromkeys("abc", SCHEMA), "a.k = b.k AND abs(a.ts - b.ts) < 20 AND b.k = c.k AND b.ts = c.ts",
+        orders={"a": Order("ts", descending=True), "b": Order("ts", True), "c": Order("ts", True, slack=50)},
+    )
+    falling = [b.take(pa.array(range(b.num_rows))[::-1]) for b in reversed(batches(1))]
+    pushed(op, dict.fromkeys("abc", falling))
+    assert op.metrics.peak_state_rows < 36 * BATCH
+
+
+def only(k: int, *ts: int) -> pa.RecordBatch:
+    return pa.record_batch([[k] * len(ts), list(ts), list(ts)], schema=SCHEMA)
+
+
+CHAIN = "a.k = b.k AND b.k = c.k AND b.ts BETWEEN a.ts AND a.ts + 10 AND c.ts BETWEEN b.ts AND b.ts + 10"
+
+
+@pytest.mark.parametrize("views", ["auto", "none", [("a", "b")], [("b", "c")]])
+def test_one_input_bounds_another_through_a_third_that_has_no_order(views: Any) -> None:
+    op = MultiJoin(dict.fromkeys("abc", SCHEMA), CHAIN, orders={"c": "ts"}, views=views)
+    list(op.push("a", only(1, 0, 10, 20, 980)))
+    list(op.push("b", only(1, 5, 15, 25, 985)))
+    assert op.metrics.stored["a"] >= 4
+    for batch in op.push("c", only(1, *range(970, 1000))):
+        assert set(batch["a_ts"].to_pylist()) == {980}
+    list(op.advance("c", {"ts": 1000}))
+    # a later b may still come for rows of c at 970 and beyond, which are stored: so a is bounded by 950
+    assert op.metrics.rows_retired["a"] == 3, op.metrics
+    list(op.finish("b"))
+    list(op.advance("c", {"ts": 1001}))
+    assert op.metrics.stored["a"] == 0, op.metrics
+    list(op.finish("a"))
+    assert op.metrics.state_rows == 0, op.metrics
+
+
+def test_an_end_decides_what_only_later_rows_could_meet() -> None:
+    op = MultiJoin(dict.fromkeys("abc", SCHEMA), CHAIN, orders=dict.fromkeys("abc", "ts"))
+    list(op.push("a", only(1, 0, 100)))
+    list(op.finish("b"))
+    assert op.metrics.state_rows == 0, "b gave no row, so nothing can come of a or c"
+    list(op.push("c", only(1, 5)))
+    assert op.metrics.state_rows == 0
+    assert op.output_bounds() == {}
+
+
+def test_watermarks_bounds_and_what_they_promise() -> None:
+    op = MultiJoin(dict.fromkeys("abc", SCHEMA), CHAIN, bounds={"c": {"ts": (0, 500)}}, orders={"a": "ts"})
+    assert op.output_bounds()["a_ts"] == (-20, 500)
+    list(op.push("a", only(1, 100, 400)))
+    list(op.push("b", only(1, 410)))
+    assert op.output_bounds()["a_ts"] == (100, 500)
+    list(op.advance("b", {"ts": 600}))
+    assert op.output_bounds()["b_ts"] == (410, 410)
+    assert sum(b.num_rows for b in op.push("c", only(1, 415))) == 1
+
+
+def test_what_prunes_nothing_holds_everything() -> None:
+    op = MultiJoin(dict.fromkeys("abc", SCHEMA), "a.k = b.k AND b.id = c.id", orders=dict.fromkeys("abc", "ts"))
+    for alias in "abc":
+        list(op.push(alias, batches(0)[0]))
+    assert all(op.metrics.stored[a] >= BATCH and not op.metrics.rows_retired[a] for a in "abc")
+    assert "every row is held until b ends" in op.explain()

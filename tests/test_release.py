@@ -1,0 +1,64 @@
+"""What goes out: the archive holds all that the tests read, and names, versions and pictures agree."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import ivjoin
+
+ROOT = Path(__file__).parent.parent
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def read_by_tests() -> set[str]:
+    """Names at the root of the tree that tests import, or join to its path."""
+    there = {p.name for p in ROOT.iterdir() if not p.name.startswith(".")}
+    found = set()
+    for path in (ROOT / "tests").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom | ast.Import):
+                names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names]
+                found |= {n.partition(".")[0] for n in names}
+            elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+                right = node.right
+                if isinstance(right, ast.Constant) and isinstance(right.value, str):
+                    found.add(right.value.partition("/")[0])
+    return found & there
+
+
+def test_the_archive_holds_what_the_tests_read() -> None:
+    held = {name.strip("/") for name in PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]}
+    assert {"bench", "docs", "examples", "ivjoin", "pyproject.toml"} <= read_by_tests()
+    assert read_by_tests() - {"pyproject.toml", "build"} <= held  # the first is always in it
+    assert {name for name in held if not (ROOT / name).exists()} == set()
+
+
+def test_pictures_of_the_readme_are_seen_on_a_package_index() -> None:
+    pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", (ROOT / "README.md").read_text())
+    base = "https://raw.githubusercontent.com/ivjoin/ivjoin/main/"
+    assert pictures
+    assert all(p.startswith(base) and (ROOT / p.removeprefix(base)).exists() for p in pictures)
+
+
+def test_the_recipe_is_of_this_version_and_needs_the_same() -> None:
+    recipe = (ROOT / "conda" / "meta.yaml").read_text()
+    assert f'set version = "{ivjoin.__version__}"' in recipe
+    run = recipe.partition("  run:\n")[2].partition("\ntest:")[0]
+    needed = {re.sub(r"\s", "", line) for line in re.findall(r"- (.*)", run)} - {"python>=3.11"}
+    assert needed == set(PROJECT["project"]["dependencies"])
+
+
+def test_the_metadata_is_whole() -> None:
+    project = PROJECT["project"]
+    assert project["authors"]
+    assert {"Homepage", "Documentation", "Source", "Issues", "Changelog"} <= set(project["urls"])
+    named = {c.rpartition(" ")[2] for c in project["classifiers"] if c.startswith("Programming Language")}
+    tested = re.search(r"python: \[(.*)\]", (ROOT / ".github" / "workflows" / "tests.yml").read_text())
+    assert tested is not None
+    versions = re.findall(r"3\.\d+", tested[1])
+    assert versions == ["3.11", "3.12", "3.13", "3.14"]
+    assert set(versions) <= named

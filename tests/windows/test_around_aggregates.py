@@ -1,0 +1,89 @@
+"""Aggregates on the command line, in an explanation, and under a memory limit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import ivjoin
+from ivjoin.cli import main
+
+LEFT = pa.table({"k": [1, 1, 2], "t": [1, 5, 9]})
+RIGHT = pa.table({"k": [1, 1, 1, 2], "t": [0, 2, 5, 30], "p": [1.0, 2.0, 4.0, 8.0], "q q": [1, 2, 3, 4]})
+BAND = "abs(l.t - r.t) <= 1"
+
+
+def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    left, right, out = (tmp_path / f"{n}.parquet" for n in ("left", "right", "out"))
+    pq.write_table(LEFT, left)
+    pq.write_table(RIGHT, right)
+    asked = ["--aggregate", "n=count(*)", "--aggregate", "m = AVG(p)", "--aggregate", "s=sum(`q q` * 2)"]
+    question = [str(left), str(right), "--on", "k", "--where", BAND, "--how", "left", *asked]
+    assert main(["join", *question, "-o", str(out), "-q"]) == 0
+    rows = sorted(map(tuple, (r.values() for r in pq.read_table(out).to_pylist())))
+    assert rows == [(1, 1, 2, 1.5, 6), (1, 5, 1, 4.0, 6), (2, 9, 0, None, None)]
+    capsys.readouterr()
+    assert main(["explain", *question]) == 0
+    said = capsys.readouterr().out
+    assert "m = mean(r.p)" in said
+    assert "over ranges of right rows sorted by r.t; no pairs are made" in said
+
+
+@pytest.mark.parametrize("text", ["n", "n=", "n=count", "=count(*)", "n=count(*"])
+def test_what_the_command_line_refuses(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "left.parquet"
+    pq.write_table(LEFT, file)
+    assert main(["join", str(file), str(file), "--on", "k", "--aggregate", text]) == 2
+    assert "expected NAME=FUNCTION(COLUMN)" in capsys.readouterr().err
+
+
+def test_two_aggregates_of_one_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "left.parquet"
+    pq.write_table(LEFT, file)
+    asked = ["--aggregate", "n=count(*)", "--aggregate", "n=sum(t)"]
+    assert main(["join", str(file), str(file), "--on", "k", *asked]) == 2
+    assert "two aggregates are named 'n'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("condition, words", [
+    (BAND + " AND l.k <> r.p", "the pairs of each left row are asked about"),
+    ("l.t BETWEEN r.t AND r.p", "the other bands ask pairs"),
+    (None, "sorted by their key"),
+])  # fmt: skip
+def test_an_explanation(condition: str | None, words: str) -> None:
+    said = ivjoin.explain(condition, LEFT.schema, RIGHT.schema, on="k", aggregate={"n": ("*", "count")})
+    assert "n = count(*)" in said
+    assert words in said
+
+
+def test_a_memory_limit() -> None:
+    op = ivjoin.SymmetricHashJoin(
+        LEFT.schema, RIGHT.schema, on="k", condition=BAND, aggregate={"n": ("*", "count")}, memory_limit=100_000
+    )
+    batch = RIGHT.to_batches()[0]
+    taken, refused = 0, ""
+    while not refused:
+        try:
+            assert list(op.push("right", batch)) == []
+            taken += 4
+        except ivjoin.MemoryLimitError as e:
+            refused = str(e)
+    assert "a greater memory_limit" in refused
+    assert op.metrics.right_rows_in == op.metrics.state_rows == taken
+    assert 50_000 < op.metrics.peak_state_bytes <= 100_000
+    assert sum(b.num_rows for b in op.finish("right")) == 0
+    got = [r for b in (*op.push("left", LEFT.to_batches()[0].slice(0, 0)), *op.finish()) for r in b.to_pylist()]
+    assert got == []
+    with pytest.raises(ivjoin.UnsupportedError, match="with aggregate="):
+        ivjoin.band_join(
+            LEFT, RIGHT, on="k", aggregate={"n": ("*", "count")}, memory_limit="1MB", when_full="spill"
+        )
+
+
+def test_output_bounds_are_refused() -> None:
+    op = ivjoin.SymmetricHashJoin(LEFT.schema, RIGHT.schema, on="k", aggregate={"n": ("*", "count")})
+    with pytest.raises(ivjoin.ProtocolError, match="aggregates"):
+        op.output_bounds()
