@@ -25,12 +25,13 @@ from ivjoin.errors import (
 )
 
 if TYPE_CHECKING:
-    from ivjoin.expr.fluent import column, left, lit, right
+    from ivjoin.expr.read.fluent import column, left, lit, right
     from ivjoin.files.row_groups import prune_row_groups
     from ivjoin.frontier.order import Order
     from ivjoin.metrics import JoinMetrics, MultiJoinMetrics
     from ivjoin.multi.operator import MultiJoin
     from ivjoin.operator.operator import SymmetricHashJoin
+    from ivjoin.stream.asof import asof_join
     from ivjoin.stream.explaining import explain
     from ivjoin.stream.many import multi_join
     from ivjoin.stream.pull import JoinStream, band_join
@@ -45,14 +46,15 @@ _LAZY = {
     "JoinStream": "ivjoin.stream.pull",
     "Order": "ivjoin.frontier.order",
     "SymmetricHashJoin": "ivjoin.operator.operator",
+    "asof_join": "ivjoin.stream.asof",
     "band_join": "ivjoin.stream.pull",
-    "column": "ivjoin.expr.fluent",
+    "column": "ivjoin.expr.read.fluent",
     "explain": "ivjoin.stream.explaining",
-    "left": "ivjoin.expr.fluent",
+    "left": "ivjoin.expr.read.fluent",
     "multi_join": "ivjoin.stream.many",
-    "lit": "ivjoin.expr.fluent",
+    "lit": "ivjoin.expr.read.fluent",
     "prune_row_groups": "ivjoin.files.row_groups",
-    "right": "ivjoin.expr.fluent",
+    "right": "ivjoin.expr.read.fluent",
 }
 
 __all__ = [
@@ -75,6 +77,7 @@ __all__ = [
     "SymmetricHashJoin",
     "UnsupportedError",
     "__version__",
+    "asof_join",
     "band_join",
     "column",
     "explain",

@@ -1,4 +1,4 @@
-"""The command line: ``ivjoin join``, ``ivjoin explain`` and ``ivjoin demo``."""
+"""The command line: ``ivjoin join``, ``ivjoin asof``, ``ivjoin explain`` and ``ivjoin demo``."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ import pyarrow as pa
 
 import ivjoin
 from ivjoin import MultiJoinMetrics
+from ivjoin.cli.asof import ASOF_EXAMPLE, add_asof, asof_question, names
 from ivjoin.cli.many import add_options, aliased, question_of_many
 from ivjoin.cli.options import parse_aggregates, parse_bounds, parse_keys, parse_order, parse_zone
 from ivjoin.cli.progress import Progress
@@ -129,6 +130,18 @@ def _parser() -> argparse.ArgumentParser:
     _add_join(join)
     join.set_defaults(run=_join)
 
+    asof = commands.add_parser(
+        "asof", help="give each left row the right row before it, after it or nearest to it",
+        description="Give each left row the last right row before it, the first one after it, or the nearest one.",
+        epilog=ASOF_EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    _add_inputs(asof)
+    add_asof(asof)
+    _add_orders(asof)
+    _add_files(asof)
+    _add_output(asof)
+    asof.set_defaults(run=_asof)
+
     explain = commands.add_parser("explain", help="show what a condition prunes, and why not")
     _add_question(explain)
     explain.add_argument("--workers", type=int, default=8, metavar="N", help="of the grid shown for many inputs")
@@ -144,36 +157,59 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_join(join: argparse.ArgumentParser) -> None:
     _add_question(join)
-    join.add_argument("--suffix", default="_right", help="added to the name of a right column that collides")
-    join.add_argument("--batch-size", type=int, default=65536, metavar="ROWS", help="rows of an output batch, at most")
-    join.add_argument("--on-late", default="raise", help="what to do with a row out of order: raise, drop or join")
-    join.add_argument("-o", "--output", default="-", metavar="FILE", help="result; - (the default) is standard output")
-    join.add_argument("--metrics-json", metavar="FILE", help="write the metrics there as well")
-    join.add_argument("--columns", metavar="NAMES", help="columns of the result, a,b,c; all by default")
+    _add_output(join)
     join.add_argument("--threads", type=int, default=1, metavar="N", help="threads that share the join (default: 1)")
-    join.add_argument("--sort", default="auto", help="auto (default): sort what has no order; never: join as it is")
     join.add_argument("--memory-limit", metavar="BYTES", help="what the join may hold, such as 512MB (default: all)")
     join.add_argument("--when-full", default="raise", help="at the limit: raise (default), spill to files or shed rows")
     join.add_argument("--spill-dir", metavar="DIR", help="where to spill; the folder for temporary files by default")
     join.add_argument("--shed", metavar="POLICY", help="which rows go first: prob (default), life or random")
     join.add_argument("--shed-shared", action="store_true", help="both sides share the memory, not half of it each")
-    join.add_argument("--progress", action="store_true", help="show how far it has come without a terminal, too")
-    join.add_argument("-q", "--quiet", action="store_true", help="no progress bar, no metrics on standard error")
+    join.add_argument("--pick", metavar="WHICH", help="one partner for each left row: last, first or nearest")
+    join.add_argument("--pick-by", metavar="NAMES", help="right columns to pick by, a,b,c; later ones break ties")
 
 
-def _add_question(command: argparse.ArgumentParser) -> None:
+def _add_inputs(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("left", metavar="LEFT", help="Parquet, CSV, JSON lines or Arrow: file, pattern, folder; - is standard input")
     add("right", metavar="RIGHT", help="likewise")
+
+
+def _add_orders(command: argparse.ArgumentParser) -> None:
+    for side in ("left", "right"):
+        command.add_argument(
+            f"--{side}-order", action="append", default=[], metavar="ORDER",
+            help=f"promised order of {side.upper()}: EXPR [DESC] [NULLS FIRST|LAST] [SLACK n]; repeatable",
+        )  # fmt: skip
+
+
+def _add_output(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("--suffix", default="_right", help="added to the name of a right column that collides")
+    add("--batch-size", type=int, default=65536, metavar="ROWS", help="rows of an output batch, at most")
+    add("--on-late", default="raise", help="what to do with a row out of order: raise, drop or join")
+    add("-o", "--output", default="-", metavar="FILE", help="result; - (the default) is standard output")
+    add("--metrics-json", metavar="FILE", help="write the metrics there as well")
+    add("--columns", metavar="NAMES", help="columns of the result, a,b,c; all by default")
+    add("--sort", default="auto", help="auto (default): sort what has no order; never: join as it is")
+    add("--progress", action="store_true", help="show how far it has come without a terminal, too")
+    add("-q", "--quiet", action="store_true", help="no progress bar, no metrics on standard error")
+
+
+def _add_files(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("--timezone", default="UTC", help="zone of calendar arithmetic (default UTC)")
+    add("--format", choices=FORMATS, help="format of names without a known extension; - is an Arrow stream by default")
+    add("--csv-null", action="append", default=[], metavar="TEXT", help="CSV field that means null, besides the empty")
+
+
+def _add_question(command: argparse.ArgumentParser) -> None:
+    _add_inputs(command)
+    add = command.add_argument
     add("more", metavar="INPUT", nargs="*", help="more inputs; then each is ALIAS=FILE")
     add("--on", action="append", default=[], metavar="KEYS", help="key columns: name, a,b or left=right; repeatable")
     add("--where", metavar="CONDITION", help="what must hold besides, as SQL; l. and r. name the sides")
     add("--how", default="inner", help="inner (default), left, right, full, or left_ or right_ with semi or anti")
-    for side in ("left", "right"):
-        add(
-            f"--{side}-order", action="append", default=[], metavar="ORDER",
-            help=f"promised order of {side.upper()}: EXPR [DESC] [NULLS FIRST|LAST] [SLACK n]; repeatable",
-        )  # fmt: skip
+    _add_orders(command)
     for side in ("left", "right"):
         add(
             f"--{side}-bounds", action="append", default=[], metavar="NAME=A..B",
@@ -184,9 +220,7 @@ def _add_question(command: argparse.ArgumentParser) -> None:
         help="in place of the pairs: count, sum, mean, min, max, first or last of each left row's partners; repeatable",
     )  # fmt: skip
     add_options(command)
-    add("--timezone", default="UTC", help="zone of calendar arithmetic (default UTC)")
-    add("--format", choices=FORMATS, help="format of names without a known extension; - is an Arrow stream by default")
-    add("--csv-null", action="append", default=[], metavar="TEXT", help="CSV field that means null, besides the empty")
+    _add_files(command)
 
 
 def _open_inputs(options: argparse.Namespace) -> tuple[Files, Files]:
@@ -243,12 +277,23 @@ def _join(options: argparse.Namespace) -> int:
             files, **asked, batch_size=options.batch_size, on_late=options.on_late, sort=options.sort
         )
         inputs = list(files.values())
+    return _written(options, inputs, stream)
+
+
+def _asof(options: argparse.Namespace) -> int:
+    _check_places(options, [options.left, options.right])
+    left, right = _open_inputs(options)
+    return _written(options, [left, right], ivjoin.asof_join(left, right, **asof_question(options)))
+
+
+def _written(options: argparse.Namespace, inputs: Sequence[Files], stream: Any) -> int:
+    """Write a join to where it is to go, and say how it went."""
     shown = not options.quiet and (options.progress or sys.stderr.isatty())
     progress = Progress(shown, [f.rows for f in inputs], lambda: stream.metrics)
     for f in inputs:
         f.watch(progress.count)
-    names = ("left_row_groups_skipped", "right_row_groups_skipped")
-    skipped = dict(zip(names, stream.row_groups_skipped or (), strict=False))
+    counts = ("left_row_groups_skipped", "right_row_groups_skipped")
+    skipped = dict(zip(counts, stream.row_groups_skipped or (), strict=False))
     report = Replacement(options.metrics_json) if options.metrics_json is not None else None
     sink: Sink | None = None
     options.on_stop.append(progress.stop)
@@ -281,7 +326,7 @@ def _join_of_two(options: argparse.Namespace) -> tuple[Any, list[Files]]:
         left, right, **question, batch_size=options.batch_size, sort=options.sort,
         threads=options.threads, memory_limit=_bytes(options.memory_limit), when_full=options.when_full,
         spill_dir=options.spill_dir, shed=options.shed, shed_shared=options.shed_shared,
-        columns=None if options.columns is None else [n.strip() for n in options.columns.split(",")],
+        columns=names(options.columns), pick=options.pick, pick_by=names(options.pick_by),
     )  # fmt: skip
     return stream, [left, right]
 

@@ -57,6 +57,11 @@ class Budget:
         UnsupportedError
         """
         how = plan.how
+        if plan.spec.pick is not None and self.when_full != "raise":
+            raise UnsupportedError(
+                f"when_full={self.when_full!r} with pick={plan.spec.pick.which!r}: rows to pick from stay in memory; "
+                "leave when_full out, which raises where the limit is reached"
+            )
         if plan.spec.aggregates and self.when_full != "raise":
             raise UnsupportedError(
                 f"when_full={self.when_full!r} with aggregate=: rows whose partners are aggregated are held in memory; "

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from ivjoin.operator.core import Core
+from ivjoin.operator.picks.core import PickCore
 from ivjoin.operator.windows.core import WindowCore
 from ivjoin.plan.planner import JoinPlan
 
 __all__ = ["AnyCore", "core_of"]
 
-AnyCore: TypeAlias = "Core | WindowCore"
+AnyCore: TypeAlias = "Core | PickCore | WindowCore"
 
 
 def core_of(
@@ -19,4 +20,6 @@ def core_of(
     """The state of an operator for a plan, without rows; ``keeps``: which sides' rows are stored."""
     if plan.spec.aggregates:
         return WindowCore(plan, late_within, errors_first)
+    if plan.spec.pick is not None:
+        return PickCore(plan, late_within, errors_first)
     return Core(plan, late_within, errors_first, keeps)

@@ -47,7 +47,7 @@ def explain_plan(
     frontiers = _frontiers(plan, {} if frontier is None else frontier)
     bounder = Bounder(plan, frontiers)
     on = f" on {', '.join(_on(p) for p in plan.spec.on)}" if plan.spec.on else " without `on`"
-    lines = [f"{plan.how.name} join{on}", *(f"  {line}" for line in arrival)]
+    lines = [f"{plan.how.name} join{on}", *_picked(plan), *(f"  {line}" for line in arrival)]
     lines += ["", "condition", *_conjuncts(plan)]
     lines += _aggregate_lines(plan)
     lines += ["", "frontier (every future row)", *_frontier_lines(frontiers, bool(frontier), seen)]
@@ -64,6 +64,17 @@ def explain_plan(
 
 def _on(pair: tuple[str, str]) -> str:
     return pair[0] if pair[0] == pair[1] else f"{pair[0]} = {pair[1]}"
+
+
+def _picked(plan: JoinPlan) -> list[str]:
+    """Which partner a left row takes."""
+    pick = plan.spec.pick
+    if pick is None:
+        return []
+    place, *ties = (said(n) for n in pick.by)
+    near = "" if pick.near is None else f" to {said(pick.near)}"
+    last = f", ties by {listed(ties)}" if ties else ""
+    return [f"  each left row takes one row of those that match: the {pick.which} by {place}{near}{last}"]
 
 
 # -- conjuncts ---------------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from ivjoin.operator.core import Core
 from ivjoin.operator.cores import AnyCore, core_of
 from ivjoin.operator.output_bounds import output_bounds
 from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output
+from ivjoin.operator.windows.core import WindowCore
 from ivjoin.plan.cache import planned
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.question import side_expression
@@ -37,6 +38,7 @@ from ivjoin.shj.store.account import Account
 
 if TYPE_CHECKING:
     from ivjoin.expr.written import Expression, Value
+    from ivjoin.plan.pick import PickBy
     from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders, SupportsArrowSchema
 
 __all__ = ["SymmetricHashJoin"]
@@ -76,6 +78,12 @@ class SymmetricHashJoin(OneCall):
         What to do with a row that breaks its side's order or bounds.
     timezone : str
         Zone of calendar arithmetic and of timestamps without zone.
+    pick : {"last", "first", "nearest"}, optional
+        Of the right rows that satisfy the whole condition each left row takes one: the last, the first, or the one
+        nearest to the left side's order (ties to the earlier one). ``how`` is inner or left.
+    pick_by : str, expression, or list of these
+        Right columns by which rows are compared; the later ones break ties. A null in the first never wins, NaN is the
+        greatest value. Among rows that are equal in all of them, which one comes is not promised.
     aggregate : mapping of str to (column, function), optional
         ``{"vwap": ("price", "mean"), "n": ("*", "count")}``: each left row comes out once, with aggregates of the right
         rows that match it, when no later one can. Functions: count, sum, mean, min, max, first, last. ``how`` is inner
@@ -118,13 +126,14 @@ class SymmetricHashJoin(OneCall):
         on_late: str = "raise", timezone: str = "UTC", aggregate: Aggregates | None = None,
         memory_limit: int | str | None = None, when_full: str = "raise",
         spill_dir: str | os.PathLike[str] | None = None, shed: str | None = None, shed_shared: bool = False,
+        pick: str | None = None, pick_by: PickBy | None = None,
     ) -> None:
         self._begin()
         budget = budget_of(memory_limit, when_full, spill_dir, shed, shed_shared)
         plan = planned(
             left_schema, right_schema, on=on, condition=condition, how=how, left_order=left_order,
             right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
-            batch_size=batch_size, on_late=on_late, timezone=timezone, aggregate=aggregate,
+            batch_size=batch_size, on_late=on_late, timezone=timezone, aggregate=aggregate, pick=pick, pick_by=pick_by,
         )
         self._core = core_of(plan)
         self._limit(budget)
@@ -201,7 +210,7 @@ class SymmetricHashJoin(OneCall):
         except _REFUSALS:
             raise
         except BaseException as e:
-            if not self._core.is_refused():
+            if not self._core.is_refused(e):
                 self._stop(e)
             raise
         finally:
@@ -222,6 +231,7 @@ class SymmetricHashJoin(OneCall):
                 return self._push_pieces(p, batch, most)
         out = steps.take(self._core, p, batch)
         if self._limits is not None:
+            self._limits.took(p, batch)
             self._limits.stepped()
         if out is None:
             return NOTHING
@@ -255,9 +265,11 @@ class SymmetricHashJoin(OneCall):
                 yield out
             elif out is not None:
                 yield from out
+            if self._limits is not None:
+                self._limits.took(p, batch.slice(start, most))
 
     def _spares(self, error: BaseException) -> bool:
-        return isinstance(error, MemoryLimitError) and self._core.is_refused()
+        return isinstance(error, MemoryLimitError) and self._core.is_refused(error)
 
     def check(self, side: str, batch: pa.RecordBatch) -> None:
         """Refuse a batch that :meth:`push` would refuse for its schema.
@@ -354,6 +366,8 @@ class SymmetricHashJoin(OneCall):
             self._lock.release()
 
     def _finished(self, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        if self._limits is not None:
+            self._limits.look()
         fresh = [p for p in sides if not self._core.ended[p]]
         for p in fresh:
             self._core.ended[p] = True
@@ -417,7 +431,7 @@ class SymmetricHashJoin(OneCall):
         try:
             if self._stopped is not None:
                 raise ProtocolError(self._stopped)
-            if not isinstance(self._core, Core):
+            if isinstance(self._core, WindowCore):
                 raise ProtocolError("output_bounds() is of joined rows; this operator gives aggregates of them")
             return output_bounds(self._core, self._pending is not None)
         finally:

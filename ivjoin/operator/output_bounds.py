@@ -8,7 +8,7 @@ leaves of the condition over both hulls.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,20 +17,19 @@ from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, ordinals, value_of
 from ivjoin.frontier.order import Frontier
+from ivjoin.operator.core import Core
 from ivjoin.operator.intake import has_value
+from ivjoin.operator.picks.core import PickCore
 from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.plan.spec import SIDES
 from ivjoin.separation.separate import conjuncts_of
-
-if TYPE_CHECKING:
-    from ivjoin.operator.core import Core
 
 __all__ = ["output_bounds", "stored_span"]
 
 _AT_ONCE = 1 << 16  # rows that are looked at together
 
 
-def output_bounds(core: Core, taking: bool) -> dict[str, tuple[Any, Any]]:
+def output_bounds(core: Core | PickCore, taking: bool) -> dict[str, tuple[Any, Any]]:
     """Closed bounds of each output column over all later rows: {column: (inf, sup)}, None for an end without a bound.
 
     ``taking`` says that the output of a call is still being taken.
@@ -93,7 +92,7 @@ def _shown(found: list[Any], bounds: Any, dom: Any) -> tuple[Any, Any]:
     return b.inf, None if any(d.may_nan for d in found) else b.sup
 
 
-def _hull(core: Core, taking: bool, s: int, node: Node, names: dict[str, int]) -> Any:
+def _hull(core: Core | PickCore, taking: bool, s: int, node: Node, names: dict[str, int]) -> Any:
     """Every value of an expression in a stored row of side s, or in one that is yet to come."""
     from ivjoin.propagation import Dom
 
@@ -112,7 +111,7 @@ def _hull(core: Core, taking: bool, s: int, node: Node, names: dict[str, int]) -
             spans.append((ordinal_of(future.lo, t), high))
         elif future.may_nan:
             spans.append((NAN_ORDINAL, NAN_ORDINAL))
-    if any(core.places[s][names[c.params[1]]] < 0 for c in columns_of(node)):  # not stored
+    if any(core.layouts[s].places[names[c.params[1]]] < 0 for c in columns_of(node)):  # not stored
         if any(n for _, n in _rows(core, taking, s)):
             return Dom.top(t)
         here = None
@@ -136,7 +135,7 @@ def stored_span(core: Core, s: int, node: Node) -> tuple[int, int] | None:
     return _span(core, False, s, node, {f.name: i for i, f in enumerate(core.plan.sides[s].schema)})
 
 
-def _span(core: Core, taking: bool, s: int, node: Node, names: dict[str, int]) -> tuple[int, int] | None:
+def _span(core: Core | PickCore, taking: bool, s: int, node: Node, names: dict[str, int]) -> tuple[int, int] | None:
     least, most = [], []
     for column, n in _rows(core, taking, s):
         if not n:
@@ -151,11 +150,14 @@ def _span(core: Core, taking: bool, s: int, node: Node, names: dict[str, int]) -
     return (min(least), max(most)) if least else None
 
 
-def _rows(core: Core, taking: bool, s: int) -> Iterator[tuple[Callable[[int], pa.Array | None], int]]:
+def _rows(core: Core | PickCore, taking: bool, s: int) -> Iterator[tuple[Callable[[int], pa.Array | None], int]]:
     """The rows of side s that later output may hold, some at a time: (a column by its place or None, how many rows).
 
     While a call's output is still being taken: those of its batch, and the stored ones that it may have decided, too.
     """
+    if not isinstance(core, Core):
+        yield from core.rows_at_hand(s)
+        return
     store, places = core.stores[s], core.places[s]
     ids = store.live_ids() if not taking else np.arange(store.lo, store.hi)
     for start in range(0, len(ids), _AT_ONCE):

@@ -150,6 +150,19 @@ class Bounder:
             self._terms[s] = self._terms_of(s)
             self._recompute(s, True)
 
+    def future(self, s: int, node: Node) -> tuple[int, int]:
+        """Ordinals that a later row of side s can have at an expression; (greatest, least) of int64 if none comes."""
+        frontier = self._frontiers[s]
+        if frontier.ended:
+            return NO_VALUE
+        if not frontier.intervals:
+            return I64_MIN, I64_MAX
+        found = frontier.intervals.get(node) or self._span(frontier, node, True)
+        if found is None:
+            return I64_MIN, I64_MAX
+        least, most = ordinal_range(node.type)
+        return (I64_MIN if found[0] <= least else found[0]), (I64_MAX if found[1] >= most else found[1])
+
     def lagging(self, rows_left: int, rows_right: int) -> int:
         """The side to read next: the one whose frontier lags, else the one of which less has been read."""
         left, right = self._frontiers

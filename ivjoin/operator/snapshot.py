@@ -66,7 +66,7 @@ def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore
         for p, saved in enumerate(header["frontiers"]):
             load_frontier(core.frontiers[p], saved)
             core.ended[p] = core.frontiers[p].ended
-        if header.get("rekeyed"):
+        if header.get("rekeyed") and isinstance(core, Core):
             core.rekey()
         core.learn()  # axes that came with what was promised
         for s, led in zip((0, 1), header.get("led", (None, None)), strict=True):
@@ -78,11 +78,13 @@ def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore
             limit(core)
         for s in (0, 1):
             arrays, matched = _split(tables[s])
-            for start in range(0, len(matched), _PIECE):
-                piece = slice(start, start + _PIECE)
+            limits = core.limits if isinstance(core, Core) else None
+            size = _PIECE if limits is None else limits.least_rows()
+            for start in range(0, len(matched), size):
+                piece = slice(start, start + size)
                 core.adopt_rows(s, [a[piece] for a in arrays], matched[piece])
-                if isinstance(core, Core) and core.limits is not None:
-                    core.limits.stepped()
+                if limits is not None:
+                    limits.stepped()
         core.full_predicate = header["careful"]
         core.metrics = JoinMetrics(**header["metrics"])
         core.refresh_bounds()

@@ -59,6 +59,8 @@ class Cut:
 def cut_of(plan: JoinPlan) -> Cut | str:
     """How a join can be cut; or, in words, why it cannot."""
     how = plan.how
+    if plan.spec.pick is not None:
+        return "each left row takes one partner, for which all of them are compared by one operator"
     why = []
     for own in (0, 1):
         other = 1 - own

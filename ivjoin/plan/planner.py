@@ -346,6 +346,8 @@ def _stored_columns(plan: JoinPlan, s: int) -> list[int]:
     needed = [*plan.separation.residual, *(a.node for a in plan.spec.aggregates if a.node is not None)]
     if plan.spec.first_by is not None:
         needed.append(plan.spec.first_by[0])
+    if plan.spec.pick is not None:
+        needed += [n for n in (plan.spec.pick.near, *plan.spec.pick.by) if n is not None]
     if plan.condition is not None:
         needed.append(plan.condition)
     for node in needed:

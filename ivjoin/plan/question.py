@@ -20,6 +20,7 @@ from ivjoin.expr.types import from_arrow
 from ivjoin.frontier.order import Order, ordinal_range, physical_ordinal
 from ivjoin.outer.jointype import join_type
 from ivjoin.plan.aggregates import aggregates_of
+from ivjoin.plan.pick import PickBy, pick_of
 from ivjoin.plan.spec import SIDES, Bounds, JoinSpec
 
 if TYPE_CHECKING:
@@ -49,9 +50,13 @@ def join_spec(
     condition: Expression | None = None, how: str = "inner", left_order: Orders | None = None,
     right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
     right_bounds: DeclaredBounds | None = None, suffix: str = "_right", batch_size: int = 65536,
-    on_late: str = "raise", timezone: str = "UTC", aggregate: Aggregates | None = None,
+    on_late: str = "raise", timezone: str = "UTC", aggregate: Aggregates | None = None, pick: str | None = None,
+    pick_by: PickBy | None = None, pick_near: Expression | None = None,
 ) -> JoinSpec:
     """Check the arguments of a join, and look every name up.
+
+    ``pick_near`` is the left expression from which ``pick="nearest"`` counts; by default the left side's order, or what
+    the condition compares with ``pick_by``.
 
     Raises
     ------
@@ -74,10 +79,16 @@ def join_spec(
     )
     if aggregates and jt.name not in ("inner", "left"):
         raise ConditionError(f"how is {came(how)}; with aggregate= expected 'inner' or 'left'")
+    if aggregates and pick is not None:
+        raise ConditionError(f"aggregate= and pick={pick!r}: a left row has one partner or aggregates of all; give one")
     first_by = (orders[1][0].node, bool(orders[1][0].descending)) if aggregates and orders[1] else None
+    picked = pick_of(
+        pick, pick_by, pick_near, jt, given, orders[0], schemas,
+        lambda obj, s, what: side_expression(obj, s, schemas[s], timezone, what),
+    )
     return JoinSpec(
         schemas, tuple(pairs), given, jt.name, (orders[0], orders[1]), (bounds[0], bounds[1]), suffix, batch_size,
-        on_late, timezone, aggregates=aggregates, first_by=first_by,
+        on_late, timezone, aggregates=aggregates, first_by=first_by, pick=picked,
     )
 
 

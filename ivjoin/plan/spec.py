@@ -23,12 +23,44 @@ from ivjoin.expr.nodes import Node
 from ivjoin.frontier.order import Order
 from ivjoin.plan.aggregates import Aggregate
 
-__all__ = ["SIDES", "Bounds", "JoinSpec"]
+__all__ = ["SIDES", "Bounds", "JoinSpec", "Pick"]
 
 SIDES = ("left", "right")
 
 Bounds = tuple[tuple[Node, int, int], ...]  # (expression, least ordinal, greatest ordinal)
 _Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Pick:
+    """Which one of the right rows that satisfy the whole condition a left row takes.
+
+    Attributes
+    ----------
+    which : {"last", "first", "nearest"}
+    by : tuple of Node
+        Expressions of the right side; the later ones break ties.
+    near : Node or None
+        Expression of the left side from which the distance is counted, for ``nearest``.
+    unbounded : bool
+        Sums of the condition are meant over numbers without end: where one would overflow, nothing errs.
+    """
+
+    which: str
+    by: tuple[Node, ...]
+    near: Node | None = None
+    unbounded: bool = False
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "which": self.which, "by": [encode(n) for n in self.by], "near": encode(self.near),
+            "unbounded": self.unbounded,
+        }
+
+    @classmethod
+    def from_json(cls, saved: Mapping[str, Any]) -> Pick:
+        return cls(saved["which"], tuple(_node(n) for n in saved["by"]), decode(saved["near"]), saved["unbounded"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +86,8 @@ class JoinSpec:
         Greatest number of rows of an output batch.
     left_over : tuple of str
         Conjuncts, in the caller's own language, that the caller applies to the joined rows.
+    pick : Pick or None
+        Which one of its partners each left row takes; None for all of them.
     aggregates : tuple of Aggregate
         Of each left row's partners, in place of the pairs.
     first_by : (Node, bool) or None
@@ -71,6 +105,7 @@ class JoinSpec:
     on_late: str = "raise"
     timezone: str = "UTC"
     left_over: tuple[str, ...] = ()
+    pick: Pick | None = None
     aggregates: tuple[Aggregate, ...] = ()
     first_by: tuple[Node, bool] | None = None
 
@@ -96,6 +131,8 @@ class JoinSpec:
         if self.aggregates:
             saved["aggregates"] = [a.as_json() for a in self.aggregates]
             saved["first_by"] = None if self.first_by is None else [encode(self.first_by[0]), self.first_by[1]]
+        if self.pick is not None:
+            saved["pick"] = self.pick.as_json
         return saved
 
     @classmethod
@@ -120,7 +157,8 @@ class JoinSpec:
             (left, right), tuple((a, b) for a, b in saved["on"]), decode(saved["condition"]), saved["how"],
             (first, second), (of_left, of_right), left_over=tuple(saved.get("left_over", ())),
             aggregates=tuple(Aggregate.from_json(a) for a in saved.get("aggregates", ())),
-            first_by=None if by is None else (_node(by[0]), bool(by[1])), **saved["options"],
+            first_by=None if by is None else (_node(by[0]), bool(by[1])),
+            pick=Pick.from_json(saved["pick"]) if "pick" in saved else None, **saved["options"],
         )
 
     @cached_property

@@ -35,10 +35,10 @@ from ivjoin.spark.columns import as_spark_sql, place, type_name
 from ivjoin.spark.pack import MapStage
 from ivjoin.spark.slots import share_slots
 
-__all__ = ["cell_sql", "joined_in_cells"]
+__all__ = ["cell_sql", "hashable", "joined_in_cells"]
 
 
-def cell_sql(spec: MultiSpec, plan: HypercubePlan, alias: str, hashable: list[int]) -> str:
+def cell_sql(spec: MultiSpec, plan: HypercubePlan, alias: str, columns: list[int]) -> str:
     """The cells of a row of an input, an array of int, as Spark SQL over :func:`place` names."""
     named = attributes(spec)
     names = spec.wide(alias).names
@@ -49,7 +49,7 @@ def cell_sql(spec: MultiSpec, plan: HypercubePlan, alias: str, hashable: list[in
                 by = as_spark_sql(named[dim][alias], names)
                 assert by is not None
             else:  # a random dim of the input's own: by all that its rows hold
-                by = ", ".join([f"{seed}", *(f"`{place(i)}`" for i in hashable)])
+                by = ", ".join([f"{seed}", *(f"`{place(i)}`" for i in columns)])
             terms.append(f"CAST(pmod(xxhash64({by}), {size}) AS INT) * {stride}")
         else:
             steps = f"transform(sequence(0, {size - 1}), y -> y * {stride})"
@@ -58,7 +58,7 @@ def cell_sql(spec: MultiSpec, plan: HypercubePlan, alias: str, hashable: list[in
     return f"transform({copies}, x -> x + {' + '.join(terms)})"
 
 
-def _hashable(schema: StructType) -> list[int]:
+def hashable(schema: StructType) -> list[int]:
     """Columns that Spark can hash."""
     return [i for i, f in enumerate(schema) if "map<" not in f.dataType.simpleString()
             and "variant" not in f.dataType.simpleString()]  # fmt: skip
@@ -83,7 +83,7 @@ def joined_in_cells(
     tagged = []
     for side, (a, frame) in enumerate(frames.items()):
         given = frame.toDF(*[place(i) for i in range(len(types[a]))])
-        cell = cell_sql(spec, plan, a, _hashable(frame.schema))
+        cell = cell_sql(spec, plan, a, hashable(frame.schema))
         order = F.lit(None).cast("int") if kind is None else F.expr(sql.get(a, _none_like(kind)))
         where = {slot: i for i, slot in enumerate(places[side])}
         columns = [

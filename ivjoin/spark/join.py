@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.question import join_spec, on_pairs
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.buckets import checked_count
+from ivjoin.spark.carried import carried_slacks
 from ivjoin.spark.conditions import aliases_of, condition_of, is_column
 from ivjoin.spark.dialect import AnsiWarning, ansi_note, backquoted
 from ivjoin.spark.environment import Settings, settings_of
@@ -32,11 +33,12 @@ from ivjoin.spark.watermark import delays, with_watermarks
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
 
+    from ivjoin.plan.asof import AsOf
     from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders
     from ivjoin.spark.results import Results
     from ivjoin.spark.streamspread import StreamSpread
 
-__all__ = ["band_join", "refuse_unbuilt", "resolved"]
+__all__ = ["band_join", "joined_frames", "refuse_unbuilt", "resolved"]
 
 BACKENDS = ("applyInPandasWithState", "transformWithState")
 
@@ -58,8 +60,8 @@ def band_join(
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
     batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None, *, buckets: int | None = None,
     backend: str = "applyInPandasWithState", name: str | Observation | None = None, routing: str = "auto",
-    hot_keys: Sequence[object] | None = None, routing_dir: str | None = None,
-    aggregate: Aggregates | None = None,
+    hot_keys: Sequence[object] | None = None, routing_dir: str | None = None, aggregate: Aggregates | None = None,
+    pick: str | None = None, pick_by: str | Sequence[str] | None = None,
 ) -> DataFrame:
     """Join two DataFrames on keys and a band condition, holding only the rows that can still match.
 
@@ -77,8 +79,9 @@ def band_join(
         inner, left, right, full, left_semi, left_anti, right_semi, right_anti, or Spark's aliases.
     left_order, right_order : str, Order, or a list of these, optional
         In which order rows arrive, up to a slack. A watermark set by ``withWatermark`` counts as one, its delay as the
-        slack, but not behind a union or a join of streams, whose rows come otherwise. Static frames are sorted by
-        whatever prunes best; there, an order is only a hint.
+        slack, but not behind a union or a join of streams, whose rows come otherwise. Rows of another ``band_join``
+        have the order that it gives them, where it is known (``docs/spark-order-and-watermarks.md``). Static frames
+        are sorted by whatever prunes best; there, an order is only a hint.
     left_bounds, right_bounds : mapping of column to (least, greatest), optional
     suffix : str, default "_right"
         For right columns whose name collides.
@@ -109,6 +112,11 @@ def band_join(
     aggregate : mapping of str to (column, function), optional
         ``{"vwap": ("price", "mean"), "n": ("*", "count")}``: each left row once, with count, sum, mean, min, max, first
         or last of the right rows that match it; of streams, as soon as no later one can. An inner or left join.
+    pick : {"last", "first", "nearest"}, optional
+        Of the right rows that satisfy the whole condition each left row takes one; ``how`` is inner or left. Rows meet
+        by their keys alone then, in one task without a key.
+    pick_by : str, or list of str, optional
+        Right columns, or SQL text over them, by which rows are compared; the later ones break ties.
 
     Returns
     -------
@@ -126,33 +134,49 @@ def band_join(
     WatermarkWarning
         If a watermark is not read as an order, since a union or a join of streams lies behind it.
     """
-    if backend not in BACKENDS:
-        raise IvjoinError(f"backend is {backend!r}; expected {' or '.join(map(repr, BACKENDS))}")
-    streaming = _streaming(left, right)
-    refuse_unbuilt(routing, hot_keys, routing_dir, streaming)
+    refuse_unbuilt(routing, hot_keys, routing_dir, _streaming(left, right))
+    if pick is not None and routing not in ("auto", "hash"):
+        raise UnsupportedError(
+            f"routing is {routing!r} with pick={pick!r}: all partners of a left row meet in one task; expected 'auto' "
+            "or 'hash'"
+        )
     call = resolved(
         left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size,
-        on_late, timezone, aggregate,
+        on_late, timezone, aggregate, pick, pick_by,
     )
     if call.spec.aggregates and routing not in ("auto", "hash"):
         raise UnsupportedError(
             f"routing is {routing!r} with aggregate=; expected 'auto' or 'hash': a left row meets all of its partners "
             "in one task"
         )
+    return joined_frames(left, right, call, buckets, backend, name, routing, hot_keys)
+
+
+def joined_frames(
+    left: DataFrame, right: DataFrame, call: Resolved, buckets: int | None, backend: str,
+    name: str | Observation | None, routing: str, hot_keys: Sequence[object] | None = None,
+) -> DataFrame:
+    """The frame of a call that was looked up, run by the backend that is asked for."""
+    if backend not in BACKENDS:
+        raise IvjoinError(f"backend is {backend!r}; expected {' or '.join(map(repr, BACKENDS))}")
+    streaming = _streaming(left, right)
     for note in call.notes:
-        warnings.warn(note, stacklevel=2)
+        warnings.warn(note, stacklevel=3)
     out = output_type(plan_of(call.spec), call.types)
     count = checked_count(buckets, call.settings.partitions)
     if streaming and not isinstance(name, str | None):
         raise IvjoinError(f"name is a {type(name).__name__}; expected text (an Observation is for static frames)")
     if not streaming:
-        from ivjoin.spark.spreading import spread_of
+        from ivjoin.spark.spreading import Spread, spread_of
         from ivjoin.spark.static import static_join
 
         observation = None if isinstance(name, str) else name
-        # a left row meets all of its partners in one task
-        way = "hash" if call.spec.aggregates else routing
-        spread = spread_of(left, right, call.spec, call.settings, buckets, way)
+        if call.spec.pick is None:
+            # a left row meets all of its partners in one task
+            way = "hash" if call.spec.aggregates else routing
+            spread = spread_of(left, right, call.spec, call.settings, buckets, way)
+        else:
+            spread = Spread(buckets, None, "all partners of a left row meet in one task")
         joined = static_join(left, right, call.spec, out, spread, observation)
     else:
         from ivjoin.spark.streamspread import stream_spread
@@ -229,8 +253,13 @@ def resolved(
     left: Any, right: Any, on: Any = None, condition: Any = None, how: str = "inner", left_order: Any = None,
     right_order: Any = None, left_bounds: Any = None, right_bounds: Any = None, suffix: str = "_right",
     batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None, aggregate: Any = None,
+    pick: Any = None, pick_by: Any = None,
+    as_of: Callable[[list[pa.Schema], Callable[[Any, int], Any]], AsOf] | None = None,
 ) -> Resolved:
-    """Look every name up and plan once, so that all mistakes are reported here."""
+    """Look every name up and plan once, so that all mistakes are reported here.
+
+    ``as_of`` takes both schemas, and how to spell a name of a side, in place of a condition and a pick.
+    """
     settings = settings_of(left.sparkSession)
     zone = timezone or settings.timezone
     types = (left.schema, right.schema)
@@ -241,8 +270,16 @@ def resolved(
     pairs = _pairs(on, schemas, settings.case_sensitive)
     aliases = aliases_of(left, right)
     scope = expr.Scope(schemas[0], schemas[1], on=pairs, case_sensitive=settings.case_sensitive, aliases=aliases)
-    # rows that Spark would filter afterwards are aggregated by then
-    kind = "left" if aggregate is not None and how == "inner" else how
+    near = None
+    if as_of is not None:
+        asked = as_of(schemas, lambda n, s: _spelt(n, schemas[s].names, settings.case_sensitive))
+        condition, pick, pick_by, near = asked.condition, asked.pick, asked.pick_by, asked.near
+    elif pick_by is not None:
+        items = list(pick_by) if isinstance(pick_by, (list, tuple)) else [pick_by]
+        right_scope = expr.Scope(pa.schema([]), schemas[1], case_sensitive=settings.case_sensitive)
+        pick_by = [_side_node(item, 1, right_scope, settings, zone) for item in items]
+    # rows that Spark would filter afterwards are aggregated, or picked, by then
+    kind = "left" if pick is not None or (aggregate is not None and how == "inner") else how
     given, left_over = condition_of(condition, left, right, scope, zone, kind, settings.quoted_names)
     notes: list[Warning] = []
     orders = [
@@ -253,9 +290,12 @@ def resolved(
     spec = join_spec(
         schemas[0], schemas[1], on=pairs, condition=given, how=how, left_order=orders[0], right_order=orders[1],
         left_bounds=bounds[0], right_bounds=bounds[1], suffix=suffix, on_late=on_late, timezone=zone,
-        batch_size=batch_size, aggregate=_aggregates(aggregate, schemas[1].names, settings),
+        batch_size=batch_size, aggregate=_aggregates(aggregate, schemas[1].names, settings), pick=pick,
+        pick_by=pick_by, pick_near=near,
     )
     spec = replace(spec, left_over=left_over)
+    if as_of is not None and spec.pick is not None:
+        spec = replace(spec, pick=replace(spec.pick, unbounded=True))
     plan = plan_of(spec)
     compared = [a.node for a in spec.aggregates if a.function in ("min", "max")]
     refuse_collated([n for n in (plan.condition, *compared) if n is not None], types)
@@ -332,6 +372,10 @@ def _orders(
             if frame.isStreaming and all(o.expr is not column for o in declared) and not in_order(frame, i):
                 no_order.append(column)
                 notes.append(WatermarkWarning(watermark_note(SIDES[side], f.name)))
+    for i, slack in carried_slacks(frame).items():
+        column = scope.resolve(SIDES[side], schemas[side].names[i])
+        if all(o.expr is not column for o in declared) and column not in delay:
+            declared.append(Order(column, slack=slack))
     return tuple(with_watermarks(declared, delay, no_order))
 
 

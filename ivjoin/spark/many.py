@@ -11,7 +11,9 @@ from pyspark.sql.types import StructField, StructType
 
 from ivjoin.errors import ConditionError, IvjoinError, UnsupportedError
 from ivjoin.expr.arguments import known_options
-from ivjoin.expr.nodes import columns_of
+from ivjoin.expr.nodes import LEFT, columns_of, make
+from ivjoin.expr.ordinal import has_ordinal
+from ivjoin.expr.types import from_arrow
 from ivjoin.multi.question import MultiSpec, multi_spec, named_inputs
 from ivjoin.multi.spread import attributes, cube, skewed_names
 from ivjoin.routing.arguments import worker_count
@@ -20,8 +22,9 @@ from ivjoin.spark.columns import as_spark_sql
 from ivjoin.spark.conditions import is_column
 from ivjoin.spark.dialect import AnsiWarning, ansi_note, backquoted
 from ivjoin.spark.environment import settings_of
+from ivjoin.spark.eventtime import WatermarkWarning, in_order, watermark_note
 from ivjoin.spark.schema import arrow_schema
-from ivjoin.spark.watermark import without_watermark
+from ivjoin.spark.watermark import delays, with_watermarks, without_watermark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,31 +38,34 @@ __all__ = ["multi_join"]
 def multi_join(
     inputs: Mapping[str, DataFrame], condition: str | None = None, orders: AliasOrders | None = None,
     scheme: str = "auto", skewed: Iterable[str | tuple[str, str]] | None = None, *,
-    bounds: AliasBounds | None = None, batch_size: int = 65536, timezone: str | None = None,
+    bounds: AliasBounds | None = None, batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None,
     allow_cross: bool = False, workers: int | None = None,
 ) -> DataFrame:
-    """Join two to eight static DataFrames in one shuffle, each row sent to the cells where it may meet others.
+    """Join two to eight DataFrames in one shuffle, each row sent to the cells where it may meet others.
 
     Parameters
     ----------
     inputs : mapping of alias to DataFrame
-        All static; one frame may stand under several aliases.
+        All static or all streaming; one frame may stand under several aliases.
     condition : str
         SQL text over columns ``alias.name``.
     orders : mapping of alias to str, Order, or a list of these, optional
-        A hint: rows are sorted in each cell along what bands tie together, whatever their order was.
+        Of streams, in which order rows arrive; a watermark counts as one, its delay as the slack. Of static frames a
+        hint: rows are sorted in each cell along what bands tie together, whatever their order was.
     scheme : {"auto", "hash", "random", "hybrid"}
         How rows are spread (:func:`ivjoin.routing.hypercube`); the one of least load by default.
     skewed : iterable of str, optional
         Columns with a few values that most rows have: ``"alias.column"``, or the column's name alone for all inputs.
     bounds : mapping of alias to mapping of column to (least, greatest), optional
     batch_size : int, default 65536
+    on_late : {"drop", "join", "raise"}
+        Of streams: what to do with a row that breaks its input's order.
     timezone : str, optional
         The session's by default.
     allow_cross : bool, default False
         Whether inputs that the condition does not connect may meet.
     workers : int, optional
-        Cells at most; ``spark.sql.shuffle.partitions`` by default.
+        Cells at most; ``spark.sql.shuffle.partitions`` by default. A checkpoint keeps to the grid it began with.
 
     Returns
     -------
@@ -75,9 +81,11 @@ def multi_join(
     -----
     AnsiWarning
         If the session's ANSI mode is off and the condition can raise.
+    WatermarkWarning
+        If a watermark is not read as an order, since a union or a join of streams lies behind it.
     """
     frames = named_inputs(inputs)
-    _static(frames)
+    streaming = _streaming(frames)
     if scheme not in SCHEMES:
         raise IvjoinError(f"scheme is {scheme!r}; expected {', '.join(map(repr, SCHEMES))}")
     settings = settings_of(next(iter(frames.values())).sparkSession)
@@ -88,15 +96,14 @@ def multi_join(
         condition = backquoted(condition)
     schemas: dict[str, pa.Schema] = {a: arrow_schema(f.schema, zone) for a, f in frames.items()}
     spec = multi_spec(
-        schemas, condition, orders=orders, bounds=bounds, batch_size=batch_size, on_late="join", timezone=zone,
+        schemas, condition, orders=orders, bounds=bounds, batch_size=batch_size, timezone=zone,
+        on_late=on_late if streaming else "join",
         allow_cross=allow_cross, case_sensitive=settings.case_sensitive,
     )
     _refuse_collated(spec, frames)
     if spec.condition is not None and not settings.ansi and (note := ansi_note(spec.condition)):
         warnings.warn(AnsiWarning(note), stacklevel=2)
-    from ivjoin.spark.cells import joined_in_cells
-
-    rows = _sizes(frames)
+    rows = dict.fromkeys(frames, 1.0) if streaming else _sizes(frames)
     plan = cube(
         _hashed(spec), worker_count(settings.partitions if workers is None else workers), rows, scheme,
         skewed_names(spec, skewed),
@@ -105,18 +112,54 @@ def multi_join(
         StructField(f"{a}_{f.name}", f.dataType, True, without_watermark(f.metadata))
         for a, frame in frames.items() for f in frame.schema
     ])
+    if streaming:
+        from ivjoin.spark.cell_state import streamed_in_cells
+
+        return streamed_in_cells(frames, _watermarks(spec, frames), plan, out)
+    from ivjoin.spark.cells import joined_in_cells
+
     return joined_in_cells(frames, spec, plan, out, rows)
 
 
-def _static(frames: Mapping[str, Any]) -> None:
+def _streaming(frames: Mapping[str, Any]) -> bool:
+    """Whether all inputs are streams.
+
+    Raises
+    ------
+    IvjoinError
+        If some are and others are not, or one is no DataFrame.
+    """
     for alias, frame in frames.items():
         if not hasattr(frame, "isStreaming") or not hasattr(frame, "mapInArrow"):
             raise IvjoinError(f"input {alias!r} is a {type(frame).__name__}; expected a PySpark DataFrame")
-        if frame.isStreaming:
-            raise UnsupportedError(
-                f"input {alias!r} is a stream; multi_join on Spark joins static frames. Chain band_join for "
-                "streams, or push micro-batches to an ivjoin.MultiJoin in foreachBatch"
-            )
+    streams = [alias for alias, frame in frames.items() if frame.isStreaming]
+    if streams and len(streams) < len(frames):
+        static = next(a for a in frames if a not in streams)
+        raise UnsupportedError(
+            f"input {streams[0]!r} is a stream and {static!r} is static: its rows would have to be read again in every "
+            "micro-batch. Read all as streams (spark.readStream on the same files), or all as static frames"
+        )
+    return bool(streams)
+
+
+def _watermarks(spec: MultiSpec, frames: Mapping[str, Any]) -> MultiSpec:
+    """The declared orders with the frames' watermarks, whose delay is a slack."""
+    out = {}
+    for alias, frame in frames.items():
+        delay, no_order = {}, []
+        for i, f in enumerate(frame.schema):
+            for wait in delays([f]).values():
+                wide = spec.wide(alias).field(i)
+                column = make("column", (), (LEFT, wide.name), from_arrow(wide.type))
+                if not has_ordinal(column.type):
+                    continue
+                delay[column] = wait
+                declared = spec.inputs[alias].orders[0]
+                if all(o.expr is not column for o in declared) and not in_order(frame, i):
+                    no_order.append(column)
+                    warnings.warn(WatermarkWarning(watermark_note(alias, f.name)), stacklevel=3)
+        out[alias] = tuple(with_watermarks(spec.inputs[alias].orders[0], delay, no_order))
+    return spec.with_orders(out)
 
 
 def _hashed(spec: MultiSpec) -> MultiSpec:

@@ -182,7 +182,7 @@ def laid_out(
     columns: tuple[int, ...] | None = None
     if origin is not None and origin.detour is None:
         made = plan_of(origin.joined.spec).schema
-        columns = origin.columns
+        columns = tuple(i for i in origin.columns if i is not None)
         schema = pa.schema([pa.field(n, made.field(i).type) for n, i in zip(joined.columns, columns, strict=True)])
     by = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by or ())
     _check_partitions(schema, by)

@@ -12,6 +12,7 @@ from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.operator.intake import has_value
+from ivjoin.plan.pick import beside, picking_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.separation.separate import BandTerm
@@ -37,7 +38,12 @@ class SortKey:
 
 
 def sort_key(plan: JoinPlan) -> SortKey | None:
-    """The sides of the band term that prunes best, None when the condition has no band."""
+    """The sides of the band term that prunes best, None when the condition has no band.
+
+    Where rows are picked, what they are picked by, and what it is compared with.
+    """
+    if plan.spec.pick is not None:
+        return _pick_key(plan)
     hinted = {node for side in plan.sides for node, _, _ in side.orders}
     names = [side.schema.names for side in plan.sides]
     best: tuple[tuple[int, ...], SortKey] | None = None
@@ -51,6 +57,17 @@ def sort_key(plan: JoinPlan) -> SortKey | None:
         if best is None or score > best[0]:
             best = score, key
     return best[1] if best else None
+
+
+def _pick_key(plan: JoinPlan) -> SortKey | None:
+    picking = picking_of(plan)
+    found = beside(picking)
+    if found is None:
+        return None
+    left, right = (
+        as_spark_sql(n, side.schema.names) for n, side in zip((found, picking.lines[1][0]), plan.sides, strict=True)
+    )
+    return SortKey((found, picking.lines[1][0]), None if left is None or right is None else (left, right))
 
 
 def _worth(t: BandTerm) -> tuple[int, ...]:

@@ -30,6 +30,11 @@ def identity(spec: JoinSpec) -> dict[str, str]:
         out["condition form"] = hashlib.sha256(exact.encode()).hexdigest()[:16]
     if spec.aggregates:
         out["aggregate"] = "; ".join(map(str, spec.aggregates))
+    if spec.pick is not None:
+        out["pick"] = spec.pick.which
+        out["pick_by"] = ", ".join(str(n) for n in spec.pick.by)
+        if spec.pick.near is not None:
+            out["pick_near"] = str(spec.pick.near)
     if spec.left_over:
         out["condition left to Spark"] = " AND ".join(spec.left_over)
     for name, schema, orders, bounds in zip(("left", "right"), spec.schemas, spec.orders, spec.bounds, strict=True):

@@ -44,7 +44,7 @@ def packed_sides(left: Any, right: Any, spec: JoinSpec, buckets: int, spread: St
         if spread.slices is not None:
             bucket = spread.in_slices(keys, side, bucket)
         rows = frame.toDF(*columns).select(bucket.alias("bucket"), *columns)
-        packed.append(rows.mapInArrow(packer(spec, side, labels, route), PACKED_SCHEMA))
+        packed.append(rows.mapInArrow(packer(spec, side, labels, route=route), PACKED_SCHEMA))
     return packed[0].union(packed[1])
 
 

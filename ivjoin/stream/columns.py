@@ -101,6 +101,8 @@ def _read(plan: JoinPlan, s: int, places: list[int]) -> list[str]:
     """The columns of a side that the output and the question need, in their order; at least one."""
     side = plan.sides[s]
     nodes = [*([] if plan.condition is None else [plan.condition]), *(n for n, _, _ in side.orders), *side.bounds]
+    if plan.spec.pick is not None:
+        nodes += [n for n in (plan.spec.pick.near, *plan.spec.pick.by) if n is not None]
     first = len(plan.fields)
     nodes += [
         a.node for i, a in enumerate(plan.spec.aggregates, first)

@@ -18,10 +18,12 @@ from ivjoin.plan.cache import plan_of, planned
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream.inputs import ArrowStream, Source, open_input
+from ivjoin.stream.picked import picked_arrival
 from ivjoin.stream.sorting import Prospect, prospect
 
 if TYPE_CHECKING:
     from ivjoin.multi.question import AliasBounds, AliasOrders, Views
+    from ivjoin.plan.pick import PickBy
     from ivjoin.plan.question import Aggregates, DeclaredBounds, Expression, Keys, Orders, SupportsArrowSchema, Value
 
 Inputs: TypeAlias = "Mapping[str, SupportsArrowSchema | ArrowStream]"
@@ -38,7 +40,7 @@ def explain(
     frontier: Mapping[str, Mapping[Expression, Value]] | None = None, suffix: str = "_right",
     batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC", aggregate: Aggregates | None = None, *,
     orders: AliasOrders | None = None, bounds: AliasBounds | None = None, views: Views = "auto",
-    allow_cross: bool = False, workers: int = 8,
+    allow_cross: bool = False, workers: int = 8, pick: str | None = None, pick_by: PickBy | None = None,
 ) -> Explanation:
     """How a join would be planned: conjuncts, the expression DAG with its intervals, and what prunes each side.
 
@@ -48,7 +50,7 @@ def explain(
     Parameters
     ----------
     condition, on, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size, on_late, timezone, \
-    aggregate
+    aggregate, pick, pick_by
         As for :func:`ivjoin.band_join`.
     left_schema, right_schema : schema, table, frame or files
         Of inputs that have an end it is said whether they will be sorted, and by what; no file is read but for its
@@ -88,8 +90,10 @@ def explain(
     plan = planned(
         schemas[0], schemas[1], on=on, condition=condition, how=how, left_order=left_order,
         right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
-        batch_size=batch_size, on_late=on_late, timezone=timezone, aggregate=aggregate,
+        batch_size=batch_size, on_late=on_late, timezone=timezone, aggregate=aggregate, pick=pick, pick_by=pick_by,
     )
+    if plan.spec.pick is not None:
+        return explain_plan(plan, frontier, picked_arrival(plan, left, right))
     found = prospect(plan, (left, right))
     if found.orders is None:
         return explain_plan(plan, frontier, _arrival(plan, (left, right), found))

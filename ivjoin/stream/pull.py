@@ -22,14 +22,16 @@ from ivjoin.plan.planner import JoinPlan
 from ivjoin.stream.columns import Chosen, chosen
 from ivjoin.stream.inputs import ArrowStream, Source, SupportsArrowStream, first_line, open_inputs
 from ivjoin.stream.outputs import Outputs
+from ivjoin.stream.picked import arrange_picked
 from ivjoin.stream.slices import SlicedJoin, slice_rows
 from ivjoin.stream.sorting import Arranged, arrange, as_they_are
 
 if TYPE_CHECKING:
     from ivjoin.expr.written import Expression, Value
+    from ivjoin.plan.pick import PickBy
     from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders
 
-__all__ = ["ArrowStream", "JoinStream", "Pieces", "SupportsArrowStream", "band_join"]
+__all__ = ["ArrowStream", "JoinStream", "Pieces", "SupportsArrowStream", "band_join", "stream_of"]
 
 # Rows pushed at once, whatever the size of the batches that come in: the state holds a pushed batch whole, so this
 # is what keeps it near the window when the input is one large batch.
@@ -38,6 +40,8 @@ _PUSH_ROWS = 2048
 _SWEEP_ROWS = 8192
 # With threads, a piece is a good part of a slice, a quarter of one at most.
 _PARALLEL_ROWS = 65536
+# Where each left row takes one partner of a side that was read before, a piece is sorted and compared as a whole.
+_PICK_ROWS = 1 << 18
 _MOST_THREADS = 1024
 _CLOSED = "this stream was closed and gives nothing more"
 
@@ -125,9 +129,13 @@ class _Join:
             source.ready()
 
     def begin(self) -> tuple[Arranged, tuple[Pieces, Pieces]]:
-        arranged = (arrange if self._sort else as_they_are)(self.plan, self._sources, self._threads)
-        if isinstance(cut_of(arranged.plan), str) and not self.plan.spec.aggregates:
-            self.most = max(_PUSH_ROWS, self._coalesce)
+        if self.plan.spec.pick is not None:
+            arranged = arrange_picked(self.plan, self._sources, self._sort)
+            self.most = max(_SWEEP_ROWS if arranged.leads is None else _PICK_ROWS, self._coalesce)
+        else:
+            arranged = (arrange if self._sort else as_they_are)(self.plan, self._sources, self._threads)
+            if isinstance(cut_of(arranged.plan), str) and not self.plan.spec.aggregates:
+                self.most = max(_PUSH_ROWS, self._coalesce)
         left, right = (Pieces(batches, self._coalesce, self.most) for batches in arranged.batches)
         return arranged, (left, right)
 
@@ -306,7 +314,7 @@ def band_join(
     batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC", coalesce_rows: int = 0,
     threads: int = 1, sort: str = "auto", columns: Sequence[str] | None = None, aggregate: Aggregates | None = None,
     memory_limit: int | str | None = None, when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None,
-    shed: str | None = None, shed_shared: bool = False,
+    shed: str | None = None, shed_shared: bool = False, pick: str | None = None, pick_by: PickBy | None = None,
 ) -> JoinStream:
     """Join two tables or streams on keys and a band condition, holding only the rows that can still match.
 
@@ -367,6 +375,10 @@ def band_join(
         Which rows go first.
     shed_shared : bool
         Let both sides share the memory, and not half of it each.
+    pick : {"last", "first", "nearest"}, optional
+        Of the right rows that satisfy the whole condition each left row takes one; see :class:`SymmetricHashJoin`.
+    pick_by : str, expression, or list of these
+        Right columns by which rows are compared; the later ones break ties.
 
     Returns
     -------
@@ -387,20 +399,28 @@ def band_join(
     >>> s.read_all().to_pylist()
     [{'k': 1, 'x': 1, 'x_right': 2}, {'k': 2, 'x': 9, 'x_right': 9}]
     """
-    coalesce_rows = whole_number("coalesce_rows", coalesce_rows, 0, MOST_ROWS, "a whole number of rows")
-    threads = whole_number("threads", threads, 1, _MOST_THREADS)
-    one_of("sort", sort, ("auto", "never"))
     budget = budget_of(memory_limit, when_full, spill_dir, shed, shed_shared)
     if budget is not None and threads > 1:
         raise IvjoinError(
-            f"memory_limit bounds one operator, and threads={threads} has one for each slice; leave one out"
+            f"memory_limit bounds one operator, and threads={threads} has one for each slice; leave one of them out"
         )
     sources = open_inputs(left, right)
     plan = planned(
         sources[0].schema, sources[1].schema, on=on, condition=condition, how=how, left_order=left_order,
         right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
-        batch_size=batch_size, on_late=on_late, timezone=timezone, aggregate=aggregate,
+        batch_size=batch_size, on_late=on_late, timezone=timezone, aggregate=aggregate, pick=pick, pick_by=pick_by,
     )
+    return stream_of(sources, plan, coalesce_rows, threads, sort, columns, budget)
+
+
+def stream_of(
+    sources: tuple[Source, Source], plan: JoinPlan, coalesce_rows: int, threads: int, sort: str,
+    columns: Sequence[str] | None, budget: Budget | None = None,
+) -> JoinStream:
+    """The join of two inputs that were opened; what the arguments mean is said of :func:`band_join`."""
+    coalesce_rows = whole_number("coalesce_rows", coalesce_rows, 0, MOST_ROWS, "a whole number of rows")
+    threads = whole_number("threads", threads, 1, _MOST_THREADS)
+    one_of("sort", sort, ("auto", "never"))
     if budget is not None:
         budget.check(plan)
     found = chosen(plan, columns, (not sources[0].ends, not sources[1].ends))

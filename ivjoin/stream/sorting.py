@@ -25,7 +25,7 @@ from ivjoin.stream.inputs import Source
 from ivjoin.stream.ordered import I64_MAX, I64_MIN, Ordinals, moves, of_steps, of_table, steps
 from ivjoin.stream.sweep import Ordered, Sweep
 
-__all__ = ["Arranged", "Prospect", "arrange", "as_they_are", "prospect"]
+__all__ = ["Arranged", "Prospect", "Ready", "arrange", "as_they_are", "in_order", "prospect", "said_of"]
 
 # Where there are no more pairs of rows than this, looking at all of them costs less than choosing an axis.
 SMALL = 1 << 20
@@ -51,6 +51,8 @@ class Arranged:
         What was done, in a line; "" where nothing was.
     copies : bool
         Whether rows were moved: batches of a table in memory then hold memory of their own.
+    leads : int or None
+        The side that is read to its end first, whatever the orders.
     """
 
     plan: JoinPlan
@@ -61,10 +63,13 @@ class Arranged:
     sweep: Sweep | None = None
     said: str = ""
     copies: bool = False
+    leads: int | None = None
 
     @property
     def first(self) -> int | None:
         """The side to read to its end first: nothing prunes, and of two sides that end the shorter one is stored."""
+        if self.leads is not None:
+            return self.leads
         if any(side.orders for side in self.plan.sides) or not any(self.ends):
             return None
         if not all(self.ends):
@@ -92,7 +97,7 @@ def _sorts(plan: JoinPlan, sources: tuple[Source, Source]) -> bool:
 
 
 @dataclass
-class _Ready:
+class Ready:
     """A side that was given an order: its rows, whether some err, and what was done."""
 
     rows: Ordered
@@ -111,10 +116,10 @@ def arrange(plan: JoinPlan, sources: tuple[Source, Source], threads: int = 1) ->
     kept = Arranged(plan, (iter(()), iter(())), False, (sources[0].ends, sources[1].ends), (rows[0], rows[1]))
     left, right = (_sampled(plan, s, tables[s], sources[s]) for s in (0, 1))
     axis = best_axis(plan, (left, right))
-    ready: list[_Ready | None] = [None, None]
+    ready: list[Ready | None] = [None, None]
     if axis is not None:
         ready = [
-            _ordered(axis, s, tables[s], sources[s], threads) if _free(plan, sources, s) else None for s in (0, 1)
+            in_order(axis, s, tables[s], sources[s], threads) if _free(plan, sources, s) else None for s in (0, 1)
         ]
         if None in ready and any(r is not None and r.errs for r in ready):
             axis = None  # the other side's order may not err, and one rule holds for both
@@ -125,7 +130,7 @@ def arrange(plan: JoinPlan, sources: tuple[Source, Source], threads: int = 1) ->
     orders = [own[s] if r is not None else spec.orders[s] for s, r in enumerate(ready)]
     kept.plan = plan_of(spec.with_orders(orders[0], orders[1], spec.on_late))
     kept.errors_first = any(r is not None and r.errs for r in ready)
-    kept.said = _said(axis, ready)
+    kept.said = said_of(axis, ready)
     kept.copies = any(r is not None and r.done != "kept" for r in ready)
     kept.sweep = _sweep(plan, axis, ready)
     if kept.sweep is None:
@@ -142,17 +147,18 @@ def _sampled(plan: JoinPlan, s: int, table: pa.Table | None, source: Source) -> 
     return sample(table.select(names) if table is not None else source.some(names))
 
 
-def _ordered(axis: Axis, s: int, table: pa.Table | None, source: Source, threads: int) -> _Ready:
+def in_order(axis: Axis, s: int, table: pa.Table | None, source: Source, threads: int) -> Ready:
+    """The rows of a side in the order of an axis, read by row groups where these follow each other along it."""
     node = axis.nodes[s]
     if table is None and node.op == "column" and source.ranges is not None:
         found = steps(source.ranges.of_side(SIDES[s]), source.groups(), node, axis.descending)
         if found is not None:
-            return _Ready(of_steps(found, source.of_groups, node, axis.descending), False, "groups")
+            return Ready(of_steps(found, source.of_groups, node, axis.descending), False, "groups")
     if table is None:
         table = source.table()
     sorted_rows = Ordinals.of(table, node, axis.descending, threads)
     done, size = ("kept", 0) if sorted_rows.index is None else ("sorted", 12 * len(sorted_rows.index))
-    return _Ready(of_table(table, sorted_rows), sorted_rows.errs, done, size)
+    return Ready(of_table(table, sorted_rows), sorted_rows.errs, done, size)
 
 
 def _compared(plan: JoinPlan, s: int) -> list[str]:
@@ -160,7 +166,7 @@ def _compared(plan: JoinPlan, s: int) -> list[str]:
     return list(dict.fromkeys(c.params[1] for c in columns_of(*nodes) if c.params[0] == SIDES[s]))
 
 
-def _sweep(plan: JoinPlan, axis: Axis, ready: list[_Ready | None]) -> Sweep | None:
+def _sweep(plan: JoinPlan, axis: Axis, ready: list[Ready | None]) -> Sweep | None:
     left, right = ready
     if left is None or right is None:
         return None
@@ -182,7 +188,7 @@ def _plain(source: Source, table: pa.Table | None) -> Iterator[pa.RecordBatch]:
     return source.batches() if table is None else iter(table.to_batches())
 
 
-def _said(axis: Axis, ready: list[_Ready | None]) -> str:
+def said_of(axis: Axis, ready: list[Ready | None]) -> str:
     """What was done, in a line."""
     own = [(s, r) for s, r in enumerate(ready) if r is not None]
     names = listed([said(axis.nodes[s]) for s, _ in own])

@@ -35,6 +35,8 @@ CHANGES: list[dict[str, Any]] = [
     {"left_bounds": {"a": (0, None)}}, {"left_bounds": {"a": (0, 7)}}, {"right_bounds": {"b": (0, 7)}},
     {"left_bounds": {"d": (date(2020, 1, 1), None)}}, {"left_bounds": {"x": (-0.0, None)}}, {"suffix": "_r"},
     {"batch_size": 7}, {"on_late": "drop"}, {"timezone": "Europe/Berlin"},
+    {"pick": "last", "pick_by": "b"}, {"pick": "first", "pick_by": "b"}, {"pick": "last", "pick_by": ["b", "d"]},
+    {"pick": "nearest", "pick_by": "b"}, {"pick": "nearest", "pick_by": "b", "pick_near": "-l.a"},
 ]  # fmt: skip
 SPECS = [join_spec(LEFT, RIGHT, **(BASE | change)) for change in CHANGES]
 
@@ -82,7 +84,7 @@ def test_every_option_of_a_join_is_in_its_plan() -> None:
     spec = planned(LEFT, RIGHT, **BASE, **options).spec
     assert {name: getattr(spec, name) for name in options} == options
     assert set(join_options()) - {f"{s}_{w}" for s in ("left", "right") for w in ("order", "bounds")} == {
-        "on", "condition", "how", "aggregate", *options
+        "on", "condition", "how", "aggregate", "pick", "pick_by", "pick_near", *options
     }
 
 

@@ -97,7 +97,7 @@ def test_what_is_refused(spark: Any, frames: dict[str, Any]) -> None:
         (lambda: ivjoin.spark.multi_join(frames, condition, skewed=["b.j"]), OptionError, "skewed names 'b.j'"),
         (lambda: ivjoin.spark.multi_join({**frames, "d": 1}, condition), IvjoinError, "input 'd' is a int"),
         (lambda: ivjoin.spark.multi_join({**frames, "s": spark.readStream.format("rate").load()}, condition),
-         UnsupportedError, "input 's' is a stream"),
+         UnsupportedError, "input 's' is a stream and 'a' is static"),
     ):  # fmt: skip
         with pytest.raises(error) as e:
             call()

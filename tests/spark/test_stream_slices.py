@@ -57,7 +57,7 @@ def played(spec: Any, spread: StreamSpread, batches: list[tuple[list[Row], list[
                 given = pa.RecordBatch.from_arrays(
                     [pa.array(bucket, pa.int32()), *batch.columns], names=["bucket", *SCHEMA.names]
                 )
-                packed += packer(spec, side, range(count), spread.router(count))(iter([given]))
+                packed += packer(spec, side, range(count), route=spread.router(count))(iter([given]))
         frame = pa.Table.from_batches(packed).to_pandas()
         for label, op in ops.items():
             came = arrivals(run, iter([frame[frame["label"] == label]]))

@@ -1,0 +1,54 @@
+"""The options of ``ivjoin asof``, and what they ask for."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from ivjoin.cli.options import parse_keys, parse_order, parse_zone
+
+__all__ = ["ASOF_EXAMPLE", "add_asof", "asof_question", "names"]
+
+ASOF_EXAMPLE = """\
+example:
+  ivjoin asof trades.parquet quotes.parquet --on ts --by sym --tolerance "5 minutes" -o trades-with-quotes.parquet
+"""
+
+
+def add_asof(command: argparse.ArgumentParser) -> None:
+    """The options of an as-of join alone."""
+    add = command.add_argument
+    add("--on", required=True, metavar="NAME", help="the column of time: a name, or left=right")
+    add("--by", action="append", default=[], metavar="KEYS", help="key columns: name, a,b or left=right; repeatable")
+    add("--direction", default="backward", help="backward (default), forward or nearest")
+    add("--tolerance", metavar="N", help="how far away, at most: 5, 500ms, '5 minutes'")
+    add("--how", default="left", help="left (default), or inner: drop rows without a partner")
+    add("--ties", metavar="NAMES", help="right columns that decide between rows of the same time")
+    add("--no-exact", action="store_true", help="rows of the same time do not count")
+
+
+def asof_question(options: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of :func:`ivjoin.asof_join`."""
+    on = [part.strip() for part in options.on.split("=")]
+    return {
+        "on": on[0] if len(on) == 1 else tuple(on),
+        "by": parse_keys(options.by),
+        "direction": options.direction,
+        "tolerance": options.tolerance,
+        "how": options.how,
+        "suffix": options.suffix,
+        "allow_exact_matches": not options.no_exact,
+        "ties": names(options.ties),
+        "left_order": [parse_order(text) for text in options.left_order] or None,
+        "right_order": [parse_order(text) for text in options.right_order] or None,
+        "on_late": options.on_late,
+        "timezone": parse_zone(options.timezone),
+        "batch_size": options.batch_size,
+        "sort": options.sort,
+        "columns": names(options.columns),
+    }
+
+
+def names(text: str | None) -> list[str] | None:
+    """Names from ``a,b,c``."""
+    return None if text is None else [n.strip() for n in text.split(",")]

@@ -1,0 +1,290 @@
+"""The right rows that left rows may still take: payload as it came, and sorted runs over it.
+
+New rows wait in a heap until they are looked through; then they become a run, and runs of like size are merged (a
+log-structured merge, as in ``shj/store/runs.py``). Rows are numbered in the order in which they lie; thinning numbers
+them anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.shj.arrow import whole_numbers
+from ivjoin.shj.kernels import pick_kernels
+
+__all__ = ["Chunks", "Offered", "Run", "in_order", "joined"]
+
+_NONE = np.empty(0, dtype=np.int64)
+_FEW = 2048  # values that are sorted by comparing them
+_RUNS = 4  # that are looked through without merging them
+_SMALL = 4096  # rows of a piece of payload that is put together with the one before
+
+
+@dataclass(slots=True)
+class Run:
+    """Rows by key, and those of a key in the order in which they are compared; first all in that order, whatever key.
+
+    Attributes
+    ----------
+    kids : int64[n]
+    vals : int64[lines, n]
+    rows : int64[n]
+        Numbers of the rows.
+    starts : int64[ids + 1]
+        Where each key's rows begin; empty where keys are many and rows are few.
+    flat : bool
+        Whether rows are not by key yet.
+    """
+
+    kids: np.ndarray
+    vals: np.ndarray
+    rows: np.ndarray
+    starts: np.ndarray = field(default_factory=lambda: _NONE)
+    flat: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        return self.kids.nbytes + self.vals.nbytes + self.rows.nbytes + self.starts.nbytes
+
+    def group(self, n_ids: int) -> None:
+        """Put the rows by key."""
+        if not self.flat:
+            return
+        self.flat = False
+        if n_ids > 4 * len(self.kids) + 1024:
+            order = np.argsort(self.kids, kind="stable")
+        else:
+            order, self.starts = np.empty(len(self.kids), dtype=np.int64), np.zeros(n_ids + 1, dtype=np.int64)
+            pick_kernels.group_rows(self.kids, _NONE, self.starts, order)
+        self.kids, self.vals, self.rows = self.kids.take(order), _lines(self.vals, order), self.rows.take(order)
+
+    def index(self, n_ids: int) -> None:
+        """Find where each key's rows begin, where that is worth its memory."""
+        if n_ids <= 4 * len(self.kids) + 1024:
+            self.starts = np.zeros(n_ids + 1, dtype=np.int64)
+            np.cumsum(np.bincount(self.kids, minlength=n_ids), out=self.starts[1:])
+        else:
+            self.starts = _NONE
+
+
+class Chunks:
+    """Rows as record batches, one after the other."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.batches: list[pa.RecordBatch] = []
+        self.rows = 0
+        self.nbytes = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self.batches.append(batch)
+        self.rows += batch.num_rows
+        self.nbytes += batch.nbytes
+        # Small ones are put together, each row as often as there are powers of two below _SMALL.
+        while len(self.batches) > 1:
+            a, b = self.batches[-2].num_rows, self.batches[-1].num_rows
+            if a > 2 * b or a + b > _SMALL:
+                break
+            self.batches[-2:] = [joined(self.batches[-2:])]
+
+    def column(self, i: int, at: np.ndarray, none: np.ndarray | None = None) -> pa.Array:
+        """Values of a column in some rows; null where ``none`` is True."""
+        index = whole_numbers(at) if none is None else _with_nulls(at, none)
+        if not self.batches:
+            return pa.nulls(len(at), self.schema.types[i])
+        if len(self.batches) == 1:
+            return self.batches[0].column(i).take(index)
+        taken = pa.chunked_array([b.column(i) for b in self.batches]).take(index)
+        return taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
+
+    def keep(self, at: np.ndarray) -> None:
+        """Leave these rows alone, which rise."""
+        if len(at) == self.rows:
+            return
+        out, start = [], 0
+        for batch in self.batches:
+            low, high = np.searchsorted(at, (start, start + batch.num_rows))
+            if high > low:
+                out.append(batch if high - low == batch.num_rows else batch.take(whole_numbers(at[low:high] - start)))
+            start += batch.num_rows
+        self.batches = [joined(out)] if len(out) > 1 else out
+        self.rows = len(at)
+        self.nbytes = sum(b.nbytes for b in self.batches)
+
+
+def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Some batches as one."""
+    schema = batches[0].schema
+    arrays = [pa.concat_arrays([b.column(i) for b in batches]) for i in range(len(schema))]
+    if not arrays:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * sum(b.num_rows for b in batches), pa.struct([])))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _with_nulls(at: np.ndarray, none: np.ndarray) -> pa.Array:
+    from ivjoin.shj.arrow import bitmap
+
+    valid = ~none
+    data = pa.py_buffer(np.ascontiguousarray(np.where(valid, at, 0)))
+    return pa.Array.from_buffers(pa.int64(), len(at), [bitmap(valid), data])
+
+
+class Offered:
+    """The right side's state.
+
+    Parameters
+    ----------
+    schema : pa.Schema
+        Of the payload.
+    n_sort : int
+        Lines of ``vals`` by which the rows of a key are compared.
+    """
+
+    def __init__(self, schema: pa.Schema, n_sort: int, lines: int) -> None:
+        self.payload = Chunks(schema)
+        self.runs: list[Run] = []
+        self.odd: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # (kids, vals, rows) for which an axis errs
+        self._new: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        self._n_sort = n_sort
+        self._lines = lines
+
+    @property
+    def rows(self) -> int:
+        return self.payload.rows
+
+    @property
+    def nbytes(self) -> int:
+        loose = sum(a.nbytes for part in (*self._new, *self.odd) for a in part)
+        return self.payload.nbytes + sum(r.nbytes for r in self.runs) + loose
+
+    def add(self, batch: pa.RecordBatch, kids: np.ndarray, vals: np.ndarray, odd: np.ndarray | None) -> None:
+        """Take rows in; the ``odd`` ones : bool[n] are held by no term."""
+        rows = np.arange(self.payload.rows, self.payload.rows + batch.num_rows)
+        self.payload.add(batch)
+        if odd is not None and odd.any():
+            self.odd.append((kids[odd], vals[:, odd], rows[odd]))
+            kids, vals, rows = kids[~odd], np.ascontiguousarray(vals[:, ~odd]), rows[~odd]
+        if len(kids):
+            self._new.append((kids, vals, rows))
+
+    def fresh(self, n_ids: int) -> Run | None:
+        """The rows that have come since the last call, as a run."""
+        if not self._new:
+            return None
+        kids, vals, rows = self._new[0] if len(self._new) == 1 else _together(self._new)
+        self._new = []
+        run = self._sorted(kids, vals, rows)
+        self.runs.append(run)
+        while len(self.runs) > _RUNS and len(self.runs[-2].kids) <= 2 * len(self.runs[-1].kids):
+            self._merge(n_ids)
+        return run
+
+    def _sorted(self, kids: np.ndarray, vals: np.ndarray, rows: np.ndarray) -> Run:
+        """Rows in the order in which they are compared; ``rows`` rise."""
+        if self._n_sort > 1:
+            order = np.lexsort(vals[self._n_sort - 1 :: -1])
+        elif bool((vals[0, :-1] <= vals[0, 1:]).all()):
+            return Run(kids, vals, rows, flat=True)
+        else:
+            order, first = in_order(vals[0])
+            if len(vals) == 1:
+                vals = first[None]
+        if len(vals) > 1:
+            vals = _lines(vals, order)
+        all_there = int(rows[-1]) - int(rows[0]) == len(rows) - 1
+        return Run(kids.take(order), vals, order + rows[0] if all_there else rows.take(order), flat=True)
+
+    def _merge(self, n_ids: int) -> None:
+        """The last two runs become one."""
+        a, b = self.runs[-2:]
+        a.group(n_ids)
+        b.group(n_ids)
+        order = np.empty(len(a.kids) + len(b.kids), dtype=np.int64)
+        pick_kernels.merge_order(a.kids, a.vals, b.kids, b.vals, self._n_sort, order)
+        kids, vals, rows = _together([(a.kids, a.vals, a.rows), (b.kids, b.vals, b.rows)])
+        both = Run(kids.take(order), _lines(vals, order), rows.take(order))
+        both.index(n_ids)
+        self.runs[-2:] = [both]
+
+    def thin(
+        self, n_ids: int, reach: np.ndarray | None, n_place: int, rules: tuple[int, int], below: np.ndarray,
+        above: np.ndarray, pinned: np.ndarray, keep_odd: bool,
+    ) -> np.ndarray | None:
+        """Drop the rows that nobody can want any more, but for the ``pinned`` ones.
+
+        ``reach`` None: nobody wants any. Returns the new number of each row : int64[rows], where some have gone.
+        """
+        if reach is None and not len(pinned) and not (keep_odd and self.odd):
+            gone = np.full(self.rows, -1, dtype=np.int64)
+            self.runs, self._new, self.odd, self.payload = [], [], [], Chunks(self.payload.schema)
+            return gone
+        self.fresh(n_ids)
+        while len(self.runs) > 1:
+            self._merge(n_ids)
+        stays = np.zeros(self.rows, dtype=bool)
+        stays[pinned] = True
+        if reach is None:
+            self.runs = []
+        elif self.runs:
+            run = self.runs[0]
+            run.group(n_ids)
+            keep = np.empty(len(run.kids), dtype=np.uint8)
+            pick_kernels.thin(run.kids, run.vals, reach, n_place, rules[0], rules[1], below, above, keep)
+            kept = keep.view(bool)
+            if not kept.all():
+                run = Run(run.kids[kept], np.ascontiguousarray(run.vals[:, kept]), run.rows[kept])
+                run.index(n_ids)
+                self.runs = [run] if len(run.kids) else []
+            stays[run.rows] = True
+        if not keep_odd:
+            self.odd = []
+        for _, _, rows in self.odd:
+            stays[rows] = True
+        at = np.flatnonzero(stays)
+        if len(at) == self.rows:
+            return None
+        moved = np.cumsum(stays) - 1
+        self.payload.keep(at)
+        for run in self.runs:
+            run.rows = moved[run.rows]
+        self.odd = [(kids, vals, moved[rows]) for kids, vals, rows in self.odd]
+        return moved
+
+    def used(self) -> list[np.ndarray]:
+        """The key ids of all rows."""
+        return [r.kids for r in self.runs] + [part[0] for part in (*self._new, *self.odd)]
+
+
+def in_order(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The order of some int64 values, and the values in it."""
+    n = len(values)
+    least = int(values.min()) if n >= _FEW else 0
+    digits = -(-(int(values.max()) - least).bit_length() // 11) if n >= _FEW else 0
+    if n < _FEW or digits > 5:  # past 55 bits, and past int64 where they are counted from the least
+        order = np.argsort(values)
+        return order, values.take(order)
+    keys, other_keys, order, other = (np.empty(n, dtype=np.int64) for _ in range(4))
+    counts = np.zeros(2048 * max(1, digits), dtype=np.int64)
+    if pick_kernels.radix_order(values, least, digits, keys, other_keys, order, other, counts):
+        keys, order = other_keys, other
+    keys += least
+    return order, keys
+
+
+def _lines(vals: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Some rows of each line : int64[lines, n]."""
+    out = np.empty((len(vals), len(at)), dtype=np.int64)
+    for line, source in zip(out, vals, strict=True):
+        source.take(at, out=line, mode="clip")
+    return out
+
+
+def _together(parts: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return (
+        np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts], axis=1),
+        np.concatenate([p[2] for p in parts]),
+    )

@@ -1,0 +1,143 @@
+"""What is computed of a batch: keys, the values of all lines, and which rows can match at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.errors import EvaluationError
+from ivjoin.expr.evaluate import Vector, evaluate, first_error
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.ordinal import ordinals
+from ivjoin.operator.intake import Intake, has_value
+from ivjoin.plan.pick import Picking
+from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.spec import SIDES
+from ivjoin.shj.store.keys import KeyTable
+
+__all__ = ["Reader", "Rows"]
+
+
+@dataclass(slots=True)
+class Rows:
+    """A batch as it was read.
+
+    Attributes
+    ----------
+    kids : int64[n]
+        -1 of rows without a key.
+    vals : int64[lines, n]
+    usable : bool[n]
+        Whether a row can match at all.
+    wild : bool[n] or None
+        Rows for which something errs, or which lie where the condition may err: the whole of it decides their pairs.
+    odd : bool[n] or None
+        Rows without a value on an axis, since it errs.
+    """
+
+    kids: np.ndarray
+    vals: np.ndarray
+    usable: np.ndarray
+    wild: np.ndarray | None
+    odd: np.ndarray | None
+
+
+class Reader:
+    """Evaluates batches of both sides."""
+
+    def __init__(self, plan: JoinPlan, picking: Picking, intake: Intake) -> None:
+        self._plan, self._picking, self._intake = plan, picking, intake
+        pick, bands = plan.spec.pick, plan.kernel_terms
+        self._unbounded = pick is not None and pick.unbounded and plan.decided and all(t.exact for t in bands)
+        self.blind: set[tuple[int, Node]] = set()  # axes of which some row has no value, and is to be kept for all that
+
+    def read(self, s: int, batch: pa.RecordBatch, index: dict[str, int], keys: KeyTable) -> Rows:
+        """Keys and values of a batch.
+
+        Raises
+        ------
+        EvaluationError
+            If a key, what rows are picked by or what they are near errs.
+        """
+        side, picking, n = self._plan.sides[s], self._picking, batch.num_rows
+        nodes = picking.reads[s]
+
+        def column(_: str, name: str) -> pa.Array:
+            return batch.column(index[name])
+
+        found = evaluate(nodes, column, n) if nodes else []
+        values = dict(zip(nodes, found, strict=True))
+        usable = np.ones(n, dtype=bool)
+        wild: np.ndarray | None = np.ones(n, dtype=bool) if self._plan.raises else None
+        odd: np.ndarray | None = None
+
+        def errs(node: Node) -> np.ndarray | None:
+            e = values[node].error
+            return e if e is not None and e.any() else None
+
+        for node, safe in zip(side.keys, self._plan.null_safe, strict=True):
+            self._refuse(s, "the key", node, errs(node), column)
+            if not safe and (valid := values[node].valid) is not None:
+                usable &= valid
+        if self._plan.never:
+            usable[:] = False
+        for node in side.filters:
+            v, bad = values[node], errs(node)
+            true = np.asarray(v.values if v.valid is None else v.values & v.valid, dtype=bool)
+            usable &= true if bad is None else true | bad
+            wild = _or(wild, bad)
+        for node, low, high in side.guards if not self._unbounded else ():
+            wild = _or(_or(wild, _outside(values[node], low, high)), errs(node))
+        for node in side.axes[: side.band_axes]:
+            v, bad = values[node], errs(node)
+            if v.valid is not None:
+                usable &= v.valid if bad is None else v.valid | bad
+            wild, odd = _or(wild, bad), _or(odd, bad)
+        for node in side.axes[side.band_axes :]:
+            wild = _or(wild, errs(node))
+            if has_value(values[node]) is not None:
+                self.blind.add((s, node))
+        if s == 1:
+            first = self._plan.spec.pick.by if self._plan.spec.pick is not None else ()
+            for node in first:
+                self._refuse(s, "pick_by", node, errs(node), column)
+            if first and (valid := values[first[0]].valid) is not None:
+                usable &= valid
+        elif picking.near >= 0:
+            near = picking.lines[0][picking.near]
+            self._refuse(s, "the distance", near, errs(near), column)
+            if (valid := values[near].valid) is not None:
+                usable &= valid
+        kids = self._intake.key_ids(s, n, values, keys, None if usable.all() else usable)
+        lines = picking.lines[s]
+        vals = np.empty((len(lines), n), dtype=np.int64)
+        for i, node in enumerate(lines):
+            v = values[node]
+            if s == 1 and i in picking.flags:
+                there = np.ones(n, dtype=bool) if v.valid is None else v.valid
+                vals[i] = there if picking.which == "last" else ~there
+            else:
+                vals[i] = ordinals(v.values, node.type)
+                if s == 1 and i < picking.n_sort and v.valid is not None:
+                    vals[i][~v.valid] = 0
+        return Rows(kids, vals, usable, None if wild is None else wild & usable, None if odd is None else odd & usable)
+
+    def _refuse(self, s: int, what: str, node: Node, bad: np.ndarray | None, column: object) -> None:
+        if bad is not None:
+            raise EvaluationError(f"{what} of the {SIDES[s]} side: {first_error(node, column, int(bad.argmax()))}")  # type: ignore[arg-type]
+
+
+def _or(a: np.ndarray | None, b: np.ndarray | None) -> np.ndarray | None:
+    return a if b is None else b.copy() if a is None else a | b
+
+
+def _outside(v: Vector, low: int, high: int) -> np.ndarray | None:
+    """bool[n] of the values that lie outside [low, high], None for none."""
+    values = v.values
+    if len(values) == 0 or (low <= int(values.min()) and int(values.max()) <= high):
+        return None
+    bad = np.asarray((values < low) | (values > high), dtype=bool)
+    present = has_value(v)
+    return bad if present is None else bad & present

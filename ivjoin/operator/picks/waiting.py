@@ -1,0 +1,141 @@
+"""Left rows that wait for a partner, each with the best one that it has found so far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.expr.types import Type
+from ivjoin.operator.picks.distance import compared
+from ivjoin.operator.picks.offered import Run, joined
+from ivjoin.shj.arrow import whole_numbers
+
+__all__ = ["Better", "Waiting"]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Better:
+    """Which of two right rows a left row would rather have.
+
+    Attributes
+    ----------
+    which : str
+    n_sort : int
+    near : int
+        The left line from which distances are counted.
+    type : Type or None
+        Of what distances are counted between.
+    """
+
+    which: str
+    n_sort: int
+    near: int
+    type: Type | None
+
+    def __call__(self, of: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """bool[n]: whether ``a`` is better than ``b`` : int64[lines, n]; ``of`` is what they are to be near."""
+        if self.type is not None:
+            out = compared(of, a[0], b[0], self.type)
+        else:
+            out = np.zeros(a.shape[1], dtype=np.int8)
+        for x, y in zip(a[: self.n_sort], b[: self.n_sort], strict=True):
+            less = (x > y).astype(np.int8) - (x < y).astype(np.int8)
+            out = np.where(out == 0, less, out)
+        return out > 0 if self.which == "last" else out < 0
+
+
+@dataclass(slots=True)
+class Waiting:
+    """Left rows.
+
+    Attributes
+    ----------
+    batch : pa.RecordBatch
+        What is stored of them.
+    kids : int64[n]
+    vals : int64[lines, n]
+    free : uint8[n]
+        Rows that are held by no term, since one of them errs; empty for none.
+    best : int64[n]
+        Numbers of the right rows, -1 for none.
+    best_vals : int64[lines, n]
+    seen : bool[n]
+        Whether the row was compared with all right rows so far; else with none.
+    """
+
+    batch: pa.RecordBatch
+    kids: np.ndarray
+    vals: np.ndarray
+    free: np.ndarray
+    best: np.ndarray
+    best_vals: np.ndarray
+    seen: np.ndarray
+    low: list[int] = field(init=False)  # of each line
+    high: list[int] = field(init=False)
+    some_seen: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.summed_up()
+
+    @classmethod
+    def of(cls, batch: pa.RecordBatch, kids: np.ndarray, vals: np.ndarray, free: np.ndarray, n_sort: int) -> Waiting:
+        """Rows that have just come."""
+        n = batch.num_rows
+        return cls(
+            batch, kids, vals, free, np.full(n, -1, dtype=np.int64), np.zeros((n_sort, n), dtype=np.int64),
+            np.zeros(n, dtype=bool),
+        )
+
+    def __len__(self) -> int:
+        return len(self.kids)
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (self.kids, self.vals, self.free, self.best, self.best_vals, self.seen)
+        return int(self.batch.nbytes) + sum(a.nbytes for a in arrays)
+
+    def summed_up(self) -> None:
+        """Take stock, when rows or what they have seen have changed."""
+        self.low = [int(line.min(initial=I64_MAX)) for line in self.vals]
+        self.high = [int(line.max(initial=I64_MIN)) for line in self.vals]
+        self.some_seen = bool(self.seen.any())
+
+    def offer(self, rows: np.ndarray, run: Run, at: np.ndarray, better: Better) -> None:
+        """Let rows, each named once, have those of a run where they are better than what they have."""
+        new = run.vals[0].take(at)[None] if better.n_sort == 1 else run.vals[: better.n_sort].take(at, axis=1)
+        old = self.best[rows]
+        if (old < 0).all():
+            self.best[rows] = run.rows[at]
+            self.best_vals[:, rows] = new
+            return
+        of = self.vals[better.near].take(rows) if better.near >= 0 else rows
+        won = better(of, new, self.best_vals.take(rows, axis=1)) | (old < 0)
+        rows, at = rows[won], at[won]
+        self.best[rows] = run.rows[at]
+        self.best_vals[:, rows] = new[:, won]
+
+    def only(self, keep: np.ndarray) -> Waiting:
+        """The rows that are marked : bool[n]."""
+        at = np.flatnonzero(keep)
+        return Waiting(
+            self.batch.take(whole_numbers(at)), self.kids[at], np.ascontiguousarray(self.vals[:, at]),
+            self.free[at] if len(self.free) else self.free, self.best[at], np.ascontiguousarray(self.best_vals[:, at]),
+            self.seen[at],
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Waiting]) -> Waiting:
+        """Some of them as one."""
+        free = parts[0].free
+        if any(len(p.free) for p in parts):
+            free = np.concatenate([p.free if len(p.free) else np.zeros(len(p), dtype=np.uint8) for p in parts])
+        return cls(
+            joined([p.batch for p in parts]), np.concatenate([p.kids for p in parts]),
+            np.concatenate([p.vals for p in parts], axis=1), free, np.concatenate([p.best for p in parts]),
+            np.concatenate([p.best_vals for p in parts], axis=1), np.concatenate([p.seen for p in parts]),
+        )

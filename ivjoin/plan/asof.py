@@ -1,0 +1,151 @@
+"""The as-of join as a condition and a pick: what is near in time, before or after, and at most so far away."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+
+from ivjoin.errors import ColumnError, ConditionError, came
+from ivjoin.expr.arguments import one_of
+from ivjoin.expr.read.fluent import Expr, left, lit, right
+from ivjoin.expr.types import Type, from_arrow
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["DIRECTIONS", "AsOf", "Tolerance", "as_of"]
+
+DIRECTIONS = ("backward", "forward", "nearest")
+Tolerance: TypeAlias = "int | float | Decimal | timedelta | str"
+_PICKS = {"backward": "last", "forward": "first", "nearest": "nearest"}
+_TEXT = re.compile(
+    r"\s*(?P<number>[0-9]+(?:\.[0-9]+)?)\s*"
+    r"(?P<unit>us|microseconds?|ms|milliseconds?|s|sec(?:ond)?s?|m|min(?:ute)?s?|h|hours?|d|days?)?\s*", re.IGNORECASE
+)  # fmt: skip
+_MICROSECONDS = {"u": 1, "mic": 1, "ms": 10**3, "mil": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6,
+                 "d": 86_400 * 10**6}  # fmt: skip
+_TIMES = ("date", "timestamp", "duration", "time")
+
+
+@dataclass(frozen=True)
+class AsOf:
+    """An as-of join in the words of a band join.
+
+    Attributes
+    ----------
+    on : (str, str)
+        The columns that are compared, left and right.
+    condition : Expr
+    pick : str
+    pick_by : list of str
+    near : str or None
+        The left column from which distances are counted.
+    """
+
+    on: tuple[str, str]
+    condition: Expr | None
+    pick: str
+    pick_by: list[Expr]
+    near: Expr | None
+
+
+def as_of(
+    schemas: tuple[pa.Schema, pa.Schema], on: Any, direction: Any, tolerance: Any, allow_exact_matches: Any,
+    ties: str | Sequence[str] | None = None,
+) -> AsOf:
+    """What an as-of join asks for.
+
+    Raises
+    ------
+    IvjoinError
+        A subclass that says what came, what was expected and the nearest fix.
+    """
+    pair = (on, on) if isinstance(on, str) else tuple(on) if isinstance(on, (tuple, list)) else ()
+    if len(pair) != 2 or not all(isinstance(n, str) for n in pair):
+        raise ColumnError(f"on is {came(on)}; expected the column of time, or a pair (left column, right column)")
+    for name, schema, side in zip(pair, schemas, ("left", "right"), strict=True):
+        if name not in schema.names:
+            raise ColumnError(f"column {came(name)} is not in {side}: {', '.join(schema.names) or '(no columns)'}")
+    one_of("direction", direction, DIRECTIONS)
+    if not isinstance(allow_exact_matches, bool):
+        raise ConditionError(f"allow_exact_matches is {came(allow_exact_matches)}; expected True or False")
+    a, b = left(pair[0]), right(pair[1])
+    exact = allow_exact_matches
+    parts: list[Expr] = []
+    if direction == "backward":
+        parts.append(b <= a if exact else b < a)
+    elif direction == "forward":
+        parts.append(b >= a if exact else b > a)
+    elif not exact:
+        parts.append(b != a)
+    if tolerance is not None:
+        types = from_arrow(schemas[0].field(pair[0]).type), from_arrow(schemas[1].field(pair[1]).type)
+        parts += _within(direction, a, b, types, tolerance)
+    condition = None
+    for part in parts:
+        condition = part if condition is None else condition & part
+    names = [ties] if isinstance(ties, str) else list(ties or ())
+    by = [b, *(right(n) for n in names)]
+    return AsOf((pair[0], pair[1]), condition, _PICKS[direction], by, a if direction == "nearest" else None)
+
+
+def _within(direction: str, a: Expr, b: Expr, types: tuple[Type, Type], given: Any) -> list[Expr]:
+    """That both are no farther apart than the tolerance."""
+    kinds = {t.kind for t in types}
+    limit = _limit(given, types)
+    out = []
+    if kinds == {"int"}:  # in which no difference overflows
+        a, b = a.cast("decimal(20,0)"), b.cast("decimal(20,0)")
+    if direction != "forward":
+        out.append(b >= a - lit(limit))
+    if direction != "backward":
+        out.append(b <= a + lit(limit) if kinds & {"int", "float", "decimal"} else a >= b - lit(limit))
+    return out
+
+
+def _limit(given: Any, types: tuple[Type, Type]) -> int | float | Decimal | timedelta:
+    """The tolerance in what the columns hold."""
+    value = _parsed(given) if isinstance(given, str) else given
+    times = any(t.kind in _TIMES for t in types)
+    kind = f"{types[0]}" if types[0] == types[1] else f"{types[0]} and {types[1]}"
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal, timedelta)):
+        raise ConditionError(f"tolerance is {came(given)}; expected {_expected(times)} for {kind}")
+    if isinstance(value, timedelta) != times:
+        raise ConditionError(f"tolerance is {came(given)}, but what is compared is {kind}; give {_expected(times)}")
+    if isinstance(value, timedelta):
+        if value < timedelta(0):
+            raise ConditionError(f"tolerance is {came(given)}; expected zero or more")
+        if all(t.kind == "date" for t in types):
+            return timedelta(days=value.days)
+        return value
+    if not math.isfinite(value) or value < 0:
+        raise ConditionError(f"tolerance is {came(given)}; expected zero or more, or None for no limit")
+    if all(t.kind == "int" for t in types):
+        return min(math.floor(value), 2**64)
+    if any(t.kind == "decimal" for t in types) and not any(t.kind == "float" for t in types):
+        return value if isinstance(value, int) else Decimal(str(value))
+    return float(value)
+
+
+def _expected(times: bool) -> str:
+    return "a timedelta, or text such as '5 minutes'," if times else "a number"
+
+
+def _parsed(text: str) -> int | Decimal | timedelta:
+    found = _TEXT.fullmatch(text)
+    if found is None:
+        raise ConditionError(
+            f"tolerance is {came(text)}; expected a number, or a time such as '500 ms', '10s', '5 minutes', "
+            "'2h', '1 day'"
+        )
+    unit = (found["unit"] or "").lower()
+    if not unit:
+        return int(found["number"]) if found["number"].isdigit() else Decimal(found["number"])
+    micros = next(v for k, v in sorted(_MICROSECONDS.items(), key=lambda kv: -len(kv[0])) if unit.startswith(k))
+    return timedelta(microseconds=int(Decimal(found["number"]) * micros))

@@ -1,0 +1,215 @@
+"""Which one of its partners a left row takes: the arguments, and what an operator works with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.errors import ColumnError, ConditionError, IvjoinError, came
+from ivjoin.expr import build
+from ivjoin.expr.arguments import one_of
+from ivjoin.expr.nodes import Node, columns_of
+from ivjoin.expr.ordinal import has_ordinal
+from ivjoin.frontier.order import Order
+from ivjoin.outer.jointype import JoinType
+from ivjoin.plan.planner import JoinPlan, SidePlan, inferred
+from ivjoin.plan.spec import SIDES, Pick
+from ivjoin.separation.separate import separate
+
+if TYPE_CHECKING:
+    from ivjoin.expr.written import Expression
+
+__all__ = ["WHICH", "PickBy", "Picking", "beside", "pick_of", "picking_of"]
+
+WHICH = ("last", "first", "nearest")
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+PickBy: TypeAlias = "Expression | Sequence[Expression]"
+SideExpression = Callable[[Any, int, str], Node]
+
+
+def pick_of(
+    pick: Any, pick_by: Any, near: Any, how: JoinType, condition: Node | None,
+    left_orders: tuple[Order, ...], schemas: tuple[pa.Schema, pa.Schema], expression: SideExpression,
+) -> Pick | None:
+    """The arguments ``pick`` and ``pick_by`` of a join, with every name looked up.
+
+    Raises
+    ------
+    IvjoinError
+        A subclass that says what came, what was expected and the nearest fix.
+    """
+    if pick is None:
+        if pick_by is not None:
+            raise IvjoinError(f"pick_by is {came(pick_by)} without pick; add pick='last', 'first' or 'nearest'")
+        return None
+    one_of("pick", pick, WHICH)
+    items = list(pick_by) if isinstance(pick_by, (list, tuple)) else [] if pick_by is None else [pick_by]
+    if not items:
+        raise ColumnError(
+            f"pick_by is {came(pick_by)}; pick={pick!r} needs a right column, or a list of them of which the later "
+            "ones break ties, such as pick_by='ts'"
+        )
+    if how.name not in ("inner", "left"):
+        raise ConditionError(
+            f"how is {how.name!r} with pick={pick!r}, where each left row takes one right row; expected 'inner' or "
+            "'left' (for 'right' exchange the two inputs; 'left_semi' and 'left_anti' need no pick)"
+        )
+    by = tuple(expression(item, 1, "pick_by") for item in items)
+    for node, item in zip(by, items, strict=True):
+        if not has_ordinal(node.type):
+            raise ConditionError(
+                f"pick_by {came(item)} is {node.type}; expected a number, a time, a bool or a decimal of at most 18 "
+                "digits"
+            )
+    if pick != "nearest":
+        return Pick(pick, by)
+    if near is not None:
+        start = expression(near, 0, "pick_near")
+        _meeting(start, by[0])
+        return Pick(pick, by, start)
+    return Pick(pick, by, _near(by[0], condition, left_orders, schemas, expression))
+
+
+def _near(
+    by: Node, condition: Node | None, left_orders: tuple[Order, ...],
+    schemas: tuple[pa.Schema, pa.Schema], expression: SideExpression,
+) -> Node:
+    """The left expression from which distances are counted: what is ordered, compared, or of the same name."""
+    found = [o.node for o in left_orders[:1]]
+    if not found and condition is not None:
+        found = [t.left for t in separate(condition).bands if t.right is by and t.left.op == "column"][:1]
+    name = by.params[1] if by.op == "column" else None
+    if not found and name in schemas[0].names:
+        found = [expression(name, 0, "pick_by")]
+    if not found:
+        raise ConditionError(
+            f"pick='nearest' takes the least distance from the left side's order to {by}; give left_order="
+        )
+    _meeting(found[0], by)
+    return found[0]
+
+
+def _meeting(near: Node, by: Node) -> tuple[Node, Node]:
+    """Both ends of a distance in one type.
+
+    Raises
+    ------
+    ConditionError
+        If there is none in which distances can be counted.
+    """
+    try:
+        a, b = build.eq(near, by).args
+    except ConditionError as e:
+        raise ConditionError(f"pick='nearest': no distance from {near} to {by}: {e}") from e
+    if not has_ordinal(a.type) or a.type.kind == "bool":
+        raise ConditionError(
+            f"pick='nearest': no distance from {near} ({near.type}) to {by} ({by.type}); cast one of them to the "
+            "other's type"
+        )
+    return a, b
+
+
+@dataclass(frozen=True)
+class Picking:
+    """What an operator computes and compares.
+
+    Attributes
+    ----------
+    which : str
+    lines : (list of Node, list of Node)
+        Expressions whose ordinals are kept of each row of either side; those of the right side begin with the ones by
+        which rows are compared.
+    axes : (list of int, list of int)
+        The line of each axis of a side.
+    n_sort, n_place : int
+        Right lines by which rows are compared; the first ``n_place`` say where a row lies, the others break ties.
+    flags : frozenset of int
+        Right lines that say whether the expression of the next one is null, which loses against every value.
+    near : int
+        The left line from which distances are counted, -1 for none.
+    terms : int64[t, 4]
+        Left line, right line, least and greatest difference; the first ``n_search`` rise along a key's rows.
+    n_search : int
+    reads : (list of Node, list of Node)
+        All that is computed of a batch.
+    """
+
+    which: str
+    lines: tuple[list[Node], list[Node]]
+    axes: tuple[list[int], list[int]]
+    n_sort: int
+    n_place: int
+    flags: frozenset[int]
+    near: int
+    terms: np.ndarray
+    n_search: int
+    reads: tuple[list[Node], list[Node]]
+
+    def with_near(self, low: int, high: int) -> np.ndarray:
+        """The terms, and before them where the place lies from the expression that it is to be near."""
+        own = np.array([[self.near, 0, low, high]], dtype=np.int64)
+        return np.ascontiguousarray(np.concatenate((own, self.terms)))
+
+
+def picking_of(plan: JoinPlan) -> Picking:
+    """What the operators of a plan work with; the plan has a pick."""
+    known: Picking | None = plan.kept.get("picking")
+    if known is None:
+        known = plan.kept["picking"] = _picking(plan)
+    return known
+
+
+def _picking(plan: JoinPlan) -> Picking:
+    pick = plan.spec.pick
+    assert pick is not None
+    place = pick.by[0]
+    sort = list(pick.by)
+    near = None
+    n_place = 1
+    if pick.near is not None:
+        near, met = _meeting(pick.near, place)
+        if met is not place:
+            sort, n_place = [met, *sort], 2
+    left = list(dict.fromkeys([*plan.sides[0].axes, *([near] if near is not None else [])]))
+    lines: list[tuple[Node, bool]] = [(n, False) for n in sort[:n_place]]
+    for tie in sort[n_place:]:
+        lines += [(tie, False)] if tie in plan.sides[1].never_null else [(tie, True), (tie, False)]
+    n_sort = len(lines)
+    lines += [(n, False) for n in dict.fromkeys(plan.sides[1].axes) if (n, False) not in lines]
+    right = [n for n, _ in lines]
+    axes = [left.index(n) for n in plan.sides[0].axes], [lines.index((n, False)) for n in plan.sides[1].axes]
+    rows = []
+    for mine, theirs, low, high in plan.tables[0].terms.tolist():
+        line = axes[1][theirs]
+        rises = line < n_place or _rises(plan.sides[1], place, right[line])
+        rows.append((not rises, axes[0][mine], line, low, high))
+    rows.sort()
+    terms = np.array([r[1:] for r in rows], dtype=np.int64).reshape(len(rows), 4)
+    reads = tuple(
+        list(dict.fromkeys([*side.keys, *lines, *side.filters, *(g for g, _, _ in side.guards)]))
+        for side, lines in zip(plan.sides, (left, right), strict=True)
+    )
+    flags = frozenset(i for i, (_, flag) in enumerate(lines) if flag)
+    return Picking(
+        pick.which, (left, right), axes, n_sort, n_place, flags, -1 if near is None else left.index(near), terms,
+        sum(not r[0] for r in rows), (reads[0], reads[1]),
+    )
+
+
+def beside(picking: Picking) -> Node | None:
+    """The left expression that is of one kind with what rows are picked by, and is compared with it."""
+    if picking.near >= 0:
+        return picking.lines[0][picking.near]
+    return next((picking.lines[0][t[0]] for t in picking.terms.tolist() if t[1] == 0), None)
+
+
+def _rises(side: SidePlan, by: Node, node: Node) -> bool:
+    """Whether an expression never falls while another one of its side rises."""
+    if not any(c.params[0] == SIDES[1] for c in columns_of(node)):
+        return False
+    why = inferred(replace(side, orders=[(by, "", Order(by))]), node)
+    return why is not None and why.startswith("rises")

@@ -1,0 +1,82 @@
+"""``asof_join`` on DataFrames, which Spark has not for streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from ivjoin.errors import OrderError
+from ivjoin.plan.asof import AsOf, as_of
+from ivjoin.spark.join import joined_frames, resolved
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Observation
+
+    from ivjoin.plan.asof import Tolerance
+    from ivjoin.plan.question import Keys, Orders
+
+__all__ = ["asof_join"]
+
+
+def asof_join(
+    left: DataFrame, right: DataFrame, on: str | tuple[str, str], by: Keys | None = None,
+    direction: Literal["backward", "forward", "nearest"] = "backward", tolerance: Tolerance | None = None,
+    how: str = "left", suffix: str = "_right", allow_exact_matches: bool = True, *,
+    ties: str | Sequence[str] | None = None, left_order: Orders | None = None, right_order: Orders | None = None,
+    batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None, buckets: int | None = None,
+    backend: str = "applyInPandasWithState", name: str | Observation | None = None,
+) -> DataFrame:
+    """Give each left row the right row that is the last one before it, the first one after it, or the nearest.
+
+    Of streams, a left row comes out as soon as no later right row can be better, by the right side's watermark or
+    declared order; without one of these on the right side a stream is refused.
+
+    Parameters
+    ----------
+    left, right : DataFrame
+        Both streaming or both static; classic or Connect.
+    on : str or (str, str)
+        The column that is compared, or the left and the right one.
+    by : str, list of str, or list of (str, str), optional
+        Key columns, equal in both rows.
+    direction, tolerance, how, suffix, allow_exact_matches, ties
+        As for :func:`ivjoin.asof_join`.
+    left_order, right_order, batch_size, on_late, timezone, buckets, backend, name
+        As for :func:`ivjoin.spark.band_join`.
+
+    Returns
+    -------
+    DataFrame
+        One row a left row, at most.
+
+    Raises
+    ------
+    IvjoinError
+        A subclass that says what came, what was expected, and the nearest fix; before the query starts.
+
+    Examples
+    --------
+    >>> trades.asof_join(quotes, on="ts", by="sym", tolerance="5 minutes")  # doctest: +SKIP
+    """
+
+    def asked(schemas: list[pa.Schema], spelt: Callable[[Any, int], Any]) -> AsOf:
+        pair = (on, on) if isinstance(on, str) else on
+        if isinstance(pair, (tuple, list)) and len(pair) == 2:
+            pair = (spelt(pair[0], 0), spelt(pair[1], 1))
+        names = [ties] if isinstance(ties, str) else list(ties or ())
+        return as_of(
+            (schemas[0], schemas[1]), pair, direction, tolerance, allow_exact_matches, [spelt(n, 1) for n in names]
+        )
+
+    call = resolved(
+        left, right, by, None, how, left_order, right_order, None, None, suffix, batch_size, on_late, timezone,
+        as_of=asked,
+    )
+    if left.isStreaming and not call.spec.orders[1]:
+        raise OrderError(
+            "asof_join of streams needs to know how far the right side has come, or no left row could ever come out: "
+            "use right.withWatermark(column, delay), or right_order="
+        )
+    return joined_frames(left, right, call, buckets, backend, name, "hash")

@@ -1,0 +1,102 @@
+"""``ivjoin.asof_join``: each left row with the one right row that is nearest in time, by the words that others use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from ivjoin.expr.arguments import known_options
+from ivjoin.frontier.order import Order
+from ivjoin.plan.asof import as_of
+from ivjoin.plan.cache import plan_of, planned
+from ivjoin.stream.inputs import ArrowStream, open_inputs
+from ivjoin.stream.pull import JoinStream, stream_of
+
+if TYPE_CHECKING:
+    from ivjoin.expr.written import Slack
+    from ivjoin.plan.asof import Tolerance
+    from ivjoin.plan.question import Keys, Orders
+
+__all__ = ["asof_join"]
+
+
+@known_options("asof_join")
+def asof_join(
+    left: ArrowStream, right: ArrowStream, on: str | tuple[str, str], by: Keys | None = None,
+    direction: Literal["backward", "forward", "nearest"] = "backward", tolerance: Tolerance | None = None,
+    how: str = "left", suffix: str = "_right", allow_exact_matches: bool = True, *,
+    ties: str | Sequence[str] | None = None, left_order: Orders | None = None, right_order: Orders | None = None,
+    slack: Slack | None = None, batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC",
+    coalesce_rows: int = 0, sort: str = "auto", columns: Sequence[str] | None = None,
+) -> JoinStream:
+    """Give each left row the right row that is the last one before it, the first one after it, or the nearest.
+
+    Inputs that have an end need not be in order: a right side without a declared order is read first, and the output is
+    in the order of the left side. Inputs that may have no end are taken to rise by ``on``, up to ``slack``; then a left
+    row comes out as soon as no later right row can be better, and of the right side about one row a key is held beside
+    what the two sides are apart.
+
+    Parameters
+    ----------
+    left, right : table, frame, files or stream
+        As for :func:`ivjoin.band_join`.
+    on : str or (str, str)
+        The column that is compared, or the left and the right one: numbers, dates, timestamps, decimals of at most 18
+        digits.
+    by : str, list of str, or list of (str, str), optional
+        Key columns, equal in both rows.
+    direction : {"backward", "forward", "nearest"}
+        The last right row that is not later, the first one that is not earlier, or the one at the least distance; of
+        two at the same distance the earlier one.
+    tolerance : number, timedelta or str, optional
+        How far away it may be, at most: ``5``, ``timedelta(minutes=5)`` or ``"5 minutes"``.
+    how : {"left", "inner"}
+        What becomes of left rows without a partner: nulls, or nothing.
+    suffix : str
+        For right columns whose name collides; the right ``on`` column comes, too.
+    allow_exact_matches : bool
+        Whether a right row of the same time counts.
+    ties : str or list of str, optional
+        Right columns that decide between right rows of the same time: the greatest comes with ``"backward"``, the least
+        otherwise. Without them, which one comes is not promised.
+    left_order, right_order : str, expression, Order, or a list of these, optional
+        Orders of arrival, for inputs that are not ordered by ``on``.
+    slack : number or timedelta, optional
+        By how much streams may be out of order.
+    batch_size, on_late, timezone, coalesce_rows, sort, columns
+        As for :func:`ivjoin.band_join`.
+
+    Returns
+    -------
+    JoinStream
+        One row a left row, at most.
+
+    Raises
+    ------
+    IvjoinError
+        A subclass that says what came, what was expected, and the nearest fix.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> trades = pa.table({"sym": ["A", "A", "B"], "ts": [3, 7, 5]})
+    >>> quotes = pa.table({"sym": ["A", "B", "A"], "ts": [2, 6, 6], "bid": [10.0, 20.0, 11.0]})
+    >>> asof_join(trades, quotes, on="ts", by="sym", columns=["sym", "ts", "bid"]).read_all().to_pydict()
+    {'sym': ['A', 'A', 'B'], 'ts': [3, 7, 5], 'bid': [10.0, 11.0, None]}
+    """
+    sources = open_inputs(left, right)
+    schemas = sources[0].schema, sources[1].schema
+    asked = as_of(schemas, on, direction, tolerance, allow_exact_matches, ties)
+    orders = [left_order, right_order]
+    for s, source in enumerate(sources):
+        if orders[s] is None and (not source.ends or slack is not None):
+            orders[s] = Order(asked.on[s], slack=slack)
+    plan = planned(
+        *schemas, on=by, condition=asked.condition, how=how, left_order=orders[0], right_order=orders[1],
+        suffix=suffix, batch_size=batch_size, on_late=on_late, timezone=timezone, pick=asked.pick,
+        pick_by=asked.pick_by, pick_near=asked.near,
+    )
+    assert plan.spec.pick is not None
+    plan = plan_of(replace(plan.spec, pick=replace(plan.spec.pick, unbounded=True)))
+    return stream_of(sources, plan, coalesce_rows, 1, sort, columns)

@@ -1,0 +1,226 @@
+"""Random joins that pick, and what a nested loop says of them."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import pyarrow as pa
+
+import ivjoin
+from ivjoin import Order, SymmetricHashJoin
+
+Row = dict[str, Any]
+Truth = Callable[[Row, Row], bool | None]
+
+
+@dataclass
+class Question:
+    """A join that picks, and how a nested loop decides it."""
+
+    left: pa.Table
+    right: pa.Table
+    arguments: dict[str, Any]
+    truth: Truth
+    keys: list[str] = field(default_factory=list)
+    near: str = "t"
+
+
+def image(v: Any) -> tuple[int, Any]:
+    """A value as it compares: NaN is the greatest."""
+    if isinstance(v, float) and math.isnan(v):
+        return (1, 0)
+    return (0, v)
+
+
+def distance(a: Any, b: Any) -> tuple[int, Any]:
+    """How far two values are apart: nothing of equal ones, more than infinite where one is NaN; exact."""
+    if image(a) == image(b):
+        return (-1, 0)
+    if any(isinstance(x, float) and math.isnan(x) for x in (a, b)):
+        return (2, 0)
+    if any(isinstance(x, float) and math.isinf(x) for x in (a, b)):
+        return (1, 0)
+    if isinstance(a, float) or isinstance(b, float):
+        return (0, abs(Fraction(a) - Fraction(b)))
+    return (0, abs(a - b))
+
+
+def partners(q: Question) -> dict[int, set[int]]:
+    """For each left row's ``id`` those right ``rid`` of which any one may come; an empty set for none."""
+    out: dict[int, set[int]] = {}
+    by = q.arguments["pick_by"]
+    by = [by] if isinstance(by, str) else by
+    which = q.arguments["pick"]
+    rights = q.right.to_pylist()
+    for left in q.left.to_pylist():
+        found = []
+        for r in rights:
+            if any(left[k] is None or r[k] is None or image(left[k]) != image(r[k]) for k in q.keys):
+                continue
+            if r[by[0]] is None or (which == "nearest" and left[q.near] is None):
+                continue
+            if q.truth(left, r) is not True:
+                continue
+            rank: list[Any] = [distance(left[q.near], r[by[0]])] if which == "nearest" else []
+            for b in by:
+                null = r[b] is None
+                there = (not null) if which == "last" else null
+                rank += [there, (0, 0) if null else image(r[b])]
+            found.append((rank, r["rid"]))
+        best = (max if which == "last" else min)((rank for rank, _ in found), default=None)
+        out[left["id"]] = {rid for rank, rid in found if rank == best}
+    return out
+
+
+def check(q: Question, rows: list[Row]) -> None:
+    """Each left row has one partner, one of the best."""
+    want = partners(q)
+    got = {row["id"]: row["rid"] for row in rows}
+    assert len(got) == len(rows), "a left row came twice"
+    owed = want if q.arguments.get("how", "inner") == "left" else {k: v for k, v in want.items() if v}
+    assert got.keys() == owed.keys()
+    lefts = {row["id"]: row for row in q.left.to_pylist()}
+    for lid, rid in got.items():
+        assert (rid in want[lid]) if want[lid] else rid is None, (lefts[lid], rid, want[lid], q.arguments)
+
+
+def pushed(
+    q: Question, rng: random.Random, most: int = 7, snapshots: bool = False, watch: Callable[[Any], None] | None = None
+) -> list[Row]:
+    """The rows of a join whose sides are pushed in random pieces."""
+    op = SymmetricHashJoin(q.left.schema, q.right.schema, **q.arguments)
+    waiting = {"left": q.left, "right": q.right}
+    rows: list[Row] = []
+    bias = rng.choice((0.1, 0.5, 0.5, 0.9))
+    while waiting:
+        side = "left" if rng.random() < bias else "right"
+        if side not in waiting:
+            side = next(iter(waiting))
+        table = waiting[side]
+        if not table.num_rows:
+            for b in op.finish(side):
+                rows += b.to_pylist()
+            del waiting[side]
+        else:
+            n = rng.randint(1, most)
+            for piece in table.slice(0, n).combine_chunks().to_batches():
+                for b in op.push(side, piece):
+                    rows += b.to_pylist()
+            waiting[side] = table.slice(n)
+        if snapshots:
+            before = op.metrics
+            op = SymmetricHashJoin.restore(op.snapshot())
+            assert op.metrics.left_rows_in == before.left_rows_in
+            assert op.metrics.state_rows == before.state_rows
+        if watch is not None:
+            watch(op)
+    for b in op.finish():
+        rows += b.to_pylist()
+    m = op.metrics
+    assert m.state_rows == 0
+    assert m.left_rows_retired == m.left_rows_in and m.right_rows_retired == m.right_rows_in
+    return rows
+
+
+def pulled(q: Question, **options: Any) -> list[Row]:
+    """The rows of the same join over tables."""
+    return ivjoin.band_join(q.left, q.right, **q.arguments, **options).read_all().to_pylist()
+
+
+def _less(a: Any, b: Any) -> bool:
+    return image(a) < image(b)
+
+
+def _nulls(f: Truth) -> Truth:
+    return lambda a, b: None if any(x is None for x in (a["t"], b["t"])) else f(a, b)
+
+
+CONDITIONS: list[tuple[str | None, Truth]] = [
+    (None, lambda a, b: True),
+    ("r.t <= l.t", _nulls(lambda a, b: not _less(a["t"], b["t"]))),
+    ("r.t < l.t", _nulls(lambda a, b: _less(b["t"], a["t"]))),
+    ("r.t >= l.t", _nulls(lambda a, b: not _less(b["t"], a["t"]))),
+    ("r.t > l.t", _nulls(lambda a, b: _less(a["t"], b["t"]))),
+    ("r.t <= l.t AND r.w > l.v", _nulls(lambda a, b: not _less(a["t"], b["t"]) and b["w"] > a["v"])),
+    ("r.t >= l.t AND r.w + l.v <> 3", _nulls(lambda a, b: not _less(b["t"], a["t"]) and b["w"] + a["v"] != 3)),
+    ("r.w <> l.v", lambda a, b: b["w"] != a["v"]),
+    ("r.t <= l.t AND r.w <> 2 AND l.v < 3", _nulls(
+        lambda a, b: not _less(a["t"], b["t"]) and b["w"] != 2 and a["v"] < 3)),
+]  # fmt: skip
+WIDTHS: list[tuple[str, Callable[[Any, Any], bool]]] = [
+    ("r.t BETWEEN l.t - 3 AND l.t", lambda a, b: a - 3 <= b <= a),
+    ("r.t BETWEEN l.t AND l.t + 3", lambda a, b: a <= b <= a + 3),
+    ("abs(l.t - r.t) <= 2", lambda a, b: abs(a - b) <= 2),
+    ("l.t = r.t", lambda a, b: a == b),
+    ("r.t BETWEEN l.t - 1 AND l.t + 5", lambda a, b: a - 1 <= b <= a + 5),
+    ("l.t <= r.t + 2", lambda a, b: a <= b + 2),
+]
+
+
+def times(rng: random.Random, n: int, kind: str, nulls: float) -> list[Any]:
+    span = rng.choice((3, 12, 60))
+    values: list[Any] = [rng.randint(0, span) for _ in range(n)]
+    if kind == "float":
+        odd = (math.nan, math.inf, -math.inf, -0.0, 0.0, 1e300, -1e300)
+        values = [rng.choice(odd) if rng.random() < 0.15 else rng.choice((float(v), v + 0.5)) for v in values]
+    return [None if rng.random() < nulls else v for v in values]
+
+
+def disordered(rng: random.Random, values: list[Any], slack: int, descending: bool) -> list[Any]:
+    """In the declared order, but for what the slack allows."""
+    there = sorted((v for v in values if v is not None), key=image, reverse=descending)
+    if slack:
+        shift = -1 if descending else 1
+        there = sorted(there, key=lambda v: shift * (v + shift * rng.randint(0, slack)))
+    out, rest = [], iter(there)
+    for v in values:
+        out.append(None if v is None else next(rest))
+    return out
+
+
+def question(rng: random.Random, most: int = 40) -> Question:
+    """A random one."""
+    kind = rng.choice(("int", "int", "float"))
+    n, m = rng.randint(0, most), rng.randint(0, most)
+    nulls = rng.choice((0, 0, 0.1))
+    arguments: dict[str, Any] = {"how": rng.choice(("inner", "left")), "pick": rng.choice(("last", "first", "nearest"))}
+    sides = []
+    for side, count in (("left", n), ("right", m)):
+        t = times(rng, count, kind, nulls)
+        ordered = rng.choice(("no", "up", "up", "slack", "down"))
+        slack = rng.randint(1, 6) if ordered == "slack" and kind == "int" else 0
+        if ordered != "no":
+            t = disordered(rng, t, slack, ordered == "down")
+            arguments[f"{side}_order"] = Order("t", descending=ordered == "down", slack=slack or None)
+        sides.append(t)
+    arrow = pa.int64() if kind == "int" else pa.float64()
+    keyed = rng.choice((0, 1, 1, 2))
+    few = rng.choice((1, 3, 8))
+    tables = []
+    for s, (t, row, value) in enumerate(zip(sides, ("id", "rid"), ("v", "w"), strict=True)):
+        count = (n, m)[s]
+        columns: dict[str, pa.Array] = {
+            row: pa.array(range(count), pa.int64()),
+            "k": pa.array([rng.randint(1, few) if rng.random() < 0.95 else None for _ in range(count)], pa.int64()),
+            "s": pa.array([rng.choice("abc"[: 1 + few // 3]) for _ in range(count)], pa.string()),
+            "t": pa.array(t, arrow), value: pa.array([rng.randint(0, 4) for _ in range(count)], pa.int64()),
+        }
+        if s:
+            columns["tie"] = pa.array([rng.choice((None, 1, 2, 2, 3)) for _ in range(count)], pa.int64())
+        tables.append(pa.table(columns))
+    conditions = list(CONDITIONS)
+    if kind == "int":
+        conditions += [(text, _nulls(lambda a, b, f=f: f(a["t"], b["t"]))) for text, f in WIDTHS]
+    arguments["condition"], truth = rng.choice(conditions)
+    arguments["on"] = keys = ["k", "s"][:keyed] if rng.random() < 0.7 else ["s"][:keyed]
+    arguments["pick_by"] = rng.choice(("t", "t", "t", ["t", "tie"], ["t", "w", "tie"]))
+    if rng.random() < 0.1:
+        arguments["batch_size"] = rng.randint(1, 5)
+    if not keys:
+        arguments.pop("on")
+    return Question(tables[0], tables[1], arguments, truth, keys)
