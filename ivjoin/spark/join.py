@@ -167,16 +167,11 @@ def joined_frames(
     if streaming and not isinstance(name, str | None):
         raise IvjoinError(f"name is a {type(name).__name__}; expected text (an Observation is for static frames)")
     if not streaming:
-        from ivjoin.spark.spreading import Spread, spread_of
+        from ivjoin.spark.spreading import spread_of
         from ivjoin.spark.static import static_join
 
         observation = None if isinstance(name, str) else name
-        if call.spec.pick is None:
-            # a left row meets all of its partners in one task
-            way = "hash" if call.spec.aggregates else routing
-            spread = spread_of(left, right, call.spec, call.settings, buckets, way)
-        else:
-            spread = Spread(buckets, None, "all partners of a left row meet in one task")
+        spread = spread_of(left, right, call.spec, call.settings, buckets, routing)
         joined = static_join(left, right, call.spec, out, spread, observation)
     else:
         from ivjoin.spark.streamspread import stream_spread

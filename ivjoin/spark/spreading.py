@@ -70,6 +70,8 @@ def spread_of(
 ) -> Spread:
     """Decide by a sample of each frame, which are read for it: the columns that the join compares."""
     tasks = checked_count(buckets, settings.partitions)
+    if spec.pick is not None or spec.aggregates:
+        return Spread(buckets, None, "all partners of a left row meet in one task")
     plan = plan_of(spec)
     keys = key_sql(plan)
     if routing == "hash" and (keys or not plan.separation.keys):
