@@ -41,6 +41,18 @@ What each operator of a condition has. This page is written by `python -m bench.
 - **text**: it is written as SQL that reads back as the same expression.
 
 What an operator has not is said below, with the reason.
+
+Where an operator's parts live:
+
+| part | where |
+|---|---|
+| its record | `ivjoin/operators/`, in the file of its family, under the headings below |
+| the node, its type, how arguments meet | `ivjoin/expr/build/` |
+| exact values | `ivjoin/expr/kernels/` |
+| interval rules | `ivjoin/operators/rules_*.py`, over the pairs of bounds of `ivjoin/interval/machine/` |
+| which order it passes on, where it is a sum | `ivjoin/operators/direction.py`, `ivjoin/operators/linear.py` |
+| what reads it | `ivjoin/expr/read/`: SQL text, SymPy, Python's operators |
+| what a join makes of it | `ivjoin/separation/` |
 """
 
 

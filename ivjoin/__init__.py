@@ -25,7 +25,7 @@ from ivjoin.errors import (
 )
 
 if TYPE_CHECKING:
-    from ivjoin.expr.fluent import column, left, lit, right
+    from ivjoin.expr.read.fluent import column, left, lit, right
     from ivjoin.files.row_groups import prune_row_groups
     from ivjoin.frontier.order import Order
     from ivjoin.metrics import JoinMetrics, MultiJoinMetrics
@@ -48,13 +48,13 @@ _LAZY = {
     "SymmetricHashJoin": "ivjoin.operator.operator",
     "asof_join": "ivjoin.stream.asof",
     "band_join": "ivjoin.stream.pull",
-    "column": "ivjoin.expr.fluent",
+    "column": "ivjoin.expr.read.fluent",
     "explain": "ivjoin.stream.explaining",
-    "left": "ivjoin.expr.fluent",
+    "left": "ivjoin.expr.read.fluent",
     "multi_join": "ivjoin.stream.many",
-    "lit": "ivjoin.expr.fluent",
+    "lit": "ivjoin.expr.read.fluent",
     "prune_row_groups": "ivjoin.files.row_groups",
-    "right": "ivjoin.expr.fluent",
+    "right": "ivjoin.expr.read.fluent",
 }
 
 __all__ = [

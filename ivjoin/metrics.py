@@ -31,6 +31,11 @@ class JoinMetrics:
         Under ``when_full="spill"``: rows of which something lies in files now, and the bytes of the files.
     reads : int
         Output rows that were put together while stored rows lay in files.
+    shed_left, shed_right : int
+        Under ``when_full="shed"``: rows that were dropped.
+    recall, recall_error : float or None
+        Of an inner join that has dropped rows: the estimated share of its pairs that has come out, and how far that
+        may be off, 95 times of 100. Computed anew every 16,384 rows or so, and at the end.
     """
 
     left_rows_in: int = 0
@@ -46,9 +51,14 @@ class JoinMetrics:
     spilled_rows: int = 0
     spilled_bytes: int = 0
     reads: int = 0
+    shed_left: int = 0
+    shed_right: int = 0
+    recall: float | None = None
+    recall_error: float | None = None
 
     def as_dict(self) -> dict[str, int]:
-        return asdict(self)
+        """The counts by their names; what is estimated is not among them."""
+        return {name: value for name, value in asdict(self).items() if not name.startswith("recall")}
 
 
 @dataclass(slots=True)

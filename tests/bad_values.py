@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 import ivjoin
 from ivjoin import interval, propagation
-from ivjoin.expr.fluent import function
+from ivjoin.expr.read.fluent import function
 
 
 class Opaque:

@@ -67,6 +67,7 @@ def tables(n: int = 300) -> dict[str, Any]:
     return {
         "ivjoin": ivjoin, "pa": pa, "sympy": sympy, "l_a": l_a, "r_b": r_b, "left": made[0], "right": made[1],
         "left_sample": made[0], "right_sample": made[1], "batch": made[0].to_batches()[0],
+        **{name: pa.table({"sym": [1, 2], "ts": [5, 6], name: [0, 1]}) for name in ("quotes", "trades", "news")},
     }  # fmt: skip
 
 

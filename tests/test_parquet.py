@@ -19,7 +19,7 @@ import sympy
 import ivjoin
 from ivjoin import prune_row_groups
 from ivjoin.expr import build
-from ivjoin.expr.fluent import column
+from ivjoin.expr.read.fluent import column
 from ivjoin.expr.types import FLOAT64, INT64
 from ivjoin.files.row_groups import ColumnRanges
 

@@ -22,7 +22,7 @@ from evaluating import answers
 
 from ivjoin import expr, prune_row_groups
 from ivjoin.errors import ColumnError, ConditionError
-from ivjoin.expr.fluent import Expr, column, function, lit, when
+from ivjoin.expr.read.fluent import Expr, column, function, lit, when
 
 INF, NAN = float("inf"), float("nan")
 NUMBERS = [-3, -1, 0, 1, 2, 5, 7, 100]

@@ -1,8 +1,8 @@
 """Conditions and expressions: typed nodes, and the ways to write them down.
 
 An expression is an immutable, interned graph of :class:`~ivjoin.expr.nodes.Node`. It can be written as Spark SQL text
-(:mod:`ivjoin.expr.sqltext`), with Python operators (:mod:`ivjoin.expr.fluent`) or as a SymPy relation
-(:mod:`ivjoin.expr.sympyform`); :func:`condition` and :func:`scalar` take any of these. Names are resolved by a
+(:mod:`ivjoin.expr.read.sqltext`), with Python operators (:mod:`ivjoin.expr.read.fluent`) or as a SymPy relation
+(:mod:`ivjoin.expr.read.sympyform`); :func:`condition` and :func:`scalar` take any of these. Names are resolved by a
 :class:`Scope`. sympy and sqlglot are loaded when they are first needed.
 """
 
@@ -64,19 +64,19 @@ def condition(obj: Any, scope: Scope, timezone: str = "UTC") -> Node | None:
 def scalar(obj: Any, scope: Scope, timezone: str = "UTC") -> Node:
     """The node of an expression of any type, such as an order; see :func:`condition`."""
     if isinstance(obj, str):
-        from ivjoin.expr.sqltext import parse_scalar
+        from ivjoin.expr.read.sqltext import parse_scalar
 
         return parse_scalar(obj, scope, timezone)
     if isinstance(obj, Node):
         _check_columns(obj, scope)
         return obj
-    from ivjoin.expr.fluent import Expr
+    from ivjoin.expr.read.fluent import Expr
 
     if isinstance(obj, Expr):
         return obj.resolve(scope, timezone)
     module = obj.__class__.__module__.partition(".")[0]
     if module == "sympy" or any(c.__module__.startswith("sympy.") for c in obj.__class__.__mro__):
-        from ivjoin.expr.sympyform import from_sympy
+        from ivjoin.expr.read.sympyform import from_sympy
 
         return from_sympy(obj, scope, timezone)
     if isinstance(obj, bool):

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.expr.kernels.cells import Cell, Kernel, Rule, const_cell, objects, unsupported
+from ivjoin.expr.kernels.columns import load, loader
+from ivjoin.expr.kernels.failure import describe
 from ivjoin.expr.nodes import Node, walk
-from ivjoin.expr.ops_cells import Cell, Kernel, Rule, const_cell, objects, unsupported
-from ivjoin.expr.ops_columns import load, loader
-from ivjoin.expr.ops_failure import describe
 from ivjoin.expr.types import Type
 from ivjoin.operators.table import meaning_of, operator_of
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from sympy import Basic
 
-    from ivjoin.expr.fluent import Expr
     from ivjoin.expr.nodes import Node
+    from ivjoin.expr.read.fluent import Expr
 
 __all__ = ["Expression", "Slack", "Value"]
 

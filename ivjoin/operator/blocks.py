@@ -81,8 +81,8 @@ def _batch(columns: dict[str, list[Any]]) -> pa.RecordBatch:
 
 def _tried() -> list[tuple[Any, ...]]:
     # not as SQL text, whose parser takes longer to load than all of this
-    from ivjoin.expr.fluent import left as of_left
-    from ivjoin.expr.fluent import right as of_right
+    from ivjoin.expr.read.fluent import left as of_left
+    from ivjoin.expr.read.fluent import right as of_right
 
     if joining is None:
         import_module("ivjoin.operator.operator")

@@ -14,6 +14,7 @@ from weakref import WeakMethod, ref
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.errors import MemoryLimitError
 from ivjoin.expr import build
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node
@@ -221,7 +222,8 @@ class Core:
 
     def bytes_held(self) -> int:
         left, right = self.stores
-        return left.nbytes + right.nbytes + self.keys.nbytes + self.state.nbytes
+        held = left.nbytes + right.nbytes + self.keys.nbytes + self.state.nbytes
+        return held if self.limits is None else held + self.limits.nbytes
 
     def counts(self) -> JoinMetrics:
         """The counts of this moment, from where the kernels keep them."""
@@ -240,9 +242,10 @@ class Core:
             m.spilled_rows = sum(s.live for s in self.stores if s.lies_in_files)
         return m
 
-    def is_refused(self) -> bool:
-        """Whether the account has refused memory for the push under way, of which nothing is done yet."""
-        return self.account.refused and self.state.get("phase") == at.BEGIN
+    def is_refused(self, error: BaseException) -> bool:
+        """Whether the push under way was refused for want of memory or room, before any of it was done."""
+        wanting = self.account.refused or isinstance(error, MemoryLimitError)
+        return wanting and self.state.get("phase") == at.BEGIN
 
     def column(self, s: int, index: int) -> Node:
         """The node of a column of side s."""

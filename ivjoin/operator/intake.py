@@ -16,6 +16,7 @@ from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import Bytes
+from ivjoin.shj.kernels import key_kernels
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys, pack
 
 __all__ = ["Intake", "has_value", "outside"]
@@ -206,6 +207,15 @@ class Intake:
             return keys.ids(np.ascontiguousarray(self.ordinals(side.keys[0], values, {})), usable)
         assert isinstance(keys, ByteKeys)
         return keys.ids(self._packed(p, n, values, {}), usable)
+
+    def key_hashes(self, p: int, n: int, column: Callable[[str, str], pa.Array]) -> np.ndarray:
+        """63 bits of the keys of n rows : int64[n], alike for equal keys of both sides."""
+        nodes = self._plan.sides[p].keys
+        values = dict(zip(nodes, evaluate(nodes, column, n), strict=True))
+        packed = self._packed(p, n, values, {})
+        out = np.empty(n, dtype=np.int64)
+        key_kernels.hash_bytes(packed.offsets, packed.buffer, out)
+        return out
 
     def _words(self, p: int, values: dict[Node, Vector]) -> np.ndarray:
         """All keys of a row as words : int64[words, n]."""

@@ -10,6 +10,7 @@ import pyarrow as pa
 from ivjoin.errors import MemoryLimitError
 from ivjoin.operator.budget import Budget
 from ivjoin.operator.core import Core
+from ivjoin.operator.dropping import Dropping
 from ivjoin.operator.spilling import Spilling
 from ivjoin.plan.spec import SIDES
 
@@ -18,6 +19,8 @@ __all__ = ["Limits", "taken_before"]
 _LEAST_ROWS = 16  # of a piece
 _MOST_OUTPUT = 16 << 20
 _LEAST_OUTPUT = 64 << 10
+_MOST_BEYOND = 8 << 20  # bytes of pages that a step may read beyond what is allowed
+_LEAST_STEP = 1024
 _MAPPED_ROWS = 2048  # pushed at once where the state lies in files
 
 
@@ -34,13 +37,17 @@ class Limits:
         self.budget = budget
         self._core = ref(core)
         self._output = min(max(budget.limit // 8, _LEAST_OUTPUT), _MOST_OUTPUT)
+        self._step = 1 << 16  # rows that are pushed, or put out, before the pages of files are looked at
         self._row_bytes = [_fixed_bytes(side.schema) for side in core.plan.sides]
         self._varies = [any(not _is_fixed(t) for t in side.schema.types) for side in core.plan.sides]
         self.spilling = Spilling(core, budget) if budget.when_full == "spill" else None
+        self.dropping = Dropping(core, budget) if budget.when_full == "shed" else None
         self._full: Callable[[int, int], bool] = self._nothing
         if self.spilling is not None:
             self._full = self.spilling.make_room
-        core.account.limit = budget.limit
+        elif self.dropping is not None:
+            self._full = self.dropping.make_room
+        core.account.limit = budget.limit if self.dropping is None else self.dropping.allowed
         core.account.on_full = self._on_full
         self._fit_output(core)
 
@@ -56,18 +63,39 @@ class Limits:
         scratch = 9 * max(len(s.nodes) for s in core.sources) + 100
         most = max(self.budget.limit // (16 * (scratch + self._row_bytes[p])), _LEAST_ROWS)
         if self.spilling is not None:
-            most = min(most, _MAPPED_ROWS)
+            most = min(most, _MAPPED_ROWS, self._step)
+            if core.emitter.batch_size > self._step:
+                core.limit_output(self._step)
         return int(1 << (most.bit_length() - 1))
+
+    def least_rows(self) -> int:
+        """Rows that are stored at once where no batch says how large they are."""
+        return max(_LEAST_ROWS, min(self.budget.limit // 4096, 1 << 16))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that keeping the limit takes."""
+        return 0 if self.dropping is None else self.dropping.nbytes
+
+    def took(self, p: int, batch: pa.RecordBatch) -> None:
+        """A batch was taken, and has been matched with what is stored."""
+        if self.dropping is not None:
+            self.dropping.saw(p, batch)
+
+    def look(self) -> None:
+        """All has come: say what was lost."""
+        if self.dropping is not None:
+            self.dropping.recall.look()
 
     def stepped(self) -> None:
         """Between two steps: let go of what the system has read of files."""
-        if self.spilling is not None:
-            self.spilling.settle()
+        if self.spilling is not None and self.spilling.settle() > _MOST_BEYOND:
+            self._step = max(_LEAST_STEP, self._step // 2)
 
     def _fit_output(self, core: Core) -> None:
         """Output batches of no more rows than fit."""
         size = sum(self._row_bytes) + 16
-        core.limit_output(max(_LEAST_ROWS, self._output // size))
+        core.limit_output(max(_LEAST_ROWS, min(self._output // size, self._step, self.budget.limit // 256)))
 
     def _on_full(self, needed: int, held: int) -> None:
         core = self._core()

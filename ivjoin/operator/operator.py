@@ -28,7 +28,6 @@ from ivjoin.operator.core import Core
 from ivjoin.operator.cores import AnyCore, core_of
 from ivjoin.operator.output_bounds import output_bounds
 from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output
-from ivjoin.operator.windows.core import WindowCore
 from ivjoin.plan.cache import planned
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.question import side_expression
@@ -210,7 +209,7 @@ class SymmetricHashJoin(OneCall):
         except _REFUSALS:
             raise
         except BaseException as e:
-            if not self._core.is_refused():
+            if not self._core.is_refused(e):
                 self._stop(e)
             raise
         finally:
@@ -231,6 +230,7 @@ class SymmetricHashJoin(OneCall):
                 return self._push_pieces(p, batch, most)
         out = steps.take(self._core, p, batch)
         if self._limits is not None:
+            self._limits.took(p, batch)
             self._limits.stepped()
         if out is None:
             return NOTHING
@@ -264,9 +264,11 @@ class SymmetricHashJoin(OneCall):
                 yield out
             elif out is not None:
                 yield from out
+            if self._limits is not None:
+                self._limits.took(p, batch.slice(start, most))
 
     def _spares(self, error: BaseException) -> bool:
-        return isinstance(error, MemoryLimitError) and self._core.is_refused()
+        return isinstance(error, MemoryLimitError) and self._core.is_refused(error)
 
     def check(self, side: str, batch: pa.RecordBatch) -> None:
         """Refuse a batch that :meth:`push` would refuse for its schema.
@@ -363,6 +365,8 @@ class SymmetricHashJoin(OneCall):
             self._lock.release()
 
     def _finished(self, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        if self._limits is not None:
+            self._limits.look()
         fresh = [p for p in sides if not self._core.ended[p]]
         for p in fresh:
             self._core.ended[p] = True
@@ -426,6 +430,8 @@ class SymmetricHashJoin(OneCall):
         try:
             if self._stopped is not None:
                 raise ProtocolError(self._stopped)
+            from ivjoin.operator.windows.core import WindowCore
+
             if isinstance(self._core, WindowCore):
                 raise ProtocolError("output_bounds() is of joined rows; this operator gives aggregates of them")
             return output_bounds(self._core, self._pending is not None)

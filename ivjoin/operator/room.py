@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pyarrow as pa
 
+from ivjoin.errors import MemoryLimitError
 from ivjoin.operator.core import Core
 from ivjoin.shj import registers as at
 from ivjoin.shj.store import payload_room
@@ -63,7 +66,13 @@ def make_batch_room(core: Core, p: int, batch: pa.RecordBatch) -> None:
 
 
 def tidy(core: Core, p: int, status: int) -> None:
-    """Give back what stores and keys need no more."""
+    """Give back what stores and keys need no more; where a disk has no room for less, at another time."""
+    with suppress(MemoryLimitError):
+        _tidy(core, p, status)
+    core.count_state()
+
+
+def _tidy(core: Core, p: int, status: int) -> None:
     look = core.state.get("pushes") % _LOOK_EVERY == 0
     if status & at.TIDY:
         for store in core.stores:
@@ -83,4 +92,3 @@ def tidy(core: Core, p: int, status: int) -> None:
             store.point()
     if look:
         core.state.fit(max(store.live for store in core.stores))
-    core.count_state()

@@ -17,14 +17,13 @@ from ivjoin.operator.core import Core
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.store.backing import Files, in_memory, slide
 from ivjoin.shj.store.columns import BoolColumn, WordColumn
-from ivjoin.shj.store.keys import ByteKeys
+from ivjoin.shj.store.keys import ByteKeys, WordKeys
 from ivjoin.shj.store.varying import BytesColumn, SegmentColumn
 
 __all__ = ["Spilling"]
 
-_SMALL = 1024  # bytes of an array that stays
-_MANY = 64 << 10
-_LEAST_PAGES = 16 << 20  # bytes of files that may lie in memory
+_MANY, _SMALL = 64 << 10, 1024  # bytes of arrays that go first
+_MORE_PAGES = 24 << 20  # bytes of files that may lie in memory beyond the limit
 
 Item = tuple[int, int, Callable[[], None]]  # when, bytes, how
 
@@ -49,7 +48,7 @@ class Spilling:
         assert core is not None
         free, moved = self._limit - held, False
         try:
-            for smallest in (_MANY, _SMALL):
+            for smallest in (_MANY, _SMALL, 1):
                 for _, size, move in sorted(self._candidates(core), key=lambda item: (item[0], -item[1])):
                     if size < smallest:
                         continue
@@ -65,11 +64,12 @@ class Spilling:
             self.settle()
         return moved
 
-    def settle(self) -> None:
-        """Let go of the pages of files that lie in memory beyond what is allowed."""
+    def settle(self) -> int:
+        """Let go of the pages of files that lie in memory beyond what is allowed; how many bytes they were."""
         core = self._core()
         if core is not None and core.account.files is not None:
-            self.files.settle(max(self._limit - core.bytes_held(), _LEAST_PAGES))
+            return self.files.settle(max(self._limit - core.bytes_held(), 0) + _MORE_PAGES)
+        return 0
 
     def _candidates(self, core: Core) -> Iterator[Item]:
         """Arrays in memory, with when they should go."""
@@ -99,7 +99,8 @@ class Spilling:
                 if size := in_memory(heap):
                     yield 3, size, lambda st=store, k=key, h=heap: st.schedules.place(k, self._moved(h))  # type: ignore[misc]
         keys = core.keys
-        for name in ("slots", "_table", *(("_arena", "_spans") if isinstance(keys, ByteKeys) else ())):
+        beside = {ByteKeys: ("_arena", "_spans"), WordKeys: ("_rest",)}.get(type(keys), ())
+        for name in ("slots", "_table", *beside):
             yield from self._item(3, keys, name)
 
     def _item(self, when: int, owner: object, name: str) -> Iterator[Item]:

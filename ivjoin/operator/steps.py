@@ -8,12 +8,13 @@ plan, the steps and their order are the same.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 from weakref import ref
 
 import pyarrow as pa
 
-from ivjoin.errors import IvjoinError
+from ivjoin.errors import IvjoinError, MemoryLimitError
 from ivjoin.operator import output, pairs, room, storing, values
 from ivjoin.operator.core import Core
 from ivjoin.operator.cores import AnyCore
@@ -184,7 +185,8 @@ def end(core: AnyCore, sides: list[int]) -> Iterator[pa.RecordBatch]:
         return
     for p in sides:
         yield from settle(core, p)
-        core.stores[1 - p].settle(look=True)
+        with suppress(MemoryLimitError):
+            core.stores[1 - p].settle(look=True)
     core.keys.sweep()
     core.keys.point()
     for store in core.stores:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ivjoin.expr import arith, numeric, ops_decimal, ops_float, ops_integer, ops_time
+from ivjoin.expr.build import arith, numeric
+from ivjoin.expr.kernels import decimals as ops_decimal
+from ivjoin.expr.kernels import floats as ops_float
+from ivjoin.expr.kernels import integers as ops_integer
+from ivjoin.expr.kernels import times as ops_time
 from ivjoin.expr.nodes import Node
 from ivjoin.operators import direction, linear, rules_float, rules_integer, rules_time
 from ivjoin.operators.record import NOT_LINEAR, Absent, Meaning, Operator, call, one

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ivjoin.expr import arith
+from ivjoin.expr.build import arith
+from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined
 from ivjoin.expr.literals import is_literal
 from ivjoin.expr.nodes import Node, make
-from ivjoin.expr.ops_cells import Cell, Consts, Kernel, combined
 from ivjoin.expr.words import type_text
 from ivjoin.interval.machine import truth
 from ivjoin.operators.direction import Direction

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ivjoin.errors import ConditionError
-from ivjoin.expr.coerce import as_int32, cast, common_type
+from ivjoin.expr.build.coerce import as_int32, cast, common_type
 from ivjoin.expr.form import Form
+from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined, dtype_of, met, unary
 from ivjoin.expr.nodes import Node, make
-from ivjoin.expr.ops_cells import Cell, Consts, Kernel, combined, dtype_of, met, unary
 from ivjoin.expr.types import INT32, Type
 from ivjoin.operators import direction
 from ivjoin.operators.direction import Direction

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ivjoin.expr import build
-from ivjoin.expr.ops_casts import cast_rule
+from ivjoin.expr.kernels.casts import cast_rule
 from ivjoin.expr.types import (
     BINARY,
     BOOL,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ivjoin.expr import build, ops_truth
+from ivjoin.expr import build
+from ivjoin.expr.kernels import truth as ops_truth
 from ivjoin.expr.types import FLOAT32, FLOAT64
 from ivjoin.operators import direction, linear, rules_choice
 from ivjoin.operators.record import ANY, NOT_LINEAR, Absent, Meaning, Operator, call

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ivjoin.expr import build
-from ivjoin.expr.ops_compare import compare_rule
-from ivjoin.expr.ops_truth import in_
+from ivjoin.expr.kernels.compare import compare_rule
+from ivjoin.expr.kernels.truth import in_
 from ivjoin.operators import direction, rules_compare
 from ivjoin.operators.direction import DirectionRule
 from ivjoin.operators.record import BOTH_WAYS, NO_NUMBER, Absent, Meaning, Operator, call

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ivjoin.expr import numeric, ops_float
+from ivjoin.expr.build import numeric
+from ivjoin.expr.kernels import floats as ops_float
 from ivjoin.expr.nodes import Node
 from ivjoin.operators import direction
 from ivjoin.operators.direction import DirectionRule

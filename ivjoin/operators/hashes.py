@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from ivjoin.errors import ConditionError, UnsupportedError
-from ivjoin.expr.coerce import as_text, cast
+from ivjoin.expr.build.coerce import as_text, cast
+from ivjoin.expr.build.strings import constant_int
+from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined, rows
 from ivjoin.expr.nodes import Node, make
-from ivjoin.expr.ops_cells import Cell, Consts, Kernel, combined, rows
-from ivjoin.expr.strings import constant_int
 from ivjoin.expr.types import BINARY, INT32, INT64, STRING, Type, duration, timestamp
 from ivjoin.operators.record import ANY, NOT_LINEAR, Absent, Call, Meaning, Operator, call, one
 from ivjoin.operators.rowwise import by_row, listed

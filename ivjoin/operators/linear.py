@@ -10,8 +10,8 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from ivjoin.expr.form import Form, plain, size
+from ivjoin.expr.kernels.zones import is_fixed
 from ivjoin.expr.nodes import Node, is_met
-from ivjoin.expr.ops_zones import is_fixed
 from ivjoin.expr.types import TICKS_PER_SECOND
 
 __all__ = [

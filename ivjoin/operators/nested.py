@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.expr import nested
+from ivjoin.expr.build import nested
+from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined, met, rows
+from ivjoin.expr.kernels.columns import load
+from ivjoin.expr.kernels.compare import comparer
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ops_cells import Cell, Consts, Kernel, combined, met, rows
-from ivjoin.expr.ops_columns import load
-from ivjoin.expr.ops_compare import comparer
 from ivjoin.expr.words import quoted
 from ivjoin.operators.domain import NULL
 from ivjoin.operators.record import NO_NUMBER, NO_ORDER, NOT_LINEAR, Absent, Call, Meaning, Operator, call, one

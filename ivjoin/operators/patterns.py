@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.errors import ConditionError
-from ivjoin.expr import strings
-from ivjoin.expr.arith import neg
-from ivjoin.expr.coerce import as_int32, as_text, cast
+from ivjoin.expr.build import strings
+from ivjoin.expr.build.arith import neg
+from ivjoin.expr.build.coerce import as_int32, as_text, cast
+from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined, flagged, met, rows
+from ivjoin.expr.kernels.columns import load
+from ivjoin.expr.kernels.strings import like_regex
 from ivjoin.expr.literals import is_literal, literal
 from ivjoin.expr.nodes import Node, make
-from ivjoin.expr.ops_cells import Cell, Consts, Kernel, combined, flagged, met, rows
-from ivjoin.expr.ops_columns import load
-from ivjoin.expr.ops_strings import like_regex
 from ivjoin.expr.types import BINARY, BOOL, INT32, STRING
 from ivjoin.expr.words import string_text
 from ivjoin.operators.record import NO_NUMBER, NO_ORDER, TEXT_BOUNDS, Absent, Build, Meaning, Operator, call

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from ivjoin.expr.kernels.cells import Rule as Exact
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ops_cells import Rule as Exact
 from ivjoin.operators.direction import DirectionRule
 from ivjoin.operators.linear import Linear
 from ivjoin.operators.rule import Maker
@@ -59,7 +59,7 @@ class Meaning:
     Attributes
     ----------
     exact : callable
-        ``(node, constants)`` gives the kernel (``ivjoin.expr.ops_cells``).
+        ``(node, constants)`` gives the kernel (``ivjoin.expr.kernels.cells``).
     bounds : Maker or Absent
         The interval rule, forward and backward.
     no_forward, no_backward : str

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ivjoin.expr import numeric, ops_decimal, ops_float, ops_integer
+from ivjoin.expr.build import numeric
+from ivjoin.expr.build.strings import constant_int
+from ivjoin.expr.kernels import decimals as ops_decimal
+from ivjoin.expr.kernels import floats as ops_float
+from ivjoin.expr.kernels import integers as ops_integer
+from ivjoin.expr.kernels.rounding import round_rule
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ops_round import round_rule
-from ivjoin.expr.strings import constant_int
 from ivjoin.operators import direction, linear, rules_float, rules_integer
 from ivjoin.operators.record import NOT_LINEAR, Absent, Meaning, Operator, call, one
 from ivjoin.operators.writing import Arg, Written, called, written_call

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined, dtype_of, flagged, met, rows
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ops_cells import Cell, Consts, Kernel, combined, dtype_of, flagged, met, rows
 
 __all__ = ["by_row", "listed"]
 

@@ -8,16 +8,16 @@ from math import ceil, floor, inf
 import numpy as np
 
 from ivjoin.errors import ConditionError
-from ivjoin.expr.arith import intdiv, sub
-from ivjoin.expr.chrono import unit_named
-from ivjoin.expr.coerce import cast
+from ivjoin.expr.build.arith import intdiv, sub
+from ivjoin.expr.build.chrono import unit_named
+from ivjoin.expr.build.coerce import cast
+from ivjoin.expr.build.strings import constant_text
+from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined, flagged, met
+from ivjoin.expr.kernels.integers import mul_wrapped
+from ivjoin.expr.kernels.times import as_dates, civil, split
+from ivjoin.expr.kernels.zones import zone_of
 from ivjoin.expr.literals import is_literal, literal
 from ivjoin.expr.nodes import Node, make
-from ivjoin.expr.ops_cells import Cell, Consts, Kernel, combined, flagged, met
-from ivjoin.expr.ops_integer import mul_wrapped
-from ivjoin.expr.ops_time import as_dates, civil, split
-from ivjoin.expr.ops_zones import zone_of
-from ivjoin.expr.strings import constant_text
 from ivjoin.expr.types import DATE, FLOAT64, INT64, TICKS_PER_SECOND, finer_unit, timestamp
 from ivjoin.interval.machine import integers as m
 from ivjoin.interval.machine.calendar import year_month_day

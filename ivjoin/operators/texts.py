@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ivjoin.expr import ops_strings, strings
+from ivjoin.expr.build import strings
+from ivjoin.expr.build.strings import constant_int, constant_text
+from ivjoin.expr.kernels import strings as ops_strings
 from ivjoin.expr.literals import literal
-from ivjoin.expr.strings import constant_int, constant_text
 from ivjoin.expr.words import string_text
 from ivjoin.operators import rules_text
 from ivjoin.operators.record import (

@@ -7,9 +7,11 @@ from fractions import Fraction
 from functools import reduce
 
 from ivjoin.errors import UnsupportedError
-from ivjoin.expr import build, chrono, ops_time
+from ivjoin.expr import build
+from ivjoin.expr.build import chrono
+from ivjoin.expr.build.strings import constant_text
+from ivjoin.expr.kernels import times as ops_time
 from ivjoin.expr.literals import is_literal, literal
-from ivjoin.expr.strings import constant_text
 from ivjoin.expr.words import string_text
 from ivjoin.operators import direction, linear, rules_time
 from ivjoin.operators.record import Absent, Build, Call, Meaning, Operator, call, one

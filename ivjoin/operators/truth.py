@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ivjoin.expr import build, ops_truth
+from ivjoin.expr import build
+from ivjoin.expr.kernels import truth as ops_truth
 from ivjoin.interval.machine import truth
 from ivjoin.operators import direction, rules_truth
 from ivjoin.operators.record import NO_NUMBER, NO_ORDER, Absent, Meaning, Operator, one

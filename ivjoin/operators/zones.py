@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ivjoin.expr.ops_zones import Zone, zone_of
+from ivjoin.expr.kernels.zones import Zone, zone_of
 
 __all__ = ["Clock", "clock_of"]
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from ivjoin.errors import SchemaError
 from ivjoin.expr import build
-from ivjoin.expr.nested import common_nested
+from ivjoin.expr.build.nested import common_nested
 from ivjoin.expr.types import from_arrow, nested_arrow, to_arrow
 from ivjoin.outer.emit import OutputField
 from ivjoin.outer.jointype import JoinType

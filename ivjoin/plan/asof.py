@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ivjoin.errors import ColumnError, ConditionError, came
 from ivjoin.expr.arguments import one_of
-from ivjoin.expr.fluent import Expr, left, lit, right
+from ivjoin.expr.read.fluent import Expr, left, lit, right
 from ivjoin.expr.types import Type, from_arrow
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 from ivjoin.errors import OptionError, came
 from ivjoin.expr.arguments import one_of, whole_number
 from ivjoin.shedding.model import Keys, coded, memory_of
-from ivjoin.shedding.policies import POLICIES, KeyFrequency
+from ivjoin.shedding.policies import POLICIES, DecayedCounts, worth
 
 __all__ = ["exact_matches", "replay"]
 
@@ -23,6 +23,9 @@ def exact_matches(left_keys: Keys, right_keys: Keys, *, window: int) -> int:
             rows, meets = np.flatnonzero(own == key), np.flatnonzero(other == key)
             found += int((np.searchsorted(rows, meets) - np.searchsorted(rows, meets - window, "right")).sum())
     return found
+
+
+_WIDTH = 1024
 
 
 class _Store:
@@ -89,8 +92,9 @@ def replay(
     number = isinstance(half_life, (int, float)) and not isinstance(half_life, bool)
     if half_life is not None and not (number and half_life > 0):
         raise OptionError(f"half_life is {came(half_life)}; expected a number above 0, in steps")
-    decay = 0.5 ** (1 / (half_life if half_life is not None else 8 * window))
-    seen = KeyFrequency(size, decay), KeyFrequency(size, decay)
+    memory_of_counts = half_life if half_life is not None else 8 * window
+    width = min(max(_WIDTH, 1 << (4 * size).bit_length()), 1 << 20)
+    seen = DecayedCounts(width, memory_of_counts), DecayedCounts(width, memory_of_counts)
     stores = _Store(), _Store()
 
     matches = 0
@@ -99,10 +103,11 @@ def replay(
     def value(s: int, step: int) -> np.ndarray:
         """What each row kept of side s is worth."""
         store = stores[s]
+        tickets = store.ticket[: store.n]
         if policy == "random":
-            return store.ticket[: store.n]
-        chance = seen[1 - s].of(store.keys[: store.n])
-        return chance if policy == "prob" else chance * (store.steps[: store.n] + window - step - 1)
+            return tickets
+        life = store.steps[: store.n] + window - step - 1
+        return worth(policy, tickets, seen[1 - s].of(store.keys[: store.n]), life)
 
     for step, pair in enumerate(zip(left.tolist(), right.tolist(), strict=True)):
         for s in (0, 1):
@@ -114,15 +119,16 @@ def replay(
             if pair[s] >= 0:
                 matches += stores[1 - s].of_key[pair[s]]
         for s in (0, 1):
-            seen[s].see(pair[s])
+            if policy != "random":
+                seen[s].see(np.array([pair[s]] if pair[s] >= 0 else [], dtype=np.int64), 1)
             if pair[s] >= 0:
                 stores[s].add(pair[s], step, tickets[step, s])
         if isinstance(rooms, int):
             while stores[0].n + stores[1].n > rooms:
-                worth = value(0, step), value(1, step)
-                low = [float(w.min()) if len(w) else np.inf for w in worth]
+                values = value(0, step), value(1, step)
+                low = [float(w.min()) if len(w) else np.inf for w in values]
                 s = int(low[1] < low[0])
-                stores[s].drop(int(worth[s].argmin()))
+                stores[s].drop(int(values[s].argmin()))
             continue
         for s in (0, 1):
             while stores[s].n > rooms[s]:

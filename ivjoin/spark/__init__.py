@@ -3,37 +3,76 @@
 >>> import ivjoin.spark  # doctest: +SKIP
 >>> matches = clicks.band_join(views, on="user", condition="l.ts BETWEEN r.ts AND r.ts + INTERVAL 1 HOUR",
 ...                            how="left", left_order="ts", right_order="ts")  # doctest: +SKIP
+
+Names are loaded when they are first asked for: workers import modules of this package, and need little of it.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from ivjoin.spark.needs import require_packages
+
+if TYPE_CHECKING:
+    from ivjoin.spark.asof import asof_join
+    from ivjoin.spark.carried import with_output_watermark
+    from ivjoin.spark.dialect import AnsiWarning
+    from ivjoin.spark.environment import SparkSetupError, session
+    from ivjoin.spark.eventtime import WatermarkWarning
+    from ivjoin.spark.explaining import explain
+    from ivjoin.spark.join import band_join
+    from ivjoin.spark.many import multi_join
+    from ivjoin.spark.sink import write_stream
+    from ivjoin.spark.sinklog import published_files
 
 require_packages()
 
-from ivjoin.spark.asof import asof_join  # noqa: E402
-from ivjoin.spark.dialect import AnsiWarning  # noqa: E402
-from ivjoin.spark.environment import SparkSetupError, session  # noqa: E402
-from ivjoin.spark.eventtime import WatermarkWarning  # noqa: E402
-from ivjoin.spark.explaining import explain  # noqa: E402
-from ivjoin.spark.join import band_join  # noqa: E402
-from ivjoin.spark.many import multi_join  # noqa: E402
+# A module of this name would stand in the function's place once anything has imported it.
 from ivjoin.spark.metrics import metrics  # noqa: E402
-from ivjoin.spark.sink import write_stream  # noqa: E402
-from ivjoin.spark.sinklog import published_files  # noqa: E402
 
 __all__ = [
     "AnsiWarning", "SparkSetupError", "WatermarkWarning", "asof_join", "attach", "band_join", "explain", "metrics",
-    "multi_join", "published_files", "session", "write_stream",
-]  # fmt: skip
+    "multi_join", "published_files", "session", "with_output_watermark", "write_stream",
+]
+_MODULES = {
+    "AnsiWarning": "dialect", "SparkSetupError": "environment", "WatermarkWarning": "eventtime", "asof_join": "asof",
+    "band_join": "join", "explain": "explaining", "multi_join": "many", "published_files": "sinklog",
+    "session": "environment", "with_output_watermark": "carried", "write_stream": "sink",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+class _Method:
+    """A method of DataFrames until it is first asked for."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, frame: Any, owner: Any) -> Any:
+        from pyspark.sql import DataFrame
+
+        method = __getattr__(self._name)
+        setattr(DataFrame, self._name, method)
+        return method if frame is None else method.__get__(frame, owner)
 
 
 def attach() -> None:
     """Add ``band_join`` and ``asof_join`` to the DataFrame classes; done at import."""
     from pyspark.sql import DataFrame
 
-    DataFrame.band_join = band_join
-    DataFrame.asof_join = asof_join
+    for name in ("band_join", "asof_join"):
+        setattr(DataFrame, name, _Method(name))
 
 
 attach()

@@ -23,15 +23,9 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.pack import Seen, unpacked
+from ivjoin.spark.results import COUNTS, GROWING
 
 __all__ = ["COUNTS", "GROWING", "Arrivals", "Turn", "arrivals", "forget", "keep", "kept", "new_operator", "play"]
-
-# What one turn counts, in the order of its text; times in microseconds.
-COUNTS = (
-    "left_rows_in", "right_rows_in", "rows_out", "left_rows_retired", "right_rows_retired", "late_rows", "state_rows",
-    "state_bytes", "bytes_written", "restored", "read_us", "join_us", "write_us",
-)
-GROWING = COUNTS[:6]
 
 
 @dataclass(slots=True)

@@ -18,6 +18,7 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.question import join_spec, on_pairs
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.buckets import checked_count
+from ivjoin.spark.carried import carried_slacks
 from ivjoin.spark.conditions import aliases_of, condition_of, is_column
 from ivjoin.spark.dialect import AnsiWarning, ansi_note, backquoted
 from ivjoin.spark.environment import Settings, settings_of
@@ -77,8 +78,9 @@ def band_join(
         inner, left, right, full, left_semi, left_anti, right_semi, right_anti, or Spark's aliases.
     left_order, right_order : str, Order, or a list of these, optional
         In which order rows arrive, up to a slack. A watermark set by ``withWatermark`` counts as one, its delay as the
-        slack, but not behind a union or a join of streams, whose rows come otherwise. Static frames are sorted by
-        whatever prunes best; there, an order is only a hint.
+        slack, but not behind a union or a join of streams, whose rows come otherwise. Rows of another ``band_join``
+        have the order that it gives them, where it is known (``docs/spark-order-and-watermarks.md``). Static frames
+        are sorted by whatever prunes best; there, an order is only a hint.
     left_bounds, right_bounds : mapping of column to (least, greatest), optional
     suffix : str, default "_right"
         For right columns whose name collides.
@@ -361,6 +363,10 @@ def _orders(
             if frame.isStreaming and all(o.expr is not column for o in declared) and not in_order(frame, i):
                 no_order.append(column)
                 notes.append(WatermarkWarning(watermark_note(SIDES[side], f.name)))
+    for i, slack in carried_slacks(frame).items():
+        column = scope.resolve(SIDES[side], schemas[side].names[i])
+        if all(o.expr is not column for o in declared) and column not in delay:
+            declared.append(Order(column, slack=slack))
     return tuple(with_watermarks(declared, delay, no_order))
 
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from ivjoin.spark.bucket import COUNTS
-from ivjoin.spark.results import COUNTS_COLUMN, ROWS_COLUMN
+from ivjoin.spark.results import COUNTS, COUNTS_COLUMN, ROWS_COLUMN
 
 if TYPE_CHECKING:
     from pyspark.sql import Observation

@@ -17,13 +17,17 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain
+from typing import TYPE_CHECKING
 
-import pandas as pd
 import pyarrow as pa
 
 from ivjoin.spark.layout import Layout, WrittenFile, unique
-from ivjoin.spark.pack import MapStage
 from ivjoin.spark.results import ROWS_COLUMN, Results
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ivjoin.spark.pack import MapStage
 
 __all__ = ["Part", "WrittenResults", "row_writer", "written"]
 

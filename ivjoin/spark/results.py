@@ -15,16 +15,25 @@ costs more than the join where many rows come out; on a packed row it costs noth
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import pandas as pd
 import pyarrow as pa
 
-from ivjoin.spark.pack import MapStage
+if TYPE_CHECKING:
+    import pandas as pd
 
-__all__ = ["COUNTS_COLUMN", "RESULT_SCHEMA", "ROWS_COLUMN", "Results", "opener", "packed_row"]
+    from ivjoin.spark.pack import MapStage
+
+__all__ = ["COUNTS", "COUNTS_COLUMN", "GROWING", "RESULT_SCHEMA", "ROWS_COLUMN", "Results", "opener", "packed_row"]
 
 ROWS_COLUMN, COUNTS_COLUMN = "rows", "counts"
 RESULT_SCHEMA = f"{ROWS_COLUMN} binary, {COUNTS_COLUMN} string"
+# What one turn counts, in the order of its text; times in microseconds.
+COUNTS = (
+    "left_rows_in", "right_rows_in", "rows_out", "left_rows_retired", "right_rows_retired", "late_rows", "state_rows",
+    "state_bytes", "bytes_written", "restored", "read_us", "join_us", "write_us",
+)
+GROWING = COUNTS[:6]
 # Packed rows gathered before PySpark is made to pass them on: one Arrow column holds less than 2 GB.
 _FLUSH_BYTES = 64 << 20
 _MOST_FLUSH_BYTES = 1 << 30
@@ -76,6 +85,8 @@ class Results:
 
 
 def _frame(rows: list[bytes | None], counts: list[str | None]) -> pd.DataFrame:
+    import pandas as pd
+
     return pd.DataFrame({ROWS_COLUMN: pd.Series(rows, dtype=object), COUNTS_COLUMN: pd.Series(counts, dtype=object)})
 
 

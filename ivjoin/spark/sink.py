@@ -182,7 +182,7 @@ def laid_out(
     columns: tuple[int, ...] | None = None
     if origin is not None and origin.detour is None:
         made = plan_of(origin.joined.spec).schema
-        columns = origin.columns
+        columns = tuple(i for i in origin.columns if i is not None)
         schema = pa.schema([pa.field(n, made.field(i).type) for n, i in zip(joined.columns, columns, strict=True)])
     by = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by or ())
     _check_partitions(schema, by)
@@ -194,7 +194,7 @@ def laid_out(
         schema = schema.with_metadata({_SPARK_SCHEMA: joined.schema.json().encode()})
     default = "none" if format == "ipc" else "snappy"
     chosen = compression or default
-    turns = max(1, settings_of(joined.sparkSession).partitions)
+    turns = max(1, settings_of(joined.sparkSession).partitions, origin.joined.buckets if origin is not None else 1)
     folder = _local(path)
     return Layout(
         folder, folder, format, schema, columns, by, None if chosen == "none" else chosen, row_group_size, file_rows,

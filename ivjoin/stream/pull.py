@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from ivjoin.errors import IvjoinError, ProtocolError
 from ivjoin.expr.arguments import MOST_ROWS, known_options, one_of, whole_number
-from ivjoin.files.join_row_groups import meeting_groups
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.budget import Budget, budget_of
 from ivjoin.operator.operator import SymmetricHashJoin
@@ -40,7 +39,7 @@ _PUSH_ROWS = 2048
 _SWEEP_ROWS = 8192
 # With threads, a piece is a good part of a slice, a quarter of one at most.
 _PARALLEL_ROWS = 65536
-# Where each left row takes one partner, a piece is sorted and compared as a whole.
+# Where each left row takes one partner of a side that was read before, a piece is sorted and compared as a whole.
 _PICK_ROWS = 1 << 18
 _MOST_THREADS = 1024
 _CLOSED = "this stream was closed and gives nothing more"
@@ -121,6 +120,8 @@ class _Join:
         left, right = self._sources
         if left.ranges is not None and right.ranges is not None:
             ranges = left.ranges, right.ranges.of_side("right")
+            from ivjoin.files.join_row_groups import meeting_groups
+
             kept = meeting_groups(self.plan, ranges)
             self.skipped = ranges[0].row_groups - len(kept[0]), ranges[1].row_groups - len(kept[1])
             for source, groups in zip(self._sources, kept, strict=True):
@@ -131,7 +132,7 @@ class _Join:
     def begin(self) -> tuple[Arranged, tuple[Pieces, Pieces]]:
         if self.plan.spec.pick is not None:
             arranged = arrange_picked(self.plan, self._sources, self._sort)
-            self.most = max(_PICK_ROWS, self._coalesce)
+            self.most = max(_SWEEP_ROWS if arranged.leads is None else _PICK_ROWS, self._coalesce)
         else:
             arranged = (arrange if self._sort else as_they_are)(self.plan, self._sources, self._threads)
             if isinstance(cut_of(arranged.plan), str) and not self.plan.spec.aggregates:
@@ -402,7 +403,7 @@ def band_join(
     budget = budget_of(memory_limit, when_full, spill_dir, shed, shed_shared)
     if budget is not None and threads > 1:
         raise IvjoinError(
-            f"memory_limit bounds one operator, and threads={threads} has one for each slice; leave one out"
+            f"memory_limit bounds one operator, and threads={threads} has one for each slice; leave one of them out"
         )
     sources = open_inputs(left, right)
     plan = planned(

@@ -10,7 +10,7 @@ import pytest
 
 from ivjoin import expr
 from ivjoin.expr.evaluate import evaluate
-from ivjoin.expr.ops_zones import zone_of
+from ivjoin.expr.kernels.zones import zone_of
 
 TOP = (1 << 63) - 1
 ZONES = ["UTC", "America/New_York", "Pacific/Kiritimati", "Asia/Kathmandu", "+14:00", "-12:00"]

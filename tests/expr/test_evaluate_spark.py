@@ -20,7 +20,7 @@ from evaluating import ERROR, answers, same
 
 from ivjoin.expr import Scope, build, scalar
 from ivjoin.expr.evaluate import evaluate
-from ivjoin.expr.ops_casttext import java_double
+from ivjoin.expr.kernels.casttext import java_double
 from ivjoin.expr.types import STRING, Type, from_arrow
 
 FACTS = [json.loads(line) for line in Path(__file__).with_suffix(".jsonl").read_text(encoding="utf-8").splitlines()]

@@ -15,8 +15,8 @@ from evaluating import ERROR, answers, col, same
 
 from ivjoin.expr import Scope, scalar
 from ivjoin.expr import types as ty
+from ivjoin.expr.kernels.casttext import java_double
 from ivjoin.expr.nodes import make
-from ivjoin.expr.ops_casttext import java_double
 
 S = col("s", pa.string())
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ivjoin.errors import ConditionError
-from ivjoin.expr.ops_zones import zone_of
+from ivjoin.expr.kernels.zones import zone_of
 
 NAMES = [
     "America/New_York", "Europe/Paris", "Europe/Dublin", "Africa/Casablanca", "Australia/Lord_Howe", "Asia/Kathmandu",
@@ -117,7 +117,7 @@ def test_unknown_zones() -> None:
 
 def test_the_table_is_read_from_the_package_where_the_system_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("tzdata")
-    from ivjoin.expr import ops_zones
+    from ivjoin.expr.kernels import zones as ops_zones
 
     monkeypatch.setattr(zoneinfo, "TZPATH", ())
     zone = ops_zones._read(zoneinfo.ZoneInfo("Europe/Paris"))

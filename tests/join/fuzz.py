@@ -9,6 +9,7 @@ import argparse
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -17,77 +18,124 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
-from hypothesis.strategies import just
+from hypothesis.strategies import SearchStrategy, just
 from join.cases import Case, check, run_pull
 from join.indexes import runs_at_once
+from join.plain_cases import plain_cases
 from join.strategies import cases
+from join.variants import mirrored, snapshots_everywhere
 from stream.unordered import at_once, bare, run_tables
 
 from ivjoin.operator import operator as _  # noqa: F401 (compiled blocks are tried out by it)
 from ivjoin.operator import prune_bounds as bounds
 
 PHASES = (Phase.generate, Phase.shrink)
+ROUND = 200  # joins of one seed
+
+
+def as_tables(case: Case, turn: int) -> None:
+    """Through ``band_join``, as tables of which one or both have no declared order."""
+    kept = (("left", "right"), ("right",), ("left",))[turn % 3]
+    with at_once(turn):
+        check(bare(case, *kept), run_tables)
+
+
+# Ways to play a case, the number of which is given.
+LEGS: dict[str, Callable[[Case, int], None]] = {
+    "push": lambda case, number: check(case),
+    "pull": lambda case, number: check(case, run_pull),
+    "tables": as_tables,
+    "exchanged": lambda case, number: check(mirrored(case)),
+    "snapshots": lambda case, number: check(snapshots_everywhere(case)),
+    "plain": lambda case, number: check(case),
+    "plain pulled": lambda case, number: check(case, run_pull),
+}
+
+
+class Failed(AssertionError):
+    """A join that came out otherwise than the nested loop has it."""
+
+    def __init__(self, case: Case, why: Exception, seed: int, number: int) -> None:
+        told = [line[:1000] for line in (str(why).splitlines() or [""])[:2]]
+        super().__init__("\n".join((f"# seed {seed}, case {number}: {type(why).__name__}", *told, repr(case))))
+
+
+def play(
+    leg: str, first: int, is_over: Callable[[int], bool], rows: int = 14, how: str | None = None
+) -> tuple[Counter[str], int]:
+    """Play random joins, rounds of them from a first seed on, until ``is_over(joins so far)``.
+
+    Returns how many of each join type, and the last seed.
+
+    Raises
+    ------
+    Failed
+    """
+    strategy: SearchStrategy[Case] = (plain_cases if leg.startswith("plain") else cases)(max_rows=rows)
+    done: Counter[str] = Counter()
+    failed: list[tuple[Case, Exception]] = []
+    round_, was = first, bounds._CONTRACT_EVERY
+    try:
+        while not is_over(sum(done.values())):
+            # Every other round contracts the residual at every row, which a real run does after some hundreds.
+            bounds._CONTRACT_EVERY = 1 if round_ % 2 else was
+
+            # Two rounds in four over sorted runs, which a real run turns to after millions of steps.
+            index = partial(runs_at_once, round_) if round_ % 4 > 1 else nullcontext
+
+            @seed(round_)
+            @settings(
+                max_examples=ROUND,
+                deadline=None,
+                database=None,
+                phases=PHASES,
+                derandomize=False,
+                verbosity=Verbosity.quiet,
+                suppress_health_check=list(HealthCheck),
+                report_multiple_bugs=False,
+            )
+            @given(strategy, just(index))
+            def one_round(case: Case, index: Any) -> None:
+                if (is_over(sum(done.values())) and not failed) or how not in (None, case.how):
+                    return
+                done[case.how] += 1
+                try:
+                    with index():
+                        LEGS[leg](case, done[case.how])
+                except Exception as e:
+                    failed.append((case, e))
+                    raise
+
+            try:
+                one_round()
+            except Exception:
+                case, failure = failed[-1]
+                raise Failed(case, failure, round_, sum(done.values())) from failure
+            round_ += 1
+    finally:
+        bounds._CONTRACT_EVERY = was
+    return done, round_ - 1
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--seed", type=int, default=0, help="the first seed; each round of 200 cases takes the next")
+    parser.add_argument("--joins", type=int, default=sys.maxsize, help="at most")
+    parser.add_argument("--seed", type=int, default=0, help=f"the first; each round of {ROUND} joins takes the next")
     parser.add_argument("--rows", type=int, default=14, help="most rows of an input")
     parser.add_argument("--how", help="this join type alone")
-    parser.add_argument("--pull", action="store_true", help="through band_join, not SymmetricHashJoin")
-    parser.add_argument("--tables", action="store_true", help="through band_join, as tables without a declared order")
+    parser.add_argument("--leg", choices=LEGS, default="push", help="the way in which joins are played")
     args = parser.parse_args()
     end = time.monotonic() + args.seconds
-    done: Counter[str] = Counter()
-    failed: list[tuple[Case, Exception]] = []
-    round_, was = args.seed, bounds._CONTRACT_EVERY
-    while time.monotonic() < end:
-        # Every other round contracts the residual at every row, which a real run does after some hundreds.
-        bounds._CONTRACT_EVERY = 1 if round_ % 2 else was
-
-        # Two rounds in four over sorted runs, which a real run turns to after millions of steps.
-        index = partial(runs_at_once, round_) if round_ % 4 > 1 else nullcontext
-
-        @seed(round_)
-        @settings(
-            max_examples=200,
-            deadline=None,
-            database=None,
-            phases=PHASES,
-            derandomize=False,
-            verbosity=Verbosity.quiet,
-            suppress_health_check=list(HealthCheck),
-            report_multiple_bugs=False,
+    try:
+        done, last = play(
+            args.leg, args.seed, lambda n: n >= args.joins or time.monotonic() > end, args.rows, args.how
         )
-        @given(cases(max_rows=args.rows), just(index))
-        def play(case: Case, index: Any) -> None:
-            if (time.monotonic() > end and not failed) or args.how not in (None, case.how):
-                return
-            done[case.how] += 1
-            try:
-                with index():
-                    if args.tables:
-                        kept = (("left", "right"), ("right",), ("left",))[done[case.how] % 3]
-                        with at_once(done[case.how]):
-                            check(bare(case, *kept), run_tables)
-                    else:
-                        check(case, run_pull) if args.pull else check(case)
-            except Exception as e:
-                failed.append((case, e))
-                raise
-
-        try:
-            play()
-        except Exception:
-            case, failure = failed[-1]
-            told = str(failure).splitlines() or [""]
-            print(f"# seed {round_}, case {sum(done.values())}: {type(failure).__name__}")
-            print("\n".join(f"# {line[:1000]}" for line in told[:2]))
-            print(case)
-            return 1
-        round_ += 1
-    print(f"{sum(done.values())} joins, seeds {args.seed} to {round_ - 1}, all as the nested loop has it: {dict(done)}")
+    except Failed as e:
+        print(e)
+        return 1
+    seeds = f"seeds {args.seed} to {last}"
+    print(f"{sum(done.values())} joins, {args.leg}, {seeds}, all as the nested loop has it: {dict(done)}")
     return 0
 
 

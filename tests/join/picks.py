@@ -1,4 +1,3 @@
-# ruff: noqa: E741
 """Random joins that pick, and what a nested loop says of them."""
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ def image(v: Any) -> tuple[int, Any]:
 
 
 def distance(a: Any, b: Any) -> tuple[int, Any]:
-    """How far two values are apart: 0 of equal ones, more than infinite where one is NaN; exact."""
+    """How far two values are apart: nothing of equal ones, more than infinite where one is NaN; exact."""
     if image(a) == image(b):
-        return (0, 0)
+        return (-1, 0)
     if any(isinstance(x, float) and math.isnan(x) for x in (a, b)):
         return (2, 0)
     if any(isinstance(x, float) and math.isinf(x) for x in (a, b)):
@@ -58,23 +57,23 @@ def partners(q: Question) -> dict[int, set[int]]:
     by = [by] if isinstance(by, str) else by
     which = q.arguments["pick"]
     rights = q.right.to_pylist()
-    for l in q.left.to_pylist():
+    for left in q.left.to_pylist():
         found = []
         for r in rights:
-            if any(l[k] is None or r[k] is None or image(l[k]) != image(r[k]) for k in q.keys):
+            if any(left[k] is None or r[k] is None or image(left[k]) != image(r[k]) for k in q.keys):
                 continue
-            if r[by[0]] is None or (which == "nearest" and l[q.near] is None):
+            if r[by[0]] is None or (which == "nearest" and left[q.near] is None):
                 continue
-            if q.truth(l, r) is not True:
+            if q.truth(left, r) is not True:
                 continue
-            rank: list[Any] = [distance(l[q.near], r[by[0]])] if which == "nearest" else []
+            rank: list[Any] = [distance(left[q.near], r[by[0]])] if which == "nearest" else []
             for b in by:
                 null = r[b] is None
                 there = (not null) if which == "last" else null
                 rank += [there, (0, 0) if null else image(r[b])]
             found.append((rank, r["rid"]))
         best = (max if which == "last" else min)((rank for rank, _ in found), default=None)
-        out[l["id"]] = {rid for rank, rid in found if rank == best}
+        out[left["id"]] = {rid for rank, rid in found if rank == best}
     return out
 
 
@@ -138,20 +137,20 @@ def _less(a: Any, b: Any) -> bool:
 
 
 def _nulls(f: Truth) -> Truth:
-    return lambda l, r: None if any(x is None for x in (l["t"], r["t"])) else f(l, r)
+    return lambda a, b: None if any(x is None for x in (a["t"], b["t"])) else f(a, b)
 
 
 CONDITIONS: list[tuple[str | None, Truth]] = [
-    (None, lambda l, r: True),
-    ("r.t <= l.t", _nulls(lambda l, r: not _less(l["t"], r["t"]))),
-    ("r.t < l.t", _nulls(lambda l, r: _less(r["t"], l["t"]))),
-    ("r.t >= l.t", _nulls(lambda l, r: not _less(r["t"], l["t"]))),
-    ("r.t > l.t", _nulls(lambda l, r: _less(l["t"], r["t"]))),
-    ("r.t <= l.t AND r.w > l.v", _nulls(lambda l, r: not _less(l["t"], r["t"]) and r["w"] > l["v"])),
-    ("r.t >= l.t AND r.w + l.v <> 3", _nulls(lambda l, r: not _less(r["t"], l["t"]) and r["w"] + l["v"] != 3)),
-    ("r.w <> l.v", lambda l, r: r["w"] != l["v"]),
+    (None, lambda a, b: True),
+    ("r.t <= l.t", _nulls(lambda a, b: not _less(a["t"], b["t"]))),
+    ("r.t < l.t", _nulls(lambda a, b: _less(b["t"], a["t"]))),
+    ("r.t >= l.t", _nulls(lambda a, b: not _less(b["t"], a["t"]))),
+    ("r.t > l.t", _nulls(lambda a, b: _less(a["t"], b["t"]))),
+    ("r.t <= l.t AND r.w > l.v", _nulls(lambda a, b: not _less(a["t"], b["t"]) and b["w"] > a["v"])),
+    ("r.t >= l.t AND r.w + l.v <> 3", _nulls(lambda a, b: not _less(b["t"], a["t"]) and b["w"] + a["v"] != 3)),
+    ("r.w <> l.v", lambda a, b: b["w"] != a["v"]),
     ("r.t <= l.t AND r.w <> 2 AND l.v < 3", _nulls(
-        lambda l, r: not _less(l["t"], r["t"]) and r["w"] != 2 and l["v"] < 3)),
+        lambda a, b: not _less(a["t"], b["t"]) and b["w"] != 2 and a["v"] < 3)),
 ]  # fmt: skip
 WIDTHS: list[tuple[str, Callable[[Any, Any], bool]]] = [
     ("r.t BETWEEN l.t - 3 AND l.t", lambda a, b: a - 3 <= b <= a),
@@ -216,7 +215,7 @@ def question(rng: random.Random, most: int = 40) -> Question:
         tables.append(pa.table(columns))
     conditions = list(CONDITIONS)
     if kind == "int":
-        conditions += [(text, _nulls(lambda l, r, f=f: f(l["t"], r["t"]))) for text, f in WIDTHS]
+        conditions += [(text, _nulls(lambda a, b, f=f: f(a["t"], b["t"]))) for text, f in WIDTHS]
     arguments["condition"], truth = rng.choice(conditions)
     arguments["on"] = keys = ["k", "s"][:keyed] if rng.random() < 0.7 else ["s"][:keyed]
     arguments["pick_by"] = rng.choice(("t", "t", "t", ["t", "tie"], ["t", "w", "tie"]))

@@ -85,7 +85,7 @@ def test_all_forms_of_a_condition() -> None:
     import sympy
 
     from ivjoin.expr import Scope, condition
-    from ivjoin.expr.fluent import left
+    from ivjoin.expr.read.fluent import left
 
     box = {"a": ("int64", 0, 9)}
     a = sympy.Symbol("a")

@@ -251,6 +251,24 @@ def test_mistakes_are_named_before_the_query_starts(spark: Any, tmp_path: Path) 
     assert not (tmp_path / "c").exists()
 
 
+def test_the_documented_chain_is_built(spark: Any, tmp_path: Path) -> None:
+    from pyspark.sql import functions as F
+
+    import ivjoin.spark
+
+    page = (Path(__file__).parent.parent.parent / "docs/spark-order-and-watermarks.md").read_text()
+    section = page[page.index("## What stands behind a join") :]
+    names: dict[str, Any] = {"F": F, "ivjoin": ivjoin}
+    for name, ddl in (("clicks", "ts timestamp"), ("views", "ts timestamp"), ("orders", "at timestamp")):
+        (tmp_path / name).mkdir()
+        names[name] = spark.readStream.schema(f"user long, {ddl}").parquet(str(tmp_path / name))
+    with store_for(spark, BACKENDS[1]):
+        for code in re.findall(r"```python\n(.*?)```", section, re.DOTALL):
+            exec(code, names)
+    assert names["trips"].columns == ["user", "ts", "ts_right", "at"]
+    assert names["hourly"].isStreaming
+
+
 def test_the_documented_examples(
     spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -113,7 +113,23 @@ def lazy() -> Any:
     return pl.from_arrow(LEFT).lazy().with_columns(unused=pl.lit(1)).drop("unused")
 
 
+def plain_csv(folder: Path) -> Path:
+    csv.write_csv(LEFT, folder / "l.csv")
+    return folder / "l.csv"
+
+
+def relation() -> Any:
+    import duckdb
+
+    given = LEFT  # noqa: F841
+    return duckdb.connect().sql("SELECT * FROM given WHERE t >= 0")
+
+
 INPUTS: dict[str, Callable[[Path], Any]] = {
+    "csv": plain_csv,
+    "a duckdb relation": lambda f: relation(),
+    "frames in a list": lambda f: list(frames()),
+    "a reader of batches": lambda f: LEFT.to_reader(),
     "parquet": parquet,
     "path as text": lambda f: str(parquet(f)),
     "a URI": lambda f: parquet(f).as_uri(),
@@ -142,6 +158,13 @@ def test_an_input_gives_its_rows(kind: str, small: bool, tmp_path: Path, monkeyp
     if not small:
         monkeypatch.setattr(sorting, "SMALL", -1)
     same(ivjoin.band_join(INPUTS[kind](tmp_path), RIGHT, **CALL))
+
+
+def test_a_file_of_fsspec() -> None:
+    fsspec = pytest.importorskip("fsspec")
+    with fsspec.open("memory://ivjoin/l.parquet", "wb") as f:
+        pq.write_table(LEFT, f)
+    same(ivjoin.band_join("memory://ivjoin/l.parquet", RIGHT, **CALL))
 
 
 def test_a_folder_of_partitions(tmp_path: Path) -> None:

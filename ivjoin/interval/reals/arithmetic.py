@@ -8,7 +8,6 @@ number is zero.
 from __future__ import annotations
 
 import math
-import sys
 from operator import index
 
 from ivjoin.interval.machine.rounding import (
@@ -24,7 +23,6 @@ from ivjoin.interval.machine.rounding import (
     sqrt_down,
     sqrt_up,
 )
-from ivjoin.interval.reals import bare
 from ivjoin.interval.reals.bare import EMPTY, ENTIRE, Interval, make
 from ivjoin.interval.reals.pointwise import above, below
 from ivjoin.interval.reals.powers import power_at
@@ -289,4 +287,3 @@ def round_ties_to_away(x: Interval) -> Interval:
     return EMPTY if x.inf > x.sup else make(_nearest_away_at(x.inf), _nearest_away_at(x.sup))
 
 
-bare.operators = sys.modules[__name__]

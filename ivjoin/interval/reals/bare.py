@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
+from importlib import import_module
 from math import inf as INF
 from math import isnan, nan
 from typing import Any, NoReturn, SupportsFloat
@@ -14,7 +16,11 @@ from ivjoin.interval.machine.rounding import ratio
 
 __all__ = ["EMPTY", "ENTIRE", "Interval", "as_interval", "make"]
 
-operators: Any = None  # the module of the arithmetic, which needs this class and sets itself here
+
+@cache
+def _operators() -> Any:
+    """The module of the arithmetic, which is made of this class."""
+    return import_module("ivjoin.interval.reals.arithmetic")
 
 
 def _plain(number: Any) -> Any:
@@ -116,37 +122,37 @@ class Interval:
         return bool(self.inf <= number <= self.sup) and number not in (INF, -INF)
 
     def __add__(self, other: Any) -> Interval:
-        return operators.add(self, as_interval(other)) if _is_operand(other) else NotImplemented
+        return _operators().add(self, as_interval(other)) if _is_operand(other) else NotImplemented
 
     def __radd__(self, other: Any) -> Interval:
-        return operators.add(as_interval(other), self) if _is_operand(other) else NotImplemented
+        return _operators().add(as_interval(other), self) if _is_operand(other) else NotImplemented
 
     def __sub__(self, other: Any) -> Interval:
-        return operators.sub(self, as_interval(other)) if _is_operand(other) else NotImplemented
+        return _operators().sub(self, as_interval(other)) if _is_operand(other) else NotImplemented
 
     def __rsub__(self, other: Any) -> Interval:
-        return operators.sub(as_interval(other), self) if _is_operand(other) else NotImplemented
+        return _operators().sub(as_interval(other), self) if _is_operand(other) else NotImplemented
 
     def __mul__(self, other: Any) -> Interval:
-        return operators.mul(self, as_interval(other)) if _is_operand(other) else NotImplemented
+        return _operators().mul(self, as_interval(other)) if _is_operand(other) else NotImplemented
 
     def __rmul__(self, other: Any) -> Interval:
-        return operators.mul(as_interval(other), self) if _is_operand(other) else NotImplemented
+        return _operators().mul(as_interval(other), self) if _is_operand(other) else NotImplemented
 
     def __truediv__(self, other: Any) -> Interval:
-        return operators.div(self, as_interval(other)) if _is_operand(other) else NotImplemented
+        return _operators().div(self, as_interval(other)) if _is_operand(other) else NotImplemented
 
     def __rtruediv__(self, other: Any) -> Interval:
-        return operators.div(as_interval(other), self) if _is_operand(other) else NotImplemented
+        return _operators().div(as_interval(other), self) if _is_operand(other) else NotImplemented
 
     def __neg__(self) -> Interval:
-        return operators.neg(self)
+        return _operators().neg(self)
 
     def __pos__(self) -> Interval:
         return self
 
     def __abs__(self) -> Interval:
-        return operators.abs(self)
+        return _operators().abs(self)
 
 
 _new = Interval.__new__

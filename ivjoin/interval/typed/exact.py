@@ -7,7 +7,6 @@ value. A reverse function leaves of its last argument what can give a result in 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from datetime import timedelta
 from operator import index
@@ -17,7 +16,6 @@ from ivjoin.interval.errors import IntervalError
 from ivjoin.interval.machine.casts import conversion
 from ivjoin.interval.machine.domains import Domain, domain
 from ivjoin.interval.machine.operation import NONE, Binary, Pair, Unary, clipped, empty, union
-from ivjoin.interval.typed import intervals as typed
 from ivjoin.interval.typed.intervals import DomainInterval, entire, like, operand
 from ivjoin.interval.typed.operators import binary, extremum, unary
 
@@ -257,4 +255,3 @@ def _extremum_rev(greater: bool) -> Callable[..., DomainInterval]:
 min, min_rev = _extremum(False), _extremum_rev(False)
 max, max_rev = _extremum(True), _extremum_rev(True)
 
-typed.operators = sys.modules[__name__]

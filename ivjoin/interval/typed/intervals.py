@@ -7,6 +7,8 @@ that results are clipped to it; floats are rounded to nearest, and overflow to i
 
 from __future__ import annotations
 
+from functools import cache
+from importlib import import_module
 from typing import Any, NoReturn
 
 from ivjoin.errors import came
@@ -18,7 +20,12 @@ from ivjoin.interval.reals.bare import Interval
 __all__ = ["DomainInterval", "entire", "interval", "like", "operand", "void"]
 
 _INFINITY = float("inf")
-operators: Any = None  # the module of the arithmetic, which needs this class and sets itself here
+
+
+@cache
+def _operators() -> Any:
+    """The module of the arithmetic, which is made of this class."""
+    return import_module("ivjoin.interval.typed.exact")
 
 
 class DomainInterval:
@@ -119,31 +126,31 @@ class DomainInterval:
         return f"interval({str(self.domain)!r}, {inf!r}, {sup!r}{marks})"
 
     def __add__(self, other: Any) -> DomainInterval:
-        return operators.add(self, other)
+        return _operators().add(self, other)
 
     def __radd__(self, other: Any) -> DomainInterval:
-        return operators.add(other, self)
+        return _operators().add(other, self)
 
     def __sub__(self, other: Any) -> DomainInterval:
-        return operators.sub(self, other)
+        return _operators().sub(self, other)
 
     def __rsub__(self, other: Any) -> DomainInterval:
-        return operators.sub(other, self)
+        return _operators().sub(other, self)
 
     def __mul__(self, other: Any) -> DomainInterval:
-        return operators.mul(self, other)
+        return _operators().mul(self, other)
 
     def __rmul__(self, other: Any) -> DomainInterval:
-        return operators.mul(other, self)
+        return _operators().mul(other, self)
 
     def __neg__(self) -> DomainInterval:
-        return operators.neg(self)
+        return _operators().neg(self)
 
     def __pos__(self) -> DomainInterval:
         return self
 
     def __abs__(self) -> DomainInterval:
-        return operators.abs(self)
+        return _operators().abs(self)
 
 
 def interval(
@@ -190,7 +197,7 @@ def interval(
     >>> interval("decimal(4, 1)", "0.05", 2)
     Traceback (most recent call last):
     ...
-    ivjoin.interval.reals.bare.IntervalTypeError: a bound of a decimal(4,1) cannot be '0.05'; expected a number
+    ivjoin.interval.errors.IntervalTypeError: a bound of a decimal(4,1) cannot be '0.05'; expected a number
     """
     d = _domain(domain)
     if not isinstance(closed, str) or closed not in ("both", "left", "right", "neither"):

@@ -53,7 +53,7 @@ I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _NONE = np.empty(0, dtype=np.int64)
 _NO_FLAGS = np.empty(0, dtype=np.uint8)
 _SMALL = 4096  # left rows of a piece that is put together with the one before
-_OFTEN = 256  # rows that come before it is looked at again who may go, at least
+_OFTEN = 64  # rows that come before it is looked at again who may go, at least
 _SWEEP = 24  # right rows and keys to a left row, for both sides to be gone through side by side
 _PAIRS = 1 << 17  # decided at once
 _FIRST_TRIES, _MOST_TRIES = 4, 1 << 14  # candidates of a left row that are decided at once
@@ -169,7 +169,7 @@ class PickCore:
 
         self.account.limit, self.account.on_full = limit, refuse
 
-    def is_refused(self) -> bool:
+    def is_refused(self, error: BaseException) -> bool:
         """Whether the account has refused memory for the push under way, of which nothing is done yet."""
         return self.account.refused
 

@@ -156,7 +156,7 @@ class WindowCore:
         m.state_bytes = self.bytes_held()
         return m
 
-    def is_refused(self) -> bool:
+    def is_refused(self, error: BaseException) -> bool:
         """Whether the account has refused memory for the push under way, of which nothing is done yet."""
         return self.account.refused
 

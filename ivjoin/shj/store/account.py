@@ -44,6 +44,16 @@ class Account:
         """Whether so many bytes more can be held."""
         return self.limit is None or more <= 0 or self._held() + more <= self.limit
 
+    def want_disk(self, nbytes: int) -> None:
+        """See whether files may grow by so many bytes, before any does.
+
+        Raises
+        ------
+        MemoryLimitError
+        """
+        if self.files is not None:
+            self.files.reserve(nbytes)
+
     def beyond(self, nbytes: int) -> int:
         """Of bytes that are held twice for a moment, those that a limit must make room for: few need not count."""
         return max(0, nbytes - _UNCOUNTED) if self.limit is not None else 0

@@ -20,6 +20,7 @@ from ivjoin.errors import MemoryLimitError
 __all__ = ["Files", "extended", "fresh", "in_memory", "slide"]
 
 _PAGE = mmap.PAGESIZE
+_MOVED = 1 << 20  # bytes of an array that malloc maps by itself
 _PIECE = 4 << 20  # bytes copied at once, so that little of a file is in memory meanwhile
 _STATM = "/proc/self/statm"
 
@@ -86,11 +87,22 @@ class Files:
         self._take(old.fd, size)
         return np.ndarray(shape, array.dtype, buffer=self._mapped(os.dup(old.fd), size))
 
-    def settle(self, allowed: int) -> None:
-        """Let go of pages until about half of ``allowed`` bytes of mapped files lie in memory, if it is more now."""
+    def reserve(self, nbytes: int) -> None:
+        """See whether the disk has room for so many bytes, before several arrays are made or none.
+
+        Raises
+        ------
+        MemoryLimitError
+        """
+        if nbytes:
+            os.close(self._open(nbytes))
+
+    def settle(self, allowed: int) -> int:
+        """Let go of pages until less than ``allowed`` bytes of mapped files lie in memory; by how many it was more."""
         maps = [m for m in list(self._maps) if len(m)]
-        if not maps or self.resident() <= allowed:
-            return
+        there = min(self.resident(), self.nbytes) if maps else 0
+        if there <= allowed:
+            return 0
         for _ in range(64):
             for m in maps:
                 piece = max(_PAGE, -(-len(m) // 16 // _PAGE) * _PAGE)
@@ -98,8 +110,9 @@ class Files:
                 if start < len(m):
                     m.madvise(mmap.MADV_DONTNEED, start, min(piece, len(m) - start))
             self._hand += 1
-            if self._hand % 16 == 0 or self.resident() <= allowed // 2:
-                return
+            if self._hand % 16 == 0 or self.resident() <= allowed - allowed // 8:
+                break
+        return there - allowed
 
     def resident(self) -> int:
         """Bytes of mapped files of this process that lie in memory, those apart that did before the first array."""
@@ -160,7 +173,7 @@ def _shared() -> int | None:
 
 
 def _map_of(array: np.ndarray) -> _Map | None:
-    base = array.base
+    base: object = array.base
     while isinstance(base, np.ndarray):
         base = base.base
     return base if isinstance(base, _Map) else None
@@ -180,8 +193,17 @@ def fresh(like: np.ndarray, shape: int | tuple[int, ...], dtype: np.dtype | type
 
 
 def extended(array: np.ndarray, n: int) -> np.ndarray | None:
-    """The same rows at the same places, and room for n in all; None where that takes a copy."""
-    lies = None if array.base is None else _map_of(array)
+    """The same rows at the same places, and room for n in all; None where that takes a copy.
+
+    The array that is given, and every view of it, is not to be used any more.
+    """
+    if array.base is None:
+        if array.nbytes < _MOVED or not array.flags.owndata:
+            return None
+        # The system moves pages of large arrays, and copies none: nothing is held twice.
+        array.resize((n, *array.shape[1:]), refcheck=False)
+        return array
+    lies = _map_of(array)
     return None if lies is None else lies.files.extended(array, n)
 
 

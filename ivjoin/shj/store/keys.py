@@ -10,10 +10,11 @@ seen.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 
-from ivjoin.errors import CapacityError
+from ivjoin.errors import CapacityError, MemoryLimitError
 from ivjoin.shj import registers
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.kernels import key_kernels, word_key_kernels
@@ -114,6 +115,8 @@ class KeyTable:
         cap = need + self.n_ids // 8 if need > len(self.slots) else len(self.slots)
         size = _table_size(entries) if 3 * entries > 2 * len(self._table) else len(self._table)
         self._account.want(lambda: self._more(cap, size))
+        if self._account.files is not None:
+            self._account.want_disk((cap - len(self.slots)) * self._id_bytes + 4 * size)
         if cap > len(self.slots):
             slots = _longer(self.slots, cap, self.n_ids)
             slots[self.n_ids :] = -1
@@ -128,7 +131,7 @@ class KeyTable:
     def _more(self, cap: int, size: int) -> int:
         """Bytes that so many slots and places of the table take beyond those that there are."""
         slots, table = in_memory(self.slots), in_memory(self._table)
-        more = (cap - len(self.slots)) * self._id_bytes + self._account.beyond(slots) if slots else 0
+        more = (cap - len(self.slots)) * self._id_bytes if slots else 0
         return more + (4 * (size - len(self._table)) + self._account.beyond(table) if table else 0)
 
     def sweep(self, n: int = 0) -> None:
@@ -138,13 +141,16 @@ class KeyTable:
         """
         many = self._many()
         if self.n_ids - self._n_free > many or max(len(self._table), len(self.slots)) > 8 * (many + 2 * n):
-            self._sweep(n)
+            with suppress(MemoryLimitError):  # a disk without room for the smaller table: later, then
+                self._sweep(n)
 
     def _many(self) -> int:
         """The most ids in use that are not worth a sweep, as the kernels see it."""
         return self.live + self.live // 4 + key_kernels.SOME_KEYS
 
     def _sweep(self, n: int) -> None:
+        if self._account.files is not None:
+            self._account.want_disk(self.slots.nbytes + self._table.nbytes + self._arena_bytes())
         self._took(key_kernels.take_back(self.slots, self.n_ids, self.live, self._cell))
         cap = self.n_ids + max(0, n - self._n_free) + self.n_ids // 8 + 16
         if cap * 2 <= len(self.slots):
@@ -158,6 +164,10 @@ class KeyTable:
         self._table[:] = 0
         self._rehash()
         self.point()
+
+    def _arena_bytes(self) -> int:
+        """Bytes of the keys, where they lie apart."""
+        return 0
 
     def _took(self, packed: int) -> None:
         """Take in what a kernel has returned of the ids, and left in the cell."""
@@ -254,7 +264,7 @@ class WordKeys(IntKeys):
 
     @property
     def nbytes(self) -> int:
-        return super().nbytes + self._rest.nbytes
+        return super().nbytes + in_memory(self._rest)
 
     def ids(self, keys: np.ndarray, usable: np.ndarray | None) -> np.ndarray:
         """Id of each key, of words : int64[words, n], -1 where ``usable`` is False."""
@@ -273,10 +283,9 @@ class WordKeys(IntKeys):
         return out
 
     def _grow_ids(self, cap: int) -> None:
-        rest = np.zeros(self._others * cap, dtype=np.int64)
-        n = min(len(rest), len(self._rest))
-        rest[:n] = self._rest[:n]
-        self._rest = rest
+        n = min(self._others * cap, len(self._rest))
+        self._rest = _longer(self._rest, self._others * cap, n)
+        self._rest[n:] = 0
 
 
 class ByteKeys(KeyTable):
@@ -328,6 +337,9 @@ class ByteKeys(KeyTable):
         )
         self._top = int(top[0])
         return out
+
+    def _arena_bytes(self) -> int:
+        return self._arena.nbytes
 
     def piece_of(self, key_ids: np.ndarray, piece: int, pieces: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Where one of a key's pieces begins, its bytes : int64[n] each, and the arena in which it lies."""

@@ -463,10 +463,26 @@ class SideStore:
         if self.live * 2 < self.hi - self.lo and self.live + n <= self.cap:
             self._renumber(self.live_ids(), self.cap)
             return
-        cap = larger(self.cap, self.hi - self.lo + n)
-        self.account.want(lambda: self._more(cap))
-        if self.hi - self.lo + n > self.cap:  # what was asked may have taken rows away
-            self._recap(cap)
+        self.account.want(lambda: self._more(self._next_cap(n)))  # what is asked may take rows away
+        if self.hi - self.lo + n > self.cap:
+            self._recap(self._next_cap(n))
+
+    def _next_cap(self, n: int) -> int:
+        """The capacity with which there is room for n rows more."""
+        need = self.hi - self.lo + n
+        return self.cap if need <= self.cap else larger(self.cap, need)
+
+    def key_ids(self, ids: np.ndarray) -> np.ndarray:
+        """The key ids of rows : int64[n]."""
+        return self.links[self.places(ids), index_kernels.KEY].astype(np.int64)
+
+    def drop(self, ids: np.ndarray, gone: np.ndarray) -> None:
+        """Let go of some of all live rows, and of the room they took; rows have other ids after it."""
+        places = self.places(ids[gone])
+        self.keys.live -= int(index_kernels.unlink(places, self.links, self.keys.slots, self.offset))
+        self.live -= len(places)
+        kept = ids[~gone]
+        self._renumber(kept, len(kept) + len(kept) // 16)
 
     def move_rows(self, rows: np.ndarray) -> None:
         """Let the records lie elsewhere, as they are."""
@@ -477,23 +493,37 @@ class SideStore:
         """Bytes of all rings, a row."""
         return sum(c.row_bytes for c in self.columns) + (self.rows.strides[0] if in_memory(self.rows) else 0)
 
+    def _want_disk(self, rows: int, texts: bool = False) -> None:
+        """See whether the disk has room for so many rows more, of what lies there."""
+        if self.account.files is None:
+            return
+        arrays = [self.rows]
+        for c in self.columns:
+            arrays += [a for a in (getattr(c, "_ring", None), getattr(c, "_starts", None)) if a is not None]
+            if c.valid is not None and c.valid.ring is not None:
+                arrays.append(c.valid.ring)
+        size = sum(a.strides[0] for a in arrays if not in_memory(a)) * max(rows, 0)
+        if texts:
+            size += sum(c.room for c in self.columns if isinstance(c, BytesColumn))
+        self.account.want_disk(size)
+
     def _more(self, cap: int) -> int:
         """Bytes that a ring of another capacity takes beyond this one's, with those that are held twice meanwhile."""
-        return (cap - self.cap) * self._row_bytes() + self.account.beyond(in_memory(self.rows))
+        twice = 0 if self.hi <= self.cap else self.account.beyond(in_memory(self.rows))
+        return (cap - self.cap) * self._row_bytes() + twice
 
     def _recap(self, cap: int) -> None:
         """A ring of another capacity, with the same rows under the same ids."""
+        self._want_disk(cap - self.cap if self.hi <= min(cap, self.cap) else cap)
         same = self.hi <= min(cap, self.cap)  # every row has the place that it had
         rows = extended(self.rows, cap) if same else None
-        if rows is not None:
-            same = False
-        else:
+        is_copy = rows is None
+        if rows is None:
             rows = fresh(self.rows, (cap, self.rows.shape[1]))
         links = rows.view(np.int32)
         if same:
-            rows[self.lo : self.hi] = self.rows[self.lo : self.hi]
-        elif self.hi <= min(cap, self.cap):
-            pass
+            if is_copy:
+                rows[self.lo : self.hi] = self.rows[self.lo : self.hi]
         elif self.hi > self.lo:
             index_kernels.move(
                 self.lo, self.hi, self.rows, self.links, rows, links, self.keys.slots, self.keys.n_ids, self.offset
@@ -508,6 +538,7 @@ class SideStore:
         """Keep only these rows, as ids 0, 1, ..., in a ring of at least ``room``; relinks every list."""
         n = len(ids)
         cap = fitting(max(room, n))
+        self._want_disk(cap, texts=True)
         places = self.places(ids)
         key_ids = self.links[places, index_kernels.KEY].astype(np.int64)
         axes = np.ascontiguousarray(self.rows[places, _FIRST_AXIS:].T)

@@ -1,0 +1,363 @@
+"""Typed constructors of expression nodes: they insert the casts that make an operator's arguments meet in one type.
+
+What is fixed here, beyond the catalogue of ``ivjoin.expr.nodes``:
+
+- A comparison with a literal moves the literal into the type of the other side, exactly, whatever the types, so that
+  the column is compared as it is: over an int, ``a < 1.5`` becomes ``a <= 1``; over seconds, ``ts >= TIMESTAMP
+  '...00.5'`` becomes ``ts > '...00'``. Literals past the type's range are clipped in the same way.
+- Decimal ``add sub mod pmod intdiv`` and comparisons have both arguments in one decimal type wherever 38 digits hold
+  both; ``mul`` and ``div`` keep each argument's own. The result type is Spark's, from the types before the cast.
+- date - date is ``date_diff``, an int32 count of days; ``abs``, negation, ``least`` and ``greatest`` of such counts
+  compare with day intervals too. Where more is done with it, it becomes a duration.
+- ``mul`` also takes (duration, int64) -> duration; a column of counts times ``INTERVAL 1 SECOND`` is one.
+- ``timestamp_seconds(n)`` and its kin are the epoch plus such a product, in UTC.
+- ``function`` params are (name, *options): ``getattr(pyarrow.compute, name)(*arguments, *options)``.
+"""
+
+from __future__ import annotations
+
+import operator
+from fractions import Fraction
+from math import floor as floor_of
+
+from ivjoin.errors import ConditionError
+from ivjoin.expr.build.arith import add, div, duration_of_days, intdiv, is_day_count, mod, mul, neg, pmod, sub
+from ivjoin.expr.build.chrono import (
+    add_days,
+    add_interval,
+    add_months,
+    date_trunc,
+    days_apart,
+    extract,
+    interval,
+    trunc_date,
+    unix_date,
+    unix_micros,
+    unix_millis,
+    unix_seconds,
+)
+from ivjoin.expr.build.coerce import as_bool, cast, common_type, compared, exact_value, meet, meet_all
+from ivjoin.expr.literals import is_literal, literal, parse_date, parse_time, parse_timestamp
+from ivjoin.expr.build.nested import sort_keys
+from ivjoin.expr.nodes import LEFT, RIGHT, Node, make
+from ivjoin.expr.build.numeric import (
+    abs_,
+    acos,
+    asin,
+    atan,
+    bround,
+    cbrt,
+    ceil,
+    cos,
+    cosh,
+    exp,
+    expm1,
+    floor,
+    greatest,
+    is_nan,
+    least,
+    ln,
+    log,
+    log1p,
+    log2,
+    log10,
+    next_down,
+    next_up,
+    pow_,
+    rint,
+    round_,
+    sign,
+    sin,
+    sinh,
+    sqrt,
+    tan,
+    tanh,
+    trunc,
+)
+from ivjoin.expr.kernels.zones import is_fixed
+from ivjoin.expr.build.strings import concat, like
+from ivjoin.expr.types import BOOL, INT32, TICKS_PER_SECOND, Type, timestamp
+
+__all__ = [
+    "abs_", "acos", "add", "add_days", "add_interval", "add_months", "and_", "asin", "atan", "between", "bround",
+    "case", "cast", "cbrt", "ceil", "coalesce", "column", "common_type", "compare", "concat", "cos", "cosh",
+    "date_trunc", "days_apart", "div", "eq", "eq_null_safe", "exp", "expm1", "extract", "floor", "ge", "greatest",
+    "gt", "if_", "in_", "intdiv", "interval", "is_nan", "is_not_null", "is_null", "le", "least", "like", "literal",
+    "ln", "log", "log10", "log1p", "log2", "lt", "mod", "mul", "ne", "neg", "next_down", "next_up", "not_", "nullif",
+    "or_", "pmod", "pow_", "rint", "round_", "sign", "sin", "sinh", "sqrt", "sub", "tan", "tanh", "trunc",
+    "trunc_date", "unix_date", "unix_micros", "unix_millis", "unix_seconds",
+]  # fmt: skip
+
+_SYMBOLS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq_null_safe": "<=>"}
+_COMPARED = {
+    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+    "eq_null_safe": operator.eq,
+}  # fmt: skip
+_FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+
+
+def column(side: str, name: str, type: Type) -> Node:
+    """A column of the left or right input."""
+    if side not in (LEFT, RIGHT):
+        raise ConditionError(f"a side is 'left' or 'right', not {side!r}")
+    return make("column", (), (side, name), type)
+
+
+# Comparison
+
+
+def compare(op: str, a: Node, b: Node, zone: str = "UTC") -> Node:
+    """``a op b`` for op one of eq ne lt le gt ge eq_null_safe."""
+    what = _SYMBOLS[op]
+    if "opaque" in (a.type.kind, b.type.kind):
+        if "null" in (a.type.kind, b.type.kind):
+            x = b if a.type.kind == "null" else a
+            return is_null(x) if op == "eq_null_safe" else literal(None, BOOL)
+        a, b = sort_keys(a, b, what)
+        return make(op, (a, b), (), BOOL)
+    a, b = _dates_with_intervals(a, b)
+    if is_literal(b) and not is_literal(a):
+        out = _against_literal(op, a, b, zone)
+    elif is_literal(a) and not is_literal(b):
+        out = _against_literal(_FLIPPED.get(op, op), b, a, zone)
+        if out is not None and out.args[:1] == (b,) and out.op in _SYMBOLS:
+            out = make(_FLIPPED.get(out.op, out.op), (out.args[1], b), (), BOOL)
+    else:
+        out = None
+    if out is not None:
+        return out
+    a, b = compared(a, b, zone, what)
+    if a.type.kind == "null":
+        return literal(True if op == "eq_null_safe" else None, BOOL)
+    if is_literal(a) and is_literal(b) and a.type.is_discrete and None not in (a.params[0], b.params[0]):
+        return literal(_COMPARED[op](a.params[0], b.params[0]))
+    return make(op, (a, b), (), BOOL)
+
+
+def _dates_with_intervals(a: Node, b: Node) -> tuple[Node, Node]:
+    for x, y, swap in ((a, b, False), (b, a, True)):
+        if y.type.kind == "duration" and is_day_count(x):
+            if is_literal(y):
+                # A count of days is compared as days; the literal is moved into int32 by the rule for literals.
+                value = exact_value(y)
+                days = None if value is None else value / 86_400
+                y = literal(None, INT32) if days is None else _fraction(days)
+            else:
+                x = duration_of_days(x)
+            return (y, x) if swap else (x, y)
+    return a, b
+
+
+def _fraction(x: Fraction) -> Node:
+    """A literal that compares with whole numbers as ``x`` does."""
+    if x.denominator == 1:
+        return literal(int(x))
+    return literal(float(floor_of(x)) + 0.5)
+
+
+def _against_literal(op: str, x: Node, lit: Node, zone: str) -> Node | None:
+    """``x op lit`` with the literal in x's own type; None where the two have to meet elsewhere."""
+    t = x.type
+    if lit.type.kind == "string" and t.kind in ("date", "timestamp", "time"):
+        lit = _read(lit, t, zone, _SYMBOLS[op])
+    elif lit.type.kind == "string" and t.is_numeric:
+        lit = meet(x, lit, zone, _SYMBOLS[op])[1]
+    if t.kind == lit.type.kind == "timestamp" and bool(t.tz) != bool(lit.type.tz) and is_fixed(zone):
+        # Local time and instant are one scale here, so the column need not be converted.
+        lit = cast(lit, timestamp(lit.type.unit, t.tz), zone)
+    if not _comparable(x, lit):
+        return None
+    value = exact_value(lit)
+    if value is None:
+        return None
+    if t.kind == "decimal":
+        value *= 10**t.scale
+    elif t.kind in TIMED:
+        value *= TICKS_PER_SECOND[t.unit]
+    lo, hi = t.physical_range()
+    if value.denominator == 1 and lo <= value <= hi:
+        return make(op, (x, literal(int(value), t)), (), BOOL)
+    if op == "eq_null_safe":
+        return literal(False)
+    # No x equals the value; the comparisons below are NULL where x is, and else have the one possible answer.
+    if value < lo:
+        return make("ge" if op in ("gt", "ge", "ne") else "lt", (x, literal(lo, t)), (), BOOL)
+    if value > hi:
+        return make("le" if op in ("lt", "le", "ne") else "gt", (x, literal(hi, t)), (), BOOL)
+    if op == "eq":
+        return make("lt", (x, literal(lo, t)), (), BOOL)
+    if op == "ne":
+        return make("ge", (x, literal(lo, t)), (), BOOL)
+    return make("le" if op in ("lt", "le") else "gt", (x, literal(floor_of(value), t)), (), BOOL)
+
+
+TIMED = ("timestamp", "duration", "time")
+
+
+def _read(lit: Node, t: Type, zone: str, what: str) -> Node:
+    """A text literal as a time: in the unit it is written in where that is finer."""
+    text = lit.params[0]
+    if text is None:
+        return literal(None, t)
+    out = (
+        parse_date(text) if t.kind == "date"
+        else parse_time(text) if t.kind == "time"
+        else parse_timestamp(text, bool(t.tz), zone)
+    )  # fmt: skip
+    if out is None:
+        example = {"date": "2024-01-31", "time": "10:30:00"}.get(t.kind, "2024-01-31 10:30:00")
+        raise ConditionError(f"the text '{text}' cannot be read as {t}, which {what} needs here; expected '{example}'")
+    return out
+
+
+def _comparable(x: Node, lit: Node) -> bool:
+    """Whether comparing the exact values is what comparing in the common type does."""
+    t, s = x.type, lit.type
+    if t.kind in ("int", "decimal") and s.kind in ("int", "decimal"):
+        return True
+    if t.kind == "int" and s.kind == "float":
+        # The int is compared as a double: exact below 2**53, and monotone above.
+        value = exact_value(lit)
+        return value is not None and (t.bits <= 32 or abs(value) < 1 << 53)
+    if t.kind == s.kind == "timestamp":
+        return bool(t.tz) == bool(s.tz)
+    return t.kind == s.kind and t.kind in ("duration", "time", "date", "months")
+
+
+def eq(a: Node, b: Node, zone: str = "UTC") -> Node:
+    return compare("eq", a, b, zone)
+
+
+def ne(a: Node, b: Node, zone: str = "UTC") -> Node:
+    return compare("ne", a, b, zone)
+
+
+def lt(a: Node, b: Node, zone: str = "UTC") -> Node:
+    return compare("lt", a, b, zone)
+
+
+def le(a: Node, b: Node, zone: str = "UTC") -> Node:
+    return compare("le", a, b, zone)
+
+
+def gt(a: Node, b: Node, zone: str = "UTC") -> Node:
+    return compare("gt", a, b, zone)
+
+
+def ge(a: Node, b: Node, zone: str = "UTC") -> Node:
+    return compare("ge", a, b, zone)
+
+
+def eq_null_safe(a: Node, b: Node, zone: str = "UTC") -> Node:
+    """``a <=> b``: never NULL, and TRUE of two nulls."""
+    return compare("eq_null_safe", a, b, zone)
+
+
+def between(x: Node, low: Node, high: Node, zone: str = "UTC") -> Node:
+    """``x BETWEEN low AND high``, both ends included."""
+    return and_(ge(x, low, zone), le(x, high, zone))
+
+
+# Truth
+
+
+def and_(*args: Node) -> Node:
+    """All of ``args``; nested ANDs are flattened, TRUE is left out."""
+    return _connected("and", args, True)
+
+
+def or_(*args: Node) -> Node:
+    """Any of ``args``; nested ORs are flattened, FALSE is left out."""
+    return _connected("or", args, False)
+
+
+def _connected(op: str, args: tuple[Node, ...], neutral: bool) -> Node:
+    flat: list[Node] = []
+    for a in args:
+        a = as_bool(a, op.upper())
+        flat.extend(a.args if a.op == op else () if is_literal(a) and a.params[0] is neutral else (a,))
+    if not flat:
+        return literal(neutral)
+    # What follows a constant that decides is never looked at.
+    if is_literal(flat[0]) and flat[0].params[0] is (not neutral):
+        return flat[0]
+    return flat[0] if len(flat) == 1 else make(op, tuple(flat), (), BOOL)
+
+
+def not_(a: Node) -> Node:
+    a = as_bool(a, "NOT")
+    if a.op == "not":
+        return a.args[0]
+    if is_literal(a):
+        return literal(None if a.params[0] is None else not a.params[0], BOOL)
+    return make("not", (a,), (), BOOL)
+
+
+def is_null(a: Node) -> Node:
+    """``a IS NULL``; of any type."""
+    return literal(a.params[0] is None) if is_literal(a) else make("is_null", (a,), (), BOOL)
+
+
+def is_not_null(a: Node) -> Node:
+    return not_(is_null(a))
+
+
+# Choice
+
+
+def coalesce(*args: Node, zone: str = "UTC") -> Node:
+    """The first argument that is not null."""
+    if not args:
+        raise ConditionError("coalesce needs an argument")
+    met = meet_all(list(args), zone, "coalesce")
+    return met[0] if len(met) == 1 else make("coalesce", tuple(met), (), met[0].type)
+
+
+def case(whens: list[tuple[Node, Node]], otherwise: Node | None = None, zone: str = "UTC") -> Node:
+    """``CASE WHEN c THEN v ... ELSE otherwise END``; NULL if no branch is taken and there is no ELSE."""
+    if not whens:
+        raise ConditionError("CASE needs a WHEN")
+    tests = [as_bool(c, "WHEN") for c, _ in whens]
+    values = meet_all([v for _, v in whens] + [literal(None) if otherwise is None else otherwise], zone, "CASE")
+    flat = [n for pair in zip(tests, values) for n in pair]
+    return make("case", (*flat, values[-1]), (), values[-1].type)
+
+
+def if_(test: Node, then: Node, otherwise: Node, zone: str = "UTC") -> Node:
+    return case([(test, then)], otherwise, zone)
+
+
+def nullif(a: Node, b: Node, zone: str = "UTC") -> Node:
+    """NULL where ``a = b``, else ``a``."""
+    return case([(eq(a, b, zone), literal(None, a.type))], a, zone)
+
+
+def in_(x: Node, items: list[Node], zone: str = "UTC") -> Node:
+    """``x IN (items)``, FALSE if there are none; items that are not constants become comparisons joined by OR."""
+    if not items:
+        return literal(False)
+    if len(items) == 1:
+        return eq(x, items[0], zone)
+    if not all(is_literal(i) for i in items) or is_literal(x) or x.type.kind in ("decimal256", "opaque"):
+        return or_(*(eq(x, i, zone) for i in items))
+    t: Type | None = x.type
+    met: list[Node] = []
+    for item in items:
+        e = literal(None, x.type) if item.params[0] is None else eq(x, item, zone)
+        if is_literal(e):
+            met.append(e)
+        elif e.op == "eq" and e.args[0] is x:
+            met.append(e.args[1])
+        elif e.op not in ("lt", "gt") or e.args[0] is not x:
+            # This one meets in another type: all do.
+            t = None
+            break
+    if t is not None and met:
+        met = list(dict.fromkeys(met))
+        return eq(x, met[0], zone) if len(met) == 1 else make("in", (x, *met), (), BOOL)
+    if t is not None:
+        return eq(x, items[0], zone)
+    all_met = meet_all([x, *items], zone, "IN")
+    if not all(is_literal(i) for i in all_met[1:]):
+        return or_(*(eq(x, i, zone) for i in items))
+    return make("in", tuple(all_met), (), BOOL)

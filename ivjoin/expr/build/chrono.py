@@ -1,0 +1,234 @@
+"""Constructors of functions of dates and timestamps, and the literals of intervals."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from ivjoin.errors import ConditionError, UnsupportedError
+from ivjoin.expr.build.arith import add, days_apart, mul
+from ivjoin.expr.build.coerce import as_int32, cast
+from ivjoin.expr.literals import literal
+from ivjoin.expr.nodes import Node, make
+from ivjoin.expr.types import DATE, INT32, INT64, MONTHS, duration, timestamp
+
+__all__ = [
+    "add_days", "add_interval", "add_months", "date_trunc", "days_apart", "extract", "from_days", "interval",
+    "interval_text", "last_day", "timestamp_of", "trunc_date", "unix_date", "unix_micros", "unix_millis",
+    "unix_seconds", "unit_named",
+]  # fmt: skip
+
+# Nanoseconds of the units of a day-time interval.
+_NANOS = {
+    "nanosecond": 1, "microsecond": 10**3, "millisecond": 10**6, "second": 10**9, "minute": 60 * 10**9,
+    "hour": 3600 * 10**9, "day": 86_400 * 10**9, "week": 7 * 86_400 * 10**9,
+}  # fmt: skip
+_MONTHS = {"month": 1, "quarter": 3, "year": 12}
+_SHORT = {
+    "ns": "nanosecond", "nano": "nanosecond", "us": "microsecond", "usec": "microsecond", "micro": "microsecond",
+    "ms": "millisecond", "msec": "millisecond", "milli": "millisecond", "s": "second", "sec": "second",
+    "min": "minute", "m": "minute", "h": "hour", "hr": "hour", "d": "day", "w": "week", "mon": "month", "mm": "month",
+    "q": "quarter", "qtr": "quarter", "y": "year", "yr": "year", "yyyy": "year", "yy": "year", "dd": "day",
+}  # fmt: skip
+TRUNC_UNITS = ("microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year")
+FIELDS = {
+    "year": "year", "quarter": "quarter", "month": "month", "day": "day", "dayofmonth": "day", "hour": "hour",
+    "minute": "minute", "second": "second", "week": "week", "weekofyear": "week", "dayofweek": "dayofweek",
+    "dow": "dayofweek", "dayofweek_iso": "dayofweek_iso", "dow_iso": "dayofweek_iso", "weekday": "weekday",
+    "dayofyear": "dayofyear", "doy": "dayofyear", "yearofweek": "yearofweek",
+}  # fmt: skip
+
+
+def unit_named(name: str) -> str:
+    """The singular name of a time unit: ``SECONDS``, ``sec`` and ``s`` are ``second``."""
+    word = name.strip().lower()
+    for w in (word, word.removesuffix("s")):
+        if w in _NANOS or w in _MONTHS:
+            return w
+        if w in _SHORT:
+            return _SHORT[w]
+    raise ConditionError(f"unknown time unit {name!r}; expected one of {', '.join([*_NANOS, *_MONTHS])}")
+
+
+def interval(amount: Fraction | int, unit: str) -> Node:
+    """The literal of ``amount`` units: of type months for months and more, else a duration (us; ns if needed)."""
+    unit = unit_named(unit)
+    if unit in _MONTHS:
+        months = Fraction(amount) * _MONTHS[unit]
+        if months.denominator != 1:
+            raise ConditionError(f"INTERVAL {amount} {unit.upper()} is no whole number of months")
+        return literal(int(months), MONTHS)
+    nanos = Fraction(amount) * _NANOS[unit]
+    if nanos.denominator != 1:
+        raise ConditionError(f"INTERVAL {amount} {unit.upper()} is finer than a nanosecond")
+    n = int(nanos)
+    return literal(n, duration("ns")) if n % 1000 else literal(n // 1000, duration("us"))
+
+
+_LIMITS = {"hour": 24, "minute": 60, "second": 60}
+_FIELDS_ORDER = ("day", "hour", "minute", "second")
+
+
+def interval_text(text: str, first: str | None = None, last: str | None = None) -> Node:
+    """The interval of ``'10'`` FIRST, of ``'1 02:03:04'`` FIRST TO LAST, or of ``'1 day 2 hours'`` without units."""
+    s = text.strip()
+    if first is None:
+        return _worded(s)
+    a = unit_named(first)
+    if last is None:
+        m = re.fullmatch(r"([+-]?)\s*(\d+(?:\.\d*)?|\.\d+)", s)
+        if m is None:
+            raise ConditionError(f"INTERVAL '{text}' {first.upper()}: expected one number in the quotes")
+        return interval(Fraction(m[2]) * (-1 if m[1] == "-" else 1), a)
+    b = unit_named(last)
+    sign = -1 if s.startswith("-") else 1
+    s = s.lstrip("+-").strip()
+    if (a, b) == ("year", "month"):
+        m = re.fullmatch(r"(\d+)-(\d+)", s)
+        if m is None or int(m[2]) > 11:
+            raise ConditionError(f"INTERVAL '{text}' YEAR TO MONTH: expected 'years-months' such as '1-2'")
+        return interval(sign * (12 * int(m[1]) + int(m[2])), "month")
+    if a in _FIELDS_ORDER and b in _FIELDS_ORDER and _FIELDS_ORDER.index(a) < _FIELDS_ORDER.index(b):
+        units = _FIELDS_ORDER[_FIELDS_ORDER.index(a) : _FIELDS_ORDER.index(b) + 1]
+        parts = re.split(r"[\s:]+" if a == "day" else ":", s)
+        ok = len(parts) == len(units) and all(
+            re.fullmatch(r"\d+(\.\d*)?" if u == "second" else r"\d+", p) for u, p in zip(units, parts)
+        )
+        if ok and all(Fraction(p) < _LIMITS[u] for u, p in zip(units[1:], parts[1:])):
+            nanos = sum((Fraction(p) * _NANOS[u] for u, p in zip(units, parts)), Fraction(0))
+            return interval(sign * nanos, "nanosecond")
+        shape = ("1 " if a == "day" else "") + ":".join(("02", "03", "04")[: len(units) - (a == "day")])
+        raise ConditionError(f"INTERVAL '{text}' {a.upper()} TO {b.upper()}: expected '{shape}'")
+    raise ConditionError(f"INTERVAL ... {a.upper()} TO {b.upper()} is no interval; YEAR TO MONTH and DAY TO SECOND are")
+
+
+def _worded(s: str) -> Node:
+    body = re.sub(r"^interval\s+", "", s, flags=re.IGNORECASE)
+    found = re.findall(r"([+-]?)\s*(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]+)", body)
+    if not found or re.sub(r"[+-]?\s*(\d+(?:\.\d*)?|\.\d+)\s*[A-Za-z]+\s*", "", body).strip():
+        raise ConditionError(f"INTERVAL '{s}' cannot be read; write INTERVAL 10 SECONDS or INTERVAL '1 day 2 hours'")
+    months, nanos = Fraction(0), Fraction(0)
+    for sign, number, unit in found:
+        amount, u = Fraction(number) * (-1 if sign == "-" else 1), unit_named(unit)
+        if u in _MONTHS:
+            months += amount * _MONTHS[u]
+        else:
+            nanos += amount * _NANOS[u]
+    if months and nanos:
+        raise UnsupportedError(f"INTERVAL '{s}' mixes months with days or times; add the two one after the other")
+    return interval(months, "month") if months else interval(nanos, "nanosecond")
+
+
+def add_interval(x: Node, count: Node, unit: str, zone: str = "UTC") -> Node:
+    """``x + count units``, as ``timestampadd``: always a timestamp."""
+    return add(_stamped(x, "timestampadd", zone), mul(interval(1, unit), count), zone)
+
+
+def add_days(d: Node, n: Node, zone: str = "UTC") -> Node:
+    """``date_add(d, n)``: a date, n days later."""
+    return make("add_days", (_dated(d, "date_add", zone), as_int32(n, "date_add")), (), DATE)
+
+
+def add_months(d: Node, n: Node, zone: str = "UTC") -> Node:
+    """``add_months(d, n)``: a date, n months later, clamped to the month's end."""
+    return make("add_months", (_dated(d, "add_months", zone), as_int32(n, "add_months")), (zone,), DATE)
+
+
+def last_day(d: Node, zone: str = "UTC") -> Node:
+    """The last day of the month: the first of the next month, less one day."""
+    first = trunc_date(d, "month", zone)
+    return add_days(add_months(first, literal(1), zone), literal(-1), zone)
+
+
+def _dated(x: Node, what: str, zone: str) -> Node:
+    if x.type.kind not in ("date", "timestamp", "string", "null"):
+        raise ConditionError(f"{what} needs a date, not {x.type}: {x}")
+    return cast(x, DATE, zone)
+
+
+def _stamped(x: Node, what: str, zone: str) -> Node:
+    if x.type.kind == "timestamp":
+        return x
+    if x.type.kind not in ("date", "string", "null"):
+        raise ConditionError(f"{what} needs a timestamp, not {x.type}: {x}")
+    return cast(x, timestamp("us", zone), zone)
+
+
+def date_trunc(unit: str, x: Node, zone: str = "UTC") -> Node:
+    """``date_trunc(unit, x)`` in local time of ``zone``; of a timestamp (a date becomes one)."""
+    u = unit_named(unit)
+    if u not in TRUNC_UNITS:
+        raise ConditionError(f"date_trunc does not know the unit {unit!r}; expected one of {', '.join(TRUNC_UNITS)}")
+    x = _stamped(x, "date_trunc", zone)
+    return make("date_trunc", (x,), (u, zone), x.type)
+
+
+def trunc_date(x: Node, unit: str, zone: str = "UTC") -> Node:
+    """``trunc(x, unit)``: the first date of the year, quarter, month or week."""
+    u = unit_named(unit)
+    if u not in ("year", "quarter", "month", "week"):
+        raise ConditionError(f"trunc does not know the unit {unit!r}; expected year, quarter, month or week")
+    return make("trunc_date", (_dated(x, "trunc", zone),), (u,), DATE)
+
+
+def extract(field: str, x: Node, zone: str = "UTC") -> Node:
+    """A field of a date or timestamp, int32, in local time of ``zone``."""
+    name = field.strip().lower()
+    name = name if name in FIELDS else name.removesuffix("s")
+    if name not in FIELDS:
+        try:
+            name = unit_named(name)
+        except ConditionError:
+            name = ""
+    if name not in FIELDS:
+        raise ConditionError(f"unknown field {field!r}; expected one of {', '.join(sorted(FIELDS))}")
+    f = FIELDS[name]
+    if x.type.kind == "string":
+        x = cast(x, DATE if f not in ("hour", "minute", "second") else timestamp("us", zone), zone)
+    if x.type.kind == "date" and f in ("hour", "minute", "second"):
+        x = cast(x, timestamp("us", zone), zone)
+    if x.type.kind not in ("date", "timestamp"):
+        raise ConditionError(f"{field} needs a date or timestamp, not {x.type}: {x}")
+    return make("extract", (x,), (f, zone), INT32)
+
+
+def _unix(op: str, x: Node, zone: str) -> Node:
+    x = _stamped(x, op, zone)
+    if not x.type.tz:
+        x = cast(x, timestamp(x.type.unit, zone), zone)
+    return make(op, (x,), (), INT64)
+
+
+def unix_seconds(x: Node, zone: str = "UTC") -> Node:
+    """Seconds since the epoch, rounded down; int64. A timestamp without zone is local time of ``zone``."""
+    return _unix("unix_seconds", x, zone)
+
+
+def unix_millis(x: Node, zone: str = "UTC") -> Node:
+    return _unix("unix_millis", x, zone)
+
+
+def unix_micros(x: Node, zone: str = "UTC") -> Node:
+    return _unix("unix_micros", x, zone)
+
+
+def unix_date(x: Node, zone: str = "UTC") -> Node:
+    """Days since 1970-01-01; int32."""
+    return make("unix_date", (_dated(x, "unix_date", zone),), (), INT32)
+
+
+def from_days(n: Node) -> Node:
+    """``date_from_unix_date(n)``."""
+    return make("add_days", (literal(0, DATE), as_int32(n, "date_from_unix_date")), (), DATE)
+
+
+def timestamp_of(n: Node, unit: str, zone: str = "UTC") -> Node:
+    """The instant n units after the epoch; of ints, and for seconds of decimals and floats too."""
+    t = timestamp("us", zone)
+    if n.type.kind in ("float", "decimal") and unit == "second":
+        return cast(n, t, zone)
+    if n.type.kind not in ("int", "null"):
+        raise ConditionError(f"timestamp_{unit} needs a whole number, not {n.type}: {n}")
+    epoch = literal(0, t)
+    # Without calendar days: the zone of the sum is UTC whatever the condition's.
+    return add(epoch, mul(literal(_NANOS[unit] // 1000, duration("us")), n), "UTC")

@@ -1,0 +1,206 @@
+"""Constructors of the functions of numbers, typed as Spark's ANSI mode types them."""
+
+from __future__ import annotations
+
+from ivjoin.errors import ConditionError
+from ivjoin.expr.build.arith import div
+from ivjoin.expr.build.coerce import MAX_DIGITS, as_double, as_number, cast, meet_all
+from ivjoin.expr.nodes import Node, make
+from ivjoin.expr.types import BOOL, FLOAT64, INT64, decimal
+
+__all__ = [
+    "abs_", "acos", "asin", "atan", "bround", "cbrt", "ceil", "cos", "cosh", "exp", "expm1", "floor", "greatest",
+    "is_nan", "least", "ln", "log", "log10", "log1p", "log2", "next_down", "next_up", "pow_", "rint", "round_",
+    "sign", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
+]  # fmt: skip
+
+
+def abs_(a: Node) -> Node:
+    """``abs(a)``; of a number or an interval."""
+    if a.type.kind != "duration":
+        a = as_number(a, "abs")
+    return a if a.type.kind == "int" and not a.type.signed else make("abs", (a,), (), a.type)
+
+
+def sign(a: Node) -> Node:
+    """``sign(a)``: -1.0, 0.0 or 1.0."""
+    return make("sign", (as_double(a, "sign"),), (), FLOAT64)
+
+
+def _choice(op: str, args: tuple[Node, ...], zone: str) -> Node:
+    if len(args) < 2:
+        raise ConditionError(f"{op} needs two arguments or more, got {len(args)}")
+    met = meet_all(list(args), zone, op)
+    if not met[0].type.is_ordered:
+        raise ConditionError(f"{op} cannot take {met[0].type}: {met[0]}")
+    return make(op, tuple(met), (), met[0].type)
+
+
+def least(*args: Node, zone: str = "UTC") -> Node:
+    """The least argument that is not null; NaN counts as the greatest value."""
+    return _choice("least", args, zone)
+
+
+def greatest(*args: Node, zone: str = "UTC") -> Node:
+    """The greatest argument that is not null; NaN counts as the greatest value."""
+    return _choice("greatest", args, zone)
+
+
+def _integral(op: str, a: Node) -> Node:
+    a = as_number(a, op)
+    t = a.type
+    if t.kind == "int":
+        return cast(a, INT64) if t.signed else a
+    if t.kind == "decimal":
+        if t.scale == 0:
+            return cast(a, decimal(min(t.precision + 1, MAX_DIGITS), 0))
+        return make(op, (a,), (), decimal(min(t.precision - t.scale + 1, MAX_DIGITS), 0))
+    return make(op, (cast(a, FLOAT64),), (), INT64)
+
+
+def floor(a: Node) -> Node:
+    """The greatest whole number not above: int64 of a float or an int, decimal(p, 0) of a decimal."""
+    return _integral("floor", a)
+
+
+def ceil(a: Node) -> Node:
+    """The least whole number not below."""
+    return _integral("ceil", a)
+
+
+def _rounded(op: str, a: Node, digits: int) -> Node:
+    a = as_number(a, "round")
+    t = a.type
+    if t.kind == "int" and digits >= 0:
+        return a
+    if t.kind == "decimal":
+        whole = t.precision - t.scale + 1
+        if digits < 0:
+            t = decimal(min(max(whole, -digits + 1), MAX_DIGITS), 0)
+        else:
+            scale = min(t.scale, digits)
+            t = decimal(min(whole + scale, MAX_DIGITS), scale)
+    return make(op, (a,), (digits,), t)
+
+
+def round_(a: Node, digits: int = 0) -> Node:
+    """``round(a, digits)``, halves away from zero."""
+    return _rounded("round", a, digits)
+
+
+def bround(a: Node, digits: int = 0) -> Node:
+    """``bround(a, digits)``, halves to the even digit."""
+    return _rounded("bround", a, digits)
+
+
+def rint(a: Node) -> Node:
+    """``rint(a)``: the nearest whole double, halves to even."""
+    return make("bround", (as_double(a, "rint"),), (0,), FLOAT64)
+
+
+def trunc(a: Node) -> Node:
+    """Toward zero, float to float."""
+    a = as_number(a, "trunc")
+    if a.type.kind == "int":
+        return a
+    a = a if a.type.kind == "float" else cast(a, FLOAT64)
+    return make("trunc", (a,), (), a.type)
+
+
+def _real(op: str, a: Node) -> Node:
+    return make(op, (as_double(a, op),), (), FLOAT64)
+
+
+def sqrt(a: Node) -> Node:
+    return _real("sqrt", a)
+
+
+def cbrt(a: Node) -> Node:
+    return _real("cbrt", a)
+
+
+def exp(a: Node) -> Node:
+    return _real("exp", a)
+
+
+def expm1(a: Node) -> Node:
+    return _real("expm1", a)
+
+
+def ln(a: Node) -> Node:
+    """Natural logarithm; NULL of what is not positive."""
+    return _real("ln", a)
+
+
+def log10(a: Node) -> Node:
+    return _real("log10", a)
+
+
+def log2(a: Node) -> Node:
+    return _real("log2", a)
+
+
+def log1p(a: Node) -> Node:
+    return _real("log1p", a)
+
+
+def log(base: Node, a: Node) -> Node:
+    """``log(base, a)``."""
+    return div(ln(a), ln(base))
+
+
+def sin(a: Node) -> Node:
+    return _real("sin", a)
+
+
+def cos(a: Node) -> Node:
+    return _real("cos", a)
+
+
+def tan(a: Node) -> Node:
+    return _real("tan", a)
+
+
+def asin(a: Node) -> Node:
+    return _real("asin", a)
+
+
+def acos(a: Node) -> Node:
+    return _real("acos", a)
+
+
+def atan(a: Node) -> Node:
+    return _real("atan", a)
+
+
+def sinh(a: Node) -> Node:
+    return _real("sinh", a)
+
+
+def cosh(a: Node) -> Node:
+    return _real("cosh", a)
+
+
+def tanh(a: Node) -> Node:
+    return _real("tanh", a)
+
+
+def pow_(a: Node, b: Node) -> Node:
+    """``pow(a, b)`` of doubles."""
+    return make("pow", (as_double(a, "pow"), as_double(b, "pow")), (), FLOAT64)
+
+
+def is_nan(a: Node) -> Node:
+    """Whether ``a`` is NaN; never NULL."""
+    a = as_number(a, "isnan")
+    return make("is_nan", (a if a.type.kind == "float" else cast(a, FLOAT64),), (), BOOL)
+
+
+def next_up(a: Node) -> Node:
+    """The next greater float of the type."""
+    return make("next_up", (a,), (), a.type)
+
+
+def next_down(a: Node) -> Node:
+    """The next smaller float of the type."""
+    return make("next_down", (a,), (), a.type)

@@ -1,0 +1,1 @@
+"""Exact values of operators over whole columns: what the records of ``ivjoin.operators`` compute with."""

@@ -1,0 +1,321 @@
+"""Casts between numbers, truth values and times, as ANSI Spark has them: a value that does not fit errs.
+
+Casts from and to text are in ``ops_casttext``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+
+import numpy as np
+
+from ivjoin.expr.kernels import casttext as ops_casttext
+from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, count, dtype_of, flagged, narrowest, objects, unsupported
+from ivjoin.expr.kernels.columns import nothing
+from ivjoin.expr.kernels.decimals import as_objects, fitted, rescaled, scaled_up
+from ivjoin.expr.kernels.integers import mul_wrapped, narrowed
+from ivjoin.expr.kernels.times import DAY_SECONDS, as_dates, days_of, split, ticks_of, wrapped
+from ivjoin.expr.kernels.zones import Zone, zone_of
+from ivjoin.expr.nodes import Node, is_met
+from ivjoin.expr.types import INT64, TICKS_PER_SECOND, Type
+from ivjoin.interval.machine.decimals import half_up
+
+__all__ = ["cast_rule"]
+
+_I64_MAX = (1 << 63) - 1
+
+
+def cast_rule(node: Node, _: Consts) -> Kernel:
+    """The kernel of a cast; params are (target type, zone)."""
+    t, u = node.args[0].type, node.type
+    if is_met(node):
+        return _met(t, u, zone_of(node.params[1]))
+    if t == u:
+        return lambda a: a
+    if t.kind == "null" and u.kind != "opaque":
+        return lambda a: nothing(len(a[0]), u)
+    zone = zone_of(node.params[1]) if len(node.params) > 1 else zone_of(None)
+    make = _CASTS.get((t.kind, u.kind)) or ops_casttext.CASTS.get((t.kind, u.kind))
+    if make is None:
+        raise unsupported(node)
+    return make(t, u, zone)
+
+
+def _int_to_int(t: Type, u: Type, zone: Zone) -> Kernel:
+    return lambda a: narrowed(a, u)
+
+
+def _to_float(t: Type, u: Type, zone: Zone) -> Kernel:
+    dtype = dtype_of(u)
+    return lambda a: (a[0].astype(dtype), a[1], a[2])
+
+
+def _int_to_decimal(t: Type, u: Type, zone: Zone) -> Kernel:
+    def kernel(a: Cell) -> Cell:
+        v, ok, err = a
+        if v.dtype == np.uint64 and count(v > np.uint64(_I64_MAX)):
+            v = objects(v.tolist())
+        return fitted(scaled_up(v.astype(np.int64) if v.dtype != object else v, u.scale), u, ok, err)
+
+    return kernel
+
+
+def cut_floats(v: np.ndarray, u: Type, ok: np.ndarray | None, err: np.ndarray | None) -> Cell:
+    """Floats cut to integers of a type. As in Java, 2**63 itself still becomes the greatest int64."""
+    dtype = dtype_of(u)
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    x = v.astype(np.float64, copy=False)
+    inside = (np.floor(x) <= float(high)) & (np.ceil(x) >= float(low))
+    if count(inside) != len(inside):
+        err = flagged(err, ~inside, ok)
+        x = np.where(inside, x, 0.0)
+    if dtype.itemsize == 8:
+        top = x >= float(high)  # 2**63 or 2**64, as a double
+        if count(top):
+            return np.where(top, dtype.type(high), np.where(top, 0.0, x).astype(dtype)), ok, err
+    return x.astype(dtype), ok, err
+
+
+def _float_to_int(t: Type, u: Type, zone: Zone) -> Kernel:
+    return lambda a: cut_floats(a[0], u, a[1], a[2])
+
+
+def _float_to_decimal(t: Type, u: Type, zone: Zone) -> Kernel:
+    """Through the text of the double, as Spark has it (a float32 is widened first); NaN and infinity are NULL."""
+    top = 10**u.precision
+
+    def kernel(a: Cell) -> Cell:
+        v, ok, err = a
+        out, bad = [], np.zeros(len(v), dtype=bool)
+        finite = np.isfinite(v)
+        if count(finite) < len(v):
+            ok = finite if ok is None else ok & finite
+        for i, x in enumerate(v.tolist()):
+            n = top
+            if abs(x) < 1e39:
+                sign, digits, exponent = Decimal(repr(x)).as_tuple()
+                assert isinstance(exponent, int)
+                number = int("".join(map(str, digits)))
+                shift = exponent + u.scale
+                if shift < -400:
+                    n = 0
+                else:
+                    n = number * 10**shift if shift >= 0 else half_up(number, 10**-shift)
+                n = -n if sign else n
+            bad[i] = not -top < n < top
+            out.append(0 if bad[i] else n)
+        return narrowest(out), ok, flagged(err, bad, ok)
+
+    return kernel
+
+
+def _decimal_to_int(t: Type, u: Type, zone: Zone) -> Kernel:
+    unit = 10**t.scale
+
+    def kernel(a: Cell) -> Cell:
+        v, ok, err = a
+        if v.dtype == object or unit > _I64_MAX:
+            v = as_objects(v)
+            v = np.where((v < 0).astype(bool), -(-v // unit), v // unit)
+        else:
+            v = (v - np.fmod(v, np.int64(unit))) // np.int64(unit)
+        return narrowed((v, ok, err), u)
+
+    return kernel
+
+
+def _decimal_to_float(t: Type, u: Type, zone: Zone) -> Kernel:
+    unit = 10**t.scale
+
+    def kernel(a: Cell) -> Cell:
+        v, ok, err = a
+        if v.dtype != object and t.scale <= 22 and not count(np.abs(v) > 1 << 53):
+            r = v / float(unit)  # both exact, so the quotient is the nearest double
+        else:
+            r = np.array([n / unit for n in v.tolist()], dtype=np.float64)  # true division of ints rounds correctly
+        if u.bits == 32:
+            return _to_float32(r, v, unit), ok, err
+        return r, ok, err
+
+    return kernel
+
+
+def _to_float32(r: np.ndarray, v: np.ndarray, unit: int) -> np.ndarray:
+    out = r.astype(np.float32)
+    # A double half-way between two floats may have been rounded to be so: there the exact value decides.
+    middle = (r.view(np.int64) & 0x1FFF_FFFF) == 0x1000_0000
+    for i in np.flatnonzero(middle):
+        n, (a, b) = int(v[i]), r[i].as_integer_ratio()
+        excess = n * b - a * unit
+        if excess:
+            down, up = (np.nextafter(out[i], np.float32(s)) for s in (-np.inf, np.inf))
+            low, high = (down, out[i]) if out[i] > r[i] else (out[i], up)
+            out[i] = high if excess > 0 else low
+    return out
+
+
+def _decimal_to_decimal(t: Type, u: Type, zone: Zone) -> Kernel:
+    if u.scale >= t.scale and u.precision - u.scale >= t.precision - t.scale:  # always fits
+        lift = u.scale - t.scale
+        return lambda a: (scaled_up(a[0], lift), a[1], a[2])
+    return lambda a: fitted(rescaled(a[0], t.scale, u.scale), u, a[1], a[2])
+
+
+def _bool_to_number(t: Type, u: Type, zone: Zone) -> Kernel:
+    if u.kind == "decimal":
+        return lambda a: fitted(scaled_up(a[0].astype(np.int64), u.scale), u, a[1], a[2])
+    dtype = dtype_of(u)
+    return lambda a: (a[0].astype(dtype), a[1], a[2])
+
+
+def _number_to_bool(t: Type, u: Type, zone: Zone) -> Kernel:
+    return lambda a: ((a[0] != 0).astype(bool), a[1], a[2])
+
+
+# -- times ---------------------------------------------------------------------------------------------------------
+
+
+def _rescale_ticks(have: int, want: int) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray | None]]:
+    """Ticks in another unit: coarser ones are rounded down, finer ones may overflow."""
+    if want <= have:
+        width = np.array(have // want)
+        return lambda v: (v if want == have else v // width, None)
+    factor = np.array([want // have])
+    return lambda v: mul_wrapped(v, factor)
+
+
+def _ticks_to_ticks(t: Type, u: Type, zone: Zone) -> Kernel:
+    convert = _rescale_ticks(TICKS_PER_SECOND[t.unit], TICKS_PER_SECOND[u.unit])
+
+    def kernel(a: Cell) -> Cell:
+        v, ok, err = a
+        r, bad = convert(v)
+        return r, ok, err if bad is None else flagged(err, bad, ok)
+
+    return kernel
+
+
+def _timestamp_to_timestamp(t: Type, u: Type, zone: Zone) -> Kernel:
+    if bool(t.tz) == bool(u.tz) or zone.is_utc:
+        return _ticks_to_ticks(t, u, zone)
+    have, want = TICKS_PER_SECOND[t.unit], TICKS_PER_SECOND[u.unit]
+    convert = _rescale_ticks(have, want)
+    move = zone.local if t.tz else zone.instants
+
+    def kernel(a: Cell) -> Cell:
+        v, ok, err = a
+        seconds, below = split(v, have)
+        moved = move(seconds)
+        r, bad = ticks_of(moved, convert(below)[0], want)
+        if have == 1:
+            err = flagged(err, wrapped(seconds, moved), ok)
+        return r, ok, err if bad is None else flagged(err, bad, ok)
+
+    return kernel
+
+
+def _timestamp_to_date(t: Type, u: Type, zone: Zone) -> Kernel:
+    per = TICKS_PER_SECOND[t.unit]
+    zone = zone if t.tz else zone_of(None)
+
+    def kernel(a: Cell) -> Cell:
+        v, ok, err = a
+        days, bad = days_of(v, per, zone)
+        return as_dates(days, ok, err if bad is None else flagged(err, bad, ok))
+
+    return kernel
+
+
+def _date_to_timestamp(t: Type, u: Type, zone: Zone) -> Kernel:
+    per = TICKS_PER_SECOND[u.unit]
+    zone = zone if u.tz else zone_of(None)
+
+    def kernel(a: Cell) -> Cell:
+        v, ok, err = a
+        seconds = zone.instants(v.astype(np.int64) * DAY_SECONDS)
+        r, bad = ticks_of(seconds, np.zeros(len(v), dtype=np.int64), per)
+        return r, ok, err if bad is None else flagged(err, bad, ok)
+
+    return kernel
+
+
+def _met(t: Type, u: Type, zone: Zone) -> Kernel:
+    """A time to be compared with one of another unit: it stays within the range (``ivjoin.expr.nodes.is_met``)."""
+    low, high = u.physical_range()
+    plain = _CASTS[t.kind, u.kind](t, u, zone)
+    if t.unit != u.unit:
+
+        def ended(a: Cell) -> Cell:
+            r, ok, over = plain((a[0], a[1], None))
+            return r if over is None else np.where(over, np.where(a[0] < 0, low, high), r), ok, a[2]
+
+        return ended
+
+    def inside(a: Cell) -> Cell:
+        r, ok, err = plain(a)
+        return np.clip(r, low + 1, high - 1), ok, err
+
+    return inside
+
+
+def _timestamp_to_int(t: Type, u: Type, zone: Zone) -> Kernel:
+    per = np.array(TICKS_PER_SECOND[t.unit])
+    return lambda a: narrowed((a[0] // per, a[1], a[2]), u)
+
+
+def _timestamp_to_float(t: Type, u: Type, zone: Zone) -> Kernel:
+    per, dtype = float(TICKS_PER_SECOND[t.unit]), dtype_of(u)
+    return lambda a: ((a[0] / per).astype(dtype), a[1], a[2])
+
+
+def _timestamp_to_decimal(t: Type, u: Type, zone: Zone) -> Kernel:
+    digits = len(str(TICKS_PER_SECOND[t.unit])) - 1
+    return lambda a: fitted(rescaled(a[0], digits, u.scale), u, a[1], a[2])
+
+
+def _int_to_timestamp(t: Type, u: Type, zone: Zone) -> Kernel:
+    factor = np.array([TICKS_PER_SECOND[u.unit]])
+
+    def kernel(a: Cell) -> Cell:
+        v, ok, err = narrowed(a, INT64)
+        r, bad = mul_wrapped(v, factor)
+        return r, ok, err if bad is None else flagged(err, bad, ok)
+
+    return kernel
+
+
+def _float_to_timestamp(t: Type, u: Type, zone: Zone) -> Kernel:
+    per = float(TICKS_PER_SECOND[u.unit])
+    return lambda a: cut_floats(a[0].astype(np.float64) * per, INT64, a[1], a[2])
+
+
+def _decimal_to_timestamp(t: Type, u: Type, zone: Zone) -> Kernel:
+    digits = len(str(TICKS_PER_SECOND[u.unit])) - 1
+    ticks = _decimal_to_int(Type("decimal", precision=38, scale=max(t.scale - digits, 0)), INT64, zone)
+    return lambda a: ticks((scaled_up(a[0], max(digits - t.scale, 0)), a[1], a[2]))
+
+
+def _to_decimal256(t: Type, u: Type, zone: Zone) -> Kernel:
+    """Without a limit to the digits: such values are only compared."""
+    factor = 10 ** (u.scale - t.scale)
+    return lambda a: (objects([int(v) * factor for v in a[0].tolist()]), a[1], a[2])
+
+
+Make = Callable[[Type, Type, Zone], Kernel]
+_CASTS: dict[tuple[str, str], Make] = {
+    ("int", "int"): _int_to_int, ("int", "float"): _to_float, ("int", "decimal"): _int_to_decimal,
+    ("int", "bool"): _number_to_bool, ("int", "timestamp"): _int_to_timestamp,
+    ("float", "int"): _float_to_int, ("float", "float"): _to_float, ("float", "decimal"): _float_to_decimal,
+    ("float", "bool"): _number_to_bool, ("float", "timestamp"): _float_to_timestamp,
+    ("decimal", "int"): _decimal_to_int, ("decimal", "float"): _decimal_to_float,
+    ("decimal", "decimal"): _decimal_to_decimal, ("decimal", "bool"): _number_to_bool,
+    ("decimal", "timestamp"): _decimal_to_timestamp,
+    ("bool", "int"): _bool_to_number, ("bool", "float"): _bool_to_number, ("bool", "decimal"): _bool_to_number,
+    ("timestamp", "timestamp"): _timestamp_to_timestamp, ("timestamp", "date"): _timestamp_to_date,
+    ("timestamp", "int"): _timestamp_to_int, ("timestamp", "float"): _timestamp_to_float,
+    ("timestamp", "decimal"): _timestamp_to_decimal, ("date", "timestamp"): _date_to_timestamp,
+    ("int", "decimal256"): _to_decimal256, ("decimal", "decimal256"): _to_decimal256,
+    ("decimal256", "decimal256"): _to_decimal256,
+    ("duration", "duration"): _ticks_to_ticks, ("time", "time"): _ticks_to_ticks,
+}  # fmt: skip

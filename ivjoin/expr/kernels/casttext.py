@@ -1,0 +1,310 @@
+"""Casts from and to text: trimmed and strict on the way in, in Java's format on the way out.
+
+Texts are parsed once per distinct value of a batch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.errors import ConditionError
+from ivjoin.expr.kernels.cells import Cell, Kernel, dtype_of, flagged, narrowest
+from ivjoin.expr.kernels.times import DAY_SECONDS, civil, days_from_civil, split
+from ivjoin.expr.kernels.zones import Zone, zone_of
+from ivjoin.expr.types import STRING, TICKS_PER_SECOND, Type
+from ivjoin.interval.machine.decimals import half_up
+
+__all__ = ["CASTS", "java_double"]
+
+# What UTF8String.trimAll removes: white space and control characters.
+_BLANK = "".join(map(chr, [*range(33), *range(127, 160)]))
+Parse = Callable[[str], Any]  # None where the text is malformed or does not fit
+
+
+def _parsing(make: Callable[[Type, Zone], Parse]) -> Callable[[Type, Type, Zone], Kernel]:
+    def cast(t: Type, u: Type, zone: Zone) -> Kernel:
+        import pyarrow.compute as pc
+
+        parse = make(u, zone)
+
+        def kernel(a: Cell) -> Cell:
+            v, ok, err = a
+            encoded = v.dictionary_encode()
+            parsed = [None if s is None else parse(s.strip(_BLANK)) for s in encoded.dictionary.to_pylist()]
+            zeros: list[Any] = [0 if p is None else p for p in parsed] or [0]
+            bad = np.array([p is None for p in parsed] or [False])
+            distinct = narrowest(zeros) if u.kind == "decimal" else np.array(zeros, dtype=dtype_of(u))
+            index = encoded.indices
+            at = (pc.fill_null(index, 0) if index.null_count else index).to_numpy(zero_copy_only=False)
+            return distinct[at], ok, flagged(err, bad[at], ok)
+
+        return kernel
+
+    return cast
+
+
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_SPECIAL = {"nan": float("nan"), "inf": float("inf"), "infinity": float("inf")}
+
+
+def _int_parser(u: Type, _: Zone) -> Parse:
+    low, high = u.physical_range()
+
+    def parse(s: str) -> int | None:
+        if not _WHOLE.fullmatch(s) or len(s) > 4000:
+            return None
+        n = int(s)
+        return n if low <= n <= high else None
+
+    return parse
+
+
+def _float_parser(u: Type, _: Zone) -> Parse:
+    def parse(s: str) -> float | None:
+        if _NUMBER.fullmatch(s[:-1] if s[-1:] in "dDfF" else s):
+            return float(s.rstrip("dDfF"))
+        bare = s[1:] if s[:1] in ("+", "-") else s
+        special = _SPECIAL.get(bare.lower())
+        if special is None or (special != special and bare != s and bare != "NaN"):
+            return None
+        return -special if s.startswith("-") else special
+
+    return parse
+
+
+def _decimal_parser(u: Type, _: Zone) -> Parse:
+    top = 10**u.precision
+
+    def parse(s: str) -> int | None:
+        if not _NUMBER.fullmatch(s):
+            return None
+        try:
+            sign, digits, exponent = Decimal(s).as_tuple()
+        except InvalidOperation:  # an exponent past Python's range
+            return None
+        assert isinstance(exponent, int)
+        # 38 digits and the one that rounds are all that count, and Python refuses to read thousands of them.
+        kept = digits[:200]
+        number, shift = int("".join(map(str, kept))), exponent + len(digits) - len(kept) + u.scale
+        if number == 0 or shift < -len(kept) - 1:
+            return 0
+        if shift > 80:
+            return None
+        n = number * 10**shift if shift >= 0 else half_up(number, 10**-shift)
+        return None if n >= top else -n if sign else n
+
+    return parse
+
+
+_TRUTH = dict.fromkeys(("t", "true", "y", "yes", "1"), True) | dict.fromkeys(("f", "false", "n", "no", "0"), False)
+
+
+def _bool_parser(u: Type, _: Zone) -> Parse:
+    return lambda s: _TRUTH.get(s.lower())
+
+
+_DATE = re.compile(r"([+-]?[0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[T ].*)?)?)?", re.DOTALL)
+_STAMP = re.compile(
+    r"([+-]?[0-9]{4,6})(?:-([0-9]{1,2})(?:-([0-9]{1,2})"
+    r"(?:[T ]([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?)?\s*(\S.*)?)?)?)?)?"
+)
+_CLOCK = re.compile(r"([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?)?")
+
+
+def _days(year: int, month: int, day: int) -> int | None:
+    if not (1 <= month <= 12 and 1 <= day <= 31):
+        return None
+    days = int(days_from_civil(np.array([year]), np.array([month]), day)[0])
+    return days if int(civil(np.array([days]))[1][0]) == month else None
+
+
+def _date_parser(u: Type, _: Zone) -> Parse:
+    low, high = u.physical_range()
+
+    def parse(s: str) -> int | None:
+        m = _DATE.fullmatch(s)
+        days = _days(int(m[1]), int(m[2] or 1), int(m[3] or 1)) if m else None
+        return days if days is not None and low <= days <= high else None
+
+    return parse
+
+
+def _clock(hour: str | None, minute: str | None, second: str | None, fraction: str | None) -> tuple[int, int] | None:
+    """Seconds since midnight and nanoseconds."""
+    h, m, s = int(hour or 0), int(minute or 0), int(second or 0)
+    if h > 23 or m > 59 or s > 59:
+        return None
+    return h * 3600 + m * 60 + s, int((fraction or "")[:9].ljust(9, "0"))
+
+
+def _timestamp_parser(u: Type, session: Zone) -> Parse:
+    per = TICKS_PER_SECOND[u.unit]
+    # Spark reads no more than microseconds.
+    grain = 10**9 // per
+
+    def parse(s: str) -> int | None:
+        m = _STAMP.fullmatch(s)
+        days = _days(int(m[1]), int(m[2] or 1), int(m[3] or 1)) if m else None
+        clock = _clock(m[4], m[5], m[6], m[7]) if m else None
+        if m is None or days is None or clock is None:
+            return None
+        seconds = days * DAY_SECONDS + clock[0]
+        zone = session
+        if m[8]:
+            try:
+                zone = zone_of(m[8])
+            except ConditionError:
+                return None
+        if u.tz:
+            seconds = int(zone.instants(np.array([seconds]))[0])
+        ticks = seconds * per + clock[1] // grain
+        return ticks if -(1 << 63) <= ticks < 1 << 63 else None
+
+    return parse
+
+
+def _time_parser(u: Type, _: Zone) -> Parse:
+    per = TICKS_PER_SECOND[u.unit]
+
+    def parse(s: str) -> int | None:
+        m = _CLOCK.fullmatch(s)
+        clock = _clock(m[1], m[2], m[3], m[4]) if m else None
+        return None if clock is None else clock[0] * per + clock[1] // (10**9 // per)
+
+    return parse
+
+
+# -- to text -------------------------------------------------------------------------------------------------------
+
+
+Format = Callable[[np.ndarray], list[str]]
+
+
+def _formatting(make: Callable[[Type, Zone], Format]) -> Callable[[Type, Type, Zone], Kernel]:
+    def cast(t: Type, u: Type, zone: Zone) -> Kernel:
+        texts = make(t, zone)
+
+        def kernel(a: Cell) -> Cell:
+            v, ok, err = a
+            mask = None if ok is None else np.broadcast_to(~ok, len(v))
+            return pa.array(np.array(texts(v), dtype=object), type=pa.large_string(), mask=mask), ok, err
+
+        return kernel
+
+    return cast
+
+
+def java_double(x: float, digits: str | None = None) -> str:
+    """``Double.toString``: plain from 0.001 up to 10**7, else with an exponent; the shortest digits that read back."""
+    if 1e-3 <= abs(x) < 1e7 and digits is None:
+        return repr(x)  # Python writes these the same way
+    if x != x:
+        return "NaN"
+    if x in (float("inf"), float("-inf")):
+        return "Infinity" if x > 0 else "-Infinity"
+    text = digits or repr(x)
+    if abs(x) < 1e-320 and float(f"{x:.1e}") == x:
+        text = f"{x:.1e}"  # Java writes two digits at least, the nearest: 4.9E-324
+    sign, figures, exponent = Decimal(text).as_tuple()
+    assert isinstance(exponent, int)
+    figure = "".join(map(str, figures)).rstrip("0") or "0"
+    minus = "-" if sign else ""
+    if x == 0:
+        return minus + "0.0"
+    point = len(figures) + exponent  # digits before the point
+    if -3 < point <= 7:
+        if point <= 0:
+            return f"{minus}0.{'0' * -point}{figure}"
+        figure = figure.ljust(point + 1, "0")
+        return f"{minus}{figure[:point]}.{figure[point:]}"
+    return f"{minus}{figure[0]}.{figure[1:] or '0'}E{point - 1}"
+
+
+def _float_texts(t: Type, _: Zone) -> Format:
+    if t.bits == 64:
+        return lambda v: [java_double(x) for x in v.tolist()]
+    return lambda v: [java_double(float(x), str(x)) if np.isfinite(x) else java_double(float(x)) for x in v]
+
+
+def _decimal_texts(t: Type, _: Zone) -> Format:
+    def text(n: int) -> str:
+        if t.scale == 0:
+            return str(n)
+        figure = str(abs(n)).rjust(t.scale + 1, "0")
+        return f"{'-' if n < 0 else ''}{figure[: -t.scale]}.{figure[-t.scale :]}"
+
+    return lambda v: [text(n) for n in v.tolist()]
+
+
+def _date_text(year: int, month: int, day: int) -> str:
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
+    return f"{sign}{abs(year):04}-{month:02}-{day:02}"
+
+
+def _date_texts(days: np.ndarray) -> list[str]:
+    return [_date_text(*ymd) for ymd in zip(*(part.tolist() for part in civil(days)))]
+
+
+def _clock_texts(seconds: np.ndarray, below: np.ndarray, per: int) -> list[str]:
+    places = len(str(per)) - 1
+    out = []
+    for s, f in zip(seconds.tolist(), below.tolist()):
+        fraction = f".{f:0{places}}".rstrip("0") if f else ""
+        out.append(f"{s // 3600:02}:{s // 60 % 60:02}:{s % 60:02}{fraction}")
+    return out
+
+
+def _timestamp_texts(t: Type, session: Zone) -> Format:
+    per, zone = TICKS_PER_SECOND[t.unit], session if t.tz else zone_of(None)
+
+    def texts(v: np.ndarray) -> list[str]:
+        seconds, below = split(v, per)
+        local = zone.local(seconds)
+        days = local // DAY_SECONDS
+        clocks = _clock_texts(local - days * DAY_SECONDS, below, per)
+        return [f"{d} {c}" for d, c in zip(_date_texts(days), clocks)]
+
+    return texts
+
+
+def _time_texts(t: Type, _: Zone) -> Format:
+    per = TICKS_PER_SECOND[t.unit]
+    return lambda v: _clock_texts(*split(v, per), per)
+
+
+def _reinterpreted(t: Type, u: Type, zone: Zone) -> Kernel:
+    # Bytes that are no UTF-8 stay as they are, and compare as bytes.
+    import pyarrow.compute as pc
+
+    options = pc.CastOptions(pa.large_string() if u == STRING else pa.large_binary(), allow_invalid_utf8=True)
+
+    def kernel(a: Cell) -> Cell:
+        v, ok, err = a
+        return pc.cast(v, options=options), ok, err
+
+    return kernel
+
+
+_TO_TEXT: dict[str, Any] = {
+    "int": _formatting(lambda t, z: lambda v: list(map(str, v.tolist()))),
+    "bool": _formatting(lambda t, z: lambda v: ["true" if x else "false" for x in v.tolist()]),
+    "float": _formatting(_float_texts), "decimal": _formatting(_decimal_texts),
+    "date": _formatting(lambda t, z: _date_texts), "timestamp": _formatting(_timestamp_texts),
+    "time": _formatting(_time_texts), "binary": _reinterpreted,
+}
+_FROM_TEXT: dict[str, Any] = {
+    "int": _parsing(_int_parser), "float": _parsing(_float_parser), "decimal": _parsing(_decimal_parser),
+    "bool": _parsing(_bool_parser), "date": _parsing(_date_parser), "timestamp": _parsing(_timestamp_parser),
+    "time": _parsing(_time_parser), "binary": _reinterpreted,
+}
+CASTS: dict[tuple[str, str], Callable[[Type, Type, Zone], Kernel]] = {
+    **{(kind, "string"): make for kind, make in _TO_TEXT.items()},
+    **{("string", kind): make for kind, make in _FROM_TEXT.items()},
+}

@@ -1,0 +1,206 @@
+"""The door between Arrow and the evaluator: the physical values of a column, whatever its offset, nulls and encoding.
+
+Offsets and validity bitmaps are understood here and nowhere else. A plain column without nulls is a view of its buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.expr.kernels.cells import Cell, Mask, dtype_of, objects
+from ivjoin.expr.types import TICKS_PER_SECOND, Type, from_arrow
+
+__all__ = ["load", "loader", "nothing"]
+
+_I64 = np.dtype(np.int64)
+_LARGE = {"string": pa.large_string(), "binary": pa.large_binary()}
+
+
+def loader(t: Type) -> Callable[[Any], Cell]:
+    """A function from an Arrow array of the type to its cell, with a short path for the plain form of the type."""
+    if t.kind in ("int", "float"):
+        name = f"{'' if t.signed else 'U'}Int{t.bits}Array" if t.kind == "int" else _FLOAT_ARRAYS[t.bits]
+        return _plain_loader(t, getattr(pa, name))
+    if t.kind == "date":
+        return _plain_loader(t, pa.Date32Array)
+    if t.kind in ("timestamp", "duration"):
+        return _unit_loader(t, pa.TimestampArray if t.kind == "timestamp" else pa.DurationArray)
+    if t.kind in _LARGE:
+        return _text_loader(t)
+    return lambda array: load(array, t)
+
+
+_FLOAT_ARRAYS = {32: "FloatArray", 64: "DoubleArray"}
+
+
+def _plain_loader(t: Type, plain: Any) -> Callable[[Any], Cell]:
+    dtype, width, view = dtype_of(t), dtype_of(t).itemsize, np.frombuffer
+
+    def fetch(array: Any) -> Cell:
+        if array.__class__ is plain:
+            n = len(array)
+            if n:
+                bitmap, values = array.buffers()
+                v, offset = view(values, dtype, n, array.offset * width), array.offset
+                return v, (_bits(bitmap, offset, n) if array.null_count else None), None
+        return load(array, t)
+
+    return fetch
+
+
+def _unit_loader(t: Type, plain: Any) -> Callable[[Any], Cell]:
+    unit, view = t.unit, np.frombuffer
+
+    def fetch(array: Any) -> Cell:
+        if array.__class__ is plain and array.type.unit == unit:
+            n = len(array)
+            if n:
+                bitmap, values = array.buffers()
+                v, offset = view(values, _I64, n, array.offset * 8), array.offset
+                return v, (_bits(bitmap, offset, n) if array.null_count else None), None
+        return load(array, t)
+
+    return fetch
+
+
+def _text_loader(t: Type) -> Callable[[Any], Cell]:
+    plain = pa.StringArray if t.kind == "string" else pa.BinaryArray
+    large = _LARGE[t.kind]
+
+    def fetch(array: Any) -> Cell:
+        if array.__class__ is plain and array.null_count == 0:
+            n = len(array)
+            if n:  # twice as fast as Arrow's own cast for a small batch
+                _, ends, octets = array.buffers()
+                wide = np.frombuffer(ends, np.int32, n + 1, array.offset * 4).astype(np.int64)
+                return pa.Array.from_buffers(large, n, [None, pa.py_buffer(wide), octets], 0), None, None
+        return load(array, t)
+
+    return fetch
+
+
+def load(array: Any, t: Type) -> Cell:
+    """The cell of an Arrow array that holds values of ``t``; units and widths that differ are brought to ``t``."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+        if isinstance(array, pa.ChunkedArray):  # older pyarrow keeps an array of no chunks chunked
+            array = array.chunk(0) if array.num_chunks else pa.array([], type=array.type)
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if pa.types.is_dictionary(array.type):
+        words = array.dictionary
+        if t.kind in _LARGE:
+            words = words.cast(_LARGE[t.kind])  # Arrow has no take for views
+        array = words.take(array.indices)
+    if pa.types.is_run_end_encoded(array.type):
+        import pyarrow.compute as pc
+
+        array = pc.run_end_decode(array)
+    a = array.type
+    if t.kind == "null" or pa.types.is_null(a):
+        return nothing(len(array), t)
+    if t.kind == "opaque":
+        return array, _valid(array), None
+    if t.kind in ("string", "binary"):
+        large = _LARGE[t.kind]
+        return (array if a == large else array.cast(large)), _valid(array), None
+    valid = _valid(array)
+    if t.kind == "bool":
+        return _bits(array.buffers()[1], array.offset, len(array)), valid, None
+    if t.kind == "decimal":
+        return _decimals(array, t, valid), valid, None
+    if t.kind == "decimal256":
+        return _wide_decimals(array), valid, None
+    return _ticks(_fixed(array), a, t), valid, None
+
+
+def nothing(n: int, t: Type) -> Cell:
+    """The cell of n nulls."""
+    valid = np.zeros(n, dtype=bool)
+    if t.kind in ("string", "binary"):
+        return pa.nulls(n, _LARGE[t.kind]), valid, None
+    if t.kind == "opaque":
+        return pa.nulls(n), valid, None
+    return np.zeros(n, dtype=_I64 if t.kind in ("decimal", "decimal256") else dtype_of(t)), valid, None
+
+
+def _valid(array: Any) -> Mask:
+    # null_count is cached by Arrow, and a bitmap may be there with no null in it.
+    if array.null_count == 0:
+        return None
+    bitmap = array.buffers()[0]
+    if bitmap is None:  # a union or a null array: no bitmap, and rare enough to ask Arrow
+        return np.asarray(array.is_valid())
+    return _bits(bitmap, array.offset, len(array))
+
+
+def _bits(buffer: Any, offset: int, n: int) -> np.ndarray:
+    """bool[n] from a bitmap, starting at bit ``offset``."""
+    if n == 0 or buffer is None:
+        return np.zeros(n, dtype=bool)
+    first = offset >> 3
+    octets = np.frombuffer(buffer, np.uint8, ((offset + n + 7) >> 3) - first, first)
+    skip = offset & 7
+    return np.unpackbits(octets, bitorder="little")[skip : skip + n].view(np.bool_)
+
+
+def _fixed(array: Any) -> np.ndarray:
+    """The values of a fixed-width array, one number each."""
+    a, n = array.type, len(array)
+    pt = pa.types
+    if pt.is_integer(a):
+        dtype = np.dtype(f"{'i' if pt.is_signed_integer(a) else 'u'}{a.bit_width // 8}")
+    elif pt.is_floating(a):
+        dtype = np.dtype(f"f{a.bit_width // 8}")
+    else:
+        dtype = np.dtype(f"i{a.bit_width // 8}")
+    buffer = array.buffers()[1]
+    if n == 0 or buffer is None:
+        return np.zeros(n, dtype=dtype)
+    return np.frombuffer(buffer, dtype, n, array.offset * dtype.itemsize)
+
+
+def _ticks(values: np.ndarray, a: pa.DataType, t: Type) -> np.ndarray:
+    """Values in the dtype and unit of ``t``."""
+    if pa.types.is_date64(a):
+        return (values // 86_400_000).astype(np.int32)
+    came = from_arrow(a)
+    if came.unit != t.unit:
+        have, want = TICKS_PER_SECOND[came.unit], TICKS_PER_SECOND[t.unit]
+        if want < have:
+            return values.astype(np.int64) // (have // want)
+        return values.astype(np.int64) * (want // have)
+    dtype = dtype_of(t)
+    return values if values.dtype == dtype else values.astype(dtype)
+
+
+def _decimals(array: Any, t: Type, valid: Mask) -> np.ndarray:
+    """Unscaled integers of a decimal array: int64[n] where all fit, else object[n] of Python ints."""
+    a, n, buffer = array.type, len(array), array.buffers()[1]
+    if n == 0 or buffer is None:
+        return np.zeros(n, dtype=np.int64)
+    if a.bit_width < 128:
+        plain = np.frombuffer(buffer, f"i{a.bit_width // 8}", n, array.offset * a.bit_width // 8)
+        return plain.astype(np.int64, copy=False)
+    words = np.frombuffer(buffer, np.int64, 2 * n, array.offset * 16)
+    low, high = words[0::2], words[1::2]
+    wide = high != (low >> 63)
+    if valid is not None:
+        wide &= valid
+    if not np.count_nonzero(wide):
+        return low.copy()
+    lows = words.view(np.uint64)[0::2].tolist()
+    return objects([(h << 64) | v for h, v in zip(high.tolist(), lows)])
+
+
+def _wide_decimals(array: Any) -> np.ndarray:
+    """Unscaled integers of a decimal256 array, object[n] of Python ints."""
+    n, buffer = len(array), array.buffers()[1]
+    if n == 0 or buffer is None:
+        return np.zeros(n, dtype=object)
+    raw = bytes(memoryview(buffer)[32 * array.offset : 32 * (array.offset + n)])
+    return objects([int.from_bytes(raw[i : i + 32], "little", signed=True) for i in range(0, 32 * n, 32)])

@@ -1,0 +1,267 @@
+"""Decimal arithmetic: exact on unscaled integers, rounded HALF_UP to the scale of the result as Spark does.
+
+Unscaled integers are int64 while they fit, whatever the declared precision, and Python ints past that: most
+decimal(38, s) columns hold small numbers. A result with more digits than its type errs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, Mask, Rule, combined, count, flagged, met, unsupported
+from ivjoin.expr.kernels.integers import add_wrapped, mul_wrapped, whole_quotient
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.types import Type
+from ivjoin.interval.machine.decimals import divided, half_up, shortened
+
+__all__ = [
+    "as_objects", "div", "division", "fitted", "magnitude", "minus", "mul", "plus", "positive",
+    "rescaled", "round_quotient", "scaled_up", "sum_", "to_int64", "whole",
+]  # fmt: skip
+
+_I64_MAX = (1 << 63) - 1
+
+
+def as_objects(v: np.ndarray) -> np.ndarray:
+    """The integers as Python ints."""
+    return v if v.dtype == object else v.astype(object)
+
+
+def fitted(v: np.ndarray, t: Type, ok: Mask, err: Mask) -> Cell:
+    """The cell of unscaled integers in a decimal type; those with too many digits err."""
+    if v.dtype != object and t.precision > 18:
+        return v, ok, err
+    top = 10**t.precision
+    bad = (v >= top) | (v <= -top)
+    return v, ok, flagged(err, bad.astype(bool), ok)
+
+
+def scaled_up(v: np.ndarray, digits: int) -> np.ndarray:
+    """``v * 10**digits``, in Python ints if need be."""
+    if digits == 0:
+        return v
+    if v.dtype != object and digits <= 18:
+        r, bad = mul_wrapped(v, np.array([10**digits], dtype=np.int64))
+        if bad is None or not count(bad):
+            return r
+    return as_objects(v) * 10**digits
+
+
+def half_even(n: int, d: int) -> int:
+    """n / d rounded to the nearest integer, ties to the even one; d > 0."""
+    q, rest = divmod(n, d)
+    return q + (2 * rest > d or (2 * rest == d and q & 1))
+
+
+_UP = np.frompyfunc(half_up, 2, 1)
+_EVEN = np.frompyfunc(half_even, 2, 1)
+
+
+def round_quotient(v: np.ndarray, d: np.ndarray | int, even: bool = False) -> np.ndarray:
+    """v / d rounded to integers, half up or half even (the latter for d > 0 alone); d is never 0."""
+    wide = d > _I64_MAX if isinstance(d, int) else d.dtype == object
+    if v.dtype == object or wide:
+        return (_EVEN if even else _UP)(as_objects(v), d)
+    y = np.asarray(d, dtype=np.int64) if isinstance(d, int) else d
+    q = whole_quotient(v, y)
+    rest = np.abs(v - q * y)
+    # Compared so that nothing doubles past 2**63.
+    short = np.abs(y) - rest
+    away = rest > short
+    tie = rest == short
+    away = away | (tie & ((q & 1) == 1) if even else tie)
+    return q + np.where(away, np.where((v < 0) == (y < 0), 1, -1), 0)
+
+
+def rescaled(v: np.ndarray, have: int, want: int) -> np.ndarray:
+    """Unscaled integers at another scale, HALF_UP."""
+    if want >= have:
+        return scaled_up(v, want - have)
+    return round_quotient(v, 10 ** (have - want))
+
+
+def _aligned(x: np.ndarray, s: int, y: np.ndarray, t: int) -> tuple[np.ndarray, np.ndarray, int]:
+    scale = max(s, t)
+    return scaled_up(x, scale - s), scaled_up(y, scale - t), scale
+
+
+Integers = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def plus(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    if x.dtype != object and y.dtype != object:
+        r, bad = add_wrapped(x, y)
+        if not count(bad):
+            return r
+    return as_objects(x) + as_objects(y)
+
+
+def minus(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    # The negative of the least int64 wraps; decimals of 18 digits never come near it, wider ones may.
+    if y.dtype != object and not count(y == -_I64_MAX - 1):
+        return plus(x, -y)
+    return as_objects(x) - as_objects(y)
+
+
+def _times(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    if x.dtype != object and y.dtype != object:
+        r, bad = mul_wrapped(*np.broadcast_arrays(x, y))
+        if bad is None or not count(bad):
+            return r
+    return as_objects(x) * as_objects(y)
+
+
+def sum_(f: Integers) -> Rule:
+    def rule(node: Node, _: Consts) -> Kernel:
+        _need(node)
+        (s, u), t = (a.type for a in node.args), node.type
+
+        def kernel(a: Cell, b: Cell) -> Cell:
+            (x, ok, err), (y, ok2, err2) = a, b
+            x, y, scale = _aligned(x, s.scale, y, u.scale)
+            return fitted(rescaled(f(x, y), scale, t.scale), t, met(ok, ok2), combined(err, err2))
+
+        return kernel
+
+    return rule
+
+
+def _need(node: Node) -> None:
+    if any(a.type.kind != "decimal" for a in node.args) or node.type.kind != "decimal":
+        raise unsupported(node, "the arguments of decimal arithmetic are decimals")
+
+
+# Spark multiplies and divides with 38 digits first and rounds to the result's scale from there.
+_SHORTEN = np.frompyfunc(shortened, 1, 1)
+
+
+def mul(node: Node, _: Consts) -> Kernel:
+    _need(node)
+    (s, u), t = (a.type for a in node.args), node.type
+
+    def kernel(a: Cell, b: Cell) -> Cell:
+        (x, ok, err), (y, ok2, err2) = a, b
+        r = _times(x, y)
+        if r.dtype == object:
+            r = _SHORTEN(r)
+        return fitted(rescaled(r, s.scale + u.scale, t.scale), t, met(ok, ok2), combined(err, err2))
+
+    return kernel
+
+
+def _without_zeros(y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    zero = (y == 0).astype(bool)
+    return (np.where(zero, 1, y), zero) if count(zero) else (y, None)
+
+
+def div(node: Node, _: Consts) -> Kernel:
+    _need(node)
+    (s, u), t = (a.type for a in node.args), node.type
+    lift = t.scale - s.scale + u.scale
+    # Spark rounds the quotient at 38 fraction digits and then at the result's scale. Rounding twice can differ from
+    # rounding once only within 10**-38 of a tie, and a quotient that near to a tie needs a divisor of 19 digits.
+    both = np.frompyfunc(lambda n, d: divided(n, d, t.scale, u.scale - s.scale), 2, 1)
+
+    def kernel(a: Cell, b: Cell) -> Cell:
+        (x, ok, err), (y, ok2, err2) = a, b
+        ok, err = met(ok, ok2), combined(err, err2)
+        y, zero = _without_zeros(y)
+        if zero is not None:
+            err = flagged(err, np.broadcast_to(zero, np.broadcast_shapes(x.shape, y.shape)), ok)
+        if y.dtype == object or t.scale > 18 or lift < 0:
+            r = both(as_objects(x), as_objects(y))
+        else:
+            dividend, divisor = np.broadcast_arrays(scaled_up(x, lift), y)
+            r = round_quotient(dividend, divisor)
+        return fitted(r, t, ok, err)
+
+    return kernel
+
+
+def to_int64(v: np.ndarray, ok: Mask, err: Mask, low: int = -_I64_MAX - 1, high: int = _I64_MAX) -> Cell:
+    """Integers as int64; those outside the range err."""
+    if v.dtype == object or low > -_I64_MAX - 1 or high < _I64_MAX:
+        bad = ((v < low) | (v > high)).astype(bool)
+        if count(bad):
+            return np.where(bad, 0, v).astype(np.int64), ok, flagged(err, bad, ok)
+    return v.astype(np.int64), ok, err
+
+
+def _truncated(n: int, d: int) -> int:
+    q = abs(n) // abs(d)
+    return q if (n < 0) == (d < 0) else -q
+
+
+_TRUNCATED = np.frompyfunc(_truncated, 2, 1)
+_REMAINDER = np.frompyfunc(lambda n, d: n - d * _truncated(n, d), 2, 1)
+
+
+def _quotient_and_rest(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    if x.dtype == object or y.dtype == object or count((y == -1) & (x == -_I64_MAX - 1)):
+        x, y = as_objects(x), as_objects(y)
+        return _TRUNCATED(x, y), _REMAINDER(x, y)
+    return whole_quotient(x, y), np.fmod(x, y)
+
+
+def division(pick: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray], whole: bool) -> Rule:
+    def rule(node: Node, _: Consts) -> Kernel:
+        (s, u), t = (a.type for a in node.args), node.type
+        if s.kind != "decimal" or u.kind != "decimal" or t.kind != ("int" if whole else "decimal"):
+            raise unsupported(node, "the arguments of decimal division are decimals")
+
+        def kernel(a: Cell, b: Cell) -> Cell:
+            (x, ok, err), (y, ok2, err2) = a, b
+            ok, err = met(ok, ok2), combined(err, err2)
+            x, y, scale = _aligned(x, s.scale, y, u.scale)
+            y, zero = _without_zeros(y)
+            if zero is not None:
+                err = flagged(err, np.broadcast_to(zero, np.broadcast_shapes(x.shape, y.shape)), ok)
+            r = pick(*_quotient_and_rest(*np.broadcast_arrays(x, y)), y)
+            if whole:
+                return to_int64(r, ok, err)
+            return fitted(rescaled(r, scale, t.scale), t, ok, err)
+
+        return kernel
+
+    return rule
+
+
+def positive(_: np.ndarray, rest: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return np.where(((rest < 0) & (y > 0)).astype(bool), rest + y, rest)
+
+
+def magnitude(f: Callable[[Any], Any]) -> Rule:
+    def rule(node: Node, _: Consts) -> Kernel:
+        t = node.type
+        if node.args[0].type != t:
+            raise unsupported(node)
+
+        def kernel(a: Cell) -> Cell:
+            v, ok, err = a
+            if v.dtype != object and count(v == -_I64_MAX - 1):
+                v = as_objects(v)
+            return f(v), ok, err
+
+        return kernel
+
+    return rule
+
+
+def whole(up: bool) -> Rule:
+    def rule(node: Node, _: Consts) -> Kernel:
+        unit, t = 10 ** node.args[0].type.scale, node.type
+        if t.kind != "decimal" or t.scale != 0:
+            raise unsupported(node)
+
+        def kernel(a: Cell) -> Cell:
+            v, ok, err = a
+            if unit > _I64_MAX:
+                v = as_objects(v)
+            return fitted(-(-v // unit) if up else v // unit, t, ok, err)
+
+        return kernel
+
+    return rule

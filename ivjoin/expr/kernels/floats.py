@@ -1,0 +1,131 @@
+"""Floating point arithmetic as Spark has it: IEEE 754, except that dividing by zero errs and ln of 0 is NULL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ivjoin.expr.kernels.cells import (
+    Cell,
+    Consts,
+    Kernel,
+    Rule,
+    combined,
+    count,
+    dtype_of,
+    flagged,
+    met,
+    one,
+    unary,
+    unsupported,
+)
+from ivjoin.expr.nodes import Node
+
+__all__ = ["binary", "dividing", "logarithm", "neighbour", "pmod", "sign", "unary_", "whole_floats"]
+
+
+def binary(f: Callable[[Any, Any], Any]) -> Rule:
+    def kernel(a: Cell, b: Cell) -> Cell:
+        (x, ok, err), (y, ok2, err2) = a, b
+        return f(x, y), met(ok, ok2), combined(err, err2)
+
+    def rule(node: Node, consts: Consts) -> Kernel:
+        if any(a.type != node.type for a in node.args):
+            raise unsupported(node, "the arguments of float arithmetic have its type")
+        left, right = consts
+        if right is not None:
+            c = one(right)
+            return lambda a, _: (f(a[0], c), a[1], a[2])
+        if left is not None:
+            c = one(left)
+            return lambda _, b: (f(c, b[0]), b[1], b[2])
+        return kernel
+
+    return rule
+
+
+def dividing(f: Callable[[Any, Any], Any]) -> Rule:
+    """The rule of an operator that errs where the divisor is zero of either sign."""
+
+    def kernel(a: Cell, b: Cell) -> Cell:
+        (x, ok, err), (y, ok2, err2) = a, b
+        ok, err = met(ok, ok2), combined(err, err2)
+        zero = y == 0
+        if count(zero):
+            err = flagged(err, np.broadcast_to(zero, np.broadcast_shapes(x.shape, y.shape)), ok)
+        return f(x, y), ok, err
+
+    def rule(node: Node, consts: Consts) -> Kernel:
+        if any(a.type != node.type for a in node.args):
+            raise unsupported(node, "the arguments of float division have its type")
+        divisor = consts[1]
+        if divisor is not None and divisor[0][0] != 0:
+            c = one(divisor)
+            return lambda a, _: (f(a[0], c), a[1], a[2])
+        return kernel
+
+    return rule
+
+
+def pmod(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    r = np.fmod(x, y)
+    return np.where(r < 0, np.fmod(r + y, y), r)
+
+
+def unary_(f: Callable[[Any], Any]) -> Rule:
+    def rule(node: Node, _: Consts) -> Kernel:
+        if node.args[0].type != node.type:
+            raise unsupported(node)
+        return unary(f)
+
+    return rule
+
+
+def logarithm(f: Callable[[Any], Any], bottom: float) -> Rule:
+    """Spark gives NULL at and below the pole, but NaN for NaN."""
+
+    def kernel(a: Cell) -> Cell:
+        x, ok, err = a
+        outside = x <= bottom
+        if count(outside):
+            ok = ~outside if ok is None else ok & ~outside
+        return f(x), ok, err
+
+    return lambda node, _: kernel
+
+
+def whole_floats(f: Callable[[Any], Any]) -> Rule:
+    """floor and ceil of floats to int64: NaN gives 0, a value past the range errs."""
+
+    def rule(node: Node, _: Consts) -> Kernel:
+        dtype = dtype_of(node.type)
+        if node.type.kind != "int" or not node.type.signed:
+            raise unsupported(node)
+        least, most = float(np.iinfo(dtype).min), float(np.iinfo(dtype).max)
+
+        def kernel(a: Cell) -> Cell:
+            x, ok, err = a
+            r = f(x)
+            # Not `inside` rather than `outside`, so that NaN is looked at too.
+            inside = (r >= least) & (r < most) if dtype.itemsize == 8 else (r >= least) & (r <= most)
+            if count(inside) == len(inside):
+                return r.astype(dtype), ok, err
+            nan = r != r
+            return np.where(inside, r, 0).astype(dtype), ok, flagged(err, ~(inside | nan), ok)
+
+        return kernel
+
+    return rule
+
+
+def neighbour(direction: float) -> Callable[[Any], Any]:
+    def step(x: np.ndarray) -> np.ndarray:
+        return np.nextafter(x, x.dtype.type(direction))
+
+    return step
+
+
+def sign(x: np.ndarray) -> np.ndarray:
+    return np.where(x == 0, x, np.sign(x))  # Math.signum keeps the sign of a zero

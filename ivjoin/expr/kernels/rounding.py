@@ -1,0 +1,108 @@
+"""round (HALF_UP) and bround (HALF_EVEN) of ints, decimals and floats.
+
+Spark rounds the decimal text of a double (``BigDecimal(Double.toString(x))``), so that round(1.005, 2) is 1.01 though
+the double lies below. Almost every double is far from a tie and rounds the same either way; the few near one go through
+their text.
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
+
+import numpy as np
+
+from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, count, unsupported
+from ivjoin.expr.kernels.decimals import as_objects, fitted, rescaled, round_quotient, scaled_up
+from ivjoin.expr.kernels.integers import narrowed
+from ivjoin.expr.nodes import Node
+
+__all__ = ["round_rule"]
+
+_EXACT = Context(prec=800)  # a double has at most 767 significant digits
+
+
+def round_rule(node: Node, _: Consts) -> Kernel:
+    kind, (digits,) = node.args[0].type.kind, node.params
+    if node.type.kind != kind:
+        raise unsupported(node)
+    even = node.op == "bround"
+    if kind == "float":
+        return _floats(digits, even)
+    if kind == "decimal":
+        return _decimals(node, digits, even)
+    if kind == "int":
+        return _ints(node, digits, even)
+    raise unsupported(node)
+
+
+def _ints(node: Node, digits: int, even: bool) -> Kernel:
+    t = node.type
+    if digits >= 0:
+        return lambda a: narrowed(a, t)
+    unit = 10 ** min(-digits, 30)  # past the range of every int, where all becomes zero
+
+    def kernel(a: Cell) -> Cell:
+        v, ok, err = a
+        wide = as_objects(v) if t.bits == 64 else v.astype(np.int64)
+        r = round_quotient(wide, unit, even)
+        return narrowed((as_objects(r) * unit, ok, err), t)
+
+    return kernel
+
+
+def _decimals(node: Node, digits: int, even: bool) -> Kernel:
+    have, t = node.args[0].type.scale, node.type
+
+    def kernel(a: Cell) -> Cell:
+        v, ok, err = a
+        if digits >= have:
+            return fitted(rescaled(v, have, t.scale), t, ok, err)
+        r = round_quotient(v, 10 ** (have - digits), even)
+        return fitted(scaled_up(r, t.scale - digits) if t.scale >= digits else r, t, ok, err)
+
+    return kernel
+
+
+def _floats(digits: int, even: bool) -> Kernel:
+    def kernel(a: Cell) -> Cell:
+        v, ok, err = a
+        x = v.astype(np.float64, copy=False)
+        r = _whole(x, even) if digits == 0 else _fraction(x, digits, even)
+        return r.astype(v.dtype, copy=False), ok, err
+
+    return kernel
+
+
+def _whole(x: np.ndarray, even: bool) -> np.ndarray:
+    if even:
+        return np.rint(x) + 0.0
+    base = np.trunc(x)
+    # The difference is exact, and a double that ends in .5 is written so.
+    return np.where(np.abs(x - base) >= 0.5, base + np.copysign(1.0, x), base) + 0.0
+
+
+def _fraction(x: np.ndarray, digits: int, even: bool) -> np.ndarray:
+    out = np.empty(len(x))
+    near = np.isfinite(x)
+    out[~near] = x[~near]
+    if 0 < digits <= 22:
+        unit = 10.0**digits  # exact up to 10**22
+        y = np.abs(x) * unit
+        base = np.floor(y)
+        part = y - base
+        # x * unit and the text of x are each within an ulp of the truth.
+        clear = near & (y < 2.0**50) & (np.abs(part - 0.5) > y * 2.0**-50 + 1e-300)
+        # The quotient of two exact doubles is the double nearest to the decimal result.
+        out[clear] = np.copysign((base + (part > 0.5)) / unit, x)[clear]
+        near = near & ~clear
+    if count(near):
+        mode = ROUND_HALF_EVEN if even else ROUND_HALF_UP
+        grain = Decimal(1).scaleb(-digits, _EXACT) if abs(digits) < 700 else None
+        for i in np.flatnonzero(near):
+            text = Decimal(repr(float(x[i])))
+            if grain is not None:
+                value = float(text.quantize(grain, rounding=mode, context=_EXACT))
+            else:
+                value = float(text) if digits > 0 else 0.0
+            out[i] = value
+    return out + 0.0

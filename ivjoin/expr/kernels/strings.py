@@ -1,0 +1,118 @@
+"""Strings: LIKE, and the functions of pyarrow.compute that a condition may call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from ivjoin.errors import UnsupportedError
+from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined, dtype_of, unsupported
+from ivjoin.expr.kernels.columns import load
+from ivjoin.expr.nodes import Node
+
+__all__ = ["function", "like", "like_regex"]
+
+_LARGE = {"string": pa.large_string(), "binary": pa.large_binary()}
+
+
+def like_regex(pattern: str, escape: str) -> str:
+    """The RE2 expression of a LIKE pattern: ``%`` any text, ``_`` one character, over the whole string."""
+    out, characters = [], iter(pattern)
+    for c in characters:
+        if c == escape:
+            out.append(_quoted(next(characters, escape)))
+        else:
+            out.append(".*" if c == "%" else "." if c == "_" else _quoted(c))
+    return r"(?s)\A" + "".join(out) + r"\z"
+
+
+def _quoted(c: str) -> str:
+    return c if c.isalnum() or c == "_" or ord(c) > 127 else "\\" + c if c > " " else f"\\x{{{ord(c):x}}}"
+
+
+def like(node: Node, _: Consts) -> Kernel:
+    import pyarrow.compute as pc
+
+    if node.args[0].type.kind != "string":
+        raise unsupported(node)
+    pattern, escape = node.params
+    plain = re.fullmatch(r"(%?)([^%_]*)(%?)", pattern, re.DOTALL)
+    if plain is not None and escape not in pattern:
+        before, text, after = plain.groups()
+        name = {"": {"": "equal", "%": "starts_with"}, "%": {"": "ends_with", "%": "match_substring"}}[before][after]
+        if pattern == "%":
+            name, text = "starts_with", ""
+    else:
+        name, text = "match_substring_regex", like_regex(pattern, escape)
+    f = getattr(pc, name)
+
+    def kernel(a: Cell) -> Cell:
+        v, ok, err = a
+        result, _, _ = load(f(v, text), node.type)
+        return result, ok, err
+
+    return kernel
+
+
+def function(node: Node, consts: Consts) -> Kernel:
+    import pyarrow.compute as pc
+
+    name, *options = node.params
+    f = getattr(pc, name, None)
+    if f is None:
+        raise unsupported(node, f"pyarrow.compute has no {name}")
+    try:  # on no rows, so that a wrong option shows before the first batch
+        f(*(_sample(a) for a in node.args), *options)
+    except (pa.ArrowException, TypeError, ValueError) as e:
+        raise UnsupportedError(f"{node} cannot be evaluated: {e}") from e
+    alone = all(c is not None for c in consts)
+    if name in _BY_PYTHON:
+        f = _unless_ascii(f, _BY_PYTHON[name])
+
+    def kernel(*cells: Cell) -> Cell:
+        error = None
+        args = []
+        for (v, ok, err), constant in zip(cells, consts):
+            error = combined(error, err)
+            args.append(v[0] if constant is not None and not alone else v)
+            if not isinstance(args[-1], (pa.Array, pa.Scalar)):
+                args[-1] = pa.array(v, mask=None if ok is None else ~ok) if not constant or alone else v[0].item()
+        v, valid, _ = load(f(*args, *options), node.type)
+        return v, valid, error
+
+    return kernel
+
+
+def _initcap(s: str) -> str:
+    """Each word that a space begins, with its first letter large and the others small."""
+    return " ".join(w[:1].upper() + w[1:] for w in s.lower().split(" "))
+
+
+# Where Arrow maps one character to one, as Java and Python do not ("straße" to "STRASSE"), or takes other word ends.
+_BY_PYTHON: dict[str, Callable[[str], str]] = {
+    "utf8_upper": str.upper, "utf8_lower": str.lower, "utf8_title": _initcap,
+}  # fmt: skip
+
+
+def _unless_ascii(f: Any, exact: Callable[[str], str]) -> Any:
+    import pyarrow.compute as pc
+
+    def mapped(array: Any) -> Any:
+        if exact is not _initcap and pc.all(pc.string_is_ascii(array)).as_py() is not False:
+            return f(array)
+        return pa.array([None if s is None else exact(s) for s in array.to_pylist()], type=pa.large_string())
+
+    return mapped
+
+
+def _sample(a: Node) -> Any:
+    if a.type.kind in _LARGE:
+        return pa.array([], type=_LARGE[a.type.kind])
+    if a.type.kind == "null":
+        return pa.nulls(0)
+    if a.type.kind in ("decimal", "opaque"):
+        raise UnsupportedError(f"{a} of type {a.type} is no argument of a string function")
+    return pa.array([], type=pa.from_numpy_dtype(dtype_of(a.type)))

@@ -1,0 +1,421 @@
+"""Times: sums with durations and months, differences, truncation, fields, and counts since the epoch.
+
+Calendar work is done on int64 seconds and days of the local time (``zones``), by the civil-calendar formulas of
+H. Hinnant, "chrono-compatible low-level date algorithms"; the ticks below a second ride along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, Mask, Rule, combined, count, flagged, met, unsupported
+from ivjoin.expr.kernels.integers import SUMS, add_ints, add_wrapped, affine, mul_wrapped, sub_ints, whole_quotient
+from ivjoin.expr.kernels.zones import Zone, zone_of
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.types import TICKS_PER_SECOND
+
+__all__ = [
+    "add_days", "add_months", "as_dates", "civil", "date_diff", "date_trunc", "days_from_civil", "days_of",
+    "extract", "local_seconds", "scaled", "since_epoch", "span", "split", "sum_", "ticks_of", "trunc_date",
+    "unix_date", "wrapped",
+]  # fmt: skip
+
+DAY_SECONDS = 86_400
+_I32_MIN, _I32_MAX = -(1 << 31), (1 << 31) - 1
+
+
+# -- sums and differences ------------------------------------------------------------------------------------------
+
+
+def sum_(node: Node, consts: Consts) -> Kernel:
+    a, b = node.args
+    if node.op == "add" and a.type.kind == "duration" and b.type.kind == "timestamp":
+        inner = _moved(node, a.type.unit, 1, (consts[1], consts[0]))
+        return lambda x, y: inner(y, x)
+    if a.type.kind == "timestamp" and b.type.kind == "duration":
+        return _moved(node, b.type.unit, 1 if node.op == "add" else -1, consts)
+    same = a.type.kind == b.type.kind and a.type.unit == b.type.unit == node.type.unit
+    if same and (a.type.kind in ("duration", "months") or (a.type.kind == "timestamp" and node.op == "sub")):
+        if bool(a.type.tz) != bool(b.type.tz):
+            raise unsupported(node, "an instant and a local time have no difference")
+        zone = zone_of(node.params[0]) if a.type.tz and node.params else zone_of(None)
+        if zone.fixed is None:
+            return _local_difference(zone, TICKS_PER_SECOND[a.type.unit])
+        return SUMS[node.op](node, consts)
+    raise unsupported(node)
+
+
+def _local_difference(zone: Zone, per: int) -> Kernel:
+    """Spark subtracts the local times: from noon to noon is a day, whatever the clocks did in between."""
+
+    def kernel(a: Cell, b: Cell) -> Cell:
+        r, ok, err = sub_ints(a, b)
+        shift = (zone.offsets(a[0] // per) - zone.offsets(b[0] // per)) * per
+        r, over = add_wrapped(r, shift)
+        return r, ok, flagged(err, over, ok)
+
+    return kernel
+
+
+def _moved(node: Node, unit: str, sign: int, consts: Consts) -> Kernel:
+    """timestamp plus or minus a duration; its whole days are calendar days of the zone."""
+    t = node.type
+    if unit != t.unit:
+        raise unsupported(node, "the units have met beforehand")
+    zone = zone_of(node.params[0]) if t.tz and node.params else zone_of(None)
+    step = consts[1]
+    if step is not None:
+        ticks = sign * int(step[0][0])
+        if zone.fixed is not None or abs(ticks) < DAY_SECONDS * TICKS_PER_SECOND[unit]:
+            return affine(t, 1, ticks)
+    elif zone.fixed is not None:
+        return add_ints if sign > 0 else sub_ints
+    return _by_calendar(zone, TICKS_PER_SECOND[unit], sign)
+
+
+def _by_calendar(zone: Zone, per: int, sign: int) -> Kernel:
+    day = DAY_SECONDS * per
+
+    def kernel(a: Cell, b: Cell) -> Cell:
+        (x, ok, err), (d, ok2, err2) = a, b
+        ok, err = met(ok, ok2), combined(err, err2)
+        # toward zero, as the rest keeps the sign of the whole
+        days = whole_quotient(d, np.asarray(day, dtype=np.int64))
+        rest = d - days * day
+        if sign < 0:
+            days, rest = -days, -rest
+        moved, bad = _plus_days(np.broadcast_to(x, np.broadcast_shapes(x.shape, d.shape)), days, zone, per)
+        if bad is not None:
+            err = flagged(err, bad, ok)
+        r, over = add_wrapped(moved, rest)
+        return r, ok, flagged(err, over, ok)
+
+    return kernel
+
+
+def _plus_days(x: np.ndarray, days: np.ndarray, zone: Zone, per: int) -> tuple[np.ndarray, Mask]:
+    """Instants moved by calendar days, at the same local time; and the rows that leave the range."""
+    seconds, below = split(x, per)
+    offset = zone.offsets(seconds)
+    local, bad = add_wrapped(seconds + offset, days * DAY_SECONDS)
+    moved = zone.instants(local, offset)
+    bad = bad | wrapped(seconds, seconds + offset) | wrapped(local, moved)
+    ticks, over = ticks_of(np.where(days == 0, seconds, moved), below, per)
+    bad = bad & (days != 0)
+    return ticks, bad if over is None else bad | over
+
+
+def wrapped(before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """bool[n]: where a step of some hours has gone over an end of int64 and come out at the other."""
+    step = after - before
+    return ((step > 0) & (after < before)) | ((step < 0) & (after > before))
+
+
+def split(x: np.ndarray, per: int) -> tuple[np.ndarray, np.ndarray]:
+    """Ticks as seconds, rounded down, and the ticks left over."""
+    if per == 1:
+        return x, np.zeros(len(x), dtype=np.int64)
+    seconds = x // per
+    return seconds, x - seconds * per
+
+
+def ticks_of(seconds: np.ndarray, below: np.ndarray, per: int) -> tuple[np.ndarray, Mask]:
+    """The inverse of :func:`split`, and the rows that do not fit an int64 (None: none)."""
+    if per == 1:
+        return seconds, None
+    # Through the second nearer zero, so that the least timestamp, whose second is past the range, is not lost.
+    low = seconds < 0
+    seconds, below = seconds + low, below - low * np.int64(per)
+    r, bad = mul_wrapped(seconds, np.broadcast_to(np.int64(per), seconds.shape))
+    r, over = add_wrapped(r, below)
+    if bad is not None:
+        over = over | bad
+    return r, over if count(over) else None
+
+
+# -- the calendar --------------------------------------------------------------------------------------------------
+
+
+def civil(days: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Year, month (1-12) and day (1-31) of days since 1970-01-01, int64 each."""
+    z = days.astype(np.int64) + 719_468
+    era = z // 146_097
+    doe = z - era * 146_097
+    yoe = (doe - doe // 1460 + doe // 36_524 - doe // 146_096) // 365
+    doy = doe - (365 * yoe + yoe // 4 - yoe // 100)
+    mp = (5 * doy + 2) // 153
+    month = np.where(mp < 10, mp + 3, mp - 9)
+    return yoe + era * 400 + (month <= 2), month, doy - (153 * mp + 2) // 5 + 1
+
+
+def days_from_civil(year: np.ndarray, month: np.ndarray, day: Any) -> np.ndarray:
+    """Days since 1970-01-01 of a date, int64."""
+    y = year - (month <= 2)
+    era = y // 400
+    yoe = y - era * 400
+    doy = (153 * np.where(month > 2, month - 3, month + 9) + 2) // 5 + day - 1
+    return era * 146_097 + yoe * 365 + yoe // 4 - yoe // 100 + doy - 719_468
+
+
+def _seconds_of(days: np.ndarray, rest: Any) -> tuple[np.ndarray, np.ndarray]:
+    """``days * 86400 + rest``, and where it leaves int64; ``rest`` is a part of a day."""
+    # The least second lies on a day that begins past the range: it is met from the day after.
+    low = days < 0
+    r, bad = mul_wrapped(days + low, np.broadcast_to(np.int64(DAY_SECONDS), days.shape))
+    r, over = add_wrapped(r, rest - low * np.int64(DAY_SECONDS))
+    return r, over if bad is None else over | bad
+
+
+def _month_length(year: np.ndarray, month: np.ndarray) -> np.ndarray:
+    leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
+    return np.where(month == 2, 28 + leap, 30 + ((month + (month > 7)) & 1))
+
+
+def _months_later(days: np.ndarray, months: np.ndarray) -> np.ndarray:
+    year, month, day = civil(days)
+    total = year * 12 + (month - 1) + months
+    year = total // 12  # numpy divides by a constant ten times as fast as it takes the remainder
+    month = total - year * 12 + 1
+    return days_from_civil(year, month, np.minimum(day, _month_length(year, month)))
+
+
+def as_dates(days: np.ndarray, ok: Mask, err: Mask) -> Cell:
+    bad = (days < _I32_MIN) | (days > _I32_MAX)
+    return days.astype(np.int32), ok, flagged(err, bad, ok)
+
+
+def add_months(node: Node, _: Consts) -> Kernel:
+    t = node.type
+    if node.args[0].type != t or node.args[1].type.kind not in ("int", "months"):
+        raise unsupported(node)
+    zone = zone_of(node.params[0]) if t.tz and node.params else zone_of(None)
+
+    def date_kernel(a: Cell, b: Cell) -> Cell:
+        (x, ok, err), (m, ok2, err2) = a, b
+        days = _months_later(x, m.astype(np.int64))
+        return as_dates(days, met(ok, ok2), combined(err, err2))
+
+    per = TICKS_PER_SECOND.get(t.unit, 1)
+
+    def kernel(a: Cell, b: Cell) -> Cell:
+        (x, ok, err), (m, ok2, err2) = a, b
+        ok, err = met(ok, ok2), combined(err, err2)
+        x = np.broadcast_to(x, np.broadcast_shapes(x.shape, m.shape))
+        seconds, below = split(x, per)
+        offset = zone.offsets(seconds)
+        local = seconds + offset
+        day = local // DAY_SECONDS
+        later, bad = _seconds_of(_months_later(day, m.astype(np.int64)), local - day * DAY_SECONDS)
+        moved = zone.instants(later, offset)
+        bad = (bad | wrapped(seconds, local) | wrapped(later, moved)) & (m != 0)
+        r, over = ticks_of(np.where(m == 0, seconds, moved), below, per)
+        return r, ok, flagged(err, bad if over is None else bad | over, ok)
+
+    if t.kind == "date":
+        return date_kernel
+    if t.kind == "timestamp":
+        return kernel
+    raise unsupported(node)
+
+
+def add_days(node: Node, _: Consts) -> Kernel:
+    if node.args[0].type.kind != "date" or node.args[1].type.kind != "int":
+        raise unsupported(node)
+
+    def kernel(a: Cell, b: Cell) -> Cell:
+        (x, ok, err), (d, ok2, err2) = a, b
+        return as_dates(x.astype(np.int64) + d, met(ok, ok2), combined(err, err2))
+
+    return kernel
+
+
+def date_diff(node: Node, _: Consts) -> Kernel:
+    if any(a.type.kind != "date" for a in node.args):
+        raise unsupported(node)
+
+    def kernel(a: Cell, b: Cell) -> Cell:
+        (x, ok, err), (y, ok2, err2) = a, b
+        return as_dates(x.astype(np.int64) - y, met(ok, ok2), combined(err, err2))
+
+    return kernel
+
+
+# -- truncation and fields -----------------------------------------------------------------------------------------
+
+
+def _first_day(unit: str) -> Callable[[np.ndarray], np.ndarray]:
+    """The first day of the week, month, quarter or year of days since the epoch."""
+    if unit == "week":
+        return lambda days: days - (days + 3) % 7  # 1970-01-01 is a Thursday, weeks begin on Monday
+
+    def first(days: np.ndarray) -> np.ndarray:
+        year, month, _ = civil(days)
+        if unit == "year":
+            month = np.ones_like(month)
+        elif unit == "quarter":
+            month = month - (month - 1) % 3
+        return days_from_civil(year, month, 1)
+
+    return first
+
+
+_DATE_UNITS = ("year", "quarter", "month", "week")
+_LOCAL_UNITS = {"minute": 60, "hour": 3600, "day": DAY_SECONDS}
+_TICK_UNITS = {"second": 1, "millisecond": 1_000, "microsecond": 1_000_000}
+
+
+def trunc_date(node: Node, _: Consts) -> Kernel:
+    if node.args[0].type.kind != "date" or node.params[0] not in _DATE_UNITS:
+        raise unsupported(node)
+    first = _first_day(node.params[0])
+
+    def kernel(a: Cell) -> Cell:
+        x, ok, err = a
+        return as_dates(first(x.astype(np.int64)), ok, err)
+
+    return kernel
+
+
+def date_trunc(node: Node, _: Consts) -> Kernel:
+    t = node.args[0].type
+    unit = node.params[0]
+    if t.kind != "timestamp" or node.type != t or unit not in (*_DATE_UNITS, *_LOCAL_UNITS, *_TICK_UNITS):
+        raise unsupported(node)
+    per = TICKS_PER_SECOND[t.unit]
+    zone = zone_of(node.params[1]) if t.tz and len(node.params) > 1 else zone_of(None)
+    whole = unit in _LOCAL_UNITS and zone.fixed is not None and zone.fixed % _LOCAL_UNITS[unit] == 0
+    if unit in _TICK_UNITS or whole:
+        width = per // _TICK_UNITS[unit] if unit in _TICK_UNITS else per * _LOCAL_UNITS[unit]
+        if width <= 1:
+            return lambda a: a
+        def checked(a: Cell) -> Cell:
+            x, ok, err = a
+            r = x // width * width
+            return r, ok, flagged(err, r > x, ok)  # only the least ticks wrap
+
+        return checked
+    first = _first_day(unit) if unit in _DATE_UNITS else None
+
+    def kernel(a: Cell) -> Cell:
+        x, ok, err = a
+        seconds, _ = split(x, per)
+        offset = zone.offsets(seconds)
+        local = seconds + offset
+        bad = wrapped(seconds, local)
+        if first is not None:
+            start, over = _seconds_of(first(local // DAY_SECONDS), np.int64(0))
+            r = zone.instants(start)
+            bad |= over
+        else:
+            width = _LOCAL_UNITS[unit]
+            start = local // width * width
+            r = zone.instants(start, offset)
+            bad |= start > local
+        bad |= wrapped(start, r)
+        ticks, beyond = ticks_of(r, np.zeros(len(r), dtype=np.int64), per)
+        return ticks, ok, flagged(err, bad if beyond is None else bad | beyond, ok)
+
+    return kernel
+
+
+def _week(days: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """ISO year and week: those of the Thursday of the same week."""
+    thursday = days - (days + 3) % 7 + 3
+    year, _, _ = civil(thursday)
+    return year, (thursday - days_from_civil(year, np.ones_like(year), 1)) // 7 + 1
+
+
+def _month_number(year: np.ndarray, month: np.ndarray, _: np.ndarray) -> np.ndarray:
+    return 12 * year + month
+
+
+_FIELDS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "year": lambda d: civil(d)[0], "month": lambda d: civil(d)[1], "day": lambda d: civil(d)[2],
+    "quarter": lambda d: (civil(d)[1] + 2) // 3, "month_number": lambda d: _month_number(*civil(d)),
+    "week": lambda d: _week(d)[1], "yearofweek": lambda d: _week(d)[0],
+    "dayofweek": lambda d: (d + 4) % 7 + 1, "dayofweek_iso": lambda d: (d + 3) % 7 + 1,
+    "weekday": lambda d: (d + 3) % 7,
+    "dayofyear": lambda d: d - days_from_civil(civil(d)[0], np.ones_like(d), 1) + 1,
+}
+_CLOCK: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "hour": lambda s: s // 3600 % 24, "minute": lambda s: s // 60 % 60, "second": lambda s: s % 60,
+}
+
+
+def local_seconds(x: np.ndarray, per: int, zone: Zone) -> tuple[np.ndarray, Mask]:
+    """Local times of timestamps, in seconds rounded down; and where they leave int64 (None: nowhere)."""
+    seconds = x // per
+    local = zone.local(seconds)
+    return local, wrapped(seconds, local) if per == 1 and not zone.is_utc else None
+
+
+def days_of(x: np.ndarray, per: int, zone: Zone) -> tuple[np.ndarray, Mask]:
+    """Local dates of timestamps, int64 days since 1970-01-01; and where there is none (None: nowhere)."""
+    local, bad = local_seconds(x, per, zone)
+    return local // DAY_SECONDS, bad
+
+
+def extract(node: Node, _: Consts) -> Kernel:
+    t, field = node.args[0].type, node.params[0]
+    zone = zone_of(node.params[1]) if t.tz and len(node.params) > 1 else zone_of(None)
+    per = TICKS_PER_SECOND.get(t.unit, 1)
+    if t.kind not in ("date", "timestamp", "time") or (field not in _FIELDS and field not in _CLOCK):
+        raise unsupported(node)
+    if (t.kind == "date" and field in _CLOCK) or (t.kind == "time" and field in _FIELDS):
+        raise unsupported(node)
+    f = _FIELDS.get(field) or _CLOCK[field]
+
+    def kernel(a: Cell) -> Cell:
+        x, ok, err = a
+        bad: Mask
+        if t.kind == "date":
+            part, bad = x.astype(np.int64), None
+        elif field in _CLOCK:
+            part, bad = local_seconds(x, per, zone)
+        else:
+            part, bad = days_of(x, per, zone)
+        r = f(part)
+        if per == 1 and t.kind == "timestamp":
+            beyond = (r < _I32_MIN) | (r > _I32_MAX)
+            bad = beyond if bad is None else bad | beyond
+        return r.astype(np.int32), ok, err if bad is None else flagged(err, bad, ok)
+
+    return kernel
+
+
+def since_epoch(target: int) -> Rule:
+    def rule(node: Node, _: Consts) -> Kernel:
+        t = node.args[0].type
+        if t.kind != "timestamp":
+            raise unsupported(node)
+        per = TICKS_PER_SECOND[t.unit]
+        if per == target:
+            return lambda a: a
+        if per > target:
+            width = np.array(per // target)
+            return lambda a: (a[0] // width, a[1], a[2])
+        return affine(node.type, target // per, 0)
+
+    return rule
+
+
+def unix_date(node: Node, _: Consts) -> Kernel:
+    if node.args[0].type.kind != "date":
+        raise unsupported(node)
+    return lambda a: a
+
+
+def scaled(node: Node, consts: Consts) -> Kernel:
+    """A duration times a whole number, int64 both."""
+    if {a.type.kind for a in node.args} != {"duration", "int"} or any(a.type.bits not in (0, 64) for a in node.args):
+        raise unsupported(node)
+    return SUMS["mul"](node, consts)
+
+
+def span(node: Node, consts: Consts) -> Kernel:
+    if node.args[0].type.kind not in ("duration", "months") or node.type != node.args[0].type:
+        raise unsupported(node)
+    return SUMS[node.op](node, consts)

@@ -1,0 +1,248 @@
+"""Which share of the pairs is left where rows were dropped: a sample of the dropped rows goes on being probed.
+
+A pair is lost where the earlier of its rows was dropped before the later one came. So the pairs lost are the matches
+that dropped rows would still have had. Each of them is in the sample with the same chance, whatever it is worth: the
+sum over the sample by that chance estimates the loss (Horvitz and Thompson, 1952), with a variance estimated likewise.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+from typing import Any
+from weakref import ref
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.errors import EvaluationError
+from ivjoin.expr.nodes import columns_of
+from ivjoin.operator import steps
+from ivjoin.operator.budget import Budget
+from ivjoin.operator.core import Core
+from ivjoin.plan.cache import plan_of
+from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.spec import SIDES
+
+__all__ = ["Recall"]
+
+_NUMBER = "#ivjoin number"
+_MOST_ROWS = 1024  # of a sample, a side
+_GATHERED = 16_384  # rows that come, before the sample is probed with them
+_SURE = 2.2  # standard deviations: somewhat more than 1.96, for what few rows say of the spread
+
+
+class _Sample:
+    """Dropped rows of one side that go on being probed."""
+
+    def __init__(self) -> None:
+        self.rows: pa.Table | None = None
+        self.since = np.empty(0, dtype=np.int64)  # number of the first push that does not find the row
+        self.found = np.empty(0, dtype=np.float64)  # matches so far
+        self.axes = np.empty((0, 0), dtype=np.int64)
+
+    def keep(self, which: np.ndarray) -> None:
+        if self.rows is not None:
+            self.rows = self.rows.filter(pa.array(which))
+            self.since, self.found, self.axes = self.since[which], self.found[which], self.axes[:, which]
+
+
+class Recall:
+    """Estimates the share of pairs that is kept.
+
+    Parameters
+    ----------
+    core : Core
+    budget : Budget
+    rng : numpy.random.Generator
+    """
+
+    def __init__(self, core: Core, budget: Budget, rng: np.random.Generator) -> None:
+        self._core = ref(core)
+        self._rng = rng
+        self._rate = 1.0
+        self._samples = _Sample(), _Sample()
+        self._gathered: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = ([], [])
+        self._waiting = self._push = 0
+        self._lost = self._variance = 0.0  # of rows that can match no more
+        self._most = int(min(max(budget.limit // 4096, 16), _MOST_ROWS))
+        self.most_bytes = max(budget.limit // 16, 2048)
+        self._names: list[list[str]] = []
+        self._plan: JoinPlan | None = None
+        if core.how.name == "inner":
+            self._names = _needed(core.plan)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the sample and of the rows that wait for it."""
+        return self._held() + self._sample_bytes()
+
+    def _held(self) -> int:
+        return sum(b.nbytes for side in self._gathered for b in side)
+
+    def _sample_bytes(self) -> int:
+        return sum(0 if s.rows is None else s.rows.nbytes + 24 * len(s.since) + s.axes.nbytes for s in self._samples)
+
+    def saw(self, p: int, batch: pa.RecordBatch) -> None:
+        """A batch was taken, and has been matched with what is stored."""
+        self._push += 1
+        if not self._names or self._samples[1 - p].rows is None:
+            return
+        numbers = pa.array(np.full(batch.num_rows, self._push, dtype=np.int64))
+        columns = [batch.column(n) for n in self._names[p]]
+        piece = pa.RecordBatch.from_arrays([*columns, numbers], names=[*self._names[p], _NUMBER])
+        if self._waiting + batch.num_rows > _GATHERED or self._held() + piece.nbytes > self.most_bytes // 2:
+            self.look()
+        self._gathered[p].append(piece)
+        self._waiting += batch.num_rows
+
+    def dropped(self, s: int, ids: np.ndarray) -> None:
+        """Rows are about to be dropped."""
+        core = self._core()
+        if not self._names or core is None:
+            return
+        chosen = ids[self._rng.random(len(ids)) < self._rate]
+        if not len(chosen):
+            return
+        if self._waiting:
+            self.look()  # what waits came before
+        store, side = core.stores[s], core.plan.sides[s]
+        arrays = [store.gather(core.places[s][core.index[s][n]], chosen) for n in self._names[s]]
+        rows = pa.table(arrays, names=self._names[s])
+        axes = np.stack([store.axis_values(a, chosen) for a in range(len(side.axes))]) if side.axes else np.empty(
+            (0, len(chosen)), dtype=np.int64
+        )
+        sample = self._samples[s]
+        if sample.rows is None:
+            sample.rows, sample.axes = rows.slice(0, 0), axes[:, :0]
+        sample.rows = pa.concat_tables([sample.rows, rows]).combine_chunks()
+        sample.since = np.concatenate([sample.since, np.full(len(chosen), self._push + 1)])
+        sample.found = np.concatenate([sample.found, np.zeros(len(chosen))])
+        sample.axes = np.concatenate([sample.axes, axes], axis=1)
+        if self._is_large():
+            self._bury(core)
+        while self._is_large():
+            self._rate /= 2
+            for x in self._samples:
+                x.keep(self._rng.random(len(x.since)) < 0.5)
+
+    def _is_large(self) -> bool:
+        return max(len(x.since) for x in self._samples) > self._most or self._sample_bytes() > self.most_bytes // 2
+
+    def look(self) -> None:
+        """Match the sample with the rows that have come, and say what that makes of the recall."""
+        core = self._core()
+        if not self._names or core is None or not self._has_dropped(core):
+            return
+        for s, sample in enumerate(self._samples):
+            came = self._gathered[1 - s]
+            if came and sample.rows is not None and len(sample.since):
+                numbered = sample.rows.append_column(_NUMBER, pa.array(np.arange(len(sample.since))))
+                sample.found += self._matches(core, s, numbered, pa.Table.from_batches(came), sample.since)
+            came.clear()
+        self._waiting = 0
+        self._bury(core)
+        lost, variance = self._lost, self._variance
+        for sample in self._samples:
+            lost += float(sample.found.sum()) / self._rate
+            variance += float((sample.found**2).sum()) * (1 - self._rate) / self._rate**2
+        found = core.metrics.rows_out
+        core.metrics.recall = found / (found + lost) if found + lost else 1.0
+        error = _SURE * variance**0.5 * found / (found + lost) ** 2 if found + lost else 0.0
+        core.metrics.recall_error = error
+
+    def save(self) -> dict[str, Any] | None:
+        """What a snapshot keeps of it, in JSON's own types; None where there is nothing to estimate."""
+        if not self._names:
+            return None
+        self.look()
+        samples: list[dict[str, Any] | None] = []
+        for sample in self._samples:
+            if sample.rows is None:
+                samples.append(None)
+                continue
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, sample.rows.schema) as writer:
+                writer.write_table(sample.rows)
+            rows = base64.b64encode(sink.getvalue().to_pybytes()).decode()
+            samples.append({"rows": rows, "found": sample.found.tolist(), "axes": sample.axes.tolist()})
+        return {"rate": self._rate, "lost": self._lost, "variance": self._variance, "samples": samples}
+
+    def load(self, saved: dict[str, Any]) -> None:
+        """Go on where :meth:`save` was called."""
+        if not self._names:
+            return
+        self._rate, self._lost, self._variance = saved["rate"], saved["lost"], saved["variance"]
+        for sample, kept in zip(self._samples, saved["samples"], strict=True):
+            if kept is not None:
+                sample.rows = pa.ipc.open_stream(base64.b64decode(kept["rows"])).read_all().combine_chunks()
+                sample.found = np.array(kept["found"], dtype=np.float64)
+                sample.since = np.zeros(len(sample.found), dtype=np.int64)
+                sample.axes = np.array(kept["axes"], dtype=np.int64).reshape(len(kept["axes"]), len(sample.found))
+
+    @staticmethod
+    def _has_dropped(core: Core) -> bool:
+        return bool(core.metrics.shed_left or core.metrics.shed_right)
+
+    def _bury(self, core: Core) -> None:
+        """Rows that no row to come can match: what they have lost stays, they go."""
+        for s, sample in enumerate(self._samples):
+            bounds = core.state["bounds", s]
+            if sample.rows is None or not len(sample.since):
+                continue
+            alive = np.ones(len(sample.since), dtype=bool)
+            for a in range(len(sample.axes)):
+                alive &= (sample.axes[a] >= bounds[a, 0]) & (sample.axes[a] <= bounds[a, 1])
+            if self._gathered[1 - s]:
+                continue  # some of what it may match waits
+            gone = sample.found[~alive]
+            self._lost += float(gone.sum()) / self._rate
+            self._variance += float((gone**2).sum()) * (1 - self._rate) / self._rate**2
+            sample.keep(alive)
+
+    def _matches(self, core: Core, s: int, dropped: pa.Table, came: pa.Table, since: np.ndarray) -> np.ndarray:
+        """For each dropped row of side s, how many of the other side's rows would have found it : float64[n]."""
+        plan = self._plan = self._plan or _pairs_plan(core.plan, self._names)
+        inner = Core(plan)
+        found = np.zeros(len(since))
+        tables = (dropped, came) if s == 0 else (came, dropped)
+        try:
+            for p in (s, 1 - s):
+                for batch in tables[p].cast(plan.sides[p].schema).combine_chunks().to_batches():
+                    out = steps.take(inner, p, batch)
+                    for pairs in [out] if isinstance(out, pa.RecordBatch) else out or ():
+                        numbers = [pairs.column(i).to_numpy() for i in _number_places(pairs)]
+                        at, push = numbers[s], numbers[1 - s]
+                        at = at[push >= since[at]]
+                        found += np.bincount(at, minlength=len(found))
+        except EvaluationError:
+            pass  # the join itself would have said so
+        return found
+
+
+def _number_places(batch: pa.RecordBatch) -> list[int]:
+    return [i for i, n in enumerate(batch.schema.names) if n.startswith(_NUMBER)]
+
+
+def _needed(plan: JoinPlan) -> list[list[str]]:
+    """Columns of either side that the question reads."""
+    spec = plan.spec
+    read = [] if spec.condition is None else list(columns_of(spec.condition))
+    out = []
+    for s, schema in enumerate(spec.schemas):
+        names = {pair[s] for pair in spec.on} | {c.params[1] for c in read if c.params[0] == SIDES[s]}
+        out.append([n for n in schema.names if n in names])
+    return out
+
+
+def _pairs_plan(plan: JoinPlan, names: list[list[str]]) -> JoinPlan:
+    """The same question as a join without orders of these columns and a number."""
+    number = pa.field(_NUMBER, pa.int64())
+    left, right = (
+        pa.schema([*(schema.field(n) for n in names[s]), number]) for s, schema in enumerate(plan.spec.schemas)
+    )
+    spec = replace(
+        plan.spec, schemas=(left, right), orders=((), ()), bounds=((), ()), how="inner", left_over=(),
+        suffix="#right", batch_size=65536,
+    )
+    return plan_of(spec)

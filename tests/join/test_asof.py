@@ -1,0 +1,177 @@
+"""``asof_join`` and picked joins over random tables and streams, against a nested loop and DuckDB's ASOF."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from join import picks
+
+import ivjoin
+from ivjoin.cli.commands import main
+from ivjoin.errors import ColumnError, ConditionError, IvjoinError, LateRowError
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_joins_against_a_nested_loop(seed: int) -> None:
+    rng = random.Random(seed)
+    q = picks.question(rng)
+    picks.check(q, picks.pushed(q, rng, rng.choice((1, 3, 7, 50)), snapshots=seed % 4 == 0))
+    picks.check(q, picks.pulled(q))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(1000, 1600))
+def test_more_random_joins(seed: int) -> None:
+    rng = random.Random(seed)
+    q = picks.question(rng, 120)
+    picks.check(q, picks.pushed(q, rng, rng.choice((1, 3, 7, 50)), snapshots=seed % 3 == 0))
+    picks.check(q, picks.pulled(q))
+
+
+def tables(seed: int, n: int, m: int, keys: int, ordered: bool) -> tuple[pa.Table, pa.Table]:
+    """Tables in which no two right rows of a key have one time."""
+    rng = np.random.default_rng(seed)
+    left_t, right_t = rng.integers(0, 10 * m, n), rng.permutation(10 * m)[:m]
+    if ordered:
+        left_t, right_t = np.sort(left_t), np.sort(right_t)
+    names = np.array([f"name {i}" for i in range(keys)])
+    left = pa.table({"id": np.arange(n), "s": names[rng.integers(0, keys, n)], "ts": left_t})
+    right = pa.table({"s": names[rng.integers(0, keys, m)], "ts": right_t, "x": np.arange(m)})
+    return left, right
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("keys", [1, 40, 4_000])
+@pytest.mark.parametrize("direction, sql", [("backward", ">="), ("forward", "<=")])
+def test_against_duckdb(ordered: bool, keys: int, direction: Any, sql: str) -> None:
+    left, right = tables(keys, 6_000, 9_000, keys, ordered)
+    con = duckdb.connect()
+    con.register("l", left)
+    con.register("r", right)
+    want = con.sql(f"SELECT id, x FROM l ASOF LEFT JOIN r ON l.s = r.s AND l.ts {sql} r.ts").fetchall()
+    got = ivjoin.asof_join(left, right, on="ts", by="s", direction=direction).read_all()
+    assert got["id"].to_pylist() == left["id"].to_pylist()  # in the order of the left side
+    assert Counter(zip(got["id"].to_pylist(), got["x"].to_pylist(), strict=True)) == Counter(want)
+    if ordered:
+        streams = [iter(t.to_batches(700)) for t in (left, right)]
+        again = ivjoin.asof_join(streams[0], streams[1], on="ts", by="s", direction=direction)
+        rows = again.read_all()
+        assert Counter(zip(rows["id"].to_pylist(), rows["x"].to_pylist(), strict=True)) == Counter(want)
+        assert again.metrics.late_rows == 0
+
+
+@pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
+@pytest.mark.parametrize("tolerance", [None, 0, 3])
+@pytest.mark.parametrize("exact", [True, False])
+def test_directions_and_tolerance(direction: Any, tolerance: int | None, exact: bool) -> None:
+    rng = random.Random(f"{direction} {tolerance} {exact}")
+    for kind in (pa.int64(), pa.float64(), pa.uint64(), pa.timestamp("us"), pa.decimal128(12, 0), pa.int16()):
+        q = picks.question(rng, 1)
+        n, m = rng.randint(1, 40), rng.randint(0, 40)
+        first = pa.int32() if pa.types.is_decimal(kind) else pa.int64()
+        times = [pa.array([rng.randint(0, 30) for _ in range(c)], first).cast(kind) for c in (n, m)]
+        q.left = pa.table({"id": range(n), "k": [rng.randint(0, 2) for _ in range(n)], "t": times[0]})
+        keys = pa.array([rng.randint(0, 2) for _ in range(m)], pa.int64())
+        q.right = pa.table({"rid": pa.array(range(m), pa.int64()), "k": keys, "t": times[1]})
+        which = {"backward": "last", "forward": "first", "nearest": "nearest"}[direction]
+        q.arguments = {"pick": which, "pick_by": "t", "how": "left"}
+        q.keys = ["k"]
+
+        def truth(a: picks.Row, b: picks.Row) -> bool:
+            d = b["t"] - a["t"]
+            away = d.seconds * 1_000_000 + d.microseconds + d.days * 86_400_000_000 if hasattr(d, "days") else d
+            side = {"backward": away <= 0, "forward": away >= 0, "nearest": True}[direction]
+            return bool(side and (exact or away != 0) and (tolerance is None or abs(away) <= tolerance))
+
+        q.truth = truth
+        limit: Any = tolerance
+        if tolerance is not None and pa.types.is_timestamp(kind):
+            limit = f"{tolerance} us"
+        got = ivjoin.asof_join(
+            q.left, q.right, on="t", by="k", direction=direction, tolerance=limit, allow_exact_matches=exact
+        )
+        picks.check(q, got.read_all().to_pylist())
+
+
+def test_ends_of_types() -> None:
+    top, bottom = 2**63 - 1, -(2**63)
+    for kind in (pa.int64(), pa.timestamp("us")):
+        left = pa.table({"t": pa.array([top, bottom, 0], pa.int64()).cast(kind)})
+        right = pa.table({"t": pa.array([top - 5, bottom + 4, 3], pa.int64()).cast(kind), "x": [0, 1, 2]})
+        limit: Any = 5 if kind == pa.int64() else "5 us"
+        for direction, want in (("backward", [0, None, None]), ("forward", [None, 1, 2]), ("nearest", [0, 1, 2])):
+            got = ivjoin.asof_join(left, right, on="t", direction=direction, tolerance=limit).read_all()  # type: ignore[arg-type]
+            assert got["x"].to_pylist() == want
+
+
+def test_ties_and_how() -> None:
+    left = pa.table({"t": [1, 5]})
+    right = pa.table({"t": [4, 4, 4], "x": [7, 9, 8]})
+    assert ivjoin.asof_join(left, right, on="t", ties="x").read_all()["x"].to_pylist() == [None, 9]
+    assert ivjoin.asof_join(left, right, on="t", ties=["x"], how="inner").read_all().to_pylist() == [
+        {"t": 5, "t_right": 4, "x": 9}
+    ]
+    forward = ivjoin.asof_join(left, right, on="t", ties="x", direction="forward").read_all()
+    assert forward["x"].to_pylist() == [7, None]
+    pair = ivjoin.asof_join(left.rename_columns(["a"]), right, on=("a", "t"), direction="nearest", ties="x")
+    assert pair.read_all()["x"].to_pylist() == [7, 7]
+
+
+def test_streams_are_taken_to_be_in_order() -> None:
+    left, right = pa.table({"t": [3, 1]}), pa.table({"t": [1, 2], "x": [1, 2]})
+    with pytest.raises(LateRowError):
+        ivjoin.asof_join(iter(left.to_batches()), right, on="t").read_all()
+    got = ivjoin.asof_join(iter(left.to_batches()), iter(right.to_batches()), on="t", slack=2).read_all()
+    assert sorted(r["x"] for r in got.to_pylist()) == [1, 2]
+
+
+def test_mistakes() -> None:
+    t = pa.table({"t": [1], "s": ["a"]})
+    for change, error, said in (
+        ({"on": "nothing"}, ColumnError, "not in left"), ({"on": 3}, ColumnError, "expected the column of time"),
+        ({"direction": "backwards"}, IvjoinError, "expected 'backward'"), ({"how": "outer"}, ConditionError, "'inner'"),
+        ({"tolerance": -1}, ConditionError, "zero or more"), ({"tolerance": "5 s"}, ConditionError, "give a number"),
+        ({"tolerance": "soon"}, ConditionError, "5 minutes"), ({"tolerance": True}, ConditionError, "a number"),
+        ({"allow_exact_matches": 1}, ConditionError, "True or False"), ({"on": "s"}, ConditionError, "a time"),
+        ({"tolerance": float("nan")}, ConditionError, "zero or more"), ({"ties": "nothing"}, ColumnError, "nothing"),
+    ):
+        with pytest.raises(error, match=said):
+            ivjoin.asof_join(t, t, **({"on": "t"} | change))
+
+
+def test_parquet_in_the_order_of_its_row_groups(tmp_path: Path) -> None:
+    left, right = tables(3, 20_000, 30_000, 5, True)
+    for name, table in (("l", left), ("r", right)):
+        pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=1_000)
+    files = [str(tmp_path / f"{name}.parquet") for name in ("l", "r")]
+    stream = ivjoin.asof_join(files[0], files[1], on="ts", by="s")
+    got = stream.read_all()
+    want = ivjoin.asof_join(left, right, on="ts", by="s").read_all()
+    assert Counter(map(str, got.to_pylist())) == Counter(map(str, want.to_pylist()))
+    assert "row groups" in stream.sorting and stream.metrics.peak_state_rows < 10_000
+
+
+def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    left, right = tables(4, 200, 300, 3, False)
+    for name, table in (("l", left), ("r", right)):
+        pa.csv.write_csv(table, tmp_path / f"{name}.csv")
+    files, out = [str(tmp_path / f"{name}.csv") for name in ("l", "r")], str(tmp_path / "out.parquet")
+    assert main(["asof", *files, "--on", "ts", "--by", "s", "--tolerance", "40", "--how", "inner", "-o", out]) == 0
+    want = ivjoin.asof_join(left, right, on="ts", by="s", tolerance=40, how="inner").read_all()
+    assert pq.read_table(out).to_pylist() == want.to_pylist() and want.num_rows
+    assert "the right side was read first" in capsys.readouterr().err
+    pick = ["join", *files, "--on", "s", "--where", "r.ts >= l.ts", "--pick", "first", "--pick-by", "ts,x", "-q"]
+    assert main([*pick, "--how", "left", "--columns", "id,x", "-o", out]) == 0
+    want = ivjoin.asof_join(left, right, on="ts", by="s", direction="forward", columns=["id", "x"]).read_all()
+    assert pq.read_table(out).to_pylist() == want.to_pylist()
+    assert main(["asof", *files, "--on", "ts", "--direction", "back"]) == 2
+    assert "expected 'backward'" in capsys.readouterr().err

@@ -1,0 +1,369 @@
+"""Joins that pick: what is asked, when rows come out, what is held, and errors."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import ivjoin
+from ivjoin import Order, SymmetricHashJoin
+from ivjoin.errors import (
+    ColumnError,
+    ConditionError,
+    EvaluationError,
+    IvjoinError,
+    LateRowError,
+    MemoryLimitError,
+    UnsupportedError,
+)
+
+LEFT = pa.schema([("k", pa.int64()), ("t", pa.int64())])
+RIGHT = pa.schema([("k", pa.int64()), ("t", pa.int64()), ("x", pa.int64())])
+BACKWARD: dict[str, Any] = {
+    "on": "k", "condition": "r.t <= l.t", "how": "left", "left_order": "t", "right_order": "t", "pick": "last",
+    "pick_by": "t",
+}  # fmt: skip
+
+
+def op_of(**change: Any) -> SymmetricHashJoin:
+    return SymmetricHashJoin(LEFT, RIGHT, **(BACKWARD | change))
+
+
+def push(op: SymmetricHashJoin, side: str, *rows: tuple[Any, ...]) -> list[tuple[Any, Any]]:
+    """Push rows; (left time, right payload) of what comes out."""
+    schema = LEFT if side == "left" else RIGHT
+    columns = list(zip(*rows, strict=True))
+    batch = pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+    return [(r["t"], r["x"]) for b in op.push(side, batch) for r in b.to_pylist()]
+
+
+def rest(op: SymmetricHashJoin, side: str | None = None) -> list[tuple[Any, Any]]:
+    return [(r["t"], r["x"]) for b in op.finish(side) for r in b.to_pylist()]
+
+
+# -- when rows come out ----------------------------------------------------------------------------------------------
+
+
+def test_last_waits_until_the_right_side_has_passed() -> None:
+    op = op_of()
+    assert push(op, "left", (1, 5), (2, 6)) == []
+    assert push(op, "right", (1, 3, 30)) == []
+    assert push(op, "right", (1, 5, 50)) == [(5, 50)]  # none can be later, and not too late
+    assert push(op, "right", (1, 7, 70)) == [(6, None)]
+    assert push(op, "left", (1, 7), (1, 9)) == [(7, 70)]
+    assert rest(op, "right") == [(9, 70)]
+
+
+def test_ties_have_it_wait_longer() -> None:
+    op = op_of(pick_by=["t", "x"])
+    assert push(op, "left", (1, 5)) == []
+    assert push(op, "right", (1, 5, 1)) == []
+    assert push(op, "right", (1, 5, 2)) == []
+    assert push(op, "right", (2, 6, 0)) == [(5, 2)]
+
+
+def test_first_comes_out_with_its_partner() -> None:
+    op = op_of(condition="r.t >= l.t", pick="first")
+    assert push(op, "left", (1, 5), (2, 5)) == []
+    assert push(op, "right", (1, 4, 40), (3, 6, 60)) == []
+    assert push(op, "right", (1, 8, 80)) == [(5, 80)]
+    assert push(op, "left", (1, 7), (2, 8), (1, 8)) == [(7, 80), (8, 80)]
+    assert rest(op) == [(5, None), (8, None)]
+
+
+def test_nearest_waits_for_what_could_be_nearer() -> None:
+    op = op_of(condition=None, pick="nearest")
+    assert push(op, "left", (1, 10)) == []
+    assert push(op, "right", (1, 7, 70)) == []
+    assert push(op, "right", (2, 12, 0)) == []
+    assert push(op, "right", (2, 13, 0)) == [(10, 70)]  # one at 13 would be as near, and later
+    assert push(op, "left", (1, 20)) == []
+    assert push(op, "right", (1, 20, 200)) == [(20, 200)]
+
+
+def test_slack_and_promises() -> None:
+    op = op_of(right_order=Order("t", slack=3))
+    assert push(op, "left", (1, 5), (1, 9)) == []
+    assert push(op, "right", (1, 7, 70)) == []
+    assert push(op, "right", (1, 4, 40)) == []
+    assert push(op, "right", (1, 9, 90)) == [(5, 40), (9, 90)]
+    op = op_of(right_order=None)
+    assert push(op, "left", (1, 5)) == [] and push(op, "right", (1, 4, 40)) == []
+    assert [b.to_pylist() for b in op.advance("right", {"t": 5})] == []
+    assert [r["x"] for b in op.advance("right", {"t": 6}) for r in b.to_pylist()] == [40]
+
+
+def test_late_rows() -> None:
+    op = op_of()
+    push(op, "right", (1, 8, 80))
+    with pytest.raises(LateRowError):
+        push(op, "right", (1, 7, 70))
+    assert push(op, "left", (1, 8)) == [(8, 80)]
+    op = op_of(on_late="drop")
+    push(op, "left", (1, 9))
+    push(op, "right", (1, 8, 80), (1, 7, 70))
+    assert op.metrics.late_rows == 1 and rest(op) == [(9, 80)]
+    op = op_of(on_late="join")
+    push(op, "right", (1, 5, 50))
+    assert push(op, "right", (1, 3, 30)) == []
+    assert push(op, "left", (1, 4), (1, 5)) == [(4, 30), (5, 50)]
+
+
+def test_descending_orders() -> None:
+    op = op_of(
+        left_order=Order("t", descending=True), right_order=Order("t", descending=True), condition="r.t <= l.t"
+    )
+    assert push(op, "left", (1, 9), (1, 5)) == []
+    assert push(op, "right", (1, 10, 100), (1, 7, 70)) == [(9, 70)]
+    assert push(op, "right", (1, 3, 30)) == [(5, 30)]
+    assert op.metrics.state_rows <= 3
+
+
+# -- state -------------------------------------------------------------------------------------------------------------
+
+
+def stream(which: str, condition: str | None, n: int = 40_000, keys: int = 50, batch: int = 500, **change: Any) -> Any:
+    rng = np.random.default_rng(5)
+    op = op_of(condition=condition, pick=which, **change)
+    for at in range(0, n, batch):
+        t = np.sort(rng.integers(at, at + batch, batch))
+        u = np.sort(rng.integers(at, at + batch, batch))
+        left = pa.record_batch([rng.integers(0, keys, batch), t], schema=LEFT)
+        right = pa.record_batch([rng.integers(0, keys, batch), u, u], schema=RIGHT)
+        for b in op.push("left", left):
+            assert b.num_rows
+        for b in op.push("right", right):
+            assert b.num_rows
+    return op
+
+
+@pytest.mark.parametrize(
+    "which, condition, most",
+    [
+        ("last", "r.t <= l.t", 120), ("first", "r.t >= l.t", 160), ("nearest", None, 250), ("last", None, 40_100),
+        ("first", None, 40_100), ("last", "r.t BETWEEN l.t - 20 AND l.t", 120), ("first", "r.t <= l.t", 120),
+        ("nearest", "abs(l.t - r.t) <= 20", 120), ("last", "r.t <= l.t AND r.x <> 7", 120),
+        ("last", "r.t BETWEEN l.t - 20 AND l.t AND l.k + r.x <> 7", 160),
+    ],
+)  # fmt: skip
+def test_the_state_is_a_row_a_key(which: str, condition: str | None, most: int) -> None:
+    m = stream(which, condition).metrics
+    assert m.state_rows <= most
+    if most < 1000:
+        assert m.peak_state_rows <= 2 * 500 + 2 * most
+        assert m.left_rows_in == m.right_rows_in == 40_000 and m.rows_out >= 39_000
+
+
+def test_right_rows_before_any_left_row_are_not_held_twice() -> None:
+    op = op_of(left_order="t")
+    push(op, "left", (0, 0))
+    for at in range(0, 20_000, 500):
+        t = np.arange(at, at + 500)
+        for _ in op.push("right", pa.record_batch([t % 3, t, t], schema=RIGHT)):
+            pass
+    assert op.metrics.state_rows >= 19_900  # a left row of any time may still come
+    assert [b.num_rows for b in op.advance("left", {"t": 19_999})] == []
+    assert op.metrics.state_rows == 3
+    assert rest(op, "left") == [] and op.metrics.state_rows == 0
+
+
+def test_keys_that_are_gone_are_forgotten() -> None:
+    op = op_of(condition="r.t BETWEEN l.t - 5 AND l.t")
+    for at in range(0, 60_000, 500):
+        t = np.arange(at, at + 500)
+        for side, schema in (("left", LEFT), ("right", RIGHT)):
+            for _ in op.push(side, pa.record_batch([t, *[t] * (len(schema) - 1)], schema=schema)):
+                pass
+    assert op.metrics.peak_state_bytes < 1_000_000
+
+
+def test_a_memory_limit() -> None:
+    op = op_of(memory_limit=200_000, right_order=None)
+    batch = pa.record_batch([np.zeros(500, np.int64), np.arange(500), np.arange(500)], schema=RIGHT)
+    with pytest.raises(MemoryLimitError, match="right side holds"):
+        _ = [list(op.push("right", batch)) for _ in range(50)]
+    assert push(op, "left", (0, 3)) == [] and rest(op) == [(3, 3)]
+    with pytest.raises(UnsupportedError, match="leave when_full out"):
+        op_of(memory_limit="1MB", when_full="spill")
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+
+
+def picked(t: pa.DataType, lefts: list[Any], rights: list[Any], **question: Any) -> list[Any]:
+    """For each left value the place of the right one that it takes."""
+    left = pa.table({"id": range(len(lefts)), "t": pa.array(lefts, t)})
+    right = pa.table({"t": pa.array(rights, t), "x": range(len(rights))})
+    asked = {"how": "left", "condition": None, "pick_by": "t"} | question
+    got = ivjoin.band_join(left, right, **asked).read_all().to_pylist()
+    return [r["x"] for r in sorted(got, key=lambda r: r["id"])]
+
+
+TOP, BOTTOM = 2**63 - 1, -(2**63)
+NAN, INF = float("nan"), float("inf")
+
+
+def test_ends_of_types() -> None:
+    for which, want in (("last", [3, 3]), ("first", [0, 0])):
+        assert picked(pa.int64(), [TOP, BOTTOM], [BOTTOM, -1, 0, TOP], pick=which) == want
+    near = {"pick": "nearest"}
+    assert picked(pa.int64(), [TOP, BOTTOM, 0, -1], [BOTTOM, TOP], **near) == [1, 0, 1, 0]
+    assert picked(pa.int64(), [0], [BOTTOM + 1, TOP], **near) == [0]  # as far, and earlier
+    assert picked(pa.uint64(), [2**64 - 1, 0, 2**63], [0, 2**64 - 1], **near) == [1, 0, 1]
+    assert picked(pa.uint64(), [2**63 + 5], [2**63, 2**63 + 10], **near) == [0]
+    assert picked(pa.int64(), [TOP, BOTTOM], [TOP, BOTTOM], pick="last", condition="r.t < l.t") == [1, None]
+    assert picked(pa.int64(), [TOP, BOTTOM], [TOP, BOTTOM], pick="first", condition="r.t > l.t") == [None, 0]
+
+
+def test_floats() -> None:
+    values = [NAN, INF, -INF, -0.0, 0.0, 1.5]
+    assert picked(pa.float64(), [0.0], values, pick="last") == [0]
+    assert picked(pa.float64(), [0.0], values, pick="first") == [2]
+    backward = {"pick": "last", "condition": "r.t <= l.t"}
+    assert picked(pa.float64(), [NAN, INF, -0.0, 2.0], [NAN, 1.0, 0.0], **backward) == [0, 1, 2, 1]
+    near = {"pick": "nearest"}
+    assert picked(pa.float64(), [NAN, 1e308], [NAN, 1e300], **near) == [0, 1]
+    assert picked(pa.float64(), [1.5e308], [-1.5e308, INF], **near) == [0]
+    assert picked(pa.float64(), [-1.0, -1.7e308], [1.7e308, -1.6e308], **near) == [1, 1]
+    assert picked(pa.float64(), [INF, -INF, NAN], [5.0, 7.0], **near) == [0, 0, 0]  # all as far away
+    assert picked(pa.float64(), [1e16], [1.0, 1.5], **near) == [1]  # which rounding would call a tie
+    assert picked(pa.float64(), [2.0], [1.0, 3.0], **near) == [0]
+
+
+def test_nulls() -> None:
+    assert picked(pa.int64(), [5], [None, None], pick="last") == [None]
+    assert picked(pa.int64(), [5], [None, 3], pick="first") == [1]
+    assert picked(pa.int64(), [None, 5], [3], pick="nearest") == [None, 0]
+    assert picked(pa.int64(), [None], [3], pick="last") == [0]  # nothing asks for the left time
+    right = pa.table({"t": [1, 1, 1], "tie": pa.array([None, 2, 1]), "x": [0, 1, 2]})
+    for which, want in (("last", 1), ("first", 2)):
+        got = ivjoin.band_join(pa.table({"id": [0]}), right, pick=which, pick_by=["t", "tie"]).read_all()
+        assert got["x"].to_pylist() == [want]
+
+
+def test_other_types() -> None:
+    days = [date(2020, 1, 1), date(2020, 1, 5)]
+    assert picked(pa.date32(), [date(2020, 1, 3)], days, pick="nearest") == [0]
+    moments = [datetime(2020, 1, 1), datetime(2020, 1, 5)]
+    assert picked(pa.timestamp("ns"), [datetime(2020, 1, 4)], moments, pick="nearest") == [1]
+    money = [Decimal("1.50"), Decimal("-2.25")]
+    assert picked(pa.decimal128(10, 2), [Decimal("0.00")], money, pick="nearest") == [0]
+    assert picked(pa.bool_(), [True], [False, True], pick="last") == [1]
+    left = pa.table({"id": [0], "t": pa.array([7], pa.timestamp("s"))})
+    right = pa.table({"u": pa.array([6_999, 7_002, 9_000], pa.timestamp("ms")), "x": [0, 1, 2]})
+    got = ivjoin.band_join(left, right, pick="nearest", pick_by="u", left_order="t").read_all()
+    assert got["x"].to_pylist() == [0]
+    with pytest.raises(ConditionError, match="at most 18 digits"):
+        picked(pa.decimal128(38, 2), money, money, pick="last")
+    with pytest.raises(ConditionError, match="a number, a time"):
+        picked(pa.string(), ["a"], ["b"], pick="last")
+
+
+def test_errors_of_the_condition() -> None:
+    ask = {"pick": "last", "condition": "10 div (l.t - r.t) >= 0"}
+    with pytest.raises(EvaluationError, match="division by zero"):
+        picked(pa.int64(), [3], [3], **ask)
+    assert picked(pa.int64(), [3], [1, 2], **ask) == [1]
+    band = {"condition": "l.t + 10 >= r.t", "pick": "last"}
+    with pytest.raises(EvaluationError, match="overflow"):
+        picked(pa.int64(), [TOP], [3], **band)
+    assert picked(pa.int64(), [TOP - 10, 3], [3, 20], **band) == [1, 0]
+    with pytest.raises(EvaluationError, match="pick_by"):
+        ivjoin.band_join(
+            pa.table({"id": [0]}), pa.table({"t": [0]}), pick="last", pick_by="10 div t"
+        ).read_all()  # fmt: skip
+
+
+# -- the question ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["right", "full", "semi", "left_anti", "right_semi"])
+def test_other_join_types_are_refused(how: str) -> None:
+    with pytest.raises(ConditionError, match=r"expected 'inner' or 'left'"):
+        op_of(how=how)
+
+
+def test_mistakes() -> None:
+    with pytest.raises(IvjoinError, match="expected 'last', 'first' or 'nearest'"):
+        op_of(pick="latest")
+    with pytest.raises(ColumnError, match="pick_by is None"):
+        op_of(pick_by=None)
+    with pytest.raises(IvjoinError, match="without pick"):
+        op_of(pick=None)
+    with pytest.raises(IvjoinError, match="pick_by"):
+        op_of(pick_by="nothing")
+    with pytest.raises(IvjoinError, match="write r.t"):
+        op_of(pick_by="l.t + 1")
+    with pytest.raises(ConditionError, match="give one"):
+        op_of(aggregate={"n": ("*", "count")})
+    with pytest.raises(ConditionError, match="left_order="):
+        SymmetricHashJoin(pa.schema({"a": pa.int64()}), RIGHT, pick="nearest", pick_by="t")
+    with pytest.raises(ConditionError, match="no distance"):
+        SymmetricHashJoin(pa.schema({"t": pa.date32()}), RIGHT, pick="nearest", pick_by="t")
+
+
+def test_a_snapshot_says_what_is_picked() -> None:
+    op = op_of(pick="nearest", pick_by=["t", "x"], condition=None)
+    push(op, "left", (1, 5), (1, 9))
+    assert push(op, "right", (1, 3, 30), (1, 6, 60), (2, 8, 0)) == [(5, 60)]
+    again = SymmetricHashJoin.restore(op.snapshot())
+    assert again.plan.spec == op.plan.spec == pickle.loads(pickle.dumps(op.plan.spec))
+    assert again.metrics.state_rows == op.metrics.state_rows
+    assert sorted(rest(again)) == sorted(rest(op)) == [(9, 60)]
+
+
+def test_what_is_said_of_it() -> None:
+    text = ivjoin.explain("r.t <= l.t", LEFT, RIGHT, on="k", pick="last", pick_by=["t", "x"])
+    assert "each left row takes one row of those that match: the last by r.t, ties by r.x" in text
+    table = pa.table({"k": [1], "t": [1], "x": [1]})
+    assert "read first" in ivjoin.explain("r.t <= l.t", table, table, on="k", pick="nearest", pick_by="t")
+
+
+def test_output_bounds() -> None:
+    op = op_of()
+    push(op, "left", (1, 5), (1, 9))
+    push(op, "right", (1, 4, 40), (1, 7, 70))
+    bounds = op.output_bounds()
+    assert bounds["t"] == (9, TOP) and bounds["t_right"][0] is not None and bounds["t_right"][0] <= 7
+    rest(op)
+    assert op.output_bounds() == {}
+
+
+def test_columns_and_text_payload() -> None:
+    left = pa.table({"s": ["a", "b", "a"], "t": [5, 6, 7]})
+    right = pa.table({"s": ["a", "b", "a"], "t": [1, 2, 6], "note": ["x", None, "zz"], "l": [[1], [2, 3], None]})
+    ask = {"on": "s", "condition": "r.t <= l.t", "pick": "last", "pick_by": "t"}
+    s = ivjoin.band_join(left, right, **ask, columns=["t", "note", "l"])
+    assert s.read_all().to_pydict() == {"t": [5, 6, 7], "note": ["x", None, "zz"], "l": [[1], [2, 3], None]}
+    assert s.sorting == "the right side was read first"
+
+
+def test_streams_and_orders_of_inputs() -> None:
+    def batches(n: int, schema: pa.Schema, step: int) -> Any:
+        for at in range(0, n, step):
+            t = np.arange(at, at + step)
+            yield pa.record_batch([t % 2, t, *[t] * (len(schema) - 2)], schema=schema)
+
+    ask = {"on": "k", "condition": "r.t < l.t", "pick": "last", "pick_by": "t"}
+    table = pa.Table.from_batches(list(batches(3_000, LEFT, 100)))
+    shuffled = table.take(np.random.default_rng(1).permutation(3_000))
+    for left, orders in (
+        (batches(3_000, LEFT, 100), {"left_order": "t", "right_order": "t"}), (shuffled, {"right_order": "t"}),
+    ):
+        stream = ivjoin.band_join(left, batches(3_000, RIGHT, 100), **ask, **orders)
+        got = stream.read_all().to_pylist()
+        assert len(got) == 2_998 and all(r["x"] == r["t"] - 2 for r in got)
+    assert "sorted by l.t" in stream.sorting
+
+
+def test_a_timedelta_tolerance_of_streams() -> None:
+    left = pa.table({"ts": pa.array([10, 20], pa.timestamp("s"))})
+    right = pa.table({"ts": pa.array([9, 14], pa.timestamp("s")), "x": [1, 2]})
+    got = ivjoin.asof_join(iter(left.to_batches()), iter(right.to_batches()), on="ts", tolerance=timedelta(seconds=5))
+    assert got.read_all()["x"].to_pylist() == [1, None]
