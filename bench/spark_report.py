@@ -1,17 +1,19 @@
 """``python -m bench.spark_report``: the results of the Spark benchmarks as docs/spark-benchmarks.md, with a chart.
 
     python bench/spark_streams.py --case uniform --results bench/results/spark-streams.jsonl   # also zipf, window, ...
+    python bench/spark_streams.py --rows 20000 --results bench/results/spark-streams.jsonl     # also other sizes
     python bench/spark_static.py --case uniform --results bench/results/spark-static.jsonl     # also zipf, nokey
     python bench/spark_sink.py --join --results bench/results/spark-sink.jsonl
     python -m bench.spark_report
 
-Of each case and engine the last result counts.
+Of each case, size and engine the last result counts.
 """
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from bench import charts
@@ -23,9 +25,10 @@ __all__ = ["main", "render"]
 
 HEAD = """# Benchmarks on Spark
 
-Spark's own join of streams (its default store, and RocksDB with state format 4) and `band_join` over the same Parquet
-files, one file a side and micro-batch, into a Parquet sink, on `local[2]`. Each engine runs in a process of its own,
-one after the other; seconds are from the start of the query to its end, processor time and peak memory are of the whole
+Spark's own join of streams (its default store, and RocksDB with state format 4) and
+`band_join` over the same Parquet files, one file a side and micro-batch, into a Parquet sink, on `local[2]`;
+`ivjoin-sink` is `band_join` with `ivjoin.spark.write_stream`. Each engine runs in a process of its own, one after the
+other; seconds are from the start of the query to its end, processor time and peak memory are of the whole
 tree of processes, Spark's start included. The engines' rows are counted and compared. `python -m bench.spark_report`
 writes this page; the commands that measured are named with each table.
 """
@@ -37,7 +40,11 @@ SAID = {
     "narrow": "300,000 live rows a side, 300 keys; partners must be alike in a second column too.",
     "numeric": "A band of numbers without event time, 50 micro-batches; Spark's own join keeps every row.",
 }
-_COLORS = {"ivjoin": "#c1272d", "ivjoin-segments": "#e69138", "native": "#0b5394", "native-rocksdb": "#6fa8dc"}
+_COLORS = {
+    "ivjoin-sink": "#7f0000", "ivjoin": "#c1272d", "ivjoin-segments": "#e69138", "native": "#0b5394",
+    "native-rocksdb": "#6fa8dc",
+}  # fmt: skip
+_ROWS, _PARTITIONS = 1_000_000, 2
 _STAGES = {
     "planning": ("queryPlanning",), "offsets and logs": ("latestOffset", "getBatch", "walCommit", "commitOffsets"),
     "micro-batch": ("addBatch",), "tasks: state commit": ("tasks: state commit",),
@@ -50,7 +57,14 @@ Record = dict[str, Any]
 
 def latest(records: list[Record]) -> list[Record]:
     """The last record of each case and engine, in the order in which they first came."""
-    return list({(r.get("case"), r.get("engine", r.get("way"))): r for r in records}.values())
+    return list({(r.get("case"), _size(r), r.get("engine", r.get("way"))): r for r in records}.values())
+
+
+def _size(r: Record) -> tuple[int, int, int]:
+    """Rows a side and micro-batch, in all, and shuffle partitions."""
+    rows = r.get("rows", _ROWS)
+    planned = r.get("micro_batches", 50 if r.get("numeric") else 20)  # of a stopped run, "batches" are those that ended
+    return rows // planned, rows, r.get("partitions", _PARTITIONS)
 
 
 def _ratio(ours: Record, other: Record) -> str:
@@ -84,6 +98,29 @@ def streams_tables(records: list[Record]) -> str:
         "that with two at work it counts twice."
     )
     return f"{first}\n\n## Where the time goes\n\n{note}\n\n{table(head, stages)}"
+
+
+def steady_table(records: list[Record]) -> str:
+    """The first micro-batch, and the median of those from the third on."""
+    lines = []
+    for r in records:
+        first, *others = r["batch_ms"]
+        rows, _, partitions = _size(r)
+        steady = median(others[1:]) if len(others) > 1 else None
+        best = min(
+            (median(o["batch_ms"][2:]) for o in records if o["engine"].startswith("native")
+             and (o["case"], _size(o)) == (r["case"], _size(r)) and len(o["batch_ms"]) > 2), default=None,
+        )  # fmt: skip
+        times = f"{best / steady:.1f}" if best and steady and r["engine"].startswith("ivjoin") else ""
+        lines.append([
+            r["case"], f"{rows:,}", str(partitions), r["engine"], f"{first / 1000:.1f}",
+            f"{steady:,.0f}" if steady else "", f"{r['peak_mb']:,}", times,
+        ])  # fmt: skip
+    head = (
+        "case", "rows a side and micro-batch", "partitions", "engine", "first micro-batch s", "others, median ms",
+        "peak MB", "times the better native",
+    )  # fmt: skip
+    return table(head, lines)
 
 
 def static_table(records: list[Record]) -> str:
@@ -138,12 +175,20 @@ def render(results: Path, folder: Path) -> str:
     streams, sink, static = (latest(records) for _, records in files)
     if machines:
         parts += ["## Machine", machine_text(machines)]
-    streams = [r for r in streams if r["case"] in SAID]
+    measured = [r for r in streams if r["case"] in SAID]
+    streams = [r for r in measured if r.get("rows", _ROWS) == _ROWS and r.get("partitions", _PARTITIONS) == _PARTITIONS]
     if streams:
         cases = "\n".join(f"- *{c}*: {said}" for c, said in SAID.items() if any(r["case"] == c for r in streams))
         picture = f"![Seconds of each engine in each case]({chart(streams, folder)})"
         said = "`python bench/spark_streams.py --case ...`, 10^6 rows a side in 20 micro-batches."
         parts += ["## Streams", said, cases, picture, streams_tables(streams)]
+    timed = sorted((r for r in measured if r.get("batch_ms")), key=lambda r: (list(SAID).index(r["case"]), _size(r)))
+    if timed:
+        said = (
+            "In the first micro-batch workers start and load what they need, and of the JVM's code little is compiled. "
+            "Of the others, from the third on, the median. Engines that were stopped count as far as they came."
+        )
+        parts += ["## First micro-batch and steady state", said, steady_table(timed)]
     if sink:
         said = (
             "With 10^4 keys and a window of 300,000 rows a side, 51 rows come out for each row of a side. Written to "

@@ -112,7 +112,7 @@ def main() -> None:
     try:
         case = replace(CASES["window"], keys=_KEYS, batches=args.batches)
         write_inputs(folder, case, _ROWS * args.batches // CASES["window"].batches)
-        for way in ("Spark", "Arrow", *(("join ivjoin", "join native") if args.join else ())):
+        for way in ("Spark", "Arrow", *(("join ivjoin-sink", "join ivjoin", "join native") if args.join else ())):
             command = [sys.executable, __file__, *sys.argv[1:], "--way", way, "--folder", str(folder)]
             got, tree = answer_of(command)
             got["cpu"] = tree.cpu_by_program()

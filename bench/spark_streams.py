@@ -11,6 +11,14 @@ time, peak memory of the process tree, the time of each stage, and the ratios. A
     python bench/spark_streams.py --case narrow             # the same, 300 keys, partners alike in x too
     python bench/spark_streams.py --case numeric            # l.x BETWEEN r.x - 5 AND r.x + 5, no event time
     python bench/spark_streams.py --rows 100000 --batches 5 # smaller
+    python bench/spark_streams.py --rows 20000 --batches 20 # small micro-batches: 1,000 rows a side
+    python bench/spark_streams.py --rows 8000000 --batches 8 --limit 240   # large ones, as in a backfill
+    python bench/spark_streams.py --partitions 200          # as many shuffle partitions as Spark has by default
+    python bench/spark_streams.py --quick                   # whether all still runs: a minute or so
+
+The first micro-batch, in which workers start, is told apart from the others, of which the median counts. The engine
+``ivjoin-sink`` writes with ``ivjoin.spark.write_stream``, the others with Spark's Parquet sink; ``native-rocksdb`` has
+changelog checkpointing on.
 
 ``--case numeric`` also runs ivjoin on the band alone (``ivjoin-keyless``), which Spark's own join of streams refuses;
 that is another result, so its rows are not compared. ``bench/spark_state.py`` draws the state of that case.
@@ -29,6 +37,7 @@ import tempfile
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -71,7 +80,7 @@ class Case:
     numeric: bool = False
     narrow: float = 0
     batches: int = 20
-    engines: str = "ivjoin,native,native-rocksdb"
+    engines: str = "ivjoin-sink,ivjoin,native,native-rocksdb"
 
 
 CASES = {
@@ -80,12 +89,16 @@ CASES = {
     "zipf": Case(rate=10, zipf=True),
     # With 10^4 keys each row would have 60 partners; with 10^6 the state is what is large, not the output.
     "window": Case(
-        rate=1000, keys=1_000_000, before=300, after=300, engines="ivjoin,ivjoin-segments,native,native-rocksdb"
+        rate=1000, keys=1_000_000, before=300, after=300,
+        engines="ivjoin-sink,ivjoin,ivjoin-segments,native,native-rocksdb",
     ),
     # 1,000 live rows a side and key, about one of them a partner.
-    "narrow": Case(rate=1000, keys=300, before=300, after=300, narrow=3e-4, engines="ivjoin,native"),
+    "narrow": Case(rate=1000, keys=300, before=300, after=300, narrow=3e-4, engines="ivjoin-sink,ivjoin,native"),
     # Half a row a side per unit: without a key each row has five partners.
-    "numeric": Case(rate=0.5, before=5, after=5, numeric=True, batches=50, engines="ivjoin,native,ivjoin-keyless"),
+    "numeric": Case(
+        rate=0.5, before=5, after=5, numeric=True, batches=50,
+        engines="ivjoin-sink,ivjoin,native,ivjoin-keyless",
+    ),
 }
 _EPOCH = 1_700_000_000_000_000
 _COLUMNS = "k long, ts timestamp, x double, v long"
@@ -146,11 +159,11 @@ def joined(engine: str, left: Any, right: Any, case: Case) -> Any:
     return left.band_join(right, on=None if engine == "ivjoin-keyless" else "k", condition=band, **orders, **backend)
 
 
-def session_for(engine: str) -> Any:
+def session_for(engine: str, partitions: int = 2) -> Any:
     import ivjoin.spark
 
     config: dict[str, Any] = {
-        "spark__sql__shuffle__partitions": 2, "spark__ui__enabled": "false", "spark__driver__memory": "6g",
+        "spark__sql__shuffle__partitions": partitions, "spark__ui__enabled": "false", "spark__driver__memory": "6g",
         "spark__sql__session__timeZone": "UTC", "spark__ui__showConsoleProgress": "false",
         "spark__sql__streaming__numRecentProgressUpdates": 1000,
     }
@@ -158,17 +171,18 @@ def session_for(engine: str) -> Any:
         config["spark__sql__streaming__stateStore__providerClass"] = _ROCKSDB
     if engine == "native-rocksdb":
         config["spark__sql__streaming__join__stateFormatVersion"] = 4
+        config["spark__sql__streaming__stateStore__rocksdb__changelogCheckpointing__enabled"] = "true"
     spark = ivjoin.spark.session("local[2]", f"bench {engine}", **config)
     spark.sparkContext.setLogLevel("OFF")
     return spark
 
 
-def run_engine(engine: str, folder: Path, case: Case, limit: float) -> dict[str, Any]:
+def run_engine(engine: str, folder: Path, case: Case, limit: float, partitions: int = 2) -> dict[str, Any]:
     """One engine's whole run, in this process."""
     import ivjoin.spark
 
     warm_kernels(folder, engine, case)
-    spark = session_for(engine)
+    spark = session_for(engine, partitions)
 
     def source(side: str) -> Any:
         return spark.readStream.schema(_COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(folder / side))
@@ -176,10 +190,14 @@ def run_engine(engine: str, folder: Path, case: Case, limit: float) -> dict[str,
     out = joined(engine, source("left"), source("right"), case)
     target = folder / f"out-{engine}"
     begin = time.perf_counter()
-    query = (
-        out.writeStream.format("parquet").option("path", str(target)).outputMode("append")
-        .option("checkpointLocation", str(folder / f"checkpoint-{engine}")).trigger(availableNow=True).start()
-    )
+    checkpoint = str(folder / f"checkpoint-{engine}")
+    if engine == "ivjoin-sink":
+        query = ivjoin.spark.write_stream(out, target, checkpoint, trigger="availableNow")
+    else:
+        query = (
+            out.writeStream.format("parquet").option("path", str(target)).outputMode("append")
+            .option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+        )
     ended = query.awaitTermination(limit)
     seconds = time.perf_counter() - begin
     progress = [p for p in query.recentProgress if p["numInputRows"]]
@@ -242,10 +260,17 @@ def stages(progress: list[Any]) -> dict[str, float]:
     return out
 
 
+def first_and_steady(result: dict[str, Any]) -> str:
+    """The first micro-batch, and the median of those from the third on."""
+    first, *others = result["batch_ms"]
+    steady = f", then {median(others[1:]):.0f} ms a micro-batch" if len(others) > 1 else ""
+    return f"first micro-batch {first / 1000:.1f} s{steady}"
+
+
 def reported(results: list[dict[str, Any]]) -> list[str]:
     """Ratios against the first engine."""
     ours = results[0]
-    lines = []
+    lines = [f"{r['engine']}: {first_and_steady(r)}" for r in results if r["batch_ms"]]
     for r in results[1:]:
         if ours["ended"] and r["engine"].startswith("native"):
             bound = "" if r["ended"] else "at least "
@@ -273,10 +298,15 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--engines", help="comma-separated; the first is what the others are compared with")
     parser.add_argument("--window-rows", type=int, help="a band that holds this many live rows a side")
     parser.add_argument("--limit", type=float, default=240.0, help="seconds after which an engine is stopped")
+    parser.add_argument("--partitions", type=int, default=2, help="spark.sql.shuffle.partitions")
+    parser.add_argument("--quick", action="store_true", help="40,000 rows a side in 4 micro-batches, 60 s an engine")
     parser.add_argument("--results", type=Path, help="append the results to this file, one JSON object a line")
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--engine", help=argparse.SUPPRESS)
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.quick:
+        args.rows, args.batches, args.limit = 40_000, args.batches or 4, min(args.limit, 60.0)
+    return args
 
 
 def case_of(args: argparse.Namespace) -> Case:
@@ -290,7 +320,7 @@ def main() -> None:
     args = parsed()
     case = case_of(args)
     if args.engine:
-        print(json.dumps(run_engine(args.engine, args.folder, case, args.limit)), flush=True)
+        print(json.dumps(run_engine(args.engine, args.folder, case, args.limit, args.partitions)), flush=True)
         # A query that was stopped half way may take long to let go of its tasks.
         os._exit(0)
     append(args.results, machine())
@@ -308,7 +338,8 @@ def main() -> None:
             rows = f"{got['rows_out']} rows" if got["ended"] else f"stopped after {got['batches']} micro-batches"
             used = f"{got['seconds']:7.1f} s {got['cpu_seconds']:7.1f} s CPU {got['peak_mb']:6} MB"
             print(f"{engine:15} {used}  {rows}", flush=True)
-            append(args.results, {"case": args.case, "rows": args.rows, **asdict(case), **got})
+            size = {"rows": args.rows, "partitions": args.partitions, "micro_batches": case.batches}
+            append(args.results, {"case": args.case, **size, **asdict(case), **got})
         same = {r["rows_out"] for r in results if r["ended"] and r["engine"] != "ivjoin-keyless"}
         if len(same) > 1:
             raise SystemExit("the engines differ in the number of rows they wrote")

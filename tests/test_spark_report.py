@@ -40,6 +40,22 @@ def test_the_last_run_of_each_engine_counts(tmp_path: Path, monkeypatch: pytest.
     assert "99.0" not in page
 
 
+def test_first_and_steady_micro_batches_by_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_report, "chart", lambda records, folder: "a.svg")
+    records = [
+        run("ivjoin-sink", 9.0, batch_ms=[4000, 900, 500, 510, 490]),
+        run("native", 20.0, batch_ms=[5000, 999, 1000, 1100, 900]),
+        run("native-rocksdb", 20.0, batch_ms=[5000, 999, 2000, 2100, 1900]),
+        run("ivjoin-sink", 3.0, rows=20_000, partitions=200, batch_ms=[3000]),
+    ]  # fmt: skip
+    written(tmp_path, "spark-streams.jsonl", records)
+    page = spark_report.render(tmp_path, tmp_path)
+    assert "| zipf | 50,000 | 2 | ivjoin-sink | 4.0 | 500 | 2,000 | 2.0 |" in page
+    assert "| zipf | 50,000 | 2 | native | 5.0 | 1,000 | 2,000 |  |" in page
+    assert "| zipf | 1,000 | 200 | ivjoin-sink | 3.0 |  | 2,000 |  |" in page
+    assert page.count("| 3.0 |") == 1, "a run of another size stands in the first table"
+
+
 def test_the_chart(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     file = tmp_path / spark_report.chart([run("ivjoin", 10.0), run("native", 75.0, ended=False)], tmp_path)

@@ -194,7 +194,7 @@ def laid_out(
         schema = schema.with_metadata({_SPARK_SCHEMA: joined.schema.json().encode()})
     default = "none" if format == "ipc" else "snappy"
     chosen = compression or default
-    turns = max(1, settings_of(joined.sparkSession).partitions)
+    turns = max(1, settings_of(joined.sparkSession).partitions, origin.joined.buckets if origin is not None else 1)
     folder = _local(path)
     return Layout(
         folder, folder, format, schema, columns, by, None if chosen == "none" else chosen, row_group_size, file_rows,
