@@ -299,13 +299,13 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--window-rows", type=int, help="a band that holds this many live rows a side")
     parser.add_argument("--limit", type=float, default=240.0, help="seconds after which an engine is stopped")
     parser.add_argument("--partitions", type=int, default=2, help="spark.sql.shuffle.partitions")
-    parser.add_argument("--quick", action="store_true", help="40,000 rows a side in 4 micro-batches, 60 s an engine")
+    parser.add_argument("--quick", action="store_true", help="40,000 rows a side, 4 micro-batches, 120 s an engine")
     parser.add_argument("--results", type=Path, help="append the results to this file, one JSON object a line")
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--engine", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.quick:
-        args.rows, args.batches, args.limit = 40_000, args.batches or 4, min(args.limit, 60.0)
+        args.rows, args.batches, args.limit = 40_000, args.batches or 4, min(args.limit, 120.0)
     return args
 
 

@@ -15,6 +15,7 @@ from ivjoin.spark.join import refuse_unbuilt, resolved
 from ivjoin.spark.origin import origin_of
 from ivjoin.spark.sorting import sort_key
 from ivjoin.spark.spreading import spread_of, why_undivided
+from ivjoin.spark.streamspread import StreamSpread, stream_spread
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
@@ -67,7 +68,9 @@ def explain(
         on_late, timezone, aggregate, pick, pick_by,
     )
     if left.isStreaming:
-        return "\n".join(_streaming(call.spec, call.notes, checked_count(buckets, call.settings.partitions)))
+        count = checked_count(buckets, call.settings.partitions)
+        spread_out = stream_spread(call.spec, count, routing, hot_keys)
+        return "\n".join(_streaming(call.spec, call.notes, count, spread_out))
     plan = plan_of(call.spec)
     keys = key_sql(plan)
     key = sort_key(plan)
@@ -95,16 +98,21 @@ def _of_a_joined_stream(frame: DataFrame) -> str:
     sink = "rows go from the operator to the files as Arrow, in the workers that join" if origin.detour is None else (
         f"rows go through Spark before they are written, since {origin.detour} stands behind the join"
     )
-    return "\n".join([*_streaming(joined.spec, joined.notes, joined.buckets), f"write_stream: {sink}"])
+    return "\n".join([*_streaming(joined.spec, joined.notes, joined.buckets, joined.spread), f"write_stream: {sink}"])
 
 
-def _streaming(spec: JoinSpec, notes: Sequence[Warning], buckets: int) -> list[str]:
+def _streaming(spec: JoinSpec, notes: Sequence[Warning], buckets: int, spread: StreamSpread) -> list[str]:
     """The lines about a join of streams."""
     plan = plan_of(spec)
     keys = key_sql(plan)
-    how = f"hashed to {buckets} buckets by {len(keys)} key{'s' if len(keys) > 1 else ''}" if keys else (
-        f"in one bucket, since {why_undivided(plan)}: one task joins all rows"
-    )
+    if keys:
+        how = f"hashed to {buckets} buckets by {len(keys)} key{'s' if len(keys) > 1 else ''}"
+        how += f", those of {len(spread.hot)} hot keys by {spread.slices}" if spread.slices else ""
+        how += f", hot ones too, since {spread.why}" if spread.hot and spread.why else ""
+    elif spread.slices is not None:
+        how = f"in {buckets} buckets, by {spread.slices}"
+    else:
+        how = f"in one bucket, since {why_undivided(plan)} ({spread.why}): one task joins all rows"
     return [f"streaming: rows {how}; late rows: {spec.on_late}", *_pruning(spec, notes)]
 
 
