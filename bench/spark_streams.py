@@ -299,7 +299,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--window-rows", type=int, help="a band that holds this many live rows a side")
     parser.add_argument("--limit", type=float, default=240.0, help="seconds after which an engine is stopped")
     parser.add_argument("--partitions", type=int, default=2, help="spark.sql.shuffle.partitions")
-    parser.add_argument("--quick", action="store_true", help="40,000 rows a side in 4 batches, at most 120 s an engine")
+    parser.add_argument("--quick", action="store_true", help="40,000 rows a side, 4 micro-batches, 120 s an engine")
     parser.add_argument("--results", type=Path, help="append the results to this file, one JSON object a line")
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--engine", help=argparse.SUPPRESS)

@@ -78,6 +78,21 @@ def test_join_in_every_format(tmp_path: Path, kind: str, how: str) -> None:
     assert {p.name for p in tmp_path.iterdir()} == {left.name, right.name, out.name}
 
 
+def test_a_limit(tmp_path: Path, files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    out, report = tmp_path / "out.parquet", tmp_path / "m.json"
+    limit = ["--memory-limit", "15kB"]
+    spill = [*limit, "--when-full", "spill", "--spill-dir", str(tmp_path), "--metrics-json", str(report)]
+    assert main(["join", *files, *ORDERED, "--how", "left", "-q", *spill, "-o", str(out)]) == 0
+    assert rows_of(out) == expected("left")
+    assert json.loads(report.read_text())["peak_state_bytes"] <= 15_000
+    assert main(["join", *files, *ORDERED, "-q", "--memory-limit", "2000", "-o", str(out)]) == 2
+    assert "memory_limit of 2,000 bytes" in capsys.readouterr().err
+    assert main(["join", *files, *ORDERED, "-q", *limit, "--when-full", "shed", "--how", "left", "-o", str(out)]) == 2
+    assert "Only inner and semi joins may shed" in capsys.readouterr().err
+    assert main(["join", *files, *ORDERED, "-q", "--memory-limit", "none", "-o", str(out)]) == 2
+    assert "memory_limit is 'none'; expected bytes above zero" in capsys.readouterr().err
+
+
 def test_metrics_on_standard_error_and_as_json(
     tmp_path: Path, files: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,10 +16,11 @@ from ivjoin.errors import came
 from ivjoin.files.atomic import FileError
 from ivjoin.files.formats import format_of, open_source
 from ivjoin.files.places import is_place, local_file, places
-from ivjoin.files.row_groups import ColumnRanges, FragmentRanges, Ranges
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds  # imports pandas, a third of a second: where a dataset is made, there it is imported
+
+    from ivjoin.files.row_groups import FragmentRanges, Ranges
 
 __all__ = ["Files", "is_files", "open_files", "open_stream"]
 
@@ -168,6 +169,8 @@ def _of_file(path: str, declared: str | None, nulls: tuple[str, ...]) -> Files:
 
     ranges = None
     if opened.row_groups is not None:
+        from ivjoin.files.row_groups import ColumnRanges
+
         with pq.ParquetFile(path) as file:
             ranges = ColumnRanges(file, "left")
     return Files(opened.schema, read, opened.rows, ranges)
@@ -184,6 +187,8 @@ def _of_parquet_file(file: pq.ParquetFile) -> Files:
             return iter(())
         columns = None if names is None else list(names)
         return _selected(file.iter_batches(_ROWS, row_groups=chosen, columns=columns), names)
+
+    from ivjoin.files.row_groups import ColumnRanges
 
     return Files(file.schema_arrow, read, file.metadata.num_rows, ColumnRanges(file, "left"))
 
@@ -217,6 +222,8 @@ def _of_dataset(dataset: ds.Dataset, what: str, kind: str = "a dataset") -> File
     if isinstance(dataset, ds.FileSystemDataset) and isinstance(dataset.format, ds.ParquetFileFormat):
         parts = list(dataset.get_fragments())
         if len(parts) <= _COUNTED:
+            from ivjoin.files.row_groups import FragmentRanges
+
             with _named(what, kind):
                 ranges = FragmentRanges(parts, dataset.schema, "left")
 

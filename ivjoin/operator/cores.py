@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from ivjoin.operator.core import Core
-from ivjoin.operator.picks.core import PickCore
-from ivjoin.operator.windows.core import WindowCore
 from ivjoin.plan.planner import JoinPlan
+
+if TYPE_CHECKING:
+    from ivjoin.operator.picks.core import PickCore
+    from ivjoin.operator.windows.core import WindowCore
 
 __all__ = ["AnyCore", "core_of"]
 
@@ -19,7 +21,11 @@ def core_of(
 ) -> AnyCore:
     """The state of an operator for a plan, without rows; ``keeps``: which sides' rows are stored."""
     if plan.spec.aggregates:
+        from ivjoin.operator.windows.core import WindowCore
+
         return WindowCore(plan, late_within, errors_first)
     if plan.spec.pick is not None:
+        from ivjoin.operator.picks.core import PickCore
+
         return PickCore(plan, late_within, errors_first)
     return Core(plan, late_within, errors_first, keeps)

@@ -28,7 +28,6 @@ from ivjoin.operator.core import Core
 from ivjoin.operator.cores import AnyCore, core_of
 from ivjoin.operator.output_bounds import output_bounds
 from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output
-from ivjoin.operator.windows.core import WindowCore
 from ivjoin.plan.cache import planned
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.question import side_expression
@@ -431,6 +430,8 @@ class SymmetricHashJoin(OneCall):
         try:
             if self._stopped is not None:
                 raise ProtocolError(self._stopped)
+            from ivjoin.operator.windows.core import WindowCore
+
             if isinstance(self._core, WindowCore):
                 raise ProtocolError("output_bounds() is of joined rows; this operator gives aggregates of them")
             return output_bounds(self._core, self._pending is not None)

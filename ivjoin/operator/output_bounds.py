@@ -8,7 +8,7 @@ leaves of the condition over both hulls.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,10 +19,12 @@ from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, ordinals, 
 from ivjoin.frontier.order import Frontier
 from ivjoin.operator.core import Core
 from ivjoin.operator.intake import has_value
-from ivjoin.operator.picks.core import PickCore
 from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.plan.spec import SIDES
 from ivjoin.separation.separate import conjuncts_of
+
+if TYPE_CHECKING:
+    from ivjoin.operator.picks.core import PickCore
 
 __all__ = ["output_bounds", "stored_span"]
 

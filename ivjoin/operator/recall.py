@@ -7,7 +7,9 @@ sum over the sample by that chance estimates the loss (Horvitz and Thompson, 195
 
 from __future__ import annotations
 
+import base64
 from dataclasses import replace
+from typing import Any
 from weakref import ref
 
 import numpy as np
@@ -130,7 +132,7 @@ class Recall:
     def look(self) -> None:
         """Match the sample with the rows that have come, and say what that makes of the recall."""
         core = self._core()
-        if not self._names or core is None or not self._most_lost(core):
+        if not self._names or core is None or not self._has_dropped(core):
             return
         for s, sample in enumerate(self._samples):
             came = self._gathered[1 - s]
@@ -149,8 +151,37 @@ class Recall:
         error = _SURE * variance**0.5 * found / (found + lost) ** 2 if found + lost else 0.0
         core.metrics.recall_error = error
 
+    def save(self) -> dict[str, Any] | None:
+        """What a snapshot keeps of it, in JSON's own types; None where there is nothing to estimate."""
+        if not self._names:
+            return None
+        self.look()
+        samples: list[dict[str, Any] | None] = []
+        for sample in self._samples:
+            if sample.rows is None:
+                samples.append(None)
+                continue
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, sample.rows.schema) as writer:
+                writer.write_table(sample.rows)
+            rows = base64.b64encode(sink.getvalue().to_pybytes()).decode()
+            samples.append({"rows": rows, "found": sample.found.tolist(), "axes": sample.axes.tolist()})
+        return {"rate": self._rate, "lost": self._lost, "variance": self._variance, "samples": samples}
+
+    def load(self, saved: dict[str, Any]) -> None:
+        """Go on where :meth:`save` was called."""
+        if not self._names:
+            return
+        self._rate, self._lost, self._variance = saved["rate"], saved["lost"], saved["variance"]
+        for sample, kept in zip(self._samples, saved["samples"], strict=True):
+            if kept is not None:
+                sample.rows = pa.ipc.open_stream(base64.b64decode(kept["rows"])).read_all().combine_chunks()
+                sample.found = np.array(kept["found"], dtype=np.float64)
+                sample.since = np.zeros(len(sample.found), dtype=np.int64)
+                sample.axes = np.array(kept["axes"], dtype=np.int64).reshape(len(kept["axes"]), len(sample.found))
+
     @staticmethod
-    def _most_lost(core: Core) -> bool:
+    def _has_dropped(core: Core) -> bool:
         return bool(core.metrics.shed_left or core.metrics.shed_right)
 
     def _bury(self, core: Core) -> None:

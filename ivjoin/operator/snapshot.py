@@ -47,6 +47,9 @@ def write(core: AnyCore) -> bytes:
         "led": [_led(core, s) for s in (0, 1)],
         "sizes": [len(t) for t in tables],
     }
+    limits = core.limits if isinstance(core, Core) else None
+    if limits is not None and limits.dropping is not None:
+        header["sample"] = limits.dropping.recall.save()
     return sealed(MAGIC, VERSION, header, tables)
 
 
@@ -76,9 +79,9 @@ def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore
                     core.stores[s].lead(axis or 0, second)
         if limit is not None:
             limit(core)
+        limits = core.limits if isinstance(core, Core) else None
         for s in (0, 1):
             arrays, matched = _split(tables[s])
-            limits = core.limits if isinstance(core, Core) else None
             size = _PIECE if limits is None else limits.least_rows()
             for start in range(0, len(matched), size):
                 piece = slice(start, start + size)
@@ -88,6 +91,9 @@ def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore
         core.full_predicate = header["careful"]
         core.metrics = JoinMetrics(**header["metrics"])
         core.refresh_bounds()
+        if limits is not None and limits.dropping is not None and header.get("sample") is not None:
+            limits.dropping.recall.load(header["sample"])
+            limits.look()
         core.metrics.state_bytes = core.bytes_held()
     except IvjoinError:
         raise

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,7 +25,11 @@ from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.pack import Seen, unpacked
 from ivjoin.spark.results import COUNTS, GROWING
 
-__all__ = ["COUNTS", "GROWING", "Arrivals", "Turn", "arrivals", "forget", "keep", "kept", "new_operator", "play"]
+__all__ = [
+    "COUNTS", "GROWING", "Arrivals", "Keep", "Turn", "arrivals", "forget", "keep", "kept", "new_operator", "play",
+]
+
+Keep = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
 @dataclass(slots=True)
@@ -62,8 +66,13 @@ def new_operator(spec: JoinSpec) -> SymmetricHashJoin:
     return SymmetricHashJoin.from_plan(plan_of(spec), late_within=False)
 
 
-def play(op: SymmetricHashJoin, spec: JoinSpec, came: Arrivals) -> Iterator[pa.RecordBatch]:
-    """All rows of a micro-batch, then both frontiers; yields the output."""
+def play(op: SymmetricHashJoin, spec: JoinSpec, came: Arrivals, keep: Keep | None = None) -> Iterator[pa.RecordBatch]:
+    """All rows of a micro-batch, then both frontiers; yields the output, of each batch what ``keep`` leaves."""
+    out = _played(op, spec, came)
+    yield from out if keep is None else (kept for batch in out if (kept := keep(batch)).num_rows)
+
+
+def _played(op: SymmetricHashJoin, spec: JoinSpec, came: Arrivals) -> Iterator[pa.RecordBatch]:
     for s in (0, 1):
         batch = _in_order(op.plan, s, [unpacked(rows, spec.schemas[s]) for rows in came.packed[s]])
         if batch is not None:
@@ -95,16 +104,24 @@ class Turn:
     before: dict[str, int]
     restored: bool
     marks: list[int] = field(default_factory=lambda: [time.perf_counter_ns()])
+    rows_out: int = 0
 
     def mark(self, of_the_next: int = 0) -> None:
         """End of a stage: reading, joining, writing; some nanoseconds of it may count for the next one."""
         self.marks.append(time.perf_counter_ns() - of_the_next)
+
+    def counted(self, out: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The output, its rows counted as they pass."""
+        for batch in out:
+            self.rows_out += batch.num_rows
+            yield batch
 
     def counts(self, op: SymmetricHashJoin, bytes_written: int) -> str:
         """What the turn counted, as text that Spark takes apart again."""
         self.mark()
         after = op.metrics.as_dict()
         counts = {name: after[name] - self.before[name] for name in GROWING}
+        counts["rows_out"] = self.rows_out  # what the operator puts out need not all be owned
         counts |= {name: after[name] for name in ("state_rows", "state_bytes")}
         counts |= {"bytes_written": bytes_written, "restored": int(self.restored)}
         spans = [b - a for a, b in zip(self.marks, self.marks[1:], strict=False)]

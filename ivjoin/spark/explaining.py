@@ -15,11 +15,12 @@ from ivjoin.spark.join import refuse_unbuilt, resolved
 from ivjoin.spark.origin import origin_of
 from ivjoin.spark.sorting import sort_key
 from ivjoin.spark.spreading import spread_of, why_undivided
+from ivjoin.spark.streamspread import StreamSpread, stream_spread
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
 
-    from ivjoin.plan.question import DeclaredBounds, Keys, Orders
+    from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders
 
 __all__ = ["explain"]
 
@@ -30,7 +31,8 @@ def explain(
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
     batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None, *, buckets: int | None = None,
     backend: str = "applyInPandasWithState", name: str | Observation | None = None, routing: str = "auto",
-    hot_keys: Sequence[object] | None = None, routing_dir: str | None = None,
+    hot_keys: Sequence[object] | None = None, routing_dir: str | None = None, aggregate: Aggregates | None = None,
+    pick: str | None = None, pick_by: str | Sequence[str] | None = None,
 ) -> str:
     """The plan of ``left.band_join(right, ...)`` as text; takes its arguments, and joins nothing.
 
@@ -39,7 +41,7 @@ def explain(
     Parameters
     ----------
     left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size, \
-    on_late, timezone, buckets, backend, name, routing, hot_keys, routing_dir
+    on_late, timezone, buckets, backend, name, routing, hot_keys, routing_dir, aggregate, pick, pick_by
         As for :func:`ivjoin.spark.band_join`; ``backend`` and ``name`` change nothing. Of a joined stream, given alone
         as ``left``, the text also says how :func:`ivjoin.spark.write_stream` would write it.
 
@@ -63,14 +65,17 @@ def explain(
     refuse_unbuilt(routing, hot_keys, routing_dir, left.isStreaming)
     call = resolved(
         left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size,
-        on_late, timezone,
+        on_late, timezone, aggregate, pick, pick_by,
     )
     if left.isStreaming:
-        return "\n".join(_streaming(call.spec, call.notes, checked_count(buckets, call.settings.partitions)))
+        count = checked_count(buckets, call.settings.partitions)
+        spread_out = stream_spread(call.spec, count, routing, hot_keys)
+        return "\n".join(_streaming(call.spec, call.notes, count, spread_out))
     plan = plan_of(call.spec)
     keys = key_sql(plan)
     key = sort_key(plan)
-    spread = spread_of(left, right, call.spec, call.settings, buckets, routing)
+    together = call.spec.aggregates or call.spec.pick is not None  # a left row and all of its partners
+    spread = spread_of(left, right, call.spec, call.settings, buckets, "hash" if together else routing)
     order = f"sorted by {key.nodes[0]} and {key.nodes[1]}" if key else "in any order: no band to sort along"
     if spread.plan is not None:
         lines = [f"static: rows routed to {spread.tasks} tasks, {order}"]
@@ -93,16 +98,21 @@ def _of_a_joined_stream(frame: DataFrame) -> str:
     sink = "rows go from the operator to the files as Arrow, in the workers that join" if origin.detour is None else (
         f"rows go through Spark before they are written, since {origin.detour} stands behind the join"
     )
-    return "\n".join([*_streaming(joined.spec, joined.notes, joined.buckets), f"write_stream: {sink}"])
+    return "\n".join([*_streaming(joined.spec, joined.notes, joined.buckets, joined.spread), f"write_stream: {sink}"])
 
 
-def _streaming(spec: JoinSpec, notes: Sequence[Warning], buckets: int) -> list[str]:
+def _streaming(spec: JoinSpec, notes: Sequence[Warning], buckets: int, spread: StreamSpread) -> list[str]:
     """The lines about a join of streams."""
     plan = plan_of(spec)
     keys = key_sql(plan)
-    how = f"hashed to {buckets} buckets by {len(keys)} key{'s' if len(keys) > 1 else ''}" if keys else (
-        f"in one bucket, since {why_undivided(plan)}: one task joins all rows"
-    )
+    if keys:
+        how = f"hashed to {buckets} buckets by {len(keys)} key{'s' if len(keys) > 1 else ''}"
+        how += f", those of {len(spread.hot)} hot keys by {spread.slices}" if spread.slices else ""
+        how += f", hot ones too, since {spread.why}" if spread.hot and spread.why else ""
+    elif spread.slices is not None:
+        how = f"in {buckets} buckets, by {spread.slices}"
+    else:
+        how = f"in one bucket, since {why_undivided(plan)} ({spread.why}): one task joins all rows"
     return [f"streaming: rows {how}; late rows: {spec.on_late}", *_pruning(spec, notes)]
 
 

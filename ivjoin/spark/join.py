@@ -27,6 +27,7 @@ from ivjoin.spark.leftover import rows_where
 from ivjoin.spark.metrics import observed_name
 from ivjoin.spark.origin import Joined, remember
 from ivjoin.spark.schema import arrow_schema, output_type, refuse_collated, spelled_alike
+from ivjoin.spark.schemes import SCHEMES
 from ivjoin.spark.watermark import delays, with_watermarks
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from ivjoin.plan.asof import AsOf
     from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders
     from ivjoin.spark.results import Results
+    from ivjoin.spark.streamspread import StreamSpread
 
 __all__ = ["band_join", "joined_frames", "refuse_unbuilt", "resolved"]
 
@@ -68,8 +70,7 @@ def band_join(
     left, right : DataFrame
         Both streaming or both static; classic or Connect.
     on : str, list of str, or list of (str, str), optional
-        Key columns. Not needed: without a key, rows of static frames are spread along the band; of streams, one task
-        holds the state.
+        Key columns. Not needed: without a key, rows are spread along the band.
     condition : str or Column, optional
         SQL text with ``l.`` and ``r.`` (or the DataFrames' aliases) naming the sides, or a Column over both. Of an
         inner join, conjuncts that the operator cannot evaluate are applied by Spark to the joined rows; other join
@@ -100,10 +101,14 @@ def band_join(
         query take different names, or none. Of static frames, a ``pyspark.sql.Observation`` takes them; without one
         they are not counted.
     routing : {"auto", "hash", "slices", "grid"}
-        How heavy keys, and joins without a key or with computed ones, are spread over the tasks of static frames. All
-        but "hash" read both frames once for a sample, when this is called. See ``ivjoin.routing``.
-    hot_keys, routing_dir
-        For streams; not built yet, so anything but None is refused.
+        How heavy keys, and joins without a key or with computed ones, are spread over the tasks. All but "hash" read
+        static frames once for a sample, when this is called. Streams are cut along the band into slices of four bands
+        ("auto", "slices") where there is no key. See ``ivjoin.routing``.
+    hot_keys : list of keys, optional
+        For streams: rows of these keys are cut so, too; a tuple where there are several key columns. A checkpoint
+        keeps to them. Those of static frames are found by the sample.
+    routing_dir
+        Not built yet: anything but None is refused.
     aggregate : mapping of str to (column, function), optional
         ``{"vwap": ("price", "mean"), "n": ("*", "count")}``: each left row once, with count, sum, mean, min, max, first
         or last of the right rows that match it; of streams, as soon as no later one can. An inner or left join.
@@ -144,12 +149,12 @@ def band_join(
             f"routing is {routing!r} with aggregate=; expected 'auto' or 'hash': a left row meets all of its partners "
             "in one task"
         )
-    return joined_frames(left, right, call, buckets, backend, name, routing)
+    return joined_frames(left, right, call, buckets, backend, name, routing, hot_keys)
 
 
 def joined_frames(
     left: DataFrame, right: DataFrame, call: Resolved, buckets: int | None, backend: str,
-    name: str | Observation | None, routing: str,
+    name: str | Observation | None, routing: str, hot_keys: Sequence[object] | None = None,
 ) -> DataFrame:
     """The frame of a call that was looked up, run by the backend that is asked for."""
     if backend not in BACKENDS:
@@ -162,19 +167,17 @@ def joined_frames(
     if streaming and not isinstance(name, str | None):
         raise IvjoinError(f"name is a {type(name).__name__}; expected text (an Observation is for static frames)")
     if not streaming:
-        from ivjoin.spark.spreading import Spread, spread_of
+        from ivjoin.spark.spreading import spread_of
         from ivjoin.spark.static import static_join
 
         observation = None if isinstance(name, str) else name
-        if call.spec.pick is None:
-            # a left row meets all of its partners in one task
-            way = "hash" if call.spec.aggregates else routing
-            spread = spread_of(left, right, call.spec, call.settings, buckets, way)
-        else:
-            spread = Spread(buckets, None, "all partners of a left row meet in one task")
+        spread = spread_of(left, right, call.spec, call.settings, buckets, routing)
         joined = static_join(left, right, call.spec, out, spread, observation)
     else:
-        joined = _joined_stream(left, right, call, out, count, observed_name(name), backend)
+        from ivjoin.spark.streamspread import stream_spread
+
+        spread_out = stream_spread(call.spec, count, routing, hot_keys)
+        joined = _joined_stream(left, right, call, out, count, observed_name(name), backend, spread_out)
     if not call.spec.left_over:
         return joined
     kept = rows_where(joined, plan_of(call.spec), call.types, call.aliases, call.spec.left_over)
@@ -183,7 +186,7 @@ def joined_frames(
 
 
 def _joined_stream(
-    left: Any, right: Any, call: Resolved, out: Any, buckets: int, name: str, backend: str
+    left: Any, right: Any, call: Resolved, out: Any, buckets: int, name: str, backend: str, spread: StreamSpread
 ) -> DataFrame:
     """The joined stream, remembered for sinks that take it packed."""
     from ivjoin.spark.segments import segmented_join
@@ -192,10 +195,10 @@ def _joined_stream(
     build = segmented_join if backend == "transformWithState" else streaming_join
 
     def packed(results: Results | None = None) -> Any:
-        return build(left, right, call.spec, buckets, name, results)
+        return build(left, right, call.spec, buckets, name, results, spread)
 
     joined = opened(packed(), call.spec, out)
-    remember(Joined(joined, call.spec, call.notes, buckets, packed))
+    remember(Joined(joined, call.spec, call.notes, buckets, spread, packed))
     return joined
 
 
@@ -203,19 +206,20 @@ def refuse_unbuilt(routing: object, hot_keys: object, routing_dir: object, strea
     """
     Raises
     ------
-    UnsupportedError
-        If a stream is to be spread otherwise than by its keys' hash.
+    IvjoinError
+        If ``routing`` is no scheme; an UnsupportedError where rows cannot be spread as it says.
     """
-    for option, given in (("hot_keys", hot_keys), ("routing_dir", routing_dir)):
-        if given is not None:
-            raise UnsupportedError(
-                f"{option} is {given!r}; expected None: heavy keys of streams are not spread yet, and those of static "
-                "frames are found by a sample"
-            )
-    if streaming and routing not in ("auto", "hash"):
+    if routing not in SCHEMES:
+        raise IvjoinError(f"routing is {routing!r}; expected {', '.join(map(repr, SCHEMES[:-1]))} or {SCHEMES[-1]!r}")
+    if routing_dir is not None:
         raise UnsupportedError(
-            f"routing is {routing!r}; expected 'auto' or 'hash': rows of streams are spread by their keys' hash alone"
+            f"routing_dir is {routing_dir!r}; expected None: plans of a stream do not change yet. hot_keys=[...] names "
+            "the keys to spread from the beginning"
         )
+    if hot_keys is not None and not streaming:
+        raise UnsupportedError(f"hot_keys is {hot_keys!r}; expected None: those of static frames are found by a sample")
+    if streaming and routing == "grid":
+        raise UnsupportedError("routing is 'grid'; expected 'auto', 'slices' or 'hash': streams have no grids")
 
 
 def _streaming(left: Any, right: Any) -> bool:

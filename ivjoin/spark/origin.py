@@ -14,6 +14,7 @@ from typing import Any
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.environment import is_connect
 from ivjoin.spark.results import Results
+from ivjoin.spark.streamspread import StreamSpread
 
 __all__ = ["Joined", "Origin", "origin_of", "remember"]
 
@@ -28,6 +29,7 @@ class Joined:
         With plain rows.
     notes : tuple of Warning
         What the caller was told of it.
+    spread : StreamSpread
     packed : callable of Results
         The same, built anew with another way out of the stateful function: a frame of packed rows.
     """
@@ -36,6 +38,7 @@ class Joined:
     spec: JoinSpec
     notes: tuple[Warning, ...]
     buckets: int
+    spread: StreamSpread
     packed: Callable[[Results], Any]
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -27,10 +28,13 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import JoinSpec
 
-__all__ = ["PACKED_SCHEMA", "MapStage", "Seen", "fitted", "packer", "unpacked"]
+__all__ = ["PACKED_SCHEMA", "MapStage", "Route", "Seen", "fitted", "packer", "unpacked"]
 
 _Packed = tuple[int, int, bytes | None, bytes | None]
 MapStage = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+# A side, its rows and their buckets; the rows with what else they carry, a row for each copy, and the copies' buckets.
+Route = Callable[[int, pa.RecordBatch, np.ndarray], tuple[pa.RecordBatch, np.ndarray]]
+Way = Callable[[pa.RecordBatch, np.ndarray], tuple[pa.RecordBatch, np.ndarray]]  # of one side
 
 PACKED_SCHEMA = "label int, side tinyint, rows binary, seen binary"
 _ARROW = pa.schema([("label", pa.int32()), ("side", pa.int8()), ("rows", pa.binary()), ("seen", pa.binary())])
@@ -82,12 +86,16 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def packer(spec: JoinSpec, side: int, labels: Sequence[int], tag: int | None = None) -> MapStage:
+def packer(
+    spec: JoinSpec, side: int, labels: Sequence[int], tag: int | None = None, route: Route | None = None
+) -> MapStage:
     """The function of a map task; its input is the bucket number and then the side's columns.
 
-    ``tag``: what stands for the side in the packed rows, if not its number.
+    ``tag``: what stands for the side in the packed rows, if not its number. With a ``route``, rows have a copy for each
+    of their cells.
     """
     mark = side if tag is None else tag
+    way = None if route is None else partial(route, side)
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         seen = Seen(plan_of(spec), side)
@@ -102,10 +110,10 @@ def packer(spec: JoinSpec, side: int, labels: Sequence[int], tag: int | None = N
             pieces.append(batch)
             held += batch.nbytes
             if held >= _FLUSH_BYTES:
-                yield from _packed(pieces, schema, mark, labels)
+                yield from _packed(pieces, schema, mark, labels, way)
                 pieces, held = [], 0
         if pieces:
-            yield from _packed(pieces, schema, mark, labels)
+            yield from _packed(pieces, schema, mark, labels, way)
         if any_rows:
             yield _rows([(label, mark, None, seen.text()) for label in labels])
 
@@ -113,12 +121,14 @@ def packer(spec: JoinSpec, side: int, labels: Sequence[int], tag: int | None = N
 
 
 def _packed(
-    pieces: list[pa.RecordBatch], schema: pa.Schema, side: int, labels: Sequence[int]
+    pieces: list[pa.RecordBatch], schema: pa.Schema, side: int, labels: Sequence[int], way: Way | None
 ) -> Iterator[pa.RecordBatch]:
     """One row per bucket that has any."""
     whole = pieces[0] if len(pieces) == 1 else pa.Table.from_batches(pieces).combine_chunks().to_batches()[0]
     buckets = np.asarray(whole.column(0))
     batch = fitted(whole.select(whole.schema.names[1:]), schema)
+    if way is not None:
+        batch, buckets = way(batch, buckets)
     if len(labels) == 1:
         yield _rows([(labels[0], side, batch.serialize().to_pybytes(), None)])
         return

@@ -33,6 +33,7 @@ from ivjoin.spark.pack import Seen
 from ivjoin.spark.results import RESULT_SCHEMA, Results
 from ivjoin.spark.spec import identity
 from ivjoin.spark.streaming import packed_sides
+from ivjoin.spark.streamspread import UNSPREAD, StreamSpread
 from ivjoin.spark.workers import own_workers
 
 __all__ = ["SegmentedBucket", "segmented_join"]
@@ -44,7 +45,8 @@ _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 
 
 def segmented_join(
-    left: Any, right: Any, spec: JoinSpec, buckets: int, name: str, results: Results | None = None
+    left: Any, right: Any, spec: JoinSpec, buckets: int, name: str, results: Results | None = None,
+    spread: StreamSpread = UNSPREAD,
 ) -> Any:
     """As ``streaming_join``, with the state in segments; several such joins may stand in one query.
 
@@ -54,10 +56,10 @@ def segmented_join(
         If the protobuf package or the RocksDB state store is missing.
     """
     _check_setup(left.sparkSession)
-    packed = packed_sides(left, right, spec, buckets)
+    packed = packed_sides(left, right, spec, buckets, spread)
     with own_workers(left):
         played = packed.groupBy("label").transformWithStateInPandas(
-            SegmentedBucket(spec, buckets, results), RESULT_SCHEMA, "append", "None"
+            SegmentedBucket(spec, buckets, results, spread), RESULT_SCHEMA, "append", "None"
         )
     return observed(played, name)
 
@@ -86,9 +88,12 @@ def _check_setup(spark: Any) -> None:
 class SegmentedBucket(StatefulProcessor):
     """The operator of a bucket, its state as head, base and log."""
 
-    def __init__(self, spec: JoinSpec, buckets: int, results: Results | None = None) -> None:
-        self._spec = spec
-        self._meta = meta_text(identity(spec), buckets)
+    def __init__(
+        self, spec: JoinSpec, buckets: int, results: Results | None = None, spread: StreamSpread = UNSPREAD
+    ) -> None:
+        self._spec = spread.run(spec)
+        self._owned = spread.owner(spec)
+        self._meta = meta_text(identity(spec) | spread.identity, buckets)
         # Here PySpark passes every frame on by itself.
         self._results = results or Results(most_rows=0)
 
@@ -109,7 +114,7 @@ class SegmentedBucket(StatefulProcessor):
         came = arrivals(self._spec, rows)
         segment = compressed(_segment(came))
         turn.mark()
-        yield from self._results.frames(play(op, self._spec, came), name[1])
+        yield from self._results.frames(turn.counted(play(op, self._spec, came, self._owned)), name[1])
         turn.mark(self._results.sink_ns)
         log_size += len(segment)
         written = len(segment)

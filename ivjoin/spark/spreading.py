@@ -11,18 +11,16 @@ cells, and says which of the copies are owned::
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import MapType, VariantType
 
-from ivjoin.errors import IvjoinError
 from ivjoin.expr.nodes import columns_of
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
@@ -36,17 +34,15 @@ if TYPE_CHECKING:
     from ivjoin.routing.plan import RoutingPlan
 
 __all__ = [
-    "ADDED", "SCHEMES", "Spread", "cell_spec", "hash_of_row", "only_owned", "router", "spread_of", "why_undivided",
+    "ADDED", "Spread", "hash_of_row", "router", "spread_of", "why_undivided",
 ]
 
-SCHEMES = ("auto", "hash", "slices", "grid")
 SAMPLE_ROWS = 8_192  # a side
 _TASK_ROWS = 50_000  # more tasks than cores are worth it where each has so many rows
 _WORTH = 1.25  # how much less the fullest task must have, for each row to be routed in Python
 _CORES = 8  # where they cannot be asked for
 _SEED = 20_190_326
 ADDED = "label int, cell bigint, owned boolean"
-_CELL, _OWNED_LEFT, _OWNED_RIGHT = "ivjoin cell", "ivjoin owned left", "ivjoin owned right"
 _ROW_HASH = "ivjoin row hash"
 
 
@@ -72,16 +68,10 @@ class Spread:
 def spread_of(
     left: Any, right: Any, spec: JoinSpec, settings: Settings, buckets: int | None, routing: str
 ) -> Spread:
-    """Decide by a sample of each frame, which are read for it: the columns that the join compares.
-
-    Raises
-    ------
-    IvjoinError
-        If ``routing`` is no scheme.
-    """
-    if routing not in SCHEMES:
-        raise IvjoinError(f"routing is {routing!r}; expected {', '.join(map(repr, SCHEMES[:-1]))} or {SCHEMES[-1]!r}")
+    """Decide by a sample of each frame, which are read for it: the columns that the join compares."""
     tasks = checked_count(buckets, settings.partitions)
+    if spec.pick is not None or spec.aggregates:
+        return Spread(buckets, None, "all partners of a left row meet in one task")
     plan = plan_of(spec)
     keys = key_sql(plan)
     if routing == "hash" and (keys or not plan.separation.keys):
@@ -219,22 +209,3 @@ def _plan(text: str, spec: JoinSpec) -> RoutingPlan:
     return plan_from_json(
         text, left, right, on=list(spec.on) or None, condition=spec.condition, how=spec.how, timezone=spec.timezone
     )
-
-
-def cell_spec(spec: JoinSpec) -> JoinSpec:
-    """The join of a task: the cell is one more key, and ownership rides along."""
-    left, right = spec.schemas
-    cell = pa.field(_CELL, pa.int64())
-    left = left.append(cell).append(pa.field(_OWNED_LEFT, pa.bool_()))
-    right = right.append(cell).append(pa.field(_OWNED_RIGHT, pa.bool_()))
-    return replace(spec, schemas=(left, right), on=(*spec.on, (_CELL, _CELL)))
-
-
-def only_owned(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Of joined rows of :func:`cell_spec` what is owned: pairs where the left copy is, others where they are."""
-    names = batch.schema.names
-    marks = [batch.column(names.index(name)) for name in (_OWNED_LEFT, _OWNED_RIGHT) if name in names]
-    keep = pc.coalesce(*marks)
-    rest = [i for i, name in enumerate(names) if name not in (_CELL, _OWNED_LEFT, _OWNED_RIGHT)]
-    kept = pa.RecordBatch.from_arrays([batch.column(i) for i in rest], schema=schema)
-    return kept if pc.all(keep).as_py() is not False else kept.filter(keep)

@@ -13,15 +13,17 @@ from ivjoin.spark.bucket import Turn, arrivals, forget, keep, kept, new_operator
 from ivjoin.spark.codec import FORMAT, compressed, expanded, meta_text, read_state, version_token
 from ivjoin.spark.results import Results
 from ivjoin.spark.spec import identity
+from ivjoin.spark.streamspread import UNSPREAD, StreamSpread
 
 __all__ = ["bucket_function"]
 
 StateFunction = Callable[[tuple[Any, ...], Iterator[pd.DataFrame], Any], Iterator[pd.DataFrame]]
 
 
-def bucket_function(spec: JoinSpec, buckets: int, results: Results) -> StateFunction:
+def bucket_function(spec: JoinSpec, buckets: int, results: Results, spread: StreamSpread = UNSPREAD) -> StateFunction:
     """The function that Spark calls once per bucket and micro-batch."""
-    meta = meta_text(identity(spec), buckets)
+    meta = meta_text(identity(spec) | spread.identity, buckets)
+    owned, spec = spread.owner(spec), spread.run(spec)
 
     def join_bucket(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
         name = (meta, int(key[0]))
@@ -30,7 +32,7 @@ def bucket_function(spec: JoinSpec, buckets: int, results: Results) -> StateFunc
         turn.before = op.metrics.as_dict()
         came = arrivals(spec, frames)
         turn.mark()
-        yield from results.frames(play(op, spec, came), name[1])
+        yield from results.frames(turn.counted(play(op, spec, came, owned)), name[1])
         turn.mark(results.sink_ns)
         payload = compressed(op.snapshot())
         token = version_token(payload)

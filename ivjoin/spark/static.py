@@ -32,11 +32,12 @@ from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.bucket import GROWING
 from ivjoin.spark.columns import key_sql, place
 from ivjoin.spark.metrics import observed
+from ivjoin.spark.ownership import cell_spec, only_owned
 from ivjoin.spark.pack import MapStage
 from ivjoin.spark.results import RESULT_SCHEMA, opener, packed_row
 from ivjoin.spark.slots import share_slots
 from ivjoin.spark.sorting import image_adder, sort_key
-from ivjoin.spark.spreading import ADDED, Spread, cell_spec, hash_of_row, only_owned, router
+from ivjoin.spark.spreading import ADDED, Spread, hash_of_row, router
 
 __all__ = ["static_join"]
 

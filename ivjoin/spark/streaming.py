@@ -26,33 +26,38 @@ from ivjoin.spark.metrics import observed
 from ivjoin.spark.pack import PACKED_SCHEMA, packer
 from ivjoin.spark.results import RESULT_SCHEMA, Results, opener
 from ivjoin.spark.stateful import bucket_function
+from ivjoin.spark.streamspread import UNSPREAD, StreamSpread
 from ivjoin.spark.workers import own_workers
 
 __all__ = ["opened", "packed_sides", "streaming_join"]
 
 
-def packed_sides(left: Any, right: Any, spec: JoinSpec, buckets: int) -> Any:
+def packed_sides(left: Any, right: Any, spec: JoinSpec, buckets: int, spread: StreamSpread = UNSPREAD) -> Any:
     """Both inputs as packed rows (``PACKED_SCHEMA``)."""
     keys = key_sql(plan_of(spec))
-    labels = bucket_labels(buckets if keys else 1)
+    labels = bucket_labels(buckets if keys or spread.slices is not None else 1)
+    route = spread.router(len(labels))
     packed = []
     for side, frame in enumerate((left, right)):
         columns = [place(i) for i in range(len(spec.schemas[side]))]
-        bucket = F.expr(bucket_sql(keys, side, len(labels))).cast("int").alias("bucket")
-        rows = frame.toDF(*columns).select(bucket, *columns)
-        packed.append(rows.mapInArrow(packer(spec, side, labels), PACKED_SCHEMA))
+        bucket = F.expr(bucket_sql(keys, side, len(labels))).cast("int")
+        if spread.slices is not None:
+            bucket = spread.in_slices(keys, side, bucket)
+        rows = frame.toDF(*columns).select(bucket.alias("bucket"), *columns)
+        packed.append(rows.mapInArrow(packer(spec, side, labels, route=route), PACKED_SCHEMA))
     return packed[0].union(packed[1])
 
 
 def streaming_join(
-    left: Any, right: Any, spec: JoinSpec, buckets: int, name: str, results: Results | None = None
+    left: Any, right: Any, spec: JoinSpec, buckets: int, name: str, results: Results | None = None,
+    spread: StreamSpread = UNSPREAD,
 ) -> Any:
     """The joined stream as packed rows, with its counts observed under ``name``."""
     results = results or Results(arrow_batch_rows(left.sparkSession))
-    packed = packed_sides(left, right, spec, buckets)
+    packed = packed_sides(left, right, spec, buckets, spread)
     with own_workers(left):
         played = packed.groupBy("label").applyInPandasWithState(
-            bucket_function(spec, buckets, results), RESULT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
+            bucket_function(spec, buckets, results, spread), RESULT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
         )
     return observed(played, name)
 

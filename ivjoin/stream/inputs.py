@@ -11,11 +11,12 @@ import pyarrow as pa
 from ivjoin.errors import IvjoinError, ProtocolError, SchemaError, came
 from ivjoin.files.atomic import FileError
 from ivjoin.files.datasets import Files, is_files, open_files
-from ivjoin.files.row_groups import Ranges
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset, Scanner
     from pyarrow.parquet import ParquetFile
+
+    from ivjoin.files.row_groups import Ranges
 
 __all__ = ["ArrowStream", "Source", "SupportsArrowStream", "first_line", "open_input", "open_inputs"]
 

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MultiJoinStream", "multi_join", "prepared"]
 
-_PUSH_ROWS = 8192
+# Rows pushed at once: of a stream, and of a table that is in memory as a whole anyway.
+_PUSH_ROWS, _TABLE_ROWS = 4096, 16_384
 _SAMPLE_ROWS = 4096
 
 
@@ -54,7 +55,9 @@ class _Many:
             else:
                 batches, how = _in_order(source, node)
                 done.setdefault(how, []).append(f"{alias}.{node.params[1]}")
-            pieces[alias] = Pieces(batches, self.coalesce, max(_PUSH_ROWS, self.coalesce))
+            whole = source.in_memory or node is not None
+            most = _TABLE_ROWS if whole else _PUSH_ROWS
+            pieces[alias] = Pieces(batches, self.coalesce, max(most, self.coalesce))
         return pieces, "; ".join(f"{how} by {listed(names)}" for how, names in done.items())
 
 

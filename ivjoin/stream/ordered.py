@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +15,13 @@ import pyarrow as pa
 from ivjoin.expr.evaluate import Vector, evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, ordinals
-from ivjoin.files.row_groups import Ranges
 from ivjoin.operator.intake import has_value
 from ivjoin.shj.arrow import plain_type, to_plain
 from ivjoin.stream.axis import indices
 from ivjoin.stream.sweep import Ordered
+
+if TYPE_CHECKING:
+    from ivjoin.files.row_groups import Ranges
 
 __all__ = ["Ordinals", "Step", "moves", "of_steps", "of_table", "steps"]
 

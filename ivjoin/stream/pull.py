@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from ivjoin.errors import IvjoinError, ProtocolError
 from ivjoin.expr.arguments import MOST_ROWS, known_options, one_of, whole_number
-from ivjoin.files.join_row_groups import meeting_groups
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.budget import Budget, budget_of
 from ivjoin.operator.operator import SymmetricHashJoin
@@ -121,6 +120,8 @@ class _Join:
         left, right = self._sources
         if left.ranges is not None and right.ranges is not None:
             ranges = left.ranges, right.ranges.of_side("right")
+            from ivjoin.files.join_row_groups import meeting_groups
+
             kept = meeting_groups(self.plan, ranges)
             self.skipped = ranges[0].row_groups - len(kept[0]), ranges[1].row_groups - len(kept[1])
             for source, groups in zip(self._sources, kept, strict=True):

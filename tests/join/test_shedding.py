@@ -16,7 +16,7 @@ from ivjoin.shedding.policies import POLICIES, DecayedCounts, DecayedSample
 
 SCHEMA = pa.schema({"k": pa.int64(), "t": pa.int64(), "v": pa.float64()})
 KINDS_OF_ROWS = [(q, k) for i, q in enumerate(["a band", "no key", "semi", "slow order", "small batches"])
-                 for j, k in enumerate(KINDS) if (i + j) % 3 == 0]  # fmt: skip
+                 for j, k in enumerate(KINDS) if (i + j) % 4 == 0]  # fmt: skip
 
 
 def rows_of(batches: Any) -> Counter[tuple[Any, ...]]:
@@ -44,10 +44,10 @@ def joined(
 
 
 @pytest.mark.parametrize(("question", "kind"), KINDS_OF_ROWS)
-@pytest.mark.parametrize("policy", POLICIES)
-def test_no_row_is_invented(question: str, kind: str, policy: str) -> None:
+def test_no_row_is_invented(question: str, kind: str) -> None:
     """Whatever is stored, and with a snapshot now and then: a subset, within the limit."""
-    seed = len(question) * 31 + len(kind) + len(policy)
+    seed = len(question) * 31 + len(kind)
+    policy = POLICIES[(len(question) + 2 * len(kind)) % 3]
     rng = np.random.default_rng(seed)
     key = [pa.int64(), pa.string()][seed % 2]
     schema = schema_of(kind, key)
@@ -85,10 +85,10 @@ def test_what_fits_is_whole(policy: str) -> None:
 
 
 def test_likely_rows_stay() -> None:
-    whole, _ = joined(3, steps=60)
+    whole, _ = joined(3)
     shares = {}
     for policy in POLICIES:
-        got, m = joined(3, steps=60, memory_limit="36kB", when_full="shed", shed=policy)
+        got, m = joined(3, memory_limit="36kB", when_full="shed", shed=policy)
         assert m.shed_left > 0 < m.shed_right
         shares[policy] = got.total() / whole.total()
     assert shares["prob"] > shares["life"] - 0.05
@@ -109,9 +109,12 @@ def test_a_band_is_worth_what_lies_in_it() -> None:
     assert share["prob"] > 1.1 * share["random"]
 
 
-def test_the_estimate_is_right_within_its_error() -> None:
+@pytest.mark.parametrize(
+    ("runs", "good"), [(4, 3), pytest.param(60, 54, marks=pytest.mark.soak)], ids=["few", "many"]
+)
+def test_the_estimate_is_right_within_its_error(runs: int, good: int) -> None:
     right = 0
-    for seed in range(20):
+    for seed in range(runs):
         kind = {"keys": (3, 20, 60)[seed % 3], "steps": 30}
         limit = {"memory_limit": (30_000, 36_000)[seed % 2], "when_full": "shed", "shed": POLICIES[seed % 3]}
         whole, _ = joined(seed, **kind)  # type: ignore[arg-type]
@@ -120,7 +123,33 @@ def test_the_estimate_is_right_within_its_error() -> None:
         assert m.recall_error is not None
         assert m.recall_error < 0.25
         right += abs(got.total() / whole.total() - m.recall) <= m.recall_error + 1e-9
-    assert right >= 18
+    assert right >= good
+
+
+def test_a_restored_operator_goes_on_estimating() -> None:
+    limit: dict[str, Any] = {"memory_limit": 30_000, "when_full": "shed", "shed": "random"}
+    question: dict[str, Any] = {
+        "on": "k", "condition": "abs(l.t - r.t) <= 600", "left_order": "t", "right_order": "t"
+    }
+    free, op = (SymmetricHashJoin(SCHEMA, SCHEMA, **question, **more) for more in ({}, limit))
+    rng = np.random.default_rng(9)
+    for i in range(30):
+        for side in ("left", "right"):
+            batch = pa.record_batch([rng.integers(0, 9, 60), np.arange(60) + 60 * i, rng.random(60)], schema=SCHEMA)
+            for each in (free, op):
+                list(each.push(side, batch))
+        if i % 7 == 3:
+            before = op.metrics
+            op = SymmetricHashJoin.restore(op.snapshot(), **limit)
+            assert (op.metrics.shed_left, op.metrics.rows_out) == (before.shed_left, before.rows_out)
+    list(free.finish())
+    list(op.finish())
+    m = op.metrics
+    assert m.shed_left > 0
+    assert m.recall is not None
+    assert m.recall_error is not None
+    assert abs(m.rows_out / free.metrics.rows_out - m.recall) <= 1.5 * m.recall_error
+    assert m.recall < 0.9
 
 
 def test_counts_forget() -> None:

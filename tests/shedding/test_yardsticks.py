@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -154,6 +155,18 @@ def test_bad_arguments(call: Any, says: str) -> None:
     with pytest.raises(IvjoinError, match=says):
         call()
     assert issubclass(OptionError, IvjoinError)
+
+
+def test_the_bench_draws_what_the_paper_shows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("ortools")
+    pytest.importorskip("matplotlib")
+    from bench import shedding
+
+    shedding.main(["--steps", "60", "--output", str(tmp_path)])
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["memory-domain.svg", "memory-recall.svg", "memory-skew.svg"]
+    assert capsys.readouterr().out.count("| prob |") >= 4
+    shares = shedding.measured(400, 20, 1.0, 20)
+    assert all(0 < shares[p] <= shares["optimum"] < 1 for p in POLICIES)
 
 
 def test_without_or_tools_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,6 +135,3 @@ def test_options_that_mean_nothing(spark: Any) -> None:
         left.band_join(right, on="k", hot_keys=["a"])
     with pytest.raises(UnsupportedError, match="routing_dir is '/tmp/x'; expected None"):
         left.band_join(right, on="k", routing_dir="/tmp/x")
-    stream = spark.readStream.format("rate").load()
-    with pytest.raises(UnsupportedError, match="routing is 'slices'; expected 'auto' or 'hash'"):
-        stream.band_join(stream, on="value", routing="slices")

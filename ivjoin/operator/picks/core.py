@@ -169,7 +169,7 @@ class PickCore:
 
         self.account.limit, self.account.on_full = limit, refuse
 
-    def is_refused(self) -> bool:
+    def is_refused(self, error: BaseException) -> bool:
         """Whether the account has refused memory for the push under way, of which nothing is done yet."""
         return self.account.refused
 

@@ -1,0 +1,104 @@
+"""Slices of one width along an ordered axis, numbered without end: the plan of a stream of which nothing is known yet.
+
+A row of the side that is cut lies in one slice, a row of the other in every slice that it can meet. Where rows of both
+sides may come out alone (a full join), a row of the other side is owned in the slice where its range begins, and rows
+of the side that is cut go, not owned, wherever the range of a row begins that they can meet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.expr.evaluate import evaluate
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.ordinal import ordinals
+from ivjoin.plan.cutting import cut_of, shifted
+from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.spec import SIDES
+
+__all__ = ["PeriodicSlices", "periodic_slices"]
+
+_BANDS = 4  # a slice is this many bands wide: a row of the copied side has one and a quarter copies
+_WIDEST = 1 << 60
+
+
+@dataclass(frozen=True)
+class PeriodicSlices:
+    """A function from a row to its copies.
+
+    Attributes
+    ----------
+    own : int
+        The side that is cut.
+    nodes : (Node, Node)
+        The axis: a column of the left side and one of the right.
+    low, high : int
+        A row of the other side meets values of the axis from its own + low to its own + high, as ordinals.
+    width : int
+        Of a slice, in ordinals; at least one more than the band.
+    both : bool
+        Rows of both sides may come out alone.
+    """
+
+    own: int
+    nodes: tuple[Node, Node]
+    low: int
+    high: int
+    width: int
+    both: bool
+
+    def copies(self, side: int, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The copies of a batch's rows.
+
+        Returns
+        -------
+        rows, slices : int64[m]
+            Every row has a copy; one that meets nothing has it in slice 0.
+        owned : bool[m]
+        """
+        node = self.nodes[side]
+        index = batch.schema.get_field_index(node.params[1])
+        v = evaluate([node], lambda _, name: batch.column(index), batch.num_rows)[0]
+        places = ordinals(v.values, node.type)
+        if side == self.own:
+            first = shifted(places, self.low - self.high) if self.both else places
+            last, home = places, places
+        else:
+            first, last = shifted(places, self.low), shifted(places, self.high)
+            home = first
+        first, last, home = (x // self.width for x in (first, last, home))
+        if v.valid is not None:
+            first, last, home = (np.where(v.valid, x, 0) for x in (first, last, home))
+        counts = last - first + 1
+        rows = np.repeat(np.arange(len(places)), counts)
+        step = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+        slices = first[rows] + step
+        # Of a side whose rows cannot come out alone, and are copied, every copy may be part of a pair.
+        owned = slices == home[rows] if side == self.own or self.both else np.ones(len(rows), dtype=bool)
+        return rows, slices, owned
+
+    def __str__(self) -> str:
+        return f"slices of {self.width} ordinals along {self.nodes[self.own]} of the {SIDES[self.own]} side"
+
+
+def periodic_slices(plan: JoinPlan) -> PeriodicSlices | str:
+    """How a join of streams is cut; or, in words, why it is not."""
+    cut = cut_of(plan)
+    if isinstance(cut, str):
+        return cut
+    theirs = {node for node, _ in (*cut.lows, *cut.highs)}
+    if len(theirs) > 1:
+        return f"{' and '.join(map(str, theirs))} bound {cut.node}, so no width is known that a slice must have"
+    (their,) = theirs
+    for node in (cut.node, their):
+        if node.op != "column":
+            return f"{node} is no column, and may have no value where the condition has one"
+    low, high = max(by for _, by in cut.lows), min(by for _, by in cut.highs)
+    width = _BANDS * (high - low + 1)
+    if not 0 < width < _WIDEST:
+        return f"the band of {cut.node} is {'empty' if width <= 0 else 'too wide'}"
+    nodes = (cut.node, their) if cut.own == 0 else (their, cut.node)
+    return PeriodicSlices(cut.own, nodes, low, high, width, cut.both)
