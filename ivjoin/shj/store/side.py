@@ -18,13 +18,14 @@ from ivjoin.shj.kernels import index_kernels
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.registers import RING, SIDE, STORED, Register
 from ivjoin.shj.store.account import Account
-from ivjoin.shj.store.backing import extended, fresh, in_memory
+from ivjoin.shj.store.backing import in_memory
 from ivjoin.shj.store.columns import BoolColumn, OrdinalColumn, WordColumn, columns_of
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable
+from ivjoin.shj.store.ring_room import more, next_cap, recap, renumber
 from ivjoin.shj.store.rings import Column
 from ivjoin.shj.store.runs import SortedRuns
 from ivjoin.shj.store.schedules import Schedules
-from ivjoin.shj.store.sizes import fitting, is_wide, larger, row_records
+from ivjoin.shj.store.sizes import fitting, is_wide, row_records
 from ivjoin.shj.store.varying import BytesColumn, KeyTextColumn, SegmentColumn
 
 __all__ = ["SideStore"]
@@ -266,7 +267,7 @@ class SideStore:
                 self._trim()
             if shrink:
                 self._fitted = self._rows_in
-                self._renumber(_NO_IDS, peak + peak // 32)
+                renumber(self, _NO_IDS, peak + peak // 32)
             return
         if self.live != self.hi - self.lo:
             self._pass_dead()
@@ -274,10 +275,10 @@ class SideStore:
         self._reschedule(self.schedules.laden(self.live))
         span = self.hi - self.lo
         if span > 2 * self.live + 1024:
-            self._renumber(self.live_ids(), self.live + self.live // 2)
+            renumber(self, self.live_ids(), self.live + self.live // 2)
         elif shrink:
             self._fitted = self._rows_in
-            self._recap(fitting(peak + peak // 32))
+            recap(self, fitting(peak + peak // 32))
 
     def _forget_nulls(self) -> None:
         """Let go of validity that says of every row here that its value is there."""
@@ -452,7 +453,7 @@ class SideStore:
         ids = self.live_ids()
         if len(ids):
             if len(ids) < self.hi - self.lo:
-                self._renumber(ids, self.cap)
+                renumber(self, ids, self.cap)
                 return
             key_ids = self.links[self.places(ids), index_kernels.KEY].astype(np.int64)
             values = self.axis_values(self.runs.axis, ids)
@@ -461,16 +462,11 @@ class SideStore:
     def make_room(self, n: int) -> None:
         """A larger ring, or the same one without its dead rows."""
         if self.live * 2 < self.hi - self.lo and self.live + n <= self.cap:
-            self._renumber(self.live_ids(), self.cap)
+            renumber(self, self.live_ids(), self.cap)
             return
-        self.account.want(lambda: self._more(self._next_cap(n)))  # what is asked may take rows away
+        self.account.want(lambda: more(self, next_cap(self, n)))  # what is asked may take rows away
         if self.hi - self.lo + n > self.cap:
-            self._recap(self._next_cap(n))
-
-    def _next_cap(self, n: int) -> int:
-        """The capacity with which there is room for n rows more."""
-        need = self.hi - self.lo + n
-        return self.cap if need <= self.cap else larger(self.cap, need)
+            recap(self, next_cap(self, n))
 
     def key_ids(self, ids: np.ndarray) -> np.ndarray:
         """The key ids of rows : int64[n]."""
@@ -482,77 +478,9 @@ class SideStore:
         self.keys.live -= int(index_kernels.unlink(places, self.links, self.keys.slots, self.offset))
         self.live -= len(places)
         kept = ids[~gone]
-        self._renumber(kept, len(kept) + len(kept) // 16)
+        renumber(self, kept, len(kept) + len(kept) // 16)
 
     def move_rows(self, rows: np.ndarray) -> None:
         """Let the records lie elsewhere, as they are."""
         self.rows, self.links = rows, rows.view(np.int32)
         self.moved()
-
-    def _row_bytes(self) -> int:
-        """Bytes of all rings, a row."""
-        return sum(c.row_bytes for c in self.columns) + (self.rows.strides[0] if in_memory(self.rows) else 0)
-
-    def _want_disk(self, rows: int, texts: bool = False) -> None:
-        """See whether the disk has room for so many rows more, of what lies there."""
-        if self.account.files is None:
-            return
-        arrays = [self.rows]
-        for c in self.columns:
-            arrays += [a for a in (getattr(c, "_ring", None), getattr(c, "_starts", None)) if a is not None]
-            if c.valid is not None and c.valid.ring is not None:
-                arrays.append(c.valid.ring)
-        size = sum(a.strides[0] for a in arrays if not in_memory(a)) * max(rows, 0)
-        if texts:
-            size += sum(c.room for c in self.columns if isinstance(c, BytesColumn))
-        self.account.want_disk(size)
-
-    def _more(self, cap: int) -> int:
-        """Bytes that a ring of another capacity takes beyond this one's, with those that are held twice meanwhile."""
-        twice = 0 if self.hi <= self.cap else self.account.beyond(in_memory(self.rows))
-        return (cap - self.cap) * self._row_bytes() + twice
-
-    def _recap(self, cap: int) -> None:
-        """A ring of another capacity, with the same rows under the same ids."""
-        self._want_disk(cap - self.cap if self.hi <= min(cap, self.cap) else cap)
-        same = self.hi <= min(cap, self.cap)  # every row has the place that it had
-        rows = extended(self.rows, cap) if same else None
-        is_copy = rows is None
-        if rows is None:
-            rows = fresh(self.rows, (cap, self.rows.shape[1]))
-        links = rows.view(np.int32)
-        if same:
-            if is_copy:
-                rows[self.lo : self.hi] = self.rows[self.lo : self.hi]
-        elif self.hi > self.lo:
-            index_kernels.move(
-                self.lo, self.hi, self.rows, self.links, rows, links, self.keys.slots, self.keys.n_ids, self.offset
-            )
-        for column in self.columns:
-            column.grow(cap, self.lo, self.hi)
-        self.rows, self.links, self.cap = rows, links, cap
-        self._ring_bytes = None
-        self.point()
-
-    def _renumber(self, ids: np.ndarray, room: int) -> None:
-        """Keep only these rows, as ids 0, 1, ..., in a ring of at least ``room``; relinks every list."""
-        n = len(ids)
-        cap = fitting(max(room, n))
-        self._want_disk(cap, texts=True)
-        places = self.places(ids)
-        key_ids = self.links[places, index_kernels.KEY].astype(np.int64)
-        axes = np.ascontiguousarray(self.rows[places, _FIRST_AXIS:].T)
-        kept_flags = self._flags(places)
-        self.keys.live -= int(index_kernels.unlink(places, self.links, self.keys.slots, self.offset))
-        for column in self.columns:
-            column.select(ids, places, cap)
-        self.rows = fresh(self.rows, (cap, self.rows.shape[1]))
-        self.links = self.rows.view(np.int32)
-        self.cap, self.lo, self.hi, self.live, self._trimmed = cap, 0, n, n, 0
-        self._ring_bytes = None
-        if self.runs is not None:
-            self.runs.clear()
-        self._link(key_ids, axes, 0)
-        self.links[:n, index_kernels.FLAGS] = kept_flags
-        self.point()
-        self.reschedule()

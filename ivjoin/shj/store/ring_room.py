@@ -1,0 +1,96 @@
+"""Room in a store's rings: of which capacity they are, what another one takes, and how rows come to lie in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ivjoin.shj.kernels import index_kernels
+from ivjoin.shj.store.backing import extended, fresh, in_memory
+from ivjoin.shj.store.sizes import fitting, larger
+from ivjoin.shj.store.varying import BytesColumn
+
+if TYPE_CHECKING:
+    from ivjoin.shj.store.side import SideStore
+
+__all__ = ["more", "next_cap", "recap", "renumber"]
+
+
+def next_cap(store: SideStore, n: int) -> int:
+    """The capacity with which there is room for n rows more."""
+    need = store.hi - store.lo + n
+    return store.cap if need <= store.cap else larger(store.cap, need)
+
+
+def _row_bytes(store: SideStore) -> int:
+    """Bytes of all rings, a row."""
+    return sum(c.row_bytes for c in store.columns) + (store.rows.strides[0] if in_memory(store.rows) else 0)
+
+
+def _want_disk(store: SideStore, rows: int, texts: bool = False) -> None:
+    """See whether the disk has room for so many rows more, of what lies there."""
+    if store.account.files is None:
+        return
+    arrays = [store.rows]
+    for c in store.columns:
+        arrays += [a for a in (getattr(c, "_ring", None), getattr(c, "_starts", None)) if a is not None]
+        if c.valid is not None and c.valid.ring is not None:
+            arrays.append(c.valid.ring)
+    size = sum(a.strides[0] for a in arrays if not in_memory(a)) * max(rows, 0)
+    if texts:
+        size += sum(c.room for c in store.columns if isinstance(c, BytesColumn))
+    store.account.want_disk(size)
+
+
+def more(store: SideStore, cap: int) -> int:
+    """Bytes that a ring of another capacity takes beyond this one's, with those that are held twice meanwhile."""
+    twice = 0 if store.hi <= store.cap else store.account.beyond(in_memory(store.rows))
+    return (cap - store.cap) * _row_bytes(store) + twice
+
+
+def recap(store: SideStore, cap: int) -> None:
+    """A ring of another capacity, with the same rows under the same ids."""
+    _want_disk(store, cap - store.cap if store.hi <= min(cap, store.cap) else cap)
+    same = store.hi <= min(cap, store.cap)  # every row has the place that it had
+    rows = extended(store.rows, cap) if same else None
+    is_copy = rows is None
+    if rows is None:
+        rows = fresh(store.rows, (cap, store.rows.shape[1]))
+    links = rows.view(np.int32)
+    if same:
+        if is_copy:
+            rows[store.lo : store.hi] = store.rows[store.lo : store.hi]
+    elif store.hi > store.lo:
+        index_kernels.move(
+            store.lo, store.hi, store.rows, store.links, rows, links, store.keys.slots, store.keys.n_ids, store.offset
+        )
+    for column in store.columns:
+        column.grow(cap, store.lo, store.hi)
+    store.rows, store.links, store.cap = rows, links, cap
+    store._ring_bytes = None
+    store.point()
+
+
+def renumber(store: SideStore, ids: np.ndarray, room: int) -> None:
+    """Keep only these rows, as ids 0, 1, ..., in a ring of at least ``room``; relinks every list."""
+    n = len(ids)
+    cap = fitting(max(room, n))
+    _want_disk(store, cap, texts=True)
+    places = store.places(ids)
+    key_ids = store.links[places, index_kernels.KEY].astype(np.int64)
+    axes = np.ascontiguousarray(store.rows[places, index_kernels.FIRST_AXIS:].T)
+    kept_flags = store._flags(places)
+    store.keys.live -= int(index_kernels.unlink(places, store.links, store.keys.slots, store.offset))
+    for column in store.columns:
+        column.select(ids, places, cap)
+    store.rows = fresh(store.rows, (cap, store.rows.shape[1]))
+    store.links = store.rows.view(np.int32)
+    store.cap, store.lo, store.hi, store.live, store._trimmed = cap, 0, n, n, 0
+    store._ring_bytes = None
+    if store.runs is not None:
+        store.runs.clear()
+    store._link(key_ids, axes, 0)
+    store.links[:n, index_kernels.FLAGS] = kept_flags
+    store.point()
+    store.reschedule()
