@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from weakref import ref
 
 import pyarrow as pa
 
 from ivjoin.errors import MemoryLimitError
+from ivjoin.operator import steps
 from ivjoin.operator.budget import Budget
 from ivjoin.operator.core import Core
 from ivjoin.operator.dropping import Dropping
 from ivjoin.operator.spilling import Spilling
 from ivjoin.plan.spec import SIDES
 
-__all__ = ["Limits", "taken_before"]
+__all__ = ["Limits"]
 
 _LEAST_ROWS = 16  # of a piece
 _MOST_OUTPUT = 16 << 20
@@ -67,6 +68,38 @@ class Limits:
             if core.emitter.batch_size > self._step:
                 core.limit_output(self._step)
         return int(1 << (most.bit_length() - 1))
+
+    def take_pieces(self, p: int, batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
+        """The output of a batch that takes more than a small part of what is allowed, ``most`` rows at a time.
+
+        Raises
+        ------
+        MemoryLimitError
+            If lateness is measured against earlier batches, which pieces would be of each other.
+        """
+        core = self._core()
+        assert core is not None
+        if not core.intake.late_within:
+            raise MemoryLimitError(
+                f"a batch of {batch.num_rows:,} rows is too large for memory_limit, expected {most:,} rows at most; "
+                "give smaller batches or a greater limit"
+            )
+        core.intake.refuse_first(p, batch)
+        return self._pieces(core, p, batch, most)
+
+    def _pieces(self, core: Core, p: int, batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
+        for start in range(0, batch.num_rows, most):
+            try:
+                out = steps.take(core, p, batch.slice(start, most))
+            except MemoryLimitError as e:
+                if start and core.is_refused(e):
+                    raise _taken_before(e, start) from e
+                raise
+            if isinstance(out, pa.RecordBatch):
+                yield out
+            elif out is not None:
+                yield from out
+            self.took(p, batch.slice(start, most))
 
     def least_rows(self) -> int:
         """Rows that are stored at once where no batch says how large they are."""
@@ -149,7 +182,7 @@ def _refusal(core: Core, budget: Budget, needed: int, held: int) -> MemoryLimitE
     )
 
 
-def taken_before(error: MemoryLimitError, rows: int) -> MemoryLimitError:
+def _taken_before(error: MemoryLimitError, rows: int) -> MemoryLimitError:
     """The same error, of a batch of which the first rows were taken before."""
     taken = f"Of the batch, the first {rows:,} rows were taken and no more"
     said = str(error).replace("The batch was not taken", taken)

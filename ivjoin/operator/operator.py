@@ -227,7 +227,7 @@ class SymmetricHashJoin(OneCall):
         if self._limits is not None:
             most = self._limits.most_rows(p, batch)
             if batch.num_rows > most:
-                return self._push_pieces(p, batch, most)
+                return self._start("push", self._limits.take_pieces(p, batch, most))
         out = steps.take(self._core, p, batch)
         if self._limits is not None:
             self._limits.took(p, batch)
@@ -238,34 +238,6 @@ class SymmetricHashJoin(OneCall):
             self._pending = "push"
             return Output(self, out)
         return self._start("push", out)
-
-    def _push_pieces(self, p: int, batch: pa.RecordBatch, most: int) -> Output:
-        """A batch that takes more than a small part of what is allowed, piece by piece."""
-        core = self._core
-        if not core.intake.late_within:
-            raise MemoryLimitError(
-                f"a batch of {batch.num_rows:,} rows is too large for memory_limit, expected {most:,} rows at most; "
-                "give smaller batches or a greater limit"
-            )
-        core.intake.refuse_first(p, batch)
-        return self._start("push", self._pieces(p, batch, most))
-
-    def _pieces(self, p: int, batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
-        for start in range(0, batch.num_rows, most):
-            try:
-                out = steps.take(self._core, p, batch.slice(start, most))
-            except MemoryLimitError as e:
-                if start and self._spares(e):
-                    from ivjoin.operator.limits import taken_before
-
-                    raise taken_before(e, start) from e
-                raise
-            if isinstance(out, pa.RecordBatch):
-                yield out
-            elif out is not None:
-                yield from out
-            if self._limits is not None:
-                self._limits.took(p, batch.slice(start, most))
 
     def _spares(self, error: BaseException) -> bool:
         return isinstance(error, MemoryLimitError) and self._core.is_refused(error)
