@@ -32,7 +32,7 @@ demo: $(VENV)/.demo-installed
 # of arrays looked at (not those of bare pointers). Compiled code as it is used hides reads out of bounds.
 test: $(VENV)/.dev-installed
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not spark and not soak" $(PYTEST_ARGS)$(NONE_CHOSEN)
-	$(BIN)/python -m pytest -m "spark and not soak" $(PYTEST_ARGS)$(NONE_CHOSEN)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "spark and not soak" $(PYTEST_ARGS)$(NONE_CHOSEN)
 	$(MAKE) --no-print-directory -j2 test-nojit test-bounds
 
 test-nojit: $(VENV)/.dev-installed
@@ -45,7 +45,7 @@ test-bounds: $(VENV)/.dev-installed
 NONE_CHOSEN = $(if $(strip $(PYTEST_ARGS)), || test $$? -eq 5)
 
 test-spark: $(VENV)/.dev-installed
-	$(BIN)/python -m pytest -m "spark and not soak" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "spark and not soak" $(PYTEST_ARGS)
 
 check: $(VENV)/.dev-installed
 	$(BIN)/ruff check .
