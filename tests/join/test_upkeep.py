@@ -11,8 +11,8 @@ import pytest
 from ivjoin import LateRowError, SymmetricHashJoin
 from ivjoin.operator.core import Core
 from ivjoin.shj.kernels.compiling import COMPILES
+from ivjoin.shj.store import side as side_store
 from ivjoin.shj.store.keys import KeyTable
-from ivjoin.shj.store.side import SideStore
 
 SCHEMA = pa.schema({"k": pa.int64(), "x": pa.int64()})
 many_rows = pytest.mark.skipif(not COMPILES, reason="takes long uncompiled")
@@ -29,7 +29,7 @@ def batch(k: Any, x: Any) -> pa.RecordBatch:
     return pa.record_batch([pa.array(k, pa.int64()), pa.array(x, pa.int64())], schema=SCHEMA)
 
 
-def counted(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list[Any]:
+def counted(monkeypatch: pytest.MonkeyPatch, owner: object, name: str) -> list[Any]:
     calls: list[Any] = []
     method = getattr(owner, name)
 
@@ -43,10 +43,11 @@ def counted(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list[Any
 
 @many_rows
 def test_an_idle_side_is_not_carried_over_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    moves = counted(monkeypatch, SideStore, "_recap")
+    moves = counted(monkeypatch, side_store, "recap")
     op = band(1_000_000, 5)
     n = 20_000
     list(op.push("right", batch(np.arange(n), np.arange(n) + 1000)))
+    assert moves
     moves.clear()
     for _ in range(400):
         list(op.push("left", batch(np.full(5, -1), np.full(5, 1000))))
