@@ -338,3 +338,30 @@ def test_the_message_says_how_far_rows_with_an_order_had_come() -> None:
     op = SymmetricHashJoin(schema, schema, condition="l.x BETWEEN r.x - 1 AND r.x + 1", left_order="x")
     with pytest.raises(LateRowError, match=r"x is 1\.0, but rows up to 2\.0 have come"):
         op.push("left", pa.record_batch([[float("nan"), 2.0, None, 1.0]], schema=schema))
+
+
+@pytest.mark.parametrize("on_late", ["drop", "join"])
+def test_rows_are_counted_alike_whatever_is_made_of_partners(on_late: str) -> None:
+    from ivjoin import SymmetricHashJoin
+
+    schema = pa.schema({"k": pa.int64(), "t": pa.int64()})
+    pushes = [
+        ("left", [1, 1, None, 2], [10, 20, 21, 22]), ("left", [1, 2], [5, 30]),
+        ("right", [1, 1, 2], [9, 19, 29]), ("right", [1], [3]),
+    ]
+    found = []
+    for made in ({}, {"aggregate": {"n": ("*", "count")}}, {"pick": "last", "pick_by": "t"}):
+        op = SymmetricHashJoin(
+            schema, schema, on="k", condition="r.t BETWEEN l.t - 3 AND l.t", how="left", left_order="t",
+            right_order="t", on_late=on_late, **made,  # type: ignore[arg-type]
+        )
+        for side, k, t in pushes:
+            list(op.push(side, pa.record_batch([pa.array(k, pa.int64()), pa.array(t, pa.int64())], schema=schema)))
+            op = SymmetricHashJoin.restore(op.snapshot())
+        list(op.finish())
+        m = op.metrics
+        found.append((
+            m.left_rows_in, m.left_rows_retired, m.right_rows_in, m.right_rows_retired, m.late_rows, m.rows_out
+        ))
+    dropped = on_late == "drop"
+    assert found == [(6, 6 - dropped, 4, 4 - dropped, 2, 6 - dropped)] * 3

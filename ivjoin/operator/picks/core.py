@@ -12,20 +12,14 @@ one lies that all those left rows can take, too, is dropped: of a key there is o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
-from weakref import WeakMethod
 
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.errors import MemoryLimitError
 from ivjoin.expr import build
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import from_arrow
-from ivjoin.metrics import JoinMetrics
-from ivjoin.operator.core import frontiers_of
-from ivjoin.operator.intake import Intake
 from ivjoin.operator.picks.comparing import Comparer
 from ivjoin.operator.picks.deciding import Decider
 from ivjoin.operator.picks.offered import Offered, Run
@@ -33,15 +27,13 @@ from ivjoin.operator.picks.output import LeftRows, RightRows, empty_rows
 from ivjoin.operator.picks.reading import Reader, Rows
 from ivjoin.operator.picks.thinning import left_ends, reach, rules, sweep_keys
 from ivjoin.operator.picks.waiting import Better, Waiting
-from ivjoin.operator.prune_bounds import Bounder
+from ivjoin.operator.waiting_core import WaitingCore
 from ivjoin.outer.emit import Emitter
-from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.pick import picking_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.separation.separate import conjuncts_of
 from ivjoin.shj.arrow import whole_numbers
-from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys
 
 if TYPE_CHECKING:
@@ -56,24 +48,12 @@ _SMALL = 4096  # left rows of a piece that is put together with the one before
 _OFTEN = 64  # rows that come before it is looked at again who may go, at least
 
 
-class PickCore:
+class PickCore(WaitingCore):
     """What :class:`SymmetricHashJoin` is made of where rows are picked; it is used as ``Core`` is."""
 
     def __init__(self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> None:
-        self.plan = plan = plan.own()
-        self.how = plan.how
-        self.layouts = row_layouts(plan)
-        self.frontiers = frontiers_of(plan)
-        self.bounder = Bounder(plan, self.frontiers)
-        self.intake = Intake(plan, self.frontiers, late_within, errors_first)
+        super().__init__(plan, late_within, errors_first)
         self.emitter = Emitter(plan.schema, plan.fields, plan.spec.batch_size)
-        self.watermarks: dict[tuple[int, str], tuple[Node, bool]] = {}
-        self.ended = [False, False]
-        self.metrics = JoinMetrics()
-        held = WeakMethod(self.bytes_held)
-        self.account = Account(lambda: (of() if (of := held()) else 0))
-        self.full_predicate = False
-        self.rekeyed = False
         self.build()
         self.count_state()
 
@@ -113,47 +93,13 @@ class PickCore:
 
     # -- counts --------------------------------------------------------------------------------------------------
 
-    @property
-    def n_waiting(self) -> int:
-        """Left rows that are held."""
-        return sum(len(w) for w in self.waiting)
+    def rows_held(self) -> tuple[int, int]:
+        """Rows of each side that are held."""
+        return sum(len(w) for w in self.waiting), self.offered.rows
 
     def bytes_held(self) -> int:
         """Bytes of rows, runs and keys."""
         return sum(w.nbytes for w in self.waiting) + self.offered.nbytes + self.keys.nbytes
-
-    def count_state(self) -> None:
-        m = self.metrics
-        m.state_rows = self.n_waiting + self.offered.rows
-        m.state_bytes = self.bytes_held()
-        m.peak_state_rows = max(m.peak_state_rows, m.state_rows)
-        m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)
-
-    def counts(self) -> JoinMetrics:
-        """The counts of this moment."""
-        m = replace(self.metrics)
-        m.state_rows = self.n_waiting + self.offered.rows
-        m.state_bytes = self.bytes_held()
-        m.left_rows_retired = m.left_rows_in - self.n_waiting
-        m.right_rows_retired = m.right_rows_in - self.offered.rows
-        return m
-
-    def limit(self, limit: int) -> None:
-        """Hold no more bytes than this; a batch that needs more is refused."""
-
-        def refuse(needed: int, held: int) -> None:
-            raise MemoryLimitError(
-                f"memory_limit of {limit:,} bytes: {held:,} are held and {needed:,} more are needed. The left side "
-                f"holds {self.n_waiting:,} rows that wait for a partner; the right side holds {self.offered.rows:,}. "
-                "Ways out: a greater memory_limit, smaller batches, or orders and bounds that let rows go. The batch "
-                "was not taken; the operator can go on"
-            )
-
-        self.account.limit, self.account.on_full = limit, refuse
-
-    def is_refused(self, error: BaseException) -> bool:
-        """Whether the account has refused memory for the push under way, of which nothing is done yet."""
-        return self.account.refused
 
     def let_go(self) -> None:
         self.metrics = self.counts()
@@ -165,7 +111,6 @@ class PickCore:
     def take(self, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Feed a batch of side p; what refuses it comes before anything has changed."""
         lines = len(self.picking.lines[p])
-        self.account.refused = False
         self.account.want(batch.num_rows * 8 * (lines + 4) + batch.nbytes)
         before = [t.save() for t in self.frontiers[p].trackers]
         try:
@@ -175,22 +120,17 @@ class PickCore:
             for t, saved in zip(self.frontiers[p].trackers, before, strict=True):
                 t.load(saved)
             raise
-        m = self.metrics
-        m.late_rows += late
-        if p == 0:
-            m.left_rows_in += kept.num_rows
-        else:
-            m.right_rows_in += kept.num_rows
+        self.came(p, batch.num_rows, late)
         self._since += kept.num_rows
         if rows.wild is not None and rows.wild.any():
             self.full_predicate = True
-        self.bounder.move(p, False, self.offered.rows if p == 0 else self.n_waiting)
+        self.bounder.move(p, False, self.rows_held()[1 - p])
         self._moved = True
         return (self._left if p == 0 else self._right)(kept, rows)
 
     def settle(self, p: int) -> Iterator[pa.RecordBatch]:
         """Side p's frontier has moved by a promise or an end."""
-        self.bounder.move(p, True, self.offered.rows if p == 0 else self.n_waiting)
+        self.bounder.move(p, True, self.rows_held()[1 - p])
         if p == 1:
             yield from self._decided(None)
         self._moved = True
@@ -201,25 +141,8 @@ class PickCore:
             yield from self.settle(p)
         self.count_state()
 
-    def promise(self, p: int, node: Node, ordinal: int, descending: bool) -> bool:
-        """Take in a promise about a side's later rows; whether nothing else has to be learnt."""
-        known = node in self.frontiers[p].promised
-        self.frontiers[p].promise(node, ordinal, descending)
-        return known
-
-    def learn(self) -> None:
-        """Take in that frontiers may know other expressions now, and axes that could prune by them."""
-        for frontier in self.frontiers:
-            frontier.refresh()
-        missing = list(self.bounder.missing_axes())
-        if not missing:
-            return
-        for s, node in missing:
-            if node not in self.plan.sides[s].axes:
-                self.plan.sides[s].axes.append(node)
-        for s in (0, 1):
-            self.bounder.refit(s)
-        self.plan.kept = {}
+    def read_again(self) -> None:
+        """Evaluate what is held anew, for other axes."""
         saved = [self.saved_rows(s) for s in (1, 0)]
         self.build()
         for s, (arrays, seen) in zip((1, 0), saved, strict=True):
@@ -294,6 +217,7 @@ class PickCore:
         done |= dead
         if not done.all():
             done |= self._decider.settled(new)
+        self.went(0, int(np.count_nonzero(done)))
         yield from self._out(new, done)
         if not done.all():
             rest = new.only(~done) if done.any() else new
@@ -318,11 +242,12 @@ class PickCore:
 
     def _right(self, batch: pa.RecordBatch, rows: Rows) -> Iterator[pa.RecordBatch]:
         nobody = self.ended[0] and not self.waiting
-        run = None
+        run, held = None, self.offered.rows
         if rows.usable.any() and not nobody:
             self._store(self._columns(1, batch), rows)
             if any(w.some_seen for w in self.waiting):
                 run = self.offered.fresh(self.keys.n_ids)
+        self.went(1, batch.num_rows - (self.offered.rows - held))
         yield from self._decided(run)
         self._thin(False)
 
@@ -361,6 +286,7 @@ class PickCore:
                 w.summed_up()
                 i += 1
                 continue
+            self.went(0, int(np.count_nonzero(done)))
             yield from self._out(w, done)
             if done.all():
                 del self.waiting[i]
@@ -388,11 +314,13 @@ class PickCore:
         ways, below, above = rules(picking, not (self.plan.separation.residual or blind), lows, highs)
         if ways == (0, 0) and wanted is not None and (wanted[0] == I64_MIN).all() and (wanted[1] == I64_MAX).all():
             return  # any of them may still be wanted
+        held = self.offered.rows
         pinned = [w.best[w.best >= 0] for w in self.waiting]
         moved = self.offered.thin(
             self.keys.n_ids, wanted, picking.n_place, ways, below, above,
             np.concatenate(pinned) if pinned else _NONE, not self.ended[0] or bool(self.waiting),
         )
+        self.went(1, held - self.offered.rows)
         if moved is not None:
             for w in self.waiting:
                 known = w.best >= 0

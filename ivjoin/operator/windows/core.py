@@ -8,48 +8,29 @@ are taken as a whole; where it says more, the pairs of the range are asked about
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import compress
-from weakref import WeakMethod
 
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.errors import MemoryLimitError
 from ivjoin.expr.nodes import Node
-from ivjoin.metrics import JoinMetrics
-from ivjoin.operator.core import frontiers_of
-from ivjoin.operator.intake import Intake
-from ivjoin.operator.prune_bounds import Bounder
+from ivjoin.operator.waiting_core import WaitingCore
 from ivjoin.operator.windows.answer import Answers
 from ivjoin.operator.windows.held import LeftRows, RightRows
 from ivjoin.operator.windows.rows import Arrived, Keys, Rows, joined, read
 from ivjoin.operator.windows.run import Term
-from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.separation.separate import conjuncts_of
-from ivjoin.shj.store.account import Account
 
 __all__ = ["WindowCore"]
 
 
-class WindowCore:
+class WindowCore(WaitingCore):
     """The state of an operator that aggregates; with the calls of ``Core`` and of ``steps``."""
 
     def __init__(self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> None:
-        self.plan = plan = plan.own()
-        self.how = plan.how
-        self.layouts = row_layouts(plan)
-        self.frontiers = frontiers_of(plan)
-        self.bounder = Bounder(plan, self.frontiers)
-        self.intake = Intake(plan, self.frontiers, late_within, errors_first)
-        self.rekeyed = False
-        self.full_predicate = plan.raises
-        self.watermarks: dict[tuple[int, str], tuple[Node, bool]] = {}
-        self.ended = [False, False]
-        self.metrics = JoinMetrics()
-        held = WeakMethod(self.bytes_held)
-        self.account = Account(lambda: (of() if (of := held()) else 0))
+        super().__init__(plan, late_within, errors_first)
+        plan = self.plan
         self.keys = Keys()
         self.seq = [0, 0]
         self.terms = [
@@ -85,16 +66,9 @@ class WindowCore:
         self.account.want(batch.nbytes + 8 * words * n)
         kept, late = self.intake.screen(p, batch)
         arrived = self._read(p, kept)
-        m = self.metrics
-        m.late_rows += late
-        if p == 0:
-            m.left_rows_in += n
-            m.left_rows_retired += n - len(arrived.rows)
-            self.left.add(arrived.rows)
-        else:
-            m.right_rows_in += n
-            m.right_rows_retired += n - len(arrived.rows)
-            self.right.add(arrived.rows)
+        self.came(p, n, late)
+        self.went(p, kept.num_rows - len(arrived.rows))
+        (self.left if p == 0 else self.right).add(arrived.rows)
         self.seq[p] += kept.num_rows
         return self._rest(p, kept, arrived.usable)
 
@@ -118,9 +92,9 @@ class WindowCore:
         """A side has come further: give out what is decided, let go of what nothing can match."""
         self.bounder.move(p, force, len(self.right) if p == 0 else len(self.left))
         for rows in self.left.decided(self.bounder.bounds(0)):
-            self.metrics.left_rows_retired += len(rows)
+            self.went(0, len(rows))
             yield from self._answers.of(rows)
-        self.metrics.right_rows_retired += self.right.prune(self.bounder.bounds(1), self.left, self.terms, force)
+        self.went(1, self.right.prune(self.bounder.bounds(1), self.left, self.terms, force))
         if len(self.keys) > 1024 and len(self.keys) > 2 * (len(self.left) + len(self.right)):
             self.keys.sweep([rows.kids for rows in (*self.left.chunks, *self.right.each())])
 
@@ -136,41 +110,13 @@ class WindowCore:
 
     # -- counts ------------------------------------------------------------------------------------------------------
 
-    def count_state(self) -> None:
-        """Take in what is held now."""
-        m = self.metrics
-        m.state_rows = len(self.left) + len(self.right)
-        m.peak_state_rows = max(m.peak_state_rows, m.state_rows)
-        m.state_bytes = self.bytes_held()
-        m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)
+    def rows_held(self) -> tuple[int, int]:
+        """Rows of each side that are held."""
+        return len(self.left), len(self.right)
 
     def bytes_held(self) -> int:
         """Bytes that are held, about."""
         return self.left.nbytes + self.right.nbytes + self.keys.nbytes
-
-    def counts(self) -> JoinMetrics:
-        """The counts of this moment."""
-        m = replace(self.metrics)
-        m.state_rows = len(self.left) + len(self.right)
-        m.peak_state_rows = max(m.peak_state_rows, m.state_rows)
-        m.state_bytes = self.bytes_held()
-        return m
-
-    def is_refused(self, error: BaseException) -> bool:
-        """Whether the account has refused memory for the push under way, of which nothing is done yet."""
-        return self.account.refused
-
-    def limit(self, most: int) -> None:
-        """Refuse batches with which more bytes would be held."""
-        self.account.limit, self.account.on_full = most, self._on_full
-
-    def _on_full(self, needed: int, held: int) -> None:
-        raise MemoryLimitError(
-            f"memory_limit of {self.account.limit:,} bytes: {held:,} are held and {needed:,} more are needed. left "
-            f"holds {len(self.left):,} rows that wait for their partners, right {len(self.right):,} rows. Ways out: a "
-            "greater memory_limit; smaller batches; a narrower band, or orders and bounds that let rows go. The batch "
-            "was not taken; the operator can go on, and snapshot() can be restored with a greater limit"
-        )
 
     def let_go(self) -> None:
         """Hold nothing."""
@@ -179,26 +125,6 @@ class WindowCore:
         self.count_state()
 
     # -- what is known of the sides ----------------------------------------------------------------------------------
-
-    def promise(self, p: int, node: Node, ordinal: int, descending: bool) -> bool:
-        """Take in a promise about a side's later rows; whether its expression was known already."""
-        known = node in self.frontiers[p].promised
-        self.frontiers[p].promise(node, ordinal, descending)
-        return known
-
-    def learn(self) -> None:
-        """Take in that frontiers may know other expressions now, which may be axes to prune by."""
-        for frontier in self.frontiers:
-            frontier.refresh()
-        missing = list(self.bounder.missing_axes())
-        for s, node in missing:
-            if node not in self.plan.sides[s].axes:
-                self.plan.sides[s].axes.append(node)
-        if missing:
-            self.plan.kept = {}
-            for s in (0, 1):
-                self.bounder.refit(s)
-            self.read_again()
 
     def rekey(self) -> None:
         """A computed key has erred for some row: from now on look up by plain columns, decide the rest by pair."""
