@@ -20,6 +20,7 @@ from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import LEFT, Node, columns_of, make, rewrite
 from ivjoin.expr.scope import nearest
 from ivjoin.frontier.order import Order
+from ivjoin.multi.wording import of_input
 from ivjoin.plan.question import join_spec
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.separation.separate import conjuncts_of
@@ -119,6 +120,22 @@ class MultiSpec:
             views if isinstance(views, str) else tuple(frozenset(v) for v in views), saved["allow_cross"],
         )
 
+    def of_columns(self, names: Sequence[str]) -> MultiSpec:
+        """The same join of inputs without the columns that neither these of the output nor the question needs."""
+        needed = {*names}
+        for spec in self.inputs.values():
+            nodes = [*(o.node for o in spec.orders[0]), *(n for n, _, _ in spec.bounds[0])]
+            needed |= {c.params[1] for c in columns_of(*nodes)}
+        needed |= {c.params[1] for c in columns_of(*(p.node for p in self.parts))}
+        schemas, inputs = {}, {}
+        for alias, schema in self.schemas.items():
+            kept = [f for f in schema if f"{alias}_{f.name}" in needed] or [schema.field(0)] if len(schema) else []
+            schemas[alias] = pa.schema(kept, metadata=schema.metadata)
+            own = self.inputs[alias]
+            wide = pa.schema([f.with_name(f"{alias}_{f.name}") for f in kept])
+            inputs[alias] = replace(own, schemas=(wide, own.schemas[1]))
+        return replace(self, schemas=schemas, inputs=inputs)
+
     def with_orders(self, orders: Mapping[str, tuple[Order, ...]]) -> MultiSpec:
         """The same join with other promises of some inputs; their expressions are over wide names."""
         inputs = {
@@ -214,14 +231,6 @@ def multi_spec(
     spec = MultiSpec(schemas, given, specs, _views(views, list(schemas)), allow_cross)
     _connected(spec)
     return spec
-
-
-def of_input(message: str, alias: str) -> str:
-    """What is said of a left side, said of an input."""
-    plain = message.replace("the left side", f"input {alias!r}").replace("side 'left'", f"input {alias!r}")
-    plain = plain.replace("left_bounds", f"bounds[{alias!r}]").replace("left_order", f"orders[{alias!r}]")
-    plain = re.sub(rf"\bl\.{alias}_", f"{alias}.", plain)
-    return re.sub(r"\bis not in left\b", f"is not in input {alias!r}", re.sub(r"\bl\.(?=\w)", f"{alias}.", plain))
 
 
 def _schema(schema: Any, alias: str) -> pa.Schema:
