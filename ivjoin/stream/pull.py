@@ -139,10 +139,11 @@ class _Join:
     def begin(self) -> tuple[Arranged, tuple[Pieces, Pieces]]:
         assert self._sources is not None
         if self.plan.spec.pick is not None:
-            arranged = arrange_picked(self.plan, self._sources, self._sort)
+            arranged = arrange_picked(self.plan, self._sources, self._sort, self.budget)
             self.most = max(_SWEEP_ROWS if arranged.leads is None else _PICK_ROWS, self._coalesce)
         else:
-            arranged = (arrange if self._sort else as_they_are)(self.plan, self._sources, self._threads)
+            arrange_ = arrange if self._sort else as_they_are
+            arranged = arrange_(self.plan, self._sources, self._threads, self.budget)
             if isinstance(cut_of(arranged.plan), str) and not self.plan.spec.aggregates:
                 self.most = max(_PUSH_ROWS, self._coalesce)
         left, right = (Pieces(batches, self._coalesce, self.most) for batches in arranged.batches)
