@@ -21,7 +21,7 @@ from ivjoin.expr.nodes import LEFT, Node, columns_of, make, rewrite
 from ivjoin.expr.scope import nearest
 from ivjoin.frontier.order import Order
 from ivjoin.multi.wording import of_input
-from ivjoin.plan.question import join_spec
+from ivjoin.plan.question import join_spec, schema_of
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.separation.separate import conjuncts_of
 
@@ -205,7 +205,9 @@ def multi_spec(
     IvjoinError
         A subclass that says what came, what was expected and the nearest fix.
     """
-    schemas = {alias: _schema(given, alias) for alias, given in named_inputs(inputs).items()}
+    schemas = {
+        a: schema_of(given, f"the schema of {a!r}", f"input {a!r}") for a, given in named_inputs(inputs).items()
+    }
     one_of("on_late", on_late, ("raise", "drop", "join"))
     batch_size = whole_number("batch_size", batch_size, 1, MOST_ROWS, "a whole number of rows")
     zone_named(timezone)
@@ -231,22 +233,6 @@ def multi_spec(
     spec = MultiSpec(schemas, given, specs, _views(views, list(schemas)), allow_cross)
     _connected(spec)
     return spec
-
-
-def _schema(schema: Any, alias: str) -> pa.Schema:
-    if not isinstance(schema, pa.Schema):
-        if getattr(schema, "__arrow_c_schema__", None) is None:
-            raise SchemaError(f"the schema of {alias!r} is a {type(schema).__name__}; expected a pyarrow.Schema")
-        try:
-            schema = pa.schema(schema)
-        except (TypeError, ValueError) as e:
-            raise SchemaError(f"the schema of {alias!r}, a {type(schema).__name__}, gives no Arrow schema: {e}") from e
-    seen: set[str] = set()
-    for name in schema.names:
-        if name in seen:
-            raise SchemaError(f"input {alias!r} has two columns named {name!r}; rename one of them")
-        seen.add(name)
-    return schema
 
 
 def _wide_names(schemas: Mapping[str, pa.Schema]) -> None:
