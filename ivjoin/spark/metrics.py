@@ -61,7 +61,8 @@ def metrics(query: StreamingQuery | Observation) -> list[dict[str, int | str]]:
         ``bytes_written`` (state handed to Spark) at its end; ``restored``, the buckets whose operator was read back
         from state; ``read_us``, ``join_us``, ``write_us``, the time inside the operator.
         Of a static join one entry: the first six, summed over the tasks, and ``peak_state_rows`` and
-        ``peak_state_bytes``, the greatest of any task.
+        ``peak_state_bytes``, the greatest of any task. Of :func:`multi_join` of streams ``rows_in`` and
+        ``rows_retired`` are of each input, as ``alias_rows_in``, a row counted in each cell that it was sent to.
 
     Examples
     --------
