@@ -148,11 +148,13 @@ def random_plans(rng: random.Random) -> Any:
     return next_plans
 
 
-def spec_of(rng: random.Random, how: str, slack: int, late: str, keyed: bool) -> tuple[Any, int, int]:
+def spec_of(
+    rng: random.Random, how: str, slack: int, late: str, keyed: bool, falling: bool
+) -> tuple[Any, int, int]:
     low = rng.randint(-6, 4)
     high = low + rng.randint(0, 8)
     sql = f"l.t >= r.t + ({low}) AND l.t <= r.t + ({high})"
-    order = (Order("t", slack=slack),)
+    order = (Order("t", slack=slack, descending=falling),)
     spec = join_spec(
         SCHEMA, SCHEMA, on=["k"] if keyed else None, condition=sql, how=how, left_order=order, right_order=order,
         on_late=late,
@@ -165,8 +167,12 @@ def one_run(seed: int, how: str, folder: Path, monkeypatch: pytest.MonkeyPatch) 
     rng = random.Random(f"{how} {seed}")
     slack, keyed, buckets = rng.randint(0, 5), rng.random() < 0.7, rng.randint(2, 5)
     late = rng.choice(["drop", "join", "raise"])
-    spec, low, high = spec_of(rng, how, slack, late, keyed)
+    falling = rng.random() < 0.3
+    spec, low, high = spec_of(rng, how, slack, late, keyed, falling)
     batches = drawn(rng, slack + (3 if late != "raise" and rng.random() < 0.3 else 0))
+    if falling:
+        batches = [([(k, None if t is None else -t, v) for k, t, v in a], [(k, None if t is None else -t, v)
+                    for k, t, v in b]) for a, b in batches]  # fmt: skip
     hot = [rng.randrange(4)] if keyed and rng.random() < 0.3 else None
     where = folder / f"{how} {seed}"
     spread = stream_spread(spec, buckets, "auto", hot, str(where))
