@@ -268,7 +268,7 @@ def test_a_band_wider_than_what_arrives_gets_a_grid(tmp_path: Path, often: pytes
     assert isinstance(newest, EndlessPlan) and newest.grid == (2, 2)
     # no plan begins before what was routed reaches: 3,000 on
     assert fullest(stream.rows_in[-1]) > 1.5
-    stream.step((steady(rng, 400, 6000, 200, 0), steady(rng, 400, 6000, 200, 0)))
+    stream.step((steady(rng, 400, 9000, 200, 0), steady(rng, 400, 9000, 200, 0)))
     assert fullest(stream.rows_in[-1]) < 1.3, stream.rows_in
 
 
