@@ -125,7 +125,7 @@ def _arrivals(spec: MultiSpec, frames: Iterator[pd.DataFrame]) -> tuple[dict[str
             if isinstance(rows, (bytes, bytearray)):
                 packed[alias].append(bytes(rows))
             if isinstance(tick, (bytes, bytearray)):
-                seen[alias].merge(bytes(tick))
+                seen[alias].merge(json.loads(bytes(tick))[0])
     return packed, seen
 
 

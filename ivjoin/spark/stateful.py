@@ -10,7 +10,17 @@ import pandas as pd
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.bucket import Turn, arrivals, forget, keep, kept, new_operator, play
-from ivjoin.spark.codec import FORMAT, compressed, expanded, meta_text, read_state, version_token
+from ivjoin.spark.buckets import bucket_labels
+from ivjoin.spark.codec import (
+    FORMAT,
+    compressed,
+    expanded,
+    meta_text,
+    note_and_state,
+    read_state,
+    version_token,
+    with_note,
+)  # fmt: skip
 from ivjoin.spark.results import Results
 from ivjoin.spark.spec import identity
 from ivjoin.spark.streamspread import UNSPREAD, StreamSpread
@@ -24,11 +34,16 @@ def bucket_function(spec: JoinSpec, buckets: int, results: Results, spread: Stre
     """The function that Spark calls once per bucket and micro-batch."""
     meta = meta_text(identity(spec) | spread.identity, buckets)
     owned, spec = spread.owner(spec), spread.run(spec)
+    plans, labels = spread.plans, bucket_labels(buckets)
 
     def join_bucket(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
         name = (meta, int(key[0]))
         turn = Turn({}, False)
-        op, turn.restored = _opened(spec, name, state.get if state.exists else None)
+        stored = state.get if state.exists else None
+        said = ""
+        if plans is not None and stored is not None:
+            said, stored = note_and_state(stored)
+        op, turn.restored = _opened(spec, name, stored)
         turn.before = op.metrics.as_dict()
         came = arrivals(spec, frames)
         turn.mark()
@@ -36,9 +51,14 @@ def bucket_function(spec: JoinSpec, buckets: int, results: Results, spread: Stre
         turn.mark(results.sink_ns)
         payload = compressed(op.snapshot())
         token = version_token(payload)
-        state.update((FORMAT, meta, token, payload))
+        if plans is None:
+            state.update((FORMAT, meta, token, payload))
+        else:
+            if name[1] == labels[0]:
+                said = plans.planner().turn(said, came.heard, [s.edges for s in came.seen])
+            state.update((FORMAT, meta, token, with_note(said, payload)))
         keep(name, token, op)
-        yield results.counts(turn.counts(op, len(payload)))
+        yield results.counts(turn.counts(op, len(payload), labels.index(name[1])))
 
     return join_bucket
 
