@@ -27,7 +27,7 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.routing import HypercubePlan
 from ivjoin.spark.buckets import bucket_labels
 from ivjoin.spark.cells import cell_sql, hashable
-from ivjoin.spark.codec import FORMAT, STATE_SCHEMA, compressed, expanded, meta_text, read_state, version_token
+from ivjoin.spark.codec import FORMAT, STATE_SCHEMA, compressed, expanded, meta_text, new_token, read_state
 from ivjoin.spark.columns import place
 from ivjoin.spark.environment import arrow_batch_rows
 from ivjoin.spark.pack import PACKED_SCHEMA, Seen, packer, unpacked
@@ -83,7 +83,7 @@ def cell_function(spec: MultiSpec, plan: HypercubePlan, results: Results) -> Sta
             for batch in op.reach(alias, seen[alias].edges):
                 yield results.output(batch)
         payload = compressed(op.snapshot())
-        state.update((FORMAT, meta, version_token(payload), payload))
+        state.update((FORMAT, meta, new_token(), payload))
 
     return join_cell
 

@@ -59,7 +59,8 @@ def metrics(query: StreamingQuery | Observation) -> list[dict[str, int | str]]:
         summed over the buckets: ``left_rows_in``, ``right_rows_in``, ``rows_out``, ``left_rows_retired``,
         ``right_rows_retired``, ``late_rows`` of the micro-batch; ``state_rows``, ``state_bytes`` (memory) and
         ``bytes_written`` (state handed to Spark) at its end; ``restored``, the buckets whose operator was read back
-        from state; ``read_us``, ``join_us``, ``write_us``, the time inside the operator.
+        from state, and ``caught_up``, those whose operator was some turns old and played them; ``read_us``,
+        ``join_us``, ``write_us``, the time inside the operator.
         Of a static join one entry: the first six, summed over the tasks, and ``peak_state_rows`` and
         ``peak_state_bytes``, the greatest of any task.
 
