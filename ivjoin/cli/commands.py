@@ -274,7 +274,8 @@ def _join(options: argparse.Namespace) -> int:
         files = {alias: _opened(path, options) for alias, path in paths.items()}
         asked = question_of_many(options, {alias: f.schema for alias, f in files.items()})
         stream = ivjoin.multi_join(
-            files, **asked, batch_size=options.batch_size, on_late=options.on_late, sort=options.sort
+            files, **asked, batch_size=options.batch_size, on_late=options.on_late, sort=options.sort,
+            columns=names(options.columns), memory_limit=_bytes(options.memory_limit), when_full=options.when_full,
         )
         inputs = list(files.values())
     return _written(options, inputs, stream)

@@ -169,8 +169,11 @@ class SlicedJoin:
         return self._bounder.lagging(rows_left, rows_right)
 
     def close(self) -> None:
-        """End all threads; nothing more is taken."""
+        """End all threads and let go of all rows; nothing more is taken."""
+        now = self.metrics
+        self._peak = now.peak_state_rows - self._jobs.peak[0], now.peak_state_bytes - self._jobs.peak[1]
         self._jobs.end()
+        self._pieces, self._held = ([], []), 0
 
     # -- where rows lie ------------------------------------------------------------------------------------------
 

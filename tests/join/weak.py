@@ -281,6 +281,16 @@ WEAK = [
     ),
     Weak("floor of a quotient", "floor(l.a / 20) = floor(r.a / 20)", 20, lambda p, q: p["a"] // 20 == q["a"] // 20),
     Weak("integer division", "l.a div 20 = r.a div 20", 20, lambda p, q: p["a"] // 20 == q["a"] // 20),
+    Weak(
+        "a quotient that an error replaces, not a default",
+        "coalesce(abs(l.a - r.a) div r.w, 0) <= 1",
+        42,
+        lambda p, q: np.abs(p["a"] - q["a"]) // q["w"] <= 1,
+        right=lambda n: {**ints(n), "w": ints(n)["w"] + 1},
+        options={**ORDERED, "right_bounds": {"w": (0, 21)}},
+        reach=45,
+        nullable=False,
+    ),
     # greatest and least skip NULL: only columns that hold none can be pruned here
     Weak("greatest minus least", "greatest(l.a, r.a) - least(l.a, r.a) <= 10", 10, near(10), nullable=False),
 ]

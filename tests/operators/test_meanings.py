@@ -109,6 +109,9 @@ FACTS: list[Any] = [
     ("right(l.s, l.n)", {"s": "Spark", "n": 3}, "ark", "right(l.s, l.n)"),
     ("right(l.s, l.n)", {"s": "Spark", "n": 9}, "Spark", "right(l.s, l.n)"),
     ("right(l.s, l.n)", {"s": "Spark", "n": 0}, "", "right(l.s, l.n)"),
+    ("right(l.s, l.n)", {"s": "Spark", "n": pa.array([-(1 << 31)], type=pa.int32())}, "", None),
+    ("right(l.s, l.n)", {"s": "Spark", "n": (1 << 31) - 1}, "Spark", None),
+    ("left(l.s, l.n)", {"s": "Spark", "n": pa.array([-(1 << 31)], type=pa.int32())}, "", None),
     ("upper(l.s) = concat('ST', 'RASSE')", {"s": "straße"}, True, None),
     # hashes, from the examples of Spark's documentation; those of arrays are the fold over the elements
     ("hash(l.s, 123, 2)", {"s": "Spark"}, -1321691492, None),
