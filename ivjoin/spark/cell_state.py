@@ -29,7 +29,7 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.routing import HypercubePlan
 from ivjoin.spark.buckets import bucket_labels
 from ivjoin.spark.cells import cell_sql, hashable
-from ivjoin.spark.codec import FORMAT, STATE_SCHEMA, compressed, expanded, meta_text, read_state, version_token
+from ivjoin.spark.codec import FORMAT, STATE_SCHEMA, compressed, expanded, meta_text, new_token, read_state
 from ivjoin.spark.columns import place
 from ivjoin.spark.environment import arrow_batch_rows
 from ivjoin.spark.metrics import observed, observed_name
@@ -105,7 +105,7 @@ def cell_function(spec: MultiSpec, plan: HypercubePlan, results: Results) -> Sta
                 yield results.output(batch)
         joined = perf_counter_ns()
         payload = compressed(op.snapshot())
-        state.update((FORMAT, meta, version_token(payload), payload))
+        state.update((FORMAT, meta, new_token(), payload))
         m = op.metrics
         counts = [after - was for after, was in zip(_growing(m), before, strict=True)]
         counts += [m.state_rows, m.state_bytes, len(payload), int(restored)]
