@@ -10,8 +10,8 @@ makes of them as they stand. Text loses by that, so a sample of each block decid
 
 from __future__ import annotations
 
-import hashlib
 import json
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -22,8 +22,8 @@ import pyarrow as pa
 from ivjoin.errors import SnapshotError
 
 __all__ = [
-    "FORMAT", "STATE_SCHEMA", "BucketState", "compressed", "expanded", "meta_text", "note_and_state", "read_state",
-    "version_token", "with_note",
+    "FORMAT", "STATE_SCHEMA", "BucketState", "compressed", "expanded", "meta_text", "new_token", "note_and_state",
+    "read_state", "with_note",
 ]  # fmt: skip
 
 FORMAT = 3
@@ -41,7 +41,7 @@ class BucketState:
     Attributes
     ----------
     token : str
-        Digest of the payload: an operator kept in memory is this state if and only if it wrote this token.
+        Given by the turn that wrote it: an operator in memory is this state if and only if it has this token.
     payload : bytes
         ``SymmetricHashJoin.snapshot()``, compressed.
     """
@@ -118,8 +118,9 @@ def meta_text(identity: dict[str, str], buckets: int) -> str:
     return json.dumps({**identity, "buckets": str(buckets)}, sort_keys=True)
 
 
-def version_token(payload: bytes) -> str:
-    return hashlib.blake2b(payload, digest_size=16).hexdigest()
+def new_token() -> str:
+    """A name for the state that a turn leaves, which no other turn gives, nor the same one when it is done again."""
+    return secrets.token_hex(16)
 
 
 def read_state(stored: tuple[int, str, str, bytes], meta: str) -> BucketState:

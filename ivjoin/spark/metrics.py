@@ -66,11 +66,13 @@ def metrics(query: StreamingQuery | Observation) -> list[dict[str, int | str | l
         summed over the buckets: ``left_rows_in``, ``right_rows_in``, ``rows_out``, ``left_rows_retired``,
         ``right_rows_retired``, ``late_rows`` of the micro-batch; ``state_rows``, ``state_bytes`` (memory) and
         ``bytes_written`` (state handed to Spark) at its end; ``restored``, the buckets whose operator was read back
-        from state; ``read_us``, ``join_us``, ``write_us``, the time inside the operator. ``buckets`` is a list with
-        ``bucket`` (its number), ``left_rows_in``, ``right_rows_in``, ``rows_out`` and ``state_rows`` of each bucket
-        that took part; empty where there are more than 1,024.
+        from state, and ``caught_up``, those whose operator was some turns old and played them; ``read_us``,
+        ``join_us``, ``write_us``, the time inside the operator. ``buckets`` is a list with ``bucket`` (its number),
+        ``left_rows_in``, ``right_rows_in``, ``rows_out`` and ``state_rows`` of each bucket that took part; empty where
+        there are more than 1,024.
         Of a static join one entry: the first six, summed over the tasks, and ``peak_state_rows`` and
-        ``peak_state_bytes``, the greatest of any task.
+        ``peak_state_bytes``, the greatest of any task. Of :func:`multi_join` of streams ``rows_in`` and
+        ``rows_retired`` are of each input, as ``alias_rows_in``, a row counted in each cell that it was sent to.
 
     Examples
     --------

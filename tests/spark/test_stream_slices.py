@@ -166,10 +166,10 @@ def test_in_spark_and_after_a_restart(spark: Any, tmp_path: Path, how: str, hot:
 
     with store_for(spark, backend):
         script = Script(spark, tmp_path, join, TIMED, TIMED)
-        got: Counter[Any] = Counter()
-        for a, b in zip(left, right, strict=True):
+        script.add(left=left[0], right=right[0])
+        got = script.run()
+        for a, b in zip(left[1:], right[1:], strict=True):
             script.add(left=a, right=b)
-            got += script.run()
         script.add(left=[(-1, FAR, -1)], right=[(-2, FAR, -2)])
         got += script.run()
         sql = BAND.replace("SECONDS", "SECOND") + (" AND l.k = r.k" if hot else "")
