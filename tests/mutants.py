@@ -63,7 +63,7 @@ MUTANTS = [
         "ivjoin/operator/core.py",
         "        return held if self.limits is None",
         "        return 0 if self.limits is None",
-        "tests/join/test_state_account.py tests/test_state_bytes.py",
+        "tests/join/test_state_account.py tests/join/test_state_bytes.py",
     ),
     Mutant(
         "a row at the bound leaves the heap",
