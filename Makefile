@@ -12,7 +12,7 @@ BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo docs test test-spark test-nojit test-bounds check soak bench bench-full bench-smoke clean
+.PHONY: help demo docs test test-spark test-nojit test-bounds check soak mutants bench bench-full bench-smoke clean
 
 help:
 	@echo "make demo   run the main job on real data (creates $(VENV) first)"
@@ -20,6 +20,7 @@ help:
 	@echo "make test-spark  the Spark part of the tests alone (needs Java 17)"
 	@echo "make check  ruff, mypy and the import-direction test"
 	@echo "make soak   the long random tests"
+	@echo "make mutants  faults put into a copy of the tree, each of which a test must find"
 	@echo "make docs   the documentation site, into build/site"
 	@echo "make bench  the benchmarks against other engines (minutes); bench-full (an hour), bench-smoke (under a minute)"
 	@echo "make clean  remove $(VENV) and what the tools left behind"
@@ -52,6 +53,9 @@ check: $(VENV)/.dev-installed
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_layers.py
 
+mutants: $(VENV)/.dev-installed
+	$(BIN)/python tests/mutants.py
+
 soak: $(VENV)/.dev-installed
 	IVJOIN_HYPOTHESIS=fresh $(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
 
@@ -74,6 +78,8 @@ bench-full: $(VENV)/.bench-installed
 	$(BIN)/python -m bench.tightness
 	$(BIN)/python -m bench.routing
 	$(BIN)/python -m bench.multiway
+	$(BIN)/python -m bench.multiway_views
+	$(BIN)/python -m bench.multiway_state
 	$(BIN)/python -m bench.report
 
 # Every case and every engine once, small: whether each still runs and answers right. Leaves bench/results alone.

@@ -82,7 +82,7 @@ def streams_tables(records: list[Record]) -> str:
         rows = f"{r['rows_out']:,}" if r["ended"] else f"{r['batches']} micro-batches"
         lines.append([
             r["case"], r["engine"], seconds, f"{r['cpu_seconds']:.0f}", f"{r['peak_mb']:,}", rows,
-            f"{max(r['state']):,}", _ratio(ours[r["case"]], r) if r["case"] in ours else "",
+            f"{max(r['state'], default=0):,}", _ratio(ours[r["case"]], r) if r["case"] in ours else "",
         ])  # fmt: skip
         spent = [sum(r["stages"].get(name, 0.0) for name in names) for names in _STAGES.values()]
         cpu = r["cpu_by_program"]

@@ -214,6 +214,7 @@ def run_engine(engine: str, folder: Path, case: Case, limit: float, partitions: 
             result["stages"][f"in the operator: {name.removesuffix('_us')}"] = sum(c[name] for c in counts) / 1e6
         result["bytes_written"] = sum(c["bytes_written"] for c in counts)
         result["restored"] = sum(c["restored"] for c in counts)
+        result["caught_up"] = sum(c["caught_up"] for c in counts)
     if ended:
         result["rows_out"] = pq.read_table(target, columns=["k" if engine != "ivjoin-keyless" else "v"]).num_rows
         spark.stop()
@@ -285,6 +286,9 @@ def reported(results: list[dict[str, Any]]) -> list[str]:
         most = f"state rows: at most {max(r['state'])}, {r['state'][-1]} at the end" if r["state"] else "no state seen"
         spent = ", ".join(f"{k} {v:.1f}" for k, v in r["stages"].items() if v >= 0.05)
         cpu = ", ".join(f"{k} {v:.1f}" for k, v in r["cpu_by_program"].items())
+        if "bytes_written" in r and r["batches"]:
+            most += f"; state written: {r['bytes_written'] / r['batches'] / 1e6:.2f} MB a micro-batch"
+            most += f"; turns that read the state: {r['restored']}, that caught up: {r['caught_up']}"
         lines.append(f"{r['engine']}: {most}; seconds by stage: {spent}; CPU seconds: {cpu}")
     return lines
 

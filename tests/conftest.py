@@ -22,6 +22,11 @@ settings.register_profile("fresh", deadline=None, suppress_health_check=_QUIET, 
 settings.load_profile(os.environ.get("IVJOIN_HYPOTHESIS", "repeatable"))
 
 
+def pytest_configure() -> None:
+    # Test sessions are over before the JVM's second compiler has paid for itself.
+    os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+
 def missing() -> str | None:
     """Why Spark cannot run here."""
     if find_spec("pyspark") is None:

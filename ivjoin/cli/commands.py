@@ -47,6 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         0 if all went well, 1 if the demo's results differ from DuckDB's, 2 after an error.
     """
+    if sys.stderr is None:  # closed by whoever started this: nobody is to be told, and no file is to get its number
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     options = _parser().parse_args(arguments)
     options.on_stop = [remove_unfinished]
     with _stopping(options.on_stop):
@@ -274,7 +276,8 @@ def _join(options: argparse.Namespace) -> int:
         files = {alias: _opened(path, options) for alias, path in paths.items()}
         asked = question_of_many(options, {alias: f.schema for alias, f in files.items()})
         stream = ivjoin.multi_join(
-            files, **asked, batch_size=options.batch_size, on_late=options.on_late, sort=options.sort
+            files, **asked, batch_size=options.batch_size, on_late=options.on_late, sort=options.sort,
+            columns=names(options.columns), memory_limit=_bytes(options.memory_limit), when_full=options.when_full,
         )
         inputs = list(files.values())
     return _written(options, inputs, stream)

@@ -21,10 +21,8 @@ _OF_TWO = {
     "on": "write the equalities into --where, as in a.k = b.k", "how": "a join of many inputs is inner",
     "left_order": "write --order a=ts", "right_order": "write --order a=ts",
     "left_bounds": "write --bounds a.w=0..60", "right_bounds": "write --bounds a.w=0..60",
-    "aggregate": "aggregate the result", "suffix": "columns come out as alias_name", "columns": "all columns come out",
-    "threads": "it runs on one thread", "memory_limit": "give it to the operators of a program of your own",
-    "when_full": "there is no limit", "spill_dir": "there is no limit", "shed": "there is no limit",
-    "shed_shared": "there is no limit",
+    "aggregate": "aggregate the result", "suffix": "columns come out as alias_name", "threads": "it runs on one thread",
+    "spill_dir": "nothing is written to files", "shed": "no rows are dropped", "shed_shared": "no rows are dropped",
 }  # fmt: skip
 
 

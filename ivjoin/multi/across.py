@@ -23,6 +23,8 @@ _LOOK_AT_LEAST = 16_384
 # The rows that are stored are gone through for their least and greatest values when as many have come.
 _SPANS_EVERY = 16_384
 _IN_ORDER = 16  # times as rare where each input has an order: frontiers say as much, but for gaps
+_RAREST = 64  # and rarer yet, twice each time, where such a look let go of next to nothing
+_NEXT_TO_NOTHING = 64  # one row in so many
 _FORCED = 16  # calls of ``advance``, if no rows come between
 
 
@@ -58,6 +60,7 @@ class Across:
                 own = Frontier([], i.frontier.bounds, i.frontier.never_null)
                 self.hulls[a] = {n: Bounder.domain(n, v) for n, v in own.intervals.items()}
         self._since_look = self._since_spans = 0
+        self._rarer = 1
 
     def _asks(self, i: int, p: int) -> list[Node]:
         """Expressions of a step's side, over wide names, of which a bound prunes the other side.
@@ -89,13 +92,24 @@ class Across:
         if force:
             self._since_spans += held // _FORCED + 1
         # Going through what is stored pays where a good part of it is new, or little is there.
-        every = _SPANS_EVERY if self._waits else _SPANS_EVERY * _IN_ORDER
+        every = _SPANS_EVERY if self._waits else _SPANS_EVERY * _IN_ORDER * self._rarer
         deep = self._since_spans >= max(every, held) or (force and held <= _SPANS_EVERY)
+        self._since_look = 0
+        if deep and not force and not self._waits:
+            self._tell()
+            before = self._rows()
+            self._look_at_stored()
+            self._tell()
+            few = (before - self._rows()) * _NEXT_TO_NOTHING < before
+            self._rarer = min(2 * self._rarer, _RAREST) if few else 1
+            return
         if deep:
             self._look_at_stored()
-        self._since_look = 0
         while self._tell() and deep and force:
             self._look_at_stored()  # of what is left, more may follow
+
+    def _rows(self) -> int:
+        return sum(op.rows for op in self._operators)
 
     @property
     def _waits(self) -> bool:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from ivjoin.errors import EvaluationError, IvjoinError, LateRowError, ProtocolError, SchemaError, came
 from ivjoin.expr.nodes import LEFT, Node, make, rewrite
 from ivjoin.frontier.order import physical_ordinal
-from ivjoin.multi.question import of_input
+from ivjoin.multi.wording import of_input
 from ivjoin.operator.core import frontiers_of
 from ivjoin.operator.intake import Intake
 from ivjoin.plan.cache import plan_of
@@ -37,7 +37,10 @@ class Input:
     def __init__(self, alias: str, schema: pa.Schema, spec: JoinSpec, late_within: bool = True) -> None:
         self.alias, self.schema, self.spec = alias, schema, spec
         plan = plan_of(spec)
-        frontiers = frontiers_of(plan)
+        try:
+            frontiers = frontiers_of(plan)
+        except IvjoinError as e:
+            raise type(e)(of_input(str(e), alias)) from e
         self.frontier = frontiers[0]
         self._intake = Intake(plan, frontiers, late_within)
         self.rows_in = self.late = 0
@@ -91,6 +94,29 @@ class Input:
         self.late += late
         self.frontier.refresh()
         return kept
+
+    def save(self) -> tuple[list[dict[str, Any]], int, int]:
+        """How far it has come, for :meth:`load` to go back to."""
+        return [t.save() for t in self.frontier.trackers], self.rows_in, self.late
+
+    def load(self, saved: tuple[list[dict[str, Any]], int, int]) -> None:
+        """Back to where :meth:`save` was called: what came since is refused."""
+        trackers, self.rows_in, self.late = saved
+        for t, state in zip(self.frontier.trackers, trackers, strict=True):
+            t.load(state)
+        self.frontier.refresh()
+
+    def refuse_late(self, batch: pa.RecordBatch) -> None:
+        """Refuse a batch for its late rows before it is taken piece by piece; moves nothing.
+
+        Raises
+        ------
+        LateRowError, EvaluationError
+        """
+        try:
+            self._intake.refuse_first(0, batch)
+        except (LateRowError, EvaluationError) as e:
+            raise type(e)(of_input(str(e), self.alias)) from e
 
     def reach(self, edges: Sequence[int | None]) -> None:
         """Let it have come as far as rows that were pushed elsewhere; as of :meth:`SymmetricHashJoin.reach`.

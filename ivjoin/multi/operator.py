@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ivjoin.errors import ProtocolError
+from ivjoin.errors import MemoryLimitError, ProtocolError
 from ivjoin.expr.arguments import known_options
 from ivjoin.expr.nodes import LEFT, Node, make
 from ivjoin.expr.ordinal import NAN_ORDINAL
@@ -15,11 +15,13 @@ from ivjoin.expr.types import from_arrow
 from ivjoin.metrics import MultiJoinMetrics
 from ivjoin.multi.across import Across
 from ivjoin.multi.inputs import Input
+from ivjoin.multi.memory import SharedLimit, bytes_allowed, refused, stopped
 from ivjoin.multi.pace import behind, offsets
 from ivjoin.multi.question import AliasBounds, AliasOrders, MultiSpec, Views, alias_named, multi_spec
 from ivjoin.multi.reach import Box, Reach, columns_asked, hull, united
 from ivjoin.multi.steps import Shape, laid_out
 from ivjoin.multi.trees import best_shape
+from ivjoin.multi.wording import by_their_names, own_names
 from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output
 from ivjoin.operator.step_join import StepJoin
 from ivjoin.plan.cache import plan_of
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from ivjoin.plan.question import SupportsArrowSchema
 
 __all__ = ["MultiJoin"]
+
+# Bytes are counted where more rows are held than ever, and every so many calls: it costs as much as a small push.
+_COUNT_EVERY = 8
 
 
 
@@ -58,6 +63,12 @@ class MultiJoin(OneCall):
         Zone of calendar arithmetic and of timestamps without zone.
     allow_cross : bool
         Whether inputs that the condition does not connect may meet, each row with every row.
+    memory_limit : int or str, optional
+        Bytes that all steps together may hold, or text such as "512MB". A batch with which they would hold more raises
+        MemoryLimitError. Mostly nothing has changed then, and the batch can be pushed again when there is room; where
+        results of it were under way, the operator has stopped, and the error says so.
+    when_full : {"raise"}
+        "spill" and "shed" are for joins of two.
 
     Raises
     ------
@@ -83,22 +94,32 @@ class MultiJoin(OneCall):
         self, inputs: Mapping[str, SupportsArrowSchema], condition: Expression | None = None, *,
         orders: AliasOrders | None = None, bounds: AliasBounds | None = None, views: Views = "auto",
         batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC", allow_cross: bool = False,
+        memory_limit: int | str | None = None, when_full: str = "raise",
     ) -> None:
+        limit = bytes_allowed(memory_limit, when_full)
         spec = multi_spec(
             inputs, condition, orders=orders, bounds=bounds, views=views, batch_size=batch_size, on_late=on_late,
             timezone=timezone, allow_cross=allow_cross,
         )
         self.make(spec, best_shape(spec), None)
+        self._limit(limit)
 
     @classmethod
-    def from_spec(cls, spec: MultiSpec, shape: Shape | None = None, *, late_within: bool = True) -> MultiJoin:
-        """An operator for a resolved question; ``shape`` are its joins of two.
+    def from_spec(
+        cls, spec: MultiSpec, shape: Shape | None = None, *, late_within: bool = True, limit: int | None = None
+    ) -> MultiJoin:
+        """An operator for a resolved question; ``shape`` are its joins of two, ``limit`` the bytes it may hold.
 
         ``late_within`` False measures lateness against earlier batches only.
         """
         self = cls.__new__(cls)
         self.make(spec, best_shape(spec) if shape is None else shape, None, late_within)
+        self._limit(limit)
         return self
+
+    def _limit(self, limit: int | None) -> None:
+        self._shared = None if limit is None else SharedLimit(self, limit)
+
 
     def make(
         self, spec: MultiSpec, shape: Shape, operators: list[StepJoin] | None, late_within: bool = True
@@ -119,15 +140,19 @@ class MultiJoin(OneCall):
             (i, alias): _order(step.sides[0].aliases + step.sides[1].aliases, self._taker(i, alias), spec)
             for alias, route in self.layout.routes.items() for step, i in ((self.steps[i], i) for i, _ in route)
         }
+        self._names = own_names(spec.schemas)
+        self._limit(None)
+        self._refusal: MemoryLimitError | None = None
+        self._begun = False  # whether a step has taken rows of the batch that is being pushed
         self._rows_out = self._peak_rows = self._peak_bytes = 0
-        self._state = (0, 0)
+        self._rows = self._uncounted = 0
         self.groups = offsets(self.steps, (t.node for i in self.inputs.values() for t in i.frontier.trackers))
 
     def resume(self, closed: list[list[bool]], counts: list[int]) -> None:
         """Go on from where a snapshot was taken."""
         self.across.closed = closed
         self._rows_out, self._peak_rows, self._peak_bytes = counts
-        self._state = self._held()
+        self._rows = self._held()[0]
 
     @property
     def counts(self) -> tuple[int, int, int]:
@@ -176,14 +201,18 @@ class MultiJoin(OneCall):
 
         Raises
         ------
-        SchemaError, LateRowError, EvaluationError, ProtocolError
+        SchemaError, LateRowError, EvaluationError, ProtocolError, MemoryLimitError
         """
         own = self.inputs[alias_named(alias, self.aliases)]
         self._enter()
         try:
             if own.ended:
                 raise ProtocolError(f"push({alias!r}, ...) after finish({alias!r}); a finished input takes no rows")
-            rows = own.screen(own.wide(batch))
+            rows = own.wide(batch)
+            if self._shared is not None and batch.num_rows:
+                own.refuse_late(rows)
+                return self._start("push", self._in_pieces(own, rows, self._shared))
+            rows = own.screen(rows)
             if not rows.num_rows:
                 return NOTHING
             return self._start("push", self._pushed(alias, rows))
@@ -240,8 +269,10 @@ class MultiJoin(OneCall):
             self._lock.release()
 
     @classmethod
-    def restore(cls, blob: bytes) -> MultiJoin:
-        """An operator that goes on where a snapshot was taken.
+    def restore(
+        cls, blob: bytes, *, memory_limit: int | str | None = None, when_full: str = "raise"
+    ) -> MultiJoin:
+        """An operator that goes on where a snapshot was taken, with a limit of its own.
 
         Raises
         ------
@@ -250,8 +281,12 @@ class MultiJoin(OneCall):
         """
         from ivjoin.multi import snapshot
 
+        limit = bytes_allowed(memory_limit, when_full)
         self = cls.__new__(cls)
         snapshot.read(self, blob)
+        self._limit(limit)
+        if self._shared is not None:
+            self._shared.give_back()
         return self
 
     def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
@@ -316,14 +351,76 @@ class MultiJoin(OneCall):
         step, p = self.layout.routes[alias][at]
         return self.steps[step].sides[p].aliases
 
+    def _in_pieces(self, own: Input, batch: pa.RecordBatch, shared: SharedLimit) -> Iterator[pa.RecordBatch]:
+        """Push a batch under a limit, a small part of what is allowed at a time.
+
+        Raises
+        ------
+        MemoryLimitError
+        """
+        most = shared.most_rows(batch)
+        if batch.num_rows > most and not self.late_within:
+            raise self._refused(MemoryLimitError(
+                f"a batch of {batch.num_rows:,} rows is too large for memory_limit, expected {most:,} rows at most; "
+                "give smaller batches or a greater limit"
+            ))
+        for start in range(0, batch.num_rows, most):
+            piece = batch.slice(start, most)
+            yield from self._pruned(shared.is_near)
+            before = own.save()
+            try:
+                yield from self._screened(own, piece)
+                continue
+            except MemoryLimitError as e:
+                if self._begun:
+                    raise stopped(e) from e
+                own.load(before)
+            yield from self._pruned(True)  # it may let go of enough
+            shared.give_back()
+            try:
+                yield from self._screened(own, piece)
+            except MemoryLimitError as e:
+                if self._begun:
+                    raise stopped(e) from e
+                own.load(before)
+                raise self._refused(refused(e, start)) from e
+
+    def _screened(self, own: Input, piece: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        self._begun = False
+        rows = own.screen(piece)
+        if rows.num_rows:
+            yield from self._pushed(own.alias, rows)
+
+    def _refused(self, error: MemoryLimitError) -> MemoryLimitError:
+        self._refusal = error
+        return error
+
+    def _spares(self, error: BaseException) -> bool:
+        return error is self._refusal
+
     def _pushed(self, alias: str, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        yield from self._fed(alias, 0, rows)
-        for i, p in self.layout.stores[alias]:
-            if not self.across.closed[i][1 - p]:
-                for _ in self.operators[i].push(SIDES[p], rows):
-                    raise AssertionError("rows met what is not kept")
+        with by_their_names(self._names):
+            if self._shared is not None and self.layout.stores[alias]:
+                for i, p in self.layout.stores[alias]:
+                    self.operators[i].reserve(SIDES[p], rows)
+            for i, p in self.layout.stores[alias]:
+                if not self.across.closed[i][1 - p]:
+                    for _ in self._take(i, p, rows):
+                        raise AssertionError("rows met what is not kept")
+            yield from self._fed(alias, 0, rows)
         self.across.came(rows.num_rows)
         yield from self._pruned(False)
+
+    def _take(self, i: int, p: int, rows: pa.RecordBatch) -> Output:
+        """Push to a step."""
+        op = self.operators[i]
+        try:
+            out = op.push(SIDES[p], rows)
+        except MemoryLimitError as e:
+            self._begun = self._begun or not op.refused(e)
+            raise
+        self._begun = True
+        return out
 
     def _fed(self, alias: str, at: int, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Push rows to a step of an input's way, and what comes of them to the next one."""
@@ -332,7 +429,7 @@ class MultiJoin(OneCall):
         if self.across.closed[i][p]:  # they can be in no result
             return
         picks = self._picks[i, alias]
-        for batch in self.operators[i].push(SIDES[p], rows):
+        for batch in self._take(i, p, rows):
             if picks is not None:
                 order, schema = picks
                 batch = pa.RecordBatch.from_arrays([batch.column(c) for c in order], schema=schema)
@@ -342,7 +439,8 @@ class MultiJoin(OneCall):
                 yield batch
 
     def _pruned(self, force: bool) -> Iterator[pa.RecordBatch]:
-        self.across.prune(self._state[0], force)
+        with by_their_names(self._names):
+            self.across.prune(self._rows, force)
         yield from ()
 
     def _every_column(self) -> list[Node]:
@@ -357,8 +455,12 @@ class MultiJoin(OneCall):
     def _stepped(self, ended: bool) -> None:
         if not ended:
             return
-        self._state = rows, size = self._held()
-        self._peak_rows, self._peak_bytes = max(self._peak_rows, rows), max(self._peak_bytes, size)
+        rows = sum(op.rows for op in self.operators)
+        self._uncounted += 1
+        if rows > self._peak_rows or self._uncounted >= _COUNT_EVERY or self._shared is not None:
+            self._uncounted = 0
+            self._peak_bytes = max(self._peak_bytes, self._held()[1])
+        self._rows, self._peak_rows = rows, max(self._peak_rows, rows)
 
     def _gave(self, batch: pa.RecordBatch) -> None:
         self._rows_out += batch.num_rows

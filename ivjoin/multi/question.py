@@ -20,7 +20,8 @@ from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import LEFT, Node, columns_of, make, rewrite
 from ivjoin.expr.scope import nearest
 from ivjoin.frontier.order import Order
-from ivjoin.plan.question import join_spec
+from ivjoin.multi.wording import of_input
+from ivjoin.plan.question import join_spec, schema_of
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.separation.separate import conjuncts_of
 
@@ -119,6 +120,22 @@ class MultiSpec:
             views if isinstance(views, str) else tuple(frozenset(v) for v in views), saved["allow_cross"],
         )
 
+    def of_columns(self, names: Sequence[str]) -> MultiSpec:
+        """The same join of inputs without the columns that neither these of the output nor the question needs."""
+        needed = {*names}
+        for spec in self.inputs.values():
+            nodes = [*(o.node for o in spec.orders[0]), *(n for n, _, _ in spec.bounds[0])]
+            needed |= {c.params[1] for c in columns_of(*nodes)}
+        needed |= {c.params[1] for c in columns_of(*(p.node for p in self.parts))}
+        schemas, inputs = {}, {}
+        for alias, schema in self.schemas.items():
+            kept = [f for f in schema if f"{alias}_{f.name}" in needed] or [schema.field(0)] if len(schema) else []
+            schemas[alias] = pa.schema(kept, metadata=schema.metadata)
+            own = self.inputs[alias]
+            wide = pa.schema([f.with_name(f"{alias}_{f.name}") for f in kept])
+            inputs[alias] = replace(own, schemas=(wide, own.schemas[1]))
+        return replace(self, schemas=schemas, inputs=inputs)
+
     def with_orders(self, orders: Mapping[str, tuple[Order, ...]]) -> MultiSpec:
         """The same join with other promises of some inputs; their expressions are over wide names."""
         inputs = {
@@ -188,7 +205,9 @@ def multi_spec(
     IvjoinError
         A subclass that says what came, what was expected and the nearest fix.
     """
-    schemas = {alias: _schema(given, alias) for alias, given in named_inputs(inputs).items()}
+    schemas = {
+        a: schema_of(given, f"the schema of {a!r}", f"input {a!r}") for a, given in named_inputs(inputs).items()
+    }
     one_of("on_late", on_late, ("raise", "drop", "join"))
     batch_size = whole_number("batch_size", batch_size, 1, MOST_ROWS, "a whole number of rows")
     zone_named(timezone)
@@ -214,30 +233,6 @@ def multi_spec(
     spec = MultiSpec(schemas, given, specs, _views(views, list(schemas)), allow_cross)
     _connected(spec)
     return spec
-
-
-def of_input(message: str, alias: str) -> str:
-    """What is said of a left side, said of an input."""
-    plain = message.replace("the left side", f"input {alias!r}").replace("side 'left'", f"input {alias!r}")
-    plain = plain.replace("left_bounds", f"bounds[{alias!r}]").replace("left_order", f"orders[{alias!r}]")
-    plain = re.sub(rf"\bl\.{alias}_", f"{alias}.", plain)
-    return re.sub(r"\bis not in left\b", f"is not in input {alias!r}", re.sub(r"\bl\.(?=\w)", f"{alias}.", plain))
-
-
-def _schema(schema: Any, alias: str) -> pa.Schema:
-    if not isinstance(schema, pa.Schema):
-        if getattr(schema, "__arrow_c_schema__", None) is None:
-            raise SchemaError(f"the schema of {alias!r} is a {type(schema).__name__}; expected a pyarrow.Schema")
-        try:
-            schema = pa.schema(schema)
-        except (TypeError, ValueError) as e:
-            raise SchemaError(f"the schema of {alias!r}, a {type(schema).__name__}, gives no Arrow schema: {e}") from e
-    seen: set[str] = set()
-    for name in schema.names:
-        if name in seen:
-            raise SchemaError(f"input {alias!r} has two columns named {name!r}; rename one of them")
-        seen.add(name)
-    return schema
 
 
 def _wide_names(schemas: Mapping[str, pa.Schema]) -> None:

@@ -139,10 +139,12 @@ class _Sizes:
             span = max((known[a].span.get(wide(n), 0.0) for a, n in zip(pair, (t.left, t.right))), default=0.0)
             if t.lo is None or t.hi is None:
                 share *= _ONE_END
-            elif span and t.left.type.kind != "float":
-                share *= min(1.0, (t.hi - t.lo + 1) / (span + 1))
+                continue
+            width = max(t.hi - t.lo, 0) + 1  # bands that no row can satisfy have one, too
+            if span and t.left.type.kind != "float":
+                share *= min(1.0, width / (span + 1))
             else:
-                share *= _BOTH_ENDS * (1 + log10(t.hi - t.lo + 1) / 20)  # of two unknown ones the narrower
+                share *= _BOTH_ENDS * (1 + log10(width) / 20)  # of two unknown ones the narrower
         for _ in sep.residual:
             share *= _OTHER
         return share

@@ -77,7 +77,7 @@ class Core:
         self.bounder = Bounder(plan, self.frontiers)
         self.intake = Intake(plan, self.frontiers, late_within, errors_first)
         batch_size = plan.spec.batch_size
-        self.emitter = Emitter(plan.schema, plan.fields, batch_size)
+        self.emitter = Emitter(plan.schema, plan.fields, batch_size, plan.spec.timezone)
         self.rekeyed = False
         self.watermarks: dict[tuple[int, str], tuple[Node, bool]] = {}  # by the words of an ``advance``
         self.ended = [False, False]

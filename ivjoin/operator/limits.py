@@ -15,7 +15,7 @@ from ivjoin.operator.dropping import Dropping
 from ivjoin.operator.spilling import Spilling
 from ivjoin.plan.spec import SIDES
 
-__all__ = ["Limits"]
+__all__ = ["Limits", "fixed_bytes"]
 
 _LEAST_ROWS = 16  # of a piece
 _MOST_OUTPUT = 8 << 20
@@ -39,7 +39,7 @@ class Limits:
         self._core = ref(core)
         self._output = min(max(budget.limit // 4, _LEAST_OUTPUT), _MOST_OUTPUT)
         self._step = 1 << 16  # rows that are pushed, or put out, before the pages of files are looked at
-        self._row_bytes = [_fixed_bytes(side.schema) for side in core.plan.sides]
+        self._row_bytes = [fixed_bytes(side.schema) for side in core.plan.sides]
         self._varies = [any(not _is_fixed(t) for t in side.schema.types) for side in core.plan.sides]
         self.spilling = Spilling(core, budget) if budget.when_full == "spill" else None
         self.dropping = Dropping(core, budget) if budget.when_full == "shed" else None
@@ -147,7 +147,8 @@ def _is_fixed(t: pa.DataType) -> bool:
         return False
 
 
-def _fixed_bytes(schema: pa.Schema) -> int:
+def fixed_bytes(schema: pa.Schema) -> int:
+    """Bytes of a row, with a guess for what varies."""
     return sum(t.bit_width // 8 + 1 if _is_fixed(t) else 24 for t in schema.types)
 
 

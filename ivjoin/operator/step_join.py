@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
 from ivjoin.expr.nodes import Node
 from ivjoin.operator import steps
 from ivjoin.operator.core import Core
+from ivjoin.operator.limits import fixed_bytes
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.operator.output_bounds import stored_span
 from ivjoin.operator.protocol import Output
+from ivjoin.operator.room import make_batch_room
+from ivjoin.shj.store.ring_room import renumber
 
 __all__ = ["StepJoin"]
+
+_LEAST_OUTPUT = 16  # rows of a batch
+_LEAST_ROOM = 1024  # rows of a store that are not worth giving back
 
 
 class StepJoin(SymmetricHashJoin):
@@ -53,11 +59,73 @@ class StepJoin(SymmetricHashJoin):
         finally:
             self._lock.release()
 
+    def limit(self, limit: int, output: int, held: Callable[[], int], on_full: Callable[[int, int], None]) -> None:
+        """Ask before more memory is taken than all steps may hold together, as :class:`Account` says.
+
+        ``output``: bytes of an output batch, about.
+        """
+        core = self._core
+        core.account.limit, core.account.on_full = limit, on_full
+        core.account.share(held)
+        core.limit_output(max(_LEAST_OUTPUT, output // sum(fixed_bytes(s.schema) for s in core.plan.sides)))
+
+    def reserve(self, side: str, batch: pa.RecordBatch) -> None:
+        """Make room for a batch of a side, but for keys that are yet to be read.
+
+        Raises
+        ------
+        MemoryLimitError
+        """
+        core, p, rows = self._core, self._side(side), batch.num_rows
+        self._enter()
+        try:
+            store = core.stores[p]
+            if core.layouts[p].schema is None:
+                make_batch_room(core, p, batch)
+            try:
+                core.state.row_room(rows, max(s.rows for s in core.sources))
+                if store.hi - store.lo + rows > store.cap:
+                    store.settle()
+                    if store.hi - store.lo + rows > store.cap:
+                        store.make_room(rows)
+            finally:
+                store.moved()
+        finally:
+            self._lock.release()
+
+    def give_back(self) -> None:
+        """Give back all room that the stored rows do not need; for when there is none left, since it moves them."""
+        core = self._core
+        self._enter()
+        try:
+            for store in core.stores:
+                store.settle(True)
+                if store.cap > 4 * store.live + _LEAST_ROOM:
+                    renumber(store, store.live_ids(), store.live + store.live // 2)
+            core.keys.sweep()
+            core.keys.point()
+            for store in core.stores:
+                store.point()
+            core.state.set(largest=0)
+            core.state.fit(max(store.live for store in core.stores))
+            core.count_state()
+        finally:
+            self._lock.release()
+
+    def refused(self, error: BaseException) -> bool:
+        """Whether a push was refused for want of memory before any of it was done."""
+        return self._core.is_refused(error)
+
+    @property
+    def rows(self) -> int:
+        """Rows in the side stores."""
+        left, right = self._core.stores
+        return int(left.live + right.live)
+
     @property
     def held(self) -> tuple[int, int]:
         """Rows in the side stores, and bytes held."""
-        left, right = self._core.stores
-        return int(left.live + right.live), self._core.bytes_held()
+        return self.rows, self._core.bytes_held()
 
     def stored(self, side: str) -> int:
         """Rows of a side that are stored now."""

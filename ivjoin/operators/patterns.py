@@ -12,6 +12,7 @@ from ivjoin.errors import ConditionError
 from ivjoin.expr.build import strings
 from ivjoin.expr.build.arith import neg
 from ivjoin.expr.build.coerce import as_int32, as_text, cast
+from ivjoin.expr.build.numeric import greatest
 from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined, flagged, met, rows
 from ivjoin.expr.kernels.columns import load
 from ivjoin.expr.kernels.strings import like_regex
@@ -145,7 +146,9 @@ def _side(name: str, fixed: Callable[[Node, int], Node]) -> Build:
         if is_literal(a[1]) and a[1].params[0] is not None:
             return fixed(a[0], strings.constant_int(a[1], f"the second argument of {name}"))
         count = as_int32(a[1], f"the length of {name}")
-        return _at(a[0], literal(1, INT32) if name == "left" else neg(count), count)
+        # The least int32 has no negative; what is below zero gives no text, whatever the position.
+        back = neg(greatest(count, literal(-_LAST, INT32)))
+        return _at(a[0], literal(1, INT32) if name == "left" else back, count)
 
     return build
 

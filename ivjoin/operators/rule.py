@@ -21,11 +21,16 @@ NONE: Pair = (1, 0)
 
 
 class Place(NamedTuple):
-    """Where a node stands: its own index and those of its arguments."""
+    """Where a node stands: its own index and those of its arguments.
+
+    ``zero_gives_null``: whether a division by zero may be NULL, as engines without ANSI mode have it, and not an error
+    alone.
+    """
 
     node: Node
     i: int
     at: tuple[int, ...]
+    zero_gives_null: bool = True
 
 
 class Rule(NamedTuple):
@@ -153,11 +158,12 @@ def strict_binary(
         Whether numbers of two intervals can give NaN.
     divides : bool
         Whether the second argument divides. Under ANSI dividing by zero errs, elsewhere it gives NULL, which least,
-        greatest, coalesce and IS NULL can turn into something TRUE. Both are enclosed: zero may give NULL.
+        greatest, coalesce and IS NULL can turn into something TRUE. Where the place says so both are enclosed.
     """
     i = place.i
     a, b = place.at
     least, most = limits
+    divides = divides and place.zero_gives_null
 
     def up(D: list[Any]) -> Any:
         alo, ahi, af = D[a]

@@ -23,12 +23,13 @@ from ivjoin.interval.machine import integers as m
 from ivjoin.interval.machine.calendar import year_month_day
 from ivjoin.interval.machine.integers import first_true, last_true
 from ivjoin.operators import direction
-from ivjoin.operators.direction import Direction, DirectionRule
+from ivjoin.operators.direction import Direction
 from ivjoin.operators.domain import Dom
 from ivjoin.operators.record import NOT_LINEAR, Absent, Call, Meaning, Operator, call
 from ivjoin.operators.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary
 from ivjoin.operators.rules_time import DAY, clock, stepwise
 from ivjoin.operators.writing import Arg, called, written_call
+from ivjoin.operators.zones import clock_of
 
 __all__ = ["OPERATORS", "SPELLINGS", "units_between"]
 
@@ -137,10 +138,11 @@ def _month_of(days: int) -> int:
     return year * 12 + month - 1
 
 
-def _month_rule(to_number: Callable[[Pair], Pair], slack: float, first: int, limits: Pair) -> Maker:
+def _month_rule(to_number: Callable[[Pair], Pair], slack: float, first: int, limits: Pair, borrowed: int = 0) -> Maker:
     """The rule of a count of months between two times that is within ``slack`` of the months' own distance.
 
-    ``first`` is the place of the time that is counted from.
+    ``first`` is the place of the time that is counted from; the day of the other may be taken for one that is
+    ``borrowed`` days nearer.
     """
 
     def make_rule(p: Place) -> Rule:
@@ -148,24 +150,26 @@ def _month_rule(to_number: Callable[[Pair], Pair], slack: float, first: int, lim
         per = TICKS_PER_SECOND.get(t.unit, 1)
         c = clock(p.node, 0)
 
-        def low(x: int) -> int:
-            return _month_of(c.local_low(x // per) // DAY)
+        def low(x: int, days: int = 0) -> int:
+            return _month_of(c.local_low(x // per) // DAY - days)
 
-        def high(x: int) -> int:
-            return _month_of(c.local_high(x // per) // DAY)
+        def high(x: int, days: int = 0) -> int:
+            return _month_of(c.local_high(x // per) // DAY + days)
 
         def apart(start: Pair, end: Pair) -> Pair:
-            return to_number((low(end[0]) - high(start[1]) - slack, high(end[1]) - low(start[0]) + slack))
+            least, most = low(end[0], borrowed) - high(start[1]), high(end[1], borrowed) - low(start[0])
+            return to_number((least - slack, most + slack))
 
-        def between(least: float, most: float, x: Pair) -> Pair:
-            lo = first_true(lambda n: high(n) >= least, x[0], x[1])
-            return (lo, last_true(lambda n: low(n) <= most, lo, x[1])) if lo <= x[1] else m.EMPTY
+        def between(least: float, most: float, x: Pair, days: int) -> Pair:
+            lo = first_true(lambda n: high(n, days) >= least, x[0], x[1])
+            return (lo, last_true(lambda n: low(n, days) <= most, lo, x[1])) if lo <= x[1] else m.EMPTY
 
         def end_of(z: Pair, start: Pair, end: Pair) -> Pair:
-            return between(z[0] + low(start[0]) - slack, z[1] + high(start[1]) + slack, end)
+            return between(z[0] + low(start[0]) - slack, z[1] + high(start[1]) + slack, end, borrowed)
 
         def start_of(z: Pair, end: Pair, start: Pair) -> Pair:
-            return between(low(end[0]) - z[1] - slack, high(end[1]) - z[0] + slack, start)
+            least, most = low(end[0], borrowed) - z[1], high(end[1], borrowed) - z[0]
+            return between(least - slack, most + slack, start, 0)
 
         if first == 0:
             return strict_binary(p, apart, start_of, end_of, limits)
@@ -178,13 +182,24 @@ def _apart_text(n: Node, arg: Arg) -> tuple[str, int]:
     return written_call("timestampdiff", ["MONTH", arg(0), arg(1)])
 
 
-def _away(sign: int) -> DirectionRule:
-    """Rises with one time and falls with the other."""
+def _later(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:
+    """Rises with the end. It falls with the start as long as that is a date: past midnight it can rise once more.
 
-    def rule(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:
-        return direction.together([-directions[0], directions[1]] if sign > 0 else [directions[0], -directions[1]])
+    From Dec 31, 23:59, to Mar 1, 00:00, are one month and 28 days, from Jan 1, 00:00, two months.
+    """
+    start, end = directions
+    if start is Direction.CONSTANT:
+        return end
+    return direction.together([-start, end]) if all(map(_is_midnight, n.args)) else Direction.NONE
 
-    return rule
+
+def _is_midnight(x: Node) -> bool:
+    """Whether local times are those of dates, cast there and back where no midnight is left out."""
+    while x.op == "cast" and x.type.kind == "timestamp" and clock_of(x.params[1]).fixed is not None:
+        x = x.args[0]
+    if is_literal(x) and x.type.kind == "timestamp":
+        return x.params[0] is None or (not x.type.tz and x.params[0] % (DAY * TICKS_PER_SECOND[x.type.unit]) == 0)
+    return x.type.kind == "date"
 
 
 # months_between
@@ -277,9 +292,10 @@ OPERATORS = (
         _unit_text, direction.rises, NOT_LINEAR, sympy=_NO_TIME,
     ),
     Operator(
-        "months_apart", {"time": Meaning(_months_apart, _month_rule(_outward, 1, 0, INT64.physical_range()))},
+        "months_apart",
+        {"time": Meaning(_months_apart, _month_rule(_outward, 1, 0, INT64.physical_range(), borrowed=1))},
         ("timestampdiff(MONTH, l.t, r.v)", "timestampdiff(YEAR, l.t, r.v)", "timestampdiff(QUARTER, l.d, r.e)"),
-        _apart_text, _away(1), NOT_LINEAR, sympy=_NO_TIME,
+        _apart_text, _later, NOT_LINEAR, sympy=_NO_TIME,
     ),
     Operator(
         "months_between", {"time": Meaning(_months_between, _month_rule(lambda x: x, 1.01, 1, (-inf, inf)))},

@@ -10,6 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.errors import EvaluationError
+from ivjoin.expr import build
+from ivjoin.expr.evaluate import evaluate
+from ivjoin.expr.types import from_arrow
 from ivjoin.shj.arrow import from_plain, take
 from ivjoin.shj.store.side import SideStore
 
@@ -66,13 +69,14 @@ class OutputField:
 
 
 class Emitter:
-    """Builds output batches of at most ``batch_size`` rows."""
+    """Builds output batches of at most ``batch_size`` rows; local times become instants in ``zone``."""
 
-    def __init__(self, schema: pa.Schema, fields: Sequence[OutputField], batch_size: int) -> None:
+    def __init__(self, schema: pa.Schema, fields: Sequence[OutputField], batch_size: int, zone: str) -> None:
         self.schema = schema
         self.batch_size = batch_size
         self._fields = list(fields)
         self._types = schema.types
+        self._zone = zone
 
     def batch(self, left: Rows | None, right: Rows | None) -> pa.RecordBatch:
         """One batch from rows of the two sides; a side that is None is null."""
@@ -90,13 +94,24 @@ class Emitter:
 
     def _in_common(self, array: pa.Array, i: int) -> pa.Array:
         """A key column of one side in the type that both sides have in common."""
+        t = self._types[i]
         try:
-            return from_plain(array, self._types[i])
+            local = getattr(t, "tz", None) is not None and getattr(array.type, "tz", None) is None
+            return self._as_instants(array, t) if local else from_plain(array, t)
         except pa.ArrowInvalid as e:
             raise EvaluationError(
                 f"the key column {self.schema.names[i]!r} of the output is {self._types[i]}, which cannot hold a value "
                 f"of {array.type}: {e}; give the column another name on one side and name both in on=, which keeps both"
             ) from e
+
+    def _as_instants(self, array: pa.Array, t: pa.TimestampType) -> pa.Array:
+        """Dates or local times as the condition compares them with instants."""
+        found = evaluate([build.cast(build.column("left", "k", from_arrow(array.type)), from_arrow(t), self._zone)],
+                         lambda _, __: array, len(array))[0]  # fmt: skip
+        if found.error is not None and found.error.any():
+            raise pa.ArrowInvalid(f"{array[int(found.error.argmax())]} is past its ends")
+        missing = None if found.valid is None else ~found.valid
+        return pa.array(np.ascontiguousarray(found.values, np.int64), pa.int64(), mask=missing).cast(t)
 
     def slices(self, n: int) -> Iterator[slice]:
         """Cuts n rows into pieces of at most ``batch_size``."""

@@ -68,8 +68,10 @@ def _common_arrow(a: pa.DataType, b: pa.DataType) -> pa.DataType:
         a = a.value_type
     if pa.types.is_dictionary(b):
         b = b.value_type
-    if a == b:
+    if a == b or pa.types.is_null(b):
         return a
+    if pa.types.is_null(a):
+        return b
     if nested_arrow(from_arrow(a)) is not None and nested_arrow(from_arrow(b)) is not None:
         return common_nested(a, b, _common_arrow)
     left = build.column("left", "a", from_arrow(a))

@@ -14,7 +14,7 @@ import pyarrow as pa
 from ivjoin.errors import ColumnError, ConditionError, came
 from ivjoin.expr.arguments import one_of
 from ivjoin.expr.read.fluent import Expr, left, lit, right
-from ivjoin.expr.types import Type, from_arrow
+from ivjoin.expr.types import TICKS_PER_SECOND, Type, from_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,13 +99,44 @@ def _within(direction: str, a: Expr, b: Expr, types: tuple[Type, Type], given: A
     """That both are no farther apart than the tolerance."""
     kinds = {t.kind for t in types}
     limit = _limit(given, types)
+    if isinstance(limit, timedelta):
+        return _within_time(direction, a, b, types, limit)
     out = []
     if kinds == {"int"}:  # in which no difference overflows
         a, b = a.cast("decimal(20,0)"), b.cast("decimal(20,0)")
     if direction != "forward":
         out.append(b >= a - lit(limit))
     if direction != "backward":
-        out.append(b <= a + lit(limit) if kinds & {"int", "float", "decimal"} else a >= b - lit(limit))
+        out.append(b <= a + lit(limit))
+    return out
+
+
+def _within_time(direction: str, a: Expr, b: Expr, types: tuple[Type, Type], limit: timedelta) -> list[Expr]:
+    """That two times are no farther apart, in whole steps of the finer unit of the two.
+
+    Every distance is a whole number of these. A limit that is finer would turn both into its own unit, which reaches
+    less far; one beyond every distance says nothing.
+    """
+    micros = limit // timedelta(microseconds=1)
+    unit = max((t.unit for t in types), key=("", "s", "ms", "us", "ns").index)
+    nanos = 10**9 // TICKS_PER_SECOND[unit] if unit else 86_400 * 10**9
+    steps = micros * 1000 // nanos
+    if steps >= 2**64:
+        return []
+    if steps >= 2**63:
+        most = timedelta(microseconds=(2**63 - 1) * nanos // 1000)
+        raise ConditionError(
+            f"tolerance is {limit}, longer than a duration of {nanos} ns a step can be; expected {most} at most, "
+            "or None for no limit"
+        )
+    step = lit(timedelta(microseconds=steps * nanos // 1000)) if unit else lit(steps)
+    if all(t.kind == "duration" for t in types):  # of which one that is written is one of microseconds
+        step = step.cast(f"duration[{unit}]")
+    out = []
+    if direction != "forward":
+        out.append(b >= a - step)
+    if direction != "backward":
+        out.append(a >= b - step)
     return out
 
 
@@ -121,8 +152,6 @@ def _limit(given: Any, types: tuple[Type, Type]) -> int | float | Decimal | time
     if isinstance(value, timedelta):
         if value < timedelta(0):
             raise ConditionError(f"tolerance is {came(given)}; expected zero or more")
-        if all(t.kind == "date" for t in types):
-            return timedelta(days=value.days)
         return value
     if not math.isfinite(value) or value < 0:
         raise ConditionError(f"tolerance is {came(given)}; expected zero or more, or None for no limit")

@@ -138,7 +138,7 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
         A subclass that says what came, what was expected and the nearest fix.
     """
     jt, schemas, pairs = join_type(spec.how), spec.schemas, list(spec.on)
-    equalities = [_key_equality(a, b, schemas) for a, b in pairs]
+    equalities = [_key_equality(a, b, schemas, spec.timezone) for a, b in pairs]
     conjuncts = [*equalities, *([spec.condition] if spec.condition is not None else [])]
     whole = build.and_(*conjuncts) if len(conjuncts) > 1 else (conjuncts[0] if conjuncts else None)
     if whole is not None:
@@ -191,11 +191,11 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
     return plan
 
 
-def _key_equality(a: str, b: str, schemas: tuple[pa.Schema, pa.Schema]) -> Node:
+def _key_equality(a: str, b: str, schemas: tuple[pa.Schema, pa.Schema], zone: str) -> Node:
     left = build.column("left", a, from_arrow(schemas[0].field(a).type))
     right = build.column("right", b, from_arrow(schemas[1].field(b).type))
     try:
-        return build.eq(left, right)
+        return build.eq(left, right, zone)
     except (ConditionError, UnsupportedError) as e:
         raise type(e)(f"key columns left.{a} and right.{b} cannot be compared: {e}") from e
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Aggregates", "DeclaredBounds", "How", "Keys", "OnLate", "Orders", "SupportsArrowSchema", "join_options",
-    "join_spec", "on_pairs", "side_expression",
+    "join_spec", "schema_of", "on_pairs", "side_expression",
 ]  # fmt: skip
 
 How = Literal["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
@@ -64,7 +64,10 @@ def join_spec(
         A subclass that says what came, what was expected and the nearest fix.
     """
     jt = join_type(how)
-    schemas = (_schema(left_schema, "left"), _schema(right_schema, "right"))
+    schemas = (
+        schema_of(left_schema, "the left schema", "the left input"),
+        schema_of(right_schema, "the right schema", "the right input"),
+    )
     one_of("on_late", on_late, ("raise", "drop", "join"))
     batch_size = whole_number("batch_size", batch_size, 1, MOST_ROWS, "a whole number of rows")
     text("suffix", suffix, "_right")
@@ -97,19 +100,24 @@ def join_options() -> tuple[str, ...]:
     return tuple(join_spec.__kwdefaults__ or ())
 
 
-def _schema(schema: Any, side: str) -> pa.Schema:
+def schema_of(schema: Any, called: str, of: str) -> pa.Schema:
+    """An Arrow schema of what is one, or gives one; its name, and its input's, are for errors.
+
+    Raises
+    ------
+    SchemaError
+    """
     if not isinstance(schema, pa.Schema):
-        converter = getattr(schema, "__arrow_c_schema__", None)
-        if converter is None:
-            raise SchemaError(f"the {side} schema is a {type(schema).__name__}; expected a pyarrow.Schema")
+        if getattr(schema, "__arrow_c_schema__", None) is None:
+            raise SchemaError(f"{called} is a {type(schema).__name__}; expected a pyarrow.Schema")
         try:
             schema = pa.schema(schema)
         except (TypeError, ValueError) as e:
-            raise SchemaError(f"the {side} schema, a {type(schema).__name__}, gives no Arrow schema: {e}") from e
+            raise SchemaError(f"{called}, a {type(schema).__name__}, gives no Arrow schema: {e}") from e
     seen: set[str] = set()
     for name in schema.names:
         if name in seen:
-            raise SchemaError(f"the {side} input has two columns named {name!r}; rename one of them")
+            raise SchemaError(f"{of} has two columns named {name!r}; rename one of them")
         seen.add(name)
     return schema
 

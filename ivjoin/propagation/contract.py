@@ -3,7 +3,8 @@
 A point of the box gives each column a value: a column in the box is never NULL. A float column with a greatest value is
 never NaN, one without may be. A point at which the condition errs does not satisfy it; a box that is one point is
 decided by the evaluator itself. In wider boxes a division by zero is enclosed as an error or a NULL, so that the bounds
-hold whichever of the two an engine makes of it.
+hold whichever of the two an engine makes of it. A join, whose evaluator makes it an error, knows better
+(``contract_nodes``).
 """
 
 from __future__ import annotations

@@ -44,6 +44,9 @@ class Propagator:
         Conditions, all of which are TRUE at a satisfying point.
     also : iterable of Node
         Further expressions whose domains are asked for.
+    zero_gives_null : bool
+        Whether a division by zero may be NULL, as engines without ANSI mode have it; otherwise it errs, so that no
+        satisfying point has one.
     """
 
     __slots__ = (
@@ -51,7 +54,7 @@ class Propagator:
         "nodes", "roots", "rules", "structure",
     )  # fmt: skip
 
-    def __init__(self, conjuncts: Sequence[Node], also: Iterable[Node] = ()) -> None:
+    def __init__(self, conjuncts: Sequence[Node], also: Iterable[Node] = (), zero_gives_null: bool = True) -> None:
         nodes = list(walk(*conjuncts, *also))
         at = _arguments(nodes)
         sums = forms(nodes, at)
@@ -63,7 +66,7 @@ class Propagator:
             sums = forms(nodes, at)
         self.nodes = nodes
         self.index = {n: i for i, n in enumerate(nodes)}
-        self.rules: list[Rule] = [rule_of(n, i, at[i]) for i, n in enumerate(nodes)]
+        self.rules: list[Rule] = [rule_of(n, i, at[i], zero_gives_null) for i, n in enumerate(nodes)]
         parents: list[list[int]] = [[] for _ in nodes]
         for i, args in enumerate(at):
             for j in dict.fromkeys(args):

@@ -16,13 +16,17 @@ _made: dict[Any, Propagator] = {}
 
 
 def propagator(conjuncts: tuple[Node, ...], also: tuple[Node, ...]) -> Propagator:
-    """A propagator of some conjuncts that ``also`` may be asked of; one that was made before, if it is kept."""
+    """A propagator of some conjuncts that ``also`` may be asked of; one that was made before, if it is kept.
+
+    Where conjuncts are TRUE nothing they evaluate divided by zero, which errs in a join. A value by itself, without
+    conjuncts, may be of a row that errs.
+    """
     key = (conjuncts, also)
     found = _made.get(key)
     if found is None:
         while len(_made) >= _LIMIT:  # the oldest goes
             _made.pop(next(iter(_made)), None)
-        found = _made[key] = Propagator(conjuncts, also)
+        found = _made[key] = Propagator(conjuncts, also, zero_gives_null=not conjuncts)
     return found
 
 

@@ -11,9 +11,9 @@ from ivjoin.operators.table import meaning_of
 __all__ = ["rule_of"]
 
 
-def rule_of(node: Node, i: int, at: tuple[int, ...]) -> Rule:
+def rule_of(node: Node, i: int, at: tuple[int, ...], zero_gives_null: bool = True) -> Rule:
     """The rule of a node; an operator without one, or with arguments its rule does not know, says nothing."""
-    place, meaning = Place(node, i, at), meaning_of(node)
+    place, meaning = Place(node, i, at, zero_gives_null), meaning_of(node)
     if meaning is None:
         return nothing(place)
     if isinstance(meaning.bounds, Absent):

@@ -7,10 +7,12 @@ that of tasks within a micro-batch changes anything.
 
 from __future__ import annotations
 
+import json
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,9 +28,11 @@ from ivjoin.spark.pack import Seen, unpacked
 from ivjoin.spark.results import COUNTS, GROWING
 
 __all__ = [
-    "COUNTS", "GROWING", "Arrivals", "Keep", "Turn", "arrivals", "forget", "keep", "kept", "new_operator", "play",
+    "COUNTS", "GROWING", "Arrivals", "Keep", "Turn", "arrivals", "keep", "new_operator", "play", "taken",
 ]
 
+# Bytes of rows that are pushed at once.
+_MOST_BYTES = 1 << 30
 Keep = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
@@ -42,10 +46,13 @@ class Arrivals:
         Rows of the left and right side, as ``pack`` packed them.
     seen : (Seen, Seen)
         How far each side has come, over all tasks.
+    heard : list of dict
+        What each map task tells the planner, in the planner's bucket.
     """
 
     packed: tuple[list[bytes], list[bytes]]
     seen: tuple[Seen, Seen]
+    heard: list[dict[str, Any]] = field(default_factory=list)
 
 
 def arrivals(spec: JoinSpec, frames: Iterator[pd.DataFrame]) -> Arrivals:
@@ -58,7 +65,9 @@ def arrivals(spec: JoinSpec, frames: Iterator[pd.DataFrame]) -> Arrivals:
             if isinstance(rows, (bytes, bytearray)):
                 out.packed[int(side)].append(bytes(rows))
             if isinstance(tick, (bytes, bytearray)):
-                out.seen[int(side)].merge(bytes(tick))
+                edges, *heard = json.loads(bytes(tick))
+                out.seen[int(side)].merge(edges)
+                out.heard += heard
     return out
 
 
@@ -74,17 +83,28 @@ def play(op: SymmetricHashJoin, spec: JoinSpec, came: Arrivals, keep: Keep | Non
 
 def _played(op: SymmetricHashJoin, spec: JoinSpec, came: Arrivals) -> Iterator[pa.RecordBatch]:
     for s in (0, 1):
-        batch = _in_order(op.plan, s, [unpacked(rows, spec.schemas[s]) for rows in came.packed[s]])
-        if batch is not None:
-            yield from op.push(SIDES[s], batch)
+        for pieces in _gathered([unpacked(rows, spec.schemas[s]) for rows in came.packed[s]]):
+            yield from op.push(SIDES[s], _in_order(op.plan, s, pieces))
     for s in (0, 1):
         yield from op.reach(SIDES[s], came.seen[s].edges)
 
 
-def _in_order(plan: JoinPlan, side: int, pieces: list[pa.RecordBatch]) -> pa.RecordBatch | None:
+def _gathered(pieces: list[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Batches that make one: a column of text holds less than 2 GB."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for piece in pieces:
+        if held and size + piece.nbytes > _MOST_BYTES:
+            yield held
+            held, size = [], 0
+        held.append(piece)
+        size += piece.nbytes
+    if held:
+        yield held
+
+
+def _in_order(plan: JoinPlan, side: int, pieces: list[pa.RecordBatch]) -> pa.RecordBatch:
     """One batch, ascending in the primary axis: the index of a side is kept in that order, and Spark promises none."""
-    if not pieces:
-        return None
     batch = pieces[0] if len(pieces) == 1 else pa.Table.from_batches(pieces).combine_chunks().to_batches()[0]
     axes = plan.sides[side].axes
     if not axes:
@@ -102,7 +122,8 @@ class Turn:
     """Counts and clock of one turn."""
 
     before: dict[str, int]
-    restored: bool
+    restored: bool = False
+    caught_up: int = 0  # turns of other workers that were played again
     marks: list[int] = field(default_factory=lambda: [time.perf_counter_ns()])
     rows_out: int = 0
 
@@ -116,17 +137,21 @@ class Turn:
             self.rows_out += batch.num_rows
             yield batch
 
-    def counts(self, op: SymmetricHashJoin, bytes_written: int) -> str:
-        """What the turn counted, as text that Spark takes apart again."""
+    def rows_in(self, op: SymmetricHashJoin) -> int:
+        """Rows of both sides that came in this turn."""
+        return sum(getattr(op.metrics, name) - self.before[name] for name in GROWING[:2])
+
+    def counts(self, op: SymmetricHashJoin, bytes_written: int, bucket: int) -> str:
+        """What the turn counted, as text that Spark takes apart again; last the number of the bucket."""
         self.mark()
         after = op.metrics.as_dict()
         counts = {name: after[name] - self.before[name] for name in GROWING}
         counts["rows_out"] = self.rows_out  # what the operator puts out need not all be owned
         counts |= {name: after[name] for name in ("state_rows", "state_bytes")}
-        counts |= {"bytes_written": bytes_written, "restored": int(self.restored)}
+        counts |= {"bytes_written": bytes_written, "restored": int(self.restored), "caught_up": int(self.caught_up > 0)}
         spans = [b - a for a, b in zip(self.marks, self.marks[1:], strict=False)]
         counts |= {name: span // 1000 for name, span in zip(COUNTS[-3:], spans, strict=True)}
-        return ",".join(str(counts[name]) for name in COUNTS)
+        return ",".join(str(n) for n in (*(counts[name] for name in COUNTS), bucket))
 
 
 # -- operators kept in memory --------------------------------------------------------------------------------------
@@ -138,14 +163,9 @@ _MOST_KEPT = 256
 _MOST_KEPT_BYTES = 512 << 20
 
 
-def kept(key: tuple[str, int], token: str) -> SymmetricHashJoin | None:
-    """The operator in memory that is the state with this token, if there is one; it is taken out."""
-    found = _kept.pop(key, None)
-    return found[1] if found is not None and found[0] == token else None
-
-
-def forget(key: tuple[str, int]) -> None:
-    _kept.pop(key, None)
+def taken(key: tuple[str, int]) -> tuple[str, SymmetricHashJoin] | None:
+    """The operator in memory and the token of the state that it is; it is taken out."""
+    return _kept.pop(key, None)
 
 
 def keep(key: tuple[str, int], token: str, op: SymmetricHashJoin) -> None:

@@ -36,7 +36,7 @@ def as_spark_sql(node: Node, names: Sequence[str]) -> str | None:
 
 
 def widens(a: Type, b: Type) -> bool:
-    """Whether every value of the first type has a value of the second that it is cast to."""
+    """Whether every value of the first type has a value of the second that it is cast to, in any session."""
     if a.kind == b.kind == "int":
         return a.bits <= b.bits
     if a.kind == b.kind == "float":
@@ -45,8 +45,10 @@ def widens(a: Type, b: Type) -> bool:
         return b.scale >= a.scale and b.precision - b.scale >= a.precision - a.scale
     if (a.kind, b.kind) == ("int", "decimal"):
         return b.precision - b.scale >= {8: 3, 16: 5, 32: 10, 64: 20}[a.bits]
-    wider = {("int", "float"), ("decimal", "float"), ("date", "timestamp"), ("timestamp", "timestamp")}
-    return (a.kind, b.kind) in wider
+    if b.kind == "timestamp" and a.kind in ("date", "timestamp"):
+        # which instant a local time is hangs on a zone, and Spark takes the session's, whatever the join's is
+        return bool(a.tz) == bool(b.tz)
+    return (a.kind, b.kind) in {("int", "float"), ("decimal", "float")}
 
 
 def type_name(t: Type) -> str | None:

@@ -15,7 +15,6 @@ still holds the operator reads the head alone.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,16 +23,16 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from ivjoin.errors import IvjoinError
 from ivjoin.operator.operator import SymmetricHashJoin
-from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import JoinSpec
-from ivjoin.spark.bucket import Arrivals, Turn, arrivals, forget, keep, kept, new_operator, play
-from ivjoin.spark.codec import FORMAT, compressed, expanded, meta_text, read_state, version_token
-from ivjoin.spark.metrics import observed
-from ivjoin.spark.pack import Seen
+from ivjoin.spark.bucket import Turn, arrivals, keep, new_operator, play, taken
+from ivjoin.spark.buckets import bucket_labels
+from ivjoin.spark.codec import FORMAT, compressed, expanded, meta_text, new_token, read_state
+from ivjoin.spark.metrics import MOST_GATHERED, observed
 from ivjoin.spark.results import RESULT_SCHEMA, Results
 from ivjoin.spark.spec import identity
 from ivjoin.spark.streaming import packed_sides
 from ivjoin.spark.streamspread import UNSPREAD, StreamSpread
+from ivjoin.spark.turns import arrivals_of, found_again, leave_turn, turn_bytes
 from ivjoin.spark.workers import own_workers
 
 __all__ = ["SegmentedBucket", "segmented_join"]
@@ -61,7 +60,7 @@ def segmented_join(
         played = packed.groupBy("label").transformWithStateInPandas(
             SegmentedBucket(spec, buckets, results, spread), RESULT_SCHEMA, "append", "None"
         )
-    return observed(played, name)
+    return observed(played, name, by_bucket=buckets <= MOST_GATHERED)
 
 
 def _check_setup(spark: Any) -> None:
@@ -94,6 +93,7 @@ class SegmentedBucket(StatefulProcessor):
         self._spec = spread.run(spec)
         self._owned = spread.owner(spec)
         self._meta = meta_text(identity(spec) | spread.identity, buckets)
+        self._plans, self._labels = spread.plans, bucket_labels(buckets)
         # Here PySpark passes every frame on by itself.
         self._results = results or Results(most_rows=0)
 
@@ -101,21 +101,25 @@ class SegmentedBucket(StatefulProcessor):
         self._head = handle.getValueState("head", _HEAD)
         self._base = handle.getValueState("base", "payload binary")
         self._log = handle.getListState("log", "segment binary")
+        self._note = handle.getValueState("note", "text string") if self._plans is not None else None
 
     def handleInputRows(
         self, key: tuple[Any, ...], rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
         name = (self._meta, int(key[0]))
-        turn = Turn({}, False)
+        turn = Turn({})
         head = self._head.get() if self._head.exists() else None
-        op, turn.restored = self._opened(name, head)
-        token, base_size, log_size = ("", 0, 0) if head is None else head[2:]
+        op = self._opened(name, head, turn)
+        before, base_size, log_size = ("", 0, 0) if head is None else head[2:]
         turn.before = op.metrics.as_dict()
         came = arrivals(self._spec, rows)
-        segment = compressed(_segment(came))
+        segment = compressed(turn_bytes(came))
         turn.mark()
         yield from self._results.frames(turn.counted(play(op, self._spec, came, self._owned)), name[1])
         turn.mark(self._results.sink_ns)
+        if self._plans is not None and self._note is not None and name[1] == self._labels[0]:
+            said = self._note.get()[0] if self._note.exists() else ""
+            self._note.update((self._plans.planner().turn(said, came.heard, [s.edges for s in came.seen]),))
         log_size += len(segment)
         written = len(segment)
         if log_size > max(base_size, _SHORT_LOG):
@@ -125,47 +129,27 @@ class SegmentedBucket(StatefulProcessor):
             base_size, log_size, written = len(payload), 0, len(payload)
         else:
             self._log.appendValue((segment,))
-        token = version_token(token.encode() + segment)
+        token = new_token()
         self._head.update((FORMAT, self._meta, token, base_size, log_size))
+        leave_turn(name, before, token, came, turn.rows_in(op), op.metrics.state_rows)
         keep(name, token, op)
-        yield self._results.counts(turn.counts(op, written))
+        yield self._results.counts(turn.counts(op, written, self._labels.index(name[1])))
 
     def close(self) -> None:
         pass
 
-    def _opened(self, name: tuple[str, int], head: Any) -> tuple[SymmetricHashJoin, bool]:
+    def _opened(self, name: tuple[str, int], head: Any, turn: Turn) -> SymmetricHashJoin:
         if head is None:
-            forget(name)
-            return new_operator(self._spec), False
+            taken(name)
+            return new_operator(self._spec)
         state = read_state((head[0], head[1], head[2], b""), self._meta)
-        op = kept(name, state.token)
+        op, turn.caught_up = found_again(self._spec, name, state.token)
         if op is not None:
-            return op, False
+            return op
+        turn.restored = True
         base = self._base.get() if self._base.exists() else None
         op = new_operator(self._spec) if base is None else SymmetricHashJoin.restore(expanded(bytes(base[0])))
         for (segment,) in self._log.get():
-            for _ in play(op, self._spec, _arrivals_of(self._spec, expanded(bytes(segment)))):
+            for _ in play(op, self._spec, arrivals_of(self._spec, expanded(bytes(segment)))):
                 pass
-        return op, True
-
-
-def _segment(came: Arrivals) -> bytes:
-    """What came, as bytes: a line of JSON with the sizes and the edges, then the packed rows."""
-    sizes = [[len(rows) for rows in side] for side in came.packed]
-    head = json.dumps({"sizes": sizes, "seen": [s.edges for s in came.seen]}, separators=(",", ":"))
-    return head.encode() + b"\n" + b"".join(rows for side in came.packed for rows in side)
-
-
-def _arrivals_of(spec: JoinSpec, segment: bytes) -> Arrivals:
-    head, _, body = segment.partition(b"\n")
-    said = json.loads(head)
-    packed: tuple[list[bytes], list[bytes]] = ([], [])
-    at = 0
-    for side, sizes in enumerate(said["sizes"]):
-        for size in sizes:
-            packed[side].append(body[at : at + size])
-            at += size
-    seen = (Seen(plan_of(spec), 0), Seen(plan_of(spec), 1))
-    for s, edges in zip(seen, said["seen"], strict=True):
-        s.edges = edges
-    return Arrivals(packed, seen)
+        return op

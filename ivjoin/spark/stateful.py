@@ -9,11 +9,22 @@ import pandas as pd
 
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.spec import JoinSpec
-from ivjoin.spark.bucket import Turn, arrivals, forget, keep, kept, new_operator, play
-from ivjoin.spark.codec import FORMAT, compressed, expanded, meta_text, read_state, version_token
+from ivjoin.spark.bucket import Turn, arrivals, keep, new_operator, play, taken
+from ivjoin.spark.buckets import bucket_labels
+from ivjoin.spark.codec import (
+    FORMAT,
+    compressed,
+    expanded,
+    meta_text,
+    new_token,
+    note_and_state,
+    read_state,
+    with_note,
+)
 from ivjoin.spark.results import Results
 from ivjoin.spark.spec import identity
 from ivjoin.spark.streamspread import UNSPREAD, StreamSpread
+from ivjoin.spark.turns import found_again, leave_turn
 
 __all__ = ["bucket_function"]
 
@@ -24,30 +35,44 @@ def bucket_function(spec: JoinSpec, buckets: int, results: Results, spread: Stre
     """The function that Spark calls once per bucket and micro-batch."""
     meta = meta_text(identity(spec) | spread.identity, buckets)
     owned, spec = spread.owner(spec), spread.run(spec)
+    plans, labels = spread.plans, bucket_labels(buckets)
 
     def join_bucket(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
         name = (meta, int(key[0]))
-        turn = Turn({}, False)
-        op, turn.restored = _opened(spec, name, state.get if state.exists else None)
+        turn = Turn({})
+        stored = state.get if state.exists else None
+        said = ""
+        if plans is not None and stored is not None:
+            said, stored = note_and_state(stored)
+        op, before = _opened(spec, name, stored, turn)
         turn.before = op.metrics.as_dict()
         came = arrivals(spec, frames)
         turn.mark()
         yield from results.frames(turn.counted(play(op, spec, came, owned)), name[1])
         turn.mark(results.sink_ns)
         payload = compressed(op.snapshot())
-        token = version_token(payload)
-        state.update((FORMAT, meta, token, payload))
+        token = new_token()
+        if plans is None:
+            state.update((FORMAT, meta, token, payload))
+        else:
+            if name[1] == labels[0]:
+                said = plans.planner().turn(said, came.heard, [s.edges for s in came.seen])
+            state.update((FORMAT, meta, token, with_note(said, payload)))
+        leave_turn(name, before, token, came, turn.rows_in(op), op.metrics.state_rows)
         keep(name, token, op)
-        yield results.counts(turn.counts(op, len(payload)))
+        yield results.counts(turn.counts(op, len(payload), labels.index(name[1])))
 
     return join_bucket
 
 
-def _opened(spec: JoinSpec, name: tuple[str, int], stored: Any) -> tuple[SymmetricHashJoin, bool]:
-    """A bucket's operator (new, from memory, or made from the state), and whether it was made from the state."""
+def _opened(spec: JoinSpec, name: tuple[str, int], stored: Any, turn: Turn) -> tuple[SymmetricHashJoin, str]:
+    """A bucket's operator (new, from memory, or made from the state), and the token of its state."""
     if stored is None:
-        forget(name)
-        return new_operator(spec), False
+        taken(name)
+        return new_operator(spec), ""
     state = read_state(stored, name[0])
-    op = kept(name, state.token)
-    return (op, False) if op is not None else (SymmetricHashJoin.restore(expanded(state.payload)), True)
+    op, turn.caught_up = found_again(spec, name, state.token)
+    if op is None:
+        turn.restored = True
+        op = SymmetricHashJoin.restore(expanded(state.payload))
+    return op, state.token

@@ -14,7 +14,7 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 
-__all__ = ["Chosen", "chosen"]
+__all__ = ["Chosen", "chosen", "places_of"]
 
 
 class Chosen:
@@ -76,9 +76,19 @@ def chosen(plan: JoinPlan, columns: Any, whole: tuple[bool, bool] = (False, Fals
 
 
 def _places(plan: JoinPlan, columns: Any) -> list[int]:
+    return places_of(plan.schema.names, columns)
+
+
+def places_of(known: list[str], columns: Any) -> list[int]:
+    """Where the output columns of these names are.
+
+    Raises
+    ------
+    ColumnError
+        If one is not there, is there twice, or none is asked for.
+    """
     if isinstance(columns, str) or not isinstance(columns, Iterable):
         raise ColumnError(f"columns is {came(columns)}; expected a list of names of output columns")
-    known = plan.schema.names
     wanted = list(columns)
     for name in wanted:
         if not isinstance(name, str) or name not in known:

@@ -92,10 +92,13 @@ class Source:
         schema = self.schema if names is None else pa.schema([self.schema.field(n) for n in names])
         return pa.Table.from_batches(self._files.of_groups(groups, names), schema)
 
-    def some(self, names: Sequence[str]) -> pa.Table:
-        """Columns of a few row groups, spread over all of them."""
+    def some(self, names: Sequence[str], room: int | None = None) -> pa.Table:
+        """Columns of a few row groups, spread over all of them; within so many bytes, of one at least."""
         groups = self.groups()
-        step = max(1, len(groups) // _SEEN_GROUPS)
+        seen = _SEEN_GROUPS
+        if room is not None and self.rows and groups:
+            seen = max(1, min(seen, room * len(groups) // (16 * self.rows * max(1, len(names)))))
+        step = max(1, len(groups) // seen)
         return self.of_groups(groups[step // 2 :: step], names)
 
     def ready(self) -> None:
@@ -110,6 +113,19 @@ class Source:
         """All rows, as they are asked for."""
         got = self._read(self._names)
         return iter(got.to_batches()) if isinstance(got, pa.Table) else got
+
+    def head(self, room: int) -> tuple[pa.Table, Iterator[pa.RecordBatch] | None]:
+        """The first rows, until there are no more or they take so many bytes, and the others; None of no others."""
+        got = self._read(self._names)
+        if isinstance(got, pa.Table):
+            return got, None
+        held, size = [], 0
+        for batch in got:
+            held.append(batch)
+            size += batch.nbytes
+            if size > room:
+                return pa.Table.from_batches(held, self.schema), got
+        return pa.Table.from_batches(held, self.schema), None
 
     def table(self) -> pa.Table:
         """All rows at once."""

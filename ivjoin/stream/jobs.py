@@ -145,3 +145,6 @@ class Jobs:
             thread.join()
         self._threads.clear()
         self._jobs.clear()
+        for waiting in (self._work.jobs, self._work.output):  # which hold batches
+            while not waiting.empty():
+                waiting.get_nowait()

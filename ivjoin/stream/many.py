@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +15,7 @@ from ivjoin.expr.nodes import LEFT, Node, columns_of, make
 from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.frontier.order import Order
 from ivjoin.metrics import MultiJoinMetrics
+from ivjoin.multi.memory import bytes_allowed
 from ivjoin.multi.operator import MultiJoin
 from ivjoin.multi.pace import sorted_along
 from ivjoin.multi.question import MultiSpec, multi_spec, named_inputs
@@ -22,6 +23,7 @@ from ivjoin.multi.steps import Shape, equal_classes, laid_out
 from ivjoin.multi.trees import Seen, best_shape
 from ivjoin.operator.intake import has_value
 from ivjoin.operator.wording import listed
+from ivjoin.stream.columns import places_of
 from ivjoin.stream.inputs import ArrowStream, Source, open_input
 from ivjoin.stream.ordered import Ordinals, moves, of_steps, of_table, steps
 from ivjoin.stream.pull import JoinStream, Pieces
@@ -40,8 +42,11 @@ _SAMPLE_ROWS = 4096
 class _Many:
     """A join that is yet to begin."""
 
-    def __init__(self, spec: MultiSpec, sources: dict[str, Source], sort: bool, coalesce: int) -> None:
-        self.sources, self.coalesce = sources, coalesce
+    def __init__(
+        self, spec: MultiSpec, sources: dict[str, Source], sort: bool, coalesce: int,
+        columns: Sequence[str] | None = None, limit: int | None = None,
+    ) -> None:
+        self.sources, self.coalesce, self.columns, self.limit = sources, coalesce, columns, limit
         self.spec, self.shape, self.by = prepared(spec, sources, sort)
 
     def begin(self) -> tuple[dict[str, Pieces], str]:
@@ -150,14 +155,17 @@ class MultiJoinStream(JoinStream):
 
     def __init__(self, many: _Many) -> None:
         self._many = many
-        self._joining = MultiJoin.from_spec(many.spec, many.shape)
+        self._joining = MultiJoin.from_spec(many.spec, many.shape, limit=many.limit)
+        schema = many.spec.schema
+        self._picks = None if many.columns is None else [schema.get_field_index(n) for n in many.columns]
+        self._schema = schema if self._picks is None else pa.schema([schema.field(i) for i in self._picks])
         self._sorting = ""
         self._open()
 
     @property
     def schema(self) -> pa.Schema:
         """Schema of the output."""
-        return self._many.spec.schema
+        return self._schema
 
     @property
     def metrics(self) -> MultiJoinMetrics:  # type: ignore[override]
@@ -181,7 +189,8 @@ class MultiJoinStream(JoinStream):
 
     def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
         """What later output batches can still hold, as :meth:`MultiJoin.output_bounds` says."""
-        return self._joining.output_bounds()
+        bounds = self._joining.output_bounds()
+        return bounds if self._picks is None else {n: bounds[n] for n in self._schema.names if n in bounds}
 
     def explain(self) -> str:
         """The steps, what each side keeps, and what bounds it through which inputs."""
@@ -191,6 +200,13 @@ class MultiJoinStream(JoinStream):
         pass
 
     def _output(self) -> Iterator[pa.RecordBatch]:
+        if self._picks is None:
+            yield from self._joined()
+            return
+        for batch in self._joined():
+            yield pa.RecordBatch.from_arrays([batch.column(i) for i in self._picks], schema=self._schema)
+
+    def _joined(self) -> Iterator[pa.RecordBatch]:
         inputs, self._sorting = self._many.begin()
         op = self._joining
         rows = dict.fromkeys(inputs, 0)
@@ -215,6 +231,7 @@ def multi_join(
     inputs: Mapping[str, ArrowStream], condition: Expression | None = None, orders: AliasOrders | None = None,
     bounds: AliasBounds | None = None, batch_size: int = 65536, views: Views = "auto", *, on_late: str = "raise",
     timezone: str = "UTC", allow_cross: bool = False, coalesce_rows: int = 0, sort: str = "auto",
+    columns: Sequence[str] | None = None, memory_limit: int | str | None = None, when_full: str = "raise",
 ) -> JoinStream:
     """Join two to eight tables or streams in one step, holding only the rows that can still match.
 
@@ -243,6 +260,11 @@ def multi_join(
         Gather small input batches until they have this many rows.
     sort : {"auto", "never"}
         Whether to sort inputs that have an end and no order.
+    columns : list of str, optional
+        The columns of the output, by their names ``alias_name`` and in their order; all by default. What neither they
+        nor the condition, orders and bounds name is not read.
+    memory_limit, when_full
+        As of :class:`MultiJoin`; tables that are read or sorted as a whole are not counted.
 
     Returns
     -------
@@ -276,11 +298,17 @@ def multi_join(
                 )
             seen[id(x)] = alias
     sources = {alias: open_input(x, repr(alias)) for alias, x in given.items()}
+    limit = bytes_allowed(memory_limit, when_full)
     spec = multi_spec(
         {a: s.schema for a, s in sources.items()}, condition, orders=orders, bounds=bounds, views=views,
         batch_size=batch_size, on_late=on_late, timezone=timezone, allow_cross=allow_cross,
     )
+    if columns is not None:
+        columns = [spec.schema.names[i] for i in places_of(spec.schema.names, columns)]
+        spec = spec.of_columns(columns)
+        for alias, source in sources.items():
+            source.keep(spec.schemas[alias].names)
     for source in sources.values():
         source.ready()
-    return MultiJoinStream(_Many(spec, sources, sort == "auto", coalesce_rows))
+    return MultiJoinStream(_Many(spec, sources, sort == "auto", coalesce_rows, columns, limit))
 

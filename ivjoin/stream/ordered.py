@@ -23,7 +23,7 @@ from ivjoin.stream.sweep import Ordered
 if TYPE_CHECKING:
     from ivjoin.files.row_groups import Ranges
 
-__all__ = ["Ordinals", "Step", "moves", "of_steps", "of_table", "steps"]
+__all__ = ["Ordinals", "Step", "gathered", "moves", "of_steps", "of_table", "steps"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _GATHERED = 65_536  # rows gathered at once
@@ -93,15 +93,16 @@ def _value(node: Node, batch: pa.RecordBatch) -> Vector:
 
 def of_table(table: pa.Table, rows: Ordinals) -> Ordered:
     """The rows of a table in their order, some at a time."""
-    batches = iter(table.to_batches()) if rows.index is None else _gathered(table, rows.index)
+    batches = iter(table.to_batches()) if rows.index is None else gathered(table, rows.index)
     at = 0
     for batch in batches:
         yield batch, rows.values[at : at + batch.num_rows]
         at += batch.num_rows
 
 
-def _gathered(table: pa.Table, index: np.ndarray) -> Iterator[pa.RecordBatch]:
-    schema = table.schema
+def gathered(table: pa.Table, index: np.ndarray, most: int | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows of a table at these places, no more than ``most`` at a time."""
+    schema, most = table.schema, most or _GATHERED
     plain = [plain_type(t) for t in schema.types]
     if plain != schema.types:  # no rows are taken of views
         columns = [
@@ -110,8 +111,8 @@ def _gathered(table: pa.Table, index: np.ndarray) -> Iterator[pa.RecordBatch]:
         table = pa.Table.from_arrays(columns, names=schema.names)
     whole = table.combine_chunks()
     batches = whole.to_batches()
-    for start in range(0, len(index), _GATHERED):
-        at = indices(index[start : start + _GATHERED])
+    for start in range(0, len(index), most):
+        at = indices(index[start : start + most])
         if len(batches) == 1:
             taken = [batches[0].take(at)]
         else:  # more text than one array can hold
@@ -186,7 +187,7 @@ def of_steps(found: Sequence[Step], read: Callable[[Sequence[int]], pa.Table], n
         rows = Ordinals(np.maximum(keys[:cut], top), False, None if index is None else index[:cut])
         yield from of_table(table.slice(0, cut) if index is None else table, rows)
         top = int(rows.values[-1]) if cut else top
-        rest = [table.slice(cut)] if index is None else _gathered(table, index[cut:])
+        rest = [table.slice(cut)] if index is None else gathered(table, index[cut:])
         waiting = rest[0] if isinstance(rest, list) else pa.Table.from_batches(rest, table.schema)
 
 

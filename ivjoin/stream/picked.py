@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from ivjoin.frontier.order import Order
+from ivjoin.operator.budget import Budget
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.pick import beside, picking_of
 from ivjoin.plan.planner import JoinPlan
@@ -19,19 +20,21 @@ from ivjoin.plan.spec import SIDES
 from ivjoin.stream.axis import Axis
 from ivjoin.stream.inputs import Source
 from ivjoin.stream.ordered import moves, steps
-from ivjoin.stream.sorting import Arranged, Ready, as_they_are, in_order, said_of
+from ivjoin.stream.sorting import Arranged, Given, Ready, as_they_are, in_order, said_of
 
 __all__ = ["arrange_picked", "picked_arrival"]
 
 
-def arrange_picked(plan: JoinPlan, sources: tuple[Source, Source], sort: bool) -> Arranged:
+def arrange_picked(
+    plan: JoinPlan, sources: tuple[Source, Source], sort: bool, budget: Budget | None = None
+) -> Arranged:
     """Both inputs in the order in which they are read."""
     left, right = sources
     axis = _axis(plan)
     if sort and axis is not None:
         in_step = _in_step(plan, sources, axis)
         if any(in_step):
-            return _sorted(plan, sources, axis, in_step)
+            return _sorted(plan, sources, axis, in_step, budget)
     kept = as_they_are(plan, sources)
     if right.ends and not plan.sides[1].orders:
         kept.leads = 1
@@ -86,14 +89,19 @@ def _axis(plan: JoinPlan) -> Axis | None:
     return Axis(nodes, falls)
 
 
-def _sorted(plan: JoinPlan, sources: tuple[Source, Source], axis: Axis, which: list[bool]) -> Arranged:
+def _sorted(
+    plan: JoinPlan, sources: tuple[Source, Source], axis: Axis, which: list[bool], budget: Budget | None
+) -> Arranged:
     ready: list[Ready | None] = [
-        in_order(axis, s, source.table() if source.ranges is None else None, source, 1) if which[s] else None
+        in_order(axis, s, Given.of(source, budget, source.ranges is None), 1) if which[s] else None
         for s, source in enumerate(sources)
     ]
-    if any(r is not None and r.errs for r in ready) and None in ready:
-        return as_they_are(plan, sources)
     kept = Arranged(plan, (iter(()), iter(())), False, (sources[0].ends, sources[1].ends))
+    if any(r is not None and r.errs for r in ready) and None in ready:
+        kept.rows = sources[0].rows, sources[1].rows
+        left, right = (_batches(r, source) for r, source in zip(ready, sources, strict=True))
+        kept.batches = left, right
+        return kept
     spec, own = plan.spec, [(Order(n, descending=axis.descending),) for n in axis.nodes]
     orders = [own[s] if r is not None else spec.orders[s] for s, r in enumerate(ready)]
     kept.plan = plan_of(spec.with_orders(orders[0], orders[1], spec.on_late))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -100,7 +101,8 @@ class _Join:
         self.plan = found.plan
         self.chosen = found
         self.skipped: tuple[int, int] | None = None
-        self._sources, self._sort, self._coalesce, self._threads = sources, sort, coalesce, threads
+        self._sort, self._coalesce, self._threads = sort, coalesce, threads
+        self._sources: tuple[Source, Source] | None = sources  # until the end
         known = all(source.in_memory for source in sources)
         self._rows = sum(source.rows or 0 for source in sources) if known else 0
         small = threads == 1 and not found.plan.spec.aggregates
@@ -115,8 +117,13 @@ class _Join:
             return SymmetricHashJoin.from_plan(plan, errors_first=errors_first, budget=self.budget)
         return SlicedJoin(plan, cut, self._threads, errors_first, self._rows, bool(self._rows) and not copies)
 
+    def end(self) -> None:
+        """Let go of the inputs."""
+        self._sources = None
+
     def open(self) -> None:
         """Leave out the row groups that cannot matter, and read what must not wait."""
+        assert self._sources is not None
         left, right = self._sources
         if left.ranges is not None and right.ranges is not None:
             ranges = left.ranges, right.ranges.of_side("right")
@@ -130,11 +137,13 @@ class _Join:
             source.ready()
 
     def begin(self) -> tuple[Arranged, tuple[Pieces, Pieces]]:
+        assert self._sources is not None
         if self.plan.spec.pick is not None:
-            arranged = arrange_picked(self.plan, self._sources, self._sort)
+            arranged = arrange_picked(self.plan, self._sources, self._sort, self.budget)
             self.most = max(_SWEEP_ROWS if arranged.leads is None else _PICK_ROWS, self._coalesce)
         else:
-            arranged = (arrange if self._sort else as_they_are)(self.plan, self._sources, self._threads)
+            arrange_ = arrange if self._sort else as_they_are
+            arranged = arrange_(self.plan, self._sources, self._threads, self.budget)
             if isinstance(cut_of(arranged.plan), str) and not self.plan.spec.aggregates:
                 self.most = max(_PUSH_ROWS, self._coalesce)
         left, right = (Pieces(batches, self._coalesce, self.most) for batches in arranged.batches)
@@ -217,6 +226,7 @@ class JoinStream(Outputs):
         try:
             self._batches.close()
             self._over = self._over or _CLOSED
+            self._left()  # nothing was left by the generator of one that has not begun
         finally:
             self._reading.release()
 
@@ -276,9 +286,12 @@ class JoinStream(Outputs):
             self._left()
 
     def _left(self) -> None:
-        """Nothing more is read."""
+        """Nothing more is read: let go of the inputs, as far as whoever holds the stream does not hold them, too."""
         if isinstance(self._operator, SlicedJoin):
             self._operator.close()
+        self._join.end()
+        if self._arranged is not None:
+            self._arranged = replace(self._arranged, batches=(iter(()), iter(())), sweep=None)
 
     def _output(self) -> Iterator[pa.RecordBatch]:
         return map(self._join.chosen.pick, self._joined())

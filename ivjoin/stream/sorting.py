@@ -3,19 +3,21 @@
 A table is sorted by indices: beside it there are eight bytes a row for the values and four for their order, and rows
 are gathered as they are read. One that is in order already is only looked at. Parquet files whose row groups follow
 each other along the axis, by the statistics in their footers, are read in that order, and no more of them is sorted at
-a time than overlaps.
+a time than overlaps. Within a limit of memory, what does not fit is sorted outside it (``outside.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 
 from ivjoin.expr.nodes import columns_of
 from ivjoin.frontier.order import Order
+from ivjoin.operator.budget import Budget
 from ivjoin.operator.wording import listed, said
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
@@ -23,6 +25,7 @@ from ivjoin.plan.spec import SIDES
 from ivjoin.stream.axis import Axis, axes, best_axis, sample
 from ivjoin.stream.inputs import Source
 from ivjoin.stream.ordered import I64_MAX, I64_MIN, Ordinals, moves, of_steps, of_table, steps
+from ivjoin.stream.outside import fits, room_for, sorted_outside
 from ivjoin.stream.sweep import Ordered, Sweep
 
 __all__ = ["Arranged", "Prospect", "Ready", "arrange", "as_they_are", "in_order", "prospect", "said_of"]
@@ -78,7 +81,9 @@ class Arranged:
         return None if left is None or right is None else int(right < left)
 
 
-def as_they_are(plan: JoinPlan, sources: tuple[Source, Source], threads: int = 1) -> Arranged:
+def as_they_are(
+    plan: JoinPlan, sources: tuple[Source, Source], threads: int = 1, budget: Budget | None = None
+) -> Arranged:
     """Both inputs as they come, whatever the threads."""
     ends, rows = (sources[0].ends, sources[1].ends), (sources[0].rows, sources[1].rows)
     return Arranged(plan, (sources[0].batches(), sources[1].batches()), False, ends, rows)
@@ -102,29 +107,81 @@ class Ready:
 
     rows: Ordered
     errs: bool
-    done: str  # "sorted", "kept" or "groups"
+    done: str  # "sorted", "runs", "kept" or "groups"
     size: int = 0
 
 
-def arrange(plan: JoinPlan, sources: tuple[Source, Source], threads: int = 1) -> Arranged:
+@dataclass
+class Given:
+    """A side that was read as far as there is room for it.
+
+    Attributes
+    ----------
+    source : Source
+    table : pa.Table or None
+        Its first rows; None where row groups are read as they are asked for.
+    rest : Iterator of RecordBatch or None
+        The other rows; None where there are none.
+    budget : Budget or None
+    """
+
+    source: Source
+    table: pa.Table | None = None
+    rest: Iterator[pa.RecordBatch] | None = None
+    budget: Budget | None = None
+
+    @classmethod
+    def of(cls, source: Source, budget: Budget | None, read: bool) -> Given:
+        given = cls(source, budget=budget)
+        if read:
+            given.read()
+        return given
+
+    def read(self) -> pa.Table:
+        """The first rows, which are all where memory has no limit."""
+        if self.table is None:
+            room = None if self.budget is None else room_for(self.budget.limit)
+            self.table, self.rest = (self.source.table(), None) if room is None else self.source.head(room)
+            if room is not None and self.rest is None and not fits(self.table, self.source.in_memory, room):
+                self.rest = iter(())
+        return self.table
+
+    @property
+    def rows(self) -> int | None:
+        """How many there are, where that is known."""
+        return self.source.rows if self.table is None or self.rest is not None else self.table.num_rows
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All rows, as they come."""
+        if self.table is None:
+            return self.source.batches()
+        first = iter(self.table.to_batches())
+        return first if self.rest is None else chain(first, self.rest)
+
+
+def arrange(
+    plan: JoinPlan, sources: tuple[Source, Source], threads: int = 1, budget: Budget | None = None
+) -> Arranged:
     """Both inputs, sorted by so many threads where that is worth it; reads what has to be sorted."""
     known = [s.rows for s in sources if s.rows is not None]
     if not _sorts(plan, sources) or (len(known) == 2 and known[0] * known[1] <= SMALL):
         return as_they_are(plan, sources)
-    tables = [s.table() if s.ends and s.ranges is None else None for s in sources]
-    rows = [s.rows if t is None else t.num_rows for t, s in zip(tables, sources, strict=True)]
-    kept = Arranged(plan, (iter(()), iter(())), False, (sources[0].ends, sources[1].ends), (rows[0], rows[1]))
-    left, right = (_sampled(plan, s, tables[s], sources[s]) for s in (0, 1))
+    sides = [Given.of(s, budget, s.ends and s.ranges is None) for s in sources]
+    ends, rows = (sources[0].ends, sources[1].ends), (sides[0].rows, sides[1].rows)
+    kept = Arranged(plan, (iter(()), iter(())), False, ends, rows)
+    left, right = (_sampled(plan, s, sides[s]) for s in (0, 1))
     axis = best_axis(plan, (left, right))
     ready: list[Ready | None] = [None, None]
     if axis is not None:
         ready = [
-            in_order(axis, s, tables[s], sources[s], threads) if _free(plan, sources, s) else None for s in (0, 1)
+            in_order(axis, s, sides[s], threads) if _free(plan, sources, s) else None for s in (0, 1)
         ]
         if None in ready and any(r is not None and r.errs for r in ready):
             axis = None  # the other side's order may not err, and one rule holds for both
     if axis is None:
-        kept.batches = _plain(sources[0], tables[0]), _plain(sources[1], tables[1])
+        given = [sides[s].batches() if r is None or r.done != "runs" else (b for b, _ in r.rows)
+                 for s, r in enumerate(ready)]  # fmt: skip
+        kept.batches = given[0], given[1]
         return kept
     spec, own = plan.spec, [(Order(n, descending=axis.descending),) for n in axis.nodes]
     orders = [own[s] if r is not None else spec.orders[s] for s, r in enumerate(ready)]
@@ -134,28 +191,35 @@ def arrange(plan: JoinPlan, sources: tuple[Source, Source], threads: int = 1) ->
     kept.copies = any(r is not None and r.done != "kept" for r in ready)
     kept.sweep = _sweep(plan, axis, ready)
     if kept.sweep is None:
-        given = [_plain(sources[s], tables[s]) if r is None else (b for b, _ in r.rows) for s, r in enumerate(ready)]
+        given = [sides[s].batches() if r is None else (b for b, _ in r.rows) for s, r in enumerate(ready)]
         kept.batches = given[0], given[1]
     return kept
 
 
-def _sampled(plan: JoinPlan, s: int, table: pa.Table | None, source: Source) -> pa.RecordBatch | None:
+def _sampled(plan: JoinPlan, s: int, side: Given) -> pa.RecordBatch | None:
     """A few rows of a side; of files, of a few row groups."""
-    if table is None and source.ranges is None:
+    if side.table is None and side.source.ranges is None:
         return None
     names = _compared(plan, s)
-    return sample(table.select(names) if table is not None else source.some(names))
+    room = None if side.budget is None else room_for(side.budget.limit)
+    return sample(side.table.select(names) if side.table is not None else side.source.some(names, room))
 
 
-def in_order(axis: Axis, s: int, table: pa.Table | None, source: Source, threads: int) -> Ready:
+def in_order(axis: Axis, s: int, side: Given, threads: int) -> Ready:
     """The rows of a side in the order of an axis, read by row groups where these follow each other along it."""
-    node = axis.nodes[s]
-    if table is None and node.op == "column" and source.ranges is not None:
+    node, source = axis.nodes[s], side.source
+    if side.table is None and node.op == "column" and source.ranges is not None:
         found = steps(source.ranges.of_side(SIDES[s]), source.groups(), node, axis.descending)
         if found is not None:
             return Ready(of_steps(found, source.of_groups, node, axis.descending), False, "groups")
-    if table is None:
-        table = source.table()
+    table = side.read()
+    if side.rest is not None and side.budget is not None:
+        room, folder = room_for(side.budget.limit), side.budget.folder
+        side.table = None  # it is not to be in memory for as long as the others are read
+        batches = chain(_given_up([table]), side.rest)
+        del table
+        runs = sorted_outside(batches, source.schema, node, axis.descending, room, folder)
+        return Ready(runs.rows(), runs.errs, "runs", runs.nbytes)
     sorted_rows = Ordinals.of(table, node, axis.descending, threads)
     done, size = ("kept", 0) if sorted_rows.index is None else ("sorted", 12 * len(sorted_rows.index))
     return Ready(of_table(table, sorted_rows), sorted_rows.errs, done, size)
@@ -184,8 +248,11 @@ def _shifted(rows: Ordered, by: int) -> Ordered:
         yield batch, np.where(moved < values, I64_MAX, moved) if by > 0 else np.where(moved > values, I64_MIN, moved)
 
 
-def _plain(source: Source, table: pa.Table | None) -> Iterator[pa.RecordBatch]:
-    return source.batches() if table is None else iter(table.to_batches())
+def _given_up(held: list[pa.Table]) -> Iterator[pa.RecordBatch]:
+    """The batches of a table, none of which is held once it was given."""
+    batches = held.pop().to_batches()[::-1]
+    while batches:
+        yield batches.pop()
 
 
 def said_of(axis: Axis, ready: list[Ready | None]) -> str:
@@ -193,23 +260,25 @@ def said_of(axis: Axis, ready: list[Ready | None]) -> str:
     own = [(s, r) for s, r in enumerate(ready) if r is not None]
     names = listed([said(axis.nodes[s]) for s, _ in own])
     done = {r.done for _, r in own}
-    size = sum(r.size for _, r in own) / 1e6
+    size = sum(r.size for _, r in own if r.done != "runs") / 1e6
+    files = sum(r.size for _, r in own if r.done == "runs") / 1e6
+    cost = (f", with {size:,.1f} MB" if size else "") + (f", by runs of {files:,.1f} MB in files" if files else "")
     if len(done) > 1:
         parts = [f"the {SIDES[s]} side {_DONE[r.done]}, by {said(axis.nodes[s])}" for s, r in own]
-        return listed(parts) + (f", with {size:,.1f} MB" if size else "")
+        return listed(parts) + cost
     who = "both sides" if len(own) == 2 else f"the {SIDES[own[0][0]]} side"
     if "kept" in done:
         return f"{who} {'are' if len(own) == 2 else 'is'} in order already, by {names}"
     if "groups" in done:
         return f"{who} {'were' if len(own) == 2 else 'was'} read in the order of row groups, by {names}"
     if len(own) == 2:
-        return f"neither side was ordered: both were sorted, by {names}, with {size:,.1f} MB"
-    return f"{who} was not ordered: it was sorted by {names}, with {size:,.1f} MB"
+        return f"neither side was ordered: both were sorted, by {names}{cost}"
+    return f"{who} was not ordered: it was sorted by {names}{cost}"
 
 
 _DONE = {
     "kept": "is in order already", "groups": "was read in the order of its row groups",
-    "sorted": "was not ordered: it was sorted",
+    "sorted": "was not ordered: it was sorted", "runs": "was not ordered: it was sorted outside memory",
 }  # fmt: skip
 
 

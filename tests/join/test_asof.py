@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,42 @@ def test_ends_of_types() -> None:
         for direction, want in (("backward", [0, None, None]), ("forward", [None, 1, 2]), ("nearest", [0, 1, 2])):
             got = ivjoin.asof_join(left, right, on="t", direction=direction, tolerance=limit).read_all()  # type: ignore[arg-type]
             assert got["x"].to_pylist() == want
+
+
+@pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
+@pytest.mark.parametrize("streams", [False, True])
+def test_tolerances_finer_and_longer_than_the_unit(direction: str, streams: bool) -> None:
+    top, bottom = 2**63 - 1, -(2**63)
+    values = [bottom, 0, 1, 1000, top]
+    nanos = {"s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}
+    limits = [timedelta(microseconds=1), timedelta(milliseconds=1500), timedelta(days=10_000), timedelta(days=999_999)]
+    kinds = [(kind(u), nanos[u]) for u in nanos for kind in (pa.timestamp, pa.duration)]
+    for kind, step in kinds:
+        for limit in limits:
+            most = limit // timedelta(microseconds=1) * 1000 // step
+            t = pa.array(values, pa.int64()).cast(kind)
+            tables = [pa.table({name: range(5), "t": t}) for name in ("id", "rid")]
+            left, right = (t.to_reader() for t in tables) if streams else tables
+            got = ivjoin.asof_join(
+                left, right, on="t", direction=direction, tolerance=limit, allow_exact_matches=False  # type: ignore[arg-type]
+            ).read_all()  # fmt: skip
+            want: list[int | None] = []
+            for a in values:
+                side = [b for b in values if b < a or (b > a and direction != "backward")]
+                near = [b for b in side if abs(a - b) <= most and (b > a or direction != "forward")]
+                want.append(values.index(min(near, key=lambda b: (abs(a - b), b))) if near else None)
+            assert dict(zip(got["id"].to_pylist(), got["rid"].to_pylist(), strict=True)) == dict(enumerate(want))
+
+
+def test_tolerances_of_dates_and_beyond_a_duration() -> None:
+    days = pa.array([-(2**31), -5, 0, 2**31 - 1], pa.int32()).cast(pa.date32())
+    left, right = (pa.table({name: range(4), "t": days}) for name in ("id", "rid"))
+    for limit in (timedelta(days=5), timedelta(days=999_999_999)):
+        got = ivjoin.asof_join(left, right, on="t", tolerance=limit, allow_exact_matches=False).read_all()
+        assert got["rid"].to_pylist() == [None, None, 1, None]
+    nanos = pa.table({"t": pa.array([0], pa.timestamp("ns"))})
+    with pytest.raises(ConditionError, match="106751 days, 23:47:16.854775 at most"):
+        ivjoin.asof_join(nanos, nanos, on="t", tolerance=timedelta(days=106_752))
 
 
 def test_ties_and_how() -> None:

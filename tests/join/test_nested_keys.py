@@ -187,3 +187,13 @@ def test_no_other_nested_value_is_made(text: str) -> None:
     schema = pa.schema([("id", pa.int64()), ("v", POINT)])
     with pytest.raises(UnsupportedError, match="of a nested column there are its fields"):
         SymmetricHashJoin(schema, schema, condition=text)
+
+
+@pytest.mark.parametrize("kind", [POINT, pa.list_(pa.int64()), pa.month_day_nano_interval(), pa.list_(pa.int8(), 2)])
+def test_a_key_of_nulls_alone_meets_nothing(kind: pa.DataType) -> None:
+    nothing = pa.table({"k": pa.nulls(2), "a": [1, 2]})
+    some = pa.table({"k": pa.array([None, None, None], kind), "b": [1, 2, 3]})
+    for how, rows in (("inner", 0), ("full", 5), ("left_anti", 2), ("right_anti", 3)):
+        got = band_join(nothing, some, on="k", how=how).read_all()
+        assert got.num_rows == rows
+    assert band_join(some, nothing, on="k", how="full").read_all().schema.field("k").type == kind

@@ -207,6 +207,12 @@ WEAK = [
         lambda p, q: np.abs(p["a"] - q["a"]) + np.exp2(np.clip(p["a"] - q["a"], -60, 60).astype(float)) <= 30,
         reach=31,
     ),
+    Weak(
+        "a distance in the plane",
+        "hypot(l.a - r.a, l.x - r.x) <= 10",
+        10,
+        lambda p, q: np.hypot(p["a"] - q["a"], p["x"] - q["x"]) <= 10,
+    ),
     Weak("NOT outside", "NOT (l.a < r.a - 10 OR l.a > r.a + 10)", 10, near(10)),
     Weak(
         "ascending against descending",
@@ -281,6 +287,16 @@ WEAK = [
     ),
     Weak("floor of a quotient", "floor(l.a / 20) = floor(r.a / 20)", 20, lambda p, q: p["a"] // 20 == q["a"] // 20),
     Weak("integer division", "l.a div 20 = r.a div 20", 20, lambda p, q: p["a"] // 20 == q["a"] // 20),
+    Weak(
+        "a quotient that an error replaces, not a default",
+        "coalesce(abs(l.a - r.a) div r.w, 0) <= 1",
+        42,
+        lambda p, q: np.abs(p["a"] - q["a"]) // q["w"] <= 1,
+        right=lambda n: {**ints(n), "w": ints(n)["w"] + 1},
+        options={**ORDERED, "right_bounds": {"w": (0, 21)}},
+        reach=45,
+        nullable=False,
+    ),
     # greatest and least skip NULL: only columns that hold none can be pruned here
     Weak("greatest minus least", "greatest(l.a, r.a) - least(l.a, r.a) <= 10", 10, near(10), nullable=False),
 ]

@@ -169,3 +169,42 @@ def test_explain_of_inputs_and_of_schemas() -> None:
     assert ivjoin.explain(JOINED, ABC, views="none").count("for rows of") == 5
     with pytest.raises(SchemaError, match="explain got one input"):
         ivjoin.explain("l.k = r.k", S)
+
+
+@pytest.mark.parametrize("views", ["auto", "none"])
+@pytest.mark.parametrize(
+    "condition, said",
+    [
+        pytest.param("x.a + 1 = y.a AND y.k = z.k", "integer overflow in x.a + 1 (int64) at x.a = 92", id="key"),
+        pytest.param("x.a + 1 <= y.a AND y.a <= x.a + 9 AND y.k = z.k", "integer overflow in x.a + 1 (int64) at x.a",
+                     id="band"),
+        pytest.param("x.k = y.k AND y.k = z.k AND z.k + x.a > y.k", "in z.k + x.a (int64) at z.k = 1, x.a = 92",
+                     id="residual of three"),
+        pytest.param("x.k = y.k AND y.k = z.k AND z.k DIV y.`my z` > 0", "in z.k div y.`my z` (int64) at z.k = 1",
+                     id="quoted"),
+    ],
+)  # fmt: skip
+def test_errors_name_the_inputs_columns(condition: str, said: str, views: str) -> None:
+    schema = pa.schema({"k": pa.int64(), "a": pa.int64(), "my z": pa.int64()})
+    op = MultiJoin(dict.fromkeys("xyz", schema), condition, views=views)
+
+    def push_all() -> None:
+        for alias in "xyz":
+            a = 2**63 - 1 if alias == "x" else 1
+            list(op.push(alias, pa.record_batch([[1], [a], [0]], schema=schema)))
+
+    with pytest.raises(ivjoin.EvaluationError) as e:
+        push_all()
+    assert said in str(e.value)
+
+
+def test_errors_of_orders_and_watermarks_name_the_input() -> None:
+    schema = pa.schema({"k": pa.int64(), "s": pa.string()})
+    both = {"x": schema, "y": schema}
+    with pytest.raises(IvjoinError, match=r"order on x\.s: a value of type string cannot be an order"):
+        MultiJoin(both, "x.k = y.k", orders={"x": "s"})
+    with pytest.raises(IvjoinError, match=r"column 'q' is not in input 'x': x has k, s"):
+        MultiJoin(both, "x.k = y.k", orders={"x": "q"})
+    op = MultiJoin(both, "x.k = y.k", orders={"x": "k"})
+    with pytest.raises(IvjoinError, match=r"watermark 'q' of input 'x': column 'q' is not in input 'x': x has k, s"):
+        op.advance("x", {"q": 1})

@@ -52,6 +52,13 @@ def test_ends_of_the_type_and_duplicates(views: str) -> None:
     assert rows_of(c, views=views) == sorted(c.expected().elements())
 
 
+def test_a_band_that_no_row_satisfies() -> None:
+    table = pa.table({"id": [0, 1], "ts": [3, 4]})
+    c = Case(dict.fromkeys("abc", table), "a.ts <= b.ts AND b.ts - a.ts < -3 AND c.ts = b.ts", {}, "auto")
+    for views in ("auto", "none", "all"):
+        assert rows_of(c, views=views) == []
+
+
 def test_floats_with_nan_and_signed_zero() -> None:
     x = pa.array([-np.inf, -1.5, -0.0, 0.0, 5e-324, 1.0, np.inf, np.nan, None])
     table = pa.table({"id": range(len(x)), "x": x})

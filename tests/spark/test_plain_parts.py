@@ -28,7 +28,8 @@ from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark import environment
 from ivjoin.spark.bucket import new_operator
 from ivjoin.spark.buckets import bucket_labels, checked_count, murmur3_of_int, state_partition
-from ivjoin.spark.codec import FORMAT, compressed, expanded, meta_text, read_state, version_token
+from ivjoin.spark.codec import FORMAT, compressed, expanded, meta_text, new_token, read_state
+from ivjoin.spark.columns import key_sql
 from ivjoin.spark.join import _orders
 from ivjoin.spark.results import Results, opener
 from ivjoin.spark.slots import share_slots
@@ -68,7 +69,7 @@ def test_bucket_counts_are_checked(wrong: Any) -> None:
 
 def test_state_of_another_join_is_refused_with_the_difference() -> None:
     meta = meta_text({"how": "inner", "condition": "l.t > r.t"}, 8)
-    token = version_token(b"rows")
+    token = new_token()
     assert read_state((FORMAT, meta, token, b"rows"), meta).payload == b"rows"
     with pytest.raises(SnapshotError, match="buckets was '8' and is now '4'; condition was"):
         read_state((FORMAT, meta, token, b""), meta_text({"how": "inner", "condition": "l.t < r.t"}, 4))
@@ -158,6 +159,16 @@ def test_columns_of_one_type_share_a_slot() -> None:
 ])  # fmt: skip
 def test_literals_as_sql(value: Any, text: str) -> None:
     assert literal(value) == text
+
+
+@pytest.mark.parametrize("left, right, hashed", [
+    (pa.timestamp("us"), pa.timestamp("us", "Asia/Tokyo"), False), (pa.date32(), pa.timestamp("us", "UTC"), False),
+    (pa.date32(), pa.timestamp("us"), True), (pa.timestamp("us", "UTC"), pa.timestamp("us", "UTC"), True),
+    (pa.int32(), pa.float64(), True), (pa.decimal128(38, 2), pa.decimal128(38, 20), False),
+], ids=str)  # fmt: skip
+def test_keys_that_hang_on_the_session_are_not_hashed(left: pa.DataType, right: pa.DataType, hashed: bool) -> None:
+    spec = join_spec(pa.schema([("k", left)]), pa.schema([("k", right)]), on="k", timezone="Asia/Tokyo")
+    assert bool(key_sql(plan_of(spec))) is hashed
 
 
 def test_operators_as_sql() -> None:

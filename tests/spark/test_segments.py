@@ -112,6 +112,7 @@ def test_two_joins_in_one_query(rocksdb: Any, tmp_path: Path) -> None:
             once, b, how="inner", condition="l.u = r.t", left_order="u", backend="transformWithState", name="second"
         )
 
+    rocksdb.conf.set("spark.sql.shuffle.partitions", 1)  # a task less for each of the joins
     script = Script(rocksdb, tmp_path, join, NUMBERED, NUMBERED)
     for batch in range(3):
         script.add(left=rows(batch), right=rows(batch))
@@ -128,6 +129,7 @@ def test_joins_without_a_name_stand_in_one_query(rocksdb: Any, tmp_path: Path) -
         beside = band(b, a, how="inner", backend="transformWithState").selectExpr("k", "t", "t_right AS u", "t AS v")
         return twice.union(beside)
 
+    rocksdb.conf.set("spark.sql.shuffle.partitions", 1)  # a task less for each of the joins
     script = Script(rocksdb, tmp_path, join, NUMBERED, NUMBERED)
     for batch in range(3):
         script.add(left=rows(batch), right=rows(batch))

@@ -159,3 +159,19 @@ def test_orders_and_bounds_are_read_so_too(spark: Any) -> None:
         assert "l.`my time` + 1" in explain(frame, frame, **asked, **declared)
     with pytest.raises(IvjoinError):
         frame.band_join(frame, **asked, how="left")
+
+
+# -- time zone -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+def test_keys_of_local_times_meet_in_the_zone_of_the_join(spark: Any) -> None:
+    """Spark would hash them in the session's."""
+    local = spark.sql("SELECT timestamp_ntz'2024-01-01 09:00:00' + make_dt_interval(0, id) AS k, id AS t FROM range(9)")
+    days = spark.sql("SELECT DATE'2024-01-01' + CAST(id AS INT) AS k FROM range(9)")
+    hours = spark.sql("SELECT timestamp'2024-01-01 00:00:00Z' + make_dt_interval(0, id) AS k, id AS t FROM range(9)")
+    nights = spark.sql("SELECT timestamp'2023-12-31 15:00:00Z' + make_dt_interval(CAST(id AS INT)) AS k FROM range(9)")
+    band = "l.t BETWEEN r.t - 1 AND r.t + 1"
+    assert local.band_join(hours, on="k", condition=band, timezone="Asia/Tokyo").count() == 9
+    assert days.band_join(nights, on="k", timezone="Asia/Tokyo", routing="hash").count() == 9
+    assert days.band_join(nights, on="k").count() == 0

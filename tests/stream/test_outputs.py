@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import gc
+import pickle
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +97,46 @@ def test_a_context_closes_what_is_left() -> None:
         assert next(s).num_rows == 1
     with pytest.raises(ivjoin.ProtocolError, match="closed"):
         next(iter(s))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_stream_that_is_over_lets_go_of_its_inputs(threads: int) -> None:
+    table = pa.table({"k": [1] * 300_000, "t": range(300_000)})
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        try:
+            yield from table.to_batches(2000)
+        finally:
+            closed.append(True)
+
+    for over in ("end", "close", "close before the first", "error"):
+        closed: list[bool] = []
+        condition = "l.t = r.t" if over != "error" else "l.t = r.t AND 1 div (l.t - 200000) < 9"
+        stream = ivjoin.band_join(
+            batches(), batches(), condition=condition, left_order="t", right_order="t", threads=threads
+        )
+        rows = 0
+        if over == "close":
+            next(stream)
+        if over.startswith("close"):
+            stream.close()
+        elif over == "error":
+            with pytest.raises(ivjoin.EvaluationError):
+                rows += sum(b.num_rows for b in stream)
+        else:
+            assert sum(b.num_rows for b in stream) == 300_000
+        gc.collect()
+        assert closed == [True, True]
+        assert stream.metrics.state_rows == 0
+
+
+def test_an_operator_is_sent_as_a_snapshot() -> None:
+    schema = pa.schema({"t": pa.int64()})
+    op = ivjoin.SymmetricHashJoin(schema, schema, condition="l.t = r.t")
+    with pytest.raises(TypeError, match="snapshot"):
+        pickle.dumps(op)
+    with pytest.raises(TypeError, match="snapshot"):
+        copy.deepcopy(op)
 
 
 def test_async_iteration() -> None:

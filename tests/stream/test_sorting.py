@@ -90,7 +90,7 @@ def test_a_side_is_sorted_to_match_the_other_ones_order(other: str, descending: 
 
 
 def test_what_is_in_order_is_not_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordered, "_gathered", None)
+    monkeypatch.setattr(ordered, "gathered", None)
     tables = [t.sort_by("x") for t in (LEFT, RIGHT)]
     held, out = peak(*tables, "abs(l.x - r.x) < 1 AND abs(l.y - r.y) < 3000")
     assert out.num_rows

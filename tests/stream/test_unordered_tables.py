@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis.strategies import integers, sampled_from
 from join.cases import Case, check
 from join.plain_cases import plain_cases
 from join.strategies import cases
-from stream.unordered import SORTED, at_once, bare, run_tables
+from stream.unordered import FILES, SORTED, at_once, bare, no_room, run_tables
 
 RANDOM = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -27,6 +28,20 @@ def one_side_ordered(case: Case, seed: int, ordered: str, streamed: bool) -> Non
     other = "right" if ordered == "left" else "left"
     with at_once(seed):
         check(bare(case, other), partial(run_tables, streamed=ordered if streamed else None))
+
+
+@given(cases() | plain_cases(), integers(0, 2**20), sampled_from([("left", "right"), ("left",), ("right",)]))
+@RANDOM
+def sorted_outside_memory(case: Case, seed: int, sides: tuple[str, ...]) -> None:
+    with at_once(seed), no_room(seed):
+        check(bare(case, *sides), partial(run_tables, memory_limit=1 << 40))
+
+
+@pytest.mark.filterwarnings("ignore:memory_limit is")
+def test_sorted_outside_memory() -> None:
+    FILES.clear()
+    sorted_outside_memory()
+    assert FILES["by runs"] > 20
 
 
 def test_neither_side_ordered() -> None:

@@ -15,10 +15,11 @@ from join.cases import Case, Run, outputs
 
 from ivjoin import band_join
 from ivjoin.plan.planner import JoinPlan
-from ivjoin.stream import ordered, pull, sorting
+from ivjoin.stream import ordered, outside, pull, sorting
 from ivjoin.stream.axis import Axis, axes
 
 SORTED: Counter[str] = Counter()  # what was said of the joins
+FILES: Counter[str] = Counter()  # how many of them were sorted outside memory
 
 
 def bare(case: Case, *sides: str) -> Case:
@@ -47,15 +48,27 @@ def at_once(seed: int) -> Iterator[None]:
         yield
 
 
-def run_tables(case: Case, streamed: str | None = None) -> Run:
+@contextmanager
+def no_room(seed: int) -> Iterator[None]:
+    """A limit of memory within which next to nothing may be sorted."""
+    rng = random.Random(seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sorting, "room_for", lambda limit: rng.choice([1, 100, 400]))
+        patch.setattr(outside, "_PIECE", rng.choice([1, 100, 1000]))
+        patch.setattr(outside, "_LEAST_ROWS", rng.choice([1, 2, 64]))
+        yield
+
+
+def run_tables(case: Case, streamed: str | None = None, **limits: Any) -> Run:
     """A case through ``band_join`` with both sides as tables, or one of them as a stream."""
     inputs = []
     for side in ("left", "right"):
         schema = (case.left if side == "left" else case.right).schema
         table = pa.Table.from_batches([case.batch(*e[1:]) for e in case.script if e[1] == side], schema)
         inputs.append(table.to_reader() if side == streamed else table)
-    stream = band_join(*inputs, **case.call())
+    stream = band_join(*inputs, **case.call(), **limits)
     schema = stream.schema
     table = pa.Table.from_batches(list(outputs(case, iter(stream), schema)), schema)
     SORTED[" ".join(stream.sorting.split()[:4])] += 1
+    FILES["by runs"] += "in files" in stream.sorting
     return Run(table, stream.metrics, 0)

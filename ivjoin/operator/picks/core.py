@@ -53,7 +53,7 @@ class PickCore(WaitingCore):
 
     def __init__(self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> None:
         super().__init__(plan, late_within, errors_first)
-        self.emitter = Emitter(plan.schema, plan.fields, plan.spec.batch_size)
+        self.emitter = Emitter(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
         self.build()
         self.count_state()
 

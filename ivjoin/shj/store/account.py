@@ -40,6 +40,10 @@ class Account:
         self.files: Files | None = None
         self._held = held or (lambda: 0)
 
+    def share(self, held: Callable[[], int]) -> None:
+        """Count what several operators hold together."""
+        self._held = held
+
     def fits(self, more: int) -> bool:
         """Whether so many bytes more can be held."""
         return self.limit is None or more <= 0 or self._held() + more <= self.limit

@@ -1,0 +1,112 @@
+"""A limit that all steps of a join of many inputs keep together, and what is said where it is reached."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from weakref import ref
+
+import pyarrow as pa
+
+from ivjoin.errors import MemoryLimitError, UnsupportedError
+from ivjoin.operator.budget import budget_of
+from ivjoin.operator.limits import fixed_bytes
+
+if TYPE_CHECKING:
+    from ivjoin.multi.operator import MultiJoin
+
+__all__ = ["SharedLimit", "bytes_allowed", "refused", "stopped"]
+
+_LEAST_ROWS = 16  # of a piece
+_MOST_OUTPUT, _LEAST_OUTPUT = 16 << 20, 4 << 10
+_SCRATCH = 160  # bytes that a row takes while it is pushed
+
+
+def bytes_allowed(memory_limit: int | str | None, when_full: str) -> int | None:
+    """The bytes that a join of many inputs may hold; None for no limit.
+
+    Raises
+    ------
+    IvjoinError
+    """
+    budget = budget_of(memory_limit, when_full)
+    if budget is not None and budget.when_full != "raise":
+        raise UnsupportedError(
+            f"when_full={budget.when_full!r} with many inputs: a view is kept as it is, neither in files nor in part; "
+            "leave when_full out, which raises MemoryLimitError where rows do not fit, or join pairs by band_join"
+        )
+    return None if budget is None else budget.limit
+
+
+class SharedLimit:
+    """Watches what the steps of a join hold together.
+
+    A step asks before it takes more. Where the first step of a batch has no room, the batch is refused, and nothing
+    has changed; in a later step what came of it is half done, so that the join stops.
+    """
+
+    def __init__(self, op: MultiJoin, limit: int) -> None:
+        self.limit = limit
+        self._op = ref(op)
+        n = len(op.operators)
+        output = min(max(limit // (8 * n), _LEAST_OUTPUT), _MOST_OUTPUT)
+        for step in op.operators:
+            step.limit(limit, output, self.held, self._on_full)
+
+    def held(self) -> int:
+        """Bytes that all steps hold."""
+        op = self._op()
+        return 0 if op is None else sum(step.held[1] for step in op.operators)
+
+    def give_back(self) -> None:
+        """Give back the room of rows that are gone."""
+        op = self._op()
+        assert op is not None
+        for step in op.operators:
+            step.give_back()
+
+    @property
+    def is_near(self) -> bool:
+        """Whether rows that need not be held had better go."""
+        return 2 * self.held() > self.limit
+
+    def most_rows(self, batch: pa.RecordBatch) -> int:
+        """Rows that are pushed at once, so that they take a small part of what is allowed."""
+        op = self._op()
+        assert op is not None
+        size = max(fixed_bytes(batch.schema), -(-batch.nbytes // max(batch.num_rows, 1))) + _SCRATCH
+        most = max(self.limit // (16 * len(op.operators) * size), _LEAST_ROWS)
+        return int(1 << (most.bit_length() - 1))
+
+    def _on_full(self, needed: int, held: int) -> None:
+        op = self._op()
+        assert op is not None
+        m = op.metrics
+        rows = {f"input {a}": n for a, n in m.stored.items()} | {f"view ({v})": n for v, n in m.views.items()}
+        most = sorted(rows, key=lambda name: -rows[name])
+        sides = ", ".join(f"{name} {rows[name]:,}" for name in most if rows[name]) or "none"
+        ways = ["a greater memory_limit", "narrower bands, or orders and bounds that let rows go"]
+        if m.views:
+            ways.append("views='none', which keeps no joined rows")
+        raise MemoryLimitError(
+            f"memory_limit of {self.limit:,} bytes: {held:,} are held and {needed:,} more are needed. Rows held: "
+            f"{sides}. Ways out: {'; '.join(ways)}"
+        )
+
+
+def refused(error: MemoryLimitError, rows: int) -> MemoryLimitError:
+    """The error of a batch of which so many rows were taken, and the next ones refused with nothing changed."""
+    if rows:
+        said = f"Of the batch, the first {rows:,} rows were taken and no more. Push batch.slice({rows}) again"
+    else:
+        said = "The batch was not taken; push it again"
+    out = MemoryLimitError(f"{error}. {said} when there is room, as after advance or finish of another input")
+    out.rows_taken = rows
+    return out
+
+
+def stopped(error: MemoryLimitError) -> MemoryLimitError:
+    """The error of a batch that was refused when results of it were under way."""
+    return MemoryLimitError(
+        f"{error}. Results of the batch were under way, so this operator has stopped: restore a snapshot of it with a "
+        "greater memory_limit"
+    )

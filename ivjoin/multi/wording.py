@@ -1,0 +1,56 @@
+"""What a step says of its two sides, and an input of its left one, said of the inputs as they were named."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from ivjoin.errors import IvjoinError
+from ivjoin.expr.nodes import LEFT, make
+from ivjoin.expr.types import from_arrow
+
+__all__ = ["by_their_names", "of_input", "own_names"]
+
+_OF_A_SIDE = re.compile(r"\b[lr]\.(?:`(?:[^`]|``)+`|\w+)")
+
+
+def of_input(message: str, alias: str) -> str:
+    """What is said of a left side, said of an input."""
+    plain = message.replace("the left side", f"input {alias!r}").replace("side 'left'", f"input {alias!r}")
+    plain = plain.replace("left_bounds", f"bounds[{alias!r}]").replace("left_order", f"orders[{alias!r}]")
+    plain = re.sub(rf"\bl\.{alias}_", f"{alias}.", plain)
+    plain = plain.replace(": left has ", f": {alias} has ")
+    return re.sub(r"\bis not in left\b", f"is not in input {alias!r}", re.sub(r"\bl\.(?=[\w`])", f"{alias}.", plain))
+
+
+def own_names(schemas: Mapping[str, pa.Schema]) -> dict[str, str]:
+    """By how a step writes a column, without the side: ``alias.column``."""
+
+    def text(side: str, name: str, t: pa.DataType) -> str:
+        return str(make("column", (), (side, name), from_arrow(t)))
+
+    return {
+        text(LEFT, f"{alias}_{f.name}", f.type).removeprefix("l."): text(alias, f.name, f.type)
+        for alias, schema in schemas.items() for f in schema
+    }
+
+
+@contextmanager
+def by_their_names(names: Mapping[str, str]) -> Iterator[None]:
+    """Say of an error in the words of the inputs what a step says in those of its sides.
+
+    Raises
+    ------
+    IvjoinError
+    """
+    try:
+        yield
+    except IvjoinError as e:
+        said = str(e)
+        plain = _OF_A_SIDE.sub(lambda m: names.get(m[0][2:], m[0]), said)
+        if plain == said:
+            raise
+        raise type(e)(plain) from e

@@ -1,0 +1,142 @@
+"""A limit that all steps of a join of many inputs keep together, and the columns that come out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import ivjoin
+from ivjoin import ColumnError, IvjoinError, MemoryLimitError, MultiJoin, ProtocolError, UnsupportedError
+from tests.multi.fuzz import case
+
+S = pa.schema({"k": pa.int64(), "ts": pa.int64(), "s": pa.string()})
+CHAIN = "a.k = b.k AND b.k = c.k AND b.ts BETWEEN a.ts AND a.ts + 20 AND c.ts BETWEEN b.ts AND b.ts + 20"
+ROWS = 40_000
+
+
+def rows(seed: int, n: int = ROWS) -> pa.RecordBatch:
+    rng = np.random.default_rng(seed)
+    ts = np.sort(rng.integers(0, 2 * n, n))
+    return pa.record_batch([rng.integers(0, 50, n), ts, [f"text {t}" for t in ts.tolist()]], schema=S)
+
+
+def pushed(op: MultiJoin, size: int) -> int:
+    given = {a: rows(i) for i, a in enumerate("abc")}
+    found = 0
+    for start in range(0, ROWS, size):
+        for alias, batch in given.items():
+            found += sum(b.num_rows for b in op.push(alias, batch.slice(start, size)))
+    return found + sum(b.num_rows for b in op.finish())
+
+
+@pytest.mark.parametrize("views", ["auto", "none"])
+@pytest.mark.parametrize("size", [100, 5000])
+def test_what_fits_the_limit_comes_out_whole(views: str, size: int) -> None:
+    orders = dict.fromkeys("abc", "ts")
+    free = MultiJoin(dict.fromkeys("abc", S), CHAIN, orders=orders, views=views)
+    limited = MultiJoin(dict.fromkeys("abc", S), CHAIN, orders=orders, views=views, memory_limit="4MB")
+    assert pushed(limited, size) == pushed(free, size) > 0
+    assert limited.metrics.peak_state_bytes <= 4_000_000
+    assert limited.metrics.rows_in == free.metrics.rows_in
+    assert limited.metrics.state_rows == 0
+
+
+@pytest.mark.parametrize("views", ["auto", "none", [("b", "c")]])
+def test_a_refused_batch_is_pushed_again_when_there_is_room(views: Any) -> None:
+    op = MultiJoin(dict.fromkeys("abc", S), CHAIN, orders=dict.fromkeys("abc", "ts"), views=views, memory_limit="1MB")
+    batch = rows(0)
+    taken = 0
+
+    def push_all() -> None:
+        nonlocal taken
+        while taken < ROWS:
+            list(op.push("a", batch.slice(taken, 1000)))
+            taken += 1000
+
+    with pytest.raises(MemoryLimitError, match=r"limit of 1,000,000 bytes.*input a [\d,]+.*[Pp]ush .* again") as e:
+        push_all()
+    taken += e.value.rows_taken
+    assert 0 < taken < ROWS
+    assert op.metrics.rows_in["a"] == taken, "what was refused is not counted"
+    assert op.metrics.peak_state_bytes <= 1_000_000
+    reached = int(batch.column("ts")[taken].as_py())
+    op = MultiJoin.restore(op.snapshot(), memory_limit="1MB")
+    with pytest.raises(MemoryLimitError):
+        list(op.push("a", batch.slice(taken, 1000)))
+    for alias in "bc":
+        list(op.advance(alias, {"ts": reached}))
+    list(op.push("a", batch.slice(taken, 1)))
+    list(op.push("b", pa.record_batch([batch.column("k").slice(taken, 1), [reached], ["b"]], schema=S)))
+    out = list(op.push("c", pa.record_batch([batch.column("k").slice(taken, 1), [reached], ["c"]], schema=S)))
+    assert [b.num_rows for b in out] == [1]
+
+
+def test_a_batch_that_is_refused_in_the_middle_of_its_results_stops_the_operator() -> None:
+    op = MultiJoin(
+        dict.fromkeys("abc", S), "a.k = b.k AND b.k = c.k AND c.ts < a.ts", views=[("a", "b")], memory_limit="2MB"
+    )
+    same = pa.record_batch([[1] * 1000, range(1000), ["x" * 20] * 1000], schema=S)
+    list(op.push("a", same))
+    with pytest.raises(MemoryLimitError, match="this operator has stopped"):
+        list(op.push("b", same))  # a view of a million rows
+    with pytest.raises(ProtocolError, match="stopped with an error"):
+        op.push("c", same)
+
+
+def test_a_late_row_is_refused_before_any_piece_is_taken() -> None:
+    op = MultiJoin(dict.fromkeys("abc", S), CHAIN, orders={"a": "ts"}, memory_limit="3MB")
+    n = 20_000
+    ts = np.append(np.arange(n - 1), 3)
+    late = pa.record_batch([np.ones(n, np.int64), ts, ["x"] * n], schema=S)
+    with pytest.raises(ivjoin.LateRowError, match=r"\(row 19999 of the batch\): a.ts is 3"):
+        list(op.push("a", late))
+    assert op.metrics.rows_in["a"] == op.metrics.state_rows == 0
+
+
+@pytest.mark.parametrize(
+    "options, error, said",
+    [
+        pytest.param({"memory_limit": 0}, IvjoinError, "memory_limit is 0", id="zero"),
+        pytest.param({"memory_limit": "much"}, IvjoinError, "memory_limit is 'much'", id="text"),
+        pytest.param({"when_full": "raise"}, None, "", id="no limit"),
+        pytest.param({"memory_limit": 2**20, "when_full": "shed"}, UnsupportedError, "join pairs by band_", id="shed"),
+        pytest.param({"memory_limit": 2**20, "when_full": "spill"}, UnsupportedError, "when_full='spill'", id="spill"),
+    ],
+)
+def test_options(options: dict[str, Any], error: type[Exception] | None, said: str) -> None:
+    t = pa.table({"k": [1], "ts": [2]})
+    if error is None:
+        assert ivjoin.multi_join({"a": t, "b": t}, "a.k = b.k", **options).read_all().num_rows == 1
+        return
+    with pytest.raises(error, match=said):
+        ivjoin.multi_join({"a": t, "b": t}, "a.k = b.k", **options)
+    with pytest.raises(error, match=said):
+        MultiJoin({"a": t.schema, "b": t.schema}, "a.k = b.k", **options)
+
+
+@pytest.mark.parametrize("seed", range(200, 206))
+def test_columns_of_the_output(seed: int) -> None:
+    c = case(seed)
+    first, *_, last = c.tables
+    names = [f"{last}_s", f"{first}_id", f"{last}_id"]
+    whole = ivjoin.multi_join(c.tables, c.condition, orders=c.orders, views=c.views)
+    some = ivjoin.multi_join(c.tables, c.condition, orders=c.orders, views=c.views, columns=names)
+    assert some.schema.names == names
+    assert list(some.output_bounds()) == names
+    order = [(n, "ascending") for n in names[1:]]
+    assert some.read_all().sort_by(order).equals(whole.read_all().select(names).sort_by(order))
+
+
+def test_columns_that_are_not_there() -> None:
+    t = pa.table({"k": [1], "ts": [2]})
+    for columns, said in (
+        (["a.k"], "columns holds 'a.k', which is none of the output: a_k, a_ts, b_k, b_ts"), ([], "at least one"),
+        (["a_k", "a_k"], "each once"), ("a_k", "expected a list"),
+    ):
+        with pytest.raises(ColumnError, match=said):
+            ivjoin.multi_join({"a": t, "b": t}, "a.k = b.k", columns=columns)
+    out = ivjoin.multi_join({"a": t, "b": t}, "a.k = b.k", orders={"a": "ts"}, columns=["b_ts"]).read_all()
+    assert out.to_pylist() == [{"b_ts": 2}]

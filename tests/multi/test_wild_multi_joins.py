@@ -1,0 +1,32 @@
+"""Joins of two to eight inputs at the ends of types, against DuckDB: tables and readers, late rows, watermarks."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.multi.wild import Case, check_pushed, check_tables
+
+SEEDS = range(12)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_of_tables_and_readers(seed: int) -> None:
+    check_tables(seed)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_pushed_with_late_rows_and_watermarks(seed: int) -> None:
+    check_pushed(seed)
+
+
+def test_some_of_them_have_rows() -> None:
+    cases = [Case(seed) for seed in SEEDS]
+    assert sum(bool(c.expected(c.batches)) for c in cases) > 2
+    assert any(len(c.aliases) > 5 for c in cases)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(10_000, 10_400))
+def test_many_more(seed: int) -> None:
+    check_tables(seed)
+    check_pushed(seed)

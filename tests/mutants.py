@@ -1,0 +1,212 @@
+"""Faults put into a copy of the tree, each of which some test must find: ``python tests/mutants.py``.
+
+A fault is a line that is written otherwise, and the tests that are meant to catch it. A fault that no test of them
+catches is printed and makes the run fail, as does one whose line is not there any more. Takes some minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class Mutant(NamedTuple):
+    """One fault: what is written how in which file, and what must fail."""
+
+    what: str
+    file: str
+    old: str
+    new: str
+    tests: str
+
+
+MUTANTS = [
+    Mutant(
+        "an output block is never freed",
+        "ivjoin/shj/kernels/memory.py",
+        "add(block, -1) == 1",
+        "add(block, -1) == -1",
+        "tests/join/test_output_explosion.py tests/shj/test_output_blocks.py",
+    ),
+    Mutant(
+        "values of odd width are gathered from their neighbours",
+        "ivjoin/shj/kernels/batch_memory.py",
+        "            k = index[i] * width\n",
+        "            k = index[i] * (width - 1)\n",
+        "tests/shj tests/join/test_payload_types.py",
+    ),
+    Mutant(
+        "a bound is shifted past the end of int64",
+        "ivjoin/shj/kernels/expiry_kernels.py",
+        "(d > 0 and least > I64_MAX - d) or (d < 0 and least < I64_MIN - d)",
+        "d != d",
+        "tests/join/test_bounds_at_the_ends.py",
+    ),
+    Mutant(
+        "an upper bound is shifted past the end of int64",
+        "ivjoin/shj/kernels/expiry_kernels.py",
+        "(d > 0 and most > I64_MAX - d) or (d < 0 and most < I64_MIN - d)",
+        "d != d",
+        "tests/join/test_bounds_at_the_ends.py",
+    ),
+    Mutant(
+        "bytes of state are not counted",
+        "ivjoin/operator/core.py",
+        "        return held if self.limits is None",
+        "        return 0 if self.limits is None",
+        "tests/join/test_state_account.py tests/test_state_bytes.py",
+    ),
+    Mutant(
+        "a row at the bound leaves the heap",
+        "ivjoin/shj/kernels/expiry_kernels.py",
+        "if value >= bound:",
+        "if value > bound:",
+        "tests/join/test_step_by_step.py tests/join/test_random_joins.py",
+    ),
+    Mutant(
+        "a straggler at the bound dies",
+        "ivjoin/shj/kernels/expiry_kernels.py",
+        "heap[0] < bound and some",
+        "heap[0] <= bound and some",
+        "tests/join/test_step_by_step.py tests/join/test_random_joins.py",
+    ),
+    Mutant(
+        "a key column is always the left one's",
+        "ivjoin/shj/kernels/block_kernels.py",
+        "        return p\n",
+        "        return 0\n",
+        "tests/shj tests/join/test_random_joins.py",
+    ),
+    Mutant(
+        "nulls of a batch are not counted",
+        "ivjoin/shj/kernels/block_kernels.py",
+        "nulls += 1 - bit",
+        "nulls += bit - bit",
+        "tests/shj tests/join/test_random_joins.py",
+    ),
+    Mutant(
+        "a restored row has no match",
+        "ivjoin/shj/store/side.py",
+        "self.links[places[np.flatnonzero(matched)], index_kernels.FLAGS] |= index_kernels.MATCHED",
+        "pass",
+        "tests/join/test_random_joins.py tests/join/test_snapshots.py tests/join/test_step_by_step.py",
+    ),
+    Mutant(
+        "NaN is an ordinary value",
+        "ivjoin/shj/kernels/batch_memory.py",
+        "        return at.NAN_ORDINAL\n",
+        "        return ordinal\n",
+        "tests/join/test_random_joins.py tests/join/test_edge_values.py tests/join/test_step_by_step.py",
+    ),
+    Mutant(
+        "an order's next edge is forgotten",
+        "ivjoin/shj/kernels/expiry_kernels.py",
+        "least = max(least, t.limit)",
+        "least = max(least, t.limit + 1)",
+        "tests/join/test_step_by_step.py tests/join/test_random_joins.py",
+    ),
+    Mutant(
+        "runs are merged past what was read",
+        "ivjoin/stream/outside.py",
+        "end = min(ends, default=None)",
+        "end = max(ends, default=None)",
+        "tests/stream/test_sorted_outside.py",
+    ),
+    Mutant(
+        "an aggregate's range lacks its last row",
+        "ivjoin/operator/windows/run.py",
+        'np.searchsorted(self.whole, high, side="right"))',
+        'np.searchsorted(self.whole, high, side="left"))',
+        "tests/windows",
+    ),
+    Mutant(
+        "a right row reaches one plan too few",
+        "ivjoin/routing/along.py",
+        'side="right") for x in (f.low, f.high, f.home)',
+        'side="right") for x in (f.low, f.low, f.home)',
+        "tests/routing",
+    ),
+    Mutant(
+        "late rows are counted as held",
+        "ivjoin/operator/waiting_core.py",
+        "        m.late_rows += late\n",
+        "",
+        "tests/join/test_late_rows.py",
+    ),
+]
+
+
+def survives(mutant: Mutant, folder: Path, seconds: float) -> str:
+    """Why a mutant was not caught; "" where it was."""
+    path = folder / mutant.file
+    text = path.read_text()
+    if text.count(mutant.old) < 1:
+        return "its line is not there any more"
+    path.write_text(text.replace(mutant.old, mutant.new))
+    there = [t for t in mutant.tests.split() if (folder / t).exists()]
+    env = {**os.environ, "PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder / "kernels")}
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-n",
+        "0",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "not soak and not spark",
+        *there,
+    ]
+    try:
+        done = subprocess.run(
+            command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=seconds
+        )
+    except subprocess.TimeoutExpired:
+        return ""  # a join that never ends was noticed, too
+    finally:
+        path.write_text(text)
+    return (
+        ""
+        if done.returncode == 1 or done.returncode < 0
+        else f"pytest ended with {done.returncode}: {done.stdout[-300:]}"
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="those whose words hold this text")
+    parser.add_argument("--seconds", type=float, default=600, help="of the tests of one, at most")
+    args = parser.parse_args()
+    left = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "tree"
+        shutil.copytree(
+            ROOT, folder, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "results")
+        )
+        for mutant in MUTANTS:
+            if args.only not in mutant.what:
+                continue
+            start = time.monotonic()
+            why = survives(mutant, folder, args.seconds)
+            print(
+                f"{'SURVIVES' if why else 'caught  '} {time.monotonic() - start:6.1f} s  {mutant.what} {why}",
+                flush=True,
+            )
+            left += [mutant] if why else []
+    print(f"{len(left)} of the faults were not caught" if left else "every fault was caught")
+    return bool(left)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,304 @@
+"""Interval rules of operators of two arguments over every pair of intervals of a grid: no value is lost, up or down.
+
+A grid is at most 16 values a side, which make 136 intervals, and 18,496 pairs of them. Over int8 the grids are windows
+of 16 neighbours, at both ends of the type, at zero and between, each beside each. Over other types a grid is the values
+that the walk over the table tries (``test_table``): ends, neighbours of ends, zeros, infinities. The suite draws pairs;
+the tests marked soak leave none out, and take all pairs of the 561 intervals between 33 edges of int8 besides. Not
+tried are all 32,896 x 32,896 pairs of intervals of int8.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from operators.test_bytes import TWO, WIDE
+from operators.test_table import _array, values_of
+
+from bench.operator_table import examples
+from ivjoin.expr import Scope, scalar
+from ivjoin.expr.evaluate import evaluate
+from ivjoin.expr.nodes import LEFT, Node, make
+from ivjoin.expr.types import Type
+from ivjoin.interval.machine import truth
+from ivjoin.operators.domain import NAN, NULL, top
+from ivjoin.operators.rule import Rule
+from ivjoin.operators.state import Infeasible, State, Structure
+from ivjoin.operators.table import OPERATORS
+from ivjoin.propagation.rules import rule_of
+
+BYTES = pa.schema([("a", pa.int8()), ("b", pa.int8())])
+STARTS = (-128, -72, -8, 56, 112)
+EDGES = sorted({s * (1 << k) + d for k in range(3, 7) for s in (1, -1) for d in (-1, 0, 1)}
+               | {-128, -127, -126, -3, -2, -1, 0, 1, 2, 3, 100, 126, 127} & set(range(-128, 128)))  # fmt: skip
+STRUCTURE = Structure([(2,), (2,), ()], [(), (), (0, 1)])
+
+
+class Grid(NamedTuple):
+    """An operator at all points of a grid.
+
+    Attributes
+    ----------
+    node : Node
+        Over two columns, ``first`` and ``second`` their values in ascending order.
+    values : array[n, m]
+        Results ``there``; elsewhere it is NULL, NaN or errs.
+    there, null, nan : bool[n, m]
+    """
+
+    node: Node
+    first: list[Any]
+    second: list[Any]
+    values: np.ndarray
+    there: np.ndarray
+    null: np.ndarray
+    nan: np.ndarray
+
+
+def over_columns(node: Node) -> Node:
+    """The operator by itself, over columns of its arguments' types."""
+    columns = [make("column", (), (LEFT, name), a.type) for name, a in zip("ab", node.args)]
+    return make(node.op, tuple(columns), node.params, node.type)
+
+
+def grid(node: Node, first: Sequence[Any], second: Sequence[Any]) -> Grid:
+    n, m = len(first), len(second)
+    a = _array([x for x in first for _ in second], node.args[0].type)
+    b = _array(list(second) * n, node.args[1].type)
+    (v,) = evaluate([node], lambda _, name: a if name == "a" else b, n * m)
+    values = np.broadcast_to(np.asarray(v.values), (n * m,)).reshape(n, m)
+    if values.dtype.kind in "iufb":
+        values = values.astype(np.float64 if values.dtype.kind == "f" else np.int64)
+    ok = np.ones(n * m, dtype=bool) if v.error is None else ~np.broadcast_to(np.asarray(v.error), (n * m,))
+    valid = np.ones(n * m, dtype=bool) if v.valid is None else np.broadcast_to(np.asarray(v.valid), (n * m,))
+    ok, valid = ok.reshape(n, m), valid.reshape(n, m)
+    nan = values != values if node.type.kind == "float" else np.zeros((n, m), dtype=bool)
+    return Grid(node, list(first), list(second), values, ok & valid & ~nan, ok & ~valid, ok & valid & nan)
+
+
+def spans(n: int) -> list[tuple[int, int]]:
+    return [(i, j) for i in range(n) for j in range(i, n)]
+
+
+def folded(ufunc: Any, x: np.ndarray) -> np.ndarray:
+    """``ufunc`` over all blocks : [n, n, m, m] by first and last row, first and last column."""
+    n, m = x.shape
+    out = np.zeros((n, n, m, m), dtype=x.dtype)
+    for i in range(n):
+        rows = ufunc.accumulate(x[i:], axis=0)
+        for j in range(m):
+            out[i, i:, j, j:] = ufunc.accumulate(rows[:, j:], axis=1)
+    return out
+
+
+def hulls(g: Grid) -> tuple[np.ndarray, np.ndarray]:
+    """Least and greatest result of each block; the wrong way round where there is none."""
+    dtype = np.float64 if g.values.dtype.kind == "f" else object if g.values.dtype == object else np.int64
+    low, high = (np.inf, -np.inf) if dtype is np.float64 else (1 << 70, -(1 << 70)) if dtype is object else (
+        np.iinfo(np.int64).max, np.iinfo(np.int64).min)  # fmt: skip
+    return (folded(np.minimum, np.where(g.there, g.values, low).astype(dtype)),
+            folded(np.maximum, np.where(g.there, g.values, high).astype(dtype)))  # fmt: skip
+
+
+def inside(t: Type, low: Any, high: Any) -> tuple[Any, Any, int]:
+    return (float(low), float(high), 0) if t.kind == "float" else (low, high, 0)
+
+
+def cases(g: Grid, share: float, rng: random.Random) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    every = spans(len(g.first)), spans(len(g.second))
+    if share == 1:
+        yield from itertools.product(*every)
+    else:
+        for _ in range(int(share * len(every[0]) * len(every[1]))):
+            yield rng.choice(every[0]), rng.choice(every[1])
+
+
+def check_up(g: Grid, rule: Rule, share: float, rng: random.Random) -> tuple[int, int]:
+    """Each interval of results holds the block's results; how many were tried, how many were the hull."""
+    assert rule.forward is not None
+    (s, t), text = (x.type for x in g.node.args), str(g.node)
+    null, nan = folded(np.logical_or, g.null), folded(np.logical_or, g.nan)
+    is_bool = g.node.type.kind == "bool"
+    if is_bool:
+        marks = np.where(g.there, np.where(g.values.astype(bool), truth.TRUE, truth.FALSE), 0)
+        masks = folded(np.bitwise_or, marks | np.where(g.null, truth.NULL, 0))
+    else:
+        low, high = hulls(g)
+    tried = exact = 0
+    for a, b in cases(g, share, rng):
+        at = (*a, *b)
+        found = rule.forward([inside(s, g.first[a[0]], g.first[a[1]]), inside(t, g.second[b[0]], g.second[b[1]]), None])
+        tried += 1
+        if is_bool:
+            assert not masks[at] & ~found, (text, g.first, g.second, a, b, found, masks[at])
+            exact += found == masks[at]
+            continue
+        lo, hi, flags = found
+        assert flags & NULL or not null[at], (text, a, b, found)
+        assert flags & NAN or not nan[at], (text, a, b, found)
+        if low[at] <= high[at]:
+            assert lo <= low[at] and high[at] <= hi, (text, g.first, g.second, a, b, found, low[at], high[at])
+        exact += (lo, hi) == (low[at], high[at]) or (lo > hi and low[at] > high[at])
+    return tried, exact
+
+
+def wanted(g: Grid, rng: random.Random) -> list[tuple[Any, np.ndarray]]:
+    """Domains of the result, and where the operator is inside them."""
+    if g.node.type.kind == "bool":
+        v = g.values.astype(bool)
+        return [(truth.TRUE, g.there & v), (truth.FALSE, g.there & ~v), (truth.KNOWN, g.there)]
+    results = sorted(set(g.values[g.there].tolist()))
+    if not results:
+        return []
+    least, most = top(g.node.type)[:2]
+    x, y = sorted(rng.choices(results, k=2))
+    ends = {(x, x), (x, y), (results[0],) * 2, (results[-1],) * 2, (least, x), (y, most)}
+    out = [((lo, hi, 0), g.there & (g.values >= lo) & (g.values <= hi)) for lo, hi in sorted(ends)]
+    return [*out, ((x, x, NULL | NAN), (g.there & (g.values == x)) | g.null | g.nan)]
+
+
+def check_down(g: Grid, rule: Rule, share: float, rng: random.Random) -> tuple[int, int]:
+    """Both arguments keep what can give a result that is asked for; how many were tried, how many were hulls."""
+    assert rule.backward is not None
+    (s, t), text = (x.type for x in g.node.args), str(g.node)
+    n, m = len(g.first), len(g.second)
+    tried = exact = 0
+    for z, hit in wanted(g, rng):
+        rows = np.where(hit, np.arange(n)[:, None], n), np.where(hit, np.arange(n)[:, None], -1)
+        columns = np.where(hit, np.arange(m)[None, :], m), np.where(hit, np.arange(m)[None, :], -1)
+        ends = [folded(f, x) for pair in (rows, columns) for f, x in zip((np.minimum, np.maximum), pair)]
+        for a, b in cases(g, share, rng):
+            at = (*a, *b)
+            x, y = inside(s, g.first[a[0]], g.first[a[1]]), inside(t, g.second[b[0]], g.second[b[1]])
+            state = State(STRUCTURE, [x, y, z], bytearray(b"\1\1\1"), bytearray(3), bytearray(3))
+            i, j, k, last = (int(e[at]) for e in ends)
+            said = (text, x, y, z)
+            tried += 1
+            try:
+                rule.backward(state)
+            except Infeasible:
+                assert i > j, said
+                exact += 1
+                continue
+            if i > j:
+                continue
+            found, other = state.D[0], state.D[1]
+            assert found[0] <= g.first[i] and g.first[j] <= found[1], (*said, found, g.first[i], g.first[j])
+            assert other[0] <= g.second[k] and g.second[last] <= other[1], (*said, other, g.second[k], g.second[last])
+            exact += found[:2] == (g.first[i], g.first[j]) and other[:2] == (g.second[k], g.second[last])
+    return tried, exact
+
+
+def check(g: Grid, share: float, rng: random.Random) -> tuple[tuple[int, int], tuple[int, int]]:
+    rule = rule_of(g.node, 2, (0, 1))
+    ups = (0, 0) if rule.forward is None else check_up(g, rule, share, rng)
+    downs = (0, 0) if rule.backward is None else check_down(g, rule, share, rng)
+    return ups, downs
+
+
+@functools.cache
+def operators_of_bytes() -> dict[str, Node]:
+    """The operators by themselves, of those over two columns of int8 that are one operator and casts."""
+    out = {}
+    for text in TWO:
+        node = scalar(text, Scope(BYTES, pa.schema([])))
+        if len(node.args) == 2 and all(a.op == "column" or a.op == "cast" for a in node.args):
+            out[text] = over_columns(node)
+    return out
+
+
+def pairs_of_columns() -> dict[str, Node]:
+    """Each record's operators of two arguments, of which intervals are known."""
+    out = {}
+    for operator in OPERATORS.values():
+        for text, node in examples(operator):
+            kinds = {a.type.kind for a in node.args}
+            if len(node.args) != 2 or any(a.op == "literal" for a in node.args) or node.op == "attempt":
+                continue  # what is tried stands among its own arguments
+            if kinds & {"string", "binary", "bool", "opaque", "null", "decimal256", "months"}:
+                continue
+            if node.type.kind not in ("string", "binary", "opaque") and rule_of(node, 2, (0, 1)).forward is not None:
+                out[f"{operator.name}: {text}"] = over_columns(node)
+    return out
+
+
+def picked(t: Type) -> list[Any]:
+    """At most 16 values of a type, neither NULL nor NaN, in order; -0.0 is 0.0."""
+    if t.kind == "int" and t.bits != 64:
+        least, most = t.physical_range()
+        return [least, least + 1, -33, -12, -2, -1, 0, 1, 2, 5, 11, 31, 32, 33, most - 1, most]
+    found = sorted({v + 0.0 if t.kind == "float" else v for v in values_of(t) if v is not None and v == v})
+    if t.kind == "int":
+        return [*found[:4], *[v for v in found[4:-4] if abs(v) < 9 or v in (31, 64)], *found[-4:]][:16]
+    return found[:16]
+
+
+@pytest.mark.parametrize("text", operators_of_bytes())
+def test_windows_of_bytes(text: str) -> None:
+    node, rng = operators_of_bytes()[text], random.Random(text)
+    for a, b in [(-8, -8), *rng.sample(list(itertools.product(STARTS, repeat=2)), 2)]:
+        (ups, exact), (downs, _) = check(grid(node, range(a, a + 16), range(b, b + 16)), 0.02, rng)
+        assert ups == 369 < downs
+        assert exact == ups or text in WIDE
+
+
+@pytest.mark.parametrize("text", pairs_of_columns())
+def test_grids_of_every_type(text: str) -> None:
+    node = pairs_of_columns()[text]
+    g = grid(node, *(picked(a.type) for a in node.args))
+    assert len(g.first) > 7 < len(g.second)
+    (ups, _), (downs, _) = check(g, 0.03, random.Random(text))
+    assert ups > 30 < downs
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("text", operators_of_bytes())
+def test_every_pair_in_windows_of_bytes(text: str) -> None:
+    node, rng = operators_of_bytes()[text], random.Random(text)
+    for a, b in itertools.product(STARTS, repeat=2):
+        (ups, exact), (downs, _) = check(grid(node, range(a, a + 16), range(b, b + 16)), 1, rng)
+        assert ups == 136 * 136 and downs >= 2 * ups
+        assert exact == ups or text in WIDE
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("text", operators_of_bytes())
+def test_every_pair_of_edges_of_bytes(text: str) -> None:
+    (ups, _), (downs, _) = check(grid(operators_of_bytes()[text], EDGES, EDGES), 1, random.Random(text))
+    assert ups == (len(EDGES) * (len(EDGES) + 1) // 2) ** 2 and downs > ups
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("text", pairs_of_columns())
+def test_every_pair_in_grids_of_every_type(text: str) -> None:
+    node = pairs_of_columns()[text]
+    g = grid(node, *(picked(a.type) for a in node.args))
+    (ups, _), (downs, _) = check(g, 1, random.Random(text))
+    assert ups == len(spans(len(g.first))) * len(spans(len(g.second))) <= downs
+
+
+def test_a_lost_value_is_noticed() -> None:
+    g = grid(operators_of_bytes()["a + b"], range(-8, 8), range(-8, 8))
+    rule = rule_of(g.node, 2, (0, 1))
+    forward, backward = rule.forward, rule.backward
+    assert forward is not None and backward is not None
+
+    def lower(D: list[Any]) -> Any:
+        lo, hi, flags = forward(D)
+        return lo, hi - 1, flags
+
+    def narrower(s: State) -> None:
+        backward(s)
+        lo, hi, flags = s.D[0]
+        s.cut(0, lo, hi - (hi > 5), flags)
+
+    with pytest.raises(AssertionError):
+        check_up(g, rule._replace(forward=lower), 0.01, random.Random(1))
+    with pytest.raises(AssertionError):
+        check_down(g, rule._replace(backward=narrower), 0.1, random.Random(1))
