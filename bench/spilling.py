@@ -107,7 +107,8 @@ def run(kind: str, limit: int, share: float) -> dict[str, Any]:
     """One record, of a join in a process of its own."""
     asked = [sys.executable, "-m", "bench.spilling", "--child", kind, "--limit", str(limit), "--share", str(share)]
     done = subprocess.run(asked, check=True, capture_output=True, text=True, cwd=DOCS.parent)
-    return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
+    record: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return record
 
 
 def _least(kind: str, limit: int, share: float, runs: int) -> dict[str, Any]:
