@@ -78,6 +78,8 @@ bench-full: $(VENV)/.bench-installed
 	$(BIN)/python -m bench.tightness
 	$(BIN)/python -m bench.routing
 	$(BIN)/python -m bench.multiway
+	$(BIN)/python -m bench.multiway_views
+	$(BIN)/python -m bench.multiway_state
 	$(BIN)/python -m bench.report
 
 # Every case and every engine once, small: whether each still runs and answers right. Leaves bench/results alone.

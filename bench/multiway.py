@@ -37,6 +37,7 @@ __all__ = ["main", "page"]
 PAGE = Path(__file__).parent.parent / "docs" / "multiway.md"
 KEYS = 10_000
 Tables = dict[str, pa.Table]
+Columns = dict[str, dict[str, np.ndarray]]
 
 LOCAL: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
     "chain": (
@@ -139,25 +140,7 @@ def grids(scale: float) -> list[dict[str, Any]]:
     """Squall's cases, at TPC-H's scale divided by a hundred."""
     out = []
     for zipf in (False, True):
-        rng = np.random.default_rng(5)
-        lines, part, supplier, orders, customer = (int(n * scale) for n in (600_000, 20_000, 1000, 150_000, 15_000))
-        line = {
-            "orderkey": np.sort(rng.integers(0, orders, lines)), "partkey": drawn(rng, part, lines, zipf),
-            "suppkey": rng.integers(0, supplier, lines),
-        }  # fmt: skip
-        partsupp = {"partkey": np.repeat(np.arange(part), 4), "suppkey": rng.integers(0, supplier, 4 * part)}
-        green = {"partkey": rng.choice(part, int(part * 0.054), replace=False)}
-        edge = {"x": drawn(rng, orders, orders, zipf), "y": drawn(rng, orders, orders, zipf)}
-        cases = {
-            "3-reachability": ({"R": {"x": edge["x"], "y": edge["y"]}, "S": {"y": edge["x"], "z": edge["y"]},
-                                "T": {"z": edge["x"], "t": edge["y"]}}, 36, [("R", "y"), ("S", "z")]),
-            "TPC-H Q3": ({"C": {"custkey": np.arange(customer)},
-                          "O": {"custkey": drawn(rng, customer, orders, zipf), "orderkey": np.arange(orders)},
-                          "L": {"orderkey": line["orderkey"]}}, 8, [("O", "custkey")]),
-            "TPC-H Q9, partial": ({"P": green, "PS": partsupp, "L": {n: line[n] for n in ("partkey", "suppkey")}},
-                                  8, [("L", "partkey")]),
-        }  # fmt: skip
-        for case, (columns, workers, hot) in cases.items():
+        for case, (columns, workers, hot) in squall(scale, zipf).items():
             relations = {n: Relation(len(next(iter(c.values()))), tuple(c)) for n, c in columns.items()}
             for scheme in ("hash", "random", "hybrid"):
                 plan = hypercube(relations, workers, scheme, hot if zipf and scheme == "hybrid" else ())
@@ -173,6 +156,29 @@ def grids(scale: float) -> list[dict[str, Any]]:
                 print(json.dumps(record), flush=True)
                 out.append(record)
     return out
+
+
+def squall(scale: float, zipf: bool) -> dict[str, tuple[Columns, int, list[tuple[str, str]]]]:
+    """Columns by relation, workers, and the occurrences that are skewed if keys are."""
+    rng = np.random.default_rng(5)
+    lines, part, supplier, orders, customer = (int(n * scale) for n in (600_000, 20_000, 1000, 150_000, 15_000))
+    line = {
+        "orderkey": np.sort(rng.integers(0, orders, lines)), "partkey": drawn(rng, part, lines, zipf),
+        "suppkey": rng.integers(0, supplier, lines),
+    }  # fmt: skip
+    partsupp = {"partkey": np.repeat(np.arange(part), 4), "suppkey": rng.integers(0, supplier, 4 * part)}
+    green = {"partkey": rng.choice(part, int(part * 0.054), replace=False)}
+    edge = {"x": drawn(rng, orders, orders, zipf), "y": drawn(rng, orders, orders, zipf)}
+    cases: dict[str, tuple[Columns, int, list[tuple[str, str]]]] = {
+        "3-reachability": ({"R": {"x": edge["x"], "y": edge["y"]}, "S": {"y": edge["x"], "z": edge["y"]},
+                            "T": {"z": edge["x"], "t": edge["y"]}}, 36, [("R", "y"), ("S", "z")]),
+        "TPC-H Q3": ({"C": {"custkey": np.arange(customer)},
+                      "O": {"custkey": drawn(rng, customer, orders, zipf), "orderkey": np.arange(orders)},
+                      "L": {"orderkey": line["orderkey"]}}, 8, [("O", "custkey")]),
+        "TPC-H Q9, partial": ({"P": green, "PS": partsupp, "L": {n: line[n] for n in ("partkey", "suppkey")}},
+                              8, [("L", "partkey")]),
+    }  # fmt: skip
+    return cases
 
 
 def loads(plan: HypercubePlan, columns: dict[str, dict[str, np.ndarray]]) -> np.ndarray:

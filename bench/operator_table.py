@@ -40,7 +40,7 @@ What each operator of a condition has. This page is written by `python -m bench.
 - **order**: it passes a declared order on. **linear**: it is taken apart in sums.
 - **text**: it is written as SQL that reads back as the same expression.
 
-What an operator has not is said below, with the reason.
+What an operator has not is said below, with the reason. [Adding one](adding-an-operator.md) takes one record.
 
 Where an operator's parts live:
 

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # `bench` is no part of the installed package
 # ruff: noqa: E402
 
-from bench import answer, cell, multiway, report, routing, runner, tables
+from bench import answer, cell, multiway, multiway_state, multiway_views, report, routing, runner, tables
 from bench.case import Band, Case
 from bench.cases import ALL, named, select
 from bench.cases.scaling import CASES as SCALING
@@ -287,3 +287,20 @@ def test_the_tables_of_joins_of_many_inputs_are_made(tmp_path: Path) -> None:
     nine = by["TPC-H Q9, partial", "Zipf", "random"], by["TPC-H Q9, partial", "Zipf", "hybrid"]
     assert nine[0]["replication"] == pytest.approx(1.83, abs=0.01) and nine[1]["replication"] < 1.02
     assert page.read_text().count("| triangle |") == 1
+
+
+def test_the_views_that_are_chosen_are_measured_beside_those_named_by_hand(tmp_path: Path) -> None:
+    out, page = tmp_path / "views.jsonl", tmp_path / "views.md"
+    few = ["--rows", "600", "--runs", "1", "--scale", "0.01", "--out", str(out), "--page", str(page)]
+    assert multiway_views.main(few) == 0
+    records = [json.loads(line) for line in out.read_text().splitlines()][1:]
+    assert sum(r["kind"] == "views" for r in records) == 12
+    assert sum(r["kind"] == "local views" and r["rows_out"] > 0 for r in records) == 5
+    assert page.read_text().count("|\n") == 12 + 5 + 4
+
+
+def test_pairs_hold_all_where_only_a_third_input_bounds_them() -> None:
+    held = multiway_state.over_time("transitive", 1500)["held"]
+    assert max(held["multi_join"]) < 1500 < held["pairs"][-1]
+    held = multiway_state.over_time("chain", 1500)["held"]
+    assert max(held["multi_join"]) < 1500

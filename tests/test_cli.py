@@ -285,6 +285,42 @@ def test_a_stopped_join_leaves_nothing_behind(tmp_path: Path, files: tuple[str, 
     assert out.read_text() == "old\n"
 
 
+def test_closed_standard_streams(tmp_path: Path, files: tuple[str, str]) -> None:
+    def run(closed: tuple[int, ...], *arguments: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            [*COMMAND, "join", *arguments, *ORDERED], check=False, timeout=120, stderr=subprocess.PIPE,
+            preexec_fn=lambda: [os.close(n) for n in closed],
+        )  # fmt: skip
+
+    done = run((1,), *files, "--format", "csv")
+    assert (done.returncode, done.stderr) == (2, b"ivjoin: error: cannot write standard output: it is closed\n")
+    done = run((0,), "-", files[1], "-q", "-o", str(tmp_path / "o.csv"))
+    assert (done.returncode, done.stderr) == (2, b"ivjoin: error: cannot read standard input: it is closed\n")
+    out = tmp_path / "out.csv"
+    assert run((0, 1, 2), *files, "-o", str(out)).returncode == 0
+    assert rows_of(out) == expected("inner")
+
+
+def test_an_error_while_a_pipe_is_still_read(files: tuple[str, str]) -> None:
+    arguments = ["join", "-", files[1], "--on", "k", "--format", "csv", "-q"]
+    for text in (b"k,t,a\n1,5\n", b"k,t,a\n" + b"1,5,x\n" * 400_000 + b"1\n"):
+        with subprocess.Popen([*COMMAND, *arguments], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE) as process:  # fmt: skip
+            assert process.stdin is not None
+            assert process.stderr is not None
+            process.stdin.write(text)
+            process.stdin.flush()
+            if len(text) > 100:
+                process.stdin.close()
+            else:
+                process.stdin.write(b"1,5,x\n" * 400_000)  # a block, and no end
+                process.stdin.flush()
+            said = process.stderr.read()
+            assert process.wait(timeout=60) == 2
+        assert said.startswith(b"ivjoin: error: cannot read standard input as csv: CSV parse error")
+        assert said.count(b"\n") == 1
+
+
 def test_version_and_help() -> None:
     import ivjoin
 

@@ -47,6 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         0 if all went well, 1 if the demo's results differ from DuckDB's, 2 after an error.
     """
+    if sys.stderr is None:  # closed by whoever started this: nobody is to be told, and no file is to get its number
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     options = _parser().parse_args(arguments)
     options.on_stop = [remove_unfinished]
     with _stopping(options.on_stop):

@@ -20,7 +20,7 @@ arithmetic, arguments of one type
     ``least greatest`` n >= 2, skip nulls. ``floor ceil`` -> int64 from float, decimal(p,0) from decimal, int from int.
     ``round bround`` params (digits,), HALF_UP and HALF_EVEN. ``trunc`` toward zero, float to float.
     ``sqrt cbrt exp expm1 ln log10 log2 log1p sin cos tan asin acos atan sinh cosh tanh`` float64 -> float64;
-    ``pow`` float64, float64. ``ln`` and its kin of a value <= 0 is NULL.
+    ``pow hypot`` float64, float64. ``ln`` and its kin of a value <= 0 is NULL.
     ``add_up sub_down ...`` do not exist as text: ``next_up next_down`` float -> float is the neighbouring double,
     used only by relaxed band terms.
 times

@@ -36,6 +36,8 @@ class Replacement:
         self.path = path
         self._partial: Path | None = None
         self._target = Path(os.path.realpath(path) if "\0" not in path else path)
+        if path == "-" and sys.stdout is None:
+            raise FileError("cannot write standard output: it is closed")
         self.file: IO[bytes] = sys.stdout.buffer if path == "-" else self._open()
 
     def _open(self) -> IO[bytes]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from ivjoin.errors import came
 from ivjoin.files.atomic import FileError, Replacement, unwritable
+from ivjoin.files.standard import StandardInput
 
 __all__ = ["FORMATS", "FileError", "Sink", "Source", "format_of", "open_source"]
 
@@ -97,6 +98,8 @@ def open_source(
         If the file is missing, unreadable, or not of its format.
     """
     kind = format_of(path, declared)
+    if path == "-" and sys.stdin is None:
+        raise FileError("cannot read standard input: it is closed")
     try:
         if path != "-" and Path(path).is_dir():
             raise FileError(f"cannot read {path!r}: it is a directory; expected a file")
@@ -138,19 +141,17 @@ def _open_csv(path: str, nulls: tuple[str, ...]) -> Source:
 
     # quoted fields are never null, so "" and the empty field stay apart, and a file we wrote reads back as it was
     options = csv.ConvertOptions(null_values=["", *nulls], strings_can_be_null=True, quoted_strings_can_be_null=False)
-    # a null of a single column is an empty line
-    parse = csv.ParseOptions(ignore_empty_lines="," in _csv_header(path))
-    reader = csv.open_csv(sys.stdin.buffer if path == "-" else path, parse_options=parse, convert_options=options)
-    return Source(reader.schema, iter(reader), None)
-
-
-def _csv_header(path: str) -> str:
+    given: str | StandardInput = path
     if path == "-":
-        head = sys.stdin.buffer.peek(1 << 16).partition(b"\n")[0]  # type: ignore[union-attr]
+        given = StandardInput()
+        head = given.head
     else:
         with open(path, "rb") as file:
             head = file.readline(1 << 16)
-    return str(head, "utf-8", errors="replace")
+    # a null of a single column is an empty line
+    parse = csv.ParseOptions(ignore_empty_lines=b"," in head)
+    reader = csv.open_csv(given, parse_options=parse, convert_options=options)
+    return Source(reader.schema, iter(reader), None)
 
 
 def _open_ipc(path: str) -> Source:

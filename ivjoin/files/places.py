@@ -15,7 +15,7 @@ from pyarrow import fs
 from ivjoin.errors import came
 from ivjoin.files.atomic import FileError
 
-__all__ = ["is_place", "local_file", "places"]
+__all__ = ["is_place", "local_file", "places", "system_of"]
 
 _PATTERN = "*?["
 
@@ -47,7 +47,7 @@ def places(source: Any) -> tuple[fs.FileSystem, list[str], str | None]:
     given = [str(os.fspath(s)) for s in (source if isinstance(source, (list, tuple)) else [source])]
     systems, names, folders = [], [], []
     for text in given:
-        system, path = _system(text)
+        system, path = system_of(text)
         systems.append(system)
         found, folder = _found(system, path, text)
         names += found
@@ -57,7 +57,14 @@ def places(source: Any) -> tuple[fs.FileSystem, list[str], str | None]:
     return systems[0], names, folders[0] if len(given) == 1 else None
 
 
-def _system(text: str) -> tuple[fs.FileSystem, str]:
+def system_of(text: str) -> tuple[fs.FileSystem, str]:
+    """The file system of a path or URI, and the name in it.
+
+    Raises
+    ------
+    FileError
+        If there is no way to it.
+    """
     if "://" not in text:
         return fs.LocalFileSystem(), text
     try:

@@ -109,7 +109,7 @@ class Across:
             self._look_at_stored()  # of what is left, more may follow
 
     def _rows(self) -> int:
-        return sum(op.held[0] for op in self._operators)
+        return sum(op.rows for op in self._operators)
 
     @property
     def _waits(self) -> bool:

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 __all__ = ["MultiJoin"]
 
+# Bytes are counted where more rows are held than ever, and every so many calls: it costs as much as a small push.
+_COUNT_EVERY = 8
+
 
 
 class MultiJoin(OneCall):
@@ -142,14 +145,14 @@ class MultiJoin(OneCall):
         self._refusal: MemoryLimitError | None = None
         self._begun = False  # whether a step has taken rows of the batch that is being pushed
         self._rows_out = self._peak_rows = self._peak_bytes = 0
-        self._state = (0, 0)
+        self._rows = self._uncounted = 0
         self.groups = offsets(self.steps, (t.node for i in self.inputs.values() for t in i.frontier.trackers))
 
     def resume(self, closed: list[list[bool]], counts: list[int]) -> None:
         """Go on from where a snapshot was taken."""
         self.across.closed = closed
         self._rows_out, self._peak_rows, self._peak_bytes = counts
-        self._state = self._held()
+        self._rows = self._held()[0]
 
     @property
     def counts(self) -> tuple[int, int, int]:
@@ -437,7 +440,7 @@ class MultiJoin(OneCall):
 
     def _pruned(self, force: bool) -> Iterator[pa.RecordBatch]:
         with by_their_names(self._names):
-            self.across.prune(self._state[0], force)
+            self.across.prune(self._rows, force)
         yield from ()
 
     def _every_column(self) -> list[Node]:
@@ -452,8 +455,12 @@ class MultiJoin(OneCall):
     def _stepped(self, ended: bool) -> None:
         if not ended:
             return
-        self._state = rows, size = self._held()
-        self._peak_rows, self._peak_bytes = max(self._peak_rows, rows), max(self._peak_bytes, size)
+        rows = sum(op.rows for op in self.operators)
+        self._uncounted += 1
+        if rows > self._peak_rows or self._uncounted >= _COUNT_EVERY or self._shared is not None:
+            self._uncounted = 0
+            self._peak_bytes = max(self._peak_bytes, self._held()[1])
+        self._rows, self._peak_rows = rows, max(self._peak_rows, rows)
 
     def _gave(self, batch: pa.RecordBatch) -> None:
         self._rows_out += batch.num_rows

@@ -38,6 +38,7 @@ from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.columns import OrdinalColumn, WordColumn
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys
 from ivjoin.shj.store.side import SideStore
+from ivjoin.shj.store.spilled import FixedInFile, TextInFile
 
 if TYPE_CHECKING:
     from ivjoin.operator.limits import Limits
@@ -185,7 +186,8 @@ class Core:
             for s, store in enumerate(self.stores):
                 columns = {
                     column for column, c in zip(plan.sides[s].stored, store.columns, strict=True)
-                    if isinstance(c, (WordColumn, OrdinalColumn)) or (self.keeps_text and c in store.texts)
+                    if isinstance(c, (WordColumn, OrdinalColumn, FixedInFile))  # wherever it lies: operators share it
+                    or (self.keeps_text and (c in store.texts or isinstance(c, TextInFile)))
                 }
                 if blocks:
                     columns |= {i for f in plan.fields if (i := f.left if s == 0 else f.right) is not None}
@@ -206,6 +208,11 @@ class Core:
                 self.stores[s].schedule(axis, False)
             if high != I64_MAX:
                 self.stores[s].schedule(axis, True)
+
+    def gather_output(self) -> None:
+        """Let Arrow put output together from now on: some of it lies where kernels do not read."""
+        self.mixes = False
+        self.state.set(blocks=0)
 
     def limit_output(self, rows: int) -> None:
         """Let output batches have no more than so many rows, and less than the caller allows."""
@@ -272,7 +279,7 @@ class Core:
             self.state.set(full_predicate=full_predicate)
             for s, store in enumerate(old):
                 ids = store.live_ids()
-                self.adopt_rows(s, [store.gather(i, ids) for i in range(len(store.columns))], store.matched(ids))
+                self.adopt_rows(s, store.gather_all(ids), store.matched(ids))
         finally:
             self.account.limit = limit
 
@@ -325,7 +332,7 @@ class Core:
         """The rows of a side's store: its columns, and bool[n] of those that are matched."""
         store = self.stores[s]
         ids = store.live_ids()
-        return [store.gather(i, ids) for i in range(len(store.columns))], store.matched(ids)
+        return store.gather_all(ids), store.matched(ids)
 
     def led(self, s: int) -> tuple[int | None, int | None] | None:
         """The axes by which a side's rows are found in sorted runs, None where they are not."""

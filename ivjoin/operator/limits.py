@@ -18,11 +18,11 @@ from ivjoin.plan.spec import SIDES
 __all__ = ["Limits", "fixed_bytes"]
 
 _LEAST_ROWS = 16  # of a piece
-_MOST_OUTPUT = 16 << 20
+_MOST_OUTPUT = 8 << 20
 _LEAST_OUTPUT = 64 << 10
 _MOST_BEYOND = 8 << 20  # bytes of pages that a step may read beyond what is allowed
 _LEAST_STEP = 1024
-_MAPPED_ROWS = 2048  # pushed at once where the state lies in files
+_FILED_ROWS, _MAPPED_ROWS = 1 << 14, 2048  # pushed at once where files fit in memory, and where not
 
 
 class Limits:
@@ -64,7 +64,7 @@ class Limits:
         scratch = 9 * max(len(s.nodes) for s in core.sources) + 100
         most = max(self.budget.limit // (16 * (scratch + self._row_bytes[p])), _LEAST_ROWS)
         if self.spilling is not None:
-            most = min(most, _MAPPED_ROWS, self._step)
+            most = min(most, _MAPPED_ROWS if self.spilling.is_crowded else _FILED_ROWS, self._step)
             if core.emitter.batch_size > self._step:
                 core.limit_output(self._step)
         return int(1 << (most.bit_length() - 1))

@@ -16,9 +16,10 @@ from ivjoin.operator.budget import Budget
 from ivjoin.operator.core import Core
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.store.backing import Files, in_memory, slide
-from ivjoin.shj.store.columns import BoolColumn, WordColumn
 from ivjoin.shj.store.keys import ByteKeys, WordKeys
-from ivjoin.shj.store.varying import BytesColumn, SegmentColumn
+from ivjoin.shj.store.side import SideStore
+from ivjoin.shj.store.spilled import TextInFile, can_spill, spill_columns
+from ivjoin.shj.store.varying import SegmentColumn
 
 __all__ = ["Spilling"]
 
@@ -68,8 +69,18 @@ class Spilling:
         """Let go of the pages of files that lie in memory beyond what is allowed; how many bytes they were."""
         core = self._core()
         if core is not None and core.account.files is not None:
-            return self.files.settle(max(self._limit - core.bytes_held(), 0) + _MORE_PAGES)
+            return self.files.settle(self._allowed(core))
         return 0
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether mapped files are larger than what of them may lie in memory."""
+        core = self._core()
+        return core is not None and (mapped := self.files.mapped) > _MORE_PAGES and mapped > self._allowed(core)
+
+    def _allowed(self, core: Core) -> int:
+        """Bytes of mapped files that may lie in memory."""
+        return max(self._limit - core.bytes_held(), 0) + _MORE_PAGES
 
     def _candidates(self, core: Core) -> Iterator[Item]:
         """Arrays in memory, with when they should go."""
@@ -77,19 +88,21 @@ class Spilling:
         for s, store in enumerate(core.stores):
             names = core.plan.sides[s].schema.names
             asked = {c.params[1] for c in read if c.params[0] == SIDES[s]}
+            groups: tuple[list[int], list[int]] = [], []
             for column, c in zip(store.stored, store.columns, strict=True):
                 when = int(names[column] in asked)
                 if isinstance(c, SegmentColumn):
                     if size := c.nbytes:
                         yield when, size, lambda c=c: c.spill(self.files)  # type: ignore[misc]
-                    continue
-                fields = ["_ring"] if isinstance(c, (WordColumn, BoolColumn)) else []
-                if isinstance(c, BytesColumn):
-                    fields = ["_arena", "_starts"]
-                for name in fields:
-                    yield from self._item(when, c, name)
-                if c.valid is not None and c.valid.ring is not None:
+                elif isinstance(c, TextInFile):
+                    yield from self._item(2, c, "_starts")
+                elif can_spill(c):
+                    groups[when].append(store.columns.index(c))
+                elif c.valid is not None and c.valid.ring is not None:
                     yield from self._item(when, c.valid, "ring")
+            for when, group in enumerate(groups):
+                if size := sum(store.columns[i].nbytes for i in group):
+                    yield when, size, lambda store=store, group=group: self._spill(core, store, group)  # type: ignore[misc]
             if store.runs is not None:
                 for name in ("values", "keys", "ids", "tops"):
                     yield from self._item(2, store.runs, name)
@@ -102,6 +115,10 @@ class Spilling:
         beside = {ByteKeys: ("_arena", "_spans"), WordKeys: ("_rest",)}.get(type(keys), ())
         for name in ("slots", "_table", *beside):
             yield from self._item(3, keys, name)
+
+    def _spill(self, core: Core, store: SideStore, columns: list[int]) -> None:
+        spill_columns(store, columns, self.files)
+        core.gather_output()
 
     def _item(self, when: int, owner: object, name: str) -> Iterator[Item]:
         array: np.ndarray = getattr(owner, name)

@@ -117,10 +117,15 @@ class StepJoin(SymmetricHashJoin):
         return self._core.is_refused(error)
 
     @property
+    def rows(self) -> int:
+        """Rows in the side stores."""
+        left, right = self._core.stores
+        return int(left.live + right.live)
+
+    @property
     def held(self) -> tuple[int, int]:
         """Rows in the side stores, and bytes held."""
-        left, right = self._core.stores
-        return int(left.live + right.live), self._core.bytes_held()
+        return self.rows, self._core.bytes_held()
 
     def stored(self, side: str) -> int:
         """Rows of a side that are stored now."""

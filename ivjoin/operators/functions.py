@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from ivjoin.expr.build import numeric
+from ivjoin.expr.build.coerce import as_double
 from ivjoin.expr.kernels import floats as ops_float
-from ivjoin.expr.nodes import Node
+from ivjoin.expr.nodes import Node, make
+from ivjoin.expr.types import FLOAT64
 from ivjoin.operators import direction
 from ivjoin.operators.direction import DirectionRule
 from ivjoin.operators.domain import NAN
@@ -21,6 +23,7 @@ from ivjoin.operators.rules_float import ENTIRE
 from ivjoin.operators.rules_function import (
     HALF_PI,
     cosh,
+    hypot,
     logarithm,
     lower,
     pow_,
@@ -52,6 +55,10 @@ def _function(
     )  # fmt: skip
 
 
+def _hypot(a: list[Node], zone: str) -> Node:
+    return make("hypot", tuple(as_double(n, "hypot") for n in a), (), FLOAT64)
+
+
 def _log(a: list[Node], zone: str) -> Node:
     return numeric.ln(a[0]) if len(a) == 1 else numeric.log(*a)
 
@@ -79,6 +86,11 @@ OPERATORS = (
         ("pow(l.x, 2)", "pow(l.x, 3)", "pow(l.x, r.y)", "pow(l.x, 0.5D)"),
         called("pow"), LIBRARY, NOT_LINEAR, lambda a, z: numeric.pow_(*a),
         calls=(call("pow power", 2, 2, lambda a, z: numeric.pow_(*a)),), sympy="Pow",
+    ),
+    Operator(
+        "hypot", {"float": Meaning(ops_float.binary(np.hypot), hypot)},
+        ("hypot(l.x, r.y)", "hypot(l.x - r.x, l.y - r.y)"), called("hypot"), BOTH_WAYS, NOT_LINEAR, _hypot,
+        calls=(call("hypot", 2, 2, _hypot),), sympy=_UNKNOWN,
     ),
 )  # fmt: skip
 SPELLINGS = (call("log", 1, 2, _log),)

@@ -23,8 +23,8 @@ from ivjoin.operators.rules_float import ENTIRE
 from ivjoin.operators.state import State
 
 __all__ = [
-    "HALF_PI", "LIBRARY_ULPS", "cosh", "logarithm", "lower", "pow_", "preimage", "rising", "sqrt", "tan", "total",
-    "upper", "waved",
+    "HALF_PI", "LIBRARY_ULPS", "cosh", "hypot", "logarithm", "lower", "pow_", "preimage", "rising", "sqrt", "tan",
+    "total", "upper", "waved",
 ]  # fmt: skip
 
 Function = Callable[[float], float]
@@ -338,6 +338,43 @@ def _base_from(z: Pair, y: Pair, x: Pair) -> Pair:
     return preimage(
         lambda v: lower(_power(v, n)), lambda v: upper(_power(v, n)), z, x, lambda c: float(c ** (1 / n))
     )
+
+
+def hypot(p: Place) -> Rule:
+    """Rises with the size of either number. NaN beside an infinity is infinite."""
+    i, (a, b) = p.i, p.at
+
+    def both(x: Pair, y: Pair) -> Pair:
+        (s, t), (u, v) = m.abs_(x), m.abs_(y)
+        return max(0.0, lower(math.hypot(s, u))), upper(math.hypot(t, v))
+
+    def back(z: Pair, y: Pair, x: Pair) -> Pair:
+        if z[1] < 0:
+            return NONE
+        u, v = m.abs_(y)
+        size = preimage(
+            lambda x: lower(math.hypot(x, u)), lambda x: upper(math.hypot(x, v)), z, (0.0, inf),
+            lambda c: math.sqrt((c - u) * (c + u)),
+        )  # fmt: skip
+        return m.abs_rev(size, x) if size[0] <= size[1] else NONE
+
+    plain = strict_binary(p, both, back, back, ENTIRE)
+    forward, backward = plain.forward, plain.backward
+    assert forward is not None
+    assert backward is not None
+
+    def up(D: list[Any]) -> Any:
+        lo, hi, flags = forward(D)
+        return (lo if lo <= hi else inf, inf, flags) if flags & NAN else (lo, hi, flags)
+
+    def down(s: State) -> None:
+        if s.D[i][1] < inf or not (s.D[a][2] | s.D[b][2]) & NAN:
+            backward(s)
+        elif not s.D[i][2] & NULL:
+            s.drop_flags(a, NAN)
+            s.drop_flags(b, NAN)
+
+    return Rule(up, down)
 
 
 HALF_PI = pi / 2

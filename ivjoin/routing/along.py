@@ -10,6 +10,7 @@ change parts.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -17,13 +18,35 @@ import pyarrow as pa
 from ivjoin.errors import OptionError, came
 from ivjoin.expr.arguments import known_options
 from ivjoin.plan.cutting import I64_MAX, I64_MIN
-from ivjoin.routing.plan import RoutingPlan, side_number
+from ivjoin.routing.plan import Copies, RoutingPlan, side_number
 from ivjoin.routing.reach import Axis, owes
 from ivjoin.routing.reader import Features, Reader
 
-__all__ = ["MOST_LIVE", "Edge", "PlanList", "along"]
+__all__ = ["MOST_LIVE", "Edge", "Plan", "PlanList", "Sent", "along"]
 
 MOST_LIVE = 3
+
+
+class Plan(Protocol):
+    """What a list of plans asks of each: :class:`RoutingPlan`, or one of slices without end."""
+
+    @property
+    def how(self) -> str: ...
+
+    @property
+    def reader(self) -> Reader: ...
+
+    def sees(self) -> tuple[Axis | None, bool]:
+        """The axis along which it looks at rows, and whether rows of both sides have a home there."""
+        ...
+
+    def features(self, s: int, batch: pa.RecordBatch) -> Features: ...
+
+    def copies(self, s: int, batch: pa.RecordBatch, f: Features) -> Copies: ...
+
+    def summary(self) -> str:
+        """In a few words."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -48,13 +71,35 @@ class Edge:
         return self if self.top >= other.top else other
 
 
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The copies of a batch's rows over all plans, as :meth:`PlanList.cells` has them, and what was seen on the way.
+
+    Attributes
+    ----------
+    rows, plans, cells : int64[m]
+    owned : bool[m]
+    edge : Edge
+        How far the rows reach.
+    features : Features
+        Of the batch's rows, places turned as the list's starts are.
+    """
+
+    rows: np.ndarray
+    plans: np.ndarray
+    cells: np.ndarray
+    owned: np.ndarray
+    edge: Edge
+    features: Features
+
+
 @dataclass(frozen=True)
 class PlanList:
     """Plans by where on the axis they begin; immutable, and all that routing depends on beside a row.
 
     Attributes
     ----------
-    plans : tuple of RoutingPlan
+    plans : tuple of Plan
     starts : tuple of int
         Ordinals where plans begin, but for the first; rising. Of a falling axis they are turned over (``~ordinal``).
     axis : Axis
@@ -66,7 +111,7 @@ class PlanList:
         The number of the first plan that is still in the list.
     """
 
-    plans: tuple[RoutingPlan, ...]
+    plans: tuple[Plan, ...]
     starts: tuple[int, ...]
     axis: Axis
     both: bool
@@ -76,10 +121,6 @@ class PlanList:
     @property
     def reader(self) -> Reader:
         return self.plans[0].reader
-
-    @property
-    def n_cells(self) -> int:
-        return sum(p.n_cells for p in self.plans)
 
     def cells(self, side: str, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """The copies of a batch's rows over all plans.
@@ -97,25 +138,42 @@ class PlanList:
         ------
         SchemaError, ProtocolError
         """
+        sent = self.sent(side, batch)
+        return sent.rows, sent.plans, sent.cells, sent.owned
+
+    def sent(self, side: str, batch: pa.RecordBatch) -> Sent:
+        """As :meth:`cells` and :meth:`edge` in one.
+
+        Raises
+        ------
+        SchemaError, ProtocolError
+        """
         s = side_number(side)
         self.reader.check(s, batch)
-        first, last, home = self._span(self._features(s, batch))
+        given = self.reader.features(s, batch, self.axis, self.both)
+        turned = self._turned(s, given)
+        first, last, home = self._span(turned)
         out: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
         for e, plan in enumerate(self.plans):
             mine = np.flatnonzero((first <= e) & (e <= last))
             if len(mine) == 0:
                 continue
-            part = batch if len(mine) == batch.num_rows else self._rows(batch, mine)
-            rows, cells, owned = plan.copies(s, part, plan.features(s, part))
+            whole = len(mine) == batch.num_rows
+            part = batch if whole else self._rows(batch, mine)
+            if plan.sees() == (self.axis, self.both):
+                f = given if whole else given.taken(mine)
+            else:
+                f = plan.features(s, part)
+            rows, cells, owned = plan.copies(s, part, f)
             if s == 1 or s == self.axis.divided or self.both:
                 owned = owned & (home[mine[rows]] == e)
             # else right rows are in one plan each, and a pair is owned wherever it is found
             out.append((mine[rows], np.full(len(rows), e + self.first), cells, owned))
         if not out:
             none = np.empty(0, dtype=np.int64)
-            return none, none, none, np.empty(0, dtype=bool)
+            return Sent(none, none, none, np.empty(0, dtype=bool), Edge(), turned)
         rows, plans, cells, owned = (np.concatenate(column) for column in zip(*out, strict=True))
-        return rows, plans, cells, owned
+        return Sent(rows, plans, cells, owned, _edge(turned), turned)
 
     @staticmethod
     def _rows(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:
@@ -129,24 +187,21 @@ class PlanList:
         """How far along the axis the rows of a batch can reach; to be joined over all batches that are routed."""
         s = side_number(side)
         self.reader.check(s, batch)
-        f = self._features(s, batch)
-        ends = [np.maximum(x, y) for x, y in [(f.high, f.home)]] if f.high is not None and f.home is not None else []
-        top = ends[0] if f.lone is None else ends[0][~f.lone]
-        return Edge(int(top.max(initial=I64_MIN)))
+        return _edge(self._turned(s, self.reader.features(s, batch, self.axis, self.both)))
 
     def next_start(self, edge: Edge) -> int | None:
         """Where a new plan may begin at the earliest; None if it may not begin at all."""
         least = max(edge.top, self.starts[-1] if self.starts else I64_MIN) + 1
         return None if edge.is_endless or least > I64_MAX else least
 
-    def add(self, plan: RoutingPlan, edge: Edge, start: int | None = None) -> PlanList | None:
+    def add(self, plan: Plan, edge: Edge, start: int | None = None) -> PlanList | None:
         """The list with a new plan that begins beyond all that was routed; None where none may begin now.
 
         None may where rows reach without end, and as long as :data:`MOST_LIVE` plans are live.
 
         Parameters
         ----------
-        plan : RoutingPlan
+        plan : Plan
             For the same join.
         edge : Edge
             Of all rows that were routed so far.
@@ -158,7 +213,7 @@ class PlanList:
         OptionError
             If the plan is for another join, or the start is not beyond the edge.
         """
-        if not isinstance(plan, RoutingPlan) or not _same_join(plan, self.plans[0]):
+        if not hasattr(plan, "copies") or not _same_join(plan, self.plans[0]):
             raise OptionError(f"the new plan is {came(plan)}; expected a RoutingPlan for the join of the first one")
         least = self.next_start(edge)
         if least is None or len(self.plans) >= MOST_LIVE:
@@ -184,14 +239,12 @@ class PlanList:
         lines = [f"{len(self.plans)} live plans along {self.axis}"]
         for e, plan in enumerate(self.plans):
             start = f"from {self.starts[e - 1]}" if e else "from the beginning"
-            copies = plan.report.replication
-            lines.append(f"plan {e + self.first}, {start}: {plan.n_cells} cells, {copies:.3g} copies a row")
+            lines.append(f"plan {e + self.first}, {start}: {plan.summary()}")
         return "\n".join(lines)
 
     # -- inside --------------------------------------------------------------------------------------------------
 
-    def _features(self, s: int, batch: pa.RecordBatch) -> Features:
-        f = self.reader.features(s, batch, self.axis, self.both)
+    def _turned(self, s: int, f: Features) -> Features:
         if self.falling and f.low is not None and f.high is not None and f.home is not None:
             home = f.home if self.both or s == self.axis.divided else f.high
             f = replace(f, low=~f.high, high=~f.low, home=~home)
@@ -210,7 +263,16 @@ class PlanList:
         return first, last, home
 
 
-def _same_join(a: RoutingPlan, b: RoutingPlan) -> bool:
+def _edge(f: Features) -> Edge:
+    """How far rows reach, of their turned features."""
+    assert f.high is not None
+    assert f.home is not None
+    ends = np.maximum(f.high, f.home)
+    top = ends if f.lone is None else ends[~f.lone]
+    return Edge(int(top.max(initial=I64_MIN)))
+
+
+def _same_join(a: Plan, b: Plan) -> bool:
     p, q = a.reader.plan, b.reader.plan
     return a.how == b.how and p.condition is q.condition and a.reader.schemas == b.reader.schemas
 

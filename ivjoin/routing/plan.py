@@ -101,6 +101,14 @@ class RoutingPlan:
         self.reader.check(s, batch)
         return self.copies(s, batch, self.features(s, batch))
 
+    def sees(self) -> tuple[Axis | None, bool]:
+        """The axis along which it looks at rows, and whether rows of both sides have a home there."""
+        return self.axis, self.layout.both
+
+    def summary(self) -> str:
+        """In a few words."""
+        return f"{self.n_cells} cells, {self.report.replication:.3g} copies a row"
+
     def features(self, s: int, batch: pa.RecordBatch) -> Features:
         """What this plan looks at in a batch."""
         return self.reader.features(s, batch, self.axis, self.layout.both)

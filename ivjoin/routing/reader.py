@@ -54,6 +54,11 @@ class Features:
         key, lone = (None if a is None else a[start:stop] for a in (self.key, self.lone))
         return Features(stop - start, key, lone, *self.range_of(slice(start, stop)))
 
+    def taken(self, rows: np.ndarray) -> Features:
+        """Of the rows with these numbers."""
+        key, lone = (None if a is None else a[rows] for a in (self.key, self.lone))
+        return Features(len(rows), key, lone, *self.range_of(rows))
+
 
 class Reader:
     """Reads batches of both sides of one join."""

@@ -7,10 +7,12 @@ that of tasks within a micro-batch changes anything.
 
 from __future__ import annotations
 
+import json
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -42,10 +44,13 @@ class Arrivals:
         Rows of the left and right side, as ``pack`` packed them.
     seen : (Seen, Seen)
         How far each side has come, over all tasks.
+    heard : list of dict
+        What each map task tells the planner, in the planner's bucket.
     """
 
     packed: tuple[list[bytes], list[bytes]]
     seen: tuple[Seen, Seen]
+    heard: list[dict[str, Any]] = field(default_factory=list)
 
 
 def arrivals(spec: JoinSpec, frames: Iterator[pd.DataFrame]) -> Arrivals:
@@ -58,7 +63,9 @@ def arrivals(spec: JoinSpec, frames: Iterator[pd.DataFrame]) -> Arrivals:
             if isinstance(rows, (bytes, bytearray)):
                 out.packed[int(side)].append(bytes(rows))
             if isinstance(tick, (bytes, bytearray)):
-                out.seen[int(side)].merge(bytes(tick))
+                edges, *heard = json.loads(bytes(tick))
+                out.seen[int(side)].merge(edges)
+                out.heard += heard
     return out
 
 
@@ -118,8 +125,8 @@ class Turn:
         """Rows of both sides that came in this turn."""
         return sum(getattr(op.metrics, name) - self.before[name] for name in GROWING[:2])
 
-    def counts(self, op: SymmetricHashJoin, bytes_written: int) -> str:
-        """What the turn counted, as text that Spark takes apart again."""
+    def counts(self, op: SymmetricHashJoin, bytes_written: int, bucket: int) -> str:
+        """What the turn counted, as text that Spark takes apart again; last the number of the bucket."""
         self.mark()
         after = op.metrics.as_dict()
         counts = {name: after[name] - self.before[name] for name in GROWING}
@@ -128,7 +135,7 @@ class Turn:
         counts |= {"bytes_written": bytes_written, "restored": int(self.restored), "caught_up": int(self.caught_up > 0)}
         spans = [b - a for a, b in zip(self.marks, self.marks[1:], strict=False)]
         counts |= {name: span // 1000 for name, span in zip(COUNTS[-3:], spans, strict=True)}
-        return ",".join(str(counts[name]) for name in COUNTS)
+        return ",".join(str(n) for n in (*(counts[name] for name in COUNTS), bucket))
 
 
 # -- operators kept in memory --------------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ say of how far each input has come. A cell's state is the operator's snapshot.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from time import perf_counter_ns
 from typing import Any
 
 import pandas as pd
@@ -21,6 +22,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from ivjoin.metrics import MultiJoinMetrics
 from ivjoin.multi.operator import MultiJoin
 from ivjoin.multi.question import MultiSpec
 from ivjoin.plan.cache import plan_of
@@ -30,11 +32,12 @@ from ivjoin.spark.cells import cell_sql, hashable
 from ivjoin.spark.codec import FORMAT, STATE_SCHEMA, compressed, expanded, meta_text, new_token, read_state
 from ivjoin.spark.columns import place
 from ivjoin.spark.environment import arrow_batch_rows
+from ivjoin.spark.metrics import observed, observed_name
 from ivjoin.spark.pack import PACKED_SCHEMA, Seen, packer, unpacked, whole
-from ivjoin.spark.results import RESULT_SCHEMA, ROWS_COLUMN, Results, opener
+from ivjoin.spark.results import RESULT_SCHEMA, Results, opener
 from ivjoin.spark.workers import own_workers
 
-__all__ = ["cell_function", "streamed_in_cells"]
+__all__ = ["cell_function", "counts_of", "streamed_in_cells"]
 
 StateFunction = Callable[[tuple[Any, ...], Iterator[pd.DataFrame], Any], Iterator[pd.DataFrame]]
 
@@ -59,8 +62,20 @@ def streamed_in_cells(frames: Mapping[str, Any], spec: MultiSpec, plan: Hypercub
         played = all_of.groupBy("label").applyInPandasWithState(
             cell_function(spec, plan, results), RESULT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
         )
-    rows = F.col(ROWS_COLUMN)
-    return played.where(rows.isNotNull()).select(rows).mapInArrow(opener(spec.schema), out)
+    rows = observed(played, observed_name(None), counts_of(spec.aliases))
+    return rows.mapInArrow(opener(spec.schema), out)
+
+
+def counts_of(aliases: Sequence[str]) -> list[str]:
+    """What one turn of a cell counts, in the order of its text; times in microseconds."""
+    return [
+        *(f"{a}_rows_in" for a in aliases), *(f"{a}_rows_retired" for a in aliases), "rows_out", "late_rows",
+        "state_rows", "state_bytes", "bytes_written", "restored", "read_us", "join_us", "write_us",
+    ]  # fmt: skip
+
+
+def _growing(m: MultiJoinMetrics) -> list[int]:
+    return [*m.rows_in.values(), *m.rows_retired.values(), m.rows_out, m.late_rows]
 
 
 def cell_function(spec: MultiSpec, plan: HypercubePlan, results: Results) -> StateFunction:
@@ -68,22 +83,34 @@ def cell_function(spec: MultiSpec, plan: HypercubePlan, results: Results) -> Sta
     meta = meta_text(_identity(spec, plan), plan.workers)
 
     def join_cell(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
-        if state.exists:
+        start, given = perf_counter_ns(), 0
+        restored = bool(state.exists)
+        if restored:
             op = MultiJoin.restore(expanded(read_state(state.get, meta).payload))
         else:
             op = MultiJoin.from_spec(spec, late_within=False)
+        before, read = _growing(op.metrics), perf_counter_ns()
         packed, seen = _arrivals(spec, frames)
         for alias in op.aliases:
             if packed[alias]:
                 pieces = [unpacked(rows, spec.wide(alias)) for rows in packed[alias]]
                 columns = whole(pieces).columns
                 for batch in op.push(alias, pa.RecordBatch.from_arrays(columns, schema=spec.schemas[alias])):
-                    yield results.output(batch)
+                    out = results.output(batch)
+                    left = perf_counter_ns()
+                    yield out
+                    given += perf_counter_ns() - left
         for alias in op.aliases:
             for batch in op.reach(alias, seen[alias].edges):
                 yield results.output(batch)
+        joined = perf_counter_ns()
         payload = compressed(op.snapshot())
         state.update((FORMAT, meta, new_token(), payload))
+        m = op.metrics
+        counts = [after - was for after, was in zip(_growing(m), before, strict=True)]
+        counts += [m.state_rows, m.state_bytes, len(payload), int(restored)]
+        took = (read - start, joined - read - given, perf_counter_ns() - joined)
+        yield results.counts(",".join(str(n) for n in (*counts, *(ns // 1000 for ns in took))))
 
     return join_cell
 
@@ -98,7 +125,7 @@ def _arrivals(spec: MultiSpec, frames: Iterator[pd.DataFrame]) -> tuple[dict[str
             if isinstance(rows, (bytes, bytearray)):
                 packed[alias].append(bytes(rows))
             if isinstance(tick, (bytes, bytearray)):
-                seen[alias].merge(bytes(tick))
+                seen[alias].merge(json.loads(bytes(tick))[0])
     return packed, seen
 
 

@@ -22,12 +22,14 @@ import pyarrow as pa
 from ivjoin.errors import SnapshotError
 
 __all__ = [
-    "FORMAT", "STATE_SCHEMA", "BucketState", "compressed", "expanded", "meta_text", "new_token", "read_state",
-]
+    "FORMAT", "STATE_SCHEMA", "BucketState", "compressed", "expanded", "meta_text", "new_token", "note_and_state",
+    "read_state", "with_note",
+]  # fmt: skip
 
 FORMAT = 3
 _SIZE_BYTES = 8
 _WORD = 8
+_NOTED = '"routing": "plans'  # how the meta text of buckets with a note tells of it
 _BLOCK, _SAMPLE = 1 << 19, 1 << 14
 STATE_SCHEMA = "format int, meta string, token string, payload binary"
 
@@ -138,6 +140,21 @@ def read_state(stored: tuple[int, str, str, bytes], meta: str) -> BucketState:
     if was != meta:
         raise SnapshotError(changes(was, meta))
     return BucketState(token, bytes(payload))
+
+
+def with_note(note: str, payload: bytes) -> bytes:
+    """A payload with a note before it, as buckets keep it whose rows are sent by plans that change."""
+    head = note.encode()
+    return len(head).to_bytes(_SIZE_BYTES, "little") + head + payload
+
+
+def note_and_state(stored: tuple[int, str, str, bytes]) -> tuple[str, tuple[int, str, str, bytes]]:
+    """The note that stands before a stored payload, and the state without it; of another format nothing is taken."""
+    version, was, token, payload = stored
+    if version != FORMAT or _NOTED not in was:
+        return "", (version, was, token, payload)
+    begin = _SIZE_BYTES + int.from_bytes(payload[:_SIZE_BYTES], "little")
+    return bytes(payload[_SIZE_BYTES:begin]).decode(), (version, was, token, bytes(payload[begin:]))
 
 
 def changes(was: str, now: str) -> str:

@@ -13,6 +13,7 @@ from ivjoin.spark.buckets import checked_count
 from ivjoin.spark.columns import key_sql
 from ivjoin.spark.join import refuse_unbuilt, resolved
 from ivjoin.spark.origin import origin_of
+from ivjoin.spark.replanning import live_plans
 from ivjoin.spark.sorting import sort_key
 from ivjoin.spark.spreading import spread_of, why_undivided
 from ivjoin.spark.streamspread import StreamSpread, stream_spread
@@ -69,7 +70,7 @@ def explain(
     )
     if left.isStreaming:
         count = checked_count(buckets, call.settings.partitions)
-        spread_out = stream_spread(call.spec, count, routing, hot_keys)
+        spread_out = stream_spread(call.spec, count, routing, hot_keys, routing_dir)
         return "\n".join(_streaming(call.spec, call.notes, count, spread_out))
     plan = plan_of(call.spec)
     keys = key_sql(plan)
@@ -105,10 +106,18 @@ def _streaming(spec: JoinSpec, notes: Sequence[Warning], buckets: int, spread: S
     """The lines about a join of streams."""
     plan = plan_of(spec)
     keys = key_sql(plan)
+    if spread.plans is not None:
+        lines = str(live_plans(spread.plans)).splitlines()
+        how = f"in {buckets} buckets, by plans that follow the stream, kept in {spread.plans.folder!r}"
+        return [
+            f"streaming: rows {how}; late rows: {spec.on_late}", *(f"  {line}" for line in lines),
+            *_pruning(spec, notes),
+        ]
     if keys:
         how = f"hashed to {buckets} buckets by {len(keys)} key{'s' if len(keys) > 1 else ''}"
         how += f", those of {len(spread.hot)} hot keys by {spread.slices}" if spread.slices else ""
         how += f", hot ones too, since {spread.why}" if spread.hot and spread.why else ""
+        how += f"; heavy ones stay in one each, since {spread.why}" if spread.why and not spread.hot else ""
     elif spread.slices is not None:
         how = f"in {buckets} buckets, by {spread.slices}"
     else:

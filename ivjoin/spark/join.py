@@ -107,8 +107,9 @@ def band_join(
     hot_keys : list of keys, optional
         For streams: rows of these keys are cut so, too; a tuple where there are several key columns. A checkpoint
         keeps to them. Those of static frames are found by the sample.
-    routing_dir
-        Not built yet: anything but None is refused.
+    routing_dir : str or path, optional
+        For streams: a folder that all workers share, of this join and checkpoint alone. Keys that become heavy on the
+        way are found and spread within a few micro-batches, by plans that are kept there; see ``docs/routing.md``.
     aggregate : mapping of str to (column, function), optional
         ``{"vwap": ("price", "mean"), "n": ("*", "count")}``: each left row once, with count, sum, mean, min, max, first
         or last of the right rows that match it; of streams, as soon as no later one can. An inner or left join.
@@ -149,12 +150,13 @@ def band_join(
             f"routing is {routing!r} with aggregate=; expected 'auto' or 'hash': a left row meets all of its partners "
             "in one task"
         )
-    return joined_frames(left, right, call, buckets, backend, name, routing, hot_keys)
+    return joined_frames(left, right, call, buckets, backend, name, routing, hot_keys, routing_dir)
 
 
 def joined_frames(
     left: DataFrame, right: DataFrame, call: Resolved, buckets: int | None, backend: str,
     name: str | Observation | None, routing: str, hot_keys: Sequence[object] | None = None,
+    routing_dir: str | None = None,
 ) -> DataFrame:
     """The frame of a call that was looked up, run by the backend that is asked for."""
     if backend not in BACKENDS:
@@ -176,7 +178,7 @@ def joined_frames(
     else:
         from ivjoin.spark.streamspread import stream_spread
 
-        spread_out = stream_spread(call.spec, count, routing, hot_keys)
+        spread_out = stream_spread(call.spec, count, routing, hot_keys, routing_dir)
         joined = _joined_stream(left, right, call, out, count, observed_name(name), backend, spread_out)
     if not call.spec.left_over:
         return joined
@@ -211,10 +213,11 @@ def refuse_unbuilt(routing: object, hot_keys: object, routing_dir: object, strea
     """
     if routing not in SCHEMES:
         raise IvjoinError(f"routing is {routing!r}; expected {', '.join(map(repr, SCHEMES[:-1]))} or {SCHEMES[-1]!r}")
-    if routing_dir is not None:
+    if routing_dir is not None and not streaming:
+        raise UnsupportedError(f"routing_dir is {routing_dir!r}; expected None: static frames follow one plan")
+    if routing_dir is not None and routing == "hash":
         raise UnsupportedError(
-            f"routing_dir is {routing_dir!r}; expected None: plans of a stream do not change yet. hot_keys=[...] names "
-            "the keys to spread from the beginning"
+            f"routing_dir is {routing_dir!r} with routing='hash'; expected 'auto' or 'slices', or no routing_dir"
         )
     if hot_keys is not None and not streaming:
         raise UnsupportedError(f"hot_keys is {hot_keys!r}; expected None: those of static frames are found by a sample")

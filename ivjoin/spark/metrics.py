@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from pyspark.sql import Observation
     from pyspark.sql.streaming import StreamingQuery
 
-__all__ = ["metrics", "observed", "observed_name"]
+__all__ = ["MOST_GATHERED", "metrics", "observed", "observed_name"]
 
 _PREFIX = "ivjoin"
+_BUCKETS = "buckets"
+_BY_BUCKET = ("left_rows_in", "right_rows_in", "rows_out", "state_rows")
+MOST_GATHERED = 1024  # buckets whose counts are told one by one
 _unnamed = itertools.count(1)
 
 
@@ -28,21 +31,25 @@ def observed_name(name: str | None) -> str:
     return f"{_PREFIX}#{next(_unnamed)}" if name is None else f"{_PREFIX}-{name}"
 
 
-def observed(played: Any, name: Any, counts: Sequence[str] = COUNTS) -> Any:
+def observed(played: Any, name: Any, counts: Sequence[str] = COUNTS, by_bucket: bool = False) -> Any:
     """The packed rows alone; the counts beside them are added up on the way, of peaks the greatest is taken.
 
-    ``name`` is that of the observed metrics, or a ``pyspark.sql.Observation``.
+    ``name`` is that of the observed metrics, or a ``pyspark.sql.Observation``. ``by_bucket``: the number of the bucket
+    stands behind the counts, and some of them are gathered for each.
     """
     field = F.col(COUNTS_COLUMN)
     totals = []
     for i, count in enumerate(counts):
         value = F.split_part(field, F.lit(","), F.lit(i + 1)).cast("long")
         totals.append((F.max(value) if count.startswith("peak_") else F.sum(value)).alias(count))
+    if by_bucket:
+        parts = [F.split_part(field, F.lit(","), F.lit(i + 1)) for i in (len(counts), *map(counts.index, _BY_BUCKET))]
+        totals.append(F.collect_list(F.when(field.isNotNull(), F.concat_ws(",", *parts))).alias(_BUCKETS))
     rows = F.col(ROWS_COLUMN)
     return played.observe(name, *totals).where(rows.isNotNull()).select(rows)
 
 
-def metrics(query: StreamingQuery | Observation) -> list[dict[str, int | str]]:
+def metrics(query: StreamingQuery | Observation) -> list[dict[str, int | str | list[dict[str, int]]]]:
     """What band joins counted: those of a streaming query, per micro-batch, or one of static frames.
 
     Parameters
@@ -60,9 +67,12 @@ def metrics(query: StreamingQuery | Observation) -> list[dict[str, int | str]]:
         ``right_rows_retired``, ``late_rows`` of the micro-batch; ``state_rows``, ``state_bytes`` (memory) and
         ``bytes_written`` (state handed to Spark) at its end; ``restored``, the buckets whose operator was read back
         from state, and ``caught_up``, those whose operator was some turns old and played them; ``read_us``,
-        ``join_us``, ``write_us``, the time inside the operator.
+        ``join_us``, ``write_us``, the time inside the operator. ``buckets`` is a list with ``bucket`` (its number),
+        ``left_rows_in``, ``right_rows_in``, ``rows_out`` and ``state_rows`` of each bucket that took part; empty where
+        there are more than 1,024.
         Of a static join one entry: the first six, summed over the tasks, and ``peak_state_rows`` and
-        ``peak_state_bytes``, the greatest of any task.
+        ``peak_state_bytes``, the greatest of any task. Of :func:`multi_join` of streams ``rows_in`` and
+        ``rows_retired`` are of each input, as ``alias_rows_in``, a row counted in each cell that it was sent to.
 
     Examples
     --------
@@ -79,6 +89,7 @@ def metrics(query: StreamingQuery | Observation) -> list[dict[str, int | str]]:
             if name in shown:
                 counts = _by_field(row.asDict() if hasattr(row, "asDict") else dict(row))
                 if counts.get("state_rows") is not None:
+                    counts[_BUCKETS] = _by_bucket(counts.get(_BUCKETS) or [])
                     out.append({"batch": batch, "join": shown[name], **counts})
     return out
 
@@ -89,6 +100,11 @@ def _shown(names: set[str]) -> dict[str, str]:
     numbers = sorted(int(n) for n in found if n.isdecimal())
     out = {f"{_PREFIX}#{n}": _PREFIX if i == 1 else f"{_PREFIX}#{i}" for i, n in enumerate(numbers, 1)}
     return out | {n: n for n in names if n.startswith(f"{_PREFIX}-")}
+
+
+def _by_bucket(texts: Sequence[str]) -> list[dict[str, int]]:
+    told = sorted([int(n) for n in text.split(",")] for text in texts)
+    return [dict(zip(("bucket", *_BY_BUCKET), numbers, strict=True)) for numbers in told]
 
 
 def _by_field(row: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,9 +33,10 @@ __all__ = ["PACKED_SCHEMA", "MapStage", "Route", "Seen", "fitted", "packer", "un
 
 _Packed = tuple[int, int, bytes | None, bytes | None]
 MapStage = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-# A side, its rows and their buckets; the rows with what else they carry, a row for each copy, and the copies' buckets.
-Route = Callable[[int, pa.RecordBatch, np.ndarray], tuple[pa.RecordBatch, np.ndarray]]
-Way = Callable[[pa.RecordBatch, np.ndarray], tuple[pa.RecordBatch, np.ndarray]]  # of one side
+# Rows and their buckets; the rows with what else they carry, a row for each copy, and the copies' buckets.
+Way = Callable[[pa.RecordBatch, np.ndarray], tuple[pa.RecordBatch, np.ndarray]]
+# The way of a side's rows, made anew in each task; what its attribute ``heard`` says, if any, goes to the first bucket.
+Route = Callable[[int], Way]
 
 PACKED_SCHEMA = "label int, side tinyint, rows binary, seen binary"
 _ARROW = pa.schema([("label", pa.int32()), ("side", pa.int8()), ("rows", pa.binary()), ("seen", pa.binary())])
@@ -69,14 +70,15 @@ class Seen:
                 before = self.edges[i]
                 self.edges[i] = top if before is None else max(before, top)
 
-    def merge(self, text: bytes) -> None:
+    def merge(self, edges: Sequence[int | None]) -> None:
         """Take in what another task has seen."""
-        for i, other in enumerate(json.loads(text)):
+        for i, other in enumerate(edges):
             mine = self.edges[i]
             self.edges[i] = other if mine is None else mine if other is None else max(mine, other)
 
-    def text(self) -> bytes:
-        return json.dumps(self.edges).encode()
+    def text(self, heard: dict[str, Any] | None = None) -> bytes:
+        """As a tick carries it: ``[edges]``, or ``[edges, what the planner is told]``."""
+        return json.dumps([self.edges] if heard is None else [self.edges, heard]).encode()
 
 
 def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -96,10 +98,10 @@ def packer(
     of their cells.
     """
     mark = side if tag is None else tag
-    way = None if route is None else partial(route, side)
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         seen = Seen(plan_of(spec), side)
+        way = None if route is None else route(side)
         schema = spec.schemas[side]
         pieces: list[pa.RecordBatch] = []
         held, any_rows = 0, False
@@ -116,7 +118,11 @@ def packer(
         if pieces:
             yield from _packed(pieces, schema, mark, labels, way)
         if any_rows:
-            yield _rows([(label, mark, None, seen.text()) for label in labels])
+            ticks: list[_Packed] = [(label, mark, None, seen.text()) for label in labels]
+            heard = getattr(way, "heard", None)
+            if heard is not None:
+                ticks[0] = labels[0], mark, None, seen.text(heard)
+            yield _rows(ticks)
 
     return pack
 

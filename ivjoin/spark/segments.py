@@ -25,8 +25,9 @@ from ivjoin.errors import IvjoinError
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.bucket import Turn, arrivals, keep, new_operator, play, taken
+from ivjoin.spark.buckets import bucket_labels
 from ivjoin.spark.codec import FORMAT, compressed, expanded, meta_text, new_token, read_state
-from ivjoin.spark.metrics import observed
+from ivjoin.spark.metrics import MOST_GATHERED, observed
 from ivjoin.spark.results import RESULT_SCHEMA, Results
 from ivjoin.spark.spec import identity
 from ivjoin.spark.streaming import packed_sides
@@ -59,7 +60,7 @@ def segmented_join(
         played = packed.groupBy("label").transformWithStateInPandas(
             SegmentedBucket(spec, buckets, results, spread), RESULT_SCHEMA, "append", "None"
         )
-    return observed(played, name)
+    return observed(played, name, by_bucket=buckets <= MOST_GATHERED)
 
 
 def _check_setup(spark: Any) -> None:
@@ -92,6 +93,7 @@ class SegmentedBucket(StatefulProcessor):
         self._spec = spread.run(spec)
         self._owned = spread.owner(spec)
         self._meta = meta_text(identity(spec) | spread.identity, buckets)
+        self._plans, self._labels = spread.plans, bucket_labels(buckets)
         # Here PySpark passes every frame on by itself.
         self._results = results or Results(most_rows=0)
 
@@ -99,6 +101,7 @@ class SegmentedBucket(StatefulProcessor):
         self._head = handle.getValueState("head", _HEAD)
         self._base = handle.getValueState("base", "payload binary")
         self._log = handle.getListState("log", "segment binary")
+        self._note = handle.getValueState("note", "text string") if self._plans is not None else None
 
     def handleInputRows(
         self, key: tuple[Any, ...], rows: Iterator[pd.DataFrame], timerValues: Any
@@ -114,6 +117,9 @@ class SegmentedBucket(StatefulProcessor):
         turn.mark()
         yield from self._results.frames(turn.counted(play(op, self._spec, came, self._owned)), name[1])
         turn.mark(self._results.sink_ns)
+        if self._plans is not None and self._note is not None and name[1] == self._labels[0]:
+            said = self._note.get()[0] if self._note.exists() else ""
+            self._note.update((self._plans.planner().turn(said, came.heard, [s.edges for s in came.seen]),))
         log_size += len(segment)
         written = len(segment)
         if log_size > max(base_size, _SHORT_LOG):
@@ -127,7 +133,7 @@ class SegmentedBucket(StatefulProcessor):
         self._head.update((FORMAT, self._meta, token, base_size, log_size))
         leave_turn(name, before, token, came, turn.rows_in(op), op.metrics.state_rows)
         keep(name, token, op)
-        yield self._results.counts(turn.counts(op, written))
+        yield self._results.counts(turn.counts(op, written, self._labels.index(name[1])))
 
     def close(self) -> None:
         pass

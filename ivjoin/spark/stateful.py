@@ -10,7 +10,17 @@ import pandas as pd
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.bucket import Turn, arrivals, keep, new_operator, play, taken
-from ivjoin.spark.codec import FORMAT, compressed, expanded, meta_text, new_token, read_state
+from ivjoin.spark.buckets import bucket_labels
+from ivjoin.spark.codec import (
+    FORMAT,
+    compressed,
+    expanded,
+    meta_text,
+    new_token,
+    note_and_state,
+    read_state,
+    with_note,
+)
 from ivjoin.spark.results import Results
 from ivjoin.spark.spec import identity
 from ivjoin.spark.streamspread import UNSPREAD, StreamSpread
@@ -25,11 +35,16 @@ def bucket_function(spec: JoinSpec, buckets: int, results: Results, spread: Stre
     """The function that Spark calls once per bucket and micro-batch."""
     meta = meta_text(identity(spec) | spread.identity, buckets)
     owned, spec = spread.owner(spec), spread.run(spec)
+    plans, labels = spread.plans, bucket_labels(buckets)
 
     def join_bucket(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
         name = (meta, int(key[0]))
         turn = Turn({})
-        op, before = _opened(spec, name, state.get if state.exists else None, turn)
+        stored = state.get if state.exists else None
+        said = ""
+        if plans is not None and stored is not None:
+            said, stored = note_and_state(stored)
+        op, before = _opened(spec, name, stored, turn)
         turn.before = op.metrics.as_dict()
         came = arrivals(spec, frames)
         turn.mark()
@@ -37,10 +52,15 @@ def bucket_function(spec: JoinSpec, buckets: int, results: Results, spread: Stre
         turn.mark(results.sink_ns)
         payload = compressed(op.snapshot())
         token = new_token()
-        state.update((FORMAT, meta, token, payload))
+        if plans is None:
+            state.update((FORMAT, meta, token, payload))
+        else:
+            if name[1] == labels[0]:
+                said = plans.planner().turn(said, came.heard, [s.edges for s in came.seen])
+            state.update((FORMAT, meta, token, with_note(said, payload)))
         leave_turn(name, before, token, came, turn.rows_in(op), op.metrics.state_rows)
         keep(name, token, op)
-        yield results.counts(turn.counts(op, len(payload)))
+        yield results.counts(turn.counts(op, len(payload), labels.index(name[1])))
 
     return join_bucket
 

@@ -22,7 +22,7 @@ from ivjoin.spark.buckets import bucket_labels
 from ivjoin.spark.codec import STATE_SCHEMA
 from ivjoin.spark.columns import bucket_sql, key_sql, place
 from ivjoin.spark.environment import arrow_batch_rows
-from ivjoin.spark.metrics import observed
+from ivjoin.spark.metrics import MOST_GATHERED, observed
 from ivjoin.spark.pack import PACKED_SCHEMA, packer
 from ivjoin.spark.results import RESULT_SCHEMA, Results, opener
 from ivjoin.spark.stateful import bucket_function
@@ -35,12 +35,14 @@ __all__ = ["opened", "packed_sides", "streaming_join"]
 def packed_sides(left: Any, right: Any, spec: JoinSpec, buckets: int, spread: StreamSpread = UNSPREAD) -> Any:
     """Both inputs as packed rows (``PACKED_SCHEMA``)."""
     keys = key_sql(plan_of(spec))
-    labels = bucket_labels(buckets if keys or spread.slices is not None else 1)
+    labels = bucket_labels(buckets if keys or spread.spreads else 1)
     route = spread.router(len(labels))
     packed = []
     for side, frame in enumerate((left, right)):
         columns = [place(i) for i in range(len(spec.schemas[side]))]
-        bucket = F.expr(bucket_sql(keys, side, len(labels))).cast("int")
+        bucket = F.lit(0)  # plans of a stream look at the rows themselves
+        if spread.plans is None:
+            bucket = F.expr(bucket_sql(keys, side, len(labels))).cast("int")
         if spread.slices is not None:
             bucket = spread.in_slices(keys, side, bucket)
         rows = frame.toDF(*columns).select(bucket.alias("bucket"), *columns)
@@ -59,7 +61,7 @@ def streaming_join(
         played = packed.groupBy("label").applyInPandasWithState(
             bucket_function(spec, buckets, results, spread), RESULT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
         )
-    return observed(played, name)
+    return observed(played, name, by_bucket=buckets <= MOST_GATHERED)
 
 
 def opened(packed: Any, spec: JoinSpec, out: StructType) -> Any:

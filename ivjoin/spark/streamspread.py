@@ -1,4 +1,5 @@
-"""How the rows of a join of streams are spread over its buckets beyond the hash of their keys: by a plan that stays.
+"""How the rows of a join of streams are spread over its buckets beyond the hash of their keys: by a plan that stays,
+or by plans that follow the stream (``replanning``).
 
 Joins without a key, and the keys that a caller names as hot, are cut along the band into slices of one width
 (``ivjoin.routing.periodic``); slice n is joined by bucket n modulo their number. The slice is one more key of the join
@@ -18,11 +19,15 @@ import pyarrow as pa
 from ivjoin.errors import IvjoinError, came
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import JoinSpec
+from ivjoin.routing.endless import endless_plans
 from ivjoin.routing.periodic import PeriodicSlices, periodic_slices
+from ivjoin.routing.reader import Reader
 from ivjoin.spark.bucket import Keep
 from ivjoin.spark.columns import key_sql
 from ivjoin.spark.ownership import cell_spec, only_owned
-from ivjoin.spark.pack import Route
+from ivjoin.spark.pack import Route, Way
+from ivjoin.spark.planfiles import checked_folder
+from ivjoin.spark.replanning import Replanning, live_plans
 
 __all__ = ["UNSPREAD", "StreamSpread", "stream_spread"]
 
@@ -44,27 +49,37 @@ class StreamSpread:
         The keys that go by slices; all rows do where there is no key.
     why : str
         In words, where there are no slices.
+    plans : Replanning or None
+        Plans that change; there are no ``slices`` then.
     """
 
     slices: PeriodicSlices | None = None
     hot: tuple[HotKey, ...] = ()
     why: str = ""
+    plans: Replanning | None = None
+
+    @property
+    def spreads(self) -> bool:
+        """Whether rows go by more than the hash of their keys."""
+        return self.slices is not None or self.plans is not None
 
     @property
     def identity(self) -> dict[str, str]:
         """What must stay the same for a checkpoint to go on, in words."""
+        hot = ", ".join(sorted(map(repr, self.hot)))
+        if self.plans is not None:
+            return {"routing": "plans of routing_dir" + (f", hot from the beginning {hot}" if hot else "")}
         if self.slices is None:
             return {}
-        hot = ", ".join(sorted(map(repr, self.hot)))
         return {"routing": str(self.slices) + (f", of the keys {hot}" if hot else "")}
 
     def run(self, spec: JoinSpec) -> JoinSpec:
         """The join inside a bucket."""
-        return spec if self.slices is None else cell_spec(spec)
+        return cell_spec(spec) if self.spreads else spec
 
     def owner(self, spec: JoinSpec) -> Keep | None:
         """What leaves only owned rows of what a bucket puts out; None where all are."""
-        return None if self.slices is None else partial(only_owned, schema=plan_of(spec).schema)
+        return partial(only_owned, schema=plan_of(spec).schema) if self.spreads else None
 
     def in_slices(self, keys: Sequence[tuple[str, str]], side: int, bucket: Any) -> Any:
         """The column of bucket numbers, -1 for rows that go by slices."""
@@ -81,10 +96,16 @@ class StreamSpread:
         return F.when(hot, F.lit(_IN_SLICES)).otherwise(bucket)
 
     def router(self, buckets: int) -> Route | None:
-        return None if self.slices is None else partial(_routed, self.slices, buckets)
+        if self.plans is not None:
+            return self.plans.way
+        return None if self.slices is None else partial(_way, self.slices, buckets)
 
 
 UNSPREAD = StreamSpread()
+
+
+def _way(slices: PeriodicSlices, count: int, side: int) -> Way:
+    return partial(_routed, slices, count, side)
 
 
 def _routed(
@@ -104,7 +125,9 @@ def _routed(
     return pa.RecordBatch.from_arrays([*taken.columns, pa.array(cells), pa.array(marks)], schema=schema), places
 
 
-def stream_spread(spec: JoinSpec, buckets: int, routing: str, hot_keys: Sequence[object] | None) -> StreamSpread:
+def stream_spread(
+    spec: JoinSpec, buckets: int, routing: str, hot_keys: Sequence[object] | None, routing_dir: object = None
+) -> StreamSpread:
     """Decide by the question alone: what a stream will bring is not known.
 
     Raises
@@ -115,7 +138,8 @@ def stream_spread(spec: JoinSpec, buckets: int, routing: str, hot_keys: Sequence
     plan = plan_of(spec)
     keys = key_sql(plan)
     hot = _hot(spec, len(keys), hot_keys) if hot_keys is not None else ()
-    if keys and not hot:
+    folder = None if routing_dir is None else checked_folder(routing_dir)
+    if keys and not hot and folder is None:
         return UNSPREAD
     if routing == "hash":
         return StreamSpread(None, hot, "routing is 'hash'")
@@ -123,8 +147,33 @@ def stream_spread(spec: JoinSpec, buckets: int, routing: str, hot_keys: Sequence
         return StreamSpread(None, hot, "there is one bucket")
     if spec.aggregates:
         return StreamSpread(None, hot, "a left row meets its partners in one bucket, for its aggregates")
+    if folder is not None:
+        return _replanned(spec, buckets, hot, folder)
     slices = periodic_slices(plan)
     return StreamSpread(None, hot, slices) if isinstance(slices, str) else StreamSpread(slices, hot)
+
+
+def _replanned(spec: JoinSpec, buckets: int, hot: tuple[HotKey, ...], folder: str) -> StreamSpread:
+    begin = endless_plans(plan_of(spec))
+    if isinstance(begin, str):
+        return StreamSpread(None, hot, begin)
+    pinned = tuple(sorted(set(_hashes(begin.reader, hot))))
+    plans = Replanning(spec, folder, buckets, pinned)
+    live_plans(plans)  # what is there already has to be this join's
+    return StreamSpread(None, hot, "", plans)
+
+
+def _hashes(reader: Reader, hot: tuple[HotKey, ...]) -> list[int]:
+    """Hashes of keys, as routing has them."""
+    if not hot:
+        return []
+    on = {a: i for i, (a, _) in enumerate(reader.plan.spec.on)}
+    schema = reader.schemas[0]
+    columns = [
+        pa.array([key[on[f.name]] if f.name in on else None for key in hot], f.type) for f in schema
+    ]
+    keys = reader.features(0, pa.RecordBatch.from_arrays(columns, names=schema.names), None, False).key
+    return [] if keys is None else keys.tolist()
 
 
 def _hot(spec: JoinSpec, n_keys: int, given: Sequence[object]) -> tuple[HotKey, ...]:

@@ -90,6 +90,7 @@ class SlicedJoin:
         keep = _owner(plan.schema, cut.own) if cut.both else None
         self._jobs = Jobs(self._part, threads, keep)
         self._metrics = JoinMetrics()
+        self._left_out = [0, 0]  # rows that came late and were dropped
         self._held = 0
         self._peak = 0, 0  # of what was held beside the operators
 
@@ -109,8 +110,8 @@ class SlicedJoin:
         if not self._views:
             m.state_rows = self._held + self._jobs.rows
             m.state_bytes = sum(p.nbytes for side in self._pieces for p in side) + self._jobs.nbytes
-        m.left_rows_retired = m.left_rows_in - self._waiting(0)
-        m.right_rows_retired = m.right_rows_in - self._waiting(1)
+        m.left_rows_retired = m.left_rows_in - self._left_out[0] - self._waiting(0)
+        m.right_rows_retired = m.right_rows_in - self._left_out[1] - self._waiting(1)
         if self._alone is not None:
             inside = self._alone.metrics
             m.state_rows += inside.state_rows
@@ -129,13 +130,15 @@ class SlicedJoin:
         """
         p = SIDES.index(side)
         self._checker.check(side, batch)
+        came = batch.num_rows
         batch, late = self._intake.screen(p, batch)
         m = self._metrics
         m.late_rows += late
+        self._left_out[p] += came - batch.num_rows
         if p == 0:
-            m.left_rows_in += batch.num_rows
+            m.left_rows_in += came
         else:
-            m.right_rows_in += batch.num_rows
+            m.right_rows_in += came
         piece, everywhere = self._placed(p, batch)
         if self._alone is not None:
             yield from self._given_alone(self._alone.push(side, self._marked(piece)))

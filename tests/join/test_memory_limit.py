@@ -240,11 +240,11 @@ def test_a_disk_without_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     """No room when a file is made or grows: one clear error, and the batch can be pushed again once there is."""
     rng = np.random.default_rng(6)
     free = SymmetricHashJoin(SCHEMA, SCHEMA, **WINDOW)
-    op = SymmetricHashJoin(SCHEMA, SCHEMA, **WINDOW, memory_limit=30_000, when_full="spill", spill_dir=tmp_path)
+    op = SymmetricHashJoin(SCHEMA, SCHEMA, **WINDOW, memory_limit=100_000, when_full="spill", spill_dir=tmp_path)
     real, errors = os.posix_fallocate, 0
     for i in range(16):
         for side in ("left", "right"):
-            batch = drawn(rng, 20 * i, 100)
+            batch = drawn(rng, 20 * i, 100 * (i + 1), 2000)
             want = rows_of(free.push(side, batch))
             got: list[Any] = []
             failing = int(rng.integers(0, 4))

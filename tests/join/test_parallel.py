@@ -126,12 +126,14 @@ def test_lateness_is_that_of_the_side_not_of_a_slice(on_late: str) -> None:
     left, right = side(3, 2000, 3), side(4, 2000)
     options = {"on": "k", "condition": BAND, "left_order": "x", "right_order": "x", "on_late": on_late}
 
-    def run(threads: int) -> tuple[Any, int]:
+    def run(threads: int) -> tuple[Any, ...]:
         stream = band_join(left.to_batches(max_chunksize=64), right, threads=threads, **options)
         try:
-            return rows_of(stream.read_all()), stream.metrics.late_rows
+            rows, m = rows_of(stream.read_all()), stream.metrics
         except LateRowError as e:
-            return str(e).split("): ")[1], 0
+            return (str(e).split("): ")[1],)
+        assert m.left_rows_in == left.num_rows
+        return rows, m.late_rows, m.left_rows_in, m.right_rows_in, m.left_rows_retired, m.right_rows_retired
 
     assert run(2) == run(1)
 

@@ -207,6 +207,12 @@ WEAK = [
         lambda p, q: np.abs(p["a"] - q["a"]) + np.exp2(np.clip(p["a"] - q["a"], -60, 60).astype(float)) <= 30,
         reach=31,
     ),
+    Weak(
+        "a distance in the plane",
+        "hypot(l.a - r.a, l.x - r.x) <= 10",
+        10,
+        lambda p, q: np.hypot(p["a"] - q["a"], p["x"] - q["x"]) <= 10,
+    ),
     Weak("NOT outside", "NOT (l.a < r.a - 10 OR l.a > r.a + 10)", 10, near(10)),
     Weak(
         "ascending against descending",

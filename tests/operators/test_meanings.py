@@ -156,6 +156,10 @@ FACTS: list[Any] = [
     ("nvl(l.a, 3)", {"a": 2}, 2, None),
     ("isnan(l.x)", {"x": math.nan}, True, "isnan(l.x)"),
     ("sqrt(l.x)", {"x": 2.25}, 1.5, "sqrt(l.x)"),
+    ("hypot(l.x, l.y)", {"x": 3.0, "y": -4.0}, 5.0, "sqrt(l.x * l.x + l.y * l.y)"),
+    ("hypot(l.x, l.y)", {"x": 1e308, "y": 1e308}, 1.4142135623730951e308, None),
+    ("hypot(l.x, l.y)", {"x": math.nan, "y": -math.inf}, math.inf, None),
+    ("hypot(l.x, l.y)", {"x": 5e-324, "y": 0.0}, 5e-324, None),
     # nested values
     ("l.st.q + 1", {"st": struct({"q": 2, "x": 1.0})}, 3, "l.st.q + 1"),
     ("st.q", {"st": struct({"q": 2, "x": 1.0})}, 2, None),

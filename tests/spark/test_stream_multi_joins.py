@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -20,7 +24,7 @@ import ivjoin.spark
 from ivjoin.errors import SnapshotError
 from ivjoin.multi.question import multi_spec
 from ivjoin.multi.spread import cube
-from ivjoin.spark.cell_state import cell_function
+from ivjoin.spark.cell_state import cell_function, counts_of
 from ivjoin.spark.pack import packer
 from ivjoin.spark.results import Results
 
@@ -75,6 +79,7 @@ def test_cells_played_by_hand(workers: int) -> None:
     states = {label: State() for label in labels}
     found: Counter[tuple[int, ...]] = Counter()
     sizes = []
+    counted: list[dict[str, int]] = []
     for turn in range(6):
         packed: list[pa.RecordBatch] = []
         for side, alias in enumerate("abc"):
@@ -92,42 +97,100 @@ def test_cells_played_by_hand(workers: int) -> None:
                 list(play((0,), iter([rows]), states[0]))
                 states[0].held = before
             for out in play((label,), iter([rows]), states[label]):
+                for text in out["counts"].dropna():
+                    counted.append(dict(zip(counts_of("abc"), map(int, text.split(",")), strict=True)))
                 for packed_rows in out["rows"].dropna():
                     found.update(ids(pa.Table.from_batches([pa.ipc.read_record_batch(packed_rows, spec.schema)])))
         sizes.append(sum(len(s.held[3]) for s in states.values()))
     assert found == wanted(6)
+    assert sum(c["rows_out"] for c in counted) == sum(found.values())
+    assert sum(c["a_rows_in"] for c in counted) == 6 * 200
+    assert sum(c["restored"] for c in counted) == 5 * workers
+    assert sum(c["b_rows_retired"] for c in counted) > 4 * 200
+    assert all(c["state_bytes"] > 0 and c["bytes_written"] > 0 and c["late_rows"] == 0 for c in counted)
     assert max(sizes[3:]) < 1.5 * sizes[1], sizes
     other = multi_spec(dict.fromkeys("abc", SCHEMA), WHERE + " AND a.k > 0", orders=ORDERS, on_late="drop")
     with pytest.raises(SnapshotError, match="condition was"):
         list(cell_function(other, plan, Results(10_000))((0,), iter([pd.DataFrame()]), states[0]))
 
 
-@pytest.mark.spark
-def test_stopped_and_started_again(spark: Any, tmp_path: Path) -> None:
-    for alias in "abc":
-        (tmp_path / alias).mkdir()
+class Folder:
+    """Three streams of Parquet files, their join into Parquet files, and its checkpoint."""
 
-    def add(turn: int) -> None:
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.query = folder, None
+
+    def add(self, turn: int) -> None:
         for alias in "abc":
-            path = tmp_path / alias / f"{turn:03d}.parquet"
+            path = self.folder / alias / f"{turn:03d}.parquet"
+            path.parent.mkdir(exist_ok=True)
             pq.write_table(piece(alias, turn), path)
             os.utime(path, (1_600_000_000 + turn, 1_600_000_000 + turn))
 
-    def run() -> Counter[tuple[int, ...]]:
+    def start(self, spark: Any) -> Any:
         frames = {
             a: spark.readStream.schema("k long, ts long, id long").option("maxFilesPerTrigger", 1)
-            .parquet(str(tmp_path / a)) for a in "abc"
+            .parquet(str(self.folder / a)) for a in "abc"
         }  # fmt: skip
         joined = ivjoin.spark.multi_join(frames, WHERE, orders=ORDERS, workers=2)
-        query = (
-            joined.writeStream.format("parquet").option("path", str(tmp_path / "out"))
-            .option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+        return (
+            joined.writeStream.format("parquet").option("path", str(self.folder / "out"))
+            .option("checkpointLocation", str(self.folder / "checkpoint")).trigger(availableNow=True).start()
         )  # fmt: skip
-        assert query.awaitTermination(300)
-        return ids(spark.read.parquet(str(tmp_path / "out")).toArrow())
 
-    add(0)
-    add(1)
-    assert run() == wanted(2)
-    add(2)
-    assert run() == wanted(3)
+    def run(self, spark: Any) -> Counter[tuple[int, ...]]:
+        self.query = self.start(spark)
+        assert self.query.awaitTermination(300)
+        return ids(spark.read.parquet(str(self.folder / "out")).toArrow())
+
+
+@pytest.mark.spark
+def test_stopped_and_started_again(spark: Any, tmp_path: Path) -> None:
+    streams = Folder(tmp_path)
+    streams.add(0)
+    streams.add(1)
+    assert streams.run(spark) == wanted(2)
+    counted = ivjoin.spark.metrics(streams.query)
+    assert sum(m["rows_out"] for m in counted) == sum(wanted(2).values())
+    assert sum(m["a_rows_in"] for m in counted) == 2 * 200
+    assert {m["join"] for m in counted} == {"ivjoin"}
+    assert all(m["state_rows"] > 0 for m in counted)
+    streams.add(2)
+    assert streams.run(spark) == wanted(3)
+    assert ivjoin.spark.metrics(streams.query)[0]["restored"] > 0
+
+
+CHILD = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from ivjoin.spark import session
+from spark.test_stream_multi_joins import Folder
+s = session("local[2]", "to be killed", spark__ui__enabled="false", spark__sql__shuffle__partitions=2,
+            spark__sql__session__timeZone="UTC", spark__driver__memory="1g")
+Folder(Path({folder!r})).start(s).awaitTermination()
+"""
+
+
+@pytest.mark.spark
+def test_killed_in_mid_batch_and_started_again(spark: Any, tmp_path: Path) -> None:
+    """``kill -9`` of the whole driver, wherever it is: afterwards each row is there once."""
+    streams, turns = Folder(tmp_path), 10
+    for turn in range(turns):
+        streams.add(turn)
+    text = CHILD.format(tests=str(Path(__file__).parent.parent), folder=str(tmp_path))
+    process = subprocess.Popen([sys.executable, "-c", text], start_new_session=True, stderr=subprocess.DEVNULL)
+    commits = tmp_path / "checkpoint" / "commits"
+
+    def committed() -> int:
+        return len(list(commits.glob("[0-9]*")))
+
+    deadline = time.monotonic() + 400
+    while committed() < 3 and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.02)
+    done = committed()
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert 3 <= done < turns, "the query was to be killed while it ran"
+    assert streams.run(spark) == wanted(turns)
+    assert sum(wanted(turns).values()) > 500

@@ -207,5 +207,5 @@ def test_what_is_said_and_refused(spark: Any) -> None:
         rate.band_join(rate, condition=BAND, hot_keys=[1], **orders)
     with pytest.raises(UnsupportedError, match="routing is 'grid'; expected 'auto', 'slices' or 'hash'"):
         rate.band_join(rate, condition=BAND, routing="grid", **orders)
-    with pytest.raises(UnsupportedError, match="routing_dir is '/tmp/x'; expected None"):
-        rate.band_join(rate, condition=BAND, routing_dir="/tmp/x", **orders)
+    with pytest.raises(UnsupportedError, match="routing_dir is '/tmp/x' with routing='hash'; expected 'auto'"):
+        rate.band_join(rate, condition=BAND, routing_dir="/tmp/x", routing="hash", **orders)

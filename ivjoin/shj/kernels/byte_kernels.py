@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ivjoin.shj.kernels.compiling import I8, IN1, IN_U8, IO1, IO_U8, VOID, compiled
 
-__all__ = ["concat_pieces", "gather_bytes"]
+__all__ = ["concat_pieces", "gather_bytes", "gather_pieces"]
 
 
 @compiled(I8(IN1, IN1, IN_U8, IO_U8))
@@ -17,6 +17,28 @@ def gather_bytes(starts, sizes, source, out):  # type: ignore[no-untyped-def]
             out[top + b] = source[at + b]
         top += sizes[i]
     return top
+
+
+@compiled(VOID(IN_U8, IN1, I8, I8, IN1, IN1, IN1, IN1, IO_U8))
+def gather_pieces(source, segments, first, shift, which, begins, sizes, outs, out):  # type: ignore[no-untyped-def]
+    """Copy ``sizes[i]`` bytes from position ``begins[i]`` of a log to ``out[outs[i]:]``, for each i of ``which``.
+
+    A position lies in segment ``position >> shift``; of those, number ``first + s`` begins at ``source[segments[s]]``.
+    """
+    for k in range(which.shape[0]):
+        i = which[k]
+        at = begins[i]
+        left = sizes[i]
+        target = outs[i]
+        while left > 0:
+            segment = at >> shift
+            size = min(left, ((segment + 1) << shift) - at)
+            place = segments[segment - first] + at - (segment << shift)
+            for b in range(size):
+                out[target + b] = source[place + b]
+            at += size
+            target += size
+            left -= size
 
 
 @compiled(VOID(IN1, IN_U8, IN1, IN_U8, IO1, IO_U8))

@@ -16,6 +16,7 @@ from weakref import WeakSet
 import numpy as np
 
 from ivjoin.errors import MemoryLimitError
+from ivjoin.shj.store.logs import Log
 
 __all__ = ["Files", "extended", "fresh", "in_memory", "slide"]
 
@@ -54,13 +55,19 @@ class Files:
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self._maps: WeakSet[_Map] = WeakSet()
+        self.logs: WeakSet[Log] = WeakSet()
         self._base: int | None = None
         self._hand = 0
-        os.close(self._open(1))
+        os.close(self.unnamed(1))
 
     @property
     def nbytes(self) -> int:
         """Bytes of all files."""
+        return self.mapped + sum(log.nbytes for log in list(self.logs))
+
+    @property
+    def mapped(self) -> int:
+        """Bytes of the files that are mapped."""
         return sum(len(m) for m in list(self._maps))
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype | type) -> np.ndarray:
@@ -74,7 +81,7 @@ class Files:
         size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
         if size == 0:
             return np.empty(shape, dtype)
-        return np.ndarray(shape, dtype, buffer=self._mapped(self._open(size), size))
+        return np.ndarray(shape, dtype, buffer=self._mapped(self.unnamed(size), size))
 
     def extended(self, array: np.ndarray, n: int) -> np.ndarray:
         """An array of this room with another number of rows; the one that is given is not to be used any more."""
@@ -84,7 +91,7 @@ class Files:
         size = int(np.prod(shape, dtype=np.int64)) * array.itemsize
         if size <= len(old):
             return np.ndarray(shape, array.dtype, buffer=old)
-        self._take(old.fd, size)
+        self.take(old.fd, 0, size)
         return np.ndarray(shape, array.dtype, buffer=self._mapped(os.dup(old.fd), size))
 
     def reserve(self, nbytes: int) -> None:
@@ -95,12 +102,12 @@ class Files:
         MemoryLimitError
         """
         if nbytes:
-            os.close(self._open(nbytes))
+            os.close(self.unnamed(nbytes))
 
     def settle(self, allowed: int) -> int:
         """Let go of pages until less than ``allowed`` bytes of mapped files lie in memory; by how many it was more."""
         maps = [m for m in list(self._maps) if len(m)]
-        there = min(self.resident(), self.nbytes) if maps else 0
+        there = min(self.resident(), self.mapped) if maps else 0
         if there <= allowed:
             return 0
         for _ in range(64):
@@ -123,23 +130,34 @@ class Files:
             self._base = shared
         return shared - self._base
 
-    def _open(self, size: int) -> int:
+    def unnamed(self, size: int) -> int:
+        """A new file of so many bytes, without a name.
+
+        Raises
+        ------
+        MemoryLimitError
+        """
         try:
             with tempfile.TemporaryFile(dir=self.folder, prefix="ivjoin-") as file:
                 fd = os.dup(file.fileno())
         except OSError as e:
             raise _no_file(self.folder, size, e) from e
         try:
-            self._take(fd, size)
+            self.take(fd, 0, size)
         except BaseException:
             os.close(fd)
             raise
         return fd
 
-    def _take(self, fd: int, size: int) -> None:
-        """Take room on the disk: where it is mapped, a write that finds none would end the process."""
+    def take(self, fd: int, at: int, size: int) -> None:
+        """Take room on the disk: where it is mapped, a write that finds none would end the process.
+
+        Raises
+        ------
+        MemoryLimitError
+        """
         try:
-            os.posix_fallocate(fd, 0, size)
+            os.posix_fallocate(fd, at, size)
         except OSError as e:
             raise _no_file(self.folder, size, e) from e
 

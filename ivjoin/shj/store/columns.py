@@ -219,6 +219,10 @@ class BoolColumn:
     def row_bytes(self) -> int:
         return (self._ring.strides[0] if in_memory(self._ring) else 0) + self.valid.row_bytes
 
+    def take_record(self, record: np.ndarray) -> None:
+        """Another record, which says what the last one did."""
+        self.record = record
+
     def point(self) -> None:
         """Tell the record where everything is, after memory has moved."""
         ring = self.valid.ring

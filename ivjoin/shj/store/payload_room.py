@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from ivjoin.shj.store.rings import Column
 from ivjoin.shj.store.side import SideStore
+from ivjoin.shj.store.spilled import FixedInFile, TextInFile
 from ivjoin.shj.store.varying import BytesColumn, SegmentColumn, buffer_bytes, text_bytes
 
 __all__ = ["make_batch_room", "make_text_room"]
@@ -27,8 +28,11 @@ def make_text_room(store: SideStore, batch: pa.RecordBatch) -> None:
 def make_batch_room(store: SideStore, batch: pa.RecordBatch) -> None:
     """Room for all of a batch, asked for before it is taken."""
     try:
-        for c, column in zip(store.columns, store.stored, strict=True):
-            _make_column_room(store, c, batch.column(column))
+        for i, column in enumerate(store.stored):
+            c = None
+            while c is not store.columns[i]:  # what is asked may move it to a file
+                c = store.columns[i]
+                _make_column_room(store, c, batch.column(column))
         runs, n = store.runs, batch.num_rows
         if runs is not None and runs.size + n > len(runs.keys):
             store.account.want(lambda: runs.more_room(n))
@@ -49,5 +53,12 @@ def _make_column_room(store: SideStore, c: Column, array: pa.Array) -> None:
         if c.used + size > c.room:
             store.account.want(lambda: c.more_room(c.used + size))
             c.make_room(c.used + size)
+    elif isinstance(c, (FixedInFile, TextInFile)):
+        if isinstance(c, TextInFile):
+            size = text_bytes(array)
+            store.account.want(lambda: c.more_memory(size))
+            c.reserve(size)
+        if c.leads:
+            c.records.reserve(len(array))
     elif isinstance(c, SegmentColumn):
         store.account.want(2 * buffer_bytes(array))  # merged with its neighbours it may take as much again

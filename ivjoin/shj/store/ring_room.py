@@ -9,6 +9,7 @@ import numpy as np
 from ivjoin.shj.kernels import index_kernels
 from ivjoin.shj.store.backing import extended, fresh, in_memory
 from ivjoin.shj.store.sizes import fitting, larger
+from ivjoin.shj.store.spilled import FixedInFile, TextInFile
 from ivjoin.shj.store.varying import BytesColumn
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def _want_disk(store: SideStore, rows: int, texts: bool = False) -> None:
     size = sum(a.strides[0] for a in arrays if not in_memory(a)) * max(rows, 0)
     if texts:
         size += sum(c.room for c in store.columns if isinstance(c, BytesColumn))
+        size += sum(c.disk(rows) for c in store.columns if isinstance(c, (FixedInFile, TextInFile)))
     store.account.want_disk(size)
 
 

@@ -26,7 +26,7 @@ from ivjoin.shj.store.rings import Column
 from ivjoin.shj.store.runs import SortedRuns
 from ivjoin.shj.store.schedules import Schedules
 from ivjoin.shj.store.sizes import fitting, is_wide, row_records
-from ivjoin.shj.store.varying import BytesColumn, KeyTextColumn, SegmentColumn
+from ivjoin.shj.store.varying import BytesColumn, KeyTextColumn
 
 __all__ = ["SideStore"]
 
@@ -323,10 +323,15 @@ class SideStore:
     def gather(self, column: int, ids: np.ndarray) -> pa.Array:
         return self.columns[column].gather(ids, self.places(ids))
 
+    def gather_all(self, ids: np.ndarray) -> list[pa.Array]:
+        """Every stored column of some rows."""
+        places = self.places(ids)
+        return [c.gather(ids, places) for c in self.columns]
+
     def gather_places(self, column: int, places: np.ndarray) -> pa.Array:
         c = self.columns[column]
-        # Only what is kept as Arrow's own arrays is found by ids.
-        return c.gather(self.ids_at(places) if isinstance(c, SegmentColumn) else _NO_IDS, places)
+        # Only what is kept as Arrow's own arrays, or lies in files, is found by ids.
+        return c.gather(self.ids_at(places) if c.varies and c not in self.texts else _NO_IDS, places)
 
     def axis_values(self, axis: int, ids: np.ndarray) -> np.ndarray:
         return self._ordinals_at(axis, self.places(ids))

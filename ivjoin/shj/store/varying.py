@@ -16,7 +16,10 @@ from ivjoin.shj.registers import BYTES, TEXT, Register, blank
 from ivjoin.shj.store.backing import Files, extended, fresh, in_memory, slide
 from ivjoin.shj.store.rings import Validity, put, regrown
 
-__all__ = ["BytesColumn", "KeyTextColumn", "PiecesAt", "SegmentColumn", "buffer_bytes", "text_bytes", "too_much_text"]
+__all__ = [
+    "BytesColumn", "KeyTextColumn", "PiecesAt", "SegmentColumn", "buffer_bytes", "text_array", "text_bytes",
+    "too_much_text",
+]
 
 PiecesAt = WeakMethod[Callable[[int, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]]
 _NARROW = 2**32  # bytes of an arena that uint32 can tell apart
@@ -56,7 +59,7 @@ class KeyTextColumn:
     def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
         spans = self._spans()
         assert spans is not None, "a column without its store"
-        return _text_array(self.type, Bytes.gather(*spans(self.piece, places)), None)
+        return text_array(self.type, Bytes.gather(*spans(self.piece, places)), None)
 
     def append(self, array: pa.Array, first: int) -> None:
         pass
@@ -102,6 +105,10 @@ class BytesColumn:
         self._arena = np.empty(256, dtype=np.uint8)
         self.valid = Validity()
         self.point()
+
+    def take_record(self, record: np.ndarray) -> None:
+        """Another record, which says what the last one did."""
+        self.record, self._registers = record, record.view(np.int64)
 
     def point(self) -> None:
         """Tell the record where everything is, after memory has moved."""
@@ -186,7 +193,7 @@ class BytesColumn:
         return self._offsets(begins), (ends - begins).astype(np.int64)
 
     def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
-        return _text_array(self.type, Bytes.gather(*self._spans(places), self._arena), self.valid.at(places))
+        return text_array(self.type, Bytes.gather(*self._spans(places), self._arena), self.valid.at(places))
 
     def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
         out = Bytes.gather(*self._spans(places), self._arena)
@@ -216,7 +223,14 @@ class BytesColumn:
             self.point()
 
 
-def _text_array(t: pa.DataType, text: Bytes, valid: np.ndarray | None) -> pa.Array:
+def text_array(t: pa.DataType, text: Bytes, valid: np.ndarray | None) -> pa.Array:
+    """Strings or binaries as an array of their type.
+
+    Raises
+    ------
+    CapacityError
+        If they are more than its offsets can say.
+    """
     offsets, n = text.offsets, len(text.offsets) - 1
     if arrow.offset_width(t) == 4:
         if offsets[-1] > 2**31 - 1:

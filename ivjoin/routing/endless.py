@@ -1,0 +1,187 @@
+"""Plans for streams: light keys by their hash, heavy ones in slices of one width without end, or in a grid.
+
+What a stream will bring is not known, so slices are numbered without end, and each lies in the bucket of its number and
+key. Plans of one stream follow each other along the band (``ivjoin.routing.along``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.plan.planner import JoinPlan
+from ivjoin.routing.along import PlanList, Sent
+from ivjoin.routing.grid_sizes import Grid
+from ivjoin.routing.hashing import hash_of_rows, mixed
+from ivjoin.routing.periodic import periodic_slices
+from ivjoin.routing.plan import Copies
+from ivjoin.routing.reach import Axis, owes, reach_of
+from ivjoin.routing.reader import Features, Reader
+
+__all__ = ["LEAST_WIDTH", "EndlessPlan", "buckets_of", "cell_keys", "endless_plans"]
+
+LEAST_WIDTH = 8  # of a slice: three bits of an int64 are left for the number of the plan
+_LIGHT = -(1 << 61)  # the cell of rows that go by the hash of their key; no slice has this number
+_HALF = np.uint64(32)
+
+
+@dataclass(frozen=True, eq=False)
+class EndlessPlan:
+    """How the rows of a stream are spread as long as this plan is followed.
+
+    Attributes
+    ----------
+    reader : Reader
+    axis : Axis
+    both : bool
+        Rows of both sides have a home on the axis.
+    hot : uint64[k]
+        Hashes of the heavy keys, rising; of a join without a key nothing, since all its rows are spread.
+    width : int
+        Of a slice, in ordinals.
+    grid : (int, int) or None
+        Rows and columns of the grid that a heavy key has in place of slices.
+    """
+
+    reader: Reader
+    axis: Axis
+    both: bool
+    hot: np.ndarray
+    width: int
+    grid: Grid | None = None
+    how: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "how", self.reader.plan.how.name)
+
+    @property
+    def keyed(self) -> bool:
+        return bool(self.reader.reach.keys[0])
+
+    def sees(self) -> tuple[Axis | None, bool]:
+        """The axis along which it looks at rows, and whether rows of both sides have a home there."""
+        return self.axis, self.both
+
+    def features(self, s: int, batch: pa.RecordBatch) -> Features:
+        """What this plan looks at in a batch."""
+        return self.reader.features(s, batch, self.axis, self.both)
+
+    def copies(self, s: int, batch: pa.RecordBatch, f: Features) -> Copies:
+        """The copies of rows of side s: their numbers, cells, and which are owned."""
+        spread = np.ones(f.n, dtype=bool) if f.key is None else _among(f.key, self.hot)
+        if f.lone is not None:
+            spread &= ~f.lone
+        light, at = np.flatnonzero(~spread), np.flatnonzero(spread)
+        parts: list[Copies] = [(light, np.full(len(light), _LIGHT), np.ones(len(light), dtype=bool))]
+        if len(at):
+            parts.append(self._in_slices(s, f, at) if self.grid is None else self._in_grid(s, batch, at, self.grid))
+        rows, cells, owned = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return rows, cells, owned
+
+    def _in_slices(self, s: int, f: Features, at: np.ndarray) -> Copies:
+        low, high, home = (None if x is None else x // self.width for x in f.range_of(at))
+        assert low is not None
+        assert high is not None
+        assert home is not None
+        counts = high - low + 1
+        rows = np.repeat(np.arange(len(at)), counts)
+        slices = low[rows] + np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+        # Of a side whose rows cannot come out alone, and are copied, every copy may be part of a pair.
+        owns = s == self.axis.divided or self.both
+        return at[rows], slices, slices == home[rows] if owns else np.ones(len(rows), dtype=bool)
+
+    @staticmethod
+    def _in_grid(s: int, batch: pa.RecordBatch, at: np.ndarray, grid: Grid) -> Copies:
+        across = grid[1 - s]
+        mine = np.repeat(_dealt(hash_of_rows(batch, at), grid[s]), across)
+        other = np.tile(np.arange(across), len(at))
+        cells = mine * grid[1] + other if s == 0 else other * grid[1] + mine
+        return np.repeat(at, across), cells, np.ones(len(cells), dtype=bool)
+
+    def summary(self) -> str:
+        """In a few words."""
+        how = f"a grid {self.grid[0]} x {self.grid[1]}" if self.grid else f"slices of {self.width} ordinals"
+        if not self.keyed:
+            return f"all rows in {how}"
+        if not len(self.hot):
+            return "keys by their hash"
+        return f"keys by their hash, {len(self.hot)} heavy one{'s' if len(self.hot) > 1 else ''} in {how}"
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        """What is the plan's own, for :meth:`with_json`."""
+        return {"hot": self.hot.tolist(), "width": self.width, "grid": self.grid}
+
+    def with_json(self, said: dict[str, Any]) -> EndlessPlan:
+        """Another plan for the same join.
+
+        Raises
+        ------
+        ValueError, TypeError, KeyError, OverflowError
+            If this is none.
+        """
+        hot = np.array(sorted(int(h) for h in said["hot"]), dtype=np.uint64)
+        grid = said["grid"]
+        if grid is not None:
+            rows, columns = map(int, grid)
+            grid = rows, columns
+        width = int(said["width"])
+        if width < LEAST_WIDTH or (grid is not None and min(grid) < 1):
+            raise ValueError(f"slices of {width} ordinals, grid {grid}")
+        return EndlessPlan(self.reader, self.axis, self.both, hot, width, grid)
+
+
+def endless_plans(plan: JoinPlan, hot: Iterable[int] = ()) -> PlanList | str:
+    """The list of plans that a stream begins with; or, in words, why it cannot be cut."""
+    slices = periodic_slices(plan)
+    if isinstance(slices, str):
+        return slices
+    reach = reach_of(plan)
+    node = slices.nodes[slices.own]
+    axis = next((a for a in reach.axes if a.divided == slices.own and a.node is node), None)
+    both = owes(plan.how, 1 - slices.own)
+    if axis is None or axis.width is None or (both and axis.home is None):
+        return "; ".join(reach.notes) or f"{node} gives rows of the other side no place"
+    if plan.separation.keys and not reach.keys[0]:
+        return "; ".join(reach.notes)
+    falling = next(o.descending for n, _, o in plan.sides[slices.own].orders if n is node)
+    keys = np.array(sorted(hot), dtype=np.uint64)
+    first = EndlessPlan(Reader(plan, reach), axis, both, keys, max(LEAST_WIDTH, slices.width))
+    return PlanList((first,), (), axis, both, falling)
+
+
+def buckets_of(sent: Sent, batch: pa.RecordBatch, count: int) -> np.ndarray:
+    """The bucket, 0 to count - 1, of each copy : int64[m]."""
+    f, rows = sent.features, sent.rows
+    key = np.zeros(f.n, dtype=np.uint64) if f.key is None else f.key
+    light = _dealt(key, count)
+    if f.lone is not None:
+        lone = np.flatnonzero(f.lone)
+        light[lone] = _dealt(mixed(hash_of_rows(batch, lone)), count)
+    shift = (key >> _HALF).astype(np.int64) % count
+    return np.where(sent.cells == _LIGHT, light[rows], (sent.cells % count + shift[rows]) % count)
+
+
+def cell_keys(sent: Sent) -> np.ndarray:
+    """A number for each copy that is the same for copies of one cell of one plan : int64[m].
+
+    Of plans that live together: four after it, a plan's number is used again.
+    """
+    return sent.cells * 4 + sent.plans % 4
+
+
+def _among(keys: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Which keys are among some, given in order."""
+    if not len(known):
+        return np.zeros(len(keys), dtype=bool)
+    found: np.ndarray = known[np.minimum(np.searchsorted(known, keys), len(known) - 1)] == keys
+    return found
+
+
+def _dealt(hashes: np.ndarray, count: int) -> np.ndarray:
+    """A number below ``count`` for each hash, by its high half."""
+    return (((hashes >> _HALF) * np.uint64(count)) >> _HALF).astype(np.int64)

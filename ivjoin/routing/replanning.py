@@ -1,0 +1,271 @@
+"""When a stream gets another plan: what its tasks count, and what the one planner makes of it.
+
+All of it is a function of the rows of the micro-batches so far, in no order: a micro-batch that is done again comes to
+the same plan. Counts of earlier micro-batches weigh half as much with each one that follows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ivjoin.expr.ordinal import NAN_ORDINAL
+from ivjoin.frontier.order import OrderTracker
+from ivjoin.outer.jointype import JoinType
+from ivjoin.plan.cutting import I64_MAX, I64_MIN
+from ivjoin.routing.along import Edge, PlanList
+from ivjoin.routing.endless import LEAST_WIDTH, EndlessPlan
+from ivjoin.routing.grid_sizes import Grid
+from ivjoin.routing.reach import owes
+
+__all__ = ["Counts", "Note", "next_plans", "passed"]
+
+_ENTER = 4  # a key of more than 1/4 of a bucket's share is heavy,
+_LEAVE = 8  # and stays so until it has no more than 1/8
+_COUNTED = 32  # of a piece's keys, those of more than 1/32 of a bucket's share are counted
+_FEWEST_ROWS = 256  # before anything is decided
+_FEWEST_OF_KEY = 32
+_OLDER = 0.5  # what earlier micro-batches weigh
+_WORTH = 1.5  # a shape is changed where the greatest load falls by this
+
+
+@dataclass(slots=True)
+class Counts:
+    """What map tasks have seen of a micro-batch.
+
+    Attributes
+    ----------
+    rows : int
+    keys : dict of int to [int, int]
+        Left and right rows of frequent keys, by their hash. What is missing of a key is less than a 1/32 of a bucket's
+        share of the rows.
+    edge : Edge
+    """
+
+    rows: int = 0
+    keys: dict[int, list[int]] = field(default_factory=dict)
+    edge: Edge = field(default_factory=Edge)
+
+    def add(self, side: int, key: np.ndarray | None, lone: np.ndarray | None, n: int, edge: Edge, buckets: int) -> None:
+        """Count n rows of a side, with the hash of each key and which rows match nothing."""
+        self.rows += n
+        self.edge = self.edge.joined(edge)
+        if key is None:
+            self._more(0, side, n)
+            return
+        keys, counts = np.unique(key if lone is None else key[~lone], return_counts=True)
+        found = counts * _COUNTED * buckets > n
+        for k, c in zip(keys[found].tolist(), counts[found].tolist(), strict=True):
+            self._more(k, side, c)
+
+    def merge(self, said: dict[str, Any]) -> None:
+        """Take in what another task has counted, as :attr:`as_json`."""
+        self.rows += said["rows"]
+        self.edge = self.edge.joined(Edge(said["edge"]))
+        for k, *counts in said["keys"]:
+            for side, c in enumerate(counts):
+                self._more(k, side, c)
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        return {"rows": self.rows, "edge": self.edge.top, "keys": [[k, *self.keys[k]] for k in sorted(self.keys)]}
+
+    def _more(self, key: int, side: int, n: int) -> None:
+        self.keys.setdefault(key, [0, 0])[side] += n
+
+
+@dataclass(frozen=True)
+class Note:
+    """What a planner knows from micro-batch to micro-batch.
+
+    Attributes
+    ----------
+    rows : float
+        Of all micro-batches so far, the older the less they count; so are ``keys``.
+    keys : dict of int to (float, float)
+    edge : Edge
+        Of all rows that were routed.
+    seen : (list of int or None, list of int or None)
+        How far the orders of both sides have come, turned over where they descend.
+    step : float
+        By how much the cut side has come farther along the axis in a micro-batch.
+    newest : int
+        The number of the newest plan file; -1 before the first.
+    """
+
+    rows: float = 0.0
+    keys: dict[int, tuple[float, float]] = field(default_factory=dict)
+    edge: Edge = field(default_factory=Edge)
+    seen: tuple[list[int | None], list[int | None]] = ([], [])
+    step: float = 0.0
+    newest: int = -1
+
+    def text(self) -> str:
+        return json.dumps({
+            "rows": self.rows, "edge": self.edge.top, "seen": self.seen, "step": self.step, "newest": self.newest,
+            "keys": [[k, *self.keys[k]] for k in sorted(self.keys)],
+        })  # fmt: skip
+
+    @staticmethod
+    def of(text: str) -> Note:
+        d = json.loads(text)
+        keys = {k: (a, b) for k, a, b in d["keys"]}
+        return Note(d["rows"], keys, Edge(d["edge"]), (d["seen"][0], d["seen"][1]), d["step"], d["newest"])
+
+    def after(
+        self, plans: PlanList, counts: Counts, seen: Sequence[Sequence[int | None]], buckets: int
+    ) -> Note:
+        """With one more micro-batch."""
+        rows = _OLDER * self.rows + counts.rows
+        keys: dict[int, tuple[float, float]] = {}
+        for k in {*self.keys, *counts.keys}:
+            (a, b), (x, y) = self.keys.get(k, (0.0, 0.0)), counts.keys.get(k, (0, 0))
+            both = _OLDER * a + x, _OLDER * b + y
+            if sum(both) * _COUNTED * buckets > rows:
+                keys[k] = both
+        far = tuple(_farther(mine, list(new)) for mine, new in zip(self.seen if any(self.seen) else ([], []), seen))
+        before, now = (_order_edge(plans, s) for s in (self.seen, far))
+        step = self.step
+        if before is not None and now is not None and now > before:
+            step = float(now - before) if not step else _OLDER * step + (1 - _OLDER) * (now - before)
+        return Note(rows, keys, self.edge.joined(counts.edge), (far[0], far[1]), step, self.newest)
+
+    def numbered(self, newest: int) -> Note:
+        """With the number of a plan file that was written."""
+        return replace(self, newest=newest)
+
+
+def _farther(a: list[int | None], b: list[int | None]) -> list[int | None]:
+    if not a or not b:
+        return a or b
+    return [y if x is None else x if y is None else max(x, y) for x, y in zip(a, b, strict=True)]
+
+
+def next_plans(plans: PlanList, note: Note, buckets: int, pinned: Iterable[int] = ()) -> PlanList | None:
+    """The list of plans from the next micro-batch on; None if the one in use stays.
+
+    Parameters
+    ----------
+    plans : PlanList
+        That the micro-batch followed.
+    note : Note
+        With the counts of the micro-batch.
+    pinned : iterable of int
+        Hashes of keys that are heavy whatever comes.
+    """
+    newest = plans.plans[-1]
+    assert isinstance(newest, EndlessPlan)
+    if note.rows < _FEWEST_ROWS:
+        return None
+    hot = np.array(sorted(_heavy(newest, note, buckets, pinned)), dtype=np.uint64)
+    width, grid = _shape(newest, note, buckets, hot)
+    spread = len(hot) or not newest.keyed
+    if np.array_equal(hot, newest.hot) and (not spread or (width, grid) == (newest.width, newest.grid)):
+        return None
+    if plans.axis.node.type.kind == "float" and not plans.falling and note.edge.top >= NAN_ORDINAL:
+        return None  # beyond a NaN nothing lies
+    gone = passed(plans, note.seen)
+    rest = plans if gone is None else plans.without_dead(max(I64_MIN, min(I64_MAX, gone)))
+    return rest.add(EndlessPlan(newest.reader, newest.axis, newest.both, hot, width, grid), note.edge)
+
+
+def _heavy(plan: EndlessPlan, note: Note, buckets: int, pinned: Iterable[int]) -> set[int]:
+    if not plan.keyed:
+        return set()
+    share = note.rows / buckets
+    before = set(plan.hot.tolist())
+    out = set(pinned)
+    for k, (left, right) in note.keys.items():
+        least = share / (_LEAVE if k in before else _ENTER)
+        if left + right > least and (k in before or left + right >= _FEWEST_OF_KEY):
+            out.add(k)
+    return out
+
+
+# -- slices or a grid ----------------------------------------------------------------------------------------------
+
+
+def _shape(plan: EndlessPlan, note: Note, buckets: int, hot: np.ndarray) -> tuple[int, Grid | None]:
+    """Width of the slices, or the grid, that loads the fullest bucket least."""
+    band = plan.axis.width
+    assert band is not None
+    counted = [note.keys[k] for k in (hot.tolist() if plan.keyed else [0]) if k in note.keys]
+    if not counted or not note.step:
+        return plan.width, plan.grid
+    left, right = (sum(c[s] for c in counted) for s in (0, 1))
+    rows = (left, right) if plan.axis.divided == 0 else (right, left)
+
+    def load(shape: tuple[int, Grid | None]) -> float:
+        width, grid = shape
+        if grid is not None:
+            return left / grid[0] + right / grid[1]
+        slices = max(1.0, note.step / width)
+        copied = rows[0] * (1 + plan.both * band / width) + rows[1] * (1 + band / width)
+        return copied * np.ceil(slices / buckets) / slices if slices > 1 else copied
+
+    least, most = max(LEAST_WIDTH, band + 1), max(LEAST_WIDTH, 4 * (band + 1))
+    wanted = min(most, max(least, int(note.step / (4 * buckets))))
+    tried: list[tuple[int, Grid | None]] = [(w, None) for w in sorted({least, wanted, 2 * least, most})]
+    tried += [(most, g) for g in _grids(plan, left, right, buckets)]
+    best = min(tried, key=load)
+    now = plan.width, plan.grid
+    return best if load(now) > _WORTH * load(best) else now
+
+
+def _grids(plan: EndlessPlan, left: float, right: float, buckets: int) -> list[Grid]:
+    how: JoinType = plan.reader.plan.how
+    owed = owes(how, 0), owes(how, 1)
+    if plan.both or all(owed):
+        return []
+    if owed[0]:
+        return [(buckets, 1)]
+    if owed[1]:
+        return [(1, buckets)]
+    return [min(((a, buckets // a) for a in range(1, buckets + 1)), key=lambda g: left / g[0] + right / g[1])]
+
+
+# -- how far a stream has come -------------------------------------------------------------------------------------
+
+
+def _order_edge(plans: PlanList, seen: Sequence[Sequence[int | None]]) -> int | None:
+    """How far the side that is cut has come along the axis."""
+    s = plans.axis.divided
+    orders = plans.reader.plan.sides[s].orders
+    for (node, _, o), edge in zip(orders, seen[s] if len(seen) == 2 else ()):
+        if node is plans.axis.node and o.descending == plans.falling:
+            return edge
+    return None
+
+
+def _limit(plans: PlanList, side: int, node: Any, seen: Sequence[Sequence[int | None]]) -> int | None:
+    """Below which turned ordinal no later row's value of an ordered expression lies."""
+    for (n, where, o), edge in zip(plans.reader.plan.sides[side].orders, seen[side]):
+        if n is node and o.descending == plans.falling and edge is not None:
+            return OrderTracker(n, where, o.descending, o.slack, o.nulls).least_after(edge)
+    return None
+
+
+def passed(plans: PlanList, seen: Sequence[Sequence[int | None]]) -> int | None:
+    """Below which turned place no later row lies or reaches, unless it is late; None where nothing is known."""
+    axis, falling = plans.axis, plans.falling
+    if falling and axis.node.type.kind == "float":
+        return None  # a NaN may still come
+    own, other = axis.divided, 1 - axis.divided
+    mine = _limit(plans, own, axis.node, seen)
+    ends = [(_limit(plans, other, n, seen), by) for n, by in (axis.high if falling else axis.low)]
+    theirs = [x - by if falling else x + by for x, by in ends if x is not None]
+    if mine is None or not theirs:
+        return None
+    reach = max(theirs)
+    if plans.both:
+        assert axis.home is not None
+        home = _limit(plans, other, axis.home, seen)
+        if home is None:
+            return None
+        reach = min(reach, home - axis.shift if falling else home + axis.shift)
+        mine -= max(0, axis.back[1]) if falling else max(0, -axis.back[0])
+    return min(mine, reach)

@@ -1,0 +1,143 @@
+"""Bytes that lie in a file in the order in which they came: written at the end, given back at the front.
+
+A log is cut into segments of one size, each anywhere in a file without a name. A segment of which nothing is needed any
+more is used again, unread. Nothing is mapped: reads and writes go through the system's cache of pages, which is no
+memory of the process.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ivjoin.shj.kernels import byte_kernels
+
+if TYPE_CHECKING:
+    from ivjoin.shj.store.backing import Files
+
+__all__ = ["Log"]
+
+_SHIFT = 16
+_SEGMENT = 1 << _SHIFT  # bytes
+_AHEAD = 256  # segments taken at once, at most
+_LITTLE = 1 << 20  # bytes of a file that may stay in memory
+_BLOCK_SHIFT = 23  # bytes of a log that are read before what was read is let go of
+
+
+class Log:
+    """A log in a file of its own.
+
+    Parameters
+    ----------
+    files : Files
+    start : int
+        The position of its first byte.
+
+    Raises
+    ------
+    MemoryLimitError
+        If no file can be made.
+    """
+
+    def __init__(self, files: Files, start: int = 0) -> None:
+        self._files = files
+        self._fd = -1
+        self._fd = files.unnamed(1)
+        self.low = self.top = start
+        self._first = start >> _SHIFT  # number of the segment at the front
+        self._places: list[int] = []  # in the file, of the segments from the front on
+        self._free: list[int] = []
+        self._size = 0
+        self._table: np.ndarray | None = None
+        self._map: mmap.mmap | None = None
+        files.logs.add(self)
+
+    def __del__(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the file."""
+        return self._size
+
+    def reserve(self, n: int) -> None:
+        """Take room on the disk for n bytes more, before any is written.
+
+        Raises
+        ------
+        MemoryLimitError
+        """
+        segments = (self.top + n - 1 >> _SHIFT) + 1 - self._first if n else 0
+        missing = segments - len(self._places) - len(self._free)
+        if missing > 0:
+            missing = max(missing, min(len(self._places) // 8, _AHEAD))
+            size = missing << _SHIFT
+            self._files.take(self._fd, self._size, size)
+            self._free += range(self._size, self._size + size, _SEGMENT)
+            self._size += size
+        if segments > len(self._places):
+            self._table = None
+            while segments > len(self._places):
+                self._places.append(self._free.pop())
+
+    def append(self, data: np.ndarray) -> None:
+        """Write bytes : uint8[n] at the end.
+
+        Raises
+        ------
+        MemoryLimitError
+            If there is no room for them; none is written then.
+        """
+        n = len(data)
+        self.reserve(n)
+        left = np.ascontiguousarray(data).data
+        top = self.top
+        while len(left):
+            at = self._places[(top >> _SHIFT) - self._first] + top % _SEGMENT
+            done = os.pwrite(self._fd, left[: _SEGMENT - top % _SEGMENT], at)
+            top += done
+            left = left[done:]
+        self.top = top
+
+    def read(self, begins: np.ndarray, sizes: np.ndarray, outs: np.ndarray, out: np.ndarray) -> None:
+        """Pieces of the log, each to its place.
+
+        Parameters
+        ----------
+        begins, sizes, outs : int64[n]
+            Position of each piece, its bytes, and where they shall stand in ``out``.
+        out : uint8[...]
+        """
+        if not len(begins) or not len(out):
+            return
+        if self._table is None or self._map is None:
+            self._table = np.array(self._places, dtype=np.int64)
+            if self._map is None or len(self._map) < self._size:
+                self._map = mmap.mmap(self._fd, self._size, mmap.MAP_SHARED, mmap.PROT_READ)
+        source = np.frombuffer(self._map, dtype=np.uint8)
+        blocks = (begins - self.low) >> _BLOCK_SHIFT
+        last = int(blocks.max())
+        if last == 0:
+            parts = [np.arange(len(begins), dtype=np.int64)]
+        else:
+            order = np.argsort(blocks.astype(np.uint16) if last < 1 << 16 else blocks, kind="stable")
+            parts = np.split(order, np.flatnonzero(np.diff(blocks[order])) + 1)
+        for which in parts:
+            byte_kernels.gather_pieces(source, self._table, self._first, _SHIFT, which, begins, sizes, outs, out)
+            if self._size > _LITTLE:
+                # What was read of a file counts as memory of the process until it is let go of.
+                self._map.madvise(mmap.MADV_DONTNEED)
+
+    def trim(self, low: int) -> None:
+        """Let go of what lies before a position."""
+        self.low = low
+        gone = min((low >> _SHIFT) - self._first, len(self._places))
+        if gone > 0:
+            self._free += self._places[:gone]
+            del self._places[:gone]
+            self._first += gone
+            self._table = None

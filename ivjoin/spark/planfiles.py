@@ -1,0 +1,236 @@
+"""The routing plans of a stream as files: ``plan-<n>.json``, each written once, by micro-batch n, and never changed.
+
+A file holds the whole list of plans that later micro-batches follow, until a higher number stands beside it. Tasks of
+micro-batch m look at numbers below m alone, so all of them, and those that do it again, see the same.
+
+A file appears with all of its bytes: on a local or shared file system under a hidden name first, then linked to its
+own, which fails where that exists; on HDFS renamed to it; on object stores a put is all or nothing by itself. Where two
+attempts at a micro-batch write one number, both have the same bytes, since a plan follows from the rows alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+from ivjoin.errors import IvjoinError, SnapshotError, came
+from ivjoin.files.atomic import FileError
+from ivjoin.files.places import system_of
+
+__all__ = ["PlanFile", "PlanFiles", "checked_folder"]
+
+_VERSION = 1
+_KIND = "ivjoin routing plans"
+_NAME = re.compile(r"plan-(0|[1-9][0-9]*)\.json")
+_AT_ONCE = ("s3", "gcs", "abfs")  # a put is all or nothing there
+
+
+@dataclass(frozen=True)
+class PlanFile:
+    """What one file holds.
+
+    Attributes
+    ----------
+    number : int
+        Of the micro-batch that wrote it.
+    query : str
+        The query's id, which its checkpoint keeps.
+    join : str
+        Which join of that query, by a digest of its arguments.
+    plans : mapping
+        The list of plans, as its JSON.
+    """
+
+    number: int
+    query: str
+    join: str
+    plans: Mapping[str, Any]
+
+    def text(self) -> bytes:
+        body = {
+            "kind": _KIND, "version": _VERSION, "number": self.number, "query": self.query, "join": self.join,
+            "plans": self.plans,
+        }  # fmt: skip
+        return json.dumps({**body, "digest": _digest(body)}, indent=1, sort_keys=True).encode()
+
+
+class PlanFiles:
+    """The folder of one query's plans.
+
+    Parameters
+    ----------
+    folder : str
+        A path that all workers share, or a URI.
+    join : str
+    """
+
+    def __init__(self, folder: str, join: str) -> None:
+        self.folder, self._join = folder, join
+        self._system, self._path = system_of(folder)
+
+    def numbers(self) -> list[int]:
+        """Of the files that are there, in order.
+
+        Raises
+        ------
+        FileError
+            If the folder cannot be read.
+        """
+        try:
+            found = self._system.get_file_info(fs.FileSelector(self._path))
+        except OSError as e:
+            raise FileError(
+                f"routing_dir {self.folder!r} cannot be read ({_said(e)}); expected a folder that every worker can "
+                "read and write, such as one on a shared file system"
+            ) from e
+        return sorted(int(m[1]) for i in found if (m := _NAME.fullmatch(i.base_name)))
+
+    def read(self, number: int, query: str | None) -> PlanFile:
+        """
+        Raises
+        ------
+        SnapshotError
+            If the file is damaged, of another version, or of another query; ``query`` None is not compared.
+        """
+        name = self._name(number)
+        try:
+            with self._system.open_input_stream(name) as file:
+                raw = file.read()
+        except OSError as e:
+            raise FileError(f"the routing plan {name!r} cannot be read: {_said(e)}") from e
+        try:
+            d = json.loads(raw)
+            kind, version = d["kind"], d["version"]
+        except (ValueError, TypeError, KeyError) as e:
+            raise SnapshotError(f"{name!r} is no routing plan of a stream, or is damaged. {_START}") from e
+        if kind != _KIND or version != _VERSION:
+            raise SnapshotError(
+                f"{name!r} holds {came(kind)} of version {came(version)}; this ivjoin reads {_KIND!r} of version "
+                f"{_VERSION}. {_START}"
+            )
+        digest = d.pop("digest", None)
+        if digest != _digest(d) or d.get("number") != number or not isinstance(d.get("plans"), dict):
+            raise SnapshotError(f"{name!r} is damaged: its digest does not fit its contents. {_START}")
+        if d["join"] != self._join or (query is not None and d["query"] != query):
+            raise SnapshotError(
+                f"{name!r} was written by another query, or by this one with other arguments or before its checkpoint "
+                "was removed; expected a routing_dir of its own for each join and checkpoint"
+            )
+        return PlanFile(number, d["query"], d["join"], d["plans"])
+
+    def newest(self, batch: int, query: str) -> PlanFile | None:
+        """The plans that micro-batch ``batch`` follows; None before any was written.
+
+        Raises
+        ------
+        IvjoinError
+            As :meth:`read`; or if there are files of later micro-batches.
+        """
+        numbers = self.numbers()
+        if numbers and numbers[-1] > batch:
+            raise SnapshotError(
+                f"{self._name(numbers[-1])!r} is of a later micro-batch than this one, {batch}: the folder is another "
+                "query's, or the checkpoint was removed; expected a routing_dir of its own for each checkpoint"
+            )
+        before = [n for n in numbers if n < batch]
+        return self.read(before[-1], query) if before else None
+
+    def create(self, file: PlanFile) -> None:
+        """Write a file unless its number is taken; then that one must be the query's.
+
+        Raises
+        ------
+        IvjoinError
+            If it cannot be written, or another query has.
+        """
+        try:
+            self._put(self._name(file.number), file.text())
+        except OSError as e:
+            raise FileError(f"routing_dir {self.folder!r} cannot be written: {_said(e)}") from e
+        self.read(file.number, file.query)
+
+    def _put(self, name: str, text: bytes) -> None:
+        partial = f"{self._path}/.{secrets.token_hex(8)}.partial"
+        if isinstance(self._system, fs.LocalFileSystem):
+            try:
+                with open(partial, "xb") as file:
+                    file.write(text)
+                    file.flush()
+                    os.fsync(file.fileno())
+                with suppress(FileExistsError):
+                    os.link(partial, name)
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(partial)
+            return
+        if self._system.get_file_info(name).type is not fs.FileType.NotFound:
+            return
+        if self._system.type_name in _AT_ONCE:
+            with self._system.open_output_stream(name) as file:
+                file.write(text)
+            return
+        with self._system.open_output_stream(partial) as file:
+            file.write(text)
+        try:
+            self._system.move(partial, name)
+        except OSError:
+            if self._system.get_file_info(name).type is fs.FileType.NotFound:
+                raise
+            self._system.delete_file(partial)
+
+    def _name(self, number: int) -> str:
+        return f"{self._path}/plan-{number}.json"
+
+
+_START = "Put it back as it was, or start with a new routing_dir and a new checkpointLocation"
+
+
+def _digest(body: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def _said(error: OSError) -> str:
+    lines = str(error.strerror or error).splitlines() or [type(error).__name__]
+    return lines[0].rstrip(".")
+
+
+def checked_folder(given: object) -> str:
+    """The folder that ``routing_dir`` means, made where it is not there yet, and seen to be writable.
+
+    Raises
+    ------
+    IvjoinError
+        If it is no path, or nothing can be written there.
+    """
+    if not isinstance(given, (str, os.PathLike)) or not os.fspath(given):
+        raise IvjoinError(f"routing_dir is {came(given)}; expected the path of a folder that all workers share")
+    text = os.fspath(given)
+    if not isinstance(text, str) or "\0" in text:
+        raise IvjoinError(f"routing_dir is {came(given)}; expected the path of a folder that all workers share")
+    if "://" not in text:
+        text = os.path.abspath(text)
+    system, path = system_of(text)
+    try:
+        if system.get_file_info(path).type is fs.FileType.File:
+            raise IvjoinError(f"routing_dir is {text!r}, which is a file; expected a folder, or a new one's name")
+        system.create_dir(path, recursive=True)
+        probe = f"{path}/.{secrets.token_hex(8)}.partial"
+        with system.open_output_stream(probe) as file:
+            file.write(b"{}")
+        system.delete_file(probe)
+    except (OSError, pa.ArrowInvalid) as e:
+        raise FileError(
+            f"routing_dir is {text!r}, which cannot be written ({str(e).splitlines()[0].rstrip('.')}); expected a "
+            "folder that every worker can read and write"
+        ) from e
+    return text

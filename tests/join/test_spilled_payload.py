@@ -1,0 +1,173 @@
+"""Payload in logs: the rows of the join in memory, whatever the columns, and the bytes that were written."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from oracle import HOWS
+
+from ivjoin import MemoryLimitError, Order, SymmetricHashJoin
+from ivjoin.shj.store import logs, spilled
+from ivjoin.shj.store.backing import Files
+
+TYPES = {
+    "f": pa.float64(), "i": pa.int16(), "b": pa.bool_(), "s": pa.string(), "w": pa.large_binary(),
+    "d": pa.decimal128(30, 2), "z": pa.binary(5), "u": pa.uint8(),
+}
+SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.int64()), *TYPES.items()])
+TEXT_KEY = SCHEMA.set(0, pa.field("k", pa.string()))
+BAND = "abs(l.t - r.t) <= 40"
+ORDERED = {"left_order": "t", "right_order": "t"}
+QUESTIONS: dict[str, dict[str, Any]] = {
+    "band": {"on": "k", "condition": BAND, **ORDERED},
+    "residual": {"on": "k", "condition": f"{BAND} AND (l.f + r.f < 1.2 OR l.s = r.s OR l.b)", **ORDERED},
+    "no key": {"condition": "abs(l.t - r.t) <= 2 AND l.i <> r.u", **ORDERED},
+    "disorder": {"on": "k", "condition": BAND, "left_order": Order("t", slack=60), "right_order": Order("t", slack=60)},
+    "keys": {"on": ["k", "u"], "condition": BAND, **ORDERED},
+}
+
+
+@pytest.fixture(autouse=True)
+def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that lie across segments, blocks and copies, with few of them."""
+    monkeypatch.setattr(logs, "_SHIFT", 9)
+    monkeypatch.setattr(logs, "_SEGMENT", 512)
+    monkeypatch.setattr(logs, "_BLOCK_SHIFT", 11)
+    monkeypatch.setattr(logs, "_LITTLE", 4096)
+    monkeypatch.setattr(spilled, "_AT_ONCE", 3000)
+
+
+def drawn(rng: np.random.Generator, schema: pa.Schema, t: int, n: int, nulls: float, mixed: bool) -> pa.RecordBatch:
+    def some(values: list[Any]) -> list[Any]:
+        return [None if rng.random() < nulls else v for v in values]
+
+    times = rng.integers(t, t + 20, n)
+    k = rng.integers(0, 4, n).tolist()
+    text = ["x" * int(x) + str(x) for x in rng.choice([0, 1, 7, 30, 600], n, p=[0.2, 0.3, 0.3, 0.19, 0.01])]
+    columns = [
+        some(k if schema.field(0).type == pa.int64() else [f"key {x}" for x in k]),
+        times if mixed else np.sort(times), some(rng.random(n).round(3).tolist()),
+        some(rng.integers(-9, 9, n).tolist()), some([bool(x) for x in rng.integers(0, 2, n)]), some(text),
+        some([x.encode() for x in reversed(text)]), some([Decimal(int(x)) / 100 for x in rng.integers(-999, 999, n)]),
+        some([bytes(rng.integers(0, 255, 5).astype(np.uint8)) for _ in range(n)]),
+        some(rng.integers(0, 2, n).tolist()),
+    ]
+    return pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+
+
+def rows_of(batches: Any) -> Counter[tuple[Any, ...]]:
+    return Counter(tuple(row.values()) for batch in batches for row in batch.to_pylist())
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_every_push_gives_the_rows_of_the_join_in_memory(question: str, how: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(HOWS.index(how) * 7 + len(question))
+    schema = TEXT_KEY if (HOWS.index(how) + len(question)) % 2 and question != "keys" else SCHEMA
+    ask = {**QUESTIONS[question], "how": how}
+    free = SymmetricHashJoin(schema, schema, **ask)
+    limit = {"memory_limit": 26_000, "when_full": "spill", "spill_dir": tmp_path}
+    op = SymmetricHashJoin(schema, schema, **ask, **limit)
+    most = 0
+    for i in range(9):
+        for side in ("left", "right"):
+            n = int(rng.choice([1, 40, 150]))
+            batch = drawn(rng, schema, 20 * i, n, 0.1 if i > 3 else 0.0, question == "disorder")
+            assert rows_of(op.push(side, batch)) == rows_of(free.push(side, batch))
+            assert op.metrics.state_bytes <= 26_000
+            assert op.metrics.state_rows == free.metrics.state_rows
+            most = max(most, op.metrics.spilled_rows)
+        if i == 5:
+            op = SymmetricHashJoin.restore(op.snapshot(), **limit)
+    assert most > 0 or "semi" in how or "anti" in how
+    elsewhere = SymmetricHashJoin.restore(op.snapshot())
+    want = rows_of(free.finish())
+    assert rows_of(elsewhere.finish()) == want
+    assert rows_of(op.finish()) == want
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_batch_larger_than_the_limit_is_taken_in_pieces() -> None:
+    rng = np.random.default_rng(3)
+    free = SymmetricHashJoin(SCHEMA, SCHEMA, **QUESTIONS["band"])
+    op = SymmetricHashJoin(SCHEMA, SCHEMA, **QUESTIONS["band"], memory_limit=60_000, when_full="spill")
+    for side in ("left", "right"):
+        batch = drawn(rng, SCHEMA, 0, 1200, 0.1, False)
+        assert batch.nbytes > 60_000
+        assert rows_of(op.push(side, batch)) == rows_of(free.push(side, batch))
+        assert op.metrics.state_bytes <= 60_000
+    assert op.metrics.spilled_rows > 0
+
+
+def test_rows_that_are_gone_give_their_room_in_the_file_back(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    op = SymmetricHashJoin(
+        SCHEMA, SCHEMA, **QUESTIONS["band"], memory_limit=26_000, when_full="spill", spill_dir=tmp_path
+    )
+    sizes = []
+    for i in range(40):
+        for side in ("left", "right"):
+            for _ in op.push(side, drawn(rng, SCHEMA, 20 * i, 100, 0.1, False)):
+                pass
+        sizes.append(op.metrics.spilled_bytes)
+    assert 0 < max(sizes[20:]) <= 2 * max(sizes[:20])
+
+
+def test_text_beyond_what_narrow_starts_tell_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spilled, "_NARROW", 2000)
+    rng = np.random.default_rng(5)
+    free = SymmetricHashJoin(SCHEMA, SCHEMA, **QUESTIONS["disorder"])
+    op = SymmetricHashJoin(SCHEMA, SCHEMA, **QUESTIONS["disorder"], memory_limit=40_000, when_full="spill")
+    for i in range(12):
+        for side in ("left", "right"):
+            batch = drawn(rng, SCHEMA, 20 * i, 90, 0.1, True)
+            assert rows_of(op.push(side, batch)) == rows_of(free.push(side, batch))
+    starts = {c._starts.dtype for s in op._core.stores for c in s.columns if isinstance(c, spilled.TextInFile)}
+    assert np.dtype(np.uint64) in starts
+    assert rows_of(op.finish()) == rows_of(free.finish())
+
+
+def test_a_log_is_what_was_written(tmp_path: Path) -> None:
+    """Against bytes in memory: any pieces, in any order, after the front is gone."""
+    rng = np.random.default_rng(6)
+    log = logs.Log(Files(str(tmp_path)), 777)
+    whole, low = b"", 0
+    for _ in range(60):
+        data = rng.integers(0, 255, int(rng.choice([0, 1, 100, 511, 512, 513, 3000]))).astype(np.uint8)
+        log.append(data)
+        whole += data.tobytes()
+        low = int(rng.integers(low, len(whole) + 1)) if rng.random() < 0.3 else low
+        log.trim(777 + low)
+        begins = rng.integers(low, len(whole) + 1, 50)
+        sizes = np.minimum(rng.integers(0, 900, 50), len(whole) - begins)
+        outs = np.cumsum(sizes) - sizes
+        out = np.zeros(int(sizes.sum()), np.uint8)
+        log.read(begins + 777, sizes, outs, out)
+        assert out.tobytes() == b"".join(whole[b : b + n] for b, n in zip(begins, sizes, strict=True))
+        assert log.top == 777 + len(whole)
+    assert log.nbytes < len(whole)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_log_that_finds_no_room_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = logs.Log(Files(str(tmp_path)))
+    log.append(np.arange(200, dtype=np.uint8))
+
+    def no_room(fd: int, at: int, size: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", no_room)
+    with pytest.raises(MemoryLimitError, match="No space left on device"):
+        log.append(np.zeros(1000, np.uint8))
+    assert log.top == 200
+    log.append(np.zeros(300, np.uint8))  # for which there is room
+    out = np.zeros(200, np.uint8)
+    log.read(np.array([0]), np.array([200]), np.array([0]), out)
+    assert (out == np.arange(200)).all()
