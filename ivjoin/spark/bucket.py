@@ -24,15 +24,13 @@ from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES, JoinSpec
-from ivjoin.spark.pack import Seen, unpacked
+from ivjoin.spark.pack import Seen, unpacked, whole
 from ivjoin.spark.results import COUNTS, GROWING
 
 __all__ = [
     "COUNTS", "GROWING", "Arrivals", "Keep", "Turn", "arrivals", "keep", "new_operator", "play", "taken",
 ]
 
-# Bytes of rows that are pushed at once.
-_MOST_BYTES = 1 << 30
 Keep = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
@@ -83,29 +81,15 @@ def play(op: SymmetricHashJoin, spec: JoinSpec, came: Arrivals, keep: Keep | Non
 
 def _played(op: SymmetricHashJoin, spec: JoinSpec, came: Arrivals) -> Iterator[pa.RecordBatch]:
     for s in (0, 1):
-        for pieces in _gathered([unpacked(rows, spec.schemas[s]) for rows in came.packed[s]]):
-            yield from op.push(SIDES[s], _in_order(op.plan, s, pieces))
+        if came.packed[s]:
+            pieces = [unpacked(rows, spec.schemas[s]) for rows in came.packed[s]]
+            yield from op.push(SIDES[s], _in_order(op.plan, s, whole(pieces)))
     for s in (0, 1):
         yield from op.reach(SIDES[s], came.seen[s].edges)
 
 
-def _gathered(pieces: list[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Batches that make one: a column of text holds less than 2 GB."""
-    held: list[pa.RecordBatch] = []
-    size = 0
-    for piece in pieces:
-        if held and size + piece.nbytes > _MOST_BYTES:
-            yield held
-            held, size = [], 0
-        held.append(piece)
-        size += piece.nbytes
-    if held:
-        yield held
-
-
-def _in_order(plan: JoinPlan, side: int, pieces: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """One batch, ascending in the primary axis: the index of a side is kept in that order, and Spark promises none."""
-    batch = pieces[0] if len(pieces) == 1 else pa.Table.from_batches(pieces).combine_chunks().to_batches()[0]
+def _in_order(plan: JoinPlan, side: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch, ascending in the primary axis: the index of a side is kept in that order, and Spark promises none."""
     axes = plan.sides[side].axes
     if not axes:
         return batch

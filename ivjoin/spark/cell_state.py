@@ -33,7 +33,7 @@ from ivjoin.spark.codec import FORMAT, STATE_SCHEMA, compressed, expanded, meta_
 from ivjoin.spark.columns import place
 from ivjoin.spark.environment import arrow_batch_rows
 from ivjoin.spark.metrics import observed, observed_name
-from ivjoin.spark.pack import PACKED_SCHEMA, Seen, packer, unpacked
+from ivjoin.spark.pack import PACKED_SCHEMA, Seen, packer, unpacked, whole
 from ivjoin.spark.results import RESULT_SCHEMA, Results, opener
 from ivjoin.spark.workers import own_workers
 
@@ -94,8 +94,8 @@ def cell_function(spec: MultiSpec, plan: HypercubePlan, results: Results) -> Sta
         for alias in op.aliases:
             if packed[alias]:
                 pieces = [unpacked(rows, spec.wide(alias)) for rows in packed[alias]]
-                whole = pa.Table.from_batches(pieces).combine_chunks().to_batches()[0]
-                for batch in op.push(alias, pa.RecordBatch.from_arrays(whole.columns, schema=spec.schemas[alias])):
+                columns = whole(pieces).columns
+                for batch in op.push(alias, pa.RecordBatch.from_arrays(columns, schema=spec.schemas[alias])):
                     out = results.output(batch)
                     left = perf_counter_ns()
                     yield out

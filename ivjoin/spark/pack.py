@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.errors import IvjoinError
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.ordinal import NAN_ORDINAL, ordinals
 from ivjoin.operator.intake import has_value
@@ -28,7 +29,7 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import JoinSpec
 
-__all__ = ["PACKED_SCHEMA", "MapStage", "Route", "Seen", "fitted", "packer", "unpacked"]
+__all__ = ["PACKED_SCHEMA", "MapStage", "Route", "Seen", "fitted", "packer", "unpacked", "whole"]
 
 _Packed = tuple[int, int, bytes | None, bytes | None]
 MapStage = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -130,9 +131,9 @@ def _packed(
     pieces: list[pa.RecordBatch], schema: pa.Schema, side: int, labels: Sequence[int], way: Way | None
 ) -> Iterator[pa.RecordBatch]:
     """One row per bucket that has any."""
-    whole = pieces[0] if len(pieces) == 1 else pa.Table.from_batches(pieces).combine_chunks().to_batches()[0]
-    buckets = np.asarray(whole.column(0))
-    batch = fitted(whole.select(whole.schema.names[1:]), schema)
+    rows = whole(pieces)
+    buckets = np.asarray(rows.column(0))
+    batch = fitted(rows.select(rows.schema.names[1:]), schema)
     if way is not None:
         batch, buckets = way(batch, buckets)
     if len(labels) == 1:
@@ -146,8 +147,8 @@ def _packed(
     out: list[_Packed] = []
     for bucket in map(int, np.flatnonzero(counts)):
         n = int(counts[bucket])
-        rows = grouped.slice(int(ends[bucket]) - n, n)
-        out.append((labels[bucket], side, rows.serialize().to_pybytes(), None))
+        part = grouped.slice(int(ends[bucket]) - n, n)
+        out.append((labels[bucket], side, part.serialize().to_pybytes(), None))
     yield _rows(out)
 
 
@@ -155,6 +156,25 @@ def _rows(rows: list[_Packed]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
         [pa.array(column, f.type) for column, f in zip(zip(*rows, strict=True), _ARROW, strict=True)], schema=_ARROW
     )
+
+
+def whole(pieces: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """One batch of one or more.
+
+    Raises
+    ------
+    IvjoinError
+        If a column of text would be longer than Arrow can say.
+    """
+    if len(pieces) == 1:
+        return pieces[0]
+    made = pa.Table.from_batches(pieces).combine_chunks().to_batches()
+    if len(made) > 1:
+        raise IvjoinError(
+            f"a micro-batch brings {sum(p.nbytes for p in pieces)} bytes to one bucket, of one column more than the "
+            "2 GB that Arrow holds; expected less: set maxFilesPerTrigger or maxOffsetsPerTrigger, or take more buckets"
+        )
+    return made[0]
 
 
 def unpacked(rows: bytes, schema: pa.Schema) -> pa.RecordBatch:

@@ -31,6 +31,7 @@ from ivjoin.spark.buckets import bucket_labels, checked_count, murmur3_of_int, s
 from ivjoin.spark.codec import FORMAT, compressed, expanded, meta_text, new_token, read_state
 from ivjoin.spark.columns import key_sql
 from ivjoin.spark.join import _orders
+from ivjoin.spark.pack import whole
 from ivjoin.spark.results import Results, opener
 from ivjoin.spark.slots import share_slots
 from ivjoin.spark.spec import identity
@@ -114,6 +115,17 @@ def test_numbers_and_text_are_each_stored_as_they_compress_best() -> None:
     assert len(compressed(text)) <= plain[0] + 16
     assert len(compressed(numbers)) < 0.9 * plain[1]
     assert len(compressed(whole)) < plain[0] + 0.9 * plain[1]
+
+
+def test_more_than_a_column_holds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    piece = pa.record_batch({"a": ["x"]})
+    assert whole([piece, piece]).num_rows == 2
+    many = SimpleNamespace(from_batches=lambda pieces: SimpleNamespace(
+        combine_chunks=lambda: SimpleNamespace(to_batches=lambda: list(pieces))
+    ))
+    monkeypatch.setattr("ivjoin.spark.pack.pa", SimpleNamespace(Table=many))
+    with pytest.raises(IvjoinError, match="more than the 2 GB .* take more buckets"):
+        whole([piece, piece])
 
 
 def test_packed_results_come_back_as_they_were() -> None:
