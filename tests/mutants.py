@@ -63,7 +63,7 @@ MUTANTS = [
         "ivjoin/operator/core.py",
         "        return held if self.limits is None",
         "        return 0 if self.limits is None",
-        "tests/join/test_state_account.py tests/test_state_bytes.py",
+        "tests/join/test_state_account.py tests/join/test_state_bytes.py",
     ),
     Mutant(
         "a row at the bound leaves the heap",
@@ -80,10 +80,10 @@ MUTANTS = [
         "tests/join/test_step_by_step.py tests/join/test_random_joins.py",
     ),
     Mutant(
-        "a key column is always the left one's",
+        "a right row alone has the left side's key",
         "ivjoin/shj/kernels/block_kernels.py",
-        "        return p\n",
-        "        return 0\n",
+        "left = field.left if which != 2 else -1",
+        "left = field.left",
         "tests/shj tests/join/test_random_joins.py",
     ),
     Mutant(

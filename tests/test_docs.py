@@ -57,6 +57,12 @@ def test_links_lead_somewhere(document: Path) -> None:
             assert (document.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
+def test_files_that_are_named_are_there(document: Path) -> None:
+    for name in re.findall(r"`((?:ivjoin|tests|bench)/[\w/]+\.py)`", document.read_text()):
+        assert (ROOT / name).exists(), name
+
+
 def test_the_changelog_has_this_version() -> None:
     import ivjoin
 

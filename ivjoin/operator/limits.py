@@ -37,7 +37,7 @@ class Limits:
     def __init__(self, core: Core, budget: Budget) -> None:
         self.budget = budget
         self._core = ref(core)
-        self._output = min(max(budget.limit // 8, _LEAST_OUTPUT), _MOST_OUTPUT)
+        self._output = min(max(budget.limit // 4, _LEAST_OUTPUT), _MOST_OUTPUT)
         self._step = 1 << 16  # rows that are pushed, or put out, before the pages of files are looked at
         self._row_bytes = [fixed_bytes(side.schema) for side in core.plan.sides]
         self._varies = [any(not _is_fixed(t) for t in side.schema.types) for side in core.plan.sides]

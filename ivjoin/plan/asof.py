@@ -7,12 +7,15 @@ import re
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from ivjoin.errors import ColumnError, ConditionError, came
 from ivjoin.expr.arguments import one_of
+from ivjoin.expr.literals import seconds_of
 from ivjoin.expr.read.fluent import Expr, left, lit, right
 from ivjoin.expr.types import TICKS_PER_SECOND, Type, from_arrow
 
@@ -90,20 +93,21 @@ def as_of(
     condition = None
     for part in parts:
         condition = part if condition is None else condition & part
-    names = [ties] if isinstance(ties, str) else list(ties or ())
+    names = [ties] if isinstance(ties, str) else [] if ties is None else ties
+    if not isinstance(names, (list, tuple)) or not all(isinstance(n, str) for n in names):
+        raise ColumnError(f"ties is {came(ties)}; expected a right column, or a list of them")
     by = [b, *(right(n) for n in names)]
     return AsOf((pair[0], pair[1]), condition, _PICKS[direction], by, a if direction == "nearest" else None)
 
 
 def _within(direction: str, a: Expr, b: Expr, types: tuple[Type, Type], given: Any) -> list[Expr]:
     """That both are no farther apart than the tolerance."""
-    kinds = {t.kind for t in types}
     limit = _limit(given, types)
-    if isinstance(limit, timedelta):
+    if isinstance(limit, Fraction):
         return _within_time(direction, a, b, types, limit)
-    out = []
-    if kinds == {"int"}:  # in which no difference overflows
+    if {t.kind for t in types} == {"int"}:  # in which no difference overflows
         a, b = a.cast("decimal(20,0)"), b.cast("decimal(20,0)")
+    out = []
     if direction != "forward":
         out.append(b >= a - lit(limit))
     if direction != "backward":
@@ -111,26 +115,25 @@ def _within(direction: str, a: Expr, b: Expr, types: tuple[Type, Type], given: A
     return out
 
 
-def _within_time(direction: str, a: Expr, b: Expr, types: tuple[Type, Type], limit: timedelta) -> list[Expr]:
+def _within_time(direction: str, a: Expr, b: Expr, types: tuple[Type, Type], seconds: Fraction) -> list[Expr]:
     """That two times are no farther apart, in whole steps of the finer unit of the two.
 
     Every distance is a whole number of these. A limit that is finer would turn both into its own unit, which reaches
     less far; one beyond every distance says nothing.
     """
-    micros = limit // timedelta(microseconds=1)
     unit = max((t.unit for t in types), key=("", "s", "ms", "us", "ns").index)
-    nanos = 10**9 // TICKS_PER_SECOND[unit] if unit else 86_400 * 10**9
-    steps = micros * 1000 // nanos
+    per_second = Fraction(TICKS_PER_SECOND[unit] if unit else 1, 1 if unit else 86_400)
+    steps = math.floor(seconds * per_second)
     if steps >= 2**64:
         return []
     if steps >= 2**63:
-        most = timedelta(microseconds=(2**63 - 1) * nanos // 1000)
+        most = timedelta(microseconds=math.floor((2**63 - 1) / per_second * 10**6))
         raise ConditionError(
-            f"tolerance is {limit}, longer than a duration of {nanos} ns a step can be; expected {most} at most, "
-            "or None for no limit"
+            f"tolerance is {float(seconds):,.0f} seconds, longer than a duration[{unit}] can be; expected {most} at "
+            "most, or None for no limit"
         )
-    step = lit(timedelta(microseconds=steps * nanos // 1000)) if unit else lit(steps)
-    if all(t.kind == "duration" for t in types):  # of which one that is written is one of microseconds
+    step = lit(pa.scalar(steps, pa.duration(unit))) if unit else lit(steps)
+    if all(t.kind == "duration" for t in types):  # of which one that is written is of microseconds, or finer
         step = step.cast(f"duration[{unit}]")
     out = []
     if direction != "forward":
@@ -140,21 +143,24 @@ def _within_time(direction: str, a: Expr, b: Expr, types: tuple[Type, Type], lim
     return out
 
 
-def _limit(given: Any, types: tuple[Type, Type]) -> int | float | Decimal | timedelta:
-    """The tolerance in what the columns hold."""
+def _limit(given: Any, types: tuple[Type, Type]) -> int | float | Decimal | Fraction:
+    """The tolerance in what the columns hold; seconds, a Fraction, of times."""
     value = _parsed(given) if isinstance(given, str) else given
+    if isinstance(value, np.generic):
+        ticks = isinstance(value, np.timedelta64) and np.datetime_data(value.dtype)[0] == "ns"
+        value = Fraction(int(value.astype(np.int64)), 10**9) if ticks and not np.isnat(value) else value.item()
+    if isinstance(value, timedelta):
+        value = seconds_of(value)
     times = any(t.kind in _TIMES for t in types)
     kind = f"{types[0]}" if types[0] == types[1] else f"{types[0]} and {types[1]}"
-    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal, timedelta)):
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal, Fraction)):
         raise ConditionError(f"tolerance is {came(given)}; expected {_expected(times)} for {kind}")
-    if isinstance(value, timedelta) != times:
+    if isinstance(value, Fraction) != times:
         raise ConditionError(f"tolerance is {came(given)}, but what is compared is {kind}; give {_expected(times)}")
-    if isinstance(value, timedelta):
-        if value < timedelta(0):
-            raise ConditionError(f"tolerance is {came(given)}; expected zero or more")
-        return value
     if not math.isfinite(value) or value < 0:
         raise ConditionError(f"tolerance is {came(given)}; expected zero or more, or None for no limit")
+    if isinstance(value, Fraction):
+        return value
     if all(t.kind == "int" for t in types):
         return min(math.floor(value), 2**64)
     if any(t.kind == "decimal" for t in types) and not any(t.kind == "float" for t in types):

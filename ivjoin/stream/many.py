@@ -197,7 +197,7 @@ class MultiJoinStream(JoinStream):
         return self._joining.explain()
 
     def _left(self) -> None:
-        pass
+        self._many.sources = {}
 
     def _output(self) -> Iterator[pa.RecordBatch]:
         if self._picks is None:

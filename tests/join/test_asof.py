@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 from collections import Counter
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -145,7 +147,20 @@ def test_tolerances_of_dates_and_beyond_a_duration() -> None:
     for limit in (timedelta(days=5), timedelta(days=999_999_999)):
         got = ivjoin.asof_join(left, right, on="t", tolerance=limit, allow_exact_matches=False).read_all()
         assert got["rid"].to_pylist() == [None, None, 1, None]
-    nanos = pa.table({"t": pa.array([0], pa.timestamp("ns"))})
+    nanos = pa.table({"t": pa.array([0, 1500], pa.timestamp("ns")), "x": [0, 1]})
+    later = pa.table({"t": pa.array([1000, 3001], pa.timestamp("ns"))})
+    spans: list[Any] = [pd.Timedelta(nanoseconds=1500), np.timedelta64(1500, "ns"), timedelta(microseconds=1)]
+    for limit, want in zip(spans, ([0, None], [0, None], [0, None]), strict=True):
+        got = ivjoin.asof_join(later, nanos, on="t", tolerance=limit).read_all()
+        assert got["x"].to_pylist() == want
+    spans = [pd.Timedelta(nanoseconds=1501), np.timedelta64(2, "us"), np.timedelta64(1, "D")]
+    for limit in spans:
+        assert ivjoin.asof_join(later, nanos, on="t", tolerance=limit).read_all()["x"].to_pylist() == [0, 1]
+    whole = pa.table({"t": [1, 5], "x": [1, 5]})
+    counts: list[Any] = [np.int64(3), np.float32(3.5), Decimal("3.9")]
+    for limit in counts:
+        got = ivjoin.asof_join(pa.table({"t": [4, 9]}), whole, on="t", tolerance=limit).read_all()
+        assert got["x"].to_pylist() == [1, None]
     with pytest.raises(ConditionError, match="106751 days, 23:47:16.854775 at most"):
         ivjoin.asof_join(nanos, nanos, on="t", tolerance=timedelta(days=106_752))
 
@@ -180,6 +195,8 @@ def test_mistakes() -> None:
         ({"tolerance": "soon"}, ConditionError, "5 minutes"), ({"tolerance": True}, ConditionError, "a number"),
         ({"allow_exact_matches": 1}, ConditionError, "True or False"), ({"on": "s"}, ConditionError, "a time"),
         ({"tolerance": float("nan")}, ConditionError, "zero or more"), ({"ties": "nothing"}, ColumnError, "nothing"),
+        ({"ties": 3}, ColumnError, "ties is 3"),
+        ({"tolerance": np.timedelta64("NaT")}, ConditionError, "expected a number"),
     ):
         with pytest.raises(error, match=said):
             ivjoin.asof_join(t, t, **({"on": "t"} | change))

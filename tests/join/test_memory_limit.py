@@ -378,3 +378,54 @@ def test_rows_out_of_order_spill_too() -> None:
             assert Counter(rows_of(op.push(side, shuffled))) == Counter(rows_of(free.push(side, shuffled)))
     assert op.metrics.spilled_rows > 0
     assert Counter(rows_of(op.finish())) == Counter(rows_of(free.finish()))
+
+
+_WIDE = """
+import sys
+sys.path.insert(0, {tests!r})
+import numpy as np, pyarrow as pa
+from ivjoin import SymmetricHashJoin
+from resident import resident
+
+numbers = [(f"c{{i}}", pa.float64()) for i in range(8)]
+schema = pa.schema([("k", pa.int64()), ("t", pa.int64()), ("s", pa.string()), *numbers])
+words = pa.array([f"{{x:08d}}" * 25 for x in range(1000)])
+
+def batch(i, n, seed):
+    rng = np.random.default_rng((i, seed))
+    text = words.take(pa.array(rng.integers(0, 1000, n)))
+    values = [rng.random(n) for _ in range(8)]
+    return pa.record_batch([rng.integers(0, 20_000, n), np.arange(i * n, i * n + n), text, *values], schema=schema)
+
+def run(limit, rows, n=8192):
+    op = SymmetricHashJoin(schema, schema, on="k", condition="abs(l.t - r.t) <= 60000", left_order="t",
+                           right_order="t", memory_limit=limit, when_full="spill")
+    peak = found = 0
+    for i in range(rows // n):
+        for seed, side in enumerate(("left", "right")):
+            for out in op.push(side, batch(i, n, seed)):
+                found += out.num_rows
+                peak = max(peak, resident())
+    return peak, found, op.metrics.peak_state_bytes, op.metrics.spilled_rows
+
+run(4_000_000, 40_000)
+start = resident()
+peak, found, _, spilled = run({limit}, 200_000)
+peak -= start
+_, want, need, _ = run(10**9, 200_000)
+print(peak, found, want, need, spilled)
+"""
+
+
+@needs_resident
+def test_wide_payload_stays_within() -> None:
+    """Text and doubles, at less than half of what the join needs; output that was not yet taken counts, too."""
+    limit = 14_000_000
+    code = _WIDE.format(tests=str(Path(__file__).parent.parent), limit=limit)
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=540)
+    assert done.returncode == 0, done.stderr
+    peak, found, want, need, spilled = map(int, done.stdout.split())
+    assert need > 2 * limit
+    assert spilled > 0
+    assert found == want > 0
+    assert peak <= limit + 64_000_000

@@ -66,8 +66,9 @@ def rows_of(batches: Any) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(row.values()) for batch in batches for row in batch.to_pylist())
 
 
-@pytest.mark.parametrize("how", HOWS)
-@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize(
+    ("question", "how"), [(q, h) for i, q in enumerate(QUESTIONS) for j, h in enumerate(HOWS) if (i + j) % 2 == 0]
+)
 def test_every_push_gives_the_rows_of_the_join_in_memory(question: str, how: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(HOWS.index(how) * 7 + len(question))
     schema = TEXT_KEY if (HOWS.index(how) + len(question)) % 2 and question != "keys" else SCHEMA

@@ -82,7 +82,7 @@ def worst(truth: Callable[..., Any], cases: list[tuple[float, ...]], values: lis
 
 
 def test_every_function_is_here() -> None:
-    assert {o.name for o in OPERATORS} == {*FUNCTIONS, "sqrt", "pow"}  # IEEE 754 has the square root rounded right
+    assert {o.name for o in OPERATORS} == {*FUNCTIONS, "sqrt", "pow", "hypot"}  # IEEE 754 rounds the root right
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -107,6 +107,16 @@ def test_powers() -> None:
         values = np.power(*map(np.array, zip(*cases, strict=True))).tolist()
     for found in (values, [by_library(math.pow, *x) for x in cases]):
         assert worst(MP.power, cases, found)[0] <= LIBRARY_ULPS
+
+
+def test_distances() -> None:
+    xs = arguments("hypot", 60)
+    ys = [*reversed(arguments("hypot of", 60))]
+    cases = [*zip(xs, ys, strict=True), *((x, random.Random(x).uniform(-1, 1) * x) for x in xs)]
+    with np.errstate(all="ignore"):
+        values = np.hypot(*map(np.array, zip(*cases, strict=True))).tolist()
+    for found in (values, [by_library(math.hypot, *x) for x in cases]):
+        assert worst(MP.hypot, cases, found)[0] <= LIBRARY_ULPS
 
 
 @pytest.mark.parametrize("y", [1.0, -1.0, 2.0**-1022, 1e-320, 0.0, 4.0, math.nextafter(4, 0), 3e200, 1.5])

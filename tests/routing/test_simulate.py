@@ -123,3 +123,21 @@ def test_many_copies_are_counted_in_shares(monkeypatch: pytest.MonkeyPatch) -> N
             parts = simulate(left, right, condition="l.t <= r.t", how=how, workers=9)
         assert parts.rows_in.tolist() == whole.rows_in.tolist()
         assert parts.rows_out.tolist() == whole.rows_out.tolist()
+
+
+def test_the_fullest_worker_has_little_more_than_the_least_possible() -> None:
+    """No key, one key, most rows in one key; bands narrower and wider than a worker's share; full joins too."""
+    n, over = 20_000, []
+    for part in (1.0, 0.8):
+        sides = []
+        for seed in (1, 2):
+            rng = np.random.default_rng(seed)
+            k = np.where(rng.random(n) < part, 7, rng.integers(0, 1000, n))
+            sides.append(pa.table({"k": k, "t": np.sort(rng.integers(0, 10 * n, n)), "v": np.arange(n)}))
+        for width, workers in ((50, 8), (50, 48), (10_000, 48), (10_000, 200)):
+            band = f"l.t BETWEEN r.t - {width} AND r.t + {width}"
+            for on, how in (("k", "inner"), (None, "full")):
+                over.append(simulate(*sides, on=on, condition=band, how=how, workers=workers).over_bound)
+    assert len(over) == 16
+    assert np.exp(np.mean(np.log(over))) < 1.15
+    assert max(over) < 1.4

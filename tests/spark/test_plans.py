@@ -120,6 +120,12 @@ def drawn(rng: random.Random, slack: int) -> list[Rows]:
                 both[s].append((k, t, number))
                 number += 1
         out.append((both[0], both[1]))
+    if rng.random() < 0.15:  # where no sum of the condition overflows
+        for place, far in ((0, -(2**63) + 25), (-1, 2**63 - 40)):
+            out.insert(place if place == 0 else len(out), (
+                [(hot, far + rng.randint(0, 3), number + 1)], [(hot, far + rng.randint(0, 3), number + 2)]
+            ))  # fmt: skip
+            number += 2
     return out
 
 
@@ -141,7 +147,8 @@ def random_plans(rng: random.Random) -> Any:
         rest = plans if gone is None else plans.without_dead(gone)
         width = mood.choice([8, 11, 24, 64])
         start = rest.next_start(note.edge)
-        assert start is not None
+        if start is None:
+            return None
         plan = EndlessPlan(newest.reader, newest.axis, newest.both, hot, width, grid)
         return rest.add(plan, note.edge, start + mood.randint(0, 4))
 
@@ -167,6 +174,8 @@ def one_run(seed: int, how: str, folder: Path, monkeypatch: pytest.MonkeyPatch) 
     rng = random.Random(f"{how} {seed}")
     slack, keyed, buckets = rng.randint(0, 5), rng.random() < 0.7, rng.randint(2, 5)
     late = rng.choice(["drop", "join", "raise"])
+    if rng.random() < 0.3:
+        slack = 0
     falling = rng.random() < 0.3
     spec, low, high = spec_of(rng, how, slack, late, keyed, falling)
     batches = drawn(rng, slack + (3 if late != "raise" and rng.random() < 0.3 else 0))

@@ -130,6 +130,25 @@ def test_a_stream_that_is_over_lets_go_of_its_inputs(threads: int) -> None:
         assert stream.metrics.state_rows == 0
 
 
+def test_a_closed_join_of_many_lets_go_of_its_inputs() -> None:
+    table = pa.table({"t": range(50_000)})
+    closed: list[bool] = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        try:
+            yield from table.to_batches(1000)
+        finally:
+            closed.append(True)
+
+    stream = ivjoin.multi_join(
+        {"a": batches(), "b": batches(), "c": batches()}, "a.t = b.t AND b.t = c.t", orders=dict.fromkeys("abc", "t")
+    )
+    assert next(stream).num_rows
+    stream.close()
+    gc.collect()
+    assert closed == [True, True, True]
+
+
 def test_an_operator_is_sent_as_a_snapshot() -> None:
     schema = pa.schema({"t": pa.int64()})
     op = ivjoin.SymmetricHashJoin(schema, schema, condition="l.t = r.t")

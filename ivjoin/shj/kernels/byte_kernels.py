@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ivjoin.shj.kernels.batch_memory import copy_all
 from ivjoin.shj.kernels.compiling import I8, IN1, IN_U8, IO1, IO_U8, VOID, compiled
 
 __all__ = ["concat_pieces", "gather_bytes", "gather_pieces"]
@@ -19,23 +20,22 @@ def gather_bytes(starts, sizes, source, out):  # type: ignore[no-untyped-def]
     return top
 
 
-@compiled(VOID(IN_U8, IN1, I8, I8, IN1, IN1, IN1, IN1, IO_U8))
+@compiled(VOID(I8, IN1, I8, I8, IN1, IN1, IN1, IN1, I8))
 def gather_pieces(source, segments, first, shift, which, begins, sizes, outs, out):  # type: ignore[no-untyped-def]
-    """Copy ``sizes[i]`` bytes from position ``begins[i]`` of a log to ``out[outs[i]:]``, for each i of ``which``.
+    """Copy ``sizes[i]`` bytes from position ``begins[i]`` of a log to ``outs[i]`` past ``out``, for i of ``which``.
 
-    A position lies in segment ``position >> shift``; of those, number ``first + s`` begins at ``source[segments[s]]``.
+    A position lies in segment ``position >> shift``; of those, number ``first + s`` begins ``segments[s]`` bytes past
+    ``source``. Both are addresses.
     """
     for k in range(which.shape[0]):
         i = which[k]
         at = begins[i]
         left = sizes[i]
-        target = outs[i]
+        target = out + outs[i]
         while left > 0:
             segment = at >> shift
             size = min(left, ((segment + 1) << shift) - at)
-            place = segments[segment - first] + at - (segment << shift)
-            for b in range(size):
-                out[target + b] = source[place + b]
+            copy_all(target, source + segments[segment - first] + at - (segment << shift), size)
             at += size
             target += size
             left -= size

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ivjoin.shj.kernels import byte_kernels
+from ivjoin.shj.kernels.memory import address_of as address
 
 if TYPE_CHECKING:
     from ivjoin.shj.store.backing import Files
@@ -127,7 +128,9 @@ class Log:
             order = np.argsort(blocks.astype(np.uint16) if last < 1 << 16 else blocks, kind="stable")
             parts = np.split(order, np.flatnonzero(np.diff(blocks[order])) + 1)
         for which in parts:
-            byte_kernels.gather_pieces(source, self._table, self._first, _SHIFT, which, begins, sizes, outs, out)
+            byte_kernels.gather_pieces(
+                address(source), self._table, self._first, _SHIFT, which, begins, sizes, outs, address(out)
+            )
             if self._size > _LITTLE:
                 # What was read of a file counts as memory of the process until it is let go of.
                 self._map.madvise(mmap.MADV_DONTNEED)

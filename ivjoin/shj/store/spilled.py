@@ -54,7 +54,7 @@ class Records:
         for i in sorted(range(len(types)), key=lambda i: -self._widths[i] % 8):  # words where words belong
             self._at[i] = at
             at += self._widths[i]
-        self.row_size = self._bits + -(-len(types) // 8)
+        self.row_size = -(-(self._bits + -(-len(types) // 8)) // 8) * 8
         self._log, self._first = Log(files), first
         self._nulls = [False] * len(types)  # whether some row has one
         self._staged: dict[int, pa.Array] = {}
