@@ -45,10 +45,9 @@ def cell_by_cell(plan: RoutingPlan, case: Case, call: dict[str, Any]) -> Counter
             sides.append(taken.append_column(MARKS[s], pa.array(marks, pa.bool_())))
         joined = whole(sides[0], sides[1], call)
         marks_there = [joined.column(name) for name in MARKS if name in joined.column_names]
-        kept = joined.filter(pc.coalesce(*marks_there)).drop_columns(
-            [name for name in MARKS if name in joined.column_names]
-        )
-        out += Counter(rows(kept))
+        kept = pc.coalesce(*marks_there).to_pylist()
+        there = rows(joined.drop_columns([name for name in MARKS if name in joined.column_names]))
+        out += Counter(row for row, mark in zip(there, kept, strict=True) if mark)
     return out
 
 
