@@ -188,6 +188,8 @@ _SEEN = [words_of(TRACKER)[name] for name in ("edge", "limit", "seen_value", "se
 class OrderTracker:
     """Follows one declared order of one side: how far it has come, and which rows break it.
 
+    Orders that kernels can read they follow themselves (``shj/kernels/intake_kernels.py``), in the same record.
+
     Works on ordinals, turned over (``~v``) when descending, so that inside, values always rise.
     """
 

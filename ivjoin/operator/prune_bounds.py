@@ -1,4 +1,8 @@
-"""From what is known of one side's future rows to the intervals outside which the other side's rows are dead."""
+"""From what is known of one side's future rows to the intervals outside which the other side's rows are dead.
+
+Plain bands move within a push, in ``bounds_of`` of ``shj/kernels/expiry_kernels.py``; here is what comes before the
+first, what takes propagation, and what ends past int64.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, value_of
 from ivjoin.frontier.order import Frontier, ordinal_range
-from ivjoin.plan.checks import bands_say_all
 from ivjoin.plan.planner import JoinPlan, watched
+from ivjoin.plan.residual_checks import bands_say_all
 
 if TYPE_CHECKING:
     from ivjoin.propagation import Unclipped

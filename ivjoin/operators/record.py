@@ -1,9 +1,9 @@
 """What is said of an operator, once: its record, from which everything that reads, writes, evaluates or bounds works.
 
 A record stands in the file of its family (``arithmetic``, ``rounding``, ``functions``, ``comparison``, ``truth``,
-``choice``, ``casts``, ``times``, ``texts``, ``bits``, ``nested``) and is found by ``ivjoin.operators.table``. To add an
-operator is to add a record and its examples. What an operator has not is an :class:`Absent` with the reason, never
-silence.
+``choice``, ``casts``, ``times``, ``spans``, ``texts``, ``patterns``, ``bits``, ``hashes``, ``nested``, ``attempts``)
+and is found by ``ivjoin.operators.table``. To add an operator is to add a record and its examples. What an operator has
+not is an :class:`Absent` with the reason, never silence.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Output rows: matched pairs, null-extended rows and single-sided rows as RecordBatches of the output schema."""
+"""Puts output rows together: matched pairs, null-extended rows and single-sided rows as batches of the output schema.
+
+Which rows come out is said by the join type (``jointype.py``).
+"""
 
 from __future__ import annotations
 

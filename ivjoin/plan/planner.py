@@ -20,7 +20,7 @@ from ivjoin.outer.emit import OutputField
 from ivjoin.outer.fields import output_fields
 from ivjoin.outer.jointype import JoinType, join_type
 from ivjoin.plan.aggregates import result_schema
-from ivjoin.plan.checks import bands_say_all, check_table, keep_checked
+from ivjoin.plan.residual_checks import bands_say_all, check_table, keep_checked
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.separation.separate import BandTerm, JoinKey, Separation, separate
 from ivjoin.shj.store.bands import BandTable

@@ -11,7 +11,7 @@ from ivjoin.errors import OptionError, SnapshotError
 from ivjoin.outer.jointype import join_type
 from ivjoin.plan.cache import planned
 from ivjoin.plan.planner import JoinPlan
-from ivjoin.routing.layout import Entry, Layout
+from ivjoin.routing.cells import Entry, Layout
 from ivjoin.routing.plan import RoutingPlan
 from ivjoin.routing.reach import reach_of
 from ivjoin.routing.reader import Reader

@@ -1,4 +1,7 @@
-"""Hashes of keys and rows: 64 bits that depend on values alone, the same in every process and on every machine."""
+"""Hashes of keys and rows: 64 bits that depend on values alone, the same in every process and on every machine.
+
+Which cell a hash means is said by ``cells.py``.
+"""
 
 from __future__ import annotations
 

@@ -16,9 +16,9 @@ from ivjoin.outer.jointype import JoinType
 from ivjoin.plan.cache import planned
 from ivjoin.plan.planner import SIDES
 from ivjoin.routing.arguments import number, one_of, worker_count
+from ivjoin.routing.cells import Layout
 from ivjoin.routing.counting import count
 from ivjoin.routing.grid_sizes import FREE, LEFT, RIGHT, TWOFOLD
-from ivjoin.routing.layout import Layout
 from ivjoin.routing.placing import placed
 from ivjoin.routing.plan import RoutingPlan
 from ivjoin.routing.reach import Axis, Reach, owes, reach_of

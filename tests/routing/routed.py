@@ -15,7 +15,7 @@ import pyarrow as pa
 from ivjoin.outer.jointype import join_type
 from ivjoin.plan.cache import planned
 from ivjoin.routing import RoutingPlan
-from ivjoin.routing.layout import Entry, Layout
+from ivjoin.routing.cells import Entry, Layout
 from ivjoin.routing.reach import Axis, owes, reach_of
 from ivjoin.routing.reader import Reader
 

@@ -1,4 +1,7 @@
-"""The functions a condition may call, by their SQL names, and why others are refused."""
+"""Looks up a function by its SQL name, and says why others are refused.
+
+How each is read stands in its operator's record (``ivjoin/operators/``).
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The operators of machine-float intervals, as rounded to nearest in their format; infinities are members.
 
-The bounds are those of ``machine_float``; what is added here is the remainder's preimages, the casts to integers by
+The bounds are those of ``floats``; what is added here is the remainder's preimages, the casts to integers by
 floor and ceil, and a last look at each bound found backward: a few numbers at its end of which the rounded operation
 itself says that they cannot give such a result are left out.
 """

@@ -24,8 +24,8 @@ from ivjoin.interval.machine.rounding import (
     sqrt_up,
 )
 from ivjoin.interval.reals.bare import EMPTY, ENTIRE, Interval, make
+from ivjoin.interval.reals.point_powers import power_at
 from ivjoin.interval.reals.pointwise import above, below
-from ivjoin.interval.reals.powers import power_at
 
 __all__ = [
     "abs",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ivjoin.interval.machine.rounding import INF
 from ivjoin.interval.reals.bare import EMPTY, Interval, make
+from ivjoin.interval.reals.point_powers import pow_at
 from ivjoin.interval.reals.pointwise import (
     Enclosure,
     above,
@@ -23,7 +24,6 @@ from ivjoin.interval.reals.pointwise import (
     sinh_at,
     tanh_at,
 )
-from ivjoin.interval.reals.powers import pow_at
 
 __all__ = [
     "acosh",

@@ -13,8 +13,8 @@ from ivjoin.interval.machine.rounding import INF, div_down, div_up, sqrt_down, s
 from ivjoin.interval.reals.arithmetic import div
 from ivjoin.interval.reals.bare import EMPTY, ENTIRE, Interval, make
 from ivjoin.interval.reals.elementary import acosh
+from ivjoin.interval.reals.point_powers import root_at
 from ivjoin.interval.reals.pointwise import above, below
-from ivjoin.interval.reals.powers import root_at
 from ivjoin.interval.reals.sets import convex_hull, intersection
 
 __all__ = ["abs_rev", "cosh_rev", "mul_rev", "mul_rev_to_pair", "pown_rev", "sqr_rev"]

@@ -1,7 +1,7 @@
 """The public functions that take intervals of reals and typed ones alike: which of the two is seen from the arguments.
 
 Both arguments being `Interval` is the fast way; the real function is called as it stands. With a typed interval among
-them, the function of the same name in ``exact.py`` or ``typed_sets.py`` is called, which takes plain values too.
+them, the function of the same name in ``exact.py`` or ``sets.py`` is called, which takes plain values too.
 """
 
 from __future__ import annotations

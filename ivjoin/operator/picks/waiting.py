@@ -1,4 +1,4 @@
-"""Left rows that wait for a partner, each with the best one that it has found so far."""
+"""Left rows that wait for a partner, each with the best one that it has found so far, and which of two is better."""
 
 from __future__ import annotations
 

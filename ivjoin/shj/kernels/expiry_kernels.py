@@ -1,4 +1,6 @@
-"""Which stored rows a moving bound takes out: a walk over those that came in order, a heap of those that did not.
+"""How far one side bounds the other, and which stored rows a bound takes out.
+
+By a walk over those that came in order, and a heap of those that did not.
 
 One schedule an axis and direction. A row that is not below the greatest (turned) value before it dies no earlier than
 that row, so a walk from the oldest row on finds it in time: a row behind, below a value that the walk has passed, is

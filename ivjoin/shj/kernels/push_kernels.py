@@ -1,6 +1,7 @@
 """A push, as compiled code goes through it: read, probe, put out, keep, prune, put out.
 
-One function for every plan. Where a step belongs to Python (a condition decided pair by pair, values of varying size,
+One function for every plan; its loops are in ``intake_kernels``, ``index_kernels`` (probe, keep), ``run_kernels`` and
+``expiry_kernels`` (prune). Where a step belongs to Python (a condition decided pair by pair, values of varying size,
 bounds by propagation), it returns with a request, and goes on from there at the next call; see ``registers``.
 Arrays are bare pointers here: numba compiles those in half the time, and this is a large kernel.
 """

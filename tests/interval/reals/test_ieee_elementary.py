@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from ivjoin import interval as iv
 from ivjoin.interval import EMPTY, ENTIRE, Interval
-from ivjoin.interval.reals import pointwise, powers
+from ivjoin.interval.reals import point_powers as powers
+from ivjoin.interval.reals import pointwise
 
 INF = math.inf
 MAX = 1.7976931348623157e308
