@@ -1,10 +1,10 @@
 """Inputs that have an end and no order, sorted along the axis that lets a join of them hold the fewest rows.
 
-What is done is decided here; how, is in ``ordered.py``. A table is sorted by indices: beside it there are eight bytes a
-row for the values and four for their order, and rows are gathered as they are read. One that is in order already is only
-looked at. Parquet files whose row groups follow each other along the axis, by the statistics in their footers, are read
-in that order, and no more of them is sorted at a time than overlaps. Within a limit of memory, what does not fit is
-sorted outside it (``outside.py``).
+What is done is decided here; how, is in ``ordered.py``. A table is sorted by indices: beside it there are eight bytes
+a row for the values and four for their order, and rows are gathered as they are read. One that is in order already is
+only looked at. Parquet files whose row groups follow each other along the axis, by the statistics in their footers, are
+read in that order, and no more of them is sorted at a time than overlaps. Within a limit of memory, what does not fit
+is sorted outside it (``outside.py``).
 """
 
 from __future__ import annotations
