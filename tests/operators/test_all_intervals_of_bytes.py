@@ -1,4 +1,4 @@
-"""Interval rules of operators over int8: all 32,896 intervals of one argument, beside intervals of the other, both ways.
+"""Interval rules of operators over int8: all 32,896 intervals of one argument beside some of the other, both ways.
 
 What ``test_pairs_of_intervals`` takes from windows and edges, with every interval there is on one side: no value of the
 operator is lost, upward or downward. The suite draws some intervals; the test marked soak leaves out none on one side,
