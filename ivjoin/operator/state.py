@@ -48,6 +48,7 @@ class State:
         self._side_words = self.sides.view(np.int64).reshape(2, -1)
         self.at = address(self._words)
         self._held: dict[Any, np.ndarray] = {}
+        self._bytes = self.operator.nbytes + self.sides.nbytes
         self._lent: dict[Any, np.ndarray] = {}
         self.room = 0
         self._most_pairs = min(_MOST_PAIRS, batch_size)
@@ -66,11 +67,14 @@ class State:
     @property
     def nbytes(self) -> int:
         """Bytes of all that is held here."""
-        return sum(map(in_memory, self._held.values())) + self.operator.nbytes + self.sides.nbytes
+        return self._bytes
 
     def hold(self, name: Any, array: np.ndarray) -> int:
         """Keep an array alive under a name; its address."""
+        if (old := self._held.get(name)) is not None:
+            self._bytes -= in_memory(old)
         self._held[name] = array
+        self._bytes += in_memory(array)
         return address(array)
 
     def lend(self, name: Any, array: np.ndarray) -> int:
@@ -155,8 +159,9 @@ class State:
         """Give back the scratch of pairs until the next push, if it is large: many operators may wait."""
         if self.pairs > _KEPT_PAIRS:
             self.resting = True
-            self._held["pair_rows"] = self._held["pair_places"] = _NOTHING
-            self.set(room_pairs=0)
+            self.set(
+                room_pairs=0, pair_rows=self.hold("pair_rows", _NOTHING), pair_places=self.hold("pair_places", _NOTHING)
+            )
 
     def wake(self) -> None:
         """The scratch of pairs as it was before a rest, or as there is room for."""
