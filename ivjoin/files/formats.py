@@ -24,6 +24,7 @@ _EXTENSIONS = {
     ".json": "json", ".jsonl": "json", ".ndjson": "json",
 }  # fmt: skip
 _ROW_GROUP_ROWS = 131_072
+_READ_BYTES = 1 << 20  # of a column at once, and not all of it before it is decoded
 _IPC_FILE_MAGIC = b"ARROW1"
 
 
@@ -148,7 +149,7 @@ def read_parquet(path: str, row_groups: list[int], columns: Sequence[str] | None
 
     names = None if columns is None else list(columns)
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, buffer_size=_READ_BYTES) as file:
             table = file.read_row_groups(row_groups, columns=names)
     except (OSError, pa.ArrowException, ValueError) as e:
         raise _unreadable(path, "parquet", e) from e

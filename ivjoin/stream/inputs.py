@@ -99,7 +99,7 @@ class Source:
             seen = max(2, min(seen, _SEEN_ROWS * len(groups) // self.rows))
             if room is not None:
                 seen = max(1, min(seen, room * len(groups) // (16 * self.rows * max(1, len(names)))))
-        step = max(1, len(groups) // seen)
+        step = max(1, -(-len(groups) // seen))
         return self.of_groups(groups[step // 2 :: step], names)
 
     def ready(self) -> None:
