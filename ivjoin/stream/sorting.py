@@ -33,6 +33,7 @@ __all__ = ["Arranged", "Prospect", "Ready", "arrange", "as_they_are", "in_order"
 
 # Where there are no more pairs of rows than this, looking at all of them costs less than choosing an axis.
 SMALL = 1 << 20
+_FIRST_ROWS = 1 << 22  # of a file that is read whole before it is known whether it has to be
 
 
 @dataclass
@@ -205,7 +206,7 @@ def _read_first(
     source = sources[s]
     if source.ranges is None or budget is not None or not _free(plan, sources, s):
         return source.ends and source.ranges is None
-    few = len(source.groups()) <= 2 * SEEN_GROUPS
+    few = len(source.groups()) <= 2 * SEEN_GROUPS and (source.rows or 0) <= _FIRST_ROWS
     return few and not any(_in_steps(source, s, a) for a in choices)
 
 
@@ -218,7 +219,7 @@ def _in_steps(source: Source, s: int, axis: Axis) -> list[Step] | None:
 
 
 def _sampled(plan: JoinPlan, s: int, side: Given, choices: list[Axis]) -> pa.RecordBatch | None:
-    """A few rows of a side; of files, of a few row groups, unless these are in the order of the only axis."""
+    """A few rows of a side; of files, of a few row groups, unless these are in the order of the one axis there is."""
     if side.table is None and (side.source.ranges is None or _only(plan, s, side.source, choices)):
         return None
     names = _compared(plan, s)
@@ -227,7 +228,11 @@ def _sampled(plan: JoinPlan, s: int, side: Given, choices: list[Axis]) -> pa.Rec
 
 
 def _only(plan: JoinPlan, s: int, source: Source, choices: list[Axis]) -> bool:
-    return len(choices) == 1 and not plan.sides[s].orders and _in_steps(source, s, choices[0]) is not None
+    if len(choices) != 1 or plan.sides[s].orders:
+        return False
+    a, b = choices[0].nodes
+    band = any(t.left is a and t.right is b and t.lo is not None and t.hi is not None for t in plan.kernel_terms)
+    return band and _in_steps(source, s, choices[0]) is not None
 
 
 def in_order(axis: Axis, s: int, side: Given, threads: int) -> Ready:

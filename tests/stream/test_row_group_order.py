@@ -127,3 +127,15 @@ def test_rows_are_read_once(size: int, condition: str, again: int, limit: str | 
     for rows in read:
         assert n <= rows <= n + again
         assert (rows > n) == bool(again)
+
+
+def test_a_comparison_that_is_open_on_one_end_is_not_sorted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sorting, "SMALL", 0)
+    tables = [pa.table({"t": range(4000)}), pa.table({"t": range(0, 4000, 400)})]
+    for s, table in enumerate(tables):
+        pq.write_table(table, tmp_path / f"{s}.parquet", row_group_size=100 if s == 0 else 1)
+    files = [tmp_path / f"{s}.parquet" for s in (0, 1)]
+    stream = ivjoin.band_join(*files, condition="l.t >= r.t")
+    got = stream.read_all()
+    assert stream.sorting == ""
+    assert got.num_rows == sum(4000 - t for t in range(0, 4000, 400))
