@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from ivjoin.errors import came
 from ivjoin.files.atomic import FileError
-from ivjoin.files.formats import format_of, open_source
+from ivjoin.files.formats import format_of, open_source, read_parquet
 from ivjoin.files.places import is_place, local_file, places
 
 if TYPE_CHECKING:
@@ -48,9 +48,10 @@ class Files:
     def __init__(
         self, schema: pa.Schema, read: Callable[[Sequence[str] | None, list[int] | None], Iterator[pa.RecordBatch]],
         rows: int | None = None, ranges: Ranges | None = None, ends: bool = True,
+        whole: Callable[[Sequence[str] | None, list[int]], pa.Table] | None = None,
     ) -> None:
         self.schema, self.rows, self.ranges, self.ends = schema, rows, ranges, ends
-        self._read = read
+        self._read, self._whole = read, whole
         self._watch: Callable[[int], None] | None = None
         self._groups: list[int] | None = None
 
@@ -68,10 +69,18 @@ class Files:
         assert self.ranges is not None
         return self.ranges.groups_with_rows() if self._groups is None else self._groups
 
-    def of_groups(self, groups: Sequence[int], names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        """The rows of some row groups."""
-        found = self._read(names, list(groups))
-        return found if self._watch is None else self._watched(found, self._watch)
+    def table(self, names: Sequence[str] | None, groups: Sequence[int] | None = None) -> pa.Table:
+        """All rows at once, or those of some row groups; of Parquet, where it can be, in one piece a column."""
+        chosen = self._groups if groups is None else list(groups)
+        if self._whole is not None:
+            table = self._whole(names, self.groups() if chosen is None else chosen)
+            if self._watch is not None:
+                self._watch(table.num_rows)
+            return table
+        found = self._read(names, chosen)
+        watched = found if self._watch is None else self._watched(found, self._watch)
+        schema = self.schema if names is None else pa.schema([self.schema.field(n) for n in names])
+        return pa.Table.from_batches(watched, schema)
 
     def watch(self, count: Callable[[int], None]) -> None:
         """Tell of rows as they are read."""
@@ -167,13 +176,13 @@ def _of_file(path: str, declared: str | None, nulls: tuple[str, ...]) -> Files:
             return _selected(opened.batches, names)
         return open_source(path, declared, _ROWS, nulls, groups, names).batches
 
-    ranges = None
-    if opened.row_groups is not None:
-        from ivjoin.files.row_groups import ColumnRanges
+    if opened.row_groups is None:
+        return Files(opened.schema, read, opened.rows)
+    from ivjoin.files.row_groups import ColumnRanges
 
-        with pq.ParquetFile(path) as file:
-            ranges = ColumnRanges(file, "left")
-    return Files(opened.schema, read, opened.rows, ranges)
+    with pq.ParquetFile(path) as file:
+        ranges = ColumnRanges(file, "left")
+    return Files(opened.schema, read, opened.rows, ranges, whole=lambda names, of: read_parquet(path, of, names))
 
 
 def _selected(batches: Iterator[pa.RecordBatch], names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:

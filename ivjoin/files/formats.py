@@ -15,7 +15,7 @@ from ivjoin.errors import came
 from ivjoin.files.atomic import FileError, Replacement, unwritable
 from ivjoin.files.standard import StandardInput
 
-__all__ = ["FORMATS", "FileError", "Sink", "Source", "format_of", "open_source"]
+__all__ = ["FORMATS", "FileError", "Sink", "Source", "format_of", "open_source", "read_parquet"]
 
 FORMATS = ("parquet", "csv", "arrow", "arrows")  # that are written; JSON lines are read, too
 _EXTENSIONS = {
@@ -24,6 +24,7 @@ _EXTENSIONS = {
     ".json": "json", ".jsonl": "json", ".ndjson": "json",
 }  # fmt: skip
 _ROW_GROUP_ROWS = 131_072
+_READ_BYTES = 1 << 20  # of a column at once, and not all of it before it is decoded
 _IPC_FILE_MAGIC = b"ARROW1"
 
 
@@ -134,6 +135,25 @@ def _open_parquet(
         return Source(file.schema_arrow, batches, rows, file.num_row_groups)
     schema = pa.schema([file.schema_arrow.field(n) for n in names], metadata=file.schema_arrow.metadata)
     return Source(schema, (b.select(names) for b in batches), rows, file.num_row_groups)
+
+
+def read_parquet(path: str, row_groups: list[int], columns: Sequence[str] | None) -> pa.Table:
+    """Row groups of a Parquet file at once, which takes fewer copies of their rows than batch by batch.
+
+    Raises
+    ------
+    FileError
+        If the file is unreadable.
+    """
+    import pyarrow.parquet as pq
+
+    names = None if columns is None else list(columns)
+    try:
+        with pq.ParquetFile(path, buffer_size=_READ_BYTES) as file:
+            table = file.read_row_groups(row_groups, columns=names)
+    except (OSError, pa.ArrowException, ValueError) as e:
+        raise _unreadable(path, "parquet", e) from e
+    return table if names is None else table.select(names)
 
 
 def _open_csv(path: str, nulls: tuple[str, ...]) -> Source:

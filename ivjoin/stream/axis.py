@@ -24,6 +24,7 @@ from ivjoin.separation.separate import BandTerm
 __all__ = ["Axis", "axes", "best_axis", "indices", "sample"]
 
 SAMPLE_ROWS = 400  # a side
+_GOLDEN = 0.6180339887498949  # multiples of which spread evenly between whole numbers
 _MOST = 64  # pairs of expressions that are looked at
 _WORTH = 0.45  # the greatest share for which sorting is worth while
 _ALIKE = 4.0  # shares that are no farther apart are alike, and rows that are in order already decide
@@ -60,8 +61,13 @@ def sample(table: pa.Table) -> pa.RecordBatch:
     if n > SAMPLE_ROWS:
         # not at even distances, which rows that come in rounds would all meet at the same place
         edges = np.linspace(0, n, SAMPLE_ROWS + 1).astype(np.int64)
-        at = edges[:-1] + np.random.default_rng(n).integers(0, np.diff(edges))
-        table = table.take(indices(at))
+        at = edges[:-1] + (np.arange(SAMPLE_ROWS) * _GOLDEN % 1.0 * np.diff(edges)).astype(np.int64)
+        parts, first = [], 0
+        for batch in table.to_batches():  # a table of many pieces is put together before rows are taken of it
+            here = at[np.searchsorted(at, first) : np.searchsorted(at, first + batch.num_rows)] - first
+            parts.append(batch.take(indices(here)))
+            first += batch.num_rows
+        table = pa.Table.from_batches(parts, table.schema)
     batches = table.combine_chunks().to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], table.schema)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ivjoin.files.row_groups import Ranges
 
-__all__ = ["ArrowStream", "Source", "SupportsArrowStream", "first_line", "open_input", "open_inputs"]
+__all__ = ["ArrowStream", "SEEN_GROUPS", "Source", "SupportsArrowStream", "first_line", "open_input", "open_inputs"]
 
 
 class SupportsArrowStream(Protocol):
@@ -32,7 +32,8 @@ ArrowStream: TypeAlias = (
     "Sequence[str | os.PathLike[str]] | Dataset | Scanner | ParquetFile"
 )
 
-_SEEN_GROUPS = 8  # row groups of which rows are looked at
+SEEN_GROUPS = 8  # row groups of which rows are looked at
+_SEEN_ROWS = 1 << 20  # of all of these, where two hold no more
 Read = Callable[[Sequence[str] | None], Iterator[pa.RecordBatch] | pa.Table]
 
 
@@ -88,17 +89,17 @@ class Source:
     def of_groups(self, groups: Sequence[int], names: Sequence[str] | None = None) -> pa.Table:
         """The rows of some row groups, in the order of these."""
         assert self._files is not None
-        names = self._names if names is None else names
-        schema = self.schema if names is None else pa.schema([self.schema.field(n) for n in names])
-        return pa.Table.from_batches(self._files.of_groups(groups, names), schema)
+        return self._files.table(self._names if names is None else names, groups)
 
     def some(self, names: Sequence[str], room: int | None = None) -> pa.Table:
         """Columns of a few row groups, spread over all of them; within so many bytes, of one at least."""
         groups = self.groups()
-        seen = _SEEN_GROUPS
-        if room is not None and self.rows and groups:
-            seen = max(1, min(seen, room * len(groups) // (16 * self.rows * max(1, len(names)))))
-        step = max(1, len(groups) // seen)
+        seen = SEEN_GROUPS
+        if self.rows and groups:
+            seen = max(2, min(seen, _SEEN_ROWS * len(groups) // self.rows))
+            if room is not None:
+                seen = max(1, min(seen, room * len(groups) // (16 * self.rows * max(1, len(names)))))
+        step = max(1, -(-len(groups) // seen))
         return self.of_groups(groups[step // 2 :: step], names)
 
     def ready(self) -> None:
@@ -129,6 +130,8 @@ class Source:
 
     def table(self) -> pa.Table:
         """All rows at once."""
+        if self._files is not None:
+            return self._files.table(self._names)
         got = self._read(self._names)
         return got if isinstance(got, pa.Table) else pa.Table.from_batches(got, self.schema)
 

@@ -17,6 +17,7 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, ordinals
 from ivjoin.operator.intake import has_value
 from ivjoin.shj.arrow import plain_type, to_plain
+from ivjoin.shj.sorting import in_order
 from ivjoin.stream.axis import indices
 from ivjoin.stream.sweep import Ordered
 
@@ -51,36 +52,37 @@ class Ordinals:
         if all(v is None for v in there):
             if bool((values[:-1] <= values[1:]).all()):
                 return cls(values, errs, None)
-            index = _order(values, threads)
-            return cls(values[index], errs, _short(index))
+            index, values = _order(values, threads)
+            return cls(values, errs, _short(index))
         valid = np.concatenate([np.ones(len(o), bool) if v is None else v for v, o in zip(there, found, strict=True)])
         seen = values[valid]
         if not errs and bool((seen[:-1] <= seen[1:]).all()):
             return cls(np.maximum.accumulate(np.where(valid, values, I64_MIN)), errs, None)
-        none, order = np.flatnonzero(~valid), _order(seen, threads)
+        none, (order, seen) = np.flatnonzero(~valid), _order(seen, threads)
         index = np.concatenate((none, np.flatnonzero(valid)[order]))
-        return cls(np.concatenate((np.full(len(none), I64_MIN), seen[order])), errs, _short(index))
+        return cls(np.concatenate((np.full(len(none), I64_MIN), seen)), errs, _short(index))
 
 
-def _order(values: np.ndarray, threads: int) -> np.ndarray:
-    """As ``argsort``: each thread sorts what lies between two quantiles of a sample."""
+def _order(values: np.ndarray, threads: int) -> tuple[np.ndarray, np.ndarray]:
+    """The order, and the values in it; each thread sorts what lies between two quantiles of a sample."""
     if threads == 1 or len(values) < _WORTH_THREADS:
-        return np.argsort(values)
+        return in_order(values)
     some = np.sort(values[:: max(1, len(values) // _SAMPLE)])
     cuts = np.unique(some[np.arange(1, threads) * len(some) // threads])
 
-    def part(i: int) -> np.ndarray:
+    def part(i: int) -> tuple[np.ndarray, np.ndarray]:
         inside = values < cuts[i] if i < len(cuts) else np.ones(len(values), dtype=bool)
         if i:
             inside &= values >= cuts[i - 1]
         rows = np.flatnonzero(inside)
-        out: np.ndarray = rows[np.argsort(values[rows])]
-        return out
+        order, found = in_order(values[rows])
+        return rows[order], found
 
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(threads) as pool:
-        return np.concatenate(list(pool.map(part, range(len(cuts) + 1))))
+        parts = list(pool.map(part, range(len(cuts) + 1)))
+    return np.concatenate([at for at, _ in parts]), np.concatenate([found for _, found in parts])
 
 
 def _short(index: np.ndarray) -> np.ndarray:
@@ -181,8 +183,10 @@ def of_steps(found: Sequence[Step], read: Callable[[Sequence[int]], pa.Table], n
         if waiting is not None:
             table = pa.concat_tables([waiting, table])
         keys = _keys(table, node, descending)
-        index = None if bool((keys[:-1] <= keys[1:]).all()) else _short(np.argsort(keys))
-        keys = keys if index is None else keys[index]
+        index = None
+        if not bool((keys[:-1] <= keys[1:]).all()):
+            order, keys = in_order(keys)
+            index = _short(order)
         cut = len(keys) if step.whole_to is None else int(np.searchsorted(keys, step.whole_to, side="right"))
         rows = Ordinals(np.maximum(keys[:cut], top), False, None if index is None else index[:cut])
         yield from of_table(table.slice(0, cut) if index is None else table, rows)

@@ -25,7 +25,7 @@ _LEAST_ROOM = 8 << 20  # bytes of a run, however low the limit
 _SHARE = 4  # of a limit that one run may take
 _PIECE = 64 << 10  # bytes of a piece
 _LEAST_ROWS = 64  # of a piece, and of a run, however wide they are
-_PER_ROW = 28  # bytes for sorting a row by indices
+_PER_ROW = 48  # bytes for sorting a row by indices
 
 
 def room_for(limit: int) -> int:

@@ -38,6 +38,9 @@ __all__ = ["ArrowStream", "JoinStream", "Pieces", "SupportsArrowStream", "band_j
 _PUSH_ROWS = 2048
 # Sides that are all there are in memory anyway, and a piece of the one costs but a search in the other.
 _SWEEP_ROWS = 8192
+# The same where a row looks at all that are held: no key divides them, and nothing has a band of two ends to
+# search between.
+_WALKED_ROWS = 2048
 # With threads, a piece is a good part of a slice, a quarter of one at most.
 _PARALLEL_ROWS = 65536
 # Where each left row takes one partner of a side that was read before, a piece is sorted and compared as a whole.
@@ -303,7 +306,8 @@ class JoinStream(Outputs):
             self._operator = self._join.operator(arranged.plan, arranged.errors_first, arranged.copies)
         op, names, first = self._operator, ("left", "right"), self._arranged.first
         if self._arranged.sweep is not None:
-            for p, piece in self._arranged.sweep.turns(max(_SWEEP_ROWS, self._join.most)):
+            rows = min(_SWEEP_ROWS, _WALKED_ROWS) if _walks(self._arranged.plan) else _SWEEP_ROWS
+            for p, piece in self._arranged.sweep.turns(max(rows, self._join.most)):
                 yield from op.finish(names[p]) if piece is None else op.push(names[p], piece)
             return
         open_ = [True, True]
@@ -318,6 +322,13 @@ class JoinStream(Outputs):
                 yield from op.finish(names[p])
             else:
                 yield from op.push(names[p], batch)
+
+
+def _walks(plan: JoinPlan) -> bool:
+    terms = plan.kernel_terms
+    below = {n for t in terms if t.lo is not None for n in (t.left, t.right)}
+    above = {n for t in terms if t.hi is not None for n in (t.left, t.right)}
+    return not plan.sides[0].keys and not below & above
 
 
 @known_options("band_join")

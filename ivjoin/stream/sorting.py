@@ -24,8 +24,8 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream.axis import Axis, axes, best_axis, sample
-from ivjoin.stream.inputs import Source
-from ivjoin.stream.ordered import I64_MAX, I64_MIN, Ordinals, moves, of_steps, of_table, steps
+from ivjoin.stream.inputs import SEEN_GROUPS, Source
+from ivjoin.stream.ordered import I64_MAX, I64_MIN, Ordinals, Step, moves, of_steps, of_table, steps
 from ivjoin.stream.outside import fits, room_for, sorted_outside
 from ivjoin.stream.sweep import Ordered, Sweep
 
@@ -33,6 +33,7 @@ __all__ = ["Arranged", "Prospect", "Ready", "arrange", "as_they_are", "in_order"
 
 # Where there are no more pairs of rows than this, looking at all of them costs less than choosing an axis.
 SMALL = 1 << 20
+_FIRST_ROWS = 1 << 22  # of a file that is read whole before it is known whether it has to be
 
 
 @dataclass
@@ -167,10 +168,11 @@ def arrange(
     known = [s.rows for s in sources if s.rows is not None]
     if not _sorts(plan, sources) or (len(known) == 2 and known[0] * known[1] <= SMALL):
         return as_they_are(plan, sources)
-    sides = [Given.of(s, budget, s.ends and s.ranges is None) for s in sources]
+    choices = list(axes(plan))
+    sides = [Given.of(s, budget, _read_first(plan, sources, i, choices, budget)) for i, s in enumerate(sources)]
     ends, rows = (sources[0].ends, sources[1].ends), (sides[0].rows, sides[1].rows)
     kept = Arranged(plan, (iter(()), iter(())), False, ends, rows)
-    left, right = (_sampled(plan, s, sides[s]) for s in (0, 1))
+    left, right = (_sampled(plan, s, sides[s], choices) for s in (0, 1))
     axis = best_axis(plan, (left, right))
     ready: list[Ready | None] = [None, None]
     if axis is not None:
@@ -197,20 +199,47 @@ def arrange(
     return kept
 
 
-def _sampled(plan: JoinPlan, s: int, side: Given) -> pa.RecordBatch | None:
-    """A few rows of a side; of files, of a few row groups."""
-    if side.table is None and side.source.ranges is None:
+def _read_first(
+    plan: JoinPlan, sources: tuple[Source, Source], s: int, choices: list[Axis], budget: Budget | None
+) -> bool:
+    """Whether to read a side before an axis is chosen: a sample of its row groups would be most of them anyway."""
+    source = sources[s]
+    if source.ranges is None or budget is not None or not _free(plan, sources, s):
+        return source.ends and source.ranges is None
+    few = len(source.groups()) <= 2 * SEEN_GROUPS and (source.rows or 0) <= _FIRST_ROWS
+    return few and not any(_in_steps(source, s, a) for a in choices)
+
+
+def _in_steps(source: Source, s: int, axis: Axis) -> list[Step] | None:
+    """In which order to read row groups for rows in the order of an axis; None where they do not follow along it."""
+    node = axis.nodes[s]
+    if node.op != "column" or source.ranges is None:
+        return None
+    return steps(source.ranges.of_side(SIDES[s]), source.groups(), node, axis.descending)
+
+
+def _sampled(plan: JoinPlan, s: int, side: Given, choices: list[Axis]) -> pa.RecordBatch | None:
+    """A few rows of a side; of files, of a few row groups, unless these are in the order of the one axis there is."""
+    if side.table is None and (side.source.ranges is None or _only(plan, s, side.source, choices)):
         return None
     names = _compared(plan, s)
     room = None if side.budget is None else room_for(side.budget.limit)
     return sample(side.table.select(names) if side.table is not None else side.source.some(names, room))
 
 
+def _only(plan: JoinPlan, s: int, source: Source, choices: list[Axis]) -> bool:
+    if len(choices) != 1 or plan.sides[s].orders:
+        return False
+    a, b = choices[0].nodes
+    band = any(t.left is a and t.right is b and t.lo is not None and t.hi is not None for t in plan.kernel_terms)
+    return band and _in_steps(source, s, choices[0]) is not None
+
+
 def in_order(axis: Axis, s: int, side: Given, threads: int) -> Ready:
     """The rows of a side in the order of an axis, read by row groups where these follow each other along it."""
     node, source = axis.nodes[s], side.source
-    if side.table is None and node.op == "column" and source.ranges is not None:
-        found = steps(source.ranges.of_side(SIDES[s]), source.groups(), node, axis.descending)
+    if side.table is None:
+        found = _in_steps(source, s, axis)
         if found is not None:
             return Ready(of_steps(found, source.of_groups, node, axis.descending), False, "groups")
     table = side.read()

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import ivjoin
+from ivjoin.files.datasets import open_files
 from ivjoin.stream import inputs, pull, sorting
 
 NAN = float("nan")
@@ -94,3 +95,47 @@ def test_one_side_of_them(tmp_path: Path) -> None:
         "the left side was read in the order of its row groups, by l.t and the right side was not ordered: it was "
         "sorted, by r.t, with 0.5 MB"
     )
+
+
+BOTH = "abs(l.t - r.t) <= 1 AND abs(l.n - r.n) <= 5000"
+
+
+@pytest.mark.parametrize(
+    ("size", "condition", "again", "limit"),
+    [
+        pytest.param(10_000, BOTH, 0, None, id="one row group, two axes"),
+        pytest.param(500, "abs(l.t - r.t) <= 1", 0, None, id="row groups in order, one axis"),
+        pytest.param(500, "abs(l.t - r.t) <= 1", 0, "64MB", id="row groups in order, one axis, within a limit"),
+        pytest.param(500, BOTH, 3500, None, id="row groups in order, two axes"),
+        pytest.param(500, BOTH, 3500, "64MB", id="row groups in order, two axes, within a limit"),
+    ],
+)
+def test_rows_are_read_once(size: int, condition: str, again: int, limit: str | None, tmp_path: Path) -> None:
+    n, read = 10_000, [0, 0]
+    rng = np.random.default_rng(1)
+    t = np.arange(n) if again or size == 500 else rng.permutation(n)
+    tables = [pa.table({"t": t, "n": rng.permutation(n)}) for _ in "lr"]
+    files = []
+    for s, table in enumerate(tables):
+        pq.write_table(table, tmp_path / f"{s}.parquet", row_group_size=size)
+        files.append(open_files(tmp_path / f"{s}.parquet"))
+        files[-1].watch(lambda rows, s=s: read.__setitem__(s, read[s] + rows))  # type: ignore[misc]
+    stream = ivjoin.band_join(files[0], files[1], condition=condition, memory_limit=limit)
+    got = stream.read_all()
+    assert got.num_rows == ivjoin.band_join(*tables, condition=condition, sort="never").read_all().num_rows > 0
+    assert stream.sorting
+    for rows in read:
+        assert n <= rows <= n + again
+        assert (rows > n) == bool(again)
+
+
+def test_a_comparison_that_is_open_on_one_end_is_not_sorted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sorting, "SMALL", 0)
+    tables = [pa.table({"t": range(4000)}), pa.table({"t": range(0, 4000, 400)})]
+    for s, table in enumerate(tables):
+        pq.write_table(table, tmp_path / f"{s}.parquet", row_group_size=100 if s == 0 else 1)
+    files = [tmp_path / f"{s}.parquet" for s in (0, 1)]
+    stream = ivjoin.band_join(*files, condition="l.t >= r.t")
+    got = stream.read_all()
+    assert stream.sorting == ""
+    assert got.num_rows == sum(4000 - t for t in range(0, 4000, 400))

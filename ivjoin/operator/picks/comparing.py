@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL
-from ivjoin.operator.picks.offered import Offered, Run, in_order
+from ivjoin.operator.picks.offered import Offered, Run
 from ivjoin.operator.picks.waiting import Better, Waiting
 from ivjoin.operator.residual import holds
 from ivjoin.plan.cutting import shifted
@@ -18,6 +18,7 @@ from ivjoin.plan.pick import Picking
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import whole_numbers
 from ivjoin.shj.kernels import pick_kernels
+from ivjoin.shj.sorting import in_order
 from ivjoin.shj.store.keys import KeyTable
 
 __all__ = ["Comparer"]

@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from ivjoin.shj.arrow import whole_numbers
 from ivjoin.shj.kernels import pick_kernels
+from ivjoin.shj.sorting import in_order
 
-__all__ = ["Chunks", "Offered", "Run", "in_order", "joined"]
+__all__ = ["Chunks", "Offered", "Run", "joined"]
 
 _NONE = np.empty(0, dtype=np.int64)
-_FEW = 2048  # values that are sorted by comparing them
 _RUNS = 4  # that are looked through without merging them
 _SMALL = 4096  # rows of a piece of payload that is put together with the one before
 
@@ -257,22 +257,6 @@ class Offered:
     def used(self) -> list[np.ndarray]:
         """The key ids of all rows."""
         return [r.kids for r in self.runs] + [part[0] for part in (*self._new, *self.odd)]
-
-
-def in_order(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The order of some int64 values, and the values in it."""
-    n = len(values)
-    least = int(values.min()) if n >= _FEW else 0
-    digits = -(-(int(values.max()) - least).bit_length() // 11) if n >= _FEW else 0
-    if n < _FEW or digits > 5:  # past 55 bits, and past int64 where they are counted from the least
-        order = np.argsort(values)
-        return order, values.take(order)
-    keys, other_keys, order, other = (np.empty(n, dtype=np.int64) for _ in range(4))
-    counts = np.zeros(2048 * max(1, digits), dtype=np.int64)
-    if pick_kernels.radix_order(values, least, digits, keys, other_keys, order, other, counts):
-        keys, order = other_keys, other
-    keys += least
-    return order, keys
 
 
 def _lines(vals: np.ndarray, at: np.ndarray) -> np.ndarray:

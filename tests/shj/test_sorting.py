@@ -1,0 +1,51 @@
+"""The order of int64 values, against numpy's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ivjoin.shj.sorting import in_order
+
+LEAST, MOST = -(2**63), 2**63 - 1
+RNG = np.random.default_rng(3)
+
+
+def _doubles(n: int) -> np.ndarray:
+    return (RNG.random(n) * 1e6).view(np.int64)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param(np.empty(0, np.int64), id="none"),
+        pytest.param(np.array([5], np.int64), id="one"),
+        pytest.param(np.full(5000, -7, np.int64), id="alike"),
+        pytest.param(RNG.integers(-3, 4, 5000), id="few values"),
+        pytest.param(RNG.integers(-(2**43), 2**43, 5000), id="44 bits"),
+        pytest.param(RNG.integers(-(2**44), 2**44, 5000), id="45 bits"),
+        pytest.param(RNG.integers(LEAST, MOST, 5000, endpoint=True), id="all of them"),
+        pytest.param(np.concatenate([np.full(2500, MOST), np.full(2500, LEAST)]), id="both ends"),
+        pytest.param(np.concatenate([RNG.permutation(4000), [MOST]]), id="close together, and one far off"),
+        pytest.param(np.concatenate([RNG.permutation(4000) - 2**62, RNG.permutation(4000) + 2**62]), id="two heaps"),
+        pytest.param(_doubles(6000), id="doubles"),
+        pytest.param(_doubles(12000)[::2], id="every other one"),
+        pytest.param(RNG.permutation(2047), id="few"),
+        pytest.param(RNG.permutation(2048), id="just enough"),
+    ],
+)
+def test_the_order_is_a_permutation_that_rises(values: np.ndarray) -> None:
+    before = values.copy()
+    order, found = in_order(values)
+    assert (found == np.sort(before)).all()
+    assert (before[order] == found).all()
+    assert (np.bincount(order.astype(np.int64), minlength=len(values)) == 1).all()
+    assert (values == before).all()
+
+
+def test_more_values_than_there_is_memory_for_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ivjoin.shj.sorting._MANY", 3000)
+    values = RNG.integers(0, 1000, 5000)
+    order, found = in_order(values)
+    assert (values[order] == found).all()
+    assert (found == np.sort(values)).all()
