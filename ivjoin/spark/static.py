@@ -4,7 +4,7 @@
 
     left  -- side 0, keys, order --+
                                    +-- union -- repartition(keys) -- sortWithinPartitions(order) -- mapInArrow(operator)
-    right -- side 1, keys, order --+
+    right -- side 1, keys, order --+       (keys and order travel in the columns that hold them, where they are columns)
 
 Where keys alone do not divide the rows well, each row is routed to cells before that (``spreading``), and the cells'
 tasks take the keys' place.
@@ -16,6 +16,7 @@ condition need not err for them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
@@ -35,7 +36,7 @@ from ivjoin.spark.metrics import observed
 from ivjoin.spark.ownership import cell_spec, only_owned
 from ivjoin.spark.pack import MapStage
 from ivjoin.spark.results import RESULT_SCHEMA, opener, packed_row
-from ivjoin.spark.slots import share_slots
+from ivjoin.spark.slots import laid_together
 from ivjoin.spark.sorting import image_adder, sort_key
 from ivjoin.spark.spreading import ADDED, Spread, hash_of_row, router
 
@@ -55,7 +56,10 @@ def static_join(
     keys = key_sql(plan)
     routed = spread.plan is not None
     types = [[f.dataType for f in frame.schema] for frame in (left, right)]
-    slots, *places = share_slots(types[0], types[1])
+    ordered = None if key is None or key.sql is None else key.sql
+    together = [*([] if ordered is None else [ordered]), *([] if routed else keys)]
+    slots, places, found = laid_together(types, [[_column_of(text) for text in pair] for pair in together])
+    by = [F.col(f"b{i}" if slot is None else f"s{slot}") for i, slot in enumerate(found)]
     tagged = []
     for side, frame in enumerate((left, right)):
         rows = frame.toDF(*[place(i) for i in range(len(types[side]))])
@@ -66,17 +70,21 @@ def static_join(
         columns = [F.lit(side).cast("tinyint").alias("side")]
         if routed:
             columns += [F.col("label"), F.col("cell"), F.col("owned")]
-        else:
-            columns += [F.expr(pair[side]).alias(f"k{i}") for i, pair in enumerate(keys)]
-        if key is not None:
-            columns.append((F.col("o") if key.sql is None else F.expr(key.sql[side])).alias("o"))
+        if key is not None and ordered is None:
+            columns.append(F.col("o"))
+        columns += [
+            F.expr(pair[side]).alias(f"b{i}")
+            for i, (pair, slot) in enumerate(zip(together, found, strict=True)) if slot is None
+        ]
         where = {slot: i for i, slot in enumerate(places[side])}
         for slot, t in enumerate(slots):
             column = F.col(place(where[slot])) if slot in where else F.lit(None).cast(t)
             columns.append(column.alias(f"s{slot}"))
         tagged.append(rows.select(*columns))
     both = tagged[0].union(tagged[1])
-    by = [F.col("label")] if routed else [F.col(f"k{i}") for i in range(len(keys))]
+    order = by.pop(0) if ordered is not None else F.col("o")
+    if routed:
+        by = [F.col("label")]
     if not by:
         both = both.coalesce(1)
     elif spread.tasks is None:
@@ -85,7 +93,7 @@ def static_join(
         both = both.repartition(spread.tasks, *by)
     run = spec.with_orders((), (), "raise")
     if key is not None:
-        both = both.sortWithinPartitions("o")
+        both = both.sortWithinPartitions(order)
         run = spec.with_orders((Order(key.nodes[0]),), (Order(key.nodes[1]),), "raise")
     more = ["cell", "owned"] if routed else []
     payload = both.select("side", *[f"s{i}" for i in range(len(slots))], *more)
@@ -97,6 +105,12 @@ def static_join(
         return payload.mapInArrow(joiner, out)
     counted = payload.mapInArrow(_counted(joiner), RESULT_SCHEMA)
     return observed(counted, observation, _COUNTS).mapInArrow(opener(plan_of(run).schema), out)
+
+
+def _column_of(sql: str) -> int | None:
+    """The column that an expression over :func:`place` names is, if it is one and no more."""
+    found = re.fullmatch(r"`c(\d+)`", sql)
+    return int(found[1]) if found else None
 
 
 def _routed(rows: Any, frame: Any, spec: JoinSpec, side: int, spread: Spread) -> Any:
