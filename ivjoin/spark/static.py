@@ -27,6 +27,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from ivjoin.frontier.order import Order
 from ivjoin.metrics import JoinMetrics
+from ivjoin.operator.budget import Budget
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES, JoinSpec
@@ -48,9 +49,12 @@ _COUNTS = (*GROWING, "peak_state_rows", "peak_state_bytes")
 
 
 def static_join(
-    left: Any, right: Any, spec: JoinSpec, out: StructType, spread: Spread, observation: Any = None
+    left: Any, right: Any, spec: JoinSpec, out: StructType, spread: Spread, observation: Any = None,
+    budget: Budget | None = None,
 ) -> Any:
-    """The joined frame. ``spread`` says how rows are divided, ``observation`` takes the counts."""
+    """The joined frame. ``spread`` says how rows are divided, ``observation`` takes the counts, of ``budget`` each task
+    has one.
+    """
     plan = plan_of(spec)
     key = sort_key(plan)
     keys = key_sql(plan)
@@ -98,9 +102,10 @@ def static_join(
     more = ["cell", "owned"] if routed else []
     payload = both.select("side", *[f"s{i}" for i in range(len(slots))], *more)
     if routed:
-        joiner = _joiner(cell_spec(run), [[*p, len(slots), len(slots) + 1] for p in places], plan_of(run).schema)
+        celled = [[*p, len(slots), len(slots) + 1] for p in places]
+        joiner = _joiner(cell_spec(run), celled, budget, plan_of(run).schema)
     else:
-        joiner = _joiner(run, places)
+        joiner = _joiner(run, places, budget)
     if observation is None:
         return payload.mapInArrow(joiner, out)
     counted = payload.mapInArrow(_counted(joiner), RESULT_SCHEMA)
@@ -129,14 +134,16 @@ def _with_image(rows: Any, spec: JoinSpec, side: int, node: Any) -> Any:
 Joiner = Callable[[Iterator[pa.RecordBatch]], Generator[pa.RecordBatch, None, JoinMetrics]]
 
 
-def _joiner(spec: JoinSpec, places: list[list[int]], owned: pa.Schema | None = None) -> Joiner:
+def _joiner(
+    spec: JoinSpec, places: list[list[int]], budget: Budget | None, owned: pa.Schema | None = None
+) -> Joiner:
     """The function of a task: tagged rows in, in order; joined rows out, and what the operator counted at the end.
 
     With a schema, of the joined rows those that are owned come out, of that schema.
     """
 
     def join(batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, JoinMetrics]:
-        op = SymmetricHashJoin.from_plan(plan_of(spec), errors_first=True)
+        op = SymmetricHashJoin.from_plan(plan_of(spec), errors_first=True, budget=budget)
         unowned = 0
 
         def kept(joined: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
