@@ -135,7 +135,7 @@ Joiner = Callable[[Iterator[pa.RecordBatch]], Generator[pa.RecordBatch, None, Jo
 
 
 def _joiner(
-    spec: JoinSpec, places: list[list[int]], budget: Budget | None, owned: pa.Schema | None = None
+    spec: JoinSpec, places: list[list[int]], budget: Budget | None = None, owned: pa.Schema | None = None
 ) -> Joiner:
     """The function of a task: tagged rows in, in order; joined rows out, and what the operator counted at the end.
 
