@@ -134,7 +134,7 @@ def line(kind: str, case: str, found: dict[str, dict[str, Any]]) -> str:
             steady = median(r["batch_ms"][1:] or r["batch_ms"])
             parts.append(f"{way} {r['batch_ms'][0] / 1000:.1f} s, then {steady:,.0f} ms {r['buckets']}")
     for a, b in (("hashed", "spread"), ("hashed-sink", "spread-sink")):
-        if a in found and found[a]["ended"] and found[b]["ended"]:
+        if a in found and b in found and found[a]["ended"] and found[b]["ended"]:
             name = "" if a == "hashed" else " into the sink"
             parts.append(f"{_steady(kind, found[a]) / _steady(kind, found[b]):.2f} times as fast{name}")
     return f"{kind}, {case}: " + "; ".join(parts)
@@ -150,6 +150,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kind", choices=WAYS, help="both by default")
     parser.add_argument("--case", choices=CASES, help="all by default")
+    parser.add_argument("--ways", default="", help="comma-separated, all by default")
     parser.add_argument("--rows", type=int, default=1_000_000, help="a side; of streams, and micro-batch")
     parser.add_argument("--batches", type=int, default=3, help="micro-batches of streams")
     parser.add_argument("--pairs", type=int, default=10, help="partners of a row among those of its key")
@@ -172,11 +173,11 @@ def main() -> None:
             with tempfile.TemporaryDirectory(prefix="ivjoin-bench-") as name:
                 write_inputs(Path(name), kind, case, args.rows, args.batches)
                 found = {}
-                for way in WAYS[kind]:
+                for way in args.ways.split(",") if args.ways else WAYS[kind]:
                     command = [sys.executable, __file__, *sys.argv[1:], "--kind", kind, "--case", case]
                     got, tree = answer_of([*command, "--way", way, "--folder", name])
                     found[way] = got | {"peak_mb": tree.peak_bytes >> 20, "cpu_seconds": round(tree.cpu_seconds, 1)}
-                    append(args.results, {"case": case, "kind": kind, "rows": args.rows, **found[way]})
+                    append(args.results, {"case": f"{kind} {case}", "rows": args.rows, **found[way]})
             print(line(kind, case, found), flush=True)
             if len({r["rows_out"] for r in found.values() if r["ended"]}) > 1:
                 raise SystemExit(f"the ways differ in the number of rows: {found}")
