@@ -2,6 +2,7 @@
 
     python bench/spark_multiway.py                       # 300,000 rows an input, 2,000 keys
     python bench/spark_multiway.py --case skewed         # keys by Zipf(1.1): Spark compares all pairs of a hot key
+    python bench/spark_multiway.py --case chain          # another key for each of the two joins
 
 Each engine runs in a fresh process on ``local[2]``: once cold, then ``--repeat`` times; the result goes to a sink that
 keeps nothing. No frame is broadcast: at this size Spark would, and larger ones are meant. Both have to give the same
@@ -16,84 +17,82 @@ import json
 import os
 import sys
 import tempfile
-import threading
-import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 if __package__ in (None, ""):
     sys.path.append(str(Path(__file__).resolve().parent.parent))
 
 from bench.process_tree import answer_of
 from bench.runner import append, machine
+from bench.static_spark import drawn_keys, ratio, session_for, timed_runs, write_parts
 
 ENGINES = ("ivjoin", "native")
 _KEYS = 2000
-# By case: whether keys are skewed, and the width of the bands in microseconds at a row a millisecond.
-CASES = {"uniform": (False, 2_000_000), "skewed": (True, 50_000)}
-WHERE = "a.k = b.k AND b.k = c.k AND b.ts BETWEEN a.ts AND a.ts + {0} AND c.ts BETWEEN b.ts AND b.ts + {0}"
 
 
-def write_inputs(folder: Path, rows: int, skewed: bool) -> None:
+@dataclass(frozen=True)
+class Case:
+    """Conjuncts, in microseconds at a row a millisecond; ``second`` joins ``c`` to the join of the others."""
+
+    first: str
+    second: str
+    zipf: float = 0.0
+
+    @property
+    def where(self) -> str:
+        return f"{self.first} AND {self.second}"
+
+
+_NEAR = "b.ts BETWEEN a.ts AND a.ts + {0}"
+_NEXT = "c.ts BETWEEN b.ts AND b.ts + {0}"
+CASES = {
+    "uniform": Case(f"a.k = b.k AND {_NEAR.format(2_000_000)}", f"b.k = c.k AND {_NEXT.format(2_000_000)}"),
+    "skewed": Case(f"a.k = b.k AND {_NEAR.format(50_000)}", f"b.k = c.k AND {_NEXT.format(50_000)}", zipf=1.1),
+    # Twenty partners a row in either join of two, of which the band between a and c leaves few.
+    "chain": Case(
+        f"a.k = b.k AND {_NEAR.format(40_000_000)}",
+        f"b.j = c.j AND {_NEXT.format(40_000_000)} AND c.ts BETWEEN a.ts AND a.ts + 2000000",
+    ),
+}
+
+
+def write_inputs(folder: Path, rows: int, case: Case) -> None:
     for seed, alias in enumerate("abc"):
         rng = np.random.default_rng(seed)
-        weights = np.arange(1, _KEYS + 1) ** -1.1
-        keys = rng.choice(_KEYS, rows, p=weights / weights.sum()) if skewed else rng.integers(0, _KEYS, rows)
-        table = pa.table({"k": keys, "ts": rng.integers(0, 1000 * rows, rows), f"v{alias}": np.arange(rows)})
-        (folder / alias).mkdir()
-        for part in range(2):
-            piece = table.slice(part * rows // 2, (part + 1) * rows // 2 - part * rows // 2)
-            pq.write_table(piece, folder / alias / f"{part}.parquet")
+        keys = drawn_keys(rng, rows, _KEYS, case.zipf)
+        table = pa.table({
+            "k": keys, "ts": rng.integers(0, 1000 * rows, rows), f"v{alias}": np.arange(rows),
+            "j": rng.integers(0, _KEYS, rows),
+        })
+        write_parts(folder / alias, table if ".j" in case.where else table.drop_columns("j"), 2)
 
 
-def run_engine(engine: str, folder: Path, case: str, repeat: int, limit: float) -> dict[str, Any]:
-    """One engine's runs, in this process: seconds of each that ended, the first one cold."""
-    from pyspark.sql import Observation
-    from pyspark.sql import functions as F
-
+def run_engine(engine: str, folder: Path, case: Case, repeat: int, limit: float) -> dict[str, Any]:
+    """One engine's runs, in this process."""
     import ivjoin.spark
 
-    spark = ivjoin.spark.session(
-        "local[2]", f"bench multiway {engine}", spark__ui__enabled="false",
-        spark__driver__memory="3g", spark__sql__session__timeZone="UTC", spark__ui__showConsoleProgress="false",
-        spark__sql__shuffle__partitions="4", spark__sql__autoBroadcastJoinThreshold="-1",
-        spark__driver__host="127.0.0.1", spark__driver__bindAddress="127.0.0.1",
+    spark = session_for(
+        f"bench multiway {engine}", spark__sql__shuffle__partitions=4, spark__sql__autoBroadcastJoinThreshold=-1
     )
-    spark.sparkContext.setLogLevel("OFF")
     frames = {alias: spark.read.parquet(str(folder / alias)) for alias in "abc"}
-    where = WHERE.format(CASES[case][1])
-    gateway = spark.sparkContext._gateway
-    none = gateway.new_array(gateway.jvm.double, 0)
-    result: dict[str, Any] = {"engine": engine, "case": case, "seconds": [], "ended": False}
 
-    def shuffled() -> int:
-        stages = spark._jsc.sc().statusStore().stageList(None, False, False, none, None)  # type: ignore[union-attr]
-        return sum(int(stages.apply(i).shuffleWriteBytes()) for i in range(stages.size()))
+    def joined() -> Any:
+        return ivjoin.spark.multi_join(frames, case.where) if engine == "ivjoin" else native(frames, case)
 
-    def runs() -> None:
-        for _ in range(repeat + 1):
-            seen, before = Observation(), shuffled()
-            begin = time.perf_counter()
-            if engine == "ivjoin":
-                out = ivjoin.spark.multi_join(frames, where)
-            else:
-                a, b, c = (frame.alias(alias) for alias, frame in frames.items())
-                first, second, *bands = where.split(" AND ", 2)
-                of_b, of_c = bands[0].split(" AND c.ts")
-                out = a.join(b, F.expr(f"{first} AND {of_b}")).join(c, F.expr(f"{second} AND c.ts{of_c}"))
-            out.observe(seen, F.count(F.lit(1)).alias("rows")).write.format("noop").mode("overwrite").save()
-            result["seconds"].append(round(time.perf_counter() - begin, 2))
-            result["rows_out"], result["shuffled"] = seen.get["rows"], shuffled() - before
-        result["ended"] = True
+    return {"engine": engine, **timed_runs(spark, joined, repeat, limit)}
 
-    work = threading.Thread(target=runs, daemon=True)  # a task inside its join loop cannot be interrupted
-    work.start()
-    work.join(limit)
-    return dict(result)
+
+def native(frames: dict[str, Any], case: Case) -> Any:
+    """Spark's own joins, in the order in which they are written."""
+    from pyspark.sql import functions as F
+
+    a, b, c = (frame.alias(alias) for alias, frame in frames.items())
+    return a.join(b, F.expr(case.first)).join(c, F.expr(case.second))
 
 
 def main() -> None:
@@ -106,29 +105,27 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--engine", help=argparse.SUPPRESS)
     args = parser.parse_args()
+    case = CASES[args.case]
     if args.engine:
-        print(json.dumps(run_engine(args.engine, args.folder, args.case, args.repeat, args.limit)), flush=True)
+        print(json.dumps(run_engine(args.engine, args.folder, case, args.repeat, args.limit)), flush=True)
         os._exit(0)
     append(args.results, machine())
     with tempfile.TemporaryDirectory() as name:
-        write_inputs(Path(name), args.rows, CASES[args.case][0])
+        write_inputs(Path(name), args.rows, case)
         found = {}
         for engine in ENGINES:
             command = [sys.executable, __file__, *sys.argv[1:], "--engine", engine, "--folder", name]
             got, tree = answer_of(command)
-            found[engine] = got | {"cpu_seconds": round(tree.cpu_seconds, 1)}
+            found[engine] = got | {"peak_mb": tree.peak_bytes >> 20, "cpu_seconds": round(tree.cpu_seconds, 1)}
             print(found[engine], flush=True)
-            append(args.results, {"kind": "spark multiway", "rows": args.rows, **found[engine]})
+            append(args.results, {"case": f"multiway {args.case}", "rows": args.rows, **found[engine]})
     ours, native = found["ivjoin"], found["native"]
-    if not ours["ended"]:
+    if not ours["seconds"]:
         raise SystemExit("ivjoin did not end within the limit")
-    if not native["ended"]:
-        print(f"Spark's own joins did not end within {args.limit:.0f} s")
-        return
-    if ours["rows_out"] != native["rows_out"]:
+    if native["seconds"] and ours["rows_out"] != native["rows_out"]:
         raise SystemExit("the engines differ in the number of rows")
-    times = min(native["seconds"][1:]) / min(ours["seconds"][1:])
-    print(f"{times:.1f} times as fast; bytes shuffled: {ours['shuffled']:,}, by Spark's own {native['shuffled']:,}")
+    own = f"{native['shuffled']:,}" if native["seconds"] else "not ended"
+    print(f"ivjoin is {ratio(ours, native, args.limit)}; bytes shuffled: {ours['shuffled']:,}, by Spark's own {own}")
 
 
 if __name__ == "__main__":

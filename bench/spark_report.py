@@ -3,6 +3,8 @@
     python bench/spark_streams.py --case uniform --results bench/results/spark-streams.jsonl   # also zipf, window, ...
     python bench/spark_streams.py --rows 20000 --results bench/results/spark-streams.jsonl     # also other sizes
     python bench/spark_static.py --case uniform --results bench/results/spark-static.jsonl     # also zipf, nokey
+    python bench/spark_multiway.py --case uniform --results bench/results/spark-multiway.jsonl # also skewed, chain
+    python bench/spark_spread.py --results bench/results/spark-spread.jsonl
     python bench/spark_sink.py --join --results bench/results/spark-sink.jsonl
     python -m bench.spark_report
 
@@ -135,6 +137,35 @@ def static_table(records: list[Record]) -> str:
     return table(("case", "rows a side", "engine", "cold s", "warm s", "peak MB"), lines)
 
 
+def many_table(records: list[Record]) -> str:
+    """As of static frames, with the bytes that stages wrote for others."""
+    lines = []
+    for r in records:
+        cold, warm = r["seconds"][:1], r["seconds"][1:]
+        lines.append([
+            r["case"].removeprefix("multiway "), f"{r['rows']:,}", r["engine"],
+            f"{cold[0]:.1f}" if cold else "did not end", f"{min(warm):.1f}" if warm else "",
+            f"{r['shuffled'] / 1e6:,.1f}" if cold else "", f"{r['rows_out']:,}" if cold else "", f"{r['peak_mb']:,}",
+        ])  # fmt: skip
+    head = ("case", "rows an input", "engine", "cold s", "warm s", "MB shuffled", "rows out", "peak MB")
+    return table(head, lines)
+
+
+def spread_table(records: list[Record]) -> str:
+    """Static frames: the cold run, and the best of the others; streams: the first micro-batch, the others' median."""
+    lines = []
+    for r in records:
+        runs = [ms / 1000 for ms in r["batch_ms"]] if "batch_ms" in r else r["seconds"]
+        first, others = runs[:1], runs[1:]
+        later = median(others) if "batch_ms" in r and others else min(others, default=None)
+        lines.append([
+            r["case"], f"{r['rows']:,}", r["way"], f"{first[0]:.1f}" if first else "did not end",
+            f"{later:.2f}" if later else "", " ".join(f"{n:,}" for n in r.get("buckets", [])), f"{r['peak_mb']:,}",
+        ])  # fmt: skip
+    head = ("case", "rows a side", "way", "first s", "others s", "rows of each bucket", "peak MB")
+    return table(head, lines)
+
+
 def sink_table(records: list[Record]) -> str:
     ways = {"Spark": "rows made in Spark, sink", "Arrow": "rows made by a map in Python, sink"}
     lines = [
@@ -170,9 +201,9 @@ def chart(records: list[Record], folder: Path) -> str:
 def render(results: Path, folder: Path) -> str:
     """The page; its chart goes to ``folder``."""
     parts = [HEAD]
-    files = [load([results / f"spark-{name}.jsonl"]) for name in ("streams", "sink", "static")]
+    files = [load([results / f"spark-{name}.jsonl"]) for name in ("streams", "sink", "static", "multiway", "spread")]
     machines = [m for found, _ in files for m in found]
-    streams, sink, static = (latest(records) for _, records in files)
+    streams, sink, static, many, spread = (latest(records) for _, records in files)
     if machines:
         parts += ["## Machine", machine_text(machines)]
     measured = [r for r in streams if r["case"] in SAID]
@@ -199,6 +230,19 @@ def render(results: Path, folder: Path) -> str:
     if static:
         said = "The same call on static frames, against Spark's batch join: `python bench/spark_static.py --case ...`."
         parts += ["## Static frames", said, static_table(static)]
+    if many:
+        said = (
+            "Three static frames with `ivjoin.spark.multi_join`, against two of Spark's batch joins, one after the "
+            "other, none of which is broadcast: `python bench/spark_multiway.py --case ...`."
+        )
+        parts += ["## Many frames", said, many_table(many)]
+    if spread:
+        said = (
+            "`hashed` is `routing=\"hash\"`: rows without a key, or of one key, are joined by one task. `spread` is "
+            "the default of static frames, and `hot_keys=` of streams; rows of streams are of each micro-batch, and "
+            "`-sink` is `ivjoin.spark.write_stream`: `python bench/spark_spread.py`."
+        )
+        parts += ["## No key, one key, a hot key", said, spread_table(spread)]
     return "\n\n".join(p.rstrip("\n") for p in parts) + "\n"
 
 

@@ -19,21 +19,19 @@ import os
 import shutil
 import sys
 import tempfile
-import threading
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 if __package__ in (None, ""):
     sys.path.append(str(Path(__file__).resolve().parent.parent))
 
 from bench.process_tree import answer_of
 from bench.runner import append, machine
+from bench.static_spark import drawn_keys, ratio, session_for, timed_runs, write_parts
 
 ENGINES = ("ivjoin", "native")
 _EPOCH = 1_700_000_000_000_000
@@ -66,62 +64,29 @@ CASES = {
 def write_inputs(folder: Path, case: Case, rows: int) -> None:
     for seed, side in ((1, "left"), (2, "right")):
         rng = np.random.default_rng(seed)
-        weights = np.arange(1, 10_001) ** -1.2
-        keys = rng.choice(10_000, rows, p=weights / weights.sum()) if case.zipf else rng.integers(0, 10_000, rows)
+        keys = drawn_keys(rng, rows, 10_000, 1.2 if case.zipf else 0.0)
         micros = rng.integers(0, rows * 1_000_000 // case.rate, rows) + _EPOCH
         table = pa.table({
             "k": pa.array(keys, pa.int64()), "ts": pa.array(micros, pa.timestamp("us", "UTC")),
             "v": pa.array(np.arange(rows), pa.int64()),
         })
-        (folder / side).mkdir()
-        for part in range(4):
-            piece = table.slice(part * rows // 4, (part + 1) * rows // 4 - part * rows // 4)
-            pq.write_table(piece, folder / side / f"{part}.parquet")
+        write_parts(folder / side, table, 4)
 
 
 def run_engine(engine: str, folder: Path, case: Case, repeat: int, limit: float) -> dict[str, Any]:
-    """One engine's runs, in this process: seconds of each that ended, the first one cold."""
-    from pyspark.sql import Observation
+    """One engine's runs, in this process."""
     from pyspark.sql import functions as F
 
-    import ivjoin.spark
-
-    spark = ivjoin.spark.session(
-        "local[2]", f"bench static {engine}", spark__ui__enabled="false", spark__driver__memory="4g",
-        spark__sql__session__timeZone="UTC", spark__ui__showConsoleProgress="false",
-    )
-    spark.sparkContext.setLogLevel("OFF")
+    spark = session_for(f"bench static {engine}")
     left, right = (spark.read.parquet(str(folder / side)) for side in ("left", "right"))
-    result: dict[str, Any] = {"engine": engine, "seconds": [], "ended": False}
 
-    def runs() -> None:
-        for _ in range(repeat + 1):
-            seen = Observation()
-            begin = time.perf_counter()
-            if engine == "ivjoin":
-                out = left.band_join(right, on="k" if case.keyed else None, condition=case.band)
-            else:
-                on = f"l.k = r.k AND {case.band}" if case.keyed else case.band
-                out = left.alias("l").join(right.alias("r"), F.expr(on))
-            out.observe(seen, F.count(F.lit(1)).alias("rows")).write.format("noop").mode("overwrite").save()
-            result["seconds"].append(round(time.perf_counter() - begin, 2))
-            result["rows_out"] = seen.get["rows"]
-        result["ended"] = True
+    def joined() -> Any:
+        if engine == "ivjoin":
+            return left.band_join(right, on="k" if case.keyed else None, condition=case.band)
+        on = f"l.k = r.k AND {case.band}" if case.keyed else case.band
+        return left.alias("l").join(right.alias("r"), F.expr(on))
 
-    # Spark cannot interrupt a task that is inside its join loop, so that the process is left to be ended from outside.
-    work = threading.Thread(target=runs, daemon=True)
-    work.start()
-    work.join(limit)
-    return dict(result)
-
-
-def ratio(ours: dict[str, Any], native: dict[str, Any], limit: float) -> str:
-    """How many times as fast, from the best run of each; cold run against cold run where one ended no other."""
-    if not native["seconds"]:
-        return f"at least {limit / ours['seconds'][0]:.0f} times as fast, both cold"
-    if 1 in (len(native["seconds"]), len(ours["seconds"])):
-        return f"{native['seconds'][0] / ours['seconds'][0]:.1f} times as fast, both cold"
-    return f"{min(native['seconds'][1:]) / min(ours['seconds'][1:]):.1f} times as fast"
+    return {"engine": engine, **timed_runs(spark, joined, repeat, limit)}
 
 
 def main() -> None:

@@ -84,3 +84,22 @@ def test_static_runs_and_the_sink(tmp_path: Path) -> None:
 def test_nothing_measured_yet(tmp_path: Path) -> None:
     assert spark_report.main(["--results", str(tmp_path), "--docs", str(tmp_path / "docs")]) == 0
     assert (tmp_path / "docs" / "spark-benchmarks.md").read_text() == spark_report.HEAD
+
+
+def test_many_frames_and_hot_keys(tmp_path: Path) -> None:
+    own: dict[str, Any] = {"case": "multiway chain", "rows": 300_000, "peak_mb": 1500}
+    written(tmp_path, "spark-multiway.jsonl", [
+        own | {"engine": "ivjoin", "seconds": [9.0, 4.0, 3.5], "shuffled": 32_500_000, "rows_out": 149_089},
+        own | {"engine": "native", "seconds": [], "ended": False},
+    ])
+    way: dict[str, Any] = {"rows": 1_000_000, "peak_mb": 1700}
+    written(tmp_path, "spark-spread.jsonl", [
+        way | {"case": "static no key", "way": "spread", "seconds": [7.0, 2.5, 2.25]},
+        way | {"case": "streams no key", "way": "hashed", "seconds": [30.0], "batch_ms": [9000, 4000, 3000],
+               "buckets": [5000, 1]},
+    ])
+    page = spark_report.render(tmp_path, tmp_path)
+    assert "| chain | 300,000 | ivjoin | 9.0 | 3.5 | 32.5 | 149,089 | 1,500 |" in page
+    assert "| chain | 300,000 | native | did not end |  |  |  | 1,500 |" in page
+    assert "| static no key | 1,000,000 | spread | 7.0 | 2.25 |  | 1,700 |" in page
+    assert "| streams no key | 1,000,000 | hashed | 9.0 | 3.50 | 5,000 1 | 1,700 |" in page

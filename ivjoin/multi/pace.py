@@ -18,14 +18,16 @@ if TYPE_CHECKING:
 __all__ = ["behind", "offsets", "sorted_along"]
 
 
-def offsets(steps: Sequence[Step], roots: Iterable[Node]) -> list[dict[Node, int]]:
+def offsets(steps: Sequence[Step], roots: Iterable[Node], keys: bool = True) -> list[dict[Node, int]]:
     """Expressions over a wide row that bands tie together, and how far each is ahead of the first of its group.
 
-    Ordinals, in the middle of the bands; groups with the most expressions first.
+    Ordinals, in the middle of the bands; groups with the most expressions first. Keys are bands of no width; without
+    ``keys`` they are left out.
     """
     links: dict[Node, list[tuple[Node, int]]] = {}
     for step in steps:
-        for t in plan_of(step.spec).terms:
+        plan = plan_of(step.spec)
+        for t in plan.terms if keys else plan.kernel_terms:
             if t.left.type != t.right.type or not has_ordinal(t.left.type):
                 continue
             ends = [x for x in (t.lo, t.hi) if x is not None]
@@ -55,13 +57,15 @@ def sorted_along(spec: MultiSpec, steps: Sequence[Step], free: Collection[str]) 
     -------
     dict of alias to (column, expression)
         Over wide names: the column, and what bands compare of it, which rises with it and is of one type in all inputs.
-        Empty where no two inputs go together.
+        Empty where no two inputs go together. Bands go before keys that tie as many inputs together: along a key, all
+        rows of a hot one would be held.
     """
     declared = {a: {o.node for o in spec.inputs[a].orders[0]} for a in spec.aliases}
     owner = {f.name: a for a in spec.aliases for f in spec.wide(a)}
     best: dict[str, tuple[Node, Node]] = {}
     most = 1
-    for group in offsets(steps, [n for a in spec.aliases for n in declared[a]]):
+    roots = [n for a in spec.aliases for n in declared[a]]
+    for group in (*offsets(steps, roots, keys=False), *offsets(steps, roots)):
         found: dict[str, tuple[Node, Node]] = {}
         covered = set()
         for node in group:

@@ -241,6 +241,10 @@ class SymmetricHashJoin(OneCall):
             return Output(self, out)
         return self._start("push", out)
 
+    def rows_at_once(self, side: str, batch: pa.RecordBatch) -> int:
+        """Rows of a batch that one step takes; those of a larger one are pushed in pieces where there is a limit."""
+        return batch.num_rows if self._limits is None else self._limits.most_rows(self._side(side), batch)
+
     def _spares(self, error: BaseException) -> bool:
         return isinstance(error, MemoryLimitError) and self._core.is_refused(error)
 

@@ -11,6 +11,7 @@ import json
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,8 +19,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from ivjoin.errors import MemoryLimitError
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.ordinal import ordinals
+from ivjoin.frontier.order import Order
+from ivjoin.operator.budget import Budget
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
@@ -28,7 +32,8 @@ from ivjoin.spark.pack import Seen, unpacked, whole
 from ivjoin.spark.results import COUNTS, GROWING
 
 __all__ = [
-    "COUNTS", "GROWING", "Arrivals", "Keep", "Turn", "arrivals", "keep", "new_operator", "play", "taken",
+    "COUNTS", "GROWING", "Arrivals", "Keep", "Turn", "arrivals", "keep", "new_operator", "play",
+    "restored", "taken",
 ]
 
 Keep = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -69,23 +74,63 @@ def arrivals(spec: JoinSpec, frames: Iterator[pd.DataFrame]) -> Arrivals:
     return out
 
 
-def new_operator(spec: JoinSpec) -> SymmetricHashJoin:
-    return SymmetricHashJoin.from_plan(plan_of(spec), late_within=False)
+def new_operator(spec: JoinSpec, budget: Budget | None = None) -> SymmetricHashJoin:
+    return SymmetricHashJoin.from_plan(plan_of(spec), late_within=False, budget=budget)
+
+
+def restored(snapshot: bytes, budget: Budget | None = None) -> SymmetricHashJoin:
+    """The operator that wrote a snapshot, within a limit.
+
+    Raises
+    ------
+    MemoryLimitError
+    """
+    with _said_of_a_bucket():
+        return SymmetricHashJoin.restore(snapshot, memory_limit=None if budget is None else budget.limit)
 
 
 def play(op: SymmetricHashJoin, spec: JoinSpec, came: Arrivals, keep: Keep | None = None) -> Iterator[pa.RecordBatch]:
     """All rows of a micro-batch, then both frontiers; yields the output, of each batch what ``keep`` leaves."""
     out = _played(op, spec, came)
-    yield from out if keep is None else (kept for batch in out if (kept := keep(batch)).num_rows)
+    with _said_of_a_bucket():
+        yield from out if keep is None else (kept for batch in out if (kept := keep(batch)).num_rows)
+
+
+@contextmanager
+def _said_of_a_bucket() -> Iterator[None]:
+    try:
+        yield
+    except MemoryLimitError as e:
+        what = str(e).partition(" Ways out:")[0]
+        raise MemoryLimitError(
+            f"{what} Of a stream, memory_limit bounds the state of each bucket. Ways out: a greater memory_limit, and "
+            "the query goes on from its checkpoint; fewer rows a micro-batch (maxFilesPerTrigger, "
+            "maxOffsetsPerTrigger); a narrower window, or orders that let rows go; more buckets, with a new checkpoint"
+        ) from e
 
 
 def _played(op: SymmetricHashJoin, spec: JoinSpec, came: Arrivals) -> Iterator[pa.RecordBatch]:
     for s in (0, 1):
         if came.packed[s]:
             pieces = [unpacked(rows, spec.schemas[s]) for rows in came.packed[s]]
-            yield from op.push(SIDES[s], _in_order(op.plan, s, whole(pieces)))
+            yield from _pushed(op, s, _in_order(op.plan, s, whole(pieces)))
     for s in (0, 1):
         yield from op.reach(SIDES[s], came.seen[s].edges)
+
+
+def _pushed(op: SymmetricHashJoin, side: int, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Push the rows of a side: at once, or within a limit in pieces where none can be late for another's sake."""
+    most = op.rows_at_once(SIDES[side], rows)
+    plan = op.plan.sides[side]
+    if rows.num_rows <= most or not all(n in plan.axes[:1] and _rises(o) for n, _, o in plan.orders):
+        yield from op.push(SIDES[side], rows)
+        return
+    for start in range(0, rows.num_rows, most):
+        yield from op.push(SIDES[side], rows.slice(start, most))
+
+
+def _rises(order: Order) -> bool:
+    return not order.descending and order.nulls is None
 
 
 def _in_order(plan: JoinPlan, side: int, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -153,9 +198,10 @@ def taken(key: tuple[str, int]) -> tuple[str, SymmetricHashJoin] | None:
 
 
 def keep(key: tuple[str, int], token: str, op: SymmetricHashJoin) -> None:
-    """Hold an operator for the bucket's next turn, should this worker get it."""
+    """Hold an operator for the bucket's next turn, should this worker get it; together within the limit of one."""
     _kept[key] = (token, op)
     held = sum(o.metrics.state_bytes for _, o in _kept.values())
-    while len(_kept) > _MOST_KEPT or (held > _MOST_KEPT_BYTES and len(_kept) > 1):
+    most = _MOST_KEPT_BYTES if op.account.limit is None else min(_MOST_KEPT_BYTES, op.account.limit)
+    while len(_kept) > _MOST_KEPT or (held > most and len(_kept) > 1):
         _, (_, old) = _kept.popitem(last=False)
         held -= old.metrics.state_bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.buckets import checked_count
 from ivjoin.spark.columns import key_sql
-from ivjoin.spark.join import refuse_unbuilt, resolved
+from ivjoin.spark.join import refuse_unbuilt, resolved, worker_budget
 from ivjoin.spark.origin import origin_of
 from ivjoin.spark.replanning import live_plans
 from ivjoin.spark.sorting import sort_key
@@ -33,7 +34,8 @@ def explain(
     batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None, *, buckets: int | None = None,
     backend: str = "applyInPandasWithState", name: str | Observation | None = None, routing: str = "auto",
     hot_keys: Sequence[object] | None = None, routing_dir: str | None = None, aggregate: Aggregates | None = None,
-    pick: str | None = None, pick_by: str | Sequence[str] | None = None,
+    pick: str | None = None, pick_by: str | Sequence[str] | None = None, memory_limit: int | str | None = None,
+    when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None,
 ) -> str:
     """The plan of ``left.band_join(right, ...)`` as text; takes its arguments, and joins nothing.
 
@@ -42,7 +44,8 @@ def explain(
     Parameters
     ----------
     left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size, \
-    on_late, timezone, buckets, backend, name, routing, hot_keys, routing_dir, aggregate, pick, pick_by
+    on_late, timezone, buckets, backend, name, routing, hot_keys, routing_dir, aggregate, pick, pick_by, memory_limit, \
+    when_full, spill_dir
         As for :func:`ivjoin.spark.band_join`; ``backend`` and ``name`` change nothing. Of a joined stream, given alone
         as ``left``, the text also says how :func:`ivjoin.spark.write_stream` would write it.
 
@@ -68,6 +71,7 @@ def explain(
         left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size,
         on_late, timezone, aggregate, pick, pick_by,
     )
+    worker_budget(call.spec, memory_limit, when_full, spill_dir, left.isStreaming)
     if left.isStreaming:
         count = checked_count(buckets, call.settings.partitions)
         spread_out = stream_spread(call.spec, count, routing, hot_keys, routing_dir)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from ivjoin.errors import ConditionError, IvjoinError, OrderError, UnsupportedEr
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.frontier.order import Order, OrderTracker
+from ivjoin.operator.budget import Budget, budget_of
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.question import join_spec, on_pairs
 from ivjoin.plan.spec import SIDES, JoinSpec
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from ivjoin.spark.results import Results
     from ivjoin.spark.streamspread import StreamSpread
 
-__all__ = ["band_join", "joined_frames", "refuse_unbuilt", "resolved"]
+__all__ = ["band_join", "joined_frames", "refuse_unbuilt", "resolved", "worker_budget"]
 
 BACKENDS = ("applyInPandasWithState", "transformWithState")
 
@@ -61,7 +63,8 @@ def band_join(
     batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None, *, buckets: int | None = None,
     backend: str = "applyInPandasWithState", name: str | Observation | None = None, routing: str = "auto",
     hot_keys: Sequence[object] | None = None, routing_dir: str | None = None, aggregate: Aggregates | None = None,
-    pick: str | None = None, pick_by: str | Sequence[str] | None = None,
+    pick: str | None = None, pick_by: str | Sequence[str] | None = None, memory_limit: int | str | None = None,
+    when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None,
 ) -> DataFrame:
     """Join two DataFrames on keys and a band condition, holding only the rows that can still match.
 
@@ -118,6 +121,14 @@ def band_join(
         by their keys alone then, in one task without a key.
     pick_by : str, or list of str, optional
         Right columns, or SQL text over them, by which rows are compared; the later ones break ties.
+    memory_limit : int or str, optional
+        Bytes that the operator at work in a Python worker may hold, or text such as "512MB": of static frames that of a
+        task, of streams that of a bucket, whose rows kept between micro-batches it bounds, too.
+    when_full : {"raise", "spill"}
+        What happens where the rows that can still match do not fit: MemoryLimitError, which ends the query; or, of
+        static frames, files (exact).
+    spill_dir : path, optional
+        Folder of the files on each worker's machine; the system's for temporary files by default.
 
     Returns
     -------
@@ -150,13 +161,14 @@ def band_join(
             f"routing is {routing!r} with aggregate=; expected 'auto' or 'hash': a left row meets all of its partners "
             "in one task"
         )
-    return joined_frames(left, right, call, buckets, backend, name, routing, hot_keys, routing_dir)
+    budget = worker_budget(call.spec, memory_limit, when_full, spill_dir, _streaming(left, right))
+    return joined_frames(left, right, call, buckets, backend, name, routing, hot_keys, routing_dir, budget)
 
 
 def joined_frames(
     left: DataFrame, right: DataFrame, call: Resolved, buckets: int | None, backend: str,
     name: str | Observation | None, routing: str, hot_keys: Sequence[object] | None = None,
-    routing_dir: str | None = None,
+    routing_dir: str | None = None, budget: Budget | None = None,
 ) -> DataFrame:
     """The frame of a call that was looked up, run by the backend that is asked for."""
     if backend not in BACKENDS:
@@ -174,12 +186,12 @@ def joined_frames(
 
         observation = None if isinstance(name, str) else name
         spread = spread_of(left, right, call.spec, call.settings, buckets, routing)
-        joined = static_join(left, right, call.spec, out, spread, observation)
+        joined = static_join(left, right, call.spec, out, spread, observation, budget)
     else:
         from ivjoin.spark.streamspread import stream_spread
 
         spread_out = stream_spread(call.spec, count, routing, hot_keys, routing_dir)
-        joined = _joined_stream(left, right, call, out, count, observed_name(name), backend, spread_out)
+        joined = _joined_stream(left, right, call, out, count, observed_name(name), backend, spread_out, budget)
     if not call.spec.left_over:
         return joined
     kept = rows_where(joined, plan_of(call.spec), call.types, call.aliases, call.spec.left_over)
@@ -188,7 +200,8 @@ def joined_frames(
 
 
 def _joined_stream(
-    left: Any, right: Any, call: Resolved, out: Any, buckets: int, name: str, backend: str, spread: StreamSpread
+    left: Any, right: Any, call: Resolved, out: Any, buckets: int, name: str, backend: str, spread: StreamSpread,
+    budget: Budget | None,
 ) -> DataFrame:
     """The joined stream, remembered for sinks that take it packed."""
     from ivjoin.spark.segments import segmented_join
@@ -197,11 +210,37 @@ def _joined_stream(
     build = segmented_join if backend == "transformWithState" else streaming_join
 
     def packed(results: Results | None = None) -> Any:
-        return build(left, right, call.spec, buckets, name, results, spread)
+        return build(left, right, call.spec, buckets, name, results, spread, budget)
 
     joined = opened(packed(), call.spec, out)
     remember(Joined(joined, call.spec, call.notes, buckets, spread, packed))
     return joined
+
+
+def worker_budget(
+    spec: JoinSpec, memory_limit: int | str | None, when_full: str, spill_dir: str | os.PathLike[str] | None,
+    streaming: bool,
+) -> Budget | None:
+    """What an operator in a worker may hold; None for no limit.
+
+    Raises
+    ------
+    IvjoinError
+        If the options say no limit; an UnsupportedError where rows cannot be dealt with as they say.
+    """
+    if when_full == "shed":
+        raise UnsupportedError(
+            "when_full is 'shed'; expected 'raise', or 'spill' of static frames: on Spark no rows are dropped"
+        )
+    if streaming and when_full == "spill":
+        raise UnsupportedError(
+            "when_full is 'spill' with streams; expected 'raise': each micro-batch hands Spark the whole state of a "
+            "bucket as bytes, which files do not shorten. Take more buckets or a narrower window"
+        )
+    budget = budget_of(memory_limit, when_full, spill_dir)
+    if budget is not None:
+        budget.check(plan_of(spec))
+    return budget
 
 
 def refuse_unbuilt(routing: object, hot_keys: object, routing_dir: object, streaming: bool) -> None:

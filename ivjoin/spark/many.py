@@ -118,7 +118,7 @@ def multi_join(
         return streamed_in_cells(frames, _watermarks(spec, frames), plan, out)
     from ivjoin.spark.cells import joined_in_cells
 
-    return joined_in_cells(frames, spec, plan, out, rows)
+    return joined_in_cells(frames, spec, plan, out, rows, None if workers is None else plan.workers)
 
 
 def _streaming(frames: Mapping[str, Any]) -> bool:

@@ -22,9 +22,10 @@ import pandas as pd
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from ivjoin.errors import IvjoinError
+from ivjoin.operator.budget import Budget
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.spec import JoinSpec
-from ivjoin.spark.bucket import Turn, arrivals, keep, new_operator, play, taken
+from ivjoin.spark.bucket import Turn, arrivals, keep, new_operator, play, restored, taken
 from ivjoin.spark.buckets import bucket_labels
 from ivjoin.spark.codec import FORMAT, compressed, expanded, meta_text, new_token, read_state
 from ivjoin.spark.metrics import MOST_GATHERED, observed
@@ -45,7 +46,7 @@ _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 
 def segmented_join(
     left: Any, right: Any, spec: JoinSpec, buckets: int, name: str, results: Results | None = None,
-    spread: StreamSpread = UNSPREAD,
+    spread: StreamSpread = UNSPREAD, budget: Budget | None = None,
 ) -> Any:
     """As ``streaming_join``, with the state in segments; several such joins may stand in one query.
 
@@ -58,7 +59,7 @@ def segmented_join(
     packed = packed_sides(left, right, spec, buckets, spread)
     with own_workers(left):
         played = packed.groupBy("label").transformWithStateInPandas(
-            SegmentedBucket(spec, buckets, results, spread), RESULT_SCHEMA, "append", "None"
+            SegmentedBucket(spec, buckets, results, spread, budget), RESULT_SCHEMA, "append", "None"
         )
     return observed(played, name, by_bucket=buckets <= MOST_GATHERED)
 
@@ -88,8 +89,10 @@ class SegmentedBucket(StatefulProcessor):
     """The operator of a bucket, its state as head, base and log."""
 
     def __init__(
-        self, spec: JoinSpec, buckets: int, results: Results | None = None, spread: StreamSpread = UNSPREAD
+        self, spec: JoinSpec, buckets: int, results: Results | None = None, spread: StreamSpread = UNSPREAD,
+        budget: Budget | None = None,
     ) -> None:
+        self._budget = budget
         self._spec = spread.run(spec)
         self._owned = spread.owner(spec)
         self._meta = meta_text(identity(spec) | spread.identity, buckets)
@@ -141,14 +144,17 @@ class SegmentedBucket(StatefulProcessor):
     def _opened(self, name: tuple[str, int], head: Any, turn: Turn) -> SymmetricHashJoin:
         if head is None:
             taken(name)
-            return new_operator(self._spec)
+            return new_operator(self._spec, self._budget)
         state = read_state((head[0], head[1], head[2], b""), self._meta)
-        op, turn.caught_up = found_again(self._spec, name, state.token)
+        op, turn.caught_up = found_again(self._spec, name, state.token, self._budget)
         if op is not None:
             return op
         turn.restored = True
         base = self._base.get() if self._base.exists() else None
-        op = new_operator(self._spec) if base is None else SymmetricHashJoin.restore(expanded(bytes(base[0])))
+        if base is None:
+            op = new_operator(self._spec, self._budget)
+        else:
+            op = restored(expanded(bytes(base[0])), self._budget)
         for (segment,) in self._log.get():
             for _ in play(op, self._spec, arrivals_of(self._spec, expanded(bytes(segment)))):
                 pass

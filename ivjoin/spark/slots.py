@@ -2,9 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["share_slots"]
+__all__ = ["laid_together", "share_slots"]
+
+
+def laid_together(
+    types: Sequence[list[Any]], together: Sequence[Sequence[int | None]]
+) -> tuple[list[Any], list[list[int]], list[int | None]]:
+    """As :func:`share_slots`, with columns that go together in one slot where their types allow it.
+
+    Parameters
+    ----------
+    types : list of list
+        Of each input's columns.
+    together : list of list of int or None
+        Columns, one of each input; None for an input that has none.
+
+    Returns
+    -------
+    slots, places, found
+        ``found`` are the slots of what goes together; None where there is no such slot.
+
+    Examples
+    --------
+    >>> laid_together([["long", "ts", "long"], ["ts", "long"]], [[1, 0], [2, 1], [0, None]])
+    (['ts', 'long', 'long'], [[2, 0, 1], [0, 1]], [0, 1, None])
+    """
+    firsts = [
+        list(dict.fromkeys([*(g[i] for g in together if g[i] is not None), *range(len(t))]))
+        for i, t in enumerate(types)
+    ]
+    one, *others = [[t[c] for c in first] for t, first in zip(types, firsts, strict=True)]
+    slots, *led = share_slots(one, *others)
+    places = []
+    for first, own in zip(firsts, led, strict=True):
+        slot_of = dict(zip(first, own, strict=True))
+        places.append([slot_of[c] for c in range(len(first))])
+    found: list[int | None] = []
+    for group in together:
+        held = {None if c is None else places[i][c] for i, c in enumerate(group)}
+        found.append(held.pop() if len(held) == 1 else None)
+    return slots, places, found
 
 
 def share_slots(first: list[Any], *others: list[Any]) -> tuple[list[Any], *tuple[list[int], ...]]:

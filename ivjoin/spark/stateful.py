@@ -7,9 +7,10 @@ from typing import Any
 
 import pandas as pd
 
+from ivjoin.operator.budget import Budget
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.spec import JoinSpec
-from ivjoin.spark.bucket import Turn, arrivals, keep, new_operator, play, taken
+from ivjoin.spark.bucket import Turn, arrivals, keep, new_operator, play, restored, taken
 from ivjoin.spark.buckets import bucket_labels
 from ivjoin.spark.codec import (
     FORMAT,
@@ -31,7 +32,9 @@ __all__ = ["bucket_function"]
 StateFunction = Callable[[tuple[Any, ...], Iterator[pd.DataFrame], Any], Iterator[pd.DataFrame]]
 
 
-def bucket_function(spec: JoinSpec, buckets: int, results: Results, spread: StreamSpread = UNSPREAD) -> StateFunction:
+def bucket_function(
+    spec: JoinSpec, buckets: int, results: Results, spread: StreamSpread = UNSPREAD, budget: Budget | None = None
+) -> StateFunction:
     """The function that Spark calls once per bucket and micro-batch."""
     meta = meta_text(identity(spec) | spread.identity, buckets)
     owned, spec = spread.owner(spec), spread.run(spec)
@@ -44,7 +47,7 @@ def bucket_function(spec: JoinSpec, buckets: int, results: Results, spread: Stre
         said = ""
         if plans is not None and stored is not None:
             said, stored = note_and_state(stored)
-        op, before = _opened(spec, name, stored, turn)
+        op, before = _opened(spec, name, stored, turn, budget)
         turn.before = op.metrics.as_dict()
         came = arrivals(spec, frames)
         turn.mark()
@@ -65,14 +68,16 @@ def bucket_function(spec: JoinSpec, buckets: int, results: Results, spread: Stre
     return join_bucket
 
 
-def _opened(spec: JoinSpec, name: tuple[str, int], stored: Any, turn: Turn) -> tuple[SymmetricHashJoin, str]:
+def _opened(
+    spec: JoinSpec, name: tuple[str, int], stored: Any, turn: Turn, budget: Budget | None
+) -> tuple[SymmetricHashJoin, str]:
     """A bucket's operator (new, from memory, or made from the state), and the token of its state."""
     if stored is None:
         taken(name)
-        return new_operator(spec), ""
+        return new_operator(spec, budget), ""
     state = read_state(stored, name[0])
-    op, turn.caught_up = found_again(spec, name, state.token)
+    op, turn.caught_up = found_again(spec, name, state.token, budget)
     if op is None:
         turn.restored = True
-        op = SymmetricHashJoin.restore(expanded(state.payload))
+        op = restored(expanded(state.payload), budget)
     return op, state.token

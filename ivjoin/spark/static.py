@@ -4,7 +4,7 @@
 
     left  -- side 0, keys, order --+
                                    +-- union -- repartition(keys) -- sortWithinPartitions(order) -- mapInArrow(operator)
-    right -- side 1, keys, order --+
+    right -- side 1, keys, order --+       (keys and order travel in the columns that hold them, where they are columns)
 
 Where keys alone do not divide the rows well, each row is routed to cells before that (``spreading``), and the cells'
 tasks take the keys' place.
@@ -16,6 +16,7 @@ condition need not err for them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
@@ -26,6 +27,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from ivjoin.frontier.order import Order
 from ivjoin.metrics import JoinMetrics
+from ivjoin.operator.budget import Budget
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES, JoinSpec
@@ -35,7 +37,7 @@ from ivjoin.spark.metrics import observed
 from ivjoin.spark.ownership import cell_spec, only_owned
 from ivjoin.spark.pack import MapStage
 from ivjoin.spark.results import RESULT_SCHEMA, opener, packed_row
-from ivjoin.spark.slots import share_slots
+from ivjoin.spark.slots import laid_together
 from ivjoin.spark.sorting import image_adder, sort_key
 from ivjoin.spark.spreading import ADDED, Spread, hash_of_row, router
 
@@ -47,15 +49,21 @@ _COUNTS = (*GROWING, "peak_state_rows", "peak_state_bytes")
 
 
 def static_join(
-    left: Any, right: Any, spec: JoinSpec, out: StructType, spread: Spread, observation: Any = None
+    left: Any, right: Any, spec: JoinSpec, out: StructType, spread: Spread, observation: Any = None,
+    budget: Budget | None = None,
 ) -> Any:
-    """The joined frame. ``spread`` says how rows are divided, ``observation`` takes the counts."""
+    """The joined frame. ``spread`` says how rows are divided, ``observation`` takes the counts, of ``budget`` each task
+    has one.
+    """
     plan = plan_of(spec)
     key = sort_key(plan)
     keys = key_sql(plan)
     routed = spread.plan is not None
     types = [[f.dataType for f in frame.schema] for frame in (left, right)]
-    slots, *places = share_slots(types[0], types[1])
+    ordered = None if key is None or key.sql is None else key.sql
+    together = [*([] if ordered is None else [ordered]), *([] if routed else keys)]
+    slots, places, found = laid_together(types, [[_column_of(text) for text in pair] for pair in together])
+    by = [F.col(f"b{i}" if slot is None else f"s{slot}") for i, slot in enumerate(found)]
     tagged = []
     for side, frame in enumerate((left, right)):
         rows = frame.toDF(*[place(i) for i in range(len(types[side]))])
@@ -66,17 +74,21 @@ def static_join(
         columns = [F.lit(side).cast("tinyint").alias("side")]
         if routed:
             columns += [F.col("label"), F.col("cell"), F.col("owned")]
-        else:
-            columns += [F.expr(pair[side]).alias(f"k{i}") for i, pair in enumerate(keys)]
-        if key is not None:
-            columns.append((F.col("o") if key.sql is None else F.expr(key.sql[side])).alias("o"))
+        if key is not None and ordered is None:
+            columns.append(F.col("o"))
+        columns += [
+            F.expr(pair[side]).alias(f"b{i}")
+            for i, (pair, slot) in enumerate(zip(together, found, strict=True)) if slot is None
+        ]
         where = {slot: i for i, slot in enumerate(places[side])}
         for slot, t in enumerate(slots):
             column = F.col(place(where[slot])) if slot in where else F.lit(None).cast(t)
             columns.append(column.alias(f"s{slot}"))
         tagged.append(rows.select(*columns))
     both = tagged[0].union(tagged[1])
-    by = [F.col("label")] if routed else [F.col(f"k{i}") for i in range(len(keys))]
+    order = by.pop(0) if ordered is not None else F.col("o")
+    if routed:
+        by = [F.col("label")]
     if not by:
         both = both.coalesce(1)
     elif spread.tasks is None:
@@ -85,18 +97,25 @@ def static_join(
         both = both.repartition(spread.tasks, *by)
     run = spec.with_orders((), (), "raise")
     if key is not None:
-        both = both.sortWithinPartitions("o")
+        both = both.sortWithinPartitions(order)
         run = spec.with_orders((Order(key.nodes[0]),), (Order(key.nodes[1]),), "raise")
     more = ["cell", "owned"] if routed else []
     payload = both.select("side", *[f"s{i}" for i in range(len(slots))], *more)
     if routed:
-        joiner = _joiner(cell_spec(run), [[*p, len(slots), len(slots) + 1] for p in places], plan_of(run).schema)
+        celled = [[*p, len(slots), len(slots) + 1] for p in places]
+        joiner = _joiner(cell_spec(run), celled, budget, plan_of(run).schema)
     else:
-        joiner = _joiner(run, places)
+        joiner = _joiner(run, places, budget)
     if observation is None:
         return payload.mapInArrow(joiner, out)
     counted = payload.mapInArrow(_counted(joiner), RESULT_SCHEMA)
     return observed(counted, observation, _COUNTS).mapInArrow(opener(plan_of(run).schema), out)
+
+
+def _column_of(sql: str) -> int | None:
+    """The column that an expression over :func:`place` names is, if it is one and no more."""
+    found = re.fullmatch(r"`c(\d+)`", sql)
+    return int(found[1]) if found else None
 
 
 def _routed(rows: Any, frame: Any, spec: JoinSpec, side: int, spread: Spread) -> Any:
@@ -115,14 +134,16 @@ def _with_image(rows: Any, spec: JoinSpec, side: int, node: Any) -> Any:
 Joiner = Callable[[Iterator[pa.RecordBatch]], Generator[pa.RecordBatch, None, JoinMetrics]]
 
 
-def _joiner(spec: JoinSpec, places: list[list[int]], owned: pa.Schema | None = None) -> Joiner:
+def _joiner(
+    spec: JoinSpec, places: list[list[int]], budget: Budget | None = None, owned: pa.Schema | None = None
+) -> Joiner:
     """The function of a task: tagged rows in, in order; joined rows out, and what the operator counted at the end.
 
     With a schema, of the joined rows those that are owned come out, of that schema.
     """
 
     def join(batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, JoinMetrics]:
-        op = SymmetricHashJoin.from_plan(plan_of(spec), errors_first=True)
+        op = SymmetricHashJoin.from_plan(plan_of(spec), errors_first=True, budget=budget)
         unowned = 0
 
         def kept(joined: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

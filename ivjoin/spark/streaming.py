@@ -16,6 +16,7 @@ from typing import Any
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from ivjoin.operator.budget import Budget
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.buckets import bucket_labels
@@ -52,14 +53,14 @@ def packed_sides(left: Any, right: Any, spec: JoinSpec, buckets: int, spread: St
 
 def streaming_join(
     left: Any, right: Any, spec: JoinSpec, buckets: int, name: str, results: Results | None = None,
-    spread: StreamSpread = UNSPREAD,
+    spread: StreamSpread = UNSPREAD, budget: Budget | None = None,
 ) -> Any:
     """The joined stream as packed rows, with its counts observed under ``name``."""
     results = results or Results(arrow_batch_rows(left.sparkSession))
     packed = packed_sides(left, right, spec, buckets, spread)
     with own_workers(left):
         played = packed.groupBy("label").applyInPandasWithState(
-            bucket_function(spec, buckets, results, spread), RESULT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
+            bucket_function(spec, buckets, results, spread, budget), RESULT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
         )
     return observed(played, name, by_bucket=buckets <= MOST_GATHERED)
 

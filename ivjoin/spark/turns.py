@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from ivjoin.operator.budget import Budget
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import JoinSpec
@@ -61,12 +62,16 @@ def arrivals_of(spec: JoinSpec, turn: bytes) -> Arrivals:
     return Arrivals(packed, seen)
 
 
-def found_again(spec: JoinSpec, name: tuple[str, int], token: str) -> tuple[SymmetricHashJoin | None, int]:
+def found_again(
+    spec: JoinSpec, name: tuple[str, int], token: str, budget: Budget | None = None
+) -> tuple[SymmetricHashJoin | None, int]:
     """The bucket's operator as the state with this token has it, if it is in memory; and the turns it had missed."""
     held = taken(name)
     if held is None:
         return None, 0
     since, op = held
+    if op.account.limit != (None if budget is None else budget.limit):  # of a query before this one
+        return None, 0
     turns = _turns_since(name, since, token, op.metrics.state_rows)
     if turns is None:
         return None, 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from typing import Any
 
@@ -45,10 +46,10 @@ CONDITIONS = {
 }
 
 
-def wanted(condition: str) -> Counter[tuple[int, ...]]:
+def wanted(condition: str, tables: dict[str, pa.Table] | None = None) -> Counter[tuple[int, ...]]:
     con = duckdb.connect()
     con.execute("SET threads = 1")
-    for alias, t in TABLES.items():
+    for alias, t in (tables or TABLES).items():
         con.register(alias, t)
     return Counter(con.execute(f"SELECT a.id, b.id, c.id FROM a, b, c WHERE {condition}").fetchall())
 
@@ -77,6 +78,34 @@ def test_each_scheme_agrees_with_duckdb(frames: dict[str, Any], shape: str, sche
     assert sum(want.values()) > 20
     assert joined.columns == [f"{a}_{n}" for a in "abc" for n in SCHEMA.names]
     assert dict(joined.dtypes)["b_ts"] == dict(frames["b"].dtypes)["ts"]
+
+
+def test_cells_that_share_a_task_are_joined_apart(frames: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    from ivjoin.spark import cells
+
+    monkeypatch.setattr(cells, "bucket_labels", lambda count: (0,) * count)
+    joined = ivjoin.spark.multi_join(frames, CONDITIONS["chain of two"], workers=6)
+    assert ids(joined) == wanted(CONDITIONS["chain of two"])
+
+
+@pytest.mark.parametrize("kind", [pa.int32(), pa.int16()], ids=str)
+def test_what_is_shuffled_and_sorted_by_does_not_travel_twice(spark: Any, kind: pa.DataType) -> None:
+    """Columns stand in other places in each input; a key of another type is cast, and then travels by itself."""
+    tables = {
+        "a": table(4).select(["id", "ts", "j"]),
+        "b": table(5).select(["j", "k", "ts", "id"]),
+        "c": table(6).select(["ts", "j", "id"]),
+    }
+    tables["c"] = tables["c"].set_column(1, "j", tables["c"]["j"].cast(kind))
+    given = {a: spark.createDataFrame(t) for a, t in tables.items()}
+    condition = f"a.j = b.j AND b.j = c.j AND {BAND}"
+    joined = ivjoin.spark.multi_join(given, condition)
+    want = wanted(condition, tables)
+    assert ids(joined) == want
+    assert sum(want.values()) > 20
+    text = joined._jdf.queryExecution().optimizedPlan().toString()
+    by, along = (re.findall(rf"{step} \[(\w)\d+#", text) for step in ("RepartitionByExpression", "Sort"))
+    assert (by, along) == (["s" if kind == pa.int32() else "b"], ["s"])
 
 
 def test_one_frame_under_three_aliases(frames: dict[str, Any]) -> None:
