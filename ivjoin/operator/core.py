@@ -291,7 +291,7 @@ class Core:
                 self.adopt_rows(s, store.gather_all(ids), store.matched(ids))
             if self.frozen is not None:
                 for s, arrays, matched in self.frozen.rebuilt():
-                    values, axes, absent = self._axes_of(s, arrays, len(matched))
+                    _, axes, absent = self._axes_of(s, arrays, len(matched))
                     self.frozen.adopt(s, arrays, axes, matched, absent)
         finally:
             self.account.limit = limit

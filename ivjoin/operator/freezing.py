@@ -25,7 +25,7 @@ from ivjoin.shj.kernels import index_kernels
 from ivjoin.shj.store.backing import Files
 from ivjoin.shj.store.frozen import FrozenRows, Taken, can_freeze
 from ivjoin.shj.store.keys import NoKeys
-from ivjoin.shj.store.ring_room import recap
+from ivjoin.shj.store.ring_room import leave, recap, row_bytes
 from ivjoin.shj.store.sizes import fitting
 
 __all__ = ["Frozen"]
@@ -125,23 +125,25 @@ class Frozen:
                 for a in range(store.n_axes):
                     axes[a] = store.axis_values(a, some)
                 self._append(s, store.gather_all(some), axes, flags & index_kernels.MATCHED != 0, absent)
-                store.leave(some)
+                leave(store, some)
         finally:
             self.sides[s].index()
             if not core.state.get("prepared"):  # ids of a batch on its way may be in no row yet
                 core.keys.sweep()
+                core.keys.compact(core.stores)
             self._tell(s)
         return True
 
-    def shrink(self) -> bool:
-        """Give back room of rings that freezing has left empty; whether there was some."""
-        for share in (2, 16):
-            for store in self.core.stores:
-                span = store.hi - store.lo
-                cap = fitting(span + span // share + 64)
-                if cap * 8 < store.cap * 7:
-                    recap(store, cap)
-                    return True
+    def shrink(self, excess: int) -> bool:
+        """Give back so many bytes of a ring that freezing has left empty, if there is one; whether there was."""
+        for store in self.core.stores:
+            span, size = store.hi - store.lo, row_bytes(store)
+            if not size:
+                continue
+            cap = max(fitting(span + span // 8 + 64), store.cap - max(excess, 0) // size - 1)
+            if span * 8 < store.cap * 5 and cap < store.cap:
+                recap(store, cap)
+                return True
         return False
 
     def adopt(
@@ -215,9 +217,9 @@ class Frozen:
                 matched[who] = 1
             elif how.single is not None:
                 numbers, first = np.unique(taken.numbers, return_index=True)
-                out = list(self._alone(1 - p, taken.at(first))) if how.semi is not None else []
+                if how.semi is not None:
+                    yield from self._alone(1 - p, taken.at(first))
                 self._drop(1 - p, numbers)
-                yield from out
             else:
                 if how.keep[1 - p]:
                     rows.mark(taken.numbers)
@@ -284,13 +286,11 @@ class Frozen:
                 return
         self._told[s] = bounds
         for numbers in rows.outside(bounds):
-            out: list[pa.RecordBatch] = []
             if core.how.owes(s):
                 alone = numbers[~rows.matched(numbers)] if core.how.keep[s] else numbers
                 if len(alone):
-                    out = list(self._alone(s, rows.take(alone)))
+                    yield from self._alone(s, rows.take(alone))
             self._drop(s, numbers)
-            yield from out
 
     def _alone(self, s: int, taken: Taken) -> Iterator[pa.RecordBatch]:
         emitter = self.core.emitter

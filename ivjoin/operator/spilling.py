@@ -17,7 +17,7 @@ from ivjoin.operator.core import Core
 from ivjoin.operator.freezing import Frozen
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj import registers as at
-from ivjoin.shj.store.backing import Files, in_memory, slide
+from ivjoin.shj.store.backing import Files, give_back, in_memory, slide
 from ivjoin.shj.store.keys import ByteKeys, WordKeys
 from ivjoin.shj.store.side import SideStore
 from ivjoin.shj.store.spilled import TextInFile, can_spill, spill_columns
@@ -50,16 +50,18 @@ class Spilling:
         """Move arrays to files until so many bytes more fit, or nothing is left to move; whether any was moved."""
         core = self._core()
         assert core is not None
+        before = core.bytes_held()
         try:
             moved = self._move(core, needed, range(_INDEX))
             if core.bytes_held() + needed <= self._limit or self._freeze(core, needed):
                 return True
-            return self._move(core, needed, range(_INDEX, _LAST + 1)) or moved
+            return self._move(core, needed, range(_INDEX, _LAST + 1)) or core.bytes_held() < before or moved
         finally:
             core.account.files = self.files
             core.keys.point()
             for store in core.stores:
                 store.moved()
+            give_back()
             self.settle()
 
     def _move(self, core: Core, needed: int, when: range) -> bool:
@@ -73,16 +75,19 @@ class Spilling:
         return moved
 
     def _freeze(self, core: Core, needed: int) -> bool:
-        """Let rows go to files with their index, until so many bytes fit; whether they do."""
+        """A step of letting rows go to files with their index, with which less may be needed; whether all fits."""
         if core.state.get("phase") != at.BEGIN or (core.frozen is None and not Frozen.can(core)):
             return False
         frozen = core.frozen = core.frozen or Frozen(core, self.files, self._limit)
-        while core.bytes_held() + needed > self._limit:
-            if frozen.runs_in_memory > self._limit // 2:
-                frozen.move_runs(self._moved)
-            elif not frozen.shrink() and not frozen.freeze():
-                return False
-        return True
+        if frozen.runs_in_memory > self._limit // 8:
+            frozen.move_runs(self._moved)
+        found = self._less(core, frozen, needed)
+        while found and core.bytes_held() > self._limit:
+            found = self._less(core, frozen, needed)
+        return found
+
+    def _less(self, core: Core, frozen: Frozen, needed: int) -> bool:
+        return frozen.shrink(core.bytes_held() + needed + self._limit // 32 - self._limit) or frozen.freeze()
 
     def settle(self) -> int:
         """Let go of the pages of files that lie in memory beyond what is allowed; how many bytes they were."""

@@ -27,7 +27,7 @@ __all__ = ["FrozenRows", "Taken", "can_freeze"]
 LIVE, MATCHED = 1, 2
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _CACHED = 2  # blocks of which the axes are kept once they were read
-_MOST_MERGED = 1 << 20  # entries of a run that is merged into a larger one
+_MOST_MERGED = 1 << 19  # entries of a run that is merged into a larger one
 _CANDIDATES = 1 << 16  # looked at once, at most
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -240,10 +240,14 @@ class FrozenRows:
         run.sort()
         self._runs.append(_beside(self._runs[0], run) if self._runs else run)
         while len(self._runs) > 1 and len(self._runs[-2]) <= min(4 * len(self._runs[-1]), _MOST_MERGED):
-            both = np.concatenate(self._runs[-2:])
-            both = both[self._is_live(self._numbers(both))]
+            both = np.concatenate([self._lively(run) for run in self._runs[-2:]])
             both.sort(kind="stable")
             self._runs[-2:] = [_beside(self._runs[-2], both)] if len(both) else []
+
+    def _lively(self, run: np.ndarray) -> np.ndarray:
+        """The entries of rows that are there."""
+        pieces = [run[at : at + _CANDIDATES] for at in range(0, len(run), _CANDIDATES)]
+        return np.concatenate([piece[self._is_live(self._numbers(piece))] for piece in pieces])
 
     def _numbers(self, entries: np.ndarray) -> np.ndarray:
         low = np.uint64(self.low & 0xFFFFFFFF)
@@ -354,12 +358,12 @@ class FrozenRows:
                 continue
             numbers = self._live_in(at)
             axes = self._axes_of(block)[:, numbers % self._size]
-            dead = (axes < low) | (axes > high)
+            dead = np.asarray((axes < low) | (axes > high))
             for a, mask in self._absent.get(block, {}).items():
                 dead[a] &= ~mask[numbers % self._size]
             self._least[:, at : at + 1] = np.maximum(self._least[:, at : at + 1], low)
             self._most[:, at : at + 1] = np.minimum(self._most[:, at : at + 1], high)
-            yield numbers[dead.any(axis=0)]
+            yield numbers[np.asarray(dead.any(axis=0))]
 
     def drop(self, numbers: np.ndarray) -> None:
         """Let go of rows that are there."""
@@ -390,7 +394,7 @@ class FrozenRows:
             log.trim(self._starts[0][i] if self._starts else log.top)
         size = sum(len(run) for run in self._runs)
         if size > 2 * self.live + 4096:
-            kept = [(run, run[self._is_live(self._numbers(run))]) for run in self._runs]
+            kept = [(run, self._lively(run)) for run in self._runs]
             self._runs = [_beside(run, some) for run, some in kept if len(some)]
 
     def _live_in(self, b: int) -> np.ndarray:

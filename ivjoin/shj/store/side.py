@@ -489,14 +489,6 @@ class SideStore:
         """int32[n]: LIVE, MATCHED, and which axes have no value, of rows."""
         return self._flags(self.places(ids))
 
-    def leave(self, ids: np.ndarray) -> None:
-        """The oldest live rows go elsewhere, as if they had never come."""
-        places = self.places(ids)
-        self.keys.live -= int(index_kernels.unlink(places, self.links, self.keys.slots, self.offset))
-        self.live -= len(ids)
-        self.lo = int(ids[-1]) + 1
-        self._trim()
-
     def move_rows(self, rows: np.ndarray) -> None:
         """Let the records lie elsewhere, as they are."""
         self.rows, self.links = rows, rows.view(np.int32)
