@@ -7,7 +7,6 @@ leaves nothing behind. Source: D. E. Knuth, The Art of Computer Programming 3, 5
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -44,12 +43,11 @@ Held = tuple[list[pa.RecordBatch], np.ndarray]  # rows of a run, and their ordin
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Where some rows of a run lie, and the greatest ordinal among them."""
+    """Where some rows of a run lie: their ordinals, then a stream of ``size`` bytes."""
 
     at: int
     size: int
     rows: int
-    last: int
 
 
 @dataclass
@@ -74,7 +72,9 @@ class Outside:
 
     def __post_init__(self) -> None:
         try:
-            self._file = tempfile.TemporaryFile(dir=self.folder or None, prefix="ivjoin-")  # noqa: SIM115
+            self._file = tempfile.TemporaryFile(  # noqa: SIM115
+                dir=self.folder or None, prefix="ivjoin-", buffering=0
+            )
         except OSError as e:
             raise self._no_room(0, e) from e
 
@@ -96,11 +96,12 @@ class Outside:
         with pa.ipc.new_stream(sink, batch.schema) as writer:
             writer.write_batch(batch)
         rows = sink.getvalue()
-        piece = _Piece(self.nbytes, rows.size, batch.num_rows, int(values[-1]))
+        piece = _Piece(self.nbytes, rows.size, batch.num_rows)
         try:
+            self._file.seek(piece.at)
             for part in (memoryview(values.tobytes()), memoryview(rows)):
                 while part:
-                    done = os.pwrite(self._file.fileno(), part, self.nbytes)
+                    done = self._file.write(part)
                     self.nbytes += done
                     part = part[done:]
         except OSError as e:
@@ -117,12 +118,13 @@ class Outside:
 
     def _read(self, piece: _Piece) -> tuple[pa.RecordBatch, np.ndarray]:
         data = bytearray(8 * piece.rows + piece.size)
-        view, at = memoryview(data), piece.at
+        view = memoryview(data)
+        self._file.seek(piece.at)
         while view:
-            got = os.preadv(self._file.fileno(), [view], at)
+            got = self._file.readinto(view)
             if not got:
                 raise MemoryLimitError(f"the file of sorted runs in {self.folder!r} ends too early; it was cut short")
-            view, at = view[got:], at + got
+            view = view[got:]
         values = np.frombuffer(data, np.int64, piece.rows)
         with pa.ipc.open_stream(pa.py_buffer(data)[8 * piece.rows :]) as reader:
             return reader.read_next_batch(), values

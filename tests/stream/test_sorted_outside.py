@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import subprocess
 import sys
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -129,14 +129,14 @@ def test_nothing_is_lost_of_picks_where_an_expression_errs(tmp_path: Path) -> No
 def test_a_disk_without_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sorting, "room_for", lambda limit: 10_000)
 
-    def full(*_: Any) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    def full(**_: Any) -> FileIO:
+        return FileIO("/dev/full", "r+")
 
-    monkeypatch.setattr(outside.os, "pwrite", full)
     t = _table(2000, 4).select(["k", "x"])
     stream = band_join(
         t, t, on="k", condition="abs(l.x - r.x) < 1", memory_limit="1GB", when_full="spill", spill_dir=tmp_path
     )
+    monkeypatch.setattr(outside.tempfile, "TemporaryFile", full)
     with pytest.raises(MemoryLimitError, match="cannot sort outside memory.*No space left.*spill_dir"):
         stream.read_all()
 

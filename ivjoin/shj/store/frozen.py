@@ -349,7 +349,7 @@ class FrozenRows:
             return
         low, high = ends[:, :1], ends[:, 1:]
         cut = ((self._least < low) | (self._most > high)).any(axis=0) & (self._counts > 0)
-        gone = ((self._most < low) | (self._least > high)).any(axis=0)
+        gone = np.asarray(((self._most < low) | (self._least > high)).any(axis=0))
         for b in np.flatnonzero(cut).tolist():
             block = first + b
             at = block - self._first

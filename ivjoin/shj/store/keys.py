@@ -121,8 +121,8 @@ class KeyTable:
         size = _table_size(entries) if 3 * entries > 2 * len(self._table) else len(self._table)
         self._account.want(lambda: self._more(cap, size))
         if self._account.files is not None:
-            slots = 0 if in_memory(self.slots) else (cap - len(self.slots)) * self._id_bytes
-            self._account.want_disk(slots + (0 if in_memory(self._table) else 4 * size))
+            more = 0 if in_memory(self.slots) else (cap - len(self.slots)) * self._id_bytes
+            self._account.want_disk(more + (0 if in_memory(self._table) else 4 * size))
         if cap > len(self.slots):
             slots = _longer(self.slots, cap, self.n_ids)
             slots[self.n_ids :] = -1
@@ -163,8 +163,8 @@ class KeyTable:
         m = int(np.count_nonzero(used))
         arrays: list[tuple[np.ndarray, int]] = [(self.slots.reshape(-1), 8), *self._by_id()]
         for array, width in arrays:
-            of_id = array[: n * width].reshape(n, width)
-            of_id[:m] = of_id[used]
+            by_id = array[: n * width].reshape((n, width))
+            by_id[:m] = by_id[used]
         self.slots[m:n] = -1
         self.n_ids, self._n_free, self._free = m, 0, -1
         with suppress(MemoryLimitError):
