@@ -110,11 +110,14 @@ class Frozen:
             return False
         s = store.side
         self.careful |= core.full_predicate
-        ids = store.live_ids()
-        ids = ids[: len(ids) if len(ids) <= _FEW else len(ids) // 2]
+        left = 0 if store.live <= _FEW else store.live // 2
         try:
-            for start in range(0, len(ids), _AT_ONCE):
-                some = ids[start : start + _AT_ONCE]
+            while store.live > left:
+                some = np.arange(store.lo, min(store.lo + _AT_ONCE, store.hi))
+                some = some[store.flags(some) & index_kernels.LIVE != 0][: store.live - left]
+                if not len(some):
+                    store.lo = min(store.lo + _AT_ONCE, store.hi)
+                    continue
                 flags = store.flags(some)
                 absent = {
                     a: gone

@@ -17,7 +17,7 @@ from ivjoin.operator.core import Core
 from ivjoin.operator.freezing import Frozen
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj import registers as at
-from ivjoin.shj.store.backing import Files, give_back, in_memory, slide
+from ivjoin.shj.store.backing import Files, give_back, in_memory, own_memory, slide
 from ivjoin.shj.store.keys import ByteKeys, WordKeys
 from ivjoin.shj.store.side import SideStore
 from ivjoin.shj.store.spilled import TextInFile, can_spill, spill_columns
@@ -27,6 +27,8 @@ __all__ = ["Spilling"]
 
 _INDEX, _LAST = 2, 3  # when arrays of the index go
 _MANY, _SMALL = 64 << 10, 1024  # bytes of arrays that go first
+_LOOK_EVERY, _LOOK_SELDOM = 8, 512  # steps
+_MORE_KEPT = 8 << 20  # bytes that malloc may keep of what is gone
 _MORE_PAGES = 24 << 20  # bytes of files that may lie in memory beyond the limit
 
 Item = tuple[int, int, Callable[[], None]]  # when, bytes, how
@@ -45,6 +47,7 @@ class Spilling:
         self._core = ref(core)
         self._limit = budget.limit
         self.files = Files(budget.folder)
+        self._start, self._steps, self._every = own_memory(), 0, _LOOK_EVERY
 
     def make_room(self, needed: int, _: int) -> bool:
         """Move arrays to files until so many bytes more fit, or nothing is left to move; whether any was moved."""
@@ -92,9 +95,21 @@ class Spilling:
     def settle(self) -> int:
         """Let go of the pages of files that lie in memory beyond what is allowed; how many bytes they were."""
         core = self._core()
-        if core is not None and core.account.files is not None:
-            return self.files.settle(self._allowed(core))
-        return 0
+        if core is None or core.account.files is None:
+            return 0
+        self._steps += 1
+        if self._steps >= self._every:
+            self._steps = 0
+            self._trim()
+        return self.files.settle(self._allowed(core))
+
+    def _trim(self) -> None:
+        """Give back what malloc keeps, if it is much; look less often where that does not help."""
+        held = own_memory()
+        if held > self._start + self._limit + _MORE_KEPT:
+            give_back()
+            helped = own_memory() < held - _MORE_KEPT // 4
+            self._every = _LOOK_EVERY if helped else min(2 * self._every, _LOOK_SELDOM)
 
     @property
     def is_crowded(self) -> bool:

@@ -21,7 +21,7 @@ import numpy as np
 from ivjoin.errors import MemoryLimitError
 from ivjoin.shj.store.logs import Log
 
-__all__ = ["Files", "extended", "fresh", "give_back", "in_memory", "slide"]
+__all__ = ["Files", "extended", "fresh", "give_back", "in_memory", "own_memory", "slide"]
 
 _PAGE = mmap.PAGESIZE
 _MOVED = 1 << 20  # bytes of an array that malloc maps by itself
@@ -229,6 +229,16 @@ def extended(array: np.ndarray, n: int) -> np.ndarray | None:
         return array
     lies = _map_of(array)
     return None if lies is None else lies.files.extended(array, n)
+
+
+def own_memory() -> int:
+    """Bytes of this process that lie in memory and in no file; 0 where that is not to be known."""
+    try:
+        with open(_STATM, "rb") as file:
+            _, resident, shared = map(int, file.read().split()[:3])
+    except OSError:
+        return 0
+    return (resident - shared) * _PAGE
 
 
 def give_back() -> None:

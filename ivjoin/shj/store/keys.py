@@ -19,7 +19,7 @@ from ivjoin.errors import CapacityError, MemoryLimitError
 from ivjoin.shj import registers
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.kernels import key_kernels, word_key_kernels
-from ivjoin.shj.kernels.index_kernels import KEY
+from ivjoin.shj.kernels.index_kernels import KEY, LIVE
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.backing import extended, fresh, in_memory
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["ByteKeys", "IntKeys", "KeyTable", "NoKeys", "WordKeys", "pack"]
 
 _NONE_U8 = np.empty(0, dtype=np.uint8)
+_ROWS = 1 << 16  # looked at, at once
 _MOST_KEYS = 2**30  # ids are int32, and so are the table's entries
 _SLOTS, _SLOTS_SIZE, _TABLE, _TABLE_SIZE, _FREE, _SPANS, _ARENA, _ARENA_ROOM, _REST = map(
     registers.words_of(registers.OPERATOR).__getitem__,
@@ -158,8 +159,10 @@ class KeyTable:
         used = (self.slots[:n, [0, 3]] >= 0).any(axis=1)
         number = np.cumsum(used, dtype=np.int32) - np.int32(1)
         for store in stores:
-            places = store.places(store.live_ids())
-            store.links[places, KEY] = number[store.links[places, KEY]]
+            for start in range(store.lo, store.hi, _ROWS):
+                ids = np.arange(start, min(start + _ROWS, store.hi))
+                places = store.places(ids[store.flags(ids) & LIVE != 0])
+                store.links[places, KEY] = number[store.links[places, KEY]]
         m = int(np.count_nonzero(used))
         arrays: list[tuple[np.ndarray, int]] = [(self.slots.reshape(-1), 8), *self._by_id()]
         for array, width in arrays:
