@@ -33,33 +33,32 @@ __all__ = ["main"]
 _FEWER, _PUSHED = 10, 1024
 _EMPTY_PAGE = "<!-- views -->\n<!-- end of views -->\n<!-- local views -->\n<!-- end of local views -->\n"
 _CHAIN = "a.k = b.k AND b.k = c.k"
+
+
+def _rising(*widths: int) -> str:
+    """Each input at most so far after the one before it."""
+    steps = zip("abcd", "bcde", widths, strict=False)
+    return " AND ".join(f"{b}.ts BETWEEN {a}.ts AND {a}.ts + {width}" for a, b, width in steps)
+
+
 # Rows by input as a share of --rows, keys, Zipf, condition.
 Workload = tuple[dict[str, float], int, bool, str]
 WORKLOADS: dict[str, Workload] = {
     "chain": (dict.fromkeys("abc", 1), 1000, False,
               f"{_CHAIN} AND b.ts BETWEEN a.ts AND a.ts + 2000 AND c.ts BETWEEN b.ts - 2000 AND b.ts"),
-    "wide and narrow band": (dict.fromkeys("abc", 1), 1000, False,
-                             f"{_CHAIN} AND b.ts BETWEEN a.ts AND a.ts + 40000 AND c.ts BETWEEN b.ts AND b.ts + 2000"),
-    "narrow and wide band": (dict.fromkeys("abc", 1), 1000, False,
-                             f"{_CHAIN} AND b.ts BETWEEN a.ts AND a.ts + 2000 AND c.ts BETWEEN b.ts AND b.ts + 40000"),
+    "wide and narrow band": (dict.fromkeys("abc", 1), 1000, False, f"{_CHAIN} AND {_rising(40000, 2000)}"),
+    "narrow and wide band": (dict.fromkeys("abc", 1), 1000, False, f"{_CHAIN} AND {_rising(2000, 40000)}"),
     "star": (dict.fromkeys("abc", 1), 1000, False,
              "a.k = b.k AND a.k = c.k AND b.ts BETWEEN a.ts - 2000 AND a.ts AND c.ts BETWEEN a.ts - 2000 AND a.ts"),
-    "triangle": (dict.fromkeys("abc", 1), 1000, False,
-                 f"{_CHAIN} AND b.ts BETWEEN a.ts AND a.ts + 3000 AND c.ts BETWEEN b.ts AND b.ts + 3000 "
-                 "AND c.ts <= a.ts + 4000"),
+    "triangle": (dict.fromkeys("abc", 1), 1000, False, f"{_CHAIN} AND {_rising(3000, 3000)} AND c.ts <= a.ts + 4000"),
     "through a third": (dict.fromkeys("abc", 1), 1000, False,
                         f"{_CHAIN} AND a.ts BETWEEN c.ts - 2000 AND c.ts AND b.ts = c.ts"),
-    "two keys": (dict.fromkeys("abc", 1), 1000, False,
-                 "a.k = b.k AND b.j = c.j AND b.ts BETWEEN a.ts AND a.ts + 2000 AND c.ts BETWEEN b.ts AND b.ts + 2000"),
-    "skewed keys": (dict.fromkeys("abc", 0.5), 1000, True,
-                    f"{_CHAIN} AND b.ts BETWEEN a.ts AND a.ts + 60 AND c.ts BETWEEN b.ts AND b.ts + 60"),
-    "one slow input": ({"a": 1, "b": 1, "c": 0.05}, 1000, False,
-                       f"{_CHAIN} AND b.ts BETWEEN a.ts AND a.ts + 8000 AND c.ts BETWEEN b.ts AND b.ts + 8000"),
-    "no key": (dict.fromkeys("abc", 0.5), 1000, False,
-               "b.ts BETWEEN a.ts AND a.ts + 20 AND c.ts BETWEEN b.ts AND b.ts + 10"),
+    "two keys": (dict.fromkeys("abc", 1), 1000, False, f"a.k = b.k AND b.j = c.j AND {_rising(2000, 2000)}"),
+    "skewed keys": (dict.fromkeys("abc", 0.5), 1000, True, f"{_CHAIN} AND {_rising(60, 60)}"),
+    "one slow input": ({"a": 1, "b": 1, "c": 0.05}, 1000, False, f"{_CHAIN} AND {_rising(8000, 8000)}"),
+    "no key": (dict.fromkeys("abc", 0.5), 1000, False, _rising(20, 10)),
     "chain of four": (dict.fromkeys("abcd", 0.7), 1000, False,
-                      f"{_CHAIN} AND c.k = d.k AND b.ts BETWEEN a.ts AND a.ts + 2000 AND c.ts BETWEEN b.ts AND "
-                      "b.ts + 9000 AND d.ts BETWEEN c.ts AND c.ts + 2000"),
+                      f"{_CHAIN} AND c.k = d.k AND {_rising(2000, 9000, 2000)}"),
     "star of four": (dict.fromkeys("abcd", 0.7), 1000, False,
                      " AND ".join(f"a.k = {x}.k AND {x}.ts BETWEEN a.ts - {w} AND a.ts"
                                   for x, w in zip("bcd", (1000, 8000, 3000), strict=True))),
@@ -221,14 +220,11 @@ def squall_page(path: Path, records: list[dict[str, Any]]) -> None:
         ),
         "",
     ]  # fmt: skip
-    text = path.read_text()
-    marks = re.compile(r"(<!-- local views -->\n).*?(<!-- end of local views -->)", re.DOTALL)
-    path.write_text(marks.sub(lambda m: m[1] + "\n".join(lines) + "\n" + m[2], text))
+    _between_marks(path, "local views", lines)
 
 
 def page(path: Path, records: list[dict[str, Any]]) -> None:
     """Put the table between the marks of a page."""
-    text = path.read_text() if path.exists() else _EMPTY_PAGE
     lines = [
         f"Inputs of {records[0]['rows']:,} rows (slow, skewed, keyless and four inputs fewer), processor seconds:", "",
         "| workload | rows out | auto | none (cascade) | best by hand | its views | auto / best |", "|---" * 7 + "|",
@@ -238,7 +234,12 @@ def page(path: Path, records: list[dict[str, Any]]) -> None:
         ),
         "",
     ]  # fmt: skip
-    marks = re.compile(r"(<!-- views -->\n).*?(<!-- end of views -->)", re.DOTALL)
+    _between_marks(path, "views", lines)
+
+
+def _between_marks(path: Path, name: str, lines: list[str]) -> None:
+    text = path.read_text() if path.exists() else _EMPTY_PAGE
+    marks = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(marks.sub(lambda m: m[1] + "\n".join(lines) + "\n" + m[2], text))
 

@@ -50,7 +50,8 @@ def reachable_row_groups(left: Any, right: Any, **question: Any) -> tuple[list[i
 def meeting_groups(plan: JoinPlan, ranges: tuple[Ranges, Ranges]) -> tuple[list[int], list[int]]:
     """As :func:`reachable_row_groups`, of inputs whose footers were read: the left's ranges, and the right's."""
     whole = [r.groups_with_rows() for r in ranges]
-    live = _meeting(plan.condition, ranges, whole)
+    # to the ranges a condition that errs is one that is not TRUE; where each pair errs, the first is to be met
+    live = whole if plan.raises else _meeting(plan.condition, ranges, whole)
     kept = []
     for s in (0, 1):
         sheds = bool(plan.spec.orders[s] or plan.spec.bounds[s]) and plan.spec.on_late != "raise"

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SymmetricHashJoin"]
 
+_PLACES = {side: p for p, side in enumerate(SIDES)}
 _MOST_WORDS = 64  # for watermarks that an operator remembers
 
 # What refuses a batch before anything has changed.
@@ -199,13 +200,16 @@ class SymmetricHashJoin(OneCall):
         ------
         SchemaError, LateRowError, EvaluationError, ProtocolError
         """
-        p = self._side(side)
+        p = _PLACES[side] if type(side) is str and side in _PLACES else self._side(side)
         self._enter()
         try:
-            if self._core.ended[p]:
+            core = self._core
+            if core.ended[p]:
                 raise ProtocolError(f"push({side!r}, ...) after finish({side!r}); a finished side takes no rows")
             self._check_schema(p, batch)
-            return self._push(p, batch)
+            if core.layouts[p].never_null:
+                self._check_nulls(p, batch)
+            return self._push(p, batch) if batch.num_rows else NOTHING
         except _REFUSALS:
             raise
         except BaseException as e:
@@ -216,11 +220,9 @@ class SymmetricHashJoin(OneCall):
             self._lock.release()
 
     def _push(self, p: int, batch: pa.RecordBatch) -> Output:
-        self._check_nulls(p, batch)
-        if batch.num_rows == 0:
-            return NOTHING
-        self._core.account.refused = False
-        schema = self._core.layouts[p].schema
+        core = self._core
+        core.account.refused = False
+        schema = core.layouts[p].schema
         if schema is not None:
             plain = [to_plain(a, t) for a, t in zip(batch.columns, schema.types, strict=True)]
             batch = pa.RecordBatch.from_arrays(plain, schema=schema)
@@ -228,7 +230,7 @@ class SymmetricHashJoin(OneCall):
             most = self._limits.most_rows(p, batch)
             if batch.num_rows > most:
                 return self._start("push", self._limits.take_pieces(p, batch, most))
-        out = steps.take(self._core, p, batch)
+        out = steps.take(core, p, batch)
         if self._limits is not None:
             self._limits.took(p, batch)
             self._limits.stepped()

@@ -82,7 +82,7 @@ OPERATORS = (
     _function("cos", np.cos, waved(HALF_PI), BOTH_WAYS, "cos"),
     _function("tan", np.tan, tan, BOTH_WAYS, "tan"),
     Operator(
-        "pow", {"float": Meaning(ops_float.binary(np.power), pow_)},
+        "pow", {"float": Meaning(ops_float.binary(ops_float.power), pow_)},
         ("pow(l.x, 2)", "pow(l.x, 3)", "pow(l.x, r.y)", "pow(l.x, 0.5D)"),
         called("pow"), LIBRARY, NOT_LINEAR, lambda a, z: numeric.pow_(*a),
         calls=(call("pow power", 2, 2, lambda a, z: numeric.pow_(*a)),), sympy="Pow",

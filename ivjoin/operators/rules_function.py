@@ -268,15 +268,15 @@ def pow_(p: Place) -> Rule:
     assert forward is not None
     assert backward is not None
 
-    # NaN to the power of 0 and 1 to the power of NaN are 1.
+    # NaN to the power of 0 is 1.
     def up(D: list[Any]) -> Any:
         lo, hi, flags = forward(D)
-        if (D[a][2] | D[b][2]) & NAN:
+        if D[a][2] & NAN:
             lo, hi = (min(lo, 1.0), max(hi, 1.0)) if lo <= hi else (1.0, 1.0)
         return lo, hi, flags
 
     def down(s: State) -> None:
-        if not (s.D[a][2] | s.D[b][2]) & NAN:
+        if not s.D[a][2] & NAN:
             backward(s)
         elif not s.D[i][2] & NULL:
             s.drop_flags(a, NAN)
@@ -327,7 +327,8 @@ def _general(x: Pair, y: Pair) -> Pair:
 
 
 def _general_nan(x: Pair, y: Pair) -> bool:
-    return bool(x[0] < 0)
+    """Of a negative base; of 1 and -1 to the power of an infinity."""
+    return bool(x[0] < 0 or (x[0] <= 1 <= x[1] and (y[0] == -inf or y[1] == inf)))
 
 
 def _base_from(z: Pair, y: Pair, x: Pair) -> Pair:

@@ -359,10 +359,13 @@ def _constants(constant: Sequence[Node]) -> tuple[bool, bool]:
     """Whether a conjunct without columns rules out every pair, and else whether one errs for those that get to it."""
     from ivjoin.expr.evaluate import evaluate
 
+    null = False
     for node in constant:
         v = evaluate([node], _no_column, 1)[0]
         if v.error is not None and v.error[0]:
             return False, True
-        if (v.valid is not None and not v.valid[0]) or not v.values[0]:
+        if v.valid is not None and not v.valid[0]:
+            null = True  # as of any NULL, what stands to its right is evaluated all the same
+        elif not v.values[0]:
             return True, False
-    return False, False
+    return null, False

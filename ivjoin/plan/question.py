@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Aggregates", "DeclaredBounds", "How", "Keys", "OnLate", "Orders", "SupportsArrowSchema", "join_options",
-    "join_spec", "schema_of", "on_pairs", "side_expression",
+    "join_spec", "on_pairs", "schema_of", "side_expression",
 ]  # fmt: skip
 
 How = Literal["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]

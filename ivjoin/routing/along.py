@@ -21,6 +21,7 @@ from ivjoin.plan.cutting import I64_MAX, I64_MIN
 from ivjoin.routing.plan import Copies, RoutingPlan, side_number
 from ivjoin.routing.reach import Axis, owes
 from ivjoin.routing.reader import Features, Reader
+from ivjoin.shj.arrow import rows_at
 
 __all__ = ["MOST_LIVE", "Edge", "Plan", "PlanList", "Sent", "along"]
 
@@ -179,9 +180,7 @@ class PlanList:
     def _rows(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:
         if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
             return batch.slice(int(rows[0]), len(rows))
-        mask = np.zeros(batch.num_rows, dtype=bool)
-        mask[rows] = True
-        return batch.filter(pa.array(mask))
+        return rows_at(batch, rows)
 
     def edge(self, side: str, batch: pa.RecordBatch) -> Edge:
         """How far along the axis the rows of a batch can reach; to be joined over all batches that are routed."""

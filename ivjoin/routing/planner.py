@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from ivjoin.errors import OptionError, came
 from ivjoin.expr.arguments import known_options
@@ -26,6 +25,7 @@ from ivjoin.routing.reader import Reader, as_batch
 from ivjoin.routing.report import BETA, LoadReport
 from ivjoin.routing.sampling import Sample
 from ivjoin.routing.spreading import HeavyKey, Spread
+from ivjoin.shj.arrow import rows_at
 
 __all__ = ["SCHEMES", "heaviest_piece", "indivisible", "plan_join"]
 
@@ -322,7 +322,7 @@ def _measured(plan: RoutingPlan, sample: Sample, beta: float, mode: str | None) 
                  for s, b in enumerate(batches))
     step = max(1, int(copies // max(_MOST_COUNTED, most)))
     if step > 1:
-        a, b = (batch.take(pa.array(np.arange(0, batch.num_rows, step))) for batch in batches)
+        a, b = (rows_at(batch, np.arange(0, batch.num_rows, step)) for batch in batches)
         batches, scale = (a, b), (sample.rows[0] / a.num_rows, sample.rows[1] / b.num_rows)
     met = count(plan, *batches, exact=False)
     rows_in = sum((_by_worker(plan, met.rows_in[s]) * scale[s] for s in (0, 1)), np.zeros(plan.workers))

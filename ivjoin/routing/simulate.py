@@ -16,6 +16,7 @@ from ivjoin.routing.plan import RoutingPlan
 from ivjoin.routing.planner import heaviest_piece, indivisible, plan_join
 from ivjoin.routing.reader import as_batch
 from ivjoin.routing.report import BETA, LoadReport
+from ivjoin.shj.arrow import rows_at
 
 __all__ = ["counted_report", "simulate"]
 
@@ -75,7 +76,7 @@ def simulate(
             raise OptionError(f"the {SIDES[s]} side has no rows; a simulation needs some of each")
         if batch.num_rows > sample_rows:
             rows = np.sort(draw.choice(batch.num_rows, int(sample_rows), replace=False))
-            samples.append(batch.take(pa.array(rows)))
+            samples.append(rows_at(batch, rows))
         else:
             samples.append(batch)
     plan = plan_join(

@@ -12,7 +12,7 @@ from ivjoin.shj.kernels import byte_kernels
 
 __all__ = [
     "Bytes", "bitmap", "byte_width", "fixed_array", "fixed_view", "from_plain", "is_own_ordinal", "offset_width",
-    "plain_type", "take", "to_plain", "validity", "whole_numbers", "words_of",
+    "plain_type", "rows_at", "take", "to_plain", "validity", "whole_numbers", "words_of",
 ]
 
 _DTYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -129,6 +129,9 @@ def from_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
         return array
     if pa.types.is_run_end_encoded(t):
         return pc.run_end_encode(array.cast(t.value_type), run_end_type=t.run_end_type)
+    if pa.types.is_dictionary(array.type) and not pa.types.is_dictionary(t):
+        values = array.dictionary
+        array = to_plain(values, plain_type(values.type)).take(array.indices)
     return array.cast(t)
 
 
@@ -143,6 +146,17 @@ def take(array: pa.Array, index: np.ndarray, width: int | None) -> pa.Array:
     if width is None or array.null_count:
         return array.take(whole_numbers(index))
     return fixed_array(fixed_view(array, width).take(index, axis=0), None, array.type)
+
+
+def rows_at(batch: pa.RecordBatch, index: np.ndarray) -> pa.RecordBatch:
+    """Rows of a batch, int64[m], whatever the types of its columns."""
+    places = whole_numbers(index)
+    plain = [plain_type(t) for t in batch.schema.types]
+    columns = [
+        a.take(places) if a.type == t else from_plain(to_plain(a, t).take(places), a.type)
+        for a, t in zip(batch.columns, plain, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema) if columns else batch.take(places)
 
 
 def bitmap(valid: np.ndarray) -> pa.Buffer:

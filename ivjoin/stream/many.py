@@ -23,6 +23,7 @@ from ivjoin.multi.steps import Shape, equal_classes, laid_out
 from ivjoin.multi.trees import Seen, best_shape
 from ivjoin.operator.intake import has_value
 from ivjoin.operator.wording import listed
+from ivjoin.shj.arrow import rows_at
 from ivjoin.stream.columns import places_of
 from ivjoin.stream.inputs import ArrowStream, Source, open_input
 from ivjoin.stream.ordered import Ordinals, moves, of_steps, of_table, steps
@@ -121,11 +122,22 @@ def seen_of(spec: MultiSpec, sources: Mapping[str, Source | None]) -> dict[str, 
             table = source.table()
             at = np.unique(np.random.default_rng(0).integers(0, source.rows, _SAMPLE_ROWS))
             wanted = list(dict.fromkeys(names[c.params[1]][1] for n in asked[alias] for c in columns_of(n)))
-            rows = table.select(wanted).take(pa.array(at)).combine_chunks().to_batches()
+            rows = _rows_at(table.select(wanted), at).to_batches()
             for node in asked[alias] if rows else ():
                 _look(node, rows[0], alias, source.rows, distinct, span)
         out[alias] = Seen(float(source.rows), distinct, span)
     return out
+
+
+def _rows_at(table: pa.Table, index: np.ndarray) -> pa.Table:
+    """Rows of a table, int64[m] that rise, in one chunk."""
+    taken, start = [], 0
+    for batch in table.to_batches():
+        here = index[np.searchsorted(index, start) : np.searchsorted(index, start + batch.num_rows)]
+        if len(here):
+            taken.append(rows_at(batch, here - start))
+        start += batch.num_rows
+    return pa.Table.from_batches(taken, table.schema).combine_chunks()
 
 
 def _look(
@@ -135,7 +147,7 @@ def _look(
     v = evaluate([node], lambda _, name: rows.column(name.removeprefix(f"{alias}_")), rows.num_rows)[0]
     if not has_ordinal(node.type):
         values = v.values if isinstance(v.values, (pa.Array, pa.ChunkedArray)) else None
-        if values is None:
+        if values is None or pa.types.is_nested(values.type):
             return
         counts = np.asarray(values.value_counts().field("counts"))
     else:

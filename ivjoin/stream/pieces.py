@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.shj.arrow import rows_at
+
 __all__ = ["I64_MAX", "I64_MIN", "Loose", "Piece", "Run"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
@@ -199,7 +201,7 @@ class Loose:
         if keep[first : first + count].all():
             cut = slice(first, first + count)
             return Loose(self.batch.slice(first, count), self.low[cut], self.high[cut], self.marked[cut])
-        return Loose(self.batch.filter(pa.array(keep)), self.low[keep], self.high[keep], self.marked[keep])
+        return Loose(rows_at(self.batch, np.flatnonzero(keep)), self.low[keep], self.high[keep], self.marked[keep])
 
 
 Piece = Run | Loose

@@ -29,6 +29,7 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.cutting import Cut, shifted
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
+from ivjoin.shj.arrow import rows_at
 from ivjoin.stream.jobs import Jobs, Pushes
 from ivjoin.stream.pieces import I64_MAX, I64_MIN, Loose, Piece, Run
 
@@ -375,7 +376,9 @@ def _owner(schema: pa.Schema, own: int) -> Callable[[pa.RecordBatch], pa.RecordB
         places = [i for i, name in enumerate(batch.schema.names) if name.startswith(_OWNED)]
         keep = pc.coalesce(*(batch.column(i) for i in (places if own == 0 else reversed(places))))
         rest = [batch.column(i) for i in range(batch.num_columns) if i not in places]
-        return pa.RecordBatch.from_arrays(rest, schema=schema).filter(keep)
+        kept = pa.RecordBatch.from_arrays(rest, schema=schema)
+        own_rows = np.flatnonzero(keep.to_numpy(zero_copy_only=False))
+        return kept if len(own_rows) == kept.num_rows else rows_at(kept, own_rows)
 
     return owned
 

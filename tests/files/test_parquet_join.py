@@ -52,6 +52,18 @@ def test_preserved_sides_are_read_whole(tmp_path: Path, how: str, pairs: int, mo
         assert kept[s] == (list(range((10, 13)[s])) if s in PRESERVED.get(how, ()) else reached[s])
 
 
+@pytest.mark.parametrize("how", HOWS)
+def test_a_constant_that_errs_is_raised_as_it_is_of_other_inputs(tmp_path: Path, how: str) -> None:
+    """Its error is no reason to leave rows out: the first pair that gets to it raises."""
+    path = store(tmp_path / "l.parquet", numbers(0, 30), 10)
+    for condition in ("1/0 > 1", "l.t >= 0 AND 2147483647 + 1 < 0"):
+        assert reachable_row_groups(path, path, on="v", condition=condition, how=how) == ([0, 1, 2], [0, 1, 2])
+        with pytest.raises(ivjoin.EvaluationError):
+            ivjoin.band_join(path, path, on="v", condition=condition, how=how).read_all()
+        assert main(["join", path, path, "--on", "v", "--where", condition, "--how", how.replace("_", "-"),
+                     "-o", str(tmp_path / "out.parquet")]) == 2  # fmt: skip
+
+
 def test_what_is_skipped_on_one_side_skips_on_the_other(tmp_path: Path) -> None:
     left = store(tmp_path / "l.parquet", pa.table({"a": [1, 50, 90], "b": [1, 500, 900]}), 1)
     right = store(tmp_path / "r.parquet", pa.table({"a": [1, 40, 80], "b": [2, 3, 4]}), 1)

@@ -7,27 +7,32 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import pytest
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis.strategies import SearchStrategy, just
-from join.cases import Case, check, run_pull
+from join.cases import Case, check, compared, run_pull, run_push
 from join.indexes import runs_at_once
 from join.plain_cases import plain_cases
 from join.strategies import cases
 from join.variants import mirrored, snapshots_everywhere
-from stream.unordered import at_once, bare, run_tables
+from stream.unordered import at_once, bare, no_room, run_tables
 
+from ivjoin import MemoryLimitError
 from ivjoin.operator import operator as _  # noqa: F401 (compiled blocks are tried out by it)
 from ivjoin.operator import prune_bounds as bounds
+from ivjoin.shj.store import logs, spilled
 
 PHASES = (Phase.generate, Phase.shrink)
 ROUND = 200  # joins of one seed
@@ -40,11 +45,39 @@ def as_tables(case: Case, turn: int) -> None:
         check(bare(case, *kept), run_tables)
 
 
+def sorted_outside(case: Case, turn: int) -> None:
+    """As tables that are sorted by runs in files."""
+    kept = (("left", "right"), ("right",), ("left",))[turn % 3]
+    case = bare(case, *kept)
+    with at_once(turn), no_room(turn):
+        compared(case, partial(run_tables, memory_limit="64MB"), case.expected())
+
+
+def in_files(case: Case, number: int) -> None:
+    """With less memory than a step takes, or little more; the rest in files of small pieces."""
+    limit = (12_000, 20_000, 40_000)[number % 3]
+    script = tuple(e for e in case.script if e[0] != "snapshot")  # to be restored without a limit
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        for module, name, value in (
+            (logs, "_SHIFT", 9), (logs, "_SEGMENT", 512), (logs, "_BLOCK_SHIFT", 11), (logs, "_LITTLE", 256),
+            (spilled, "_AT_ONCE", 3000),
+        ):  # fmt: skip
+            patch.setattr(module, name, value)
+        options = {**case.options, "memory_limit": limit, "when_full": "spill", "spill_dir": folder}
+        try:
+            check(replace(case, script=script, options=options), run_pull if number % 2 else run_push)
+        except MemoryLimitError:
+            if limit >= 40_000:
+                raise
+
+
 # Ways to play a case, the number of which is given.
 LEGS: dict[str, Callable[[Case, int], None]] = {
     "push": lambda case, number: check(case),
     "pull": lambda case, number: check(case, run_pull),
     "tables": as_tables,
+    "tables outside memory": sorted_outside,
+    "in files": in_files,
     "exchanged": lambda case, number: check(mirrored(case)),
     "snapshots": lambda case, number: check(snapshots_everywhere(case)),
     "plain": lambda case, number: check(case),

@@ -14,6 +14,7 @@ from ivjoin import EvaluationError, SymmetricHashJoin, band_join
 ERRING = [
     "2147483647 + 1 < 0", "1/0 > 0", "1 % 0 = 5", "1 div 0 > 1", "CAST('x' AS INT) > 3", "CAST(300 AS TINYINT) < 0",
     "coalesce(1/0, 3) = 5", "NOT (1/0 > 0)", "1/0 > 0 OR 1 = 2", "-CAST(-128 AS TINYINT) > 0",
+    "NULL AND 1/0 > 0", "NULL > 3 AND l.a = r.a AND 1/0 > 0",
     "l.a - r.a > CAST(300 AS TINYINT)", "l.a - r.a >= 2147483647 + 1", "abs(l.a - r.a) <= 1 div 0",
 ]  # fmt: skip
 SCHEMA = pa.schema({"k": pa.int64(), "a": pa.int32(), "s": pa.string()})

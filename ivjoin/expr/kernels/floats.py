@@ -23,7 +23,7 @@ from ivjoin.expr.kernels.cells import (
 )
 from ivjoin.expr.nodes import Node
 
-__all__ = ["binary", "dividing", "logarithm", "neighbour", "pmod", "sign", "unary_", "whole_floats"]
+__all__ = ["binary", "dividing", "logarithm", "neighbour", "pmod", "power", "sign", "unary_", "whole_floats"]
 
 
 def binary(f: Callable[[Any, Any], Any]) -> Rule:
@@ -72,6 +72,19 @@ def dividing(f: Callable[[Any, Any], Any]) -> Rule:
 def pmod(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     r = np.fmod(x, y)
     return np.where(r < 0, np.fmod(r + y, y), r)
+
+
+def power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """As Java has it, hence Spark: 1 to the power of NaN, and 1 or -1 to that of an infinity, are NaN, where C has 1.
+
+    ``np.power`` by the one exponent 0.5 takes the root, which of minus infinity is NaN, and not infinity.
+    """
+    found = np.power(x, y)
+    endless = ~np.isfinite(y)
+    if endless.any():
+        found = np.where(endless & (np.abs(x) == 1), np.nan, found)
+    least = np.isneginf(x)
+    return np.where(least & (y == 0.5), np.inf, found) if least.any() else found
 
 
 def unary_(f: Callable[[Any], Any]) -> Rule:

@@ -124,6 +124,7 @@ class Answers:
             at = keep if back is None else back if keep is None else back[keep]
             if at is not None:
                 made = [take(a, at, byte_width(a.type)) for a in made]
+            made = [from_plain(a, m.type) for a, m in zip(made, self._measures, strict=True)]
         return pa.RecordBatch.from_arrays([*left, *made], schema=self._schema)
 
     def _asked(

@@ -28,7 +28,7 @@ from ivjoin.operator.windows.reduce import (
 )
 from ivjoin.operator.windows.source import Source
 from ivjoin.plan.aggregates import Aggregate, result_type
-from ivjoin.shj.arrow import bitmap, fixed_array, from_plain, whole_numbers
+from ivjoin.shj.arrow import bitmap, fixed_array, whole_numbers
 
 __all__ = ["Measure", "Part", "measures"]
 
@@ -296,7 +296,7 @@ class Chosen(Measure):
         if there is not None:
             n = np.arange(len(array), dtype=np.int64)
             array = array.take(pa.Array.from_buffers(pa.int64(), len(n), [bitmap(there), pa.py_buffer(n)]))
-        return from_plain(array, self.type)
+        return array
 
 
 def measures(aggregates: tuple[Aggregate, ...], schema: pa.Schema) -> list[Measure]:

@@ -27,7 +27,7 @@ from ivjoin.shj.kernels.index_kernels import (
 from ivjoin.shj.kernels.memory import at_i32, at_i64
 from ivjoin.shj.kernels.records import bound_at, expiry_at, operator_at, side_at, term_at, tracker_at
 
-__all__ = ["absence", "bounds_of", "enlist", "heaps_have_room", "prune", "reschedule", "take_out"]
+__all__ = ["absence", "bounds_of", "enlist", "heaps_have_room", "in_order", "prune", "reschedule", "take_out"]
 
 
 @tiny
@@ -88,6 +88,18 @@ def _sink(heap, size, i, value, rid):  # type: ignore[no-untyped-def]
         heap[2 * i + 1] = heap[2 * child + 1]
         i = child
     _rise(heap, top, i, value, rid)
+
+
+@inner
+def in_order(values, first, n, turn, d):  # type: ignore[no-untyped-def]
+    """Whether n rows, all with a value, come in a schedule's order: then no more than the last one is noted."""
+    falls = (values[first] ^ turn) < d.last
+    for k in range(first + 1, first + n):
+        falls |= (values[k] ^ turn) < (values[k - 1] ^ turn)
+    if falls:
+        return False
+    d.last = values[first + n - 1] ^ turn
+    return True
 
 
 @inner
@@ -231,17 +243,33 @@ def _expire(op, other, q, d, column, turn):  # type: ignore[no-untyped-def]
     rid = max(d.cursor, other.lo)
     hi = other.hi
     pos = rid % cap
+    dead = at_i64(op.dead)
+    n_dead = op.n_dead
+    spared = MATCHED if other.keeps else 0
+    owes = other.owes != 0
+    keys = 0
+    gone = 0
+    # Most rows go here: as ``_kill``, with the counts at hand.
     while rid < hi:
         flags = links[pos * stride + FLAGS]
         if flags & LIVE and not flags & absent:
             if (rows[pos * width + column] ^ turn) >= bound:
                 break
-            _kill(op, other, q, pos, links, slots, stride)
+            links[pos * stride + FLAGS] = flags & ~LIVE
+            keys += _unlink_one(pos, links, stride, slots, 3 * q)
+            gone += 1
+            if owes and not flags & spared:
+                dead[n_dead] = pos
+                n_dead += 1
         rid += 1
         pos += 1
         if pos == cap:
             pos = 0
     d.cursor = rid
+    op.live_keys -= keys
+    other.live -= gone
+    other.retired += gone
+    op.n_dead = n_dead
 
 
 @inner

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IN2_I4, IO1, IO2, IO2_I4, IO_U8, VOID, compiled, inner
-from ivjoin.shj.kernels.memory import line_of
+from ivjoin.shj.kernels.memory import AHEAD, line_of, prefetch
 
 __all__ = [
     "ASK", "FALSE", "FIRST_ABSENCE", "FIRST_AXIS", "FIRST_PROBE", "FIRST_STORE", "FLAGS", "KEY", "LIVE", "MARK_PROBE",
@@ -71,14 +71,21 @@ def _insert_between(pos, slot, rows, links, width, slots):  # type: ignore[no-un
 
 
 @inner
-def insert_rows(key_ids, n, axes, axis_stride, n_axes, place, cap, ordered, rows, links, slots, side, tally):  # type: ignore[no-untyped-def]
-    """``insert`` over flat arrays or pointers; value i of axis a is ``axes[a * axis_stride + i]``."""
+def insert_rows(  # type: ignore[no-untyped-def]
+    key_ids, n, axes, axis_stride, n_axes, place, cap, ordered, rows, links, slots, side, tally, rows_at,
+):
+    """``insert`` over flat arrays or pointers; value i of axis a is ``axes[a * axis_stride + i]``.
+
+    ``rows_at`` is the address of ``rows``.
+    """
     width = FIRST_AXIS + n_axes
     stride = 2 * width
     born = 0
     steps = 0
     pos = place
     for i in range(n):
+        if i + AHEAD < n:
+            prefetch(rows_at + 8 * width * np.int64(slots[8 * key_ids[i + AHEAD] + side + 1]))
         key_id = key_ids[i]
         row = pos * width
         link = pos * stride
@@ -116,7 +123,7 @@ def insert(key_ids, axes, place, ordered, rows, links, slots, side, tally):  # t
     """
     return insert_rows(
         key_ids, key_ids.shape[0], line_of(axes), axes.shape[1], axes.shape[0], place, rows.shape[0], ordered,
-        line_of(rows), line_of(links), line_of(slots), side, tally,
+        line_of(rows), line_of(links), line_of(slots), side, tally, 0,
     )
 
 
@@ -133,7 +140,7 @@ def _unlink_one(pos, links, stride, slots, side):  # type: ignore[no-untyped-def
     slots[slot + 1] = prv if nxt < 0 else slots[slot + 1]
     heir = prv if nxt < 0 else nxt
     slots[slot + 2] = heir if slots[slot + 2] == pos else slots[slot + 2]
-    return 1 if slots[8 * key_id] < 0 and slots[8 * key_id + 3] < 0 else 0
+    return np.int64((slots[8 * key_id] < 0) & (slots[8 * key_id + 3] < 0))
 
 
 @compiled(I8(IN1, IO2_I4, IO2_I4, I8))

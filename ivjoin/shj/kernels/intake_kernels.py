@@ -62,7 +62,7 @@ def _has_room(op, p, side, other, n):  # type: ignore[no-untyped-def]
             return False
     if op.key_kind == at.INT or op.key_kind == at.INTS:
         new = max(n - op.n_free, 0)
-        return 3 * (op.n_ids - op.n_free + n) <= 2 * op.table_size and op.n_ids + new <= op.slots_size
+        return 2 * (op.n_ids - op.n_free + n) <= op.table_size and op.n_ids + new <= op.slots_size
     if side.packs:
         op.key_bytes = packed_bytes_wanted(op, side, n)
         return op.key_bytes == 0

@@ -1,4 +1,4 @@
-"""What kernels do with an address, as LLVM is told: pointers, records, C's functions, a call, an atomic sum."""
+"""What kernels do with an address, as LLVM is told: pointers, records, C's functions, a call, an atomic sum, a hint."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import from_dtype
 
-__all__ = ["add", "call", "free", "line_of", "load", "malloc", "pointer_to", "record_of", "save"]
+__all__ = ["add", "call", "free", "line_of", "load", "malloc", "pointer_to", "prefetch", "record_of", "save"]
 
 malloc = types.ExternalFunction("malloc", types.int64(types.int64))
 free = types.ExternalFunction("free", types.void(types.int64))
@@ -87,6 +87,21 @@ def add(_context, address, amount):  # type: ignore[no-untyped-def]
         return builder.atomic_rmw("add", slot, args[1], "seq_cst")
 
     return types.int64(types.int64, types.int64), generate
+
+
+@intrinsic
+def prefetch(_context, address):  # type: ignore[no-untyped-def]
+    """Ask for the cache line of an address, which will be read soon; any address will do."""
+
+    def generate(context, builder, _signature, args):  # type: ignore[no-untyped-def]
+        at, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
+        ask = builder.module.declare_intrinsic(
+            "llvm.prefetch", [at], ir.FunctionType(ir.VoidType(), [at, flag, flag, flag])
+        )
+        builder.call(ask, [builder.inttoptr(args[0], at), flag(0), flag(3), flag(1)])  # to read, often, data
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
 
 
 @intrinsic

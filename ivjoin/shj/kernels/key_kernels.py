@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj.kernels.compiling import I8, IN1, IN_U8, IO1, IO1_I4, IO2, IO2_I4, IO_U8, VOID, compiled, inner
-from ivjoin.shj.kernels.memory import at_i32, at_i64, at_u8, line_of
+from ivjoin.shj.kernels.memory import AHEAD, at_i32, at_i64, at_u8, line_of, prefetch
 
 __all__ = [
     "KEY_WORD", "SOME_KEYS", "fill_table", "hash_bytes", "intern_bytes", "intern_ints", "intern_rows",
@@ -52,19 +52,25 @@ def _is_rest(rest, first, values, stride, words, others, i):  # type: ignore[no-
 @inner
 def intern_rows(  # type: ignore[no-untyped-def]
     keys, n, usable, some, table, mask, slots, key_of, n_free, out, n_ids, cell, values, stride, words, others, rest,
+    places, table_at, slots_at,
 ):
     """``intern_ints`` over flat arrays or pointers; ``some`` says whether ``usable`` is asked.
 
     Of keys of several words, ``keys`` are the sums (they may stand where the ids go); word k of row i is
     ``values[words[3 * k] * stride + i]``, and all of an id but the last are the ``others`` words from
-    ``rest[others * id]`` on.
+    ``rest[others * id]`` on. ``places`` is scratch for n; ``table_at`` and ``slots_at`` are addresses.
     """
     for i in range(n):
+        places[i] = _mix(keys[i]) & mask
+    for i in range(n):
+        if i + 2 * AHEAD < n:
+            prefetch(table_at + 4 * places[i + 2 * AHEAD])
+            prefetch(slots_at + 32 * (np.int64(table[places[i + AHEAD]]) - 1))
         if some and usable[i] == 0:
             out[i] = -1
             continue
         key = keys[i]
-        j = _mix(key) & mask
+        j = places[i]
         while True:
             entry = np.int64(table[j])
             if entry == 0:
@@ -92,12 +98,12 @@ def intern_rows(  # type: ignore[no-untyped-def]
 def intern_ints(keys, usable, table, slots, words, n_free, out, n_ids, cell):  # type: ignore[no-untyped-def]
     """Id of each key; new keys take an id from the free list, else the next one. Returns n_ids * 2**32 + n_free.
 
-    ``table`` holds id + 1, 0 for empty, and is never more than two thirds full: the caller makes room for n new keys.
+    ``table`` holds id + 1, 0 for empty, and is never more than half full: the caller makes room for n new keys.
     ``words`` are the slots as int64[n, 4]; ``cell[0]`` is the first free id.
     """
     return intern_rows(
         keys, keys.shape[0], usable, usable.shape[0] > 0, table, table.shape[0] - 1, line_of(slots), line_of(words),
-        n_free, out, n_ids, cell, keys, 0, keys, 0, cell,
+        n_free, out, n_ids, cell, keys, 0, keys, 0, cell, np.empty(keys.shape[0], dtype=np.int64), 0, 0,
     )
 
 
@@ -114,7 +120,8 @@ def name_rows(op, side, other, keys, n):  # type: ignore[no-untyped-def]
     packed = intern_rows(
         at_i64(keys), n, at_u8(op.usable), op.masked != 0, at_i32(op.table), op.table_size - 1, at_i32(op.slots),
         at_i64(op.slots), op.n_free, key_ids, op.n_ids, cell, at_i64(op.values), op.room_rows,
-        at_i64(side.key_words), side.n_key_words - 1, at_i64(op.rest),
+        at_i64(side.key_words), side.n_key_words - 1, at_i64(op.rest), at_i64(op.chosen), op.table,
+        op.slots,
     )
     op.free = cell[0]
     op.n_ids = packed >> 32

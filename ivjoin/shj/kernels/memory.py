@@ -20,15 +20,17 @@ from ivjoin.shj.kernels import plain_memory
 from ivjoin.shj.kernels.compiling import COMPILES, I8, VOID, Later, callback, tiny
 
 __all__ = [
-    "ARROW_ARRAY", "BUFFERS", "CHILDREN", "LENGTH", "NULL_COUNT", "N_BUFFERS", "N_CHILDREN", "OFFSET", "PRIVATE",
-    "RELEASE", "add", "address_of", "at_f32", "at_f64", "at_i8", "at_i16", "at_i32", "at_i64", "at_u8", "at_u16",
-    "at_u32", "at_u64", "free", "is_for_this_machine", "line_of", "load", "malloc", "release", "release_block",
-    "release_struct", "save",
+    "AHEAD", "ARROW_ARRAY", "BUFFERS", "CHILDREN", "LENGTH", "NULL_COUNT", "N_BUFFERS", "N_CHILDREN", "OFFSET",
+    "PRIVATE", "RELEASE", "add", "address_of", "at_f32", "at_f64", "at_i8", "at_i16", "at_i32", "at_i64", "at_u8",
+    "at_u16", "at_u32", "at_u64", "free", "is_for_this_machine", "line_of", "load", "malloc", "prefetch", "release",
+    "release_block", "release_struct", "save",
 ]
 
 # Offsets in struct ArrowArray, and its size.
 LENGTH, NULL_COUNT, OFFSET, N_BUFFERS, N_CHILDREN, BUFFERS, CHILDREN, DICTIONARY, RELEASE, PRIVATE = range(0, 80, 8)
 ARROW_ARRAY = 80
+
+AHEAD = 8  # rows between asking for memory and reading it
 
 _WORDS = "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"
 
@@ -60,8 +62,8 @@ def _primitive(name: str) -> Any:
     return Later(make)
 
 
-_PRIMITIVES = "malloc", "free", "call", "add", "load", "save", "line_of"
-malloc, free, call, add, load, save, line_of = map(_primitive, _PRIMITIVES)
+_PRIMITIVES = "malloc", "free", "call", "add", "load", "save", "line_of", "prefetch"
+malloc, free, call, add, load, save, line_of, prefetch = map(_primitive, _PRIMITIVES)
 
 
 if COMPILES:

@@ -161,7 +161,7 @@ def packed_bytes_wanted(op, side, n):  # type: ignore[no-untyped-def]
     """Bytes for which the key table must have room before the keys of a batch are named; 0 if it has all room."""
     need = _most_bytes(op, side, n)
     new = max(n - op.n_free, 0)
-    if op.arena_top + need > op.arena_room or 3 * (op.n_ids - op.n_free + n) > 2 * op.table_size:
+    if op.arena_top + need > op.arena_room or 2 * (op.n_ids - op.n_free + n) > op.table_size:
         return need
     return need if op.n_ids + new > op.slots_size else 0
 

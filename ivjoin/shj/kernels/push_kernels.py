@@ -15,7 +15,7 @@ from ivjoin.shj.kernels import index_kernels as index
 from ivjoin.shj.kernels.batch_memory import copy_all, copy_rows
 from ivjoin.shj.kernels.block_kernels import build_block
 from ivjoin.shj.kernels.compiling import I8, compiled, inner
-from ivjoin.shj.kernels.expiry_kernels import absence, bounds_of, enlist, prune, take_out
+from ivjoin.shj.kernels.expiry_kernels import absence, bounds_of, enlist, in_order, prune, take_out
 from ivjoin.shj.kernels.intake_kernels import arrive
 from ivjoin.shj.kernels.key_kernels import SOME_KEYS, fill_table, take_back_ids
 from ivjoin.shj.kernels.memory import RELEASE, at_i32, at_i64, at_u8, load, release
@@ -217,7 +217,7 @@ def _keep(op, p, side):  # type: ignore[no-untyped-def]
     tally[0] = 0
     op.live_keys += index.insert_rows(
         key_ids, n_kept, values, stride, n_axes, place, cap, side.ordered, at_i64(side.rows), links, at_i32(op.slots),
-        3 * p, tally,
+        3 * p, tally, side.rows,
     )
     side.steps += tally[0]
     side.linked += n_kept
@@ -245,7 +245,9 @@ def _keep(op, p, side):  # type: ignore[no-untyped-def]
                     d.last = index.I64_MIN
                     d.size = 0
                     d.cursor = first
-                enlist(side, d, index.FIRST_AXIS + a, np.int64(-falling), first, n_kept)
+                turn = np.int64(-falling)
+                if source_at(side.sources, a).has_absent or not in_order(values, a * stride, n_kept, turn, d):
+                    enlist(side, d, index.FIRST_AXIS + a, turn, first, n_kept)
     side.live += n_kept
     side.peak_span = max(side.peak_span, side.hi - side.lo)
 
@@ -270,8 +272,12 @@ def _tidy(op, side, bands):  # type: ignore[no-untyped-def]
     stride = 2 * (index.FIRST_AXIS + side.n_axes)
     if side.live == 0:
         lo = hi
-    while lo < hi and not links[lo % side.cap * stride + index.FLAGS] & index.LIVE:
+    place = lo % side.cap
+    while lo < hi and not links[place * stride + index.FLAGS] & index.LIVE:
         lo += 1
+        place += 1
+        if place == side.cap:
+            place = 0
     side.lo = lo
     if hi - lo > 2 * side.live + 1024:
         return True

@@ -69,5 +69,5 @@ def intern_words(keys, rows, usable, table, slots, words, rest, n_free, out, n_i
     _sum_words(line_of(keys), n, rows, count, n, out)
     return intern_rows(
         out, n, usable, usable.shape[0] > 0, table, table.shape[0] - 1, line_of(slots), line_of(words), n_free, out,
-        n_ids, cell, line_of(keys), n, rows, count - 1, rest,
+        n_ids, cell, line_of(keys), n, rows, count - 1, rest, np.empty(n, dtype=np.int64), 0, 0,
     )

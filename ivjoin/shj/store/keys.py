@@ -39,8 +39,8 @@ _SLOTS, _SLOTS_SIZE, _TABLE, _TABLE_SIZE, _FREE, _SPANS, _ARENA, _ARENA_ROOM, _R
 
 
 def _table_size(entries: int) -> int:
-    """Places of a hash table that is at most two thirds full."""
-    return max(64, 1 << (entries + entries // 2).bit_length())
+    """Places of a hash table that is at most half full: each step beyond a key's first place is a branch gone wrong."""
+    return max(64, 1 << (2 * entries - 1).bit_length())
 
 
 def _longer(array: np.ndarray, n: int, used: int) -> np.ndarray:
@@ -103,7 +103,7 @@ class KeyTable:
         """Make room for n new keys, if there is none. No id may be in flight."""
         new = max(0, n - self._n_free)
         used = self.n_ids - self._n_free
-        if 3 * (used + n) > 2 * len(self._table) or self.n_ids + new > len(self.slots):
+        if 2 * (used + n) > len(self._table) or self.n_ids + new > len(self.slots):
             if used > self._many():
                 # With room for what comes until the kernels sweep.
                 self._sweep(n)
@@ -119,7 +119,7 @@ class KeyTable:
                 f"{need:,} keys at once, expected {_MOST_KEYS:,} at most: narrow the window, or divide the rows"
             )
         cap = need + self.n_ids // 8 if need > len(self.slots) else len(self.slots)
-        size = _table_size(entries) if 3 * entries > 2 * len(self._table) else len(self._table)
+        size = _table_size(entries) if 2 * entries > len(self._table) else len(self._table)
         self._account.want(lambda: self._more(cap, size))
         if self._account.files is not None:
             more = 0 if in_memory(self.slots) else (cap - len(self.slots)) * self._id_bytes

@@ -1,0 +1,147 @@
+"""Columns of types that Arrow cannot take rows of (views, run ends), through every way of a join: as plain text is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import ivjoin
+from ivjoin import SymmetricHashJoin
+from ivjoin.routing import along, plan_join, simulate
+from ivjoin.stream import ordered, pull, slices
+
+ROWS = 24
+TEXT = ["a", "b" * 20, None, "", "xyz", "é" * 9, "a", "\0"] * 3
+BAND = "r.t BETWEEN l.t - 3 AND l.t + 2"
+ORDERED = {"left_order": "t", "right_order": "t"}
+VIEW = pa.string_view()
+
+COLUMNS: dict[str, pa.Array] = {
+    "string_view": pa.array(TEXT, VIEW),
+    "binary_view": pa.array(TEXT).cast(pa.binary()).cast(pa.binary_view()),
+    "run ends": pc.run_end_encode(pa.array(TEXT)),
+    "dictionary of views": pa.DictionaryArray.from_arrays(
+        pa.array([0, 1, None, 2, 3, 4, 0, 5] * 3, pa.int8()), pa.array(["a", "b" * 20, "", "xyz", "é" * 9, "\0"], VIEW)
+    ),
+    "struct of views": pa.array([{"x": x} for x in TEXT], pa.struct({"x": VIEW})),
+    "list of views": pa.array([[x] for x in TEXT], pa.list_(VIEW)),
+    "list": pa.array([[x] for x in TEXT]),
+}  # fmt: skip
+AS_KEYS = [name for name in COLUMNS if name not in ("struct of views", "list of views", "list", "run ends")]
+
+
+def table(column: pa.Array) -> pa.Table:
+    whole = list(range(ROWS))
+    return pa.table({"k": [i % 3 for i in whole], "t": whole, "id": whole, "v": column})
+
+
+def mixed(t: pa.Table, seed: int = 0) -> pa.Table:
+    """Its rows in no order, all of them in one batch."""
+    order = np.random.default_rng(seed).permutation(t.num_rows)
+    return pa.concat_tables([t.slice(int(i), 1) for i in order]).combine_chunks()
+
+
+def pushed(t: pa.Table, on: str = "k", **ask: Any) -> pa.Table:
+    op = SymmetricHashJoin(t.schema, t.schema, on=on, condition=BAND, **ask)
+    out = []
+    for batch in t.to_batches(max_chunksize=7):
+        out += [*op.push("left", batch), *op.push("right", batch)]
+        op = SymmetricHashJoin.restore(op.snapshot())
+    return pa.Table.from_batches([*out, *op.finish()], op.schema)
+
+
+def by_threads(t: pa.Table, on: str = "k") -> pa.Table:
+    left, right = mixed(t), mixed(t, 1)
+    ask = {"left_order": ivjoin.Order("t", slack=ROWS), "right_order": ivjoin.Order("t", slack=ROWS)}
+    return ivjoin.band_join(left, right, on=on, condition=BAND, how="full", threads=2, **ask).to_arrow()
+
+
+def late(t: pa.Table, **ask: Any) -> pa.Table:
+    return ivjoin.band_join(
+        mixed(t).to_reader(), t.to_reader(), on="k", condition=BAND, on_late="drop", **ORDERED, **ask
+    ).to_arrow()
+
+
+FIRST = {"f": ("v", "first"), "l": ("v", "last"), "c": ("v", "count")}
+WAYS: dict[str, Callable[[pa.Table], pa.Table]] = {
+    "push": lambda t: pushed(t, how="full", **ORDERED),
+    "pull": lambda t: ivjoin.band_join(mixed(t), mixed(t), on="k", condition=BAND, how="full").to_arrow(),
+    "late": late,
+    "late picks": lambda t: late(t, pick="last", pick_by="t", how="left"),
+    "late aggregates": lambda t: late(t, aggregate=FIRST, how="left"),
+    "threads": by_threads,
+    "picks": lambda t: pushed(t, pick="nearest", pick_by="t", how="left", **ORDERED),
+    "asof": lambda t: ivjoin.asof_join(mixed(t), mixed(t), on="t", by="k", tolerance=2).to_arrow(),
+    "aggregates": lambda t: pushed(t, aggregate=FIRST, how="left", **ORDERED),
+    "inner aggregates": lambda t: ivjoin.band_join(
+        mixed(t), mixed(t), on="k", condition=f"{BAND} AND l.t <> 3", aggregate=FIRST
+    ).to_arrow(),
+    "many": lambda t: ivjoin.multi_join(
+        {"x": mixed(t), "y": t, "z": t}, "x.k = y.k AND y.k = z.k AND x.t = y.t AND z.t BETWEEN x.t - 1 AND x.t"
+    ).to_arrow(),
+}
+KEY_WAYS: dict[str, Callable[[pa.Table], pa.Table]] = {
+    "push": lambda t: pushed(t, on="v", how="full", **ORDERED),
+    "threads": lambda t: by_threads(t, on="v"),
+    "picks": lambda t: pushed(t, on="v", pick="last", pick_by="t", how="left"),
+    "aggregates": lambda t: pushed(t, on="v", aggregate={"n": ("*", "count")}, how="left"),
+    "many": lambda t: ivjoin.multi_join({"x": mixed(t), "y": t}, "x.v = y.v AND x.t = y.t").to_arrow(),
+}
+
+
+@pytest.fixture(autouse=True)
+def _small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name, value in (
+        (slices, "_SLICE_ROWS", 2), (slices, "_BANDS", 1), (slices, "_PIECE", 9), (pull, "_PARALLEL_ROWS", 2),
+        (ordered, "_WORTH_THREADS", 2),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, value)
+
+
+def rows(t: pa.Table) -> Counter[str]:
+    t.validate(full=True)
+    return Counter(repr([v.decode() if isinstance(v, bytes) else v for v in row.values()]) for row in t.to_pylist())
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("way", WAYS)
+def test_as_payload(way: str, name: str) -> None:
+    column = COLUMNS[name]
+    want = WAYS[way](table(pa.array(column.to_pylist()) if "list" in name or "struct" in name else pa.array(TEXT)))
+    got = WAYS[way](table(column))
+    assert rows(got) == rows(want)
+    assert got.num_rows
+    assert {f.type for f in got.schema if f.name in ("v", "v_right", "x_v", "f", "l")} == {column.type}
+
+
+@pytest.mark.parametrize("name", AS_KEYS)
+@pytest.mark.parametrize("way", KEY_WAYS)
+def test_as_key(way: str, name: str) -> None:
+    got = KEY_WAYS[way](table(COLUMNS[name]))
+    assert rows(got) == rows(KEY_WAYS[way](table(pa.array(TEXT))))
+    assert got.num_rows
+
+
+@pytest.mark.parametrize("name", ["struct of views", "list of views", "list"])
+def test_nested_keys_of_many_inputs(name: str) -> None:
+    t = table(COLUMNS[name])
+    got = ivjoin.multi_join({"x": t, "y": t}, "x.v = y.v AND x.t = y.t", columns=["x_id", "y_id"]).to_arrow()
+    assert Counter(map(tuple, (r.values() for r in got.to_pylist()))) == Counter((i, i) for i in range(ROWS))
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_routing(name: str) -> None:
+    """Rows are sampled, cut out and sent, whatever they carry."""
+    t = mixed(table(COLUMNS[name]))
+    batch = t.to_batches()[0]
+    assert simulate(t, t, on="k", condition=BAND, workers=3, sample_rows=9).rows_in.sum() >= 2 * ROWS
+    plan = plan_join(t, t, on="k", condition=BAND, workers=3)
+    assert {*plan.cells("left", batch)[0].tolist()} == {*range(ROWS)}
+    plans = along(plan)
+    assert {*plans.cells("left", batch)[0].tolist()} == {*range(ROWS)}
