@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ivjoin.errors import MemoryLimitError
 from ivjoin.expr import build
-from ivjoin.expr.evaluate import evaluate
+from ivjoin.expr.evaluate import Vector, evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.expr.types import from_arrow
@@ -41,6 +41,7 @@ from ivjoin.shj.store.side import SideStore
 from ivjoin.shj.store.spilled import FixedInFile, TextInFile
 
 if TYPE_CHECKING:
+    from ivjoin.operator.freezing import Frozen
     from ivjoin.operator.limits import Limits
 
 __all__ = ["Core", "frontiers_of"]
@@ -86,6 +87,8 @@ class Core:
         held = WeakMethod(self.bytes_held)  # of what holds the account
         self.account = Account(lambda: (of() if (of := held()) else 0))
         self.limits: Limits | None = None
+        self.frozen: Frozen | None = None
+        self.packs = [False, False]
         self.build()
         self.count_state()
 
@@ -144,10 +147,11 @@ class Core:
         for s, t in enumerate(tables):
             sources, pieces = t.sources, t.sources.pieces
             keep = state.lend if t.shared else state.hold
+            self.packs[s] = pieces is not None or self.keys.kind == at.INTS
             state.set_side(
                 s, sources=state.hold(("sources", s), t.own(sources.table)), n_sources=len(sources.table),
                 columns=keep(("columns", s), sources.columns), n_columns=len(sources.columns),
-                packs=pieces is not None or self.keys.kind == at.INTS,
+                packs=self.packs[s],
             )
             if pieces is not None:
                 state.set_side(s, pieces=state.hold(("pieces", s), t.own(pieces)), n_pieces=len(pieces))
@@ -199,8 +203,10 @@ class Core:
         """Hand the bounds of side s to the kernels."""
         bounds = self.bounder.bounds(s)
         state = self.state
-        state.set_side(s, nothing=bounds is None or not self.keeps[s], ended=self.ended[s])
-        state.set_side(1 - s, ended=self.ended[1 - s])
+        state.set_side(s, nothing=bounds is None or not self.keeps[s])
+        for each in (0, 1):
+            frozen = 0 if self.frozen is None else self.frozen.sides[each].live
+            state.set_side(each, ended=self.ended[each] and not frozen)
         table = state["bounds", s]
         for axis, (low, high) in enumerate(bounds or ()):
             table[axis, 0], table[axis, 1] = low, high
@@ -222,7 +228,7 @@ class Core:
 
     def count_state(self) -> None:
         m, (left, right) = self.metrics, self.stores
-        m.state_rows = left.live + right.live
+        m.state_rows = left.live + right.live + (0 if self.frozen is None else self.frozen.live)
         m.peak_state_rows = max(m.peak_state_rows, m.state_rows, self.state.get("peak_rows"))
         m.state_bytes = self.bytes_held()
         m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)
@@ -230,6 +236,8 @@ class Core:
     def bytes_held(self) -> int:
         left, right = self.stores
         held = left.nbytes + right.nbytes + self.keys.nbytes + self.state.nbytes
+        if self.frozen is not None:
+            held += self.frozen.nbytes
         return held if self.limits is None else held + self.limits.nbytes
 
     def counts(self) -> JoinMetrics:
@@ -241,12 +249,13 @@ class Core:
         m.left_rows_retired += int(left["retired"])
         m.right_rows_retired += int(right["retired"])
         m.late_rows += state.get("late_rows")
-        m.state_rows = int(left["live"] + right["live"])
+        frozen = 0 if self.frozen is None else self.frozen.live
+        m.state_rows = int(left["live"] + right["live"]) + frozen
         m.peak_state_rows = max(m.peak_state_rows, m.state_rows, state.get("peak_rows"))
         m.state_bytes = self.bytes_held()
         if self.account.files is not None:
             m.spilled_bytes = self.account.files.nbytes
-            m.spilled_rows = sum(s.live for s in self.stores if s.lies_in_files)
+            m.spilled_rows = sum(s.live for s in self.stores if s.lies_in_files) + frozen
         return m
 
     def is_refused(self, error: BaseException) -> bool:
@@ -263,7 +272,7 @@ class Core:
         self.metrics = self.counts()
         release_struct(self.state.in_struct)
         release_struct(self.state.out_struct)
-        self.batch = None
+        self.batch = self.frozen = None
         self.build()
         self.count_state()
 
@@ -280,6 +289,10 @@ class Core:
             for s, store in enumerate(old):
                 ids = store.live_ids()
                 self.adopt_rows(s, store.gather_all(ids), store.matched(ids))
+            if self.frozen is not None:
+                for s, arrays, matched in self.frozen.rebuilt():
+                    _, axes, absent = self._axes_of(s, arrays, len(matched))
+                    self.frozen.adopt(s, arrays, axes, matched, absent)
         finally:
             self.account.limit = limit
 
@@ -299,7 +312,7 @@ class Core:
     @property
     def full_predicate(self) -> bool:
         """Some row that has come lies outside the plan's guards, or erred: the whole condition decides each pair."""
-        return bool(self.state.get("full_predicate"))
+        return bool(self.state.get("full_predicate")) or (self.frozen is not None and self.frozen.careful)
 
     @full_predicate.setter
     def full_predicate(self, value: bool) -> None:
@@ -307,10 +320,24 @@ class Core:
 
     def adopt_rows(self, s: int, arrays: list[pa.Array], matched: np.ndarray) -> None:
         """Put rows of a snapshot into a side's store; the stored columns, in their order."""
-        side, index = self.plan.sides[s], self.index[s]
         n = len(matched)
         if n == 0:
             return
+        store = self.stores[s]
+        if store.hi - store.lo + n > store.cap:
+            store.make_room(n)  # before keys are named, of which no row is stored yet
+        values, axes, absent = self._axes_of(s, arrays, n)
+        key_ids = self.intake.key_ids(s, n, values, self.keys, None)
+        store.insert(key_ids, axes, arrays, absent or None, matched)
+        self.keys.point()
+        for store in self.stores:
+            store.point()
+
+    def _axes_of(
+        self, s: int, arrays: list[pa.Array], n: int
+    ) -> tuple[dict[Node, Vector], np.ndarray, dict[int, np.ndarray]]:
+        """Keys and axes of rows by their stored columns: values of the expressions, int64[a, n], and where none is."""
+        side, index = self.plan.sides[s], self.index[s]
         nodes = list(dict.fromkeys([*side.keys, *side.axes]))
         place = self.places[s]
         vectors = evaluate(nodes, lambda _, name: arrays[place[index[name]]], n) if nodes else []
@@ -322,17 +349,20 @@ class Core:
             present = has_value(values[node])
             if present is not None:
                 absent[a] = ~present
-        key_ids = self.intake.key_ids(s, n, values, self.keys, None)
-        self.stores[s].insert(key_ids, axes, arrays, absent or None, matched)
-        self.keys.point()
-        for store in self.stores:
-            store.point()
+        return values, axes, absent
 
     def saved_rows(self, s: int) -> tuple[list[pa.Array], np.ndarray]:
         """The rows of a side's store: its columns, and bool[n] of those that are matched."""
         store = self.stores[s]
         ids = store.live_ids()
-        return store.gather_all(ids), store.matched(ids)
+        arrays, matched = store.gather_all(ids), store.matched(ids)
+        if self.frozen is None or not self.frozen.sides[s].live:
+            return arrays, matched
+        pieces = [*self.frozen.pieces(s)]
+        whole = [
+            pa.concat_arrays([*(taken.column(i) for taken, _ in pieces), array]) for i, array in enumerate(arrays)
+        ]
+        return whole, np.concatenate([*(m for _, m in pieces), matched])
 
     def led(self, s: int) -> tuple[int | None, int | None] | None:
         """The axes by which a side's rows are found in sorted runs, None where they are not."""

@@ -210,11 +210,19 @@ class Intake:
 
     def key_hashes(self, p: int, n: int, column: Callable[[str, str], pa.Array]) -> np.ndarray:
         """63 bits of the keys of n rows : int64[n], alike for equal keys of both sides."""
+        return self.hashed(self.packed_keys(p, n, column))
+
+    def packed_keys(self, p: int, n: int, column: Callable[[str, str], pa.Array]) -> Bytes:
+        """The keys of n rows as byte strings, alike for equal keys of both sides."""
         nodes = self._plan.sides[p].keys
         values = dict(zip(nodes, evaluate(nodes, column, n), strict=True))
-        packed = self._packed(p, n, values, {})
-        out = np.empty(n, dtype=np.int64)
-        key_kernels.hash_bytes(packed.offsets, packed.buffer, out)
+        return self._packed(p, n, values, {})
+
+    @staticmethod
+    def hashed(keys: Bytes) -> np.ndarray:
+        """63 bits of each key : int64[n]."""
+        out = np.empty(len(keys.offsets) - 1, dtype=np.int64)
+        key_kernels.hash_bytes(keys.offsets, keys.buffer, out)
         return out
 
     def _words(self, p: int, values: dict[Node, Vector]) -> np.ndarray:

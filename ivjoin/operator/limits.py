@@ -130,11 +130,12 @@ class Limits:
         size = sum(self._row_bytes) + 16
         core.limit_output(max(_LEAST_ROWS, min(self._output // size, self._step, self.budget.limit // 256)))
 
-    def _on_full(self, needed: int, held: int) -> None:
+    def _on_full(self, needed: int, held: int) -> bool:
         core = self._core()
         assert core is not None
         if not self._full(needed, held):
             raise _refusal(core, self.budget, needed, held)
+        return True
 
     def _nothing(self, needed: int, held: int) -> bool:
         return False

@@ -165,6 +165,8 @@ def _rows(core: Core | PickCore, taking: bool, s: int) -> Iterator[tuple[Callabl
     for start in range(0, len(ids), _AT_ONCE):
         some = ids[start : start + _AT_ONCE]
         yield (lambda i, some=some: None if places[i] < 0 else store.gather(places[i], some)), len(some)  # type: ignore[misc]
+    for taken, _ in () if core.frozen is None else core.frozen.pieces(s):
+        yield (lambda i, taken=taken: None if places[i] < 0 else taken.column(places[i])), len(taken)  # type: ignore[misc]
     batch = None if core.batch is None else core.batch()
     if taking and batch is not None and core.state.get("side") == s:
         yield batch.column, batch.num_rows

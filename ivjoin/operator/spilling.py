@@ -14,8 +14,10 @@ import numpy as np
 from ivjoin.expr.nodes import columns_of
 from ivjoin.operator.budget import Budget
 from ivjoin.operator.core import Core
+from ivjoin.operator.freezing import Frozen
 from ivjoin.plan.spec import SIDES
-from ivjoin.shj.store.backing import Files, in_memory, slide
+from ivjoin.shj import registers as at
+from ivjoin.shj.store.backing import Files, give_back, in_memory, own_memory, slide
 from ivjoin.shj.store.keys import ByteKeys, WordKeys
 from ivjoin.shj.store.side import SideStore
 from ivjoin.shj.store.spilled import TextInFile, can_spill, spill_columns
@@ -23,7 +25,10 @@ from ivjoin.shj.store.varying import SegmentColumn
 
 __all__ = ["Spilling"]
 
+_INDEX, _LAST = 2, 3  # when arrays of the index go
 _MANY, _SMALL = 64 << 10, 1024  # bytes of arrays that go first
+_LOOK_EVERY, _LOOK_SELDOM = 8, 512  # steps
+_MORE_KEPT = 8 << 20  # bytes that malloc may keep of what is gone
 _MORE_PAGES = 24 << 20  # bytes of files that may lie in memory beyond the limit
 
 Item = tuple[int, int, Callable[[], None]]  # when, bytes, how
@@ -42,35 +47,69 @@ class Spilling:
         self._core = ref(core)
         self._limit = budget.limit
         self.files = Files(budget.folder)
+        self._start, self._steps, self._every = own_memory(), 0, _LOOK_EVERY
 
-    def make_room(self, needed: int, held: int) -> bool:
+    def make_room(self, needed: int, _: int) -> bool:
         """Move arrays to files until so many bytes more fit, or nothing is left to move; whether any was moved."""
         core = self._core()
         assert core is not None
-        free, moved = self._limit - held, False
+        before = core.bytes_held()
         try:
-            for smallest in (_MANY, _SMALL, 1):
-                for _, size, move in sorted(self._candidates(core), key=lambda item: (item[0], -item[1])):
-                    if size < smallest:
-                        continue
-                    move()
-                    free, moved = free + size, True
-                    if free >= needed:
-                        return True
+            moved = self._move(core, needed, range(_INDEX))
+            if core.bytes_held() + needed <= self._limit or self._freeze(core, needed):
+                return True
+            return self._move(core, needed, range(_INDEX, _LAST + 1)) or core.bytes_held() < before or moved
         finally:
             core.account.files = self.files
             core.keys.point()
             for store in core.stores:
                 store.moved()
+            give_back()
             self.settle()
+
+    def _move(self, core: Core, needed: int, when: range) -> bool:
+        """Move arrays, of those that go at some time, until so many bytes fit; whether any was moved."""
+        free, moved = self._limit - core.bytes_held(), False
+        for smallest in (_MANY, _SMALL, 1):
+            for at_, size, move in sorted(self._candidates(core), key=lambda item: (item[0], -item[1])):
+                if size >= smallest and at_ in when and free < needed:
+                    move()
+                    free, moved = free + size, True
         return moved
+
+    def _freeze(self, core: Core, needed: int) -> bool:
+        """A step of letting rows go to files with their index, with which less may be needed; whether all fits."""
+        if core.state.get("phase") != at.BEGIN or (core.frozen is None and not Frozen.can(core)):
+            return False
+        frozen = core.frozen = core.frozen or Frozen(core, self.files, self._limit)
+        if frozen.runs_in_memory > self._limit // 8:
+            frozen.move_runs(self._moved)
+        found = self._less(core, frozen, needed)
+        while found and core.bytes_held() > self._limit:
+            found = self._less(core, frozen, needed)
+        return found
+
+    def _less(self, core: Core, frozen: Frozen, needed: int) -> bool:
+        return frozen.shrink(core.bytes_held() + needed + self._limit // 32 - self._limit) or frozen.freeze()
 
     def settle(self) -> int:
         """Let go of the pages of files that lie in memory beyond what is allowed; how many bytes they were."""
         core = self._core()
-        if core is not None and core.account.files is not None:
-            return self.files.settle(self._allowed(core))
-        return 0
+        if core is None or core.account.files is None:
+            return 0
+        self._steps += 1
+        if self._steps >= self._every:
+            self._steps = 0
+            self._trim()
+        return self.files.settle(self._allowed(core))
+
+    def _trim(self) -> None:
+        """Give back what malloc keeps, if it is much; look less often where that does not help."""
+        held = own_memory()
+        if held > self._start + self._limit + _MORE_KEPT:
+            give_back()
+            helped = own_memory() < held - _MORE_KEPT // 4
+            self._every = _LOOK_EVERY if helped else min(2 * self._every, _LOOK_SELDOM)
 
     @property
     def is_crowded(self) -> bool:
@@ -111,6 +150,8 @@ class Spilling:
             for key, heap in store.schedules.heaps():
                 if size := in_memory(heap):
                     yield 3, size, lambda st=store, k=key, h=heap: st.schedules.place(k, self._moved(h))  # type: ignore[misc]
+        if core.frozen is not None and (size := core.frozen.runs_in_memory):
+            yield 3, size, lambda frozen=core.frozen: frozen.move_runs(self._moved)  # type: ignore[misc]
         keys = core.keys
         beside = {ByteKeys: ("_arena", "_spans"), WordKeys: ("_rest",)}.get(type(keys), ())
         for name in ("slots", "_table", *beside):

@@ -56,12 +56,16 @@ def take(core: AnyCore, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Itera
         state.set(probe_end=PIECE)
     for _ in range(8):
         batch._export_to_c(state.in_struct)
+        asks = core.frozen is not None and core.frozen.asks(p)
         status = push_kernels.push_batch(state.at, p)
         if status & at.KEYS:
-            if core.keys.kind == at.INTS:
-                word_key_kernels.name_words(state.at, p)
-            else:
-                packed_key_kernels.name_packed(state.at, p)
+            if core.packs[p]:
+                if core.keys.kind == at.INTS:
+                    word_key_kernels.name_words(state.at, p)
+                else:
+                    packed_key_kernels.name_packed(state.at, p)
+            if asks:
+                return _among_frozen(core, p, batch)
             status = push_kernels.push_batch(state.at, p)
         if status == 0:
             return None
@@ -81,6 +85,15 @@ def take(core: AnyCore, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Itera
             put_back(core, p, before)
             raise
     raise AssertionError(f"no room for {n} rows after having made it")
+
+
+def _among_frozen(core: Core, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The rest of a push that has arrived, where the other side has rows in files, index and all."""
+    assert core.frozen is not None
+    yield from core.frozen.probe(p, batch)
+    yield from go_on(core, p, batch, push_kernels.push_batch(core.state.at, p))
+    yield from core.frozen.retire(1 - p)
+    core.count_state()
 
 
 def put_back(core: Core, p: int, before: list[dict[str, Any]] | None) -> None:
@@ -177,6 +190,8 @@ def settle(core: AnyCore, p: int) -> Iterator[pa.RecordBatch]:
         core.state.dead_room(other.live)
     core.state.set(phase=at.PRUNING, n=0, n_kept=0, n_left=0, n_late=0, cursor=0)
     yield from go_on(core, p, None, push_kernels.push_batch(core.state.at, p))
+    if core.frozen is not None:
+        yield from core.frozen.retire(1 - p)
 
 
 def end(core: AnyCore, sides: list[int]) -> Iterator[pa.RecordBatch]:

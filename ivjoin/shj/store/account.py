@@ -22,8 +22,8 @@ class Account:
     on_full : callable of (needed, held), optional
         Called before memory is taken with which the operator would hold more than the limit: with the bytes that it
         needs beside the ``held`` ones. It may raise, and the push is refused: nothing has changed, and the same batch
-        can be pushed again. If it returns, and less is held or needed now, it is asked again until there is room;
-        otherwise the memory is taken. CapacityError is raised if there is none.
+        can be pushed again. If it returns True, or less is held or needed now, it is asked again until there is
+        room; otherwise the memory is taken. CapacityError is raised if there is none.
     files : Files, optional
         Where arrays lie that were taken out of memory.
     refused : bool
@@ -35,7 +35,7 @@ class Account:
 
     def __init__(self, held: Callable[[], int] | None = None) -> None:
         self.limit: int | None = None
-        self.on_full: Callable[[int, int], None] | None = None
+        self.on_full: Callable[[int, int], object] | None = None
         self.refused = False
         self.files: Files | None = None
         self._held = held or (lambda: 0)
@@ -81,10 +81,10 @@ class Account:
                         f"the operator holds {held:,} bytes and needs {needed:,} more, expected {self.limit:,} at "
                         "most: raise the limit, narrow the window, or divide the rows"
                     )
-                self.on_full(needed, held)
+                again = self.on_full(needed, held)
             except BaseException:
                 self.refused = True
                 raise
             before, needed = needed, more() if callable(more) else needed
-            if needed >= before and self._held() >= held:
+            if again is not True and needed >= before and self._held() >= held:
                 return

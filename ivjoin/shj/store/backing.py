@@ -8,9 +8,12 @@ keeps it as long as there is room.
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import tempfile
+from collections.abc import Callable
+from functools import cache
 from weakref import WeakSet
 
 import numpy as np
@@ -18,7 +21,7 @@ import numpy as np
 from ivjoin.errors import MemoryLimitError
 from ivjoin.shj.store.logs import Log
 
-__all__ = ["Files", "extended", "fresh", "in_memory", "slide"]
+__all__ = ["Files", "extended", "fresh", "give_back", "in_memory", "own_memory", "slide"]
 
 _PAGE = mmap.PAGESIZE
 _MOVED = 1 << 20  # bytes of an array that malloc maps by itself
@@ -106,8 +109,11 @@ class Files:
 
     def settle(self, allowed: int) -> int:
         """Let go of pages until less than ``allowed`` bytes of mapped files lie in memory; by how many it was more."""
+        mapped = self.mapped
+        if mapped <= allowed:
+            return 0
         maps = [m for m in list(self._maps) if len(m)]
-        there = min(self.resident(), self.mapped) if maps else 0
+        there = min(self.resident(), mapped)
         if there <= allowed:
             return 0
         for _ in range(64):
@@ -223,6 +229,32 @@ def extended(array: np.ndarray, n: int) -> np.ndarray | None:
         return array
     lies = _map_of(array)
     return None if lies is None else lies.files.extended(array, n)
+
+
+def own_memory() -> int:
+    """Bytes of this process that lie in memory and in no file; 0 where that is not to be known."""
+    try:
+        with open(_STATM, "rb") as file:
+            _, resident, shared = map(int, file.read().split()[:3])
+    except OSError:
+        return 0
+    return (resident - shared) * _PAGE
+
+
+def give_back() -> None:
+    """Let the system have what malloc keeps of arrays that are gone, where it can be asked to."""
+    trim = _trim()
+    if trim is not None:
+        trim(0)
+
+
+@cache
+def _trim() -> Callable[[int], int] | None:
+    try:
+        trim: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):  # another system's, or another malloc
+        return None
+    return trim
 
 
 def slide(into: np.ndarray, at: int, source: np.ndarray) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,13 +19,18 @@ from ivjoin.errors import CapacityError, MemoryLimitError
 from ivjoin.shj import registers
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.kernels import key_kernels, word_key_kernels
+from ivjoin.shj.kernels.index_kernels import KEY, LIVE
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.backing import extended, fresh, in_memory
 
+if TYPE_CHECKING:
+    from ivjoin.shj.store.side import SideStore
+
 __all__ = ["ByteKeys", "IntKeys", "KeyTable", "NoKeys", "WordKeys", "pack"]
 
 _NONE_U8 = np.empty(0, dtype=np.uint8)
+_ROWS = 1 << 16  # looked at, at once
 _MOST_KEYS = 2**30  # ids are int32, and so are the table's entries
 _SLOTS, _SLOTS_SIZE, _TABLE, _TABLE_SIZE, _FREE, _SPANS, _ARENA, _ARENA_ROOM, _REST = map(
     registers.words_of(registers.OPERATOR).__getitem__,
@@ -116,7 +122,8 @@ class KeyTable:
         size = _table_size(entries) if 2 * entries > len(self._table) else len(self._table)
         self._account.want(lambda: self._more(cap, size))
         if self._account.files is not None:
-            self._account.want_disk((cap - len(self.slots)) * self._id_bytes + 4 * size)
+            more = 0 if in_memory(self.slots) else (cap - len(self.slots)) * self._id_bytes
+            self._account.want_disk(more + (0 if in_memory(self._table) else 4 * size))
         if cap > len(self.slots):
             slots = _longer(self.slots, cap, self.n_ids)
             slots[self.n_ids :] = -1
@@ -144,13 +151,44 @@ class KeyTable:
             with suppress(MemoryLimitError):  # a disk without room for the smaller table: later, then
                 self._sweep(n)
 
+    def compact(self, stores: Sequence[SideStore]) -> None:
+        """Number the keys of the stores' rows anew where few of many ids are in use. No id may be in flight."""
+        n = self.n_ids
+        if 3 * self.live > n or n <= self._many() or any(store.runs is not None for store in stores):
+            return
+        used = (self.slots[:n, [0, 3]] >= 0).any(axis=1)
+        number = np.cumsum(used, dtype=np.int32) - np.int32(1)
+        for store in stores:
+            for start in range(store.lo, store.hi, _ROWS):
+                ids = np.arange(start, min(start + _ROWS, store.hi))
+                places = store.places(ids[store.flags(ids) & LIVE != 0])
+                store.links[places, KEY] = number[store.links[places, KEY]]
+        m = int(np.count_nonzero(used))
+        arrays: list[tuple[np.ndarray, int]] = [(self.slots.reshape(-1), 8), *self._by_id()]
+        for array, width in arrays:
+            by_id = array[: n * width].reshape((n, width))
+            by_id[:m] = by_id[used]
+        self.slots[m:n] = -1
+        self.n_ids, self._n_free, self._free = m, 0, -1
+        with suppress(MemoryLimitError):
+            self._sweep(0)
+            return
+        self._table[:] = 0
+        self._rehash()
+        self.point()
+
+    def _by_id(self) -> tuple[tuple[np.ndarray, int], ...]:
+        """Arrays beside the slots, and how many words of them each id has."""
+        return ()
+
     def _many(self) -> int:
         """The most ids in use that are not worth a sweep, as the kernels see it."""
         return self.live + self.live // 4 + key_kernels.SOME_KEYS
 
     def _sweep(self, n: int) -> None:
         if self._account.files is not None:
-            self._account.want_disk(self.slots.nbytes + self._table.nbytes + self._arena_bytes())
+            filed = [a for a in (self.slots, self._table, *self._beside()) if not in_memory(a)]
+            self._account.want_disk(sum(a.nbytes for a in filed))
         self._took(key_kernels.take_back(self.slots, self.n_ids, self.live, self._cell))
         cap = self.n_ids + max(0, n - self._n_free) + self.n_ids // 8 + 16
         if cap * 2 <= len(self.slots):
@@ -165,9 +203,9 @@ class KeyTable:
         self._rehash()
         self.point()
 
-    def _arena_bytes(self) -> int:
-        """Bytes of the keys, where they lie apart."""
-        return 0
+    def _beside(self) -> tuple[np.ndarray, ...]:
+        """Arrays of the keys, where they lie apart, that a sweep makes anew."""
+        return ()
 
     def _took(self, packed: int) -> None:
         """Take in what a kernel has returned of the ids, and left in the cell."""
@@ -282,6 +320,9 @@ class WordKeys(IntKeys):
         )
         return out
 
+    def _by_id(self) -> tuple[tuple[np.ndarray, int], ...]:
+        return ((self._rest, self._others),) if self._others else ()
+
     def _grow_ids(self, cap: int) -> None:
         n = min(self._others * cap, len(self._rest))
         self._rest = _longer(self._rest, self._others * cap, n)
@@ -338,8 +379,11 @@ class ByteKeys(KeyTable):
         self._top = int(top[0])
         return out
 
-    def _arena_bytes(self) -> int:
-        return self._arena.nbytes
+    def _beside(self) -> tuple[np.ndarray, ...]:
+        return (self._arena,)
+
+    def _by_id(self) -> tuple[tuple[np.ndarray, int], ...]:
+        return ((self._spans, 2),)
 
     def piece_of(self, key_ids: np.ndarray, piece: int, pieces: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Where one of a key's pieces begins, its bytes : int64[n] each, and the arena in which it lies."""

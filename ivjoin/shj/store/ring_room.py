@@ -15,7 +15,7 @@ from ivjoin.shj.store.varying import BytesColumn
 if TYPE_CHECKING:
     from ivjoin.shj.store.side import SideStore
 
-__all__ = ["more", "next_cap", "recap", "renumber"]
+__all__ = ["leave", "more", "next_cap", "recap", "renumber", "row_bytes"]
 
 
 def next_cap(store: SideStore, n: int) -> int:
@@ -24,7 +24,7 @@ def next_cap(store: SideStore, n: int) -> int:
     return store.cap if need <= store.cap else larger(store.cap, need)
 
 
-def _row_bytes(store: SideStore) -> int:
+def row_bytes(store: SideStore) -> int:
     """Bytes of all rings, a row."""
     return sum(c.row_bytes for c in store.columns) + (store.rows.strides[0] if in_memory(store.rows) else 0)
 
@@ -48,7 +48,7 @@ def _want_disk(store: SideStore, rows: int, texts: bool = False) -> None:
 def more(store: SideStore, cap: int) -> int:
     """Bytes that a ring of another capacity takes beyond this one's, with those that are held twice meanwhile."""
     twice = 0 if store.hi <= store.cap else store.account.beyond(in_memory(store.rows))
-    return (cap - store.cap) * _row_bytes(store) + twice
+    return (cap - store.cap) * row_bytes(store) + twice
 
 
 def recap(store: SideStore, cap: int) -> None:
@@ -72,6 +72,15 @@ def recap(store: SideStore, cap: int) -> None:
     store.rows, store.links, store.cap = rows, links, cap
     store._ring_bytes = None
     store.point()
+
+
+def leave(store: SideStore, ids: np.ndarray) -> None:
+    """The oldest live rows go elsewhere, as if they had never come."""
+    places = store.places(ids)
+    store.keys.live -= int(index_kernels.unlink(places, store.links, store.keys.slots, store.offset))
+    store.live -= len(ids)
+    store.lo = int(ids[-1]) + 1
+    store._trim()
 
 
 def renumber(store: SideStore, ids: np.ndarray, room: int) -> None:

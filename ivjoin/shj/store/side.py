@@ -485,6 +485,10 @@ class SideStore:
         kept = ids[~gone]
         renumber(self, kept, len(kept) + len(kept) // 16)
 
+    def flags(self, ids: np.ndarray) -> np.ndarray:
+        """int32[n]: LIVE, MATCHED, and which axes have no value, of rows."""
+        return self._flags(self.places(ids))
+
     def move_rows(self, rows: np.ndarray) -> None:
         """Let the records lie elsewhere, as they are."""
         self.rows, self.links = rows, rows.view(np.int32)

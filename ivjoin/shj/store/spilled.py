@@ -82,9 +82,9 @@ class Records:
             if pa.types.is_boolean(array.type):
                 bits = np.frombuffer(array.buffers()[1], dtype=np.uint8)
                 values = np.unpackbits(bits, count=array.offset + n, bitorder="little")[array.offset :]
-                self._field(records, i)[:] = values
+                self.field(records, i)[:] = values
             elif width:
-                self._field(records, i)[:] = arrow.fixed_view(array, width)
+                self.field(records, i)[:] = arrow.fixed_view(array, width)
             if array.null_count:
                 self._nulls[i] = True
                 valid = arrow.validity(array)
@@ -92,7 +92,7 @@ class Records:
                 records[~valid, self._bits + i // 8] &= 255 ^ (1 << i % 8)
         self._log.append(records.reshape(-1))
 
-    def _field(self, records: np.ndarray, i: int) -> np.ndarray:
+    def field(self, records: np.ndarray, i: int) -> np.ndarray:
         """The values of a column in records, a view."""
         width, n = self._widths[i], len(records)
         word, shape = arrow.words_of(width)
@@ -117,14 +117,27 @@ class Records:
 
     def values(self, i: int, ids: np.ndarray, places: np.ndarray) -> np.ndarray:
         """A column's values, as raw words."""
-        return np.ascontiguousarray(self._field(self.rows(ids, places), i))
+        return np.ascontiguousarray(self.field(self.rows(ids, places), i))
 
     def valid(self, i: int, ids: np.ndarray, places: np.ndarray) -> np.ndarray | None:
         """bool[n]: where a column's values are there; None where all are."""
+        return self.valid_of(self.rows(ids, places), i) if self._nulls[i] else None
+
+    def valid_of(self, records: np.ndarray, i: int) -> np.ndarray | None:
+        """bool[n]: in which records a column's value is there; None where in all."""
         if not self._nulls[i]:
             return None
-        valid = (self.rows(ids, places)[:, self._bits + i // 8] >> (i % 8) & 1).astype(bool)
+        valid = (records[:, self._bits + i // 8] >> (i % 8) & 1).astype(bool)
         return None if valid.all() else valid
+
+    @staticmethod
+    def array(t: pa.DataType, values: np.ndarray, valid: np.ndarray | None) -> pa.Array:
+        """Raw words, or bytes for bools, as an array."""
+        if not pa.types.is_boolean(t):
+            return arrow.fixed_array(values, valid, t)
+        nulls = 0 if valid is None else len(valid) - int(np.count_nonzero(valid))
+        validity = None if valid is None else arrow.bitmap(valid)
+        return pa.Array.from_buffers(t, len(values), [validity, arrow.bitmap(values)], nulls)
 
     def may_be_null(self, i: int) -> bool:
         return self._nulls[i]
@@ -188,11 +201,7 @@ class FixedInFile:
     def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
         values = self.records.values(self._i, ids, places)
         valid = self.records.valid(self._i, ids, places)
-        if not pa.types.is_boolean(self.type):
-            return arrow.fixed_array(values, valid, self.type)
-        nulls = 0 if valid is None else len(valid) - int(np.count_nonzero(valid))
-        validity = None if valid is None else arrow.bitmap(valid)
-        return pa.Array.from_buffers(self.type, len(ids), [validity, arrow.bitmap(values)], nulls)
+        return self.records.array(self.type, values, valid)
 
     def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
         if self.leads:

@@ -1,0 +1,350 @@
+"""Rows whose index lies in files, too: the oldest of each side, of a join with keys.
+
+They are out of the kernels' index. The rows of a push look for theirs before they look for those in memory, while the
+kernels wait: by a hash of the key, then by what the kernels go by, key, bands and residual, exactly. When bounds have
+moved, those that are done leave. What the rest of the operator sees of it are matched flags, output, and counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from weakref import ref
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ivjoin.operator.core import Core
+from ivjoin.operator.residual import holds
+from ivjoin.outer.emit import BatchRows
+from ivjoin.plan.spec import SIDES
+from ivjoin.separation.separate import conjuncts_of
+from ivjoin.shj import registers as at
+from ivjoin.shj.arrow import Bytes, take
+from ivjoin.shj.kernels import index_kernels
+from ivjoin.shj.store.backing import Files
+from ivjoin.shj.store.frozen import FrozenRows, Taken, can_freeze
+from ivjoin.shj.store.keys import NoKeys
+from ivjoin.shj.store.ring_room import leave, recap, row_bytes
+from ivjoin.shj.store.sizes import fitting
+
+__all__ = ["Frozen"]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_AT_ONCE = 8192  # rows
+_FEW = 256  # rows of a side that are all frozen at once
+
+Bounds = list[tuple[int, int]] | None
+
+
+class Frozen:
+    """The rows of an operator that lie in files, index and all.
+
+    Parameters
+    ----------
+    core : Core
+        See :meth:`can`.
+    files : Files
+    limit : int
+        Bytes of memory; few are spent on what is known of blocks of rows.
+    """
+
+    def __init__(self, core: Core, files: Files, limit: int) -> None:
+        self._core = ref(core)
+        self._block = 1 << min(max((limit // 512).bit_length() - 1, 4), 12)
+        self._files = files
+        self.careful = False  # some row lies outside the plan's guards: the whole condition decides each pair
+        self._empty()
+
+    def _empty(self) -> None:
+        core = self.core
+        self.sides = tuple(
+            FrozenRows(self._files, [c.type for c in store.columns], store.n_axes, self._block)
+            for store in core.stores
+        )
+        self._told: list[Bounds] = [[], []]
+
+    @property
+    def core(self) -> Core:
+        core = self._core()
+        assert core is not None
+        return core
+
+    @staticmethod
+    def can(core: Core) -> bool:
+        """Whether rows of a join can be found so: it has a key, and columns that lie in records."""
+        return not isinstance(core.keys, NoKeys) and all(can_freeze(c.type) for s in core.stores for c in s.columns)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(rows.nbytes for rows in self.sides)
+
+    @property
+    def runs_in_memory(self) -> int:
+        """Bytes of what finds rows that lie in memory."""
+        return sum(rows.runs_in_memory() for rows in self.sides)
+
+    def move_runs(self, moved: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Let what finds rows lie elsewhere, too."""
+        for rows in self.sides:
+            rows.move_runs(moved)
+
+    @property
+    def live(self) -> int:
+        """Rows of both sides."""
+        return self.sides[0].live + self.sides[1].live
+
+    # -- rows in -------------------------------------------------------------------------------------------------
+
+    def freeze(self) -> bool:
+        """Between two pushes: take the older half of the larger side's rows; False if there are none left.
+
+        Raises
+        ------
+        MemoryLimitError
+            If the disk has no room; what was not taken is where it was.
+        """
+        core = self.core
+        store = max(core.stores, key=lambda s: s.live)
+        if not store.live:
+            return False
+        s = store.side
+        self.careful |= core.full_predicate
+        left = 0 if store.live <= _FEW else store.live // 2
+        try:
+            while store.live > left:
+                some = np.arange(store.lo, min(store.lo + _AT_ONCE, store.hi))
+                some = some[store.flags(some) & index_kernels.LIVE != 0][: store.live - left]
+                if not len(some):
+                    store.lo = min(store.lo + _AT_ONCE, store.hi)
+                    continue
+                flags = store.flags(some)
+                absent = {
+                    a: gone
+                    for a in range(store.n_axes)
+                    if (gone := flags >> (index_kernels.FIRST_ABSENCE + min(a, index_kernels.MOST_AXES)) & 1 != 0).any()
+                }
+                axes = np.empty((store.n_axes, len(some)), dtype=np.int64)
+                for a in range(store.n_axes):
+                    axes[a] = store.axis_values(a, some)
+                self._append(s, store.gather_all(some), axes, flags & index_kernels.MATCHED != 0, absent)
+                leave(store, some)
+        finally:
+            self.sides[s].index()
+            if not core.state.get("prepared"):  # ids of a batch on its way may be in no row yet
+                core.keys.sweep()
+                core.keys.compact(core.stores)
+            self._tell(s)
+        return True
+
+    def shrink(self, excess: int) -> bool:
+        """Give back so many bytes of a ring that freezing has left empty, if there is one; whether there was."""
+        for store in self.core.stores:
+            span, size = store.hi - store.lo, row_bytes(store)
+            if not size:
+                continue
+            cap = max(fitting(span + span // 8 + 64), store.cap - max(excess, 0) // size - 1)
+            if span * 8 < store.cap * 5 and cap < store.cap:
+                recap(store, cap)
+                return True
+        return False
+
+    def adopt(
+        self, s: int, arrays: list[pa.Array], axes: np.ndarray, matched: np.ndarray, absent: dict[int, np.ndarray]
+    ) -> None:
+        """Take in rows of which nothing is in memory; the stored columns, in their order."""
+        self._append(s, arrays, axes, matched, absent)
+        self._tell(s)
+
+    def _append(
+        self, s: int, arrays: list[pa.Array], axes: np.ndarray, matched: np.ndarray, absent: dict[int, np.ndarray]
+    ) -> None:
+        core = self.core
+        place, index = core.places[s], core.index[s]
+        hashes = core.intake.key_hashes(s, len(matched), lambda _, name: arrays[place[index[name]]])
+        self.sides[s].append(hashes, axes, arrays, matched, absent)
+
+    def _tell(self, s: int) -> None:
+        """The kernels take a side that has ended, and of which they hold no row, to be without any."""
+        core = self.core
+        core.state.set_side(s, ended=int(core.ended[s] and not self.sides[s].live))
+
+    def rebuilt(self) -> Iterator[tuple[int, list[pa.Array], np.ndarray]]:
+        """Begin anew, for a plan whose keys or axes have changed: all rows, side by side, to be adopted again."""
+        old = self.sides
+        self._empty()
+        for s, rows in enumerate(old):
+            for taken in rows.all():
+                yield s, [taken.column(i) for i in range(len(self.core.stores[s].columns))], rows.matched(taken.numbers)
+
+    def pieces(self, s: int) -> Iterator[tuple[Taken, np.ndarray]]:
+        """The rows of a side, some at a time, and bool[n] of those that have matched."""
+        for taken in self.sides[s].all():
+            yield taken, self.sides[s].matched(taken.numbers)
+
+    # -- a push --------------------------------------------------------------------------------------------------
+
+    def asks(self, p: int) -> bool:
+        """Before a push on side p: whether it must come back before it probes, which the kernels are told."""
+        core, here = self.core, self.sides[1 - p].live > 0
+        core.state.set_side(p, packs=int(here or core.packs[p]))
+        if not self.live:
+            self.careful = False
+        elif self.careful:
+            core.full_predicate = True
+        return here
+
+    def probe(self, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """What the rows of a batch, which has arrived, find among the other side's: pairs, or rows that leave."""
+        core, rows = self.core, self.sides[1 - p]
+        state, how, n = core.state, core.how, batch.num_rows
+        usable = np.flatnonzero(state["usable"][:n]) if state.get("masked") else None
+        if usable is not None and core.keys.kind == at.GIVEN and not core.packs[p]:
+            state["key_ids"][:n][state["usable"][:n] == 0] = -1  # which the kernel leaves to whoever packs
+        if core.plan.never or (usable is not None and not len(usable)):
+            return
+        keys = core.intake.packed_keys(p, n, lambda _, name: batch.column(core.index[p][name]))
+        hashes = core.intake.hashed(keys)
+        if usable is not None:
+            hashes = hashes[usable]
+        values, matched = state["values"], state["matched"]
+        decide = self._decider(p, batch, keys, values)
+        for which, taken in rows.find(hashes):
+            who = which if usable is None else usable[which]
+            if how.single == p and (asked := matched[who] == 0).sum() < len(who):
+                who, taken = who[asked], taken.at(asked)
+            who, taken = decide(who, taken)
+            if not len(who):
+                continue
+            if how.single == p:
+                matched[who] = 1
+            elif how.single is not None:
+                numbers, first = np.unique(taken.numbers, return_index=True)
+                if how.semi is not None:
+                    yield from self._alone(1 - p, taken.at(first))
+                self._drop(1 - p, numbers)
+            else:
+                if how.keep[1 - p]:
+                    rows.mark(taken.numbers)
+                if how.keep[p]:
+                    matched[who] = 1
+                for cut in core.emitter.slices(len(who)):
+                    here, there = BatchRows(batch, who[cut], core.widths[p]), _Rows(core, 1 - p, taken.at(cut))
+                    yield core.emitter.batch(here, there) if p == 0 else core.emitter.batch(there, here)
+
+    def _decider(
+        self, p: int, batch: pa.RecordBatch, keys: Bytes, values: np.ndarray
+    ) -> Callable[[np.ndarray, Taken], tuple[np.ndarray, Taken]]:
+        """Which candidates are pairs, as the kernels and ``pairs.decide`` have it."""
+        core, q = self.core, 1 - p
+        plan, full = core.plan, core.full_predicate
+        index, places = core.index, core.places
+        condition = conjuncts_of(plan.condition) if full and plan.condition is not None else []
+        nodes = list(condition if full else plan.separation.residual)
+        bands = [] if full else plan.tables[p].terms.tolist()
+        overflows = [] if full else [table.terms.tolist() for table in plan.overflows[p]]
+        own = pa.Array.from_buffers(
+            pa.large_binary(), batch.num_rows, [None, pa.py_buffer(keys.offsets), pa.py_buffer(keys.buffer)]
+        )
+
+        def true(these: Sequence[object], who: np.ndarray, taken: Taken) -> np.ndarray:
+            def column(side: str, name: str) -> pa.Array:
+                s = SIDES.index(side)
+                i = index[s][name]
+                return take(batch.column(i), who, core.widths[p][i]) if s == p else taken.column(places[q][i])
+
+            return holds(these, column, len(who))  # type: ignore[arg-type]
+
+        def decide(who: np.ndarray, taken: Taken) -> tuple[np.ndarray, Taken]:
+            theirs = core.intake.packed_keys(q, len(who), lambda _, name: taken.column(places[q][index[q][name]]))
+            same = _same(own, theirs, who)
+            if same is not None:
+                who, taken = who[same], taken.at(same)
+            for terms in overflows:
+                some = np.flatnonzero(_within(terms, values, who, taken))
+                if len(some):
+                    true(list(plan.separation.residual), who[some], taken.at(some))
+            if bands and len(who):
+                inside = _within(bands, values, who, taken)
+                if not inside.all():
+                    who, taken = who[inside], taken.at(inside)
+            if nodes and len(who):
+                good = true(nodes, who, taken)
+                who, taken = who[good], taken.at(good)
+            return who, taken
+
+        return decide
+
+    # -- rows out ------------------------------------------------------------------------------------------------
+
+    def retire(self, s: int) -> Iterator[pa.RecordBatch]:
+        """Rows of side s that its bounds leave out leave, and come out where the join type asks for it."""
+        core, rows = self.core, self.sides[s]
+        if not rows.live:
+            return
+        bounds: Bounds = None
+        if not core.state.side(s, "nothing"):
+            bounds = [(int(b[0]), int(b[1])) for b in core.state["bounds", s]]
+            if bounds == self._told[s]:
+                return
+        self._told[s] = bounds
+        for numbers in rows.outside(bounds):
+            if core.how.owes(s):
+                alone = numbers[~rows.matched(numbers)] if core.how.keep[s] else numbers
+                if len(alone):
+                    yield from self._alone(s, rows.take(alone))
+            self._drop(s, numbers)
+
+    def _alone(self, s: int, taken: Taken) -> Iterator[pa.RecordBatch]:
+        emitter = self.core.emitter
+        for cut in emitter.slices(len(taken)):
+            rows = _Rows(self.core, s, taken.at(cut))
+            yield emitter.batch(rows, None) if s == 0 else emitter.batch(None, rows)
+
+    def _drop(self, s: int, numbers: np.ndarray) -> None:
+        core = self.core
+        self.sides[s].drop(numbers)
+        core.state.sides[s]["retired"] += len(numbers)
+        self._tell(s)
+
+
+class _Rows:
+    """Rows in files, as an output batch takes them."""
+
+    __slots__ = ("_place_of", "_taken")
+
+    def __init__(self, core: Core, s: int, taken: Taken) -> None:
+        self._place_of, self._taken = core.places[s], taken
+
+    def __len__(self) -> int:
+        return len(self._taken)
+
+    def column(self, index: int) -> pa.Array:
+        return self._taken.column(self._place_of[index])
+
+
+def _same(own: pa.Array, theirs: Bytes, who: np.ndarray) -> np.ndarray | None:
+    """bool[n]: where keys are byte for byte the same; None where all are."""
+    there = pa.Array.from_buffers(
+        own.type, len(who), [None, pa.py_buffer(theirs.offsets), pa.py_buffer(theirs.buffer)]
+    )
+    same = np.asarray(pc.equal(own.take(pa.array(who)), there))
+    return None if same.all() else same
+
+
+def _within(terms: list[list[int]], values: np.ndarray, who: np.ndarray, taken: Taken) -> np.ndarray:
+    """bool[n]: whether stored values lie in [probe + low, probe + high] of every band, over integers without end."""
+    good = np.ones(len(who), dtype=bool)
+    for probe, own, low, high in terms:
+        p, v = values[probe].take(who), taken.axis(own)
+        if low != I64_MIN:
+            if low > 0:
+                good &= (p <= I64_MAX - low) & (v >= np.minimum(p, I64_MAX - low) + low)
+            else:
+                good &= (p < I64_MIN - low) | (v >= np.maximum(p, I64_MIN - low) + low)
+        if high != I64_MAX:
+            if high < 0:
+                good &= (p >= I64_MIN - high) & (v <= np.maximum(p, I64_MIN - high) + high)
+            else:
+                good &= (p > I64_MAX - high) | (v <= np.minimum(p, I64_MAX - high) + high)
+    return good

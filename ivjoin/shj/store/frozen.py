@@ -1,0 +1,426 @@
+"""Rows of one side that lie in files, index and all: found by a hash of their key, read only where they may match.
+
+A row keeps nine bytes in memory: a word of its key's hash and its number, in sorted runs that are merged so that there
+are few (a log-structured merge, after O'Neil, Cheng, Gawlick and O'Neil, 1996), and its flags. Axes and payload are a
+record in a log, in the order of arrival. Of each block of rows the least and greatest value of every axis are known: a
+block behind the frontier goes unread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.errors import MemoryLimitError
+from ivjoin.shj import arrow
+from ivjoin.shj.arrow import Bytes
+from ivjoin.shj.store.backing import Files, fresh, in_memory
+from ivjoin.shj.store.logs import Log
+from ivjoin.shj.store.spilled import Records
+from ivjoin.shj.store.varying import text_array
+
+__all__ = ["FrozenRows", "Taken", "can_freeze"]
+
+LIVE, MATCHED = 1, 2
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_CACHED = 2  # blocks of which the axes are kept once they were read
+_MOST_MERGED = 1 << 19  # entries of a run that is merged into a larger one
+_CANDIDATES = 1 << 16  # looked at once, at most
+_LOW = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+
+
+def _is_text(t: pa.DataType) -> bool:
+    return arrow.offset_width(t) is not None
+
+
+def can_freeze(t: pa.DataType) -> bool:
+    """Whether values of a type can lie in records and logs."""
+    return pa.types.is_boolean(t) or bool(arrow.byte_width(t)) or _is_text(t)
+
+
+class Taken:
+    """Some rows, as their records were read.
+
+    Attributes
+    ----------
+    numbers : int64[n]
+    """
+
+    __slots__ = ("_records", "_rows", "numbers")
+
+    def __init__(self, rows: FrozenRows, numbers: np.ndarray, records: np.ndarray) -> None:
+        self._rows, self.numbers, self._records = rows, numbers, records
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def at(self, index: np.ndarray | slice) -> Taken:
+        """Those at some places, or where a mask says so."""
+        return Taken(self._rows, self.numbers[index], self._records[index])
+
+    def axis(self, a: int) -> np.ndarray:
+        """An axis's values : int64[n]."""
+        return self._rows.words(self._records, a)
+
+    def column(self, i: int) -> pa.Array:
+        """A stored column, by its place among them."""
+        return self._rows.column(i, self._records)
+
+
+class FrozenRows:
+    """Rows of one side in files.
+
+    Parameters
+    ----------
+    files : Files
+    types : sequence of pa.DataType
+        Of the stored columns; see :func:`can_freeze`.
+    n_axes : int
+    block : int
+        Rows of a block.
+
+    Attributes
+    ----------
+    live : int
+        Rows that are there.
+    """
+
+    def __init__(self, files: Files, types: Sequence[pa.DataType], n_axes: int, block: int) -> None:
+        self._files, self._types, self.n_axes, self._size = files, list(types), n_axes, block
+        fields: list[pa.DataType] = [pa.int64()] * n_axes
+        self._fields: list[int] = []  # of the record, of each column: its value, or whether there is text
+        self._texts: dict[int, Log] = {}
+        for i, t in enumerate(types):
+            self._fields.append(len(fields))
+            fields.append(t)
+            if _is_text(t):
+                fields += [pa.int64(), pa.int64()]  # where it begins, and its bytes
+                self._texts[i] = Log(files)
+        self.records = Records(files, fields, 0)
+        self._axes = Log(files)
+        self._unlogged = np.empty((n_axes, block), dtype=np.int64)  # of a last block that is not full
+        self._runs: list[np.ndarray] = []
+        self._new: list[np.ndarray] = []  # in no run yet
+        self.live = self.low = self.top = 0
+        self._base = 0  # number of the row of the first flag
+        self._flags = np.empty(0, dtype=np.uint8)
+        self._first = 0  # number of the first block
+        self._least, self._most = np.empty((n_axes, 0), np.int64), np.empty((n_axes, 0), np.int64)
+        self._counts = np.empty(0, np.int64)  # rows of each block that are there
+        self._starts: list[list[int]] = []  # of each block, where its texts begin
+        self._absent: dict[int, dict[int, np.ndarray]] = {}  # block: axis: bool[self._size]
+        self._cache = np.empty((_CACHED, n_axes, block), dtype=np.int64)
+        self._cached = [-1] * _CACHED  # the blocks of which these are
+
+    # -- memory --------------------------------------------------------------------------------------------------
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        blocks = self._least.nbytes + self._most.nbytes + self._counts.nbytes + self._unlogged.nbytes
+        runs = sum(in_memory(run) for run in (*self._runs, *self._new))
+        return blocks + self._cache.nbytes + self._flags.nbytes + runs
+
+    def runs_in_memory(self) -> int:
+        return sum(in_memory(run) for run in self._runs)
+
+    def move_runs(self, moved: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Let the index lie elsewhere, too."""
+        self._runs = [moved(run) if in_memory(run) else run for run in self._runs]
+
+    # -- rows in -------------------------------------------------------------------------------------------------
+
+    def append(
+        self, hashes: np.ndarray, axes: np.ndarray, arrays: Sequence[pa.Array], matched: np.ndarray,
+        absent: dict[int, np.ndarray],
+    ) -> None:
+        """Take in rows.
+
+        Parameters
+        ----------
+        hashes : int64[n]
+            63 bits of their keys.
+        axes : int64[a, n]
+        arrays : sequence of pa.Array
+        matched : bool[n]
+        absent : dict of int to bool[n]
+            Rows that an axis must not kill.
+
+        Raises
+        ------
+        MemoryLimitError
+            If the disk has no room for them; nothing has changed then.
+        """
+        n = len(hashes)
+        pieces = {i: Bytes.of(arrays[i]) for i in self._texts}
+        self.records.reserve(n)
+        self._axes.reserve((n + self._size) * 8 * self.n_axes)
+        for i, log in self._texts.items():
+            log.reserve(int(pieces[i].offsets[-1] - pieces[i].offsets[0]))
+        cuts = np.arange(-(self.top % self._size), n, self._size)  # where a block begins
+        for at in cuts[cuts >= 0].tolist():
+            self._starts.append(
+                [log.top + int(pieces[i].offsets[at] - pieces[i].offsets[0]) for i, log in self._texts.items()]
+            )
+        self._write(axes, arrays, pieces)
+        self._flag(matched)
+        self._block(n, axes, absent)
+        self.top += n
+        self.live += n
+        self._index(hashes)
+
+    def _write(self, axes: np.ndarray, arrays: Sequence[pa.Array], pieces: dict[int, Bytes]) -> None:
+        k = 0
+        for a in range(self.n_axes):
+            self.records.append(k, pa.array(axes[a]))
+            k += 1
+        for i, array in enumerate(arrays):
+            self.records.append(k, array)
+            k += 1
+            if i in pieces:
+                piece, log = pieces[i], self._texts[i]
+                low, high = int(piece.offsets[0]), int(piece.offsets[-1])
+                self.records.append(k, pa.array(piece.offsets[:-1] + (log.top - low)))
+                self.records.append(k + 1, pa.array(np.diff(piece.offsets)))
+                log.append(piece.buffer[low:high])
+                k += 2
+
+    def _flag(self, matched: np.ndarray) -> None:
+        n, held = len(matched), self.top - self._base
+        if held + n > len(self._flags):
+            gone = self.low - self._base
+            longer = np.empty((held - gone + n) * 9 // 8, dtype=np.uint8)
+            longer[: held - gone] = self._flags[gone:held]
+            self._flags, self._base, held = longer, self.low, held - gone
+        self._flags[held : held + n] = np.where(matched, LIVE | MATCHED, LIVE)
+
+    def _block(self, n: int, axes: np.ndarray, absent: dict[int, np.ndarray]) -> None:
+        """What is known of each block, and its axes in their log once it is full."""
+        at = 0
+        while at < n:
+            number = self.top + at
+            block, inside = divmod(number, self._size)
+            size = min(self._size - inside, n - at)
+            b = block - self._first
+            if b == len(self._counts):
+                self._counts = np.append(self._counts, 0)
+                edge = np.full((self.n_axes, 1), I64_MAX)
+                self._least = np.append(self._least, edge, axis=1)
+                self._most = np.append(self._most, ~edge, axis=1)
+            self._counts[b] += size
+            piece = axes[:, at : at + size]
+            for a in range(self.n_axes):
+                values = piece[a]
+                if a in absent and (gone := absent[a][at : at + size]).any():
+                    mask = self._absent.setdefault(block, {}).setdefault(a, np.zeros(self._size, dtype=bool))
+                    mask[inside : inside + size] = gone
+                    values = values[~gone]
+                if len(values):
+                    self._least[a, b] = min(self._least[a, b], values.min())
+                    self._most[a, b] = max(self._most[a, b], values.max())
+            self._unlogged[:, inside : inside + size] = piece
+            if inside + size == self._size:
+                self._axes.append(self._unlogged.reshape(-1).view(np.uint8))
+            at += size
+
+    def _index(self, hashes: np.ndarray) -> None:
+        numbers = np.arange(self.top - len(hashes), self.top).astype(np.uint64) & _LOW
+        self._new.append((hashes.view(np.uint64) >> np.uint64(31)) << _HALF | numbers)
+
+    def index(self) -> None:
+        """Let the rows that were taken in since the last time be found."""
+        if not self._new:
+            return
+        run = np.concatenate(self._new)
+        self._new = []
+        run.sort()
+        self._runs.append(_beside(self._runs[0], run) if self._runs else run)
+        while len(self._runs) > 1 and len(self._runs[-2]) <= min(4 * len(self._runs[-1]), _MOST_MERGED):
+            both = np.concatenate([self._lively(run) for run in self._runs[-2:]])
+            both.sort(kind="stable")
+            self._runs[-2:] = [_beside(self._runs[-2], both)] if len(both) else []
+
+    def _lively(self, run: np.ndarray) -> np.ndarray:
+        """The entries of rows that are there."""
+        pieces = [run[at : at + _CANDIDATES] for at in range(0, len(run), _CANDIDATES)]
+        return np.concatenate([piece[self._is_live(self._numbers(piece))] for piece in pieces])
+
+    def _numbers(self, entries: np.ndarray) -> np.ndarray:
+        low = np.uint64(self.low & 0xFFFFFFFF)
+        return ((entries - low) & _LOW).astype(np.int64) + self.low
+
+    def _is_live(self, numbers: np.ndarray) -> np.ndarray:
+        """bool[n]; a number that is not below the top is that of a row that is gone."""
+        there = numbers < self.top
+        at = np.where(there, numbers - self._base, 0)
+        return there & (self._flags[at] & LIVE != 0)
+
+    # -- rows found ----------------------------------------------------------------------------------------------
+
+    def find(self, hashes: np.ndarray) -> Iterator[tuple[np.ndarray, Taken]]:
+        """Rows with such hashes: places in ``hashes`` : int64[n], and the rows; some at a time."""
+        self.index()
+        words = (hashes.view(np.uint64) >> np.uint64(31)) << _HALF
+        order = np.argsort(words)
+        asked = words[order]
+        most = max(1024, min(_CANDIDATES, (4 << 20) // self.records.row_size))
+        for run in list(self._runs):
+            begins = np.searchsorted(run, asked)
+            some = np.flatnonzero(run.take(begins, mode="clip") >> _HALF == asked >> _HALF)
+            if not len(some):
+                continue
+            begins, who = begins[some], order[some]
+            counts = np.searchsorted(run, asked[some] | _LOW, side="right") - begins
+            if not counts.all():  # the last entry stands in for those beyond it
+                begins, who, counts = begins[counts > 0], who[counts > 0], counts[counts > 0]
+                some = who
+                if not len(who):
+                    continue
+            ends = np.cumsum(counts)
+            for start in range(0, int(ends[-1]), most):
+                if len(some) == int(ends[-1]) and len(some) <= most:  # one each
+                    at, which = begins, who
+                else:
+                    js = np.arange(start, min(start + most, int(ends[-1])))
+                    k = np.searchsorted(ends, js, side="right")
+                    at, which = begins[k] + (js - (ends[k] - counts[k])), who[k]
+                numbers = self._numbers(run[at])
+                live = self._is_live(numbers)
+                if not live.all():
+                    numbers, which = numbers[live], which[live]
+                if len(numbers):
+                    yield which, self.take(numbers)
+
+    def take(self, numbers: np.ndarray) -> Taken:
+        """Rows by their numbers."""
+        records = self.records.rows(numbers, numbers)
+        self.records.forget()
+        return Taken(self, numbers, records)
+
+    def column(self, i: int, records: np.ndarray) -> pa.Array:
+        t, k = self._types[i], self._fields[i]
+        valid = self.records.valid_of(records, k)
+        if i in self._texts:
+            begins, sizes = self.words(records, k + 1), self.words(records, k + 2)
+            offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
+            np.cumsum(sizes, out=offsets[1:])
+            out = np.empty(int(offsets[-1]), dtype=np.uint8)
+            self._texts[i].read(begins, sizes, offsets[:-1], out)
+            return text_array(t, Bytes(offsets, out), valid)
+        return self.records.array(t, np.ascontiguousarray(self.records.field(records, k)), valid)
+
+    def words(self, records: np.ndarray, k: int) -> np.ndarray:
+        """int64[n]: a field of records that is a whole number."""
+        return np.ascontiguousarray(self.records.field(records, k)).view(np.int64)
+
+    def matched(self, numbers: np.ndarray) -> np.ndarray:
+        """bool[n]: which of some rows have matched."""
+        return self._flags[numbers - self._base] & MATCHED != 0
+
+    def mark(self, numbers: np.ndarray) -> None:
+        self._flags[numbers - self._base] |= MATCHED
+
+    def all(self) -> Iterator[Taken]:
+        """All rows that are there, a block at a time, in the order of arrival."""
+        for b in range(len(self._counts)):
+            numbers = self._live_in(b)
+            if len(numbers):
+                yield self.take(numbers)
+
+    # -- rows out ------------------------------------------------------------------------------------------------
+
+    def outside(self, bounds: Sequence[tuple[int, int]] | None) -> Iterator[np.ndarray]:
+        """Numbers of the rows that bounds of the axes leave out, all where there are none; some at a time.
+
+        They are still there until they are let go of, by :meth:`drop`, which is to be done before the next are asked
+        for.
+        """
+        first = self._first
+        if bounds is None:
+            for block in range(first, first + len(self._counts)):
+                yield self._live_in(block - self._first)
+            return
+        ends = np.array(bounds, dtype=np.int64).reshape(-1, 2)
+        if not len(ends):
+            return
+        low, high = ends[:, :1], ends[:, 1:]
+        cut = ((self._least < low) | (self._most > high)).any(axis=0) & (self._counts > 0)
+        gone = np.asarray(((self._most < low) | (self._least > high)).any(axis=0))
+        for b in np.flatnonzero(cut).tolist():
+            block = first + b
+            at = block - self._first
+            if gone[b] and block not in self._absent:
+                yield self._live_in(at)
+                continue
+            numbers = self._live_in(at)
+            axes = self._axes_of(block)[:, numbers % self._size]
+            dead = np.asarray((axes < low) | (axes > high))
+            for a, mask in self._absent.get(block, {}).items():
+                dead[a] &= ~mask[numbers % self._size]
+            self._least[:, at : at + 1] = np.maximum(self._least[:, at : at + 1], low)
+            self._most[:, at : at + 1] = np.minimum(self._most[:, at : at + 1], high)
+            yield numbers[np.asarray(dead.any(axis=0))]
+
+    def drop(self, numbers: np.ndarray) -> None:
+        """Let go of rows that are there."""
+        if not len(numbers):
+            return
+        self._flags[numbers - self._base] &= 255 - LIVE
+        self.live -= len(numbers)
+        blocks, counts = np.unique(numbers // self._size - self._first, return_counts=True)
+        self._counts[blocks] -= counts
+        last = self.top // self._size - self._first  # which is not full
+        n = 0
+        while n < min(last, len(self._counts)) and self._counts[n] == 0:
+            n += 1
+        if n:
+            self._pass(n)
+
+    def _pass(self, n: int) -> None:
+        for block in range(self._first, self._first + n):
+            self._absent.pop(block, None)
+        self._counts = self._counts[n:].copy()
+        self._least, self._most = self._least[:, n:].copy(), self._most[:, n:].copy()
+        del self._starts[:n]
+        self._first += n
+        self.low = self._first * self._size
+        self.records.trim(self.low)
+        self._axes.trim(self.low * 8 * self.n_axes)
+        for i, log in enumerate(self._texts.values()):
+            log.trim(self._starts[0][i] if self._starts else log.top)
+        size = sum(len(run) for run in self._runs)
+        if size > 2 * self.live + 4096:
+            kept = [(run, self._lively(run)) for run in self._runs]
+            self._runs = [_beside(run, some) for run, some in kept if len(some)]
+
+    def _live_in(self, b: int) -> np.ndarray:
+        start = (self._first + b) * self._size
+        here = np.arange(start, min(start + self._size, self.top))
+        return here[self._flags[start - self._base : start - self._base + len(here)] & LIVE != 0]
+
+    def _axes_of(self, block: int) -> np.ndarray:
+        """The axes of a block : int64[a, n]."""
+        if block == self.top // self._size:
+            return self._unlogged
+        at = block % _CACHED
+        if self._cached[at] != block and self.n_axes:
+            size = self._size * 8 * self.n_axes
+            zero = np.zeros(1, dtype=np.int64)
+            self._axes.read(zero + block * size, zero + size, zero, self._cache[at].reshape(-1).view(np.uint8))
+            self._cached[at] = block
+        return self._cache[at]
+
+
+def _beside(other: np.ndarray, run: np.ndarray) -> np.ndarray:
+    """A run where another one lies, if there is room."""
+    if in_memory(other):
+        return run
+    with suppress(MemoryLimitError):
+        there = fresh(other, len(run))
+        there[:] = run
+        return there
+    return run

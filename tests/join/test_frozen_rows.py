@@ -1,0 +1,198 @@
+"""Rows whose index lies in files: the rows of the join in memory after every step, whatever the keys and join types."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from oracle import HOWS
+
+from ivjoin import Order, SymmetricHashJoin
+from ivjoin.shj.store.backing import Files
+from ivjoin.shj.store.frozen import FrozenRows
+
+LIMIT = 24_000
+KEYS: dict[str, pa.DataType] = {
+    "int": pa.int64(), "small": pa.int16(), "double": pa.float64(), "text": pa.string(), "bytes": pa.large_binary(),
+    "decimal": pa.decimal128(30, 2), "time": pa.timestamp("us", "UTC"),
+}
+BAND = "abs(l.t - r.t) <= 60"
+ORDERED = {"left_order": "t", "right_order": "t"}
+QUESTIONS: dict[str, dict[str, Any]] = {
+    "band": {"on": "k", "condition": BAND, **ORDERED},
+    "two keys": {"on": ["k", "u"], "condition": BAND, **ORDERED},
+    "null-safe": {"condition": f"l.k <=> r.k AND {BAND}", **ORDERED},
+    "computed key": {"condition": f"l.u + 1 = r.u AND {BAND}", **ORDERED},
+    "residual": {"on": "k", "condition": f"{BAND} AND (l.v + r.v < 1.2 OR l.u = 0)", **ORDERED},
+    "two bands": {"on": "k", "condition": f"{BAND} AND abs(l.v - r.v) < 0.4", **ORDERED},
+    "branches": {"on": "k", "condition": f"{BAND} AND (l.u <> r.u OR l.t < r.t)", **ORDERED},
+    "disorder": {"on": "k", "condition": BAND, "left_order": Order("t", slack=50), "right_order": Order("t", slack=50)},
+    "one order": {"on": "k", "condition": BAND, "left_order": "t"},
+    "key alone": {"on": "k"},
+    "products": {"on": "k", "condition": f"{BAND} AND l.b * r.b < 4000000000000", **ORDERED},
+    "descending": {
+        "on": "k", "condition": "abs(l.n - r.n) <= 60", "left_order": Order("n", descending=True),
+        "right_order": Order("n", descending=True),
+    },
+}  # fmt: skip
+
+
+def schema_of(key: pa.DataType) -> pa.Schema:
+    return pa.schema([
+        ("k", key), ("t", pa.int64()), ("n", pa.int64()), ("u", pa.int32()), ("v", pa.float64()), ("b", pa.int64()),
+        ("s", pa.string()),
+    ])  # fmt: skip
+
+
+def drawn(rng: np.random.Generator, schema: pa.Schema, t: int, n: int, mixed: bool, keys: int) -> pa.RecordBatch:
+    def some(values: Any, share: float = 0.06) -> list[Any]:
+        return [None if rng.random() < share else v for v in values]
+
+    k = rng.integers(-1, keys, n)
+    t_ = rng.integers(t, t + 20, n)
+    times = t_ if mixed else np.sort(t_)
+    key = schema.field(0).type
+    if pa.types.is_floating(key):
+        k = pa.array([(-0.0, float("nan"), float("inf"), 0.5)[x % 4] if x < 4 else x / 2 for x in k.tolist()], key)
+        k = pa.array(some(k.to_pylist()), key)
+    elif pa.types.is_string(key) or pa.types.is_large_binary(key):
+        k = pa.array(some(["" if x < 0 else f"key {x}" * (1 + x % 3) for x in k.tolist()]), pa.string()).cast(key)
+    else:
+        k = pa.array(some(k.tolist()), pa.int64()).cast(key)
+    columns = [
+        k, times, -times, some(rng.integers(0, 3, n).tolist()), some(rng.random(n).round(3).tolist()),
+        rng.integers(0, 4, n) * 10**6, some(["y" * int(x) for x in rng.integers(0, 12, n)]),
+    ]
+    return pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+
+
+def rows_of(batches: Any) -> Counter[str]:
+    return Counter(str(tuple(row.values())) for batch in batches for row in batch.to_pylist())
+
+
+def frozen(op: SymmetricHashJoin) -> int:
+    core: Any = op._core
+    return 0 if core.frozen is None else core.frozen.live
+
+
+CASES = [
+    (q, k, HOWS[(3 * i + j) % len(HOWS)]) for i, q in enumerate(QUESTIONS) for j, k in enumerate(KEYS)
+    if (i + j) % 2 == 0 or q in ("band", "null-safe")
+] + [("band", "int", how) for how in HOWS] + [("residual", "text", how) for how in HOWS]  # fmt: skip
+
+
+@pytest.mark.parametrize(("question", "key", "how"), list(dict.fromkeys(CASES)))
+def test_every_step_gives_the_rows_of_the_join_in_memory(question: str, key: str, how: str, tmp_path: Path) -> None:
+    """Pushes, promises and ends of sides, with a snapshot after each step that goes on within a limit or without."""
+    rng = np.random.default_rng(len(question) * 100 + len(key) * 10 + HOWS.index(how))
+    schema = schema_of(KEYS[key])
+    limit: dict[str, Any] = {"memory_limit": LIMIT, "when_full": "spill", "spill_dir": tmp_path}
+    free = SymmetricHashJoin(schema, schema, **QUESTIONS[question], how=how)
+    op = SymmetricHashJoin(schema, schema, **QUESTIONS[question], how=how, **limit)
+    most, keys = 0, int(rng.choice([4, 60]))
+    for i in range(14):
+        for side in ("left", "right"):
+            if side == "left" and i >= 11:
+                continue
+            n = int(rng.choice([1, 60, 160]))
+            batch = drawn(rng, schema, 20 * i, n, question in ("disorder", "one order"), keys)
+            if (question == "one order" and side == "left") or question == "descending":
+                batch = batch.sort_by("t")
+            assert rows_of(op.push(side, batch)) == rows_of(free.push(side, batch))
+            assert op.metrics.state_rows == free.metrics.state_rows
+            assert op.metrics.state_bytes <= LIMIT
+            most = max(most, frozen(op))
+            blob = op.snapshot()
+            if i % 4 == 2:
+                op = SymmetricHashJoin.restore(blob, **limit)
+                assert op.metrics.state_rows == free.metrics.state_rows
+        if i == 6:
+            column = "n" if question == "descending" else "t"
+            value: dict[Any, Any] = {column: -(20 * i) if column == "n" else 20 * i}
+            for each in ("left", "right"):
+                if question not in ("disorder", "one order", "key alone"):
+                    assert rows_of(op.advance(each, value)) == rows_of(free.advance(each, value))
+        if i == 10:
+            assert rows_of(op.finish("left")) == rows_of(free.finish("left"))
+    assert most > 0 or "semi" in how or "anti" in how or keys == 4 or question != "band"
+    assert op.metrics.left_rows_retired == free.metrics.left_rows_retired
+    assert op.metrics.right_rows_retired == free.metrics.right_rows_retired
+    elsewhere = SymmetricHashJoin.restore(blob)
+    want = rows_of(free.finish())
+    assert rows_of(elsewhere.finish()) == want
+    assert rows_of(op.finish()) == want
+    assert op.metrics.state_rows == 0
+
+
+def test_bounds_of_the_output_know_rows_in_files() -> None:
+    rng = np.random.default_rng(8)
+    schema = schema_of(pa.int64())
+    free = SymmetricHashJoin(schema, schema, **QUESTIONS["one order"])
+    op = SymmetricHashJoin(schema, schema, **QUESTIONS["one order"], memory_limit=LIMIT, when_full="spill")
+    for i in range(8):
+        for side in ("left", "right"):
+            batch = drawn(rng, schema, 20 * i, 150, False, 60)
+            assert rows_of(op.push(side, batch)) == rows_of(free.push(side, batch))
+    assert frozen(op) > 0
+    assert op.output_bounds() == free.output_bounds()
+
+
+def test_what_is_behind_the_frontier_goes_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = FrozenRows(Files(str(tmp_path)), [pa.int64(), pa.string()], 1, 64)
+    n = 1000
+    axes = np.arange(n)[None]
+    payload = [pa.array(range(n)), pa.array([str(i) for i in range(n)])]
+    rows.append(np.arange(n) << 40, axes, payload, np.zeros(n, dtype=bool), {})
+
+    def read(*_: Any) -> None:
+        raise AssertionError("a block was read")
+
+    monkeypatch.setattr(type(rows.records), "rows", read)
+    monkeypatch.setattr(type(rows._axes), "read", read)
+    for numbers in rows.outside([(640, 2**62)]):
+        rows.drop(numbers)
+    assert rows.live == rows.top - 640
+    for numbers in rows.outside(None):
+        rows.drop(numbers)
+    assert rows.live == 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_found_are_those_with_the_hash(seed: int, tmp_path: Path) -> None:
+    """Against a dictionary: any batches, with rows that leave, hashes alike in many bits, and blocks that are gone."""
+    rng = np.random.default_rng(seed)
+    rows = FrozenRows(Files(str(tmp_path)), [pa.int64(), pa.string()], 1, 16)
+    there: dict[int, tuple[int, int]] = {}  # number: hash, value
+    for _ in range(40):
+        n = int(rng.choice([1, 5, 40]))
+        hashes = rng.integers(0, 9, n) << int(rng.choice([0, 31, 58]))
+        first, values = rows.top, rng.integers(-(2**62), 2**62, n)
+        texts = pa.array([None if v % 5 == 0 else "x" * int(v % 7) for v in values], pa.string())
+        rows.append(hashes, values[None], [pa.array(values), texts], values % 2 == 0, {})
+        there |= {first + i: (int(h), int(v)) for i, (h, v) in enumerate(zip(hashes, values, strict=True))}
+        low, high = sorted(rng.integers(-(2**62), 2**62, 2).tolist())
+        for numbers in rows.outside([(low - 2**62, high + 2**62)]):
+            for k in numbers.tolist():
+                assert not low - 2**62 <= there.pop(k)[1] <= high + 2**62
+            rows.drop(numbers)
+        assert all(low - 2**62 <= v <= high + 2**62 for _, v in there.values())
+        gone = rng.choice(sorted(there), size=len(there) // 4, replace=False) if there else np.empty(0, np.int64)
+        rows.drop(np.sort(gone.astype(np.int64)))
+        for k in gone.tolist():
+            del there[k]
+        asked = np.unique(np.concatenate([hashes, rng.integers(0, 9, 3) << 31]))
+        found = set()
+        for which, taken in rows.find(asked):
+            assert taken.column(0).to_pylist() == taken.axis(0).tolist()
+            for a, k, text in zip(which.tolist(), taken.numbers.tolist(), taken.column(1).to_pylist(), strict=True):
+                h, v = there[k]
+                assert h >> 31 == int(asked[a]) >> 31  # what a run keeps of it
+                assert text == (None if v % 5 == 0 else "x" * (v % 7))
+                assert bool(rows.matched(np.array([k]))[0]) == (v % 2 == 0)
+                found.add((int(asked[a]), k))
+        assert found >= {(int(a), k) for a in asked for k, (h, _) in there.items() if h == a}
+        assert rows.live == len(there)
