@@ -70,6 +70,7 @@ def look_beyond(core: Core, p: int, batch: pa.RecordBatch) -> None:
     state, store = core.state, core.stores[1 - p]
     n, room = state.get("n"), state.pairs
     rows, ids, cell = np.empty(room, np.int64), np.empty(room, np.int64), np.zeros(4, np.int64)
+    scratch = np.empty(n + 1, np.int64)
     nodes = list(core.plan.separation.residual)
     for table in core.plan.overflows[p]:
         cell[:] = 0, -2, 0, 0
@@ -77,7 +78,7 @@ def look_beyond(core: Core, p: int, batch: pa.RecordBatch) -> None:
             count = index_kernels.probe(
                 state["key_ids"][:n], state["values"], table.terms, table.n_primary, store.ordered,
                 core.keys.slots, store.rows, store.links, store.lo, store.offset, state["matched"],
-                index_kernels.PAIRS, cell, rows, ids,
+                index_kernels.PAIRS, cell, rows, ids, scratch,
             )
             if count:
                 holds(nodes, pair_columns(core, p, batch, rows[:count], store.places(ids[:count])), count)

@@ -321,3 +321,24 @@ def test_without_a_folder_object_files_are_made_all_the_same(made: list[Any], mo
     monkeypatch.setattr(objects, "_folders", lambda: [Path("/dev/null/nowhere")])
     assert compiling._build(twice, I8(I8))(21) == 42
     assert len(made) == 1
+
+
+_MADE = """
+import importlib, pkgutil
+import ivjoin.shj.kernels as room
+from ivjoin.shj.kernels import compiling
+for info in pkgutil.iter_modules(room.__path__):
+    module = importlib.import_module(f"{room.__name__}.{info.name}")
+    for kernel in [f for f in vars(module).values() if hasattr(f, "signature") and f.__module__ == module.__name__]:
+        made = compiling._words(kernel.__wrapped__, kernel.signature)
+        print(compiling._name(kernel.__wrapped__), "numba" if made is None else "file")
+"""
+
+
+@pytest.mark.skipif(not objects.POSSIBLE, reason="no object files here")
+def test_the_packages_kernels_are_such_files() -> None:
+    """One that is not would cost the first join that calls it half a second for numba's import."""
+    done = subprocess.run([sys.executable, "-c", _MADE], capture_output=True, text=True, check=True)
+    made = dict(line.split() for line in done.stdout.splitlines())
+    assert not {name for name, how in made.items() if how == "numba"}
+    assert len(made) > 25

@@ -61,6 +61,7 @@ class Index:
                 count = index_kernels.probe(
                     key_ids, axes, bands.terms, bands.n_primary, store.ordered, self.keys.slots, store.rows,
                     store.links, store.lo, store.offset, matched, mode, cell, rows, ids,
+                    np.empty(len(key_ids) + 1, dtype=np.int64),
                 )
             else:
                 led = bands.led_by(runs.axis, runs.second)

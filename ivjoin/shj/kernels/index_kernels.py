@@ -114,8 +114,8 @@ def insert_rows(  # type: ignore[no-untyped-def]
     return born
 
 
-@compiled(I8(IN1, IN2, I8, I8, IO2, IO2_I4, IO2_I4, I8, IO1))
-def insert(key_ids, axes, place, ordered, rows, links, slots, side, tally):  # type: ignore[no-untyped-def]
+@compiled(I8(IN1, IN2, I8, I8, IO2, IO2_I4, IO2_I4, I8, IO1, I8))
+def insert(key_ids, axes, place, ordered, rows, links, slots, side, tally, rows_at):  # type: ignore[no-untyped-def]
     """Store rows at ``place`` and the places after it; returns how many keys came to life.
 
     ``ordered`` 1 keeps each key's list ascending in the first axis (walking back from the tail, which costs what the
@@ -123,7 +123,7 @@ def insert(key_ids, axes, place, ordered, rows, links, slots, side, tally):  # t
     """
     return insert_rows(
         key_ids, key_ids.shape[0], line_of(axes), axes.shape[1], axes.shape[0], place, rows.shape[0], ordered,
-        line_of(rows), line_of(links), line_of(slots), side, tally, 0,
+        line_of(rows), line_of(links), line_of(slots), side, tally, rows_at,
     )
 
 
@@ -416,9 +416,10 @@ def probe_rows(  # type: ignore[no-untyped-def]
     return count
 
 
-@compiled(I8(IN1, IN2, IN2, I8, I8, IO2_I4, IN2, IO2_I4, I8, I8, IO_U8, I8, IO1, IO1, IO1))
+@compiled(I8(IN1, IN2, IN2, I8, I8, IO2_I4, IN2, IO2_I4, I8, I8, IO_U8, I8, IO1, IO1, IO1, IO1))
 def probe(  # type: ignore[no-untyped-def]
     key_ids, axes, bands, n_primary, ordered, slots, rows, links, lo, side, matched, mode, state, out_probe, out_store,
+    chosen,
 ):
     """Find the stored rows that match each probe row; returns how many pairs were written.
 
@@ -437,6 +438,8 @@ def probe(  # type: ignore[no-untyped-def]
         Probe row and list node to go on from (node -2: the row's beginning), updated when the output is full; row n
         when all is done. Then, added up: the steps walked to find where matches begin, and the rows within a first
         axis's window that another band refused.
+    chosen : int64[n + 1]
+        Scratch.
     """
     n = key_ids.shape[0]
     axis_values = line_of(axes)
@@ -444,14 +447,16 @@ def probe(  # type: ignore[no-untyped-def]
     records = line_of(rows)
     keys = line_of(slots)
     cap = rows.shape[0]
-    chosen = np.empty(n + 1, dtype=np.int64)
     left = candidates(
         key_ids, n, axis_values, axes.shape[1], terms, n_primary, ordered, keys, records, rows.shape[1], side,
         I64_MIN, I64_MAX, chosen,
     )
     # The caller may have struck rows out since the last call: go on at the same row, or at the next one.
     row = state[0]
-    state[0] = np.searchsorted(chosen[:left], row)
+    first = np.int64(0)
+    while first < left and chosen[first] < row:
+        first += 1
+    state[0] = first
     if state[0] < left and chosen[state[0]] != row:
         state[1] = -2
     count = probe_rows(

@@ -94,16 +94,19 @@ def intern_rows(  # type: ignore[no-untyped-def]
     return (n_ids << 32) + n_free
 
 
-@compiled(I8(IN1, IN_U8, IO1_I4, IO2_I4, IO2, I8, IO1, I8, IO1))
-def intern_ints(keys, usable, table, slots, words, n_free, out, n_ids, cell):  # type: ignore[no-untyped-def]
+@compiled(I8(IN1, IN_U8, IO1_I4, IO2_I4, IO2, I8, IO1, I8, IO1, IO1, I8, I8))
+def intern_ints(  # type: ignore[no-untyped-def]
+    keys, usable, table, slots, words, n_free, out, n_ids, cell, places, table_at, slots_at,
+):
     """Id of each key; new keys take an id from the free list, else the next one. Returns n_ids * 2**32 + n_free.
 
     ``table`` holds id + 1, 0 for empty, and is never more than half full: the caller makes room for n new keys.
-    ``words`` are the slots as int64[n, 4]; ``cell[0]`` is the first free id.
+    ``words`` are the slots as int64[n, 4]; ``cell[0]`` is the first free id. ``places`` is scratch : int64[n];
+    ``table_at`` and ``slots_at`` are the addresses of arrays.
     """
     return intern_rows(
         keys, keys.shape[0], usable, usable.shape[0] > 0, table, table.shape[0] - 1, line_of(slots), line_of(words),
-        n_free, out, n_ids, cell, keys, 0, keys, 0, cell, np.empty(keys.shape[0], dtype=np.int64), 0, 0,
+        n_free, out, n_ids, cell, keys, 0, keys, 0, cell, places, table_at, slots_at,
     )
 
 

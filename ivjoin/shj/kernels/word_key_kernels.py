@@ -58,8 +58,10 @@ def name_words(operator, p):  # type: ignore[no-untyped-def]
     return 0
 
 
-@compiled(I8(IN2, IN1, IN_U8, IO1_I4, IO2_I4, IO2, IO1, I8, IO1, I8, IO1))
-def intern_words(keys, rows, usable, table, slots, words, rest, n_free, out, n_ids, cell):  # type: ignore[no-untyped-def]
+@compiled(I8(IN2, IN1, IN_U8, IO1_I4, IO2_I4, IO2, IO1, I8, IO1, I8, IO1, IO1, I8, I8))
+def intern_words(  # type: ignore[no-untyped-def]
+    keys, rows, usable, table, slots, words, rest, n_free, out, n_ids, cell, places, table_at, slots_at,
+):
     """As ``intern_ints``, of keys of several words : int64[words, n]; ``rows[3 * k]`` is k.
 
     ``rest`` has room for all words but the last of every id.
@@ -69,5 +71,5 @@ def intern_words(keys, rows, usable, table, slots, words, rest, n_free, out, n_i
     _sum_words(line_of(keys), n, rows, count, n, out)
     return intern_rows(
         out, n, usable, usable.shape[0] > 0, table, table.shape[0] - 1, line_of(slots), line_of(words), n_free, out,
-        n_ids, cell, line_of(keys), n, rows, count - 1, rest, np.empty(n, dtype=np.int64), 0, 0,
+        n_ids, cell, line_of(keys), n, rows, count - 1, rest, places, table_at, slots_at,
     )

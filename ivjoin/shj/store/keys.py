@@ -273,7 +273,8 @@ class IntKeys(KeyTable):
         self._cell[0] = self._free
         self._took(
             key_kernels.intern_ints(
-                keys, mask, self._table, self.slots, self.words, self._n_free, out, self.n_ids, self._cell
+                keys, mask, self._table, self.slots, self.words, self._n_free, out, self.n_ids, self._cell,
+                np.empty(n, dtype=np.int64), address(self._table), address(self.slots),
             )
         )
         return out
@@ -315,7 +316,7 @@ class WordKeys(IntKeys):
         self._took(
             word_key_kernels.intern_words(
                 keys, rows, mask, self._table, self.slots, self.words, self._rest, self._n_free, out,
-                self.n_ids, self._cell,
+                self.n_ids, self._cell, np.empty(n, dtype=np.int64), address(self._table), address(self.slots),
             )
         )
         return out

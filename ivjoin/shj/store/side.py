@@ -395,7 +395,7 @@ class SideStore:
         self._tally[0] = 0
         born = index_kernels.insert(
             key_ids, axes, first % self.cap, 1 if self.ordered else 0, self.rows, self.links, self.keys.slots,
-            self.offset, self._tally,
+            self.offset, self._tally, address(self.rows),
         )
         self.keys.live += int(born)
         if self.runs is not None:
