@@ -108,7 +108,7 @@ class Witness:
             r = rng.random()
             v = rng.choice(FLOATS) if r < 0.3 else rng.randint(-100, 100) / rng.choice([1, 2, 3, 7, 10])
             return as_float(v if r < 0.8 else rng.uniform(-1e6, 1e6), t)
-        low, high = t.physical_range()
+        low, high = t.limits
         if kind == "int":
             r = rng.random()
             if r < 0.25:
@@ -298,7 +298,7 @@ class Witness:
                 up, down = math.nextafter(v, math.inf), math.nextafter(v, -math.inf)
                 v = self.rng.choice([v, v, up, down, round(v), v + 1, v / 2])
             return b.literal(as_float(v, t), t)
-        low, high = t.physical_range()
+        low, high = t.limits
         return b.literal(max(low, min(high, v + self.rng.choice([0, 0, 0, 1, -1, 3, -5]))), t)
 
     def true_condition(self) -> Node | None:

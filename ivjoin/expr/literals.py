@@ -173,7 +173,7 @@ def _as_float(value: float, type: Type) -> float:
 
 
 def _fits(x: Any, value: Any, type: Type) -> int:
-    lo, hi = type.physical_range()
+    lo, hi = type.limits
     n = int(x)
     if n != x or not lo <= n <= hi:
         raise ConditionError(f"{came(value)} does not fit {type} exactly")

@@ -1,118 +1,21 @@
-"""Value types of expressions: the domains a node can have, and what they share.
+"""Types of expressions: those of Arrow and of names.
 
-A :class:`Type` is what an expression node carries. Columns of any Arrow type have one; types that no operator
+An expression node carries a :class:`Type`. Columns of any Arrow type have one; types that no operator
 takes (lists, structs, ...) are ``opaque`` and can only travel as payload or be tested with IS NULL.
-
-Physical values. One convention, used by the evaluator, the interval domains and the pruning axes alike:
-
-=============  =====================================================================================
-kind           physical value
-=============  =====================================================================================
-``int``        the integer
-``float``      the double (a float32 value is held exactly by a double)
-``decimal``    the unscaled integer, value * 10**scale
-``decimal256`` likewise; only compared
-``date``       days since 1970-01-01 (date64 becomes days too)
-``timestamp``  ticks of ``unit`` since the epoch: of the instant when ``tz`` is set, else of the local time
-``time``       ticks of ``unit`` since midnight
-``duration``   ticks of ``unit`` (Spark's day-time interval has unit ``us``)
-``months``     a number of months (Spark's year-month interval)
-``bool``       the truth value
-``string``     str (compared by UTF-8 bytes)
-``binary``     bytes
-=============  =====================================================================================
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from ivjoin.errors import UnsupportedError, came
-from ivjoin.interval.machine.domains import TICKS_PER_SECOND, limits
+from ivjoin.interval.machine.types import TICKS_PER_SECOND, Type
 
 __all__ = ["TICKS_PER_SECOND", "Type", "finer_unit", "from_arrow", "named", "nested_arrow", "to_arrow"]
 
 _UNITS = ("s", "ms", "us", "ns")
-
-
-@dataclass(frozen=True, slots=True)
-class Type:
-    """The type of an expression node.
-
-    Parameters
-    ----------
-    kind : str
-        One of int, float, decimal, decimal256, bool, string, binary, date, time, timestamp, duration, months, null,
-        opaque.
-    bits : int
-        Width of an int (8, 16, 32, 64) or float (32, 64).
-    signed : bool
-        For ints.
-    precision, scale : int
-        For decimals.
-    unit : str
-        ``s``, ``ms``, ``us`` or ``ns`` for time, timestamp and duration.
-    tz : str or None
-        Zone of a timestamp; None is a timestamp without zone.
-    text : str
-        The Arrow type's own text, for opaque types.
-    """
-
-    kind: str
-    bits: int = 0
-    signed: bool = True
-    precision: int = 0
-    scale: int = 0
-    unit: str = ""
-    tz: str | None = None
-    text: str = ""
-
-    @property
-    def is_discrete(self) -> bool:
-        """Whether physical values are integers (ints, decimals, all times)."""
-        return self.kind in _DISCRETE
-
-    @property
-    def is_numeric(self) -> bool:
-        return self.kind in ("int", "float", "decimal")
-
-    @property
-    def is_temporal(self) -> bool:
-        return self.kind in ("date", "time", "timestamp", "duration")
-
-    @property
-    def is_ordered(self) -> bool:
-        """Whether ``<`` is defined."""
-        return self.kind not in ("opaque", "null")
-
-    def physical_range(self) -> tuple[int, int]:
-        """Least and greatest physical value of a discrete type.
-
-        Dates are days of an int32; times lie within a day.
-        """
-        if self.kind in _DISCRETE:
-            least, most = limits(self.kind, self.bits, self.signed, self.precision, self.unit)
-            return least, most
-        raise AssertionError(f"{self} has no physical range")
-
-    def __str__(self) -> str:
-        if self.kind == "int":
-            return f"{'' if self.signed else 'u'}int{self.bits}"
-        if self.kind == "float":
-            return f"float{self.bits}"
-        if self.kind in ("decimal", "decimal256"):
-            return f"{self.kind}({self.precision},{self.scale})"
-        if self.kind == "timestamp":
-            return f"timestamp[{self.unit}, {self.tz}]" if self.tz else f"timestamp[{self.unit}]"
-        if self.kind in ("time", "duration"):
-            return f"{self.kind}[{self.unit}]"
-        return self.text or self.kind
-
-
-_DISCRETE = frozenset({"int", "decimal", "date", "time", "timestamp", "duration", "months"})
 
 BOOL = Type("bool")
 INT8, INT16, INT32, INT64 = (Type("int", b) for b in (8, 16, 32, 64))

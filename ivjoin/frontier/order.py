@@ -115,7 +115,7 @@ def ordinal_range(t: Type) -> tuple[int, int]:
         return ordinal_of(float("-inf"), t), NAN_ORDINAL
     if t.kind == "bool":
         return 0, 1
-    low, high = t.physical_range()
+    low, high = t.limits
     return ordinal_of(low, t), ordinal_of(high, t)
 
 
@@ -130,7 +130,7 @@ def physical_ordinal(value: Any, t: Type, what: str, up: bool = True) -> int:
     if not has_ordinal(t):
         raise OrderError(f"{what} is {came(value)}, but a value of type {t} has no place in an order")
     if type(value) is int and t.kind == "int":
-        least, most = t.physical_range()
+        least, most = t.limits
         if least <= value <= most:
             return ordinal_of(value, t)
     ours = isinstance(value, Node)  # read back from a snapshot: an ordinal of the type once
@@ -147,7 +147,7 @@ def physical_ordinal(value: Any, t: Type, what: str, up: bool = True) -> int:
         # A quotient of ints is rounded once, to the nearest double.
         return ordinal_of(float(got) if node.type.kind != "decimal" else got / 10**node.type.scale, t)
     if t.kind in ("int", "decimal") and node.type.is_numeric and isinstance(got, (int, float)):
-        least, most = t.physical_range()
+        least, most = t.limits
         infinite = isinstance(got, float) and not math.isfinite(got)
         exact = Fraction(0) if infinite else Fraction(got) / 10**node.type.scale * 10**t.scale
         whole = math.ceil(exact) if up else math.floor(exact)

@@ -4,8 +4,9 @@ from ivjoin.interval.errors import (
     IntervalError,
     IntervalTypeError,
 )
-from ivjoin.interval.machine.domains import Domain, domain
+from ivjoin.interval.machine.domains import domain
 from ivjoin.interval.machine.rounding import FloatModeError, check_float_mode
+from ivjoin.interval.machine.types import Type as Domain
 from ivjoin.interval.reals.arithmetic import fma, pos, recip, round_ties_to_away, round_ties_to_even, sqrt, trunc
 from ivjoin.interval.reals.bare import EMPTY, ENTIRE, Interval
 from ivjoin.interval.reals.elementary import (

@@ -79,7 +79,7 @@ def _xor(a: Pair, b: Pair) -> Pair:
 
 
 def _bounds(f: Callable[[Pair, Pair], Pair]) -> Maker:
-    return lambda p: strict_binary(p, f, None, None, p.node.type.physical_range())
+    return lambda p: strict_binary(p, f, None, None, p.node.type.limits)
 
 
 def _combination(
@@ -93,7 +93,7 @@ def _combination(
 
 
 def _not(p: Place) -> Rule:
-    return strict_unary(p, lambda x: (~x[1], ~x[0]), lambda z, x: (~z[1], ~z[0]), p.node.type.physical_range())
+    return strict_unary(p, lambda x: (~x[1], ~x[0]), lambda z, x: (~z[1], ~z[0]), p.node.type.limits)
 
 
 def _not_form(n: Node, forms: list[Form]) -> Form:
@@ -146,7 +146,7 @@ def _count(p: Place) -> int | None:
 
 def _left(p: Place) -> Rule:
     n = _count(p)
-    least, most = limits = p.node.type.physical_range()
+    least, most = limits = p.node.type.limits
 
     def up(a: Pair, b: Pair) -> Pair:
         if n is None or a[0] << n < least or a[1] << n > most:
@@ -172,12 +172,12 @@ def _right(p: Place) -> Rule:
     def back(z: Pair, b: Pair, a: Pair) -> Pair:
         return a if n is None else (z[0] << n, ((z[1] + 1) << n) - 1)
 
-    return strict_binary(p, up, back, None, p.node.type.physical_range())
+    return strict_binary(p, up, back, None, p.node.type.limits)
 
 
 def _right_unsigned(p: Place) -> Rule:
     n, bits = _count(p), p.node.type.bits
-    limits = p.node.type.physical_range()
+    limits = p.node.type.limits
 
     def up(a: Pair, b: Pair) -> Pair:
         if n is None:

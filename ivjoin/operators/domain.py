@@ -7,18 +7,14 @@ Strings and bytes have None for an end that is unbounded; of nested types a doma
 
 from __future__ import annotations
 
-from functools import cache
 from math import inf
 from typing import Any
 
 from ivjoin.expr.literals import literal
 from ivjoin.expr.types import Type
 from ivjoin.interval.machine import truth
-from ivjoin.interval.machine.domains import Domain
 
-__all__ = [
-    "HAVE_INTERVALS", "NAN", "NULL", "Dom", "interval_domain", "limits_of", "none_of", "state_of", "top", "void",
-]  # fmt: skip
+__all__ = ["NAN", "NULL", "Dom", "none_of", "state_of", "top", "void"]
 
 NULL, NAN = 1, 2
 
@@ -30,7 +26,7 @@ def top(t: Type) -> Any:
     if t.kind == "float":
         return (-inf, inf, NULL | NAN)
     if t.is_discrete:
-        return (*t.physical_range(), NULL)
+        return (*t.limits, NULL)
     if t.kind == "null":
         return (None, None, NULL)
     return (None, None, NULL)
@@ -38,21 +34,6 @@ def top(t: Type) -> Any:
 
 # No text is in these.
 _NO_TEXT: dict[str, tuple[Any, Any]] = {"string": ("\x01", ""), "binary": (b"\x01", b"")}
-
-
-# Kinds of types of which there are typed intervals.
-HAVE_INTERVALS = frozenset({"int", "float", "decimal", "date", "timestamp", "time", "duration", "months"})
-
-
-@cache
-def interval_domain(t: Type) -> Domain:
-    """What the typed intervals of a type's values are over; a zone says nothing of instants."""
-    return Domain(t.kind, t.bits, t.signed, t.precision, t.scale, t.unit)
-
-
-def limits_of(t: Type) -> tuple[Any, Any]:
-    """Least and greatest physical value of a number or time, infinities included."""
-    return interval_domain(t).limits
 
 
 def void(t: Type) -> tuple[Any, Any]:

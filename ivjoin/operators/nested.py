@@ -56,7 +56,7 @@ def _size(node: Node, _: Consts) -> Kernel:
 
 def _size_rule(p: Place) -> Rule:
     i, a = p.i, p.at[0]
-    most = p.node.type.physical_range()[1]
+    most = p.node.type.limits[1]
 
     def down(s: State) -> None:
         if not s.D[i][2] & NULL:

@@ -9,7 +9,8 @@ from ivjoin.expr.nodes import is_met
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
 from ivjoin.interval.machine import truth
 from ivjoin.interval.machine.casts import conversion
-from ivjoin.operators.domain import HAVE_INTERVALS, NAN, NULL, interval_domain, limits_of
+from ivjoin.interval.machine.domains import HAVE_INTERVALS, domain
+from ivjoin.operators.domain import NAN, NULL
 from ivjoin.operators.rule import Place, Rule, strict_unary
 from ivjoin.operators.rules_time import DAY, clock, stepwise
 from ivjoin.operators.state import State
@@ -22,7 +23,7 @@ def cast(p: Place) -> Rule | None:
     t, u = p.node.args[0].type, p.node.type
     if is_met(p.node):
         return _met(p, t, u)
-    if t == u:
+    if t == u and t.kind in HAVE_INTERVALS:
         return _same(p)
     make = _CASTS.get((t.kind, u.kind), _converted)
     return make(p, t, u)
@@ -32,15 +33,14 @@ def _converted(p: Place, t: Type, u: Type) -> Rule:
     """As typed intervals have it; of a cast from or to text nothing is known but that it is strict."""
     if not {t.kind, u.kind} <= HAVE_INTERVALS:
         return Rule(None, None)
-    d = interval_domain(u)
-    made = conversion(interval_domain(t), d)
+    made = conversion(domain(t), domain(u))
     null = made.makes_null
     makes = None if null is None else lambda x: NULL if null(x) else 0
-    return strict_unary(p, made.forward, made.back, d.limits, makes, made.nan == "error", None, made.nan == "null")
+    return strict_unary(p, made.forward, made.back, u.limits, makes, made.nan == "error", None, made.nan == "null")
 
 
 def _same(p: Place, *_: Type) -> Rule:
-    return strict_unary(p, lambda x: x, lambda z, x: z, limits_of(p.node.type))
+    return strict_unary(p, lambda x: x, lambda z, x: z, p.node.type.limits)
 
 
 # Truths
@@ -77,7 +77,7 @@ def _to_bool(p: Place, t: Type, u: Type) -> Rule:
 def _from_bool(p: Place, t: Type, u: Type) -> Rule:
     i, a = p.i, p.at[0]
     one = 10**u.scale if u.kind == "decimal" else 1 if u.kind == "int" else 1.0
-    limits = limits_of(u)
+    limits = u.limits
 
     def up(D: list[Any]) -> Any:
         mask = D[a]
@@ -124,7 +124,7 @@ def _timestamp_to_date(p: Place, t: Type, u: Type) -> Rule:
         shift, width = c.fixed * per, DAY * per
         return strict_unary(
             p, lambda x: ((x[0] + shift) // width, (x[1] + shift) // width),
-            lambda z, x: (z[0] * width - shift, (z[1] + 1) * width - 1 - shift), u.physical_range(),
+            lambda z, x: (z[0] * width - shift, (z[1] + 1) * width - 1 - shift), u.limits,
         )  # fmt: skip
     return stepwise(
         p, lambda x: c.local_low(x // per) // DAY, lambda x: c.local_high(x // per) // DAY, lambda z: z * DAY * per
@@ -142,7 +142,7 @@ def _date_to_timestamp(p: Place, t: Type, u: Type) -> Rule:
 def _met(p: Place, t: Type, u: Type) -> Rule:
     """What compares with a time of another unit: kept within the range."""
     have, want = TICKS_PER_SECOND.get(t.unit, 0), TICKS_PER_SECOND[u.unit]
-    least, most = u.physical_range()
+    least, most = u.limits
     if have == want:
         least, most = least + 1, most - 1
     c = clock(p.node, 1) if u.tz else clock_of(None)

@@ -14,7 +14,7 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import Type
 from ivjoin.interval.machine import truth
 from ivjoin.interval.machine.floats import Format
-from ivjoin.operators.domain import NAN, NULL, interval_domain, void
+from ivjoin.operators.domain import NAN, NULL, void
 from ivjoin.operators.rule import Place, Rule
 from ivjoin.operators.state import Case, State
 
@@ -46,7 +46,7 @@ def comparison(p: Place) -> Rule | None:
 
 
 def _format(t: Type) -> Format | None:
-    return interval_domain(t).format if t.kind == "float" else None
+    return t.format if t.kind == "float" else None
 
 
 def _of_numbers(p: Place) -> Rule:

@@ -8,7 +8,7 @@ from ivjoin.expr.types import Type
 from ivjoin.interval.machine import float_remainders as r
 from ivjoin.interval.machine import floats as m
 from ivjoin.interval.machine.float_operators import above, at_least, at_most, below
-from ivjoin.operators.domain import NAN, interval_domain
+from ivjoin.operators.domain import NAN
 from ivjoin.operators.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary
 
 __all__ = [
@@ -21,7 +21,7 @@ ENTIRE: Pair = (-inf, inf)
 
 def format_of(t: Type) -> m.Format:
     """The format of the values of a float type."""
-    return interval_domain(t).format
+    return t.format
 
 
 def add(p: Place) -> Rule:
@@ -116,7 +116,7 @@ def _ceil_of(x: float) -> int:
 
 def floor_(p: Place) -> Rule:
     f = format_of(p.node.args[0].type)
-    lo, hi = p.node.type.physical_range()
+    lo, hi = p.node.type.limits
     return strict_unary(
         p, lambda x: (_floor_of(x[0]), _floor_of(x[1])), lambda z, x: (at_least(f, z[0]), below(f, z[1] + 1)),
         (lo, hi), nan_gives=0,
@@ -127,7 +127,7 @@ def ceil_(p: Place) -> Rule:
     f = format_of(p.node.args[0].type)
     return strict_unary(
         p, lambda x: (_ceil_of(x[0]), _ceil_of(x[1])), lambda z, x: (above(f, z[0] - 1), at_most(f, z[1])),
-        p.node.type.physical_range(), nan_gives=0,
+        p.node.type.limits, nan_gives=0,
     )  # fmt: skip
 
 

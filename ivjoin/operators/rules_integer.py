@@ -22,7 +22,7 @@ __all__ = [
 def _linear(p: Place, sign: int) -> Rule:
     """``a + b`` or ``a - b``, spelled out since these are most of what conditions hold."""
     i, (a, b) = p.i, p.at
-    least, most = p.node.type.physical_range()
+    least, most = p.node.type.limits
     if a == b:
         k = 1 + sign
         twice = (lambda x: (k * x[0], k * x[1]), lambda z, x: m.mul_rev(z, (k, k), x))
@@ -87,7 +87,7 @@ def _alike(p: Place) -> bool:
 def mul(p: Place) -> Rule | None:
     if p.node.type.kind not in ("int", "duration", "months"):
         return None
-    return exact_product(p, p.node.type.physical_range())
+    return exact_product(p, p.node.type.limits)
 
 
 def exact_product(p: Place, limits: Pair) -> Rule:
@@ -100,7 +100,7 @@ def exact_product(p: Place, limits: Pair) -> Rule:
 def intdiv(p: Place) -> Rule | None:
     s, u = (a.type for a in p.node.args)
     if s.kind == u.kind and s.scale == u.scale:
-        limits = p.node.type.physical_range()
+        limits = p.node.type.limits
         return strict_binary(p, m.div, m.div_rev_dividend, m.div_rev_divisor, limits, divides=True)
     return None
 
@@ -108,14 +108,14 @@ def intdiv(p: Place) -> Rule | None:
 def mod(p: Place) -> Rule | None:
     if not _same_scale(p):
         return None
-    rule = strict_binary(p, m.mod, m.mod_rev_dividend, m.mod_rev_divisor, p.node.type.physical_range(), divides=True)
+    rule = strict_binary(p, m.mod, m.mod_rev_dividend, m.mod_rev_divisor, p.node.type.limits, divides=True)
     return rule._replace(finer=_by_value(p.i))
 
 
 def pmod(p: Place) -> Rule | None:
     if not _same_scale(p):
         return None
-    rule = strict_binary(p, m.pmod, m.pmod_rev_dividend, m.pmod_rev_divisor, p.node.type.physical_range(), divides=True)
+    rule = strict_binary(p, m.pmod, m.pmod_rev_dividend, m.pmod_rev_divisor, p.node.type.limits, divides=True)
     return rule._replace(finer=_by_value(p.i))
 
 
@@ -143,7 +143,7 @@ def _negated(a: Pair) -> Pair:
 
 
 def neg(p: Place) -> Rule:
-    return strict_unary(p, _negated, lambda z, x: _negated(z), p.node.type.physical_range())
+    return strict_unary(p, _negated, lambda z, x: _negated(z), p.node.type.limits)
 
 
 def abs_(p: Place) -> Rule:
@@ -155,7 +155,7 @@ def abs_(p: Place) -> Rule:
             return None
         return [lambda s: s.cut(a, lo, -1, 0), lambda s: s.cut(a, 0, hi, 0)]
 
-    return strict_unary(p, m.abs_, m.abs_rev, p.node.type.physical_range())._replace(finer=cases)
+    return strict_unary(p, m.abs_, m.abs_rev, p.node.type.limits)._replace(finer=cases)
 
 
 def _sign_of(n: int) -> int:
@@ -173,7 +173,7 @@ def sign(p: Place) -> Rule | None:
 
 
 def same(p: Place) -> Rule:
-    return strict_unary(p, lambda x: x, lambda z, x: z, p.node.type.physical_range())
+    return strict_unary(p, lambda x: x, lambda z, x: z, p.node.type.limits)
 
 
 # Decimals: real results are rounded HALF_UP, as ``ivjoin.interval.machine.decimals`` has it.
@@ -183,7 +183,7 @@ def decimal_sum(sign: int) -> Maker:
     def make(p: Place) -> Rule | None:
         (s, u), t = (a.type for a in p.node.args), p.node.type
         scale = max(s.scale, u.scale)
-        limits = t.physical_range()
+        limits = t.limits
         if s.scale == u.scale == t.scale:
             return _linear(p, sign)
         if t.scale > scale:
@@ -213,12 +213,12 @@ def decimal_mul(p: Place) -> Rule | None:
         return None
     unit = 10 ** (s.scale + u.scale - t.scale)
     if unit == 1 and s.precision + u.precision <= 38:
-        return exact_product(p, t.physical_range())
+        return exact_product(p, t.limits)
 
     def back(z: Pair, other: Pair, x: Pair) -> Pair:
         return d.product_rev(z, other, x, unit)
 
-    return strict_binary(p, lambda a, b: d.product(a, b, unit), back, back, t.physical_range())
+    return strict_binary(p, lambda a, b: d.product(a, b, unit), back, back, t.limits)
 
 
 def decimal_div(p: Place) -> Rule | None:
@@ -226,7 +226,7 @@ def decimal_div(p: Place) -> Rule | None:
     scale, lift = t.scale, u.scale - s.scale
     return strict_binary(
         p, lambda a, b: d.quotient(a, b, scale, lift), lambda z, b, a: d.quotient_rev1(z, b, a, scale, lift),
-        lambda z, a, b: d.quotient_rev2(z, a, b, scale, lift), t.physical_range(), divides=True,
+        lambda z, a, b: d.quotient_rev2(z, a, b, scale, lift), t.limits, divides=True,
     )  # fmt: skip
 
 
@@ -238,11 +238,11 @@ def decimal_floor(up: bool) -> Maker:
         if up:
             return strict_unary(
                 p, lambda x: (-(-x[0] // unit), -(-x[1] // unit)),
-                lambda z, x: ((z[0] - 1) * unit + 1, z[1] * unit), p.node.type.physical_range(),
+                lambda z, x: ((z[0] - 1) * unit + 1, z[1] * unit), p.node.type.limits,
             )  # fmt: skip
         return strict_unary(
             p, lambda x: (x[0] // unit, x[1] // unit), lambda z, x: (z[0] * unit, (z[1] + 1) * unit - 1),
-            p.node.type.physical_range(),
+            p.node.type.limits,
         )  # fmt: skip
 
     return make
@@ -253,7 +253,7 @@ def round_(p: Place) -> Rule | None:
     have = t.scale
     if t.kind != u.kind or p.node.op not in ("round", "bround"):
         return None
-    limits = u.physical_range()
+    limits = u.limits
     if digits >= have:
         lift = 10 ** (u.scale - have) if u.scale >= have else 0
         if not lift:

@@ -46,7 +46,7 @@ def stepwise(p: Place, low: Step, high: Step, near: Step | None = None) -> Rule:
             return m.EMPTY
         return lo, last_true(lambda n: low(n) <= z[1], lo, x[1], near(z[1]) if near else None)
 
-    return strict_unary(p, up, back, p.node.type.physical_range())
+    return strict_unary(p, up, back, p.node.type.limits)
 
 
 def scaled(p: Place, factor: int) -> Rule:
@@ -55,14 +55,14 @@ def scaled(p: Place, factor: int) -> Rule:
     def back(z: Pair, x: Pair) -> Pair:
         return -(-z[0] // factor), z[1] // factor
 
-    return strict_unary(p, lambda x: (x[0] * factor, x[1] * factor), back, p.node.type.physical_range())
+    return strict_unary(p, lambda x: (x[0] * factor, x[1] * factor), back, p.node.type.limits)
 
 
 def floored(p: Place, width: int) -> Rule:
     """The rule of division by a positive constant, rounded down."""
     return strict_unary(
         p, lambda x: (x[0] // width, x[1] // width), lambda z, x: (z[0] * width, z[1] * width + width - 1),
-        p.node.type.physical_range(),
+        p.node.type.limits,
     )  # fmt: skip
 
 
@@ -114,7 +114,7 @@ def _local_difference(p: Place, c: Clock, per: int) -> Rule:
 
     return strict_binary(
         p, up, lambda z, b, a: between(z[0] + low(b[0]), z[1] + high(b[1]), a),
-        lambda z, a, b: between(low(a[0]) - z[1], high(a[1]) - z[0], b), p.node.type.physical_range(),
+        lambda z, a, b: between(low(a[0]) - z[1], high(a[1]) - z[0], b), p.node.type.limits,
     )  # fmt: skip
 
 
@@ -149,11 +149,11 @@ def _roughly_moved(p: Place, sign: int, slack: int) -> Rule:
     def back_b(z: Pair, a: Pair, b: Pair) -> Pair:
         return turned((z[0] - a[1] - slack, z[1] - a[0] + slack))
 
-    return strict_binary(p, up, back_a, back_b, p.node.type.physical_range())
+    return strict_binary(p, up, back_a, back_b, p.node.type.limits)
 
 
 def add_days(p: Place) -> Rule:
-    lo, hi = p.node.type.physical_range()
+    lo, hi = p.node.type.limits
     return strict_binary(
         p, lambda a, b: (a[0] + b[0], a[1] + b[1]), lambda z, b, a: (z[0] - b[1], z[1] - b[0]),
         lambda z, a, b: (z[0] - a[1], z[1] - a[0]), (lo, hi),
@@ -163,12 +163,12 @@ def add_days(p: Place) -> Rule:
 def date_diff(p: Place) -> Rule:
     return strict_binary(
         p, lambda a, b: (a[0] - b[1], a[1] - b[0]), lambda z, b, a: (z[0] + b[0], z[1] + b[1]),
-        lambda z, a, b: (a[0] - z[1], a[1] - z[0]), p.node.type.physical_range(),
+        lambda z, a, b: (a[0] - z[1], a[1] - z[0]), p.node.type.limits,
     )  # fmt: skip
 
 
 def duration_mul(p: Place) -> Rule:
-    return strict_binary(p, m.mul, m.mul_rev, m.mul_rev, p.node.type.physical_range())
+    return strict_binary(p, m.mul, m.mul_rev, m.mul_rev, p.node.type.limits)
 
 
 # Months
@@ -176,7 +176,7 @@ def duration_mul(p: Place) -> Rule:
 
 def add_months(p: Place) -> Rule | None:
     t = p.node.type
-    limits = t.physical_range()
+    limits = t.limits
     if t.kind == "date" or clock(p.node, 0).fixed == 0:
         day = 1 if t.kind == "date" else DAY * TICKS_PER_SECOND[t.unit]
         return strict_binary(
@@ -263,10 +263,10 @@ def date_trunc(p: Place) -> Rule | None:
     if unit in _TICK_UNITS or (unit in _LOCAL_UNITS and c.fixed is not None and c.fixed % _LOCAL_UNITS[unit] == 0):
         width = per // _TICK_UNITS[unit] if unit in _TICK_UNITS else per * _LOCAL_UNITS[unit]
         if width <= 1:
-            return strict_unary(p, lambda x: x, lambda z, x: z, node.type.physical_range())
+            return strict_unary(p, lambda x: x, lambda z, x: z, node.type.limits)
         return strict_unary(
             p, lambda x: (x[0] // width * width, x[1] // width * width),
-            lambda z, x: (-(-z[0] // width) * width, z[1] // width * width + width - 1), node.type.physical_range(),
+            lambda z, x: (-(-z[0] // width) * width, z[1] // width * width + width - 1), node.type.limits,
         )  # fmt: skip
     if unit in _LOCAL_UNITS:
         seconds = _LOCAL_UNITS[unit]
@@ -304,7 +304,7 @@ def since_epoch(target: int) -> Maker:
 
 
 def same(p: Place) -> Rule:
-    return strict_unary(p, lambda x: x, lambda z, x: z, p.node.type.physical_range())
+    return strict_unary(p, lambda x: x, lambda z, x: z, p.node.type.limits)
 
 
 _FIELDS = {

@@ -101,7 +101,7 @@ def _unit_rule(p: Place) -> Rule:
         lo, hi = -(-z[0] // times), z[1] // times
         return (lo * width if lo > 0 else (lo - 1) * width + 1), (hi * width if hi < 0 else (hi + 1) * width - 1)
 
-    return strict_unary(p, up, back, p.node.type.physical_range())
+    return strict_unary(p, up, back, p.node.type.limits)
 
 
 def _unit_text(n: Node, arg: Arg) -> tuple[str, int]:
@@ -293,7 +293,7 @@ OPERATORS = (
     ),
     Operator(
         "months_apart",
-        {"time": Meaning(_months_apart, _month_rule(_outward, 1, 0, INT64.physical_range(), borrowed=1))},
+        {"time": Meaning(_months_apart, _month_rule(_outward, 1, 0, INT64.limits, borrowed=1))},
         ("timestampdiff(MONTH, l.t, r.v)", "timestampdiff(YEAR, l.t, r.v)", "timestampdiff(QUARTER, l.d, r.e)"),
         _apart_text, _later, NOT_LINEAR, sympy=_NO_TIME,
     ),

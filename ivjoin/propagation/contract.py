@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Mapping
-from decimal import Context, Decimal
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -21,10 +21,11 @@ import pyarrow as pa
 from ivjoin import expr
 from ivjoin.errors import ConditionError, UnsupportedError, came
 from ivjoin.expr.arguments import text, whole_number
-from ivjoin.expr.literals import date_of, literal, physical, seconds_of, zone_named
+from ivjoin.expr.literals import literal, physical, seconds_of, zone_named
 from ivjoin.expr.nodes import LEFT, Node, columns_of, make, walk
 from ivjoin.expr.types import TICKS_PER_SECOND, Type, named, to_arrow
 from ivjoin.interval.errors import tamed
+from ivjoin.interval.machine.domains import HAVE_INTERVALS, nearest, shown
 from ivjoin.operators.domain import Dom
 from ivjoin.propagation.dag import Outcome, Propagator
 
@@ -32,8 +33,6 @@ __all__ = ["Bounds", "Contraction", "contract"]
 
 MOST_EFFORT = 10**9
 _OF_KIND = {"timestamp": dt.datetime, "duration": dt.timedelta, "time": dt.time}
-_WIDE = Context(prec=80)
-_EPOCH = dt.datetime(1970, 1, 1)
 
 
 class Bounds:
@@ -236,7 +235,7 @@ def _inside(value: Any, t: Type, name: str, up: bool) -> Any:
 def _moved(value: Any, t: Type, up: bool) -> Any:
     number = isinstance(value, (int, float, Decimal, Fraction)) and not isinstance(value, bool)
     if number and t.kind == "float":
-        return _nearest(value, t, up)
+        return nearest(value, t.format, up)
     if number and t.kind in ("int", "decimal"):
         if isinstance(value, float) and math.isinf(value):
             return None if (value < 0) == up else (10**40 if up else -(10**40))
@@ -259,43 +258,9 @@ def _moved(value: Any, t: Type, up: bool) -> Any:
     return physical(value, t)
 
 
-def _nearest(value: Any, t: Type, up: bool) -> float:
-    from ivjoin.interval.machine.floats import BINARY32, BINARY64
-
-    f = BINARY32 if t.bits == 32 else BINARY64
-    if isinstance(value, float):
-        return f.ceil(value) if up else f.floor(value)
-    exact = Fraction(value)
-    try:
-        x = f.near(exact.numerator / exact.denominator)
-    except OverflowError:
-        x = math.inf if exact > 0 else -math.inf
-    if math.isinf(x):
-        return x if (x > 0) == up else (f.max if x > 0 else -f.max)
-    if up and Fraction(x) < exact:
-        return f.up(x)
-    return f.down(x) if not up and Fraction(x) > exact else x
-
-
 def _shown(value: Any, t: Type, up: bool) -> Any:
     """The Python value of a physical bound, rounded outward where Python's type is coarser; None if it holds none."""
-    if value is None or t.kind in ("int", "bool", "string", "binary", "months"):
+    if value is None or t.kind not in HAVE_INTERVALS:
         return value
-    if t.kind == "float":
-        return value + 0.0
-    if t.kind == "decimal":
-        return Decimal(value).scaleb(-t.scale, _WIDE)
-    try:
-        if t.kind == "date":
-            return date_of(value)
-        per = TICKS_PER_SECOND[t.unit]
-        micros = value * 1_000_000 // per if not up else -(-value * 1_000_000 // per)
-        span = dt.timedelta(microseconds=micros)
-        if t.kind == "duration":
-            return span
-        if t.kind == "time":
-            return dt.time.max if span >= dt.timedelta(days=1) else (_EPOCH + span).time()
-        at = _EPOCH + span
-        return at.replace(tzinfo=dt.UTC) if t.tz else at
-    except (OverflowError, ValueError):
-        return None
+    out = shown(t, value, up)
+    return out.replace(tzinfo=dt.UTC) if t.tz and out is not None else out

@@ -173,8 +173,8 @@ def _is_quiet(n: Node) -> bool:
         if is_met(n):
             return True
         if a.type.kind == "int" and n.type.kind == "int":
-            low, high = n.type.physical_range()
-            least, most = a.type.physical_range()
+            low, high = n.type.limits
+            least, most = a.type.limits
             return bool(low <= least and most <= high)
         return n.type.kind == "float" and a.type.kind in ("int", "float", "decimal", "bool")
     return n.type.kind == "float" and n.op in _QUIET_FLOATS

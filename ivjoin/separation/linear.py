@@ -159,7 +159,7 @@ class Limit:
 
 def span(t: Type) -> tuple[Number, Number]:
     """Least and greatest value of a discrete type."""
-    lo, hi = t.physical_range()
+    lo, hi = t.limits
     if t.kind == "decimal":
         return plain(Fraction(lo, 10**t.scale)), plain(Fraction(hi, 10**t.scale))
     return lo, hi
@@ -191,7 +191,7 @@ _FIELDS_PER_YEAR = {"year": 1, "yearofweek": 1, "month_number": 12}
 
 def _field_reach(atom: Node) -> tuple[Number, Number]:
     t = atom.args[0].type
-    lo, hi = t.physical_range()
+    lo, hi = t.limits
     days = 1 if t.kind == "date" else 86_400 * TICKS_PER_SECOND[t.unit]
     per_year = _FIELDS_PER_YEAR.get(atom.params[0])
     if per_year is None:

@@ -49,7 +49,7 @@ def place(forms: Forms, pool: SidePool, found: Found, q: Inequality, source: Nod
         hi = floor(bound)
     if q.nullable:
         # A null becomes the end of the type at which the band holds whatever the other side is.
-        low, high = a.type.physical_range()
+        low, high = a.type.limits
         ends = (high, low) if flip else (low, high)
         sides = {forms.sides(n) for n in q.nullable}
         a, b = (
@@ -100,7 +100,7 @@ def _filter(found: Found, q: Inequality) -> bool:
         return False
     ((n, k),) = q.form.terms.items()
     bound = Fraction(-q.form.lo) / k * scale_of(n.type)
-    low, high = n.type.physical_range()
+    low, high = n.type.limits
     if k > 0:
         end, op = floor(bound), "le"
     else:

@@ -53,7 +53,7 @@ INTS = [ty.INT8, ty.INT16, ty.INT32, ty.INT64, ty.UINT8, ty.UINT16, ty.UINT32, t
 
 
 def corners(t: Type) -> list[int]:
-    low, high = t.physical_range()
+    low, high = t.limits
     near = {low, low + 1, low + 2, high, high - 1, high // 2, high // 2 + 1, 0, 1, 2, 3, 7, 10, 100}
     root = int(high**0.5)
     near |= {root, root + 1, (high // 3) & ~1, high // 3}
@@ -65,7 +65,7 @@ def corners(t: Type) -> list[int]:
 
 
 def want(op: str, t: Type, f: Callable[..., int], *args: int) -> Any:
-    low, high = (ty.INT64 if op == "intdiv" else t).physical_range()
+    low, high = (ty.INT64 if op == "intdiv" else t).limits
     if op in ("intdiv", "mod", "pmod") and args[1] == 0:
         return ERROR
     v = f(*args)
@@ -74,7 +74,7 @@ def want(op: str, t: Type, f: Callable[..., int], *args: int) -> Any:
 
 def pairs(t: Type) -> list[tuple[int, int]]:
     if t.bits == 8:
-        low, high = t.physical_range()
+        low, high = t.limits
         return list(itertools.product(range(low, high + 1), repeat=2))
     return list(itertools.product(corners(t), repeat=2))
 
@@ -115,7 +115,7 @@ def test_one_column(op: str, t: Type) -> None:
 @pytest.mark.parametrize("digits", [0, 2, -1, -2, -3, -18, -19, -20, -40])
 @pytest.mark.parametrize("op", ["round", "bround"])
 def test_rounding(op: str, digits: int, t: Type) -> None:
-    values = sorted({*corners(t), *(v for v in (5, 15, 25, 50, 150, 250, 500, 1500) if v <= t.physical_range()[1])})
+    values = sorted({*corners(t), *(v for v in (5, 15, 25, 50, 150, 250, 500, 1500) if v <= t.limits[1])})
     got = answers(make(op, (col("a", t),), (digits,), t), {"a": pa.array(values, to_arrow(t))})
     even = op == "bround"
     assert got == [a if digits >= 0 else want(op, t, lambda x: rounded(x, digits, even), a) for a in values]
@@ -124,9 +124,9 @@ def test_rounding(op: str, digits: int, t: Type) -> None:
 @pytest.mark.parametrize("u", INTS, ids=str)
 @pytest.mark.parametrize("t", INTS, ids=str)
 def test_casts_between_widths(t: Type, u: Type) -> None:
-    low, high = u.physical_range()
+    low, high = u.limits
     values = sorted({*corners(t), *(v for v in (low, high, low - 1, high + 1)
-        if t.physical_range()[0] <= v <= t.physical_range()[1])})
+        if t.limits[0] <= v <= t.limits[1])})
     got = answers(make("cast", (col("a", t),), (u, "UTC"), u), {"a": pa.array(values, to_arrow(t))})
     assert got == [v if low <= v <= high else ERROR for v in values]
 

@@ -109,7 +109,7 @@ INTS = [ty.INT8, ty.INT16, ty.INT32, ty.INT64, ty.UINT8, ty.UINT16, ty.UINT32, t
 
 @pytest.mark.parametrize("t", INTS, ids=str)
 def test_integers_keep_order_and_go_back(t: ty.Type) -> None:
-    low, high = t.physical_range()
+    low, high = t.limits
     v = sorted({low, low + 1, -1 if low < 0 else 0, 0, 1, high // 2, high // 2 + 1, high - 1, high})
     values = np.array(v, dtype=f"{'i' if t.signed else 'u'}{t.bits // 8}")
     o = ordinals(values, t)

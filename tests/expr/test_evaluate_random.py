@@ -36,7 +36,7 @@ def fit(x: Fraction, t: Type) -> Any:
         n = half_up(x * 10**t.scale)
         return Fraction(n, 10**t.scale) if abs(n) < 10**t.precision else ERROR
     n = int(x)  # toward zero
-    low, high = t.physical_range()
+    low, high = t.limits
     return Fraction(n) if low <= n <= high else ERROR
 
 
@@ -130,7 +130,7 @@ def value_of(rng: random.Random, t: Type) -> Any:
         return None
     if t.kind == "bool":
         return rng.random() < 0.5
-    low, high = t.physical_range()
+    low, high = t.limits
     v = rng.choice(
         [rng.choice([low, low + 1, high, high - 1, 0, 1]), rng.randint(max(low, -20), min(high, 20)),
             rng.randint(low, high)]

@@ -22,7 +22,7 @@ from ivjoin.operators.record import NOT_LINEAR, Absent, Meaning, Operator, call
 from ivjoin.operators.rule import strict_unary
 from ivjoin.operators.writing import called
 
-LIMITS = INT64.physical_range()
+LIMITS = INT64.limits
 
 
 def toward_zero(cell: Cell) -> Cell:

@@ -1,4 +1,4 @@
-"""Types of expressions and domains of typed intervals: one table of limits, one bridge between them."""
+"""There is one class of types, of expressions and of typed intervals, and one table of their limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 
 from ivjoin.expr.types import from_arrow
 from ivjoin.interval import domain
-from ivjoin.operators.domain import HAVE_INTERVALS, interval_domain, limits_of
+from ivjoin.interval.errors import IntervalTypeError
+from ivjoin.interval.machine.domains import HAVE_INTERVALS
 
 ROOT = Path(__file__).parent.parent.parent / "ivjoin"
 UNITS = ("s", "ms", "us", "ns")
@@ -23,28 +24,35 @@ ARROW = [
 
 
 @pytest.mark.parametrize("arrow", ARROW, ids=str)
-def test_both_say_the_same(arrow: pa.DataType) -> None:
+def test_a_columns_type_is_the_domain_of_its_name(arrow: pa.DataType) -> None:
     t = from_arrow(arrow)
     assert t.kind in HAVE_INTERVALS
-    d = interval_domain(t)
-    assert (d.kind, d.bits, d.precision, d.scale, d.unit) == (t.kind, t.bits, t.precision, t.scale, t.unit)
-    assert str(d) == str(t).replace(", Asia/Kolkata", "")
-    assert domain(str(d)) == d
+    d = domain(t)
+    assert type(d) is type(t)
+    assert d == domain(str(d)) == domain(str(t).replace(", Asia/Kolkata", ""))
+    assert d.limits == t.limits
+    assert (d == t) == (t.tz is None)
     assert d.is_float != t.is_discrete
-    if t.is_discrete:
-        assert limits_of(t) == t.physical_range() == d.limits
 
 
-def test_there_is_one_bridge_and_one_table() -> None:
-    bridges, tables = [], []
+@pytest.mark.parametrize("arrow", [pa.string(), pa.binary(), pa.bool_(), pa.null(), pa.decimal256(50, 2)], ids=str)
+def test_of_other_types_there_are_none(arrow: pa.DataType) -> None:
+    with pytest.raises(IntervalTypeError, match="no typed intervals of"):
+        domain(from_arrow(arrow))
+
+
+def test_there_is_one_class_and_one_table() -> None:
+    classes, tables = [], []
     for path in sorted(ROOT.rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("ivjoin.interval"):
-                if any(a.name == "Domain" for a in node.names) and not name.startswith("interval/"):
-                    bridges.append(name)
-            if isinstance(node, ast.FunctionDef) and node.name in ("limits", "_limits"):
-                if [a.arg for a in node.args.args][:3] == ["kind", "bits", "signed"]:
+            if isinstance(node, ast.ClassDef):
+                told = [a.target for a in node.body if isinstance(a, ast.AnnAssign)]
+                fields = {t.id for t in told if isinstance(t, ast.Name)}
+                if {"kind", "bits"} <= fields:
+                    classes.append(f"{name}: {node.name}")
+            if isinstance(node, ast.FunctionDef) and node.name.endswith("limits"):
+                if "DAY" in {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}:
                     tables.append(name)
-    assert bridges == ["operators/domain.py"]
-    assert tables == ["interval/machine/domains.py"]
+    assert classes == ["interval/machine/types.py: Type"]
+    assert tables == ["interval/machine/types.py"]

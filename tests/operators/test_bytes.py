@@ -119,7 +119,7 @@ def targets(p: Points, a: Interval, b: Interval, rng: random.Random) -> Iterator
         yield x, x
         yield x, y
         if p.node.type.kind != "float":
-            low, high = p.node.type.physical_range()
+            low, high = p.node.type.limits
             yield (min(x + 1, high),) * 2
             yield low, y
 

@@ -231,7 +231,7 @@ def pairs_of_columns() -> dict[str, Node]:
 def picked(t: Type) -> list[Any]:
     """At most 16 values of a type, neither NULL nor NaN, in order; -0.0 is 0.0."""
     if t.kind == "int" and t.bits != 64:
-        least, most = t.physical_range()
+        least, most = t.limits
         return [least, least + 1, -33, -12, -2, -1, 0, 1, 2, 5, 11, 31, 32, 33, most - 1, most]
     found = sorted({v + 0.0 if t.kind == "float" else v for v in values_of(t) if v is not None and v == v})
     if t.kind == "int":

@@ -60,7 +60,7 @@ D, M = {"r.d": (19_000, None)}, {"r.m": (100_000, None)}
         ("CASE WHEN l.b > 5 THEN l.a >= r.a - 5 ELSE l.a >= r.a - 50 END", A, "l.a", 950),
         ("NOT (l.a < r.a - 5 OR l.a > r.a + 5)", A, "l.a", 995),
         ("coalesce(l.a, 0) >= r.a", A, "l.a", 1000),
-        ("greatest(l.a, l.b) >= r.a", A, "l.a", INT64.physical_range()[0]),
+        ("greatest(l.a, l.b) >= r.a", A, "l.a", INT64.limits[0]),
         ("least(l.a, l.b) >= r.a", A, "l.b", 1000),
         ("l.a <=> r.a", A, "l.a", 1000),
         ("l.a IN (r.a, r.a + 1, r.a + 2)", A, "l.a", 1000),
@@ -111,7 +111,7 @@ def test_a_known_expression_is_a_fact_of_its_own() -> None:
     known = {total: Dom.of(INT64, 500, None, null=False)}
     assert contract_nodes([node("l.a >= r.a + r.b")], known, [a])[1][a].lo == 500
     # Nothing follows for another expression of the same columns.
-    assert contract_nodes([node("l.a >= r.a - r.b")], known, [a])[1][a].lo == INT64.physical_range()[0]
+    assert contract_nodes([node("l.a >= r.a - r.b")], known, [a])[1][a].lo == INT64.limits[0]
     assert forward(total, known) is known[total]
     assert forward(node("(r.a + r.b) * 2"), known).lo == 1000
 
@@ -132,4 +132,4 @@ def test_a_propagator_forgets() -> None:
     assert p.contract({b: Dom.of(INT64, 1000, None)}, [a])[1][a].lo == 1000
     assert p.contract({b: Dom.of(INT64, 10, None)}, [a])[1][a].lo == 10
     assert p.contract({b: Dom.of(INT64, 20, 5)}, [a])[0] is Outcome.INFEASIBLE
-    assert p.contract({}, [a])[1][a].lo == INT64.physical_range()[0]
+    assert p.contract({}, [a])[1][a].lo == INT64.limits[0]

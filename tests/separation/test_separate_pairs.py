@@ -71,7 +71,7 @@ def some_value(t: Type, rng: random.Random) -> object:
     if t.kind == "float":
         x = rng.choice(FLOATS) if rng.random() < 0.6 else rng.uniform(-5, 5)
         return to_float32(x) if t.bits == 32 else x
-    lo, hi = t.physical_range()
+    lo, hi = t.limits
     tick = {"s": 1, "ms": 1000, "us": 10**6}.get(t.unit, 1)
     edges = [lo, hi, lo + 1, hi - 1, lo // 2, hi // 2, 2**53 + 1, 0, tick, -tick, 10 * tick, 3 * tick + 1]
     x = rng.choice(edges) if rng.random() < 0.4 else rng.randint(-9, 9)
@@ -86,7 +86,7 @@ def near(t: Type, base: object, rng: random.Random) -> object:
         x = rng.choice([x, x, math.nextafter(x, math.inf), math.nextafter(x, -math.inf), x + 0.5, x - 1])
         return to_float32(x) if t.bits == 32 else x
     at = int(base) if isinstance(base, (int, float)) and math.isfinite(base) else 0
-    lo, hi = t.physical_range()
+    lo, hi = t.limits
     return min(max(at + rng.randint(-6, 6), lo), hi)
 
 
@@ -455,7 +455,7 @@ def test_every_pair_of_a_box_is_kept(text, values):
     columns = columns_of(condition)
     fitting = []
     for c in columns:
-        lo, hi = (-math.inf, math.inf) if c.type.kind == "float" else c.type.physical_range()
+        lo, hi = (-math.inf, math.inf) if c.type.kind == "float" else c.type.limits
         fitting.append([v for v in values if v is None or v != v or lo <= v <= hi])
         if c.type.kind == "float":
             fitting[-1] = [None if v is None else float(v) for v in fitting[-1]]

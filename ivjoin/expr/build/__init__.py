@@ -174,7 +174,7 @@ def _against_literal(op: str, x: Node, lit: Node, zone: str) -> Node | None:
         value *= 10**t.scale
     elif t.kind in TIMED:
         value *= TICKS_PER_SECOND[t.unit]
-    lo, hi = t.physical_range()
+    lo, hi = t.limits
     if value.denominator == 1 and lo <= value <= hi:
         return make(op, (x, literal(int(value), t)), (), BOOL)
     if op == "eq_null_safe":

@@ -98,7 +98,7 @@ def _folded(op: str, a: Node, b: Node, t: Type) -> Node | None:
     if x is None or y is None or a.type != t or b.type not in (t, INT64):
         return None
     value = x + y if op == "add" else x - y if op == "sub" else x * y
-    lo, hi = t.physical_range()
+    lo, hi = t.limits
     return literal(value, t) if lo <= value <= hi else None
 
 
@@ -304,7 +304,7 @@ def neg(a: Node) -> Node:
             return a
         if t.kind == "float":
             return literal(-v, t)
-        lo, hi = t.physical_range()
+        lo, hi = t.limits
         if t == INT64 and v == 1 << 31:
             return literal(-v, INT32)
         if lo <= -v <= hi:

@@ -163,7 +163,7 @@ def _met(n: Node, made: Node, zone: str) -> Node:
     t = made.type
     if not is_literal(made):
         return make("cast", (n,), (t, zone, "met"), t)
-    low, high = t.physical_range()
+    low, high = t.limits
     value = made.params[0]
     return made if value is None else literal(min(max(value, low + 1), high - 1), t)
 

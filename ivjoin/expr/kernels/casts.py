@@ -242,7 +242,7 @@ def _date_to_timestamp(t: Type, u: Type, zone: Zone) -> Kernel:
 
 def _met(t: Type, u: Type, zone: Zone) -> Kernel:
     """A time to be compared with one of another unit: it stays within the range (``ivjoin.expr.nodes.is_met``)."""
-    low, high = u.physical_range()
+    low, high = u.limits
     plain = _CASTS[t.kind, u.kind](t, u, zone)
     if t.unit != u.unit:
 

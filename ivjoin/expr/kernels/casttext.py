@@ -55,7 +55,7 @@ _SPECIAL = {"nan": float("nan"), "inf": float("inf"), "infinity": float("inf")}
 
 
 def _int_parser(u: Type, _: Zone) -> Parse:
-    low, high = u.physical_range()
+    low, high = u.limits
 
     def parse(s: str) -> int | None:
         if not _WHOLE.fullmatch(s) or len(s) > 4000:
@@ -126,7 +126,7 @@ def _days(year: int, month: int, day: int) -> int | None:
 
 
 def _date_parser(u: Type, _: Zone) -> Parse:
-    low, high = u.physical_range()
+    low, high = u.limits
 
     def parse(s: str) -> int | None:
         m = _DATE.fullmatch(s)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.errors import UnsupportedError
 from ivjoin.expr.kernels.cells import Cell, Mask, dtype_of, objects
 from ivjoin.expr.types import TICKS_PER_SECOND, Type, from_arrow
 
@@ -87,7 +88,12 @@ def load(array: Any, t: Type) -> Cell:
     """The cell of an Arrow array that holds values of ``t``; units and widths that differ are brought to ``t``."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
-        if isinstance(array, pa.ChunkedArray):  # older pyarrow keeps an array of no chunks chunked
+        if isinstance(array, pa.ChunkedArray):  # of no chunks, or of more than one array can hold
+            if array.num_chunks > 1:
+                raise UnsupportedError(
+                    f"a column of {array.nbytes} bytes of text is more than one Arrow array holds; expected less than "
+                    "2 GB: give it in batches"
+                )
             array = array.chunk(0) if array.num_chunks else pa.array([], type=array.type)
     if isinstance(array, pa.ExtensionArray):
         array = array.storage

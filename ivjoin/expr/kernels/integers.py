@@ -283,7 +283,7 @@ def narrowed(a: Cell, t: Type) -> Cell:
     if v.dtype == dtype:
         return a
     if v.dtype == object:
-        low, high = t.physical_range()
+        low, high = t.limits
         bad = (v < low) | (v > high)
         err = flagged(err, bad.astype(bool), ok)
         return np.where(bad, 0, v).astype(dtype), ok, err

@@ -16,12 +16,12 @@ from typing import Any
 
 from ivjoin.interval.errors import IntervalError
 from ivjoin.interval.machine.decimals import half_up, rounded, unrounded
-from ivjoin.interval.machine.domains import DAY, Domain
 from ivjoin.interval.machine.float_operators import above, at_least, at_most, below
 from ivjoin.interval.machine.floats import Format
 from ivjoin.interval.machine.integers import first_true, last_true
 from ivjoin.interval.machine.operation import NONE, Pair, Unary, clipped, within
 from ivjoin.interval.machine.ordinals import ordinal_of, value_of
+from ivjoin.interval.machine.types import DAY, Type
 
 __all__ = ["conversion"]
 
@@ -30,7 +30,7 @@ _SHORTEST_LIMIT = 1e39
 
 
 @cache
-def conversion(source: Domain, target: Domain) -> Unary:
+def conversion(source: Type, target: Type) -> Unary:
     """The cast from one domain to another.
 
     Raises
@@ -47,7 +47,7 @@ def conversion(source: Domain, target: Domain) -> Unary:
 
 
 def _rising(
-    target: Domain, convert: Callable[[Any], Any], back: Callable[[Pair, Pair], Pair], nan: str = "nan"
+    target: Type, convert: Callable[[Any], Any], back: Callable[[Pair, Pair], Pair], nan: str = "nan"
 ) -> Unary:
     def inverse(z: Pair, x: Pair) -> Pair:
         return clipped(back(z, x), x)
@@ -58,7 +58,7 @@ def _rising(
 # Multiplied or divided by a constant
 
 
-def _scaled(target: Domain, k: int) -> Unary:
+def _scaled(target: Type, k: int) -> Unary:
     limits = target.limits
 
     # Only members whose k-fold is in the domain count; the k-folds of the others err.
@@ -69,11 +69,11 @@ def _scaled(target: Domain, k: int) -> Unary:
     return Unary(target, forward, lambda z, x: clipped((-(-z[0] // k), z[1] // k), x))
 
 
-def _floored(target: Domain, k: int) -> Unary:
+def _floored(target: Type, k: int) -> Unary:
     return _rising(target, lambda n: n // k, lambda z, x: (z[0] * k, z[1] * k + k - 1))
 
 
-def _truncated(target: Domain, k: int) -> Unary:
+def _truncated(target: Type, k: int) -> Unary:
     def convert(n: int) -> int:
         return n // k if n >= 0 else -(-n // k)
 
@@ -83,24 +83,24 @@ def _truncated(target: Domain, k: int) -> Unary:
     return _rising(target, convert, back)
 
 
-def _half_up(target: Domain, unit: int) -> Unary:
+def _half_up(target: Type, unit: int) -> Unary:
     return _rising(target, lambda n: rounded((n, n), unit)[0], lambda z, x: unrounded(z, unit))
 
 
 # Numbers
 
 
-def _int_to_int(s: Domain, t: Domain) -> Unary:
+def _int_to_int(s: Type, t: Type) -> Unary:
     return _scaled(t, 1)
 
 
-def _to_decimal(s: Domain, t: Domain) -> Unary:
+def _to_decimal(s: Type, t: Type) -> Unary:
     if t.scale >= s.scale:
         return _scaled(t, 10 ** (t.scale - s.scale))
     return _half_up(t, 10 ** (s.scale - t.scale))
 
 
-def _decimal_to_int(s: Domain, t: Domain) -> Unary:
+def _decimal_to_int(s: Type, t: Type) -> Unary:
     return _truncated(t, 10**s.scale)
 
 
@@ -124,7 +124,7 @@ def _nearest(f: Format, n: int, unit: int) -> float:
     return high if r * q > p * s else low
 
 
-def _to_float(s: Domain, t: Domain) -> Unary:
+def _to_float(s: Type, t: Type) -> Unary:
     unit = s.ticks if s.kind == "timestamp" else 10**s.scale
     f = t.format
     if s.kind == "timestamp":
@@ -145,7 +145,7 @@ def _to_float(s: Domain, t: Domain) -> Unary:
     return _rising(t, convert, back)
 
 
-def _by_bisection(s: Domain, t: Domain, convert: Callable[[float], Any], guess: Callable[[Any], float]) -> Unary:
+def _by_bisection(s: Type, t: Type, convert: Callable[[float], Any], guess: Callable[[Any], float]) -> Unary:
     """A rising function of doubles inverted over their ordinals."""
     def near(z: Any) -> int | None:
         try:
@@ -166,17 +166,17 @@ def _by_bisection(s: Domain, t: Domain, convert: Callable[[float], Any], guess: 
     return _rising(t, convert, back, "error")
 
 
-def _float_to_float(s: Domain, t: Domain) -> Unary:
+def _float_to_float(s: Type, t: Type) -> Unary:
     f, g = s.format, t.format
     if t.bits >= s.bits:
         return Unary(t, lambda x: x, lambda z, x: clipped((f.ceil(z[0]), f.floor(z[1])), x))
     return _by_bisection(s, t, g.near, lambda z: z)._replace(nan="nan")
 
 
-def _float_to_int(s: Domain, t: Domain) -> Unary:
+def _float_to_int(s: Type, t: Type) -> Unary:
     f, most = s.format, t.limits[1]
     # As in Java, 2**63 itself becomes the greatest int64.
-    saturates = t == Domain("int", 64)
+    saturates = t == Type("int", 64)
 
     def convert(x: float) -> int:
         if x - x != 0:
@@ -192,7 +192,7 @@ def _float_to_int(s: Domain, t: Domain) -> Unary:
     return _rising(t, convert, back, nan="error")
 
 
-def _float_to_decimal(s: Domain, t: Domain) -> Unary:
+def _float_to_decimal(s: Type, t: Type) -> Unary:
     top = 10**t.precision
 
     def convert(x: float) -> int:
@@ -213,37 +213,37 @@ def _float_to_decimal(s: Domain, t: Domain) -> Unary:
 # Times
 
 
-def _unit(s: Domain, t: Domain) -> Unary:
+def _unit(s: Type, t: Type) -> Unary:
     return _scaled(t, t.ticks // s.ticks) if t.ticks >= s.ticks else _floored(t, s.ticks // t.ticks)
 
 
-def _timestamp_to_date(s: Domain, t: Domain) -> Unary:
+def _timestamp_to_date(s: Type, t: Type) -> Unary:
     return _floored(t, DAY * s.ticks)
 
 
-def _date_to_timestamp(s: Domain, t: Domain) -> Unary:
+def _date_to_timestamp(s: Type, t: Type) -> Unary:
     return _scaled(t, DAY * t.ticks)
 
 
-def _timestamp_to_int(s: Domain, t: Domain) -> Unary:
+def _timestamp_to_int(s: Type, t: Type) -> Unary:
     return _floored(t, s.ticks)
 
 
-def _timestamp_to_decimal(s: Domain, t: Domain) -> Unary:
+def _timestamp_to_decimal(s: Type, t: Type) -> Unary:
     digits = len(str(s.ticks)) - 1
     return _scaled(t, 10 ** (t.scale - digits)) if t.scale >= digits else _half_up(t, 10 ** (digits - t.scale))
 
 
-def _int_to_timestamp(s: Domain, t: Domain) -> Unary:
+def _int_to_timestamp(s: Type, t: Type) -> Unary:
     return _scaled(t, t.ticks)
 
 
-def _decimal_to_timestamp(s: Domain, t: Domain) -> Unary:
+def _decimal_to_timestamp(s: Type, t: Type) -> Unary:
     digits = len(str(t.ticks)) - 1
     return _scaled(t, 10 ** (digits - s.scale)) if digits >= s.scale else _truncated(t, 10 ** (s.scale - digits))
 
 
-def _float_to_timestamp(s: Domain, t: Domain) -> Unary:
+def _float_to_timestamp(s: Type, t: Type) -> Unary:
     per, most = float(t.ticks), t.limits[1]
 
     def convert(x: float) -> int:
@@ -256,7 +256,7 @@ def _float_to_timestamp(s: Domain, t: Domain) -> Unary:
     return _by_bisection(s, t, convert, lambda z: z / per)
 
 
-_CASTS: dict[tuple[str, str], Callable[[Domain, Domain], Unary]] = {
+_CASTS: dict[tuple[str, str], Callable[[Type, Type], Unary]] = {
     ("int", "int"): _int_to_int, ("int", "float"): _to_float, ("int", "decimal"): _to_decimal,
     ("int", "timestamp"): _int_to_timestamp, ("float", "int"): _float_to_int, ("float", "float"): _float_to_float,
     ("float", "decimal"): _float_to_decimal, ("float", "timestamp"): _float_to_timestamp,

@@ -13,9 +13,9 @@ from math import ceil, floor, inf
 from ivjoin.interval.errors import IntervalError
 from ivjoin.interval.machine import float_remainders as r
 from ivjoin.interval.machine import floats as m
-from ivjoin.interval.machine.domains import Domain
 from ivjoin.interval.machine.floats import Format
 from ivjoin.interval.machine.operation import NONE, Binary, Pair, Unary, clipped, empty, sign_rev, union, within
+from ivjoin.interval.machine.types import Type
 
 __all__ = ["above", "at_least", "at_most", "below", "binary", "unary"]
 
@@ -70,7 +70,7 @@ def _meets(a: Pair, z: Pair) -> bool:
     return bool(a[0] <= a[1] and a[0] <= z[1] and z[0] <= a[1])
 
 
-def _checked(d: Domain, forward: Callable[[Pair, Pair], Pair], made: Binary) -> Binary:
+def _checked(d: Type, forward: Callable[[Pair, Pair], Pair], made: Binary) -> Binary:
     """An operator whose backward bounds are looked at once more with the forward one."""
     f = d.format
 
@@ -108,7 +108,7 @@ def _numbers(out: Pair) -> Pair:
     return out if out[0] <= out[1] else NONE
 
 
-def binary(name: str, d: Domain) -> Binary:
+def binary(name: str, d: Type) -> Binary:
     """The operator ``name`` (add, sub, mul, div, rem, pmod) of a float domain."""
     f = d.format
 
@@ -208,7 +208,7 @@ def _ceil_of(x: float) -> int:
     return ceil(x) if x - x == 0 else _PAST if x > 0 else -_PAST
 
 
-_INT64 = Domain("int", 64)
+_INT64 = Type("int", 64)
 
 
 def _stepped(step: Callable[[float], int], back: Callable[[Pair, Pair], Pair]) -> Unary:
@@ -216,7 +216,7 @@ def _stepped(step: Callable[[float], int], back: Callable[[Pair, Pair], Pair]) -
     return Unary(_INT64, within(lambda x: (step(x[0]), step(x[1])), back, _INT64.limits), back, "zero")
 
 
-def unary(name: str, d: Domain) -> Unary:
+def unary(name: str, d: Type) -> Unary:
     """The operator ``name`` (neg, abs, sqr, sign, floor, ceil) of a float domain; floor and ceil give an int64."""
     f = d.format
     if name == "neg":

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ivjoin.interval.machine.domains import Domain
+from ivjoin.interval.machine.types import Type
 
 __all__ = ["MANY", "Binary", "Unary", "clipped", "empty", "refined", "shaved", "sign_rev", "union", "valued", "within"]
 
@@ -30,7 +30,7 @@ class Unary(NamedTuple):
     for a number.
     """
 
-    domain: Domain
+    domain: Type
     forward: Callable[[Pair], Pair]
     back: Callable[[Pair, Pair], Pair]
     nan: str = "nan"
@@ -40,7 +40,7 @@ class Unary(NamedTuple):
 class Binary(NamedTuple):
     """An operator of two arguments; ``back1`` and ``back2`` take results, the other argument, the one to cut."""
 
-    domain: Domain
+    domain: Type
     forward: Forward
     back1: Backward
     back2: Backward
@@ -105,12 +105,12 @@ def within(f: Callable[[Pair], Pair], back: Callable[[Pair, Pair], Pair], limits
     return forward
 
 
-def refined(domain: Domain, forward: Forward, back1: Backward, back2: Backward, loose: bool = False) -> Binary:
+def refined(domain: Type, forward: Forward, back1: Backward, back2: Backward, loose: bool = False) -> Binary:
     """An operator of ints made exact where few values decide.
 
     Parameters
     ----------
-    domain : Domain
+    domain : Type
         Of the results.
     forward, back1, back2 : callable
         Outer bounds; ``forward`` is exact where the second argument is one value, ``back1`` and ``back2`` at least

@@ -14,8 +14,9 @@ from typing import Any
 
 from ivjoin.interval.errors import IntervalError
 from ivjoin.interval.machine.casts import conversion
-from ivjoin.interval.machine.domains import Domain, domain
+from ivjoin.interval.machine.domains import domain
 from ivjoin.interval.machine.operation import NONE, Binary, Pair, Unary, clipped, empty, union
+from ivjoin.interval.machine.types import Type
 from ivjoin.interval.typed.intervals import DomainInterval, entire, like, operand
 from ivjoin.interval.typed.operators import binary, extremum, unary
 
@@ -55,7 +56,7 @@ def apply_rev(op: Unary, c: DomainInterval, x: DomainInterval) -> DomainInterval
     return DomainInterval(x.domain, *pair, nan, x.null and c.null)
 
 
-def _same(what: str, got: Domain, expected: Domain) -> None:
+def _same(what: str, got: Type, expected: Type) -> None:
     if got != expected:
         raise IntervalError(f"{what} is of {got}, expected {expected}; cast it to that domain")
 
@@ -99,13 +100,13 @@ def pown_rev(c: Any, n: int, x: Any = None) -> DomainInterval:
     return apply_rev(op, like(c, op.domain), x)
 
 
-def cast(x: Any, target: str | Domain) -> DomainInterval:
+def cast(x: Any, target: str | Type) -> DomainInterval:
     """The values of an interval cast to another domain."""
     x = operand(x)
     return apply(conversion(x.domain, domain(target)), x)
 
 
-def cast_rev(c: DomainInterval, x: DomainInterval | str | Domain) -> DomainInterval:
+def cast_rev(c: DomainInterval, x: DomainInterval | str | Type) -> DomainInterval:
     """The members of ``x``, an interval or all of a domain, that a cast to the domain of ``c`` takes into it."""
     mine = x if isinstance(x, DomainInterval) else entire(x, null=True)
     return apply_rev(conversion(mine.domain, c.domain), c, mine)
@@ -114,7 +115,7 @@ def cast_rev(c: DomainInterval, x: DomainInterval | str | Domain) -> DomainInter
 # Two arguments
 
 
-_DAYS, _FACTOR = Domain("int", 32), Domain("int", 64)
+_DAYS, _FACTOR = Type("int", 32), Type("int", 64)
 
 
 def _beside(name: str, value: Any, other: Any) -> DomainInterval:
@@ -126,7 +127,7 @@ def _beside(name: str, value: Any, other: Any) -> DomainInterval:
         if isinstance(value, int) and d.kind in ("duration", "months") and name == "mul":
             return like(value, _FACTOR)
         if isinstance(value, timedelta) and d.kind == "timestamp":
-            return like(value, Domain("duration", unit=d.unit))
+            return like(value, Type("duration", unit=d.unit))
     return operand(value, other)
 
 
@@ -174,7 +175,7 @@ def _contracted(
     return DomainInterval(x.domain, *pair, nan, null)
 
 
-def _without_zero(x: Pair, d: Domain) -> Pair:
+def _without_zero(x: Pair, d: Type) -> Pair:
     step: Any = d.format.tiny if d.is_float else 1
     return (step, x[1]) if x[0] == 0 else (x[0], -step) if x[1] == 0 else x
 

@@ -13,8 +13,9 @@ from typing import Any, NoReturn
 
 from ivjoin.errors import came
 from ivjoin.interval.errors import IntervalError
-from ivjoin.interval.machine.domains import Domain, domain
+from ivjoin.interval.machine.domains import domain, physical, shown
 from ivjoin.interval.machine.operation import NONE, Pair
+from ivjoin.interval.machine.types import Type
 from ivjoin.interval.reals.bare import Interval
 
 __all__ = ["DomainInterval", "entire", "interval", "like", "operand", "void"]
@@ -35,7 +36,7 @@ class DomainInterval:
 
     Attributes
     ----------
-    domain : Domain
+    domain : Type
     inf, sup : int, float, Decimal, date, datetime, timedelta or time
         The least and the greatest value; +inf and -inf if there is none. None where Python's type does not reach so
         far; rounded outward where it is coarser, as datetime is for nanoseconds.
@@ -54,13 +55,13 @@ class DomainInterval:
 
     __array_ufunc__ = None
 
-    domain: Domain
+    domain: Type
     lo: Any
     hi: Any
     nan: bool
     null: bool
 
-    def __init__(self, domain: Domain, lo: Any, hi: Any, nan: bool = False, null: bool = False) -> None:
+    def __init__(self, domain: Type, lo: Any, hi: Any, nan: bool = False, null: bool = False) -> None:
         _set = object.__setattr__
         if lo > hi:
             lo, hi = NONE
@@ -93,11 +94,11 @@ class DomainInterval:
 
     @property
     def inf(self) -> Any:
-        return _INFINITY if self.lo > self.hi else self.domain.shown(self.lo, False)
+        return _INFINITY if self.lo > self.hi else shown(self.domain, self.lo, False)
 
     @property
     def sup(self) -> Any:
-        return -_INFINITY if self.lo > self.hi else self.domain.shown(self.hi, True)
+        return -_INFINITY if self.lo > self.hi else shown(self.domain, self.hi, True)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, DomainInterval):
@@ -115,7 +116,7 @@ class DomainInterval:
             return self.null
         if isinstance(value, float) and value != value:
             return self.nan
-        low, high = self.domain.physical(value, True), self.domain.physical(value, False)
+        low, high = physical(self.domain, value, True), physical(self.domain, value, False)
         return bool(low == high and self.lo <= low <= self.hi)
 
     def __repr__(self) -> str:
@@ -154,7 +155,7 @@ class DomainInterval:
 
 
 def interval(
-    domain: str | Domain,
+    domain: str | Type,
     inf: Any = None,
     sup: Any = None,
     *,
@@ -209,15 +210,15 @@ def interval(
         return DomainInterval(d, *NONE, holds_nan, null)
     lo, hi = d.limits
     if inf is not None:
-        least = d.physical(inf, True) if closed in ("both", "left") else _above(d, d.physical(inf, False))
+        least = physical(d, inf, True) if closed in ("both", "left") else _above(d, physical(d, inf, False))
         lo = least if least != least else max(lo, least)
     if sup is not None:
-        most = d.physical(sup, False) if closed in ("both", "right") else -_above(d, -d.physical(sup, True))
+        most = physical(d, sup, False) if closed in ("both", "right") else -_above(d, -physical(d, sup, True))
         hi = most if most != most else min(hi, most)
     if lo != lo or hi != hi:  # above inf or below -inf there is no number
         return DomainInterval(d, *NONE, holds_nan, null)
     # What fits between two values of the domain is empty without a mistake; bounds in the wrong order are one.
-    if lo > hi and inf is not None and sup is not None and d.physical(inf, False) > d.physical(sup, True):
+    if lo > hi and inf is not None and sup is not None and physical(d, inf, False) > physical(d, sup, True):
         raise IntervalError(
             f"interval({str(d)!r}, {came(inf)}, {came(sup)}): inf may not exceed sup; did you mean "
             f"interval({str(d)!r}, {came(sup)}, {came(inf)})? (the empty set is interval({str(d)!r}, empty=True))"
@@ -228,25 +229,25 @@ def interval(
 _domain = domain
 
 
-def _above(d: Domain, value: Any) -> Any:
+def _above(d: Type, value: Any) -> Any:
     """The least value above another; NaN, as the order has it, above infinity."""
     if d.kind != "float":
         return value + 1
     return float("nan") if value == _INFINITY else d.format.up(value)
 
 
-def entire(domain: str | Domain, null: bool = False) -> DomainInterval:
+def entire(domain: str | Type, null: bool = False) -> DomainInterval:
     """All values of a domain, NaN too."""
     d = _domain(domain)
     return DomainInterval(d, *d.limits, d.kind == "float", null)
 
 
-def void(d: Domain, nan: bool = False, null: bool = False) -> DomainInterval:
+def void(d: Type, nan: bool = False, null: bool = False) -> DomainInterval:
     """No value, only what the flags say."""
     return DomainInterval(d, *NONE, nan, null)
 
 
-def like(value: Any, d: Domain) -> DomainInterval:
+def like(value: Any, d: Type) -> DomainInterval:
     """A typed interval as it is, or the interval of one value of a domain, NULL (None) included."""
     if isinstance(value, DomainInterval):
         return value
@@ -258,7 +259,7 @@ def like(value: Any, d: Domain) -> DomainInterval:
         return void(d, null=True)
     if isinstance(value, float) and value != value and d.kind == "float":
         return void(d, nan=True)
-    low, high = d.physical(value, True), d.physical(value, False)
+    low, high = physical(d, value, True), physical(d, value, False)
     if low != high or not d.limits[0] <= low <= d.limits[1]:
         raise IntervalError(f"{value!r} is no value of {d}; cast the interval to a domain that has it first")
     return DomainInterval(d, low, high)

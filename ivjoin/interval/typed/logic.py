@@ -13,8 +13,8 @@ from typing import Any
 
 from ivjoin.interval.errors import IntervalError
 from ivjoin.interval.machine import truth
-from ivjoin.interval.machine.domains import Domain
 from ivjoin.interval.machine.operation import NONE, Pair, clipped, union
+from ivjoin.interval.machine.types import Type
 from ivjoin.interval.typed.intervals import DomainInterval, like, operand, void
 
 __all__ = [
@@ -198,7 +198,7 @@ lt, le, gt, ge = map(_comparison, ("lt", "le", "gt", "ge"))
 eq, ne = map(_comparison, ("eq", "ne"))
 
 
-def _beside(d: Domain, value: Any, up: bool) -> Any:
+def _beside(d: Type, value: Any, up: bool) -> Any:
     """The next value of a domain; None past its end."""
     if value == d.limits[1 if up else 0]:
         return None

@@ -12,22 +12,23 @@ from functools import cache
 from ivjoin.interval.errors import IntervalError
 from ivjoin.interval.machine import calendar, decimals, float_operators
 from ivjoin.interval.machine import integers as m
-from ivjoin.interval.machine.domains import DAY, Domain, bounded_decimal
+from ivjoin.interval.machine.domains import bounded_decimal
 from ivjoin.interval.machine.operation import Binary, Pair, Unary, clipped, empty, refined, sign_rev, within
+from ivjoin.interval.machine.types import DAY, Type
 
 __all__ = ["binary", "extremum", "unary"]
 
-DATE, DAYS, MONTHS = Domain("date"), Domain("int", 32), Domain("months")
+DATE, DAYS, MONTHS = Type("date"), Type("int", 32), Type("months")
 
 
-def _unknown(name: str, *domains: Domain) -> IntervalError:
+def _unknown(name: str, *domains: Type) -> IntervalError:
     kinds = {d.kind for d in domains}
     hint = "; cast one to the other's domain first" if len(kinds) == 1 and len(set(domains)) > 1 else ""
     return IntervalError(f"{name} is not defined for {' and '.join(map(str, domains))}{hint}")
 
 
 @cache
-def binary(name: str, x: Domain, y: Domain) -> Binary:
+def binary(name: str, x: Type, y: Type) -> Binary:
     """The operator ``name`` (add, sub, mul, div, rem, pmod) of two domains.
 
     Raises
@@ -50,7 +51,7 @@ def binary(name: str, x: Domain, y: Domain) -> Binary:
 # Ints
 
 
-def _linear(result: Domain, sign: int) -> Binary:
+def _linear(result: Type, sign: int) -> Binary:
     limits = result.limits
     if sign > 0:
         return Binary(
@@ -64,7 +65,7 @@ def _linear(result: Domain, sign: int) -> Binary:
     )  # fmt: skip
 
 
-def _product(result: Domain) -> Binary:
+def _product(result: Type) -> Binary:
     made = refined(result, m.mul, m.mul_rev, m.mul_rev)
 
     def up(a: Pair, b: Pair) -> Pair:
@@ -74,7 +75,7 @@ def _product(result: Domain) -> Binary:
     return made._replace(forward=up)
 
 
-def _integer(name: str, d: Domain) -> Binary:
+def _integer(name: str, d: Type) -> Binary:
     if name in ("add", "sub"):
         return _linear(d, 1 if name == "add" else -1)
     if name == "mul":
@@ -100,7 +101,7 @@ def _scaled_down(a: Pair, k: int) -> Pair:
     return -(-a[0] // k), a[1] // k
 
 
-def _decimal(name: str, s: Domain, u: Domain) -> Binary:
+def _decimal(name: str, s: Type, u: Type) -> Binary:
     whole = max(s.precision - s.scale, u.precision - u.scale)
     scale = max(s.scale, u.scale)
     j, k = 10 ** (scale - s.scale), 10 ** (scale - u.scale)
@@ -142,7 +143,7 @@ def _decimal(name: str, s: Domain, u: Domain) -> Binary:
     raise _unknown(name, s, u)
 
 
-def _decimal_sum(result: Domain, sign: int, j: int, k: int, unit: int) -> Binary:
+def _decimal_sum(result: Type, sign: int, j: int, k: int, unit: int) -> Binary:
     def turned(b: Pair, by: int) -> Pair:
         return (b[0] * by, b[1] * by) if sign > 0 else (-b[1] * by, -b[0] * by)
 
@@ -165,7 +166,7 @@ def _decimal_sum(result: Domain, sign: int, j: int, k: int, unit: int) -> Binary
 # Dates and times
 
 
-def _temporal(name: str, x: Domain, y: Domain) -> Binary | None:
+def _temporal(name: str, x: Type, y: Type) -> Binary | None:
     kinds = x.kind, y.kind
     if name in ("add", "sub"):
         sign = 1 if name == "add" else -1
@@ -180,7 +181,7 @@ def _temporal(name: str, x: Domain, y: Domain) -> Binary | None:
         if name == "sub" and kinds == ("date", "date"):
             return _linear(DAYS, -1)
         if name == "sub" and kinds == ("timestamp", "timestamp") and x.unit == y.unit:
-            return _linear(Domain("duration", unit=x.unit), -1)
+            return _linear(Type("duration", unit=x.unit), -1)
         if name == "add" and x.kind in ("int", "months", "duration") and y.kind in ("date", "timestamp"):
             made = _temporal(name, y, x)
             return made and Binary(made.domain, lambda a, b: made.forward(b, a), made.back2, made.back1)
@@ -189,7 +190,7 @@ def _temporal(name: str, x: Domain, y: Domain) -> Binary | None:
     return None
 
 
-def _months(d: Domain, sign: int) -> Binary:
+def _months(d: Type, sign: int) -> Binary:
     day, limits = (DAY * d.ticks if d.unit else 1), d.limits
 
     def turned(b: Pair) -> Pair:
@@ -245,7 +246,7 @@ _NUMBERS = ("int", "decimal", "duration", "months")
 
 
 @cache
-def unary(name: str, d: Domain, n: int = 0) -> Unary:
+def unary(name: str, d: Type, n: int = 0) -> Unary:
     """The operator ``name`` (neg, abs, sqr, sign, floor, ceil, or pown with its exponent) of a domain.
 
     Raises
@@ -271,9 +272,9 @@ def unary(name: str, d: Domain, n: int = 0) -> Unary:
     raise _unknown(name, d)
 
 
-def _integral(d: Domain, up: bool) -> Unary:
+def _integral(d: Type, up: bool) -> Unary:
     unit = 10**d.scale
-    result = Domain("decimal", precision=min(38, d.precision - d.scale + 1), scale=0)
+    result = Type("decimal", precision=min(38, d.precision - d.scale + 1), scale=0)
     if up:
         return Unary(
             result, lambda x: (-(-x[0] // unit), -(-x[1] // unit)),
@@ -284,7 +285,7 @@ def _integral(d: Domain, up: bool) -> Unary:
     )
 
 
-def _raised(d: Domain, n: int) -> Unary:
+def _raised(d: Type, n: int) -> Unary:
     if n < 0:
         raise IntervalError(f"a negative power of a {d} is no {d}: got the exponent {n}; cast to float64 first")
     result = d

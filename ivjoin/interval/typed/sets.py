@@ -12,6 +12,7 @@ from math import nan as NAN
 from typing import Any
 
 from ivjoin.interval.errors import IntervalError
+from ivjoin.interval.machine.domains import shown
 from ivjoin.interval.machine.operation import NONE, clipped, union
 from ivjoin.interval.reals import numeric
 from ivjoin.interval.reals.bare import make
@@ -155,7 +156,7 @@ def mid(x: DomainInterval) -> Any:
         if x.lo == -INF or x.hi == INF:
             return 0.0 if x.lo == -INF and x.hi == INF else top if x.hi == INF else -top
         return x.domain.format.near(numeric.mid(make(x.lo, x.hi)))
-    return x.domain.shown((x.lo + x.hi) // 2, False)
+    return shown(x.domain, (x.lo + x.hi) // 2, False)
 
 
 def wid(x: DomainInterval) -> Any:
@@ -166,7 +167,7 @@ def wid(x: DomainInterval) -> Any:
         if x.lo == x.hi:
             return 0.0
         return INF if x.hi - x.lo == INF else x.domain.format.ceil(numeric.wid(make(x.lo, x.hi)))
-    return x.domain.shown(x.hi - x.lo, True) if x.domain.kind == "decimal" else x.hi - x.lo
+    return shown(x.domain, x.hi - x.lo, True) if x.domain.kind == "decimal" else x.hi - x.lo
 
 
 def _signed(x: DomainInterval, name: str) -> None:
@@ -177,10 +178,10 @@ def _signed(x: DomainInterval, name: str) -> None:
 def mag(x: DomainInterval) -> Any:
     """The largest magnitude of the values; NaN if there is none."""
     _signed(x, "mag")
-    return NAN if x.is_void else x.domain.shown(max(-x.lo, x.hi), True)
+    return NAN if x.is_void else shown(x.domain, max(-x.lo, x.hi), True)
 
 
 def mig(x: DomainInterval) -> Any:
     """The smallest magnitude of the values; NaN if there is none."""
     _signed(x, "mig")
-    return NAN if x.is_void else x.domain.shown(x.lo if x.lo > 0 else -x.hi if x.hi < 0 else 0, False)
+    return NAN if x.is_void else shown(x.domain, x.lo if x.lo > 0 else -x.hi if x.hi < 0 else 0, False)

@@ -255,7 +255,7 @@ def value_of(node: Node, x: int) -> int:
 def test_comparison_with_a_number_is_exact(op, t, value, literal_first, data):
     x = col(t)
     node = build.compare(op, literal(value), x) if literal_first else build.compare(op, x, literal(value))
-    lo, hi = t.physical_range()
+    lo, hi = t.limits
     near = int(Fraction(value) * (10**t.scale)) if t.kind == "decimal" else int(value)
     i = data.draw(st.sampled_from([v for v in (lo, hi, near - 1, near, near + 1) if lo <= v <= hi]))
     exact = Fraction(i, 10**t.scale)
@@ -283,7 +283,7 @@ def test_comparison_of_times_of_different_units_is_exact(op, unit, moment, off):
     lit = literal(moment.replace(tzinfo=dt.UTC))
     node = build.compare(op, col(t), lit)
     seconds = Fraction(lit.params[0], 10**6)
-    lo, hi = t.physical_range()
+    lo, hi = t.limits
     i = min(max(int(seconds * TICKS_PER_SECOND[unit]) + off, lo), hi)
     expected = OPS[op](Fraction(i, TICKS_PER_SECOND[unit]), seconds)
     if node.op == "literal":

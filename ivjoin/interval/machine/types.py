@@ -1,0 +1,141 @@
+"""Types of values: what a node of an expression and a typed interval are of, with their limits.
+
+Physical values. One convention, used by the evaluator, the intervals and the pruning axes alike:
+
+=============  =====================================================================================
+kind           physical value
+=============  =====================================================================================
+``int``        the integer
+``float``      the double (a float32 value is held exactly by a double)
+``decimal``    the unscaled integer, value * 10**scale
+``decimal256`` likewise; only compared
+``date``       days since 1970-01-01 (date64 becomes days too)
+``timestamp``  ticks of ``unit`` since the epoch: of the instant when ``tz`` is set, else of the local time
+``time``       ticks of ``unit`` since midnight
+``duration``   ticks of ``unit`` (Spark's day-time interval has unit ``us``)
+``months``     a number of months (Spark's year-month interval)
+``bool``       the truth value
+``string``     str (compared by UTF-8 bytes)
+``binary``     bytes
+=============  =====================================================================================
+
+Typed intervals are of numbers and times (``ivjoin.interval.machine.domains``); the rest are types of expressions alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from ivjoin.interval.machine.floats import BINARY16, BINARY32, BINARY64, Format
+
+__all__ = ["DAY", "TICKS_PER_SECOND", "Type"]
+
+TICKS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+DAY = 86_400
+_FORMATS = {16: BINARY16, 32: BINARY32, 64: BINARY64}
+_DISCRETE = frozenset({"int", "decimal", "date", "time", "timestamp", "duration", "months"})
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """The type of a value.
+
+    Parameters
+    ----------
+    kind : str
+        One of int, float, decimal, decimal256, bool, string, binary, date, time, timestamp, duration, months, null,
+        opaque.
+    bits : int
+        Width of an int (2 to 64) or float (16, 32, 64).
+    signed : bool
+        For ints.
+    precision, scale : int
+        For decimals.
+    unit : str
+        ``s``, ``ms``, ``us`` or ``ns`` for time, timestamp and duration.
+    tz : str or None
+        Zone of a timestamp; None is a timestamp without zone.
+    text : str
+        The Arrow type's own text, for opaque types.
+    """
+
+    kind: str
+    bits: int = 0
+    signed: bool = True
+    precision: int = 0
+    scale: int = 0
+    unit: str = ""
+    tz: str | None = None
+    text: str = ""
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether physical values are integers (ints, decimals, all times)."""
+        return self.kind in _DISCRETE
+
+    @property
+    def is_numeric(self) -> bool:
+        return self.kind in ("int", "float", "decimal")
+
+    @property
+    def is_temporal(self) -> bool:
+        return self.kind in ("date", "time", "timestamp", "duration")
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether ``<`` is defined."""
+        return self.kind not in ("opaque", "null")
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def format(self) -> Format:
+        """The binary format of a float."""
+        return _FORMATS[self.bits]
+
+    @property
+    def ticks(self) -> int:
+        """Ticks per second of a timestamp, time or duration."""
+        return TICKS_PER_SECOND[self.unit]
+
+    @property
+    def limits(self) -> tuple[Any, Any]:
+        """Least and greatest physical value of a number or time; the infinities are values of a float.
+
+        Dates are days of an int32; times lie within a day.
+        """
+        return _limits(self)
+
+    def __str__(self) -> str:
+        if self.kind == "int":
+            return f"{'' if self.signed else 'u'}int{self.bits}"
+        if self.kind == "float":
+            return f"float{self.bits}"
+        if self.kind in ("decimal", "decimal256"):
+            return f"{self.kind}({self.precision},{self.scale})"
+        if self.kind == "timestamp":
+            return f"timestamp[{self.unit}, {self.tz}]" if self.tz else f"timestamp[{self.unit}]"
+        if self.kind in ("time", "duration"):
+            return f"{self.kind}[{self.unit}]"
+        return self.text or self.kind
+
+
+@cache
+def _limits(t: Type) -> tuple[Any, Any]:
+    if t.kind == "float":
+        return -math.inf, math.inf
+    if t.kind == "int":
+        return (-(1 << t.bits - 1), (1 << t.bits - 1) - 1) if t.signed else (0, (1 << t.bits) - 1)
+    if t.kind == "decimal":
+        return 1 - 10**t.precision, 10**t.precision - 1
+    if t.kind == "time":
+        return 0, DAY * TICKS_PER_SECOND[t.unit] - 1
+    if t.kind not in _DISCRETE:
+        raise AssertionError(f"{t} has no limits")
+    width = 32 if t.kind in ("date", "months") else 64
+    return -(1 << width - 1), (1 << width - 1) - 1
