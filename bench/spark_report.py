@@ -30,7 +30,7 @@ HEAD = """# Benchmarks on Spark
 Spark's own join of streams (its default store, and RocksDB with state format 4) and
 `band_join` over the same Parquet files, one file a side and micro-batch, into a Parquet sink, on `local[2]`;
 `ivjoin-sink` is `band_join` with `ivjoin.spark.write_stream`. Each engine runs in a process of its own, one after the
-other; seconds are from the start of the query to its end, processor time and peak memory are of the whole
+other; seconds are from the first call that builds the query to its end, processor time and peak memory are of the whole
 tree of processes, Spark's start included. The engines' rows are counted and compared. `python -m bench.spark_report`
 writes this page; the commands that measured are named with each table.
 """
@@ -115,11 +115,13 @@ def steady_table(records: list[Record]) -> str:
         )  # fmt: skip
         times = f"{best / steady:.1f}" if best and steady and r["engine"].startswith("ivjoin") else ""
         lines.append([
-            r["case"], f"{rows:,}", str(partitions), r["engine"], f"{first / 1000:.1f}",
+            r["case"], f"{rows:,}", str(partitions), r["engine"],
+            f"{r['planned_s']:.1f}" if "planned_s" in r else "", f"{first / 1000:.1f}",
             f"{steady:,.0f}" if steady else "", f"{r['peak_mb']:,}", times,
         ])  # fmt: skip
     head = (
-        "case", "rows a side and micro-batch", "partitions", "engine", "first micro-batch s", "others, median ms",
+        "case", "rows a side and micro-batch", "partitions", "engine", "planning s", "first micro-batch s",
+        "others, median ms",
         "peak MB", "times the better native",
     )  # fmt: skip
     return table(head, lines)
@@ -216,7 +218,8 @@ def render(results: Path, folder: Path) -> str:
     timed = sorted((r for r in measured if r.get("batch_ms")), key=lambda r: (list(SAID).index(r["case"]), _size(r)))
     if timed:
         said = (
-            "In the first micro-batch workers start and load what they need, and of the JVM's code little is compiled. "
+            "Planning are the calls that build and start the query. In the first micro-batch workers start, where they "
+            "have not yet, and load what they need, and of the JVM's code little is compiled. "
             "Of the others, from the third on, the median. Engines that were stopped count as far as they came."
         )
         parts += ["## First micro-batch and steady state", said, steady_table(timed)]

@@ -16,7 +16,9 @@ time, peak memory of the process tree, the time of each stage, and the ratios. A
     python bench/spark_streams.py --partitions 200          # as many shuffle partitions as Spark has by default
     python bench/spark_streams.py --quick                   # whether all still runs: a minute or so
 
-The first micro-batch, in which workers start, is told apart from the others, of which the median counts. The engine
+Told apart are planning (the calls that build and start the query), the first micro-batch, in which workers start, and
+the others, of which the median counts, from the third on. Seconds begin with planning. A case takes some four minutes,
+since an engine is stopped after ``--limit`` seconds. The engine
 ``ivjoin-sink`` writes with ``ivjoin.spark.write_stream``, the others with Spark's Parquet sink; ``native-rocksdb`` has
 changelog checkpointing on.
 
@@ -103,9 +105,6 @@ CASES = {
 _EPOCH = 1_700_000_000_000_000
 _COLUMNS = "k long, ts timestamp, x double, v long"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-# Kernels compile at their first use and are kept on disk; this many rows a side are joined before the clock starts,
-# enough to grow every table.
-_WARM_ROWS = 200_000
 
 
 def write_inputs(folder: Path, case: Case, rows: int) -> None:
@@ -181,15 +180,14 @@ def run_engine(engine: str, folder: Path, case: Case, limit: float, partitions: 
     """One engine's whole run, in this process."""
     import ivjoin.spark
 
-    warm_kernels(folder, engine, case)
     spark = session_for(engine, partitions)
 
     def source(side: str) -> Any:
         return spark.readStream.schema(_COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(folder / side))
 
+    begin = time.perf_counter()
     out = joined(engine, source("left"), source("right"), case)
     target = folder / f"out-{engine}"
-    begin = time.perf_counter()
     checkpoint = str(folder / f"checkpoint-{engine}")
     if engine == "ivjoin-sink":
         query = ivjoin.spark.write_stream(out, target, checkpoint, trigger="availableNow")
@@ -198,11 +196,13 @@ def run_engine(engine: str, folder: Path, case: Case, limit: float, partitions: 
             out.writeStream.format("parquet").option("path", str(target)).outputMode("append")
             .option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
         )
+    planned = time.perf_counter() - begin
     ended = query.awaitTermination(limit)
     seconds = time.perf_counter() - begin
     progress = [p for p in query.recentProgress if p["numInputRows"]]
     result: dict[str, Any] = {
-        "engine": engine, "ended": ended, "seconds": round(seconds, 2), "batches": len(progress),
+        "engine": engine, "ended": ended, "seconds": round(seconds, 2), "planned_s": round(planned, 2),
+        "batches": len(progress),
         "batch_ms": [p["batchDuration"] for p in progress],
         "state": [p["stateOperators"][0]["numRowsTotal"] for p in progress if p["stateOperators"]],
         "stages": stages(progress),
@@ -222,32 +222,6 @@ def run_engine(engine: str, folder: Path, case: Case, limit: float, partitions: 
     return result
 
 
-def warm_kernels(folder: Path, engine: str, case: Case) -> None:
-    """Compile what the join will call, if this machine has not yet."""
-    if not engine.startswith("ivjoin"):
-        return
-    import ivjoin
-
-    order = "x" if case.numeric else "ts"
-    files = {side: sorted((folder / side).iterdir()) for side in ("left", "right")}
-    schema = pq.read_schema(files["left"][0])
-    op = ivjoin.SymmetricHashJoin(
-        schema, schema, on=None if engine == "ivjoin-keyless" else "k", condition=band_of(case), left_order=order,
-        right_order=order,
-    )
-    rows = 0
-    for pair in zip(*files.values(), strict=True):
-        for side, path in zip(files, pair, strict=True):
-            table = pq.read_table(path)
-            rows += table.num_rows
-            for batch in table.combine_chunks().to_batches():
-                for _ in op.push(side, batch):
-                    pass
-        op = ivjoin.SymmetricHashJoin.restore(op.snapshot())
-        if rows >= 2 * _WARM_ROWS:
-            break
-
-
 def stages(progress: list[Any]) -> dict[str, float]:
     """Seconds over all micro-batches: where Spark says they went."""
     out: dict[str, float] = {}
@@ -262,10 +236,24 @@ def stages(progress: list[Any]) -> dict[str, float]:
 
 
 def first_and_steady(result: dict[str, Any]) -> str:
-    """The first micro-batch, and the median of those from the third on."""
-    first, *others = result["batch_ms"]
-    steady = f", then {median(others[1:]):.0f} ms a micro-batch" if len(others) > 1 else ""
-    return f"first micro-batch {first / 1000:.1f} s{steady}"
+    """Until the query had started; its first micro-batch; the median of those from the third on."""
+    steady = steady_ms(result)
+    then = "" if steady is None else f", then {steady:.0f} ms a micro-batch"
+    return f"planned in {result['planned_s']:.1f} s, first micro-batch {result['batch_ms'][0] / 1000:.1f} s{then}"
+
+
+def steady_ms(result: dict[str, Any]) -> float | None:
+    others = result["batch_ms"][2:]
+    return median(others) if others else None
+
+
+def beside(ours: dict[str, Any], other: dict[str, Any]) -> str:
+    """Start and steady state of another engine in parts of ours."""
+    out = f"first micro-batch {other['batch_ms'][0] / ours['batch_ms'][0]:.2f}, with planning "
+    started = [r["planned_s"] + r["batch_ms"][0] / 1000 for r in (ours, other)]
+    out += f"{started[1] / started[0]:.2f}"
+    mine, theirs = steady_ms(ours), steady_ms(other)
+    return out if mine is None or theirs is None else f"{out}, steady {theirs / mine:.2f}"
 
 
 def reported(results: list[dict[str, Any]]) -> list[str]:
@@ -273,9 +261,11 @@ def reported(results: list[dict[str, Any]]) -> list[str]:
     ours = results[0]
     lines = [f"{r['engine']}: {first_and_steady(r)}" for r in results if r["batch_ms"]]
     for r in results[1:]:
+        if ours["batch_ms"] and r["batch_ms"] and r["engine"].startswith("native"):
+            lines.append(f"{r['engine']} took, in times of {ours['engine']}: {beside(ours, r)}")
         if ours["ended"] and r["engine"].startswith("native"):
             bound = "" if r["ended"] else "at least "
-            line = f"ivjoin is {bound}{r['seconds'] / ours['seconds']:.1f} times as fast as {r['engine']}"
+            line = f"{ours['engine']} is {bound}{r['seconds'] / ours['seconds']:.1f} times as fast as {r['engine']}"
             if not r["ended"]:
                 # It had not ended this many when it was stopped; what came after would have taken it longer still.
                 begun = r["batches"] + 1
@@ -301,7 +291,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--keys", type=int, help="distinct keys")
     parser.add_argument("--engines", help="comma-separated; the first is what the others are compared with")
     parser.add_argument("--window-rows", type=int, help="a band that holds this many live rows a side")
-    parser.add_argument("--limit", type=float, default=240.0, help="seconds after which an engine is stopped")
+    parser.add_argument("--limit", type=float, default=75.0, help="seconds after which an engine is stopped")
     parser.add_argument("--partitions", type=int, default=2, help="spark.sql.shuffle.partitions")
     parser.add_argument("--quick", action="store_true", help="40,000 rows a side, 4 micro-batches, 120 s an engine")
     parser.add_argument("--results", type=Path, help="append the results to this file, one JSON object a line")

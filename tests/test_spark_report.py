@@ -43,7 +43,7 @@ def test_the_last_run_of_each_engine_counts(tmp_path: Path, monkeypatch: pytest.
 def test_first_and_steady_micro_batches_by_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark_report, "chart", lambda records, folder: "a.svg")
     records = [
-        run("ivjoin-sink", 9.0, batch_ms=[4000, 900, 500, 510, 490]),
+        run("ivjoin-sink", 9.0, planned_s=1.5, batch_ms=[4000, 900, 500, 510, 490]),
         run("native", 20.0, batch_ms=[5000, 999, 1000, 1100, 900]),
         run("native-rocksdb", 20.0, batch_ms=[5000, 999, 2000, 2100, 1900]),
         run("ivjoin-sink", 3.0, rows=20_000, partitions=200, batch_ms=[3000]),
@@ -51,9 +51,9 @@ def test_first_and_steady_micro_batches_by_size(tmp_path: Path, monkeypatch: pyt
     ]  # fmt: skip
     written(tmp_path, "spark-streams.jsonl", records)
     page = spark_report.render(tmp_path, tmp_path)
-    assert "| zipf | 50,000 | 2 | ivjoin-sink | 4.0 | 500 | 2,000 | 2.0 |" in page
-    assert "| zipf | 50,000 | 2 | native | 5.0 | 1,000 | 2,000 |  |" in page
-    assert "| zipf | 1,000 | 200 | ivjoin-sink | 3.0 |  | 2,000 |  |" in page
+    assert "| zipf | 50,000 | 2 | ivjoin-sink | 1.5 | 4.0 | 500 | 2,000 | 2.0 |" in page
+    assert "| zipf | 50,000 | 2 | native |  | 5.0 | 1,000 | 2,000 |  |" in page
+    assert "| zipf | 1,000 | 200 | ivjoin-sink |  | 3.0 |  | 2,000 |  |" in page
     assert "| zipf | ivjoin | stopped at 60 | 50 | 2,000 | 0 micro-batches | 0 |  |" in page
     assert page.count("| 3.0 |") == 1, "a run of another size stands in the first table"
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ivjoin.spark.needs import require_packages
+from ivjoin.spark.needs import installed_first, require_packages
 
 if TYPE_CHECKING:
     from ivjoin.spark.asof import asof_join
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ivjoin.spark.sinklog import published_files
 
 require_packages()
+installed_first()
 
 # A module of this name would stand in the function's place once anything has imported it.
 from ivjoin.spark.metrics import metrics  # noqa: E402

@@ -35,7 +35,7 @@ from ivjoin.multi.trees import Seen, best_shape
 from ivjoin.routing import HypercubePlan
 from ivjoin.spark.buckets import bucket_labels
 from ivjoin.spark.columns import as_spark_sql, place, type_name
-from ivjoin.spark.pack import MapStage
+from ivjoin.spark.pack import MapStage, gathered
 from ivjoin.spark.slots import laid_together
 
 __all__ = ["cell_sql", "hashable", "joined_in_cells"]
@@ -75,7 +75,7 @@ def joined_in_cells(
     shape = best_shape(spec, {a: Seen(n) for a, n in rows.items()})
     along = _sorted(spec, sorted_along(spec, laid_out(spec, shape).steps, spec.aliases))
     run = spec.with_orders({a: (Order(along[a][0]),) if a in along else () for a in spec.aliases})
-    keys = _keys(spec, plan)
+    keys = [] if plan.workers == 1 else _keys(spec, plan)
     together = [{a: node for a, (_, node) in along.items()}, *([] if keys is None else keys)]
     types = {a: [f.dataType for f in frame.schema] for a, frame in frames.items()}
     slots, places, by = laid_together(
@@ -153,7 +153,7 @@ def _joiner(spec: MultiSpec, shape: Any, places: list[list[int]], celled: bool) 
                 found[cell] = MultiJoin.from_spec(spec, shape)
             return found[cell]
 
-        for batch in batches:
+        for batch in gathered(batches):
             tags = np.asarray(batch.column(0))
             cells = np.asarray(batch.column(batch.num_columns - 1)) if celled else None
             for cell in (0,) if cells is None else np.unique(cells).tolist():

@@ -64,7 +64,7 @@ def _can_err(n: Node) -> bool:
         return divisor is None or divisor[0] <= 0 <= divisor[1] or (n.op == "intdiv" and divisor[0] <= -1 <= divisor[1])
     if n.op in ("add", "sub", "mul", "neg", "abs"):
         if kind == "int":
-            return _outside(_span(n), n.type.physical_range())
+            return _outside(_span(n), n.type.limits)
         return kind == "decimal" and n.type.precision == 38 and n.op not in ("neg", "abs")
     if n.op in ("round", "bround"):
         return kind == "int" and n.params[0] < 0
@@ -81,8 +81,8 @@ def _cast_can_err(n: Node) -> bool:
         return _outside(_span(n.args[0]), (1 - 10 ** (b.precision - b.scale), 10 ** (b.precision - b.scale) - 1))
     if a.kind == "decimal":
         top = 10 ** (a.precision - a.scale)
-        return _outside((-top, top), b.physical_range())
-    return b.bits < 64 if a.kind == "timestamp" else _outside(_span(n.args[0]), b.physical_range())
+        return _outside((-top, top), b.limits)
+    return b.bits < 64 if a.kind == "timestamp" else _outside(_span(n.args[0]), b.limits)
 
 
 def _outside(span: tuple[int, int] | None, limits: tuple[int, int]) -> bool:
@@ -98,12 +98,12 @@ def _span(n: Node) -> tuple[int, int] | None:
     if n.type.kind != "int":
         return None
     if n.op in _PER_SECOND:
-        low, high = n.args[0].type.physical_range()
+        low, high = n.args[0].type.limits
         ticks = TICKS_PER_SECOND[n.args[0].type.unit]
         return low * _PER_SECOND[n.op] // ticks, high * _PER_SECOND[n.op] // ticks
     if n.op not in ("add", "sub", "mul", "neg", "abs"):
-        return n.type.physical_range()
-    low, high = n.type.physical_range()
+        return n.type.limits
+    low, high = n.type.limits
     spans = [_span(x) or (low, high) for x in n.args]
     (a, b), (c, d) = [(max(x, low), min(y, high)) for x, y in (spans[0], spans[-1])]
     ends = {

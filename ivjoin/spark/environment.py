@@ -110,7 +110,7 @@ def _java_version(java: str) -> int | None:
 
 
 def session(master: str = "local[2]", app: str = "ivjoin", **config: str | int | float | bool) -> SparkSession:
-    """A local Spark session whose workers run this interpreter.
+    """A local Spark session whose workers run this interpreter, and are forked with the join already loaded.
 
     Parameters
     ----------
@@ -139,6 +139,7 @@ def session(master: str = "local[2]", app: str = "ivjoin", **config: str | int |
     if master.startswith("local"):
         # Driver and workers are one machine, whatever its name means to a network that may not be there.
         builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
+    builder = builder.config("spark.python.daemon.module", "ivjoin.spark.daemon")
     for name, value in config.items():
         builder = builder.config(name.replace("__", "."), str(value))
     return builder.getOrCreate()

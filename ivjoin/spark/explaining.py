@@ -39,7 +39,7 @@ def explain(
 ) -> str:
     """The plan of ``left.band_join(right, ...)`` as text; takes its arguments, and joins nothing.
 
-    Static frames are read once for a sample, as ``band_join`` does, unless ``routing`` is "hash".
+    Static frames are read once for a sample where ``band_join`` does so.
 
     Parameters
     ----------
@@ -79,16 +79,16 @@ def explain(
     plan = plan_of(call.spec)
     keys = key_sql(plan)
     key = sort_key(plan)
-    together = call.spec.aggregates or call.spec.pick is not None  # a left row and all of its partners
-    spread = spread_of(left, right, call.spec, call.settings, buckets, "hash" if together else routing)
+    spread = spread_of(left, right, call.spec, call.settings, buckets, routing)
     order = f"sorted by {key.nodes[0]} and {key.nodes[1]}" if key else "in any order: no band to sort along"
     if spread.plan is not None:
         lines = [f"static: rows routed to {spread.tasks} tasks, {order}"]
         lines += [f"  {line}" for line in str(spread.plan).splitlines()]
     else:
-        where = "shuffled by the keys" if keys else f"in one task, since {spread.why or why_undivided(plan)}"
+        shuffled = bool(keys) and not spread.alone
+        where = "shuffled by the keys" if shuffled else f"in one task, since {spread.why or why_undivided(plan)}"
         lines = [f"static: rows {where}, {order}"]
-        lines += [f"  note: {spread.why}"] if keys and spread.why else []
+        lines += [f"  note: {spread.why}"] if shuffled and spread.why else []
     return "\n".join([*lines, *_pruning(call.spec, call.notes)])
 
 

@@ -31,6 +31,7 @@ from ivjoin.spark.origin import Joined, remember
 from ivjoin.spark.schema import arrow_schema, output_type, refuse_collated, spelled_alike
 from ivjoin.spark.schemes import SCHEMES
 from ivjoin.spark.watermark import delays, with_watermarks
+from ivjoin.spark.workers import start_early
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
@@ -105,8 +106,9 @@ def band_join(
         they are not counted.
     routing : {"auto", "hash", "slices", "grid"}
         How heavy keys, and joins without a key or with computed ones, are spread over the tasks. All but "hash" read
-        static frames once for a sample, when this is called. Streams are cut along the band into slices of four bands
-        ("auto", "slices") where there is no key. See ``ivjoin.routing``.
+        static frames once for a sample, when this is called; "auto" does not where both are small and have keys, and
+        joins them in one task, without a shuffle, unless ``buckets`` is given. Streams are cut along the band into
+        slices of four bands ("auto", "slices") where there is no key. See ``ivjoin.routing``.
     hot_keys : list of keys, optional
         For streams: rows of these keys are cut so, too; a tuple where there are several key columns. A checkpoint
         keeps to them. Those of static frames are found by the sample.
@@ -146,7 +148,10 @@ def band_join(
     WatermarkWarning
         If a watermark is not read as an order, since a union or a join of streams lies behind it.
     """
-    refuse_unbuilt(routing, hot_keys, routing_dir, _streaming(left, right))
+    streaming = _streaming(left, right)
+    refuse_unbuilt(routing, hot_keys, routing_dir, streaming)
+    if streaming:
+        start_early(left)
     if pick is not None and routing not in ("auto", "hash"):
         raise UnsupportedError(
             f"routing is {routing!r} with pick={pick!r}: all partners of a left row meet in one task; expected 'auto' "
@@ -161,7 +166,7 @@ def band_join(
             f"routing is {routing!r} with aggregate=; expected 'auto' or 'hash': a left row meets all of its partners "
             "in one task"
         )
-    budget = worker_budget(call.spec, memory_limit, when_full, spill_dir, _streaming(left, right))
+    budget = worker_budget(call.spec, memory_limit, when_full, spill_dir, streaming)
     return joined_frames(left, right, call, buckets, backend, name, routing, hot_keys, routing_dir, budget)
 
 

@@ -24,6 +24,7 @@ from ivjoin.spark.dialect import AnsiWarning, ansi_note, backquoted
 from ivjoin.spark.environment import settings_of
 from ivjoin.spark.eventtime import WatermarkWarning, in_order, watermark_note
 from ivjoin.spark.schema import arrow_schema
+from ivjoin.spark.sizes import are_small, estimated_bytes
 from ivjoin.spark.watermark import delays, with_watermarks, without_watermark
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ def multi_join(
     allow_cross : bool, default False
         Whether inputs that the condition does not connect may meet.
     workers : int, optional
-        Cells at most; ``spark.sql.shuffle.partitions`` by default. A checkpoint keeps to the grid it began with.
+        Cells at most; ``spark.sql.shuffle.partitions`` by default, and one, in a task that reads all inputs, where
+        static ones are small and ``scheme`` is "auto". A checkpoint keeps to the grid it began with.
 
     Returns
     -------
@@ -104,10 +106,9 @@ def multi_join(
     if spec.condition is not None and not settings.ansi and (note := ansi_note(spec.condition)):
         warnings.warn(AnsiWarning(note), stacklevel=2)
     rows = dict.fromkeys(frames, 1.0) if streaming else _sizes(frames)
-    plan = cube(
-        _hashed(spec), worker_count(settings.partitions if workers is None else workers), rows, scheme,
-        skewed_names(spec, skewed),
-    )
+    free = workers is None and scheme == "auto" and not streaming
+    most = 1 if free and are_small(list(frames.values())) else settings.partitions if workers is None else workers
+    plan = cube(_hashed(spec), worker_count(most), rows, scheme, skewed_names(spec, skewed))
     out = StructType([
         StructField(f"{a}_{f.name}", f.dataType, True, without_watermark(f.metadata))
         for a, frame in frames.items() for f in frame.schema
@@ -190,11 +191,10 @@ def _refuse_collated(spec: MultiSpec, frames: Mapping[str, Any]) -> None:
 
 def _sizes(frames: Mapping[str, Any]) -> dict[str, float]:
     """What Spark's optimizer says of the frames' sizes, in bytes; all alike where it says nothing, as over Connect."""
-    out = {}
+    out: dict[str, float] = {}
     for alias, frame in frames.items():
-        try:
-            size = float(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
-        except Exception:
+        size = estimated_bytes(frame)
+        if size is None:
             return dict.fromkeys(frames, 1.0)
         out[alias] = max(size, 1.0)
     least = min(out.values())

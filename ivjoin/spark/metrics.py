@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -13,11 +14,13 @@ from ivjoin.spark.results import COUNTS, COUNTS_COLUMN, ROWS_COLUMN
 if TYPE_CHECKING:
     from pyspark.sql import Observation
     from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 __all__ = ["MOST_GATHERED", "metrics", "observed", "observed_name"]
 
 _PREFIX = "ivjoin"
 _BUCKETS = "buckets"
+_TURNS = "turns"  # the observed field of counts that are not added up
 _BY_BUCKET = ("left_rows_in", "right_rows_in", "rows_out", "state_rows")
 MOST_GATHERED = 1024  # buckets whose counts are told one by one
 _unnamed = itertools.count(1)
@@ -34,28 +37,30 @@ def observed_name(name: str | None) -> str:
 def observed(played: Any, name: Any, counts: Sequence[str] = COUNTS, by_bucket: bool = False) -> Any:
     """The packed rows alone; the counts beside them are added up on the way, of peaks the greatest is taken.
 
-    ``name`` is that of the observed metrics, or a ``pyspark.sql.Observation``. ``by_bucket``: the number of the bucket
-    stands behind the counts, and some of them are gathered for each.
+    ``name`` is that of the observed metrics, or a ``pyspark.sql.Observation``. ``by_bucket``: the texts themselves, of
+    ``COUNTS`` and the number of the bucket, are gathered, and :func:`metrics` adds them up. For sums by Spark each task
+    makes the code of fifteen aggregates anew, in each micro-batch.
     """
-    field = F.col(COUNTS_COLUMN)
+    field, rows = F.col(COUNTS_COLUMN), F.col(ROWS_COLUMN)
     totals = []
-    for i, count in enumerate(counts):
+    if by_bucket:
+        totals.append(F.collect_list(field).alias(_TURNS))
+    for i, count in enumerate(counts if not by_bucket else ()):
         value = F.split_part(field, F.lit(","), F.lit(i + 1)).cast("long")
         totals.append((F.max(value) if count.startswith("peak_") else F.sum(value)).alias(count))
-    if by_bucket:
-        parts = [F.split_part(field, F.lit(","), F.lit(i + 1)) for i in (len(counts), *map(counts.index, _BY_BUCKET))]
-        totals.append(F.collect_list(F.when(field.isNotNull(), F.concat_ws(",", *parts))).alias(_BUCKETS))
-    rows = F.col(ROWS_COLUMN)
     return played.observe(name, *totals).where(rows.isNotNull()).select(rows)
 
 
-def metrics(query: StreamingQuery | Observation) -> list[dict[str, int | str | list[dict[str, int]]]]:
+def metrics(
+    query: StreamingQuery | StreamingQueryProgress | Observation,
+) -> list[dict[str, int | str | list[dict[str, int]]]]:
     """What band joins counted: those of a streaming query, per micro-batch, or one of static frames.
 
     Parameters
     ----------
-    query : StreamingQuery or Observation
-        Classic or Connect. Of a streaming query, Spark keeps the progress of the last 100 micro-batches. An
+    query : StreamingQuery, StreamingQueryProgress or Observation
+        Classic or Connect. Of a streaming query, Spark keeps the progress of the last 100 micro-batches; that of one
+        micro-batch is what listeners are given. An
         ``Observation`` given to a static join as ``name`` waits until the first action on the result has ended.
 
     Returns
@@ -79,17 +84,21 @@ def metrics(query: StreamingQuery | Observation) -> list[dict[str, int | str | l
     >>> [m["late_rows"] for m in metrics(query)]  # doctest: +SKIP
     [0, 0, 3]
     """
-    if not hasattr(query, "recentProgress"):
-        return [dict(query.get)]
-    observed = [(progress["batchId"], _observations(progress)) for progress in query.recentProgress]
+    told: Any = query
+    if not isinstance(told, dict) and not hasattr(told, "recentProgress"):
+        return [dict(told.get)]
+    reported = [told] if isinstance(told, dict) else told.recentProgress
+    observed = [(progress["batchId"], _observations(progress)) for progress in reported]
     shown = _shown({name for _, rows in observed for name in rows})
     out = []
     for batch, rows in observed:
         for name, row in rows.items():
             if name in shown:
                 counts = _by_field(row.asDict() if hasattr(row, "asDict") else dict(row))
+                if _TURNS in counts:
+                    counts = _added_up(counts[_TURNS] or ())
                 if counts.get("state_rows") is not None:
-                    counts[_BUCKETS] = _by_bucket(counts.get(_BUCKETS) or [])
+                    counts.setdefault(_BUCKETS, [])
                     out.append({"batch": batch, "join": shown[name], **counts})
     return out
 
@@ -102,9 +111,14 @@ def _shown(names: set[str]) -> dict[str, str]:
     return out | {n: n for n in names if n.startswith(f"{_PREFIX}-")}
 
 
-def _by_bucket(texts: Sequence[str]) -> list[dict[str, int]]:
-    told = sorted([int(n) for n in text.split(",")] for text in texts)
-    return [dict(zip(("bucket", *_BY_BUCKET), numbers, strict=True)) for numbers in told]
+def _added_up(turns: Sequence[str]) -> dict[str, Any]:
+    """The counts of all turns of a micro-batch, and some of them by bucket; nothing where there was none."""
+    told = sorted(([int(n) for n in text.split(",")] for text in turns), key=itemgetter(-1))
+    if not told:
+        return {}
+    out: dict[str, Any] = {name: sum(turn[i] for turn in told) for i, name in enumerate(COUNTS)}
+    out[_BUCKETS] = [{"bucket": turn[-1]} | {n: turn[COUNTS.index(n)] for n in _BY_BUCKET} for turn in told]
+    return out
 
 
 def _by_field(row: dict[str, Any]) -> dict[str, Any]:

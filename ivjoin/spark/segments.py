@@ -16,6 +16,7 @@ still holds the operator reads the head alone.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pandas as pd
@@ -57,7 +58,7 @@ def segmented_join(
     """
     _check_setup(left.sparkSession)
     packed = packed_sides(left, right, spec, buckets, spread)
-    with own_workers(left):
+    with own_workers(left) if results is None else nullcontext():
         played = packed.groupBy("label").transformWithStateInPandas(
             SegmentedBucket(spec, buckets, results, spread, budget), RESULT_SCHEMA, "append", "None"
         )

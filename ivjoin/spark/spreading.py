@@ -10,40 +10,38 @@ cells, and says which of the copies are owned::
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Observation
-from pyspark.sql import functions as F
-from pyspark.sql.types import MapType, VariantType
 
-from ivjoin.expr.nodes import columns_of
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.buckets import bucket_labels, checked_count
-from ivjoin.spark.columns import key_sql, place
+from ivjoin.spark.columns import key_sql
 from ivjoin.spark.environment import Settings, is_connect
 from ivjoin.spark.pack import MapStage, fitted
+from ivjoin.spark.sampling import looked_at, looked_schema, samples
+from ivjoin.spark.sizes import are_small, sound_bytes
 
 if TYPE_CHECKING:
     from ivjoin.routing.plan import RoutingPlan
 
-__all__ = [
-    "ADDED", "Spread", "hash_of_row", "router", "spread_of", "why_undivided",
-]
+__all__ = ["ADDED", "Spread", "router", "spread_of", "why_undivided"]
 
-SAMPLE_ROWS = 8_192  # a side
+# Bytes a frame, on average, that are less work than a sample of them, and that one task joins where a sample finds
+# no key to divide, and less than this load.
+_TINY = 64 << 10
+_MIDDLING = 8 << 20
+_ALONE = 1_000_000  # rows in, and rows out as the planner counts them
 _TASK_ROWS = 50_000  # more tasks than cores are worth it where each has so many rows
 _WORTH = 1.25  # how much less the fullest task must have, for each row to be routed in Python
 _CORES = 8  # where they cannot be asked for
-_SEED = 20_190_326
 ADDED = "label int, cell bigint, owned boolean"
-_ROW_HASH = "ivjoin row hash"
 
 
 @dataclass(frozen=True)
@@ -58,50 +56,62 @@ class Spread:
         None hashes the keys in Spark, or joins all in one task where there is no key to hash.
     why : str
         In words, where there is no plan.
+    alone : bool
+        Whether one task reads both frames and joins them, without a shuffle.
     """
 
     tasks: int | None
     plan: RoutingPlan | None = None
     why: str = ""
+    alone: bool = False
 
 
 def spread_of(
     left: Any, right: Any, spec: JoinSpec, settings: Settings, buckets: int | None, routing: str
 ) -> Spread:
-    """Decide by a sample of each frame, which are read for it: the columns that the join compares."""
+    """Decide by a sample of each frame, which are read for it: the columns that the join compares.
+
+    Tiny frames with keys are not read: one task joins them.
+    """
     tasks = checked_count(buckets, settings.partitions)
-    if spec.pick is not None or spec.aggregates:
-        return Spread(buckets, None, "all partners of a left row meet in one task")
     plan = plan_of(spec)
     keys = key_sql(plan)
+    frames = left, right
+    free = bool(keys) and buckets is None and routing == "auto"
+    if free and are_small(frames, _TINY):
+        return Spread(1, None, "both frames are small", True)
+    if spec.pick is not None or spec.aggregates:
+        return Spread(buckets, None, "all partners of a left row meet in one task")
     if routing == "hash" and (keys or not plan.separation.keys):
         return Spread(buckets, None, "" if keys else f"routing is 'hash', and {why_undivided(plan)}")
     if tasks == 1:
         return Spread(buckets, None, "there is one task")
     if plan.never:
         return Spread(buckets, None, "no rows can match")
-    samples, counts = [], []
-    for s, frame in enumerate((left, right)):
-        batch, rows = _sampled(frame, spec.schemas[s], looked_at(spec, s))
+    drawn = samples(frames, spec, [sound_bytes(frame) for frame in frames])
+    for s, (_, rows) in enumerate(drawn):
         if not rows:
             return Spread(buckets, None, f"the {SIDES[s]} frame has no rows")
-        samples.append(batch)
-        counts.append(max(rows, batch.num_rows))
+    (one, left_rows), (other, right_rows) = drawn
     if buckets is None:
-        tasks = min(tasks, max(_cores(left), sum(counts) // _TASK_ROWS))
+        tasks = min(tasks, max(_cores(left), (left_rows + right_rows) // _TASK_ROWS))
     if tasks == 1:
         return Spread(buckets, None, "there is one task")
     from ivjoin.routing import plan_join
 
     def planned(scheme: str) -> RoutingPlan:
         return plan_join(
-            samples[0], samples[1], on=list(spec.on) or None, condition=spec.condition, how=spec.how, workers=tasks,
-            scheme=scheme, left_rows=counts[0], right_rows=counts[1], timezone=spec.timezone,
+            one, other, on=list(spec.on) or None, condition=spec.condition, how=spec.how, workers=tasks,
+            scheme=scheme, left_rows=left_rows, right_rows=right_rows, timezone=spec.timezone,
         )
 
     made = planned(routing)
+    report = made.report
+    all_of_it = float(report.rows_in.sum() + report.beta * report.rows_out.sum())
     divided = any(e.cells > 1 for e in made.layout.entries)
-    if keys and (not divided or (routing == "auto" and planned("hash").report.load < _WORTH * made.report.load)):
+    if free and not divided and all_of_it < _ALONE and are_small(frames, _MIDDLING):
+        return Spread(1, None, f"both frames are small ({left_rows + right_rows:,} rows)", True)
+    if keys and (not divided or (routing == "auto" and planned("hash").report.load < _WORTH * report.load)):
         return Spread(buckets, None, "; ".join(made.notes))
     if made.n_cells == 1:
         return Spread(buckets, None, "; ".join(made.notes) or why_undivided(plan))
@@ -119,52 +129,8 @@ def why_undivided(plan: JoinPlan) -> str:
     )
 
 
-def looked_at(spec: JoinSpec, side: int) -> list[int]:
-    """The places of the columns of a side that decide what its rows meet."""
-    names = {pair[side] for pair in spec.on}
-    if spec.condition is not None:
-        names |= {c.params[1] for c in columns_of(spec.condition) if c.params[0] == SIDES[side]}
-    return [i for i, name in enumerate(spec.schemas[side].names) if name in names]
-
-
-def hash_of_row(frame: Any) -> Any:
-    """A column that tells rows apart, by all of a frame's columns that Spark hashes."""
-    hashed = [place(i) for i, field in enumerate(frame.schema) if _is_hashed(field.dataType)]
-    return F.xxhash64(*hashed) if hashed else F.lit(0).cast("bigint")
-
-
-def _is_hashed(kind: Any) -> bool:
-    inside = [getattr(kind, name) for name in ("elementType",) if hasattr(kind, name)]
-    inside += [f.dataType for f in getattr(kind, "fields", [])]
-    return not isinstance(kind, (MapType, VariantType)) and all(map(_is_hashed, inside))
-
-
 def _cores(frame: Any) -> int:
     return _CORES if is_connect(frame) else int(frame.sparkSession.sparkContext.defaultParallelism)
-
-
-def _sampled(frame: Any, schema: pa.Schema, columns: Sequence[int]) -> tuple[pa.RecordBatch, int]:
-    """Rows drawn evenly from a frame, in one pass that counts them, too."""
-    rows = frame.toDF(*[place(i) for i in range(len(schema))])
-    seen = Observation()
-    some = rows.select(*[place(i) for i in columns], hash_of_row(rows).alias("h"), F.rand(_SEED).alias("draw"))
-    some = some.observe(seen, F.count(F.lit(1)).alias("rows")).orderBy("draw").limit(SAMPLE_ROWS).drop("draw")
-    table = some.toArrow()
-    batches = table.combine_chunks().to_batches()
-    looked = _looked_schema(schema, columns)
-    batch = fitted(batches[0], looked) if batches else pa.RecordBatch.from_pylist([], looked)
-    return batch, int(seen.get["rows"])
-
-
-def _looked_schema(schema: pa.Schema, columns: Sequence[int]) -> pa.Schema:
-    return pa.schema([*(schema.field(i) for i in columns), pa.field(_free(schema.names), pa.int64())])
-
-
-def _free(names: Sequence[str]) -> str:
-    name = _ROW_HASH
-    while name in names:
-        name += "_"
-    return name
 
 
 # -- in the tasks ------------------------------------------------------------------------------------------------------
@@ -181,7 +147,7 @@ def router(spec: JoinSpec, side: int, spread: Spread) -> MapStage:
 
     def route(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         plan = _plan(text, spec)
-        schema = _looked_schema(spec.schemas[side], columns)
+        schema = looked_schema(spec.schemas[side], columns)
         for raw in batches:
             if raw.num_rows == 0:
                 continue
@@ -205,7 +171,7 @@ def router(spec: JoinSpec, side: int, spread: Spread) -> MapStage:
 def _plan(text: str, spec: JoinSpec) -> RoutingPlan:
     from ivjoin.routing.encoding import plan_from_json
 
-    left, right = (_looked_schema(schema, looked_at(spec, s)) for s, schema in enumerate(spec.schemas))
+    left, right = (looked_schema(schema, looked_at(spec, s)) for s, schema in enumerate(spec.schemas))
     return plan_from_json(
         text, left, right, on=list(spec.on) or None, condition=spec.condition, how=spec.how, timezone=spec.timezone
     )

@@ -7,7 +7,7 @@
     right -- side 1, keys, order --+       (keys and order travel in the columns that hold them, where they are columns)
 
 Where keys alone do not divide the rows well, each row is routed to cells before that (``spreading``), and the cells'
-tasks take the keys' place.
+tasks take the keys' place. Small frames are not shuffled: one task reads and joins them.
 
 Sorted along a band, rows leave the operator as soon as the band has passed them: a task holds the window, and Spark's
 sort, which can spill, holds the rest. Rows for which the band's expression errs come first, with the nulls, since the
@@ -31,15 +31,15 @@ from ivjoin.operator.budget import Budget
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES, JoinSpec
-from ivjoin.spark.bucket import GROWING
 from ivjoin.spark.columns import key_sql, place
 from ivjoin.spark.metrics import observed
 from ivjoin.spark.ownership import cell_spec, only_owned
 from ivjoin.spark.pack import MapStage
-from ivjoin.spark.results import RESULT_SCHEMA, opener, packed_row
+from ivjoin.spark.results import GROWING, RESULT_SCHEMA, opener, packed_row
+from ivjoin.spark.sampling import hash_of_row
 from ivjoin.spark.slots import laid_together
 from ivjoin.spark.sorting import image_adder, sort_key
-from ivjoin.spark.spreading import ADDED, Spread, hash_of_row, router
+from ivjoin.spark.spreading import ADDED, Spread, router
 
 __all__ = ["static_join"]
 
@@ -61,7 +61,7 @@ def static_join(
     routed = spread.plan is not None
     types = [[f.dataType for f in frame.schema] for frame in (left, right)]
     ordered = None if key is None or key.sql is None else key.sql
-    together = [*([] if ordered is None else [ordered]), *([] if routed else keys)]
+    together = [*([] if ordered is None else [ordered]), *([] if routed or spread.alone else keys)]
     slots, places, found = laid_together(types, [[_column_of(text) for text in pair] for pair in together])
     by = [F.col(f"b{i}" if slot is None else f"s{slot}") for i, slot in enumerate(found)]
     tagged = []
@@ -89,7 +89,7 @@ def static_join(
     order = by.pop(0) if ordered is not None else F.col("o")
     if routed:
         by = [F.col("label")]
-    if not by:
+    if not by or spread.alone:
         both = both.coalesce(1)
     elif spread.tasks is None:
         both = both.repartition(*by)

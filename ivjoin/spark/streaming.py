@@ -11,6 +11,7 @@ No Spark timeout and no Spark watermark takes part: the frontier comes from the 
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 from pyspark.sql import functions as F
@@ -56,9 +57,10 @@ def streaming_join(
     spread: StreamSpread = UNSPREAD, budget: Budget | None = None,
 ) -> Any:
     """The joined stream as packed rows, with its counts observed under ``name``."""
-    results = results or Results(arrow_batch_rows(left.sparkSession))
     packed = packed_sides(left, right, spec, buckets, spread)
-    with own_workers(left):
+    # Rows that are opened behind the join take workers, too.
+    with own_workers(left) if results is None else nullcontext():
+        results = results or Results(arrow_batch_rows(left.sparkSession))
         played = packed.groupBy("label").applyInPandasWithState(
             bucket_function(spec, buckets, results, spread, budget), RESULT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
         )

@@ -1,21 +1,32 @@
-"""Python workers of their own for the stateful stage.
+"""Spark's Python workers: which of them serve the stateful stage, and a start before the query needs them.
 
-Spark hands a task whichever worker has been idle longest, of those that were started with the same environment. Were
-map stages served by the same workers, a bucket would find its operator in memory one time in five; so the stateful
-function asks for a variable more. It also leaves the join's kernels to the workers that need them.
+Spark hands a task whichever worker has been idle longest, of those that were started with the same environment. Where
+joined rows go through Python once more to be opened, twice as many workers are at work, and a bucket would find its
+operator in memory one time in five; there the stateful function asks for a variable more, and so for workers of its
+own. A sink that takes packed rows needs none: no more workers map than join.
 """
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
 from ivjoin.spark.environment import is_connect
 
-__all__ = ["own_workers"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["own_workers", "start_early"]
 
 _VARIABLE = "IVJOIN_WORKERS"
+# Spark ends workers that were idle for a minute.
+_AGAIN = 60.0
+_MOST_STARTED = 64
+# When the workers of an application were last started, by its id.
+_started: dict[str, float] = {}
 
 
 @contextmanager
@@ -30,3 +41,44 @@ def own_workers(frame: Any) -> Iterator[None]:
         yield
     finally:
         environment.pop(_VARIABLE, None)
+
+
+def start_early(frame: Any) -> threading.Thread | None:
+    """Have workers started, and the join loaded in them, while the driver still plans the query.
+
+    A small job of Spark's, in a thread of its own; what it meets with is left to the query to report. Returns the
+    thread; None over Connect, and where the application's workers were started in the last minute.
+    """
+    if is_connect(frame):
+        return None
+    spark = frame.sparkSession
+    context = spark.sparkContext
+    name, now = context.applicationId, time.monotonic()
+    if now - _started.get(name, -_AGAIN) < _AGAIN:
+        return None
+    _started.clear()
+    _started[name] = now
+    tasks = max(1, min(context.defaultParallelism, _MOST_STARTED))
+
+    def start() -> None:
+        with suppress(Exception):
+            context.setJobDescription("ivjoin: Python workers load the join")
+            spark.range(0, tasks, 1, tasks).mapInArrow(_load, "id long").toArrow()
+
+    thread = threading.Thread(target=start, name="ivjoin-workers", daemon=True)
+    thread.start()
+    return thread
+
+
+def _load(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """In a worker: load what both stages need."""
+    from importlib import import_module
+
+    from ivjoin.spark.daemon import MODULES
+
+    begin = time.monotonic()
+    for name in MODULES:
+        import_module(name)
+    # A task that ended at once would leave its worker to the next one.
+    time.sleep(max(0.0, 0.05 - (time.monotonic() - begin)))
+    yield from batches

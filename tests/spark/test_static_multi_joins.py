@@ -99,13 +99,20 @@ def test_what_is_shuffled_and_sorted_by_does_not_travel_twice(spark: Any, kind: 
     tables["c"] = tables["c"].set_column(1, "j", tables["c"]["j"].cast(kind))
     given = {a: spark.createDataFrame(t) for a, t in tables.items()}
     condition = f"a.j = b.j AND b.j = c.j AND {BAND}"
-    joined = ivjoin.spark.multi_join(given, condition)
+    joined = ivjoin.spark.multi_join(given, condition, workers=2)
     want = wanted(condition, tables)
     assert ids(joined) == want
     assert sum(want.values()) > 20
     text = joined._jdf.queryExecution().optimizedPlan().toString()
     by, along = (re.findall(rf"{step} \[(\w)\d+#", text) for step in ("RepartitionByExpression", "Sort"))
     assert (by, along) == (["s" if kind == pa.int32() else "b"], ["s"])
+
+
+@pytest.mark.parametrize("shape", CONDITIONS)
+def test_small_frames_are_joined_by_one_task_without_a_shuffle(frames: dict[str, Any], shape: str) -> None:
+    joined = ivjoin.spark.multi_join(frames, CONDITIONS[shape])
+    assert ids(joined) == wanted(CONDITIONS[shape])
+    assert "Exchange" not in joined._jdf.queryExecution().executedPlan().toString()
 
 
 def test_one_frame_under_three_aliases(frames: dict[str, Any]) -> None:

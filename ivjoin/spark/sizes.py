@@ -1,0 +1,54 @@
+"""What Spark's optimizer says of the size of a frame, and whether that can be relied on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+__all__ = ["SMALL", "are_small", "estimated_bytes", "sound_bytes"]
+
+# Bytes an input, on average, that one task reads and joins in less time than it takes to shuffle them.
+SMALL = 2 << 20
+
+# What is no larger than these say of what is below: filters count as all of their rows. Functions in Python may be
+# dear, what generates rows or joins may give any number of them.
+_KNOWN = frozenset({
+    "Aggregate", "Distinct", "Filter", "GlobalLimit", "InMemoryRelation", "LocalLimit", "LocalRelation",
+    "LogicalRelation", "OneRowRelation", "Project", "Range", "Sort", "SubqueryAlias", "Union",
+})  # fmt: skip
+_FILES = 64  # that one task may read, one after the other
+
+
+def estimated_bytes(frame: Any) -> float | None:
+    """Spark's estimate; None where it says nothing, as over Connect."""
+    try:
+        return float(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+    except Exception:
+        return None
+
+
+def sound_bytes(frame: Any) -> float | None:
+    """An estimate that files or local rows stand behind, and nothing that could give many more; None if there is none.
+
+    Bytes of files are those on disk.
+    """
+    try:
+        plan = frame._jdf.queryExecution().optimizedPlan()
+        return float(str(plan.stats().sizeInBytes())) if all(n in _KNOWN for n in _operators(plan)) else None
+    except Exception:
+        return None
+
+
+def are_small(frames: Sequence[Any], most: float = SMALL) -> bool:
+    """Whether one task reads frames of so many bytes, on average, and joins them, as fast as many tasks do."""
+    sizes = [sound_bytes(frame) for frame in frames]
+    if None in sizes or sum(size or 0 for size in sizes) > most * len(sizes):
+        return False
+    return sum(len(frame._jdf.inputFiles()) for frame in frames) <= _FILES
+
+
+def _operators(plan: Any) -> Iterator[str]:
+    yield str(plan.nodeName())
+    children = plan.children()
+    for i in range(children.size()):
+        yield from _operators(children.apply(i))

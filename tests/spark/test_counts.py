@@ -1,0 +1,52 @@
+"""What streaming joins count, read from a query's progress."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+from ivjoin.spark.metrics import metrics
+from ivjoin.spark.results import COUNTS
+
+
+def text(bucket: int, begin: int) -> str:
+    return ",".join(str(begin + i) for i in range(len(COUNTS))) + f",{bucket}"
+
+
+def progress(batch: int, **observed: Any) -> dict[str, Any]:
+    return {"batchId": batch, "observedMetrics": {name.replace("_", "#"): row for name, row in observed.items()}}
+
+
+def test_turns_are_added_up_and_told_by_bucket() -> None:
+    first = progress(0, ivjoin_7={"turns": [text(1, 100), text(0, 10)]})
+    [counts] = metrics(first)
+    assert (counts["batch"], counts["join"]) == (0, "ivjoin")
+    assert [counts[name] for name in COUNTS] == [110 + 2 * i for i in range(len(COUNTS))]
+    names = ("left_rows_in", "right_rows_in", "rows_out", "state_rows")
+    assert counts["buckets"] == [
+        {"bucket": 0} | {n: 10 + COUNTS.index(n) for n in names},
+        {"bucket": 1} | {n: 100 + COUNTS.index(n) for n in names},
+    ]
+
+
+@pytest.mark.parametrize("row", [{"turns": []}, {"turns": None}, {"state_rows": None}])
+def test_a_micro_batch_without_turns_counts_nothing(row: dict[str, Any]) -> None:
+    assert metrics(progress(3, ivjoin_1=row)) == []
+
+
+def test_sums_of_spark_are_taken_as_they_are() -> None:
+    sums = {"state_rows": 5, "rows_out": 2}
+    query = SimpleNamespace(recentProgress=[progress(0, ivjoin_2=sums), progress(1, ivjoin_2={"turns": [text(4, 0)]})])
+    first, second = metrics(query)
+    assert first == {"batch": 0, "join": "ivjoin", "buckets": [], **sums}
+    assert second["buckets"][0]["bucket"] == 4  # type: ignore[index]
+
+
+def test_values_and_schema_apart_as_connect_gives_them() -> None:
+    apart = {"values": [[text(0, 1)]], "schema": {"fields": [{"name": "turns"}]}}
+    [counts] = metrics(progress(0, ivjoin_1=apart))
+    assert counts["left_rows_in"] == 1

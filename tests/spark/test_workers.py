@@ -1,0 +1,100 @@
+"""The processes that Python functions run in: what they have loaded, and when they start."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+ARCHIVES = sorted((Path(pyspark.__file__).parent / "python" / "lib").glob("*.zip"))
+LOADED = """
+import importlib, json, sys
+from ivjoin.spark.daemon import MODULES
+for name in MODULES:
+    importlib.import_module(name)
+import py4j, pyspark
+print(json.dumps([pyspark.__file__, py4j.__file__, sorted({m.partition(".")[0] for m in sys.modules})]))
+"""
+
+
+def loaded(first: list[str]) -> tuple[str, str, set[str]]:
+    """Where the daemon's modules come from, and the packages that it loads, with these entries first on the path."""
+    path = os.pathsep.join([*first, *sys.path])
+    environment = os.environ | {"PYTHONPATH": path}
+    done = subprocess.run([sys.executable, "-c", LOADED], env=environment, capture_output=True, text=True, check=True)
+    spark, py4j, packages = json.loads(done.stdout)
+    return spark, py4j, set(packages)
+
+
+def test_the_daemon_loads_what_a_join_needs_and_no_more() -> None:
+    assert ARCHIVES
+    spark, py4j, packages = loaded([str(p) for p in ARCHIVES])
+    assert ".zip" not in spark
+    assert ".zip" not in py4j
+    assert {"pandas", "pyarrow", "ivjoin"} <= packages
+    assert not packages & {"numba", "sympy", "sqlglot", "duckdb", "deltalake"}
+
+
+def test_another_archive_is_left_first_on_the_path(tmp_path: Path) -> None:
+    other = tmp_path / "pyspark.zip"
+    other.write_bytes(next(p for p in ARCHIVES if p.name == "pyspark.zip").read_bytes())
+    spark, _, _ = loaded([str(other)])
+    assert Path(spark).is_relative_to(other)
+
+
+@pytest.mark.spark
+def test_workers_are_forked_with_the_join_loaded(spark: Any) -> None:
+    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import gc
+        import sys
+
+        for _ in batches:
+            loaded = "ivjoin.spark.stateful" in sys.modules
+            yield pa.record_batch({"loaded": [loaded], "frozen": [gc.get_freeze_count()]})
+
+    rows = spark.range(0, 2, 1, 2).mapInArrow(look, "loaded boolean, frozen long").collect()
+    assert [r.loaded for r in rows] == [True, True]
+    assert all(r.frozen > 0 for r in rows)
+
+
+@pytest.mark.spark
+def test_workers_start_once_a_minute_while_the_driver_plans(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ivjoin.spark import workers
+
+    monkeypatch.setattr(workers, "_started", {})
+    frame = spark.range(1)
+    thread = workers.start_early(frame)
+    assert thread is not None
+    assert workers.start_early(frame) is None
+    thread.join(60)
+    assert not thread.is_alive()
+    monkeypatch.setattr(workers, "_AGAIN", 0.0)
+    again = workers.start_early(frame)
+    assert again is not None
+    again.join(60)
+
+
+@pytest.mark.spark
+def test_workers_that_cannot_start_are_left_to_the_query(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ivjoin.spark import workers
+
+    def fails(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        raise RuntimeError("no such module")
+        yield from batches
+
+    monkeypatch.setattr(workers, "_started", {})
+    monkeypatch.setattr(workers, "_load", fails)
+    thread = workers.start_early(spark.range(1))
+    assert thread is not None
+    thread.join(60)
+    assert not thread.is_alive()
+    assert spark.range(3).count() == 3
