@@ -231,6 +231,12 @@ def test_importing_ivjoin_loads_nothing_heavy() -> None:
     assert "numba" in loaded_by("import ivjoin.shj.kernels.lean")  # or the names above would say nothing
 
 
+def test_workers_that_join_static_frames_on_spark_load_little() -> None:
+    pytest.importorskip("pyspark")
+    loaded = loaded_by("import ivjoin.spark.static, ivjoin.spark.cells")
+    assert not loaded & HEAVY - {"pyspark", "llvmlite"}
+
+
 def test_no_module_hides_a_public_name() -> None:
     # importing ivjoin.x sets the attribute x of the package to the module, whatever ivjoin.x was before
     import ivjoin

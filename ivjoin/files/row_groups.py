@@ -380,7 +380,7 @@ def _physical_ends(found: Any, leaf: _Leaf, t: Type, whole_strings: bool) -> tup
     if lo > hi:
         return None
     if t.is_discrete:
-        least, most = t.physical_range()
+        least, most = t.limits
         if lo < least or hi > most:
             return None
     return lo, hi

@@ -238,8 +238,8 @@ def _owner(n: Node, part: Part) -> str | None:
 
 
 def _holds(cast: Node) -> bool:
-    low, high = cast.args[0].type.physical_range()
-    least, most = cast.type.physical_range()
+    low, high = cast.args[0].type.limits
+    least, most = cast.type.limits
     return bool(least <= low and high <= most)
 
 

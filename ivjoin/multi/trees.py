@@ -36,11 +36,14 @@ class Seen:
         Estimated number of values of an expression over its wide names.
     span : dict of Node to float
         How far apart the ordinals of its least and greatest value are.
+    top : dict of Node to float
+        The share of the rows that have its most frequent value.
     """
 
     rows: float = _ROWS
     distinct: Mapping[Node, float] = field(default_factory=dict)
     span: Mapping[Node, float] = field(default_factory=dict)
+    top: Mapping[Node, float] = field(default_factory=dict)
 
 
 def best_shape(spec: MultiSpec, seen: Mapping[str, Seen] | None = None) -> Shape:

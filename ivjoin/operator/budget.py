@@ -15,6 +15,7 @@ import numpy as np
 from ivjoin.errors import IvjoinError, UnsupportedError, came
 from ivjoin.expr.arguments import one_of
 from ivjoin.plan.planner import JoinPlan
+from ivjoin.shj.kernels import apart
 
 __all__ = ["Budget", "Shed", "WhenFull", "budget_of", "bytes_of"]
 
@@ -104,6 +105,7 @@ def budget_of(
         if when_full != "raise":
             raise IvjoinError(f"when_full is {when_full!r} without a limit; add memory_limit, such as '512MB'")
         return None
+    apart.ask()
     return Budget(bytes_of(memory_limit), when_full, folder, shed or "prob", bool(shed_shared))
 
 

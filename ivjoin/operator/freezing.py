@@ -26,13 +26,16 @@ from ivjoin.shj.store.backing import Files
 from ivjoin.shj.store.frozen import FrozenRows, Taken, can_freeze
 from ivjoin.shj.store.keys import NoKeys
 from ivjoin.shj.store.ring_room import leave, recap, row_bytes
+from ivjoin.shj.store.side import SideStore
 from ivjoin.shj.store.sizes import fitting
 
 __all__ = ["Frozen"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
-_AT_ONCE = 8192  # rows
+_AT_ONCE = 16384  # rows
+_MANY = 1 << 16
 _FEW = 256  # rows of a side that are all frozen at once
+_FEW_BESIDE = 8  # times as many on the other side, and a side has few
 
 Bounds = list[tuple[int, int]] | None
 
@@ -53,6 +56,7 @@ class Frozen:
         self._core = ref(core)
         self._block = 1 << min(max((limit // 512).bit_length() - 1, 4), 12)
         self._files = files
+        self._first = 0  # the side whose rows go first
         self.careful = False  # some row lies outside the plan's guards: the whole condition decides each pair
         self._empty()
 
@@ -84,6 +88,11 @@ class Frozen:
         """Bytes of what finds rows that lie in memory."""
         return sum(rows.runs_in_memory() for rows in self.sides)
 
+    @property
+    def runs_in_files(self) -> int:
+        """Bytes of what finds rows that lie in mapped files."""
+        return sum(rows.runs_in_files() for rows in self.sides)
+
     def move_runs(self, moved: Callable[[np.ndarray], np.ndarray]) -> None:
         """Let what finds rows lie elsewhere, too."""
         for rows in self.sides:
@@ -96,8 +105,10 @@ class Frozen:
 
     # -- rows in -------------------------------------------------------------------------------------------------
 
-    def freeze(self) -> bool:
-        """Between two pushes: take the older half of the larger side's rows; False if there are none left.
+    def freeze(self, s: int) -> bool:
+        """Between two pushes: take the oldest of side s's rows; False if there are none.
+
+        An eighth of many, since young rows may be done before they must go; up to half of few.
 
         Raises
         ------
@@ -105,12 +116,12 @@ class Frozen:
             If the disk has no room; what was not taken is where it was.
         """
         core = self.core
-        store = max(core.stores, key=lambda s: s.live)
+        store = core.stores[s]
         if not store.live:
             return False
-        s = store.side
         self.careful |= core.full_predicate
-        left = 0 if store.live <= _FEW else store.live // 2
+        going = store.live if store.live <= _FEW else max(store.live // 8, min(store.live // 2, _MANY))
+        left = store.live - going
         try:
             while store.live > left:
                 some = np.arange(store.lo, min(store.lo + _AT_ONCE, store.hi))
@@ -137,16 +148,31 @@ class Frozen:
             self._tell(s)
         return True
 
-    def shrink(self, excess: int) -> bool:
-        """Give back so many bytes of a ring that freezing has left empty, if there is one; whether there was."""
-        for store in self.core.stores:
-            span, size = store.hi - store.lo, row_bytes(store)
-            if not size:
-                continue
-            cap = max(fitting(span + span // 8 + 64), store.cap - max(excess, 0) // size - 1)
-            if span * 8 < store.cap * 5 and cap < store.cap:
-                recap(store, cap)
-                return True
+    def less(self, p: int, n: int, excess: int) -> bool:
+        """Before n rows come on side p: let rows go, or give back room that they have left; whether there was any.
+
+        One side's rows go, while it has many: only rows of the other one look in files then. Where it is the side
+        whose ring is full, that is all, since rings cost time to become smaller and larger.
+        """
+        core = self.core
+        own = core.stores[p]
+        if not self.live:
+            self._first = max((0, 1), key=lambda s: core.stores[s].live)
+        first, other = core.stores[self._first], core.stores[1 - self._first]
+        few = _FEW_BESIDE * first.live <= other.live
+        if (own is first or few) and own.hi - own.lo + n > own.cap and self.freeze(p):
+            return True
+        if self._shrink(first, excess) or self._shrink(other, excess):
+            return True
+        return self.freeze(int(other.side if few else first.side)) or self.freeze(1) or self.freeze(0)
+
+    def _shrink(self, store: SideStore, excess: int) -> bool:
+        """Give back so many bytes of a ring that freezing has left empty, or more, if there are any."""
+        span, size = store.hi - store.lo, row_bytes(store) or store.rows.strides[0]
+        cap = max(fitting(span + span // 8 + 64), store.cap - max(excess // size + 1, store.cap // 4))
+        if span * 8 < store.cap * 5 and cap < store.cap:
+            recap(store, cap)
+            return True
         return False
 
     def adopt(

@@ -90,6 +90,7 @@ class Limits:
     def _pieces(self, core: Core, p: int, batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
         for start in range(0, batch.num_rows, most):
             try:
+                self.make_ready(p, min(most, batch.num_rows - start))
                 out = steps.take(core, p, batch.slice(start, most))
             except MemoryLimitError as e:
                 if start and core.is_refused(e):
@@ -100,6 +101,17 @@ class Limits:
             elif out is not None:
                 yield from out
             self.took(p, batch.slice(start, most))
+
+    def make_ready(self, p: int, n: int) -> None:
+        """Before n rows are taken: see to it that little of mapped files is read.
+
+        Raises
+        ------
+        MemoryLimitError
+            If the disk has no room.
+        """
+        if self.spilling is not None:
+            self.spilling.make_ready(p, n)
 
     def least_rows(self) -> int:
         """Rows that are stored at once where no batch says how large they are."""

@@ -230,6 +230,7 @@ class SymmetricHashJoin(OneCall):
             most = self._limits.most_rows(p, batch)
             if batch.num_rows > most:
                 return self._start("push", self._limits.take_pieces(p, batch, most))
+            self._limits.make_ready(p, batch.num_rows)
         out = steps.take(core, p, batch)
         if self._limits is not None:
             self._limits.took(p, batch)

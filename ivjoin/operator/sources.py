@@ -68,8 +68,8 @@ def column_of(node: Node) -> Node | None:
         (inner,) = node.args
         if not (node.type.kind == inner.type.kind == "int"):
             return None
-        low, high = node.type.physical_range()
-        least, most = inner.type.physical_range()
+        low, high = node.type.limits
+        least, most = inner.type.limits
         if not low <= least <= most <= high <= I64_MAX:
             return None
         node = inner

@@ -7,6 +7,9 @@ result is that of the join in memory. The page cache is the buffer manager. Of r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import combinations
+from typing import NamedTuple
 from weakref import ref
 
 import numpy as np
@@ -19,19 +22,31 @@ from ivjoin.plan.spec import SIDES
 from ivjoin.shj import registers as at
 from ivjoin.shj.store.backing import Files, give_back, in_memory, own_memory, slide
 from ivjoin.shj.store.keys import ByteKeys, WordKeys
+from ivjoin.shj.store.ring_room import next_cap
 from ivjoin.shj.store.side import SideStore
 from ivjoin.shj.store.spilled import TextInFile, can_spill, spill_columns
 from ivjoin.shj.store.varying import SegmentColumn
 
-__all__ = ["Spilling"]
+__all__ = ["MORE_PAGES", "Spilling"]
 
 _INDEX, _LAST = 2, 3  # when arrays of the index go
 _MANY, _SMALL = 64 << 10, 1024  # bytes of arrays that go first
 _LOOK_EVERY, _LOOK_SELDOM = 8, 512  # steps
 _MORE_KEPT = 8 << 20  # bytes that malloc may keep of what is gone
-_MORE_PAGES = 24 << 20  # bytes of files that may lie in memory beyond the limit
+MORE_PAGES = 24 << 20  # bytes of files that may lie in memory beyond the limit
+_ANY = 1 << 62
+
+_TRIED = 9  # of the largest arrays, every choice of which to keep in memory is looked at
 
 Item = tuple[int, int, Callable[[], None]]  # when, bytes, how
+
+
+class Part(NamedTuple):
+    """An array of the index, and how another one takes its place."""
+
+    when: int
+    array: np.ndarray
+    place: Callable[[np.ndarray], None]
 
 
 class Spilling:
@@ -47,6 +62,7 @@ class Spilling:
         self._core = ref(core)
         self._limit = budget.limit
         self.files = Files(budget.folder)
+        self._coming = 0, 0  # side and rows of the next push
         self._start, self._steps, self._every = own_memory(), 0, _LOOK_EVERY
 
     def make_room(self, needed: int, _: int) -> bool:
@@ -56,41 +72,120 @@ class Spilling:
         before = core.bytes_held()
         try:
             moved = self._move(core, needed, range(_INDEX))
-            if core.bytes_held() + needed <= self._limit or self._freeze(core, needed):
+            if core.bytes_held() + needed <= self._limit or self._divide(core, needed):
                 return True
             return self._move(core, needed, range(_INDEX, _LAST + 1)) or core.bytes_held() < before or moved
         finally:
-            core.account.files = self.files
-            core.keys.point()
-            for store in core.stores:
-                store.moved()
-            give_back()
-            self.settle()
+            self._moved_all(core)
 
-    def _move(self, core: Core, needed: int, when: range) -> bool:
-        """Move arrays, of those that go at some time, until so many bytes fit; whether any was moved."""
+    def make_ready(self, p: int, n: int) -> None:
+        """Before n rows are pushed on side p: keep the index's arrays that are mapped as small as may be in memory."""
+        core = self._core()
+        self._coming = p, n
+        if core is None or not self._pages(core) or not self._freezes(core):
+            return
+        moved = False
+        try:
+            while (much := self._pages(core) + (more := _more_pages(core, p, n)) - MORE_PAGES) > 0:
+                moved |= more > 0
+                if self._return(core, much):
+                    moved = True
+                elif not more or not self._less(core, much):
+                    break
+            if moved and core.bytes_held() > self._limit:
+                self.make_room(0, 0)
+        finally:
+            if moved:
+                self._moved_all(core)
+
+    def _moved_all(self, core: Core) -> None:
+        core.account.files = self.files
+        core.keys.point()
+        for store in core.stores:
+            store.moved()
+        give_back()
+        self.settle()
+
+    def _move(self, core: Core, needed: int, when: range, pages: int | None = None) -> bool:
+        """Move arrays, of those that go at some time, until so many bytes fit; whether any was moved.
+
+        ``pages``: bytes of the index that may lie in mapped files, at most.
+        """
         free, moved = self._limit - core.bytes_held(), False
+        left = _ANY if pages is None else pages - self._pages(core)
         for smallest in (_MANY, _SMALL, 1):
             for at_, size, move in sorted(self._candidates(core), key=lambda item: (item[0], -item[1])):
-                if size >= smallest and at_ in when and free < needed:
+                if smallest <= size <= left and at_ in when and free < needed:
                     move()
-                    free, moved = free + size, True
+                    free, left, moved = free + size, left - size, True
         return moved
 
-    def _freeze(self, core: Core, needed: int) -> bool:
-        """A step of letting rows go to files with their index, with which less may be needed; whether all fits."""
-        if core.state.get("phase") != at.BEGIN or (core.frozen is None and not Frozen.can(core)):
-            return False
-        frozen = core.frozen = core.frozen or Frozen(core, self.files, self._limit)
-        if frozen.runs_in_memory > self._limit // 8:
-            frozen.move_runs(self._moved)
-        found = self._less(core, frozen, needed)
-        while found and core.bytes_held() > self._limit:
-            found = self._less(core, frozen, needed)
-        return found
+    def _freezes(self, core: Core) -> bool:
+        """Whether rows can go to files with their index now."""
+        return core.state.get("phase") == at.BEGIN and (core.frozen is not None or Frozen.can(core))
 
-    def _less(self, core: Core, frozen: Frozen, needed: int) -> bool:
-        return frozen.shrink(core.bytes_held() + needed + self._limit // 32 - self._limit) or frozen.freeze()
+    def _divide(self, core: Core, needed: int) -> bool:
+        """Divide the index among memory, mapped files and rows in files; whether all fits, or less may be needed.
+
+        As much of it as the system may keep in memory beside the limit lies in mapped files, where it costs little.
+        Beyond that the oldest rows go.
+        """
+        if not self._freezes(core):
+            return False
+        pages, index = MORE_PAGES - MORE_PAGES // 16, range(_INDEX, _LAST + 1)
+        found = True
+        while found:
+            self._move(core, needed, index, pages)
+            if core.bytes_held() + needed <= self._limit:
+                return True
+            if self._pack(core, pages):
+                continue
+            found = self._less(core, core.bytes_held() + needed + self._limit // 32 - self._limit)
+            if found and core.bytes_held() <= self._limit:
+                return True
+        return False
+
+    def _less(self, core: Core, excess: int) -> bool:
+        """Let rows go to files with their index, or give back what they have left empty; whether there was any."""
+        frozen = core.frozen = core.frozen or Frozen(core, self.files, self._limit)
+        size = frozen.runs_in_memory
+        if size > self._limit // 4 and (size > self._limit // 2 or self._pages(core) + size <= MORE_PAGES):
+            frozen.move_runs(self._moved)
+        return frozen.less(*self._coming, max(excess, self._limit // 32))
+
+    def _pack(self, core: Core, pages: int) -> bool:
+        """Let other arrays lie in mapped files, if many more bytes of the index do then; whether they do."""
+        parts = sorted(self._parts(core), key=lambda part: -part.array.nbytes)[:_TRIED]
+        sizes = [part.array.nbytes for part in parts]
+        mapped = {i for i, part in enumerate(parts) if not in_memory(part.array)}
+        now = sum(sizes[i] for i in mapped)
+        left = pages - self._pages(core) + now
+        best, there = now + pages // 4, mapped
+        for n in range(1, len(parts) + 1):
+            for some in combinations(range(len(parts)), n):
+                if best < (size := sum(sizes[i] for i in some)) <= left:
+                    best, there = size, set(some)
+        if there == mapped:
+            return False
+        for i in there - mapped:
+            parts[i].place(self._moved(parts[i].array))
+        for i in mapped - there:
+            parts[i].place(parts[i].array.copy())
+        return True
+
+    def _return(self, core: Core, much: int) -> bool:
+        """Let an array of so many bytes lie in memory again, if there is one for which there is room."""
+        room = self._limit - self._limit // 16 - core.bytes_held()
+        parts = [p for p in self._parts(core) if much <= p.array.nbytes <= room and not in_memory(p.array)]
+        if parts:
+            part = min(parts, key=lambda part: part.array.nbytes)
+            part.place(part.array.copy())
+        return bool(parts)
+
+    def _pages(self, core: Core) -> int:
+        """Bytes of the index's arrays that are mapped, with what finds rows in files as far as it leaves them some."""
+        found = 0 if core.frozen is None else min(core.frozen.runs_in_files, MORE_PAGES // 2)
+        return found + sum(part.array.nbytes - in_memory(part.array) for part in self._parts(core))
 
     def settle(self) -> int:
         """Let go of the pages of files that lie in memory beyond what is allowed; how many bytes they were."""
@@ -115,11 +210,11 @@ class Spilling:
     def is_crowded(self) -> bool:
         """Whether mapped files are larger than what of them may lie in memory."""
         core = self._core()
-        return core is not None and (mapped := self.files.mapped) > _MORE_PAGES and mapped > self._allowed(core)
+        return core is not None and (mapped := self.files.mapped) > MORE_PAGES and mapped > self._allowed(core)
 
     def _allowed(self, core: Core) -> int:
         """Bytes of mapped files that may lie in memory."""
-        return max(self._limit - core.bytes_held(), 0) + _MORE_PAGES
+        return max(self._limit - core.bytes_held(), 0) + MORE_PAGES
 
     def _candidates(self, core: Core) -> Iterator[Item]:
         """Arrays in memory, with when they should go."""
@@ -134,40 +229,56 @@ class Spilling:
                     if size := c.nbytes:
                         yield when, size, lambda c=c: c.spill(self.files)  # type: ignore[misc]
                 elif isinstance(c, TextInFile):
-                    yield from self._item(2, c, "_starts")
+                    yield from self._item(_attribute(2, c, "_starts"))
                 elif can_spill(c):
                     groups[when].append(store.columns.index(c))
                 elif c.valid is not None and c.valid.ring is not None:
-                    yield from self._item(when, c.valid, "ring")
+                    yield from self._item(_attribute(when, c.valid, "ring"))
             for when, group in enumerate(groups):
                 if size := sum(store.columns[i].nbytes for i in group):
                     yield when, size, lambda store=store, group=group: self._spill(core, store, group)  # type: ignore[misc]
-            if store.runs is not None:
-                for name in ("values", "keys", "ids", "tops"):
-                    yield from self._item(2, store.runs, name)
-            if size := in_memory(store.rows):
-                yield 2, size, lambda store=store: store.move_rows(self._moved(store.rows))  # type: ignore[misc]
-            for key, heap in store.schedules.heaps():
-                if size := in_memory(heap):
-                    yield 3, size, lambda st=store, k=key, h=heap: st.schedules.place(k, self._moved(h))  # type: ignore[misc]
+        for part in self._parts(core):
+            yield from self._item(part)
         if core.frozen is not None and (size := core.frozen.runs_in_memory):
             yield 3, size, lambda frozen=core.frozen: frozen.move_runs(self._moved)  # type: ignore[misc]
+
+    def _parts(self, core: Core) -> Iterator[Part]:
+        """The arrays of the index of rows in memory, wherever they lie."""
+        for store in core.stores:
+            if store.runs is not None:
+                for name in ("values", "keys", "ids", "tops"):
+                    yield _attribute(2, store.runs, name)
+            yield Part(2, store.rows, store.move_rows)
+            for key, heap in store.schedules.heaps():
+                yield Part(3, heap, partial(store.schedules.place, key))
         keys = core.keys
         beside = {ByteKeys: ("_arena", "_spans"), WordKeys: ("_rest",)}.get(type(keys), ())
         for name in ("slots", "_table", *beside):
-            yield from self._item(3, keys, name)
+            yield _attribute(3, keys, name)
 
     def _spill(self, core: Core, store: SideStore, columns: list[int]) -> None:
         spill_columns(store, columns, self.files)
         core.gather_output()
 
-    def _item(self, when: int, owner: object, name: str) -> Iterator[Item]:
-        array: np.ndarray = getattr(owner, name)
-        if size := in_memory(array):
-            yield when, size, lambda: setattr(owner, name, self._moved(getattr(owner, name)))
+    def _item(self, part: Part) -> Iterator[Item]:
+        if size := in_memory(part.array):
+            yield part.when, size, lambda: part.place(self._moved(part.array))
 
     def _moved(self, array: np.ndarray) -> np.ndarray:
         there = self.files.empty(array.shape, array.dtype)
         slide(there, 0, array)
         return there
 
+
+def _attribute(when: int, owner: object, name: str) -> Part:
+    return Part(when, getattr(owner, name), partial(setattr, owner, name))
+
+
+def _more_pages(core: Core, p: int, n: int) -> int:
+    """Bytes by which mapped arrays of the index would grow with n rows on side p, and those held twice meanwhile."""
+    store, keys = core.stores[p], core.keys
+    cap = next_cap(store, n)
+    more = 0
+    if cap > store.cap and not in_memory(store.rows) and 2 * store.live >= store.hi - store.lo:
+        more += (cap if store.hi > store.cap else cap - store.cap) * store.rows.strides[0]
+    return more + keys.more_pages(n)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from ivjoin.operator.core import Core
-from ivjoin.shj.arrow import whole_numbers
+from ivjoin.shj.arrow import taken, whole_numbers
 from ivjoin.shj.kernels import text_kernels
 from ivjoin.shj.store.payload_room import make_text_room
 
@@ -26,7 +26,7 @@ def store_rest(core: Core, p: int, batch: pa.RecordBatch, status: int) -> None:
         arrays = {}
         for i in names:
             array = batch.column(store.stored[i])
-            arrays[i] = array if whole else array.take(whole_numbers(kept))
+            arrays[i] = array if whole else taken(array, whole_numbers(kept))
         store.append_by_python(arrays)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from ivjoin.shj.kernels import byte_kernels
 
 __all__ = [
     "Bytes", "bitmap", "byte_width", "fixed_array", "fixed_view", "from_plain", "is_own_ordinal", "offset_width",
-    "plain_type", "rows_at", "take", "to_plain", "validity", "whole_numbers", "words_of",
+    "plain_type", "rows_at", "take", "taken", "to_plain", "validity", "whole_numbers", "words_of",
 ]
 
 _DTYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -112,26 +113,26 @@ def plain_type(t: pa.DataType) -> pa.DataType:
 
 def to_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
     """An array as its :func:`plain_type` ``t``."""
-    import pyarrow.compute as pc
-
     if array.type == t:
         return array
     if pa.types.is_run_end_encoded(array.type):
+        import pyarrow.compute as pc
+
         array = pc.run_end_decode(array)
     return array if array.type == t else array.cast(t)
 
 
 def from_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
     """Back from a plain type to the column's own."""
-    import pyarrow.compute as pc
-
     if array.type == t:
         return array
     if pa.types.is_run_end_encoded(t):
+        import pyarrow.compute as pc
+
         return pc.run_end_encode(array.cast(t.value_type), run_end_type=t.run_end_type)
     if pa.types.is_dictionary(array.type) and not pa.types.is_dictionary(t):
         values = array.dictionary
-        array = to_plain(values, plain_type(values.type)).take(array.indices)
+        array = taken(to_plain(values, plain_type(values.type)), array.indices)
     return array.cast(t)
 
 
@@ -141,10 +142,25 @@ def whole_numbers(index: np.ndarray) -> pa.Array:
     return pa.Array.from_buffers(pa.from_numpy_dtype(index.dtype), len(index), [None, data])
 
 
+@cache
+def _call() -> Any:
+    """Arrow's functions by name. ``pyarrow.compute``, which has it too, first writes 250 of them down for Python."""
+    try:
+        from pyarrow._compute import call_function
+    except ImportError:
+        from pyarrow.compute import call_function
+    return call_function
+
+
+def taken(rows: Any, places: pa.Array) -> Any:
+    """Rows of an array, a chunked array, a batch or a table, as its ``take`` gives them."""
+    return _call()("take", [rows, places])
+
+
 def take(array: pa.Array, index: np.ndarray, width: int | None) -> pa.Array:
     """Rows of an array; ``width`` is its type's :func:`byte_width`, where numpy is several times faster than Arrow."""
     if width is None or array.null_count:
-        return array.take(whole_numbers(index))
+        return taken(array, whole_numbers(index))
     return fixed_array(fixed_view(array, width).take(index, axis=0), None, array.type)
 
 
@@ -153,10 +169,10 @@ def rows_at(batch: pa.RecordBatch, index: np.ndarray) -> pa.RecordBatch:
     places = whole_numbers(index)
     plain = [plain_type(t) for t in batch.schema.types]
     columns = [
-        a.take(places) if a.type == t else from_plain(to_plain(a, t).take(places), a.type)
+        taken(a, places) if a.type == t else from_plain(taken(to_plain(a, t), places), a.type)
         for a, t in zip(batch.columns, plain, strict=True)
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=batch.schema) if columns else batch.take(places)
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema) if columns else taken(batch, places)
 
 
 def bitmap(valid: np.ndarray) -> pa.Buffer:

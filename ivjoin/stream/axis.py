@@ -20,6 +20,7 @@ from ivjoin.frontier.order import Order
 from ivjoin.operator.intake import has_value
 from ivjoin.plan.planner import JoinPlan, SidePlan, inferred
 from ivjoin.separation.separate import BandTerm
+from ivjoin.shj.arrow import taken
 
 __all__ = ["Axis", "axes", "best_axis", "indices", "sample"]
 
@@ -65,7 +66,7 @@ def sample(table: pa.Table) -> pa.RecordBatch:
         parts, first = [], 0
         for batch in table.to_batches():  # a table of many pieces is put together before rows are taken of it
             here = at[np.searchsorted(at, first) : np.searchsorted(at, first + batch.num_rows)] - first
-            parts.append(batch.take(indices(here)))
+            parts.append(taken(batch, indices(here)))
             first += batch.num_rows
         table = pa.Table.from_batches(parts, table.schema)
     batches = table.combine_chunks().to_batches()

@@ -63,7 +63,7 @@ class _Many:
                 done.setdefault(how, []).append(f"{alias}.{node.params[1]}")
             whole = source.in_memory or node is not None
             most = _TABLE_ROWS if whole else _PUSH_ROWS
-            pieces[alias] = Pieces(batches, self.coalesce, max(most, self.coalesce))
+            pieces[alias] = Pieces(batches, self.coalesce, max(most, self.coalesce), whole)
         return pieces, "; ".join(f"{how} by {listed(names)}" for how, names in done.items())
 
 
@@ -71,8 +71,9 @@ def prepared(
     spec: MultiSpec, sources: Mapping[str, Source | None], sort: bool = True
 ) -> tuple[MultiSpec, Shape, dict[str, Node]]:
     """A question with the orders of what is sorted, its steps, and by which column each input is sorted."""
-    shape = best_shape(spec, seen_of(spec, sources))
-    by = sorted_by(spec, shape, sources) if sort else {}
+    seen = seen_of(spec, sources)
+    shape = best_shape(spec, seen)
+    by = sorted_by(spec, shape, sources, seen) if sort else {}
     return spec.with_orders({a: (Order(_widened(a, n)),) for a, n in by.items()}), shape, by
 
 
@@ -90,13 +91,15 @@ def _in_order(source: Source, node: Node) -> tuple[Iterator[pa.RecordBatch], str
     return (b for b, _ in of_table(table, found)), "in order already" if found.index is None else "sorted"
 
 
-def sorted_by(spec: MultiSpec, shape: Shape, sources: Mapping[str, Source | None]) -> dict[str, Node]:
+def sorted_by(
+    spec: MultiSpec, shape: Shape, sources: Mapping[str, Source | None], seen: Mapping[str, Seen]
+) -> dict[str, Node]:
     """The column by which each input that has an end and no order is sorted, over its own names."""
     free = [
         a for a, s in sources.items()
         if s is not None and s.ends and not spec.inputs[a].orders[0] and moves(s.schema)
     ]
-    found = sorted_along(spec, laid_out(spec, shape).steps, free)
+    found = sorted_along(spec, laid_out(spec, shape).steps, free, seen)
     return {
         a: make("column", (), (LEFT, column.params[1].removeprefix(f"{a}_")), column.type)
         for a, (column, _) in found.items()
@@ -118,14 +121,19 @@ def seen_of(spec: MultiSpec, sources: Mapping[str, Source | None]) -> dict[str, 
             continue
         distinct: dict[Node, float] = {}
         span: dict[Node, float] = {}
+        top: dict[Node, float] = {}
         if source.in_memory and source.rows:
             table = source.table()
             at = np.unique(np.random.default_rng(0).integers(0, source.rows, _SAMPLE_ROWS))
             wanted = list(dict.fromkeys(names[c.params[1]][1] for n in asked[alias] for c in columns_of(n)))
             rows = _rows_at(table.select(wanted), at).to_batches()
             for node in asked[alias] if rows else ():
-                _look(node, rows[0], alias, source.rows, distinct, span)
-        out[alias] = Seen(float(source.rows), distinct, span)
+                found = _look(node, rows[0], alias, source.rows)
+                if found is not None:
+                    distinct[node], top[node], reach = found
+                    if reach is not None:
+                        span[node] = reach
+        out[alias] = Seen(float(source.rows), distinct, span, top)
     return out
 
 
@@ -140,26 +148,29 @@ def _rows_at(table: pa.Table, index: np.ndarray) -> pa.Table:
     return pa.Table.from_batches(taken, table.schema).combine_chunks()
 
 
-def _look(
-    node: Node, rows: pa.RecordBatch, alias: str, whole: int, distinct: dict[Node, float], span: dict[Node, float]
-) -> None:
-    """Distinct values of an expression by the guaranteed-error estimator (Charikar et al., PODS 2000), and its span."""
+def _look(node: Node, rows: pa.RecordBatch, alias: str, whole: int) -> tuple[float, float, float | None] | None:
+    """Distinct values of an expression, the share of the most frequent, and the span of all where they have an order.
+
+    Their number by the guaranteed-error estimator (Charikar et al., PODS 2000); None where there are none to count.
+    """
     v = evaluate([node], lambda _, name: rows.column(name.removeprefix(f"{alias}_")), rows.num_rows)[0]
+    span: float | None = None
     if not has_ordinal(node.type):
         values = v.values if isinstance(v.values, (pa.Array, pa.ChunkedArray)) else None
         if values is None or pa.types.is_nested(values.type):
-            return
+            return None
         counts = np.asarray(values.value_counts().field("counts"))
     else:
         image = ordinals(v.values, node.type)
         present = has_value(v)
         image = image if present is None else image[present]
         if not len(image):
-            return
+            return None
         counts = np.unique(image, return_counts=True)[1]
-        span[node] = float(image.max()) - float(image.min())
+        span = float(image.max()) - float(image.min())
     once = int((counts == 1).sum())
-    distinct[node] = float(np.sqrt(whole / rows.num_rows) * once + len(counts) - once)
+    distinct = float(np.sqrt(whole / rows.num_rows) * once + len(counts) - once)
+    return distinct, float(counts.max() / counts.sum()), span
 
 
 class MultiJoinStream(JoinStream):

@@ -16,7 +16,7 @@ from ivjoin.expr.evaluate import Vector, evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, ordinals
 from ivjoin.operator.intake import has_value
-from ivjoin.shj.arrow import plain_type, to_plain
+from ivjoin.shj.arrow import plain_type, taken, to_plain
 from ivjoin.shj.sorting import in_order
 from ivjoin.stream.axis import indices
 from ivjoin.stream.sweep import Ordered
@@ -116,10 +116,10 @@ def gathered(table: pa.Table, index: np.ndarray, most: int | None = None) -> Ite
     for start in range(0, len(index), most):
         at = indices(index[start : start + most])
         if len(batches) == 1:
-            taken = [batches[0].take(at)]
+            some = [taken(batches[0], at)]
         else:  # more text than one array can hold
-            taken = whole.take(at).combine_chunks().to_batches()
-        for batch in taken:
+            some = taken(whole, at).combine_chunks().to_batches()
+        for batch in some:
             yield batch if plain == schema.types else batch.cast(schema)
 
 
@@ -128,7 +128,9 @@ def moves(schema: pa.Schema) -> bool:
     at = pa.nulls(0, pa.uint32())
     try:
         for t in schema.types:
-            pa.nulls(0, plain_type(t)).take(at).cast(t)
+            none = taken(pa.nulls(0, plain_type(t)), at)
+            if none.type != t:
+                none.cast(t)
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid, TypeError):
         return False
     return True

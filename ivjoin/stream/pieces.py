@@ -59,7 +59,7 @@ class Run:
 
     @property
     def least(self) -> int:
-        return min(max(int(self.low[0]) + self.low_by, I64_MIN), I64_MAX)
+        return _moved(self.low[0], self.low_by)
 
     def below(self, end: int) -> int:
         """How many rows' ranges begin below a value."""
@@ -70,7 +70,7 @@ class Run:
         last = min(self.below(end), self.end_owned)
         if last <= self.first_owned:
             return I64_MIN
-        return min(max(int(self.high[last - 1]) + self.high_by, I64_MIN), I64_MAX)
+        return _moved(self.high[last - 1], self.high_by)
 
     def starting_below(self, end: int) -> Run | None:
         """The rows whose ranges begin below a value."""
@@ -99,9 +99,14 @@ class Run:
         out[self.first_owned : self.end_owned] = True
         return out
 
-    def lows(self, every: int) -> list[int]:
-        """Where the range of the first row of each so many begins."""
-        return [int(low) + self.low_by for low in self.low[::every]]
+    def spans(self, every: int) -> list[tuple[int, int]]:
+        """Where ranges of each so many rows begin, at least and at most."""
+        starts = range(0, self.rows, every)
+        ends = [min(start + every, self.rows) - 1 for start in starts]
+        return [
+            (_moved(self.low[start], self.low_by), _moved(self.low[end], self.low_by))
+            for start, end in zip(starts, ends, strict=True)
+        ]
 
     def _part(self, start: int, end: int) -> Run | None:
         if start >= end:
@@ -114,6 +119,10 @@ class Run:
             self.batch.slice(start, end - start), self.low[start:end], self.high[start:end], self.low_by, self.high_by,
             self.widest, first, last,
         )
+
+
+def _moved(value: np.int64, by: int) -> int:
+    return min(max(int(value) + by, I64_MIN), I64_MAX)
 
 
 def _place(values: np.ndarray, end: int, by: int) -> int:
@@ -185,8 +194,10 @@ class Loose:
     def marks(self) -> np.ndarray:
         return self.marked
 
-    def lows(self, every: int) -> list[int]:
-        return [int(low) for low in np.minimum.reduceat(self.low, np.arange(0, self.rows, every))]
+    def spans(self, every: int) -> list[tuple[int, int]]:
+        starts = np.arange(0, self.rows, every)
+        least, most = np.minimum.reduceat(self.low, starts), np.maximum.reduceat(self.low, starts)
+        return list(zip(least.tolist(), most.tolist(), strict=True))
 
     def _starts_below(self, end: int) -> np.ndarray:
         return self.low < end if end <= I64_MAX else np.ones(self.rows, dtype=bool)

@@ -41,7 +41,10 @@ _SWEEP_ROWS = 8192
 # The same where a row looks at all that are held: no key divides them, and nothing has a band of two ends to
 # search between.
 _WALKED_ROWS = 2048
-# With threads, a piece is a good part of a slice, a quarter of one at most.
+# Smaller pieces of what is in memory as a whole are put together: waiting for more of them costs nothing, and a push of
+# few rows as much as one of many.
+_GATHERED_ROWS = 2048
+# With threads, a piece is a good part of a slice, a quarter of one at most; of tables in memory, as much as one has.
 _PARALLEL_ROWS = 65536
 # Where each left row takes one partner of a side that was read before, a piece is sorted and compared as a whole.
 _PICK_ROWS = 1 << 18
@@ -55,13 +58,14 @@ _READ_ELSEWHERE = (
 
 
 class Pieces:
-    """One input's batches, read one ahead at most."""
+    """One input's batches, read one ahead at most; ``whole``: of an input that is in memory as a whole."""
 
-    def __init__(self, batches: Iterator[pa.RecordBatch], coalesce: int, most: int) -> None:
+    def __init__(self, batches: Iterator[pa.RecordBatch], coalesce: int, most: int, whole: bool = False) -> None:
         self._batches = batches
-        self._coalesce = coalesce
+        self._coalesce = max(coalesce, _GATHERED_ROWS) if whole else coalesce
         self._most = most
         self._held: pa.RecordBatch | None = None
+        self._gathered: list[pa.RecordBatch] = []  # the next ones, last first
         self._at = 0
         self.rows = 0
 
@@ -77,6 +81,8 @@ class Pieces:
         return piece
 
     def _read(self) -> pa.RecordBatch | None:
+        if self._gathered:
+            return self._gathered.pop()
         batch = next(self._batches, None)
         if batch is None or batch.num_rows >= self._coalesce:
             return batch
@@ -89,8 +95,9 @@ class Pieces:
             rows += more.num_rows
         if len(parts) == 1:
             return batch
-        whole = pa.Table.from_batches(parts).combine_chunks().to_batches()
-        return whole[0] if whole else batch
+        # More than one where they hold more text than one array can.
+        self._gathered = pa.Table.from_batches(parts).combine_chunks().to_batches()[::-1]
+        return self._gathered.pop() if self._gathered else batch
 
 
 class _Join:
@@ -109,7 +116,7 @@ class _Join:
         known = all(source.in_memory for source in sources)
         self._rows = sum(source.rows or 0 for source in sources) if known else 0
         small = threads == 1 and not found.plan.spec.aggregates
-        piece = _PUSH_ROWS if small else max(_PARALLEL_ROWS, slice_rows(self._rows, threads) // 4)
+        piece = _PUSH_ROWS if small else max(_PARALLEL_ROWS, slice_rows(self._rows, threads, False) // 4)
         self.most = max(piece, coalesce)
 
     def operator(
@@ -147,9 +154,15 @@ class _Join:
         else:
             arrange_ = arrange if self._sort else as_they_are
             arranged = arrange_(self.plan, self._sources, self._threads, self.budget)
-            if isinstance(cut_of(arranged.plan), str) and not self.plan.spec.aggregates:
-                self.most = max(_PUSH_ROWS, self._coalesce)
-        left, right = (Pieces(batches, self._coalesce, self.most) for batches in arranged.batches)
+            if isinstance(cut_of(arranged.plan), str):
+                if not self.plan.spec.aggregates:
+                    self.most = max(_PUSH_ROWS, self._coalesce)
+            elif self._threads > 1 and self._rows and not arranged.copies:
+                self.most = max(_PARALLEL_ROWS, slice_rows(self._rows, self._threads, True), self._coalesce)
+        left, right = (
+            Pieces(batches, self._coalesce, self.most, source.in_memory)
+            for batches, source in zip(arranged.batches, self._sources, strict=True)
+        )
         return arranged, (left, right)
 
 
@@ -374,7 +387,8 @@ def band_join(
         Join slices of an ordered axis at the same time, each on the next free thread: whatever the keys, where a side
         whose rows may be spread has a declared order and the condition a band on it with both ends. The order of the
         output rows is then another one, from one time to the next, and a slice of some 131,072 rows and eight bands is
-        held for each thread beyond the window, of tables as views. Tables are sorted by as many threads. A join that
+        held for each thread beyond the window; of tables in memory, which are cut into as many slices as there are
+        threads, as views. Tables are sorted by as many threads. A join that
         cannot be cut runs on one thread; :func:`ivjoin.explain` says why.
     sort : {"auto", "never"}
         What to do with an input that has an end (a table, a frame, a list of batches) and no declared order: sort it

@@ -2,8 +2,9 @@
 
 Rows are gathered until a slice of the axis is whole: no later row of either side can belong to it. Then it is a join of
 its own, for the next free thread; the kernels let other threads run while they work. Rows of the other side that can
-meet rows of two slices go to both. That joins along time instead of along keys, so neither keys nor their skew matter
-(TiLT, Jayarajan et al., ASPLOS 2023, names the idea).
+meet rows of two slices go to both. Of tables in memory there are as many slices as threads, and one that is done takes
+over half of what another has left (``shares``). That joins along time instead of along keys, so neither
+keys nor their skew matter (TiLT, Jayarajan et al., ASPLOS 2023, names the idea).
 
 Where rows of both sides come out alone (a full join), each row has one home, the slice of its own value or of the least
 value it can meet; copies elsewhere are marked, and what is not owned does not leave.
@@ -30,26 +31,27 @@ from ivjoin.plan.cutting import Cut, shifted
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import rows_at
-from ivjoin.stream.jobs import Jobs, Pushes
+from ivjoin.stream.jobs import Jobs
 from ivjoin.stream.pieces import I64_MAX, I64_MIN, Loose, Piece, Run
+from ivjoin.stream.shares import OWNED, Share, marked
 
 __all__ = ["SlicedJoin", "slice_rows"]
 
 _SLICE_ROWS = 131_072  # of both sides together, in a slice that is worth an operator of its own
-# Slices a thread, of inputs that are in memory. An operator of its own costs a millisecond or two, so few; but with one
-# a thread, all wait for the one whose slice has the most output.
-_TURNS = 3
-_MOST_SLICE = 524_288  # rows of a slice however many there are
+# Rows of a slice where both tables are in memory and a slice is a view of them: one a thread, up to this many. Threads
+# that are done with theirs take over a part of another's (``shares``).
+_MOST_VIEWED = 4_194_304
+# Where rows were moved, and slices hold their rows: three a thread, up to this many rows.
+_MOST_HELD, _TURNS = 524_288, 3
 _BANDS = 8  # a slice is this many bands wide, so that few rows go to two
 _ENOUGH = 1.02  # times the rows of a slice, which is not looked at more closely
 _MOST_ROWS = 32  # slices' worth of rows that are gathered before a band proves too wide to be cut
-_PIECE = 16_384  # rows pushed at once: few enough for the state, enough for what Python does between two pushes
-_OWNED = "owned by this slice"
 
 
-def slice_rows(rows: int, threads: int) -> int:
+def slice_rows(rows: int, threads: int, views: bool) -> int:
     """How many rows of both sides a slice has at least, of so many in memory; 0 of what is read as it comes."""
-    return max(_SLICE_ROWS, min(_MOST_SLICE, rows // (_TURNS * threads)))
+    most = min(_MOST_VIEWED, rows // threads) if views else min(_MOST_HELD, rows // (_TURNS * threads))
+    return max(_SLICE_ROWS, most)
 
 
 class SlicedJoin:
@@ -74,14 +76,14 @@ class SlicedJoin:
         self, plan: JoinPlan, cut: Cut, threads: int, errors_first: bool = False, rows: int = 0, views: bool = False
     ) -> None:
         self._plan, self._cut, self._threads = plan, cut, threads
-        self._slice_rows, self._views = slice_rows(rows, threads), views
+        self._slice_rows, self._views = slice_rows(rows, threads, views), views
         self._frontiers = frontiers_of(plan, of_all=True)  # a row with a NaN has a slice of its own, too
         self._bounder = Bounder(plan, self._frontiers)
         self._errors_first = errors_first
         self._intake = Intake(plan, self._frontiers, errors_first=errors_first)
         spec = plan.spec.with_late("join")  # rows are screened here, by what the whole side has seen
         if cut.both:
-            left, right = (s.append(pa.field(_OWNED, pa.bool_())) for s in spec.schemas)
+            left, right = (s.append(pa.field(OWNED, pa.bool_())) for s in spec.schemas)
             spec = replace(spec, schemas=(left, right))
         self._part = plan_of(spec)
         self._checker = SymmetricHashJoin.from_plan(plan)
@@ -140,9 +142,9 @@ class SlicedJoin:
             m.left_rows_in += came
         else:
             m.right_rows_in += came
-        piece, everywhere = self._placed(p, batch)
+        piece, everywhere = self._placed(p, batch, not late)
         if self._alone is not None:
-            yield from self._given_alone(self._alone.push(side, self._marked(piece)))
+            yield from self._given_alone(self._alone.push(side, marked(piece, self._cut)))
             return
         if piece.rows:
             self._pieces[p].append(piece)
@@ -181,7 +183,7 @@ class SlicedJoin:
 
     # -- where rows lie ------------------------------------------------------------------------------------------
 
-    def _placed(self, p: int, batch: pa.RecordBatch) -> tuple[Piece, bool]:
+    def _placed(self, p: int, batch: pa.RecordBatch, on_time: bool) -> tuple[Piece, bool]:
         """A batch with the ranges of its rows, and whether some row may meet rows of every slice."""
         cut, n = self._cut, batch.num_rows
         nodes = [cut.node] if p == cut.own else list(dict.fromkeys(node for node, _ in (*cut.lows, *cut.highs)))
@@ -199,7 +201,8 @@ class SlicedJoin:
         lows = cut.lows if p != cut.own else ((cut.node, 0),)
         highs = cut.highs if p != cut.own else ((cut.node, 0),)
         if valid is None and n and len(nodes) == len(lows) == len(highs) == 1:
-            run = self._run(batch, values[nodes[0]], lows[0][1], highs[0][1])
+            rises = on_time and self._keeps_order(p, nodes[0])
+            run = self._run(batch, values[nodes[0]], lows[0][1], highs[0][1], rises)
             if run is not None:
                 return run, erred
         low, high = np.full(n, I64_MIN), np.full(n, I64_MAX)
@@ -218,11 +221,17 @@ class SlicedJoin:
         low, high = np.where(fine, low, now), np.where(fine, high, now if p == cut.own else now - 1)
         return Loose(batch, low, high, np.ones(n, dtype=bool)), erred
 
-    def _run(self, batch: pa.RecordBatch, values: np.ndarray, low_by: int, high_by: int) -> Run | None:
+    def _keeps_order(self, p: int, node: Node) -> bool:
+        """Whether values of an expression, where all have one and none is late, never turn back along the axis."""
+        return node.type.kind != "float" and any(
+            t.node is node and t.descending == self._cut.falling and not t.slack for t in self._frontiers[p].trackers
+        )
+
+    def _run(self, batch: pa.RecordBatch, values: np.ndarray, low_by: int, high_by: int, rises: bool) -> Run | None:
         """Rows whose ranges are one expression's values, moved; None where they do not rise, or a range is empty."""
         if self._cut.falling:
             values, low_by, high_by = ~values, -high_by, -low_by
-        if low_by > high_by or not _rises(values):
+        if low_by > high_by or not (rises or _rises(values)):
             return None
         return Run(batch, values, values, low_by, high_by, high_by - low_by, 0, len(values))
 
@@ -296,43 +305,12 @@ class SlicedJoin:
 
     def _given(self, end: int, last: bool) -> Iterator[pa.RecordBatch]:
         """Make the rows below ``end`` a job, and keep what later slices need."""
-        cut = self._cut
-        mine: tuple[list[Piece], list[Piece]] = ([], [])
-        kept: tuple[list[Piece], list[Piece]] = ([], [])
-        reach = end
-        for p in (1 - cut.own, cut.own):
-            for piece in self._pieces[p]:
-                if last:
-                    mine[p].append(piece)
-                    continue
-                if p != cut.own:
-                    reach = max(reach, piece.top_of_homes(end)) if cut.both else reach
-                    now, rest = piece.starting_below(end), piece.ending_from(end)
-                else:
-                    now = piece.starting_below(reach + 1 if cut.both else end)
-                    rest = piece.starting_from(end)
-                if now is not None:
-                    mine[p].append(now.owned_below(end))
-                if rest is not None:
-                    kept[p].append(rest.owned_from(end))
-        self._pieces, self._done = kept, end
-        self._held = sum(p.rows for side in kept for p in side)
-        if mine[0] or mine[1]:
-            self._jobs.start(self._pushes(mine))
+        share = Share(self._cut, self._pieces, max(self._done, I64_MIN + 1))
+        share, kept = (share, Share(self._cut, ([], []), end)) if last else share.split(end)
+        self._pieces, self._done, self._held = kept.pieces, end, kept.rows
+        if share.pieces[0] or share.pieces[1]:
+            self._jobs.start(share)
             yield from self._counted(self._jobs.taken(self._threads))
-
-    def _pushes(self, mine: tuple[list[Piece], list[Piece]]) -> Pushes:
-        """In the order of the axis, and each side in its own order of arrival."""
-        placed: list[tuple[int, int, int, pa.RecordBatch]] = []
-        for p in (0, 1):
-            greatest = I64_MIN
-            for piece in mine[p]:
-                batch = self._marked(piece)
-                for i, low in enumerate(piece.lows(_PIECE)):
-                    greatest = max(greatest, low)
-                    placed.append((greatest, p, len(placed), batch.slice(i * _PIECE, _PIECE)))
-        placed.sort(key=lambda x: x[:3])
-        return [(SIDES[p], some) for _, p, _, some in placed]
 
     def _give_up(self) -> Iterator[pa.RecordBatch]:
         """Join all that is gathered, and all that comes, by one operator."""
@@ -341,15 +319,12 @@ class SlicedJoin:
         pieces, self._pieces, self._held = self._pieces, ([], []), 0
         for p in (0, 1):
             for piece in pieces[p]:
-                yield from self._given_alone(op.push(SIDES[p], self._marked(piece)))
+                yield from self._given_alone(op.push(SIDES[p], marked(piece, self._cut)))
         for p in (0, 1):
             if self._frontiers[p].ended:
                 yield from self._given_alone(op.finish(SIDES[p]))
 
     # -- in and out ----------------------------------------------------------------------------------------------
-
-    def _marked(self, piece: Piece) -> pa.RecordBatch:
-        return piece.batch.append_column(_OWNED, pa.array(piece.marks())) if self._cut.both else piece.batch
 
     def _given_alone(self, out: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from self._counted(map(_owner(self._plan.schema, self._cut.own), out) if self._cut.both else out)
@@ -373,7 +348,7 @@ def _owner(schema: pa.Schema, own: int) -> Callable[[pa.RecordBatch], pa.RecordB
     def owned(batch: pa.RecordBatch) -> pa.RecordBatch:
         import pyarrow.compute as pc
 
-        places = [i for i, name in enumerate(batch.schema.names) if name.startswith(_OWNED)]
+        places = [i for i, name in enumerate(batch.schema.names) if name.startswith(OWNED)]
         keep = pc.coalesce(*(batch.column(i) for i in (places if own == 0 else reversed(places))))
         rest = [batch.column(i) for i in range(batch.num_columns) if i not in places]
         kept = pa.RecordBatch.from_arrays(rest, schema=schema)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from oracle import HOWS
 
 from ivjoin import Order, SymmetricHashJoin
+from ivjoin.operator import spilling
 from ivjoin.shj.store.backing import Files
 from ivjoin.shj.store.frozen import FrozenRows
 
@@ -39,6 +41,12 @@ QUESTIONS: dict[str, dict[str, Any]] = {
         "right_order": Order("n", descending=True),
     },
 }  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def pages(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mapped files of the index are as small, beside a limit, as they are beside one of megabytes."""
+    monkeypatch.setattr(spilling, "MORE_PAGES", len(request.node.name) % 3 * 1024)
 
 
 def schema_of(key: pa.DataType) -> pa.Schema:
@@ -128,15 +136,54 @@ def test_every_step_gives_the_rows_of_the_join_in_memory(question: str, key: str
     assert op.metrics.state_rows == 0
 
 
+def pushed_alike(
+    op: SymmetricHashJoin, free: SymmetricHashJoin, rng: np.random.Generator, schema: pa.Schema, turns: int, n: int,
+    keys: int,
+) -> Iterator[None]:
+    """Push the same rows to both in turns, whose output must be the same; comes back after each push."""
+    for i in range(turns):
+        for side in ("left", "right"):
+            batch = drawn(rng, schema, 20 * i, n, False, keys)
+            assert rows_of(op.push(side, batch)) == rows_of(free.push(side, batch))
+            yield
+
+
+def test_the_index_of_a_small_window_lies_in_mapped_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spilling, "MORE_PAGES", 1 << 20)
+    rng = np.random.default_rng(5)
+    schema = schema_of(pa.int64())
+    free = SymmetricHashJoin(schema, schema, **QUESTIONS["band"])
+    op = SymmetricHashJoin(schema, schema, **QUESTIONS["band"], memory_limit=LIMIT, when_full="spill")
+    for _ in pushed_alike(op, free, rng, schema, 12, 160, 60):
+        assert frozen(op) == 0
+        assert op.metrics.state_bytes <= LIMIT
+    files: Any = op._core.account.files
+    assert files.mapped > 0
+    assert rows_of(op.finish()) == rows_of(free.finish())
+
+
+def test_rows_of_one_side_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spilling, "MORE_PAGES", 0)
+    rng = np.random.default_rng(6)
+    schema = schema_of(pa.int64())
+    question = {**QUESTIONS["band"], "condition": "abs(l.t - r.t) <= 2000"}
+    free = SymmetricHashJoin(schema, schema, **question)
+    op = SymmetricHashJoin(schema, schema, **question, memory_limit=120_000, when_full="spill")
+    for _ in pushed_alike(op, free, rng, schema, 8, 160, 1000):
+        pass
+    core: Any = op._core
+    assert 0 < frozen(op) < free.metrics.state_rows
+    assert 0 in [rows.live for rows in core.frozen.sides]
+    assert rows_of(op.finish()) == rows_of(free.finish())
+
+
 def test_bounds_of_the_output_know_rows_in_files() -> None:
     rng = np.random.default_rng(8)
     schema = schema_of(pa.int64())
     free = SymmetricHashJoin(schema, schema, **QUESTIONS["one order"])
     op = SymmetricHashJoin(schema, schema, **QUESTIONS["one order"], memory_limit=LIMIT, when_full="spill")
-    for i in range(8):
-        for side in ("left", "right"):
-            batch = drawn(rng, schema, 20 * i, 150, False, 60)
-            assert rows_of(op.push(side, batch)) == rows_of(free.push(side, batch))
+    for _ in pushed_alike(op, free, rng, schema, 8, 150, 60):
+        pass
     assert frozen(op) > 0
     assert op.output_bounds() == free.output_bounds()
 

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ivjoin import EvaluationError, IvjoinError, LateRowError, Order, band_join, explain
+from ivjoin import EvaluationError, IvjoinError, LateRowError, Order, SymmetricHashJoin, band_join, explain
 from ivjoin.plan.cache import planned
 from ivjoin.plan.cutting import Cut, cut_of, shifted
-from ivjoin.stream import pull, slices
+from ivjoin.stream import pull, shares, slices
 from ivjoin.stream.slices import SlicedJoin
 
 BAND = "l.x BETWEEN r.x - 6 AND r.x + 3"
@@ -154,12 +154,85 @@ def test_a_late_row_that_is_joined_comes_out_once() -> None:
 def test_a_band_too_wide_to_be_cut_is_joined_by_one_operator(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "_MOST_ROWS", 2)
     left, right = side(1, 2500), side(2, 2500)
-    _, many = both(
-        left, right, 2, on="k", condition="l.x BETWEEN r.x - 900 AND r.x + 900", how=how, left_order="x",
-        right_order="x",
-    )
+    options: dict[str, Any] = {
+        "on": "k", "condition": "l.x BETWEEN r.x - 900 AND r.x + 900", "how": how, "left_order": "x",
+        "right_order": "x",
+    }  # fmt: skip
+    want = rows_of(band_join(left, right, **options).read_all())
+    readers = (pa.RecordBatchReader.from_batches(t.schema, t.to_batches(max_chunksize=150)) for t in (left, right))
+    many = band_join(*readers, threads=2, **options)
+    assert rows_of(many.read_all()) == want
     assert isinstance(many._operator, SlicedJoin) and many._operator._alone is not None
     assert many.metrics.state_rows == 0
+
+
+@pytest.mark.parametrize("on", ["k", None])
+@pytest.mark.parametrize("how", HOWS)
+def test_a_share_is_cut_in_two_wherever_it_is_at(how: str, on: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one operator has begun it ends below the cut; another joins the rest: every row once, whenever it is cut."""
+    monkeypatch.setattr(shares, "_PIECE", 16)
+    monkeypatch.setattr(shares, "_LEAST", 20)
+    monkeypatch.setattr(shares, "_COPIED", 1)
+    left, right = side(7, 260, 2), side(8, 240, 1)
+    order = Order("x", slack=4)
+    plan = planned(
+        left.schema, right.schema, on=on, condition=BAND, how=how, left_order=order, right_order=order, on_late="join"
+    )
+    found = cut_of(plan)
+    assert isinstance(found, Cut)
+    whole = SlicedJoin(plan, found, 2)
+    for p, table in enumerate((left, right)):
+        for batch in table.to_batches(max_chunksize=90):
+            whole._pieces[p].append(whole._placed(p, batch, False)[0])
+    want = rows_of(band_join(left, right, on=on, condition=BAND, how=how).read_all())
+    cuts = 0
+    for at in range(0, 34, 3):
+        works = [shares.Work(shares.Share(found, whole._pieces, -(2**63) + 1))]
+        got: Counter[str] = Counter()
+        while works:
+            work = works.pop()
+            op, pushed = SymmetricHashJoin.from_plan(whole._part), 0
+            while (push := work.next()) is not None:
+                got += _kept(whole, list(op.push(*push)))
+                pushed += 1
+                if pushed == at and (half := work.half()) is not None:
+                    works.append(half)
+                    cuts += 1
+            got += _kept(whole, list(op.finish()))
+        assert got == want, f"cut after {at} pushes: lost {want - got}, invented {got - want}"
+    assert cuts > 5
+
+
+def _kept(join: SlicedJoin, out: list[pa.RecordBatch]) -> Counter[str]:
+    keep = join._jobs._work.keep
+    return sum((rows_of(pa.Table.from_batches([b if keep is None else keep(b)])) for b in out), Counter())
+
+
+@pytest.mark.parametrize("how", ["inner", "full"])
+def test_a_thread_without_work_takes_over_half_of_another_s(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All output lies in one half: the thread of the other one helps. Rows of tables are only viewed until then."""
+    monkeypatch.setattr(shares, "_PIECE", 32)
+    monkeypatch.setattr(shares, "_LEAST", 64)
+    taken: list[bool] = []
+    half = shares.Work.half
+
+    def counted(self: shares.Work) -> shares.Work | None:
+        found = half(self)
+        taken.append(found is not None)
+        return found
+
+    monkeypatch.setattr(shares.Work, "half", counted)
+    x = np.arange(6000)
+    keys = np.where(x < 3000, x, -1)
+    left = pa.table({"k": keys, "x": x})
+    for _ in range(20):
+        both(
+            left, left, 2, on="k", condition="l.x BETWEEN r.x - 20 AND r.x + 20", how=how, left_order="x",
+            right_order="x",
+        )
+        if any(taken):
+            break
+    assert any(taken)
 
 
 def test_a_row_whose_band_errs_is_met_as_by_one_operator() -> None:

@@ -14,7 +14,7 @@ from join.cases import Case, Run, outputs
 from stream.unordered import at_once, bare
 
 from ivjoin import band_join
-from ivjoin.stream import ordered, pull, slices
+from ivjoin.stream import ordered, pull, shares, slices
 from ivjoin.stream.slices import SlicedJoin
 
 CUT: Counter[str] = Counter()  # joins that ran on "one" operator, in "slices" to the end, or gave it "up"
@@ -26,8 +26,11 @@ def small_slices(seed: int) -> Iterator[None]:
     rng = random.Random(seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(slices, "_SLICE_ROWS", rng.choice([1, 2, 4, 7]))
+        patch.setattr(slices, "_MOST_VIEWED", rng.choice([1, 1, 10, 1 << 20]))
         patch.setattr(slices, "_BANDS", rng.choice([0, 1, 2]))
-        patch.setattr(slices, "_PIECE", rng.choice([1, 2, 3, 16]))
+        patch.setattr(shares, "_PIECE", rng.choice([1, 2, 3, 16]))
+        patch.setattr(shares, "_LEAST", rng.choice([1, 2, 5]))
+        patch.setattr(shares, "_COPIED", rng.choice([0, 1, 8]))
         patch.setattr(slices, "_MOST_ROWS", rng.choice([2, 1000, 1000]))
         patch.setattr(pull, "_PARALLEL_ROWS", rng.choice([1, 2, 3, 8]))
         patch.setattr(ordered, "_WORTH_THREADS", 2)

@@ -301,16 +301,20 @@ def test_what_is_not_on_disk_is_not_said_to_be(possible: bool, monkeypatch: pyte
     assert compiling.is_cached(kernel)
 
 
-def test_a_join_with_kernels_on_disk_imports_neither_numba_nor_pandas() -> None:
+def test_a_join_with_kernels_on_disk_imports_neither_numba_nor_pandas_nor_the_list_of_arrows_functions() -> None:
     code = """
 import pyarrow as pa, ivjoin, sys
+words = pa.py_buffer(b"".join((i * 7 % 3000).to_bytes(8, "little") for i in range(3000)))
+moved = pa.Array.from_buffers(pa.int64(), 3000, [None, words])
+moved = pa.Table.from_arrays([moved, moved], ["k", "t"])
+assert ivjoin.band_join(moved, moved, on="k", condition="l.t - r.t BETWEEN -1 AND 1").read_all().num_rows == 3000
 words = pa.py_buffer(b"".join(i.to_bytes(8, "little") for i in range(3000)))
 rows = pa.Array.from_buffers(pa.int64(), 3000, [None, words])
 s = pa.Table.from_arrays([rows, rows], ["k", "t"])
 for how in ("inner", "full"):
     about = {"on": "k", "condition": "l.t - r.t BETWEEN -1 AND 1", "left_order": "t", "right_order": "t"}
     assert ivjoin.band_join(s, s, how=how, **about).read_all().num_rows == 3000
-    print(*{"numba", "pandas"} & set(sys.modules))
+    print(*{"numba", "pandas", "pyarrow.compute"} & set(sys.modules))
 """
     for expected in (None, "\n\n"):
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
@@ -342,3 +346,35 @@ def test_the_packages_kernels_are_such_files() -> None:
     made = dict(line.split() for line in done.stdout.splitlines())
     assert not {name for name, how in made.items() if how == "numba"}
     assert len(made) > 25
+
+
+_LIMITED = """
+import sys
+import numpy as np, pyarrow as pa
+from ivjoin import SymmetricHashJoin
+from ivjoin.shj.kernels import apart
+if len(sys.argv) > 1:
+    sys.executable = sys.argv[1]
+schema = pa.schema([("k", pa.int64()), ("t", pa.int64())])
+op = SymmetricHashJoin(schema, schema, on="k", condition="abs(l.t - r.t) <= 3000", left_order="t", right_order="t",
+                       memory_limit=60_000, when_full="spill")
+found = 0
+for i in range(20):
+    t = np.arange(i * 500, i * 500 + 500)
+    for side in ("left", "right"):
+        found += sum(out.num_rows for out in op.push(side, pa.record_batch([t % 7, t], schema=schema)))
+print(found, "numba" in sys.modules, op.metrics.spilled_bytes > 0)
+"""
+
+
+@pytest.mark.skipif(not objects.POSSIBLE or not compiling.COMPILES, reason="no object files here")
+def test_where_memory_is_limited_another_process_compiles(tmp_path: Path) -> None:
+    """A compiler takes more memory than the join may; where none can be started, it is this process that compiles."""
+    t = np.arange(10_000)
+    exact = sum(int(((t % 7 == x % 7) & (abs(t - x) <= 3000)).sum()) for x in t.tolist())
+    for folder, more, loads in (("a", [], False), ("a", ["/nowhere/python"], False), ("b", ["/nowhere/python"], True)):
+        done = subprocess.run(
+            [sys.executable, "-c", _LIMITED, *more], capture_output=True, text=True, check=True,
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / folder)},
+        )
+        assert done.stdout.split() == [str(exact), str(loads), "True"]

@@ -16,7 +16,7 @@ from ivjoin.plan.cutting import shifted
 from ivjoin.plan.layout import RowLayout
 from ivjoin.plan.pick import Picking
 from ivjoin.plan.spec import SIDES
-from ivjoin.shj.arrow import whole_numbers
+from ivjoin.shj.arrow import taken, whole_numbers
 from ivjoin.shj.kernels import pick_kernels
 from ivjoin.shj.sorting import in_order
 from ivjoin.shj.store.keys import KeyTable
@@ -177,7 +177,7 @@ class Comparer:
 
         def column(side: str, name: str) -> pa.Array:
             if side == SIDES[0]:
-                return w.batch.column(left.places[left.index[name]]).take(index)
+                return taken(w.batch.column(left.places[left.index[name]]), index)
             return self._offered.payload.column(right.places[right.index[name]], there)
 
         return column

@@ -33,7 +33,7 @@ from ivjoin.plan.pick import picking_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.separation.separate import conjuncts_of
-from ivjoin.shj.arrow import whole_numbers
+from ivjoin.shj.arrow import taken, whole_numbers
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys
 
 if TYPE_CHECKING:
@@ -255,7 +255,7 @@ class PickCore(WaitingCore):
         kids, vals, odd = rows.kids, rows.vals, rows.odd
         if not rows.usable.all():
             at = np.flatnonzero(rows.usable)
-            stored = stored.take(whole_numbers(at))
+            stored = taken(stored, whole_numbers(at))
             kids, vals = kids[at], np.ascontiguousarray(vals[:, at])
             odd = None if odd is None else odd[at]
         self._decider.came(vals)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.shj.arrow import whole_numbers
+from ivjoin.shj.arrow import taken, whole_numbers
 from ivjoin.shj.kernels import pick_kernels
 from ivjoin.shj.sorting import in_order
 
@@ -97,9 +97,9 @@ class Chunks:
         if not self.batches:
             return pa.nulls(len(at), self.schema.types[i])
         if len(self.batches) == 1:
-            return self.batches[0].column(i).take(index)
-        taken = pa.chunked_array([b.column(i) for b in self.batches]).take(index)
-        return taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
+            return taken(self.batches[0].column(i), index)
+        found = taken(pa.chunked_array([b.column(i) for b in self.batches]), index)
+        return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
     def keep(self, at: np.ndarray) -> None:
         """Leave these rows alone, which rise."""
@@ -109,7 +109,7 @@ class Chunks:
         for batch in self.batches:
             low, high = np.searchsorted(at, (start, start + batch.num_rows))
             if high > low:
-                out.append(batch if high - low == batch.num_rows else batch.take(whole_numbers(at[low:high] - start)))
+                out.append(batch if high - low == batch.num_rows else taken(batch, whole_numbers(at[low:high] - start)))
             start += batch.num_rows
         self.batches = [joined(out)] if len(out) > 1 else out
         self.rows = len(at)

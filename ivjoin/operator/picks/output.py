@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.operator.picks.offered import Offered
-from ivjoin.shj.arrow import whole_numbers
+from ivjoin.shj.arrow import taken, whole_numbers
 
 __all__ = ["LeftRows", "RightRows", "empty_rows"]
 
@@ -24,7 +24,7 @@ class LeftRows:
 
     def column(self, index: int) -> pa.Array:
         column = self._batch.column(self._places[index])
-        return column.slice(self._rows[0], len(self._rows)) if self._index is None else column.take(self._index)
+        return column.slice(self._rows[0], len(self._rows)) if self._index is None else taken(column, self._index)
 
 
 class RightRows:

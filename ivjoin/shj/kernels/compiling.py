@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,11 +24,11 @@ import llvmlite
 import numpy as np
 from pyarrow import py_buffer
 
-from ivjoin.shj.kernels import objects
+from ivjoin.shj.kernels import apart, objects
 
 __all__ = [
     "COMPILES", "I8", "IN1", "IN2", "IN2_I4", "IN_U8", "IO1", "IO1_I4", "IO2", "IO2_I4", "IO_U8", "VOID", "Later",
-    "callback", "compiled", "inner", "is_cached", "tiny",
+    "callback", "compile_all", "compiled", "inner", "is_cached", "tiny",
 ]
 
 
@@ -195,7 +196,10 @@ def _words(function: Any, signature: _Signature) -> objects.Loaded | None:
     with _one_at_a_time:
         try:
             key = objects.key(_STAMP)
-            if (code := objects.find(name, key)) is None:
+            code = objects.find(name, key)
+            if code is None and apart.asked() and apart.compile_there(function.__module__):
+                code = objects.find(name, key)
+            if code is None:
                 try:
                     code = _object(function, signature)
                 except MemoryError:
@@ -208,6 +212,15 @@ def _words(function: Any, signature: _Signature) -> objects.Loaded | None:
         except Exception as e:  # of a numba or an LLVM that is not as this one: slower to compile, as fast to run
             refused[name] = f"{type(e).__name__}: {e}"
             return None
+
+
+def compile_all(module: str) -> None:
+    """Put all kernels of a module on disk that are not there (``apart`` asks for it)."""
+    names = vars(import_module(module))
+    wanted = [*names.get("CALLBACKS", ())]
+    wanted += [(kernel.__wrapped__, kernel.signature) for kernel in names.values() if hasattr(kernel, "signature")]
+    for function, signature in wanted:
+        _words(function, signature)
 
 
 refused: dict[str, str] = {}  # kernels that this process could make no object file of, and why

@@ -105,6 +105,9 @@ def _release(array: Any) -> None:
         free(block)
 
 
+CALLBACKS = ((_release, VOID(I8)),)  # kernels that C calls
+
+
 @cache
 def release_block() -> int:
     """Address of the release callback of an ArrowArray, or one of its children, in a block made by malloc.

@@ -26,6 +26,7 @@ __all__ = ["Files", "extended", "fresh", "give_back", "in_memory", "own_memory",
 _PAGE = mmap.PAGESIZE
 _MOVED = 1 << 20  # bytes of an array that malloc maps by itself
 _PIECE = 4 << 20  # bytes copied at once, so that little of a file is in memory meanwhile
+_SPARE = 1 << 20  # bytes of a file that may be more than what is asked for
 _STATM = "/proc/self/statm"
 
 
@@ -94,8 +95,13 @@ class Files:
         size = int(np.prod(shape, dtype=np.int64)) * array.itemsize
         if size <= len(old):
             return np.ndarray(shape, array.dtype, buffer=old)
-        self.take(old.fd, 0, size)
-        return np.ndarray(shape, array.dtype, buffer=self._mapped(os.dup(old.fd), size))
+        spare = min(size // 4, _SPARE)  # mapped anew, all of it is read anew
+        try:
+            self.take(old.fd, 0, size + spare)
+        except MemoryLimitError:
+            self.take(old.fd, 0, size)
+            spare = 0
+        return np.ndarray(shape, array.dtype, buffer=self._mapped(os.dup(old.fd), size + spare))
 
     def reserve(self, nbytes: int) -> None:
         """See whether the disk has room for so many bytes, before several arrays are made or none.
@@ -228,7 +234,9 @@ def extended(array: np.ndarray, n: int) -> np.ndarray | None:
         array.resize((n, *array.shape[1:]), refcheck=False)
         return array
     lies = _map_of(array)
-    return None if lies is None else lies.files.extended(array, n)
+    if lies is None or 2 * n * array.strides[0] < len(lies):  # a file is never made shorter
+        return None
+    return lies.files.extended(array, n)
 
 
 def own_memory() -> int:

@@ -1,6 +1,6 @@
 """Rows of one side that lie in files, index and all: found by a hash of their key, read only where they may match.
 
-A row keeps nine bytes in memory: a word of its key's hash and its number, in sorted runs that are merged so that there
+A row keeps ten bytes in memory: a word of its key's hash and its number, in sorted runs that are merged so that there
 are few (a log-structured merge, after O'Neil, Cheng, Gawlick and O'Neil, 1996), and its flags. Axes and payload are a
 record in a log, in the order of arrival. Of each block of rows the least and greatest value of every axis are known: a
 block behind the frontier goes unread.
@@ -17,6 +17,7 @@ import pyarrow as pa
 from ivjoin.errors import MemoryLimitError
 from ivjoin.shj import arrow
 from ivjoin.shj.arrow import Bytes
+from ivjoin.shj.kernels import hash_run_kernels
 from ivjoin.shj.store.backing import Files, fresh, in_memory
 from ivjoin.shj.store.logs import Log
 from ivjoin.shj.store.spilled import Records
@@ -24,13 +25,14 @@ from ivjoin.shj.store.varying import text_array
 
 __all__ = ["FrozenRows", "Taken", "can_freeze"]
 
-LIVE, MATCHED = 1, 2
+LIVE, MATCHED = hash_run_kernels.LIVE, 2
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _CACHED = 2  # blocks of which the axes are kept once they were read
 _MOST_MERGED = 1 << 19  # entries of a run that is merged into a larger one
 _CANDIDATES = 1 << 16  # looked at once, at most
-_LOW = np.uint64(0xFFFFFFFF)
-_HALF = np.uint64(32)
+_LOW = 0xFFFFFFFF
+_DROPPED = 31  # of the 63 bits of a hash, those that runs do not keep
+_TO_LOOK_THROUGH = 8  # entries, about, with the same first bits
 
 
 def _is_text(t: pa.DataType) -> bool:
@@ -71,6 +73,21 @@ class Taken:
         return self._rows.column(i, self._records)
 
 
+class _Run:
+    """Sorted entries, and where those with each value of their first bits begin."""
+
+    __slots__ = ("bits", "entries", "table")
+
+    def __init__(self, entries: np.ndarray) -> None:
+        self.entries = entries
+        self.bits = max((len(entries) // _TO_LOOK_THROUGH).bit_length() - 1, 0)
+        edges = np.arange(1 << self.bits, dtype=np.uint64) << np.uint64(64 - self.bits if self.bits else 0)
+        self.table = np.append(np.searchsorted(entries.view(np.uint64), edges), len(entries))
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+
 class FrozenRows:
     """Rows of one side in files.
 
@@ -103,8 +120,9 @@ class FrozenRows:
         self.records = Records(files, fields, 0)
         self._axes = Log(files)
         self._unlogged = np.empty((n_axes, block), dtype=np.int64)  # of a last block that is not full
-        self._runs: list[np.ndarray] = []
+        self._runs: list[_Run] = []
         self._new: list[np.ndarray] = []  # in no run yet
+        self._run_bytes = 0, 0, 0  # of runs in memory, of what is beside them, and of runs in mapped files
         self.live = self.low = self.top = 0
         self._base = 0  # number of the row of the first flag
         self._flags = np.empty(0, dtype=np.uint8)
@@ -122,15 +140,27 @@ class FrozenRows:
     def nbytes(self) -> int:
         """Bytes of memory."""
         blocks = self._least.nbytes + self._most.nbytes + self._counts.nbytes + self._unlogged.nbytes
-        runs = sum(in_memory(run) for run in (*self._runs, *self._new))
-        return blocks + self._cache.nbytes + self._flags.nbytes + runs
+        return blocks + self._cache.nbytes + self._flags.nbytes + self._run_bytes[0] + self._run_bytes[1]
 
     def runs_in_memory(self) -> int:
-        return sum(in_memory(run) for run in self._runs)
+        return self._run_bytes[0]
+
+    def runs_in_files(self) -> int:
+        return self._run_bytes[2]
+
+    def _count_runs(self) -> None:
+        """Take in that runs have changed."""
+        size = sum(run.entries.nbytes for run in self._runs)
+        there = sum(in_memory(run.entries) for run in self._runs)
+        beside = sum(run.table.nbytes for run in self._runs) + sum(new.nbytes for new in self._new)
+        self._run_bytes = there, beside, size - there
 
     def move_runs(self, moved: Callable[[np.ndarray], np.ndarray]) -> None:
-        """Let the index lie elsewhere, too."""
-        self._runs = [moved(run) if in_memory(run) else run for run in self._runs]
+        """Let what finds rows lie elsewhere, too."""
+        for run in self._runs:
+            if in_memory(run.entries):
+                run.entries = moved(run.entries)
+        self._count_runs()
 
     # -- rows in -------------------------------------------------------------------------------------------------
 
@@ -228,72 +258,49 @@ class FrozenRows:
             at += size
 
     def _index(self, hashes: np.ndarray) -> None:
-        numbers = np.arange(self.top - len(hashes), self.top).astype(np.uint64) & _LOW
-        self._new.append((hashes.view(np.uint64) >> np.uint64(31)) << _HALF | numbers)
+        numbers = np.arange(self.top - len(hashes), self.top) & _LOW
+        self._new.append(hashes >> _DROPPED << 32 | numbers)
+        self._count_runs()
 
     def index(self) -> None:
         """Let the rows that were taken in since the last time be found."""
         if not self._new:
             return
-        run = np.concatenate(self._new)
+        entries = np.concatenate(self._new)
         self._new = []
-        run.sort()
-        self._runs.append(_beside(self._runs[0], run) if self._runs else run)
-        while len(self._runs) > 1 and len(self._runs[-2]) <= min(4 * len(self._runs[-1]), _MOST_MERGED):
-            both = np.concatenate([self._lively(run) for run in self._runs[-2:]])
-            both.sort(kind="stable")
-            self._runs[-2:] = [_beside(self._runs[-2], both)] if len(both) else []
+        entries.view(np.uint64).sort()
+        runs = self._runs
+        runs.append(_Run(_beside(runs[0].entries, entries) if runs else entries))
+        while len(runs) > 1 and len(runs[-2]) <= min(4 * len(runs[-1]), _MOST_MERGED):
+            both = self._merged(runs[-2].entries, runs[-1].entries)
+            runs[-2:] = [_Run(both)] if len(both) else []
+        self._count_runs()
 
-    def _lively(self, run: np.ndarray) -> np.ndarray:
-        """The entries of rows that are there."""
-        pieces = [run[at : at + _CANDIDATES] for at in range(0, len(run), _CANDIDATES)]
-        return np.concatenate([piece[self._is_live(self._numbers(piece))] for piece in pieces])
-
-    def _numbers(self, entries: np.ndarray) -> np.ndarray:
-        low = np.uint64(self.low & 0xFFFFFFFF)
-        return ((entries - low) & _LOW).astype(np.int64) + self.low
-
-    def _is_live(self, numbers: np.ndarray) -> np.ndarray:
-        """bool[n]; a number that is not below the top is that of a row that is gone."""
-        there = numbers < self.top
-        at = np.where(there, numbers - self._base, 0)
-        return there & (self._flags[at] & LIVE != 0)
+    def _merged(self, older: np.ndarray, younger: np.ndarray) -> np.ndarray:
+        """The entries of two runs, of rows that are there."""
+        out = np.empty(len(older) + len(younger), dtype=np.int64)
+        n = hash_run_kernels.merge(older, younger, out, self.low, self._base, self.top, self._flags)
+        return _beside(older, out[:n])
 
     # -- rows found ----------------------------------------------------------------------------------------------
 
     def find(self, hashes: np.ndarray) -> Iterator[tuple[np.ndarray, Taken]]:
         """Rows with such hashes: places in ``hashes`` : int64[n], and the rows; some at a time."""
         self.index()
-        words = (hashes.view(np.uint64) >> np.uint64(31)) << _HALF
-        order = np.argsort(words)
-        asked = words[order]
+        asked = hashes >> _DROPPED & _LOW
+        order = np.argsort(asked)  # so that places near each other are read together
+        asked = asked[order]
         most = max(1024, min(_CANDIDATES, (4 << 20) // self.records.row_size))
+        which, numbers = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
         for run in list(self._runs):
-            begins = np.searchsorted(run, asked)
-            some = np.flatnonzero(run.take(begins, mode="clip") >> _HALF == asked >> _HALF)
-            if not len(some):
-                continue
-            begins, who = begins[some], order[some]
-            counts = np.searchsorted(run, asked[some] | _LOW, side="right") - begins
-            if not counts.all():  # the last entry stands in for those beyond it
-                begins, who, counts = begins[counts > 0], who[counts > 0], counts[counts > 0]
-                some = who
-                if not len(who):
-                    continue
-            ends = np.cumsum(counts)
-            for start in range(0, int(ends[-1]), most):
-                if len(some) == int(ends[-1]) and len(some) <= most:  # one each
-                    at, which = begins, who
-                else:
-                    js = np.arange(start, min(start + most, int(ends[-1])))
-                    k = np.searchsorted(ends, js, side="right")
-                    at, which = begins[k] + (js - (ends[k] - counts[k])), who[k]
-                numbers = self._numbers(run[at])
-                live = self._is_live(numbers)
-                if not live.all():
-                    numbers, which = numbers[live], which[live]
-                if len(numbers):
-                    yield which, self.take(numbers)
+            at = np.array([0, -1])
+            while at[0] < len(asked):
+                n = hash_run_kernels.search(
+                    run.entries, run.table, run.bits, asked, at, which, numbers, self.low, self._base, self.top,
+                    self._flags,
+                )
+                if n:
+                    yield order[which[:n]], self.take(numbers[:n].copy())
 
     def take(self, numbers: np.ndarray) -> Taken:
         """Rows by their numbers."""
@@ -394,8 +401,10 @@ class FrozenRows:
             log.trim(self._starts[0][i] if self._starts else log.top)
         size = sum(len(run) for run in self._runs)
         if size > 2 * self.live + 4096:
-            kept = [(run, self._lively(run)) for run in self._runs]
-            self._runs = [_beside(run, some) for run, some in kept if len(some)]
+            none = np.empty(0, dtype=np.int64)
+            kept = [self._merged(run.entries, none) for run in self._runs]
+            self._runs = [_Run(entries) for entries in kept if len(entries)]
+            self._count_runs()
 
     def _live_in(self, b: int) -> np.ndarray:
         start = (self._first + b) * self._size

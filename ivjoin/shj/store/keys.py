@@ -135,6 +135,15 @@ class KeyTable:
             self._regrow(old)
         self.point()
 
+    def more_pages(self, n: int) -> int:
+        """Bytes by which mapped arrays grow with n new keys, at most, and those of a table that lies there twice."""
+        used, new, more = self.n_ids - self._n_free, max(0, n - self._n_free), 0
+        if self.n_ids + new > len(self.slots) and not in_memory(self.slots):
+            more = (new + self.n_ids // 8) * self._id_bytes
+        if 2 * (used + n) > len(self._table) and not in_memory(self._table):
+            more += 4 * _table_size(used + n)
+        return more
+
     def _more(self, cap: int, size: int) -> int:
         """Bytes that so many slots and places of the table take beyond those that there are."""
         slots, table = in_memory(self.slots), in_memory(self._table)

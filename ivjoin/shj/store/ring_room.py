@@ -88,11 +88,13 @@ def renumber(store: SideStore, ids: np.ndarray, room: int) -> None:
     n = len(ids)
     cap = fitting(max(room, n))
     _want_disk(store, cap, texts=True)
-    places = store.places(ids)
-    key_ids = store.links[places, index_kernels.KEY].astype(np.int64)
-    axes = np.ascontiguousarray(store.rows[places, index_kernels.FIRST_AXIS:].T)
-    kept_flags = store._flags(places)
-    store.keys.live -= int(index_kernels.unlink(places, store.links, store.keys.slots, store.offset))
+    places = ids
+    if n:
+        places = store.places(ids)
+        key_ids = store.links[places, index_kernels.KEY].astype(np.int64)
+        axes = np.ascontiguousarray(store.rows[places, index_kernels.FIRST_AXIS:].T)
+        kept_flags = store._flags(places)
+        store.keys.live -= int(index_kernels.unlink(places, store.links, store.keys.slots, store.offset))
     for column in store.columns:
         column.select(ids, places, cap)
     store.rows = fresh(store.rows, (cap, store.rows.shape[1]))
@@ -101,7 +103,8 @@ def renumber(store: SideStore, ids: np.ndarray, room: int) -> None:
     store._ring_bytes = None
     if store.runs is not None:
         store.runs.clear()
-    store._link(key_ids, axes, 0)
-    store.links[:n, index_kernels.FLAGS] = kept_flags
+    if n:
+        store._link(key_ids, axes, 0)
+        store.links[:n, index_kernels.FLAGS] = kept_flags
     store.point()
     store.reschedule()

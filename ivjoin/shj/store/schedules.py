@@ -48,8 +48,10 @@ class Schedules:
 
     def used(self) -> Iterator[tuple[int, int]]:
         """Axis and direction of those that are kept."""
-        for axis, falling in np.argwhere(self.table["used"]):
-            yield int(axis), int(falling)
+        for axis, kept in enumerate(self.table["used"].tolist()):
+            for falling in (0, 1):
+                if kept[falling]:
+                    yield axis, falling
 
     def laden(self, live: int) -> Iterator[tuple[int, int]]:
         """Those that hold many more entries than there are rows."""
@@ -72,6 +74,11 @@ class Schedules:
         if behind > self.table[axis, falling]["room"]:
             self._room(axis, falling, behind)
         expiry_kernels.reschedule(operator, self._side, axis, falling)
+
+    def empty(self, first: int) -> None:
+        """Begin all of them anew where no row is stored; ``first``: the next one's id."""
+        table = self.table
+        table["last"], table["size"], table["cursor"] = I64_MIN, 0, first
 
     def make_room(self, n: int) -> None:
         """Room for n rows out of order in every schedule."""

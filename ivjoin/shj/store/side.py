@@ -231,7 +231,10 @@ class SideStore:
 
     def reschedule(self) -> None:
         """Every schedule anew, after rows were renumbered or came otherwise than by a push."""
-        self._reschedule(self.schedules.used())
+        if self.hi == self.lo:
+            self.schedules.empty(self.lo)
+        else:
+            self._reschedule(self.schedules.used())
 
     def _reschedule(self, which: Iterable[tuple[int, int]]) -> None:
         for axis, falling in which:

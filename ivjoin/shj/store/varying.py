@@ -313,15 +313,15 @@ class SegmentColumn:
         if not len(ids) or not self._parts:
             return pa.nulls(0, self.type) if not len(ids) else pa.nulls(len(ids), self.type)
         if len(self._parts) == 1:
-            return self._parts[0].take(arrow.whole_numbers(ids - self._firsts[0]))
+            return arrow.taken(self._parts[0], arrow.whole_numbers(ids - self._firsts[0]))
         which = np.searchsorted(np.asarray(self._firsts), ids, side="right") - 1
         order = np.argsort(which, kind="stable")
         pieces = []
         for part in np.unique(which):
-            pieces.append(self._parts[part].take(arrow.whole_numbers(ids[which == part] - self._firsts[part])))
+            pieces.append(arrow.taken(self._parts[part], arrow.whole_numbers(ids[which == part] - self._firsts[part])))
         back = np.empty(len(ids), dtype=np.int64)
         back[order] = np.arange(len(ids))
-        return pa.concat_arrays(pieces).take(arrow.whole_numbers(back))
+        return arrow.taken(pa.concat_arrays(pieces), arrow.whole_numbers(back))
 
     def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
         kept = self.gather(ids, places)
@@ -337,7 +337,7 @@ class SegmentColumn:
             dead = lo - self._firsts[0]
             if dead > 1024 and dead * 2 > len(self._parts[0]):
                 keep = np.arange(dead, len(self._parts[0]))
-                self._parts[0] = self._parts[0].take(arrow.whole_numbers(keep))
+                self._parts[0] = arrow.taken(self._parts[0], arrow.whole_numbers(keep))
                 self._firsts[0] = lo
 
 

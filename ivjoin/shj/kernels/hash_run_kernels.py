@@ -1,0 +1,103 @@
+"""Compiled loops of the runs by which rows in files are found: merge two, look up hashes in one.
+
+A run is sorted words, of 32 bits of a hash above 32 of a row's number; a table says where the words with
+each value of a hash's first bits begin.
+"""
+
+from __future__ import annotations
+
+from ivjoin.shj.kernels.compiling import I8, IN1, IN_U8, IO1, compiled, inner
+
+__all__ = ["LIVE", "merge", "search"]
+
+LIVE = 1
+_MASK = 0xFFFFFFFF
+_SIGN = -(2**63)
+
+
+@inner
+def _number(word, low):  # type: ignore[no-untyped-def]
+    return ((word - low) & _MASK) + low
+
+
+@inner
+def _lives(number, base, top, flags):  # type: ignore[no-untyped-def]
+    """Whether a row is there; a number that is not below the top is that of a row that is gone."""
+    return number < top and flags[number - base] & LIVE != 0
+
+
+@compiled(I8(IN1, IN1, IO1, I8, I8, I8, IN_U8))
+def merge(a, b, out, low, base, top, flags):  # type: ignore[no-untyped-def]
+    """Merge two runs into ``out``, without rows that are gone; returns how many entries there are."""
+    i = 0
+    j = 0
+    n = 0
+    while i < a.shape[0] or j < b.shape[0]:
+        word = 0
+        # Words compare as if they had no sign.
+        if j >= b.shape[0] or (i < a.shape[0] and a[i] ^ _SIGN <= b[j] ^ _SIGN):
+            word = a[i]
+            i += 1
+        else:
+            word = b[j]
+            j += 1
+        if _lives(_number(word, low), base, top, flags):
+            out[n] = word
+            n += 1
+    return n
+
+
+@compiled(I8(IN1, IN1, I8, IN1, IO1, IO1, IO1, I8, I8, I8, IN_U8))
+def search(run, table, bits, asked, at, which, numbers, low, base, top, flags):  # type: ignore[no-untyped-def]
+    """The rows with some hashes.
+
+    Parameters
+    ----------
+    run : int64[n]
+    table : int64[2 ** bits + 1]
+        Where in the run each value of a hash's first bits begins.
+    asked : int64[m]
+        Hashes of 32 bits.
+    at : int64[2]
+        The hash to go on with, and where in the run, -1 for not looked up yet; both are moved on.
+    which, numbers : int64[k]
+        Places in ``asked`` and rows, as many as were found.
+
+    Returns
+    -------
+    int
+        How many were found; with ``which`` full there may be more.
+    """
+    n = 0
+    i = at[0]
+    j = at[1]
+    while i < asked.shape[0]:
+        wanted = asked[i]
+        if j < 0:
+            first = wanted >> (32 - bits)
+            j = table[first]
+            end = table[first + 1]
+            while end - j > 8:
+                middle = (j + end) >> 1
+                if run[middle] >> 32 & _MASK < wanted:
+                    j = middle + 1
+                else:
+                    end = middle
+            while j < end and run[j] >> 32 & _MASK < wanted:
+                j += 1
+        while j < run.shape[0] and run[j] >> 32 & _MASK == wanted:
+            number = _number(run[j], low)
+            if _lives(number, base, top, flags):
+                if n == which.shape[0]:
+                    at[0] = i
+                    at[1] = j
+                    return n
+                which[n] = i
+                numbers[n] = number
+                n += 1
+            j += 1
+        i += 1
+        j = -1
+    at[0] = i
+    at[1] = j
+    return n
