@@ -18,12 +18,13 @@ from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, value_of
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
+from ivjoin.frontier.slack import as_double, doubles_below, exactly_below, slack_ticks, ticks_below
 from ivjoin.shj.registers import TRACKER, Register, words_in, words_of
 
 if TYPE_CHECKING:
     from ivjoin.expr.written import Expression, Slack
 
-__all__ = ["Frontier", "Order", "OrderTracker", "ordinal_range", "physical_ordinal", "slack_ticks"]
+__all__ = ["Frontier", "Order", "OrderTracker", "ordinal_range", "physical_ordinal"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _MOST_DIGITS = 1000  # of a slack, exact to the last: more than any two values of a type are apart
@@ -84,29 +85,6 @@ class Order:
             return
         hint = "; leave the order out if nothing is promised" if unsound else ""
         raise OrderError(f"slack is {came(slack)}; expected zero or more{hint}")
-
-
-def slack_ticks(slack: Any, t: Type, where: str) -> int | Fraction:
-    """The slack in physical units of a type, exact: whole ticks, since values lie on them, or a fraction for floats."""
-    if slack is None:
-        return 0
-    if isinstance(slack, timedelta):
-        micros = (slack.days * 86_400 + slack.seconds) * 1_000_000 + slack.microseconds
-        if t.kind == "date":
-            return micros // 86_400_000_000
-        if t.kind in ("timestamp", "time", "duration"):
-            return micros * TICKS_PER_SECOND[t.unit] // 1_000_000
-        raise OrderError(f"slack of {where} is a timedelta but the expression is {t}; give a number")
-    if t.kind in ("timestamp", "time", "duration"):
-        raise OrderError(f"slack of {where} is the number {slack!r} but the expression is {t}; give a timedelta")
-    if t.kind == "bool":
-        raise OrderError(f"slack of {where}: a bool has no distance")
-    if not (slack.is_finite() if isinstance(slack, Decimal) else isinstance(slack, int) or math.isfinite(slack)):
-        raise OrderError(f"slack of {where} is {slack!r}; leave the order out if nothing is promised")
-    if t.kind == "float":
-        return Fraction(slack)
-    exact = Fraction(slack if isinstance(slack, int) else Decimal(str(slack)))
-    return math.floor(exact * (10**t.scale if t.kind == "decimal" else 1))
 
 
 def ordinal_range(t: Type) -> tuple[int, int]:
@@ -207,6 +185,8 @@ class OrderTracker:
         self.node, self.name, self.descending, self.nulls = node, name, descending, nulls
         self.slack = slack_ticks(slack, node.type, name)
         self._float = node.type.kind == "float"
+        # The slack of doubles, if it is a double: the kernels know of those, and numpy.
+        self._double = as_double(self.slack) if self._float else None
         self._range = ordinal_range(node.type)
         self._registers = np.zeros(words_in(TRACKER), dtype=np.int64)
         self.edge = self.limit = I64_MIN
@@ -219,8 +199,18 @@ class OrderTracker:
 
     @property
     def in_python(self) -> bool:
-        """Whether :meth:`late` has to follow it: the kernels know of whole ticks of slack, and of nulls anywhere."""
-        return self.nulls is not None or (self._float and self.slack != 0) or self.slack > 2**64 - 2
+        """Whether :meth:`late` has to follow it: kernels know of ticks and doubles of slack, and of nulls anywhere."""
+        return self.nulls is not None or (self._double is None if self._float else self.slack > 2**64 - 2)
+
+    @property
+    def slack_words(self) -> tuple[int, int]:
+        """The slack as kernels have it: bits of a double, or ticks in two numbers; zeros where they do not follow."""
+        if self.in_python:
+            return 0, 0
+        if self._double is not None:
+            return int(np.float64(self._double).view(np.int64)), 0
+        most = min(int(self.slack), I64_MAX)
+        return most, int(self.slack) - most
 
     def late(self, ordinals: np.ndarray, valid: np.ndarray | None, within: bool) -> np.ndarray | None:
         """bool[n] of the rows that break the order, None if none does; moves the edge.
@@ -284,31 +274,10 @@ class OrderTracker:
         if self.slack == 0:
             return edges
         if not self._float:
-            first = I64_MIN + int(self.slack)  # the least edge that says anything
-            if first > I64_MAX:
-                return np.full_like(edges, I64_MIN)
-            # Counted from the least value, so that a slack of more than an int64 holds is none of the numbers here.
-            return np.where(edges < first, I64_MIN, (edges - first) + I64_MIN)
-        # Slack over floats is rare and a batch has few distinct running maxima, so exactness may cost a loop.
-        distinct, back = np.unique(edges, return_inverse=True)
-        limits = [I64_MIN if e == I64_MIN else self._float_below(int(e)) for e in distinct]
-        return np.array(limits, dtype=np.int64)[back]
-
-    def _float_below(self, edge: int) -> int:
-        v = float(value_of(~edge if self.descending else edge, self.node.type))
-        if self.descending:
-            v = -v
-        s = v
-        if math.isfinite(v):
-            exact = Fraction(v) - self.slack
-            try:
-                s = float(exact)
-            except OverflowError:
-                s = -math.inf
-            if math.isfinite(s) and Fraction(s) < exact:
-                s = math.nextafter(s, math.inf)
-        o = ordinal_of(-s if self.descending else s, self.node.type)
-        return ~o if self.descending else o
+            return ticks_below(edges, int(self.slack))
+        if self._double is not None:
+            return doubles_below(edges, self._double, int(self.descending))
+        return exactly_below(edges, self.slack, int(self.descending))
 
     def _null_breaks(self, bad: np.ndarray, valid: np.ndarray | None, n: int, within: bool) -> np.ndarray:
         null = np.zeros(n, dtype=bool) if valid is None else ~valid

@@ -164,10 +164,8 @@ def _trackers(trackers: Sequence[OrderTracker], sources: SideSources) -> np.ndar
     table = np.zeros(max(len(trackers), 1), dtype=at.TRACKER)
     for i, t in enumerate(trackers):
         low, high = ordinal_range(t.node.type)
-        most = min(int(t.slack), I64_MAX) if not t.in_python else 0
-        more = min(int(t.slack) - most, I64_MAX) if not t.in_python else 0
         table[i] = (
-            I64_MIN, I64_MIN, 0, 0, sources.nodes.index(t.node), t.descending, most, more,
+            I64_MIN, I64_MIN, 0, 0, sources.nodes.index(t.node), t.descending, *t.slack_words,
             t.node.type.kind == "float", t.in_python, 0, ~high if t.descending else low, low, high,
         )
     return table

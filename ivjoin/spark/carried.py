@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ivjoin.errors import ColumnError, OrderError
 from ivjoin.expr.nodes import Node
-from ivjoin.frontier.order import slack_ticks
+from ivjoin.frontier.slack import slack_ticks
 from ivjoin.outer.jointype import join_type
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan

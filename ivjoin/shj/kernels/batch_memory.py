@@ -9,7 +9,7 @@ from ivjoin.shj.kernels import memory as mem
 from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.index_kernels import KEY
 
-__all__ = ["array_struct", "copy_all", "copy_keys", "copy_rows", "read_double", "read_source"]
+__all__ = ["array_struct", "copy_all", "copy_keys", "copy_rows", "double_below", "read_double", "read_source"]
 
 _LOW_BITS = 2**63 - 1
 _TOP_BIT = -(2**63)
@@ -107,6 +107,27 @@ def read_double(pointer, code, arithmetic, second, second_code, number, n, out, 
         elif arithmetic == at.TIMES:
             x = x * other
         out[i] = _float_ordinal(_float_bits(x, cell + 8))
+
+
+@inner
+def double_below(edge, slack, falling, cell):  # type: ignore[no-untyped-def]
+    """The least (turned) ordinal of a double that is no further below the edge than a slack, given as bits: exact.
+
+    The error of a difference of doubles is a double itself (Knuth 1969, 4.2.2, theorem B); where the difference was
+    rounded down, the next double is the least one. ``falling`` is 1 where ordinals are turned, ``cell`` a spare word.
+    """
+    if edge == -_LOW_BITS - 1:
+        return edge
+    ordinal = edge + falling  # of the value, or of what it is below zero: turned, an ordinal is one less than that
+    mem.at_i64(cell)[0] = ordinal if ordinal >= 0 else (ordinal - 1) ^ _LOW_BITS
+    value = mem.at_f64(cell)[0]
+    mem.at_i64(cell)[0] = slack
+    less = mem.at_f64(cell)[0]
+    least = value - less
+    back = least - value
+    rest = (value - (least - back)) - (less + back)
+    found = _float_ordinal(_float_bits(least, cell))
+    return found - falling + (1 if rest > 0 else 0)
 
 
 @inner

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj import registers as at
-from ivjoin.shj.kernels.batch_memory import read_double, read_source
+from ivjoin.shj.kernels.batch_memory import double_below, read_double, read_source
 from ivjoin.shj.kernels.compiling import inner, tiny
 from ivjoin.shj.kernels.expiry_kernels import heaps_have_room
 from ivjoin.shj.kernels.index_kernels import I64_MAX, I64_MIN
@@ -22,6 +22,14 @@ def below(edge, slack, more):  # type: ignore[no-untyped-def]
     """The least (turned) value that keeps an order whose greatest value so far is ``edge``."""
     edge = I64_MIN if edge < I64_MIN + slack else edge - slack
     return I64_MIN if edge < I64_MIN + more else edge - more
+
+
+@tiny
+def _limit_after(op, t, edge):  # type: ignore[no-untyped-def]
+    """The least (turned) ordinal that a tracker lets later rows have."""
+    if t.is_float and t.slack != 0:
+        return double_below(edge, t.slack, t.descending, op.state_at)
+    return below(edge, t.slack, t.more_slack)
 
 
 @inner
@@ -156,12 +164,10 @@ def _follow(op, t, src, n):  # type: ignore[no-untyped-def]
     values = at_i64(op.values + 8 * t.source * op.room_rows)
     absent = at_u8(op.absent + t.source * op.room_rows)
     edge = t.edge
-    slack = t.slack
-    more = t.more_slack
     limit = t.limit if t.seen_value else I64_MIN
     turn = np.int64(-1) if t.descending else np.int64(0)
     top = edge
-    if slack == 0 and more == 0 and t.is_float == 0 and op.within and not src.has_absent:
+    if t.slack == 0 and t.more_slack == 0 and t.is_float == 0 and op.within and not src.has_absent:
         # The common case, without a branch in the loop: no value below the one before.
         falls = (values[0] ^ turn) < edge
         for i in range(1, n):
@@ -181,7 +187,7 @@ def _follow(op, t, src, n):  # type: ignore[no-untyped-def]
         elif v > top:
             top = v
             if op.within:
-                limit = below(top, slack, more)
+                limit = _limit_after(op, t, top)
     t.next = top
     return late
 
@@ -235,7 +241,7 @@ def _commit_orders(op, side, n):  # type: ignore[no-untyped-def]
         if t.next > t.edge or (t.seen_value == 0 and not src.has_absent and not t.is_float):
             op.moved = 1
             t.edge = t.next
-            t.limit = below(t.edge, t.slack, t.more_slack)
+            t.limit = _limit_after(op, t, t.edge)
             t.seen_value = 1
         elif t.seen_value == 0:
             # A side that has shown values of which none stands above the least there is.

@@ -1,0 +1,106 @@
+"""How far a row may fall below the greatest value before it: slack in the units of a type, and what it leaves.
+
+Edges are ordinals of greatest values, turned over (``~v``) where the order falls; what comes back is the least turned
+ordinal that keeps the promise. All of it is exact.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ivjoin.errors import OrderError
+from ivjoin.expr.ordinal import ordinals
+from ivjoin.expr.types import FLOAT64, TICKS_PER_SECOND, Type
+
+__all__ = ["as_double", "doubles_below", "exactly_below", "slack_ticks", "ticks_below"]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+
+
+def slack_ticks(slack: Any, t: Type, where: str) -> int | Fraction:
+    """The slack in physical units of a type, exact: whole ticks, since values lie on them, or a fraction for floats."""
+    if slack is None:
+        return 0
+    if isinstance(slack, timedelta):
+        micros = (slack.days * 86_400 + slack.seconds) * 1_000_000 + slack.microseconds
+        if t.kind == "date":
+            return micros // 86_400_000_000
+        if t.kind in ("timestamp", "time", "duration"):
+            return micros * TICKS_PER_SECOND[t.unit] // 1_000_000
+        raise OrderError(f"slack of {where} is a timedelta but the expression is {t}; give a number")
+    if t.kind in ("timestamp", "time", "duration"):
+        raise OrderError(f"slack of {where} is the number {slack!r} but the expression is {t}; give a timedelta")
+    if t.kind == "bool":
+        raise OrderError(f"slack of {where}: a bool has no distance")
+    if not (slack.is_finite() if isinstance(slack, Decimal) else isinstance(slack, int) or math.isfinite(slack)):
+        raise OrderError(f"slack of {where} is {slack!r}; leave the order out if nothing is promised")
+    if t.kind == "float":
+        return Fraction(slack)
+    exact = Fraction(slack if isinstance(slack, int) else Decimal(str(slack)))
+    return math.floor(exact * (10**t.scale if t.kind == "decimal" else 1))
+
+
+def as_double(slack: int | Fraction) -> float | None:
+    """The same number as a double; None if it is none."""
+    try:
+        near = float(slack)
+    except OverflowError:
+        return None
+    return near if Fraction(near) == slack else None
+
+
+def ticks_below(edges: np.ndarray, slack: int) -> np.ndarray:
+    """What whole ticks of slack leave : int64[n]."""
+    first = I64_MIN + slack  # the least edge that says anything
+    if first > I64_MAX:
+        return np.full_like(edges, I64_MIN)
+    # Counted from the least value, so that a slack of more than an int64 holds is none of the numbers here.
+    return np.where(edges < first, I64_MIN, (edges - first) + I64_MIN)
+
+
+def doubles_below(edges: np.ndarray, slack: float, falling: int) -> np.ndarray:
+    """What a double of slack leaves of edges that are doubles : int64[n]; as the kernels' ``double_below``.
+
+    The error of a difference of doubles is a double itself (Knuth 1969, 4.2.2, theorem B); where the difference was
+    rounded down, the next double is the least one. ``falling`` is 1 where the order falls, else 0.
+    """
+    values = _values(edges, falling)
+    with np.errstate(over="ignore", invalid="ignore"):
+        least = values - slack
+        back = least - values
+        rest = (values - (least - back)) - (slack + back)
+    return np.where(edges == I64_MIN, edges, ordinals(least, FLOAT64) - falling + (rest > 0))
+
+
+def exactly_below(edges: np.ndarray, slack: int | Fraction, falling: int) -> np.ndarray:
+    """As :func:`doubles_below`, for a slack that is no double."""
+    # It is rare, so exactness may cost a loop.
+    distinct, back = np.unique(edges, return_inverse=True)
+    least = np.array([_less(value, slack) for value in _values(distinct, falling).tolist()])
+    found = np.where(distinct == I64_MIN, distinct, ordinals(least, FLOAT64) - falling)
+    return found[back]
+
+
+def _values(edges: np.ndarray, falling: int) -> np.ndarray:
+    """The doubles that edges stand for, times -1 where the order falls."""
+    # Turned, an ordinal is one less than that of minus the value.
+    places = edges + falling
+    return np.where(places >= 0, places, (places - 1) ^ I64_MAX).view(np.float64)
+
+
+def _less(value: float, slack: int | Fraction) -> float:
+    """The least double that is not below the difference."""
+    if not math.isfinite(value):
+        return value
+    exact = Fraction(value) - slack
+    try:
+        least = float(exact)
+    except OverflowError:
+        return -math.inf
+    return math.nextafter(least, math.inf) if math.isfinite(least) and Fraction(least) < exact else least
