@@ -14,6 +14,7 @@ from ivjoin.operator.budget import Budget
 from ivjoin.operator.core import Core
 from ivjoin.operator.recall import Recall
 from ivjoin.shedding.policies import DecayedCounts, DecayedSample, worth
+from ivjoin.shj.store.ring_room import drop
 
 __all__ = ["Dropping"]
 
@@ -131,7 +132,7 @@ class Dropping:
         for s, ((ids, _), gone) in enumerate(zip(values, go, strict=True)):
             if gone.any():
                 self.recall.dropped(s, ids[gone])
-                core.stores[s].drop(ids, gone)
+                drop(core.stores[s], ids, gone)
                 name = ("shed_left", "shed_right")[s]
                 setattr(core.metrics, name, getattr(core.metrics, name) + int(np.count_nonzero(gone)))
         if not core.state.get("prepared"):  # ids of a batch on its way may be in no row yet

@@ -17,6 +17,7 @@ from ivjoin.shj.store.selectivity import most_selective
 
 __all__ = ["chosen", "decide", "look_beyond", "may_crowd", "next_piece", "probe_runs"]
 
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _MOST_STEPS = 50_000_000  # that a batch may walk along one axis, if there are others
 
 def decide(core: Core, p: int, batch: pa.RecordBatch) -> None:
@@ -72,7 +73,10 @@ def look_beyond(core: Core, p: int, batch: pa.RecordBatch) -> None:
     rows, ids, cell = np.empty(room, np.int64), np.empty(room, np.int64), np.zeros(4, np.int64)
     scratch = np.empty(n + 1, np.int64)
     nodes = list(core.plan.separation.residual)
+    values = state["values"]
     for table in core.plan.overflows[p]:
+        if not _can_meet(table.terms.tolist(), values[:, :n], store.extents):
+            continue
         cell[:] = 0, -2, 0, 0
         while cell[0] < n:
             count = index_kernels.probe(
@@ -82,6 +86,17 @@ def look_beyond(core: Core, p: int, batch: pa.RecordBatch) -> None:
             )
             if count:
                 holds(nodes, pair_columns(core, p, batch, rows[:count], store.places(ids[:count])), count)
+
+
+def _can_meet(terms: list[list[int]], values: np.ndarray, extents: np.ndarray) -> bool:
+    """Whether some stored row, of which no more is known than its side's extents, may satisfy terms with some row."""
+    for axis, theirs, low, high in terms:
+        least, most = extents[theirs].tolist()
+        if low != I64_MIN and int(values[axis].min()) + low > most:
+            return False
+        if high != I64_MAX and int(values[axis].max()) + high < least:
+            return False
+    return True
 
 
 def chosen(core: Core) -> np.ndarray:

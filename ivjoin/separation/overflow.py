@@ -23,6 +23,9 @@ from ivjoin.separation.placing import place
 
 __all__ = ["Overflow", "constant_errs", "overflows"]
 
+_NEVER = -(1 << 300)  # no sum of columns lies below it
+_WIDE = 1 << 62
+
 
 @dataclass(frozen=True, slots=True)
 class Overflow:
@@ -69,12 +72,24 @@ def overflows(
                         old = lines.get(name)
                         lines[name] = t if old is None or _is_wider(t, old) else old
                     continue
-            roomy = guard_box([limit]) if all(atom.op == "column" for atom in limit.terms) else None
+            roomy = _roomy_box(forms, limit, beyond)
             if roomy is not None:
                 cut(box, roomy)
             elif forms.sides(n) != BOTH_SIDES and n in always:
                 cut(box, {n: span(n.type)})
     return list(lines.values()), box
+
+
+def _roomy_box(forms: Forms, limit: Limit, beyond: Form) -> Box | None:
+    """A box of columns in which nothing overflows; None if there is none that lets through what they usually hold."""
+    if all(atom.op == "column" for atom in limit.terms):
+        return guard_box([limit])
+    if limit.hi < _WIDE:  # seconds since 1970 in 32 bits would lie outside
+        return None
+    each = [*_alternatives(forms, beyond)]
+    if any(form is None or any(atom.op != "column" for atom in form.terms) for form in each):
+        return None
+    return guard_box(Limit(form.terms, form.hi, _NEVER, -1) for form in each if form is not None)
 
 
 def _bare(n: Node) -> Node:

@@ -47,7 +47,7 @@ SIDE = _record(
     "least most peak_span steps linked refused probed retired rows_in trimmed",
     "owes keeps semi single mode decide by_python patience has_nulls beyond packs n_pieces",
     "n_key_words n_key_pieces n_texts n_checks",
-    "key_words pieces texts checks",  # address
+    "key_words pieces texts checks extents",  # address
 )
 # A column, or an expression that Python computes (column -1), as ordinals; or a column as doubles, with another or a
 # number (``number``, as bits) added, taken off or multiplied (``arithmetic``).

@@ -212,6 +212,8 @@ def _keep(op, p, side):  # type: ignore[no-untyped-def]
             most = max(most, values[k])
         side.least = least
         side.most = most
+    if side.beyond:
+        _extend(side, values, stride, n_kept)
     links = at_i32(side.rows)
     tally = at_i64(op.state_at)
     tally[0] = 0
@@ -250,6 +252,20 @@ def _keep(op, p, side):  # type: ignore[no-untyped-def]
                     enlist(side, d, index.FIRST_AXIS + a, turn, first, n_kept)
     side.live += n_kept
     side.peak_span = max(side.peak_span, side.hi - side.lo)
+
+
+@inner
+def _extend(side, values, stride, n):  # type: ignore[no-untyped-def]
+    """Between which values the stored rows lie on each axis, with n rows more."""
+    extents = at_i64(side.extents)
+    for a in range(side.n_axes):
+        least = index.I64_MAX if side.live == 0 else extents[2 * a]
+        most = index.I64_MIN if side.live == 0 else extents[2 * a + 1]
+        for k in range(a * stride, a * stride + n):
+            least = min(least, values[k])
+            most = max(most, values[k])
+        extents[2 * a] = least
+        extents[2 * a + 1] = most
 
 
 @inner

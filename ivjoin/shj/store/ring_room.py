@@ -15,7 +15,7 @@ from ivjoin.shj.store.varying import BytesColumn
 if TYPE_CHECKING:
     from ivjoin.shj.store.side import SideStore
 
-__all__ = ["leave", "more", "next_cap", "recap", "renumber", "row_bytes"]
+__all__ = ["drop", "leave", "more", "next_cap", "recap", "renumber", "row_bytes"]
 
 
 def next_cap(store: SideStore, n: int) -> int:
@@ -81,6 +81,15 @@ def leave(store: SideStore, ids: np.ndarray) -> None:
     store.live -= len(ids)
     store.lo = int(ids[-1]) + 1
     store._trim()
+
+
+def drop(store: SideStore, ids: np.ndarray, gone: np.ndarray) -> None:
+    """Let go of some of all live rows, and of the room they took; rows have other ids after it."""
+    places = store.places(ids[gone])
+    store.keys.live -= int(index_kernels.unlink(places, store.links, store.keys.slots, store.offset))
+    store.live -= len(places)
+    kept = ids[~gone]
+    renumber(store, kept, len(kept) + len(kept) // 16)
 
 
 def renumber(store: SideStore, ids: np.ndarray, room: int) -> None:

@@ -25,7 +25,7 @@ from ivjoin.shj.store.ring_room import more, next_cap, recap, renumber
 from ivjoin.shj.store.rings import Column
 from ivjoin.shj.store.runs import SortedRuns
 from ivjoin.shj.store.schedules import Schedules
-from ivjoin.shj.store.sizes import fitting, is_wide, row_records
+from ivjoin.shj.store.sizes import extend, fitting, is_wide, row_records
 from ivjoin.shj.store.varying import BytesColumn, KeyTextColumn
 
 __all__ = ["SideStore"]
@@ -36,10 +36,10 @@ _FIRST_AXIS = index_kernels.FIRST_AXIS
 _MOST_PATIENCE = 2**60
 _WORDS = at.words_in(SIDE)
 (_ROWS, _N_AXES, _EXPIRY, _BY_PYTHON, _SORTED, _STORED, _N_STORED, _TEXTS, _N_TEXTS, _RINGS, _HAS_NULLS,
- _KEY_PIECES) = map(
+ _KEY_PIECES, _EXTENTS) = map(
     at.words_of(SIDE).__getitem__,
     ("rows", "n_axes", "expiry", "by_python", "sorted", "stored", "n_stored", "texts", "n_texts", "rings", "has_nulls",
-     "n_key_pieces"),
+     "n_key_pieces", "extents"),
 )
 
 
@@ -119,6 +119,9 @@ class SideStore:
         self._rings = np.zeros((max(self.stored, default=0) + 1, at.words_in(RING)), dtype=np.int64)
         self.schedules = Schedules(side, n_axes, self.account)
         self._tally = np.zeros(3, dtype=np.int64)
+        # Between which values the rows that are or were here lie, axis by axis; where the kernels need it.
+        self.extents = np.zeros((n_axes, 2), dtype=np.int64)
+        self._registers[_EXTENTS] = address(self.extents)
         self.runs: SortedRuns | None = None
         self.disordered = False
         self._led_by: tuple[int, int | None] = (0, None)
@@ -196,6 +199,7 @@ class SideStore:
             r = self._sides[self.side]
             r["least"] = min(int(axes[0].min()), I64_MAX if empty else int(r["least"]))
             r["most"] = max(int(axes[0].max()), I64_MIN if empty else int(r["most"]))
+            extend(self.extents, axes, empty)
         self.hi = first + n
         self.live += n
         self.peak = max(self.peak, self.hi - self.lo)
@@ -360,7 +364,8 @@ class SideStore:
     def nbytes(self) -> int:
         """Memory held: rings as allocated, arenas and runs as they are now."""
         if self._ring_bytes is None:
-            tables = sum(x.nbytes for x in (self.schedules, self._table, self._rings, self._texts, self._tally))
+            arrays = self._table, self._rings, self._texts, self._tally, self.extents
+            tables = self.schedules.nbytes + sum(x.nbytes for x in arrays)
             self._ring_bytes = in_memory(self.rows) + sum(c.nbytes for c in self.columns if not c.varies) + tables
             self._varying = [c for c in self.columns if c.varies]
         total = self._ring_bytes if self.runs is None else self._ring_bytes + self.runs.nbytes
@@ -479,14 +484,6 @@ class SideStore:
     def key_ids(self, ids: np.ndarray) -> np.ndarray:
         """The key ids of rows : int64[n]."""
         return self.links[self.places(ids), index_kernels.KEY].astype(np.int64)
-
-    def drop(self, ids: np.ndarray, gone: np.ndarray) -> None:
-        """Let go of some of all live rows, and of the room they took; rows have other ids after it."""
-        places = self.places(ids[gone])
-        self.keys.live -= int(index_kernels.unlink(places, self.links, self.keys.slots, self.offset))
-        self.live -= len(places)
-        kept = ids[~gone]
-        renumber(self, kept, len(kept) + len(kept) // 16)
 
     def flags(self, ids: np.ndarray) -> np.ndarray:
         """int32[n]: LIVE, MATCHED, and which axes have no value, of rows."""

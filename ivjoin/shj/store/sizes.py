@@ -7,7 +7,7 @@ import numpy as np
 from ivjoin.errors import CapacityError
 from ivjoin.shj.kernels.index_kernels import FIRST_AXIS
 
-__all__ = ["fitting", "is_wide", "larger", "row_records"]
+__all__ = ["extend", "fitting", "is_wide", "larger", "row_records"]
 
 # Rows that a ring may have room for, beyond twice what it needs, without being asked whether it does.
 _SPARE = 1024
@@ -47,3 +47,11 @@ def row_records(cap: int, n_axes: int) -> tuple[np.ndarray, np.ndarray]:
     """Row records as words, int64[cap, ...], and the same memory as links, int32."""
     rows = np.empty((cap, FIRST_AXIS + n_axes), dtype=np.int64)
     return rows, rows.view(np.int32)
+
+
+def extend(extents: np.ndarray, axes: np.ndarray, empty: bool) -> None:
+    """Let extents, int64[a, 2], hold further rows : int64[a, n]; those alone where no row is stored yet."""
+    least, most = axes.min(axis=1), axes.max(axis=1)
+    if not empty:
+        least, most = np.minimum(least, extents[:, 0]), np.maximum(most, extents[:, 1])
+    extents[:, 0], extents[:, 1] = least, most
