@@ -167,7 +167,7 @@ def buckets_of(plans: PlanList, sent: Sent, batch: pa.RecordBatch, count: int) -
         lone = np.flatnonzero(f.lone)
         dealt = dealt.copy()
         dealt[lone] = mixed(hash_of_rows(batch, lone))
-    used = np.array([min(count, getattr(p, "used", None) or count) for p in plans.plans])
+    used = np.array([min(count, p.used or count) for p in plans.plans if isinstance(p, EndlessPlan)])
     own = used[0] if (used == used[0]).all() else used[sent.plans - plans.first]
     return np.where(sent.cells == _LIGHT, _dealt(dealt[rows], own), (sent.cells % own + shift[rows] % own) % own)
 

@@ -122,7 +122,8 @@ class Note:
     def of(text: str) -> Note:
         d = json.loads(text)
         keys = {k: (a, b) for k, a, b in d["keys"]}
-        return Note(d["rows"], keys, Edge(d["edge"]), (d["seen"][0], d["seen"][1]), d["step"], d["newest"], d.get("idle", 0))
+        seen, idle = (d["seen"][0], d["seen"][1]), d.get("idle", 0)
+        return Note(d["rows"], keys, Edge(d["edge"]), seen, d["step"], d["newest"], idle)
 
     def after(
         self, plans: PlanList, counts: Counts, seen: Sequence[Sequence[int | None]], buckets: int
