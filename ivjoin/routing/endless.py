@@ -45,6 +45,8 @@ class EndlessPlan:
         Of a slice, in ordinals.
     grid : (int, int) or None
         Rows and columns of the grid that a heavy key has in place of slices.
+    used : int or None
+        How many of the buckets its rows go to, the first ones; None for all.
     """
 
     reader: Reader
@@ -53,6 +55,7 @@ class EndlessPlan:
     hot: np.ndarray
     width: int
     grid: Grid | None = None
+    used: int | None = None
     how: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -105,16 +108,17 @@ class EndlessPlan:
     def summary(self) -> str:
         """In a few words."""
         how = f"a grid {self.grid[0]} x {self.grid[1]}" if self.grid else f"slices of {self.width} ordinals"
+        where = "" if self.used is None else f", in {self.used} bucket{'s' if self.used > 1 else ''}"
         if not self.keyed:
-            return f"all rows in {how}"
+            return f"all rows in {how}{where}"
         if not len(self.hot):
-            return "keys by their hash"
-        return f"keys by their hash, {len(self.hot)} heavy one{'s' if len(self.hot) > 1 else ''} in {how}"
+            return f"keys by their hash{where}"
+        return f"keys by their hash, {len(self.hot)} heavy one{'s' if len(self.hot) > 1 else ''} in {how}{where}"
 
     @property
     def as_json(self) -> dict[str, Any]:
         """What is the plan's own, for :meth:`with_json`."""
-        return {"hot": self.hot.tolist(), "width": self.width, "grid": self.grid}
+        return {"hot": self.hot.tolist(), "width": self.width, "grid": self.grid, "used": self.used}
 
     def with_json(self, said: dict[str, Any]) -> EndlessPlan:
         """Another plan for the same join.
@@ -129,10 +133,10 @@ class EndlessPlan:
         if grid is not None:
             rows, columns = map(int, grid)
             grid = rows, columns
-        width = int(said["width"])
-        if width < LEAST_WIDTH or (grid is not None and min(grid) < 1):
-            raise ValueError(f"slices of {width} ordinals, grid {grid}")
-        return EndlessPlan(self.reader, self.axis, self.both, hot, width, grid)
+        width, used = int(said["width"]), said.get("used")
+        if width < LEAST_WIDTH or (grid is not None and min(grid) < 1) or (used is not None and int(used) < 1):
+            raise ValueError(f"slices of {width} ordinals, grid {grid}, {used} buckets")
+        return EndlessPlan(self.reader, self.axis, self.both, hot, width, grid, None if used is None else int(used))
 
 
 def endless_plans(plan: JoinPlan, hot: Iterable[int] = ()) -> PlanList | str:
@@ -154,16 +158,18 @@ def endless_plans(plan: JoinPlan, hot: Iterable[int] = ()) -> PlanList | str:
     return PlanList((first,), (), axis, both, falling)
 
 
-def buckets_of(sent: Sent, batch: pa.RecordBatch, count: int) -> np.ndarray:
-    """The bucket, 0 to count - 1, of each copy : int64[m]."""
+def buckets_of(plans: PlanList, sent: Sent, batch: pa.RecordBatch, count: int) -> np.ndarray:
+    """The bucket, 0 to count - 1, of each copy, among those that its plan uses : int64[m]."""
     f, rows = sent.features, sent.rows
-    key = np.zeros(f.n, dtype=np.uint64) if f.key is None else f.key
-    light = _dealt(key, count)
+    dealt = np.zeros(f.n, dtype=np.uint64) if f.key is None else f.key
+    shift = (dealt >> _HALF).astype(np.int64)
     if f.lone is not None:
         lone = np.flatnonzero(f.lone)
-        light[lone] = _dealt(mixed(hash_of_rows(batch, lone)), count)
-    shift = (key >> _HALF).astype(np.int64) % count
-    return np.where(sent.cells == _LIGHT, light[rows], (sent.cells % count + shift[rows]) % count)
+        dealt = dealt.copy()
+        dealt[lone] = mixed(hash_of_rows(batch, lone))
+    used = np.array([min(count, p.used or count) for p in plans.plans if isinstance(p, EndlessPlan)])
+    own = used[0] if (used == used[0]).all() else used[sent.plans - plans.first]
+    return np.where(sent.cells == _LIGHT, _dealt(dealt[rows], own), (sent.cells % own + shift[rows] % own) % own)
 
 
 def cell_keys(sent: Sent) -> np.ndarray:
@@ -182,6 +188,6 @@ def _among(keys: np.ndarray, known: np.ndarray) -> np.ndarray:
     return found
 
 
-def _dealt(hashes: np.ndarray, count: int) -> np.ndarray:
-    """A number below ``count`` for each hash, by its high half."""
-    return (((hashes >> _HALF) * np.uint64(count)) >> _HALF).astype(np.int64)
+def _dealt(hashes: np.ndarray, count: int | np.ndarray) -> np.ndarray:
+    """A number below ``count``, which may be one for each, by the high half of each hash."""
+    return (((hashes >> _HALF) * np.asarray(count, dtype=np.uint64)) >> _HALF).astype(np.int64)

@@ -7,6 +7,7 @@ the same plan. Counts of earlier micro-batches weigh half as much with each one 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -31,6 +32,10 @@ _FEWEST_ROWS = 256  # before anything is decided
 _FEWEST_OF_KEY = 32
 _OLDER = 0.5  # what earlier micro-batches weigh
 _WORTH = 1.5  # a shape is changed where the greatest load falls by this
+# Rows that a micro-batch brings to a bucket on average: from so many on more buckets are used, if there are, and below
+# so few, for a while, fewer, which then get as many as lie between. A turn takes what some thousand rows take.
+_BUSY, _BETWEEN, _IDLE = 8_192, 1_024, 128
+_IDLE_TURNS = 8
 
 
 @dataclass(slots=True)
@@ -95,6 +100,8 @@ class Note:
         By how much the cut side has come farther along the axis in a micro-batch.
     newest : int
         The number of the newest plan file; -1 before the first.
+    idle : int
+        Micro-batches one after the other whose rows were few for the buckets in use.
     """
 
     rows: float = 0.0
@@ -103,18 +110,20 @@ class Note:
     seen: tuple[list[int | None], list[int | None]] = ([], [])
     step: float = 0.0
     newest: int = -1
+    idle: int = 0
 
     def text(self) -> str:
         return json.dumps({
             "rows": self.rows, "edge": self.edge.top, "seen": self.seen, "step": self.step, "newest": self.newest,
-            "keys": [[k, *self.keys[k]] for k in sorted(self.keys)],
+            "idle": self.idle, "keys": [[k, *self.keys[k]] for k in sorted(self.keys)],
         })  # fmt: skip
 
     @staticmethod
     def of(text: str) -> Note:
         d = json.loads(text)
         keys = {k: (a, b) for k, a, b in d["keys"]}
-        return Note(d["rows"], keys, Edge(d["edge"]), (d["seen"][0], d["seen"][1]), d["step"], d["newest"])
+        seen, idle = (d["seen"][0], d["seen"][1]), d.get("idle", 0)
+        return Note(d["rows"], keys, Edge(d["edge"]), seen, d["step"], d["newest"], idle)
 
     def after(
         self, plans: PlanList, counts: Counts, seen: Sequence[Sequence[int | None]], buckets: int
@@ -132,11 +141,31 @@ class Note:
         step = self.step
         if before is not None and now is not None and now > before:
             step = float(now - before) if not step else _OLDER * step + (1 - _OLDER) * (now - before)
-        return Note(rows, keys, self.edge.joined(counts.edge), (far[0], far[1]), step, self.newest)
+        idle = self.idle + 1 if _a_turn(rows) < _IDLE * _in_use(plans, buckets) else 0
+        return Note(rows, keys, self.edge.joined(counts.edge), (far[0], far[1]), step, self.newest, idle)
 
     def numbered(self, newest: int) -> Note:
         """With the number of a plan file that was written."""
         return replace(self, newest=newest)
+
+
+def _a_turn(rows: float) -> float:
+    """Rows of a micro-batch on average, of those of all so far."""
+    return (1 - _OLDER) * rows
+
+
+def _in_use(plans: PlanList, buckets: int) -> int:
+    newest = plans.plans[-1]
+    assert isinstance(newest, EndlessPlan)
+    return min(buckets, newest.used or buckets)
+
+
+def _used(plans: PlanList, note: Note, buckets: int) -> int:
+    """How many buckets the next rows are to go to."""
+    now, rows = _in_use(plans, buckets), _a_turn(note.rows)
+    if rows > _BUSY * now or note.idle >= _IDLE_TURNS:
+        return max(1, min(buckets, math.ceil(rows / _BETWEEN)))
+    return now
 
 
 def _farther(a: list[int | None], b: list[int | None]) -> list[int | None]:
@@ -159,18 +188,20 @@ def next_plans(plans: PlanList, note: Note, buckets: int, pinned: Iterable[int] 
     """
     newest = plans.plans[-1]
     assert isinstance(newest, EndlessPlan)
-    if note.rows < _FEWEST_ROWS:
-        return None
-    hot = np.array(sorted(_heavy(newest, note, buckets, pinned)), dtype=np.uint64)
-    width, grid = _shape(newest, note, buckets, hot)
-    spread = len(hot) or not newest.keyed
-    if np.array_equal(hot, newest.hot) and (not spread or (width, grid) == (newest.width, newest.grid)):
+    used = _used(plans, note, buckets)
+    hot, width, grid = newest.hot, newest.width, newest.grid
+    if note.rows >= _FEWEST_ROWS:
+        hot = np.array(sorted(_heavy(newest, note, used, pinned)), dtype=np.uint64)
+        width, grid = _shape(newest, note, used, hot)
+    same = not (len(hot) or not newest.keyed) or (width, grid) == (newest.width, newest.grid)
+    if same and np.array_equal(hot, newest.hot) and used == _in_use(plans, buckets):
         return None
     if plans.axis.node.type.kind == "float" and not plans.falling and note.edge.top >= NAN_ORDINAL:
         return None  # beyond a NaN nothing lies
     gone = passed(plans, note.seen)
     rest = plans if gone is None else plans.without_dead(max(I64_MIN, min(I64_MAX, gone)))
-    return rest.add(EndlessPlan(newest.reader, newest.axis, newest.both, hot, width, grid), note.edge)
+    more = EndlessPlan(newest.reader, newest.axis, newest.both, hot, width, grid, None if used == buckets else used)
+    return rest.add(more, note.edge)
 
 
 def _heavy(plan: EndlessPlan, note: Note, buckets: int, pinned: Iterable[int]) -> set[int]:

@@ -28,6 +28,7 @@ from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES, JoinSpec
+from ivjoin.spark.delays import DELAYS, Arrived, Delay
 from ivjoin.spark.pack import Seen, unpacked, whole
 from ivjoin.spark.results import COUNTS, GROWING
 
@@ -51,11 +52,14 @@ class Arrivals:
         How far each side has come, over all tasks.
     heard : list of dict
         What each map task tells the planner, in the planner's bucket.
+    arrived : Arrived
+        When the micro-batch's rows came, in all buckets.
     """
 
     packed: tuple[list[bytes], list[bytes]]
     seen: tuple[Seen, Seen]
     heard: list[dict[str, Any]] = field(default_factory=list)
+    arrived: Arrived = field(default_factory=Arrived)
 
 
 def arrivals(spec: JoinSpec, frames: Iterator[pd.DataFrame]) -> Arrivals:
@@ -68,7 +72,8 @@ def arrivals(spec: JoinSpec, frames: Iterator[pd.DataFrame]) -> Arrivals:
             if isinstance(rows, (bytes, bytearray)):
                 out.packed[int(side)].append(bytes(rows))
             if isinstance(tick, (bytes, bytearray)):
-                edges, *heard = json.loads(bytes(tick))
+                edges, arrived, *heard = json.loads(bytes(tick))
+                out.arrived.merge(arrived)
                 out.seen[int(side)].merge(edges)
                 out.heard += heard
     return out
@@ -154,17 +159,11 @@ class Turn:
     restored: bool = False
     caught_up: int = 0  # turns of other workers that were played again
     marks: list[int] = field(default_factory=lambda: [time.perf_counter_ns()])
-    rows_out: int = 0
+    delay: Delay = field(default_factory=Delay)
 
     def mark(self, of_the_next: int = 0) -> None:
         """End of a stage: reading, joining, writing; some nanoseconds of it may count for the next one."""
         self.marks.append(time.perf_counter_ns() - of_the_next)
-
-    def counted(self, out: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The output, its rows counted as they pass."""
-        for batch in out:
-            self.rows_out += batch.num_rows
-            yield batch
 
     def rows_in(self, op: SymmetricHashJoin) -> int:
         """Rows of both sides that came in this turn."""
@@ -175,8 +174,9 @@ class Turn:
         self.mark()
         after = op.metrics.as_dict()
         counts = {name: after[name] - self.before[name] for name in GROWING}
-        counts["rows_out"] = self.rows_out  # what the operator puts out need not all be owned
+        counts["rows_out"] = self.delay.rows_out  # what the operator puts out need not all be owned
         counts |= {name: after[name] for name in ("state_rows", "state_bytes")}
+        counts |= zip(DELAYS, self.delay.counts, strict=True)
         counts |= {"bytes_written": bytes_written, "restored": int(self.restored), "caught_up": int(self.caught_up > 0)}
         spans = [b - a for a, b in zip(self.marks, self.marks[1:], strict=False)]
         counts |= {name: span // 1000 for name, span in zip(COUNTS[-3:], spans, strict=True)}

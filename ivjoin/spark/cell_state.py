@@ -31,6 +31,7 @@ from ivjoin.spark.buckets import bucket_labels
 from ivjoin.spark.cells import cell_sql, hashable
 from ivjoin.spark.codec import FORMAT, STATE_SCHEMA, compressed, expanded, meta_text, new_token, read_state
 from ivjoin.spark.columns import place
+from ivjoin.spark.delays import DELAYS, Arrived, Delay
 from ivjoin.spark.environment import arrow_batch_rows
 from ivjoin.spark.metrics import observed, observed_name
 from ivjoin.spark.pack import PACKED_SCHEMA, Seen, packer, unpacked, whole
@@ -70,7 +71,7 @@ def counts_of(aliases: Sequence[str]) -> list[str]:
     """What one turn of a cell counts, in the order of its text; times in microseconds."""
     return [
         *(f"{a}_rows_in" for a in aliases), *(f"{a}_rows_retired" for a in aliases), "rows_out", "late_rows",
-        "state_rows", "state_bytes", "bytes_written", "restored", "read_us", "join_us", "write_us",
+        "state_rows", "state_bytes", "bytes_written", "restored", *DELAYS, "read_us", "join_us", "write_us",
     ]  # fmt: skip
 
 
@@ -90,43 +91,53 @@ def cell_function(spec: MultiSpec, plan: HypercubePlan, results: Results) -> Sta
         else:
             op = MultiJoin.from_spec(spec, late_within=False)
         before, read = _growing(op.metrics), perf_counter_ns()
-        packed, seen = _arrivals(spec, frames)
-        for alias in op.aliases:
-            if packed[alias]:
-                pieces = [unpacked(rows, spec.wide(alias)) for rows in packed[alias]]
-                columns = whole(pieces).columns
-                for batch in op.push(alias, pa.RecordBatch.from_arrays(columns, schema=spec.schemas[alias])):
-                    out = results.output(batch)
-                    left = perf_counter_ns()
-                    yield out
-                    given += perf_counter_ns() - left
-        for alias in op.aliases:
-            for batch in op.reach(alias, seen[alias].edges):
-                yield results.output(batch)
+        packed, seen, arrived = _arrivals(spec, frames)
+        delay = Delay()
+        for batch in delay.counted(_played(op, spec, packed, seen), arrived):
+            out = results.output(batch)
+            left = perf_counter_ns()
+            yield out
+            given += perf_counter_ns() - left
         joined = perf_counter_ns()
         payload = compressed(op.snapshot())
         state.update((FORMAT, meta, new_token(), payload))
         m = op.metrics
         counts = [after - was for after, was in zip(_growing(m), before, strict=True)]
-        counts += [m.state_rows, m.state_bytes, len(payload), int(restored)]
+        counts += [m.state_rows, m.state_bytes, len(payload), int(restored), *delay.counts]
         took = (read - start, joined - read - given, perf_counter_ns() - joined)
         yield results.counts(",".join(str(n) for n in (*counts, *(ns // 1000 for ns in took))))
 
     return join_cell
 
 
-def _arrivals(spec: MultiSpec, frames: Iterator[pd.DataFrame]) -> tuple[dict[str, list[bytes]], dict[str, Seen]]:
-    """A cell's packed rows and ticks, by input."""
+def _played(
+    op: MultiJoin, spec: MultiSpec, packed: Mapping[str, list[bytes]], seen: Mapping[str, Seen]
+) -> Iterator[pa.RecordBatch]:
+    """All rows of a micro-batch, then how far each input has come; yields the output."""
+    for alias in op.aliases:
+        if packed[alias]:
+            columns = whole([unpacked(rows, spec.wide(alias)) for rows in packed[alias]]).columns
+            yield from op.push(alias, pa.RecordBatch.from_arrays(columns, schema=spec.schemas[alias]))
+    for alias in op.aliases:
+        yield from op.reach(alias, seen[alias].edges)
+
+
+def _arrivals(
+    spec: MultiSpec, frames: Iterator[pd.DataFrame]
+) -> tuple[dict[str, list[bytes]], dict[str, Seen], Arrived]:
+    """A cell's packed rows and ticks, by input; and when the micro-batch's rows came."""
     packed: dict[str, list[bytes]] = {a: [] for a in spec.aliases}
-    seen = {a: Seen(plan_of(spec.inputs[a]), 0) for a in spec.aliases}
+    seen, arrived = {a: Seen(plan_of(spec.inputs[a]), 0) for a in spec.aliases}, Arrived()
     for frame in frames:
         for side, rows, tick in zip(frame["side"], frame["rows"], frame["seen"], strict=True):
             alias = spec.aliases[int(side)]
             if isinstance(rows, (bytes, bytearray)):
                 packed[alias].append(bytes(rows))
             if isinstance(tick, (bytes, bytearray)):
-                seen[alias].merge(json.loads(bytes(tick))[0])
-    return packed, seen
+                edges, when = json.loads(bytes(tick))
+                seen[alias].merge(edges)
+                arrived.merge(when)
+    return packed, seen, arrived
 
 
 def _identity(spec: MultiSpec, plan: HypercubePlan) -> dict[str, str]:

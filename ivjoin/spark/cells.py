@@ -36,7 +36,7 @@ from ivjoin.routing import HypercubePlan
 from ivjoin.spark.buckets import bucket_labels
 from ivjoin.spark.columns import as_spark_sql, place, type_name
 from ivjoin.spark.pack import MapStage, gathered
-from ivjoin.spark.slots import laid_together
+from ivjoin.spark.slots import laid_together, null_of, selected
 
 __all__ = ["cell_sql", "hashable", "joined_in_cells"]
 
@@ -85,26 +85,23 @@ def joined_in_cells(
     for side, (a, frame) in enumerate(frames.items()):
         names = spec.wide(a).names
         given = frame.toDF(*[place(i) for i in range(len(types[a]))])
-        columns = [F.lit(side).cast("tinyint").alias("side")]
+        columns: dict[str, Any] = {"side": f"CAST({side} AS TINYINT)"}
         if keys is None:
-            columns.insert(0, F.explode(F.expr(cell_sql(spec, plan, a, hashable(frame.schema)))).alias("cell"))
+            columns["cell"] = f"explode({cell_sql(spec, plan, a, hashable(frame.schema))})"
         else:  # a null is equal to nothing
             for own in keys:
-                given = given.where(F.expr(f"{as_spark_sql(own[a], names)} IS NOT NULL"))
+                given = given.where(f"{as_spark_sql(own[a], names)} IS NOT NULL")
         for i, (nodes, slot) in enumerate(zip(together, by, strict=True)):
             if nodes and slot is None:
                 text = as_spark_sql(nodes[a], names) if a in nodes else _none_like(next(iter(nodes.values())))
-                columns.append(F.expr(str(text)).alias(f"b{i}"))
+                columns[f"b{i}"] = str(text)
         where = {slot: i for i, slot in enumerate(places[side])}
-        columns += [
-            (F.col(place(where[slot])) if slot in where else F.lit(None).cast(t)).alias(f"s{slot}")
-            for slot, t in enumerate(slots)
-        ]
-        tagged.append(given.select(*columns))
+        columns |= {f"s{i}": place(where[i]) if i in where else null_of(t) for i, t in enumerate(slots)}
+        tagged.append(selected(given, **columns))
     all_of = tagged[0]
     for one in tagged[1:]:
         all_of = all_of.union(one)
-    order, *hashed = [F.col(f"b{i}" if slot is None else f"s{slot}") for i, slot in enumerate(by)]
+    order, *hashed = [f"b{i}" if slot is None else f"s{slot}" for i, slot in enumerate(by)]
     if plan.workers == 1:
         spread = all_of.coalesce(1)
     elif keys is None:
@@ -116,7 +113,7 @@ def joined_in_cells(
     if along:
         spread = spread.sortWithinPartitions(order)
     cell = [] if keys is not None else ["cell"]
-    payload = spread.select("side", *[f"s{i}" for i in range(len(slots))], *cell)
+    payload = spread.selectExpr("side", *[f"s{i}" for i in range(len(slots))], *cell)
     return payload.mapInArrow(_joiner(run, shape, places, bool(cell)), out)
 
 

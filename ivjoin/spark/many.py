@@ -24,7 +24,7 @@ from ivjoin.spark.dialect import AnsiWarning, ansi_note, backquoted
 from ivjoin.spark.environment import settings_of
 from ivjoin.spark.eventtime import WatermarkWarning, in_order, watermark_note
 from ivjoin.spark.schema import arrow_schema
-from ivjoin.spark.sizes import are_small, estimated_bytes
+from ivjoin.spark.sizes import are_small, estimated_bytes, sound_bytes
 from ivjoin.spark.watermark import delays, with_watermarks, without_watermark
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def multi_join(
         warnings.warn(AnsiWarning(note), stacklevel=2)
     rows = dict.fromkeys(frames, 1.0) if streaming else _sizes(frames)
     free = workers is None and scheme == "auto" and not streaming
-    most = 1 if free and are_small(list(frames.values())) else settings.partitions if workers is None else workers
+    most = 1 if free and _are_small(frames) else settings.partitions if workers is None else workers
     plan = cube(_hashed(spec), worker_count(most), rows, scheme, skewed_names(spec, skewed))
     out = StructType([
         StructField(f"{a}_{f.name}", f.dataType, True, without_watermark(f.metadata))
@@ -187,6 +187,10 @@ def _refuse_collated(spec: MultiSpec, frames: Mapping[str, Any]) -> None:
                     f"column {name!r} of {alias} has the collation {collation}; multi_join compares strings by their "
                     "bytes: use a column of collation UTF8_BINARY (for example upper(...)) in the condition"
                 )
+
+
+def _are_small(frames: Mapping[str, Any]) -> bool:
+    return are_small(list(frames.values()), [sound_bytes(frame) for frame in frames.values()])
 
 
 def _sizes(frames: Mapping[str, Any]) -> dict[str, float]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from ivjoin.spark.delays import DELAYS, told_delays
 from ivjoin.spark.results import COUNTS, COUNTS_COLUMN, ROWS_COLUMN
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _PREFIX = "ivjoin"
 _BUCKETS = "buckets"
 _TURNS = "turns"  # the observed field of counts that are not added up
 _BY_BUCKET = ("left_rows_in", "right_rows_in", "rows_out", "state_rows")
+_PEAK = "peak_"  # begins the name of a count of which the greatest is taken
 MOST_GATHERED = 1024  # buckets whose counts are told one by one
 _unnamed = itertools.count(1)
 
@@ -47,7 +49,7 @@ def observed(played: Any, name: Any, counts: Sequence[str] = COUNTS, by_bucket: 
         totals.append(F.collect_list(field).alias(_TURNS))
     for i, count in enumerate(counts if not by_bucket else ()):
         value = F.split_part(field, F.lit(","), F.lit(i + 1)).cast("long")
-        totals.append((F.max(value) if count.startswith("peak_") else F.sum(value)).alias(count))
+        totals.append((F.max(value) if count.startswith(_PEAK) else F.sum(value)).alias(count))
     return played.observe(name, *totals).where(rows.isNotNull()).select(rows)
 
 
@@ -72,9 +74,14 @@ def metrics(
         ``right_rows_retired``, ``late_rows`` of the micro-batch; ``state_rows``, ``state_bytes`` (memory) and
         ``bytes_written`` (state handed to Spark) at its end; ``restored``, the buckets whose operator was read back
         from state, and ``caught_up``, those whose operator was some turns old and played them; ``read_us``,
-        ``join_us``, ``write_us``, the time inside the operator. ``buckets`` is a list with ``bucket`` (its number),
-        ``left_rows_in``, ``right_rows_in``, ``rows_out`` and ``state_rows`` of each bucket that took part; empty where
-        there are more than 1,024.
+        ``join_us``, ``write_us``, the time inside the operator; ``production_delay_us``, the microseconds from when
+        the later of two rows came to the join to when their pair was put out, on average over the rows out, and
+        ``peak_production_delay_us``, which none exceeded; zero where nothing came out. A row comes when a map task
+        takes it in, for the average that of the micro-batch's average row, for the peak that of its first; what it
+        waited in the source before, and for the commit after, is not in it. Clocks are those of the machines.
+        ``buckets`` is a list with ``bucket`` (its number),
+        ``left_rows_in``, ``right_rows_in``, ``rows_out``, ``state_rows`` and both delays of each bucket that took
+        part; empty where there are more than 1,024.
         Of a static join one entry: the first six, summed over the tasks, and ``peak_state_rows`` and
         ``peak_state_bytes``, the greatest of any task. Of :func:`multi_join` of streams ``rows_in`` and
         ``rows_retired`` are of each input, as ``alias_rows_in``, a row counted in each cell that it was sent to.
@@ -98,6 +105,7 @@ def metrics(
                 if _TURNS in counts:
                     counts = _added_up(counts[_TURNS] or ())
                 if counts.get("state_rows") is not None:
+                    _tell_delays(counts)
                     counts.setdefault(_BUCKETS, [])
                     out.append({"batch": batch, "join": shown[name], **counts})
     return out
@@ -116,9 +124,20 @@ def _added_up(turns: Sequence[str]) -> dict[str, Any]:
     told = sorted(([int(n) for n in text.split(",")] for text in turns), key=itemgetter(-1))
     if not told:
         return {}
-    out: dict[str, Any] = {name: sum(turn[i] for turn in told) for i, name in enumerate(COUNTS)}
-    out[_BUCKETS] = [{"bucket": turn[-1]} | {n: turn[COUNTS.index(n)] for n in _BY_BUCKET} for turn in told]
+    out: dict[str, Any] = {}
+    for name, values in zip(COUNTS, zip(*told), strict=False):  # the bucket stands behind
+        out[name] = max(values) if name.startswith(_PEAK) else sum(values)
+    out[_BUCKETS] = [{"bucket": turn[-1]} | {n: turn[COUNTS.index(n)] for n in (*_BY_BUCKET, *DELAYS)} for turn in told]
+    for counts in out[_BUCKETS]:
+        _tell_delays(counts)
     return out
+
+
+def _tell_delays(counts: dict[str, Any]) -> None:
+    """What turns counted, as users are told it."""
+    if DELAYS[0] in counts:
+        total, peak = (counts.pop(name) for name in DELAYS)
+        counts.update(told_delays(total, peak, counts["rows_out"]))
 
 
 def _by_field(row: dict[str, Any]) -> dict[str, Any]:

@@ -6,10 +6,11 @@
     -------+-------------     packs to         ------+------+------------------+-------------
       3    | ...                                 6   |  0   |  <rows of 3>     | null
       0    | ...                                 0   |  0   |  <rows of 0>     | null
-      3    | ...                                 0   |  0   |  null            | [1700000000]   one such row per bucket
+      3    | ...                                 0   |  0   |  null            | <a tick>       one such row per bucket
 
 Rows cross to Python once, as Arrow, so every type survives; what is shuffled and grouped are few, fat rows. A row of
-``seen`` (a tick) goes to every bucket, so that those without rows of their own still learn how far each side has come.
+``seen`` (a tick) goes to every bucket, so that those without rows of their own still learn how far each side has come,
+and when.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from ivjoin.operator.intake import has_value
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import JoinSpec
+from ivjoin.spark.delays import Arrived
 
 __all__ = ["PACKED_SCHEMA", "MapStage", "Route", "Seen", "fitted", "gathered", "packer", "unpacked", "whole"]
 
@@ -78,9 +80,9 @@ class Seen:
             mine = self.edges[i]
             self.edges[i] = other if mine is None else mine if other is None else max(mine, other)
 
-    def text(self, heard: dict[str, Any] | None = None) -> bytes:
-        """As a tick carries it: ``[edges]``, or ``[edges, what the planner is told]``."""
-        return json.dumps([self.edges] if heard is None else [self.edges, heard]).encode()
+    def text(self, arrived: Arrived, heard: dict[str, Any] | None = None) -> bytes:
+        """As a tick carries it: ``[edges, when rows came]``, and what the planner is told, if anything."""
+        return json.dumps([self.edges, arrived.as_json, *([] if heard is None else [heard])]).encode()
 
 
 def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -102,15 +104,15 @@ def packer(
     mark = side if tag is None else tag
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        seen = Seen(plan_of(spec), side)
+        seen, arrived = Seen(plan_of(spec), side), Arrived()
         way = None if route is None else route(side)
         schema = spec.schemas[side]
         pieces: list[pa.RecordBatch] = []
-        held, any_rows = 0, False
+        held = 0
         for batch in batches:
             if batch.num_rows == 0:
                 continue
-            any_rows = True
+            arrived.show(batch.num_rows)
             seen.show(fitted(batch.slice(0).select(batch.schema.names[1:]), schema))
             pieces.append(batch)
             held += batch.nbytes
@@ -119,11 +121,11 @@ def packer(
                 pieces, held = [], 0
         if pieces:
             yield from _packed(pieces, schema, mark, labels, way)
-        if any_rows:
-            ticks: list[_Packed] = [(label, mark, None, seen.text()) for label in labels]
+        if arrived.rows:
+            ticks: list[_Packed] = [(label, mark, None, seen.text(arrived)) for label in labels]
             heard = getattr(way, "heard", None)
             if heard is not None:
-                ticks[0] = labels[0], mark, None, seen.text(heard)
+                ticks[0] = labels[0], mark, None, seen.text(arrived, heard)
             yield _rows(ticks)
 
     return pack

@@ -108,7 +108,7 @@ class TaskWay:
             taken = batch.take(pa.array(sent.rows))
         schema = pa.schema([*taken.schema, pa.field("cell", pa.int64()), pa.field("owned", pa.bool_())])
         columns = [*taken.columns, pa.array(cell_keys(sent)), pa.array(sent.owned)]
-        return pa.RecordBatch.from_arrays(columns, schema=schema), buckets_of(sent, batch, self._buckets)
+        return pa.RecordBatch.from_arrays(columns, schema=schema), buckets_of(self._plans, sent, batch, self._buckets)
 
     @property
     def heard(self) -> dict[str, Any]:

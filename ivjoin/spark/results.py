@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ivjoin.spark.delays import DELAYS
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -31,7 +33,7 @@ RESULT_SCHEMA = f"{ROWS_COLUMN} binary, {COUNTS_COLUMN} string"
 # What one turn counts, in the order of its text; times in microseconds.
 COUNTS = (
     "left_rows_in", "right_rows_in", "rows_out", "left_rows_retired", "right_rows_retired", "late_rows", "state_rows",
-    "state_bytes", "bytes_written", "restored", "caught_up", "read_us", "join_us", "write_us",
+    "state_bytes", "bytes_written", "restored", "caught_up", *DELAYS, "read_us", "join_us", "write_us",
 )
 GROWING = COUNTS[:6]
 # Packed rows gathered before PySpark is made to pass them on: one Arrow column holds less than 2 GB.

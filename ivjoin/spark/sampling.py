@@ -15,7 +15,7 @@ from ivjoin.expr.nodes import columns_of
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.columns import place
 from ivjoin.spark.pack import fitted
-from ivjoin.spark.slots import share_slots
+from ivjoin.spark.slots import null_of, selected, share_slots
 
 __all__ = ["Sampled", "hash_of_row", "looked_at", "looked_schema", "samples"]
 
@@ -68,10 +68,10 @@ def _free(names: Sequence[str]) -> str:
     return name
 
 
-def hash_of_row(frame: Any) -> Any:
-    """A column that tells rows apart, by all of a frame's columns that Spark hashes."""
+def hash_of_row(frame: Any) -> str:
+    """What tells rows apart, by all of a frame's columns that Spark hashes, as SQL over :func:`place` names."""
     hashed = [place(i) for i, field in enumerate(frame.schema) if _is_hashed(field.dataType)]
-    return F.xxhash64(*hashed) if hashed else F.lit(0).cast("bigint")
+    return f"xxhash64({', '.join(hashed)})" if hashed else "CAST(0 AS BIGINT)"
 
 
 def _is_hashed(kind: Any) -> bool:
@@ -84,7 +84,7 @@ def _counted(frame: Any, schema: pa.Schema, columns: Sequence[int]) -> Sampled:
     """Rows drawn evenly from a frame, in one pass that counts them, too."""
     rows = frame.toDF(*[place(i) for i in range(len(schema))])
     seen = Observation()
-    some = rows.select(*[place(i) for i in columns], hash_of_row(rows).alias("h"), F.rand(_SEED).alias("draw"))
+    some = rows.select(*[place(i) for i in columns], F.expr(hash_of_row(rows)).alias("h"), F.rand(_SEED).alias("draw"))
     some = some.observe(seen, F.count(F.lit(1)).alias("rows")).orderBy("draw").limit(SAMPLE_ROWS).drop("draw")
     batch = _whole(some.toArrow(), looked_schema(schema, columns))
     return batch, max(int(seen.get["rows"]), batch.num_rows)
@@ -102,10 +102,11 @@ def _in_one_pass(
         share = min(1.0, 2 * SAMPLE_ROWS / max(rows_guessed, 1.0))
         rows = frame.toDF(*[place(i) for i in range(len(spec.schemas[side]))])
         where = {slot: place(own[i]) for i, slot in enumerate(places[side])}
-        filled = [(F.col(where[i]) if i in where else F.lit(None).cast(t)).alias(f"s{i}") for i, t in enumerate(slots)]
-        rows = rows if share == 1.0 else rows.where(F.rand(_SEED) < share)
-        rows = rows.where(F.monotonically_increasing_id().bitwiseAND((1 << 33) - 1) < _MOST)
-        tagged.append(rows.select(F.lit(side).cast("tinyint").alias("side"), hash_of_row(rows).alias("h"), *filled))
+        filled = {f"s{i}": where[i] if i in where else null_of(t) for i, t in enumerate(slots)}
+        h = hash_of_row(rows)
+        rows = rows if share == 1.0 else rows.where(f"rand({_SEED}) < {share!r}D")
+        rows = rows.where(f"(monotonically_increasing_id() & {(1 << 33) - 1}L) < {_MOST}")
+        tagged.append(selected(rows, side=f"CAST({side} AS TINYINT)", h=h, **filled))
         shares.append(share)
     table = tagged[0].union(tagged[1]).toArrow()
     tags = np.asarray(table.column(0))

@@ -119,7 +119,8 @@ class SegmentedBucket(StatefulProcessor):
         came = arrivals(self._spec, rows)
         segment = compressed(turn_bytes(came))
         turn.mark()
-        yield from self._results.frames(turn.counted(play(op, self._spec, came, self._owned)), name[1])
+        out = turn.delay.counted(play(op, self._spec, came, self._owned), came.arrived)
+        yield from self._results.frames(out, name[1])
         turn.mark(self._results.sink_ns)
         if self._plans is not None and self._note is not None and name[1] == self._labels[0]:
             said = self._note.get()[0] if self._note.exists() else ""

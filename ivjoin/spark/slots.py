@@ -5,7 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["laid_together", "share_slots"]
+from pyspark.sql import functions as F
+from pyspark.sql.types import AtomicType
+
+__all__ = ["laid_together", "null_of", "selected", "share_slots"]
+
+
+def null_of(kind: Any) -> Any:
+    """A null of a Spark type: as SQL text where the type has one, else as a Column."""
+    return f"CAST(NULL AS {kind.simpleString()})" if isinstance(kind, AtomicType) else F.lit(None).cast(kind)
+
+
+def selected(frame: Any, **columns: Any) -> Any:
+    """These columns of a frame, SQL text or Columns, by their names.
+
+    Text alone costs one call to the JVM each; a Column takes half a dozen.
+    """
+    if all(isinstance(c, str) for c in columns.values()):
+        return frame.selectExpr(*[f"{c} AS {name}" for name, c in columns.items()])
+    return frame.select(*[(F.expr(c) if isinstance(c, str) else c).alias(name) for name, c in columns.items()])
 
 
 def laid_together(

@@ -78,7 +78,8 @@ def spread_of(
     keys = key_sql(plan)
     frames = left, right
     free = bool(keys) and buckets is None and routing == "auto"
-    if free and are_small(frames, _TINY):
+    sizes = [sound_bytes(frame) for frame in frames]
+    if free and are_small(frames, sizes, _TINY):
         return Spread(1, None, "both frames are small", True)
     if spec.pick is not None or spec.aggregates:
         return Spread(buckets, None, "all partners of a left row meet in one task")
@@ -88,7 +89,7 @@ def spread_of(
         return Spread(buckets, None, "there is one task")
     if plan.never:
         return Spread(buckets, None, "no rows can match")
-    drawn = samples(frames, spec, [sound_bytes(frame) for frame in frames])
+    drawn = samples(frames, spec, sizes)
     for s, (_, rows) in enumerate(drawn):
         if not rows:
             return Spread(buckets, None, f"the {SIDES[s]} frame has no rows")
@@ -109,7 +110,7 @@ def spread_of(
     report = made.report
     all_of_it = float(report.rows_in.sum() + report.beta * report.rows_out.sum())
     divided = any(e.cells > 1 for e in made.layout.entries)
-    if free and not divided and all_of_it < _ALONE and are_small(frames, _MIDDLING):
+    if free and not divided and all_of_it < _ALONE and are_small(frames, sizes, _MIDDLING):
         return Spread(1, None, f"both frames are small ({left_rows + right_rows:,} rows)", True)
     if keys and (not divided or (routing == "auto" and planned("hash").report.load < _WORTH * report.load)):
         return Spread(buckets, None, "; ".join(made.notes))

@@ -51,7 +51,7 @@ def bucket_function(
         turn.before = op.metrics.as_dict()
         came = arrivals(spec, frames)
         turn.mark()
-        yield from results.frames(turn.counted(play(op, spec, came, owned)), name[1])
+        yield from results.frames(turn.delay.counted(play(op, spec, came, owned), came.arrived), name[1])
         turn.mark(results.sink_ns)
         payload = compressed(op.snapshot())
         token = new_token()

@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
 from ivjoin.frontier.order import Order
@@ -37,7 +36,7 @@ from ivjoin.spark.ownership import cell_spec, only_owned
 from ivjoin.spark.pack import MapStage
 from ivjoin.spark.results import GROWING, RESULT_SCHEMA, opener, packed_row
 from ivjoin.spark.sampling import hash_of_row
-from ivjoin.spark.slots import laid_together
+from ivjoin.spark.slots import laid_together, null_of, selected
 from ivjoin.spark.sorting import image_adder, sort_key
 from ivjoin.spark.spreading import ADDED, Spread, router
 
@@ -63,7 +62,7 @@ def static_join(
     ordered = None if key is None or key.sql is None else key.sql
     together = [*([] if ordered is None else [ordered]), *([] if routed or spread.alone else keys)]
     slots, places, found = laid_together(types, [[_column_of(text) for text in pair] for pair in together])
-    by = [F.col(f"b{i}" if slot is None else f"s{slot}") for i, slot in enumerate(found)]
+    by = [f"b{i}" if slot is None else f"s{slot}" for i, slot in enumerate(found)]
     tagged = []
     for side, frame in enumerate((left, right)):
         rows = frame.toDF(*[place(i) for i in range(len(types[side]))])
@@ -71,24 +70,22 @@ def static_join(
             rows = _with_image(rows, spec, side, key.nodes[side])
         if routed:
             rows = _routed(rows, frame, spec, side, spread)
-        columns = [F.lit(side).cast("tinyint").alias("side")]
+        columns: dict[str, Any] = {"side": f"CAST({side} AS TINYINT)"}
         if routed:
-            columns += [F.col("label"), F.col("cell"), F.col("owned")]
+            columns |= {name: name for name in ("label", "cell", "owned")}
         if key is not None and ordered is None:
-            columns.append(F.col("o"))
-        columns += [
-            F.expr(pair[side]).alias(f"b{i}")
-            for i, (pair, slot) in enumerate(zip(together, found, strict=True)) if slot is None
-        ]
+            columns["o"] = "o"
+        for i, (pair, at) in enumerate(zip(together, found, strict=True)):
+            if at is None:
+                columns[f"b{i}"] = pair[side]
         where = {slot: i for i, slot in enumerate(places[side])}
         for slot, t in enumerate(slots):
-            column = F.col(place(where[slot])) if slot in where else F.lit(None).cast(t)
-            columns.append(column.alias(f"s{slot}"))
-        tagged.append(rows.select(*columns))
+            columns[f"s{slot}"] = place(where[slot]) if slot in where else null_of(t)
+        tagged.append(selected(rows, **columns))
     both = tagged[0].union(tagged[1])
-    order = by.pop(0) if ordered is not None else F.col("o")
+    order = by.pop(0) if ordered is not None else "o"
     if routed:
-        by = [F.col("label")]
+        by = ["label"]
     if not by or spread.alone:
         both = both.coalesce(1)
     elif spread.tasks is None:
@@ -100,7 +97,7 @@ def static_join(
         both = both.sortWithinPartitions(order)
         run = spec.with_orders((Order(key.nodes[0]),), (Order(key.nodes[1]),), "raise")
     more = ["cell", "owned"] if routed else []
-    payload = both.select("side", *[f"s{i}" for i in range(len(slots))], *more)
+    payload = both.selectExpr("side", *[f"s{i}" for i in range(len(slots))], *more)
     if routed:
         celled = [[*p, len(slots), len(slots) + 1] for p in places]
         joiner = _joiner(cell_spec(run), celled, budget, plan_of(run).schema)
@@ -123,7 +120,7 @@ def _routed(rows: Any, frame: Any, spec: JoinSpec, side: int, spread: Spread) ->
     fields = StructType.fromDDL(ADDED).fields
     schema = StructType([*fields, *[StructField(f.name, f.dataType) for f in rows.schema]])
     named = frame.toDF(*[place(i) for i in range(len(frame.columns))])
-    return rows.select(hash_of_row(named).alias("h"), *rows.columns).mapInArrow(router(spec, side, spread), schema)
+    return rows.selectExpr(f"{hash_of_row(named)} AS h", *rows.columns).mapInArrow(router(spec, side, spread), schema)
 
 
 def _with_image(rows: Any, spec: JoinSpec, side: int, node: Any) -> Any:

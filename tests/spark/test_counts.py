@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
+from ivjoin.spark.delays import DELAYS
 from ivjoin.spark.metrics import metrics
 from ivjoin.spark.results import COUNTS
 
@@ -25,12 +26,19 @@ def test_turns_are_added_up_and_told_by_bucket() -> None:
     first = progress(0, ivjoin_7={"turns": [text(1, 100), text(0, 10)]})
     [counts] = metrics(first)
     assert (counts["batch"], counts["join"]) == (0, "ivjoin")
-    assert [counts[name] for name in COUNTS] == [110 + 2 * i for i in range(len(COUNTS))]
+    told = [(i, name) for i, name in enumerate(COUNTS) if name not in DELAYS]
+    assert [counts[name] for _, name in told] == [110 + 2 * i for i, _ in told]
+    total, peak = (COUNTS.index(name) for name in DELAYS)
+    assert counts["production_delay_us"] == (110 + 2 * total) // counts["rows_out"]
+    assert counts["peak_production_delay_us"] == 100 + peak, "the greatest of any bucket"
     names = ("left_rows_in", "right_rows_in", "rows_out", "state_rows")
     assert counts["buckets"] == [
-        {"bucket": 0} | {n: 10 + COUNTS.index(n) for n in names},
-        {"bucket": 1} | {n: 100 + COUNTS.index(n) for n in names},
-    ]
+        {"bucket": bucket} | {n: begin + COUNTS.index(n) for n in names} | {
+            "production_delay_us": (begin + total) // (begin + COUNTS.index("rows_out")),
+            "peak_production_delay_us": begin + peak,
+        }
+        for bucket, begin in ((0, 10), (1, 100))
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("row", [{"turns": []}, {"turns": None}, {"state_rows": None}])
@@ -44,6 +52,15 @@ def test_sums_of_spark_are_taken_as_they_are() -> None:
     first, second = metrics(query)
     assert first == {"batch": 0, "join": "ivjoin", "buckets": [], **sums}
     assert second["buckets"][0]["bucket"] == 4  # type: ignore[index]
+
+
+def test_sums_of_delays_are_told_as_others_are() -> None:
+    row = {"state_rows": 5, "rows_out": 4, "delay_us": 10, "peak_delay_us": 7}
+    [counts] = metrics(progress(0, ivjoin_1=row))
+    assert (counts["production_delay_us"], counts["peak_production_delay_us"]) == (2, 7)
+    assert not set(DELAYS) & set(counts)
+    [counts] = metrics(progress(0, ivjoin_1=row | {"rows_out": 0, "delay_us": 0, "peak_delay_us": 0}))
+    assert counts["production_delay_us"] == 0
 
 
 def test_values_and_schema_apart_as_connect_gives_them() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from ivjoin.routing import replanning as deciding
 from ivjoin.routing.along import PlanList
 from ivjoin.routing.endless import EndlessPlan
 from ivjoin.routing.replanning import Counts, Note
-from ivjoin.spark import planfiles, replanning
+from ivjoin.spark import delays, planfiles, replanning
 from ivjoin.spark.bucket import Keep, arrivals, new_operator, play
 from ivjoin.spark.pack import packer
 from ivjoin.spark.planfiles import PlanFile, PlanFiles, checked_folder
@@ -51,6 +52,8 @@ class Stream:
         self.out: Counter[Any] = Counter()
         self.rows_in: list[list[int]] = []
         self.patch = monkeypatch
+        # what ticks say of the clock is for counts alone
+        monkeypatch.setattr(delays, "time", SimpleNamespace(time_ns=lambda: 0))
 
     def packed(self, rows: Rows) -> pa.Table:
         out = []
@@ -149,7 +152,8 @@ def random_plans(rng: random.Random) -> Any:
         start = rest.next_start(note.edge)
         if start is None:
             return None
-        plan = EndlessPlan(newest.reader, newest.axis, newest.both, hot, width, grid)
+        used = mood.choice([None, mood.randint(1, buckets)])
+        plan = EndlessPlan(newest.reader, newest.axis, newest.both, hot, width, grid, used)
         return rest.add(plan, note.edge, start + mood.randint(0, 4))
 
     return next_plans
@@ -307,6 +311,40 @@ def test_few_rows_and_even_keys_keep_the_first_plan(tmp_path: Path, monkeypatch:
     assert [p.name for p in tmp_path.iterdir()] == ["plan-0.json"]
 
 
+@pytest.mark.parametrize("keyed", [True, False])
+def test_buckets_in_use_follow_the_rows_that_come(
+    keyed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deciding, "_BUSY", 400)
+    monkeypatch.setattr(deciding, "_BETWEEN", 100)
+    monkeypatch.setattr(deciding, "_IDLE", 20)
+    rng, buckets = random.Random(keyed), 8
+    stream = stream_of(buckets, tmp_path, monkeypatch, keyed)
+    plain = Stream(stream.spec, UNSPREAD, 1, monkeypatch)
+    busy = []
+    for b, n in enumerate([300] * 2 + [10] * 14 + [2000] * 6 + [10] * 3):
+        rows = steady(rng, n, 1000 * b, 1000, 0), steady(rng, n, 1000 * b, 1000, 0)
+        stream.step(rows, fails=b % 5 == 4)
+        plain.step(rows)
+        busy.append(sum(n > 0 for n in stream.rows_in[-1]))
+    assert busy[1] == 8
+    assert busy[15] == 1, "after micro-batches with few rows"
+    assert busy[21] == 8, "after micro-batches with many"
+    assert fullest(stream.rows_in[21]) < 1.3
+    assert busy[24] > 1, "a pause is not taken for the end"
+    assert stream.finish() == plain.finish()
+
+
+def test_notes_and_plans_of_before_use_all_buckets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = stream_of(4, tmp_path, monkeypatch)
+    assert stream.spread.plans is not None
+    plans = stream.spread.plans.plans(PlanFile(0, "a query", stream.spread.plans.join, file().plans))
+    assert isinstance(plans.plans[0], EndlessPlan) and plans.plans[0].used is None
+    said = Note(rows=3.0, idle=5).text()
+    assert Note.of(said) == Note(rows=3.0, idle=5)
+    assert Note.of(said.replace('"idle": 5, ', "")).idle == 0
+
+
 def test_counts_of_tasks_add_up_in_any_order() -> None:
     rng = random.Random(8)
     keys = [np.array([rng.choice([1, 1, 1, 2, *range(100, 160)]) for _ in range(500)], np.uint64) for _ in range(4)]
@@ -376,6 +414,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path: Path, spoil: Any, said:
     {"first": 0, "starts": [], "plans": [{"hot": [-1], "width": 8, "grid": None}]},
     {"first": 0, "starts": [], "plans": [{"hot": [], "width": 0, "grid": None}]},
     {"first": 0, "starts": [], "plans": [{"hot": [], "width": 8, "grid": [0, 1]}]},
+    {"first": 0, "starts": [], "plans": [{"hot": [], "width": 8, "grid": None, "used": 0}]},
     {"first": -1, "starts": [], "plans": [{"hot": [], "width": 8, "grid": None}]},
 ])  # fmt: skip
 def test_files_without_plans_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plans: Any) -> None:

@@ -70,8 +70,13 @@ def test_a_heavy_key_is_spread_and_every_row_comes_once(
                 script.add(left=piece(0, b), right=piece(1, b))
             if b == 6:
                 script.add(left=[(-1, FAR, -1)], right=[(-1, FAR, -2)])
+            begin = time.monotonic()
             script.run()
+            most = 1e6 * (time.monotonic() - begin)
             counts += script.counts()
+            for c in counts[-len(part) :]:
+                assert 0 < c["production_delay_us"] <= c["peak_production_delay_us"] < most
+                assert c["peak_production_delay_us"] == max(b["peak_production_delay_us"] for b in c["buckets"])
         counts.pop()  # the end, in a micro-batch of its own
         assert without_end(script.output()) == expected(7, how)
         shares = []

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 from spark.script import rows_of
 from spark.second_opinion import joined
 
@@ -216,3 +217,20 @@ def test_options_that_mean_nothing(spark: Any) -> None:
         left.band_join(right, on="k", hot_keys=["a"])
     with pytest.raises(UnsupportedError, match="routing_dir is '/tmp/x'; expected None"):
         left.band_join(right, on="k", routing_dir="/tmp/x")
+
+
+def test_nulls_of_a_type_are_of_that_type(spark: Any) -> None:
+    """Columns of one side alone are nulls in the rows of the other."""
+    from ivjoin.spark.slots import null_of, selected
+
+    kinds = [
+        T.StringType(), T.StringType("UTF8_LCASE"), T.BinaryType(), T.BooleanType(), T.ByteType(), T.ShortType(),
+        T.IntegerType(), T.LongType(), T.FloatType(), T.DoubleType(), T.DecimalType(38, 18), T.DateType(),
+        T.TimestampType(), T.TimestampNTZType(), T.VariantType(), T.NullType(), T.CalendarIntervalType(),
+        T.DayTimeIntervalType(1, 2), T.YearMonthIntervalType(0, 0), T.ArrayType(T.LongType()),
+        T.MapType(T.StringType(), T.LongType()), T.StructType([T.StructField("a b", T.LongType())]),
+    ]  # fmt: skip
+    assert sum(isinstance(null_of(k), str) for k in kinds) >= 16
+    for given in (kinds, [k for k in kinds if isinstance(null_of(k), str)]):
+        frame = selected(spark.range(1), **{f"s{i}": null_of(k) for i, k in enumerate(given)})
+        assert [f.dataType for f in frame.schema] == given

@@ -154,6 +154,7 @@ def test_stopped_and_started_again(spark: Any, tmp_path: Path) -> None:
     assert sum(m["rows_out"] for m in counted) == sum(wanted(2).values())
     assert sum(m["a_rows_in"] for m in counted) == 2 * 200
     assert {m["join"] for m in counted} == {"ivjoin"}
+    assert all((0 < m["production_delay_us"] <= m["peak_production_delay_us"]) == (m["rows_out"] > 0) for m in counted)
     assert all(m["state_rows"] > 0 for m in counted)
     streams.add(2)
     assert streams.run(spark) == wanted(3)
