@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.expr.types import Type
-from ivjoin.shj.arrow import Bytes, whole_numbers
+from ivjoin.shj.arrow import Bytes, counted, whole_numbers
 from ivjoin.shj.kernels import byte_kernels
 
 __all__ = ["Moved", "Ranks"]
@@ -59,10 +59,10 @@ class Ranks:
         if not len(at):
             return out
         coded = pc.dictionary_encode(_octets(values, t, at))
-        order = np.asarray(pc.sort_indices(coded.dictionary)).astype(np.int64)
+        order = counted(pc.sort_indices(coded.dictionary))
         found = np.empty(len(order), dtype=np.int64)
         found[order] = self._of(_some(Bytes.of(coded.dictionary), order), moved)
-        out[at] = found[np.asarray(coded.indices)]
+        out[at] = found[counted(coded.indices)]
         return out
 
     def _of(self, words: Bytes, moved: Moved) -> np.ndarray:
