@@ -156,6 +156,33 @@ def test_text_of_rows_that_are_gone_is_forgotten() -> None:
     assert op.metrics.state_rows == 0 and op.metrics.state_bytes < 700_000
 
 
+def test_one_row_a_key_is_held_of_those_that_every_left_row_can_take() -> None:
+    left = pa.schema({"k": pa.int64(), "t": pa.int64(), "id": pa.int64()})
+    right = pa.schema({"k": pa.int64(), "t": pa.int64(), "s": pa.string(), "n": pa.int64()})
+    rng = np.random.default_rng(4)
+    for by in ("s", ["n", "s"]):
+        op = SymmetricHashJoin(
+            left, right, on="k", condition="r.t <= l.t AND r.t >= 0", left_order="t", right_order="t", pick="last",
+            pick_by=by, how="left",
+        )
+        best: dict[int, Any] = {}
+        rows: dict[int, Any] = {}
+        want: dict[int, Any] = {}
+        for at in range(0, 20_000, 500):
+            t, keys, numbers = np.arange(at, at + 500), rng.integers(0, 30, 500), rng.integers(0, 1 << 40, 500)
+            words = [f"{n:015}" for n in numbers]
+            out = [*op.push("right", pa.record_batch([keys, t, words, numbers], schema=right))]
+            asked = rng.integers(0, 30, 500)
+            out += op.push("left", pa.record_batch([asked, t, t], schema=left))
+            rows |= {r["id"]: r["s"] for b in out for r in b.to_pylist()}
+            for i in range(500):
+                best[keys[i]] = max(best.get(keys[i], ""), words[i])
+                want[at + i] = best.get(asked[i])
+        assert op.metrics.peak_state_rows < 2_500 and op.metrics.state_rows < 1_100
+        rows |= {r["id"]: r["s"] for b in op.finish() for r in b.to_pylist()}
+        assert rows == want
+
+
 @pytest.mark.nojit
 def test_labels_rise_as_values_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranks, "_TOP", 1 << 16)

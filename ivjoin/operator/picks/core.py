@@ -322,8 +322,10 @@ class PickCore(WaitingCore):
             return  # any of them may still be wanted
         held = self.offered.rows
         pinned = [w.best[w.best >= 0] for w in self.waiting]
+        # of rows that differ in what no place tells, each may be wanted
+        alike = picking.n_place if picking.n_search == len(picking.terms) else len(picking.lines[1])
         moved = self.offered.thin(
-            self.keys.n_ids, wanted, picking.n_place, ways, below, above,
+            self.keys.n_ids, wanted, alike, ways, below, above,
             np.concatenate(pinned) if pinned else _NONE, not self.ended[0] or bool(self.waiting),
         )
         self.went(1, held - self.offered.rows)
