@@ -23,6 +23,7 @@ settings.load_profile(os.environ.get("IVJOIN_HYPOTHESIS", "repeatable"))
 
 
 def pytest_configure() -> None:
+    os.environ["IVJOIN_KEEP_CONDITIONS"] = "0"  # texts are read anew; tests/expr/read/test_kept.py asks for it
     # Test sessions are over before the JVM's second compiler has paid for itself.
     os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 

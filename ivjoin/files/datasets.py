@@ -69,6 +69,11 @@ class Files:
         assert self.ranges is not None
         return self.ranges.groups_with_rows() if self._groups is None else self._groups
 
+    @property
+    def apart(self) -> bool:
+        """Whether :meth:`table` opens the file anew at each call, so that any thread may call it."""
+        return self._whole is not None
+
     def table(self, names: Sequence[str] | None, groups: Sequence[int] | None = None) -> pa.Table:
         """All rows at once, or those of some row groups; of Parquet, where it can be, in one piece a column."""
         chosen = self._groups if groups is None else list(groups)

@@ -15,7 +15,7 @@ from ivjoin.frontier.order import Frontier, OrderTracker, shown
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
-from ivjoin.shj.arrow import Bytes
+from ivjoin.shj.arrow import Bytes, rows_at
 from ivjoin.shj.kernels import key_kernels
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys, pack
 
@@ -89,7 +89,7 @@ class Intake:
         if late is None:
             return batch, 0
         dropped = self._plan.spec.on_late == "drop"
-        return (batch.filter(pa.array(~late)) if dropped else batch), int(np.count_nonzero(late))
+        return (rows_at(batch, np.flatnonzero(~late)) if dropped else batch), int(np.count_nonzero(late))
 
     def ordinals(self, node: Node, values: dict[Node, Vector], known: dict[Node, np.ndarray]) -> np.ndarray:
         found = known.get(node)

@@ -82,8 +82,9 @@ class SymmetricHashJoin(OneCall):
         Of the right rows that satisfy the whole condition each left row takes one: the last, the first, or the one
         nearest to the left side's order (ties to the earlier one). ``how`` is inner or left.
     pick_by : str, expression, or list of these
-        Right columns by which rows are compared; the later ones break ties. A null in the first never wins, NaN is the
-        greatest value. Among rows that are equal in all of them, which one comes is not promised.
+        Right columns by which rows are compared; the later ones break ties: numbers, times, bools, text, bytes (of
+        ``"nearest"``, the first one is a number or a time). A null in the first never wins, NaN is the greatest value.
+        Among rows that are equal in all of them, which one comes is not promised.
     aggregate : mapping of str to (column, function), optional
         ``{"vwap": ("price", "mean"), "n": ("*", "count")}``: each left row comes out once, with aggregates of the right
         rows that match it, when no later one can. Functions: count, sum, mean, min, max, first, last. ``how`` is inner

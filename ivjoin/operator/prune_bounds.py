@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ivjoin.expr.nodes import Node, columns_of, walk
-from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, value_of
+from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, value_of
 from ivjoin.frontier.order import Frontier, ordinal_range
 from ivjoin.plan.planner import JoinPlan, watched
 from ivjoin.plan.residual_checks import bands_say_all
@@ -159,7 +159,7 @@ class Bounder:
         frontier = self._frontiers[s]
         if frontier.ended:
             return NO_VALUE
-        if not frontier.intervals:
+        if not frontier.intervals or not has_ordinal(node.type):
             return I64_MIN, I64_MAX
         found = frontier.intervals.get(node) or self._span(frontier, node, True)
         if found is None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from ivjoin.errors import ColumnError, ConditionError, came
 from ivjoin.expr.arguments import one_of
 from ivjoin.expr.literals import seconds_of
+from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.expr.read.fluent import Expr, left, lit, right
 from ivjoin.expr.types import TICKS_PER_SECOND, Type, from_arrow
 
@@ -75,6 +76,12 @@ def as_of(
     for name, schema, side in zip(pair, schemas, ("left", "right"), strict=True):
         if name not in schema.names:
             raise ColumnError(f"column {came(name)} is not in {side}: {', '.join(schema.names) or '(no columns)'}")
+    kind = from_arrow(schemas[1].field(pair[1]).type)
+    if not has_ordinal(kind):
+        raise ConditionError(
+            f"on {pair[1]!r} is {kind} on the right side; expected a number, a time or a decimal of at most 18 digits: "
+            "cast it on both sides (text breaks ties only, as ties=; band_join picks by it, with pick= and pick_by=)"
+        )
     one_of("direction", direction, DIRECTIONS)
     if not isinstance(allow_exact_matches, bool):
         raise ConditionError(f"allow_exact_matches is {came(allow_exact_matches)}; expected True or False")

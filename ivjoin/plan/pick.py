@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["WHICH", "PickBy", "Picking", "beside", "pick_of", "picking_of"]
 
 WHICH = ("last", "first", "nearest")
+_RANKED = ("string", "binary", "decimal", "decimal256")  # kinds that compare without an ordinal of their own
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 PickBy: TypeAlias = "Expression | Sequence[Expression]"
 SideExpression = Callable[[Any, int, str], Node]
@@ -60,10 +61,9 @@ def pick_of(
         )
     by = tuple(expression(item, 1, "pick_by") for item in items)
     for node, item in zip(by, items, strict=True):
-        if not has_ordinal(node.type):
+        if not has_ordinal(node.type) and node.type.kind not in _RANKED:
             raise ConditionError(
-                f"pick_by {came(item)} is {node.type}; expected a number, a time, a bool or a decimal of at most 18 "
-                "digits"
+                f"pick_by {came(item)} is {node.type}; expected a number, a bool, a time, text or bytes"
             )
     if pick != "nearest":
         return Pick(pick, by)
@@ -101,6 +101,12 @@ def _meeting(near: Node, by: Node) -> tuple[Node, Node]:
     ConditionError
         If there is none in which distances can be counted.
     """
+    for node in (near, by):
+        if not has_ordinal(node.type) and node.type.kind in _RANKED:
+            raise ConditionError(
+                f"pick='nearest': no distance is counted between values of {node}, which is {node.type}; expected "
+                "numbers or times (decimals of at most 18 digits); cast it, or use pick='last' or 'first'"
+            )
     try:
         a, b = build.eq(near, by).args
     except ConditionError as e:
@@ -209,7 +215,7 @@ def beside(picking: Picking) -> Node | None:
 
 def _rises(side: SidePlan, by: Node, node: Node) -> bool:
     """Whether an expression never falls while another one of its side rises."""
-    if not any(c.params[0] == SIDES[1] for c in columns_of(node)):
+    if not has_ordinal(by.type) or not any(c.params[0] == SIDES[1] for c in columns_of(node)):
         return False
     why = inferred(replace(side, orders=[(by, "", Order(by))]), node)
     return why is not None and why.startswith("rises")

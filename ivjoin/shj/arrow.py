@@ -12,8 +12,9 @@ import pyarrow as pa
 from ivjoin.shj.kernels import byte_kernels
 
 __all__ = [
-    "Bytes", "bitmap", "byte_width", "fixed_array", "fixed_view", "from_plain", "is_own_ordinal", "offset_width",
-    "plain_type", "rows_at", "take", "taken", "to_plain", "validity", "whole_numbers", "words_of",
+    "Bytes", "bitmap", "byte_width", "counted", "fixed_array", "fixed_view", "from_plain", "is_own_ordinal",
+    "offset_width", "plain_type", "rows_at", "take", "taken", "to_plain", "truths", "validity", "whole_numbers",
+    "words_of",
 ]
 
 _DTYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -140,6 +141,22 @@ def whole_numbers(index: np.ndarray) -> pa.Array:
     """Whole numbers for Arrow; ``pa.array`` imports pandas, a third of a second, to ask whether they are a series."""
     data = pa.py_buffer(np.ascontiguousarray(index))
     return pa.Array.from_buffers(pa.from_numpy_dtype(index.dtype), len(index), [None, data])
+
+
+def counted(array: pa.Array) -> np.ndarray:
+    """The values of an array of whole numbers without nulls : int64[n]; numpy's own way there imports pandas."""
+    t = array.type
+    dtype = np.dtype(f"{'u' if pa.types.is_unsigned_integer(t) else 'i'}{t.bit_width // 8}")
+    return fixed_view(array, t.bit_width // 8).view(dtype).astype(np.int64)
+
+
+def truths(array: pa.Array) -> np.ndarray:
+    """The values of an array of bools without nulls : bool[n]."""
+    buffer = array.buffers()[1]
+    if buffer is None:
+        return np.zeros(len(array), dtype=bool)
+    octets = np.frombuffer(buffer, dtype=np.uint8)
+    return np.unpackbits(octets, count=array.offset + len(array), bitorder="little")[array.offset :].view(bool)
 
 
 @cache

@@ -70,6 +70,11 @@ class Source:
         """What is known of its row groups, of Parquet files."""
         return None if self._files is None else self._files.ranges
 
+    @property
+    def apart(self) -> bool:
+        """Whether row groups may be read by another thread: each reading opens the file anew."""
+        return self._files is not None and self._files.apart
+
     def keep(self, names: Sequence[str]) -> None:
         """Read these columns alone, in this order."""
         if list(names) != self.schema.names:

@@ -18,6 +18,7 @@ from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, ordinals
 from ivjoin.operator.intake import has_value
 from ivjoin.shj.arrow import plain_type, taken, to_plain
 from ivjoin.shj.sorting import in_order
+from ivjoin.stream.ahead import read_ahead
 from ivjoin.stream.axis import indices
 from ivjoin.stream.sweep import Ordered
 
@@ -176,12 +177,17 @@ def steps(ranges: Ranges, groups: Sequence[int], node: Node, descending: bool) -
     ]
 
 
-def of_steps(found: Sequence[Step], read: Callable[[Sequence[int]], pa.Table], node: Node, descending: bool) -> Ordered:
-    """The rows of row groups in order; rows beyond the beginning of a later row group wait for it."""
+def of_steps(
+    found: Sequence[Step], read: Callable[[Sequence[int]], pa.Table], node: Node, descending: bool, ahead: bool = False
+) -> Ordered:
+    """The rows of row groups in order; rows beyond the beginning of a later row group wait for it.
+
+    ``ahead``: the next ones are read by another thread while those before are joined.
+    """
     top = I64_MIN
     waiting: pa.Table | None = None
-    for step in found:
-        table = read(step.groups)
+    groups = [step.groups for step in found]
+    for step, table in zip(found, read_ahead(groups, read) if ahead else map(read, groups), strict=True):
         if waiting is not None:
             table = pa.concat_tables([waiting, table])
         keys = _keys(table, node, descending)

@@ -17,6 +17,7 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.pick import beside, picking_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
+from ivjoin.stream.ahead import read_ahead
 from ivjoin.stream.axis import Axis
 from ivjoin.stream.inputs import Source
 from ivjoin.stream.ordered import moves, steps
@@ -50,7 +51,9 @@ def _by_row_groups(source: Source, batches: Iterator[pa.RecordBatch]) -> Iterato
     """The rows of Parquet files a row group at a time, which are compared the faster the more there are."""
     if source.ranges is None:
         return batches
-    return (batch for group in source.groups() for batch in source.of_groups([group]).to_batches())
+    groups = [[group] for group in source.groups()]
+    tables = read_ahead(groups, source.of_groups) if source.apart else map(source.of_groups, groups)
+    return (batch for table in tables for batch in table.to_batches())
 
 
 def picked_arrival(plan: JoinPlan, left: Source | None, right: Source | None) -> list[str]:

@@ -417,7 +417,7 @@ def band_join(
     pick : {"last", "first", "nearest"}, optional
         Of the right rows that satisfy the whole condition each left row takes one; see :class:`SymmetricHashJoin`.
     pick_by : str, expression, or list of these
-        Right columns by which rows are compared; the later ones break ties.
+        Right columns by which rows are compared, text too; the later ones break ties.
 
     Returns
     -------

@@ -241,7 +241,8 @@ def in_order(axis: Axis, s: int, side: Given, threads: int) -> Ready:
     if side.table is None:
         found = _in_steps(source, s, axis)
         if found is not None:
-            return Ready(of_steps(found, source.of_groups, node, axis.descending), False, "groups")
+            ahead = side.budget is None and source.apart
+            return Ready(of_steps(found, source.of_groups, node, axis.descending, ahead), False, "groups")
     table = side.read()
     if side.rest is not None and side.budget is not None:
         room, folder = room_for(side.budget.limit), side.budget.folder

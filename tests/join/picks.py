@@ -6,6 +6,8 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -224,3 +226,46 @@ def question(rng: random.Random, most: int = 40) -> Question:
     if not keys:
         arguments.pop("on")
     return Question(tables[0], tables[1], arguments, truth, keys)
+
+
+WORDS = ("", "a", "a\0", "a\0b", "ab", "abc", "abcdefgh", "abcdefghi", "b", "zz", "\u00e9", "\uffee", "\U0001f600", "~")
+TYPES = (
+    pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string()), pa.binary(),
+    pa.dictionary(pa.int16(), pa.large_string()), pa.large_binary(), pa.binary(2), pa.decimal128(30, 2), pa.bool_(),
+    pa.decimal256(50, 1), pa.date32(), pa.uint64(),
+)  # fmt: skip
+
+
+def _worded(rng: random.Random, t: pa.DataType, n: int, nulls: float) -> pa.Array:
+    """Values of a type of which a few compare in ways that go wrong easily."""
+    value_type = t.value_type if pa.types.is_dictionary(t) else t
+    if pa.types.is_decimal(value_type):
+        sizes = (0, 5, 10**18, 10**25, 10**25 + 1)
+        values: list[Any] = [rng.choice((-1, 1)) * Decimal(rng.choice(sizes)) for _ in range(n)]
+    elif pa.types.is_boolean(value_type):
+        values = [rng.random() < 0.5 for _ in range(n)]
+    elif pa.types.is_date(value_type):
+        values = [date(1960 + rng.randint(0, 30), 1, 1) for _ in range(n)]
+    elif pa.types.is_unsigned_integer(value_type):
+        values = [rng.choice((0, 1, 2**63 - 1, 2**63, 2**64 - 1)) for _ in range(n)]
+    else:
+        few = rng.random() < 0.5
+        values = [rng.choice(WORDS) if few else "".join(rng.choices("ab~", k=rng.randint(0, 12))) for _ in range(n)]
+        if "string" not in str(value_type):
+            values = [v.encode() for v in values]
+        if pa.types.is_fixed_size_binary(value_type):
+            values = [bytes([rng.choice((0, 1, 127, 128, 255)), rng.randint(0, 3)]) for _ in range(n)]
+    return pa.array([None if rng.random() < nulls else v for v in values], value_type).cast(t)
+
+
+def worded(rng: random.Random, most: int = 40) -> Question:
+    """A random one in which rows are picked by text, bytes or other values that have no distance."""
+    q = question(rng, most)
+    t = rng.choice(TYPES)
+    q.right = q.right.append_column("word", _worded(rng, t, q.right.num_rows, rng.choice((0, 0.1, 0.5))))
+    if q.arguments["pick"] == "nearest":
+        q.arguments["pick_by"] = rng.choice((["t", "word"], ["t", "tie", "word"]))
+    else:
+        by = ("word", "word", ["word", "tie"], ["word", "t"], ["t", "word"], ["t", "tie", "word"])
+        q.arguments["pick_by"] = rng.choice(by)
+    return q

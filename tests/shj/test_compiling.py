@@ -321,6 +321,27 @@ for how in ("inner", "full"):
         assert expected is None or done.stdout == expected
 
 
+def test_text_is_picked_by_aggregated_and_compared_without_pandas() -> None:
+    code = """
+import pyarrow as pa, ivjoin, sys
+from ivjoin.shj.arrow import whole_numbers
+import numpy as np
+at = np.arange(600)
+words = b"".join(b"%03d" % (i * 7 % 50) for i in range(600))
+ends = pa.py_buffer(np.arange(0, 1803, 3, dtype=np.int32))
+text = pa.Array.from_buffers(pa.string(), 600, [None, ends, pa.py_buffer(words)])
+s = pa.Table.from_arrays([text, whole_numbers(at)], ["k", "t"])
+band = {"condition": "l.t - r.t BETWEEN -1 AND 1 AND l.k >= r.k", "left_order": "t", "right_order": "t"}
+one = ivjoin.band_join(s, s, **band, pick="last", pick_by=["k", "t"]).read_all()
+asked = {"n": ("*", "count"), "most": ("k", "max")}
+all = ivjoin.band_join(s, s, on="k", condition="l.t = r.t", aggregate=asked).read_all()
+assert one.num_rows == 600 == all.num_rows
+print(*{"pandas"} & set(sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout == "\n"
+
+
 def test_without_a_folder_object_files_are_made_all_the_same(made: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objects, "_folders", lambda: [Path("/dev/null/nowhere")])
     assert compiling._build(twice, I8(I8))(21) == 42

@@ -127,6 +127,42 @@ def test_streams_that_stop_and_start(spark: Any, tmp_path: Path, backend: str, d
     assert all(found[q] in best for q, best in want.items())
 
 
+def test_text_to_pick_by(spark: Any, tmp_path: Path) -> None:
+    def join(a: Any, b: Any) -> Any:
+        if a.isStreaming:
+            a, b = a.withWatermark("ts", "5 seconds"), b.withWatermark("ts", "5 seconds")
+        b = b.selectExpr("*", "cast(bid % 7 AS string) AS word")
+        band = "r.ts BETWEEN l.ts - INTERVAL 9 SECONDS AND l.ts"
+        return a.band_join(b, on="sym", condition=band, how="left", pick="last", pick_by=["word", "bid"])
+
+    with store_for(spark, BACKENDS[0]):
+        script = Script(spark, tmp_path, join, TRADES, QUOTES)
+        lefts: list[tuple[Any, ...]] = []
+        rights: list[tuple[Any, ...]] = []
+        for i in range(3):
+            a, b = rows(30 + i, 25, i * 20, 20), rows(40 + i, 25, i * 20, 20)
+            lefts += a
+            rights += b
+            script.add(left=a, right=b)
+            if i == 1:
+                script.run()
+        far = START + timedelta(seconds=5000)
+        script.add(left=[("Z", far, -1)], right=[("Z", far, -2)])
+        script.run()
+        streamed = {row[2]: row[5] for row in script.seen.elements() if row[2] >= 0}
+    static = join(spark.createDataFrame(table(lefts, TRADES)), spark.createDataFrame(table(rights, QUOTES))).toArrow()
+    want = {}
+    for sym, ts, q in lefts:
+        fit = [
+            (str(bid % 7), bid) for other, at, bid in rights
+            if sym is not None and other == sym and ts is not None and at is not None
+            and timedelta(0) <= ts - at <= timedelta(seconds=9)
+        ]
+        want[q] = max(fit, default=(None, None))[0]
+    assert {r["q"]: r["word"] for r in static.to_pylist()} == want
+    assert streamed == want and len(want) == 75
+
+
 def test_a_stream_needs_an_order(spark: Any, tmp_path: Path) -> None:
     script = Script(spark, tmp_path, lambda a, b: a, TRADES, QUOTES)
     a, b = script.source("left"), script.source("right")

@@ -15,7 +15,7 @@ from ivjoin.errors import UnsupportedError
 from ivjoin.expr.kernels.cells import Cell, Mask, dtype_of, objects
 from ivjoin.expr.types import TICKS_PER_SECOND, Type, from_arrow
 
-__all__ = ["load", "loader", "nothing"]
+__all__ = ["bits", "load", "loader", "nothing"]
 
 _I64 = np.dtype(np.int64)
 _LARGE = {"string": pa.large_string(), "binary": pa.large_binary()}
@@ -47,7 +47,7 @@ def _plain_loader(t: Type, plain: Any) -> Callable[[Any], Cell]:
             if n:
                 bitmap, values = array.buffers()
                 v, offset = view(values, dtype, n, array.offset * width), array.offset
-                return v, (_bits(bitmap, offset, n) if array.null_count else None), None
+                return v, (bits(bitmap, offset, n) if array.null_count else None), None
         return load(array, t)
 
     return fetch
@@ -62,7 +62,7 @@ def _unit_loader(t: Type, plain: Any) -> Callable[[Any], Cell]:
             if n:
                 bitmap, values = array.buffers()
                 v, offset = view(values, _I64, n, array.offset * 8), array.offset
-                return v, (_bits(bitmap, offset, n) if array.null_count else None), None
+                return v, (bits(bitmap, offset, n) if array.null_count else None), None
         return load(array, t)
 
     return fetch
@@ -116,7 +116,7 @@ def load(array: Any, t: Type) -> Cell:
         return (array if a == large else array.cast(large)), _valid(array), None
     valid = _valid(array)
     if t.kind == "bool":
-        return _bits(array.buffers()[1], array.offset, len(array)), valid, None
+        return bits(array.buffers()[1], array.offset, len(array)), valid, None
     if t.kind == "decimal":
         return _decimals(array, t, valid), valid, None
     if t.kind == "decimal256":
@@ -141,10 +141,10 @@ def _valid(array: Any) -> Mask:
     bitmap = array.buffers()[0]
     if bitmap is None:  # a union or a null array: no bitmap, and rare enough to ask Arrow
         return np.asarray(array.is_valid())
-    return _bits(bitmap, array.offset, len(array))
+    return bits(bitmap, array.offset, len(array))
 
 
-def _bits(buffer: Any, offset: int, n: int) -> np.ndarray:
+def bits(buffer: Any, offset: int, n: int) -> np.ndarray:
     """bool[n] from a bitmap, starting at bit ``offset``."""
     if n == 0 or buffer is None:
         return np.zeros(n, dtype=bool)

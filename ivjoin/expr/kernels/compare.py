@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, absent, combined, met, one, rows, unsupported
+from ivjoin.expr.kernels.columns import bits
 from ivjoin.expr.nodes import Node
 
 __all__ = ["compare_rule", "comparer"]
@@ -53,7 +54,7 @@ def _text_comparer(op: str) -> Compare:
         result = f(x, y)
         if result.null_count:
             result = pc.fill_null(result, False)
-        return result.to_numpy(zero_copy_only=False)
+        return bits(result.buffers()[1], result.offset, len(result))  # to_numpy imports pandas
 
     return compare
 

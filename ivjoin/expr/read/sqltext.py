@@ -17,6 +17,7 @@ from ivjoin.expr.build import chrono, strings
 from ivjoin.expr.build.nested import field
 from ivjoin.expr.literals import is_literal, literal, parse_timestamp, zone_named
 from ivjoin.expr.nodes import COMPARISONS, Node
+from ivjoin.expr.read.kept import keep, kept, name_of
 from ivjoin.expr.read.sqlfunctions import MOMENTS, call
 from ivjoin.expr.read.sqlgrammar import described, placed, tree
 from ivjoin.expr.scope import Scope
@@ -80,11 +81,17 @@ def parse_scalar(text: str, scope: Scope, timezone: str = "UTC") -> Node:
     zone_named(timezone)
     if not text.strip():
         raise ConditionError("the condition is empty; pass None for no condition")
+    name = name_of(text, scope, timezone)
+    if name is not None and (known := kept(name)) is not None:
+        return known
     root = tree(text)
     try:
-        return _Reader(text, scope, timezone).read(root)
+        node = _Reader(text, scope, timezone).read(root)
     except RecursionError:
         raise ConditionError("the condition is nested too deeply to be read") from None
+    if name is not None:
+        keep(name, node)
+    return node
 
 
 class _Reader:

@@ -12,6 +12,7 @@ one lies that all those left rows can take, too, is dropped: of a key there is o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,7 @@ from ivjoin.operator.picks.comparing import Comparer
 from ivjoin.operator.picks.deciding import Decider
 from ivjoin.operator.picks.offered import Offered, Run
 from ivjoin.operator.picks.output import LeftRows, RightRows, empty_rows
+from ivjoin.operator.picks.ranks import Moved
 from ivjoin.operator.picks.reading import Reader, Rows
 from ivjoin.operator.picks.thinning import left_ends, reach, rules, sweep_keys
 from ivjoin.operator.picks.waiting import Better, Waiting
@@ -61,7 +63,7 @@ class PickCore(WaitingCore):
         """All that holds rows, empty."""
         plan = self.plan
         picking = self.picking = picking_of(plan)
-        self._reader = Reader(plan, picking, self.intake)
+        self._reader = Reader(plan, picking, self.intake, self._relabelled)
         kind = IntKeys if plan.int_keys else ByteKeys if plan.null_safe else NoKeys
         self.keys: KeyTable = kind()
         self.keys.live = 2**31  # only `sweep_keys` takes ids back: none else knows which are in use
@@ -99,7 +101,9 @@ class PickCore(WaitingCore):
 
     def bytes_held(self) -> int:
         """Bytes of rows, runs and keys."""
-        return sum(w.nbytes for w in self.waiting) + self.offered.nbytes + self.keys.nbytes
+        return sum(w.nbytes for w in self.waiting) + self.offered.nbytes + self.keys.nbytes + sum(
+            ranks.nbytes for ranks in self._reader.ranks.values()
+        )
 
     def let_go(self) -> None:
         self.metrics = self.counts()
@@ -111,7 +115,8 @@ class PickCore(WaitingCore):
     def take(self, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Feed a batch of side p; what refuses it comes before anything has changed."""
         lines = len(self.picking.lines[p])
-        self.account.want(batch.num_rows * 8 * (lines + 4) + batch.nbytes)
+        twice = 2 if p == 1 and self._reader.ranks else 1
+        self.account.want(batch.num_rows * 8 * (lines + 4) + twice * batch.nbytes)
         before = [t.save() for t in self.frontiers[p].trackers]
         try:
             kept, late = self.intake.screen(p, batch)
@@ -298,6 +303,7 @@ class PickCore(WaitingCore):
 
     def _thin(self, force: bool) -> None:
         """Drop the right rows that nobody can take any more, if that may be worth looking."""
+        self._forget()
         if not self._moved or (not force and self._since < max(_OFTEN, self.offered.rows // 4)):
             return
         self._moved, self._since = False, 0
@@ -316,8 +322,10 @@ class PickCore(WaitingCore):
             return  # any of them may still be wanted
         held = self.offered.rows
         pinned = [w.best[w.best >= 0] for w in self.waiting]
+        # of rows that differ in what no place tells, each may be wanted
+        alike = picking.n_place if picking.n_search == len(picking.terms) else len(picking.lines[1])
         moved = self.offered.thin(
-            self.keys.n_ids, wanted, picking.n_place, ways, below, above,
+            self.keys.n_ids, wanted, alike, ways, below, above,
             np.concatenate(pinned) if pinned else _NONE, not self.ended[0] or bool(self.waiting),
         )
         self.went(1, held - self.offered.rows)
@@ -326,6 +334,24 @@ class PickCore(WaitingCore):
                 known = w.best >= 0
                 w.best[known] = moved[w.best[known]]
         sweep_keys(self.keys, self.waiting, self.offered)
+
+    def _labels(self, line: int) -> list[np.ndarray]:
+        """All that is kept of a right line by which rows are compared."""
+        return self.offered.line(line) + [w.best_vals[line] for w in self.waiting]
+
+    def _relabelled(self, line: int) -> Moved:
+        """What takes in new labels of a line."""
+
+        def moved(image: Callable[[np.ndarray], np.ndarray]) -> None:
+            for held in self._labels(line):
+                held[:] = image(held)
+
+        return moved
+
+    def _forget(self) -> None:
+        """Let labels of rows go that are not held."""
+        for line, ranks in self._reader.ranks.items():
+            ranks.forget(self.offered.rows, partial(self._labels, line))
 
     # -- output ------------------------------------------------------------------------------------------------------
 

@@ -254,6 +254,10 @@ class Offered:
         self.odd = [(kids, vals, moved[rows]) for kids, vals, rows in self.odd]
         return moved
 
+    def line(self, i: int) -> list[np.ndarray]:
+        """What is kept of line i, to be read or changed where it stands."""
+        return [r.vals[i] for r in self.runs] + [part[1][i] for part in (*self._new, *self.odd)]
+
     def used(self) -> list[np.ndarray]:
         """The key ids of all rows."""
         return [r.kids for r in self.runs] + [part[0] for part in (*self._new, *self.odd)]

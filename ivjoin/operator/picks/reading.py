@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +11,9 @@ import pyarrow as pa
 from ivjoin.errors import EvaluationError
 from ivjoin.expr.evaluate import Vector, evaluate, first_error
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ordinal import ordinals
+from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.operator.intake import Intake, has_value
+from ivjoin.operator.picks.ranks import Moved, Ranks
 from ivjoin.plan.pick import Picking
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
@@ -45,10 +47,24 @@ class Rows:
 
 
 class Reader:
-    """Evaluates batches of both sides."""
+    """Evaluates batches of both sides.
 
-    def __init__(self, plan: JoinPlan, picking: Picking, intake: Intake) -> None:
-        self._plan, self._picking, self._intake = plan, picking, intake
+    Parameters
+    ----------
+    plan : JoinPlan
+    picking : Picking
+    intake : Intake
+    moved : callable
+        For a right line without ordinals: what is told that its labels change, as ``Ranks`` does.
+    """
+
+    def __init__(self, plan: JoinPlan, picking: Picking, intake: Intake, moved: Callable[[int], Moved]) -> None:
+        self._plan, self._picking, self._intake, self._moved = plan, picking, intake, moved
+        # of what right rows are compared by, the lines of which values have no ordinals
+        self.ranks = {
+            i: Ranks() for i, node in enumerate(picking.lines[1])
+            if i < picking.n_sort and i not in picking.flags and not has_ordinal(node.type)
+        }
         pick, bands = plan.spec.pick, plan.kernel_terms
         self._unbounded = pick is not None and pick.unbounded and plan.decided and all(t.exact for t in bands)
         self.blind: set[tuple[int, Node]] = set()  # axes of which some row has no value, and is to be kept for all that
@@ -118,6 +134,9 @@ class Reader:
             if s == 1 and i in picking.flags:
                 there = np.ones(n, dtype=bool) if v.valid is None else v.valid
                 vals[i] = there if picking.which == "last" else ~there
+            elif s == 1 and i in self.ranks:
+                there = usable if v.valid is None else usable & v.valid
+                vals[i] = self.ranks[i].labels(v.values, node.type, there, self._moved(i))
             else:
                 vals[i] = ordinals(v.values, node.type)
                 if s == 1 and i < picking.n_sort and v.valid is not None:

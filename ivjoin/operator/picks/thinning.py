@@ -93,7 +93,8 @@ def rules(
     below, above = np.empty((2, lines), dtype=np.int64), np.empty((2, lines), dtype=np.int64)
     for table in (below, above):
         table[0], table[1] = I64_MIN, I64_MAX
-    if not decided or picking.n_search < len(picking.terms):
+    loose = picking.n_search < len(picking.terms)
+    if not decided or (loose and picking.which == "nearest"):
         return (0, 0), below, above
     terms = picking.terms.tolist()
     lower = upper = 1
@@ -106,15 +107,21 @@ def rules(
         upper = 0
     else:
         lower = 0
-    for left, line, low, high in terms:
+    for t, (left, line, low, high) in enumerate(terms):
+        # Where values rise along a key's rows, one that fails at the other end lies behind rows that fail there, too.
+        rises = not loose or t < picking.n_search
         if high != I64_MAX:
             limit = lows[left] + high if lows[left] != I64_MIN else I64_MIN - 1
             lower = lower if limit >= I64_MIN else 0
-            below[1, line] = min(int(below[1, line]), _within(limit))
+            upper = upper if rises or limit >= I64_MIN else 0
+            for table in (below,) if rises else (below, above):
+                table[1, line] = min(int(table[1, line]), _within(limit))
         if low != I64_MIN:
             limit = highs[left] + low if highs[left] != I64_MAX else I64_MAX + 1
             upper = upper if limit <= I64_MAX else 0
-            above[0, line] = max(int(above[0, line]), _within(limit))
+            lower = lower if rises or limit <= I64_MAX else 0
+            for table in (above,) if rises else (above, below):
+                table[0, line] = max(int(table[0, line]), _within(limit))
     return (lower, upper), below, above
 
 

@@ -21,6 +21,7 @@ from ivjoin.operator.windows.rows import Arrived, Keys, Rows, joined, read
 from ivjoin.operator.windows.run import Term
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.separation.separate import conjuncts_of
+from ivjoin.shj.arrow import rows_at
 
 __all__ = ["WindowCore"]
 
@@ -84,7 +85,7 @@ class WindowCore(WaitingCore):
 
     def _rest(self, p: int, batch: pa.RecordBatch, usable: np.ndarray | None) -> Iterator[pa.RecordBatch]:
         if p == 0 and usable is not None and self.how.keep[0]:
-            alone = batch.filter(pa.array(~usable))
+            alone = rows_at(batch, np.flatnonzero(~usable))
             yield from self._answers.without(alone)
         yield from self._moved(p, False)
 

@@ -28,7 +28,7 @@ from ivjoin.operator.windows.reduce import (
 )
 from ivjoin.operator.windows.source import Source
 from ivjoin.plan.aggregates import Aggregate, result_type
-from ivjoin.shj.arrow import bitmap, fixed_array, whole_numbers
+from ivjoin.shj.arrow import bitmap, fixed_array, truths, whole_numbers
 
 __all__ = ["Measure", "Part", "measures"]
 
@@ -282,7 +282,7 @@ class Chosen(Measure):
                 tied &= x == y
         else:
             x, y = (c.cast(pa.binary()) if pa.types.is_fixed_size_binary(c.type) else c for c in (first, second))
-            better = np.asarray((pc.less(y, x) if self._least else pc.greater(y, x)).fill_null(False))
+            better = truths((pc.less(y, x) if self._least else pc.greater(y, x)).fill_null(False))
         take_b = (b.count > 0) & ((a.count == 0) | better)
         n = len(a.count)
         chosen = pa.concat_arrays([first, second]).take(whole_numbers(np.where(take_b, np.arange(n) + n, np.arange(n))))

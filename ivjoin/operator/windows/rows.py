@@ -14,7 +14,7 @@ from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.operator.intake import has_value, outside
 from ivjoin.plan.layout import RowLayout
 from ivjoin.plan.planner import JoinPlan
-from ivjoin.shj.arrow import byte_width, take, whole_numbers
+from ivjoin.shj.arrow import byte_width, counted, take, whole_numbers
 
 __all__ = ["Keys", "Rows", "joined", "read"]
 
@@ -168,7 +168,7 @@ class Keys:
         words = []
         for array, valid in parts:
             coded = array.dictionary_encode(null_encoding="encode")
-            codes = np.asarray(coded.indices).astype(np.int64)
+            codes = counted(coded.indices)
             values = coded.dictionary.to_pylist()
             if valid is not None:
                 codes = np.where(valid, codes, len(values))

@@ -16,7 +16,7 @@ from ivjoin.expr.types import to_arrow
 from ivjoin.operator.intake import has_value
 from ivjoin.operator.windows.rows import Rows
 from ivjoin.plan.layout import RowLayout
-from ivjoin.shj.arrow import bitmap, byte_width, fixed_array, take
+from ivjoin.shj.arrow import bitmap, byte_width, counted, fixed_array, take
 
 __all__ = ["Picked", "Source", "plain_array"]
 
@@ -99,7 +99,7 @@ class Source:
             values = self.vector(node).values
             if isinstance(values, np.ndarray):
                 return _places(np.argsort(values, kind="stable"))
-            return _places(np.asarray(pc.array_sort_indices(values)).astype(np.int64))
+            return _places(counted(pc.array_sort_indices(values)))
 
         return self.once(("value ranks", node), made)
 

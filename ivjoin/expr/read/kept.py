@@ -1,0 +1,124 @@
+"""What the first texts of a process were read as, kept on disk: the next process that asks the same needs no parser.
+
+Loading the parser takes longer than most small joins. A file is named after all that its node depends on: the text,
+the columns and their types, the zone, the versions of the parser and of Python, and every source file that has a part
+in the reading. It begins with a digest of itself; what does not fit is read anew. A text with quotes is not kept: what
+they hold may be nobody else's business, and may depend on the rules of a zone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import itertools
+import json
+import os
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from ivjoin.errors import SnapshotError
+from ivjoin.expr.codec import decode, encode
+from ivjoin.expr.nodes import Node, walk
+from ivjoin.expr.scope import Scope
+
+__all__ = ["keep", "kept", "name_of"]
+
+_TEXTS = 8  # of a process; by then the parser is loaded
+_LENGTH = 2_000  # characters of a text
+_FILES, _FEWER = 512, 384  # that are kept; where there are more, so many of those used last
+_DAY = 86_400.0
+_DIGEST = hashlib.sha256().digest_size
+_PACKAGE = Path(__file__).parents[2]
+_ROOMS = ("expr", "operators", "interval/machine")  # all that a text and its node pass through
+
+_asked = itertools.count(1)
+
+
+def name_of(text: str, scope: Scope, timezone: str) -> str | None:
+    """The name under which the node of a text is kept; None where it is not to be."""
+    if next(_asked) > _TEXTS or len(text) > _LENGTH or "'" in text or '"' in text:
+        return None
+    stamp = _stamp()
+    if stamp is None or os.environ.get("IVJOIN_KEEP_CONDITIONS") == "0":
+        return None
+    around = json.dumps([stamp, text, timezone, scope.described()])
+    return hashlib.sha256(around.encode()).hexdigest()[:32]
+
+
+@cache
+def _stamp() -> str | None:
+    """The versions of what reads; None where they cannot be told."""
+    spec = importlib.util.find_spec("sqlglot")
+    found = hashlib.sha256(repr((sys.version_info, sys.implementation.name)).encode())
+    try:
+        assert spec is not None
+        assert spec.origin is not None
+        found.update(spec.origin.encode() + Path(spec.origin).with_name("_version.py").read_bytes())
+        files = sorted(f for room in _ROOMS for f in (_PACKAGE / room).rglob("*.py"))
+        if Path(__file__) not in files:
+            return None
+        for file in files:
+            found.update(str(file.relative_to(_PACKAGE)).encode() + hashlib.sha256(file.read_bytes()).digest())
+    except (OSError, AssertionError, ValueError):
+        return None
+    return found.hexdigest()
+
+
+def _folders() -> list[Path]:
+    """Where files may lie, the first that can be written to: beside the compiled kernels."""
+    if chosen := os.environ.get("NUMBA_CACHE_DIR"):
+        return [Path(chosen) / "ivjoin_conditions"]
+    user = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    return [_PACKAGE / "__pycache__" / "ivjoin_conditions", user / "ivjoin_conditions"]
+
+
+def kept(name: str) -> Node | None:
+    """The node that was kept under a name, if it is there, whole."""
+    for folder in _folders():
+        file = folder / name
+        try:
+            content = file.read_bytes()
+            if content[:_DIGEST] == hashlib.sha256(content[_DIGEST:]).digest():
+                if time.time() - file.stat().st_mtime > _DAY:
+                    with suppress(OSError):  # a folder that is another's
+                        os.utime(file)
+                return decode(json.loads(content[_DIGEST:]))
+        except (OSError, ValueError, SnapshotError):
+            continue
+    return None
+
+
+def keep(name: str, node: Node) -> None:
+    """Keep a node in the first folder that takes it, if what is written says all of it."""
+    if any(n.type.kind == "opaque" for n in walk(node)):  # which only the schema at hand knows
+        return
+    try:
+        content = json.dumps(encode(node)).encode()
+        if decode(json.loads(content)) is not node:
+            return
+    except (AssertionError, SnapshotError, TypeError, ValueError):
+        return
+    for folder in _folders():
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=folder, suffix=".tmp", delete=False) as file:
+                file.write(hashlib.sha256(content).digest() + content)
+            Path(file.name).replace(folder / name)
+        except OSError:
+            continue
+        _forget_older(folder)
+        return
+
+
+def _forget_older(folder: Path) -> None:
+    """Delete all but the files used last, and what writers that were stopped have left behind."""
+    with suppress(OSError):
+        files = list(folder.iterdir())
+        if len(files) > _FILES:
+            files.sort(key=lambda f: f.stat().st_mtime)
+            for file in files[:-_FEWER]:
+                file.unlink(missing_ok=True)
