@@ -13,10 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.shj.arrow import rows_at
+from ivjoin.stream.memory import Segment
 
 __all__ = ["I64_MAX", "I64_MIN", "Loose", "Piece", "Run"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_ARRAYS = 17  # bytes of a row's range, and of whether it is owned
 
 
 @dataclass(slots=True)
@@ -33,6 +35,10 @@ class Run:
         No range is wider.
     first_owned, end_owned : int
         Which rows were not given to their home yet.
+    each : float
+        Bytes of memory that a row takes.
+    segment : Segment or None
+        The file in which the rows lie.
     """
 
     batch: pa.RecordBatch
@@ -43,14 +49,16 @@ class Run:
     widest: int
     first_owned: int
     end_owned: int
-    nbytes: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.nbytes = self.batch.nbytes
+    each: float = 0
+    segment: Segment | None = None
 
     @property
     def rows(self) -> int:
         return len(self.low)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.each * len(self.low))
 
     @property
     def owned(self) -> int:
@@ -117,7 +125,7 @@ class Run:
         last = min(max(self.end_owned, start), end) - start
         return Run(
             self.batch.slice(start, end - start), self.low[start:end], self.high[start:end], self.low_by, self.high_by,
-            self.widest, first, last,
+            self.widest, first, last, self.each, self.segment,
         )
 
 
@@ -143,22 +151,28 @@ class Loose:
         A row with ``low > high`` meets nothing.
     marked : bool[n]
         Rows that were not given to their home yet.
+    each, segment
+        As of :class:`Run`.
     """
 
     batch: pa.RecordBatch
     low: np.ndarray
     high: np.ndarray
     marked: np.ndarray
+    each: float = 0
+    segment: Segment | None = None
     least: int = field(init=False)
-    nbytes: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.least = int(self.low.min()) if len(self.low) else I64_MAX
-        self.nbytes = self.batch.nbytes
 
     @property
     def rows(self) -> int:
         return len(self.low)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.each * len(self.low))
 
     @property
     def owned(self) -> int:
@@ -211,8 +225,10 @@ class Loose:
         first = int(keep.argmax())
         if keep[first : first + count].all():
             cut = slice(first, first + count)
-            return Loose(self.batch.slice(first, count), self.low[cut], self.high[cut], self.marked[cut])
-        return Loose(rows_at(self.batch, np.flatnonzero(keep)), self.low[keep], self.high[keep], self.marked[keep])
+            some = self.batch.slice(first, count), self.low[cut], self.high[cut], self.marked[cut]
+            return Loose(*some, self.each, self.segment)
+        batch = rows_at(self.batch, np.flatnonzero(keep))
+        return Loose(batch, self.low[keep], self.high[keep], self.marked[keep], batch.nbytes / count + _ARRAYS)
 
 
 Piece = Run | Loose

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ivjoin.errors import IvjoinError, ProtocolError
+from ivjoin.errors import ProtocolError, UnsupportedError
 from ivjoin.expr.arguments import MOST_ROWS, known_options, one_of, whole_number
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.budget import Budget, budget_of
@@ -21,6 +21,7 @@ from ivjoin.plan.cutting import cut_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.stream.columns import Chosen, chosen
 from ivjoin.stream.inputs import ArrowStream, Source, SupportsArrowStream, first_line, open_inputs
+from ivjoin.stream.memory import threads_within
 from ivjoin.stream.outputs import Outputs
 from ivjoin.stream.picked import arrange_picked
 from ivjoin.stream.slices import SlicedJoin, slice_rows
@@ -111,7 +112,7 @@ class _Join:
         self.plan = found.plan
         self.chosen = found
         self.skipped: tuple[int, int] | None = None
-        self._sort, self._coalesce, self._threads = sort, coalesce, threads
+        self._sort, self._coalesce, self._threads = sort, coalesce, threads_within(budget, threads)
         self._sources: tuple[Source, Source] | None = sources  # until the end
         known = all(source.in_memory for source in sources)
         self._rows = sum(source.rows or 0 for source in sources) if known else 0
@@ -125,7 +126,8 @@ class _Join:
         cut = cut_of(plan) if self._threads > 1 else ""
         if isinstance(cut, str):  # one thread is asked for, or is all that can be used
             return SymmetricHashJoin.from_plan(plan, errors_first=errors_first, budget=self.budget)
-        return SlicedJoin(plan, cut, self._threads, errors_first, self._rows, bool(self._rows) and not copies)
+        views = bool(self._rows) and not copies
+        return SlicedJoin(plan, cut, self._threads, errors_first, self._rows, views, self.budget)
 
     def end(self) -> None:
         """Let go of the inputs."""
@@ -157,7 +159,7 @@ class _Join:
             if isinstance(cut_of(arranged.plan), str):
                 if not self.plan.spec.aggregates:
                     self.most = max(_PUSH_ROWS, self._coalesce)
-            elif self._threads > 1 and self._rows and not arranged.copies:
+            elif self._threads > 1 and self._rows and not arranged.copies and self.budget is None:
                 self.most = max(_PARALLEL_ROWS, slice_rows(self._rows, self._threads, True), self._coalesce)
         left, right = (
             Pieces(batches, self._coalesce, self.most, source.in_memory)
@@ -439,10 +441,6 @@ def band_join(
     [{'k': 1, 'x': 1, 'x_right': 2}, {'k': 2, 'x': 9, 'x_right': 9}]
     """
     budget = budget_of(memory_limit, when_full, spill_dir, shed, shed_shared)
-    if budget is not None and threads > 1:
-        raise IvjoinError(
-            f"memory_limit bounds one operator, and threads={threads} has one for each slice; leave one of them out"
-        )
     sources = open_inputs(left, right)
     plan = planned(
         sources[0].schema, sources[1].schema, on=on, condition=condition, how=how, left_order=left_order,
@@ -462,6 +460,11 @@ def stream_of(
     one_of("sort", sort, ("auto", "never"))
     if budget is not None:
         budget.check(plan)
+        if budget.when_full == "shed" and threads > 1:
+            raise UnsupportedError(
+                f"when_full='shed' with threads={threads}: which rows go is chosen among all that are held, by one "
+                "operator; leave threads out, or use when_full='spill', which is exact"
+            )
     found = chosen(plan, columns, (not sources[0].ends, not sources[1].ends))
     for source, names in zip(sources, found.names, strict=True):
         source.keep(names)

@@ -14,7 +14,7 @@ from join.cases import Case, Run, outputs
 from stream.unordered import at_once, bare
 
 from ivjoin import band_join
-from ivjoin.stream import ordered, pull, shares, slices
+from ivjoin.stream import memory, ordered, pull, shares, slices
 from ivjoin.stream.slices import SlicedJoin
 
 CUT: Counter[str] = Counter()  # joins that ran on "one" operator, in "slices" to the end, or gave it "up"
@@ -37,8 +37,27 @@ def small_slices(seed: int) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def small_memory(seed: int) -> Iterator[dict[str, str]]:
+    """A limit that holds these rows, and ever so little of them may wait in memory; or none."""
+    rng = random.Random(seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory, "_LEAST", 1)
+        patch.setattr(memory, "_SPILLED", rng.choice([4, 1 << 11, 1 << 40]))
+        patch.setattr(memory, "_HELD", rng.choice([2, 1 << 11, 1 << 40]))
+        patch.setattr(memory, "_VIEWED", rng.choice([8, 8, 1 << 40]))
+        patch.setattr(memory, "_SEGMENT", rng.choice([1, 10_000]))
+        patch.setattr(memory, "_MOST_OUTPUT", rng.choice([1, 1000, 1 << 20]))
+        yield rng.choice([
+            {}, {"memory_limit": "2MB"}, {"memory_limit": "2MB", "when_full": "spill"},
+        ])  # fmt: skip
+
+
 def check(case: Case, seed: int) -> None:
-    """A case by one to four threads against the nested loop; half of them as tables without a declared order."""
+    """A case by one to four threads against the nested loop; half of them as tables without a declared order.
+
+    Some have a limit on memory, with rows that wait in files, or are not waited for.
+    """
     rng = random.Random(seed)
     threads = rng.randint(1, 4)
     if rng.random() < 0.4:
@@ -51,10 +70,13 @@ def check(case: Case, seed: int) -> None:
         parts = [case.batch(*e[1:]) for e in case.script if e[1] == side]
         reader = pa.RecordBatchReader.from_batches(schema, parts)
         inputs.append(pa.Table.from_batches(parts, schema) if as_tables else reader)
-    with at_once(seed), small_slices(seed):
-        stream = band_join(inputs[0], inputs[1], **{**case.call(), "threads": threads})
+    with at_once(seed), small_slices(seed), small_memory(seed) as limit:
+        stream = band_join(inputs[0], inputs[1], **{**case.call(), "threads": threads}, **limit)
         table = pa.Table.from_batches(list(outputs(case, iter(stream), stream.schema)), stream.schema)
     op = stream._operator
+    if limit and isinstance(op, SlicedJoin):
+        CUT["files"] += op.metrics.spilled_bytes > 0
+        CUT["limited"] += op._alone is None
     CUT["one" if not isinstance(op, SlicedJoin) else "slices" if op._alone is None else "up"] += 1
     _right(case, Run(table, stream.metrics, 0), threads)
 
