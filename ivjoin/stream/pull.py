@@ -406,10 +406,11 @@ def band_join(
         int64 is an error. First and last are by the order of the right side that is declared first, else by the band.
         ``how`` is inner, which drops left rows that nothing matches, or left, which keeps them with count 0 and null.
     memory_limit : int or str, optional
-        Bytes that the join may hold beside its inputs, or text such as "512MB"; see :class:`SymmetricHashJoin`.
+        Bytes that the join may hold beside its inputs, or text such as "512MB"; see :class:`SymmetricHashJoin`. Threads
+        share it, as far as each has 4 MB of it.
     when_full : {"raise", "spill", "shed"}
         What happens where the rows that can still match do not fit: MemoryLimitError; files (exact); or rows are
-        dropped (a subset of the result, inner and semi joins alone).
+        dropped (a subset of the result, inner and semi joins alone, on one thread).
     spill_dir : path, optional
         Folder of the files, which have no names; the system's for temporary files by default.
     shed : {"prob", "life", "random"}, optional

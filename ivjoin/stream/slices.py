@@ -146,6 +146,12 @@ class SlicedJoin:
         """
         p = SIDES.index(side)
         self._checker.check(side, batch)
+        most = batch.num_rows if self._memory is None else self._memory.most_rows(batch)
+        for start in range(0, max(1, batch.num_rows), max(1, most)):
+            yield from self._screened(p, batch.slice(start, most))
+
+    def _screened(self, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Rows of which the late ones are yet to be found."""
         came = batch.num_rows
         batch, late = self._intake.screen(p, batch)
         m = self._metrics
@@ -155,9 +161,7 @@ class SlicedJoin:
             m.left_rows_in += came
         else:
             m.right_rows_in += came
-        most = batch.num_rows if self._memory is None else self._memory.most_rows(batch)
-        for start in range(0, max(1, batch.num_rows), max(1, most)):
-            yield from self._taken(p, batch.slice(start, most), not late)
+        yield from self._taken(p, batch, not late)
 
     def _taken(self, p: int, batch: pa.RecordBatch, on_time: bool) -> Iterator[pa.RecordBatch]:
         """Rows that may wait for their slice, or are joined at once where none are cut any more."""

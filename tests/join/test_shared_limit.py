@@ -35,13 +35,13 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_SEGMENT", 30_000)
 
 
-def side(seed: int, rows: int, floats: bool = False, rough: int = 0, step: int = 2) -> pa.Table:
+def side(seed: int, rows: int, floats: bool = False, rough: int = 0, keys: int = 40) -> pa.Table:
     rng = np.random.default_rng(seed)
-    x = np.cumsum(rng.integers(0, step, rows)) - rng.integers(0, rough + 1, rows)
-    k = rng.integers(0, 40, rows)
+    x = 1000 + np.cumsum(rng.integers(0, 2, rows)) - rng.integers(0, rough + 1, rows)
+    k = rng.integers(0, keys, rows)
     return pa.table({
         "k": pa.array(k, pa.int32(), mask=rng.random(rows) < 0.05), "x": x.astype(float) if floats else x,
-        "s": [None if i % 11 == 0 else "y" * int(i) for i in k], "v": np.arange(rows) * 1.5,
+        "s": [None if i % 11 == 0 else "y" * int(i % 40) for i in k], "v": np.arange(rows) * 1.5,
     })  # fmt: skip
 
 
@@ -90,9 +90,9 @@ def test_the_rows_of_one_thread(how: str, shape: str, way: str) -> None:
 
 @pytest.mark.parametrize("how", HOWS)
 def test_threads_spill_what_does_not_fit_their_parts(how: str) -> None:
-    left, right = side(3, 8000), side(4, 8000)
+    left, right = side(3, 6000, keys=400), side(4, 6000, keys=400)
     options: dict[str, Any] = {
-        "on": "k", "condition": "abs(l.x - r.x) <= 900", "how": how, "left_order": "x", "right_order": "x",
+        "on": "k", "condition": "abs(l.x - r.x) <= 700", "how": how, "left_order": "x", "right_order": "x",
     }  # fmt: skip
     want = rows_of(band_join(left, right, **options).read_all())
     stream = limited(left, right, want, 240_000, "spill", **options)
@@ -102,7 +102,8 @@ def test_threads_spill_what_does_not_fit_their_parts(how: str) -> None:
 
 
 @pytest.mark.parametrize("how", HOWS)
-def test_rows_wait_for_their_slice_in_files(how: str) -> None:
+def test_rows_wait_for_their_slice_in_files(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "_BANDS", 15)
     left, right = side(5, 10_000), side(6, 10_000)
     options: dict[str, Any] = {"on": "k", "condition": BAND, "how": how, "left_order": "x", "right_order": "x"}
     want = rows_of(band_join(left, right, **options).read_all())
@@ -131,17 +132,17 @@ def test_rows_that_cannot_wait_are_joined_by_one_operator(how: str, way: str, mo
 
 def test_computed_ranges_count() -> None:
     """Of floats, what says where a row lies is no view of the caller's table."""
-    left, right = side(9, 9000, floats=True), side(10, 9000, floats=True)
+    left, right = side(9, 6000, floats=True), side(10, 6000, floats=True)
     options: dict[str, Any] = {"on": "k", "condition": BAND, "left_order": "x", "right_order": "x"}
     want = rows_of(band_join(left, right, **options).read_all())
-    stream = limited(left, right, want, 500_000, "raise", **options)
+    stream = limited(left, right, want, 900_000, "raise", **options)
     assert stream._operator._alone is None
 
 
 def test_aggregates_share_a_limit() -> None:
-    left, right = side(11, 9000), side(12, 9000)
+    left, right = side(11, 6000), side(12, 6000)
     options: dict[str, Any] = {
-        "on": "k", "condition": BAND, "left_order": "x", "right_order": "x",
+        "on": "k", "condition": "abs(l.x - r.x) <= 600", "left_order": "x", "right_order": "x",
         "aggregate": {"n": ("*", "count"), "m": ("v", "max")},
     }  # fmt: skip
     want = rows_of(band_join(left, right, **options).read_all())
@@ -152,7 +153,7 @@ def test_aggregates_share_a_limit() -> None:
 
 
 def test_too_little_is_said_once() -> None:
-    left, right = side(3, 12_000), side(4, 12_000)
+    left, right = side(3, 8000), side(4, 8000)
     options: dict[str, Any] = {"on": "k", "condition": "abs(l.x - r.x) <= 2500", "left_order": "x", "right_order": "x"}
     with pytest.raises(MemoryLimitError, match="memory_limit leaves .* for 2 operators at work, .*; fewer threads"):
         band_join(left, right, threads=2, memory_limit=240_000, **options).read_all()
