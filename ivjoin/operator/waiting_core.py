@@ -92,6 +92,8 @@ class WaitingCore:
         assert limit is not None
         if pool is not None and pool.lend(self.account, needed + held - limit):
             return True
+        if self.make_room():
+            return True
         left, right = self.rows_held()
         said, after = f"memory_limit of {limit:,} bytes", GOES_ON
         ways = "a greater memory_limit; smaller batches; a narrower band, or orders and bounds that let rows go"
@@ -101,6 +103,10 @@ class WaitingCore:
             f"{said}: {held:,} are held and {needed:,} more are needed. The left side holds {left:,} rows that wait "
             f"for their partners; the right side holds {right:,}. Ways out: {ways}{after}"
         )
+
+    def make_room(self) -> bool:
+        """Before a batch is refused: let go of what nobody can want; whether there was any."""
+        return False
 
     def is_refused(self, error: BaseException) -> bool:
         """Whether the account has refused memory for the push under way, of which nothing is done yet."""

@@ -165,8 +165,12 @@ class _Threads:
 
     def _pushed(self, op: SymmetricHashJoin, work: Work) -> tuple[int, int]:
         while (push := work.next()) is not None:
-            for out in op.push(SIDES[push.side], push.batch):
-                self._put(out if self.keep is None else self.keep(out))
+            rows = push.batch.num_rows
+            # Aggregates refuse a push as a whole; the others take it in pieces by themselves.
+            most = rows if self.memory is None or not self.plan.spec.aggregates else self.memory.rows_at_once
+            for start in range(0, rows, most):
+                for out in op.push(SIDES[push.side], push.batch.slice(start, most)):
+                    self._put(out if self.keep is None else self.keep(out))
             if push.segment is not None:
                 push.segment.let_go()
             if self.stop.is_set():

@@ -114,6 +114,11 @@ class Memory:
         with pa.ipc.open_stream(last.write(data)) as reader:
             return reader.read_next_batch(), last
 
+    @property
+    def rows_at_once(self) -> int:
+        """Rows that are a small part of what an operator may hold."""
+        return max(1024, self.part.limit // 4096)
+
     def most_rows(self, batch: pa.RecordBatch) -> int:
         """Rows of a batch that are taken at once, so that they are a small part of what may wait."""
         n = batch.num_rows

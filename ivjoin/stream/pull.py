@@ -49,6 +49,7 @@ _GATHERED_ROWS = 2048
 _PARALLEL_ROWS = 65536
 # Where each left row takes one partner of a side that was read before, a piece is sorted and compared as a whole.
 _PICK_ROWS = 1 << 18
+_LEAST_ROWS, _LIMIT_A_ROW = 1024, 4096  # the same within a limit: for each row so many bytes of it
 _MOST_THREADS = 1024
 _CLOSED = "this stream was closed and gives nothing more"
 
@@ -161,6 +162,9 @@ class _Join:
                     self.most = max(_PUSH_ROWS, self._coalesce)
             elif self._threads > 1 and self._rows and not arranged.copies and self.budget is None:
                 self.most = max(_PARALLEL_ROWS, slice_rows(self._rows, self._threads, True), self._coalesce)
+        if self.budget is not None and (self.plan.spec.pick is not None or self.plan.spec.aggregates):
+            # A push is refused as a whole, so one is to be a small part of what is allowed.
+            self.most = min(self.most, max(_LEAST_ROWS, self.budget.limit // _LIMIT_A_ROW))
         left, right = (
             Pieces(batches, self._coalesce, self.most, source.in_memory)
             for batches, source in zip(arranged.batches, self._sources, strict=True)
