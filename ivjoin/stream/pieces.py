@@ -51,6 +51,12 @@ class Run:
     end_owned: int
     each: float = 0
     segment: Segment | None = None
+    ends: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0))  # of both: they may lie in a file, so not to read
+
+    def __post_init__(self) -> None:
+        if self.ends == ((0, 0), (0, 0)):
+            low, high = ((int(a[0]), int(a[-1])) if len(a) else (I64_MAX, I64_MIN) for a in (self.low, self.high))
+            self.ends = low, high
 
     @property
     def rows(self) -> int:
@@ -67,11 +73,11 @@ class Run:
 
     @property
     def least(self) -> int:
-        return _moved(self.low[0], self.low_by)
+        return _moved(self.ends[0][0], self.low_by)
 
     def below(self, end: int) -> int:
         """How many rows' ranges begin below a value."""
-        return _place(self.low, end, self.low_by)
+        return _place(self.low, self.ends[0], end, self.low_by)
 
     def top_of_homes(self, end: int) -> int:
         """The greatest value that the owned rows can meet whose ranges begin below a value; the least one of none."""
@@ -90,7 +96,7 @@ class Run:
 
     def ending_from(self, end: int) -> Run | None:
         """The rows whose ranges do not end below a value."""
-        return self._part(_place(self.high, end, self.high_by), self.rows)
+        return self._part(_place(self.high, self.ends[1], end, self.high_by), self.rows)
 
     def owned_below(self, end: int) -> Run:
         """The same, owned only where the range begins below a value."""
@@ -111,10 +117,9 @@ class Run:
         """Where ranges of each so many rows begin, at least and at most."""
         starts = range(0, self.rows, every)
         ends = [min(start + every, self.rows) - 1 for start in starts]
-        return [
-            (_moved(self.low[start], self.low_by), _moved(self.low[end], self.low_by))
-            for start, end in zip(starts, ends, strict=True)
-        ]
+        lows = [self.low[start] if start else self.ends[0][0] for start in starts]
+        tops = [self.low[end] if end < self.rows - 1 else self.ends[0][1] for end in ends]
+        return [(_moved(low, self.low_by), _moved(top, self.low_by)) for low, top in zip(lows, tops, strict=True)]
 
     def _part(self, start: int, end: int) -> Run | None:
         if start >= end:
@@ -129,15 +134,17 @@ class Run:
         )
 
 
-def _moved(value: np.int64, by: int) -> int:
+def _moved(value: np.int64 | int, by: int) -> int:
     return min(max(int(value) + by, I64_MIN), I64_MAX)
 
 
-def _place(values: np.ndarray, end: int, by: int) -> int:
-    """How many of the values, which rise, are below ``end`` when ``by`` has been added."""
+def _place(values: np.ndarray, ends: tuple[int, int], end: int, by: int) -> int:
+    """How many of the values, which rise between two ends, are below ``end`` when ``by`` has been added."""
     value = end - by
-    if end > I64_MAX or value > I64_MAX:
+    if end > I64_MAX or value > ends[1]:
         return len(values)
+    if value <= ends[0]:
+        return 0
     return int(np.searchsorted(values, value)) if value > I64_MIN else 0
 
 

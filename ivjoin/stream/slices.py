@@ -172,6 +172,8 @@ class SlicedJoin:
         piece, everywhere = self._placed(p, batch, on_time)
         piece.each = self._each(piece, segment)
         piece.segment = segment
+        if segment is not None:
+            segment.let_go()
         if memory is not None and self._alone is None and not everywhere:
             yield from self._made_room(piece.nbytes)
         if self._alone is not None:
