@@ -6,7 +6,7 @@ import os
 import re
 import tempfile
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from ivjoin.errors import IvjoinError, UnsupportedError, came
 from ivjoin.expr.arguments import one_of
+from ivjoin.operator.sharing import Pool
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.shj.kernels import apart
 
@@ -42,6 +43,8 @@ class Budget:
         What to shed first.
     shared : bool
         Whether both sides share the memory, and not half each.
+    pool : Pool or None
+        Of which the limit is a part, where several operators are at work.
     """
 
     limit: int
@@ -49,6 +52,12 @@ class Budget:
     folder: str = ""
     policy: str = "prob"
     shared: bool = False
+    pool: Pool | None = field(default=None, compare=False)
+
+    @property
+    def parts(self) -> int:
+        """Operators that share the limit."""
+        return 1 if self.pool is None else self.pool.parts
 
     def check(self, plan: JoinPlan) -> None:
         """Refuse a join that may not be cut short.

@@ -12,6 +12,7 @@ from ivjoin.operator import steps
 from ivjoin.operator.budget import Budget
 from ivjoin.operator.core import Core
 from ivjoin.operator.dropping import Dropping
+from ivjoin.operator.sharing import GOES_ON, shared_words
 from ivjoin.operator.spilling import Spilling
 from ivjoin.plan.spec import SIDES
 
@@ -37,7 +38,7 @@ class Limits:
     def __init__(self, core: Core, budget: Budget) -> None:
         self.budget = budget
         self._core = ref(core)
-        self._output = min(max(budget.limit // 4, _LEAST_OUTPUT), _MOST_OUTPUT)
+        self._output = min(max(budget.limit // 4, _LEAST_OUTPUT), _MOST_OUTPUT // budget.parts)
         self._step = 1 << 16  # rows that are pushed, or put out, before the pages of files are looked at
         self._row_bytes = [fixed_bytes(side.schema) for side in core.plan.sides]
         self._varies = [any(not _is_fixed(t) for t in side.schema.types) for side in core.plan.sides]
@@ -145,6 +146,10 @@ class Limits:
     def _on_full(self, needed: int, held: int) -> bool:
         core = self._core()
         assert core is not None
+        assert core.account.limit is not None
+        pool = self.budget.pool
+        if pool is not None and pool.lend(core.account, needed + held - core.account.limit):
+            return True
         if not self._full(needed, held):
             raise _refusal(core, self.budget, needed, held)
         return True
@@ -177,7 +182,7 @@ def _refusal(core: Core, budget: Budget, needed: int, held: int) -> MemoryLimitE
     ways = ["a greater memory_limit"]
     if budget.when_full != "spill":
         ways.append("when_full='spill' (files, exact)")
-    if budget.when_full != "shed" and core.how.name in ("inner", "left_semi", "right_semi"):
+    if budget.when_full != "shed" and budget.pool is None and core.how.name in ("inner", "left_semi", "right_semi"):
         ways.append("when_full='shed' (drops rows: a subset of the result)")
     if len(ways) < 3:
         ways.append("a narrower window, or orders and bounds that let rows go")
@@ -189,10 +194,13 @@ def _refusal(core: Core, budget: Budget, needed: int, held: int) -> MemoryLimitE
     waiting = [bool(f.trackers) and not any(t.seen_value for t in f.trackers) for f in core.frontiers]
     kept = [f"no {SIDES[s]} row has come to say which {SIDES[1 - s]} rows are done" for s in (0, 1) if waiting[s]]
     kept = kept or [line.strip() for line in kept_lines(core.plan, core.frontiers)]
+    limit, after = f"memory_limit of {budget.limit:,} bytes", GOES_ON
+    if budget.pool is not None:
+        limit, after = shared_words(budget.pool, core.account.limit), ""
+        ways.append("fewer threads, each of which holds a window")
     return MemoryLimitError(
-        f"memory_limit of {budget.limit:,} bytes: {held:,} are held and {needed:,} more are needed. {sides}.{why} "
-        f"What prunes: {'. '.join(kept)}. Ways out: {'; '.join(ways)}. The batch was not taken; the operator can go "
-        "on, and snapshot() can be restored with a greater limit"
+        f"{limit}: {held:,} are held and {needed:,} more are needed. {sides}.{why} "
+        f"What prunes: {'. '.join(kept)}. Ways out: {'; '.join(ways)}{after}"
     )
 
 

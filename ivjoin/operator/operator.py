@@ -145,7 +145,7 @@ class SymmetricHashJoin(OneCall):
             return
         budget.check(self._core.plan)
         if not isinstance(self._core, Core):
-            self._core.limit(budget.limit)
+            self._core.limit(budget)
             return
         from ivjoin.operator.limits import Limits
 

@@ -60,10 +60,18 @@ class Spilling:
 
     def __init__(self, core: Core, budget: Budget) -> None:
         self._core = ref(core)
-        self._limit = budget.limit
-        self.files = Files(budget.folder)
+        self._budget, pool = budget, budget.pool
+        self.files = Files(budget.folder) if pool is None or pool.files is None else pool.files
+        self._more = MORE_PAGES // budget.parts
         self._coming = 0, 0  # side and rows of the next push
-        self._start, self._steps, self._every = own_memory(), 0, _LOOK_EVERY
+        self._start, self._steps, self._every = own_memory() if pool is None else pool.start, 0, _LOOK_EVERY
+        self._all = budget.limit if pool is None else pool.limit  # operators' together
+
+    @property
+    def _limit(self) -> int:
+        core = self._core()
+        limit = None if core is None else core.account.limit
+        return self._budget.limit if limit is None else limit
 
     def make_room(self, needed: int, _: int) -> bool:
         """Move arrays to files until so many bytes more fit, or nothing is left to move; whether any was moved."""
@@ -86,7 +94,7 @@ class Spilling:
             return
         moved = False
         try:
-            while (much := self._pages(core) + (more := _more_pages(core, p, n)) - MORE_PAGES) > 0:
+            while (much := self._pages(core) + (more := _more_pages(core, p, n)) - self._more) > 0:
                 moved |= more > 0
                 if self._return(core, much):
                     moved = True
@@ -132,7 +140,7 @@ class Spilling:
         """
         if not self._freezes(core):
             return False
-        pages, index = MORE_PAGES - MORE_PAGES // 16, range(_INDEX, _LAST + 1)
+        pages, index = self._more - self._more // 16, range(_INDEX, _LAST + 1)
         found = True
         while found:
             self._move(core, needed, index, pages)
@@ -149,7 +157,7 @@ class Spilling:
         """Let rows go to files with their index, or give back what they have left empty; whether there was any."""
         frozen = core.frozen = core.frozen or Frozen(core, self.files, self._limit)
         size = frozen.runs_in_memory
-        if size > self._limit // 4 and (size > self._limit // 2 or self._pages(core) + size <= MORE_PAGES):
+        if size > self._limit // 4 and (size > self._limit // 2 or self._pages(core) + size <= self._more):
             frozen.move_runs(self._moved)
         return frozen.less(*self._coming, max(excess, self._limit // 32))
 
@@ -184,7 +192,7 @@ class Spilling:
 
     def _pages(self, core: Core) -> int:
         """Bytes of the index's arrays that are mapped, with what finds rows in files as far as it leaves them some."""
-        found = 0 if core.frozen is None else min(core.frozen.runs_in_files, MORE_PAGES // 2)
+        found = 0 if core.frozen is None else min(core.frozen.runs_in_files, self._more // 2)
         return found + sum(part.array.nbytes - in_memory(part.array) for part in self._parts(core))
 
     def settle(self) -> int:
@@ -201,7 +209,7 @@ class Spilling:
     def _trim(self) -> None:
         """Give back what malloc keeps, if it is much; look less often where that does not help."""
         held = own_memory()
-        if held > self._start + self._limit + _MORE_KEPT:
+        if held > self._start + self._all + _MORE_KEPT:
             give_back()
             helped = own_memory() < held - _MORE_KEPT // 4
             self._every = _LOOK_EVERY if helped else min(2 * self._every, _LOOK_SELDOM)

@@ -8,9 +8,11 @@ from weakref import WeakMethod
 from ivjoin.errors import MemoryLimitError
 from ivjoin.expr.nodes import Node
 from ivjoin.metrics import JoinMetrics
+from ivjoin.operator.budget import Budget
 from ivjoin.operator.core import frontiers_of
 from ivjoin.operator.intake import Intake
 from ivjoin.operator.prune_bounds import Bounder
+from ivjoin.operator.sharing import GOES_ON, shared_words
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.shj.store.account import Account
@@ -80,18 +82,31 @@ class WaitingCore:
 
     # -- memory ------------------------------------------------------------------------------------------------------
 
-    def limit(self, most: int) -> None:
+    def limit(self, budget: Budget) -> None:
         """Refuse batches with which more bytes would be held."""
-        self.account.limit, self.account.on_full = most, self._on_full
+        self.budget = budget
+        self.account.limit, self.account.on_full = budget.limit, self._on_full
 
-    def _on_full(self, needed: int, held: int) -> None:
+    def _on_full(self, needed: int, held: int) -> bool:
+        pool, limit = self.budget.pool, self.account.limit
+        assert limit is not None
+        if pool is not None and pool.lend(self.account, needed + held - limit):
+            return True
+        if self.make_room():
+            return True
         left, right = self.rows_held()
+        said, after = f"memory_limit of {limit:,} bytes", GOES_ON
+        ways = "a greater memory_limit; smaller batches; a narrower band, or orders and bounds that let rows go"
+        if pool is not None:
+            said, after, ways = shared_words(pool, limit), "", f"{ways}; fewer threads, each of which holds a window"
         raise MemoryLimitError(
-            f"memory_limit of {self.account.limit:,} bytes: {held:,} are held and {needed:,} more are needed. The left "
-            f"side holds {left:,} rows that wait for their partners; the right side holds {right:,}. Ways out: a "
-            "greater memory_limit; smaller batches; a narrower band, or orders and bounds that let rows go. The batch "
-            "was not taken; the operator can go on, and snapshot() can be restored with a greater limit"
+            f"{said}: {held:,} are held and {needed:,} more are needed. The left side holds {left:,} rows that wait "
+            f"for their partners; the right side holds {right:,}. Ways out: {ways}{after}"
         )
+
+    def make_room(self) -> bool:
+        """Before a batch is refused: let go of what nobody can want; whether there was any."""
+        return False
 
     def is_refused(self, error: BaseException) -> bool:
         """Whether the account has refused memory for the push under way, of which nothing is done yet."""

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from queue import Empty, Full, Queue, SimpleQueue
-from threading import Event, Lock, Thread
+from queue import Empty, SimpleQueue
+from threading import Condition, Event, Lock, Thread
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.spec import SIDES
+from ivjoin.stream.memory import Memory
 from ivjoin.stream.shares import Share, Work
 
 __all__ = ["Jobs"]
@@ -33,16 +36,68 @@ class _Job:
     peaks: list[tuple[int, int]] = field(default_factory=list)  # rows and bytes that their operators have held
 
 
+_Item: TypeAlias = "pa.RecordBatch | _Job | BaseException"
+
+
+class _Output:
+    """What waits to be taken: so many items, and so many bytes, but one in any case."""
+
+    def __init__(self, most: int, nbytes: int | None) -> None:
+        self._most, self._most_bytes = most, nbytes
+        self._items: deque[tuple[_Item, int]] = deque()
+        self._bytes = 0
+        self._changed = Condition()
+
+    def put(self, item: _Item, stop: Event) -> None:
+        """Wait for room, until it is stopped."""
+        size = item.nbytes if self._most_bytes is not None and isinstance(item, pa.RecordBatch) else 0
+        with self._changed:
+            while not stop.is_set() and self._items and self._is_full(size):
+                self._changed.wait(_WAIT)
+            if not stop.is_set():
+                self._items.append((item, size))
+                self._bytes += size
+                self._changed.notify_all()
+
+    def get(self, block: bool) -> _Item:
+        """The next item; Empty where there is none, and it is not to be waited for."""
+        with self._changed:
+            while not self._items:
+                if not block:
+                    raise Empty
+                self._changed.wait()
+            item, size = self._items.popleft()
+            self._bytes -= size
+            self._changed.notify_all()
+            return item
+
+    def clear(self) -> None:
+        with self._changed:
+            self._items.clear()
+
+    def _is_full(self, more: int) -> bool:
+        much = self._most_bytes is not None and self._bytes + more > self._most_bytes
+        return much or len(self._items) >= self._most
+
+
 class _Threads:
     """What the threads know: no reference leads from here to who asked, so that what is dropped is noticed."""
 
-    def __init__(self, plan: JoinPlan, ahead: int, keep: Keep | None) -> None:
-        self.plan, self.keep = plan, keep
+    def __init__(self, plan: JoinPlan, ahead: int, keep: Keep | None, memory: Memory | None) -> None:
+        self.plan, self.keep, self.memory = plan, keep, memory
         self.jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self.output: Queue[pa.RecordBatch | _Job | BaseException] = Queue(ahead)
+        self.output = _Output(ahead, None if memory is None else memory.output)
         self.stop = Event()
         self._parts: dict[Work, _Job] = {}  # that are under way
+        self._operators: dict[Work, SymmetricHashJoin] = {}
+        self._reads = 0
         self._lock = Lock()
+
+    def spilled(self) -> tuple[int, int]:
+        """Rows of which something lies in files now, and output rows that were put together meanwhile."""
+        with self._lock:
+            found = [op.metrics for op in self._operators.values()]
+            return sum(m.spilled_rows for m in found), self._reads + sum(m.reads for m in found)
 
     def run(self) -> None:
         """Share by share, until there is none."""
@@ -69,16 +124,20 @@ class _Threads:
             helped = self._help()
             if helped is not None:
                 return helped
+            if self.memory is not None:
+                self.memory.pool.rest()
             job = self.jobs.get()
-        if job is None:
+        if job is None or (self.memory is not None and not self.memory.pool.take(self.stop.is_set)):
             return None
         assert job.share is not None
-        work, job.share = Work(job.share), None
+        work, job.share = Work(job.share, self.memory is None), None
         with self._lock:
             self._parts[work] = job
         return job, work
 
     def _help(self) -> tuple[_Job, Work] | None:
+        if self.memory is not None and not self.memory.pool.take():
+            return None
         with self._lock:
             if not self._parts:
                 return None
@@ -91,10 +150,29 @@ class _Threads:
             return job, half
 
     def _join(self, work: Work) -> tuple[int, int]:
-        op = SymmetricHashJoin.from_plan(self.plan)
+        op = SymmetricHashJoin.from_plan(self.plan, budget=None if self.memory is None else self.memory.part)
+        with self._lock:
+            self._operators[work] = op
+        try:
+            return self._pushed(op, work)
+        finally:
+            with self._lock:
+                self._reads += self._operators.pop(work).metrics.reads
+            account = op.account
+            del op
+            if self.memory is not None:
+                self.memory.pool.done(account)
+
+    def _pushed(self, op: SymmetricHashJoin, work: Work) -> tuple[int, int]:
         while (push := work.next()) is not None:
-            for out in op.push(*push):
-                self._put(out if self.keep is None else self.keep(out))
+            rows = push.batch.num_rows
+            # Aggregates refuse a push as a whole; the others take it in pieces by themselves.
+            most = rows if self.memory is None or not self.plan.spec.aggregates else self.memory.rows_at_once
+            for start in range(0, rows, most):
+                for out in op.push(SIDES[push.side], push.batch.slice(start, most)):
+                    self._put(out if self.keep is None else self.keep(out))
+            if push.segment is not None:
+                push.segment.let_go()
             if self.stop.is_set():
                 return 0, 0
         for out in op.finish():
@@ -102,13 +180,8 @@ class _Threads:
         m = op.metrics
         return m.peak_state_rows, m.peak_state_bytes
 
-    def _put(self, item: pa.RecordBatch | _Job | BaseException) -> None:
-        while not self.stop.is_set():
-            try:
-                self.output.put(item, timeout=_WAIT)
-                return
-            except Full:
-                continue
+    def _put(self, item: _Item) -> None:
+        self.output.put(item, self.stop)
 
 
 class Jobs:
@@ -120,10 +193,12 @@ class Jobs:
     threads : int
     keep : function, optional
         What is to be kept of each batch of output.
+    memory : Memory, optional
+        What all of them share.
     """
 
-    def __init__(self, plan: JoinPlan, threads: int, keep: Keep | None = None) -> None:
-        self._work = _Threads(plan, _AHEAD * threads, keep)
+    def __init__(self, plan: JoinPlan, threads: int, keep: Keep | None = None, memory: Memory | None = None) -> None:
+        self._work = _Threads(plan, _AHEAD * threads, keep, memory)
         self._most = threads
         self._threads: list[Thread] = []
         self._jobs: deque[_Job] = deque()
@@ -133,6 +208,11 @@ class Jobs:
     def peak(self) -> tuple[int, int]:
         """Rows and bytes that operators at work at one time have held, at most."""
         return sum(rows for rows, _ in self._peaks), sum(size for _, size in self._peaks)
+
+    @property
+    def spilled(self) -> tuple[int, int]:
+        """Rows of which something lies in files now, and output rows that were put together meanwhile."""
+        return self._work.spilled()
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -159,6 +239,11 @@ class Jobs:
             self._threads.append(thread)
             thread.start()
 
+    def close(self) -> None:
+        """No join begins any more."""
+        if self._work.memory is not None:
+            self._work.memory.pool.end()
+
     def taken(self, most: int) -> Iterator[pa.RecordBatch]:
         """Output that is ready, and more until no more than ``most`` joins are not done; an error of one comes here."""
         output = self._work.output
@@ -184,6 +269,6 @@ class Jobs:
             thread.join()
         self._threads.clear()
         self._jobs.clear()
-        for waiting in (self._work.jobs, self._work.output):  # which hold batches
-            while not waiting.empty():
-                waiting.get_nowait()
+        self._work.output.clear()  # what holds batches
+        while not self._work.jobs.empty():
+            self._work.jobs.get_nowait()

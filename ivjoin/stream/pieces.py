@@ -13,10 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.shj.arrow import rows_at
+from ivjoin.stream.memory import Segment
 
 __all__ = ["I64_MAX", "I64_MIN", "Loose", "Piece", "Run"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_ARRAYS = 17  # bytes of a row's range, and of whether it is owned
 
 
 @dataclass(slots=True)
@@ -33,6 +35,10 @@ class Run:
         No range is wider.
     first_owned, end_owned : int
         Which rows were not given to their home yet.
+    each : float
+        Bytes of memory that a row takes.
+    segment : Segment or None
+        The file in which the rows lie.
     """
 
     batch: pa.RecordBatch
@@ -43,14 +49,22 @@ class Run:
     widest: int
     first_owned: int
     end_owned: int
-    nbytes: int = field(init=False)
+    each: float = 0
+    segment: Segment | None = None
+    ends: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0))  # of both: they may lie in a file, so not to read
 
     def __post_init__(self) -> None:
-        self.nbytes = self.batch.nbytes
+        if self.ends == ((0, 0), (0, 0)):
+            low, high = ((int(a[0]), int(a[-1])) if len(a) else (I64_MAX, I64_MIN) for a in (self.low, self.high))
+            self.ends = low, high
 
     @property
     def rows(self) -> int:
         return len(self.low)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.each * len(self.low))
 
     @property
     def owned(self) -> int:
@@ -59,11 +73,11 @@ class Run:
 
     @property
     def least(self) -> int:
-        return _moved(self.low[0], self.low_by)
+        return _moved(self.ends[0][0], self.low_by)
 
     def below(self, end: int) -> int:
         """How many rows' ranges begin below a value."""
-        return _place(self.low, end, self.low_by)
+        return _place(self.low, self.ends[0], end, self.low_by)
 
     def top_of_homes(self, end: int) -> int:
         """The greatest value that the owned rows can meet whose ranges begin below a value; the least one of none."""
@@ -82,7 +96,7 @@ class Run:
 
     def ending_from(self, end: int) -> Run | None:
         """The rows whose ranges do not end below a value."""
-        return self._part(_place(self.high, end, self.high_by), self.rows)
+        return self._part(_place(self.high, self.ends[1], end, self.high_by), self.rows)
 
     def owned_below(self, end: int) -> Run:
         """The same, owned only where the range begins below a value."""
@@ -103,10 +117,9 @@ class Run:
         """Where ranges of each so many rows begin, at least and at most."""
         starts = range(0, self.rows, every)
         ends = [min(start + every, self.rows) - 1 for start in starts]
-        return [
-            (_moved(self.low[start], self.low_by), _moved(self.low[end], self.low_by))
-            for start, end in zip(starts, ends, strict=True)
-        ]
+        lows = [self.low[start] if start else self.ends[0][0] for start in starts]
+        tops = [self.low[end] if end < self.rows - 1 else self.ends[0][1] for end in ends]
+        return [(_moved(low, self.low_by), _moved(top, self.low_by)) for low, top in zip(lows, tops, strict=True)]
 
     def _part(self, start: int, end: int) -> Run | None:
         if start >= end:
@@ -117,19 +130,21 @@ class Run:
         last = min(max(self.end_owned, start), end) - start
         return Run(
             self.batch.slice(start, end - start), self.low[start:end], self.high[start:end], self.low_by, self.high_by,
-            self.widest, first, last,
+            self.widest, first, last, self.each, self.segment,
         )
 
 
-def _moved(value: np.int64, by: int) -> int:
+def _moved(value: np.int64 | int, by: int) -> int:
     return min(max(int(value) + by, I64_MIN), I64_MAX)
 
 
-def _place(values: np.ndarray, end: int, by: int) -> int:
-    """How many of the values, which rise, are below ``end`` when ``by`` has been added."""
+def _place(values: np.ndarray, ends: tuple[int, int], end: int, by: int) -> int:
+    """How many of the values, which rise between two ends, are below ``end`` when ``by`` has been added."""
     value = end - by
-    if end > I64_MAX or value > I64_MAX:
+    if end > I64_MAX or value > ends[1]:
         return len(values)
+    if value <= ends[0]:
+        return 0
     return int(np.searchsorted(values, value)) if value > I64_MIN else 0
 
 
@@ -143,22 +158,28 @@ class Loose:
         A row with ``low > high`` meets nothing.
     marked : bool[n]
         Rows that were not given to their home yet.
+    each, segment
+        As of :class:`Run`.
     """
 
     batch: pa.RecordBatch
     low: np.ndarray
     high: np.ndarray
     marked: np.ndarray
+    each: float = 0
+    segment: Segment | None = None
     least: int = field(init=False)
-    nbytes: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.least = int(self.low.min()) if len(self.low) else I64_MAX
-        self.nbytes = self.batch.nbytes
 
     @property
     def rows(self) -> int:
         return len(self.low)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.each * len(self.low))
 
     @property
     def owned(self) -> int:
@@ -211,8 +232,10 @@ class Loose:
         first = int(keep.argmax())
         if keep[first : first + count].all():
             cut = slice(first, first + count)
-            return Loose(self.batch.slice(first, count), self.low[cut], self.high[cut], self.marked[cut])
-        return Loose(rows_at(self.batch, np.flatnonzero(keep)), self.low[keep], self.high[keep], self.marked[keep])
+            some = self.batch.slice(first, count), self.low[cut], self.high[cut], self.marked[cut]
+            return Loose(*some, self.each, self.segment)
+        batch = rows_at(self.batch, np.flatnonzero(keep))
+        return Loose(batch, self.low[keep], self.high[keep], self.marked[keep], batch.nbytes / count + _ARRAYS)
 
 
 Piece = Run | Loose

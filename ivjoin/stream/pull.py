@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ivjoin.errors import IvjoinError, ProtocolError
+from ivjoin.errors import ProtocolError, UnsupportedError
 from ivjoin.expr.arguments import MOST_ROWS, known_options, one_of, whole_number
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.budget import Budget, budget_of
@@ -21,6 +21,7 @@ from ivjoin.plan.cutting import cut_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.stream.columns import Chosen, chosen
 from ivjoin.stream.inputs import ArrowStream, Source, SupportsArrowStream, first_line, open_inputs
+from ivjoin.stream.memory import threads_within
 from ivjoin.stream.outputs import Outputs
 from ivjoin.stream.picked import arrange_picked
 from ivjoin.stream.slices import SlicedJoin, slice_rows
@@ -48,6 +49,7 @@ _GATHERED_ROWS = 2048
 _PARALLEL_ROWS = 65536
 # Where each left row takes one partner of a side that was read before, a piece is sorted and compared as a whole.
 _PICK_ROWS = 1 << 18
+_LEAST_ROWS, _LIMIT_A_ROW = 1024, 4096  # the same within a limit: for each row so many bytes of it
 _MOST_THREADS = 1024
 _CLOSED = "this stream was closed and gives nothing more"
 
@@ -111,7 +113,7 @@ class _Join:
         self.plan = found.plan
         self.chosen = found
         self.skipped: tuple[int, int] | None = None
-        self._sort, self._coalesce, self._threads = sort, coalesce, threads
+        self._sort, self._coalesce, self._threads = sort, coalesce, threads_within(budget, threads)
         self._sources: tuple[Source, Source] | None = sources  # until the end
         known = all(source.in_memory for source in sources)
         self._rows = sum(source.rows or 0 for source in sources) if known else 0
@@ -125,7 +127,8 @@ class _Join:
         cut = cut_of(plan) if self._threads > 1 else ""
         if isinstance(cut, str):  # one thread is asked for, or is all that can be used
             return SymmetricHashJoin.from_plan(plan, errors_first=errors_first, budget=self.budget)
-        return SlicedJoin(plan, cut, self._threads, errors_first, self._rows, bool(self._rows) and not copies)
+        views = bool(self._rows) and not copies
+        return SlicedJoin(plan, cut, self._threads, errors_first, self._rows, views, self.budget)
 
     def end(self) -> None:
         """Let go of the inputs."""
@@ -157,8 +160,11 @@ class _Join:
             if isinstance(cut_of(arranged.plan), str):
                 if not self.plan.spec.aggregates:
                     self.most = max(_PUSH_ROWS, self._coalesce)
-            elif self._threads > 1 and self._rows and not arranged.copies:
+            elif self._threads > 1 and self._rows and not arranged.copies and self.budget is None:
                 self.most = max(_PARALLEL_ROWS, slice_rows(self._rows, self._threads, True), self._coalesce)
+        if self.budget is not None and (self.plan.spec.pick is not None or self.plan.spec.aggregates):
+            # A push is refused as a whole, so one is to be a small part of what is allowed.
+            self.most = min(self.most, max(_LEAST_ROWS, self.budget.limit // _LIMIT_A_ROW))
         left, right = (
             Pieces(batches, self._coalesce, self.most, source.in_memory)
             for batches, source in zip(arranged.batches, self._sources, strict=True)
@@ -404,10 +410,11 @@ def band_join(
         int64 is an error. First and last are by the order of the right side that is declared first, else by the band.
         ``how`` is inner, which drops left rows that nothing matches, or left, which keeps them with count 0 and null.
     memory_limit : int or str, optional
-        Bytes that the join may hold beside its inputs, or text such as "512MB"; see :class:`SymmetricHashJoin`.
+        Bytes that the join may hold beside its inputs, or text such as "512MB"; see :class:`SymmetricHashJoin`. Threads
+        share it, as far as each has 4 MB of it.
     when_full : {"raise", "spill", "shed"}
         What happens where the rows that can still match do not fit: MemoryLimitError; files (exact); or rows are
-        dropped (a subset of the result, inner and semi joins alone).
+        dropped (a subset of the result, inner and semi joins alone, on one thread).
     spill_dir : path, optional
         Folder of the files, which have no names; the system's for temporary files by default.
     shed : {"prob", "life", "random"}, optional
@@ -439,10 +446,6 @@ def band_join(
     [{'k': 1, 'x': 1, 'x_right': 2}, {'k': 2, 'x': 9, 'x_right': 9}]
     """
     budget = budget_of(memory_limit, when_full, spill_dir, shed, shed_shared)
-    if budget is not None and threads > 1:
-        raise IvjoinError(
-            f"memory_limit bounds one operator, and threads={threads} has one for each slice; leave one of them out"
-        )
     sources = open_inputs(left, right)
     plan = planned(
         sources[0].schema, sources[1].schema, on=on, condition=condition, how=how, left_order=left_order,
@@ -462,6 +465,11 @@ def stream_of(
     one_of("sort", sort, ("auto", "never"))
     if budget is not None:
         budget.check(plan)
+        if budget.when_full == "shed" and threads > 1:
+            raise UnsupportedError(
+                f"when_full='shed' with threads={threads}: which rows go is chosen among all that are held, by one "
+                "operator; leave threads out, or use when_full='spill', which is exact"
+            )
     found = chosen(plan, columns, (not sources[0].ends, not sources[1].ends))
     for source, names in zip(sources, found.names, strict=True):
         source.keep(names)

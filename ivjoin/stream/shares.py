@@ -15,8 +15,8 @@ from threading import Lock
 import pyarrow as pa
 
 from ivjoin.plan.cutting import Cut
-from ivjoin.plan.spec import SIDES
-from ivjoin.stream.pieces import I64_MAX, I64_MIN, Piece
+from ivjoin.stream.memory import Segment
+from ivjoin.stream.pieces import I64_MAX, I64_MIN, Piece, Run
 
 __all__ = ["OWNED", "Share", "Work", "marked"]
 
@@ -43,12 +43,15 @@ class Push:
         No row of its side that comes later lies below; what is pushed goes by it.
     top : int
         None of these rows' ranges begins beyond.
+    segment : Segment or None
+        The file in which they lie.
     """
 
     at: int
     top: int
     side: int
     batch: pa.RecordBatch
+    segment: Segment | None = None
 
 
 @dataclass(slots=True)
@@ -105,16 +108,19 @@ class Share:
                     if skip:
                         some, skip = some.slice(min(skip, some.num_rows)), max(0, skip - some.num_rows)
                     if some.num_rows:
-                        found.append(Push(greatest, top, p, some))
+                        found.append(Push(greatest, top, p, some, piece.segment))
         found.sort(key=lambda push: (push.at, push.side))
         return found
 
 
 class Work:
-    """A share under way: what is left of it is asked for by the thread that joins it, and by one that would help."""
+    """A share under way: what is left of it is asked for by the thread that joins it, and by one that would help.
 
-    def __init__(self, share: Share) -> None:
-        self._share = share
+    ``copies``: whether rows may be copied for one that helps.
+    """
+
+    def __init__(self, share: Share, copies: bool = True) -> None:
+        self._share, self._copies = share, copies
         self._pushes = share.pushes()
         self._at = 0
         self._done = [0, 0]  # rows pushed, of either side
@@ -122,7 +128,7 @@ class Work:
         self._lock = Lock()
         self.left = share.rows
 
-    def next(self) -> tuple[str, pa.RecordBatch] | None:
+    def next(self) -> Push | None:
         """What to push next; None at the end."""
         with self._lock:
             if self._at == len(self._pushes):
@@ -133,12 +139,14 @@ class Work:
             self._done[push.side] += rows
             self._top = max(self._top, push.top)
             self.left -= rows
-            return SIDES[push.side], push.batch
+            return push
 
     def half(self) -> Work | None:
         """The farther half of what is left, to be joined at the same time; None where that is not worth it."""
         with self._lock:
             if self.left < 2 * _LEAST:
+                return None
+            if not self._copies and not all(isinstance(p, Run) for side in self._share.pieces for p in side):
                 return None
             rows, end = 0, None
             for push in self._pushes[self._at :]:
@@ -156,4 +164,4 @@ class Work:
             done = self._done[0], self._done[1]
             self._pushes, self._at = mine.pushes(done), 0
             self.left = mine.rows - sum(done)
-            return Work(other)
+            return Work(other, self._copies)

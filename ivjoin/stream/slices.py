@@ -22,6 +22,7 @@ from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.metrics import JoinMetrics
+from ivjoin.operator.budget import Budget
 from ivjoin.operator.core import frontiers_of
 from ivjoin.operator.intake import Intake, has_value
 from ivjoin.operator.operator import SymmetricHashJoin
@@ -32,6 +33,7 @@ from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import rows_at
 from ivjoin.stream.jobs import Jobs
+from ivjoin.stream.memory import Memory, Segment
 from ivjoin.stream.pieces import I64_MAX, I64_MIN, Loose, Piece, Run
 from ivjoin.stream.shares import OWNED, Share, marked
 
@@ -70,10 +72,13 @@ class SlicedJoin:
         Of both sides, where they are in memory, and slices may be larger; 0 for not known.
     views : bool
         Whether batches that are pushed hold no memory of their own.
+    budget : Budget, optional
+        What all of it may hold: rows that wait, and operators at work.
     """
 
     def __init__(
-        self, plan: JoinPlan, cut: Cut, threads: int, errors_first: bool = False, rows: int = 0, views: bool = False
+        self, plan: JoinPlan, cut: Cut, threads: int, errors_first: bool = False, rows: int = 0, views: bool = False,
+        budget: Budget | None = None,
     ) -> None:
         self._plan, self._cut, self._threads = plan, cut, threads
         self._slice_rows, self._views = slice_rows(rows, threads, views), views
@@ -91,10 +96,11 @@ class SlicedJoin:
         self._done = I64_MIN  # all slices below this value are given away
         self._alone: SymmetricHashJoin | None = None  # takes the rest of a join that cannot be cut after all
         keep = _owner(plan.schema, cut.own) if cut.both else None
-        self._jobs = Jobs(self._part, threads, keep)
+        self._memory = None if budget is None else Memory(budget, threads, views)
+        self._jobs = Jobs(self._part, threads, keep, self._memory)
         self._metrics = JoinMetrics()
         self._left_out = [0, 0]  # rows that came late and were dropped
-        self._held = 0
+        self._held = self._bytes = 0  # rows that wait, and their bytes
         self._peak = 0, 0  # of what was held beside the operators
 
     @property
@@ -112,16 +118,23 @@ class SlicedJoin:
         m = replace(self._metrics)
         if not self._views:
             m.state_rows = self._held + self._jobs.rows
-            m.state_bytes = sum(p.nbytes for side in self._pieces for p in side) + self._jobs.nbytes
+        m.state_bytes = self._bytes + self._jobs.nbytes
+        m.spilled_rows, m.reads = self._jobs.spilled
         m.left_rows_retired = m.left_rows_in - self._left_out[0] - self._waiting(0)
         m.right_rows_retired = m.right_rows_in - self._left_out[1] - self._waiting(1)
         if self._alone is not None:
             inside = self._alone.metrics
             m.state_rows += inside.state_rows
             m.state_bytes += inside.state_bytes
+            m.spilled_rows, m.spilled_bytes = inside.spilled_rows, inside.spilled_bytes
+            m.reads += inside.reads
         rows, size = self._jobs.peak
         m.peak_state_rows = max(self._peak[0], m.state_rows) + rows
         m.peak_state_bytes = max(self._peak[1], m.state_bytes) + size
+        if self._memory is not None:
+            # The peaks of the operators need not have come at one time; together they never had more than this.
+            m.peak_state_bytes = min(m.peak_state_bytes, self._memory.budget.limit)
+            m.spilled_bytes += self._memory.file_bytes
         return m
 
     def push(self, side: str, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -133,6 +146,12 @@ class SlicedJoin:
         """
         p = SIDES.index(side)
         self._checker.check(side, batch)
+        most = batch.num_rows if self._memory is None else self._memory.most_rows(batch)
+        for start in range(0, max(1, batch.num_rows), max(1, most)):
+            yield from self._screened(p, batch.slice(start, most))
+
+    def _screened(self, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Rows of which the late ones are yet to be found."""
         came = batch.num_rows
         batch, late = self._intake.screen(p, batch)
         m = self._metrics
@@ -142,13 +161,28 @@ class SlicedJoin:
             m.left_rows_in += came
         else:
             m.right_rows_in += came
-        piece, everywhere = self._placed(p, batch, not late)
+        yield from self._taken(p, batch, not late)
+
+    def _taken(self, p: int, batch: pa.RecordBatch, on_time: bool) -> Iterator[pa.RecordBatch]:
+        """Rows that may wait for their slice, or are joined at once where none are cut any more."""
+        memory, segment = self._memory, None
+        if memory is not None and memory.spills and self._alone is None and batch.num_rows and not self._views:
+            if self._bytes + self._jobs.nbytes + batch.nbytes > memory.gathered:
+                batch, segment = memory.in_file(batch)
+        piece, everywhere = self._placed(p, batch, on_time)
+        piece.each = self._each(piece, segment)
+        piece.segment = segment
+        if segment is not None:
+            segment.let_go()
+        if memory is not None and self._alone is None and not everywhere:
+            yield from self._made_room(piece.nbytes)
         if self._alone is not None:
-            yield from self._given_alone(self._alone.push(side, marked(piece, self._cut)))
+            yield from self._given_alone(self._alone.push(SIDES[p], marked(piece, self._cut)))
             return
         if piece.rows:
             self._pieces[p].append(piece)
             self._held += piece.rows
+            self._bytes += piece.nbytes
         if everywhere:
             yield from self._give_up()
             return
@@ -179,7 +213,40 @@ class SlicedJoin:
         now = self.metrics
         self._peak = now.peak_state_rows - self._jobs.peak[0], now.peak_state_bytes - self._jobs.peak[1]
         self._jobs.end()
-        self._pieces, self._held = ([], []), 0
+        if self._memory is not None:
+            self._memory.clear()
+        self._pieces, self._held, self._bytes = ([], []), 0, 0
+
+    # -- memory --------------------------------------------------------------------------------------------------
+
+    def _each(self, piece: Piece, segment: Segment | None) -> float:
+        """Bytes of memory that a row of a piece takes: none of what lies in a file, or is a view of a caller's."""
+        if not piece.rows:
+            return 0
+        arrays = {id(a): a for a in (piece.low, piece.high)}.values()
+        size = sum(a.nbytes for a in arrays if not _lies_in(a, piece.batch))
+        if isinstance(piece, Loose):
+            size += piece.marked.nbytes
+        if segment is None and not self._views:
+            size += piece.batch.nbytes
+        return float(size / piece.rows)
+
+    def _made_room(self, more: int) -> Iterator[pa.RecordBatch]:
+        """Before more bytes of rows wait: let slices at work end, or cut no more, until there is room for them."""
+        assert self._memory is not None
+        most = len(self._jobs)
+        while most and self._bytes + self._jobs.nbytes + more > self._memory.gathered:
+            most -= 1
+            yield from self._counted(self._jobs.taken(most))
+        if self._bytes + more > self._memory.gathered:
+            yield from self._give_up()
+
+    def _enough(self) -> int:
+        """Rows of a slice that is worth an operator of its own, and leaves room for those of other threads."""
+        if self._memory is None or not self._bytes:
+            return self._slice_rows
+        fit = self._memory.gathered * self._held // (self._bytes * (self._threads + 3))
+        return max(1, min(self._slice_rows, fit))
 
     # -- where rows lie ------------------------------------------------------------------------------------------
 
@@ -260,9 +327,9 @@ class SlicedJoin:
         ended = all(f.ended for f in self._frontiers)
         if ended:
             yield from self._given(I64_MAX, True)
-        elif self._held >= self._slice_rows:
+        elif self._held >= self._enough():
             whole = self._whole()
-            while self._held >= self._slice_rows and (top := self._slice_end(whole)) is not None:
+            while self._held >= self._enough() and (top := self._slice_end(whole)) is not None:
                 yield from self._given(top, False)
             if self._held >= _MOST_ROWS * self._slice_rows * self._threads:
                 yield from self._give_up()
@@ -288,18 +355,19 @@ class SlicedJoin:
     def _cut_at(self, low: int, high: int) -> int | None:
         """A value up to ``high`` that has a slice's rows below it, and few more where that can be had."""
         pieces = [p for side in self._pieces for p in side]
-        if sum(p.below(high) for p in pieces) < self._slice_rows:
+        enough = self._enough()
+        if sum(p.below(high) for p in pieces) < enough:
             return None
         if not all(isinstance(p, Run) for p in pieces):
             return high
         while low < high:
             middle = (low + high) // 2
             rows = sum(p.below(middle) for p in pieces)
-            if rows < self._slice_rows:
+            if rows < enough:
                 low = middle + 1
             else:
                 high = middle
-                if rows <= _ENOUGH * self._slice_rows:
+                if rows <= _ENOUGH * enough:
                     break
         return high
 
@@ -308,18 +376,34 @@ class SlicedJoin:
         share = Share(self._cut, self._pieces, max(self._done, I64_MIN + 1))
         share, kept = (share, Share(self._cut, ([], []), end)) if last else share.split(end)
         self._pieces, self._done, self._held = kept.pieces, end, kept.rows
+        self._bytes = sum(piece.nbytes for side in kept.pieces for piece in side)
         if share.pieces[0] or share.pieces[1]:
             self._jobs.start(share)
+        if last:
+            self._jobs.close()
+        if share.pieces[0] or share.pieces[1]:
             yield from self._counted(self._jobs.taken(self._threads))
 
     def _give_up(self) -> Iterator[pa.RecordBatch]:
-        """Join all that is gathered, and all that comes, by one operator."""
+        """Join all that is gathered, and all that comes, by one operator; its room grows as what is gathered goes."""
         yield from self._counted(self._jobs.taken(0))
-        op = self._alone = SymmetricHashJoin.from_plan(self._part, errors_first=self._errors_first)
-        pieces, self._pieces, self._held = self._pieces, ([], []), 0
-        for p in (0, 1):
-            for piece in pieces[p]:
-                yield from self._given_alone(op.push(SIDES[p], marked(piece, self._cut)))
+        limit = 0 if self._memory is None else self._memory.budget.limit
+        budget = None if self._memory is None else replace(self._memory.budget, limit=limit - self._bytes)
+        op = self._alone = SymmetricHashJoin.from_plan(self._part, errors_first=self._errors_first, budget=budget)
+        pushes = Share(self._cut, self._pieces, max(self._done, I64_MIN + 1)).pushes()[::-1]
+        size = self._bytes / max(1, self._held)
+        self._pieces = [], []
+        while pushes:
+            push = pushes.pop()
+            self._held -= push.batch.num_rows
+            yield from self._given_alone(op.push(SIDES[push.side], push.batch))
+            if push.segment is not None:
+                push.segment.let_go()
+            del push
+            self._bytes = int(size * self._held)
+            if budget is not None:
+                op.account.limit = limit - self._bytes
+        self._held = self._bytes = 0
         for p in (0, 1):
             if self._frontiers[p].ended:
                 yield from self._given_alone(op.finish(SIDES[p]))
@@ -360,3 +444,10 @@ def _owner(schema: pa.Schema, own: int) -> Callable[[pa.RecordBatch], pa.RecordB
 
 def _rises(values: np.ndarray) -> bool:
     return bool((values[1:] >= values[:-1]).all())
+
+
+def _lies_in(array: np.ndarray, batch: pa.RecordBatch) -> bool:
+    """Whether an array is a view of a batch's memory."""
+    at = array.ctypes.data
+    buffers = (b for column in batch.columns for b in column.buffers() if b is not None)
+    return any(b.address <= at < b.address + b.size for b in buffers)

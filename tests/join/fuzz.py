@@ -26,6 +26,7 @@ from join.cases import Case, check, compared, run_pull, run_push
 from join.indexes import runs_at_once
 from join.plain_cases import plain_cases
 from join.strategies import cases
+from join.threaded import check as by_threads
 from join.variants import mirrored, snapshots_everywhere
 from stream.unordered import at_once, bare, no_room, run_tables
 
@@ -78,6 +79,7 @@ LEGS: dict[str, Callable[[Case, int], None]] = {
     "tables": as_tables,
     "tables outside memory": sorted_outside,
     "in files": in_files,
+    "threads": by_threads,
     "exchanged": lambda case, number: check(mirrored(case)),
     "snapshots": lambda case, number: check(snapshots_everywhere(case)),
     "plain": lambda case, number: check(case),

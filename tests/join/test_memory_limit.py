@@ -232,8 +232,8 @@ def test_a_join_of_tables_within_a_limit(tmp_path: Path) -> None:
     assert stream.metrics.peak_state_bytes <= 30_000
     with pytest.raises(MemoryLimitError):
         band_join(left, right, **WINDOW, memory_limit="25kB").read_all()
-    with pytest.raises(IvjoinError, match="memory_limit bounds one operator, and threads=2"):
-        band_join(left, right, **WINDOW, memory_limit="30kB", threads=2)
+    spilled = band_join(left, right, **WINDOW, memory_limit="30kB", when_full="spill", threads=2)
+    assert Counter(rows_of(spilled.read_all().to_batches())) == want
 
 
 def test_a_disk_without_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from ivjoin import EvaluationError, IvjoinError, LateRowError, Order, SymmetricHashJoin, band_join, explain
 from ivjoin.plan.cache import planned
 from ivjoin.plan.cutting import Cut, cut_of, shifted
+from ivjoin.plan.spec import SIDES
 from ivjoin.stream import pull, shares, slices
 from ivjoin.stream.slices import SlicedJoin
 
@@ -193,7 +194,7 @@ def test_a_share_is_cut_in_two_wherever_it_is_at(how: str, on: Any, monkeypatch:
             work = works.pop()
             op, pushed = SymmetricHashJoin.from_plan(whole._part), 0
             while (push := work.next()) is not None:
-                got += _kept(whole, list(op.push(*push)))
+                got += _kept(whole, list(op.push(SIDES[push.side], push.batch)))
                 pushed += 1
                 if pushed == at and (half := work.half()) is not None:
                     works.append(half)

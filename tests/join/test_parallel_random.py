@@ -33,3 +33,4 @@ def test_threads_give_what_the_nested_loop_gives(play: object) -> None:
     assert CUT["slices"] > 5
     assert CUT["up"] > 0
     assert CUT["one"] > 0
+    assert CUT["limited"] > 3

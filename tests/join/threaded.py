@@ -13,8 +13,8 @@ import pytest
 from join.cases import Case, Run, outputs
 from stream.unordered import at_once, bare
 
-from ivjoin import band_join
-from ivjoin.stream import ordered, pull, shares, slices
+from ivjoin import SymmetricHashJoin, band_join
+from ivjoin.stream import memory, ordered, pull, shares, slices
 from ivjoin.stream.slices import SlicedJoin
 
 CUT: Counter[str] = Counter()  # joins that ran on "one" operator, in "slices" to the end, or gave it "up"
@@ -37,26 +37,51 @@ def small_slices(seed: int) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def small_memory(seed: int) -> Iterator[None]:
+    """Ever so little of what waits for its slice may do so in memory."""
+    rng = random.Random(seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory, "_LEAST", 1)
+        patch.setattr(memory, "_SPILLED", rng.choice([4, 1 << 40]))
+        patch.setattr(memory, "_HELD", rng.choice([2, 1 << 12, 1 << 40]))
+        patch.setattr(memory, "_VIEWED", rng.choice([8, 1 << 40]))
+        patch.setattr(memory, "_SEGMENT", rng.choice([1, 10_000]))
+        patch.setattr(memory, "_MOST_OUTPUT", rng.choice([1, 1000, 1 << 20]))
+        yield
+
+
 def check(case: Case, seed: int) -> None:
-    """A case by one to four threads against the nested loop; half of them as tables without a declared order."""
+    """A case by one to four threads against the nested loop; half of them as tables without a declared order.
+
+    What is joined in slices is so again within a limit on memory, with rows that wait in files, or are not waited for.
+    """
     rng = random.Random(seed)
     threads = rng.randint(1, 4)
     if rng.random() < 0.4:
         case = bare(case, *rng.choice([("left", "right"), ("left",), ("right",)]))
     case = replace(case, script=tuple(e for e in case.script if e[0] == "push"))
     as_tables = rng.random() < 0.5
+    with at_once(seed), small_slices(seed):
+        op = _play(case, threads, as_tables, {})
+    CUT["one" if not isinstance(op, SlicedJoin) else "slices" if op._alone is None else "up"] += 1
+    for way in ("raise", "spill") if isinstance(op, SlicedJoin) else ():
+        with at_once(seed), small_slices(seed), small_memory(seed + len(way)):
+            op = _play(case, threads, as_tables, {"memory_limit": "2MB", "when_full": way})
+            CUT["limited"] += isinstance(op, SlicedJoin) and op._alone is None
+
+
+def _play(case: Case, threads: int, as_tables: bool, limit: dict[str, str]) -> SymmetricHashJoin | SlicedJoin:
     inputs: list[pa.Table | pa.RecordBatchReader] = []
     for side in ("left", "right"):
         schema = (case.left if side == "left" else case.right).schema
         parts = [case.batch(*e[1:]) for e in case.script if e[1] == side]
         reader = pa.RecordBatchReader.from_batches(schema, parts)
         inputs.append(pa.Table.from_batches(parts, schema) if as_tables else reader)
-    with at_once(seed), small_slices(seed):
-        stream = band_join(inputs[0], inputs[1], **{**case.call(), "threads": threads})
-        table = pa.Table.from_batches(list(outputs(case, iter(stream), stream.schema)), stream.schema)
-    op = stream._operator
-    CUT["one" if not isinstance(op, SlicedJoin) else "slices" if op._alone is None else "up"] += 1
+    stream = band_join(inputs[0], inputs[1], **{**case.call(), "threads": threads}, **limit)
+    table = pa.Table.from_batches(list(outputs(case, iter(stream), stream.schema)), stream.schema)
     _right(case, Run(table, stream.metrics, 0), threads)
+    return stream._operator
 
 
 def _right(case: Case, done: Run, threads: int) -> None:
@@ -71,4 +96,4 @@ def _right(case: Case, done: Run, threads: int) -> None:
     assert (m.left_rows_retired, m.right_rows_retired) == (case.left.num_rows, case.right.num_rows)
 
 
-__all__ = ["CUT", "check", "small_slices"]
+__all__ = ["CUT", "check", "small_memory", "small_slices"]

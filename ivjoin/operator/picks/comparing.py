@@ -135,7 +135,7 @@ class Comparer:
     ) -> None:
         """Offer the best row of a run that satisfies the condition to each left row."""
         if not every:
-            run.group(self._keys.n_ids)
+            run.group(self._keys.n_ids, self._offered.fits)
         state = np.zeros((4, len(w)), dtype=np.int64)
         state[0, rows] = -1
         most = 1 if not nodes else len(run.kids) if every else min(_FIRST_TRIES, len(run.kids))

@@ -74,7 +74,7 @@ class PickCore(WaitingCore):
         ]
         self.waiting: list[Waiting] = []
         self._giving: pa.RecordBatch | None = None  # left rows of which some are being put out
-        self.offered = Offered(self._stored[1], picking.n_sort, len(picking.lines[1]))
+        self.offered = Offered(self._stored[1], picking.n_sort, len(picking.lines[1]), self.account.fits)
         self._decider = Decider(picking, plan.sides[0].axes, self.bounder, self._reader.blind, self._better)
         self._comparer = Comparer(picking, self.layouts, self.keys, self.offered, self._better)
         self._since = 0  # rows that have come since it was last looked at who may go
@@ -116,7 +116,8 @@ class PickCore(WaitingCore):
         """Feed a batch of side p; what refuses it comes before anything has changed."""
         lines = len(self.picking.lines[p])
         twice = 2 if p == 1 and self._reader.ranks else 1
-        self.account.want(batch.num_rows * 8 * (lines + 4) + twice * batch.nbytes)
+        size = batch.num_rows * 8 * (lines + 4) + twice * batch.nbytes
+        self.account.want(lambda: size + self.keys.more(batch.num_rows, batch.nbytes))
         before = [t.save() for t in self.frontiers[p].trackers]
         try:
             kept, late = self.intake.screen(p, batch)
@@ -132,6 +133,11 @@ class PickCore(WaitingCore):
         self.bounder.move(p, False, self.rows_held()[1 - p])
         self._moved = True
         return (self._left if p == 0 else self._right)(kept, rows)
+
+    def make_room(self) -> bool:
+        held = self.bytes_held()
+        self._thin(True)
+        return self.bytes_held() < held
 
     def settle(self, p: int) -> Iterator[pa.RecordBatch]:
         """Side p's frontier has moved by a promise or an end."""

@@ -7,7 +7,7 @@ them anew.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,6 +22,8 @@ __all__ = ["Chunks", "Offered", "Run", "joined"]
 _NONE = np.empty(0, dtype=np.int64)
 _RUNS = 4  # that are looked through without merging them
 _SMALL = 4096  # rows of a piece of payload that is put together with the one before
+
+Fits = Callable[[int], bool]
 
 
 @dataclass(slots=True)
@@ -50,21 +52,21 @@ class Run:
     def nbytes(self) -> int:
         return self.kids.nbytes + self.vals.nbytes + self.rows.nbytes + self.starts.nbytes
 
-    def group(self, n_ids: int) -> None:
+    def group(self, n_ids: int, fits: Fits) -> None:
         """Put the rows by key."""
         if not self.flat:
             return
         self.flat = False
-        if n_ids > 4 * len(self.kids) + 1024:
+        if n_ids > 4 * len(self.kids) + 1024 or not fits(8 * (n_ids + 1)):
             order = np.argsort(self.kids, kind="stable")
         else:
             order, self.starts = np.empty(len(self.kids), dtype=np.int64), np.zeros(n_ids + 1, dtype=np.int64)
             pick_kernels.group_rows(self.kids, _NONE, self.starts, order)
         self.kids, self.vals, self.rows = self.kids.take(order), _lines(self.vals, order), self.rows.take(order)
 
-    def index(self, n_ids: int) -> None:
+    def index(self, n_ids: int, fits: Fits) -> None:
         """Find where each key's rows begin, where that is worth its memory."""
-        if n_ids <= 4 * len(self.kids) + 1024:
+        if n_ids <= 4 * len(self.kids) + 1024 and fits(8 * (n_ids + 1)):
             self.starts = np.zeros(n_ids + 1, dtype=np.int64)
             np.cumsum(np.bincount(self.kids, minlength=n_ids), out=self.starts[1:])
         else:
@@ -142,9 +144,12 @@ class Offered:
         Of the payload.
     n_sort : int
         Lines of ``vals`` by which the rows of a key are compared.
+    fits : function
+        Whether so many bytes more may be held, of what can be done without.
     """
 
-    def __init__(self, schema: pa.Schema, n_sort: int, lines: int) -> None:
+    def __init__(self, schema: pa.Schema, n_sort: int, lines: int, fits: Fits = lambda _: True) -> None:
+        self.fits = fits
         self.payload = Chunks(schema)
         self.runs: list[Run] = []
         self.odd: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # (kids, vals, rows) for which an axis errs
@@ -201,14 +206,15 @@ class Offered:
     def _merge(self, n_ids: int) -> None:
         """The last two runs become one."""
         a, b = self.runs[-2:]
-        a.group(n_ids)
-        b.group(n_ids)
+        a.group(n_ids, self.fits)
+        b.group(n_ids, self.fits)
         order = np.empty(len(a.kids) + len(b.kids), dtype=np.int64)
         pick_kernels.merge_order(a.kids, a.vals, b.kids, b.vals, self._n_sort, order)
         kids, vals, rows = _together([(a.kids, a.vals, a.rows), (b.kids, b.vals, b.rows)])
         both = Run(kids.take(order), _lines(vals, order), rows.take(order))
-        both.index(n_ids)
         self.runs[-2:] = [both]
+        del a, b
+        both.index(n_ids, self.fits)
 
     def thin(
         self, n_ids: int, reach: np.ndarray | None, n_place: int, rules: tuple[int, int], below: np.ndarray,
@@ -231,14 +237,14 @@ class Offered:
             self.runs = []
         elif self.runs:
             run = self.runs[0]
-            run.group(n_ids)
+            run.group(n_ids, self.fits)
             keep = np.empty(len(run.kids), dtype=np.uint8)
             pick_kernels.thin(run.kids, run.vals, reach, n_place, rules[0], rules[1], below, above, keep)
             kept = keep.view(bool)
             if not kept.all():
                 run = Run(run.kids[kept], np.ascontiguousarray(run.vals[:, kept]), run.rows[kept])
-                run.index(n_ids)
                 self.runs = [run] if len(run.kids) else []
+                run.index(n_ids, self.fits)
             stays[run.rows] = True
         if not keep_odd:
             self.odd = []

@@ -12,6 +12,7 @@ from itertools import compress
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ivjoin.expr.nodes import Node
 from ivjoin.operator.waiting_core import WaitingCore
@@ -64,7 +65,8 @@ class WindowCore(WaitingCore):
         """Take a batch in; what it decides comes out as the iterator is read."""
         n = batch.num_rows
         words = len(self.plan.sides[p].axes) + (3 if p == 0 else 6 + 3 * len(self.plan.spec.aggregates))
-        self.account.want(batch.nbytes + 8 * words * n)
+        if self.account.limit is not None:
+            self.account.want(batch.nbytes + 8 * words * n + self.keys.each * self._most_keys(p, batch))
         kept, late = self.intake.screen(p, batch)
         arrived = self._read(p, kept)
         self.came(p, n, late)
@@ -72,6 +74,18 @@ class WindowCore(WaitingCore):
         (self.left if p == 0 else self.right).add(arrived.rows)
         self.seq[p] += kept.num_rows
         return self._rest(p, kept, arrived.usable)
+
+    def _most_keys(self, p: int, batch: pa.RecordBatch) -> int:
+        """How many keys a batch has, at most."""
+        most = 1 if self.plan.sides[p].keys else 0
+        for node in self.plan.sides[p].keys:
+            if node.op != "column":
+                return batch.num_rows
+            try:
+                most *= pc.count_distinct(batch.column(self.layouts[p].index[node.params[1]]), mode="all").as_py()
+            except pa.ArrowNotImplementedError:
+                return batch.num_rows
+        return min(most, batch.num_rows)
 
     def _read(self, p: int, batch: pa.RecordBatch) -> Arrived:
         seq = np.arange(self.seq[p], self.seq[p] + batch.num_rows, dtype=np.int64)

@@ -151,6 +151,8 @@ def _chunks(array: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
 class Keys:
     """A number for each key, of either side; keys without rows are let go of."""
 
+    each = 150  # bytes, about
+
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], int] = {}
         self._next = 0
@@ -161,7 +163,7 @@ class Keys:
     @property
     def nbytes(self) -> int:
         """About what they take."""
-        return 150 * len(self._known)
+        return self.each * len(self._known)
 
     def ids(self, parts: Sequence[tuple[pa.Array, np.ndarray | None]]) -> np.ndarray:
         """int64[n] of keys whose columns are given, each with the rows that are not null, None for all."""

@@ -14,6 +14,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from functools import cache
+from threading import Lock
 from weakref import WeakSet
 
 import numpy as np
@@ -62,17 +63,26 @@ class Files:
         self.logs: WeakSet[Log] = WeakSet()
         self._base: int | None = None
         self._hand = 0
+        self._lock = Lock()  # operators at work in several threads may share it
         os.close(self.unnamed(1))
 
     @property
     def nbytes(self) -> int:
         """Bytes of all files."""
-        return self.mapped + sum(log.nbytes for log in list(self.logs))
+        with self._lock:
+            logs = list(self.logs)
+        return self.mapped + sum(log.nbytes for log in logs)
 
     @property
     def mapped(self) -> int:
         """Bytes of the files that are mapped."""
-        return sum(len(m) for m in list(self._maps))
+        with self._lock:
+            return sum(len(m) for m in self._maps)
+
+    def add(self, log: Log) -> None:
+        """Take in a log that was made in the same folder."""
+        with self._lock:
+            self.logs.add(log)
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype | type) -> np.ndarray:
         """An array of zeros in a file of its own.
@@ -118,7 +128,8 @@ class Files:
         mapped = self.mapped
         if mapped <= allowed:
             return 0
-        maps = [m for m in list(self._maps) if len(m)]
+        with self._lock:
+            maps = [m for m in self._maps if len(m)]
         there = min(self.resident(), mapped)
         if there <= allowed:
             return 0
@@ -182,7 +193,8 @@ class Files:
             os.close(fd)
             raise _no_file(self.folder, size, e) from e
         m.files, m.fd = self, fd
-        self._maps.add(m)
+        with self._lock:
+            self._maps.add(m)
         return m
 
 

@@ -144,6 +144,13 @@ class KeyTable:
             more += 4 * _table_size(used + n)
         return more
 
+    def more(self, n: int, nbytes: int) -> int:
+        """Bytes that n new keys take, of so many bytes together, if no id is taken back."""
+        used, need = self.n_ids - self._n_free, self.n_ids + max(0, n - self._n_free)
+        cap = need + self.n_ids // 8 if need > len(self.slots) else len(self.slots)
+        size = _table_size(used + n) if 2 * (used + n) > len(self._table) else len(self._table)
+        return self._more(cap, size)
+
     def _more(self, cap: int, size: int) -> int:
         """Bytes that so many slots and places of the table take beyond those that there are."""
         slots, table = in_memory(self.slots), in_memory(self._table)
@@ -244,6 +251,9 @@ class NoKeys(KeyTable):
 
     def reserve(self, n: int) -> None:
         pass
+
+    def more(self, n: int, nbytes: int) -> int:
+        return 0
 
     def sweep(self, n: int = 0) -> None:
         pass
@@ -367,6 +377,11 @@ class ByteKeys(KeyTable):
             self._account.want(lambda: more + self._account.beyond(at) if (at := in_memory(self._arena)) else 0)
             self._arena = _longer(self._arena, need + need // 4, self._top)
             self.point()
+
+    def more(self, n: int, nbytes: int) -> int:
+        need = self._top + nbytes + 16 * n
+        arena = need + need // 4 - len(self._arena) if need > len(self._arena) else 0
+        return super().more(n, nbytes) + arena
 
     @property
     def nbytes(self) -> int:

@@ -54,7 +54,7 @@ class Log:
         self._size = 0
         self._table: np.ndarray | None = None
         self._map: mmap.mmap | None = None
-        files.logs.add(self)
+        files.add(self)
 
     def __del__(self) -> None:
         if self._fd >= 0:
