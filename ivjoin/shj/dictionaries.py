@@ -1,7 +1,8 @@
 """Columns of dictionary type, of which each batch may bring a dictionary of its own.
 
 Arrow puts arrays together by a dictionary of all their values, and keeps a value that no row has any more. Here arrays
-that are kept have indices of 32 bits, whatever the column's, and a dictionary that is little longer than they are.
+that are kept have a dictionary that is little longer than they are, and indices of 32 bits where the column's do not
+tell its values apart.
 """
 
 from __future__ import annotations
@@ -56,14 +57,21 @@ def narrowed(array: pa.Array, t: pa.DataType) -> pa.Array:
 
 
 def joined(arrays: Sequence[pa.Array]) -> pa.Array:
-    """One array of several of a column; a dictionary array has widened indices."""
-    if not pa.types.is_dictionary(arrays[0].type):
+    """One array of several of a column; a dictionary array has widened indices where it must, or one of them has."""
+    t = arrays[0].type
+    if not pa.types.is_dictionary(t):
         return pa.concat_arrays(arrays)
+    if all(a.type == t for a in arrays):
+        try:
+            return compacted(pa.concat_arrays(arrays))
+        except pa.ArrowInvalid:  # more values than indices
+            if t.index_type.bit_width >= 32:
+                raise
     return compacted(pa.concat_arrays([widened(a) for a in arrays]))
 
 
 def together(arrays: Sequence[pa.Array]) -> pa.Array:
-    """One array of several of a column, in the column's own type.
+    """One array of several of one type, in that type.
 
     Raises
     ------

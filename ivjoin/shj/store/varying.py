@@ -11,7 +11,7 @@ import pyarrow as pa
 from ivjoin.errors import CapacityError
 from ivjoin.shj import arrow
 from ivjoin.shj.arrow import Bytes
-from ivjoin.shj.dictionaries import compacted, joined, narrowed, widened
+from ivjoin.shj.dictionaries import compacted, joined, narrowed
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.registers import BYTES, TEXT, Register, blank
 from ivjoin.shj.store.backing import Files, extended, fresh, in_memory, slide
@@ -275,7 +275,7 @@ class SegmentColumn:
     def nbytes(self) -> int:
         # Parts may be slices of one array, whose buffers count once.
         parts = self._parts[self._spilled :]
-        return _held(pa.chunked_array(parts)) if parts else 0
+        return sum(_held(pa.chunked_array([p for p in parts if p.type == t])) for t in {p.type for p in parts})
 
     def spill(self, files: Files) -> None:
         """Let all that is stored lie in files."""
@@ -298,7 +298,7 @@ class SegmentColumn:
         return 0
 
     def append(self, array: pa.Array, first: int) -> None:
-        self._parts.append(compacted(widened(array)))
+        self._parts.append(compacted(array))
         self._firsts.append(first)
         self._next = first + len(array)
         # Equal-sized neighbours merge, so n appended rows are copied O(log n) times and few parts remain.
@@ -330,7 +330,7 @@ class SegmentColumn:
     def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
         kept = []
         if len(ids):
-            kept.append(compacted(self._gathered(ids)) if self._parts else widened(pa.nulls(len(ids), self.type)))
+            kept.append(compacted(self._gathered(ids)) if self._parts else pa.nulls(len(ids), self.type))
         self._parts, self._firsts = kept, [0] * len(kept)
         self._spilled = 0
         self._next = len(ids)
