@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
-from datetime import UTC, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
@@ -430,11 +430,16 @@ def shown(ordinal: int, t: Type) -> str:
 
     v = value_of(ordinal, t)
     try:
-        if t.kind == "timestamp":
+        if t.kind in ("timestamp", "duration", "time"):
             seconds, rest = divmod(int(v), TICKS_PER_SECOND[t.unit])
-            micros = rest * 1_000_000 // TICKS_PER_SECOND[t.unit]
-            at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds, microseconds=micros)
-            return at.replace(tzinfo=None).isoformat(" ") + (" UTC" if t.tz else "")
+            micros, nanos = divmod(rest * 1_000_000_000 // TICKS_PER_SECOND[t.unit], 1000)
+            span = timedelta(seconds=seconds, microseconds=micros)
+            if t.kind == "duration":
+                return f"{span}{_nanos(micros, nanos)}"
+            at = datetime(1970, 1, 1) + span
+            if t.kind == "time":
+                return f"{at.time()}{_nanos(micros, nanos)}"
+            return at.isoformat(" ") + _nanos(micros, nanos) + (" UTC" if t.tz else "")
         if t.kind == "date":
             return date.fromordinal(date(1970, 1, 1).toordinal() + int(v)).isoformat()
         if t.kind == "decimal":
@@ -442,3 +447,8 @@ def shown(ordinal: int, t: Type) -> str:
     except (OverflowError, ValueError):
         pass
     return repr(v)
+
+
+def _nanos(micros: int, nanos: int) -> str:
+    """What follows the microseconds, which are left out where there are none."""
+    return "" if not nanos else f"{nanos:03d}" if micros else f".000000{nanos:03d}"

@@ -11,7 +11,7 @@ from ivjoin.errors import EvaluationError, LateRowError
 from ivjoin.expr.evaluate import Vector, evaluate, first_error
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinals
-from ivjoin.frontier.order import Frontier, OrderTracker, shown
+from ivjoin.frontier.order import Frontier, OrderTracker, ordinal_range, shown
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
@@ -112,7 +112,8 @@ class Intake:
                 self._refuse_errors(p, batch, node, values[node], what)
                 bad = frontier.outside_promises(node, self.ordinals(node, values, known), has_value(values[node]))
                 if bad is not None:
-                    self._complain(p, str(node), node, bad, values, known, self._promise_text(p, node))
+                    limit, fix = self._promise_text(p, node), "Promise less"
+                    self._complain(p, str(node), node, bad, values, known, limit, fix)
                     late = bad if late is None else late | bad
         except (LateRowError, EvaluationError):
             for t, state in zip(frontier.trackers, before, strict=True):
@@ -134,7 +135,7 @@ class Intake:
             bad = t.late(self.ordinals(t.node, values, known), has_value(v), self.late_within)
             if bad is not None:
                 seen = f"rows up to {self._edge(t, was, bad, known[t.node], v)} have come"
-                self._complain(p, t.name, t.node, bad, values, known, seen)
+                self._complain(p, t.name, t.node, bad, values, known, seen, "Declare a slack")
                 late = bad if late is None else late | bad
         return late
 
@@ -178,11 +179,15 @@ class Intake:
     def _promise_text(self, p: int, node: Node) -> str:
         source = self._frontiers[p].bounds if node in self._frontiers[p].bounds else self._frontiers[p].promised
         low, high = source[node]
-        return f"it was promised to lie from {shown(low, node.type)} to {shown(high, node.type)}"
+        least, most = ordinal_range(node.type)
+        if high >= most:
+            return f"it was promised to lie from {shown(low, node.type)} on"
+        lower = "up" if low <= least else f"from {shown(low, node.type)}"
+        return f"it was promised to lie {lower} to {shown(high, node.type)}"
 
     def _complain(
         self, p: int, name: str, node: Node, bad: np.ndarray, values: dict[Node, Vector],
-        known: dict[Node, np.ndarray], limit: str,
+        known: dict[Node, np.ndarray], limit: str, fix: str,
     ) -> None:
         if self._plan.spec.on_late == "raise":
             row = int(bad.argmax())
@@ -191,7 +196,7 @@ class Intake:
             what = "null" if null else shown(int(known[node][row]), node.type)
             raise LateRowError(
                 f"late row on the {SIDES[p]} side (row {row} of the batch): {name} is {what}, but {limit}. "
-                'Declare a slack, or use on_late="drop" or on_late="join"'
+                f'{fix}, or use on_late="drop" or on_late="join"'
             )
 
     def key_ids(

@@ -152,9 +152,12 @@ def _axes_with_nulls(core: Core, p: int) -> int:
 
 
 def next_piece(core: Core, p: int) -> None:
-    """After a piece of a large batch was probed: go on by a better index, if the store should have one."""
+    """After a piece of a large batch was probed: go on by a better index, if the store should have one.
+
+    Where the whole condition decides each pair, bands lead nowhere: the probe goes on from row to row.
+    """
     state, store = core.state, core.stores[1 - p]
-    if store.crowded:
+    if store.crowded and not core.full_predicate:
         n = state.get("n")
         store.search_by(*most_selective(state["values"][:, :n], core.plan.tables[p], store))
         store.turn()

@@ -340,6 +340,36 @@ def test_the_message_says_how_far_rows_with_an_order_had_come() -> None:
         op.push("left", pa.record_batch([[float("nan"), 2.0, None, 1.0]], schema=schema))
 
 
+@pytest.mark.parametrize(
+    ("t", "late", "seen"),
+    [
+        (pa.duration("ns"), "0:00:00.000005002", "0:00:00.000005003"),
+        (pa.time32("s"), "01:23:22", "01:23:23"),
+        (pa.timestamp("ns", "UTC"), "1970-01-01 00:00:00.000005002 UTC", "1970-01-01 00:00:00.000005003 UTC"),
+    ],
+)
+def test_the_message_shows_times_as_such_to_the_nanosecond(t: pa.DataType, late: str, seen: str) -> None:
+    from ivjoin import LateRowError, SymmetricHashJoin
+
+    schema = pa.schema({"x": t})
+    op = SymmetricHashJoin(schema, schema, condition="l.x <= r.x", left_order="x")
+    ticks = pa.array([5003, 5002], pa.int64() if t.bit_width == 64 else pa.int32())
+    with pytest.raises(LateRowError, match=f"x is {late}, but rows up to {seen} have come. Declare a slack"):
+        op.push("left", pa.record_batch([ticks.cast(t)], schema=schema))
+
+
+@pytest.mark.parametrize(
+    ("bounds", "said"), [((None, 4), "up to 4"), ((6, None), "from 6 on"), ((1, 4), "from 1 to 4")]
+)
+def test_the_message_names_the_ends_that_were_promised(bounds: tuple[int | None, int | None], said: str) -> None:
+    from ivjoin import LateRowError, SymmetricHashJoin
+
+    schema = pa.schema({"x": pa.int64()})
+    op = SymmetricHashJoin(schema, schema, condition="l.x <= r.x", left_bounds={"x": bounds})
+    with pytest.raises(LateRowError, match=f"x is 5, but it was promised to lie {said}. Promise less, or"):
+        op.push("left", pa.record_batch([[5]], schema=schema))
+
+
 @pytest.mark.parametrize("on_late", ["drop", "join"])
 def test_rows_are_counted_alike_whatever_is_made_of_partners(on_late: str) -> None:
     from ivjoin import SymmetricHashJoin

@@ -174,3 +174,18 @@ def test_a_large_batch_turns_to_runs_on_its_way(monkeypatch: pytest.MonkeyPatch)
     database.register("a", left)
     database.register("b", right)
     assert (got,) == database.execute(query).fetchone()
+
+
+@pytest.mark.parametrize(("how", "count"), [("inner", 4), ("full", 5), ("left_semi", 4), ("right_anti", 0)])
+def test_a_large_batch_near_the_end_of_a_type_gives_each_pair_once(how: str, count: int) -> None:
+    """Where a difference may overflow each pair is decided by Python, and no index by bands is turned to on the way."""
+    end = -(2**63)
+    left = pa.table({"a": [end + 8, end + 8, end + 2, end + 3, end + 30]})
+    right = pa.table({"a": [end + 8, end + 4]})
+    for seed in range(8):
+        with runs_at_once(seed):
+            op = ivjoin.SymmetricHashJoin(left.schema, right.schema, condition="abs(r.a - l.a) <= 2", how=how)
+            got = list(op.push("right", right.to_batches()[0]))
+            got += op.push("left", left.to_batches()[0])
+            got += op.finish()
+        assert sum(b.num_rows for b in got) == count

@@ -36,6 +36,7 @@ from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.separation.separate import conjuncts_of
 from ivjoin.shj.arrow import taken, whole_numbers
+from ivjoin.shj.dictionaries import together
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys
 
 if TYPE_CHECKING:
@@ -175,11 +176,8 @@ class PickCore(WaitingCore):
             parts, seen = [w.batch for w in self.waiting], [w.seen for w in self.waiting]
         else:
             parts, seen = self.offered.payload.batches, [np.zeros(self.offered.rows, dtype=bool)]
-        table = pa.Table.from_batches(parts, self._stored[s]).combine_chunks()
-        arrays = [
-            c.chunk(0) if c.num_chunks == 1 else pa.concat_arrays(c.chunks) if c.num_chunks else pa.nulls(0, c.type)
-            for c in table.columns
-        ]
+        table = pa.Table.from_batches(parts, self._stored[s])
+        arrays = [together(c.chunks) if c.num_chunks else pa.nulls(0, c.type) for c in table.columns]
         return arrays, np.concatenate(seen) if seen else np.zeros(0, dtype=bool)
 
     def adopt_rows(self, s: int, arrays: list[pa.Array], marked: np.ndarray) -> None:

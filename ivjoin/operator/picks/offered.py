@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.shj.arrow import taken, whole_numbers
+from ivjoin.shj.dictionaries import together
 from ivjoin.shj.kernels import pick_kernels
 from ivjoin.shj.sorting import in_order
 
@@ -121,7 +122,7 @@ class Chunks:
 def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """Some batches as one."""
     schema = batches[0].schema
-    arrays = [pa.concat_arrays([b.column(i) for b in batches]) for i in range(len(schema))]
+    arrays = [together([b.column(i) for b in batches]) for i in range(len(schema))]
     if not arrays:
         return pa.RecordBatch.from_struct_array(pa.array([{}] * sum(b.num_rows for b in batches), pa.struct([])))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -15,6 +15,7 @@ from ivjoin.operator.intake import has_value, outside
 from ivjoin.plan.layout import RowLayout
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.shj.arrow import byte_width, counted, take, whole_numbers
+from ivjoin.shj.dictionaries import together
 
 __all__ = ["Keys", "Rows", "joined", "read"]
 
@@ -62,7 +63,7 @@ class Rows:
         if self.at is None and isinstance(array, pa.Array):
             return array
         if i not in self._gathered:
-            whole = array if isinstance(array, pa.Array) else pa.concat_arrays(array.chunks)
+            whole = array if isinstance(array, pa.Array) else together(array.chunks)
             self._gathered[i] = whole if self.at is None else take(whole, self.at, byte_width(whole.type))
         return self._gathered[i]
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from ivjoin.errors import CapacityError
 from ivjoin.shj import arrow
 from ivjoin.shj.arrow import Bytes
+from ivjoin.shj.dictionaries import compacted, joined, narrowed
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.registers import BYTES, TEXT, Register, blank
 from ivjoin.shj.store.backing import Files, extended, fresh, in_memory, slide
@@ -274,12 +275,12 @@ class SegmentColumn:
     def nbytes(self) -> int:
         # Parts may be slices of one array, whose buffers count once.
         parts = self._parts[self._spilled :]
-        return _held(pa.chunked_array(parts, self.type)) if parts else 0
+        return sum(_held(pa.chunked_array([p for p in parts if p.type == t])) for t in {p.type for p in parts})
 
     def spill(self, files: Files) -> None:
         """Let all that is stored lie in files."""
         parts = self._parts[self._spilled :]
-        whole = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+        whole = parts[0] if len(parts) == 1 else joined(parts)
         batch = pa.RecordBatch.from_arrays([whole], names=["0"])
         size = pa.MockOutputStream()
         with pa.ipc.new_stream(size, batch.schema) as writer:
@@ -297,14 +298,14 @@ class SegmentColumn:
         return 0
 
     def append(self, array: pa.Array, first: int) -> None:
-        self._parts.append(array)
+        self._parts.append(compacted(array))
         self._firsts.append(first)
         self._next = first + len(array)
         # Equal-sized neighbours merge, so n appended rows are copied O(log n) times and few parts remain.
         while len(self._parts) > self._spilled + 1 and len(self._parts[-2]) <= 2 * len(self._parts[-1]):
             tail = self._parts.pop()
             self._firsts.pop()
-            self._parts[-1] = pa.concat_arrays([self._parts[-1], tail])
+            self._parts[-1] = joined([self._parts[-1], tail])
 
     def grow(self, cap: int, lo: int, hi: int) -> None:
         pass
@@ -312,6 +313,9 @@ class SegmentColumn:
     def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
         if not len(ids) or not self._parts:
             return pa.nulls(0, self.type) if not len(ids) else pa.nulls(len(ids), self.type)
+        return narrowed(self._gathered(ids), self.type)
+
+    def _gathered(self, ids: np.ndarray) -> pa.Array:
         if len(self._parts) == 1:
             return arrow.taken(self._parts[0], arrow.whole_numbers(ids - self._firsts[0]))
         which = np.searchsorted(np.asarray(self._firsts), ids, side="right") - 1
@@ -321,13 +325,15 @@ class SegmentColumn:
             pieces.append(arrow.taken(self._parts[part], arrow.whole_numbers(ids[which == part] - self._firsts[part])))
         back = np.empty(len(ids), dtype=np.int64)
         back[order] = np.arange(len(ids))
-        return arrow.taken(pa.concat_arrays(pieces), arrow.whole_numbers(back))
+        return arrow.taken(joined(pieces), arrow.whole_numbers(back))
 
     def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
-        kept = self.gather(ids, places)
-        self._parts, self._firsts = ([kept], [0]) if len(kept) else ([], [])
+        kept = []
+        if len(ids):
+            kept.append(compacted(self._gathered(ids)) if self._parts else pa.nulls(len(ids), self.type))
+        self._parts, self._firsts = kept, [0] * len(kept)
         self._spilled = 0
-        self._next = len(kept)
+        self._next = len(ids)
 
     def trim(self, lo: int) -> None:
         while self._parts and self._firsts[0] + len(self._parts[0]) <= lo:
@@ -337,7 +343,7 @@ class SegmentColumn:
             dead = lo - self._firsts[0]
             if dead > 1024 and dead * 2 > len(self._parts[0]):
                 keep = np.arange(dead, len(self._parts[0]))
-                self._parts[0] = arrow.taken(self._parts[0], arrow.whole_numbers(keep))
+                self._parts[0] = compacted(arrow.taken(self._parts[0], arrow.whole_numbers(keep)))
                 self._firsts[0] = lo
 
 
