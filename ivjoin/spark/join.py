@@ -196,12 +196,15 @@ def joined_frames(
 
         spread_out = stream_spread(call.spec, count, routing, hot_keys, routing_dir)
         kernels_early(left, plan_of(spread_out.run(call.spec)))
-        start_early(left)
+        if not call.spec.left_over:  # which Spark has yet to look at
+            start_early(left)
         joined = _joined_stream(left, right, call, out, count, observed_name(name), backend, spread_out, budget)
     if not call.spec.left_over:
         return joined
     kept = rows_where(joined, plan_of(call.spec), call.types, call.aliases, call.spec.left_over)
     _ = kept.schema  # over Connect, this is when Spark looks at the conjuncts
+    if streaming:
+        start_early(left)
     return kept
 
 
