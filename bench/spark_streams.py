@@ -37,6 +37,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -158,7 +159,8 @@ def joined(engine: str, left: Any, right: Any, case: Case) -> Any:
     return left.band_join(right, on=None if engine == "ivjoin-keyless" else "k", condition=band, **orders, **backend)
 
 
-def session_for(engine: str, partitions: int = 2) -> Any:
+def session_for(engine: str, partitions: int = 2, conf: Sequence[str] = ()) -> Any:
+    """A session as an engine's user has it; ``conf`` are settings besides, ``name=value``."""
     import ivjoin.spark
 
     config: dict[str, Any] = {
@@ -171,16 +173,19 @@ def session_for(engine: str, partitions: int = 2) -> Any:
     if engine == "native-rocksdb":
         config["spark__sql__streaming__join__stateFormatVersion"] = 4
         config["spark__sql__streaming__stateStore__rocksdb__changelogCheckpointing__enabled"] = "true"
+    config |= {name.replace(".", "__"): value for name, _, value in (c.partition("=") for c in conf)}
     spark = ivjoin.spark.session("local[2]", f"bench {engine}", **config)
     spark.sparkContext.setLogLevel("OFF")
     return spark
 
 
-def run_engine(engine: str, folder: Path, case: Case, limit: float, partitions: int = 2) -> dict[str, Any]:
+def run_engine(
+    engine: str, folder: Path, case: Case, limit: float, partitions: int = 2, conf: Sequence[str] = ()
+) -> dict[str, Any]:
     """One engine's whole run, in this process."""
     import ivjoin.spark
 
-    spark = session_for(engine, partitions)
+    spark = session_for(engine, partitions, conf)
 
     def source(side: str) -> Any:
         return spark.readStream.schema(_COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(folder / side))
@@ -293,6 +298,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--window-rows", type=int, help="a band that holds this many live rows a side")
     parser.add_argument("--limit", type=float, default=75.0, help="seconds after which an engine is stopped")
     parser.add_argument("--partitions", type=int, default=2, help="spark.sql.shuffle.partitions")
+    parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark's")
     parser.add_argument("--quick", action="store_true", help="40,000 rows a side, 4 micro-batches, 120 s an engine")
     parser.add_argument("--results", type=Path, help="append the results to this file, one JSON object a line")
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
@@ -314,7 +320,8 @@ def main() -> None:
     args = parsed()
     case = case_of(args)
     if args.engine:
-        print(json.dumps(run_engine(args.engine, args.folder, case, args.limit, args.partitions)), flush=True)
+        got = run_engine(args.engine, args.folder, case, args.limit, args.partitions, args.conf)
+        print(json.dumps(got), flush=True)
         # A query that was stopped half way may take long to let go of its tasks.
         os._exit(0)
     append(args.results, machine())
@@ -333,6 +340,7 @@ def main() -> None:
             used = f"{got['seconds']:7.1f} s {got['cpu_seconds']:7.1f} s CPU {got['peak_mb']:6} MB"
             print(f"{engine:15} {used}  {rows}", flush=True)
             size = {"rows": args.rows, "partitions": args.partitions, "micro_batches": case.batches}
+            size |= {"conf": args.conf} if args.conf else {}
             append(args.results, {"case": args.case, **size, **asdict(case), **got})
         same = {r["rows_out"] for r in results if r["ended"] and r["engine"] != "ivjoin-keyless"}
         if len(same) > 1:

@@ -7,8 +7,10 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from ivjoin.errors import IvjoinError
@@ -112,6 +114,8 @@ def _java_version(java: str) -> int | None:
 def session(master: str = "local[2]", app: str = "ivjoin", **config: str | int | float | bool) -> SparkSession:
     """A local Spark session whose workers run this interpreter, and are forked with the join already loaded.
 
+    While Java starts, what every join calls is compiled by another process, once for an installation.
+
     Parameters
     ----------
     master, app : str
@@ -142,4 +146,12 @@ def session(master: str = "local[2]", app: str = "ivjoin", **config: str | int |
     builder = builder.config("spark.python.daemon.module", "ivjoin.spark.daemon")
     for name, value in config.items():
         builder = builder.config(name.replace("__", "."), str(value))
+    Thread(target=_compile_early, name="ivjoin-early", daemon=True).start()
     return builder.getOrCreate()
+
+
+def _compile_early() -> None:
+    with suppress(Exception):  # it is left to who needs the kernels
+        from ivjoin.operator.beforehand import compile_early
+
+        compile_early()

@@ -31,7 +31,7 @@ from ivjoin.spark.origin import Joined, remember
 from ivjoin.spark.schema import arrow_schema, output_type, refuse_collated, spelled_alike
 from ivjoin.spark.schemes import SCHEMES
 from ivjoin.spark.watermark import delays, with_watermarks
-from ivjoin.spark.workers import start_early
+from ivjoin.spark.workers import kernels_early, start_early
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
@@ -150,8 +150,6 @@ def band_join(
     """
     streaming = _streaming(left, right)
     refuse_unbuilt(routing, hot_keys, routing_dir, streaming)
-    if streaming:
-        start_early(left)
     if pick is not None and routing not in ("auto", "hash"):
         raise UnsupportedError(
             f"routing is {routing!r} with pick={pick!r}: all partners of a left row meet in one task; expected 'auto' "
@@ -190,17 +188,23 @@ def joined_frames(
         from ivjoin.spark.static import static_join
 
         observation = None if isinstance(name, str) else name
+        kernels_early(left, plan_of(call.spec))
         spread = spread_of(left, right, call.spec, call.settings, buckets, routing)
         joined = static_join(left, right, call.spec, out, spread, observation, budget)
     else:
         from ivjoin.spark.streamspread import stream_spread
 
         spread_out = stream_spread(call.spec, count, routing, hot_keys, routing_dir)
+        kernels_early(left, plan_of(spread_out.run(call.spec)))
+        if not call.spec.left_over:  # which Spark has yet to look at
+            start_early(left)
         joined = _joined_stream(left, right, call, out, count, observed_name(name), backend, spread_out, budget)
     if not call.spec.left_over:
         return joined
     kept = rows_where(joined, plan_of(call.spec), call.types, call.aliases, call.spec.left_over)
     _ = kept.schema  # over Connect, this is when Spark looks at the conjuncts
+    if streaming:
+        start_early(left)
     return kept
 
 

@@ -16,6 +16,9 @@ from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.expr.types import from_arrow
 from ivjoin.multi.question import MultiSpec, multi_spec, named_inputs
 from ivjoin.multi.spread import attributes, cube, skewed_names
+from ivjoin.multi.steps import laid_out
+from ivjoin.multi.trees import best_shape
+from ivjoin.plan.cache import plan_of
 from ivjoin.routing.arguments import worker_count
 from ivjoin.routing.hypercube import SCHEMES
 from ivjoin.spark.columns import as_spark_sql
@@ -26,6 +29,7 @@ from ivjoin.spark.eventtime import WatermarkWarning, in_order, watermark_note
 from ivjoin.spark.schema import arrow_schema
 from ivjoin.spark.sizes import are_small, estimated_bytes, sound_bytes
 from ivjoin.spark.watermark import delays, with_watermarks, without_watermark
+from ivjoin.spark.workers import kernels_early, start_early
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -116,9 +120,12 @@ def multi_join(
     if streaming:
         from ivjoin.spark.cell_state import streamed_in_cells
 
-        return streamed_in_cells(frames, _watermarks(spec, frames), plan, out)
+        spec = _watermarks(spec, frames)
+        _begin_early(spec, frames, streaming)
+        return streamed_in_cells(frames, spec, plan, out)
     from ivjoin.spark.cells import joined_in_cells
 
+    _begin_early(spec, frames, streaming)
     return joined_in_cells(frames, spec, plan, out, rows, None if workers is None else plan.workers)
 
 
@@ -141,6 +148,14 @@ def _streaming(frames: Mapping[str, Any]) -> bool:
             "micro-batch. Read all as streams (spark.readStream on the same files), or all as static frames"
         )
     return bool(streams)
+
+
+def _begin_early(spec: MultiSpec, frames: Mapping[str, Any], streaming: bool) -> None:
+    """What need not wait for the first rows: kernels of the steps, and workers."""
+    first = next(iter(frames.values()))
+    kernels_early(first, *(plan_of(step.spec) for step in laid_out(spec, best_shape(spec)).steps))
+    if streaming:
+        start_early(first)
 
 
 def _watermarks(spec: MultiSpec, frames: Mapping[str, Any]) -> MultiSpec:

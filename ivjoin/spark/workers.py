@@ -1,9 +1,13 @@
-"""Spark's Python workers: which of them serve the stateful stage, and a start before the query needs them.
+"""Spark's Python workers: which of them serve the stateful stage, and what is begun before the query needs them.
 
 Spark hands a task whichever worker has been idle longest, of those that were started with the same environment. Where
 joined rows go through Python once more to be opened, twice as many workers are at work, and a bucket would find its
 operator in memory one time in five; there the stateful function asks for a variable more, and so for workers of its
 own. A sink that takes packed rows needs none: no more workers map than join.
+
+Kernels that this installation has never called are compiled at their first call: in a worker, that is some ten seconds
+of the first micro-batch. The driver knows the plan, so a process beside it compiles them while the query is planned.
+Workers of its machine find them on disk, or wait for the one under way; those of other machines compile for themselves.
 """
 
 from __future__ import annotations
@@ -14,12 +18,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from ivjoin.operator.beforehand import compile_early
 from ivjoin.spark.environment import is_connect
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["own_workers", "start_early"]
+    from ivjoin.plan.planner import JoinPlan
+
+__all__ = ["kernels_early", "own_workers", "start_early"]
 
 _VARIABLE = "IVJOIN_WORKERS"
 # Spark ends workers that were idle for a minute.
@@ -41,6 +48,16 @@ def own_workers(frame: Any) -> Iterator[None]:
         yield
     finally:
         environment.pop(_VARIABLE, None)
+
+
+def kernels_early(frame: Any, *plans: JoinPlan) -> None:
+    """Have kernels compiled that workers will call for these plans, if they are not on disk; nobody waits for it.
+
+    Not over Connect, whose workers are elsewhere. What fails is left to the workers.
+    """
+    if not is_connect(frame):
+        with suppress(Exception):
+            compile_early(*plans)
 
 
 def start_early(frame: Any) -> threading.Thread | None:

@@ -13,7 +13,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from ivjoin.errors import IvjoinError
+from ivjoin.operator.beforehand import kernels_of
+
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+from pyspark.errors import AnalysisException  # noqa: E402
 
 ARCHIVES = sorted((Path(pyspark.__file__).parent / "python" / "lib").glob("*.zip"))
 LOADED = """
@@ -98,3 +103,78 @@ def test_workers_that_cannot_start_are_left_to_the_query(spark: Any, monkeypatch
     thread.join(60)
     assert not thread.is_alive()
     assert spark.range(3).count() == 3
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """How often calls have had workers started, and kernels compiled."""
+    from ivjoin.spark import join, many
+
+    counts = {"workers": 0, "kernels": 0}
+
+    def workers(frame: Any) -> None:
+        counts["workers"] += 1
+
+    def kernels(frame: Any, *plans: Any) -> None:
+        assert plans
+        assert all(kernels_of(plan) for plan in plans)
+        counts["kernels"] += 1
+
+    for module in (join, many):
+        monkeypatch.setattr(module, "start_early", workers)
+        monkeypatch.setattr(module, "kernels_early", kernels)
+    return counts
+
+
+def stream(spark: Any) -> Any:
+    rows = spark.readStream.format("rate").load().selectExpr("value AS k", "timestamp AS ts")
+    return rows.withWatermark("ts", "1 second")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"how": "outside"}, {"backend": "none"}, {"routing": "grid"}, {"hot_keys": [("a", "b")]}, {"name": 5},
+        {"memory_limit": "little"}, {"condition": "l.nothing < r.ts"}, {"buckets": 0},
+        {"condition": "l.ts < r.ts AND no_such_function(l.k, r.k)"},
+    ],
+    ids=str,
+)
+def test_a_call_that_is_refused_starts_no_workers(spark: Any, begun: dict[str, int], wrong: dict[str, Any]) -> None:
+    import ivjoin.spark  # noqa: F401
+
+    left, right = stream(spark), stream(spark)
+    with pytest.raises((IvjoinError, AnalysisException)):
+        left.band_join(right, on="k", **{"condition": "l.ts < r.ts", **wrong})
+    assert begun["workers"] == 0
+
+
+@pytest.mark.spark
+def test_calls_that_are_right_start_workers_of_streams_and_kernels_of_all(spark: Any, begun: dict[str, int]) -> None:
+    from ivjoin.spark import multi_join
+
+    band = "abs(unix_micros(l.ts) - unix_micros(r.ts)) < 5"
+    stream(spark).band_join(stream(spark), on="k", condition=band)
+    assert begun == {"workers": 1, "kernels": 1}
+    multi_join({"a": stream(spark), "b": stream(spark), "c": stream(spark)}, "a.k = b.k AND b.k = c.k")
+    assert begun == {"workers": 2, "kernels": 2}
+    static = spark.range(5).selectExpr("id AS k", "id AS t")
+    static.band_join(static, on="k", condition="l.t <= r.t")
+    assert begun == {"workers": 2, "kernels": 3}
+    multi_join({"a": static, "b": static}, "a.k = b.k")
+    assert begun == {"workers": 2, "kernels": 4}
+
+
+@pytest.mark.spark
+def test_kernels_that_cannot_be_compiled_beside_are_left_to_the_workers(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ivjoin.spark import workers
+
+    def fails(*plans: Any) -> None:
+        raise OSError("no process")
+
+    monkeypatch.setattr(workers, "compile_early", fails)
+    rows = spark.range(5).selectExpr("id AS k", "id AS t")
+    assert rows.band_join(rows, on="k", condition="l.t <= r.t").count() == 5

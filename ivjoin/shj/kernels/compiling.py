@@ -12,7 +12,7 @@ import hashlib
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import wraps
 from importlib import import_module
@@ -28,7 +28,7 @@ from ivjoin.shj.kernels import apart, objects
 
 __all__ = [
     "COMPILES", "I8", "IN1", "IN2", "IN2_I4", "IN_U8", "IO1", "IO1_I4", "IO2", "IO2_I4", "IO_U8", "VOID", "Later",
-    "callback", "compile_all", "compiled", "inner", "is_cached", "tiny",
+    "callback", "compile_all", "compile_named", "compiled", "inner", "is_cached", "not_on_disk", "tiny",
 ]
 
 
@@ -200,14 +200,11 @@ def _words(function: Any, signature: _Signature) -> objects.Loaded | None:
             if code is None and apart.asked() and apart.compile_there(function.__module__):
                 code = objects.find(name, key)
             if code is None:
-                try:
-                    code = _object(function, signature)
-                except MemoryError:
-                    raise
-                except Exception as e:  # it needs numba, or this numba is not as the one that this is written for
-                    refused[name] = f"{type(e).__name__}: {e}"
-                    code = b""  # and need not be tried again
-                objects.keep(name, key, code)
+                with objects.alone(name, key):
+                    code = objects.find(name, key)
+                    if code is None:
+                        code = _made(name, function, signature)
+                        objects.keep(name, key, code)
             return objects.Loaded(code, name) if code else None
         except Exception as e:  # of a numba or an LLVM that is not as this one: slower to compile, as fast to run
             refused[name] = f"{type(e).__name__}: {e}"
@@ -216,14 +213,46 @@ def _words(function: Any, signature: _Signature) -> objects.Loaded | None:
 
 def compile_all(module: str) -> None:
     """Put all kernels of a module on disk that are not there (``apart`` asks for it)."""
-    names = vars(import_module(module))
-    wanted = [*names.get("CALLBACKS", ())]
-    wanted += [(kernel.__wrapped__, kernel.signature) for kernel in names.values() if hasattr(kernel, "signature")]
-    for function, signature in wanted:
+    for function, signature in _kernels(module):
         _words(function, signature)
 
 
+def compile_named(*names: str) -> None:
+    """The same of kernels by name, ``push_kernels.push_batch``, one after the other."""
+    room = __name__.rpartition(".")[0]
+    for name in names:
+        for function, signature in _kernels(f"{room}.{name.partition('.')[0]}"):
+            if _name(function) == name:
+                _words(function, signature)
+
+
+def not_on_disk(names: Iterable[str]) -> list[str]:
+    """Which of these kernels would be compiled at their first call; none where kernels are not kept so."""
+    if not COMPILES or not objects.POSSIBLE:
+        return []
+    key = objects.key(_STAMP)
+    return [name for name in names if not objects.is_there(name, key)]
+
+
+def _kernels(module: str) -> list[tuple[Any, _Signature]]:
+    """Functions and signatures of a module, whether or not some have been called."""
+    names = vars(import_module(module))
+    made = [(kernel.__wrapped__, kernel.signature) for kernel in names.values() if hasattr(kernel, "signature")]
+    return [*names.get("CALLBACKS", ()), *made]
+
+
 refused: dict[str, str] = {}  # kernels that this process could make no object file of, and why
+
+
+def _made(name: str, function: Any, signature: _Signature) -> bytes:
+    """The code of a kernel; none, which need not be tried again, of one that needs numba, or numba as it is not."""
+    try:
+        return _object(function, signature)
+    except MemoryError:
+        raise
+    except Exception as e:
+        refused[name] = f"{type(e).__name__}: {e}"
+        return b""
 
 
 def _object(function: Any, signature: _Signature) -> bytes:

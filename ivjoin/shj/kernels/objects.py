@@ -15,14 +15,18 @@ import struct
 import sys
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
 
-__all__ = ["C_ENTRY", "POSSIBLE", "PYTHON_CALLS", "PYTHON_ENTRY", "Loaded", "NeedsNumba", "find", "keep", "key"]
+__all__ = [
+    "C_ENTRY", "POSSIBLE", "PYTHON_CALLS", "PYTHON_ENTRY", "Loaded", "NeedsNumba", "alone", "find", "is_there", "keep",
+    "key",
+]  # fmt: skip
 
 POSSIBLE = sys.implementation.name == "cpython" and struct.calcsize("P") == 8
 
@@ -36,6 +40,7 @@ _DIGEST = hashlib.sha256().digest_size
 # marked at its next use, so that those used last stay.
 _MOST_FILES = 4
 _DAY = 86_400.0
+_LONGEST_WAIT, _LOOK_EVERY = 120.0, 0.02  # seconds
 
 
 class NeedsNumba(Exception):
@@ -148,6 +153,58 @@ def find(name: str, key: str) -> bytes | None:
     return None
 
 
+def is_there(name: str, key: str) -> bool:
+    """Whether there is a file of this name and key, whole or not."""
+    return any(_file(folder, name, key).exists() for folder in _folders())
+
+
+@contextmanager
+def alone(name: str, key: str) -> Iterator[None]:
+    """Other processes that come here for the same name and key wait until it is kept, or who makes it has ended.
+
+    A wait that is too long, and a file system without locks, are no error: two processes may make the same file, and
+    the last one's stays. So look for it once more within.
+    """
+    lock = _locked(name, key)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            with suppress(OSError):
+                os.unlink(lock[1])
+            os.close(lock[0])
+
+
+def _locked(name: str, key: str) -> tuple[int, Path] | None:
+    """The open lock file, and where it lies; None where it is not to be had, or need not be any more."""
+    try:
+        from fcntl import LOCK_EX, LOCK_NB, flock
+    except ImportError:
+        return None
+    for folder in _folders():
+        path = _file(folder, name, key).with_suffix(".lock")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError:
+            continue
+        end = time.monotonic() + _LONGEST_WAIT
+        while True:
+            try:
+                flock(lock, LOCK_EX | LOCK_NB)
+                return lock, path
+            except BlockingIOError:
+                # The lock of a process that has forked may outlive its work.
+                if time.monotonic() < end and not is_there(name, key):
+                    time.sleep(_LOOK_EVERY)
+                    continue
+            except OSError:
+                pass
+            os.close(lock)
+            return None
+    return None
+
+
 def _used(file: Path) -> float:
     """When a file was last used, give or take a day; long ago, if another process has just deleted it."""
     try:
@@ -185,6 +242,7 @@ def _forget_older(folder: Path, name: str) -> None:
     with suppress(OSError):
         kept = [(_used(file), file) for file in folder.glob(_file(folder, name, "?" * 32).name)]
         old = [file for _, file in sorted(kept)[:-_MOST_FILES]]
-        old += [file for file in folder.glob(f"{name}.*.tmp") if time.time() - _used(file) > _DAY]
+        left = [file for kind in ("tmp", "lock") for file in folder.glob(f"{name}.*.{kind}")]
+        old += [file for file in left if time.time() - _used(file) > _DAY]
         for file in old:
             file.unlink(missing_ok=True)

@@ -1,0 +1,65 @@
+"""Which kernels an operator calls, told by its plan: to be compiled before there is one, and by another process.
+
+A kernel that is missing here is compiled at its first call; one too many costs its compilation, once.
+"""
+
+from __future__ import annotations
+
+from threading import Thread
+from typing import TYPE_CHECKING
+
+from ivjoin.shj.arrow import byte_width, plain_type
+from ivjoin.shj.kernels import apart, compiling
+
+if TYPE_CHECKING:
+    from ivjoin.plan.planner import JoinPlan
+
+__all__ = ["EVERY_PUSH", "compile_early", "kernels_of"]
+
+# Of every join but a pick and an aggregation; the first ones first, and the greatest of all.
+EVERY_PUSH = ("memory._release", "push_kernels.push_batch")
+_RESTORED = ("index_kernels.insert", "expiry_kernels.reschedule")
+_INT_KEYS = ("key_kernels.regrow_ints", "key_kernels.rehash_ints", "key_kernels.take_back")
+_WORD_KEYS = ("word_key_kernels.name_words", "word_key_kernels.intern_words")
+_BYTE_KEYS = (
+    "packed_key_kernels.name_packed", "key_kernels.intern_bytes", "key_kernels.regrow_bytes",
+    "key_kernels.rehash_bytes", "key_kernels.take_back",
+)  # fmt: skip
+_TEXT = (
+    "text_kernels.store_text", "text_kernels.build_mixed", "byte_kernels.gather_bytes", "byte_kernels.concat_pieces",
+)  # fmt: skip
+_SORTED = ("pick_kernels.radix_order",)
+_PICKS = tuple(f"pick_kernels.{name}" for name in ("sweep", "group_rows", "thin", "walk", "merge_order"))
+
+
+def compile_early(*plans: JoinPlan) -> Thread | None:
+    """Have another process compile what operators of these plans, or of any, will call and is not on disk.
+
+    Nobody waits for it but who needs one of the kernels before it is there. Returns a thread that ends when that
+    process does; None where there is nothing to do, as in every installation after its first joins.
+    """
+    names = [*EVERY_PUSH] if not plans else [name for plan in plans for name in kernels_of(plan)]
+    return apart.begin(compiling.not_on_disk(dict.fromkeys(names)))
+
+
+def kernels_of(plan: JoinPlan) -> list[str]:
+    """Names of the kernels (``"push_kernels.push_batch"``), in the order in which a stream of rows comes to them."""
+    if plan.spec.aggregates:
+        return list(_SORTED)
+    keys = _keys_of(plan)
+    if plan.spec.pick is not None:
+        return [*keys, *_SORTED, *_PICKS]
+    out = [*EVERY_PUSH, *keys]
+    if any(byte_width(plain_type(t)) is None for side in plan.sides for t in side.schema.types):
+        out += _TEXT
+    if plan.separation.residual and not plan.decided:
+        out.append("index_kernels.probe")
+    return [*out, *_RESTORED]
+
+
+def _keys_of(plan: JoinPlan) -> tuple[str, ...]:
+    if plan.int_keys:
+        return *_INT_KEYS, "key_kernels.intern_ints"
+    if plan.word_keys:
+        return *_INT_KEYS, *_WORD_KEYS
+    return _BYTE_KEYS if plan.null_safe else ()

@@ -1,0 +1,129 @@
+"""Kernels that another process compiles: before they are needed, or while this one waits for them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from ivjoin.shj.kernels import apart, compiling, objects
+
+pytestmark = [
+    pytest.mark.skipif(not compiling.COMPILES, reason="without numba's compiler nothing is kept"),
+    pytest.mark.skipif(not objects.POSSIBLE, reason="no object files here"),
+]
+
+NAME, OTHER = "key_kernels.take_back", "expiry_kernels.reschedule"
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(apart, "_begun", set())
+    if (numba := sys.modules.get("numba")) is not None:
+        monkeypatch.setattr(numba.core.config, "CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+def kept(folder: Path) -> set[str]:
+    return {".".join(path.name.split(".")[:2]) for path in folder.rglob("*.o")}
+
+
+def test_kernels_by_name_are_there_when_the_other_process_has_ended(folder: Path) -> None:
+    assert compiling.not_on_disk([NAME, OTHER]) == [NAME, OTHER]
+    thread = apart.begin([NAME])
+    assert thread is not None
+    thread.join(120)
+    assert not thread.is_alive()
+    assert kept(folder) == {NAME}
+    assert compiling.not_on_disk([NAME, OTHER]) == [OTHER]
+    assert not list(folder.rglob("*.lock"))
+
+
+def test_each_kernel_is_begun_once_and_what_fails_is_left_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    thread = apart.begin([NAME])
+    assert thread is not None
+    thread.join(60)
+    assert not thread.is_alive()
+    assert apart.begin([NAME]) is None
+    assert kept(folder) == set()
+
+
+def test_nothing_is_begun_without_a_compiler(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiling, "COMPILES", False)
+    assert compiling.not_on_disk([NAME]) == []
+
+
+_COMPILED = """
+import sys
+from ivjoin.shj.kernels import compiling
+made, plain = [], compiling._object
+compiling._object = lambda *given: (made.append(given), plain(*given))[1]
+compiling.compile_named(*sys.argv[1:])
+print(len(made), compiling.refused)
+"""
+
+
+def test_of_two_processes_that_need_a_kernel_one_compiles_it(folder: Path) -> None:
+    command = [sys.executable, "-c", _COMPILED, NAME]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    said = sorted(process.communicate(timeout=120)[0].strip() for process in both)
+    assert said == ["0 {}", "1 {}"]
+    assert kept(folder) == {NAME}
+
+
+_HOLDS = """
+import sys, time
+from ivjoin.shj.kernels import compiling, objects
+with objects.alone(sys.argv[1], objects.key(compiling._STAMP)):
+    print("held", flush=True)
+    time.sleep(300)
+"""
+
+
+def test_whoever_waits_goes_on_when_the_other_is_killed(folder: Path) -> None:
+    holder = subprocess.Popen([sys.executable, "-c", _HOLDS, NAME], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    thread = threading.Thread(target=compiling.compile_named, args=(NAME,))
+    thread.start()
+    thread.join(0.5)
+    assert thread.is_alive()
+    assert kept(folder) == set()
+    holder.kill()
+    holder.wait()
+    holder.stdout.close()
+    thread.join(120)
+    assert not thread.is_alive()
+    assert kept(folder) == {NAME}
+
+
+def test_a_lock_that_outlives_its_work_is_not_waited_for(folder: Path) -> None:
+    holder = subprocess.Popen([sys.executable, "-c", _HOLDS, NAME], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None
+    try:
+        assert holder.stdout.readline() == "held\n"
+        key = objects.key(compiling._STAMP)
+        assert objects.keep(NAME, key, b"code")
+        with objects.alone(NAME, key):
+            assert objects.find(NAME, key) == b"code"
+        assert holder.poll() is None
+    finally:
+        holder.kill()
+        holder.wait()
+        holder.stdout.close()
+
+
+def test_without_a_folder_to_lock_in_nobody_waits(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = folder / "file"
+    there.write_text("")
+    monkeypatch.setattr(objects, "_folders", lambda: [there])
+    with objects.alone(NAME, objects.key(compiling._STAMP)):
+        pass
+    assert compiling.not_on_disk([NAME]) == [NAME]
