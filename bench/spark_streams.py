@@ -162,6 +162,7 @@ def joined(engine: str, left: Any, right: Any, case: Case) -> Any:
 def session_for(engine: str, partitions: int = 2, conf: Sequence[str] = ()) -> Any:
     """A session as an engine's user has it; ``conf`` are settings besides, ``name=value``."""
     import ivjoin.spark
+    from ivjoin.spark.environment import CHECKPOINT_FILES
 
     config: dict[str, Any] = {
         "spark__sql__shuffle__partitions": partitions, "spark__ui__enabled": "false", "spark__driver__memory": "6g",
@@ -176,6 +177,8 @@ def session_for(engine: str, partitions: int = 2, conf: Sequence[str] = ()) -> A
     config |= {name.replace(".", "__"): value for name, _, value in (c.partition("=") for c in conf)}
     spark = ivjoin.spark.session("local[2]", f"bench {engine}", **config)
     spark.sparkContext.setLogLevel("OFF")
+    if not engine.startswith("ivjoin") and not any(c.startswith(CHECKPOINT_FILES) for c in conf):
+        spark.conf.unset(CHECKPOINT_FILES)  # which our sessions set, and Spark's do not
     return spark
 
 

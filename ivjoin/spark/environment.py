@@ -18,7 +18,12 @@ from ivjoin.errors import IvjoinError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Settings", "SparkSetupError", "arrow_batch_rows", "check_java", "is_connect", "session", "settings_of"]
+__all__ = [
+    "CHECKPOINT_FILES", "Settings", "SparkSetupError", "arrow_batch_rows", "check_java", "is_connect", "session",
+    "settings_of",
+]
+
+CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
 
 
 class SparkSetupError(IvjoinError):
@@ -114,6 +119,9 @@ def _java_version(java: str) -> int | None:
 def session(master: str = "local[2]", app: str = "ivjoin", **config: str | int | float | bool) -> SparkSession:
     """A local Spark session whose workers run this interpreter, and are forked with the join already loaded.
 
+    Checkpoints of a local session are written through Hadoop's ``FileSystem``, unless a setting says otherwise: Spark's
+    own choice, ``FileContext``, starts a process or two for each file where Hadoop's native library is not there.
+
     While Java starts, what every join calls is compiled by another process, once for an installation.
 
     Parameters
@@ -147,7 +155,21 @@ def session(master: str = "local[2]", app: str = "ivjoin", **config: str | int |
     for name, value in config.items():
         builder = builder.config(name.replace("__", "."), str(value))
     Thread(target=_compile_early, name="ivjoin-early", daemon=True).start()
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    if master.startswith("local"):
+        _write_checkpoints_directly(spark)
+    return spark
+
+
+def _write_checkpoints_directly(spark: SparkSession) -> None:
+    if spark.conf.get(CHECKPOINT_FILES, None) is not None:
+        return
+    for package in ("checkpointing.", ""):  # before Spark 4.1
+        name = f"org.apache.spark.sql.execution.streaming.{package}FileSystemBasedCheckpointFileManager"
+        with suppress(Exception):  # a Spark that has no such class writes as it does
+            spark.sparkContext._jvm.java.lang.Class.forName(name)
+            spark.conf.set(CHECKPOINT_FILES, name)
+            return
 
 
 def _compile_early() -> None:

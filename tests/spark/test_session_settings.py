@@ -175,3 +175,21 @@ def test_keys_of_local_times_meet_in_the_zone_of_the_join(spark: Any) -> None:
     assert local.band_join(hours, on="k", condition=band, timezone="Asia/Tokyo").count() == 9
     assert days.band_join(nights, on="k", timezone="Asia/Tokyo", routing="hash").count() == 9
     assert days.band_join(nights, on="k").count() == 0
+
+
+def test_a_local_session_writes_checkpoints_without_processes_of_the_system(spark: Any) -> None:
+    """The setting is a class that this Spark has, and what a session says by itself stands."""
+    from ivjoin.spark.environment import CHECKPOINT_FILES, _write_checkpoints_directly
+
+    name = spark.conf.get(CHECKPOINT_FILES)
+    assert name.endswith(".FileSystemBasedCheckpointFileManager")
+    assert spark.sparkContext._jvm.java.lang.Class.forName(name).getName() == name
+    try:
+        spark.conf.set(CHECKPOINT_FILES, "another")
+        _write_checkpoints_directly(spark)
+        assert spark.conf.get(CHECKPOINT_FILES) == "another"
+        spark.conf.unset(CHECKPOINT_FILES)
+        _write_checkpoints_directly(spark)
+        assert spark.conf.get(CHECKPOINT_FILES) == name
+    finally:
+        spark.conf.set(CHECKPOINT_FILES, name)
