@@ -43,6 +43,20 @@ def test_kernels_by_name_are_there_when_the_other_process_has_ended(folder: Path
     assert not list(folder.rglob("*.lock"))
 
 
+def test_kernels_that_were_called_here_are_found_by_name_too(folder: Path) -> None:
+    import numpy as np
+
+    from ivjoin.shj.kernels import key_kernels
+
+    key_kernels.take_back(np.full((1, 8), -1, dtype=np.int32), 0, 0, np.zeros(1, dtype=np.int64))
+    compiling.compile_named(NAME)
+    assert kept(folder) >= {NAME}
+    for file in folder.rglob("*.o"):
+        file.unlink()
+    compiling.compile_named(NAME)
+    assert kept(folder) == {NAME}
+
+
 def test_each_kernel_is_begun_once_and_what_fails_is_left_alone(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

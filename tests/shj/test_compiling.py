@@ -52,6 +52,7 @@ def quarter(x: int) -> int:
 
 @pytest.fixture
 def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))  # numba reads it again when some variable of its own changes
     monkeypatch.setattr(numba.core.config, "CACHE_DIR", str(tmp_path))
     return tmp_path
 

@@ -234,11 +234,13 @@ def not_on_disk(names: Iterable[str]) -> list[str]:
     return [name for name in names if not objects.is_there(name, key)]
 
 
+_declared: dict[str, list[tuple[Any, _Signature]]] = {}  # kernels of each module
+
+
 def _kernels(module: str) -> list[tuple[Any, _Signature]]:
     """Functions and signatures of a module, whether or not some have been called."""
     names = vars(import_module(module))
-    made = [(kernel.__wrapped__, kernel.signature) for kernel in names.values() if hasattr(kernel, "signature")]
-    return [*names.get("CALLBACKS", ()), *made]
+    return [*names.get("CALLBACKS", ()), *_declared.get(module, ())]
 
 
 refused: dict[str, str] = {}  # kernels that this process could make no object file of, and why
@@ -324,6 +326,7 @@ def compiled(signature: Any) -> Any:
     def prepare(function: Any) -> Any:
         if not COMPILES:
             return function
+        _declared.setdefault(function.__module__, []).append((function, signature))
 
         @wraps(function)
         def first_call(*args: Any) -> Any:

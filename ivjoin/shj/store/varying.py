@@ -273,9 +273,13 @@ class SegmentColumn:
 
     @property
     def nbytes(self) -> int:
-        # Parts may be slices of one array, whose buffers count once.
-        parts = self._parts[self._spilled :]
-        return sum(_held(pa.chunked_array([p for p in parts if p.type == t])) for t in {p.type for p in parts})
+        # Parts may be slices of one array, whose buffers count once; those of dictionaries may be of two types.
+        total, parts = 0, self._parts[self._spilled :]
+        while parts:
+            t = parts[0].type
+            total += _held(pa.chunked_array([p for p in parts if p.type == t]))
+            parts = [p for p in parts if p.type != t]
+        return total
 
     def spill(self, files: Files) -> None:
         """Let all that is stored lie in files."""
