@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import numba
 import numpy as np
 import pytest
 
-from ivjoin.shj.kernels import compiling, lean, memory, objects
+from ivjoin.shj.kernels import apart, compiling, lean, memory, objects
 from ivjoin.shj.kernels.compiling import I8, IN2, IO1, VOID, inner
 
 ROOM = Path(compiling.__file__).parent.parent
@@ -48,6 +49,12 @@ def _half(x):  # type: ignore[no-untyped-def]
 
 def quarter(x: int) -> int:
     return int(_half(_half(x)))
+
+
+@pytest.fixture(autouse=True)
+def no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if no operator had been given one in this process: from the first one on kernels are compiled elsewhere."""
+    monkeypatch.setattr(apart, "_asked", threading.Event())
 
 
 @pytest.fixture
