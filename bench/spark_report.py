@@ -32,7 +32,9 @@ Spark's own join of streams (its default store, and RocksDB with state format 4)
 `ivjoin-sink` is `band_join` with `ivjoin.spark.write_stream`. Each engine runs in a process of its own, one after the
 other; seconds are from the first call that builds the query to its end, processor time and peak memory are of the whole
 tree of processes, Spark's start included. The engines' rows are counted and compared. `python -m bench.spark_report`
-writes this page; the commands that measured are named with each table.
+writes this page; the commands that measured are named with each table. Only what one run measured is compared:
+machines differ from day to day. Native runs have Spark's own settings; our sessions write checkpoint files another way,
+by which Spark's join gains little ([tuning](spark-tuning.md)).
 """
 
 SAID = {
@@ -62,11 +64,31 @@ def latest(records: list[Record]) -> list[Record]:
     return list({(r.get("case"), _size(r), r.get("engine", r.get("way"))): r for r in records}.values())
 
 
+def loaded(path: Path) -> tuple[list[Record], list[Record]]:
+    """The machines and the records of a result file; each record with its run: when that was, and on what."""
+    machines, records = load([path])
+    runs, found = iter(machines), []
+    lines = path.read_text().splitlines() if path.exists() else []
+    run = None
+    for is_machine in ('"kind": "machine"' in line for line in lines if line.strip()):
+        if is_machine:
+            m = next(runs)
+            run = f"{m['started'][:16].replace('T', ' ')}, {m['cpu']}"
+        else:
+            found.append(records[len(found)] | {"run": run})
+    return machines, found
+
+
 def _size(r: Record) -> tuple[int, int, int]:
     """Rows a side and micro-batch, in all, and shuffle partitions."""
     rows = r.get("rows", _ROWS)
     planned = r.get("micro_batches", 50 if r.get("numeric") else 20)  # of a stopped run, "batches" are those that ended
     return rows // planned, rows, r.get("partitions", _PARTITIONS)
+
+
+def _alike(r: Record) -> tuple[Any, ...]:
+    """What two engines must have in common to be compared."""
+    return r["case"], _size(r), r.get("run")
 
 
 def _ratio(ours: Record, other: Record) -> str:
@@ -78,13 +100,18 @@ def _ratio(ours: Record, other: Record) -> str:
 def streams_tables(records: list[Record]) -> str:
     """One line for each case and engine, and one for where its time went."""
     lines, stages = [], []
-    ours = {r["case"]: r for r in records if r["engine"] == "ivjoin"}
+    ours: dict[Any, Record] = {}
+    for r in records:
+        run = r["case"], r.get("run")
+        if r["engine"] in ("ivjoin", "ivjoin-sink") and (run not in ours or r["seconds"] < ours[run]["seconds"]):
+            ours[run] = r
     for r in sorted(records, key=lambda r: list(SAID).index(r["case"])):
+        own = ours.get((r["case"], r.get("run")))
         seconds = f"{r['seconds']:.1f}" if r["ended"] else f"stopped at {r['seconds']:.0f}"
         rows = f"{r['rows_out']:,}" if r["ended"] else f"{r['batches']} micro-batches"
         lines.append([
             r["case"], r["engine"], seconds, f"{r['cpu_seconds']:.0f}", f"{r['peak_mb']:,}", rows,
-            f"{max(r['state'], default=0):,}", _ratio(ours[r["case"]], r) if r["case"] in ours else "",
+            f"{max(r['state'], default=0):,}", _ratio(own, r) if own else "", r.get("run") or "",
         ])  # fmt: skip
         spent = [sum(r["stages"].get(name, 0.0) for name in names) for names in _STAGES.values()]
         cpu = r["cpu_by_program"]
@@ -92,7 +119,8 @@ def streams_tables(records: list[Record]) -> str:
             r["case"], r["engine"], *(f"{x:.1f}" if x else "" for x in spent),
             *(f"{cpu.get(name, 0):.0f}" for name in ("java", "python")),
         ])  # fmt: skip
-    head = ("case", "engine", "seconds", "CPU s", "peak MB", "rows out", "state rows at most", "ivjoin times as fast")
+    head = ("case", "engine", "seconds", "CPU s", "peak MB", "rows out", "state rows at most",
+            "the faster ivjoin of the run, times as fast", "run")
     first = table(head, lines)
     head = ("case", "engine", *_STAGES, "CPU of the JVM", "CPU of Python")
     note = (
@@ -109,20 +137,21 @@ def steady_table(records: list[Record]) -> str:
         first, *others = r["batch_ms"]
         rows, _, partitions = _size(r)
         steady = median(others[1:]) if len(others) > 1 else None
-        best = min(
-            (median(o["batch_ms"][2:]) for o in records if o["engine"].startswith("native")
-             and (o["case"], _size(o)) == (r["case"], _size(r)) and len(o["batch_ms"]) > 2), default=None,
-        )  # fmt: skip
+        beside = [
+            o["batch_ms"][2:] for o in records
+            if o["engine"].startswith("native") and _alike(o) == _alike(r) and len(o["batch_ms"]) > 2
+        ]  # fmt: skip
+        best = min(map(median, beside), default=None)
         times = f"{best / steady:.1f}" if best and steady and r["engine"].startswith("ivjoin") else ""
         lines.append([
             r["case"], f"{rows:,}", str(partitions), r["engine"],
             f"{r['planned_s']:.1f}" if "planned_s" in r else "", f"{first / 1000:.1f}",
-            f"{steady:,.0f}" if steady else "", f"{r['peak_mb']:,}", times,
+            f"{steady:,.0f}" if steady else "", f"{r['peak_mb']:,}", times, r.get("run") or "",
         ])  # fmt: skip
     head = (
         "case", "rows a side and micro-batch", "partitions", "engine", "planning s", "first micro-batch s",
         "others, median ms",
-        "peak MB", "times the better native",
+        "peak MB", "times the better native of the run", "run",
     )  # fmt: skip
     return table(head, lines)
 
@@ -203,7 +232,7 @@ def chart(records: list[Record], folder: Path) -> str:
 def render(results: Path, folder: Path) -> str:
     """The page; its chart goes to ``folder``."""
     parts = [HEAD]
-    files = [load([results / f"spark-{name}.jsonl"]) for name in ("streams", "sink", "static", "multiway", "spread")]
+    files = [loaded(results / f"spark-{name}.jsonl") for name in ("streams", "sink", "static", "multiway", "spread")]
     machines = [m for found, _ in files for m in found]
     streams, sink, static, many, spread = (latest(records) for _, records in files)
     if machines:
