@@ -290,16 +290,8 @@ def test_a_folder_that_vanishes(tmp_path: Path) -> None:
 _CHILD = """
 import os, sys
 sys.path.insert(0, {tests!r})
-import numpy as np, pyarrow as pa
 from ivjoin import MemoryLimitError, SymmetricHashJoin
-from resident import resident
-
-schema = pa.schema({{"k": pa.int64(), "t": pa.int64(), "v": pa.float64(), "w": pa.float64()}})
-
-def batch(i, n, seed):
-    rng = np.random.default_rng((i, seed))
-    return pa.record_batch([rng.integers(0, 200_000, n), np.arange(i * n, i * n + n), rng.random(n), rng.random(n)],
-                           schema=schema)
+from resident import SCHEMA as schema, batch, resident
 
 def join(**limit):
     return SymmetricHashJoin(schema, schema, on="k", condition="abs(l.t - r.t) <= {window}", left_order="t",

@@ -199,16 +199,9 @@ def test_what_nobody_has_a_use_for_is_lent() -> None:
 _CHILD = """
 import sys, threading, time
 sys.path.insert(0, {tests!r})
-import numpy as np, pyarrow as pa
+import pyarrow as pa
 from ivjoin import band_join
-from resident import resident
-
-schema = pa.schema({{"k": pa.int64(), "t": pa.int64(), "v": pa.float64(), "w": pa.float64()}})
-
-def batch(i, n, seed):
-    rng = np.random.default_rng((i, seed))
-    return pa.record_batch([rng.integers(0, 200_000, n), np.arange(i * n, i * n + n), rng.random(n), rng.random(n)],
-                           schema=schema)
+from resident import SCHEMA as schema, batch, resident
 
 def given(rows, seed, size=8192):
     batches = (batch(i, size, seed) for i in range(rows // 2 // size))

@@ -118,8 +118,7 @@ class KeyTable:
             raise CapacityError(
                 f"{need:,} keys at once, expected {_MOST_KEYS:,} at most: narrow the window, or divide the rows"
             )
-        cap = need + self.n_ids // 8 if need > len(self.slots) else len(self.slots)
-        size = _table_size(entries) if 2 * entries > len(self._table) else len(self._table)
+        cap, size = self._sizes(need, entries)
         self._account.want(lambda: self._more(cap, size))
         if self._account.files is not None:
             more = 0 if in_memory(self.slots) else (cap - len(self.slots)) * self._id_bytes
@@ -146,10 +145,12 @@ class KeyTable:
 
     def more(self, n: int, nbytes: int) -> int:
         """Bytes that n new keys take, of so many bytes together, if no id is taken back."""
-        used, need = self.n_ids - self._n_free, self.n_ids + max(0, n - self._n_free)
+        return self._more(*self._sizes(self.n_ids + max(0, n - self._n_free), self.n_ids - self._n_free + n))
+
+    def _sizes(self, need: int, entries: int) -> tuple[int, int]:
+        """How many slots there are to be for so many ids, and how many places of the table for so many entries."""
         cap = need + self.n_ids // 8 if need > len(self.slots) else len(self.slots)
-        size = _table_size(used + n) if 2 * (used + n) > len(self._table) else len(self._table)
-        return self._more(cap, size)
+        return cap, _table_size(entries) if 2 * entries > len(self._table) else len(self._table)
 
     def _more(self, cap: int, size: int) -> int:
         """Bytes that so many slots and places of the table take beyond those that there are."""
