@@ -18,6 +18,7 @@ from functools import cache
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from ivjoin.errors import SnapshotError
 
@@ -31,7 +32,10 @@ _SIZE_BYTES = 8
 _WORD = 8
 _NOTED = '"routing": "plans'  # how the meta text of buckets with a note tells of it
 _BLOCK, _SAMPLE = 1 << 19, 1 << 14
-STATE_SCHEMA = "format int, meta string, token string, payload binary"
+STATE_SCHEMA = StructType([
+    StructField("format", IntegerType()), StructField("meta", StringType()), StructField("token", StringType()),
+    StructField("payload", BinaryType()),
+])  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

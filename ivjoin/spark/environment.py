@@ -9,6 +9,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,10 @@ __all__ = [
     "settings_of",
 ]
 
+_OF_A_JOIN = (
+    "ivjoin.spark.join", "ivjoin.spark.streaming", "ivjoin.spark.segments", "ivjoin.spark.streamspread",
+    "ivjoin.spark.sink",
+)  # fmt: skip
 CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
 
 
@@ -122,7 +127,8 @@ def session(master: str = "local[2]", app: str = "ivjoin", **config: str | int |
     Checkpoints of a local session are written through Hadoop's ``FileSystem``, unless a setting says otherwise: Spark's
     own choice, ``FileContext``, starts a process or two for each file where Hadoop's native library is not there.
 
-    While Java starts, what every join calls is compiled by another process, once for an installation.
+    While Java starts, the modules of a join are loaded, and what every join calls is compiled by another process, once
+    for an installation.
 
     Parameters
     ----------
@@ -154,7 +160,7 @@ def session(master: str = "local[2]", app: str = "ivjoin", **config: str | int |
     builder = builder.config("spark.python.daemon.module", "ivjoin.spark.daemon")
     for name, value in config.items():
         builder = builder.config(name.replace("__", "."), str(value))
-    Thread(target=_compile_early, name="ivjoin-early", daemon=True).start()
+    Thread(target=_prepare, name="ivjoin-early", daemon=True).start()
     spark = builder.getOrCreate()
     if master.startswith("local"):
         _write_checkpoints_directly(spark)
@@ -172,8 +178,12 @@ def _write_checkpoints_directly(spark: SparkSession) -> None:
             return
 
 
-def _compile_early() -> None:
+def _prepare() -> None:
+    """What the first join would do before all else, while this process waits for Java."""
     with suppress(Exception):  # it is left to who needs the kernels
         from ivjoin.operator.beforehand import compile_early
 
         compile_early()
+    with suppress(Exception):
+        for name in _OF_A_JOIN:
+            import_module(name)

@@ -214,12 +214,14 @@ def _joined_stream(
 ) -> DataFrame:
     """The joined stream, remembered for sinks that take it packed."""
     from ivjoin.spark.segments import segmented_join
-    from ivjoin.spark.streaming import opened, streaming_join
+    from ivjoin.spark.streaming import opened, packed_sides, streaming_join
 
     build = segmented_join if backend == "transformWithState" else streaming_join
 
+    sides = packed_sides(left, right, call.spec, buckets, spread)
+
     def packed(results: Results | None = None) -> Any:
-        return build(left, right, call.spec, buckets, name, results, spread, budget)
+        return build(sides, call.spec, buckets, name, results, spread, budget)
 
     joined = opened(packed(), call.spec, out)
     remember(Joined(joined, call.spec, call.notes, buckets, spread, packed))

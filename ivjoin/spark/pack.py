@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql.types import BinaryType, ByteType, IntegerType, StructField, StructType
 
 from ivjoin.errors import IvjoinError
 from ivjoin.expr.evaluate import evaluate
@@ -40,7 +41,10 @@ Way = Callable[[pa.RecordBatch, np.ndarray], tuple[pa.RecordBatch, np.ndarray]]
 # The way of a side's rows, made anew in each task; what its attribute ``heard`` says, if any, goes to the first bucket.
 Route = Callable[[int], Way]
 
-PACKED_SCHEMA = "label int, side tinyint, rows binary, seen binary"
+PACKED_SCHEMA = StructType([  # as text, Spark would parse it for each stage
+    StructField("label", IntegerType()), StructField("side", ByteType()), StructField("rows", BinaryType()),
+    StructField("seen", BinaryType()),
+])  # fmt: skip
 _ARROW = pa.schema([("label", pa.int32()), ("side", pa.int8()), ("rows", pa.binary()), ("seen", pa.binary())])
 # Arrow bytes gathered before a task hands them on: few fat rows are cheap downstream, and a task must not grow.
 _FLUSH_BYTES = 32 << 20

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from ivjoin.spark.delays import DELAYS
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["COUNTS", "COUNTS_COLUMN", "GROWING", "RESULT_SCHEMA", "ROWS_COLUMN", "Results", "opener", "packed_row"]
 
 ROWS_COLUMN, COUNTS_COLUMN = "rows", "counts"
-RESULT_SCHEMA = f"{ROWS_COLUMN} binary, {COUNTS_COLUMN} string"
+RESULT_SCHEMA = StructType([StructField(ROWS_COLUMN, BinaryType()), StructField(COUNTS_COLUMN, StringType())])
 # What one turn counts, in the order of its text; times in microseconds.
 COUNTS = (
     "left_rows_in", "right_rows_in", "rows_out", "left_rows_retired", "right_rows_retired", "late_rows", "state_rows",

@@ -32,7 +32,6 @@ from ivjoin.spark.codec import FORMAT, compressed, expanded, meta_text, new_toke
 from ivjoin.spark.metrics import MOST_GATHERED, observed
 from ivjoin.spark.results import RESULT_SCHEMA, Results
 from ivjoin.spark.spec import identity
-from ivjoin.spark.streaming import packed_sides
 from ivjoin.spark.streamspread import UNSPREAD, StreamSpread
 from ivjoin.spark.turns import arrivals_of, found_again, leave_turn, turn_bytes
 from ivjoin.spark.workers import own_workers
@@ -46,7 +45,7 @@ _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 
 
 def segmented_join(
-    left: Any, right: Any, spec: JoinSpec, buckets: int, name: str, results: Results | None = None,
+    packed: Any, spec: JoinSpec, buckets: int, name: str, results: Results | None = None,
     spread: StreamSpread = UNSPREAD, budget: Budget | None = None,
 ) -> Any:
     """As ``streaming_join``, with the state in segments; several such joins may stand in one query.
@@ -56,9 +55,8 @@ def segmented_join(
     IvjoinError
         If the protobuf package or the RocksDB state store is missing.
     """
-    _check_setup(left.sparkSession)
-    packed = packed_sides(left, right, spec, buckets, spread)
-    with own_workers(left) if results is None else nullcontext():
+    _check_setup(packed.sparkSession)
+    with own_workers(packed) if results is None else nullcontext():
         played = packed.groupBy("label").transformWithStateInPandas(
             SegmentedBucket(spec, buckets, results, spread, budget), RESULT_SCHEMA, "append", "None"
         )

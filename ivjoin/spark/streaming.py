@@ -47,20 +47,19 @@ def packed_sides(left: Any, right: Any, spec: JoinSpec, buckets: int, spread: St
             bucket = F.expr(bucket_sql(keys, side, len(labels))).cast("int")
         if spread.slices is not None:
             bucket = spread.in_slices(keys, side, bucket)
-        rows = frame.toDF(*columns).select(bucket.alias("bucket"), *columns)
+        rows = frame.toDF(*columns).select(bucket.alias("bucket"), "*")
         packed.append(rows.mapInArrow(packer(spec, side, labels, route=route), PACKED_SCHEMA))
     return packed[0].union(packed[1])
 
 
 def streaming_join(
-    left: Any, right: Any, spec: JoinSpec, buckets: int, name: str, results: Results | None = None,
+    packed: Any, spec: JoinSpec, buckets: int, name: str, results: Results | None = None,
     spread: StreamSpread = UNSPREAD, budget: Budget | None = None,
 ) -> Any:
-    """The joined stream as packed rows, with its counts observed under ``name``."""
-    packed = packed_sides(left, right, spec, buckets, spread)
+    """The stream that joins what :func:`packed_sides` gave, as packed rows, its counts observed under ``name``."""
     # Rows that are opened behind the join take workers, too.
-    with own_workers(left) if results is None else nullcontext():
-        results = results or Results(arrow_batch_rows(left.sparkSession))
+    with own_workers(packed) if results is None else nullcontext():
+        results = results or Results(arrow_batch_rows(packed.sparkSession))
         played = packed.groupBy("label").applyInPandasWithState(
             bucket_function(spec, buckets, results, spread, budget), RESULT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
         )
