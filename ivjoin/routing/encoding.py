@@ -19,7 +19,7 @@ from ivjoin.routing.report import LoadReport
 
 __all__ = ["plan_from_json", "plan_to_json"]
 
-_VERSION = 1
+_VERSION = 2
 
 
 def plan_to_json(plan: RoutingPlan) -> str:
@@ -30,7 +30,8 @@ def plan_to_json(plan: RoutingPlan) -> str:
         "version": _VERSION, "join": _join(plan.reader.plan), "workers": plan.workers, "scheme": plan.scheme,
         "notes": plan.notes, "worker_of": plan.worker_of.tolist(), "dealt": plan.dealt,
         "axis": None if plan.axis is None else axes.index(plan.axis), "n_light": layout.n_light, "both": layout.both,
-        "salted": layout.salted, "entries": [[e.key, e.cuts, e.grids, e.twofold] for e in layout.entries],
+        "salted": layout.salted, "key_hash": plan.reader.key_hash,
+        "entries": [[e.key, e.cuts, e.grids, e.twofold] for e in layout.entries],
         "shares": [None if s is None else s.tolist() for s in layout.shares],
         "report": [report.rows_in.tolist(), report.rows_out.tolist(), report.skew_degree, report.replication,
                    report.load, report.lower_bound, report.beta],
@@ -57,7 +58,7 @@ def plan_from_json(text: str, left_schema: Any, right_schema: Any, **join: Any) 
     plan = planned(left_schema, right_schema, **join)
     if d["join"] != _join(plan):
         raise OptionError(f"the routing plan is for another join: it says {d['join']}, this one is {_join(plan)}")
-    reader = Reader(plan, reach_of(plan))
+    reader = Reader(plan, reach_of(plan), d["key_hash"])
     entries = [Entry(key, tuple(cuts), tuple((a, b) for a, b in grids), two) for key, cuts, grids, two in d["entries"]]
     layout = Layout(d["n_light"], entries, d["both"], d["salted"])
     for s, cuts in enumerate(d["shares"]):

@@ -45,7 +45,7 @@ _MOST_COUNTED = 1 << 22  # copies that a report of samples looks at
 def plan_join(
     left_sample: Any, right_sample: Any, on: Any = None, condition: Any = None, how: str = "inner", workers: int = 8,
     scheme: str = "auto", *, left_rows: float | None = None, right_rows: float | None = None, beta: float = BETA,
-    timezone: str = "UTC", current: RoutingPlan | None = None,
+    timezone: str = "UTC", current: RoutingPlan | None = None, key_hash: str | None = None,
 ) -> RoutingPlan:
     """Plan how the rows of a join are spread over workers.
 
@@ -65,6 +65,9 @@ def plan_join(
         What a row of output costs, in rows of input.
     current : RoutingPlan, optional
         The plan in use: a key that has cells of its own there keeps some until it has half of what a new one must have.
+    key_hash : str, optional
+        An int64 column of both sides, never null, that is equal wherever all equality keys are: rows follow it, and
+        keys are not hashed again.
 
     Returns
     -------
@@ -100,7 +103,7 @@ def plan_join(
         if total < n:
             raise OptionError(f"{SIDES[s]}_rows is {came(given)}, but the sample has {n} rows; expected that or more")
         rows.append(total)
-    reader = Reader(plan, reach_of(plan))
+    reader = Reader(plan, reach_of(plan), key_hash)
     sample = Sample(reader, batches, (rows[0], rows[1]), plan.how)
     return _Planner(sample, workers, scheme, beta, current).run()
 

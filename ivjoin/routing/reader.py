@@ -61,12 +61,33 @@ class Features:
 
 
 class Reader:
-    """Reads batches of both sides of one join."""
+    """Reads batches of both sides of one join.
 
-    def __init__(self, plan: JoinPlan, reach: Reach) -> None:
+    Parameters
+    ----------
+    plan : JoinPlan
+    reach : Reach
+    key_hash : str or None
+        An int64 column of both sides that tells keys apart, where who sends the rows has hashed them; else the keys are
+        hashed here.
+
+    Raises
+    ------
+    SchemaError
+        If a side has no such column.
+    """
+
+    def __init__(self, plan: JoinPlan, reach: Reach, key_hash: str | None = None) -> None:
         self.plan = plan
         self.reach = reach
+        self.key_hash = key_hash
         self.schemas = plan.sides[0].schema, plan.sides[1].schema
+        for s, schema in enumerate(self.schemas):
+            if key_hash is not None and (key_hash not in schema.names or schema.field(key_hash).type != pa.int64()):
+                raise SchemaError(
+                    f"key_hash is {key_hash!r}; expected an int64 column of both sides, but the {SIDES[s]} side has "
+                    f"{', '.join(f'{f.name} {f.type}' for f in schema)}"
+                )
         self._index = tuple({name: i for i, name in enumerate(s.names)} for s in self.schemas)
 
     def check(self, s: int, batch: pa.RecordBatch) -> None:
@@ -117,7 +138,7 @@ class Reader:
             lone |= ~passes if v.error is None else ~passes & ~v.error
         for node in there:
             self._nulls(lone, values[node], True)
-        out = Features(n, hash_of_keys(keys, [values[k] for k in keys], n) if keys else None, None)
+        out = Features(n, self._keys(s, batch, values) if keys else None, None)
         if axis is not None:
             if s == axis.divided:
                 self._places(out, axis, both, values, lone)
@@ -125,6 +146,13 @@ class Reader:
                 self._ranges(out, axis, both, values, lone)
         out.lone = lone if lone.any() else None
         return out
+
+    def _keys(self, s: int, batch: pa.RecordBatch, values: dict[Node, Vector]) -> np.ndarray:
+        if self.key_hash is not None:
+            given: np.ndarray = np.asarray(batch.column(self._index[s][self.key_hash]))
+            return given.view(np.uint64)
+        keys = self.reach.keys[s]
+        return hash_of_keys(keys, [values[k] for k in keys], batch.num_rows)
 
     @staticmethod
     def _nulls(lone: np.ndarray, v: Vector, null: bool) -> None:

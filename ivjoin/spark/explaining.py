@@ -82,8 +82,10 @@ def explain(
     spread = spread_of(left, right, call.spec, call.settings, buckets, routing)
     order = f"sorted by {key.nodes[0]} and {key.nodes[1]}" if key else "in any order: no band to sort along"
     if spread.plan is not None:
+        way = f"in Python, since {spread.in_python}" if spread.in_python else "by Spark SQL"
         lines = [f"static: rows routed to {spread.tasks} tasks, {order}"]
         lines += [f"  {line}" for line in str(spread.plan).splitlines()]
+        lines.append(f"  rows find their cells {way}")
     else:
         shuffled = bool(keys) and not spread.alone
         where = "shuffled by the keys" if shuffled else f"in one task, since {spread.why or why_undivided(plan)}"

@@ -1,8 +1,8 @@
 """How the rows of a join of static frames are spread over its tasks, from a sample of both sides.
 
 Light keys are hashed, by Spark itself where no key is heavy. Heavy keys, and joins without a key or with computed ones,
-follow a routing plan (``ivjoin.routing``): slices of the band's axis, or grids. A map stage sends each row to its
-cells, and says which of the copies are owned::
+follow a routing plan (``ivjoin.routing``): slices of the band's axis, or grids. Each row is sent to its cells, by Spark
+SQL where that can say it (``dealing``), else by a map stage in Python, and of the copies is said which are owned::
 
     label | cell | owned | c0 c1 ...          a task joins the cells of its label, the cell being one more key;
     ------+------+-------+----------          of what comes out, what is not owned is dropped
@@ -17,21 +17,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql.types import StructField, StructType
 
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.buckets import bucket_labels, checked_count
-from ivjoin.spark.columns import key_sql
+from ivjoin.spark.columns import key_sql, place
+from ivjoin.spark.dealing import dealt, why_in_python
 from ivjoin.spark.environment import Settings, is_connect
 from ivjoin.spark.pack import MapStage, fitted
-from ivjoin.spark.sampling import looked_at, looked_schema, samples
+from ivjoin.spark.sampling import KeyHash, hash_of_row, key_hash_name, looked_at, looked_schema, samples
 from ivjoin.spark.sizes import are_small, sound_bytes
 
 if TYPE_CHECKING:
     from ivjoin.routing.plan import RoutingPlan
 
-__all__ = ["ADDED", "Spread", "router", "spread_of", "why_undivided"]
+__all__ = ["Spread", "routed", "spread_of", "why_undivided"]
 
 # Bytes a frame, on average, that are less work than a sample of them, and that one task joins where a sample finds
 # no key to divide, and less than this load.
@@ -41,7 +43,7 @@ _ALONE = 1_000_000  # rows in, and rows out as the planner counts them
 _TASK_ROWS = 50_000  # more tasks than cores are worth it where each has so many rows
 _WORTH = 1.25  # how much less the fullest task must have, for each row to be routed in Python
 _CORES = 8  # where they cannot be asked for
-ADDED = "label int, cell bigint, owned boolean"
+_ADDED = "label int, cell bigint, owned boolean"
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,18 @@ class Spread:
         In words, where there is no plan.
     alone : bool
         Whether one task reads both frames and joins them, without a shuffle.
+    key_hash : (str, str) or None
+        SQL of each side by which the plan tells keys apart.
+    in_python : str
+        Why rows are routed in Python; empty where Spark SQL does it.
     """
 
     tasks: int | None
     plan: RoutingPlan | None = None
     why: str = ""
     alone: bool = False
+    key_hash: KeyHash = None
+    in_python: str = ""
 
 
 def spread_of(
@@ -89,7 +97,8 @@ def spread_of(
         return Spread(buckets, None, "there is one task")
     if plan.never:
         return Spread(buckets, None, "no rows can match")
-    drawn = samples(frames, spec, sizes)
+    key_hash = _key_hash(plan)
+    drawn = samples(frames, spec, sizes, key_hash)
     for s, (_, rows) in enumerate(drawn):
         if not rows:
             return Spread(buckets, None, f"the {SIDES[s]} frame has no rows")
@@ -104,6 +113,7 @@ def spread_of(
         return plan_join(
             one, other, on=list(spec.on) or None, condition=spec.condition, how=spec.how, workers=tasks,
             scheme=scheme, left_rows=left_rows, right_rows=right_rows, timezone=spec.timezone,
+            key_hash=None if key_hash is None else key_hash_name(spec),
         )
 
     made = planned(routing)
@@ -116,7 +126,18 @@ def spread_of(
         return Spread(buckets, None, "; ".join(made.notes))
     if made.n_cells == 1:
         return Spread(buckets, None, "; ".join(made.notes) or why_undivided(plan))
-    return Spread(tasks, made)
+    return Spread(tasks, made, key_hash=key_hash, in_python=why_in_python(spec, made))
+
+
+def _key_hash(plan: JoinPlan) -> KeyHash:
+    """None where there is no key that rows are spread by, or Spark is not given one of them."""
+    from ivjoin.routing.reach import reach_of
+
+    keys = key_sql(plan)
+    if not keys or not len(keys) == len(plan.separation.keys) == len(reach_of(plan).keys[0]):
+        return None
+    left, right = (f"xxhash64({', '.join(pair[s] for pair in keys)})" for s in (0, 1))
+    return left, right
 
 
 def why_undivided(plan: JoinPlan) -> str:
@@ -134,30 +155,56 @@ def _cores(frame: Any) -> int:
     return _CORES if is_connect(frame) else int(frame.sparkSession.sparkContext.defaultParallelism)
 
 
+def routed(rows: Any, frame: Any, spec: JoinSpec, side: int, spread: Spread) -> Any:
+    """A row for each copy, with its label, its cell and whether it is owned before what it had.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        The columns of a side under their :func:`place` names, last; what travels with them before.
+    frame : DataFrame
+        The side as it was given.
+    """
+    assert spread.plan is not None
+    assert spread.tasks is not None
+    row_hash = hash_of_row(frame.toDF(*[place(i) for i in range(len(frame.columns))]))
+    key_hash = None if spread.key_hash is None else spread.key_hash[side]
+    if spread.in_python:
+        fields = StructType.fromDDL(_ADDED).fields
+        schema = StructType([*fields, *[StructField(f.name, f.dataType) for f in rows.schema]])
+        hashes = [f"{row_hash} AS h", *([] if key_hash is None else [f"{key_hash} AS kh"])]
+        return rows.selectExpr(*hashes, *rows.columns).mapInArrow(_router(spec, side, spread), schema)
+    labels = bucket_labels(spread.tasks)
+    of_cell = ", ".join(str(labels[worker]) for worker in spread.plan.worker_of.tolist())
+    copies = dealt(rows, spec, spread.plan, side, key_hash, row_hash)
+    added = [f"element_at(array({of_cell}), cell + 1) AS label", "CAST(cell AS BIGINT) AS cell", "owned"]
+    return copies.selectExpr(*added, *rows.columns)
+
+
 # -- in the tasks ------------------------------------------------------------------------------------------------------
 
 
-def router(spec: JoinSpec, side: int, spread: Spread) -> MapStage:
-    """The function of a map task: the row's hash, then what is to travel, the side's columns last; a row a copy out."""
+def _router(spec: JoinSpec, side: int, spread: Spread) -> MapStage:
+    """The function of a map task: hashes, then what is to travel, the side's columns last; a row a copy out."""
     assert spread.plan is not None
     assert spread.tasks is not None
     from ivjoin.routing.encoding import plan_to_json
 
     text, labels = plan_to_json(spread.plan), np.array(bucket_labels(spread.tasks), dtype=np.int32)
-    columns = looked_at(spec, side)
+    columns, keyed = looked_at(spec, side), spread.key_hash is not None
+    hashes = 2 if keyed else 1
 
     def route(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        plan = _plan(text, spec)
-        schema = looked_schema(spec.schemas[side], columns)
+        plan = _plan(text, spec, keyed)
+        schema = looked_schema(spec, side, keyed)
         for raw in batches:
             if raw.num_rows == 0:
                 continue
             own = raw.columns[raw.num_columns - len(spec.schemas[side]) :]
-            looked = fitted(
-                pa.RecordBatch.from_arrays([*(own[i] for i in columns), raw.column(0)], names=schema.names), schema
-            )
+            seen = [*(own[i] for i in columns), *raw.columns[:hashes]]
+            looked = fitted(pa.RecordBatch.from_arrays(seen, names=schema.names), schema)
             rows, cells, owned = plan.cells(SIDES[side], looked)
-            carried = raw.select(raw.schema.names[1:])
+            carried = raw.select(raw.schema.names[hashes:])
             if len(rows) != raw.num_rows or not np.array_equal(rows, np.arange(raw.num_rows)):
                 carried = carried.take(pa.array(rows))
             added = [pa.array(labels[plan.worker_of[cells]]), pa.array(cells), pa.array(owned)]
@@ -169,10 +216,10 @@ def router(spec: JoinSpec, side: int, spread: Spread) -> MapStage:
 
 
 @lru_cache(maxsize=8)
-def _plan(text: str, spec: JoinSpec) -> RoutingPlan:
+def _plan(text: str, spec: JoinSpec, keyed: bool) -> RoutingPlan:
     from ivjoin.routing.encoding import plan_from_json
 
-    left, right = (looked_schema(schema, looked_at(spec, s)) for s, schema in enumerate(spec.schemas))
+    left, right = (looked_schema(spec, s, keyed) for s in (0, 1))
     return plan_from_json(
         text, left, right, on=list(spec.on) or None, condition=spec.condition, how=spec.how, timezone=spec.timezone
     )

@@ -35,10 +35,9 @@ from ivjoin.spark.metrics import observed
 from ivjoin.spark.ownership import cell_spec, only_owned
 from ivjoin.spark.pack import MapStage
 from ivjoin.spark.results import GROWING, RESULT_SCHEMA, opener, packed_row
-from ivjoin.spark.sampling import hash_of_row
 from ivjoin.spark.slots import laid_together, null_of, selected
 from ivjoin.spark.sorting import image_adder, sort_key
-from ivjoin.spark.spreading import ADDED, Spread, router
+from ivjoin.spark.spreading import Spread, routed
 
 __all__ = ["static_join"]
 
@@ -57,10 +56,10 @@ def static_join(
     plan = plan_of(spec)
     key = sort_key(plan)
     keys = key_sql(plan)
-    routed = spread.plan is not None
+    is_routed = spread.plan is not None
     types = [[f.dataType for f in frame.schema] for frame in (left, right)]
     ordered = None if key is None or key.sql is None else key.sql
-    together = [*([] if ordered is None else [ordered]), *([] if routed or spread.alone else keys)]
+    together = [*([] if ordered is None else [ordered]), *([] if is_routed or spread.alone else keys)]
     slots, places, found = laid_together(types, [[_column_of(text) for text in pair] for pair in together])
     by = [f"b{i}" if slot is None else f"s{slot}" for i, slot in enumerate(found)]
     tagged = []
@@ -68,10 +67,10 @@ def static_join(
         rows = frame.toDF(*[place(i) for i in range(len(types[side]))])
         if key is not None and key.sql is None:
             rows = _with_image(rows, spec, side, key.nodes[side])
-        if routed:
-            rows = _routed(rows, frame, spec, side, spread)
+        if is_routed:
+            rows = routed(rows, frame, spec, side, spread)
         columns: dict[str, Any] = {"side": f"CAST({side} AS TINYINT)"}
-        if routed:
+        if is_routed:
             columns |= {name: name for name in ("label", "cell", "owned")}
         if key is not None and ordered is None:
             columns["o"] = "o"
@@ -84,7 +83,7 @@ def static_join(
         tagged.append(selected(rows, **columns))
     both = tagged[0].union(tagged[1])
     order = by.pop(0) if ordered is not None else "o"
-    if routed:
+    if is_routed:
         by = ["label"]
     if not by or spread.alone:
         both = both.coalesce(1)
@@ -96,9 +95,9 @@ def static_join(
     if key is not None:
         both = both.sortWithinPartitions(order)
         run = spec.with_orders((Order(key.nodes[0]),), (Order(key.nodes[1]),), "raise")
-    more = ["cell", "owned"] if routed else []
+    more = ["cell", "owned"] if is_routed else []
     payload = both.selectExpr("side", *[f"s{i}" for i in range(len(slots))], *more)
-    if routed:
+    if is_routed:
         celled = [[*p, len(slots), len(slots) + 1] for p in places]
         joiner = _joiner(cell_spec(run), celled, budget, plan_of(run).schema)
     else:
@@ -113,14 +112,6 @@ def _column_of(sql: str) -> int | None:
     """The column that an expression over :func:`place` names is, if it is one and no more."""
     found = re.fullmatch(r"`c(\d+)`", sql)
     return int(found[1]) if found else None
-
-
-def _routed(rows: Any, frame: Any, spec: JoinSpec, side: int, spread: Spread) -> Any:
-    """A row for each copy, with its cell."""
-    fields = StructType.fromDDL(ADDED).fields
-    schema = StructType([*fields, *[StructField(f.name, f.dataType) for f in rows.schema]])
-    named = frame.toDF(*[place(i) for i in range(len(frame.columns))])
-    return rows.selectExpr(f"{hash_of_row(named)} AS h", *rows.columns).mapInArrow(router(spec, side, spread), schema)
 
 
 def _with_image(rows: Any, spec: JoinSpec, side: int, node: Any) -> Any:
