@@ -68,8 +68,10 @@ def why_in_python(spec: JoinSpec, plan: RoutingPlan) -> str:
     return ""
 
 
-def dealt(rows: Any, spec: JoinSpec, plan: RoutingPlan, side: int, key_hash: str | None, row_hash: str) -> Any:
-    """The rows, one for each copy, with the columns ``cell`` (int) and ``owned``.
+def dealt(
+    rows: Any, spec: JoinSpec, plan: RoutingPlan, side: int, key_hash: str | None, row_hash: str
+) -> tuple[Any, str]:
+    """A frame with a row for each copy, its cell in the column ``cell`` (int); and SQL of whether it is owned.
 
     Parameters
     ----------
@@ -113,17 +115,16 @@ def dealt(rows: Any, spec: JoinSpec, plan: RoutingPlan, side: int, key_hash: str
     if lone:
         base = f"IF({lone}, {_part(row_hash, layout.n_light or layout.cells)}, {base})"
     if not lows:
-        return rows.selectExpr("*", f"{base} AS cell", "true AS owned")
+        return rows.selectExpr("*", f"{base} AS cell"), "true"
     if lows == highs:
-        return rows.selectExpr("*", f"{base} + {index('greatest', lows)} AS cell", "true AS owned")
+        return rows.selectExpr("*", f"{base} + {index('greatest', lows)} AS cell"), "true"
     slices = {"base": base, "low": index("greatest", lows), "high": index("least", highs)}
     if home:
         slices["home"] = index("least", home)
     rows = rows.selectExpr("*", *[f"{sql} AS {name}" for name, sql in slices.items()])
     begin, end = ("least(low, home)", "greatest(low, high, home)") if home else ("low", "greatest(low, high)")
     rows = rows.selectExpr("*", f"explode(sequence(base + {begin}, base + {end})) AS cell")
-    owned = "cell = base + home" if home else "true" if side == 0 else "cell = base + low"
-    return rows.selectExpr("*", f"{owned} AS owned")
+    return rows, "cell = base + home" if home else "true" if side == 0 else "cell = base + low"
 
 
 _Terms = list[tuple[Node, int]]

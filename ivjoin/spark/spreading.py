@@ -155,8 +155,8 @@ def _cores(frame: Any) -> int:
     return _CORES if is_connect(frame) else int(frame.sparkSession.sparkContext.defaultParallelism)
 
 
-def routed(rows: Any, frame: Any, spec: JoinSpec, side: int, spread: Spread) -> Any:
-    """A row for each copy, with its label, its cell and whether it is owned before what it had.
+def routed(rows: Any, frame: Any, spec: JoinSpec, side: int, spread: Spread) -> tuple[Any, dict[str, str]]:
+    """A frame with a row for each copy; and SQL of its ``label``, its ``cell`` and whether it is ``owned``.
 
     Parameters
     ----------
@@ -173,12 +173,13 @@ def routed(rows: Any, frame: Any, spec: JoinSpec, side: int, spread: Spread) -> 
         fields = StructType.fromDDL(_ADDED).fields
         schema = StructType([*fields, *[StructField(f.name, f.dataType) for f in rows.schema]])
         hashes = [f"{row_hash} AS h", *([] if key_hash is None else [f"{key_hash} AS kh"])]
-        return rows.selectExpr(*hashes, *rows.columns).mapInArrow(_router(spec, side, spread), schema)
+        copies = rows.selectExpr(*hashes, *rows.columns).mapInArrow(_router(spec, side, spread), schema)
+        return copies, {name: name for name in ("label", "cell", "owned")}
     labels = bucket_labels(spread.tasks)
     of_cell = ", ".join(str(labels[worker]) for worker in spread.plan.worker_of.tolist())
-    copies = dealt(rows, spec, spread.plan, side, key_hash, row_hash)
-    added = [f"element_at(array({of_cell}), cell + 1) AS label", "CAST(cell AS BIGINT) AS cell", "owned"]
-    return copies.selectExpr(*added, *rows.columns)
+    copies, owned = dealt(rows, spec, spread.plan, side, key_hash, row_hash)
+    label = f"element_at(array({of_cell}), cell + 1)"
+    return copies, {"label": label, "cell": "CAST(cell AS BIGINT)", "owned": owned}
 
 
 # -- in the tasks ------------------------------------------------------------------------------------------------------

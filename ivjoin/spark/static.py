@@ -67,11 +67,10 @@ def static_join(
         rows = frame.toDF(*[place(i) for i in range(len(types[side]))])
         if key is not None and key.sql is None:
             rows = _with_image(rows, spec, side, key.nodes[side])
-        if is_routed:
-            rows = routed(rows, frame, spec, side, spread)
         columns: dict[str, Any] = {"side": f"CAST({side} AS TINYINT)"}
         if is_routed:
-            columns |= {name: name for name in ("label", "cell", "owned")}
+            rows, added = routed(rows, frame, spec, side, spread)
+            columns |= added
         if key is not None and ordered is None:
             columns["o"] = "o"
         for i, (pair, at) in enumerate(zip(together, found, strict=True)):

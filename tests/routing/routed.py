@@ -64,11 +64,12 @@ def owned_output(
 
 
 def random_plan(
-    left: pa.RecordBatch, right: pa.RecordBatch, call: dict[str, Any], rng: random.Random
+    left: pa.RecordBatch, right: pa.RecordBatch, call: dict[str, Any], rng: random.Random, gridded: bool = True,
+    key_hash: str | None = None,
 ) -> tuple[RoutingPlan, str]:
-    """A plan with any layout that the join type allows, and what it was made of."""
+    """A plan with any layout that the join type allows, with or without grids, and what it was made of."""
     plan = planned(left.schema, right.schema, **call)
-    reader = Reader(plan, reach_of(plan))
+    reader = Reader(plan, reach_of(plan), key_hash)
     how = join_type(call["how"])
     owed = owes(how, 0), owes(how, 1)
     options: list[tuple[Axis | None, bool]] = [(None, False), (None, False)]
@@ -88,7 +89,7 @@ def random_plan(
         known = sorted({int(h) for f in features for h in f.key})  # type: ignore[union-attr]
         hashes, n_light = list(rng.sample(known, rng.randint(0, len(known)))), rng.randint(1, 6)
     places = [int(x) for f in features if f.home is not None for x in f.home] or [0]
-    entries = [_entry(h, axis, both, owed, places, rng) for h in hashes]
+    entries = [_entry(h, axis, both, owed, places, rng, gridded) for h in hashes]
     layout = Layout(n_light, sorted(entries, key=lambda e: e.key or 0), both, rng.random() < 0.3)
     made = RoutingPlan(
         how=how.name, workers=1, scheme="auto", notes=(), worker_of=np.zeros(layout.cells, dtype=np.int64),
@@ -102,18 +103,19 @@ def random_plan(
 
 
 def _entry(
-    key: int | None, axis: Axis | None, both: bool, owed: tuple[bool, bool], places: list[int], rng: random.Random
+    key: int | None, axis: Axis | None, both: bool, owed: tuple[bool, bool], places: list[int], rng: random.Random,
+    gridded: bool,
 ) -> Entry:
     cuts: list[int] = []
     if axis is not None:
         near = [rng.choice(places) + rng.randint(-2, 2) for _ in range(rng.randint(0, 5))]
         cuts = sorted({max(-(2**63), min(2**63 - 1, x)) for x in near})
-    if both and axis is None:
+    if both and axis is None and gridded:
         two = (rng.randint(1, 3), 1), (1, rng.randint(1, 3))
         return Entry(key, (), two, True) if rng.random() < 0.7 else Entry(key)
     grids = []
     for _ in range(len(cuts) + 1):
-        a = 1 if both or owed[1] else rng.randint(1, 3)
-        b = 1 if both or owed[0] else rng.randint(1, 3)
+        a = 1 if both or owed[1] or not gridded else rng.randint(1, 3)
+        b = 1 if both or owed[0] or not gridded else rng.randint(1, 3)
         grids.append((a, b))
     return Entry(key, tuple(cuts), tuple(grids))
