@@ -39,11 +39,12 @@ def sound_bytes(frame: Any) -> float | None:
         return None
 
 
-def are_small(frames: Sequence[Any], sizes: Sequence[float | None], most: float = SMALL) -> bool:
+def are_small(frames: Sequence[Any], sizes: Sequence[float | None], most: float | None = None) -> bool:
     """Whether one task reads frames of so many bytes, on average, and joins them, as fast as many tasks do.
 
-    ``sizes`` are their :func:`sound_bytes`.
+    ``sizes`` are their :func:`sound_bytes`; of ``most`` bytes each, :data:`SMALL` by default.
     """
+    most = SMALL if most is None else most
     if None in sizes or sum(size or 0 for size in sizes) > most * len(sizes):
         return False
     return sum(len(frame._jdf.inputFiles()) for frame in frames) <= _FILES
