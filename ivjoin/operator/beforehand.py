@@ -29,7 +29,9 @@ _TEXT = (
     "text_kernels.store_text", "text_kernels.build_mixed", "byte_kernels.gather_bytes", "byte_kernels.concat_pieces",
 )  # fmt: skip
 _SORTED = ("pick_kernels.radix_order",)
-_PICKS = tuple(f"pick_kernels.{name}" for name in ("sweep", "group_rows", "thin", "walk", "merge_order"))
+_PICKS = tuple(f"pick_kernels.{name}" for name in ("sweep", "group_rows", "thin", "walk", "merge_order")) + tuple(
+    f"grouped_kernels.{name}" for name in ("group_values", "sort_groups", "meet_groups")
+)
 
 
 def compile_early(*plans: JoinPlan) -> Thread | None:
@@ -59,7 +61,7 @@ def kernels_of(plan: JoinPlan) -> list[str]:
 
 def _keys_of(plan: JoinPlan) -> tuple[str, ...]:
     if plan.int_keys:
-        return *_INT_KEYS, "key_kernels.intern_ints"
+        return *_INT_KEYS, *(f"key_kernels.{name}" for name in ("intern_ints", "mark_ints", "number_ints"))
     if plan.word_keys:
         return *_INT_KEYS, *_WORD_KEYS
     return _BYTE_KEYS if plan.null_safe else ()

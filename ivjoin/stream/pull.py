@@ -165,9 +165,12 @@ class _Join:
         if self.budget is not None and (self.plan.spec.pick is not None or self.plan.spec.aggregates):
             # A push is refused as a whole, so one is to be a small part of what is allowed.
             self.most = min(self.most, max(_LEAST_ROWS, self.budget.limit // _LIMIT_A_ROW))
+        most = [self.most, self.most]
+        if self.plan.spec.pick is not None and arranged.leads == 1 and self.budget is None:
+            most[1] = MOST_ROWS  # held as a whole, and gathered from again and again, which is slow of many pieces
         left, right = (
-            Pieces(batches, self._coalesce, self.most, source.in_memory)
-            for batches, source in zip(arranged.batches, self._sources, strict=True)
+            Pieces(batches, self._coalesce, rows, source.in_memory)
+            for batches, source, rows in zip(arranged.batches, self._sources, most, strict=True)
         )
         return arranged, (left, right)
 

@@ -9,7 +9,7 @@ seen.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,8 @@ __all__ = ["ByteKeys", "IntKeys", "KeyTable", "NoKeys", "WordKeys", "pack"]
 
 _NONE_U8 = np.empty(0, dtype=np.uint8)
 _ROWS = 1 << 16  # looked at, at once
+_NEAR_ROWS = 1 << 12  # from which on it is asked whether keys are near each other
+_I64_MAX = 2**63 - 1
 _MOST_KEYS = 2**30  # ids are int32, and so are the table's entries
 _SLOTS, _SLOTS_SIZE, _TABLE, _TABLE_SIZE, _FREE, _SPANS, _ARENA, _ARENA_ROOM, _REST = map(
     registers.words_of(registers.OPERATOR).__getitem__,
@@ -133,6 +135,14 @@ class KeyTable:
             self._table[:] = 0
             self._regrow(old)
         self.point()
+
+    def _pieces(self, n: int) -> Iterator[slice]:
+        """Cuts n rows whose keys are to be named, so that not each row needs room for a key.
+
+        All at once where room may be made by taking ids back: those of the first pieces are in no row yet.
+        """
+        step = _ROWS if self.n_ids + n <= self._many() else max(n, 1)
+        return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
     def more_pages(self, n: int) -> int:
         """Bytes by which mapped arrays grow with n new keys, at most, and those of a table that lies there twice."""
@@ -287,16 +297,36 @@ class IntKeys(KeyTable):
     def ids(self, keys: np.ndarray, usable: np.ndarray | None) -> np.ndarray:
         """Id of each key : int64[n], -1 where ``usable`` is False."""
         n = len(keys)
-        self.reserve(n)
-        out = np.empty(n, dtype=np.int64)
+        if n < _NEAR_ROWS:
+            return self._named(keys, usable)
+        there = keys if usable is None else keys[usable]
+        least = int(there.min(initial=_I64_MAX))
+        span = int(there.max(initial=least)) - least + 1
+        if span > n:
+            return self._named(keys, usable)
+        # Keys so near each other are named once each, and the rows by their places.
         mask = _NONE_U8 if usable is None else usable.view(np.uint8)
-        self._cell[0] = self._free
-        self._took(
-            key_kernels.intern_ints(
-                keys, mask, self._table, self.slots, self.words, self._n_free, out, self.n_ids, self._cell,
-                np.empty(n, dtype=np.int64), address(self._table), address(self.slots),
+        marks = np.zeros(span, dtype=np.uint8)
+        key_kernels.mark_ints(keys, mask, least, marks)
+        places = np.flatnonzero(marks)
+        ids, out = np.empty(span, dtype=np.int64), np.empty(n, dtype=np.int64)
+        ids[places] = self._named(places + least, None)
+        key_kernels.number_ints(keys, mask, least, ids, out)
+        return out
+
+    def _named(self, keys: np.ndarray, usable: np.ndarray | None) -> np.ndarray:
+        out = np.empty(len(keys), dtype=np.int64)
+        for cut in self._pieces(len(keys)):
+            some = keys[cut]
+            self.reserve(len(some))
+            mask = _NONE_U8 if usable is None else usable[cut].view(np.uint8)
+            self._cell[0] = self._free
+            self._took(
+                key_kernels.intern_ints(
+                    some, mask, self._table, self.slots, self.words, self._n_free, out[cut], self.n_ids, self._cell,
+                    np.empty(len(some), dtype=np.int64), address(self._table), address(self.slots),
+                )
             )
-        )
         return out
 
     def _regrow(self, old: np.ndarray) -> None:
@@ -391,18 +421,21 @@ class ByteKeys(KeyTable):
     def ids(self, keys: Bytes, usable: np.ndarray | None) -> np.ndarray:
         """Id of each packed key, -1 where ``usable`` is False."""
         n = len(keys.offsets) - 1
-        self.make_room(n, int(keys.offsets[-1] - keys.offsets[0]) + 8 * n)
-        top = np.array([self._top], dtype=np.int64)
         out = np.empty(n, dtype=np.int64)
-        mask = _NONE_U8 if usable is None else usable.view(np.uint8)
-        self._cell[0] = self._free
-        self._took(
-            key_kernels.intern_bytes(
-                keys.offsets, keys.buffer, mask, self._table, self._spans, self._arena, self.slots, self._n_free, out,
-                self.n_ids, top, self._cell,
+        for cut in self._pieces(n):
+            offsets = keys.offsets[cut.start : cut.stop + 1]
+            rows = len(offsets) - 1
+            self.make_room(rows, int(offsets[-1] - offsets[0]) + 8 * rows)
+            top = np.array([self._top], dtype=np.int64)
+            mask = _NONE_U8 if usable is None else usable[cut].view(np.uint8)
+            self._cell[0] = self._free
+            self._took(
+                key_kernels.intern_bytes(
+                    offsets, keys.buffer, mask, self._table, self._spans, self._arena, self.slots, self._n_free,
+                    out[cut], self.n_ids, top, self._cell,
+                )
             )
-        )
-        self._top = int(top[0])
+            self._top = int(top[0])
         return out
 
     def _beside(self) -> tuple[np.ndarray, ...]:
