@@ -86,9 +86,9 @@ def _dealt(keys, rows, start, end, least, span, other_keys, other_rows, counts):
         return False
     for i in range(start, end):
         key = keys[i]
-        j = np.int64((np.uint64(key) - base) >> shift)
-        at = counts[j]
-        counts[j] = at + 1
+        place = np.int64((np.uint64(key) - base) >> shift)
+        at = counts[place]
+        counts[place] = at + 1
         other_keys[at] = key
         other_rows[at] = rows[i]
     _insert(other_keys, other_rows, 0, keys, rows, start, n)
@@ -120,9 +120,9 @@ def _by_digits(keys, rows, start, end, least, span, other_keys, other_rows, coun
         for i in range(n):
             word = other_keys[i] if moved else keys[start + i]
             row = other_rows[i] if moved else rows[start + i]
-            j = np.int64(((np.uint64(word) - base) >> shift) & mask)
-            at = counts[j]
-            counts[j] = at + 1
+            digit = np.int64(((np.uint64(word) - base) >> shift) & mask)
+            at = counts[digit]
+            counts[digit] = at + 1
             if moved:
                 keys[start + at] = word
                 rows[start + at] = row
