@@ -47,7 +47,7 @@ def compile_early(*plans: JoinPlan) -> Thread | None:
 def kernels_of(plan: JoinPlan) -> list[str]:
     """Names of the kernels (``"push_kernels.push_batch"``), in the order in which a stream of rows comes to them."""
     if plan.spec.aggregates:
-        return list(_SORTED)
+        return [*_SORTED, "grouped_kernels.place_rising"]
     keys = _keys_of(plan)
     if plan.spec.pick is not None:
         return [*keys, *_SORTED, *_PICKS]

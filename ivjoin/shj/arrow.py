@@ -12,9 +12,9 @@ import pyarrow as pa
 from ivjoin.shj.kernels import byte_kernels
 
 __all__ = [
-    "Bytes", "bitmap", "byte_width", "counted", "fixed_array", "fixed_view", "from_plain", "is_own_ordinal",
-    "offset_width", "plain_type", "rows_at", "take", "taken", "to_plain", "truths", "validity", "whole_numbers",
-    "words_of",
+    "Bytes", "bitmap", "byte_width", "counted", "encoded", "fixed_array", "fixed_view", "from_plain",
+    "is_own_ordinal", "offset_width", "plain_type", "rows_at", "take", "taken", "to_plain", "truths", "validity",
+    "whole_numbers", "words_of",
 ]
 
 _DTYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -160,18 +160,24 @@ def truths(array: pa.Array) -> np.ndarray:
 
 
 @cache
-def _call() -> Any:
-    """Arrow's functions by name. ``pyarrow.compute``, which has it too, first writes 250 of them down for Python."""
+def _compute() -> Any:
+    """Where Arrow's functions are. ``pyarrow.compute``, which has them, too, first writes 250 down for Python."""
     try:
-        from pyarrow._compute import call_function
+        import pyarrow._compute as compute
     except ImportError:
-        from pyarrow.compute import call_function
-    return call_function
+        import pyarrow.compute as compute
+    return compute
 
 
 def taken(rows: Any, places: pa.Array) -> Any:
     """Rows of an array, a chunked array, a batch or a table, as its ``take`` gives them."""
-    return _call()("take", [rows, places])
+    return _compute().call_function("take", [rows, places])
+
+
+def encoded(array: pa.Array) -> pa.DictionaryArray:
+    """An array by numbers of its distinct values, of which null may be one."""
+    compute = _compute()
+    return compute.call_function("dictionary_encode", [array], compute.DictionaryEncodeOptions("encode"))
 
 
 def take(array: pa.Array, index: np.ndarray, width: int | None) -> pa.Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ivjoin.shj.kernels import grouped_kernels
 from ivjoin.shj.sorting import in_order, order_by_key
 
 LEAST, MOST = -(2**63), 2**63 - 1
@@ -75,3 +76,17 @@ def test_values_by_key(kids: np.ndarray, values: np.ndarray) -> None:
     assert (starts == np.append(0, np.cumsum(np.bincount(kids, minlength=n_ids)))).all()
     assert (kids == given[0]).all()
     assert (values == given[1]).all()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_where_values_go(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for n, m, wide in zip(*(rng.choice(c, 20) for c in ((0, 1, 7, 300), (1, 5, 300), (2, 50, 2**40))), strict=True):
+        values, given = np.sort(rng.integers(-wide, wide, n)), rng.integers(-wide - 2, wide + 2, m)
+        given[rng.random(m) < 0.1] = rng.choice([LEAST, MOST])
+        if seed % 3:
+            given.sort()
+        for after, side in ((0, "left"), (1, "right")):
+            out = np.empty(m, dtype=np.int64)
+            grouped_kernels.place_rising(values, given, after, out)
+            assert (out == np.searchsorted(values, given, side=side)).all()  # type: ignore[call-overload]

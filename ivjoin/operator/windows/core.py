@@ -12,7 +12,6 @@ from itertools import compress
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ivjoin.expr.nodes import Node
 from ivjoin.operator.waiting_core import WaitingCore
@@ -77,6 +76,8 @@ class WindowCore(WaitingCore):
 
     def _most_keys(self, p: int, batch: pa.RecordBatch) -> int:
         """How many keys a batch has, at most."""
+        import pyarrow.compute as pc
+
         most = 1 if self.plan.sides[p].keys else 0
         for node in self.plan.sides[p].keys:
             if node.op != "column":

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ivjoin.errors import EvaluationError
 from ivjoin.expr.nodes import Node
@@ -282,6 +281,8 @@ class Chosen(Measure):
                 tied &= x == y
         else:
             x, y = (c.cast(pa.binary()) if pa.types.is_fixed_size_binary(c.type) else c for c in (first, second))
+            import pyarrow.compute as pc
+
             better = truths((pc.less(y, x) if self._least else pc.greater(y, x)).fill_null(False))
         take_b = (b.count > 0) & ((a.count == 0) | better)
         n = len(a.count)

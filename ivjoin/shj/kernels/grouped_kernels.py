@@ -1,4 +1,4 @@
-"""Compiled loops over rows by key: sorted within each key, and searched there.
+"""Compiled loops over rows by key: sorted within each key, and looked up there.
 
 Rows that lie in no order are put by key first and then sorted key by key, in memory that a processor keeps near, rather
 than sorted as a whole.
@@ -11,7 +11,7 @@ import numpy as np
 from ivjoin.shj.kernels.compiling import I8, IN1, IO1, VOID, compiled, inner
 from ivjoin.shj.kernels.pick_kernels import UP
 
-__all__ = ["group_values", "meet_groups", "sort_groups"]
+__all__ = ["group_values", "meet_groups", "place_rising", "sort_groups"]
 
 _FEW = 24  # rows, of a key or of a place that values are dealt to, that are sorted by insertion
 _NEAR = 1 << 15  # rows of a key that are dealt to as many places, which then lie in a processor's cache
@@ -209,3 +209,34 @@ def meet_groups(groups, by, rows, others, starts, values, mode, out):  # type: i
                 while at < end and values[at] <= limit:
                     at += 1
                 out[row] = at - 1 if at > start and values[at - 1] >= others[row] else -1
+
+
+@compiled(VOID(IN1, IN1, I8, IO1))
+def place_rising(values, given, after, out):  # type: ignore[no-untyped-def]
+    """Where given values go among others that rise: before those that are equal, or ``after`` them.
+
+    Source: J. L. Bentley and A. C. Yao, An almost optimal algorithm for unbounded searching (1976): from where the last
+    one went, by doubled steps. So given values that rise cost little; others are right, too.
+    """
+    n = values.shape[0]
+    at = np.int64(0)
+    last = np.int64(0)
+    for i in range(given.shape[0]):
+        value = given[i]
+        if i == 0 or value < last:
+            at = np.int64(0)
+        last = value
+        step = np.int64(1)
+        high = at
+        while high < n and (values[high] < value or (after != 0 and values[high] == value)):
+            at = high + 1
+            high += step
+            step *= 2
+        high = min(high, n)
+        while at < high:
+            middle = (at + high) >> 1
+            if values[middle] < value or (after != 0 and values[middle] == value):
+                at = middle + 1
+            else:
+                high = middle
+        out[i] = at
