@@ -116,3 +116,22 @@ def test_duckdb_finds_the_same_times(kind: str, names: str, direction: Any, sql:
     a, b = got["t_right"].combine_chunks(), want["t"].combine_chunks()
     assert (a.is_null().to_numpy(zero_copy_only=False) == b.is_null().to_numpy(zero_copy_only=False)).all()
     np.testing.assert_array_equal(numbers(a), numbers(b.cast(a.type)))
+
+
+@pytest.mark.parametrize("direction", ["backward", "nearest"])
+def test_a_right_side_in_many_pieces(direction: Any) -> None:
+    rng = np.random.default_rng(8)
+    left, right = (
+        pa.table({"k": keys(rng, n, "text"), "t": times(rng, n, "stamps"), "id": np.arange(n)}) for n in ROWS
+    )
+    right = right.append_column("said", pa.array([f"said {i}" if i % 5 else None for i in range(len(right))]))
+    whole = ivjoin.asof_join(left, right, on="t", by="k", direction=direction).read_all()
+    # past what is put together before it is pushed
+    pieces = (right.slice(start, 2100) for start in range(0, len(right), 2100))
+    batches = [batch for piece in pieces for batch in piece.to_batches()]
+    for size in (65_536, 1000):
+        got = ivjoin.asof_join(left, batches, on="t", by="k", direction=direction, batch_size=size)
+        table = got.read_all()
+        assert table.select(["id", "t_right", "id_right", "said"]).equals(
+            whole.select(["id", "t_right", "id_right", "said"])
+        )

@@ -370,10 +370,10 @@ class PickCore(WaitingCore):
         if not self.how.keep[0]:
             rows = rows[w.best[rows] >= 0]
         self._giving = w.batch
+        right = RightRows(self.offered, w.best[rows], self.layouts[1].places)
         for cut in self.emitter.slices(len(rows)):
-            some = rows[cut]
-            left: OutputRows = LeftRows(w.batch, some, self.layouts[0].places)
-            yield self.emitter.batch(left, RightRows(self.offered, w.best[some], self.layouts[1].places))
+            left: OutputRows = LeftRows(w.batch, rows[cut], self.layouts[0].places)
+            yield self.emitter.batch(left, right.part(cut))
         self._giving = None
 
 
