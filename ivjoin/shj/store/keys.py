@@ -33,6 +33,7 @@ _NONE_U8 = np.empty(0, dtype=np.uint8)
 _ROWS = 1 << 16  # looked at, at once
 _NEAR_ROWS = 1 << 12  # from which on it is asked whether keys are near each other
 _I64_MAX = 2**63 - 1
+_MUCH = 1.25  # times the slots that are needed, where keys are numbered anew
 _MOST_KEYS = 2**30  # ids are int32, and so are the table's entries
 _SLOTS, _SLOTS_SIZE, _TABLE, _TABLE_SIZE, _FREE, _SPANS, _ARENA, _ARENA_ROOM, _REST = map(
     registers.words_of(registers.OPERATOR).__getitem__,
@@ -103,25 +104,21 @@ class KeyTable:
 
     def reserve(self, n: int) -> None:
         """Make room for n new keys, if there is none. No id may be in flight."""
-        new = max(0, n - self._n_free)
         used = self.n_ids - self._n_free
-        if 2 * (used + n) > len(self._table) or self.n_ids + new > len(self.slots):
-            if used > self._many():
-                # With room for what comes until the kernels sweep.
+        if 2 * (used + n) > len(self._table) or self.n_ids + max(0, n - self._n_free) > len(self.slots):
+            if many := used > self._many():
                 self._sweep(n)
-                entries = self._many() + 2 * n
-                self._room(max(self.n_ids + max(0, n - self._n_free), entries), entries)
-            else:
-                self._room(self.n_ids + new, used + n)
+            self._room(n, many)
 
-    def _room(self, need: int, entries: int) -> None:
-        """Slots for so many ids, and a table for so many entries."""
+    def _room(self, n: int, ahead: bool) -> None:
+        """Slots and places of the table for n keys more; ``ahead``: with room for what comes until kernels sweep."""
+        need, _ = self._needs(n, ahead)
         if need > _MOST_KEYS:
             raise CapacityError(
                 f"{need:,} keys at once, expected {_MOST_KEYS:,} at most: narrow the window, or divide the rows"
             )
-        cap, size = self._sizes(need, entries)
-        self._account.want(lambda: self._more(cap, size))
+        self._account.want(lambda: self._more(*self._sizes(*self._needs(n, ahead))))  # who is asked may number ids anew
+        cap, size = self._sizes(*self._needs(n, ahead))
         if self._account.files is not None:
             more = 0 if in_memory(self.slots) else (cap - len(self.slots)) * self._id_bytes
             self._account.want_disk(more + (0 if in_memory(self._table) else 4 * size))
@@ -143,6 +140,12 @@ class KeyTable:
         """
         step = _ROWS if self.n_ids + n <= self._many() else max(n, 1)
         return (slice(start, min(start + step, n)) for start in range(0, n, step))
+
+    def _needs(self, n: int, ahead: bool) -> tuple[int, int]:
+        """Ids and entries of the table with n keys more."""
+        need = self.n_ids + max(0, n - self._n_free)
+        entries = self._many() + 2 * n if ahead else self.n_ids - self._n_free + n
+        return max(need, entries) if ahead else need, entries
 
     def more_pages(self, n: int) -> int:
         """Bytes by which mapped arrays grow with n new keys, at most, and those of a table that lies there twice."""
@@ -168,22 +171,34 @@ class KeyTable:
         more = (cap - len(self.slots)) * self._id_bytes if slots else 0
         return more + (4 * (size - len(self._table)) + self._account.beyond(table) if table else 0)
 
-    def sweep(self, n: int = 0) -> None:
-        """Take back the ids that no row uses, once they are many. No id may be in flight.
+    def sweep(self, n: int = 0, part: int = 4) -> None:
+        """Take back the ids that no row uses, once they are many: a fourth of the others, or another part.
 
-        ``n``: rows that a batch has, for whose keys there shall be room until the next sweep.
+        No id may be in flight. ``n``: rows that a batch has, for whose keys there shall be room until the next sweep.
         """
-        many = self._many()
+        many = self.live + self.live // part + key_kernels.SOME_KEYS
         if self.n_ids - self._n_free > many or max(len(self._table), len(self.slots)) > 8 * (many + 2 * n):
             with suppress(MemoryLimitError):  # a disk without room for the smaller table: later, then
                 self._sweep(n)
 
     def compact(self, stores: Sequence[SideStore]) -> None:
         """Number the keys of the stores' rows anew where few of many ids are in use. No id may be in flight."""
+        if 3 * self.live <= self.n_ids and self.n_ids > self._many():
+            self.renumber(stores)
+
+    def spare(self, stores: Sequence[SideStore]) -> int:
+        """Bytes that :meth:`renumber` would give back."""
+        if any(store.runs is not None for store in stores):
+            return 0
+        cap = self.live + self.live // 8 + 16
+        return (len(self.slots) - cap) * self._id_bytes if cap * _MUCH <= len(self.slots) else 0
+
+    def renumber(self, stores: Sequence[SideStore]) -> None:
+        """Number the keys of the stores' rows anew, without those that no row uses. No id may be in flight."""
         n = self.n_ids
-        if 3 * self.live > n or n <= self._many() or any(store.runs is not None for store in stores):
+        if any(store.runs is not None for store in stores):
             return
-        used = (self.slots[:n, [0, 3]] >= 0).any(axis=1)
+        used = np.asarray((self.slots[:n, [0, 3]] >= 0).any(axis=1))
         number = np.cumsum(used, dtype=np.int32) - np.int32(1)
         for store in stores:
             for start in range(store.lo, store.hi, _ROWS):
@@ -193,12 +208,15 @@ class KeyTable:
         m = int(np.count_nonzero(used))
         arrays: list[tuple[np.ndarray, int]] = [(self.slots.reshape(-1), 8), *self._by_id()]
         for array, width in arrays:
-            by_id = array[: n * width].reshape((n, width))
-            by_id[:m] = by_id[used]
+            by_id, at = array[: n * width].reshape((n, width)), 0
+            for start in range(0, n, _ROWS):
+                kept = by_id[start : start + _ROWS][used[start : start + _ROWS]]
+                by_id[at : at + len(kept)] = kept
+                at += len(kept)
         self.slots[m:n] = -1
         self.n_ids, self._n_free, self._free = m, 0, -1
         with suppress(MemoryLimitError):
-            self._sweep(0)
+            self._sweep(0, _MUCH)
             return
         self._table[:] = 0
         self._rehash()
@@ -212,15 +230,18 @@ class KeyTable:
         """The most ids in use that are not worth a sweep, as the kernels see it."""
         return self.live + self.live // 4 + key_kernels.SOME_KEYS
 
-    def _sweep(self, n: int) -> None:
+    def _sweep(self, n: int, much: float = 2) -> None:
+        """Take back ids, and make the table anew; the slots, too, where there are so many times what is needed."""
         if self._account.files is not None:
             filed = [a for a in (self.slots, self._table, *self._beside()) if not in_memory(a)]
             self._account.want_disk(sum(a.nbytes for a in filed))
         self._took(key_kernels.take_back(self.slots, self.n_ids, self.live, self._cell))
         cap = self.n_ids + max(0, n - self._n_free) + self.n_ids // 8 + 16
-        if cap * 2 <= len(self.slots):
-            slots = fresh(self.slots, (cap, 8))
-            slots[:] = self.slots[:cap]
+        if cap * much <= len(self.slots):
+            slots = extended(self.slots, cap)
+            if slots is None:
+                slots = fresh(self.slots, (cap, 8))
+                slots[:] = self.slots[:cap]
             self.slots = slots
             self._grow_ids(cap)
         # The kernels ask for a sweep when there are more than these, without the last batch.
@@ -266,7 +287,7 @@ class NoKeys(KeyTable):
     def more(self, n: int, nbytes: int) -> int:
         return 0
 
-    def sweep(self, n: int = 0) -> None:
+    def sweep(self, n: int = 0, part: int = 4) -> None:
         pass
 
     def ids(self, n: int, usable: np.ndarray | None) -> np.ndarray:
@@ -402,12 +423,18 @@ class ByteKeys(KeyTable):
     def make_room(self, n: int, size: int) -> None:
         """Room for n new keys of so many bytes in all."""
         self.reserve(n)
-        need = self._top + size
-        if need > len(self._arena):
-            more = need + need // 4 - len(self._arena)
-            self._account.want(lambda: more + self._account.beyond(at) if (at := in_memory(self._arena)) else 0)
-            self._arena = _longer(self._arena, need + need // 4, self._top)
-            self.point()
+        if self._top + size > len(self._arena):
+            self._account.want(lambda: self._more_arena(size))  # what is asked may make the arena anew
+            if (need := self._top + size) > len(self._arena):
+                self._arena = _longer(self._arena, need + need // 4, self._top)
+                self.point()
+
+    def _more_arena(self, size: int) -> int:
+        """Bytes of memory that so many bytes of keys more take, with those that are held twice meanwhile."""
+        need, there = self._top + size, in_memory(self._arena)
+        if not there or need <= len(self._arena):
+            return 0
+        return need + need // 4 - len(self._arena) + self._account.beyond(there)
 
     def more(self, n: int, nbytes: int) -> int:
         need = self._top + nbytes + 16 * n
