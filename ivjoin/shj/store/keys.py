@@ -55,8 +55,7 @@ def _longer(array: np.ndarray, n: int, used: int) -> np.ndarray:
     return longer
 
 
-def _empty_slots(n: int) -> np.ndarray:
-    return np.full((n, 8), -1, dtype=np.int32)
+_EMPTY_SLOTS = np.full((16, 8), -1, dtype=np.int32)
 
 
 class KeyTable:
@@ -79,8 +78,8 @@ class KeyTable:
     def __init__(self, operator: np.ndarray | None = None, account: Account | None = None) -> None:
         self._account = account or Account()
         self._operator = registers.blank(registers.OPERATOR, 1) if operator is None else operator
-        self._registers = self._operator.view(np.int64)
-        self.slots = _empty_slots(16)
+        self._registers = registers.as_words(self._operator)
+        self.slots = _EMPTY_SLOTS.copy()
         self._cell = np.zeros(1, dtype=np.int64)
         self.n_ids = 0
         self.live = 0
@@ -130,7 +129,8 @@ class KeyTable:
         if size > len(self._table):
             old, self._table = self._table, fresh(self._table, size)
             self._table[:] = 0
-            self._regrow(old)
+            if self.n_ids:
+                self._regrow(old)
         self.point()
 
     def _pieces(self, n: int) -> Iterator[slice]:
@@ -151,9 +151,9 @@ class KeyTable:
         """Bytes by which mapped arrays grow with n new keys, at most, and those of a table that lies there twice."""
         used, new, more = self.n_ids - self._n_free, max(0, n - self._n_free), 0
         if self.n_ids + new > len(self.slots) and not in_memory(self.slots):
-            more = (new + self.n_ids // 8) * self._id_bytes
+            more = (new + self._slack()) * self._id_bytes
         if 2 * (used + n) > len(self._table) and not in_memory(self._table):
-            more += 4 * _table_size(used + n)
+            more += 4 * _table_size(used + n + self._slack())
         return more
 
     def more(self, n: int, nbytes: int) -> int:
@@ -162,8 +162,13 @@ class KeyTable:
 
     def _sizes(self, need: int, entries: int) -> tuple[int, int]:
         """How many slots there are to be for so many ids, and how many places of the table for so many entries."""
-        cap = need + self.n_ids // 8 if need > len(self.slots) else len(self.slots)
-        return cap, _table_size(entries) if 2 * entries > len(self._table) else len(self._table)
+        slack = self._slack()
+        cap = need + slack if need > len(self.slots) else len(self.slots)
+        return cap, _table_size(entries + slack) if 2 * entries > len(self._table) else len(self._table)
+
+    def _slack(self) -> int:
+        """How many more ids a table that grows has room for: as many as there are, of many an eighth."""
+        return max(self.n_ids // 8, min(self.n_ids, key_kernels.SOME_KEYS // 2))
 
     def _more(self, cap: int, size: int) -> int:
         """Bytes that so many slots and places of the table take beyond those that there are."""
@@ -171,15 +176,18 @@ class KeyTable:
         more = (cap - len(self.slots)) * self._id_bytes if slots else 0
         return more + (4 * (size - len(self._table)) + self._account.beyond(table) if table else 0)
 
-    def sweep(self, n: int = 0, part: int = 4) -> None:
+    def sweep(self, n: int = 0, part: int = 4) -> bool:
         """Take back the ids that no row uses, once they are many: a fourth of the others, or another part.
 
-        No id may be in flight. ``n``: rows that a batch has, for whose keys there shall be room until the next sweep.
+        Returns whether they were. No id may be in flight. ``n``: rows that a batch has, for whose keys there shall be
+        room until the next sweep.
         """
         many = self.live + self.live // part + key_kernels.SOME_KEYS
-        if self.n_ids - self._n_free > many or max(len(self._table), len(self.slots)) > 8 * (many + 2 * n):
-            with suppress(MemoryLimitError):  # a disk without room for the smaller table: later, then
-                self._sweep(n)
+        if self.n_ids - self._n_free <= many and max(len(self._table), len(self.slots)) <= 8 * (many + 2 * n):
+            return False
+        with suppress(MemoryLimitError):  # a disk without room for the smaller table: later, then
+            self._sweep(n)
+        return True
 
     def compact(self, stores: Sequence[SideStore]) -> None:
         """Number the keys of the stores' rows anew where few of many ids are in use. No id may be in flight."""
@@ -235,7 +243,10 @@ class KeyTable:
         if self._account.files is not None:
             filed = [a for a in (self.slots, self._table, *self._beside()) if not in_memory(a)]
             self._account.want_disk(sum(a.nbytes for a in filed))
-        self._took(key_kernels.take_back(self.slots, self.n_ids, self.live, self._cell))
+        if self.live:
+            self._took(key_kernels.take_back(self.slots, self.n_ids, self.live, self._cell))
+        else:  # as after the last row: no kernel need be there for that
+            self.n_ids, self._n_free, self._free = 0, 0, -1
         cap = self.n_ids + max(0, n - self._n_free) + self.n_ids // 8 + 16
         if cap * much <= len(self.slots):
             slots = extended(self.slots, cap)
@@ -248,8 +259,14 @@ class KeyTable:
         size = _table_size(self._many() + 2 * n)
         self._table = fresh(self._table, min(size, len(self._table)))
         self._table[:] = 0
-        self._rehash()
+        if self.n_ids:
+            self._rehash()
+        else:
+            self._forget()
         self.point()
+
+    def _forget(self) -> None:
+        """Let go of what is kept of keys, of which there is none."""
 
     def _beside(self) -> tuple[np.ndarray, ...]:
         """Arrays of the keys, where they lie apart, that a sweep makes anew."""
@@ -287,8 +304,8 @@ class NoKeys(KeyTable):
     def more(self, n: int, nbytes: int) -> int:
         return 0
 
-    def sweep(self, n: int = 0, part: int = 4) -> None:
-        pass
+    def sweep(self, n: int = 0, part: int = 4) -> bool:
+        return False
 
     def ids(self, n: int, usable: np.ndarray | None) -> np.ndarray:
         if usable is None:
@@ -489,6 +506,9 @@ class ByteKeys(KeyTable):
 
     def _regrow(self, old: np.ndarray) -> None:
         key_kernels.regrow_bytes(self._spans, self._arena, old, self._table)
+
+    def _forget(self) -> None:
+        self._arena, self._top = fresh(self._arena, min(256, len(self._arena))), 0
 
     def _rehash(self) -> None:
         sizes = self._spans[1 : 2 * self.n_ids : 2]
