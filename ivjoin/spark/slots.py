@@ -31,8 +31,7 @@ def columns_packed(columns: Mapping[str, Any], order: str) -> dict[str, Any]:
 
     Spark writes a row as its length, its nulls and eight bytes a column, the lowest first, and finds bytes that come
     again. The order's values differ from row to row in their lower half alone; where its upper half is followed by the
-    next row's length and nulls, both are found at once. Of three inputs of int64 key, time and row number, 5 % fewer
-    than with the order in the middle, by either of Spark's codecs.
+    next row's length and nulls, both are found at once: in ``bench/spark_multiway.py``, 13.2 MB instead of 13.8.
     """
     last = {name: c for name, c in columns.items() if name == order}
     return {name: c for name, c in columns.items() if name != order} | last
