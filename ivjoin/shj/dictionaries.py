@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.errors import CapacityError
-from ivjoin.shj.arrow import bitmap, counted, taken, validity, whole_numbers
+from ivjoin.shj.arrow import bitmap, counted, fixed_view, taken, validity, whole_numbers
 from ivjoin.shj.nested import end_to_end, is_taken_apart, made_of, parts_of
 
 __all__ = ["combined", "compacted", "narrowed", "one_array", "rows_of", "sound"]
@@ -145,6 +145,9 @@ def _widened(array: pa.DictionaryArray) -> pa.DictionaryArray:
 def sound(array: pa.Array) -> pa.Array:
     """Null where an index of a dictionary array points nowhere, as pyarrow makes those below a struct that is null."""
     if not pa.types.is_dictionary(array.type):
+        return array
+    words = fixed_view(array.indices, array.type.index_type.bit_width // 8)  # negative ones are great as words
+    if not len(words) or int(words.max()) < len(array.dictionary):
         return array
     numbers, valid = _numbers(array)
     wrong = (numbers < 0) | (numbers >= len(array.dictionary))
