@@ -8,8 +8,9 @@ from __future__ import annotations
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from ivjoin.shj.arrow import byte_width, plain_type
+from ivjoin.shj.arrow import byte_width
 from ivjoin.shj.kernels import apart, compiling
+from ivjoin.shj.plain import plain_type
 
 if TYPE_CHECKING:
     from ivjoin.plan.planner import JoinPlan

@@ -33,7 +33,7 @@ from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj import registers as at
-from ivjoin.shj.dictionaries import together
+from ivjoin.shj.dictionaries import one_array
 from ivjoin.shj.kernels.memory import release_struct
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.columns import OrdinalColumn, WordColumn
@@ -349,7 +349,7 @@ class Core:
         if self.frozen is None or not self.frozen.sides[s].live:
             return arrays, matched
         pieces = [*self.frozen.pieces(s)]
-        whole = [together([*(taken.column(i) for taken, _ in pieces), array]) for i, array in enumerate(arrays)]
+        whole = [one_array([*(taken.column(i) for taken, _ in pieces), array]) for i, array in enumerate(arrays)]
         return whole, np.concatenate([*(m for _, m in pieces), matched])
 
     def led(self, s: int) -> tuple[int | None, int | None] | None:

@@ -19,6 +19,7 @@ from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cache import planned
 from ivjoin.plan.cutting import cut_of
 from ivjoin.plan.planner import JoinPlan
+from ivjoin.shj.plain import in_few_batches
 from ivjoin.stream.columns import Chosen, chosen
 from ivjoin.stream.inputs import ArrowStream, Source, SupportsArrowStream, first_line, open_inputs
 from ivjoin.stream.memory import threads_within
@@ -97,8 +98,7 @@ class Pieces:
             rows += more.num_rows
         if len(parts) == 1:
             return batch
-        # More than one where they hold more text than one array can.
-        self._gathered = pa.Table.from_batches(parts).combine_chunks().to_batches()[::-1]
+        self._gathered = in_few_batches(parts)[::-1]
         return self._gathered.pop() if self._gathered else batch
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.shj.arrow import taken, whole_numbers
-from ivjoin.shj.dictionaries import together
+from ivjoin.shj.dictionaries import one_array, rows_of
 from ivjoin.shj.kernels import pick_kernels
 from ivjoin.shj.sorting import in_order, order_by_key
 
@@ -104,10 +104,18 @@ class Chunks:
         index = whole_numbers(at) if none is None else _with_nulls(at, none)
         if not self.batches:
             return pa.nulls(len(at), self.schema.types[i])
-        if len(self.batches) == 1:
-            return taken(self.batches[0].column(i), index)
-        found = taken(pa.chunked_array([b.column(i) for b in self.batches]), index)
-        return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+        parts = [b.column(i) for b in self.batches]
+        if len(parts) == 1:
+            return taken(parts[0], index)
+        firsts = np.cumsum([0, *map(len, parts[:-1])]).tolist()
+        if none is None:
+            return rows_of(parts, firsts, at)
+        found = np.flatnonzero(~none)
+        if not len(found):
+            return pa.nulls(len(at), parts[0].type)
+        places = np.zeros(len(at), dtype=np.int64)
+        places[found] = np.arange(len(found))
+        return taken(rows_of(parts, firsts, at[found]), _with_nulls(places, none))
 
     def keep(self, at: np.ndarray) -> None:
         """Leave these rows alone, which rise."""
@@ -127,7 +135,7 @@ class Chunks:
 def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """Some batches as one."""
     schema = batches[0].schema
-    arrays = [together([b.column(i) for b in batches]) for i in range(len(schema))]
+    arrays = [one_array([b.column(i) for b in batches]) for i in range(len(schema))]
     if not arrays:
         return pa.RecordBatch.from_struct_array(pa.array([{}] * sum(b.num_rows for b in batches), pa.struct([])))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

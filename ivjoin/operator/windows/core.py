@@ -21,7 +21,7 @@ from ivjoin.operator.windows.rows import Arrived, Keys, Rows, joined, read
 from ivjoin.operator.windows.run import Term
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.separation.separate import conjuncts_of
-from ivjoin.shj.arrow import rows_at
+from ivjoin.shj.plain import rows_at
 
 __all__ = ["WindowCore"]
 

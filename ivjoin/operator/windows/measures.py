@@ -28,6 +28,7 @@ from ivjoin.operator.windows.reduce import (
 from ivjoin.operator.windows.source import Source
 from ivjoin.plan.aggregates import Aggregate, result_type
 from ivjoin.shj.arrow import bitmap, fixed_array, truths, whole_numbers
+from ivjoin.shj.dictionaries import one_array
 
 __all__ = ["Measure", "Part", "measures"]
 
@@ -286,7 +287,7 @@ class Chosen(Measure):
             better = truths((pc.less(y, x) if self._least else pc.greater(y, x)).fill_null(False))
         take_b = (b.count > 0) & ((a.count == 0) | better)
         n = len(a.count)
-        chosen = pa.concat_arrays([first, second]).take(whole_numbers(np.where(take_b, np.arange(n) + n, np.arange(n))))
+        chosen = one_array([first, second]).take(whole_numbers(np.where(take_b, np.arange(n) + n, np.arange(n))))
         at = None
         if self._by_place:
             at = tuple(np.where(take_b, y, x) for x, y in zip(place, other, strict=True))

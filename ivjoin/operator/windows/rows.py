@@ -15,7 +15,7 @@ from ivjoin.operator.intake import has_value, outside
 from ivjoin.plan.layout import RowLayout
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.shj.arrow import byte_width, counted, encoded, take, whole_numbers
-from ivjoin.shj.dictionaries import together
+from ivjoin.shj.dictionaries import one_array
 
 __all__ = ["Keys", "Rows", "joined", "read"]
 
@@ -64,7 +64,7 @@ class Rows:
         if self.at is None and isinstance(array, pa.Array):
             return array
         if i not in self._gathered:
-            whole = array if isinstance(array, pa.Array) else together(array.chunks)
+            whole = array if isinstance(array, pa.Array) else one_array(array.chunks)
             self._gathered[i] = whole if self.at is None else take(whole, self.at, byte_width(whole.type))
         return self._gathered[i]
 
