@@ -94,10 +94,12 @@ def by_duckdb(tables: Tables, condition: str) -> tuple[int, int]:
     return 0, con.sql(f"SELECT a.*, b.*, c.* FROM a, b, c WHERE {condition}").to_arrow_table().num_rows
 
 
-def local(rows: int, runs: int) -> list[dict[str, Any]]:
+def local(rows: int, runs: int, only: str = "") -> list[dict[str, Any]]:
     tables = inputs(rows)
     out = []
     for case, (condition, pairs) in LOCAL.items():
+        if only not in case:
+            continue
         ways: dict[str, Callable[[], tuple[int, int]]] = {
             "pairs": lambda pairs=pairs: by_pairs(tables, pairs),  # type: ignore[misc]
             "DuckDB": lambda condition=condition: by_duckdb(tables, condition),  # type: ignore[misc]
@@ -238,10 +240,13 @@ def main(argv: list[str] | None = None) -> int:
     p = argparse.ArgumentParser("python -m bench.multiway", description=__doc__.splitlines()[0])
     p.add_argument("--rows", type=int, default=1_000_000, help="of each input (default: %(default)s)")
     p.add_argument("--runs", type=int, default=3)
+    p.add_argument("--only", default="", help="joins whose name has this in it, no grids, and no page")
     p.add_argument("--scale", type=float, default=1.0, help="of the grids' relations (default: %(default)s)")
     p.add_argument("--out", default=str(RESULTS / "multiway.jsonl"))
     p.add_argument("--page", default=str(PAGE))
     args = p.parse_args(argv)
+    if args.only:
+        return 0 if local(args.rows, args.runs, args.only) else 1
     records = local(args.rows, args.runs) + grids(args.scale)
     save(Path(args.out), records)
     page(Path(args.page), records)

@@ -124,9 +124,23 @@ MUTANTS = [
     Mutant(
         "an aggregate's range lacks its last row",
         "ivjoin/operator/windows/run.py",
-        'np.searchsorted(self.whole, high, side="right"))',
-        'np.searchsorted(self.whole, high, side="left"))',
+        "_placed(self.whole, high, True))",
+        "_placed(self.whole, high, False))",
         "tests/windows",
+    ),
+    Mutant(
+        "of tables out of order, a row of the same time is no partner",
+        "ivjoin/shj/kernels/grouped_kernels.py",
+        "while at < end and values[at] <= limit:",
+        "while at < end and values[at] < limit:",
+        "tests/join/test_asof_of_tables.py",
+    ),
+    Mutant(
+        "row groups before the last that was met are not tried",
+        "ivjoin/files/join_row_groups.py",
+        "(*range(at, len(others)), *range(at))",
+        "range(at, len(others))",
+        "tests/files",
     ),
     Mutant(
         "a right row reaches one plan too few",

@@ -45,11 +45,14 @@ def from_arrow(t: pa.DataType) -> Type:
     """The expression type of an Arrow type.
 
     A dictionary type gives its value type, float16 gives float32 (its values are exact there), date64 gives date,
-    view and large forms give their plain kind. Everything nested is opaque.
+    view and large forms give their plain kind, run ends their values' type, UUIDs are their sixteen bytes. Everything
+    nested is opaque.
     """
     pt = pa.types
-    if pt.is_dictionary(t):
+    if pt.is_dictionary(t) or pt.is_run_end_encoded(t):
         return from_arrow(t.value_type)
+    if getattr(t, "extension_name", None) == "arrow.uuid":
+        return BINARY
     if pt.is_integer(t):
         return Type("int", t.bit_width, signed=pt.is_signed_integer(t))
     if pt.is_floating(t):

@@ -79,10 +79,21 @@ def _meeting(
         # the range of a file spans its gaps, those of its row groups do not
         known = [[ranges[s].of_group(g, columns) for g in live[s]] for s in (0, 1)]
         for s in (0, 1):
-            others = known[1 - s]
-            kept = [i for i, k in enumerate(known[s]) if any(_feasible(condition, k | o) for o in others)]
+            kept = _met(condition, known[s], known[1 - s])
             live[s], known[s] = [live[s][i] for i in kept], [known[s][i] for i in kept]
     return live
+
+
+def _met(condition: Node, mine: list[dict[Node, Dom]], others: list[dict[Node, Dom]]) -> list[int]:
+    """Which of these may meet one of the others. They are tried from the last one met on: most files are in order."""
+    out, at = [], 0
+    for i, known in enumerate(mine):
+        for j in (*range(at, len(others)), *range(at)):
+            if _feasible(condition, known | others[j]):
+                out.append(i)
+                at = j
+                break
+    return out
 
 
 def _feasible(condition: Node, known: dict[Node, Dom]) -> bool:

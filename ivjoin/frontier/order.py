@@ -160,7 +160,7 @@ def _clip(v: int) -> int:
     return I64_MIN if v < I64_MIN else I64_MAX if v > I64_MAX else v
 
 
-_SEEN = [words_of(TRACKER)[name] for name in ("edge", "limit", "seen_value", "seen_null")]
+_SEEN = slice(words_of(TRACKER)["edge"], words_of(TRACKER)["seen_null"] + 1)  # with limit and seen_value
 
 
 class OrderTracker:
@@ -192,10 +192,9 @@ class OrderTracker:
         self.edge = self.limit = I64_MIN
 
     def move_to(self, record: np.ndarray) -> None:
-        """Keep what was seen in another record : TRACKER[1] from now on."""
-        old, self._registers = self._registers, record.view(np.int64)
-        for word in _SEEN:
-            self._registers[word] = old[word]
+        """Keep what was seen in another record from now on, the words of a TRACKER."""
+        old, self._registers = self._registers, record
+        record[_SEEN] = old[_SEEN]
 
     @property
     def in_python(self) -> bool:

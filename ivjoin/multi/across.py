@@ -25,6 +25,9 @@ _SPANS_EVERY = 16_384
 _IN_ORDER = 16  # times as rare where each input has an order: frontiers say as much, but for gaps
 _RAREST = 64  # and rarer yet, twice each time, where such a look let go of next to nothing
 _NEXT_TO_NOTHING = 64  # one row in so many
+# Stored rows are gone through for what inputs beyond their step say of them when so many rows have come, or so great a
+# part of all that is stored; twice as rarely each time, up to so many times, where next to none of them went.
+_GONE_EVERY, _GONE_PART, _SPARSEST = 4096, 8, 64
 _FORCED = 16  # calls of ``advance``, if no rows come between
 
 
@@ -49,7 +52,9 @@ class Across:
         self._asked = {(i, p): self._asks(i, p) for i in range(len(self._steps)) for p in (0, 1)}
         # A side that meets no stored rows bounds none.
         self._asked = {(i, p): nodes for (i, p), nodes in self._asked.items() if self._steps[i].sides[1 - p].keeps}
-        self._reach = Reach(spec, (n for nodes in self._asked.values() for n in nodes))
+        # Columns of the rows that a side's later rows meet, where inputs that are not in the step may bound these.
+        self._kept = {(i, p): found for i, p in self._asked if (found := self._through(i, p))}
+        self._reach = Reach(spec, (n for nodes in (*self._asked.values(), *self._kept.values()) for n in nodes))
         self._names = [frozenset(f.name for f in step.spec.schemas[0]) for step in self._steps]
         self.hulls: dict[str, Box] = {}
         self._hull_version = 0
@@ -59,8 +64,8 @@ class Across:
             for a, i in self._inputs.items():
                 own = Frontier([], i.frontier.bounds, i.frontier.never_null)
                 self.hulls[a] = {n: Bounder.domain(n, v) for n, v in own.intervals.items()}
-        self._since_look = self._since_spans = 0
-        self._rarer = 1
+        self._since_look = self._since_spans = self._since_gone = 0
+        self._rarer = self._sparser = 1
 
     def _asks(self, i: int, p: int) -> list[Node]:
         """Expressions of a step's side, over wide names, of which a bound prunes the other side.
@@ -77,10 +82,19 @@ class Across:
         inside = set(walk(*found))
         return list(dict.fromkeys([*columns_asked(found), *(n for n in declared if n in inside)]))
 
+    def _through(self, i: int, p: int) -> list[Node]:
+        """Columns that rows which side p meets have in conjuncts with inputs that the step has not."""
+        met = self._steps[i].sides[1 - p].aliases
+        here = {*met, *self._steps[i].sides[p].aliases}
+        names = {f.name for a in met for f in self._spec.wide(a)}
+        beyond = [x.node for x in self._spec.parts if not x.aliases.isdisjoint(met) and not x.aliases <= here]
+        return [c for c in columns_asked(beyond) if c.params[1] in names]
+
     def came(self, rows: int) -> None:
         """So many rows have been pushed."""
         self._since_look += rows
         self._since_spans += rows
+        self._since_gone += rows
 
     def prune(self, held: int, force: bool) -> None:
         """Look across the inputs, and tell each step what its sides' later rows can still hold.
@@ -95,6 +109,8 @@ class Across:
         every = _SPANS_EVERY if self._waits else _SPANS_EVERY * _IN_ORDER * self._rarer
         deep = self._since_spans >= max(every, held) or (force and held <= _SPANS_EVERY)
         self._since_look = 0
+        due = self._since_gone >= max(_GONE_EVERY * self._sparser, held // _GONE_PART)
+        due = due or (force and held <= _SPANS_EVERY)
         if deep and not force and not self._waits:
             self._tell()
             before = self._rows()
@@ -102,11 +118,30 @@ class Across:
             self._tell()
             few = (before - self._rows()) * _NEXT_TO_NOTHING < before
             self._rarer = min(2 * self._rarer, _RAREST) if few else 1
-            return
-        if deep:
+        else:
+            if deep:
+                self._look_at_stored()
+            while self._tell() and deep and force:
+                self._look_at_stored()  # of what is left, more may follow
+        while due and self._let_go() and deep and force:
             self._look_at_stored()
-        while self._tell() and deep and force:
-            self._look_at_stored()  # of what is left, more may follow
+            self._tell()
+
+    def _let_go(self) -> bool:
+        """Drop stored rows that the whole condition rules out, though what their step says does not; whether many."""
+        self._since_gone, before, gone = 0, self._rows(), 0
+        for (i, p), columns in self._kept.items():
+            live = [box for a in self._steps[i].sides[p].awaits if (box := self._boxes[a]) is not None]
+            if self.closed[i][p] or not live:
+                continue
+            found = {n: united([box[n] for box in live], n) for n in columns if all(n in box for box in live)}
+            names = self._names[i]
+            spans = {local(n, names): span for n, span in found.items() if span is not None}
+            if spans:
+                gone += self._operators[i].let_go(SIDES[1 - p], spans)
+        few = gone * _NEXT_TO_NOTHING < max(before, 1)
+        self._sparser = min(2 * self._sparser, _SPARSEST) if few else 1
+        return not few
 
     def _rows(self) -> int:
         return sum(op.rows for op in self._operators)

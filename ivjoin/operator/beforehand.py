@@ -8,8 +8,9 @@ from __future__ import annotations
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from ivjoin.shj.arrow import byte_width, plain_type
+from ivjoin.shj.arrow import byte_width
 from ivjoin.shj.kernels import apart, compiling
+from ivjoin.shj.plain import plain_type
 
 if TYPE_CHECKING:
     from ivjoin.plan.planner import JoinPlan
@@ -29,7 +30,9 @@ _TEXT = (
     "text_kernels.store_text", "text_kernels.build_mixed", "byte_kernels.gather_bytes", "byte_kernels.concat_pieces",
 )  # fmt: skip
 _SORTED = ("pick_kernels.radix_order",)
-_PICKS = tuple(f"pick_kernels.{name}" for name in ("sweep", "group_rows", "thin", "walk", "merge_order"))
+_PICKS = tuple(f"pick_kernels.{name}" for name in ("sweep", "group_rows", "thin", "walk", "merge_order")) + tuple(
+    f"grouped_kernels.{name}" for name in ("group_values", "sort_groups", "meet_groups")
+)
 
 
 def compile_early(*plans: JoinPlan) -> Thread | None:
@@ -45,7 +48,7 @@ def compile_early(*plans: JoinPlan) -> Thread | None:
 def kernels_of(plan: JoinPlan) -> list[str]:
     """Names of the kernels (``"push_kernels.push_batch"``), in the order in which a stream of rows comes to them."""
     if plan.spec.aggregates:
-        return list(_SORTED)
+        return [*_SORTED, "grouped_kernels.place_rising"]
     keys = _keys_of(plan)
     if plan.spec.pick is not None:
         return [*keys, *_SORTED, *_PICKS]
@@ -59,7 +62,7 @@ def kernels_of(plan: JoinPlan) -> list[str]:
 
 def _keys_of(plan: JoinPlan) -> tuple[str, ...]:
     if plan.int_keys:
-        return *_INT_KEYS, "key_kernels.intern_ints"
+        return *_INT_KEYS, *(f"key_kernels.{name}" for name in ("intern_ints", "mark_ints", "number_ints"))
     if plan.word_keys:
         return *_INT_KEYS, *_WORD_KEYS
     return _BYTE_KEYS if plan.null_safe else ()

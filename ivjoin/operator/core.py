@@ -33,7 +33,7 @@ from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj import registers as at
-from ivjoin.shj.dictionaries import together
+from ivjoin.shj.dictionaries import one_array
 from ivjoin.shj.kernels.memory import release_struct
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.columns import OrdinalColumn, WordColumn
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 __all__ = ["Core", "frontiers_of"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_TRACKER = at.words_in(at.TRACKER)
 
 
 def frontiers_of(plan: JoinPlan, of_all: bool = False) -> tuple[Frontier, Frontier]:
@@ -126,10 +127,7 @@ class Core:
             fields=state.lend("fields", output.fields), n_fields=len(output.fields),
         )
         for s in (0, 1):
-            state.set_side(
-                s, bands=state.lend(("bands", s), plan.tables[s].terms),
-                checks=state.lend(("checks", s), plan.checks[s]), **join_fields(plan, s),
-            )
+            state.put_side(s, join_fields(plan, s))
         self.tabulate()
 
     def _key_table(self) -> KeyTable:
@@ -144,41 +142,33 @@ class Core:
         """The tables of what is read, ordered and bounded; anew when a frontier has come to know more expressions."""
         state, plan = self.state, self.plan
         tables = side_tables(plan, self.frontiers, self.bounder, self.payload())
+        self.shared = tables if tables[0].shared else None  # held, as the records point to what is in them
         self.sources = [t.sources for t in tables]
         for s, t in enumerate(tables):
-            sources, pieces = t.sources, t.sources.pieces
-            keep = state.lend if t.shared else state.hold
-            self.packs[s] = pieces is not None or self.keys.kind == at.INTS
-            state.set_side(
-                s, sources=state.hold(("sources", s), t.own(sources.table)), n_sources=len(sources.table),
-                columns=keep(("columns", s), sources.columns), n_columns=len(sources.columns),
-                packs=self.packs[s],
-            )
-            if pieces is not None:
-                state.set_side(s, pieces=state.hold(("pieces", s), t.own(pieces)), n_pieces=len(pieces))
+            state.put_side(s, t.fields)
+            if not t.shared:
+                for name, array in t.fixed.items():
+                    state.hold((name, s), array)
+            own = {name: words.copy() if t.shared else words for name, words in t.written.items()}
+            self.packs[s] = "pieces" in own or self.keys.kind == at.INTS
+            state.set_side(s, packs=self.packs[s], **{name: state.hold((name, s), own[name]) for name in own})
+            if "pieces" in own:
                 state.set(key_sizes=state.hold("key_sizes", np.zeros(2 * len(plan.null_safe) + 1, dtype=np.int64)))
-            if sources.words is not None:
-                state.set_side(s, key_words=keep(("words", s), sources.words), n_key_words=len(sources.words))
-            trackers = t.own(t.trackers)
             for i, tracker in enumerate(self.frontiers[s].trackers):
-                tracker.move_to(trackers[i : i + 1])
-            state.set_side(
-                s, trackers=state.hold(("trackers", s), trackers), n_trackers=len(self.frontiers[s].trackers)
-            )
+                tracker.move_to(own["trackers"][i * _TRACKER : (i + 1) * _TRACKER])
         self.prepares = [
             bool(sources.roots) or plan.raises or any(t.in_python for t in f.trackers)
             for sources, f in zip(self.sources, self.frontiers, strict=True)
         ]
         state.row_room(0, max(s.rows for s in self.sources))
         for s, t in enumerate(tables):
-            keep = state.lend if t.shared else state.hold
-            state.set_side(
-                s, in_kernel=t.in_kernel, terms=keep(("terms", s), t.terms), n_terms=len(t.terms),
-                bounds=state.hold(("bounds", s), t.own(t.bounds)),
-            )
             for axis, falling in t.schedules:
                 self.stores[s].schedule(axis, falling)
             self.publish(s)
+
+    def source_table(self, p: int) -> np.ndarray:
+        """How side p's sources are read : SOURCE[n]."""
+        return self.state["sources", p].view(at.SOURCE)
 
     def payload(self) -> list[frozenset[int]]:
         """Columns of each side whose address the kernels want for what is stored or put out of them."""
@@ -244,14 +234,13 @@ class Core:
     def counts(self) -> JoinMetrics:
         """The counts of this moment, from where the kernels keep them."""
         m, state = replace(self.metrics), self.state
-        left, right = state.sides
-        m.left_rows_in += int(left["rows_in"])
-        m.right_rows_in += int(right["rows_in"])
-        m.left_rows_retired += int(left["retired"])
-        m.right_rows_retired += int(right["retired"])
+        m.left_rows_in += state.side(0, "rows_in")
+        m.right_rows_in += state.side(1, "rows_in")
+        m.left_rows_retired += state.side(0, "retired")
+        m.right_rows_retired += state.side(1, "retired")
         m.late_rows += state.get("late_rows")
         frozen = 0 if self.frozen is None else self.frozen.live
-        m.state_rows = int(left["live"] + right["live"]) + frozen
+        m.state_rows = state.side(0, "live") + state.side(1, "live") + frozen
         m.peak_state_rows = max(m.peak_state_rows, m.state_rows, state.get("peak_rows"))
         m.state_bytes = self.bytes_held()
         if self.account.files is not None:
@@ -360,7 +349,7 @@ class Core:
         if self.frozen is None or not self.frozen.sides[s].live:
             return arrays, matched
         pieces = [*self.frozen.pieces(s)]
-        whole = [together([*(taken.column(i) for taken, _ in pieces), array]) for i, array in enumerate(arrays)]
+        whole = [one_array([*(taken.column(i) for taken, _ in pieces), array]) for i, array in enumerate(arrays)]
         return whole, np.concatenate([*(m for _, m in pieces), matched])
 
     def led(self, s: int) -> tuple[int | None, int | None] | None:
@@ -393,7 +382,7 @@ class Core:
     def _limit(self, p: int, node: Node, known: bool) -> None:
         """Hand to the kernels what is promised of an expression, if they know it already."""
         if known:
-            row = self.state["sources", p][self.sources[p].nodes.index(node)]
+            row = self.source_table(p)[self.sources[p].nodes.index(node)]
             row["low"], row["high"] = limits_of(self.frontiers[p], node)
 
     def learn(self) -> None:

@@ -13,10 +13,12 @@ from ivjoin.expr.ordinal import ordinal_of
 from ivjoin.expr.text import quoted
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
 from ivjoin.frontier.order import Frontier, OrderTracker, ordinal_range, physical_ordinal, shown
+from ivjoin.operator.picks.thinning import rules
 from ivjoin.operator.picture import Box, Explanation
 from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.operator.wording import band_said, domain_said, label, listed, said
 from ivjoin.plan.cutting import cut_of
+from ivjoin.plan.pick import picking_of
 from ivjoin.plan.planner import JoinPlan, inferred
 from ivjoin.plan.question import side_expression
 from ivjoin.plan.spec import SIDES
@@ -265,8 +267,15 @@ def _side(plan: JoinPlan, s: int, frontiers: tuple[Frontier, Frontier], bounder:
         keep = interval_text(max(low, least), min(high, most), node.type)
         out.append(f"{head} are kept while {said(node)} {keep}; from {' and '.join(dict.fromkeys(sources))}")
     waits = [t for t in plan.kernel_terms if not _moves(t, s, frontiers[1 - s])]
+    better = None if plan.spec.pick is None else _gone_by_a_better_one(plan, s, bounder)
     if not out:
-        out.append(f"{head} can never be dropped before the {other} input ends: {_why(plan, s, frontiers)}")
+        never = f"before the {other} input ends: {_why(plan, s, frontiers)}"
+        if better is None:
+            out.append(f"{head} can never be dropped {never}")
+        elif s == 0:
+            out.append(f"{head} without a partner never come out {never}")
+    if better is not None:
+        out.append(f"{head} {better}")
     advice: dict[str, list[str]] = {}
     for t in waits:
         advice.setdefault(_missing(t, s), []).append(band_said(t))
@@ -277,6 +286,21 @@ def _side(plan: JoinPlan, s: int, frontiers: tuple[Frontier, Frontier], bounder:
     ):
         out.append(f"      the residual prunes nothing here: it reads no ordered or bounded expression of {other}")
     return out
+
+
+def _gone_by_a_better_one(plan: JoinPlan, s: int, bounder: Bounder) -> str | None:
+    """When rows of a side of a join that picks go before no other row can match them; None where they do not."""
+    picking = picking_of(plan)
+    if s == 1:
+        future = [bounder.future(0, n) for n in picking.lines[0]]
+        lows, highs = [low for low, _ in future], [high for _, high in future]
+        ways, _, _ = rules(picking, not plan.separation.residual, lows, highs)
+        key = " of their key" if plan.sides[1].keys else ""
+        said = f"go once a better one{key} is there that every left row can take which waits or comes"
+        return None if ways == (0, 0) else said
+    low, high = bounder.future(1, picking.lines[1][0])
+    ends = {"first": low != I64_MIN, "last": high != I64_MAX}.get(picking.which, low != I64_MIN or high != I64_MAX)
+    return "come out once they have a partner and no later right row can be a better one" if ends else None
 
 
 def _moves(t: BandTerm, s: int, frontier: Frontier) -> bool:

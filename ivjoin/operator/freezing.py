@@ -12,7 +12,6 @@ from weakref import ref
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ivjoin.operator.core import Core
 from ivjoin.operator.residual import holds
@@ -21,7 +20,7 @@ from ivjoin.plan.spec import SIDES
 from ivjoin.separation.separate import conjuncts_of
 from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import Bytes, take
-from ivjoin.shj.kernels import index_kernels
+from ivjoin.shj.kernels import byte_kernels, index_kernels
 from ivjoin.shj.store.backing import Files
 from ivjoin.shj.store.frozen import FrozenRows, Taken, can_freeze
 from ivjoin.shj.store.keys import NoKeys
@@ -108,7 +107,7 @@ class Frozen:
     def freeze(self, s: int) -> bool:
         """Between two pushes: take the oldest of side s's rows; False if there are none.
 
-        An eighth of many, since young rows may be done before they must go; up to half of few.
+        A quarter of many, so that what is done once for all of them costs little; up to half of few.
 
         Raises
         ------
@@ -120,7 +119,7 @@ class Frozen:
         if not store.live:
             return False
         self.careful |= core.full_predicate
-        going = store.live if store.live <= _FEW else max(store.live // 8, min(store.live // 2, _MANY))
+        going = store.live if store.live <= _FEW else max(store.live // 4, min(store.live // 2, _MANY))
         left = store.live - going
         try:
             while store.live > left:
@@ -143,7 +142,7 @@ class Frozen:
         finally:
             self.sides[s].index()
             if not core.state.get("prepared"):  # ids of a batch on its way may be in no row yet
-                core.keys.sweep()
+                core.keys.sweep(part=8)  # their ids are for rows to come
                 core.keys.compact(core.stores)
             self._tell(s)
         return True
@@ -164,6 +163,12 @@ class Frozen:
             return True
         if self._shrink(first, excess) or self._shrink(other, excess):
             return True
+        if not core.state.get("prepared"):
+            spare = core.keys.spare(core.stores)
+            if spare and (spare >= excess or 4 * spare >= core.keys.slots.nbytes):
+                core.keys.renumber(core.stores)
+                if core.keys.spare(core.stores) < spare:
+                    return True
         return self.freeze(int(other.side if few else first.side)) or self.freeze(1) or self.freeze(0)
 
     def _shrink(self, store: SideStore, excess: int) -> bool:
@@ -269,9 +274,6 @@ class Frozen:
         nodes = list(condition if full else plan.separation.residual)
         bands = [] if full else plan.tables[p].terms.tolist()
         overflows = [] if full else [table.terms.tolist() for table in plan.overflows[p]]
-        own = pa.Array.from_buffers(
-            pa.large_binary(), batch.num_rows, [None, pa.py_buffer(keys.offsets), pa.py_buffer(keys.buffer)]
-        )
 
         def true(these: Sequence[object], who: np.ndarray, taken: Taken) -> np.ndarray:
             def column(side: str, name: str) -> pa.Array:
@@ -283,7 +285,7 @@ class Frozen:
 
         def decide(who: np.ndarray, taken: Taken) -> tuple[np.ndarray, Taken]:
             theirs = core.intake.packed_keys(q, len(who), lambda _, name: taken.column(places[q][index[q][name]]))
-            same = _same(own, theirs, who)
+            same = _same(keys, theirs, who)
             if same is not None:
                 who, taken = who[same], taken.at(same)
             for terms in overflows:
@@ -349,13 +351,11 @@ class _Rows:
         return self._taken.column(self._place_of[index])
 
 
-def _same(own: pa.Array, theirs: Bytes, who: np.ndarray) -> np.ndarray | None:
+def _same(own: Bytes, theirs: Bytes, who: np.ndarray) -> np.ndarray | None:
     """bool[n]: where keys are byte for byte the same; None where all are."""
-    there = pa.Array.from_buffers(
-        own.type, len(who), [None, pa.py_buffer(theirs.offsets), pa.py_buffer(theirs.buffer)]
-    )
-    same = np.asarray(pc.equal(own.take(pa.array(who)), there))
-    return None if same.all() else same
+    same = np.empty(len(who), dtype=np.uint8)
+    n = byte_kernels.same(own.offsets, own.buffer, who, theirs.offsets, theirs.buffer, same)
+    return None if n == len(who) else same.view(bool)
 
 
 def _within(terms: list[list[int]], values: np.ndarray, who: np.ndarray, taken: Taken) -> np.ndarray:

@@ -15,8 +15,9 @@ from ivjoin.frontier.order import Frontier, OrderTracker, ordinal_range, shown
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
-from ivjoin.shj.arrow import Bytes, rows_at
+from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.kernels import key_kernels
+from ivjoin.shj.plain import rows_at
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys, pack
 
 __all__ = ["Intake", "has_value", "outside"]

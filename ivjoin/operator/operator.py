@@ -32,7 +32,7 @@ from ivjoin.plan.cache import planned
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.question import side_expression
 from ivjoin.plan.spec import SIDES
-from ivjoin.shj.arrow import to_plain
+from ivjoin.shj.plain import to_plain
 from ivjoin.shj.store.account import Account
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ leaves of the condition over both hulls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -135,6 +135,21 @@ def _hull(core: Core | PickCore, taking: bool, s: int, node: Node, names: dict[s
 def stored_span(core: Core, s: int, node: Node) -> tuple[int, int] | None:
     """Least and greatest ordinal of an expression over the stored rows of side s; None if none has a value."""
     return _span(core, False, s, node, {f.name: i for i, f in enumerate(core.plan.sides[s].schema)})
+
+
+def outside(core: Core, s: int, spans: Mapping[Node, tuple[int, int]]) -> np.ndarray:
+    """Of the live rows of side s, which have a value outside closed intervals of ordinals : bool[n]."""
+    names = {f.name: i for i, f in enumerate(core.plan.sides[s].schema)}
+    out = [np.zeros(0, dtype=bool)]
+    for column, n in _rows(core, False, s):
+        gone = np.zeros(n, dtype=bool)
+        vectors = evaluate(list(spans), lambda _, name, column=column: column(names[name]), n)  # type: ignore[misc]
+        for (node, (low, high)), v in zip(spans.items(), vectors, strict=True):
+            image, present = ordinals(v.values, node.type), has_value(v)
+            beyond = (image < low) | (image > high)
+            gone |= beyond if present is None else beyond & present
+        out.append(gone)
+    return np.concatenate(out)
 
 
 def _span(core: Core | PickCore, taking: bool, s: int, node: Node, names: dict[str, int]) -> tuple[int, int] | None:

@@ -147,7 +147,7 @@ def probe_runs(core: Core, p: int, batch: pa.RecordBatch) -> None:
 
 def _axes_with_nulls(core: Core, p: int) -> int:
     """A bit for each axis of which some row of the batch may have no value."""
-    absent = core.state["sources", p]["has_absent"][: len(core.plan.sides[p].axes)]
+    absent = core.source_table(p)["has_absent"][: len(core.plan.sides[p].axes)]
     return sum(1 << int(a) for a in np.flatnonzero(absent[: index_kernels.MOST_AXES]))
 
 

@@ -11,7 +11,7 @@ from ivjoin.operator.core import Core
 from ivjoin.shj import registers as at
 from ivjoin.shj.store import payload_room
 from ivjoin.shj.store.columns import OrdinalColumn, WordColumn
-from ivjoin.shj.store.keys import ByteKeys
+from ivjoin.shj.store.keys import ByteKeys, IntKeys
 from ivjoin.shj.store.selectivity import most_selective
 
 __all__ = ["make_batch_room", "make_room", "tidy"]
@@ -42,7 +42,7 @@ def _make_room(core: Core, p: int, batch: pa.RecordBatch, heaps: bool) -> None:
         if store.hi - store.lo + n > store.cap:
             store.make_room(n)
     state.dead_room(max(other.live if other.owes else 0, store.live + n if store.owes else 0))
-    if core.plan.word_keys:
+    if isinstance(core.keys, IntKeys):
         core.keys.reserve(n)
     elif state.get("key_bytes"):
         assert isinstance(core.keys, ByteKeys)

@@ -24,6 +24,7 @@ from ivjoin.operator.cores import AnyCore, core_of
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import JoinSpec
+from ivjoin.shj.plain import plain_type, to_plain
 
 __all__ = ["VERSION", "frontier_state", "load_frontier", "opened", "read", "sealed", "write"]
 
@@ -172,7 +173,8 @@ def _rows(core: AnyCore, s: int) -> bytes:
 
 
 def _split(batch: pa.RecordBatch) -> tuple[list[pa.Array], np.ndarray]:
-    return batch.columns[:-1], np.asarray(batch.columns[-1])
+    # An older snapshot may have types that are held as others now.
+    return [to_plain(a, plain_type(a.type)) for a in batch.columns[:-1]], np.asarray(batch.columns[-1])
 
 
 def _planned(saved: dict[str, Any]) -> JoinPlan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +43,8 @@ class SideSources:
         Of other keys, where the kernels can put them together.
     columns : int64[c, 2]
         Columns of which the kernels need the address, and their bytes a value.
+    rows : int
+        Rows of words, one a row of a batch, that the kernels have of the nodes and make for the key.
     """
 
     nodes: list[Node]
@@ -55,11 +57,10 @@ class SideSources:
     words: np.ndarray | None
     pieces: np.ndarray | None
     columns: np.ndarray
+    rows: int = field(init=False)
 
-    @property
-    def rows(self) -> int:
-        """Rows of words, one a row of a batch, that the kernels have of the nodes and make for the key."""
-        return max(len(self.nodes), 0 if self.words is None else int(self.words["row"].max()) + 1)
+    def __post_init__(self) -> None:
+        self.rows = max(len(self.nodes), 0 if self.words is None else int(self.words["row"].max()) + 1)
 
 
 def column_of(node: Node) -> Node | None:

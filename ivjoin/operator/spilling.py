@@ -140,7 +140,7 @@ class Spilling:
         """
         if not self._freezes(core):
             return False
-        pages, index = self._more - self._more // 16, range(_INDEX, _LAST + 1)
+        pages, index = self._more - self._more // 8, range(_INDEX, _LAST + 1)
         found = True
         while found:
             self._move(core, needed, index, pages)
@@ -221,8 +221,8 @@ class Spilling:
         return core is not None and (mapped := self.files.mapped) > MORE_PAGES and mapped > self._allowed(core)
 
     def _allowed(self, core: Core) -> int:
-        """Bytes of mapped files that may lie in memory."""
-        return max(self._limit - core.bytes_held(), 0) + MORE_PAGES
+        """Bytes of mapped files that may lie in memory; files have some room to spare, which is not in use."""
+        return max(self._limit - core.bytes_held(), 0) + MORE_PAGES + (0 if core.frozen is None else MORE_PAGES // 8)
 
     def _candidates(self, core: Core) -> Iterator[Item]:
         """Arrays in memory, with when they should go."""

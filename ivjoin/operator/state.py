@@ -23,9 +23,24 @@ _NOTHING = np.empty(0, dtype=np.int64)
 _OPERATOR, _SIDE = at.words_of(at.OPERATOR), at.words_of(at.SIDE)
 
 
-def _row_bytes(sources: int) -> int:
-    """Bytes of scratch, a row of a batch."""
-    return 9 * sources + 43
+_SHARED_NUMBERS = 1 << 16  # 0, 1, ... up to here all operators share, and no more of it is kept for good
+
+
+def _scratch(room: int, sources: int) -> int:
+    """Bytes of scratch for batches of so many rows."""
+    return (9 * sources + (35 if room < _SHARED_NUMBERS else 43)) * room
+
+
+_numbers = [np.arange(1 + 4 * _FIRST_ROWS)]
+
+
+def _first_numbers(n: int) -> np.ndarray:
+    """0, 1, ... : int64[n] or longer, which all operators share and none writes to."""
+    found = _numbers[0]
+    if len(found) < n:
+        found = _numbers[0] = np.arange(n)
+        found.flags.writeable = False
+    return found
 
 
 class State:
@@ -44,8 +59,8 @@ class State:
     def __init__(self, batch_size: int, columns: int, account: Account | None = None) -> None:
         self._account = account or Account()
         self.operator, self.sides = at.blank(at.OPERATOR, 1), at.blank(at.SIDE, 2)
-        self._words = self.operator.view(np.int64)
-        self._side_words = self.sides.view(np.int64).reshape(2, -1)
+        self._words = at.as_words(self.operator)
+        self._side_words = at.as_words(self.sides).reshape(2, -1)
         self.at = address(self._words)
         self._held: dict[Any, np.ndarray] = {}
         self._bytes = self.operator.nbytes + self.sides.nbytes
@@ -83,7 +98,8 @@ class State:
         return address(array)
 
     def __getitem__(self, name: Any) -> np.ndarray:
-        return self._held[name]
+        found = self._held.get(name)
+        return self._lent[name] if found is None else found
 
     def get(self, name: str) -> int:
         """A field of the operator's record."""
@@ -105,6 +121,11 @@ class State:
         for name, value in fields.items():
             words[_SIDE[name]] = value
 
+    def put_side(self, s: int, fields: tuple[np.ndarray, np.ndarray]) -> None:
+        """Fields of a side's record that :func:`ivjoin.shj.registers.placed` has put together."""
+        places, values = fields
+        self._side_words[s][places] = values
+
     def limit_output(self, rows: int) -> None:
         """Put out, and look at, no more rows at once; between two pushes."""
         self._most_pairs = min(_MOST_PAIRS, rows)
@@ -122,7 +143,7 @@ class State:
             return
         room = max(self.room, 1 << (max(n, _FIRST_ROWS) - 1).bit_length())
         sources = max(sources, self._sources)
-        self._account.want(_row_bytes(sources) * room - _row_bytes(self._sources) * self.room + 40)
+        self._account.want(_scratch(room, sources) - _scratch(self.room, self._sources) + 40)
         self._rows(room, sources)
 
     def _rows(self, room: int, sources: int) -> None:
@@ -133,7 +154,11 @@ class State:
         words[_OPERATOR["absent"]] = self.hold("absent", np.zeros((self._sources, room), dtype=np.uint8))
         for name in ("marks", "usable", "matched"):
             words[_OPERATOR[name]] = self.hold(name, np.zeros(room, dtype=np.uint8))
-        words[_OPERATOR["every"]] = self.hold("every", np.arange(room + 1))
+        if room < _SHARED_NUMBERS:
+            self._bytes -= 0 if (old := self._held.pop("every", None)) is None else old.nbytes
+            words[_OPERATOR["every"]] = self.lend("every", _first_numbers(room + 1))
+        else:
+            words[_OPERATOR["every"]] = self.hold("every", np.arange(room + 1))
         for name in ("key_ids", "kept", "left", "chosen"):
             words[_OPERATOR[name]] = self.hold(name, np.empty(room + 1, dtype=np.int64))
 

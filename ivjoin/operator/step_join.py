@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from ivjoin.expr.nodes import Node
@@ -11,10 +12,10 @@ from ivjoin.operator import steps
 from ivjoin.operator.core import Core
 from ivjoin.operator.limits import fixed_bytes
 from ivjoin.operator.operator import SymmetricHashJoin
-from ivjoin.operator.output_bounds import stored_span
+from ivjoin.operator.output_bounds import outside, stored_span
 from ivjoin.operator.protocol import Output
 from ivjoin.operator.room import make_batch_room
-from ivjoin.shj.store.ring_room import renumber
+from ivjoin.shj.store.ring_room import drop, renumber
 
 __all__ = ["StepJoin"]
 
@@ -56,6 +57,27 @@ class StepJoin(SymmetricHashJoin):
         self._enter()
         try:
             return {node: stored_span(self._core, p, node) for node in nodes}
+        finally:
+            self._lock.release()
+
+    def let_go(self, side: str, spans: Mapping[Node, tuple[int, int]]) -> int:
+        """Drop the stored rows of a side that have a value outside closed intervals; how many that were.
+
+        Such rows are in no later result, for reasons that lie beyond the two sides. Intervals are as :meth:`narrow`
+        takes them; rows without a value stay. Costs a look at every stored row.
+        """
+        p, core = self._side(side), self._core
+        self._enter()
+        try:
+            store = core.stores[p]
+            gone = outside(core, p, spans)
+            if gone.any():
+                drop(store, store.live_ids(), gone)
+                core.keys.sweep()
+                core.keys.point()
+                store.moved()
+                core.count_state()
+            return int(np.count_nonzero(gone))
         finally:
             self._lock.release()
 

@@ -202,10 +202,9 @@ def end(core: AnyCore, sides: list[int]) -> Iterator[pa.RecordBatch]:
         yield from settle(core, p)
         with suppress(MemoryLimitError):
             core.stores[1 - p].settle(look=True)
-    core.keys.sweep()
-    core.keys.point()
-    for store in core.stores:
-        store.point()
+    if core.keys.sweep():
+        for store in core.stores:
+            store.point()
     core.count_state()
 
 

@@ -1,6 +1,7 @@
 """The tables that the kernels read of a plan: what its rows are read by, ordered by, bounded by and put out as.
 
-Operators of one plan begin alike. What nobody writes to they share; of the rest, each takes a copy.
+Operators of one plan begin alike. What nobody writes to they share; of the rest, each takes a copy. What the records of
+operator and sides say of a plan is written to them at once (``ivjoin.shj.registers.placed``).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ivjoin.plan.planner import JoinPlan
 from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import byte_width, is_own_ordinal, offset_width
 from ivjoin.shj.kernels import index_kernels
+from ivjoin.shj.kernels.memory import address_of as address
 
 __all__ = ["OutputTable", "SideTables", "join_fields", "output_table", "side_tables"]
 
@@ -41,11 +43,13 @@ class SideTables:
     Attributes
     ----------
     sources : SideSources
-    trackers : TRACKER[n]
-    in_kernel : bool
-        Whether the kernels can move this side's bounds by ``terms`` : TERM[n].
-    bounds : int64[n, 4]
-        BOUND records, as words.
+    fixed : dict of str to array
+        What the kernels only read, by its field of the side's record: columns, key_words, and ``terms`` : TERM[n] by
+        which they can move this side's bounds.
+    written : dict of str to int64 array
+        What they write to, as words: sources, pieces, trackers, and bounds, int64[axes, 4].
+    fields : (int64[n], int64[n])
+        Of the side's record: addresses of what is fixed, and how long all of it is.
     schedules : list of (int, bool)
         Axes whose bounds the terms move, and whether they fall.
     shared : bool
@@ -53,16 +57,11 @@ class SideTables:
     """
 
     sources: SideSources
-    trackers: np.ndarray
-    in_kernel: bool
-    terms: np.ndarray
-    bounds: np.ndarray
+    fixed: dict[str, np.ndarray]
+    written: dict[str, np.ndarray]
+    fields: tuple[np.ndarray, np.ndarray]
     schedules: list[tuple[int, bool]]
     shared: bool
-
-    def own(self, table: np.ndarray) -> np.ndarray:
-        """One of the tables for one operator to write to."""
-        return at.copied(table) if self.shared else table
 
 
 def output_table(plan: JoinPlan) -> OutputTable:
@@ -96,22 +95,25 @@ def _kind(t: pa.DataType) -> int | None:
     return None if offset_width(t) is None else at.BYTES
 
 
-def join_fields(plan: JoinPlan, s: int) -> dict[str, int]:
-    """Fields of a side's record that say what the join type does with its rows."""
-    found: tuple[dict[str, int], ...] | None = plan.kept.get("join")
+def join_fields(plan: JoinPlan, s: int) -> tuple[np.ndarray, np.ndarray]:
+    """Fields of a side's record that say what is asked of pairs, and what the join type does with its rows.
+
+    The tables that they point to are the plan's, which whoever writes the fields has to hold.
+    """
+    found: list[tuple[np.ndarray, np.ndarray]] | None = plan.kept.get("join")
     if found is None:
-        found = plan.kept["join"] = _join_fields(plan, 0), _join_fields(plan, 1)
+        found = plan.kept["join"] = [_join_fields(plan, 0), _join_fields(plan, 1)]
     return found[s]
 
 
-def _join_fields(plan: JoinPlan, s: int) -> dict[str, int]:
-    how, table = plan.how, plan.tables[s]
-    return {
-        "n_bands": len(table.terms), "n_primary": table.n_primary, "owes": how.owes(s), "keeps": how.keep[s],
-        "single": how.single == s, "semi": how.semi == s, "decide": bool(plan.separation.residual) and not plan.decided,
-        "n_checks": len(plan.checks[s]),
-        "mode": _mode(plan, s), "beyond": bool(plan.overflows[s]),
-    }
+def _join_fields(plan: JoinPlan, s: int) -> tuple[np.ndarray, np.ndarray]:
+    how, table, checks = plan.how, plan.tables[s], plan.checks[s]
+    return at.placed(
+        at.SIDE, n_bands=len(table.terms), n_primary=table.n_primary, owes=how.owes(s), keeps=how.keep[s],
+        single=how.single == s, semi=how.semi == s, decide=bool(plan.separation.residual) and not plan.decided,
+        n_checks=len(checks), mode=_mode(plan, s), beyond=bool(plan.overflows[s]),
+        bands=address(table.terms), checks=address(checks),
+    )  # fmt: skip
 
 
 def _mode(plan: JoinPlan, p: int) -> int:
@@ -154,9 +156,22 @@ def _side_tables(
         falling = frontiers[1 - s].trackers[tracker].descending
         if (low if not falling else high) != (I64_MIN if not falling else I64_MAX):
             schedules.append((axis, falling))
+    fixed = {"columns": sources.columns, "terms": np.array(terms or [], dtype=at.TERM)}
+    trackers = _trackers(frontiers[s].trackers, sources)
+    written = {"sources": at.as_words(sources.table), "trackers": at.as_words(trackers), "bounds": bounds}
+    if sources.words is not None:
+        fixed["key_words"] = sources.words
+    if sources.pieces is not None:
+        written["pieces"] = at.as_words(sources.pieces)
+    lengths = {
+        "n_sources": len(sources.table), "n_columns": len(sources.columns), "n_terms": len(fixed["terms"]),
+        "n_trackers": len(frontiers[s].trackers), "in_kernel": terms is not None,
+        "n_pieces": 0 if sources.pieces is None else len(sources.pieces),
+        "n_key_words": 0 if sources.words is None else len(sources.words),
+    }
     return SideTables(
-        sources, _trackers(frontiers[s].trackers, sources), terms is not None, np.array(terms or [], dtype=at.TERM),
-        bounds, schedules, shared,
+        sources, fixed, written,
+        at.placed(at.SIDE, **lengths, **{name: address(table) for name, table in fixed.items()}), schedules, shared,
     )
 
 

@@ -59,7 +59,7 @@ def prepare(core: Core, p: int, batch: pa.RecordBatch) -> None:
 
 def place_source(core: Core, p: int, i: int, batch: pa.RecordBatch, v: Vector, marks: np.ndarray) -> None:
     """What the kernels read of an expression that Python has computed."""
-    n, state, source = batch.num_rows, core.state, core.state["sources", p][i]
+    n, state, source = batch.num_rows, core.state, core.source_table(p)[i]
     node = core.sources[p].nodes[i]
     state["values"][i, :n] = ordinals(v.values, node.type)
     erred = _errs(v)

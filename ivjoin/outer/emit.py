@@ -16,7 +16,8 @@ from ivjoin.errors import EvaluationError
 from ivjoin.expr import build
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.types import from_arrow
-from ivjoin.shj.arrow import from_plain, take
+from ivjoin.shj.arrow import take
+from ivjoin.shj.plain import from_plain, nulls
 from ivjoin.shj.store.side import SideStore
 
 __all__ = ["BatchRows", "Emitter", "OutputField", "Rows", "StoredRows"]
@@ -91,7 +92,7 @@ class Emitter:
             elif right is not None and field.right is not None:
                 array = right.column(field.right)
             else:
-                array = pa.nulls(n, t)
+                array = nulls(n, t)
             arrays.append(array if array.type == t else self._in_common(array, i))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 

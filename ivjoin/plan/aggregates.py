@@ -107,7 +107,7 @@ def result_type(a: Aggregate, right: pa.Schema) -> pa.DataType:
 
     count is int64, mean float64. A sum of whole numbers is int64 (uint64 of unsigned ones), of decimals
     decimal128(38, s), of a duration that duration, of others float64. min, max, first and last have the type of what
-    they are of; of a dictionary, min and max that of its values.
+    they are of; of a dictionary or run ends, min and max that of the values.
 
     Raises
     ------
@@ -121,12 +121,14 @@ def result_type(a: Aggregate, right: pa.Schema) -> pa.DataType:
         return own
     if a.function in ("min", "max"):
         if t.is_ordered:
-            return own.value_type if pa.types.is_dictionary(own) else to_arrow(t) if t.kind == "months" else own
+            if pa.types.is_dictionary(own) or pa.types.is_run_end_encoded(own):
+                return own.value_type
+            return to_arrow(t) if t.kind == "months" else own
         raise UnsupportedError(f"{a.function}({a.node}) is of {own}, which has no order; count, first and last take it")
     if t.kind in ("int", "bool") or (t.kind == "duration" and a.function == "sum"):
         if a.function == "mean":
             return pa.float64()
-        return own if t.kind == "duration" else pa.int64() if t.kind == "bool" or t.signed else pa.uint64()
+        return to_arrow(t) if t.kind == "duration" else pa.int64() if t.kind == "bool" or t.signed else pa.uint64()
     if t.kind == "float":
         return pa.float64()
     if t.kind == "decimal":

@@ -15,6 +15,7 @@ from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from threading import Lock
 from typing import Any
+from weakref import ref
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
@@ -36,6 +37,25 @@ _MOST_PARTS = 1_000
 
 _plans: OrderedDict[Hashable, JoinPlan] = OrderedDict()
 _lock = Lock()
+
+
+# Schemas that were asked about, by where they lie, with their keys; those whose object is gone are no more.
+_schemas: dict[int, tuple[ref[pa.Schema], _SchemaKey]] = {}
+
+
+class _SchemaKey:
+    """What tells a schema apart; its hash is found once."""
+
+    __slots__ = ("_hash", "_told")
+
+    def __init__(self, told: tuple[Any, ...]) -> None:
+        self._told, self._hash = told, hash(told)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is _SchemaKey and self._told == other._told
 
 
 class _Untold(Exception):
@@ -84,9 +104,23 @@ def forget_plans() -> None:
     """Let go of all remembered plans."""
     with _lock:
         _plans.clear()
+        _schemas.clear()
 
 
-def _schema(schema: Any) -> tuple[Any, ...]:
+def _schema(schema: Any) -> _SchemaKey:
+    """The key of a schema, made now or, for the same object, before."""
+    known = _schemas.get(id(schema))
+    if known is not None and known[0]() is schema:
+        return known[1]
+    key = _SchemaKey(_schema_told(schema))
+    with _lock:
+        if len(_schemas) >= 2 * MOST_PLANS:
+            _schemas.clear()
+        _schemas[id(schema)] = ref(schema), key
+    return key
+
+
+def _schema_told(schema: Any) -> tuple[Any, ...]:
     """Names, types, nullability and metadata, in their order.
 
     The bytes hold everything but which fields are of an extension type: those come out as their storage, with metadata.

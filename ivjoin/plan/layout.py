@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ivjoin.plan.planner import JoinPlan
-from ivjoin.shj.arrow import byte_width, plain_type
+from ivjoin.shj.arrow import byte_width
+from ivjoin.shj.plain import plain_type
 
 __all__ = ["RowLayout", "row_layouts"]
 
@@ -19,7 +20,7 @@ class RowLayout:
     Attributes
     ----------
     schema : pa.Schema, or None
-        Of the types that the operator holds (``ivjoin.shj.arrow.plain_type``), where they are not the input's own.
+        Of the types that the operator holds (``ivjoin.shj.plain.plain_type``), where they are not the input's own.
     stored : list of pa.DataType
         Types of the columns that are stored, in the order in which they are.
     stored_widths : list of int or None

@@ -21,7 +21,7 @@ from ivjoin.plan.cutting import I64_MAX, I64_MIN
 from ivjoin.routing.plan import Copies, RoutingPlan, side_number
 from ivjoin.routing.reach import Axis, owes
 from ivjoin.routing.reader import Features, Reader
-from ivjoin.shj.arrow import rows_at
+from ivjoin.shj.plain import rows_at
 
 __all__ = ["MOST_LIVE", "Edge", "Plan", "PlanList", "Sent", "along"]
 

@@ -16,7 +16,7 @@ from ivjoin.routing.matching import Matching, matching
 from ivjoin.routing.plan import Copies, RoutingPlan
 from ivjoin.routing.reach import Axis, owes
 from ivjoin.routing.reader import Features, Reader
-from ivjoin.shj.arrow import plain_type, to_plain
+from ivjoin.shj.plain import plain_type, to_plain
 
 __all__ = ["Counts", "best_band", "count", "groups", "is_plain"]
 

@@ -25,7 +25,7 @@ from ivjoin.routing.reader import Reader, as_batch
 from ivjoin.routing.report import BETA, LoadReport
 from ivjoin.routing.sampling import Sample
 from ivjoin.routing.spreading import HeavyKey, Spread
-from ivjoin.shj.arrow import rows_at
+from ivjoin.shj.plain import rows_at
 
 __all__ = ["SCHEMES", "heaviest_piece", "indivisible", "plan_join"]
 

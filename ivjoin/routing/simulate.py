@@ -16,7 +16,7 @@ from ivjoin.routing.plan import RoutingPlan
 from ivjoin.routing.planner import heaviest_piece, indivisible, plan_join
 from ivjoin.routing.reader import as_batch
 from ivjoin.routing.report import BETA, LoadReport
-from ivjoin.shj.arrow import rows_at
+from ivjoin.shj.plain import rows_at
 
 __all__ = ["counted_report", "simulate"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil, floor
 
 from ivjoin.expr.nodes import Node, make
@@ -11,7 +11,9 @@ from ivjoin.expr.types import BOOL, FLOAT64
 from ivjoin.separation.isolate import plus_constant, shift
 from ivjoin.separation.linear import Box, Number, scale_of
 
-__all__ = ["BandTerm", "Found", "Guard", "JoinKey", "cut", "guard_of", "hull", "merged"]
+__all__ = ["BandTerm", "Found", "Guard", "JoinKey", "cut", "fitted", "guard_of", "hull", "merged"]
+
+_FAR = 2**63 - 2  # kernels hold offsets below this, which leaves room for the one next to them
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,26 @@ class Found:
         self.filters += other.filters
         cut(self.box, other.box)
         cut(self.exact_box, other.exact_box)
+
+
+def fitted(found: Found) -> Found:
+    """With ends of bands that 64 bits hold; where another one is left out, the conjunct is decided pair by pair.
+
+    To be called before bands of several conjuncts are merged, of which each is either implied or in the residual.
+    """
+    ends = [(_near(t.lo), _near(t.hi)) for t in found.bands]
+    if all(t.lo == lo and t.hi == hi for t, (lo, hi) in zip(found.bands, ends, strict=True)):
+        return found
+    exact = found.exact and bool(found.keys)
+    bands = [
+        replace(t, lo=lo, hi=hi, exact=t.exact and exact)
+        for t, (lo, hi) in zip(found.bands, ends, strict=True) if lo is not None or hi is not None
+    ]
+    return replace(found, exact=exact, bands=bands)
+
+
+def _near(offset: int | None) -> int | None:
+    return offset if offset is not None and abs(offset) < _FAR else None
 
 
 def cut(box: Box, other: Box) -> None:

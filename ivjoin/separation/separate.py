@@ -38,7 +38,7 @@ from ivjoin.separation.mixed import Inequality, consequences, proportion
 from ivjoin.separation.normal import FLIPPED, conjuncts_of, flattened, is_literal
 from ivjoin.separation.onesided import SidePool, cast_to
 from ivjoin.separation.overflow import Overflow, constant_errs, overflows
-from ivjoin.separation.parts import BandTerm, Found, Guard, JoinKey, cut, guard_of, hull, merged
+from ivjoin.separation.parts import BandTerm, Found, Guard, JoinKey, cut, fitted, guard_of, hull, merged
 from ivjoin.separation.placing import place
 
 __all__ = ["BandTerm", "Guard", "JoinKey", "Separation", "conjuncts_of", "separate"]
@@ -116,7 +116,7 @@ class _Separator:
             if sides != BOTH_SIDES:
                 one_sided[sides].append(c)
                 continue
-            found = Found() if constant_errs(self.forms, c) else self.analyse(c)
+            found = Found() if constant_errs(self.forms, c) else fitted(self.analyse(c))
             total.take(found)
             if not found.exact:
                 residual.append(c)

@@ -12,9 +12,8 @@ import pyarrow as pa
 from ivjoin.shj.kernels import byte_kernels
 
 __all__ = [
-    "Bytes", "bitmap", "byte_width", "counted", "fixed_array", "fixed_view", "from_plain", "is_own_ordinal",
-    "offset_width", "plain_type", "rows_at", "take", "taken", "to_plain", "truths", "validity", "whole_numbers",
-    "words_of",
+    "Bytes", "bitmap", "byte_width", "counted", "encoded", "fixed_array", "fixed_view", "is_own_ordinal",
+    "offset_width", "take", "taken", "truths", "validity", "whole_numbers", "words_of",
 ]
 
 _DTYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -84,59 +83,6 @@ def validity(array: pa.Array) -> np.ndarray | None:
     return np.unpackbits(bits, count=array.offset + len(array), bitorder="little")[array.offset :].view(bool)
 
 
-def plain_type(t: pa.DataType) -> pa.DataType:
-    """The type that stands in for one that Arrow has no ``take`` for (views, run ends), in nested types too."""
-    pt = pa.types
-    if pt.is_string_view(t):
-        return pa.large_string()
-    if pt.is_binary_view(t):
-        return pa.large_binary()
-    if pt.is_run_end_encoded(t):
-        return plain_type(t.value_type)
-    if pt.is_list(t) or pt.is_large_list(t) or pt.is_fixed_size_list(t):
-        inner = plain_type(t.value_type)
-        if inner == t.value_type:
-            return t
-        field = t.value_field.with_type(inner)
-        if pt.is_fixed_size_list(t):
-            return pa.list_(field, t.list_size)
-        return pa.list_(field) if pt.is_list(t) else pa.large_list(field)
-    if pt.is_struct(t):
-        fields = [t.field(i) for i in range(t.num_fields)]
-        if all(plain_type(f.type) == f.type for f in fields):
-            return t
-        return pa.struct([f.with_type(plain_type(f.type)) for f in fields])
-    if pt.is_map(t):
-        key, item = plain_type(t.key_type), plain_type(t.item_type)
-        return t if (key, item) == (t.key_type, t.item_type) else pa.map_(key, t.item_field.with_type(item))
-    return t
-
-
-def to_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
-    """An array as its :func:`plain_type` ``t``."""
-    if array.type == t:
-        return array
-    if pa.types.is_run_end_encoded(array.type):
-        import pyarrow.compute as pc
-
-        array = pc.run_end_decode(array)
-    return array if array.type == t else array.cast(t)
-
-
-def from_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
-    """Back from a plain type to the column's own."""
-    if array.type == t:
-        return array
-    if pa.types.is_run_end_encoded(t):
-        import pyarrow.compute as pc
-
-        return pc.run_end_encode(array.cast(t.value_type), run_end_type=t.run_end_type)
-    if pa.types.is_dictionary(array.type) and not pa.types.is_dictionary(t):
-        values = array.dictionary
-        array = taken(to_plain(values, plain_type(values.type)), array.indices)
-    return array.cast(t)
-
-
 def whole_numbers(index: np.ndarray) -> pa.Array:
     """Whole numbers for Arrow; ``pa.array`` imports pandas, a third of a second, to ask whether they are a series."""
     data = pa.py_buffer(np.ascontiguousarray(index))
@@ -160,18 +106,24 @@ def truths(array: pa.Array) -> np.ndarray:
 
 
 @cache
-def _call() -> Any:
-    """Arrow's functions by name. ``pyarrow.compute``, which has it too, first writes 250 of them down for Python."""
+def _compute() -> Any:
+    """Where Arrow's functions are. ``pyarrow.compute``, which has them, too, first writes 250 down for Python."""
     try:
-        from pyarrow._compute import call_function
+        import pyarrow._compute as compute
     except ImportError:
-        from pyarrow.compute import call_function
-    return call_function
+        import pyarrow.compute as compute
+    return compute
 
 
 def taken(rows: Any, places: pa.Array) -> Any:
     """Rows of an array, a chunked array, a batch or a table, as its ``take`` gives them."""
-    return _call()("take", [rows, places])
+    return _compute().call_function("take", [rows, places])
+
+
+def encoded(array: pa.Array) -> pa.DictionaryArray:
+    """An array by numbers of its distinct values, of which null may be one."""
+    compute = _compute()
+    return compute.call_function("dictionary_encode", [array], compute.DictionaryEncodeOptions("encode"))
 
 
 def take(array: pa.Array, index: np.ndarray, width: int | None) -> pa.Array:
@@ -179,17 +131,6 @@ def take(array: pa.Array, index: np.ndarray, width: int | None) -> pa.Array:
     if width is None or array.null_count:
         return taken(array, whole_numbers(index))
     return fixed_array(fixed_view(array, width).take(index, axis=0), None, array.type)
-
-
-def rows_at(batch: pa.RecordBatch, index: np.ndarray) -> pa.RecordBatch:
-    """Rows of a batch, int64[m], whatever the types of its columns."""
-    places = whole_numbers(index)
-    plain = [plain_type(t) for t in batch.schema.types]
-    columns = [
-        taken(a, places) if a.type == t else from_plain(taken(to_plain(a, t), places), a.type)
-        for a, t in zip(batch.columns, plain, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=batch.schema) if columns else taken(batch, places)
 
 
 def bitmap(valid: np.ndarray) -> pa.Buffer:

@@ -1,49 +1,42 @@
-"""Columns of dictionary type, of which each batch may bring a dictionary of its own.
+"""Columns of dictionary type, at the top or within nested ones, of which each batch may bring dictionaries of its own.
 
-Arrow puts arrays together by a dictionary of all their values, and keeps a value that no row has any more. Here arrays
-that are kept have a dictionary that is little longer than they are, and indices of 32 bits where the column's do not
-tell its values apart.
+Arrow puts arrays together by a dictionary of all their values, keeps a value that no row has any more, and joins no
+dictionaries of structs and lists. Here arrays that are kept have dictionaries that are little longer than they are;
+``ivjoin.shj.plain`` sees to it that their indices have 32 bits at least.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from ivjoin.errors import CapacityError
-from ivjoin.shj.arrow import taken, whole_numbers
+from ivjoin.shj.arrow import bitmap, counted, fixed_view, taken, validity, whole_numbers
+from ivjoin.shj.nested import end_to_end, is_taken_apart, made_of, parts_of
 
-__all__ = ["compacted", "joined", "narrowed", "together", "widened"]
+__all__ = ["combined", "compacted", "narrowed", "one_array", "rows_of", "sound"]
 
 _FEW = 1024  # values that a dictionary may have beyond twice the rows that use it
 
 
-def widened(array: pa.Array) -> pa.Array:
-    """A dictionary array with indices of 32 bits at least; any other as it is."""
-    t = array.type
-    if not pa.types.is_dictionary(t) or t.index_type.bit_width >= 32:
-        return array
-    return pa.DictionaryArray.from_arrays(array.indices.cast(pa.int32()), array.dictionary, ordered=t.ordered)
-
-
 def compacted(array: pa.Array, beyond: int = _FEW) -> pa.Array:
-    """With a dictionary of the values in use, if it has ``beyond`` more than twice as many as there are rows."""
-    if not pa.types.is_dictionary(array.type) or len(array.dictionary) <= 2 * len(array) + beyond:
+    """With dictionaries of the values in use, where one has ``beyond`` more than twice as many as there are rows."""
+    if not _has_dictionaries(array.type):
         return array
-    return _in_use(array)
+    return _changed(array, lambda a: a if len(a.dictionary) <= 2 * len(a) + beyond else _in_use(a))
 
 
-def narrowed(array: pa.Array, t: pa.DataType) -> pa.Array:
-    """A widened array in the column's own type.
+def narrowed(array: pa.DictionaryArray, t: pa.DictionaryType) -> pa.DictionaryArray:
+    """A dictionary array with the indices of another type.
 
     Raises
     ------
     CapacityError
-        If its rows have more values than the type's indices tell apart.
+        If its rows have more values than these indices tell apart.
     """
-    if array.type == t or not pa.types.is_dictionary(t):
+    if array.type.index_type == t.index_type:
         return array
     most = int(np.iinfo(t.index_type.to_pandas_dtype()).max) + 1
     if len(array.dictionary) > most:
@@ -53,44 +46,140 @@ def narrowed(array: pa.Array, t: pa.DataType) -> pa.Array:
             f"{len(array):,} rows of a {t} column have {len(array.dictionary):,} values, expected {most} at most for "
             f"{t.index_type} indices; use a batch_size of {most}, or cast the column to wider indices or to its values"
         )
+    array = sound(array)
     return pa.DictionaryArray.from_arrays(array.indices.cast(t.index_type), array.dictionary, ordered=t.ordered)
 
 
-def joined(arrays: Sequence[pa.Array]) -> pa.Array:
-    """One array of several of a column; a dictionary array has widened indices where it must, or one of them has."""
+def one_array(arrays: Sequence[pa.Array]) -> pa.Array:
+    """One array of several of a column; a dictionary has wider indices where it must, or one of them has."""
     t = arrays[0].type
-    if not pa.types.is_dictionary(t):
+    if not _has_dictionaries(t):
         return pa.concat_arrays(arrays)
-    if all(a.type == t for a in arrays):
-        try:
-            return compacted(pa.concat_arrays(arrays))
-        except pa.ArrowInvalid:  # more values than indices
-            if t.index_type.bit_width >= 32:
-                raise
-    return compacted(pa.concat_arrays([widened(a) for a in arrays]))
+    if pa.types.is_dictionary(t):
+        return compacted(_one_dictionary(arrays))
+    parts = [parts_of(a) for a in arrays]
+    children = [one_array([sound(a) for a in each]) for each in zip(*(p.children for p in parts), strict=True)]
+    return made_of(end_to_end(parts, children), t)
 
 
-def together(arrays: Sequence[pa.Array]) -> pa.Array:
-    """One array of several of one type, in that type.
+def rows_of(parts: Sequence[pa.Array], firsts: Sequence[int], ids: np.ndarray) -> pa.Array:
+    """Rows of a column that lies in some arrays, int64[m], of which each begins with the row in ``firsts``."""
+    if len(parts) == 1 or not len(ids):
+        return taken(parts[0], whole_numbers(ids - firsts[0]))
+    which = np.searchsorted(np.asarray(firsts), ids, side="right") - 1
+    order = np.argsort(which, kind="stable")
+    pieces = []
+    for part in np.unique(which):
+        pieces.append(taken(parts[part], whole_numbers(ids[which == part] - firsts[part])))
+    back = np.empty(len(ids), dtype=np.int64)
+    back[order] = np.arange(len(ids))
+    return taken(one_array(pieces), whole_numbers(back))
 
-    Raises
-    ------
-    CapacityError
-        As of :func:`narrowed`.
-    """
-    return narrowed(joined(arrays), arrays[0].type)
+
+def combined(table: pa.Table) -> pa.Table:
+    """The table with columns of one chunk, as far as one array can hold them; a dictionary may have wider indices."""
+    if not any(map(_has_dictionaries, table.schema.types)):
+        return table.combine_chunks()
+    columns = [
+        one_array(c.chunks) if c.num_chunks and _has_dictionaries(c.type) else c.combine_chunks() for c in table.columns
+    ]
+    return pa.table(columns, names=table.column_names)
+
+
+def _has_dictionaries(t: pa.DataType) -> bool:
+    if pa.types.is_dictionary(t):
+        return True
+    inner = range(t.num_fields)
+    return bool(inner) and is_taken_apart(t) and any(_has_dictionaries(t.field(i).type) for i in inner)
+
+
+def _changed(array: pa.Array, change: Callable[[pa.DictionaryArray], pa.DictionaryArray]) -> pa.Array:
+    """With each array of dictionary type in it changed."""
+    if pa.types.is_dictionary(array.type):
+        return change(array)
+    if not _has_dictionaries(array.type):
+        return array
+    parts = parts_of(array)
+    made = [_changed(child, change) for child in parts.children]
+    same = all(a is b for a, b in zip(made, parts.children, strict=True))
+    return array if same else made_of(parts.of(made), array.type)
+
+
+def _one_dictionary(arrays: Sequence[pa.DictionaryArray]) -> pa.DictionaryArray:
+    t = arrays[0].type
+    try:
+        if all(a.type == t for a in arrays):
+            try:
+                return pa.concat_arrays(arrays)
+            except pa.ArrowInvalid:  # more values than indices
+                if t.index_type.bit_width >= 32:
+                    raise
+        return pa.concat_arrays([_widened(a) for a in arrays])
+    except pa.ArrowNotImplementedError:  # Arrow finds no equal ones among structs and lists
+        return _one_behind_another([_widened(a) for a in arrays])
+
+
+def _one_behind_another(arrays: Sequence[pa.DictionaryArray]) -> pa.DictionaryArray:
+    dictionaries: list[pa.Array] = []
+    indices, base, top = [], 0, 0
+    for a in arrays:
+        if not dictionaries or not a.dictionary.equals(dictionaries[-1]):
+            dictionaries.append(a.dictionary)
+            base, top = top, top + len(a.dictionary)
+        indices.append(_numbers(a)[0] + base)
+    there = [validity(a.indices) for a in arrays]
+    valid = None
+    if any(v is not None for v in there):
+        valid = np.concatenate([np.ones(len(a), bool) if v is None else v for a, v in zip(arrays, there, strict=True)])
+    return _with_numbers(np.concatenate(indices), valid, one_array(dictionaries), arrays[0].type)
+
+
+def _widened(array: pa.DictionaryArray) -> pa.DictionaryArray:
+    """With indices of 32 bits at least."""
+    t = array.type
+    if t.index_type.bit_width >= 32:
+        return array
+    return pa.DictionaryArray.from_arrays(array.indices.cast(pa.int32()), array.dictionary, ordered=t.ordered)
+
+
+def sound(array: pa.Array) -> pa.Array:
+    """Null where an index of a dictionary array points nowhere, as pyarrow makes those below a struct that is null."""
+    if not pa.types.is_dictionary(array.type):
+        return array
+    words = fixed_view(array.indices, array.type.index_type.bit_width // 8)  # negative ones are great as words
+    if not len(words) or int(words.max()) < len(array.dictionary):
+        return array
+    numbers, valid = _numbers(array)
+    wrong = (numbers < 0) | (numbers >= len(array.dictionary))
+    if not wrong.any():
+        return array
+    there = ~wrong if valid is None else valid & ~wrong
+    return _with_numbers(np.where(wrong, 0, numbers), there, array.dictionary, array.type)
 
 
 def _in_use(array: pa.DictionaryArray) -> pa.DictionaryArray:
-    indices, there = array.indices, None
-    if array.null_count:
-        there = np.asarray(indices.is_valid())
-        indices = indices.fill_null(0)
-    at = np.asarray(indices)
-    used = np.unique(at if there is None else at[there])
-    places = np.searchsorted(used, at).astype(np.int32)
-    if there is not None:
-        places[~there] = 0
-    values = taken(array.dictionary, whole_numbers(used))
-    made = pa.array(places, mask=None if there is None else ~there).cast(array.type.index_type)
-    return pa.DictionaryArray.from_arrays(made, values, ordered=array.type.ordered)
+    """With a dictionary of the values that its rows have."""
+    numbers, valid = _numbers(sound(array))
+    used = np.unique(numbers if valid is None else numbers[valid])
+    places = np.searchsorted(used, numbers)
+    if valid is not None:
+        places[~valid] = 0
+    return _with_numbers(places, valid, taken(array.dictionary, whole_numbers(used)), array.type)
+
+
+def _numbers(array: pa.DictionaryArray) -> tuple[np.ndarray, np.ndarray | None]:
+    """The indices of the rows, int64[n] and 0 where they are null, and which are not, None where all."""
+    indices = array.indices
+    valid = validity(indices)
+    numbers = counted(indices)
+    return (numbers if valid is None else np.where(valid, numbers, 0)), valid
+
+
+def _with_numbers(
+    numbers: np.ndarray, valid: np.ndarray | None, dictionary: pa.Array, t: pa.DictionaryType
+) -> pa.DictionaryArray:
+    """With these indices, in the type ``t`` of a column."""
+    made = whole_numbers(numbers.astype(t.index_type.to_pandas_dtype()))
+    if valid is not None:
+        made = pa.Array.from_buffers(made.type, len(made), [bitmap(valid), made.buffers()[1]])
+    return pa.DictionaryArray.from_arrays(made, dictionary, ordered=t.ordered)

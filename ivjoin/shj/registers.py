@@ -18,8 +18,8 @@ __all__ = [
     "LARGE_TEXT_PIECE", "LATE", "LEAVING", "MINUS", "MORE", "NAMING", "NAN_ORDINAL", "NO_KEY", "OPERATOR",
     "ORDINAL_PIECE", "OUTPUT", "PIECE", "PLUS", "PROBING", "PRUNING", "RETIRING", "RING", "ROOM", "RUNS",
     "Register", "SIDE", "SOURCE", "STORE", "STORED", "STORING", "SWEEP", "TERM", "TEXT", "TEXT_ALONE", "TEXT_PIECE",
-    "TIDY", "TIMES", "TRACKER", "USABLE", "VALIDITY_PIECE", "VALIDITY_WORD", "VALUE_WORD", "WILD", "WORDS", "blank",
-    "copied", "words_in", "words_of",
+    "TIDY", "TIMES", "TRACKER", "USABLE", "VALIDITY_PIECE", "VALIDITY_WORD", "VALUE_WORD", "WILD", "WORDS", "as_words",
+    "blank", "placed", "words_in", "words_of",
 ]
 
 
@@ -111,9 +111,18 @@ def blank(record: np.dtype, n: int) -> np.ndarray:
     return np.zeros(n * words_in(record), dtype=np.int64).view(record)
 
 
-def copied(table: np.ndarray) -> np.ndarray:
-    """A copy of a table of records."""
-    return table.view(np.int64).copy().view(table.dtype)
+def as_words(table: np.ndarray) -> np.ndarray:
+    """The words of a table of records, flat: the same memory."""
+    base = table.base
+    if type(base) is np.ndarray and base.dtype == np.int64 and base.ndim == 1 and base.nbytes == table.nbytes:
+        return base  # a ``blank`` one
+    return table.reshape(-1).view(np.int64)
+
+
+def placed(record: np.dtype, **fields: int) -> tuple[np.ndarray, np.ndarray]:
+    """Fields of a record as the words that they are and their values : int64[n] each, to be written at once."""
+    words = words_of(record)
+    return np.array([words[name] for name in fields]), np.array([int(v) for v in fields.values()], dtype=np.int64)
 
 
 def words_in(record: np.dtype) -> int:

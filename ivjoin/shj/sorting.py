@@ -1,4 +1,4 @@
-"""The order of int64 values: by the radix of what they differ in, where that is faster than by comparing them.
+"""The order of int64 values, of all or key by key: by what they differ in, where that is faster than by comparing them.
 
 Source: D. E. Knuth, The Art of Computer Programming 3, 5.2.5, sorting by distribution, from the last digit on.
 """
@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from ivjoin.shj.kernels import pick_kernels
+from ivjoin.shj.kernels import grouped_kernels, pick_kernels
 
-__all__ = ["in_order"]
+__all__ = ["in_order", "order_by_key"]
 
 _FEW = 2048  # values that are sorted by comparing them
 _MANY = 1 << 22  # four more arrays of so many values take too much memory
 _BITS = 11  # of a digit
 _DIGITS = 4  # by all of which values are sorted; where they differ in more bits than that, by the first _FIRST
 _FIRST = 3
+_PLACES = 1 << 16  # that the values of a key are dealt to
 
 
 def in_order(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -37,6 +38,30 @@ def in_order(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         again = np.argsort(keys, kind="stable")  # which sees what is in order already
         order, keys = order.take(again), keys.take(again)
     return order, keys
+
+
+def order_by_key(kids: np.ndarray, values: np.ndarray, n_ids: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The order of values key by key.
+
+    Parameters
+    ----------
+    kids, values : int64[n]
+        No key is below 0, or not below ``n_ids``.
+
+    Returns
+    -------
+    starts : int64[n_ids + 1]
+        Where each key begins.
+    values, order : int64[n]
+        The values by key, those of one key rising, and whose they are; equal ones stay as they were.
+    """
+    starts = np.zeros(n_ids + 1, dtype=np.int64)
+    found, order = np.empty(len(values), dtype=np.int64), np.empty(len(values), dtype=np.int64)
+    grouped_kernels.group_values(kids, values, starts, found, order)
+    most = int(np.diff(starts).max(initial=0))
+    scratch = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64), np.empty(_PLACES, dtype=np.int64)
+    grouped_kernels.sort_groups(starts, found, order, *scratch)
+    return starts, found, order
 
 
 def _compared(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

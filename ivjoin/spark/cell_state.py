@@ -19,7 +19,6 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ivjoin.metrics import MultiJoinMetrics
@@ -28,7 +27,7 @@ from ivjoin.multi.question import MultiSpec
 from ivjoin.plan.cache import plan_of
 from ivjoin.routing import HypercubePlan
 from ivjoin.spark.buckets import bucket_labels
-from ivjoin.spark.cells import cell_sql, hashable
+from ivjoin.spark.cells import hashable, in_cells
 from ivjoin.spark.codec import FORMAT, STATE_SCHEMA, compressed, expanded, meta_text, new_token, read_state
 from ivjoin.spark.columns import place
 from ivjoin.spark.delays import DELAYS, Arrived, Delay
@@ -50,10 +49,9 @@ def streamed_in_cells(frames: Mapping[str, Any], spec: MultiSpec, plan: Hypercub
     for side, (alias, frame) in enumerate(frames.items()):
         names = [place(i) for i in range(len(frame.columns))]
         rows = frame.toDF(*names)
-        cell = F.explode(F.expr(cell_sql(spec, plan, alias, hashable(frame.schema)))).alias("bucket")
-        packed.append(
-            rows.select(cell, *names).mapInArrow(packer(spec.inputs[alias], 0, labels, tag=side), PACKED_SCHEMA)
-        )
+        rows, cell = in_cells(rows, spec, plan, alias, hashable(frame.schema))
+        pack = packer(spec.inputs[alias], 0, labels, tag=side)
+        packed.append(rows.selectExpr(f"{cell} AS bucket", *names).mapInArrow(pack, PACKED_SCHEMA))
     all_of = packed[0]
     for one in packed[1:]:
         all_of = all_of.union(one)

@@ -11,12 +11,14 @@ result agree in every dim, so they meet in one cell, and each result comes out o
 attribute or of the whole row: a task that is run again sends the same rows to the same cells.
 
 Where all inputs have the attributes of all dims, no row is copied, and Spark shuffles by the attributes themselves.
-What is shuffled by and sorted by travels in the columns that hold it, where these are columns of all inputs.
+What is shuffled by and sorted by travels in the columns that hold it, where these are columns of all inputs; the cell
+and the side are one number. Rows with a null where a key or a band compares, and those that a conjunct of their input
+alone leaves out, stay behind, as in Spark's own joins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,28 +26,35 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ivjoin.expr.nodes import Node
+from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.frontier.order import Order
 from ivjoin.multi.operator import MultiJoin
 from ivjoin.multi.pace import sorted_along
 from ivjoin.multi.question import MultiSpec
 from ivjoin.multi.spread import attributes
-from ivjoin.multi.steps import laid_out
+from ivjoin.multi.steps import Step, laid_out, wide
 from ivjoin.multi.trees import Seen, best_shape
+from ivjoin.plan.cache import plan_of
 from ivjoin.routing import HypercubePlan
 from ivjoin.spark.buckets import bucket_labels
-from ivjoin.spark.columns import as_spark_sql, place, type_name
+from ivjoin.spark.columns import as_spark_sql, condition_sql, place, type_name
 from ivjoin.spark.pack import MapStage, gathered
-from ivjoin.spark.slots import laid_together, null_of, selected
+from ivjoin.spark.slots import columns_packed, laid_together, null_of, selected
 
-__all__ = ["cell_sql", "hashable", "joined_in_cells"]
+__all__ = ["hashable", "in_cells", "joined_in_cells"]
 
 
-def cell_sql(spec: MultiSpec, plan: HypercubePlan, alias: str, columns: list[int]) -> str:
-    """The cells of a row of an input, an array of int, as Spark SQL over :func:`place` names."""
+def in_cells(
+    frame: Any, spec: MultiSpec, plan: HypercubePlan, alias: str, columns: list[int], stride: int = 1
+) -> tuple[Any, str]:
+    """A row for each cell of each row of an input, and which cell that is, times a stride, as Spark SQL (int).
+
+    Both over :func:`place` names; ``columns`` are those that can be hashed. A row that is not copied costs no more than
+    its hashes.
+    """
     named = attributes(spec)
     names = spec.wide(alias).names
-    stride, terms, copies = 1, ["0"], "array(0)"
+    terms, copies = [], [0]
     for seed, (dim, size) in enumerate(plan.dims.items()):
         if dim in plan.members[alias]:
             if dim in named:
@@ -55,10 +64,12 @@ def cell_sql(spec: MultiSpec, plan: HypercubePlan, alias: str, columns: list[int
                 by = ", ".join([f"{seed}", *(f"`{place(i)}`" for i in columns)])
             terms.append(f"CAST(pmod(xxhash64({by}), {size}) AS INT) * {stride}")
         else:
-            steps = f"transform(sequence(0, {size - 1}), y -> y * {stride})"
-            copies = f"flatten(transform({copies}, x -> transform({steps}, y -> x + y)))"
+            copies = [at + y * stride for at in copies for y in range(size)]
         stride *= size
-    return f"transform({copies}, x -> x + {' + '.join(terms)})"
+    if len(copies) > 1:
+        frame = frame.select("*", F.explode(F.lit(copies)).alias("copy"))
+        terms.append("copy")
+    return frame, " + ".join(terms) or "0"
 
 
 def hashable(schema: StructType) -> list[int]:
@@ -73,7 +84,8 @@ def joined_in_cells(
 ) -> Any:
     """The joined frame; with ``tasks`` in so many tasks, where keys alone say to which a row goes."""
     shape = best_shape(spec, {a: Seen(n) for a, n in rows.items()})
-    along = _sorted(spec, sorted_along(spec, laid_out(spec, shape).steps, spec.aliases))
+    steps = laid_out(spec, shape).steps
+    along = _sorted(spec, sorted_along(spec, steps, spec.aliases))
     run = spec.with_orders({a: (Order(along[a][0]),) if a in along else () for a in spec.aliases})
     keys = [] if plan.workers == 1 else _keys(spec, plan)
     together = [{a: node for a, (_, node) in along.items()}, *([] if keys is None else keys)]
@@ -81,40 +93,70 @@ def joined_in_cells(
     slots, places, by = laid_together(
         list(types.values()), [[_column(spec, a, nodes.get(a)) for a in spec.aliases] for nodes in together]
     )
+    order, *hashed = [f"b{i}" if slot is None else f"s{slot}" for i, slot in enumerate(by)]
+    needed = _needed(spec, steps)
     tagged = []
     for side, (a, frame) in enumerate(frames.items()):
         names = spec.wide(a).names
         given = frame.toDF(*[place(i) for i in range(len(types[a]))])
-        columns: dict[str, Any] = {"side": f"CAST({side} AS TINYINT)"}
-        if keys is None:
-            columns["cell"] = f"explode({cell_sql(spec, plan, a, hashable(frame.schema))})"
-        else:  # a null is equal to nothing
-            for own in keys:
-                given = given.where(f"{as_spark_sql(own[a], names)} IS NOT NULL")
+        for text in needed[a]:
+            given = given.where(text)
+        where = {slot: i for i, slot in enumerate(places[side])}
+        columns: dict[str, Any] = {
+            f"s{i}": place(where[i]) if i in where else null_of(t) for i, t in enumerate(slots)
+        }
         for i, (nodes, slot) in enumerate(zip(together, by, strict=True)):
             if nodes and slot is None:
-                text = as_spark_sql(nodes[a], names) if a in nodes else _none_like(next(iter(nodes.values())))
-                columns[f"b{i}"] = str(text)
-        where = {slot: i for i, slot in enumerate(places[side])}
-        columns |= {f"s{i}": place(where[i]) if i in where else null_of(t) for i, t in enumerate(slots)}
-        tagged.append(selected(given, **columns))
+                columns[f"b{i}"] = str(
+                    as_spark_sql(nodes[a], names) if a in nodes else _none_like(next(iter(nodes.values())))
+                )
+        if keys is None:
+            given, cell = in_cells(given, spec, plan, a, hashable(frame.schema), len(frames))
+            columns["tag"] = f"{cell} + {side}"
+        else:
+            columns["tag"] = f"CAST({side} AS TINYINT)"
+        tagged.append(selected(given, **columns_packed(columns, order)))
     all_of = tagged[0]
     for one in tagged[1:]:
         all_of = all_of.union(one)
-    order, *hashed = [f"b{i}" if slot is None else f"s{slot}" for i, slot in enumerate(by)]
     if plan.workers == 1:
         spread = all_of.coalesce(1)
     elif keys is None:
-        labels = F.lit(list(bucket_labels(plan.workers)))
-        spread = all_of.repartition(plan.workers, F.element_at(labels, F.col("cell") + 1))
+        cell = F.expr(f"CAST(tag DIV {len(frames)} AS INT) + 1")
+        spread = all_of.repartition(plan.workers, F.element_at(F.lit(list(bucket_labels(plan.workers))), cell))
     else:
         spread = all_of.repartition(*([] if tasks is None else [tasks]), *hashed)
     # Not by the cell first, though a task may have several: Spark sorts by one number ten times as fast as by two.
     if along:
         spread = spread.sortWithinPartitions(order)
-    cell = [] if keys is not None else ["cell"]
-    payload = spread.selectExpr("side", *[f"s{i}" for i in range(len(slots))], *cell)
-    return payload.mapInArrow(_joiner(run, shape, places, bool(cell)), out)
+    payload = spread.selectExpr("tag", *[f"s{i}" for i in range(len(slots))])
+    return payload.mapInArrow(_joiner(run, shape, places, keys is None), out)
+
+
+def _needed(spec: MultiSpec, steps: Sequence[Step]) -> dict[str, list[str]]:
+    """By input, as Spark SQL, what is TRUE of each row that can be in a result.
+
+    The conjuncts of that input alone, and that what keys and bands compare is not null.
+    """
+    out: dict[str, dict[str, None]] = {a: {} for a in spec.aliases}
+    owner = {f.name: a for a in spec.aliases for f in spec.wide(a)}
+
+    def needs(node: Node, sql: Callable[[Node, Sequence[str]], str | None], rest: str) -> None:
+        own = {owner[c.params[1]] for c in columns_of(node)}
+        if len(own) == 1:
+            a = own.pop()
+            text = sql(node, spec.wide(a).names)
+            if text is not None:
+                out[a][text + rest] = None
+
+    for step in steps:
+        plan = plan_of(step.spec)
+        compared = [n for k in plan.separation.keys if not k.null_safe for n in (k.left, k.right)]
+        for node in (*compared, *(n for t in plan.kernel_terms for n in (t.left, t.right))):
+            needs(wide(node), as_spark_sql, " IS NOT NULL")
+    for part in spec.parts:
+        needs(part.node, condition_sql, "")
+    return {a: list(texts) for a, texts in out.items()}
 
 
 def _sorted(spec: MultiSpec, along: Mapping[str, tuple[Node, Node]]) -> dict[str, tuple[Node, Node]]:
@@ -140,7 +182,7 @@ def _none_like(node: Node) -> str:
 
 
 def _joiner(spec: MultiSpec, shape: Any, places: list[list[int]], celled: bool) -> MapStage:
-    """The function of a task: rows in order, with their cell in the last column if there are cells."""
+    """The function of a task: rows in order, whose first column says of which input each is, and of which cell."""
 
     def join(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         found: dict[int, MultiJoin] = {}
@@ -152,10 +194,8 @@ def _joiner(spec: MultiSpec, shape: Any, places: list[list[int]], celled: bool) 
 
         for batch in gathered(batches):
             tags = np.asarray(batch.column(0))
-            cells = np.asarray(batch.column(batch.num_columns - 1)) if celled else None
-            for cell in (0,) if cells is None else np.unique(cells).tolist():
-                here = None if cells is None else cells == cell
-                yield from _pushed(of_cell(cell), batch, tags, here, places)
+            for cell in np.unique(tags // len(places)).tolist() if celled else (0,):
+                yield from _pushed(of_cell(cell), batch, tags - cell * len(places), places)
         for op in found.values():
             yield from op.finish()
 
@@ -163,10 +203,10 @@ def _joiner(spec: MultiSpec, shape: Any, places: list[list[int]], celled: bool) 
 
 
 def _pushed(
-    op: MultiJoin, batch: pa.RecordBatch, tags: np.ndarray, here: np.ndarray | None, places: list[list[int]]
+    op: MultiJoin, batch: pa.RecordBatch, tags: np.ndarray, places: list[list[int]]
 ) -> Iterator[pa.RecordBatch]:
     for side, alias in enumerate(op.aliases):
-        index = np.flatnonzero(tags == side if here is None else (tags == side) & here)
+        index = np.flatnonzero(tags == side)
         if not len(index):
             continue
         columns = [batch.column(1 + slot) for slot in places[side]]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import MAX_PREC, Context, Decimal
+from typing import Any
 
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import Type
 from ivjoin.plan.planner import JoinPlan
 
-__all__ = ["as_spark_sql", "bucket_sql", "key_sql", "place", "type_name", "widens"]
+__all__ = ["as_spark_sql", "bucket_sql", "condition_sql", "key_sql", "literal_sql", "place", "type_name", "widens"]
 
 _INTS = {8: "TINYINT", 16: "SMALLINT", 32: "INT", 64: "BIGINT"}
 _KINDS = {"bool": "BOOLEAN", "string": "STRING", "binary": "BINARY", "date": "DATE"}
@@ -32,6 +34,59 @@ def as_spark_sql(node: Node, names: Sequence[str]) -> str | None:
         if inner is None or target is None or not widens(node.args[0].type, node.type):
             return None
         return f"CAST({inner} AS {target})"
+    return None
+
+
+_COMPARED = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq_null_safe": "<=>"}
+
+
+def condition_sql(node: Node, names: Sequence[str]) -> str | None:
+    """A condition on columns of one input and literals as Spark SQL over :func:`place` names.
+
+    As :func:`as_spark_sql`, None for anything of which it is not certain that Spark has the same answer; none errs.
+    """
+    if node.op in _COMPARED or node.op == "in":
+        ends = [_operand(n, names) for n in node.args]
+        if None in ends:
+            return None
+        first, *others = [str(e) for e in ends]
+        what = f"IN ({', '.join(others)})" if node.op == "in" else f"{_COMPARED[node.op]} {others[0]}"
+        return f"({first} {what})"
+    if node.op in ("and", "or", "not"):
+        parts = [condition_sql(n, names) for n in node.args]
+        if None in parts:
+            return None
+        return f"(NOT {parts[0]})" if node.op == "not" else f"({f' {node.op.upper()} '.join(map(str, parts))})"
+    if node.op == "is_null":
+        inner = as_spark_sql(node.args[0], names)
+        return None if inner is None else f"({inner} IS NULL)"
+    return as_spark_sql(node, names) if node.op == "column" and node.type.kind == "bool" else None
+
+
+def _operand(node: Node, names: Sequence[str]) -> str | None:
+    """A column or a literal."""
+    return literal_sql(node.params[0], node.type) if node.op == "literal" else as_spark_sql(node, names)
+
+
+def literal_sql(value: Any, t: Type) -> str | None:
+    """A value of a type, as nodes hold it, that Spark reads alike whatever its settings are; None where none is."""
+    name = type_name(t)
+    if value is None or name is None:
+        return None
+    if t.kind == "int":
+        return f"CAST('{value}' AS {name})"
+    if t.kind == "float":
+        return f"CAST('{float(value)!r}' AS {name})"
+    if t.kind == "decimal":
+        return f"CAST('{Decimal(value).scaleb(-t.scale, Context(prec=MAX_PREC)):f}' AS {name})"
+    if t.kind == "bool":
+        return str(bool(value)).upper()
+    if t.kind == "string" and isinstance(value, str):
+        return f"CAST(X'{value.encode().hex()}' AS STRING)"
+    if t.kind == "date":
+        return f"date_from_unix_date({value})"
+    if t.kind == "timestamp" and t.tz and t.unit == "us":
+        return f"timestamp_micros({value}L)" if value > -(2**63) else None
     return None
 
 

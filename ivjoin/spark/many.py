@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -28,8 +28,10 @@ from ivjoin.spark.environment import settings_of
 from ivjoin.spark.eventtime import WatermarkWarning, in_order, watermark_note
 from ivjoin.spark.schema import arrow_schema
 from ivjoin.spark.sizes import are_small, estimated_bytes, sound_bytes
+from ivjoin.spark.sqlwriter import quoted_name
 from ivjoin.spark.watermark import delays, with_watermarks, without_watermark
 from ivjoin.spark.workers import kernels_early, start_early
+from ivjoin.stream.columns import places_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,7 +46,7 @@ def multi_join(
     inputs: Mapping[str, DataFrame], condition: str | None = None, orders: AliasOrders | None = None,
     scheme: str = "auto", skewed: Iterable[str | tuple[str, str]] | None = None, *,
     bounds: AliasBounds | None = None, batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None,
-    allow_cross: bool = False, workers: int | None = None,
+    allow_cross: bool = False, workers: int | None = None, columns: Sequence[str] | None = None,
 ) -> DataFrame:
     """Join two to eight DataFrames in one shuffle, each row sent to the cells where it may meet others.
 
@@ -72,6 +74,9 @@ def multi_join(
     workers : int, optional
         Cells at most; ``spark.sql.shuffle.partitions`` by default, and one, in a task that reads all inputs, where
         static ones are small and ``scheme`` is "auto". A checkpoint keeps to the grid it began with.
+    columns : list of str, optional
+        The columns of the output, by their names ``alias_name`` and in their order; all by default. What neither they
+        nor the condition, orders and bounds name is not shuffled. A checkpoint keeps to those it began with.
 
     Returns
     -------
@@ -107,6 +112,10 @@ def multi_join(
         allow_cross=allow_cross, case_sensitive=settings.case_sensitive,
     )
     _refuse_collated(spec, frames)
+    if columns is not None:
+        columns = [spec.schema.names[i] for i in places_of(spec.schema.names, columns)]
+        spec = spec.of_columns([*columns, *_watermarked(frames)])
+        frames = {a: frame.select(*map(quoted_name, spec.schemas[a].names)) for a, frame in frames.items()}
     if spec.condition is not None and not settings.ansi and (note := ansi_note(spec.condition)):
         warnings.warn(AnsiWarning(note), stacklevel=2)
     rows = dict.fromkeys(frames, 1.0) if streaming else _sizes(frames)
@@ -122,11 +131,13 @@ def multi_join(
 
         spec = _watermarks(spec, frames)
         _begin_early(spec, frames, streaming)
-        return streamed_in_cells(frames, spec, plan, out)
-    from ivjoin.spark.cells import joined_in_cells
+        joined = streamed_in_cells(frames, spec, plan, out)
+    else:
+        from ivjoin.spark.cells import joined_in_cells
 
-    _begin_early(spec, frames, streaming)
-    return joined_in_cells(frames, spec, plan, out, rows, None if workers is None else plan.workers)
+        _begin_early(spec, frames, streaming)
+        joined = joined_in_cells(frames, spec, plan, out, rows, None if workers is None else plan.workers)
+    return joined if columns is None else joined.select(*map(quoted_name, columns))
 
 
 def _streaming(frames: Mapping[str, Any]) -> bool:
@@ -148,6 +159,11 @@ def _streaming(frames: Mapping[str, Any]) -> bool:
             "micro-batch. Read all as streams (spark.readStream on the same files), or all as static frames"
         )
     return bool(streams)
+
+
+def _watermarked(frames: Mapping[str, Any]) -> list[str]:
+    """The columns that have a watermark, by their names in the output."""
+    return [f"{a}_{f.name}" for a, frame in frames.items() for f in frame.schema if delays([f])]
 
 
 def _begin_early(spec: MultiSpec, frames: Mapping[str, Any], streaming: bool) -> None:

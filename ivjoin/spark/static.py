@@ -35,7 +35,7 @@ from ivjoin.spark.metrics import observed
 from ivjoin.spark.ownership import cell_spec, only_owned
 from ivjoin.spark.pack import MapStage
 from ivjoin.spark.results import GROWING, RESULT_SCHEMA, opener, packed_row
-from ivjoin.spark.slots import laid_together, null_of, selected
+from ivjoin.spark.slots import columns_packed, laid_together, null_of, selected
 from ivjoin.spark.sorting import image_adder, sort_key
 from ivjoin.spark.spreading import Spread, routed
 
@@ -62,26 +62,28 @@ def static_join(
     together = [*([] if ordered is None else [ordered]), *([] if is_routed or spread.alone else keys)]
     slots, places, found = laid_together(types, [[_column_of(text) for text in pair] for pair in together])
     by = [f"b{i}" if slot is None else f"s{slot}" for i, slot in enumerate(found)]
+    order = by.pop(0) if ordered is not None else "o"
     tagged = []
     for side, frame in enumerate((left, right)):
         rows = frame.toDF(*[place(i) for i in range(len(types[side]))])
         if key is not None and key.sql is None:
             rows = _with_image(rows, spec, side, key.nodes[side])
-        columns: dict[str, Any] = {"side": f"CAST({side} AS TINYINT)"}
+        added: dict[str, str] = {}
         if is_routed:
             rows, added = routed(rows, frame, spec, side, spread)
-            columns |= added
-        if key is not None and ordered is None:
-            columns["o"] = "o"
+        where = {slot: i for i, slot in enumerate(places[side])}
+        columns: dict[str, Any] = {
+            f"s{i}": place(where[i]) if i in where else null_of(t) for i, t in enumerate(slots)
+        }
         for i, (pair, at) in enumerate(zip(together, found, strict=True)):
             if at is None:
                 columns[f"b{i}"] = pair[side]
-        where = {slot: i for i, slot in enumerate(places[side])}
-        for slot, t in enumerate(slots):
-            columns[f"s{slot}"] = place(where[slot]) if slot in where else null_of(t)
-        tagged.append(selected(rows, **columns))
+        if key is not None and ordered is None:
+            columns["o"] = "o"
+        columns["side"] = f"CAST({side} AS TINYINT)"
+        columns |= added
+        tagged.append(selected(rows, **columns_packed(columns, order)))
     both = tagged[0].union(tagged[1])
-    order = by.pop(0) if ordered is not None else "o"
     if is_routed:
         by = ["label"]
     if not by or spread.alone:

@@ -21,6 +21,7 @@ from ivjoin.operator.intake import has_value
 from ivjoin.plan.planner import JoinPlan, SidePlan, inferred
 from ivjoin.separation.separate import BandTerm
 from ivjoin.shj.arrow import taken
+from ivjoin.shj.dictionaries import combined
 
 __all__ = ["Axis", "axes", "best_axis", "indices", "sample"]
 
@@ -69,7 +70,7 @@ def sample(table: pa.Table) -> pa.RecordBatch:
             parts.append(taken(batch, indices(here)))
             first += batch.num_rows
         table = pa.Table.from_batches(parts, table.schema)
-    batches = table.combine_chunks().to_batches()
+    batches = combined(table).to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], table.schema)
 
 

@@ -23,7 +23,8 @@ from ivjoin.multi.steps import Shape, equal_classes, laid_out
 from ivjoin.multi.trees import Seen, best_shape
 from ivjoin.operator.intake import has_value
 from ivjoin.operator.wording import listed
-from ivjoin.shj.arrow import rows_at
+from ivjoin.shj.dictionaries import combined
+from ivjoin.shj.plain import rows_at
 from ivjoin.stream.columns import places_of
 from ivjoin.stream.inputs import ArrowStream, Source, open_input
 from ivjoin.stream.ordered import Ordinals, moves, of_steps, of_table, steps
@@ -145,7 +146,7 @@ def _rows_at(table: pa.Table, index: np.ndarray) -> pa.Table:
         if len(here):
             taken.append(rows_at(batch, here - start))
         start += batch.num_rows
-    return pa.Table.from_batches(taken, table.schema).combine_chunks()
+    return combined(pa.Table.from_batches(taken, table.schema))
 
 
 def _look(node: Node, rows: pa.RecordBatch, alias: str, whole: int) -> tuple[float, float, float | None] | None:

@@ -16,7 +16,9 @@ from ivjoin.expr.evaluate import Vector, evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, ordinals
 from ivjoin.operator.intake import has_value
-from ivjoin.shj.arrow import plain_type, taken, to_plain
+from ivjoin.shj.arrow import taken
+from ivjoin.shj.dictionaries import combined
+from ivjoin.shj.plain import from_plain, from_plain_rows, plain_rows, plain_type
 from ivjoin.shj.sorting import in_order
 from ivjoin.stream.ahead import read_ahead
 from ivjoin.stream.axis import indices
@@ -106,22 +108,16 @@ def of_table(table: pa.Table, rows: Ordinals) -> Ordered:
 def gathered(table: pa.Table, index: np.ndarray, most: int | None = None) -> Iterator[pa.RecordBatch]:
     """The rows of a table at these places, no more than ``most`` at a time."""
     schema, most = table.schema, most or _GATHERED
-    plain = [plain_type(t) for t in schema.types]
-    if plain != schema.types:  # no rows are taken of views
-        columns = [
-            pa.chunked_array([to_plain(a, t) for a in c.chunks], t) for c, t in zip(table.columns, plain, strict=True)
-        ]
-        table = pa.Table.from_arrays(columns, names=schema.names)
-    whole = table.combine_chunks()
+    whole = combined(plain_rows(table))  # no rows are taken of views
     batches = whole.to_batches()
     for start in range(0, len(index), most):
         at = indices(index[start : start + most])
         if len(batches) == 1:
             some = [taken(batches[0], at)]
         else:  # more text than one array can hold
-            some = taken(whole, at).combine_chunks().to_batches()
+            some = combined(taken(whole, at)).to_batches()
         for batch in some:
-            yield batch if plain == schema.types else batch.cast(schema)
+            yield from from_plain_rows(batch, schema)
 
 
 def moves(schema: pa.Schema) -> bool:
@@ -129,9 +125,7 @@ def moves(schema: pa.Schema) -> bool:
     at = pa.nulls(0, pa.uint32())
     try:
         for t in schema.types:
-            none = taken(pa.nulls(0, plain_type(t)), at)
-            if none.type != t:
-                none.cast(t)
+            from_plain(taken(pa.nulls(0, plain_type(t)), at), t)
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid, TypeError):
         return False
     return True

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.shj.arrow import rows_at
+from ivjoin.shj.plain import rows_at
 from ivjoin.stream.memory import Segment
 
 __all__ = ["I64_MAX", "I64_MIN", "Loose", "Piece", "Run"]

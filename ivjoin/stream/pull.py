@@ -19,6 +19,7 @@ from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cache import planned
 from ivjoin.plan.cutting import cut_of
 from ivjoin.plan.planner import JoinPlan
+from ivjoin.shj.plain import in_few_batches
 from ivjoin.stream.columns import Chosen, chosen
 from ivjoin.stream.inputs import ArrowStream, Source, SupportsArrowStream, first_line, open_inputs
 from ivjoin.stream.memory import threads_within
@@ -97,8 +98,7 @@ class Pieces:
             rows += more.num_rows
         if len(parts) == 1:
             return batch
-        # More than one where they hold more text than one array can.
-        self._gathered = pa.Table.from_batches(parts).combine_chunks().to_batches()[::-1]
+        self._gathered = in_few_batches(parts)[::-1]
         return self._gathered.pop() if self._gathered else batch
 
 
@@ -165,9 +165,12 @@ class _Join:
         if self.budget is not None and (self.plan.spec.pick is not None or self.plan.spec.aggregates):
             # A push is refused as a whole, so one is to be a small part of what is allowed.
             self.most = min(self.most, max(_LEAST_ROWS, self.budget.limit // _LIMIT_A_ROW))
+        most = [self.most, self.most]
+        if self.plan.spec.pick is not None and arranged.leads == 1 and self.budget is None:
+            most[1] = MOST_ROWS  # held as a whole, and gathered from again and again, which is slow of many pieces
         left, right = (
-            Pieces(batches, self._coalesce, self.most, source.in_memory)
-            for batches, source in zip(arranged.batches, self._sources, strict=True)
+            Pieces(batches, self._coalesce, rows, source.in_memory)
+            for batches, source, rows in zip(arranged.batches, self._sources, most, strict=True)
         )
         return arranged, (left, right)
 

@@ -31,7 +31,7 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.cutting import Cut, shifted
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
-from ivjoin.shj.arrow import rows_at
+from ivjoin.shj.plain import rows_at
 from ivjoin.stream.jobs import Jobs
 from ivjoin.stream.memory import Memory, Segment
 from ivjoin.stream.pieces import I64_MAX, I64_MIN, Loose, Piece, Run

@@ -14,6 +14,8 @@ from oracle import HOWS
 
 from ivjoin import Order, SymmetricHashJoin
 from ivjoin.operator import spilling
+from ivjoin.shj.arrow import Bytes
+from ivjoin.shj.kernels import byte_kernels
 from ivjoin.shj.store.backing import Files
 from ivjoin.shj.store.frozen import FrozenRows
 
@@ -243,3 +245,34 @@ def test_found_are_those_with_the_hash(seed: int, tmp_path: Path) -> None:
                 found.add((int(asked[a]), k))
         assert found >= {(int(a), k) for a in asked for k, (h, _) in there.items() if h == a}
         assert rows.live == len(there)
+
+
+def test_what_several_runs_find_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = FrozenRows(Files(str(tmp_path)), [pa.int64()], 1, 16)
+    for first in (0, 800, 1000):  # the later ones are too few to be merged with the first
+        n = 800 if first == 0 else 200 if first == 800 else 40
+        values = np.arange(first, first + n)
+        rows.append(values << 40, values[None], [pa.array(values)], np.zeros(n, dtype=bool), {})
+        rows.index()
+    assert len(rows._runs) > 1
+    read: list[int] = []
+    rows_of_log = type(rows.records).rows
+    monkeypatch.setattr(
+        type(rows.records), "rows", lambda self, ids, places: (read.append(len(ids)), rows_of_log(self, ids, places))[1]
+    )
+    asked = np.array([1030, 5, 900, 2000])
+    ((which, taken),) = rows.find(asked << 40)
+    assert read == [3]
+    assert dict(zip(asked[which].tolist(), taken.column(0).to_pylist(), strict=True)) == {5: 5, 900: 900, 1030: 1030}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_byte_strings_are_compared_to_their_last_byte(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    words = ["", "a", "ab", "abc", "abd", "ab\0", "b"]
+    ours, theirs = rng.choice(words, 40).tolist(), rng.choice(words, 90).tolist()
+    which, out = rng.integers(0, len(ours), len(theirs)), np.empty(len(theirs), dtype=np.uint8)
+    a, b = Bytes.of(pa.array(ours)), Bytes.of(pa.array(theirs))
+    want = [ours[w] == word for w, word in zip(which.tolist(), theirs, strict=True)]
+    assert byte_kernels.same(a.offsets, a.buffer, which, b.offsets, b.buffer, out) == sum(want)
+    assert out.tolist() == want

@@ -33,7 +33,7 @@ COLUMNS: dict[str, pa.Array] = {
     "list of views": pa.array([[x] for x in TEXT], pa.list_(VIEW)),
     "list": pa.array([[x] for x in TEXT]),
 }  # fmt: skip
-AS_KEYS = [name for name in COLUMNS if name not in ("struct of views", "list of views", "list", "run ends")]
+AS_KEYS = [name for name in COLUMNS if name not in ("struct of views", "list of views", "list")]
 
 
 def table(column: pa.Array) -> pa.Table:
@@ -145,3 +145,38 @@ def test_routing(name: str) -> None:
     assert {*plan.cells("left", batch)[0].tolist()} == {*range(ROWS)}
     plans = along(plan)
     assert {*plans.cells("left", batch)[0].tolist()} == {*range(ROWS)}
+
+
+RUNS = pc.run_end_encode(pa.array([None, 1, 1, 2, 2, 2, 5, 9]))
+RUN_WAYS: dict[str, Callable[[pa.Table], pa.Table]] = {
+    "order": lambda t: ivjoin.band_join(
+        t.to_reader(), t.to_reader(), condition="l.x BETWEEN r.x - 1 AND r.x + 1", how="full", left_order="x",
+        right_order="x",
+    ).to_arrow(),
+    "computed key": lambda t: ivjoin.band_join(t, t, condition="l.x * 2 = r.x + r.x AND l.i <> r.i").to_arrow(),
+    "asof": lambda t: ivjoin.asof_join(t, t.rename_columns(["x", "j"]), on="x").to_arrow(),
+    "aggregates": lambda t: ivjoin.band_join(
+        t, t, on="i", aggregate={"s": ("x", "sum"), "m": ("x", "max"), "f": ("x", "first"), "a": ("x", "mean")}
+    ).to_arrow(),
+    "many": lambda t: ivjoin.multi_join({"a": t, "b": t}, "a.x <= b.x AND b.x <= a.x + 1").to_arrow(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", RUN_WAYS)
+def test_run_ends_are_computed_with(way: str) -> None:
+    got = RUN_WAYS[way](pa.table({"x": RUNS, "i": range(8)}))
+    assert got.num_rows
+    assert rows(got) == rows(RUN_WAYS[way](pa.table({"x": pc.run_end_decode(RUNS), "i": range(8)})))
+
+
+@pytest.mark.parametrize("way", KEY_WAYS)
+def test_identifiers_are_keys(way: str) -> None:
+    octets = pa.array([None if x is None else (x * 16).encode()[:16].ljust(16) for x in TEXT], pa.binary(16))
+    column = pa.ExtensionArray.from_storage(pa.uuid(), octets)
+    got = KEY_WAYS[way](table(column))
+    assert {f.type for f in got.schema if f.name in ("v", "x_v")} == {pa.uuid()}
+    want = KEY_WAYS[way](table(octets))
+    assert got.num_rows == want.num_rows > 0
+    assert rows(got.drop_columns([n for n in got.column_names if n in ("v", "x_v", "y_v")])) == rows(
+        want.drop_columns([n for n in want.column_names if n in ("v", "x_v", "y_v")])
+    )

@@ -114,3 +114,25 @@ def test_what_prunes_nothing_holds_everything() -> None:
         list(op.push(alias, batches(0)[0]))
     assert all(op.metrics.stored[a] >= BATCH and not op.metrics.rows_retired[a] for a in "abc")
     assert "every row is held until b ends" in op.explain()
+
+
+ONLY_THROUGH = {
+    "b is bounded from above through c": "b.ts >= a.ts AND c.ts >= b.ts AND c.ts <= a.ts + 20",
+    "a and b are near through c": "c.ts BETWEEN a.ts AND a.ts + 20 AND b.ts BETWEEN c.ts - 20 AND c.ts",
+}
+
+
+@pytest.mark.parametrize("views", ["auto", "none", [("b", "c")], [("a", "c")]])
+@pytest.mark.parametrize("shape", ONLY_THROUGH)
+def test_rows_of_a_step_go_by_what_bounds_them_through_inputs_that_it_has_not(shape: str, views: Any) -> None:
+    condition = f"a.k = b.k AND b.k = c.k AND {ONLY_THROUGH[shape]}"
+    op = MultiJoin(dict.fromkeys("abc", SCHEMA), condition, orders=dict.fromkeys("abc", "ts"), views=views)
+    inputs = {a: batches(i)[:40] for i, a in enumerate("abc")}
+    rows = 0
+    for i in range(40):
+        for alias, given in inputs.items():
+            rows += sum(b.num_rows for b in op.push(alias, given[i]))
+    m = op.metrics
+    assert rows > 0
+    assert m.peak_state_rows < 8 * BATCH * 3, m
+    assert all(n > 36 * BATCH for n in m.rows_retired.values()), m

@@ -283,3 +283,28 @@ def test_disorder_turns_a_store_to_sorted_runs() -> None:
     )
     got = sum(len(r) for r, _ in chunks)
     assert got == int((np.abs(values[None, :] - probe[:, None]) <= 50).sum()) > 100
+
+
+@pytest.mark.parametrize("kind", ["near", "ends", "far"])
+@pytest.mark.parametrize("some", [False, True])
+def test_many_keys_at_once_have_one_id_each(kind: str, some: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ivjoin.shj.store.keys._ROWS", 1000)
+    monkeypatch.setattr("ivjoin.shj.store.keys._NEAR_ROWS", 500)
+    rng = np.random.default_rng(5)
+    table = IntKeys()
+    table.live = 2**31  # nothing is taken back, so that rows may be named piece by piece
+    known: dict[int, int] = {}
+    for n in (10, 900, 4_500, 900):
+        if kind == "ends":
+            keys = np.where(rng.random(n) < 0.5, -(2**63) + rng.integers(0, 90, n), 2**63 - 1 - rng.integers(0, 90, n))
+        else:
+            keys = rng.integers(-70, 700, n) * (1 if kind == "near" else 2**40)
+        usable = rng.random(n) < 0.9 if some else None
+        ids = table.ids(keys, usable)
+        used = np.ones(n, dtype=bool) if usable is None else usable
+        assert (ids[~used] == -1).all()
+        for key, key_id in set(zip(keys[used].tolist(), ids[used].tolist(), strict=True)):
+            assert known.setdefault(key, key_id) == key_id
+        assert len(set(known.values())) == len(known)
+        assert (table.keys_of(ids[used]) == keys[used]).all()
+    assert table.ids(np.zeros(600, dtype=np.int64), np.zeros(600, dtype=bool)).tolist() == [-1] * 600

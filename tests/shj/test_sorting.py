@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ivjoin.shj.sorting import in_order
+from ivjoin.shj.kernels import grouped_kernels
+from ivjoin.shj.sorting import in_order, order_by_key
 
 LEAST, MOST = -(2**63), 2**63 - 1
 RNG = np.random.default_rng(3)
@@ -49,3 +50,43 @@ def test_more_values_than_there_is_memory_for_are_compared(monkeypatch: pytest.M
     order, found = in_order(values)
     assert (values[order] == found).all()
     assert (found == np.sort(values)).all()
+
+
+@pytest.mark.parametrize(
+    "kids, values",
+    [
+        pytest.param(np.empty(0, np.int64), np.empty(0, np.int64), id="none"),
+        pytest.param(np.zeros(70_000, np.int64), RNG.integers(LEAST, MOST, 70_000), id="one key, more than are dealt"),
+        pytest.param(RNG.integers(0, 9, 60_000), RNG.integers(LEAST, MOST, 60_000, endpoint=True), id="all of them"),
+        pytest.param(RNG.integers(0, 9, 60_000), RNG.integers(0, 5, 60_000), id="ties"),
+        pytest.param(RNG.integers(0, 30_000, 60_000), RNG.permutation(60_000), id="a few rows a key"),
+        pytest.param(RNG.integers(0, 3, 6000), np.repeat([LEAST, -1, 0, MOST], 1500), id="heaps at the ends"),
+        pytest.param(RNG.integers(0, 3, 6000), _doubles(6000), id="doubles"),
+        pytest.param(np.repeat([0, 2], [25, 24]), RNG.permutation(49), id="just enough to be dealt"),
+        pytest.param(RNG.integers(0, 3, 6000), np.append(RNG.permutation(5999), MOST), id="close together, one far"),
+    ],
+)
+def test_values_by_key(kids: np.ndarray, values: np.ndarray) -> None:
+    n_ids = int(kids.max(initial=0)) + 3
+    given = kids.copy(), values.copy()
+    starts, found, order = order_by_key(kids, values, n_ids)
+    want = np.lexsort((values, kids))
+    assert (order == want).all()
+    assert (found == values[want]).all()
+    assert (starts == np.append(0, np.cumsum(np.bincount(kids, minlength=n_ids)))).all()
+    assert (kids == given[0]).all()
+    assert (values == given[1]).all()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_where_values_go(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for n, m, wide in zip(*(rng.choice(c, 20) for c in ((0, 1, 7, 300), (1, 5, 300), (2, 50, 2**40))), strict=True):
+        values, given = np.sort(rng.integers(-wide, wide, n)), rng.integers(-wide - 2, wide + 2, m)
+        given[rng.random(m) < 0.1] = rng.choice([LEAST, MOST])
+        if seed % 3:
+            given.sort()
+        for after, side in ((0, "left"), (1, "right")):
+            out = np.empty(m, dtype=np.int64)
+            grouped_kernels.place_rising(values, given, after, out)
+            assert (out == np.searchsorted(values, given, side=side)).all()  # type: ignore[call-overload]

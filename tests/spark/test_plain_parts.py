@@ -33,7 +33,7 @@ from ivjoin.spark.columns import key_sql
 from ivjoin.spark.join import _orders
 from ivjoin.spark.pack import whole
 from ivjoin.spark.results import Results, opener
-from ivjoin.spark.slots import share_slots
+from ivjoin.spark.slots import columns_packed, share_slots
 from ivjoin.spark.spec import identity
 from ivjoin.spark.sqlwriter import called, case_when, literal
 from ivjoin.spark.static import _joiner
@@ -155,6 +155,11 @@ def test_results_are_flushed_by_their_bytes() -> None:
     assert [len(results.output(batch)) for _ in range(7)] == [1, 1, 7, 1, 1, 7, 1]
     unlimited = Results(most_rows=0, flush_bytes=1)
     assert [len(unlimited.output(batch)) for _ in range(3)] == [1, 1, 1]
+
+
+def test_what_is_sorted_by_travels_last() -> None:
+    assert list(columns_packed({"s0": "c0", "s1": "c1", "side": "0"}, "s0")) == ["s1", "side", "s0"]
+    assert list(columns_packed({"s0": "c0", "side": "0"}, "o")) == ["s0", "side"]
 
 
 def test_columns_of_one_type_share_a_slot() -> None:

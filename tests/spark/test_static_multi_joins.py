@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from collections import Counter
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import ivjoin.spark
-from ivjoin.errors import ConditionError, IvjoinError, OptionError, SchemaError, UnsupportedError
+from ivjoin.errors import ColumnError, ConditionError, IvjoinError, OptionError, SchemaError, UnsupportedError
 
 pytestmark = pytest.mark.spark
 
@@ -106,6 +107,76 @@ def test_what_is_shuffled_and_sorted_by_does_not_travel_twice(spark: Any, kind: 
     text = joined._jdf.queryExecution().optimizedPlan().toString()
     by, along = (re.findall(rf"{step} \[(\w)\d+#", text) for step in ("RepartitionByExpression", "Sort"))
     assert (by, along) == (["s" if kind == pa.int32() else "b"], ["s"])
+
+
+@pytest.mark.parametrize("shape", ["one class", "chain of two"])
+def test_rows_with_a_null_where_a_key_or_a_band_compares_are_not_shuffled(spark: Any, shape: str) -> None:
+    tables = {a: table(seed) for seed, a in enumerate("abc", 7)}
+    frames = {a: spark.createDataFrame(t) for a, t in tables.items()}
+    joined = ivjoin.spark.multi_join(frames, CONDITIONS[shape], workers=4)
+    want = wanted(CONDITIONS[shape], tables)
+    assert ids(joined) == want
+    assert sum(want.values()) > 10
+    of_all = {"c0": 3, "c2": 3} if shape == "one class" else {"c0": 2, "c1": 2, "c2": 3}
+    assert Counter(re.findall(r"isnotnull\((\w+)#", "".join(filters_of(joined)))) == of_all
+
+
+def filters_of(joined: Any) -> list[str]:
+    """What is asked of rows before they are joined."""
+    return re.findall(r"\bFilter (.*)", joined._jdf.queryExecution().analyzed().toString())
+
+
+def test_conjuncts_of_one_input_filter_it_before_the_shuffle(spark: Any) -> None:
+    schema = pa.schema([
+        *SCHEMA, ("x", pa.float64()), ("d", pa.date32()), ("m", pa.decimal128(9, 2)), ("b", pa.bool_()),
+        ("z", pa.timestamp("us", "UTC")),
+    ])  # fmt: skip
+    tables = {}
+    for seed, a in enumerate("abc", 27):
+        rng, own = random.Random(seed), table(seed)
+        n = own.num_rows
+        more = {
+            "x": [rng.choice([None, math.nan, -0.0, 0.0, 2.5, math.inf]) for _ in range(n)],
+            "d": [rng.choice([None, 0, 19723]) for _ in range(n)], "m": [rng.choice([None, 1, 2]) for _ in range(n)],
+            "b": [rng.choice([None, True, False]) for _ in range(n)], "z": own["ts"].to_pylist(),
+        }  # fmt: skip
+        tables[a] = pa.table(own.to_pydict() | more, schema=schema)
+    frames = {a: spark.createDataFrame(t) for a, t in tables.items()}
+    for alone, pushed in (
+        ("a.j > 2", True), ("a.x >= 0.0", True), ("b.k IN ('a', 'ü')", True), ("c.d >= DATE '2024-01-01'", True),
+        ("(a.j < 2 OR a.k = 'ü')", True), ("NOT b.b", True), ("b.b", True), ("c.m <= 1.5", True), ("a.x <> 2.5", True),
+        ("c.j IS NULL", True), ("c.j IS NOT NULL", True), ("a.z < TIMESTAMP '1970-01-01 00:02:00+00:00'", True),
+        ("a.j + 1 > 2", False), ("b.k LIKE '%a'", False), ("c.ts < TIMESTAMP '1970-01-01 00:02:00'", True),
+    ):  # fmt: skip
+        condition = f"{CONDITIONS['one class']} AND {alone}"
+        joined = ivjoin.spark.multi_join(frames, condition, workers=2)
+        want = wanted(condition, tables)
+        assert ids(joined) == want, alone
+        assert sum(want.values()) > 0, alone
+        assert len(filters_of(joined)) == 6 + pushed, alone
+
+
+def test_columns_that_are_not_asked_for_are_not_shuffled(frames: dict[str, Any]) -> None:
+    condition = CONDITIONS["chain of two"]
+    joined = ivjoin.spark.multi_join(frames, condition, workers=4, columns=["c_id", "a_id", "b_id"])
+    assert joined.columns == ["c_id", "a_id", "b_id"]
+    assert ids(joined) == wanted(condition)
+    few = ivjoin.spark.multi_join(frames, condition, workers=4, columns=["b_id"])
+    assert Counter(few.toArrow()["b_id"].to_pylist()) == Counter(b for _, b, _ in wanted(condition).elements())
+    with pytest.raises(ColumnError, match="d_id"):
+        ivjoin.spark.multi_join(frames, condition, columns=["d_id"])
+
+
+def test_null_safe_keys_and_columns_that_may_be_null_keep_their_rows(spark: Any) -> None:
+    tables = {a: table(seed, 60) for seed, a in enumerate("abc", 17)}
+    frames = {a: spark.createDataFrame(t) for a, t in tables.items()}
+    for condition in (
+        "a.j <=> b.j AND b.k = c.k AND coalesce(a.ts, b.ts) <= c.ts",
+        "a.k = b.k AND b.k = c.k AND (a.ts <= b.ts OR a.j IS NULL) AND c.id = b.id",
+    ):
+        want = wanted(condition.replace("<=>", "IS NOT DISTINCT FROM"), tables)
+        assert ids(ivjoin.spark.multi_join(frames, condition, workers=4)) == want
+        assert sum(want.values()) > 10
 
 
 @pytest.mark.parametrize("shape", CONDITIONS)

@@ -17,8 +17,8 @@ from ivjoin.plan.layout import RowLayout
 from ivjoin.plan.pick import Picking
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import taken, whole_numbers
-from ivjoin.shj.kernels import pick_kernels
-from ivjoin.shj.sorting import in_order
+from ivjoin.shj.kernels import grouped_kernels, pick_kernels
+from ivjoin.shj.sorting import in_order, order_by_key
 from ivjoin.shj.store.keys import KeyTable
 
 __all__ = ["Comparer"]
@@ -102,13 +102,14 @@ class Comparer:
 
     def _sweeps(self, rows: np.ndarray, run: Run) -> bool:
         """Whether it costs less to go through left rows and a run side by side than to search for each."""
-        return run.flat and _SWEEP * len(rows) >= len(run.kids) + self._keys.n_ids
+        return (run.flat or len(run.starts) > 0) and _SWEEP * len(rows) >= len(run.kids) + self._keys.n_ids
 
     def _sweep_by(self, w: Waiting, rows: np.ndarray, run: Run, terms: np.ndarray, way: int) -> None:
         """Offer the last, or the first, row of a run within all terms, which are about its place."""
+        every = len(rows) == len(w)
         low, high = np.full(len(rows), I64_MIN), np.full(len(rows), I64_MAX)
         for line, _, least, most in terms.tolist():
-            v = w.vals[line].take(rows)
+            v = w.vals[line] if every else w.vals[line].take(rows)
             if least != I64_MIN:
                 np.maximum(low, shifted(v, least) if least else v, out=low)
                 if least > 0:
@@ -119,12 +120,19 @@ class Comparer:
                     low[v < I64_MIN - most] = I64_MAX
         empty = low > high
         low[empty], high[empty] = I64_MAX, I64_MIN
-        by = low if way == pick_kernels.UP else high
-        order = _NONE if bool((by[:-1] <= by[1:]).all()) else in_order(by)[0]
-        best = np.full(self._keys.n_ids, -1, dtype=np.int64)
+        by, other = (low, high) if way == pick_kernels.UP else (high, low)
         at = np.empty(len(rows), dtype=np.int64)
-        kids = w.kids.take(rows)
-        pick_kernels.sweep(kids, low, high, order, run.kids, run.vals[0], way, best, at)
+        kids = w.kids if every else w.kids.take(rows)
+        if run.flat:
+            order = _NONE if bool((by[:-1] <= by[1:]).all()) else in_order(by)[0]
+            best = np.full(self._keys.n_ids, -1, dtype=np.int64)
+            pick_kernels.sweep(kids, low, high, order, run.kids, run.vals[0], way, best, at)
+        else:
+            groups, by, numbers = order_by_key(kids, by, self._keys.n_ids)
+            grouped_kernels.meet_groups(groups, by, numbers, other, run.starts, run.vals[0], way, at)
+        if every and bool((w.best < 0).all()):
+            w.found(run, at)
+            return
         found = np.flatnonzero(at >= 0)
         if len(found):
             w.offer(rows.take(found), run, at.take(found), self._better)

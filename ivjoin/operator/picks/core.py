@@ -36,7 +36,7 @@ from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.separation.separate import conjuncts_of
 from ivjoin.shj.arrow import taken, whole_numbers
-from ivjoin.shj.dictionaries import together
+from ivjoin.shj.dictionaries import one_array
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class PickCore(WaitingCore):
         else:
             parts, seen = self.offered.payload.batches, [np.zeros(self.offered.rows, dtype=bool)]
         table = pa.Table.from_batches(parts, self._stored[s])
-        arrays = [together(c.chunks) if c.num_chunks else pa.nulls(0, c.type) for c in table.columns]
+        arrays = [one_array(c.chunks) if c.num_chunks else pa.nulls(0, c.type) for c in table.columns]
         return arrays, np.concatenate(seen) if seen else np.zeros(0, dtype=bool)
 
     def adopt_rows(self, s: int, arrays: list[pa.Array], marked: np.ndarray) -> None:
@@ -370,10 +370,10 @@ class PickCore(WaitingCore):
         if not self.how.keep[0]:
             rows = rows[w.best[rows] >= 0]
         self._giving = w.batch
+        right = RightRows(self.offered, w.best[rows], self.layouts[1].places)
         for cut in self.emitter.slices(len(rows)):
-            some = rows[cut]
-            left: OutputRows = LeftRows(w.batch, some, self.layouts[0].places)
-            yield self.emitter.batch(left, RightRows(self.offered, w.best[some], self.layouts[1].places))
+            left: OutputRows = LeftRows(w.batch, rows[cut], self.layouts[0].places)
+            yield self.emitter.batch(left, right.part(cut))
         self._giving = None
 
 

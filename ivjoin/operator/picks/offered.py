@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.shj.arrow import taken, whole_numbers
-from ivjoin.shj.dictionaries import together
+from ivjoin.shj.dictionaries import one_array, rows_of
 from ivjoin.shj.kernels import pick_kernels
-from ivjoin.shj.sorting import in_order
+from ivjoin.shj.sorting import in_order, order_by_key
 
 __all__ = ["Chunks", "Offered", "Run", "joined"]
 
@@ -58,7 +58,7 @@ class Run:
         if not self.flat:
             return
         self.flat = False
-        if n_ids > 4 * len(self.kids) + 1024 or not fits(8 * (n_ids + 1)):
+        if not _pays(n_ids, len(self.kids), fits):
             order = np.argsort(self.kids, kind="stable")
         else:
             order, self.starts = np.empty(len(self.kids), dtype=np.int64), np.zeros(n_ids + 1, dtype=np.int64)
@@ -67,11 +67,16 @@ class Run:
 
     def index(self, n_ids: int, fits: Fits) -> None:
         """Find where each key's rows begin, where that is worth its memory."""
-        if n_ids <= 4 * len(self.kids) + 1024 and fits(8 * (n_ids + 1)):
+        if _pays(n_ids, len(self.kids), fits):
             self.starts = np.zeros(n_ids + 1, dtype=np.int64)
             np.cumsum(np.bincount(self.kids, minlength=n_ids), out=self.starts[1:])
         else:
             self.starts = _NONE
+
+
+def _pays(n_ids: int, rows: int, fits: Fits) -> bool:
+    """Whether where each key's rows begin is worth its memory."""
+    return n_ids <= 4 * rows + 1024 and fits(8 * (n_ids + 1))
 
 
 class Chunks:
@@ -99,10 +104,18 @@ class Chunks:
         index = whole_numbers(at) if none is None else _with_nulls(at, none)
         if not self.batches:
             return pa.nulls(len(at), self.schema.types[i])
-        if len(self.batches) == 1:
-            return taken(self.batches[0].column(i), index)
-        found = taken(pa.chunked_array([b.column(i) for b in self.batches]), index)
-        return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+        parts = [b.column(i) for b in self.batches]
+        if len(parts) == 1:
+            return taken(parts[0], index)
+        firsts = np.cumsum([0, *map(len, parts[:-1])]).tolist()
+        if none is None:
+            return rows_of(parts, firsts, at)
+        found = np.flatnonzero(~none)
+        if not len(found):
+            return pa.nulls(len(at), parts[0].type)
+        places = np.zeros(len(at), dtype=np.int64)
+        places[found] = np.arange(len(found))
+        return taken(rows_of(parts, firsts, at[found]), _with_nulls(places, none))
 
     def keep(self, at: np.ndarray) -> None:
         """Leave these rows alone, which rise."""
@@ -122,7 +135,7 @@ class Chunks:
 def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """Some batches as one."""
     schema = batches[0].schema
-    arrays = [together([b.column(i) for b in batches]) for i in range(len(schema))]
+    arrays = [one_array([b.column(i) for b in batches]) for i in range(len(schema))]
     if not arrays:
         return pa.RecordBatch.from_struct_array(pa.array([{}] * sum(b.num_rows for b in batches), pa.struct([])))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -183,26 +196,29 @@ class Offered:
             return None
         kids, vals, rows = self._new[0] if len(self._new) == 1 else _together(self._new)
         self._new = []
-        run = self._sorted(kids, vals, rows)
+        run = self._sorted(kids, vals, rows, n_ids)
         self.runs.append(run)
         while len(self.runs) > _RUNS and len(self.runs[-2].kids) <= 2 * len(self.runs[-1].kids):
             self._merge(n_ids)
         return run
 
-    def _sorted(self, kids: np.ndarray, vals: np.ndarray, rows: np.ndarray) -> Run:
+    def _sorted(self, kids: np.ndarray, vals: np.ndarray, rows: np.ndarray, n_ids: int) -> Run:
         """Rows in the order in which they are compared; ``rows`` rise."""
+        starts = None
         if self._n_sort > 1:
             order = np.lexsort(vals[self._n_sort - 1 :: -1])
         elif bool((vals[0, :-1] <= vals[0, 1:]).all()):
             return Run(kids, vals, rows, flat=True)
+        elif _pays(n_ids, len(kids), self.fits):
+            starts, first, order = order_by_key(kids, vals[0], n_ids)
         else:
             order, first = in_order(vals[0])
-            if len(vals) == 1:
-                vals = first[None]
-        if len(vals) > 1:
-            vals = _lines(vals, order)
+        vals = first[None] if len(vals) == 1 and self._n_sort == 1 else _lines(vals, order)
         all_there = int(rows[-1]) - int(rows[0]) == len(rows) - 1
-        return Run(kids.take(order), vals, order + rows[0] if all_there else rows.take(order), flat=True)
+        rows = order + rows[0] if all_there else rows.take(order)
+        if starts is None:
+            return Run(kids.take(order), vals, rows, flat=True)
+        return Run(np.repeat(np.arange(n_ids), np.diff(starts)), vals, rows, starts)
 
     def _merge(self, n_ids: int) -> None:
         """The last two runs become one."""
@@ -226,9 +242,8 @@ class Offered:
         ``reach`` None: nobody wants any. Returns the new number of each row : int64[rows], where some have gone.
         """
         if reach is None and not len(pinned) and not (keep_odd and self.odd):
-            gone = np.full(self.rows, -1, dtype=np.int64)
             self.runs, self._new, self.odd, self.payload = [], [], [], Chunks(self.payload.schema)
-            return gone
+            return _NONE  # nobody has found one of them
         self.fresh(n_ids)
         while len(self.runs) > 1:
             self._merge(n_ids)

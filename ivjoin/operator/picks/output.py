@@ -8,7 +8,7 @@ import pyarrow as pa
 from ivjoin.operator.picks.offered import Offered
 from ivjoin.shj.arrow import taken, whole_numbers
 
-__all__ = ["LeftRows", "RightRows", "empty_rows"]
+__all__ = ["LeftRows", "RightPart", "RightRows", "empty_rows"]
 
 
 class LeftRows:
@@ -34,12 +34,40 @@ class RightRows:
         self._offered, self._best, self._places = offered, best, places
         none = best < 0
         self._none = none if none.any() else None
+        self._gathered: dict[int, pa.Array] = {}
 
     def __len__(self) -> int:
         return len(self._best)
 
     def column(self, index: int) -> pa.Array:
         return self._offered.payload.column(self._places[index], self._best, self._none)
+
+    def part(self, cut: slice) -> RightRows | RightPart:
+        """Some of them. Of a payload in pieces, which Arrow puts together for each look, all are gathered at once."""
+        if len(self) == cut.stop - cut.start:
+            return self
+        if len(self._offered.payload.batches) > 1:
+            return RightPart(self, cut)
+        return RightRows(self._offered, self._best[cut], self._places)
+
+    def whole(self, index: int) -> pa.Array:
+        """A column, kept."""
+        if index not in self._gathered:
+            self._gathered[index] = self.column(index)
+        return self._gathered[index]
+
+
+class RightPart:
+    """Some rows next to each other."""
+
+    def __init__(self, of: RightRows, cut: slice) -> None:
+        self._of, self._start, self._rows = of, cut.start, cut.stop - cut.start
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def column(self, index: int) -> pa.Array:
+        return self._of.whole(index).slice(self._start, self._rows)
 
 
 def empty_rows(n: int) -> pa.RecordBatch:

@@ -119,6 +119,14 @@ class Waiting:
         self.best[rows] = run.rows[at]
         self.best_vals[:, rows] = new[:, won]
 
+    def found(self, run: Run, at: np.ndarray) -> None:
+        """Let all rows, of which none has one yet, have those of a run, of one line, at these places; -1 is none."""
+        none = at < 0
+        run.rows.take(at, out=self.best, mode="wrap")
+        run.vals[0].take(at, out=self.best_vals[0], mode="wrap")
+        if none.any():
+            self.best[none] = -1
+
     def only(self, keep: np.ndarray) -> Waiting:
         """The rows that are marked : bool[n]."""
         at = np.flatnonzero(keep)

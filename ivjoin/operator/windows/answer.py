@@ -15,7 +15,8 @@ from ivjoin.operator.windows.reduce import Ranges
 from ivjoin.operator.windows.rows import Rows
 from ivjoin.operator.windows.run import Run, Term, order_of, reach
 from ivjoin.operator.windows.source import Picked, Source
-from ivjoin.shj.arrow import byte_width, from_plain, take, whole_numbers
+from ivjoin.shj.arrow import byte_width, take, whole_numbers
+from ivjoin.shj.plain import from_plain, nulls
 
 if TYPE_CHECKING:
     from ivjoin.operator.windows.core import WindowCore
@@ -163,6 +164,6 @@ class Answers:
     def _nothing(self, n: int) -> list[pa.Array]:
         """What aggregates of nothing come to."""
         return [
-            whole_numbers(np.zeros(n, dtype=np.int64)) if m.aggregate.function == "count" else pa.nulls(n, m.type)
+            whole_numbers(np.zeros(n, dtype=np.int64)) if m.aggregate.function == "count" else nulls(n, m.type)
             for m in self._measures
         ]

@@ -12,7 +12,6 @@ from itertools import compress
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ivjoin.expr.nodes import Node
 from ivjoin.operator.waiting_core import WaitingCore
@@ -22,7 +21,7 @@ from ivjoin.operator.windows.rows import Arrived, Keys, Rows, joined, read
 from ivjoin.operator.windows.run import Term
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.separation.separate import conjuncts_of
-from ivjoin.shj.arrow import rows_at
+from ivjoin.shj.plain import rows_at
 
 __all__ = ["WindowCore"]
 
@@ -77,6 +76,8 @@ class WindowCore(WaitingCore):
 
     def _most_keys(self, p: int, batch: pa.RecordBatch) -> int:
         """How many keys a batch has, at most."""
+        import pyarrow.compute as pc
+
         most = 1 if self.plan.sides[p].keys else 0
         for node in self.plan.sides[p].keys:
             if node.op != "column":

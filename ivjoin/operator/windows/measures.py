@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ivjoin.errors import EvaluationError
 from ivjoin.expr.nodes import Node
@@ -29,6 +28,7 @@ from ivjoin.operator.windows.reduce import (
 from ivjoin.operator.windows.source import Source
 from ivjoin.plan.aggregates import Aggregate, result_type
 from ivjoin.shj.arrow import bitmap, fixed_array, truths, whole_numbers
+from ivjoin.shj.dictionaries import one_array
 
 __all__ = ["Measure", "Part", "measures"]
 
@@ -282,10 +282,12 @@ class Chosen(Measure):
                 tied &= x == y
         else:
             x, y = (c.cast(pa.binary()) if pa.types.is_fixed_size_binary(c.type) else c for c in (first, second))
+            import pyarrow.compute as pc
+
             better = truths((pc.less(y, x) if self._least else pc.greater(y, x)).fill_null(False))
         take_b = (b.count > 0) & ((a.count == 0) | better)
         n = len(a.count)
-        chosen = pa.concat_arrays([first, second]).take(whole_numbers(np.where(take_b, np.arange(n) + n, np.arange(n))))
+        chosen = one_array([first, second]).take(whole_numbers(np.where(take_b, np.arange(n) + n, np.arange(n))))
         at = None
         if self._by_place:
             at = tuple(np.where(take_b, y, x) for x, y in zip(place, other, strict=True))

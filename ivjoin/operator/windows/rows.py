@@ -14,8 +14,8 @@ from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.operator.intake import has_value, outside
 from ivjoin.plan.layout import RowLayout
 from ivjoin.plan.planner import JoinPlan
-from ivjoin.shj.arrow import byte_width, counted, take, whole_numbers
-from ivjoin.shj.dictionaries import together
+from ivjoin.shj.arrow import byte_width, counted, encoded, take, whole_numbers
+from ivjoin.shj.dictionaries import one_array
 
 __all__ = ["Keys", "Rows", "joined", "read"]
 
@@ -54,8 +54,9 @@ class Rows:
     def take(self, at: np.ndarray) -> Rows:
         """The rows at these places : int64[m]."""
         absent = {k: m for k, a in self.absent.items() if (m := a[at]).any()}
-        places = at if self.at is None else self.at[at]
-        return Rows(self.base, self.seq[at], self.kids[at], [a[at] for a in self.axes], absent, places).near()
+        places = at if self.at is None else self.at.take(at)
+        axes = [a.take(at) for a in self.axes]
+        return Rows(self.base, self.seq.take(at), self.kids.take(at), axes, absent, places).near()
 
     def column(self, i: int) -> pa.Array:
         """A stored column."""
@@ -63,7 +64,7 @@ class Rows:
         if self.at is None and isinstance(array, pa.Array):
             return array
         if i not in self._gathered:
-            whole = array if isinstance(array, pa.Array) else together(array.chunks)
+            whole = array if isinstance(array, pa.Array) else one_array(array.chunks)
             self._gathered[i] = whole if self.at is None else take(whole, self.at, byte_width(whole.type))
         return self._gathered[i]
 
@@ -170,7 +171,7 @@ class Keys:
         """int64[n] of keys whose columns are given, each with the rows that are not null, None for all."""
         words = []
         for array, valid in parts:
-            coded = array.dictionary_encode(null_encoding="encode")
+            coded = encoded(array)
             codes = counted(coded.indices)
             values = coded.dictionary.to_pylist()
             if valid is not None:

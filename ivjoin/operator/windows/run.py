@@ -10,6 +10,7 @@ import numpy as np
 
 from ivjoin.operator.windows.reduce import Ranges
 from ivjoin.operator.windows.rows import Rows
+from ivjoin.shj.kernels import grouped_kernels
 
 __all__ = ["Found", "Run", "Term", "in_order", "order_of", "reach"]
 
@@ -198,8 +199,8 @@ class _Places:
     def find(self, rank: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Places of the values in ``[low, high]``, within the key of each rank; lo >= hi where there are none."""
         if not self.width:
-            lo = np.searchsorted(self.whole, low, side="left")
-            return lo, np.where(low > high, lo, np.searchsorted(self.whole, high, side="right"))
+            lo = _placed(self.whole, low, False)
+            return lo, np.where(low > high, lo, _placed(self.whole, high, True))
         if self.distinct is None:
             none = (low > high) | (low > self.most) | (high < self.least)
             first = np.clip(low, self.least, self.most) - self.least
@@ -209,5 +210,12 @@ class _Places:
             first = np.searchsorted(self.distinct, low, side="left")
             last = np.searchsorted(self.distinct, high, side="right") - 1
         base = rank * self.width
-        lo = np.searchsorted(self.whole, base + first, side="left")
-        return lo, np.where(none, lo, np.searchsorted(self.whole, base + last, side="right"))
+        lo = _placed(self.whole, base + first, False)
+        return lo, np.where(none, lo, _placed(self.whole, base + last, True))
+
+
+def _placed(values: np.ndarray, given: np.ndarray, after: bool) -> np.ndarray:
+    """int64[m]: where given values go among values that rise; most that are looked up come in order."""
+    out = np.empty(len(given), dtype=np.int64)
+    grouped_kernels.place_rising(values, np.ascontiguousarray(given), after, out)
+    return out

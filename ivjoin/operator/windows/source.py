@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ivjoin.expr.evaluate import Vector, evaluate, first_error
 from ivjoin.expr.nodes import Node
@@ -99,6 +98,8 @@ class Source:
             values = self.vector(node).values
             if isinstance(values, np.ndarray):
                 return _places(np.argsort(values, kind="stable"))
+            import pyarrow.compute as pc
+
             return _places(counted(pc.array_sort_indices(values)))
 
         return self.once(("value ranks", node), made)
@@ -163,6 +164,8 @@ def plain_array(v: Vector, node: Node) -> pa.Array:
         values = values.combine_chunks()
     if isinstance(values, pa.Array):
         if there is not None:
+            import pyarrow.compute as pc
+
             values = pc.if_else(_bools(there), values, pa.scalar(None, values.type))
         return values.cast(t)
     if values.dtype == bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ivjoin.shj.kernels.batch_memory import copy_all
 from ivjoin.shj.kernels.compiling import I8, IN1, IN_U8, IO1, IO_U8, VOID, compiled, inner
 
-__all__ = ["concat_pieces", "gather_bytes", "gather_pieces", "places"]
+__all__ = ["concat_pieces", "gather_bytes", "gather_pieces", "places", "same"]
 
 
 @compiled(I8(IN1, IN1, IN_U8, IO_U8))
@@ -98,3 +98,21 @@ def places(offsets, octets, known_offsets, known, out):  # type: ignore[no-untyp
                 b = mid
         at = a
         out[i] = 2 * a + (1 if a < m and _before(offsets, octets, i, known_offsets, known, a) == 0 else 0)
+
+
+@compiled(I8(IN1, IN_U8, IN1, IN1, IN_U8, IO_U8))
+def same(offsets_a, a, which, offsets_b, b, out):  # type: ignore[no-untyped-def]
+    """Whether string ``which[i]`` of the first ones equals string i of the others : uint8[n]; returns how many do."""
+    count = 0
+    for i in range(which.shape[0]):
+        at = offsets_a[which[i]]
+        size = offsets_a[which[i] + 1] - at
+        other = offsets_b[i]
+        equal = offsets_b[i + 1] - other == size
+        k = 0
+        while equal and k < size:
+            equal = a[at + k] == b[other + k]
+            k += 1
+        out[i] = 1 if equal else 0
+        count += out[i]
+    return count

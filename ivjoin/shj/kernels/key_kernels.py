@@ -8,10 +8,10 @@ from ivjoin.shj.kernels.compiling import I8, IN1, IN_U8, IO1, IO1_I4, IO2, IO2_I
 from ivjoin.shj.kernels.memory import AHEAD, at_i32, at_i64, at_u8, line_of, prefetch
 
 __all__ = [
-    "KEY_WORD", "SOME_KEYS", "fill_table", "hash_bytes", "intern_bytes", "intern_ints", "intern_rows",
-    "name_rows", "new_id",     "regrow_bytes", "regrow_ints", "rehash_bytes", "rehash_ints",
-    "take_back", "take_back_ids",
-]
+    "KEY_WORD", "SOME_KEYS", "fill_table", "hash_bytes", "intern_bytes", "intern_ints", "intern_rows", "mark_ints",
+    "name_rows", "new_id", "number_ints", "regrow_bytes", "regrow_ints", "rehash_bytes", "rehash_ints", "take_back",
+    "take_back_ids",
+]  # fmt: skip
 
 KEY_WORD = 3  # in a key's slots, as words: the key, if it is a word
 SOME_KEYS = 1024  # without rows are nothing to sweep for, beside a quarter of those that have some
@@ -108,6 +108,23 @@ def intern_ints(  # type: ignore[no-untyped-def]
         keys, keys.shape[0], usable, usable.shape[0] > 0, table, table.shape[0] - 1, line_of(slots), line_of(words),
         n_free, out, n_ids, cell, keys, 0, keys, 0, cell, places, table_at, slots_at,
     )
+
+
+@compiled(VOID(IN1, IN_U8, I8, IO_U8))
+def mark_ints(keys, usable, least, marks):  # type: ignore[no-untyped-def]
+    """Mark the keys that there are, ``least`` in the first place; rows that are not ``usable`` (empty: all are) not."""
+    some = usable.shape[0] > 0
+    for i in range(keys.shape[0]):
+        if not some or usable[i] != 0:
+            marks[keys[i] - least] = 1
+
+
+@compiled(VOID(IN1, IN_U8, I8, IN1, IO1))
+def number_ints(keys, usable, least, ids, out):  # type: ignore[no-untyped-def]
+    """Id of each key, from those by place; -1 of rows that are not ``usable``."""
+    some = usable.shape[0] > 0
+    for i in range(keys.shape[0]):
+        out[i] = ids[keys[i] - least] if not some or usable[i] != 0 else -1
 
 
 @inner

@@ -8,12 +8,15 @@ the kernel as a whole, once.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import llvmlite.binding as llvm
 import numba
 from llvmlite import ir
 from numba.core import config, typed_passes, types, untyped_passes
+from numba.core.base import BaseContext
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
@@ -35,6 +38,7 @@ _LEVEL = 2
 # Instructions of a function that is called where it stands: what is called for each row is smaller, and copies of
 # larger ones take the optimizer half its time.
 _LARGE = 400
+_PLAIN = ir.IntType, ir.PointerType, ir.FloatType, ir.DoubleType
 _RAISES = "ivjoin_raises"  # called where an exception would be passed on
 
 
@@ -57,6 +61,43 @@ class _Typing:
         return said
 
 
+@contextmanager
+def _asked_once() -> Iterator[None]:
+    """What lowering asks of each operator and each variable is found once: calls' types, and sizes of plain values.
+
+    numba forgets both, and to find a size it has LLVM read a module of its own. Under numba's lock.
+    """
+    call_type, size = types.Function.get_call_type, BaseContext.get_abi_sizeof
+    types_said: dict[Any, Any] = {}
+    sizes_said: dict[str, int] = {}
+
+    def remembered_type(self: Any, context: Any, arguments: Any, named: Any) -> Any:
+        if named:
+            return call_type(self, context, arguments, named)
+        question = self, arguments
+        if (said := types_said.get(question)) is None:
+            said = types_said[question] = call_type(self, context, arguments, named)
+        return said
+
+    def remembered_size(self: Any, kind: Any) -> int:
+        if not isinstance(kind, _PLAIN):
+            return int(size(self, kind))
+        question = str(kind)
+        if (said := sizes_said.get(question)) is None:
+            said = sizes_said[question] = size(self, kind)
+        return said
+
+    methods = (
+        (types.Function, "get_call_type", remembered_type, call_type),
+        (BaseContext, "get_abi_sizeof", remembered_size, size),
+    )  # fmt: skip
+    for owner, name, ours, _ in methods:
+        setattr(owner, name, ours)
+    try:
+        yield
+    finally:
+        for owner, name, _, theirs in methods:
+            setattr(owner, name, theirs)
 
 
 class _Passes(PassManager):
@@ -158,7 +199,8 @@ def object_of(function: Any, signature: Any, options: dict[str, Any]) -> bytes:
     whole = part(function, options)
     _Lean.typing = _Typing(cpu_target.typing_context)
     try:
-        whole.compile(signature)
+        with _asked_once():
+            whole.compile(signature)
     finally:
         _Lean.typing = None
     made = whole.overloads[signature.args]

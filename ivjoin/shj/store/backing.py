@@ -208,10 +208,18 @@ def _no_file(folder: str, size: int, e: Exception) -> MemoryLimitError:
 
 def _shared() -> int | None:
     try:
-        with open(_STATM, "rb") as file:
-            return int(file.read().split()[2]) * _PAGE
+        return _statm()[2] * _PAGE
     except OSError:
         return None
+
+
+def _statm() -> list[int]:
+    """Pages of this process: all, those that lie in memory, and of these those of files; asked for in every step."""
+    fd = os.open(_STATM, os.O_RDONLY)
+    try:
+        return [int(word) for word in os.read(fd, 128).split()[:3]]
+    finally:
+        os.close(fd)
 
 
 def _map_of(array: np.ndarray) -> _Map | None:
@@ -254,8 +262,7 @@ def extended(array: np.ndarray, n: int) -> np.ndarray | None:
 def own_memory() -> int:
     """Bytes of this process that lie in memory and in no file; 0 where that is not to be known."""
     try:
-        with open(_STATM, "rb") as file:
-            _, resident, shared = map(int, file.read().split()[:3])
+        _, resident, shared = _statm()
     except OSError:
         return 0
     return (resident - shared) * _PAGE

@@ -30,6 +30,7 @@ __all__ = ["BoolColumn", "OrdinalColumn", "WordColumn", "column_for", "columns_o
 
 OrdinalsAt = WeakMethod[Callable[[int | None, np.ndarray], np.ndarray]]
 _FIRST_CAP = 64
+_NO_TEXT = blank(TEXT, 0)
 
 
 def column_for(t: pa.DataType, cap: int, record: np.ndarray | None = None, width: int | None = -1) -> Column:
@@ -49,14 +50,14 @@ def column_for(t: pa.DataType, cap: int, record: np.ndarray | None = None, width
 
 def columns_of(
     types: Sequence[pa.DataType], widths: Sequence[int | None], stored: Sequence[int], same: Mapping[int, int | None],
-    in_key: Mapping[int, int], ordinals_at: OrdinalsAt, pieces_at: PiecesAt,
+    in_key: Mapping[int, int], ordinals_at: OrdinalsAt, pieces_at: PiecesAt | None,
 ) -> tuple[list[Column], np.ndarray]:
     """The stored columns of a side, as :class:`ivjoin.shj.store.side.SideStore` has them, and TEXT[n] of its text."""
     kept_as_text = [
         i for i, t in enumerate(types)
         if widths[i] is None and i not in in_key and (arrow.offset_width(t) or pa.types.is_boolean(t))
     ]
-    texts = blank(TEXT, len(kept_as_text))
+    texts = blank(TEXT, len(kept_as_text)) if kept_as_text else _NO_TEXT
     for k, i in enumerate(kept_as_text):
         texts["column"][k] = stored[i]
     records = {i: texts[k : k + 1] for k, i in enumerate(kept_as_text)}
@@ -65,6 +66,7 @@ def columns_of(
         if i in same:
             columns.append(OrdinalColumn(t, same[i], ordinals_at, _FIRST_CAP, width or 0))
         elif i in in_key:
+            assert pieces_at is not None
             columns.append(KeyTextColumn(t, in_key[i], pieces_at))
         else:
             columns.append(column_for(t, _FIRST_CAP, records.get(i), width))

@@ -292,15 +292,24 @@ class FrozenRows:
         asked = asked[order]
         most = max(1024, min(_CANDIDATES, (4 << 20) // self.records.row_size))
         which, numbers = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
+        n = 0
         for run in list(self._runs):
             at = np.array([0, -1])
             while at[0] < len(asked):
-                n = hash_run_kernels.search(
-                    run.entries, run.table, run.bits, asked, at, which, numbers, self.low, self._base, self.top,
+                n += hash_run_kernels.search(
+                    run.entries, run.table, run.bits, asked, at, which[n:], numbers[n:], self.low, self._base, self.top,
                     self._flags,
                 )
-                if n:
-                    yield order[which[:n]], self.take(numbers[:n].copy())
+                if n == most:
+                    yield self._read(order, which, numbers)
+                    n = 0
+        if n:
+            yield self._read(order, which[:n], numbers[:n])
+
+    def _read(self, order: np.ndarray, which: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, Taken]:
+        """Rows of all runs at once: what is read of a file is let go of after each time."""
+        by_place = np.argsort(numbers)
+        return order[which[by_place]], self.take(numbers[by_place])
 
     def take(self, numbers: np.ndarray) -> Taken:
         """Rows by their numbers."""

@@ -9,7 +9,7 @@ seen.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,9 @@ __all__ = ["ByteKeys", "IntKeys", "KeyTable", "NoKeys", "WordKeys", "pack"]
 
 _NONE_U8 = np.empty(0, dtype=np.uint8)
 _ROWS = 1 << 16  # looked at, at once
+_NEAR_ROWS = 1 << 12  # from which on it is asked whether keys are near each other
+_I64_MAX = 2**63 - 1
+_MUCH = 1.25  # times the slots that are needed, where keys are numbered anew
 _MOST_KEYS = 2**30  # ids are int32, and so are the table's entries
 _SLOTS, _SLOTS_SIZE, _TABLE, _TABLE_SIZE, _FREE, _SPANS, _ARENA, _ARENA_ROOM, _REST = map(
     registers.words_of(registers.OPERATOR).__getitem__,
@@ -52,8 +55,7 @@ def _longer(array: np.ndarray, n: int, used: int) -> np.ndarray:
     return longer
 
 
-def _empty_slots(n: int) -> np.ndarray:
-    return np.full((n, 8), -1, dtype=np.int32)
+_EMPTY_SLOTS = np.full((16, 8), -1, dtype=np.int32)
 
 
 class KeyTable:
@@ -76,8 +78,8 @@ class KeyTable:
     def __init__(self, operator: np.ndarray | None = None, account: Account | None = None) -> None:
         self._account = account or Account()
         self._operator = registers.blank(registers.OPERATOR, 1) if operator is None else operator
-        self._registers = self._operator.view(np.int64)
-        self.slots = _empty_slots(16)
+        self._registers = registers.as_words(self._operator)
+        self.slots = _EMPTY_SLOTS.copy()
         self._cell = np.zeros(1, dtype=np.int64)
         self.n_ids = 0
         self.live = 0
@@ -101,25 +103,21 @@ class KeyTable:
 
     def reserve(self, n: int) -> None:
         """Make room for n new keys, if there is none. No id may be in flight."""
-        new = max(0, n - self._n_free)
         used = self.n_ids - self._n_free
-        if 2 * (used + n) > len(self._table) or self.n_ids + new > len(self.slots):
-            if used > self._many():
-                # With room for what comes until the kernels sweep.
+        if 2 * (used + n) > len(self._table) or self.n_ids + max(0, n - self._n_free) > len(self.slots):
+            if many := used > self._many():
                 self._sweep(n)
-                entries = self._many() + 2 * n
-                self._room(max(self.n_ids + max(0, n - self._n_free), entries), entries)
-            else:
-                self._room(self.n_ids + new, used + n)
+            self._room(n, many)
 
-    def _room(self, need: int, entries: int) -> None:
-        """Slots for so many ids, and a table for so many entries."""
+    def _room(self, n: int, ahead: bool) -> None:
+        """Slots and places of the table for n keys more; ``ahead``: with room for what comes until kernels sweep."""
+        need, _ = self._needs(n, ahead)
         if need > _MOST_KEYS:
             raise CapacityError(
                 f"{need:,} keys at once, expected {_MOST_KEYS:,} at most: narrow the window, or divide the rows"
             )
-        cap, size = self._sizes(need, entries)
-        self._account.want(lambda: self._more(cap, size))
+        self._account.want(lambda: self._more(*self._sizes(*self._needs(n, ahead))))  # who is asked may number ids anew
+        cap, size = self._sizes(*self._needs(n, ahead))
         if self._account.files is not None:
             more = 0 if in_memory(self.slots) else (cap - len(self.slots)) * self._id_bytes
             self._account.want_disk(more + (0 if in_memory(self._table) else 4 * size))
@@ -131,16 +129,31 @@ class KeyTable:
         if size > len(self._table):
             old, self._table = self._table, fresh(self._table, size)
             self._table[:] = 0
-            self._regrow(old)
+            if self.n_ids:
+                self._regrow(old)
         self.point()
+
+    def _pieces(self, n: int) -> Iterator[slice]:
+        """Cuts n rows whose keys are to be named, so that not each row needs room for a key.
+
+        All at once where room may be made by taking ids back: those of the first pieces are in no row yet.
+        """
+        step = _ROWS if self.n_ids + n <= self._many() else max(n, 1)
+        return (slice(start, min(start + step, n)) for start in range(0, n, step))
+
+    def _needs(self, n: int, ahead: bool) -> tuple[int, int]:
+        """Ids and entries of the table with n keys more."""
+        need = self.n_ids + max(0, n - self._n_free)
+        entries = self._many() + 2 * n if ahead else self.n_ids - self._n_free + n
+        return max(need, entries) if ahead else need, entries
 
     def more_pages(self, n: int) -> int:
         """Bytes by which mapped arrays grow with n new keys, at most, and those of a table that lies there twice."""
         used, new, more = self.n_ids - self._n_free, max(0, n - self._n_free), 0
         if self.n_ids + new > len(self.slots) and not in_memory(self.slots):
-            more = (new + self.n_ids // 8) * self._id_bytes
+            more = (new + self._slack()) * self._id_bytes
         if 2 * (used + n) > len(self._table) and not in_memory(self._table):
-            more += 4 * _table_size(used + n)
+            more += 4 * _table_size(used + n + self._slack())
         return more
 
     def more(self, n: int, nbytes: int) -> int:
@@ -149,8 +162,13 @@ class KeyTable:
 
     def _sizes(self, need: int, entries: int) -> tuple[int, int]:
         """How many slots there are to be for so many ids, and how many places of the table for so many entries."""
-        cap = need + self.n_ids // 8 if need > len(self.slots) else len(self.slots)
-        return cap, _table_size(entries) if 2 * entries > len(self._table) else len(self._table)
+        slack = self._slack()
+        cap = need + slack if need > len(self.slots) else len(self.slots)
+        return cap, _table_size(entries + slack) if 2 * entries > len(self._table) else len(self._table)
+
+    def _slack(self) -> int:
+        """How many more ids a table that grows has room for: as many as there are, of many an eighth."""
+        return max(self.n_ids // 8, min(self.n_ids, key_kernels.SOME_KEYS // 2))
 
     def _more(self, cap: int, size: int) -> int:
         """Bytes that so many slots and places of the table take beyond those that there are."""
@@ -158,22 +176,37 @@ class KeyTable:
         more = (cap - len(self.slots)) * self._id_bytes if slots else 0
         return more + (4 * (size - len(self._table)) + self._account.beyond(table) if table else 0)
 
-    def sweep(self, n: int = 0) -> None:
-        """Take back the ids that no row uses, once they are many. No id may be in flight.
+    def sweep(self, n: int = 0, part: int = 4) -> bool:
+        """Take back the ids that no row uses, once they are many: a fourth of the others, or another part.
 
-        ``n``: rows that a batch has, for whose keys there shall be room until the next sweep.
+        Returns whether they were. No id may be in flight. ``n``: rows that a batch has, for whose keys there shall be
+        room until the next sweep.
         """
-        many = self._many()
-        if self.n_ids - self._n_free > many or max(len(self._table), len(self.slots)) > 8 * (many + 2 * n):
-            with suppress(MemoryLimitError):  # a disk without room for the smaller table: later, then
-                self._sweep(n)
+        many = self.live + self.live // part + key_kernels.SOME_KEYS
+        if self.n_ids - self._n_free <= many and max(len(self._table), len(self.slots)) <= 8 * (many + 2 * n):
+            return False
+        with suppress(MemoryLimitError):  # a disk without room for the smaller table: later, then
+            self._sweep(n)
+        return True
 
     def compact(self, stores: Sequence[SideStore]) -> None:
         """Number the keys of the stores' rows anew where few of many ids are in use. No id may be in flight."""
+        if 3 * self.live <= self.n_ids and self.n_ids > self._many():
+            self.renumber(stores)
+
+    def spare(self, stores: Sequence[SideStore]) -> int:
+        """Bytes that :meth:`renumber` would give back."""
+        if any(store.runs is not None for store in stores):
+            return 0
+        cap = self.live + self.live // 8 + 16
+        return (len(self.slots) - cap) * self._id_bytes if cap * _MUCH <= len(self.slots) else 0
+
+    def renumber(self, stores: Sequence[SideStore]) -> None:
+        """Number the keys of the stores' rows anew, without those that no row uses. No id may be in flight."""
         n = self.n_ids
-        if 3 * self.live > n or n <= self._many() or any(store.runs is not None for store in stores):
+        if any(store.runs is not None for store in stores):
             return
-        used = (self.slots[:n, [0, 3]] >= 0).any(axis=1)
+        used = np.asarray((self.slots[:n, [0, 3]] >= 0).any(axis=1))
         number = np.cumsum(used, dtype=np.int32) - np.int32(1)
         for store in stores:
             for start in range(store.lo, store.hi, _ROWS):
@@ -183,12 +216,15 @@ class KeyTable:
         m = int(np.count_nonzero(used))
         arrays: list[tuple[np.ndarray, int]] = [(self.slots.reshape(-1), 8), *self._by_id()]
         for array, width in arrays:
-            by_id = array[: n * width].reshape((n, width))
-            by_id[:m] = by_id[used]
+            by_id, at = array[: n * width].reshape((n, width)), 0
+            for start in range(0, n, _ROWS):
+                kept = by_id[start : start + _ROWS][used[start : start + _ROWS]]
+                by_id[at : at + len(kept)] = kept
+                at += len(kept)
         self.slots[m:n] = -1
         self.n_ids, self._n_free, self._free = m, 0, -1
         with suppress(MemoryLimitError):
-            self._sweep(0)
+            self._sweep(0, _MUCH)
             return
         self._table[:] = 0
         self._rehash()
@@ -202,23 +238,35 @@ class KeyTable:
         """The most ids in use that are not worth a sweep, as the kernels see it."""
         return self.live + self.live // 4 + key_kernels.SOME_KEYS
 
-    def _sweep(self, n: int) -> None:
+    def _sweep(self, n: int, much: float = 2) -> None:
+        """Take back ids, and make the table anew; the slots, too, where there are so many times what is needed."""
         if self._account.files is not None:
             filed = [a for a in (self.slots, self._table, *self._beside()) if not in_memory(a)]
             self._account.want_disk(sum(a.nbytes for a in filed))
-        self._took(key_kernels.take_back(self.slots, self.n_ids, self.live, self._cell))
+        if self.live:
+            self._took(key_kernels.take_back(self.slots, self.n_ids, self.live, self._cell))
+        else:  # as after the last row: no kernel need be there for that
+            self.n_ids, self._n_free, self._free = 0, 0, -1
         cap = self.n_ids + max(0, n - self._n_free) + self.n_ids // 8 + 16
-        if cap * 2 <= len(self.slots):
-            slots = fresh(self.slots, (cap, 8))
-            slots[:] = self.slots[:cap]
+        if cap * much <= len(self.slots):
+            slots = extended(self.slots, cap)
+            if slots is None:
+                slots = fresh(self.slots, (cap, 8))
+                slots[:] = self.slots[:cap]
             self.slots = slots
             self._grow_ids(cap)
         # The kernels ask for a sweep when there are more than these, without the last batch.
         size = _table_size(self._many() + 2 * n)
         self._table = fresh(self._table, min(size, len(self._table)))
         self._table[:] = 0
-        self._rehash()
+        if self.n_ids:
+            self._rehash()
+        else:
+            self._forget()
         self.point()
+
+    def _forget(self) -> None:
+        """Let go of what is kept of keys, of which there is none."""
 
     def _beside(self) -> tuple[np.ndarray, ...]:
         """Arrays of the keys, where they lie apart, that a sweep makes anew."""
@@ -256,8 +304,8 @@ class NoKeys(KeyTable):
     def more(self, n: int, nbytes: int) -> int:
         return 0
 
-    def sweep(self, n: int = 0) -> None:
-        pass
+    def sweep(self, n: int = 0, part: int = 4) -> bool:
+        return False
 
     def ids(self, n: int, usable: np.ndarray | None) -> np.ndarray:
         if usable is None:
@@ -287,16 +335,36 @@ class IntKeys(KeyTable):
     def ids(self, keys: np.ndarray, usable: np.ndarray | None) -> np.ndarray:
         """Id of each key : int64[n], -1 where ``usable`` is False."""
         n = len(keys)
-        self.reserve(n)
-        out = np.empty(n, dtype=np.int64)
+        if n < _NEAR_ROWS:
+            return self._named(keys, usable)
+        there = keys if usable is None else keys[usable]
+        least = int(there.min(initial=_I64_MAX))
+        span = int(there.max(initial=least)) - least + 1
+        if span > n:
+            return self._named(keys, usable)
+        # Keys so near each other are named once each, and the rows by their places.
         mask = _NONE_U8 if usable is None else usable.view(np.uint8)
-        self._cell[0] = self._free
-        self._took(
-            key_kernels.intern_ints(
-                keys, mask, self._table, self.slots, self.words, self._n_free, out, self.n_ids, self._cell,
-                np.empty(n, dtype=np.int64), address(self._table), address(self.slots),
+        marks = np.zeros(span, dtype=np.uint8)
+        key_kernels.mark_ints(keys, mask, least, marks)
+        places = np.flatnonzero(marks)
+        ids, out = np.empty(span, dtype=np.int64), np.empty(n, dtype=np.int64)
+        ids[places] = self._named(places + least, None)
+        key_kernels.number_ints(keys, mask, least, ids, out)
+        return out
+
+    def _named(self, keys: np.ndarray, usable: np.ndarray | None) -> np.ndarray:
+        out = np.empty(len(keys), dtype=np.int64)
+        for cut in self._pieces(len(keys)):
+            some = keys[cut]
+            self.reserve(len(some))
+            mask = _NONE_U8 if usable is None else usable[cut].view(np.uint8)
+            self._cell[0] = self._free
+            self._took(
+                key_kernels.intern_ints(
+                    some, mask, self._table, self.slots, self.words, self._n_free, out[cut], self.n_ids, self._cell,
+                    np.empty(len(some), dtype=np.int64), address(self._table), address(self.slots),
+                )
             )
-        )
         return out
 
     def _regrow(self, old: np.ndarray) -> None:
@@ -372,12 +440,18 @@ class ByteKeys(KeyTable):
     def make_room(self, n: int, size: int) -> None:
         """Room for n new keys of so many bytes in all."""
         self.reserve(n)
-        need = self._top + size
-        if need > len(self._arena):
-            more = need + need // 4 - len(self._arena)
-            self._account.want(lambda: more + self._account.beyond(at) if (at := in_memory(self._arena)) else 0)
-            self._arena = _longer(self._arena, need + need // 4, self._top)
-            self.point()
+        if self._top + size > len(self._arena):
+            self._account.want(lambda: self._more_arena(size))  # what is asked may make the arena anew
+            if (need := self._top + size) > len(self._arena):
+                self._arena = _longer(self._arena, need + need // 4, self._top)
+                self.point()
+
+    def _more_arena(self, size: int) -> int:
+        """Bytes of memory that so many bytes of keys more take, with those that are held twice meanwhile."""
+        need, there = self._top + size, in_memory(self._arena)
+        if not there or need <= len(self._arena):
+            return 0
+        return need + need // 4 - len(self._arena) + self._account.beyond(there)
 
     def more(self, n: int, nbytes: int) -> int:
         need = self._top + nbytes + 16 * n
@@ -391,18 +465,21 @@ class ByteKeys(KeyTable):
     def ids(self, keys: Bytes, usable: np.ndarray | None) -> np.ndarray:
         """Id of each packed key, -1 where ``usable`` is False."""
         n = len(keys.offsets) - 1
-        self.make_room(n, int(keys.offsets[-1] - keys.offsets[0]) + 8 * n)
-        top = np.array([self._top], dtype=np.int64)
         out = np.empty(n, dtype=np.int64)
-        mask = _NONE_U8 if usable is None else usable.view(np.uint8)
-        self._cell[0] = self._free
-        self._took(
-            key_kernels.intern_bytes(
-                keys.offsets, keys.buffer, mask, self._table, self._spans, self._arena, self.slots, self._n_free, out,
-                self.n_ids, top, self._cell,
+        for cut in self._pieces(n):
+            offsets = keys.offsets[cut.start : cut.stop + 1]
+            rows = len(offsets) - 1
+            self.make_room(rows, int(offsets[-1] - offsets[0]) + 8 * rows)
+            top = np.array([self._top], dtype=np.int64)
+            mask = _NONE_U8 if usable is None else usable[cut].view(np.uint8)
+            self._cell[0] = self._free
+            self._took(
+                key_kernels.intern_bytes(
+                    offsets, keys.buffer, mask, self._table, self._spans, self._arena, self.slots, self._n_free,
+                    out[cut], self.n_ids, top, self._cell,
+                )
             )
-        )
-        self._top = int(top[0])
+            self._top = int(top[0])
         return out
 
     def _beside(self) -> tuple[np.ndarray, ...]:
@@ -429,6 +506,9 @@ class ByteKeys(KeyTable):
 
     def _regrow(self, old: np.ndarray) -> None:
         key_kernels.regrow_bytes(self._spans, self._arena, old, self._table)
+
+    def _forget(self) -> None:
+        self._arena, self._top = fresh(self._arena, min(256, len(self._arena))), 0
 
     def _rehash(self) -> None:
         sizes = self._spans[1 : 2 * self.n_ids : 2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 
 import numpy as np
 
@@ -16,7 +17,15 @@ from ivjoin.shj.store.backing import fresh, in_memory
 __all__ = ["Schedules"]
 
 I64_MIN = -(2**63)
-_LAST, _BOUND = map(at.words_of(EXPIRY).__getitem__, ("last", "bound"))
+_USED, _LAST, _BOUND = map(at.words_of(EXPIRY).__getitem__, ("used", "last", "bound"))
+
+
+@cache
+def _blank(axes: int) -> np.ndarray:
+    """The words of schedules that nothing is kept in."""
+    words = np.zeros((axes, 2, at.words_in(EXPIRY)), dtype=np.int64)
+    words[..., _LAST] = words[..., _BOUND] = I64_MIN
+    return words
 
 
 class Schedules:
@@ -32,12 +41,14 @@ class Schedules:
     ----------
     table : EXPIRY[axes, 2]
         Rising and falling.
+    address : int
+        Of the table.
     """
 
     def __init__(self, side: int, n_axes: int, account: Account) -> None:
-        words = np.zeros((max(n_axes, 1), 2, at.words_in(EXPIRY)), dtype=np.int64)
-        words[..., _LAST] = words[..., _BOUND] = I64_MIN
-        self.table = words.view(EXPIRY)[..., 0]
+        self._words = _blank(max(n_axes, 1)).copy()
+        self.table = self._words.view(EXPIRY)[..., 0]
+        self.address = address(self._words)
         self._side = side
         self._account = account
         self._heaps: dict[tuple[int, int], np.ndarray] = {}
@@ -52,6 +63,10 @@ class Schedules:
             for falling in (0, 1):
                 if kept[falling]:
                     yield axis, falling
+
+    def is_used(self, axis: int, falling: int) -> bool:
+        """Whether one is kept."""
+        return self._words.item(axis, falling, _USED) != 0
 
     def laden(self, live: int) -> Iterator[tuple[int, int]]:
         """Those that hold many more entries than there are rows."""

@@ -34,7 +34,7 @@ I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _NO_IDS = np.empty(0, dtype=np.int64)
 _FIRST_AXIS = index_kernels.FIRST_AXIS
 _MOST_PATIENCE = 2**60
-_WORDS = at.words_in(SIDE)
+_WORDS, _ENTRY, _RING = map(at.words_in, (SIDE, STORED, RING))
 (_ROWS, _N_AXES, _EXPIRY, _BY_PYTHON, _SORTED, _STORED, _N_STORED, _TEXTS, _N_TEXTS, _RINGS, _HAS_NULLS,
  _KEY_PIECES, _EXTENTS) = map(
     at.words_of(SIDE).__getitem__,
@@ -102,7 +102,7 @@ class SideStore:
             sides = at.blank(SIDE, 2)
             keys._operator[0]["sides"] = address(sides)
         self._sides = sides
-        self._registers = sides.view(np.int64)[side * _WORDS : (side + 1) * _WORDS]
+        self._registers = at.as_words(sides)[side * _WORDS : (side + 1) * _WORDS]
         self.n_axes = n_axes
         self.ordered = int(ordered)
         self.cap = 64
@@ -112,11 +112,13 @@ class SideStore:
         widths = [byte_width(t) for t in types] if widths is None else widths
         self.columns, self._texts = columns_of(
             types, widths, self.stored, same or {}, in_key or {}, WeakMethod(self._ordinals_at),
-            WeakMethod(self._pieces_at),
+            WeakMethod(self._pieces_at) if in_key else None,
         )
         self._widths = [width or 0 for width in widths]
-        self._table = np.zeros((len(types), at.words_in(STORED)), dtype=np.int64)
-        self._rings = np.zeros((max(self.stored, default=0) + 1, at.words_in(RING)), dtype=np.int64)
+        # STORED and RING records, as words; written through their views.
+        self._table = np.zeros(_ENTRY * len(types), dtype=np.int64)
+        self._rings = np.zeros((max(self.stored, default=0) + 1, _RING), dtype=np.int64)
+        self._table_words, self._ring_words = self._table.data, self._rings.reshape(-1).data
         self.schedules = Schedules(side, n_axes, self.account)
         self._tally = np.zeros(3, dtype=np.int64)
         # Between which values the rows that are or were here lie, axis by axis; where the kernels need it.
@@ -137,10 +139,10 @@ class SideStore:
 
     def point(self) -> None:
         """Tell the side's record where everything is, after memory has moved."""
-        r = self._registers
+        r, table, rings = self._registers.data, self._table_words, self._ring_words
         rows = address(self.rows)
         r[_ROWS], r[_N_AXES] = rows, self.n_axes
-        r[_EXPIRY] = address(self.schedules.table)
+        r[_EXPIRY] = self.schedules.address
         alone = self.compiled_text and not self.others
         r[_BY_PYTHON] = 0 if not self.by_python else at.TEXT_ALONE if alone else at.ARRAYS
         r[_SORTED] = self.runs is not None
@@ -149,29 +151,30 @@ class SideStore:
         for column, c, width in zip(self.stored, self.columns, self._widths, strict=True):
             ring = None if c.valid is None else c.valid.ring
             valid = 0 if ring is None else address(ring)
+            k = _RING * column
             if isinstance(c, WordColumn):
                 ring_at = address(c._ring)
-                self._rings[column] = ring_at, width, valid
-                self._table[n] = column, ring_at, width, valid
-                n += 1
+                rings[k], rings[k + 1], rings[k + 2] = ring_at, width, valid
+                table[n], table[n + 1], table[n + 2], table[n + 3] = column, ring_at, width, valid
+                n += _ENTRY
             elif isinstance(c, OrdinalColumn):
                 if c.source is not None:
                     first = rows + 8 * (_FIRST_AXIS + c.source)
-                    self._rings[column] = first, self.rows.strides[0], valid
+                    rings[k], rings[k + 1], rings[k + 2] = first, self.rows.strides[0], valid
                 else:
                     assert isinstance(self.keys, IntKeys)
-                    self._rings[column] = self.keys.keys_at, 0, valid
-                self._table[n] = column, 0, 0, valid
-                n += 1
+                    rings[k], rings[k + 1], rings[k + 2] = self.keys.keys_at, 0, valid
+                table[n], table[n + 1], table[n + 2], table[n + 3] = column, 0, 0, valid
+                n += _ENTRY
             elif isinstance(c, KeyTextColumn):
-                self._rings[column] = 0, -1 - c.piece, 0
+                rings[k], rings[k + 1], rings[k + 2] = 0, -1 - c.piece, 0
             elif isinstance(c, (BytesColumn, BoolColumn)):
                 c.point()
-                self._rings[column] = address(c.record), 0, valid
+                rings[k], rings[k + 1], rings[k + 2] = address(c.record), 0, valid
             else:
                 continue
             nulls |= valid != 0
-        r[_STORED], r[_N_STORED] = address(self._table), n
+        r[_STORED], r[_N_STORED] = address(self._table), n // _ENTRY
         r[_TEXTS], r[_N_TEXTS] = address(self._texts), len(self._texts)
         r[_RINGS], r[_HAS_NULLS] = address(self._rings), nulls
 
@@ -228,7 +231,7 @@ class SideStore:
 
     def schedule(self, axis: int, falling: bool) -> None:
         """Watch for rows that a bound on an axis takes out, if that is not done yet, and if there is room for it."""
-        if not self.schedules.table[axis, int(falling)]["used"]:
+        if not self.schedules.is_used(axis, int(falling)):
             values = self._arrived if self.live else None
             self.schedules.start(axis, int(falling), self.keys.operator_address, values)
             self._ring_bytes = None

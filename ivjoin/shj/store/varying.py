@@ -11,7 +11,7 @@ import pyarrow as pa
 from ivjoin.errors import CapacityError
 from ivjoin.shj import arrow
 from ivjoin.shj.arrow import Bytes
-from ivjoin.shj.dictionaries import compacted, joined, narrowed
+from ivjoin.shj.dictionaries import compacted, one_array, rows_of
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.registers import BYTES, TEXT, Register, blank
 from ivjoin.shj.store.backing import Files, extended, fresh, in_memory, slide
@@ -284,7 +284,7 @@ class SegmentColumn:
     def spill(self, files: Files) -> None:
         """Let all that is stored lie in files."""
         parts = self._parts[self._spilled :]
-        whole = parts[0] if len(parts) == 1 else joined(parts)
+        whole = parts[0] if len(parts) == 1 else one_array(parts)
         batch = pa.RecordBatch.from_arrays([whole], names=["0"])
         size = pa.MockOutputStream()
         with pa.ipc.new_stream(size, batch.schema) as writer:
@@ -309,7 +309,7 @@ class SegmentColumn:
         while len(self._parts) > self._spilled + 1 and len(self._parts[-2]) <= 2 * len(self._parts[-1]):
             tail = self._parts.pop()
             self._firsts.pop()
-            self._parts[-1] = joined([self._parts[-1], tail])
+            self._parts[-1] = one_array([self._parts[-1], tail])
 
     def grow(self, cap: int, lo: int, hi: int) -> None:
         pass
@@ -317,24 +317,12 @@ class SegmentColumn:
     def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
         if not len(ids) or not self._parts:
             return pa.nulls(0, self.type) if not len(ids) else pa.nulls(len(ids), self.type)
-        return narrowed(self._gathered(ids), self.type)
-
-    def _gathered(self, ids: np.ndarray) -> pa.Array:
-        if len(self._parts) == 1:
-            return arrow.taken(self._parts[0], arrow.whole_numbers(ids - self._firsts[0]))
-        which = np.searchsorted(np.asarray(self._firsts), ids, side="right") - 1
-        order = np.argsort(which, kind="stable")
-        pieces = []
-        for part in np.unique(which):
-            pieces.append(arrow.taken(self._parts[part], arrow.whole_numbers(ids[which == part] - self._firsts[part])))
-        back = np.empty(len(ids), dtype=np.int64)
-        back[order] = np.arange(len(ids))
-        return arrow.taken(joined(pieces), arrow.whole_numbers(back))
+        return rows_of(self._parts, self._firsts, ids)
 
     def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
         kept = []
         if len(ids):
-            kept.append(compacted(self._gathered(ids)) if self._parts else pa.nulls(len(ids), self.type))
+            kept.append(compacted(self.gather(ids, places)) if self._parts else pa.nulls(len(ids), self.type))
         self._parts, self._firsts = kept, [0] * len(kept)
         self._spilled = 0
         self._next = len(ids)

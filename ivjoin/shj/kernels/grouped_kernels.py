@@ -1,0 +1,242 @@
+"""Compiled loops over rows by key: sorted within each key, and looked up there.
+
+Rows that lie in no order are put by key first and then sorted key by key, in memory that a processor keeps near, rather
+than sorted as a whole.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ivjoin.shj.kernels.compiling import I8, IN1, IO1, VOID, compiled, inner
+from ivjoin.shj.kernels.pick_kernels import UP
+
+__all__ = ["group_values", "meet_groups", "place_rising", "sort_groups"]
+
+_FEW = 24  # rows, of a key or of a place that values are dealt to, that are sorted by insertion
+_NEAR = 1 << 15  # rows of a key that are dealt to as many places, which then lie in a processor's cache
+_BITS = 11  # of a digit, by which more of them are sorted
+_SIZE = 1 << _BITS
+
+
+@compiled(VOID(IN1, IN1, IO1, IO1, IO1))
+def group_values(kids, values, starts, keys, rows):  # type: ignore[no-untyped-def]
+    """Values and numbers of rows by key, those of one key in the order of their numbers.
+
+    ``starts`` : int64[ids + 1], zeros; afterwards where the rows of each key begin.
+    """
+    n = kids.shape[0]
+    for i in range(n):
+        starts[kids[i] + 1] += 1
+    for k in range(1, starts.shape[0]):
+        starts[k] += starts[k - 1]
+    for i in range(n):
+        at = starts[kids[i]]
+        starts[kids[i]] = at + 1
+        keys[at] = values[i]
+        rows[at] = i
+    for j in range(1, starts.shape[0]):
+        k = starts.shape[0] - j
+        starts[k] = starts[k - 1]
+    starts[0] = 0
+
+
+@inner
+def _insert(from_keys, from_rows, first, keys, rows, start, n):  # type: ignore[no-untyped-def]
+    """Sort n rows from ``first`` on by insertion into the places from ``start`` on; equal ones stay as they are."""
+    for i in range(n):
+        key = from_keys[first + i]
+        row = from_rows[first + i]
+        j = start + i - 1
+        while j >= start and keys[j] > key:
+            keys[j + 1] = keys[j]
+            rows[j + 1] = rows[j]
+            j -= 1
+        keys[j + 1] = key
+        rows[j + 1] = row
+
+
+@inner
+def _dealt(keys, rows, start, end, least, span, other_keys, other_rows, counts):  # type: ignore[no-untyped-def]
+    """Sort [start, end) by dealing its rows to some more places than there are rows, by their first bits.
+
+    Source: D. E. Knuth, The Art of Computer Programming 3, 5.2.1, sorting by address calculation. Returns False where
+    rows lie in heaps, and nothing is done.
+    """
+    n = end - start
+    size = np.int64(1)
+    while size < n:
+        size <<= 1
+    shift = np.uint64(0)
+    while (span >> shift) >= np.uint64(size):
+        shift += np.uint64(1)
+    base = np.uint64(least)
+    for j in range(size):
+        counts[j] = 0
+    for i in range(start, end):
+        counts[np.int64((np.uint64(keys[i]) - base) >> shift)] += 1
+    total = np.int64(0)
+    most = np.int64(0)
+    for j in range(size):
+        count = counts[j]
+        most = max(most, count)
+        counts[j] = total
+        total += count
+    if most > _FEW:
+        return False
+    for i in range(start, end):
+        key = keys[i]
+        place = np.int64((np.uint64(key) - base) >> shift)
+        at = counts[place]
+        counts[place] = at + 1
+        other_keys[at] = key
+        other_rows[at] = rows[i]
+    _insert(other_keys, other_rows, 0, keys, rows, start, n)
+    return True
+
+
+@inner
+def _by_digits(keys, rows, start, end, least, span, other_keys, other_rows, counts):  # type: ignore[no-untyped-def]
+    """Sort [start, end) by the digits in which its values differ, from the last one on.
+
+    Source: D. E. Knuth, The Art of Computer Programming 3, 5.2.5.
+    """
+    n = end - start
+    base = np.uint64(least)
+    mask = np.uint64(_SIZE - 1)
+    shift = np.uint64(0)
+    moved = False  # whether rows lie in the other arrays
+    while shift < np.uint64(64) and (span >> shift) > np.uint64(0):
+        for j in range(_SIZE):
+            counts[j] = 0
+        for i in range(n):
+            key = np.uint64(other_keys[i] if moved else keys[start + i]) - base
+            counts[np.int64((key >> shift) & mask)] += 1
+        total = np.int64(0)
+        for j in range(_SIZE):
+            count = counts[j]
+            counts[j] = total
+            total += count
+        for i in range(n):
+            word = other_keys[i] if moved else keys[start + i]
+            row = other_rows[i] if moved else rows[start + i]
+            digit = np.int64(((np.uint64(word) - base) >> shift) & mask)
+            at = counts[digit]
+            counts[digit] = at + 1
+            if moved:
+                keys[start + at] = word
+                rows[start + at] = row
+            else:
+                other_keys[at] = word
+                other_rows[at] = row
+        moved = not moved
+        shift += np.uint64(_BITS)
+    if moved:
+        for i in range(n):
+            keys[start + i] = other_keys[i]
+            rows[start + i] = other_rows[i]
+
+
+@compiled(VOID(IN1, IO1, IO1, IO1, IO1, IO1))
+def sort_groups(starts, keys, rows, other_keys, other_rows, counts):  # type: ignore[no-untyped-def]
+    """Sort the rows of each group by their values; equal ones stay in the order that they have.
+
+    Parameters
+    ----------
+    starts : int64[groups + 1]
+        Where each group begins.
+    keys, rows : int64[n]
+        Values, and numbers that go with them.
+    other_keys, other_rows : int64[rows of the greatest group]
+        Scratch.
+    counts : int64[2 ** 16]
+        Scratch.
+    """
+    for k in range(starts.shape[0] - 1):
+        a = starts[k]
+        b = starts[k + 1]
+        if b - a < 2:
+            continue
+        least = keys[a]
+        most = least
+        rises = True
+        for i in range(a + 1, b):
+            rises = rises and keys[i - 1] <= keys[i]
+            least = min(least, keys[i])
+            most = max(most, keys[i])
+        if rises:
+            continue
+        if b - a <= _FEW:
+            _insert(keys, rows, a, keys, rows, a, b - a)
+            continue
+        span = np.uint64(most) - np.uint64(least)
+        if b - a > _NEAR or not _dealt(keys, rows, a, b, least, span, other_keys, other_rows, counts):
+            _by_digits(keys, rows, a, b, least, span, other_keys, other_rows, counts)
+
+
+@compiled(VOID(IN1, IN1, IN1, IN1, IN1, IN1, I8, IO1))
+def meet_groups(groups, by, rows, others, starts, values, mode, out):  # type: ignore[no-untyped-def]
+    """For each row the last, or going UP the first, place of its key whose value is within two limits, -1 for none.
+
+    Parameters
+    ----------
+    groups : int64[keys + 1]
+        Where each key's rows begin among those that ask.
+    by, rows : int64[n]
+        By key, rising: what the value is not to be above, or going UP not below; and numbers of the rows.
+    others : int64[rows]
+        The other limit, as rows are numbered.
+    starts : int64[some keys + 1]
+        Where each key's values begin.
+    values : int64[m]
+        Those of one key rise.
+    out : int64[rows]
+        The places, as rows are numbered.
+    """
+    keys = starts.shape[0] - 1
+    for k in range(groups.shape[0] - 1):
+        start = starts[k] if k < keys else np.int64(0)
+        end = starts[k + 1] if k < keys else np.int64(0)
+        at = start  # before it all are below, or none is above
+        for j in range(groups[k], groups[k + 1]):
+            limit = by[j]
+            row = rows[j]
+            if mode == UP:
+                while at < end and values[at] < limit:
+                    at += 1
+                out[row] = at if at < end and values[at] <= others[row] else -1
+            else:
+                while at < end and values[at] <= limit:
+                    at += 1
+                out[row] = at - 1 if at > start and values[at - 1] >= others[row] else -1
+
+
+@compiled(VOID(IN1, IN1, I8, IO1))
+def place_rising(values, given, after, out):  # type: ignore[no-untyped-def]
+    """Where given values go among others that rise: before those that are equal, or ``after`` them.
+
+    Source: J. L. Bentley and A. C. Yao, An almost optimal algorithm for unbounded searching (1976): from where the last
+    one went, by doubled steps. So given values that rise cost little; others are right, too.
+    """
+    n = values.shape[0]
+    at = np.int64(0)
+    last = np.int64(0)
+    for i in range(given.shape[0]):
+        value = given[i]
+        if i == 0 or value < last:
+            at = np.int64(0)
+        last = value
+        step = np.int64(1)
+        high = at
+        while high < n and (values[high] < value or (after != 0 and values[high] == value)):
+            at = high + 1
+            high += step
+            step *= 2
+        high = min(high, n)
+        while at < high:
+            middle = (at + high) >> 1
+            if values[middle] < value or (after != 0 and values[middle] == value):
+                at = middle + 1
+            else:
+                high = middle
+        out[i] = at

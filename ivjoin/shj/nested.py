@@ -1,0 +1,135 @@
+"""Arrays of structs, lists and maps taken apart, and put together again from other children."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.errors import CapacityError
+from ivjoin.shj.arrow import bitmap, validity
+
+__all__ = ["Parts", "end_to_end", "is_taken_apart", "made_of", "parts_of", "with_children"]
+
+_MOST_NARROW = 2**31 - 1  # values that lists with offsets of 32 bits can hold
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a nested array consists of.
+
+    Attributes
+    ----------
+    rows : int
+    valid : bool[rows] or None
+        None where no row is null.
+    ends : int64[rows + 1] or None
+        Of lists and maps: row ``i`` has the values ``ends[i]`` to ``ends[i + 1]`` of the child.
+    children : list of pa.Array
+        Only as much of them as the rows use, where they are in order.
+    """
+
+    rows: int
+    valid: np.ndarray | None
+    ends: np.ndarray | None
+    children: list[pa.Array]
+
+    def of(self, children: Sequence[pa.Array]) -> Parts:
+        """The same rows with other children, each as long as the one in its place."""
+        return replace(self, children=list(children))
+
+
+def is_taken_apart(t: pa.DataType) -> bool:
+    """Whether :func:`parts_of` takes arrays of this type."""
+    pt = pa.types
+    return pt.is_struct(t) or pt.is_fixed_size_list(t) or pt.is_map(t) or _is_list(t)
+
+
+def parts_of(array: pa.Array) -> Parts:
+    """An array of structs, lists (views of lists, too) or maps, taken apart."""
+    t, n, valid = array.type, len(array), validity(array)
+    if pa.types.is_struct(t):
+        return Parts(n, valid, None, [array.field(i) for i in range(t.num_fields)])
+    if pa.types.is_fixed_size_list(t):
+        return Parts(n, valid, None, [array.values.slice(array.offset * t.list_size, n * t.list_size)])
+    if pa.types.is_list_view(t) or pa.types.is_large_list_view(t):
+        sizes = np.asarray(array.sizes).astype(np.int64)
+        if valid is not None:
+            sizes[~valid] = 0
+        ends = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
+        starts = np.asarray(array.offsets).astype(np.int64)
+        at = np.repeat(starts - ends[:-1], sizes) + np.arange(ends[-1])
+        whole = array.values
+        in_order = len(at) == 0 or bool((np.diff(at) == 1).all())
+        values = whole.slice(int(at[0]) if len(at) else 0, len(at)) if in_order else whole.take(pa.array(at))
+        return Parts(n, valid, ends, [values])
+    ends = np.asarray(array.offsets).astype(np.int64)
+    if not len(ends):  # of an array without rows there may be none
+        ends = np.zeros(1, dtype=np.int64)
+    return Parts(n, valid, ends - ends[0], [array.values.slice(int(ends[0]), int(ends[-1] - ends[0]))])
+
+
+def end_to_end(parts: Sequence[Parts], children: Sequence[pa.Array]) -> Parts:
+    """The rows of several arrays, one after another, whose children were put together."""
+    valid = ends = None
+    if any(p.valid is not None for p in parts):
+        valid = np.concatenate([np.ones(p.rows, dtype=bool) if p.valid is None else p.valid for p in parts])
+    if any(p.ends is not None for p in parts):
+        sizes = [np.diff(p.ends) for p in parts if p.ends is not None]
+        ends = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.concatenate(sizes))])
+    return Parts(sum(p.rows for p in parts), valid, ends, list(children))
+
+
+def made_of(parts: Parts, like: pa.DataType) -> pa.Array:
+    """An array of a type that is ``like`` with the types of these children in place of its own.
+
+    Raises
+    ------
+    CapacityError
+        If there are more values than the offsets of its lists tell apart.
+    """
+    t, pt = with_children(like, [c.type for c in parts.children]), pa.types
+    there, nulls = None, 0
+    if parts.valid is not None:
+        there, nulls = bitmap(parts.valid), parts.rows - int(np.count_nonzero(parts.valid))
+    buffers = [there]
+    if parts.ends is not None:
+        wide = pt.is_large_list(t) or pt.is_large_list_view(t)
+        if not wide and parts.ends[-1] > _MOST_NARROW:
+            raise CapacityError(
+                f"{parts.rows:,} rows of a {t} column have {parts.ends[-1]:,} values in their lists, expected "
+                f"{_MOST_NARROW:,} at most; use smaller batches or a large_list"
+            )
+        ends = parts.ends if wide else parts.ends.astype(np.int32)
+        if pt.is_list_view(t) or pt.is_large_list_view(t):
+            buffers += [pa.py_buffer(np.ascontiguousarray(ends[:-1])), pa.py_buffer(np.diff(ends))]
+        else:
+            buffers.append(pa.py_buffer(ends))
+    return pa.Array.from_buffers(t, parts.rows, buffers, nulls, 0, parts.children)
+
+
+def with_children(t: pa.DataType, types: Sequence[pa.DataType]) -> pa.DataType:
+    """A nested type with other types of its children."""
+    pt = pa.types
+    if [t.field(i).type for i in range(t.num_fields)] == list(types):
+        return t
+    if pt.is_struct(t):
+        return pa.struct([t.field(i).with_type(inner) for i, inner in enumerate(types)])
+    if pt.is_map(t):
+        key, item = types[0].field(0), types[0].field(1)
+        return pa.map_(key, item, keys_sorted=t.keys_sorted)
+    field = t.value_field.with_type(types[0])
+    if pt.is_fixed_size_list(t):
+        return pa.list_(field, t.list_size)
+    if pt.is_list_view(t):
+        return pa.list_view(field)
+    if pt.is_large_list_view(t):
+        return pa.large_list_view(field)
+    return pa.large_list(field) if pt.is_large_list(t) else pa.list_(field)
+
+
+def _is_list(t: pa.DataType) -> bool:
+    pt = pa.types
+    return pt.is_list(t) or pt.is_large_list(t) or pt.is_list_view(t) or pt.is_large_list_view(t)

@@ -1,0 +1,140 @@
+"""Plain types, of which Arrow takes and joins rows, in place of those of which it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.errors import CapacityError
+from ivjoin.shj.arrow import taken, whole_numbers
+from ivjoin.shj.dictionaries import combined, narrowed, sound
+from ivjoin.shj.nested import is_taken_apart, made_of, parts_of, with_children
+
+__all__ = [
+    "from_plain", "from_plain_rows", "in_few_batches", "nulls", "plain_rows", "plain_type", "rows_at", "to_plain",
+]
+
+
+def plain_type(t: pa.DataType) -> pa.DataType:
+    """The type that stands in for one that Arrow has no ``take`` for (views, run ends), in nested types too.
+
+    So do lists for views of lists, of which ``take`` keeps all the values that the array had, and dictionaries with
+    indices of 32 bits for those with fewer, which may not tell the values of several batches apart.
+    """
+    pt = pa.types
+    if pt.is_dictionary(t):
+        index = t.index_type if t.index_type.bit_width >= 32 else pa.int32()
+        return pa.dictionary(index, plain_type(t.value_type), t.ordered)
+    if pt.is_string_view(t):
+        return pa.large_string()
+    if pt.is_binary_view(t):
+        return pa.large_binary()
+    if pt.is_run_end_encoded(t):
+        return plain_type(t.value_type)
+    if not is_taken_apart(t):
+        return t
+    if pt.is_list_view(t) or pt.is_large_list_view(t):
+        field = t.value_field.with_type(plain_type(t.value_type))
+        return pa.list_(field) if pt.is_list_view(t) else pa.large_list(field)
+    return with_children(t, [plain_type(t.field(i).type) for i in range(t.num_fields)])
+
+
+def to_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
+    """An array as its :func:`plain_type` ``t``."""
+    if array.type == t:
+        return array
+    if pa.types.is_run_end_encoded(array.type):
+        import pyarrow.compute as pc
+
+        return to_plain(pc.run_end_decode(array), t)
+    if pa.types.is_dictionary(t):
+        array = sound(array)
+        words = to_plain(array.dictionary, t.value_type)
+        return pa.DictionaryArray.from_arrays(array.indices.cast(t.index_type), words, ordered=t.ordered)
+    if is_taken_apart(array.type):
+        parts = parts_of(array)
+        return made_of(parts.of([to_plain(a, t.field(i).type) for i, a in enumerate(parts.children)]), t)
+    return array.cast(t)
+
+
+def from_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
+    """Back from a plain type to the column's own.
+
+    Raises
+    ------
+    CapacityError
+        If its rows have more values than the indices of a dictionary tell apart.
+    """
+    if array.type == t:
+        return array
+    if pa.types.is_run_end_encoded(t):
+        import pyarrow.compute as pc
+
+        return pc.run_end_encode(from_plain(array, t.value_type), run_end_type=t.run_end_type)
+    if pa.types.is_dictionary(t) and plain_type(t) == array.type:
+        some = narrowed(array, t)
+        words = from_plain(some.dictionary, t.value_type)
+        return some if words is some.dictionary else pa.DictionaryArray.from_arrays(
+            some.indices, words, ordered=t.ordered
+        )
+    if is_taken_apart(t) and plain_type(t) == array.type:
+        parts = parts_of(array)
+        return made_of(parts.of([from_plain(a, t.field(i).type) for i, a in enumerate(parts.children)]), t)
+    if pa.types.is_dictionary(array.type) and not pa.types.is_dictionary(t):
+        values = array.dictionary
+        array = taken(to_plain(values, plain_type(values.type)), array.indices)
+    return array.cast(t)
+
+
+def rows_at(batch: pa.RecordBatch, index: np.ndarray) -> pa.RecordBatch:
+    """Rows of a batch, int64[m], whatever the types of its columns."""
+    places = whole_numbers(index)
+    plain = [plain_type(t) for t in batch.schema.types]
+    columns = [
+        taken(a, places) if a.type == t else from_plain(taken(to_plain(a, t), places), a.type)
+        for a, t in zip(batch.columns, plain, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema) if columns else taken(batch, places)
+
+
+def nulls(n: int, t: pa.DataType) -> pa.Array:
+    """n nulls; of run ends within a struct ``pyarrow.nulls`` makes none that can be read."""
+    return from_plain(pa.nulls(n, plain_type(t)), t)
+
+
+def plain_rows(table: pa.Table) -> pa.Table:
+    """The rows in plain types."""
+    types = [plain_type(t) for t in table.schema.types]
+    if types == table.schema.types:
+        return table
+    columns = [
+        c if c.type == t else pa.chunked_array([to_plain(a, t) for a in c.chunks], t)
+        for c, t in zip(table.columns, types, strict=True)
+    ]
+    return pa.table(columns, names=table.column_names)
+
+
+def from_plain_rows(batch: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of a batch in the types of their columns, in pieces if they have more values than these tell apart."""
+    if batch.schema.types == schema.types:
+        yield batch
+        return
+    try:
+        arrays = [from_plain(a, t) for a, t in zip(batch.columns, schema.types, strict=True)]
+    except CapacityError:
+        half = batch.num_rows // 2
+        if half == 0:
+            raise
+        yield from from_plain_rows(batch.slice(0, half), schema)
+        yield from from_plain_rows(batch.slice(half), schema)
+    else:
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def in_few_batches(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """The rows of some batches in one, or in as few as can hold their text and tell their values apart."""
+    table = pa.Table.from_batches(batches)
+    whole = combined(plain_rows(table)).to_batches()
+    return [piece for batch in whole for piece in from_plain_rows(batch, table.schema)]

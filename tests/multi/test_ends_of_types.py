@@ -1,0 +1,24 @@
+"""Joins of two to five inputs in order of columns at the ends of their types, with nulls and NaN, against DuckDB."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.multi.ends import AXES, Case, check
+
+SEEDS = range(2 * len(AXES))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_pushed_in_pieces_and_pulled(seed: int) -> None:
+    check(seed)
+
+
+def test_some_of_them_have_rows() -> None:
+    assert sum(bool(Case(seed).expected()) for seed in SEEDS) > 6
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(10_000, 10_400))
+def test_many_more(seed: int) -> None:
+    check(seed)
