@@ -288,7 +288,7 @@ def test_disorder_turns_a_store_to_sorted_runs() -> None:
 @pytest.mark.parametrize("kind", ["near", "ends", "far"])
 @pytest.mark.parametrize("some", [False, True])
 def test_many_keys_at_once_have_one_id_each(kind: str, some: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ivjoin.shj.store.keys._ROWS", 1000)
+    monkeypatch.setattr("ivjoin.shj.store.key_table._ROWS", 1000)
     monkeypatch.setattr("ivjoin.shj.store.keys._NEAR_ROWS", 500)
     rng = np.random.default_rng(5)
     table = IntKeys()
