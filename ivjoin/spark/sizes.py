@@ -39,12 +39,11 @@ def sound_bytes(frame: Any) -> float | None:
         return None
 
 
-def are_small(frames: Sequence[Any], sizes: Sequence[float | None], most: float | None = None) -> bool:
+def are_small(frames: Sequence[Any], sizes: Sequence[float | None], most: float = SMALL) -> bool:
     """Whether one task reads frames of so many bytes, on average, and joins them, as fast as many tasks do.
 
-    ``sizes`` are their :func:`sound_bytes`; of ``most`` bytes each, :data:`SMALL` by default.
+    ``sizes`` are their :func:`sound_bytes`.
     """
-    most = SMALL if most is None else most
     if None in sizes or sum(size or 0 for size in sizes) > most * len(sizes):
         return False
     return sum(len(frame._jdf.inputFiles()) for frame in frames) <= _FILES

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Spread", "routed", "spread_of", "why_undivided"]
 
-# Bytes a frame, on average, that one task joins where a sample finds no key to divide, and less than this load.
+# Bytes a frame, on average, that are less work than a sample of them, and that one task joins where a sample finds
+# no key to divide, and less than this load.
+_TINY = 64 << 10
 _MIDDLING = 8 << 20
 _ALONE = 1_000_000  # rows in, and rows out as the planner counts them
 _TASK_ROWS = 50_000  # more tasks than cores are worth it where each has so many rows
@@ -77,7 +79,7 @@ def spread_of(
 ) -> Spread:
     """Decide by a sample of each frame, which are read for it: the columns that the join compares.
 
-    Small frames with keys are not read, since a sample of them takes as long as the join: one task joins them.
+    Tiny frames with keys are not read: one task joins them.
     """
     tasks = checked_count(buckets, settings.partitions)
     plan = plan_of(spec)
@@ -85,7 +87,7 @@ def spread_of(
     frames = left, right
     free = bool(keys) and buckets is None and routing == "auto"
     sizes = [sound_bytes(frame) for frame in frames]
-    if free and are_small(frames, sizes):
+    if free and are_small(frames, sizes, _TINY):
         return Spread(1, None, "both frames are small", True)
     if spec.pick is not None or spec.aggregates:
         return Spread(buckets, None, "all partners of a left row meet in one task")

@@ -113,10 +113,7 @@ def test_small_frames_with_keys_are_joined_by_one_task_without_a_sample(spark: A
     assert "Exchange" not in found[0]._jdf.queryExecution().executedPlan().toString()
 
 
-def test_frames_that_are_not_small_are_divided_only_where_a_key_is_hot(
-    spark: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ivjoin.spark.sizes.SMALL", 64 << 10)
+def test_frames_that_are_not_tiny_are_divided_only_where_a_key_is_hot(spark: Any) -> None:
     for hot, tasks in ((0.8, 2), (0.0, 1)):
         a, b, left, right = pair(spark, hot=hot, n=6000)
         rows, used = run(left.band_join(right, on="k", condition=BAND))
