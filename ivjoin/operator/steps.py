@@ -203,6 +203,7 @@ def end(core: AnyCore, sides: list[int]) -> Iterator[pa.RecordBatch]:
         with suppress(MemoryLimitError):
             core.stores[1 - p].settle(look=True)
     if core.keys.sweep():
+        core.keys.point()  # a sweep may end half-way, for want of room
         for store in core.stores:
             store.point()
     core.count_state()
