@@ -68,9 +68,11 @@ def rows_of(parts: Sequence[pa.Array], firsts: Sequence[int], ids: np.ndarray) -
         return taken(parts[0], whole_numbers(ids - firsts[0]))
     which = np.searchsorted(np.asarray(firsts), ids, side="right") - 1
     order = np.argsort(which, kind="stable")
+    ends = np.cumsum(np.bincount(which, minlength=len(parts)))
     pieces = []
-    for part in np.unique(which):
-        pieces.append(taken(parts[part], whole_numbers(ids[which == part] - firsts[part])))
+    for part, rows in enumerate(np.split(ids[order], ends[:-1])):
+        if len(rows):
+            pieces.append(taken(parts[part], whole_numbers(rows - firsts[part])))
     back = np.empty(len(ids), dtype=np.int64)
     back[order] = np.arange(len(ids))
     return taken(one_array(pieces), whole_numbers(back))
