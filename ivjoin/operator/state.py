@@ -31,15 +31,16 @@ def _scratch(room: int, sources: int) -> int:
     return (9 * sources + (35 if room < _SHARED_NUMBERS else 43)) * room
 
 
-_numbers = [np.arange(1 + 4 * _FIRST_ROWS)]
+_numbers = [np.arange(0)]
 
 
 def _first_numbers(n: int) -> np.ndarray:
     """0, 1, ... : int64[n] or longer, which all operators share and none writes to."""
     found = _numbers[0]
     if len(found) < n:
-        found = _numbers[0] = np.arange(n)
+        found = np.arange(max(n, 1 + 4 * _FIRST_ROWS))
         found.flags.writeable = False
+        _numbers[0] = found
     return found
 
 

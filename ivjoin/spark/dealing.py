@@ -15,8 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from decimal import Decimal
-from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +22,7 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, value_of
 from ivjoin.plan.cutting import I64_MAX, I64_MIN
 from ivjoin.plan.spec import JoinSpec
-from ivjoin.spark.columns import as_spark_sql
+from ivjoin.spark.columns import as_spark_sql, literal_sql
 from ivjoin.spark.sqlwriter import literal
 
 if TYPE_CHECKING:
@@ -218,7 +216,7 @@ def _line(node: Node, names: Sequence[str]) -> _Line | None:
         return _Line(f"CAST({sql} AS DOUBLE)", low, NAN_ORDINAL, lambda at: literal(value_of(at, t)))
     if t.kind == "decimal" and t.precision <= 18:
         most = 10**t.precision - 1
-        return _Line(sql, -most, most, partial(_decimal, t.precision, t.scale))
+        return _Line(sql, -most, most, lambda at: literal_sql(at, t))
     return None
 
 
@@ -227,7 +225,3 @@ def _local_time(micros: int) -> str | None:
         return literal(_EPOCH + timedelta(microseconds=micros))
     except OverflowError:
         return None
-
-
-def _decimal(precision: int, scale: int, unscaled: int) -> str:
-    return f"CAST('{Decimal(unscaled).scaleb(-scale):f}' AS DECIMAL({precision},{scale}))"

@@ -41,7 +41,7 @@ _TINY = 64 << 10
 _MIDDLING = 8 << 20
 _ALONE = 1_000_000  # rows in, and rows out as the planner counts them
 _TASK_ROWS = 50_000  # more tasks than cores are worth it where each has so many rows
-_WORTH = 1.25  # how much less the fullest task must have, for each row to be routed in Python
+_WORTH = 1.25  # how much less the fullest task must have, for rows to be routed
 _CORES = 8  # where they cannot be asked for
 _ADDED = "label int, cell bigint, owned boolean"
 

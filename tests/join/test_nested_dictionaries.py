@@ -144,6 +144,17 @@ def test_every_row_comes_out_with_its_values(way: str, kind: str) -> None:
     assert found == pairs_of(kind)
 
 
+def played(op: SymmetricHashJoin, kind: str) -> list[dict[str, Any]]:
+    """All rows out of all batches, with a snapshot taken and restored half way."""
+    got = []
+    for number in range(BATCHES):
+        for side in ("left", "right"):
+            got += op.push(side, batch(kind, number))
+        if number == 7:
+            op = SymmetricHashJoin.restore(op.snapshot())
+    return [row for b in [*got, *op.finish()] for row in b.to_pylist()]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("how", ["left", "inner"])
 def test_picks(kind: str, how: str) -> None:
@@ -151,13 +162,7 @@ def test_picks(kind: str, how: str) -> None:
     op = SymmetricHashJoin(
         schema, schema, on="k", condition="r.t <= l.t", **ORDERED, how=how, pick="last", pick_by="t", batch_size=64
     )
-    got = []
-    for number in range(BATCHES):
-        for side in ("left", "right"):
-            got += op.push(side, batch(kind, number))
-        if number == 7:
-            op = SymmetricHashJoin.restore(op.snapshot())
-    rows = [row for b in [*got, *op.finish()] for row in b.to_pylist()]
+    rows = played(op, kind)
     assert sorted(row["t"] for row in rows) == list(range(ROWS * BATCHES))
     every = values(kind)
     assert all(row["t"] == row["t_right"] and row["v"] == row["v_right"] == every[row["t"]] for row in rows)
@@ -165,18 +170,12 @@ def test_picks(kind: str, how: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_aggregates(kind: str) -> None:
-    got = []
     schema = batch(kind, 0).schema
     op = SymmetricHashJoin(
         schema, schema, on="k", condition="r.t BETWEEN l.t - 4 AND l.t", **ORDERED, how="left", batch_size=64,
         aggregate={"first": ("v", "first"), "last": ("v", "last"), "n": ("v", "count")},
     )  # fmt: skip
-    for number in range(BATCHES):
-        for side in ("left", "right"):
-            got += op.push(side, batch(kind, number))
-        if number == 7:
-            op = SymmetricHashJoin.restore(op.snapshot())
-    rows = [row for b in [*got, *op.finish()] for row in b.to_pylist()]
+    rows = played(op, kind)
     every = values(kind)
     assert sorted(row["t"] for row in rows) == list(range(ROWS * BATCHES))
     for row in rows:
