@@ -20,7 +20,8 @@ Told apart are planning (the calls that build and start the query), the first mi
 the others, of which the median counts, from the third on. Seconds begin with planning. A case takes some four minutes,
 since an engine is stopped after ``--limit`` seconds. The engine
 ``ivjoin-sink`` writes with ``ivjoin.spark.write_stream``, the others with Spark's Parquet sink; ``native-rocksdb`` has
-changelog checkpointing on.
+changelog checkpointing on. ``ivjoin-connect`` is ``ivjoin-sink`` from a client of Spark Connect, ``ivjoin-segments`` is
+``ivjoin-sink`` with ``backend="transformWithState"``: any case takes them by ``--engines``.
 
 ``--case numeric`` also runs ivjoin on the band alone (``ivjoin-keyless``), which Spark's own join of streams refuses;
 that is another result, so its rows are not compared. ``bench/spark_state.py`` draws the state of that case.
@@ -164,6 +165,8 @@ def session_for(engine: str, partitions: int = 2, conf: Sequence[str] = ()) -> A
     import ivjoin.spark
     from ivjoin.spark.environment import CHECKPOINT_FILES
 
+    if engine == "ivjoin-connect":
+        return connected(partitions, conf)
     config: dict[str, Any] = {
         "spark__sql__shuffle__partitions": partitions, "spark__ui__enabled": "false", "spark__driver__memory": "6g",
         "spark__sql__session__timeZone": "UTC", "spark__ui__showConsoleProgress": "false",
@@ -182,6 +185,22 @@ def session_for(engine: str, partitions: int = 2, conf: Sequence[str] = ()) -> A
     return spark
 
 
+def connected(partitions: int, conf: Sequence[str]) -> Any:
+    """A client of a Connect server on this machine; what ``ivjoin.spark.session`` sets is up to the server's owner."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.remote("local[2]").appName("bench ivjoin-connect")
+    for name, value in {
+        "spark.sql.shuffle.partitions": str(partitions), "spark.ui.enabled": "false", "spark.driver.memory": "6g",
+        "spark.sql.session.timeZone": "UTC", "spark.sql.streaming.numRecentProgressUpdates": "1000",
+        "spark.ui.showConsoleProgress": "false",
+        **dict(c.split("=", 1) for c in conf),
+    }.items():  # fmt: skip
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
 def run_engine(
     engine: str, folder: Path, case: Case, limit: float, partitions: int = 2, conf: Sequence[str] = ()
 ) -> dict[str, Any]:
@@ -197,7 +216,7 @@ def run_engine(
     out = joined(engine, source("left"), source("right"), case)
     target = folder / f"out-{engine}"
     checkpoint = str(folder / f"checkpoint-{engine}")
-    if engine == "ivjoin-sink":
+    if engine in ("ivjoin-sink", "ivjoin-connect", "ivjoin-segments"):
         query = ivjoin.spark.write_stream(out, target, checkpoint, trigger="availableNow")
     else:
         query = (
