@@ -29,7 +29,8 @@ HEAD = """# Benchmarks on Spark
 
 Spark's own join of streams (its default store, and RocksDB with state format 4) and
 `band_join` over the same Parquet files, one file a side and micro-batch, into a Parquet sink, on `local[2]`;
-`ivjoin-sink` is `band_join` with `ivjoin.spark.write_stream`. Each engine runs in a process of its own, one after the
+`ivjoin-sink` is `band_join` with `ivjoin.spark.write_stream`, `ivjoin-segments` the same on `transformWithState`,
+`ivjoin-connect` the same from a client of Spark Connect. Each engine runs in a process of its own, one after the
 other; seconds are from the first call that builds the query to its end, processor time and peak memory are of the whole
 tree of processes, Spark's start included. The engines' rows are counted and compared. `python -m bench.spark_report`
 writes this page; the commands that measured are named with each table. Only what one run measured is compared:
@@ -46,7 +47,7 @@ SAID = {
 }
 _COLORS = {
     "ivjoin-sink": "#7f0000", "ivjoin": "#c1272d", "ivjoin-segments": "#e69138", "native": "#0b5394",
-    "native-rocksdb": "#6fa8dc",
+    "native-rocksdb": "#6fa8dc", "ivjoin-connect": "#b4a7d6",
 }  # fmt: skip
 _ROWS, _PARTITIONS = 1_000_000, 2
 _STAGES = {

@@ -226,7 +226,8 @@ def run_engine(
     planned = time.perf_counter() - begin
     ended = query.awaitTermination(limit)
     seconds = time.perf_counter() - begin
-    progress = [p for p in query.recentProgress if p["numInputRows"]]
+    # Of a whole micro-batch, Connect leaves out the number of rows.
+    progress = [p for p in query.recentProgress if any(source["numInputRows"] for source in p["sources"])]
     result: dict[str, Any] = {
         "engine": engine, "ended": ended, "seconds": round(seconds, 2), "planned_s": round(planned, 2),
         "batches": len(progress),
