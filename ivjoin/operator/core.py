@@ -121,7 +121,7 @@ class Core:
                 store.point()
         self.mixes = compiled and kinds is not None and not kinds <= {at.WORDS}
         state.set(
-            key_kind=self.keys.kind, never=int(plan.never),
+            key_kind=self.keys.kind, never=int(plan.never), rekeyed=int(self.rekeyed),
             within=int(self.intake.late_within), raises=int(on_late == "raise"), drops=int(on_late == "drop"),
             blocks=int(compiled and kinds is not None and kinds <= {at.WORDS}),
             fields=state.lend("fields", output.fields), n_fields=len(output.fields),

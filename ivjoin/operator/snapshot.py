@@ -89,7 +89,7 @@ def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore
                 core.adopt_rows(s, [a[piece] for a in arrays], matched[piece])
                 if limits is not None:
                     limits.stepped()
-        core.full_predicate = header["careful"]
+        core.full_predicate = header["careful"] or core.rekeyed
         core.metrics = JoinMetrics(**header["metrics"])
         core.refresh_bounds()
         if limits is not None and limits.dropping is not None and header.get("sample") is not None:

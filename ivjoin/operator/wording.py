@@ -39,6 +39,9 @@ def said(node: Node) -> str:
 def _plain(n: Node, args: tuple[Node, ...]) -> Node:
     if n.op in ("next_up", "next_down"):
         return args[0]
+    if n.op == "attempt":  # the last argument is what is tried, and tells which attempt it is
+        tried = n.args[-1]
+        return make(n.op, (*args[:-1], make(tried.op, args[:-1], tried.params, tried.type)), n.params, n.type)
     if n.op == "cast" and n.type.is_numeric and args[0].type.is_numeric:
         return args[0]
     if n.op == "case":

@@ -37,7 +37,7 @@ OPERATOR = _record(
     "room_rows room_pairs dead_size",
     "values absent marks usable key_ids matched kept left dead every chosen kept_at chosen_at pair_rows pair_places",
     "state_at",  # address
-    "batch_size within raises drops never full_predicate prepared masked blocks n_fields out_which",
+    "batch_size within raises drops never full_predicate rekeyed prepared masked blocks n_fields out_which",
     "sides in_struct out_struct releaser in_values in_valid fields",  # address
 )
 SIDE = _record(

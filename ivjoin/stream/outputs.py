@@ -105,7 +105,8 @@ class Outputs:
         path : str or path
             Of the file, or of the folder where ``partition_by`` is given: a new one, or an empty one.
         partition_by : list of str
-            Columns whose values become folders, ``name=value``.
+            Columns whose values become folders, ``name=value``; not all of them, since files without a column have no
+            rows.
 
         Returns
         -------
@@ -125,6 +126,11 @@ class Outputs:
         for name in names:
             if name not in self.schema.names:
                 raise ColumnError(f"partition_by holds {came(name)}; the output has {', '.join(self.schema.names)}")
+        if len(set(names)) < len(names) or len(names) == len(self.schema.names):
+            raise ColumnError(
+                f"partition_by is {came(names)}; expected some of {', '.join(self.schema.names)}, each once, and not "
+                "all, since a file without a column holds no rows"
+            )
         folder = os.fspath(path)
         if os.path.isdir(folder) and os.listdir(folder):
             raise FileError(f"cannot write {came(folder)}: the folder is not empty")

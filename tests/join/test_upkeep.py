@@ -134,6 +134,48 @@ def test_keys_that_come_once_are_swept_without_python(monkeypatch: pytest.Monkey
     assert len(sweeps) < 5
 
 
+@many_rows
+@pytest.mark.parametrize("how", ["inner", "full", "left_anti"])
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "abs(l.x - r.x) <= 20",
+        "l.x BETWEEN r.x - 20 AND r.x + 20 AND (l.k + r.k) % 7 = 3",
+        "l.x BETWEEN r.x - 9 AND r.x",
+    ],
+)
+def test_what_waits_for_a_bound_that_never_comes_is_forgotten_with_its_row(condition: str, how: str) -> None:
+    """Against the order of the rows every one of them waits in a heap; there are few rows, so it stays small."""
+    schema = pa.schema({"k": pa.int64(), "x": pa.float64()})
+    order = {"left_order": "x", "right_order": "x"}
+    op = SymmetricHashJoin(schema, schema, on="k", condition=condition, how=how, **order)
+    held = []
+    for i in range(60):
+        rows = np.arange(i * 1000, i * 1000 + 1000)
+        for side in ("left", "right"):
+            list(op.push(side, pa.record_batch([pa.array(rows % 64), pa.array(rows * 0.5)], schema=schema)))
+        assert op.metrics.state_rows < 100
+        held.append(op.metrics.state_bytes)
+    assert max(held[30:]) <= 1.05 * max(held[5:15])
+
+
+@many_rows
+def test_what_waited_in_a_wide_window_leaves_no_room_behind() -> None:
+    schema = pa.schema({"k": pa.int64(), "x": pa.float64()})
+    order = {"left_order": "x", "right_order": "x"}
+    op = SymmetricHashJoin(schema, schema, on="k", condition="abs(l.x - r.x) <= 20000", how="full", **order)
+    x, held = 0, []
+    for step in (1, 2000):
+        for _ in range(60):
+            rows = x + step * np.arange(1000)
+            x = int(rows[-1])
+            for side in ("left", "right"):
+                list(op.push(side, pa.record_batch([pa.array(rows % 997), pa.array(rows * 1.0)], schema=schema)))
+        held.append(op.metrics)
+    assert held[0].state_rows > 40_000 and held[1].state_rows < 100
+    assert held[1].state_bytes < 0.2 * held[0].state_bytes
+
+
 def test_a_known_watermark_leaves_the_tables_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     made = counted(monkeypatch, Core, "tabulate")
     op = SymmetricHashJoin(SCHEMA, SCHEMA, on="k", condition="l.x BETWEEN r.x - 5 AND r.x + 5")

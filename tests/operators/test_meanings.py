@@ -85,6 +85,9 @@ FACTS: list[Any] = [
     ("TRY_CAST(l.s AS INT)", {"s": "a"}, None, "TRY_CAST(l.s AS INT)"),
     ("TRY_CAST(l.s AS INT)", {"s": "12"}, 12, "TRY_CAST(l.s AS INT)"),
     ("TRY_CAST(l.a AS TINYINT)", {"a": 128}, None, "TRY_CAST(l.a AS TINYINT)"),
+    # to the type that it has: nothing is tried
+    ("TRY_CAST(l.a + 1 AS BIGINT)", {"a": I64}, ERROR, None),
+    ("TRY_CAST(-l.a AS BIGINT)", {"a": 3}, -3, None),
     ("coalesce(try_add(l.a, 1), 0)", {"a": I64}, 0, None),
     # texts
     ("levenshtein(l.s, l.u)", {"s": "kitten", "u": "sitting"}, 3, "levenshtein(l.s, l.u)"),

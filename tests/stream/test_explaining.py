@@ -147,3 +147,11 @@ def test_names_are_escaped() -> None:
     ElementTree.fromstring(e.svg())
     assert "<b>" not in e.svg() and "<b>" not in e._repr_html_()
     assert all(line.count('"') in (0, 2) for line in e.mermaid().splitlines())
+
+
+@pytest.mark.parametrize("tried", ["TRY_CAST(l.x AS INT)", "try_add(l.n, l.n)", "try_divide(l.x, CAST(l.n AS DOUBLE))"])
+def test_what_is_tried_is_said(tried: str) -> None:
+    schema = pa.schema({"x": pa.float32(), "n": pa.int8(), "t": pa.int64()})
+    for condition in (f"{tried} = r.t", f"{tried} IS NULL AND r.t > 3", f"{tried} <= r.x"):
+        text = str(ivjoin.explain(condition, schema, schema, left_order="t", right_order="t"))
+        assert tried.partition("(")[0].lower() in text.lower()

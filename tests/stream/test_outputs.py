@@ -67,6 +67,10 @@ def test_a_folder_of_partitions(tmp_path: Path) -> None:
         stream().write_parquet(tmp_path / "parts", partition_by=["a"])
     with pytest.raises(ivjoin.ColumnError, match="'nope'"):
         stream().write_parquet(tmp_path / "other", partition_by=["nope"])
+    for names in (["k", "a", "w"], ["a", "a"]):  # of which no row, or no column, would be left
+        with pytest.raises(ivjoin.ColumnError, match="each once, and not all"):
+            stream().write_parquet(tmp_path / "other", partition_by=names)
+    assert not (tmp_path / "other").exists()
 
 
 def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -314,7 +314,9 @@ class _Reader:
         from sqlglot import exp
 
         if e.args.get("safe"):
-            return tried(build.cast(self.read(e.this), self._type(e.args["to"]), self.zone))
+            given = self.read(e.this)
+            made = build.cast(given, self._type(e.args["to"]), self.zone)
+            return given if made is given else tried(made)
         if e.args.get("format"):
             raise UnsupportedError("CAST with a FORMAT")
         t = self._type(e.args["to"])

@@ -72,16 +72,22 @@ class Format:
             return inf if x > 0 else -inf
 
     def up(self, x: float) -> float:
-        """The next greater number; inf stays."""
+        """The next number above a double, of the format or not; inf stays."""
         if self.bits == 64:
             return nextafter(x, inf)
-        return x if x == inf else -self.max if x == -inf else self._step(x, 1)
+        y = self.near(x)
+        if y > x or y == inf:
+            return y
+        return -self.max if y == -inf else self._step(y, 1)
 
     def down(self, x: float) -> float:
-        """The next smaller number; -inf stays."""
+        """The next number below a double, of the format or not; -inf stays."""
         if self.bits == 64:
             return nextafter(x, -inf)
-        return x if x == -inf else self.max if x == inf else self._step(x, -1)
+        y = self.near(x)
+        if y < x or y == -inf:
+            return y
+        return self.max if y == inf else self._step(y, -1)
 
     def _step(self, x: float, by: int) -> float:
         if x == 0.0:

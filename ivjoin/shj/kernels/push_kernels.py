@@ -348,7 +348,8 @@ def _finish(op, side, other):  # type: ignore[no-untyped-def]
     there = _tidy(op, other, side)
     status = at.TIDY if here or there else 0
     op.peak_rows = max(op.peak_rows, side.live + other.live)
-    if op.full_predicate and side.live == 0 and other.live == 0:
+    # Where keys have erred, fewer of them are in the table, and a pair that meets there may not have the same.
+    if op.full_predicate and not op.rekeyed and side.live == 0 and other.live == 0:
         op.full_predicate = 0
     many = op.live_keys + op.live_keys // 4 + SOME_KEYS
     if op.key_kind != at.NO_KEY and op.n_ids - op.n_free > many + op.n:

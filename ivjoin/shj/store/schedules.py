@@ -17,6 +17,7 @@ from ivjoin.shj.store.backing import fresh, in_memory
 __all__ = ["Schedules"]
 
 I64_MIN = -(2**63)
+_SOME = 16_384  # entries that a heap may have room for, however few rows are behind
 _USED, _LAST, _BOUND = map(at.words_of(EXPIRY).__getitem__, ("used", "last", "bound"))
 
 
@@ -85,8 +86,8 @@ class Schedules:
 
     def anew(self, axis: int, falling: int, operator: int, values: np.ndarray) -> None:
         """Make one again of the rows that are stored, whose values these are."""
-        behind = _behind(values ^ -falling)
-        if behind > self.table[axis, falling]["room"]:
+        behind, room = _behind(values ^ -falling), int(self.table[axis, falling]["room"])
+        if behind > room or (room > 8 * behind + _SOME and self._heaps[axis, falling].base is None):
             self._room(axis, falling, behind)
         expiry_kernels.reschedule(operator, self._side, axis, falling)
 

@@ -246,7 +246,7 @@ class SideStore:
     def _reschedule(self, which: Iterable[tuple[int, int]]) -> None:
         for axis, falling in which:
             self.schedules.anew(axis, falling, self.keys.operator_address, self._arrived(axis))
-        self._ring_bytes = None
+            self._ring_bytes = None
 
     def _arrived(self, axis: int) -> np.ndarray:
         """An axis's values of all rows, in the order of arrival."""
@@ -265,6 +265,7 @@ class SideStore:
         if look:
             self.peak = self.hi - self.lo
             self._forget_nulls()
+        self._reschedule(self.schedules.laden(self.live))
         if self.live == self.hi - self.lo and not shrink:
             if self.lo != self._trimmed:
                 self._trim()
@@ -282,7 +283,6 @@ class SideStore:
         if self.live != self.hi - self.lo:
             self._pass_dead()
         self._trim()
-        self._reschedule(self.schedules.laden(self.live))
         span = self.hi - self.lo
         if span > 2 * self.live + 1024:
             renumber(self, self.live_ids(), self.live + self.live // 2)

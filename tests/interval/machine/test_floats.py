@@ -71,6 +71,14 @@ def test_formats_of_columns(f: m.Format) -> None:
     assert f.down(math.inf) == f.max
 
 
+def test_neighbours_of_doubles_that_a_format_has_not() -> None:
+    f = m.BINARY32
+    for x in (0.1, -0.1, 1 + 2.0**-40, -1 - 2.0**-40, f.tiny / 4, 1e9 + 0.3):
+        assert f.down(x) == f.floor(x) < x < f.ceil(x) == f.up(x)
+    for far in (1e39, 1e300, math.inf):
+        assert (f.up(far), f.down(far), f.up(-far), f.down(-far)) == (math.inf, f.max, -f.max, -math.inf)
+
+
 FORWARD: list[Any] = [
     pytest.param(np.add, m.add, m.add_nan, 0.98, id="add"),
     pytest.param(np.multiply, m.mul, m.mul_nan, 0.98, id="mul"),
