@@ -20,6 +20,7 @@ from ivjoin.expr.types import from_arrow
 from ivjoin.frontier.order import Order, ordinal_range, physical_ordinal
 from ivjoin.outer.jointype import join_type
 from ivjoin.plan.aggregates import aggregates_of
+from ivjoin.plan.implied import with_columns
 from ivjoin.plan.pick import PickBy, pick_of
 from ivjoin.plan.spec import SIDES, Bounds, JoinSpec
 
@@ -90,8 +91,8 @@ def join_spec(
         lambda obj, s, what: side_expression(obj, s, schemas[s], timezone, what),
     )
     return JoinSpec(
-        schemas, tuple(pairs), given, jt.name, (orders[0], orders[1]), (bounds[0], bounds[1]), suffix, batch_size,
-        on_late, timezone, aggregates=aggregates, first_by=first_by, pick=picked,
+        schemas, tuple(pairs), given, jt.name, _with_columns(orders, given, pairs, schemas), (bounds[0], bounds[1]),
+        suffix, batch_size, on_late, timezone, aggregates=aggregates, first_by=first_by, pick=picked,
     )
 
 
@@ -181,6 +182,22 @@ def _orders(orders: Any, s: int, schemas: tuple[pa.Schema, pa.Schema], timezone:
         o = item if isinstance(item, Order) else Order(item)
         out.append(replace(o, expr=side_expression(o.expr, s, schemas[s], timezone, "order")))
     return tuple(out)
+
+
+def _with_columns(
+    orders: tuple[tuple[Order, ...], ...], given: Node | None, pairs: list[tuple[str, str]],
+    schemas: tuple[pa.Schema, pa.Schema],
+) -> tuple[tuple[Order, ...], tuple[Order, ...]]:
+    """The orders, and those that follow from them of columns that the condition compares."""
+    out = []
+    for s, declared in enumerate(orders):
+        if any(o.node.op != "column" for o in declared):
+            compared = set(columns_of(given) if given is not None else ())
+            for name in (pair[s] for pair in pairs):
+                compared.add(build.column(SIDES[s], name, from_arrow(schemas[s].field(name).type)))
+            declared = with_columns(declared, compared)
+        out.append(declared)
+    return out[0], out[1]
 
 
 def _bounds(bounds: Any, s: int, schemas: tuple[pa.Schema, pa.Schema], timezone: str) -> Bounds:

@@ -1,0 +1,123 @@
+"""Orders of a column that is moved, scaled or turned over: conditions over such expressions prune as those over it."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import ivjoin
+from ivjoin import Order, SymmetricHashJoin
+from ivjoin.plan.implied import with_columns
+from ivjoin.plan.question import join_spec
+
+SECOND = 1_000_000
+# Of an order: its expression, the greatest slack that the rows below may need in it, and whether t falls.
+WRITTEN = [
+    ("t", 4, False), ("t + 5", 4, False), ("2 * t", 8, False), ("3 * t - 7", 14, False), ("-t", 4, True),
+    ("10 - 2 * t", 9, True), ("CAST(t AS BIGINT) * 5", 20, False),
+]
+
+
+def table(n: int, falling: bool, slack: int, draw: random.Random) -> pa.Table:
+    t = [i // 2 + draw.randrange(slack // 2 + 1) for i in range(n)]
+    values: list[int | None] = [None if draw.random() < 0.05 else -v if falling else v for v in t]
+    return pa.table({
+        "k": [draw.randrange(3) for _ in range(n)], "t": pa.array(values, pa.int32()), "n": list(range(n)),
+    })  # fmt: skip
+
+
+def run(left: pa.Table, right: pa.Table, **call: Any) -> tuple[Counter[Any], int]:
+    op = SymmetricHashJoin(left.schema, right.schema, on="k", **call)
+    found: Counter[Any] = Counter()
+    for i in range(0, max(left.num_rows, right.num_rows), 20):
+        for side, rows in (("left", left), ("right", right)):
+            if i < rows.num_rows:
+                batch = rows.slice(i, 20).combine_chunks().to_batches()[0]
+                found.update((r["n"], r["n_right"]) for b in op.push(side, batch) for r in b.to_pylist())
+    found.update((r["n"], r["n_right"]) for b in op.finish() for r in b.to_pylist())
+    return found, op.metrics.peak_state_rows
+
+
+@pytest.mark.parametrize("how", ["inner", "full"])
+@pytest.mark.parametrize("right", WRITTEN)
+@pytest.mark.parametrize("left", WRITTEN)
+def test_rows_and_state(left: Any, right: Any, how: str) -> None:
+    draw = random.Random(f"{left}{right}{how}")
+    (a, slack_a, down_a), (b, slack_b, down_b) = left, right
+    tables = table(600, down_a, 4, draw), table(500, down_b, 4, draw)
+    sign = "-" if down_a != down_b else ""
+    condition = f"2 * l.t BETWEEN 2 * ({sign}r.t) - 12 AND 2 * ({sign}r.t) + 6"
+    found, peak = run(
+        *tables, condition=condition, how=how, left_order=Order(a, slack=slack_a), right_order=Order(b, slack=slack_b)
+    )
+    rows = [t.to_pylist() for t in tables]
+    turn = -1 if sign else 1
+    pairs = [
+        (x["n"], y["n"]) for x in rows[0] for y in rows[1]
+        if x["k"] == y["k"] and None not in (x["t"], y["t"])
+        and -12 <= 2 * x["t"] - 2 * turn * y["t"] <= 6
+    ]  # fmt: skip
+    want = Counter(pairs)
+    if how == "full":
+        want.update((x["n"], None) for x in rows[0] if x["n"] not in {p[0] for p in pairs})
+        want.update((None, y["n"]) for y in rows[1] if y["n"] not in {p[1] for p in pairs})
+    assert found == want
+    # Rows without a value match nothing, and those of the last three seconds of 600 may.
+    assert peak < 220, "nothing was pruned"
+
+
+def test_times() -> None:
+    ts = pa.array([i * SECOND for i in range(2000)], pa.timestamp("us"))
+    t = pa.table({"k": [0] * 2000, "ts": ts, "n": list(range(2000))})
+    orders = {
+        "left_order": Order("ts + INTERVAL 5 MINUTES", slack=timedelta(seconds=3)),
+        "right_order": Order("ts - INTERVAL 1 DAY", slack=timedelta(seconds=2)),
+    }
+    found, peak = run(t, t, condition="l.ts BETWEEN r.ts - INTERVAL 3 SECONDS AND r.ts", **orders)
+    assert found == Counter((i, j) for i in range(2000) for j in range(i, min(i + 4, 2000)))
+    assert peak < 100
+
+
+def test_a_row_that_is_late_by_one_is_late_by_the_other() -> None:
+    t = pa.table({"k": [0] * 4, "t": pa.array([10, 8, 9, 7], pa.int32()), "n": [0, 1, 2, 3]})
+    op = SymmetricHashJoin(t.schema, t.schema, on="k", condition="l.t = r.t", left_order=Order("3 * t", slack=8))
+    batch = t.to_batches()[0]
+    assert list(op.push("left", batch.slice(0, 3))) == []
+    with pytest.raises(ivjoin.LateRowError, match="3 \\* t|\\bt\\b"):
+        list(op.push("left", batch.slice(3)))
+
+
+@pytest.mark.parametrize(
+    ("order", "follows"),
+    [
+        (Order("t + 1"), [("t", False, None)]),
+        (Order("-3 * t", slack=7), [("t", True, 3)]),
+        (Order("3 * t", slack=2.5), []),  # no whole number of a third
+        (Order("t + n"), []),
+        (Order("t % 5"), []),
+        (Order("coalesce(t, 3)"), []),
+        (Order("d - 1", slack=Decimal("0.5")), [("d", False, Decimal("0.5"))]),
+        (Order("x + 1"), []),  # doubles are rounded
+        (Order("t"), []),
+    ],
+)
+def test_what_follows(order: Order, follows: list[Any]) -> None:
+    schema = pa.schema({"t": pa.int64(), "n": pa.int64(), "d": pa.decimal128(9, 2), "x": pa.float64()})
+    condition = "l.t = r.t AND l.n = r.n AND l.d < r.d AND l.x < r.x"
+    spec = join_spec(schema, schema, condition=condition, left_order=order)
+    more = [(o.node.params[1], o.descending, o.slack) for o in spec.orders[0][1:]]
+    assert more == [(name, down, slack) for name, down, slack in follows]
+    assert with_columns(spec.orders[0], ()) == spec.orders[0]
+    assert len(join_spec(schema, schema, condition="l.x < r.x", left_order=order).orders[0]) == 1
+
+
+def test_an_order_that_is_declared_is_not_declared_again() -> None:
+    schema = pa.schema({"t": pa.int64()})
+    spec = join_spec(schema, schema, condition="l.t = r.t", left_order=["t + 1", Order("t", slack=5)])
+    assert len(spec.orders[0]) == 2
