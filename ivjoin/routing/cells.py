@@ -225,7 +225,7 @@ class Layout:
         """The slice of each value in each entry, numbered over all entries."""
         if len(self._unique) == 0:
             return self._first[entry]
-        rank = np.searchsorted(self._unique, values, side="right")
+        rank = _ranks(self._unique, values)
         if len(self.entries) == 1:
             return rank
         code = entry * (len(self._unique) + 1) + rank
@@ -294,6 +294,15 @@ class Layout:
             at = np.arange(total) - np.repeat(np.cumsum(count) - count - start, count)
         where = self._slice_of[s][at]
         return rows, where, at - ends[where], at_home
+
+
+def _ranks(cuts: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """How many cuts, which rise, each value is not below : int64[n]."""
+    n = len(values)
+    if n > len(cuts) and bool((values[1:] >= values[:-1]).all()):
+        ends = np.concatenate([[0], np.searchsorted(values, cuts), [n]])
+        return np.repeat(np.arange(len(cuts) + 1), np.diff(ends))
+    return np.searchsorted(cuts, values, side="right")
 
 
 def _starts(sizes: np.ndarray) -> np.ndarray:
