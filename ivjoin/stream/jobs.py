@@ -310,6 +310,7 @@ class Jobs:
             thread.join()
         if self._own is not None:
             self._own.close()
+            self._own = None
         self._threads.clear()
         self._jobs.clear()
         self._work.output.clear()  # what holds batches
