@@ -2,16 +2,20 @@
 
 The medians of five runs in turn: seconds on the clock, and of processor time in parentheses, since a machine that
 others use has no second core to give. Timestamps are drawn evenly or with Zipf gaps (exponent 1.5, seed 1 and 2).
+Beside them two processes that join a half each at the same time, on one thread: what the machine gives.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from multiprocessing import get_context
+from multiprocessing.synchronize import Barrier
 from statistics import median
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ivjoin import band_join
 
@@ -46,20 +50,52 @@ def measured(left: pa.Table, right: pa.Table, case: str, threads: int) -> tuple[
     return time.perf_counter() - clock, time.process_time() - processor, out
 
 
+def halves(left: pa.Table, right: pa.Table, case: str) -> list[tuple[pa.Table, pa.Table]]:
+    """The rows below the middle of the left side and those from it on, with all that they can meet."""
+    at, width = left["t"][left.num_rows // 2].as_py(), WIDTHS[case]
+    below = left.filter(pc.less(left["t"], at)), right.filter(pc.less(right["t"], at + width))
+    above = left.filter(pc.greater_equal(left["t"], at)), right.filter(pc.greater_equal(right["t"], at - width))
+    return [(one.combine_chunks(), other.combine_chunks()) for one, other in (below, above)]
+
+
+def by_processes(parts: list[tuple[pa.Table, pa.Table]], case: str) -> tuple[float, float, int]:
+    """As :func:`measured`, of parts that are joined at the same time by a process each."""
+    fork = get_context("fork")
+    start, said = fork.Barrier(len(parts)), fork.SimpleQueue()
+
+    def join(left: pa.Table, right: pa.Table, start: Barrier) -> None:
+        measured(left, right, case, 1)
+        start.wait()
+        begin = time.perf_counter()
+        _, processor, out = measured(left, right, case, 1)
+        said.put((begin, time.perf_counter(), processor, out))
+
+    processes = [fork.Process(target=join, args=(*part, start)) for part in parts]
+    for process in processes:
+        process.start()
+    begins, ends, processor, out = zip(*(said.get() for _ in processes), strict=True)
+    for process in processes:
+        process.join()
+    return max(ends) - min(begins), sum(processor), sum(out)
+
+
 def main() -> None:
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
-    print("| join | rows out | one thread | two threads | gain |\n|---|---|---|---|---|")
+    print("| join | rows out | one thread | two threads | gain | two processes | gain |\n|---|---|---|---|---|---|---|")
     for case in WIDTHS:
         left, right = table(case, rows, 1), table(case, rows, 2)
-        runs: dict[int, list[tuple[float, float, int]]] = {1: [], 2: []}
+        parts = halves(left, right, case)
+        runs: list[list[tuple[float, float, int]]] = []
         for _ in range(_RUNS):
-            for threads, done in runs.items():
-                done.append(measured(left, right, case, threads))
-        outs = {out for done in runs.values() for _, _, out in done}
+            by_threads = [measured(left, right, case, threads) for threads in (1, 2)]
+            runs.append([*by_threads, by_processes(parts, case)])
+        outs = {out for done in runs for _, _, out in done}
         assert len(outs) == 1, f"{case}: {outs} rows"
-        one, two = ([median(r[i] for r in runs[threads]) for i in (0, 1)] for threads in (1, 2))
-        print(f"| {case} | {outs.pop():,} | {one[0]:.3f} ({one[1]:.3f}) | {two[0]:.3f} ({two[1]:.3f}) | "
-              f"{one[0] / two[0]:.2f} |", flush=True)  # fmt: skip
+        one, two, apart = ([median(done[way][i] for done in runs) for i in (0, 1)] for way in range(3))
+        print(
+            f"| {case} | {outs.pop():,} | {one[0]:.3f} ({one[1]:.3f}) | {two[0]:.3f} ({two[1]:.3f}) | "
+            f"{one[0] / two[0]:.2f} | {apart[0]:.3f} ({apart[1]:.3f}) | {one[0] / apart[0]:.2f} |", flush=True,
+        )  # fmt: skip
 
 
 if __name__ == "__main__":

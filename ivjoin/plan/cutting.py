@@ -100,9 +100,15 @@ def shifted(ordinals: np.ndarray, by: int) -> np.ndarray:
         by -= step
         if step > 0:
             most = I64_MAX - step
+            if ordinals.max(initial=I64_MIN) <= most:
+                ordinals = ordinals + step
+                continue
             ordinals = np.where(ordinals > most, I64_MAX, np.minimum(ordinals, most) + step)
         else:
             least = I64_MIN - step
+            if ordinals.min(initial=I64_MAX) >= least:
+                ordinals = ordinals + step
+                continue
             ordinals = np.where(ordinals < least, I64_MIN, np.maximum(ordinals, least) + step)
     return ordinals
 

@@ -20,6 +20,7 @@ __all__ = ["Entry", "Layout"]
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 _LONE_SALT = np.uint64(0xA0761D6478BD642F)
+_MOST_PLACES = 1 << 20  # of a table of the slice that each value lies in, for each entry
 
 
 @dataclass(frozen=True)
@@ -96,10 +97,13 @@ class Layout:
     _unique: np.ndarray = field(init=False)
     _cuts: np.ndarray = field(init=False)
     _before: np.ndarray = field(init=False)
+    _places: np.ndarray | None = field(init=False)
     _twofold: np.ndarray = field(init=False)
     _ends: tuple[np.ndarray, np.ndarray] = field(init=False)
     _slice_of: tuple[np.ndarray, np.ndarray] = field(init=False)
-    _maybe: np.ndarray = field(init=False)
+    _slots: np.ndarray = field(init=False)
+    _by_slot: np.ndarray = field(init=False)
+    _goes_on: np.ndarray = field(init=False)
     only: np.ndarray = field(init=False)
     _shares: list[tuple[np.ndarray, np.ndarray] | None] = field(init=False)
 
@@ -129,9 +133,18 @@ class Layout:
         alone = (np.diff(self._first) == 1) & (self._a[first] * self._b[first] == 1) if len(entries) else first > 0
         self.only = np.where(alone, self._base[first], -1) if len(entries) else first
         self._shares = [None, None]
-        # One bit a hash: most rows have a light key, and are seen to at once.
-        self._maybe = np.zeros(1 << max(10, (16 * len(self.keys)).bit_length()), dtype=bool)
-        self._maybe[(self.keys & np.uint64(len(self._maybe) - 1)).astype(np.int64)] = True
+        self._places = None
+        if len(entries) > 1 and len(entries) * (len(self._unique) + 1) <= _MOST_PLACES:
+            ranks = np.arange(len(entries) * (len(self._unique) + 1))
+            whose = ranks // (len(self._unique) + 1)
+            self._places = self._first[whose] + np.searchsorted(self._cuts, ranks, side="right") - self._before[whose]
+        # Entries by the low bits of their keys, those of the same bits one after the other; most rows have none.
+        self._slots = np.full(1 << max(10, (16 * len(self.keys)).bit_length()), -1)
+        slot = self._slot(self.keys)
+        self._by_slot = np.argsort(slot, kind="stable")
+        ranked = slot[self._by_slot]
+        self._slots[ranked[::-1]] = np.arange(len(ranked))[::-1]
+        self._goes_on = np.append(ranked[1:] == ranked[:-1], [False] * (len(ranked) > 0))
 
     @property
     def is_flat(self) -> bool:
@@ -186,12 +199,19 @@ class Layout:
             return np.zeros(n, dtype=np.int64)
         out = np.full(n, -1, dtype=np.int64)
         if len(self.keys):
-            at = np.flatnonzero(self._maybe[(key & np.uint64(len(self._maybe) - 1)).astype(np.int64)])
-            found = key[at]
-            place = np.minimum(np.searchsorted(self.keys, found), len(self.keys) - 1)
-            hit = self.keys[place] == found
-            out[at[hit]] = place[hit]
+            first = self._slots[self._slot(key)]
+            at = np.flatnonzero(first >= 0)
+            place, asked = first[at], key[at]
+            while len(at):
+                entry = self._by_slot[place]
+                hit = self.keys[entry] == asked
+                out[at[hit]] = entry[hit]
+                on = np.flatnonzero(~hit & self._goes_on[place])
+                at, place, asked = at[on], place[on] + 1, asked[on]
         return out
+
+    def _slot(self, key: np.ndarray) -> np.ndarray:
+        return (key & np.uint64(len(self._slots) - 1)).astype(np.int64)
 
     def light(self, key: np.ndarray) -> np.ndarray:
         """The light cell of each key."""
@@ -205,11 +225,13 @@ class Layout:
         """The slice of each value in each entry, numbered over all entries."""
         if len(self._unique) == 0:
             return self._first[entry]
-        rank = np.searchsorted(self._unique, values, side="right")
+        rank = _ranks(self._unique, values)
         if len(self.entries) == 1:
             return rank
-        place = np.searchsorted(self._cuts, entry * (len(self._unique) + 1) + rank, side="right")
-        return self._first[entry] + place - self._before[entry]
+        code = entry * (len(self._unique) + 1) + rank
+        if self._places is not None:
+            return self._places[code]
+        return self._first[entry] + np.searchsorted(self._cuts, code, side="right") - self._before[entry]
 
     def copies(
         self, s: int, entry: np.ndarray, low: np.ndarray | None, high: np.ndarray | None, home: np.ndarray | None,
@@ -272,6 +294,15 @@ class Layout:
             at = np.arange(total) - np.repeat(np.cumsum(count) - count - start, count)
         where = self._slice_of[s][at]
         return rows, where, at - ends[where], at_home
+
+
+def _ranks(cuts: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """How many cuts, which rise, each value is not below : int64[n]."""
+    n = len(values)
+    if n > len(cuts) and bool((values[1:] >= values[:-1]).all()):
+        ends = np.concatenate([[0], np.searchsorted(values, cuts), [n]])
+        return np.repeat(np.arange(len(cuts) + 1), np.diff(ends))
+    return np.searchsorted(cuts, values, side="right")
 
 
 def _starts(sizes: np.ndarray) -> np.ndarray:

@@ -16,11 +16,15 @@ from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.columns import place
 from ivjoin.spark.pack import fitted
 from ivjoin.spark.slots import null_of, selected, share_slots
+from ivjoin.spark.smallfiles import rows_of_files
 
-__all__ = ["KeyHash", "Sampled", "hash_of_row", "key_hash_name", "looked_at", "looked_schema", "samples"]
+__all__ = [
+    "KeyHash", "Sampled", "from_files", "hash_of_row", "key_hash_name", "looked_at", "looked_schema", "samples",
+]
 
 SAMPLE_ROWS = 8_192  # a side
 _FEWEST = 4_096  # of a share of the rows, for the share to tell how many there are
+_OF_FILES = 4_096  # rows a side that say whether some key of small files is hot
 # Of a share, from one of Spark's partitions: files may hold far more rows than their bytes say.
 _MOST = 16 * SAMPLE_ROWS
 _SEED = 20_190_326
@@ -51,6 +55,22 @@ def samples(
         out.append(_counted(frame, looked_schema(spec, side, hashed is not None), columns[side], hashed))
         if not out[-1][1]:
             break
+    return out
+
+
+def from_files(frames: Sequence[Any], spec: JoinSpec, most: int) -> list[Sampled] | None:
+    """Of both frames, the columns of :func:`looked_at`, without a job of Spark's.
+
+    None where one is more than columns of Parquet files that lie here, has no rows or ``most``.
+    """
+    out: list[Sampled] = []
+    for side, frame in enumerate(frames):
+        columns = looked_at(spec, side)
+        schema = pa.schema([spec.schemas[side].field(i) for i in columns])
+        found = rows_of_files(frame, [frame.columns[i] for i in columns], schema, most, _OF_FILES, _SEED)
+        if found is None:
+            return None
+        out.append(found)
     return out
 
 

@@ -10,7 +10,7 @@ SQL where that can say it (``dealing``), else by a map stage in Python, and of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,16 @@ from ivjoin.spark.columns import key_sql, place
 from ivjoin.spark.dealing import dealt, why_in_python
 from ivjoin.spark.environment import Settings, is_connect
 from ivjoin.spark.pack import MapStage, fitted
-from ivjoin.spark.sampling import KeyHash, hash_of_row, key_hash_name, looked_at, looked_schema, samples
+from ivjoin.spark.sampling import (
+    KeyHash,
+    Sampled,
+    from_files,
+    hash_of_row,
+    key_hash_name,
+    looked_at,
+    looked_schema,
+    samples,
+)
 from ivjoin.spark.sizes import are_small, sound_bytes
 
 if TYPE_CHECKING:
@@ -97,36 +106,62 @@ def spread_of(
         return Spread(buckets, None, "there is one task")
     if plan.never:
         return Spread(buckets, None, "no rows can match")
+    small = free and are_small(frames, sizes, _MIDDLING)
+    if small and (opened := from_files(frames, spec, _ALONE)) is not None:
+        workers = _tasks(left, opened, tasks, buckets)
+        if workers > 1 and _is_little(_planned(opened, spec, workers, routing, None)):
+            return _in_one_task(opened)
     key_hash = _key_hash(plan)
     drawn = samples(frames, spec, sizes, key_hash)
     for s, (_, rows) in enumerate(drawn):
         if not rows:
             return Spread(buckets, None, f"the {SIDES[s]} frame has no rows")
-    (one, left_rows), (other, right_rows) = drawn
-    if buckets is None:
-        tasks = min(tasks, max(_cores(left), (left_rows + right_rows) // _TASK_ROWS))
+    tasks = _tasks(left, drawn, tasks, buckets)
     if tasks == 1:
         return Spread(buckets, None, "there is one task")
-    from ivjoin.routing import plan_join
-
-    def planned(scheme: str) -> RoutingPlan:
-        return plan_join(
-            one, other, on=list(spec.on) or None, condition=spec.condition, how=spec.how, workers=tasks,
-            scheme=scheme, left_rows=left_rows, right_rows=right_rows, timezone=spec.timezone,
-            key_hash=None if key_hash is None else key_hash_name(spec),
-        )
-
-    made = planned(routing)
-    report = made.report
-    all_of_it = float(report.rows_in.sum() + report.beta * report.rows_out.sum())
-    divided = any(e.cells > 1 for e in made.layout.entries)
-    if free and not divided and all_of_it < _ALONE and are_small(frames, sizes, _MIDDLING):
-        return Spread(1, None, f"both frames are small ({left_rows + right_rows:,} rows)", True)
-    if keys and (not divided or (routing == "auto" and planned("hash").report.load < _WORTH * report.load)):
+    made = _planned(drawn, spec, tasks, routing, key_hash)
+    if small and _is_little(made):
+        return _in_one_task(drawn)
+    if keys and not _is_divided(made):
         return Spread(buckets, None, "; ".join(made.notes))
+    if keys and routing == "auto":
+        hashed = _planned(drawn, spec, tasks, "hash", key_hash)
+        if hashed.report.load < _WORTH * made.report.load:
+            return Spread(buckets, None, "; ".join(made.notes))
     if made.n_cells == 1:
         return Spread(buckets, None, "; ".join(made.notes) or why_undivided(plan))
     return Spread(tasks, made, key_hash=key_hash, in_python=why_in_python(spec, made))
+
+
+def _tasks(frame: Any, drawn: Sequence[Sampled], tasks: int, buckets: int | None) -> int:
+    """How many there are at most, for so many rows."""
+    rows = sum(rows for _, rows in drawn)
+    return tasks if buckets is not None else min(tasks, max(_cores(frame), rows // _TASK_ROWS))
+
+
+def _planned(drawn: Sequence[Sampled], spec: JoinSpec, tasks: int, scheme: str, key_hash: KeyHash) -> RoutingPlan:
+    from ivjoin.routing import plan_join
+
+    (left, left_rows), (right, right_rows) = drawn
+    return plan_join(
+        left, right, on=list(spec.on) or None, condition=spec.condition, how=spec.how, workers=tasks, scheme=scheme,
+        left_rows=left_rows, right_rows=right_rows, timezone=spec.timezone,
+        key_hash=None if key_hash is None else key_hash_name(spec),
+    )
+
+
+def _is_divided(plan: RoutingPlan) -> bool:
+    return any(e.cells > 1 for e in plan.layout.entries)
+
+
+def _is_little(plan: RoutingPlan) -> bool:
+    """Whether no key is worth dividing, and all of it is little work."""
+    report = plan.report
+    return not _is_divided(plan) and float(report.rows_in.sum() + report.beta * report.rows_out.sum()) < _ALONE
+
+
+def _in_one_task(drawn: Sequence[Sampled]) -> Spread:
+    return Spread(1, None, f"both frames are small ({sum(rows for _, rows in drawn):,} rows)", True)
 
 
 def _key_hash(plan: JoinPlan) -> KeyHash:

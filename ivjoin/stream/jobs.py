@@ -1,9 +1,13 @@
-"""Whole joins on other threads, their output through one queue that holds them back when nobody takes it."""
+"""Whole joins on several threads, their output through one queue that holds them back when nobody takes it.
+
+Who asks for the output is one of the threads: once all joins are given, it works at one itself, and no thread is
+started for the last one.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from threading import Condition, Event, Lock, Thread
@@ -102,19 +106,38 @@ class _Threads:
     def run(self) -> None:
         """Share by share, until there is none."""
         while (found := self._found()) is not None and not self.stop.is_set():
-            job, work = found
             try:
-                peak = self._join(work)
+                for item in self.joined(*found):
+                    if item is not None:
+                        self.output.put(item, self.stop)
             except BaseException as e:
-                self._put(e)
+                self.output.put(e, self.stop)
                 return
+
+    def joined(self, job: _Job, work: Work) -> Generator[pa.RecordBatch | _Job | None, None, None]:
+        """What comes of a part of a job, None after each push, and at last the job where no other part is under way."""
+        op = SymmetricHashJoin.from_plan(self.plan, budget=None if self.memory is None else self.memory.part)
+        with self._lock:
+            self._operators[work] = op
+        try:
+            yield from self._pushed(op, work)
+            if self.stop.is_set():
+                return
+            m = op.metrics
             with self._lock:
                 del self._parts[work]
-                job.peaks.append(peak)
+                job.peaks.append((m.peak_state_rows, m.peak_state_bytes))
                 job.parts -= 1
                 done = not job.parts
-            if done:
-                self._put(job)
+        finally:
+            with self._lock:
+                self._reads += self._operators.pop(work).metrics.reads
+            account = op.account
+            del op
+            if self.memory is not None:
+                self.memory.pool.done(account)
+        if done:
+            yield job
 
     def _found(self) -> tuple[_Job, Work] | None:
         """The next job; where there is none yet, half of what is left of another thread's."""
@@ -127,7 +150,18 @@ class _Threads:
             if self.memory is not None:
                 self.memory.pool.rest()
             job = self.jobs.get()
-        if job is None or (self.memory is not None and not self.memory.pool.take(self.stop.is_set)):
+        return None if job is None else self._begun(job)
+
+    def ready(self) -> tuple[_Job, Work] | None:
+        """A job that waits, or half of what is left of another thread's, for one that has no limit of memory."""
+        try:
+            job = self.jobs.get_nowait()
+        except Empty:
+            return self._help()
+        return None if job is None else self._begun(job)
+
+    def _begun(self, job: _Job) -> tuple[_Job, Work] | None:
+        if self.memory is not None and not self.memory.pool.take(self.stop.is_set):
             return None
         assert job.share is not None
         work, job.share = Work(job.share, self.memory is None), None
@@ -149,39 +183,20 @@ class _Threads:
             job.parts += 1
             return job, half
 
-    def _join(self, work: Work) -> tuple[int, int]:
-        op = SymmetricHashJoin.from_plan(self.plan, budget=None if self.memory is None else self.memory.part)
-        with self._lock:
-            self._operators[work] = op
-        try:
-            return self._pushed(op, work)
-        finally:
-            with self._lock:
-                self._reads += self._operators.pop(work).metrics.reads
-            account = op.account
-            del op
-            if self.memory is not None:
-                self.memory.pool.done(account)
-
-    def _pushed(self, op: SymmetricHashJoin, work: Work) -> tuple[int, int]:
-        while (push := work.next()) is not None:
+    def _pushed(self, op: SymmetricHashJoin, work: Work) -> Iterator[pa.RecordBatch | None]:
+        while not self.stop.is_set() and (push := work.next()) is not None:
             rows = push.batch.num_rows
             # Aggregates refuse a push as a whole; the others take it in pieces by themselves.
             most = rows if self.memory is None or not self.plan.spec.aggregates else self.memory.rows_at_once
             for start in range(0, rows, most):
                 for out in op.push(SIDES[push.side], push.batch.slice(start, most)):
-                    self._put(out if self.keep is None else self.keep(out))
+                    yield out if self.keep is None else self.keep(out)
             if push.segment is not None:
                 push.segment.let_go()
-            if self.stop.is_set():
-                return 0, 0
-        for out in op.finish():
-            self._put(out if self.keep is None else self.keep(out))
-        m = op.metrics
-        return m.peak_state_rows, m.peak_state_bytes
-
-    def _put(self, item: _Item) -> None:
-        self.output.put(item, self.stop)
+            yield None
+        if not self.stop.is_set():
+            for out in op.finish():
+                yield out if self.keep is None else self.keep(out)
 
 
 class Jobs:
@@ -203,6 +218,8 @@ class Jobs:
         self._threads: list[Thread] = []
         self._jobs: deque[_Job] = deque()
         self._peaks: list[tuple[int, int]] = []  # the greatest, as many as there are threads
+        self._helps = False  # who asks for the output
+        self._own: Generator[pa.RecordBatch | _Job | None, None, None] | None = None  # what it is at work at
 
     @property
     def peak(self) -> tuple[int, int]:
@@ -227,13 +244,17 @@ class Jobs:
         """Bytes of these inputs."""
         return sum(job.nbytes for job in self._jobs)
 
-    def start(self, share: Share) -> None:
-        """Begin a join, as soon as a thread is free."""
+    def start(self, share: Share, last: bool) -> None:
+        """Begin a join, as soon as a thread is free; ``last``: there will be no other."""
         sizes = [piece.nbytes for side in share.pieces for piece in side]
         job = _Job(share, share.rows, sum(sizes))
         self._jobs.append(job)
         self._work.jobs.put(job)
         if len(self._threads) < self._most:
+            # Within a limit each thread has a part of it, which is another's while it waits to be asked.
+            if last and self._work.memory is None:
+                self._helps = True
+                return
             # A daemon: a program that ends with a stream half read does not wait for it.
             thread = Thread(target=self._work.run, name="ivjoin slice", daemon=True)
             self._threads.append(thread)
@@ -246,11 +267,9 @@ class Jobs:
 
     def taken(self, most: int) -> Iterator[pa.RecordBatch]:
         """Output that is ready, and more until no more than ``most`` joins are not done; an error of one comes here."""
-        output = self._work.output
         while self._jobs:
-            try:
-                item = output.get(block=len(self._jobs) > most)
-            except Empty:
+            item = self._next(wait=len(self._jobs) > most)
+            if item is None:
                 return
             if isinstance(item, _Job):
                 self._jobs.remove(item)
@@ -260,6 +279,28 @@ class Jobs:
             else:
                 yield item
 
+    def _next(self, wait: bool) -> _Item | None:
+        """What is ready; None where that is nothing, and it is not to be worked nor waited for."""
+        while True:
+            try:
+                return self._work.output.get(block=wait and not self._helps)
+            except Empty:
+                if not wait:
+                    return None
+            if self._own is None:
+                found = self._work.ready()
+                self._helps = found is not None
+                if found is not None:
+                    self._own = self._work.joined(*found)
+            else:
+                try:
+                    item = next(self._own)
+                except StopIteration:
+                    self._own = None
+                else:
+                    if item is not None:
+                        return item
+
     def end(self) -> None:
         """Stop all; nothing more is taken."""
         self._work.stop.set()
@@ -267,6 +308,9 @@ class Jobs:
             self._work.jobs.put(None)
         for thread in self._threads:
             thread.join()
+        if self._own is not None:
+            self._own.close()
+            self._own = None
         self._threads.clear()
         self._jobs.clear()
         self._work.output.clear()  # what holds batches

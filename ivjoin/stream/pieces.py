@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.plan.cutting import shifted
 from ivjoin.shj.plain import rows_at
 from ivjoin.stream.memory import Segment
 
@@ -113,13 +114,12 @@ class Run:
         out[self.first_owned : self.end_owned] = True
         return out
 
-    def spans(self, every: int) -> list[tuple[int, int]]:
-        """Where ranges of each so many rows begin, at least and at most."""
-        starts = range(0, self.rows, every)
-        ends = [min(start + every, self.rows) - 1 for start in starts]
-        lows = [self.low[start] if start else self.ends[0][0] for start in starts]
-        tops = [self.low[end] if end < self.rows - 1 else self.ends[0][1] for end in ends]
-        return [(_moved(low, self.low_by), _moved(top, self.low_by)) for low, top in zip(lows, tops, strict=True)]
+    def spans(self, every: int) -> tuple[np.ndarray, np.ndarray]:
+        """Where ranges of each so many rows begin, at least and at most : int64, both."""
+        begins = np.arange(every, self.rows, every)
+        lows = np.concatenate([[self.ends[0][0]], self.low[begins]])
+        tops = np.concatenate([self.low[begins - 1], [self.ends[0][1]]])
+        return shifted(lows, self.low_by), shifted(tops, self.low_by)
 
     def _part(self, start: int, end: int) -> Run | None:
         if start >= end:
@@ -215,10 +215,9 @@ class Loose:
     def marks(self) -> np.ndarray:
         return self.marked
 
-    def spans(self, every: int) -> list[tuple[int, int]]:
+    def spans(self, every: int) -> tuple[np.ndarray, np.ndarray]:
         starts = np.arange(0, self.rows, every)
-        least, most = np.minimum.reduceat(self.low, starts), np.maximum.reduceat(self.low, starts)
-        return list(zip(least.tolist(), most.tolist(), strict=True))
+        return np.minimum.reduceat(self.low, starts), np.maximum.reduceat(self.low, starts)
 
     def _starts_below(self, end: int) -> np.ndarray:
         return self.low < end if end <= I64_MAX else np.ones(self.rows, dtype=bool)

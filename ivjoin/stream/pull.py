@@ -397,8 +397,8 @@ def band_join(
         whose rows may be spread has a declared order and the condition a band on it with both ends. The order of the
         output rows is then another one, from one time to the next, and a slice of some 131,072 rows and eight bands is
         held for each thread beyond the window; of tables in memory, which are cut into as many slices as there are
-        threads, as views. Tables are sorted by as many threads. A join that
-        cannot be cut runs on one thread; :func:`ivjoin.explain` says why.
+        threads, as views. Once all input is read, who asks for the output may be one of them. Tables are sorted by as
+        many threads. A join that cannot be cut runs on one thread; :func:`ivjoin.explain` says why.
     sort : {"auto", "never"}
         What to do with an input that has an end (a table, a frame, a list of batches) and no declared order: sort it
         along the band that lets the join hold the fewest rows, unless it is in order or small, or read it as it is.

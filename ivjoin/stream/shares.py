@@ -12,16 +12,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from threading import Lock
 
+import numpy as np
 import pyarrow as pa
 
 from ivjoin.plan.cutting import Cut
 from ivjoin.stream.memory import Segment
 from ivjoin.stream.pieces import I64_MAX, I64_MIN, Piece, Run
 
-__all__ = ["OWNED", "Share", "Work", "marked"]
+__all__ = ["OWNED", "Pushes", "Share", "Work", "marked"]
 
-_PIECE = 16_384  # rows pushed at once: few enough for the state, enough for what Python does between two pushes
-_LEAST = 65_536  # rows that are worth an operator of their own
+# Rows pushed at once: few enough for the state and a core's cache, enough for what Python does between two pushes.
+_PIECE = 8_192
+_LEAST = 16_384  # rows that are worth an operator of their own
 _COPIED = 8  # a share of which one row in so many were a copy is not worth it
 OWNED = "owned by this slice"
 
@@ -92,25 +94,74 @@ class Share:
                     kept[p].append(rest.owned_from(end))
         return Share(cut, mine, self.start), Share(cut, kept, end)
 
-    def pushes(self, done: tuple[int, int] = (0, 0)) -> list[Push]:
-        """In the order of the axis, and each side in its own order of arrival, without so many rows of either."""
-        found: list[Push] = []
-        for p in (0, 1):
-            greatest, skip = I64_MIN, done[p]
-            for piece in self.pieces[p]:
-                if skip >= piece.rows:
-                    skip -= piece.rows
-                    continue
-                batch = marked(piece, self.cut)
-                for i, (low, top) in enumerate(piece.spans(_PIECE)):
-                    greatest = max(greatest, low)
-                    some = batch.slice(i * _PIECE, _PIECE)
-                    if skip:
-                        some, skip = some.slice(min(skip, some.num_rows)), max(0, skip - some.num_rows)
-                    if some.num_rows:
-                        found.append(Push(greatest, top, p, some, piece.segment))
-        found.sort(key=lambda push: (push.at, push.side))
-        return found
+
+class _Line:
+    """A side's rows that are yet to be pushed, in its own order of arrival and in pieces."""
+
+    def __init__(self, pieces: list[Piece], cut: Cut, skip: int) -> None:
+        self._next = 0
+        self._batches: list[pa.RecordBatch | None] = []
+        self._segments: list[Segment | None] = []
+        spans: list[np.ndarray] = [np.empty((5, 0), dtype=np.int64)]  # whose, first row, end, at, top
+        greatest = I64_MIN
+        for piece in pieces:
+            if skip >= piece.rows:
+                skip -= piece.rows
+                continue
+            low, top = piece.spans(_PIECE)
+            start = np.arange(0, piece.rows, _PIECE)
+            end = np.minimum(start + _PIECE, piece.rows)
+            at = np.maximum.accumulate(np.maximum(low, greatest))
+            greatest = int(at[-1])
+            whose = np.full(len(start), len(self._batches))
+            spans.append(np.array([whose, np.maximum(start, skip), end, at, top])[:, skip // _PIECE :])
+            skip = 0
+            self._batches.append(marked(piece, cut))
+            self._segments.append(piece.segment)
+        self._spans = np.concatenate(spans, axis=1)
+        self._rows: list[list[int]] = self._spans.T.tolist()
+
+    @property
+    def ahead(self) -> int:
+        """No row that is left lies below; beyond all values where none is left."""
+        return self._rows[self._next][3] if self._next < len(self._rows) else I64_MAX + 1
+
+    def left(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of each piece that is left, below what no later row lies, and how many rows it has : int64, both."""
+        _, start, end, at, _ = self._spans[:, self._next :]
+        return at, end - start
+
+    def push(self, side: int) -> Push:
+        """The next piece."""
+        whose, start, end, at, top = self._rows[self._next]
+        self._next += 1
+        batch = self._batches[whose]
+        assert batch is not None
+        if end == batch.num_rows:
+            self._batches[whose] = None
+        return Push(at, top, side, batch.slice(start, end - start), self._segments[whose])
+
+
+class Pushes:
+    """Rows of a share in the order of the axis, without so many rows of either side; what is taken is let go."""
+
+    def __init__(self, share: Share, done: tuple[int, int] = (0, 0)) -> None:
+        self._lines = [_Line(share.pieces[p], share.cut, done[p]) for p in (0, 1)]
+
+    def next(self) -> Push | None:
+        """Rows of the side that lies ahead least; None at the end."""
+        left, right = (line.ahead for line in self._lines)
+        side = int(right < left)
+        return None if min(left, right) > I64_MAX else self._lines[side].push(side)
+
+    def middle(self, top: int) -> int | None:
+        """The least value beyond ``top`` before which half of the rows lie, of those where pieces begin."""
+        at, rows = (np.concatenate(both) for both in zip(*(line.left() for line in self._lines), strict=True))
+        order = np.argsort(at, kind="stable")
+        at, rows = at[order], rows[order]
+        before = np.cumsum(rows) - rows
+        found = np.flatnonzero((2 * before >= rows.sum()) & (at > top) & (at < I64_MAX))
+        return int(at[found[0]]) if len(found) else None
 
 
 class Work:
@@ -121,8 +172,7 @@ class Work:
 
     def __init__(self, share: Share, copies: bool = True) -> None:
         self._share, self._copies = share, copies
-        self._pushes = share.pushes()
-        self._at = 0
+        self._pushes = Pushes(share)
         self._done = [0, 0]  # rows pushed, of either side
         self._top = share.start  # where the ranges of rows that were pushed begin, at most
         self._lock = Lock()
@@ -131,10 +181,9 @@ class Work:
     def next(self) -> Push | None:
         """What to push next; None at the end."""
         with self._lock:
-            if self._at == len(self._pushes):
+            push = self._pushes.next()
+            if push is None:
                 return None
-            push = self._pushes[self._at]
-            self._at += 1
             rows = push.batch.num_rows
             self._done[push.side] += rows
             self._top = max(self._top, push.top)
@@ -148,12 +197,7 @@ class Work:
                 return None
             if not self._copies and not all(isinstance(p, Run) for side in self._share.pieces for p in side):
                 return None
-            rows, end = 0, None
-            for push in self._pushes[self._at :]:
-                if 2 * rows >= self.left and self._top < push.at < I64_MAX:
-                    end = push.at
-                    break
-                rows += push.batch.num_rows
+            end = self._pushes.middle(self._top)
             if end is None:
                 return None
             mine, other = self._share.split(end)
@@ -162,6 +206,6 @@ class Work:
                 return None
             self._share = mine
             done = self._done[0], self._done[1]
-            self._pushes, self._at = mine.pushes(done), 0
+            self._pushes = Pushes(mine, done)
             self.left = mine.rows - sum(done)
             return Work(other, self._copies)

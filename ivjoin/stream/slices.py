@@ -35,7 +35,7 @@ from ivjoin.shj.plain import rows_at
 from ivjoin.stream.jobs import Jobs
 from ivjoin.stream.memory import Memory, Segment
 from ivjoin.stream.pieces import I64_MAX, I64_MIN, Loose, Piece, Run
-from ivjoin.stream.shares import OWNED, Share, marked
+from ivjoin.stream.shares import OWNED, Pushes, Share, marked
 
 __all__ = ["SlicedJoin", "slice_rows"]
 
@@ -378,7 +378,7 @@ class SlicedJoin:
         self._pieces, self._done, self._held = kept.pieces, end, kept.rows
         self._bytes = sum(piece.nbytes for side in kept.pieces for piece in side)
         if share.pieces[0] or share.pieces[1]:
-            self._jobs.start(share)
+            self._jobs.start(share, last)
         if last:
             self._jobs.close()
         if share.pieces[0] or share.pieces[1]:
@@ -390,11 +390,10 @@ class SlicedJoin:
         limit = 0 if self._memory is None else self._memory.budget.limit
         budget = None if self._memory is None else replace(self._memory.budget, limit=limit - self._bytes)
         op = self._alone = SymmetricHashJoin.from_plan(self._part, errors_first=self._errors_first, budget=budget)
-        pushes = Share(self._cut, self._pieces, max(self._done, I64_MIN + 1)).pushes()[::-1]
+        pushes = Pushes(Share(self._cut, self._pieces, max(self._done, I64_MIN + 1)))
         size = self._bytes / max(1, self._held)
         self._pieces = [], []
-        while pushes:
-            push = pushes.pop()
+        while (push := pushes.next()) is not None:
             self._held -= push.batch.num_rows
             yield from self._given_alone(op.push(SIDES[push.side], push.batch))
             if push.segment is not None:

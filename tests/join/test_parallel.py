@@ -269,6 +269,24 @@ def at_work() -> list[threading.Thread]:
     return [t for t in threading.enumerate() if t.name == "ivjoin slice"]
 
 
+@pytest.mark.parametrize("how", ["inner", "full"])
+def test_who_asks_for_the_output_is_one_of_the_threads(how: str) -> None:
+    """Of tables there are as many slices as threads, of which it joins the last one: its rows come though it waits."""
+    left, right = side(1, 4000), side(2, 4000)
+    options: dict[str, Any] = {"on": "k", "condition": BAND, "how": how, "left_order": "x", "right_order": "x"}
+    for threads in (2, 3):
+        want = rows_of(band_join(left, right, **options).read_all())
+        stream: Any = band_join(left, right, threads=threads, batch_size=50, **options)
+        found, others = [], []
+        for batch in stream:
+            found.append(batch)
+            others.append(len(at_work()))
+        assert max(others) == threads - 1
+        assert rows_of(pa.Table.from_batches(found)) == want
+        assert stream.metrics.rows_out == sum(want.values())
+        assert not at_work()
+
+
 @pytest.mark.parametrize("left_by", ["close", "drop"])
 def test_a_reader_that_stops_leaves_no_thread_at_work(left_by: str) -> None:
     n = 20_000

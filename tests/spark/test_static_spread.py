@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -119,6 +121,58 @@ def test_frames_that_are_not_tiny_are_divided_only_where_a_key_is_hot(spark: Any
         rows, used = run(left.band_join(right, on="k", condition=BAND))
         assert rows == joined(a, b, "inner", f"l.k = r.k AND {BAND}", KEYED)
         assert used == tasks
+
+
+def test_small_files_are_looked_at_without_a_job(spark: Any, tmp_path: Path) -> None:
+    """All that is to be known of them is whether some key is hot, for which there is a job then."""
+    for hot, tasks in ((0.8, 2), (0.0, 1)):
+        tables = [table(seed, hot, n=15_000) for seed in (1, 2)]
+        frames = []
+        for side, rows in zip(("left", "right"), tables, strict=True):
+            folder = tmp_path / f"{hot} of the rows, 100 %" / side
+            folder.mkdir(parents=True)
+            for part in range(3):
+                pq.write_table(rows.slice(5000 * part, 5000), folder / f"{part}.parquet")
+            frames.append(spark.read.parquet(str(folder)))
+        found: list[Any] = []
+        jobs = jobs_of(spark, lambda frames=frames, found=found: found.append(  # type: ignore[misc]
+            frames[0].select("v", "x", "k").band_join(frames[1], on="K", condition=BAND)
+        ))  # fmt: skip
+        assert jobs == tasks - 1
+        rows_out, used = run(found[0].select("k", "x", "v", "x_right", "v_right"))
+        assert rows_out == joined(*tables, "inner", f"l.k = r.k AND {BAND}", KEYED)
+        assert used == tasks
+
+
+def test_files_are_opened_where_they_hold_what_the_frame_has(spark: Any, tmp_path: Path) -> None:
+    from ivjoin.spark.smallfiles import rows_of_files
+
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"k": pa.array(["a", "b"] * 50), "x": np.arange(100, dtype=np.int32)}), path)
+    frame = spark.read.parquet(str(path))
+    schema = pa.schema({"number": pa.int64(), "key": pa.string()})
+
+    def read(frame: Any, most: int = 101, drawn: int = 100) -> Any:
+        return rows_of_files(frame, ["x", "k"], schema, most, drawn, 1)
+
+    for same in (frame, frame.select("k", "x"), frame.select("x", "k").alias("l")):
+        batch, rows = read(same)
+        assert rows == 100 and batch.schema == schema
+        assert batch.column("number").to_pylist() == list(range(100))
+        assert batch.column("key").to_pylist() == ["a", "b"] * 50
+    batch, rows = read(frame, drawn=10)
+    assert (batch.num_rows, rows) == (10, 100) and len(set(batch.column("number").to_pylist())) == 10
+    assert read(frame, most=100) is None, "as many rows as are not to be read"
+    frame.write.partitionBy("k").parquet(str(tmp_path / "parts"))
+    frame.write.csv(str(tmp_path / "text"))
+    others = [
+        frame.where("x > 3"), frame.selectExpr("x + 1 AS x", "k"), frame.selectExpr("k", "x AS y", "x"),
+        frame.union(frame), frame.limit(5), spark.read.parquet(str(tmp_path / "parts")), frame.limit(0),
+        spark.read.schema("k string, x int").csv(str(tmp_path / "text")), spark.createDataFrame(frame.toArrow()),
+    ]  # fmt: skip
+    assert [read(other) for other in others] == [None] * len(others)
+    path.unlink()
+    assert read(frame) is None, "Spark says what is wrong"
 
 
 def test_small_frames_whose_rows_nobody_knows_are_sampled(spark: Any) -> None:

@@ -1,0 +1,73 @@
+"""Rows of small Parquet files that the driver opens by itself: a job of Spark's would take longer than the join."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ivjoin.spark.pack import fitted
+
+__all__ = ["rows_of_files"]
+
+_PARQUET = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
+
+
+def rows_of_files(
+    frame: Any, names: Sequence[str], schema: pa.Schema, most: int, drawn: int, seed: int
+) -> tuple[pa.RecordBatch, int] | None:
+    """Columns of a frame, of ``drawn`` rows drawn evenly; and how many rows there are.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    names : sequence of str
+        The columns.
+    schema : pa.Schema
+        What they are to be called, and their types.
+    most : int
+        So many rows are not read.
+
+    Returns
+    -------
+    (RecordBatch, int) or None
+        None where the frame is more than columns of Parquet files on this machine, or has ``most`` rows.
+    """
+    try:
+        paths = _paths(frame, names)
+        if paths is None:
+            return None
+        files = [pq.ParquetFile(path) for path in paths]
+        count = sum(file.metadata.num_rows for file in files)
+        if count >= most or not count:
+            return None
+        table = pa.concat_tables([file.read(columns=list(names), use_threads=False) for file in files])
+        if drawn < count:
+            table = table.take(pa.array(np.sort(np.random.default_rng(seed).choice(count, drawn, replace=False))))
+        (batch,) = table.select(list(names)).combine_chunks().to_batches()
+        return fitted(batch, schema), count
+    except Exception:  # whatever stands in the way: Spark reads them
+        return None
+
+
+def _paths(frame: Any, names: Sequence[str]) -> list[str] | None:
+    """The files of a frame of which these columns are theirs, by the same names."""
+    plan = frame._jdf.queryExecution().optimizedPlan()
+    if str(plan.nodeName()) == "Project":
+        kept = plan.projectList()
+        if any(str(kept.apply(i).nodeName()) != "AttributeReference" for i in range(kept.size())):
+            return None
+        plan = plan.child()
+    if str(plan.nodeName()) != "LogicalRelation":
+        return None
+    if str(plan.relation().fileFormat().getClass().getName()) != _PARQUET:
+        return None
+    stored = set(plan.relation().dataSchema().fieldNames())
+    found = [urlsplit(str(uri)) for uri in frame._jdf.inputFiles()]
+    if not stored.issuperset(names) or any(uri.scheme != "file" for uri in found):
+        return None
+    return [unquote(uri.path) for uri in found]
