@@ -299,10 +299,10 @@ class OrderTracker:
         words = self._words
         return words[_LIMIT], words[_SEEN_VALUE], words[_SEEN_NULL]
 
-    def interval(self) -> tuple[int, int]:
-        """Ordinals that a future row can have here (a null aside)."""
+    def interval(self, seen: tuple[int, int, int] | None = None) -> tuple[int, int]:
+        """Ordinals that a future row can have here (a null aside); ``seen``: what is seen now, if that is known."""
         low, high = self._range
-        limit, _, seen_null = self.seen
+        limit, _, seen_null = self.seen if seen is None else seen
         if self.nulls == "last" and seen_null:
             return high, low
         if limit == I64_MIN:
@@ -360,13 +360,14 @@ class Frontier:
             if now == self._last:
                 return False
             self._last = now
-            low, high = t.interval()
-            found = (low, high, self._may_null and not (t.nulls == "first" and bool(t.seen_value)))
+            low, high = t.interval(now)
+            found = (low, high, self._may_null and not (t.nulls == "first" and bool(now[1])))
             if found == self._found and (t.numeric_high is None or t.node not in self.numbers):
                 return False
             self._found = found
-            self.intervals = {t.node: found}
-            self.matching = self._of_numbers()
+            self.intervals = self.matching = {t.node: found}
+            if self.numbers:
+                self.matching = self._of_numbers()
             self.version += 1
             return True
         self._found = None
