@@ -58,6 +58,8 @@ class _Typing:
         return getattr(self._rules, name)
 
     def resolve_function_type(self, function: Any, arguments: Any, named: Any) -> Any:
+        if isinstance(function, types.Dispatcher):  # one for all numbers, and not one more for 0
+            arguments = tuple(map(types.unliteral, arguments))
         if named or not isinstance(function, types.Function):
             return self._rules.resolve_function_type(function, arguments, named)
         question = function, arguments
