@@ -59,7 +59,7 @@ class _Typing:
 
     def resolve_function_type(self, function: Any, arguments: Any, named: Any) -> Any:
         if isinstance(function, types.Dispatcher):  # one for all numbers, and not one more for 0
-            arguments = tuple(map(types.unliteral, arguments))
+            arguments = tuple(types.unliteral(a) for a in arguments)  # type: ignore[attr-defined]
         if named or not isinstance(function, types.Function):
             return self._rules.resolve_function_type(function, arguments, named)
         question = function, arguments
