@@ -151,6 +151,7 @@ def read_parquet(path: str, row_groups: list[int], columns: Sequence[str] | None
     try:
         with pq.ParquetFile(path, buffer_size=_READ_BYTES) as file:
             table = file.read_row_groups(row_groups, columns=names)
+        pa.default_memory_pool().release_unused()  # what decoding took, as much again: the join may have it
     except (OSError, pa.ArrowException, ValueError) as e:
         raise _unreadable(path, "parquet", e) from e
     return table if names is None else table.select(names)

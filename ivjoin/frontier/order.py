@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -87,6 +88,7 @@ class Order:
         raise OrderError(f"slack is {came(slack)}; expected zero or more{hint}")
 
 
+@lru_cache(maxsize=256)
 def ordinal_range(t: Type) -> tuple[int, int]:
     """Least and greatest ordinal that a value of the type can have; NaN is the greatest of a float."""
     if t.kind == "float":
@@ -161,6 +163,7 @@ def _clip(v: int) -> int:
 
 
 _SEEN = slice(words_of(TRACKER)["edge"], words_of(TRACKER)["seen_null"] + 1)  # with limit and seen_value
+_LIMIT, _SEEN_VALUE, _SEEN_NULL = map(words_of(TRACKER).__getitem__, ("limit", "seen_value", "seen_null"))
 
 
 class OrderTracker:
@@ -189,11 +192,12 @@ class OrderTracker:
         self._double = as_double(self.slack) if self._float else None
         self._range = ordinal_range(node.type)
         self._registers = np.zeros(words_in(TRACKER), dtype=np.int64)
+        self._words = self._registers.data  # the same, of which single words are read in half the time
         self.edge = self.limit = I64_MIN
 
     def move_to(self, record: np.ndarray) -> None:
         """Keep what was seen in another record from now on, the words of a TRACKER."""
-        old, self._registers = self._registers, record
+        old, self._registers, self._words = self._registers, record, record.data
         record[_SEEN] = old[_SEEN]
 
     @property
@@ -289,16 +293,23 @@ class OrderTracker:
         self.seen_null |= bool(null.any())
         return bad
 
-    def interval(self) -> tuple[int, int]:
-        """Ordinals that a future row can have here (a null aside)."""
+    @property
+    def seen(self) -> tuple[int, int, int]:
+        """What intervals are made of: the limit, and whether a value and a null were seen."""
+        words = self._words
+        return words[_LIMIT], words[_SEEN_VALUE], words[_SEEN_NULL]
+
+    def interval(self, seen: tuple[int, int, int] | None = None) -> tuple[int, int]:
+        """Ordinals that a future row can have here (a null aside); ``seen``: what is seen now, if that is known."""
         low, high = self._range
-        if self.nulls == "last" and self.seen_null:
+        limit, _, seen_null = self.seen if seen is None else seen
+        if self.nulls == "last" and seen_null:
             return high, low
-        if self.limit == I64_MIN:
+        if limit == I64_MIN:
             return low, high
         if not self.descending:
-            return max(low, self.limit), high
-        return (low, high) if self._float else (low, min(high, ~self.limit))
+            return (limit if limit > low else low), high
+        return (low, high) if self._float else (low, min(high, ~limit))
 
     @property
     def numeric_high(self) -> int | None:
@@ -335,7 +346,7 @@ class Frontier:
         self.version = 0
         self.intervals: dict[Node, tuple[int, int, bool]] = {}
         self.matching: dict[Node, tuple[int, int, bool]] = {}
-        self._last: tuple[int, bool, bool] | None = None
+        self._last: tuple[int, int, int] | None = None
         # Where all that is known comes of one order: whether its value may be null, and the interval last found.
         self._may_null = len(trackers) != 1 or trackers[0].node not in never_null
         self._found: tuple[int, int, bool] | None = None
@@ -345,17 +356,18 @@ class Frontier:
         """Recompute; True if anything moved."""
         if len(self.trackers) == 1 and not self.bounds and not self.promised:
             t = self.trackers[0]
-            now = (t.limit, bool(t.seen_value), bool(t.seen_null))
+            now = t.seen
             if now == self._last:
                 return False
             self._last = now
-            low, high = t.interval()
-            found = (low, high, self._may_null and not (t.nulls == "first" and bool(t.seen_value)))
+            low, high = t.interval(now)
+            found = (low, high, self._may_null and not (t.nulls == "first" and bool(now[1])))
             if found == self._found and (t.numeric_high is None or t.node not in self.numbers):
                 return False
             self._found = found
-            self.intervals = {t.node: found}
-            self.matching = self._of_numbers()
+            self.intervals = self.matching = {t.node: found}
+            if self.numbers:
+                self.matching = self._of_numbers()
             self.version += 1
             return True
         self._found = None

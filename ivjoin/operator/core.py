@@ -22,12 +22,14 @@ from ivjoin.expr.ordinal import ordinals
 from ivjoin.expr.types import from_arrow
 from ivjoin.frontier.order import Frontier, OrderTracker
 from ivjoin.metrics import JoinMetrics
+from ivjoin.operator import lending
 from ivjoin.operator.blocks import wanted, works
 from ivjoin.operator.intake import Intake, has_value
+from ivjoin.operator.lending import Left
 from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.operator.sources import key_columns, limits_of, ordinal_columns
 from ivjoin.operator.state import State
-from ivjoin.operator.tables import join_fields, output_table, side_tables
+from ivjoin.operator.tables import SideTables, join_fields, output_table, side_tables
 from ivjoin.outer.emit import Emitter
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.planner import JoinPlan
@@ -66,9 +68,13 @@ def frontiers_of(plan: JoinPlan, of_all: bool = False) -> tuple[Frontier, Fronti
 class Core:
     """The state of an operator, and how it is built. ``steps`` moves rows through it."""
 
+    keys: KeyTable
+    stores: tuple[SideStore, ...]
+    shared: tuple[SideTables, SideTables] | None
+
     def __init__(
         self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False,
-        keeps: tuple[bool, bool] = (True, True),
+        keeps: tuple[bool, bool] = (True, True), takes: bool = False,
     ) -> None:
         self.keeps = keeps  # a side whose rows only probe stores none
         self.plan = plan = plan.own()
@@ -91,15 +97,44 @@ class Core:
         self.limits: Limits | None = None
         self.frozen: Frozen | None = None
         self.packs = [False, False]
-        self.build()
+        found = lending.take(plan, self.account) if takes else None
+        if found is None:
+            self.build()
+        else:
+            self._take_up(found)
         self.count_state()
+
+    def __del__(self) -> None:
+        if "prepares" in self.__dict__:  # not one whose making failed
+            lending.leave(self)
+
+    def _take_up(self, left: Left) -> None:
+        """What an operator of the plan has left, in place of what :meth:`build` makes."""
+        state = self.state = left.state
+        self.keys, self.stores = left.keys, left.stores
+        self.keeps_text, self.mixes = left.keeps_text, left.mixes
+        self.shared, self.packs, self.prepares = left.tables, [*left.packs], left.prepares
+        self.sources = [t.sources for t in left.tables]
+        state.set(within=int(self.intake.late_within))
+        for s, t in enumerate(left.tables):
+            for name, words in t.written.items():
+                state[name, s][...] = words
+            self._follow(s, state["trackers", s])
+            for axis, falling in t.schedules:
+                self.stores[s].schedule(axis, falling)
+            self.publish(s)
+
+    def _follow(self, s: int, words: np.ndarray) -> None:
+        """Let the orders of side s be followed in the records that these words are."""
+        for i, tracker in enumerate(self.frontiers[s].trackers):
+            tracker.move_to(words[i * _TRACKER : (i + 1) * _TRACKER])
 
     def build(self) -> None:
         """Registers, stores and tables for the plan as it is now."""
         plan = self.plan
         account = self.account
         state = self.state = State(self.emitter.batch_size, max(len(s.schema) for s in plan.sides), account)
-        self.keys: KeyTable = self._key_table()
+        self.keys = self._key_table()
         self.stores = tuple(
             SideStore(
                 s, self.keys, self.layouts[s].stored, len(plan.sides[s].axes),
@@ -154,8 +189,7 @@ class Core:
             state.set_side(s, packs=self.packs[s], **{name: state.hold((name, s), own[name]) for name in own})
             if "pieces" in own:
                 state.set(key_sizes=state.hold("key_sizes", np.zeros(2 * len(plan.null_safe) + 1, dtype=np.int64)))
-            for i, tracker in enumerate(self.frontiers[s].trackers):
-                tracker.move_to(own["trackers"][i * _TRACKER : (i + 1) * _TRACKER])
+            self._follow(s, own["trackers"])
         self.prepares = [
             bool(sources.roots) or plan.raises or any(t.in_python for t in f.trackers)
             for sources, f in zip(self.sources, self.frontiers, strict=True)

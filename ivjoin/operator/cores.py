@@ -17,9 +17,13 @@ AnyCore: TypeAlias = "Core | PickCore | WindowCore"
 
 
 def core_of(
-    plan: JoinPlan, late_within: bool = True, errors_first: bool = False, keeps: tuple[bool, bool] = (True, True)
+    plan: JoinPlan, late_within: bool = True, errors_first: bool = False, keeps: tuple[bool, bool] = (True, True),
+    takes: bool = False,
 ) -> AnyCore:
-    """The state of an operator for a plan, without rows; ``keeps``: which sides' rows are stored."""
+    """The state of an operator for a plan, without rows.
+
+    ``keeps``: which sides' rows are stored. ``takes``: in memory that an operator of the plan has left, if one has.
+    """
     if plan.spec.aggregates:
         from ivjoin.operator.windows.core import WindowCore
 
@@ -28,4 +32,4 @@ def core_of(
         from ivjoin.operator.picks.core import PickCore
 
         return PickCore(plan, late_within, errors_first)
-    return Core(plan, late_within, errors_first, keeps)
+    return Core(plan, late_within, errors_first, keeps, takes)

@@ -118,6 +118,8 @@ class SymmetricHashJoin(OneCall):
     [[{'k': 1, 't': 10, 't_right': 12}]]
     """
 
+    _takes = True  # memory that an operator of the plan has left
+
     @known_options("SymmetricHashJoin")
     def __init__(
         self, left_schema: SupportsArrowSchema, right_schema: SupportsArrowSchema, *, on: Keys | None = None,
@@ -136,7 +138,7 @@ class SymmetricHashJoin(OneCall):
             right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
             batch_size=batch_size, on_late=on_late, timezone=timezone, aggregate=aggregate, pick=pick, pick_by=pick_by,
         )
-        self._core = core_of(plan)
+        self._core = core_of(plan, takes=budget is None)
         self._limit(budget)
 
     def _limit(self, budget: Budget | None) -> None:
@@ -164,7 +166,7 @@ class SymmetricHashJoin(OneCall):
         """
         self = cls.__new__(cls)
         self._begin()
-        self._core = core_of(plan, late_within, errors_first, keeps)
+        self._core = core_of(plan, late_within, errors_first, keeps, cls._takes and budget is None)
         self._limit(budget)
         return self
 
@@ -225,7 +227,9 @@ class SymmetricHashJoin(OneCall):
         core.account.refused = False
         schema = core.layouts[p].schema
         if schema is not None:
-            plain = [to_plain(a, t) for a, t in zip(batch.columns, schema.types, strict=True)]
+            plain = batch.columns
+            for i, t in core.layouts[p].changed:
+                plain[i] = to_plain(plain[i], t)
             batch = pa.RecordBatch.from_arrays(plain, schema=schema)
         if self._limits is not None:
             most = self._limits.most_rows(p, batch)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ivjoin.shj import registers as at
-from ivjoin.shj.kernels.memory import ARROW_ARRAY, release_block
+from ivjoin.shj.kernels.memory import ARROW_ARRAY, RELEASE, release_block
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.backing import in_memory
@@ -21,6 +21,14 @@ _FIRST_ROWS = 32  # of a batch
 
 _NOTHING = np.empty(0, dtype=np.int64)
 _OPERATOR, _SIDE = at.words_of(at.OPERATOR), at.words_of(at.SIDE)
+# What says how far a join has come; where everything lies and how much room there is, is not among it.
+_COUNTS = (
+    "phase", "n", "n_kept", "n_left", "n_dead", "n_pairs", "n_late", "cursor", "moved", "side", "row", "node", "steps",
+    "missed", "n_chosen", "probe_end", "late_rows", "peak_rows", "pushes", "largest", "key_bytes", "full_predicate",
+    "prepared", "masked", "out_which",
+)
+_CLEARED = np.array([_OPERATOR[name] for name in _COUNTS])
+_IN_RELEASE, _OUT_RELEASE = RELEASE // 8, (ARROW_ARRAY + RELEASE) // 8
 
 
 _SHARED_NUMBERS = 1 << 16  # 0, 1, ... up to here all operators share, and no more of it is kept for good
@@ -126,6 +134,17 @@ class State:
         """Fields of a side's record that :func:`ivjoin.shj.registers.placed` has put together."""
         places, values = fields
         self._side_words[s][places] = values
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no push is under way, and no batch is held."""
+        structs = self["structs"]
+        return not (self.get("phase") != at.BEGIN or structs.item(_IN_RELEASE) or structs.item(_OUT_RELEASE))
+
+    def clear(self, account: Account) -> None:
+        """Begin anew in the same memory, for another operator of the same plan, whose account this is."""
+        self._account = account
+        self._words[_CLEARED] = 0
 
     def limit_output(self, rows: int) -> None:
         """Put out, and look at, no more rows at once; between two pushes."""

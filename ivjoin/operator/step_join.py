@@ -27,6 +27,7 @@ class StepJoin(SymmetricHashJoin):
     """An operator that is told what of its sides' later rows can matter, and asked what it holds."""
 
     _core: Core
+    _takes = False  # it is told a limit when it has been made
 
     def narrow(self, side: str, spans: Mapping[Node, tuple[int, int]]) -> Output:
         """Promise that no later row of a side can matter whose value lies outside closed intervals.

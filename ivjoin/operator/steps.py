@@ -25,6 +25,7 @@ __all__ = ["end", "settle", "take"]
 
 # A batch larger than this is probed in pieces, each twice the last, where the store may turn to a better index between.
 PIECE = 16_384
+_LEFT_ROWS = 8192
 _ASKS = at.DECIDE | at.GATHER | at.STORE | at.BOUNDS | at.INDEX | at.RUNS | at.PIECE | at.BEYOND
 _TEXT = at.STORE | at.MORE, at.GATHER | at.MORE
 
@@ -198,11 +199,13 @@ def end(core: AnyCore, sides: list[int]) -> Iterator[pa.RecordBatch]:
     if not isinstance(core, Core):
         yield from core.end(sides)
         return
+    # At the end room for a batch stays, if it is little: another operator may take it.
+    n = min(core.state.get("largest"), _LEFT_ROWS) if all(core.ended) else 0
     for p in sides:
         yield from settle(core, p)
         with suppress(MemoryLimitError):
-            core.stores[1 - p].settle(look=True)
-    if core.keys.sweep():
+            core.stores[1 - p].settle(True, n)
+    if core.keys.sweep(n):
         core.keys.point()  # a sweep may end half-way, for want of room
         for store in core.stores:
             store.point()

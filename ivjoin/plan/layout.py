@@ -21,6 +21,8 @@ class RowLayout:
     ----------
     schema : pa.Schema, or None
         Of the types that the operator holds (``ivjoin.shj.plain.plain_type``), where they are not the input's own.
+    changed : list of (int, pa.DataType)
+        Columns that are held in another type than the input's own.
     stored : list of pa.DataType
         Types of the columns that are stored, in the order in which they are.
     stored_widths : list of int or None
@@ -36,6 +38,7 @@ class RowLayout:
     """
 
     schema: pa.Schema | None
+    changed: list[tuple[int, pa.DataType]]
     stored: list[pa.DataType]
     stored_widths: list[int | None]
     widths: list[int | None]
@@ -60,6 +63,7 @@ def _layout(plan: JoinPlan, s: int) -> RowLayout:
         plain = pa.schema([f.with_type(t) for f, t in zip(schema, types, strict=True)])
     return RowLayout(
         schema=plain,
+        changed=[(i, t) for i, (t, own) in enumerate(zip(types, schema.types, strict=True)) if t != own],
         stored=[types[i] for i in stored],
         stored_widths=[byte_width(types[i]) for i in stored],
         widths=[byte_width(t) for t in types],

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ivjoin.errors import CapacityError
 from ivjoin.shj.arrow import taken, whole_numbers
-from ivjoin.shj.dictionaries import combined, narrowed, sound
+from ivjoin.shj.dictionaries import combined, narrowed, renumbered, sound
 from ivjoin.shj.nested import is_taken_apart, made_of, parts_of, with_children
 
 __all__ = [
@@ -52,7 +52,7 @@ def to_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
     if pa.types.is_dictionary(t):
         array = sound(array)
         words = to_plain(array.dictionary, t.value_type)
-        return pa.DictionaryArray.from_arrays(array.indices.cast(t.index_type), words, ordered=t.ordered)
+        return renumbered(array, t.index_type, words)
     if is_taken_apart(array.type):
         parts = parts_of(array)
         return made_of(parts.of([to_plain(a, t.field(i).type) for i, a in enumerate(parts.children)]), t)
@@ -76,9 +76,7 @@ def from_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
     if pa.types.is_dictionary(t) and plain_type(t) == array.type:
         some = narrowed(array, t)
         words = from_plain(some.dictionary, t.value_type)
-        return some if words is some.dictionary else pa.DictionaryArray.from_arrays(
-            some.indices, words, ordered=t.ordered
-        )
+        return some if words is some.dictionary else renumbered(some, t.index_type, words)
     if is_taken_apart(t) and plain_type(t) == array.type:
         parts = parts_of(array)
         return made_of(parts.of([from_plain(a, t.field(i).type) for i, a in enumerate(parts.children)]), t)

@@ -9,18 +9,21 @@ the kernel as a whole, once.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import llvmlite.binding as llvm
 import numba
 from llvmlite import ir
-from numba.core import config, typed_passes, types, untyped_passes
+from numba.core import config, lowering, transforms, typed_passes, typeinfer, types, untyped_passes
+from numba.core import ir as numba_ir
 from numba.core.base import BaseContext
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager, _pass_registry
+from numba.core.errors import WarningsFixer  # type: ignore[attr-defined]
+from numba.core.postproc import PostProcessor
 from numba.core.registry import cpu_target
 from numba.np.arrayobj import populate_array
 
@@ -38,6 +41,8 @@ _LEVEL = 2
 # Instructions of a function that is called where it stands: what is called for each row is smaller, and copies of
 # larger ones take the optimizer half its time.
 _LARGE = 400
+_NOTHING = nullcontext()
+_WITHOUT_VARIABLES = {str, int, bool, type(None), numba_ir.Loc}
 _PLAIN = ir.IntType, ir.PointerType, ir.FloatType, ir.DoubleType
 _RAISES = "ivjoin_raises"  # called where an exception would be passed on
 
@@ -53,12 +58,39 @@ class _Typing:
         return getattr(self._rules, name)
 
     def resolve_function_type(self, function: Any, arguments: Any, named: Any) -> Any:
+        if isinstance(function, types.Dispatcher):  # one for all numbers, and not one more for 0
+            arguments = tuple(types.unliteral(a) for a in arguments)  # type: ignore[attr-defined]
         if named or not isinstance(function, types.Function):
             return self._rules.resolve_function_type(function, arguments, named)
         question = function, arguments
         if (said := self._said.get(question)) is None:
             said = self._said[question] = self._rules.resolve_function_type(function, arguments, named)
         return said
+
+
+def _processed(self: Any, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
+    """What numba does between two passes, but for when each variable is last used: a word has no memory to free."""
+    self.func_ir.blocks = transforms.canonicalize_cfg(self.func_ir.blocks)
+
+
+def _variables(self: Any, within: Any) -> list[Any]:
+    """The variables of an instruction; most of what is in one is none, which numba asks five times to know."""
+    if type(within) is numba_ir.Var:
+        return [within]
+    if type(within) not in (dict, list, tuple):
+        return within.list_vars() if isinstance(within, numba_ir.Inst) else []
+    found: list[Any] = []
+    for it in within.values() if type(within) is dict else within:
+        if type(it) is numba_ir.Var:
+            found.append(it)
+        elif type(it) not in _WITHOUT_VARIABLES:
+            found += _variables(self, it)
+    return found
+
+
+def _in_no_words(*_about: Any, **_told: Any) -> Any:
+    """In place of where numba is, for its messages: an error in a kernel is not shown, numba's own way follows it."""
+    return _NOTHING
 
 
 @contextmanager
@@ -87,9 +119,14 @@ def _asked_once() -> Iterator[None]:
             said = sizes_said[question] = size(self, kind)
         return said
 
-    methods = (
+    methods: tuple[tuple[Any, str, Any, Any], ...] = (
         (types.Function, "get_call_type", remembered_type, call_type),
         (BaseContext, "get_abi_sizeof", remembered_size, size),
+        (numba_ir.Inst, "_rec_list_vars", _variables, numba_ir.Inst._rec_list_vars),
+        (PostProcessor, "run", _processed, PostProcessor.run),
+        (WarningsFixer, "catch_warnings", _in_no_words, WarningsFixer.catch_warnings),
+        (typeinfer, "new_error_context", _in_no_words, typeinfer.new_error_context),
+        (lowering, "new_error_context", _in_no_words, lowering.new_error_context),
     )  # fmt: skip
     for owner, name, ours, _ in methods:
         setattr(owner, name, ours)

@@ -119,6 +119,10 @@ class WordColumn:
         self._ring = ring
         self.valid.select(places, cap)
 
+    def clear(self) -> None:
+        """As if nothing had ever come."""
+        self.valid.ring = None
+
     def trim(self, lo: int) -> None:
         pass
 
@@ -184,6 +188,10 @@ class OrdinalColumn:
     def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
         self._cap = cap
         self.valid.select(places, cap)
+
+    def clear(self) -> None:
+        """As if nothing had ever come."""
+        self.valid.ring = None
 
     def trim(self, lo: int) -> None:
         pass
@@ -254,6 +262,10 @@ class BoolColumn:
         ring[: len(places)] = self._ring[places]
         self._ring = ring
         self.valid.select(places, cap)
+
+    def clear(self) -> None:
+        """As if nothing had ever come."""
+        self.valid.ring = None
 
     def trim(self, lo: int) -> None:
         pass

@@ -91,6 +91,13 @@ class KeyTable:
     def nbytes(self) -> int:
         return in_memory(self.slots) + in_memory(self._table) + self._cell.nbytes
 
+    def clear(self, account: Account) -> None:
+        """Begin anew in the same memory, as if no key had ever been seen, for whose account this is."""
+        self._account = account
+        self.slots[: self.n_ids] = -1  # no row has a key beyond
+        self._table[:] = 0
+        self.n_ids, self.live, self._free, self._n_free = 0, 0, -1, 0
+
     def reserve(self, n: int) -> None:
         """Make room for n new keys, if there is none. No id may be in flight."""
         used = self.n_ids - self._n_free

@@ -38,6 +38,10 @@ class NoKeys(KeyTable):
         super().__init__(operator, account)
         self.n_ids = 1
 
+    def clear(self, account: Account) -> None:
+        super().clear(account)
+        self.n_ids = 1
+
     def reserve(self, n: int) -> None:
         pass
 
@@ -170,6 +174,10 @@ class ByteKeys(KeyTable):
         super().__init__(operator, account)
         self._spans = np.zeros(32, dtype=np.int64)
         self._arena = np.empty(256, dtype=np.uint8)
+        self._top = 0
+
+    def clear(self, account: Account) -> None:
+        super().clear(account)
         self._top = 0
 
     def point(self) -> None:

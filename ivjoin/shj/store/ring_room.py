@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ivjoin.shj.kernels import index_kernels
+from ivjoin.shj.registers import SIDE, words_of
+from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.backing import extended, fresh, in_memory
+from ivjoin.shj.store.columns import BoolColumn, OrdinalColumn, WordColumn
 from ivjoin.shj.store.sizes import fitting, larger
 from ivjoin.shj.store.spilled import FixedInFile, TextInFile
 from ivjoin.shj.store.varying import BytesColumn
@@ -15,7 +18,33 @@ from ivjoin.shj.store.varying import BytesColumn
 if TYPE_CHECKING:
     from ivjoin.shj.store.side import SideStore
 
-__all__ = ["drop", "leave", "more", "next_cap", "recap", "renumber", "row_bytes"]
+__all__ = ["can_be_cleared", "clear", "drop", "leave", "more", "next_cap", "recap", "renumber", "row_bytes"]
+
+_WORDS = words_of(SIDE)
+_CLEARED = np.array([_WORDS[name] for name in (
+    "lo", "hi", "live", "nothing", "ended", "fitted", "least", "most", "peak_span", "steps", "linked", "refused",
+    "probed", "retired", "rows_in", "trimmed",
+)])  # fmt: skip
+
+
+def can_be_cleared(store: SideStore) -> bool:
+    """Whether :func:`clear` makes of it what it was at the beginning."""
+    return store.runs is None and not store.disordered and not store.others
+
+
+def clear(store: SideStore, account: Account) -> None:
+    """Begin anew in the same memory, as if no row had ever come, for whose account this is."""
+    store.account = account
+    store._registers[_CLEARED] = 0
+    store._patience = index_kernels.SOME_REFUSED
+    store._led_by = 0, None
+    store.schedules.clear(account)
+    for column in store.columns:
+        if isinstance(column, (BytesColumn, BoolColumn, WordColumn, OrdinalColumn)):
+            column.clear()
+    if store._registers[_WORDS["has_nulls"]]:
+        store._ring_bytes = None
+    store.point()
 
 
 def next_cap(store: SideStore, n: int) -> int:

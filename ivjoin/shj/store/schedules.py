@@ -96,6 +96,15 @@ class Schedules:
         table = self.table
         table["last"], table["size"], table["cursor"] = I64_MIN, 0, first
 
+    def clear(self, account: Account) -> None:
+        """Keep none of them, and no row in one, as at the beginning."""
+        self._account = account
+        heaps = self._heaps
+        self._words[...] = _blank(len(self._words))
+        for key, heap in heaps.items():
+            self.place(key, heap)
+            self.table[key]["room"] = len(heap)
+
     def make_room(self, n: int) -> None:
         """Room for n rows out of order in every schedule."""
         for axis, falling in self.used():

@@ -234,7 +234,8 @@ class SideStore:
         if not self.schedules.is_used(axis, int(falling)):
             values = self._arrived if self.live else None
             self.schedules.start(axis, int(falling), self.keys.operator_address, values)
-            self._ring_bytes = None
+            if values is not None:
+                self._ring_bytes = None
 
     def reschedule(self) -> None:
         """Every schedule anew, after rows were renumbered or came otherwise than by a push."""

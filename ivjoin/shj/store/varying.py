@@ -159,6 +159,13 @@ class BytesColumn:
         self._starts = regrown(self._starts, cap, lo, hi)
         self.valid.grow(cap, lo, hi)
 
+    def clear(self) -> None:
+        """As if nothing had ever come."""
+        self._base = self._top = self._next = 0
+        self.record["wanted"] = 0
+        self.valid.ring = None
+        self.point()
+
     def more_room(self, need: int) -> int:
         """Bytes that ``make_room`` takes."""
         grows = need > len(self._arena) and in_memory(self._arena)

@@ -1,0 +1,182 @@
+"""What an operator leaves to the next one of its plan: as good as new, one owner at a time, and little."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ivjoin import LateRowError, SymmetricHashJoin
+from ivjoin.operator import lending
+
+SCHEMA = pa.schema({
+    "k": pa.int64(), "j": pa.int32(), "w": pa.string(), "t": pa.int64(), "u": pa.int64(), "b": pa.bool_(),
+    "d": pa.float64(), "x": pa.string(),
+})  # fmt: skip
+BAND = "l.t BETWEEN r.t - 30 AND r.t + 5"
+QUESTIONS: dict[str, dict[str, Any]] = {
+    "inner": {"on": "k", "condition": BAND},
+    "full": {"on": "k", "condition": BAND, "how": "full"},
+    "semi": {"on": "k", "condition": BAND, "how": "left_semi"},
+    "two words": {"on": ["k", "j"], "condition": BAND, "how": "left"},
+    "text": {"on": "w", "condition": BAND, "how": "left_anti"},
+    "no key": {"condition": "l.t BETWEEN r.t - 2 AND r.t AND l.u <> r.u", "how": "right"},
+    "two axes": {"on": "k", "condition": f"{BAND} AND l.u BETWEEN r.u - 50 AND r.u + 50"},
+    "a residual": {"on": "j", "condition": f"{BAND} AND (l.u + r.u) % 3 = 0", "how": "full"},
+    "a filter": {"on": "k", "condition": f"{BAND} AND l.d > 0.2 AND r.b"},
+}
+
+
+@pytest.fixture(autouse=True)
+def nothing_waits() -> Iterator[None]:
+    lending.forget()
+    yield
+    lending.forget()
+
+
+def batches(seed: int, n: int, keys: int, nulls: bool) -> list[tuple[str, pa.RecordBatch]]:
+    """Both sides in turn, in order of t."""
+    rng = np.random.default_rng(seed)
+    out, at = [], [0, 0]
+    for i in range(12):
+        s = i % 2
+        t = at[s] + np.cumsum(rng.integers(0, 3, n))
+        at[s] = int(t[-1])
+        lost = rng.random(n) < 0.1 if nulls else np.zeros(n, bool)
+        k = rng.integers(0, keys, n)
+        columns = [
+            pa.array(k, mask=lost), pa.array(k.astype(np.int32) % 5), pa.array([f"w{v % 7}" for v in k], mask=lost),
+            pa.array(t), pa.array(rng.integers(0, 100, n), mask=lost), pa.array(rng.random(n) < 0.5, mask=lost),
+            pa.array(rng.random(n), mask=lost), pa.array(["x" * (v % 9) for v in k], mask=lost),
+        ]
+        out.append((("left", "right")[s], pa.RecordBatch.from_arrays(columns, schema=SCHEMA)))
+    return out
+
+
+def made(**question: Any) -> SymmetricHashJoin:
+    return SymmetricHashJoin(SCHEMA, SCHEMA, left_order="t", right_order="t", **question)
+
+
+def rows(op: SymmetricHashJoin, given: list[tuple[str, pa.RecordBatch]], finish: bool = True) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for side, batch in given:
+        for out in op.push(side, batch):
+            found.update(map(repr, out.to_pylist()))
+    for out in op.finish() if finish else ():
+        found.update(map(repr, out.to_pylist()))
+    return found
+
+
+@pytest.mark.parametrize("finish", [True, False], ids=["to its end", "with rows"])
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_what_is_left_is_as_good_as_new(name: str, finish: bool) -> None:
+    question = QUESTIONS[name]
+    for seed in range(6):
+        given = batches(seed, 3 + 17 * seed, 2 + 5 * seed, nulls=seed % 3 == 1)
+        lending.forget()
+        fresh = made(**question)
+        want = rows(fresh, given)
+        counts = fresh.metrics
+        before = made(**question)
+        state = before._core.state
+        rows(before, batches(100 + seed, 64, 40, nulls=seed % 2 == 0), finish)
+        del fresh, before
+        op = made(**question)
+        assert op._core.state is state or op._core.state.room > 0, "nothing was left"
+        assert op.metrics.state_rows == op.metrics.left_rows_in == op.metrics.rows_out == 0
+        assert rows(op, given) == want
+        now = op.metrics
+        for count in ("left_rows_in", "right_rows_in", "rows_out", "left_rows_retired", "right_rows_retired",
+                      "state_rows", "peak_state_rows", "late_rows"):  # fmt: skip
+            assert getattr(now, count) == getattr(counts, count), count
+
+
+def test_a_snapshot_of_one_is_as_of_a_new_one() -> None:
+    given = batches(1, 40, 9, nulls=True)
+    op = made(**QUESTIONS["full"])
+    rows(op, batches(2, 60, 30, nulls=True), finish=False)
+    del op
+    op = made(**QUESTIONS["full"])
+    found = rows(op, given[:7], finish=False)
+    back = SymmetricHashJoin.restore(op.snapshot())
+    del op
+    made(**QUESTIONS["full"])
+    found += rows(back, given[7:])
+    lending.forget()
+    assert found == rows(made(**QUESTIONS["full"]), given)
+
+
+def test_an_order_is_that_of_the_new_one() -> None:
+    op = made(**QUESTIONS["inner"])
+    rows(op, batches(3, 50, 9, nulls=False), finish=False)
+    late = batches(3, 5, 9, nulls=False)[0]
+    with pytest.raises(LateRowError):
+        op.push(*late)
+    list(op.advance("left", {"t": 10**6}))
+    del op
+    op = made(**QUESTIONS["inner"])
+    assert rows(op, [late], finish=False) == Counter()
+    assert op.metrics.state_rows == 5
+
+
+def test_no_two_have_the_same() -> None:
+    for _ in range(3):
+        rows(made(**QUESTIONS["inner"]), batches(4, 20, 9, nulls=False))
+    held = [made(**QUESTIONS["inner"]) for _ in range(8)]
+    for part in ("state", "keys", "account"):
+        assert len({id(getattr(op._core, part)) for op in held}) == len(held)
+    assert len({id(s) for op in held for s in op._core.stores}) == 2 * len(held)
+
+
+def test_only_so_much_is_left() -> None:
+    def waiting() -> int:
+        return len(lending._waiting)
+
+    for i in range(10):
+        made(on="k", condition=f"l.t BETWEEN r.t - {i} AND r.t")
+    assert waiting() == lending._MOST
+    lending.forget()
+    large = made(**QUESTIONS["inner"])
+    rows(large, batches(5, 20_000, 10**6, nulls=False), finish=False)
+    assert large.metrics.state_bytes > lending._MOST_BYTES
+    del large
+    assert waiting() == 0
+    op = made(**QUESTIONS["inner"], memory_limit="1MB")
+    del op
+    assert waiting() == 0
+    op = made(**QUESTIONS["inner"])
+    op.account.limit = 10**9
+    del op
+    assert waiting() == 0
+    op = made(**QUESTIONS["inner"])
+    first = batches(6, 30, 2, nulls=False)
+    list(op.push(*first[0]))
+    out = op.push(*first[1])
+    assert next(out).num_rows
+    del out  # abandoned: the operator has let go of its state
+    del op
+    assert rows(made(**QUESTIONS["inner"]), first) == rows(made(**QUESTIONS["inner"]), first) != Counter()
+
+
+def test_a_limit_begins_with_little() -> None:
+    op = made(**QUESTIONS["inner"])
+    rows(op, batches(7, 4000, 3000, nulls=False))
+    del op
+    limited = made(**QUESTIONS["inner"], memory_limit="1MB")
+    assert limited.metrics.state_bytes < 64_000
+
+
+def test_threads_that_make_operators_of_one_plan_share_none() -> None:
+    given = [batches(i, 40, 12, nulls=i % 2 == 0) for i in range(4)]
+    want = [rows(made(**QUESTIONS["full"]), g) for g in given]
+
+    def work(i: int) -> bool:
+        return all(rows(made(**QUESTIONS["full"]), given[(i + j) % 4]) == want[(i + j) % 4] for j in range(12))
+
+    with ThreadPoolExecutor(6) as pool:
+        assert all(pool.map(work, range(24)))
