@@ -26,6 +26,7 @@ from join.cases import Case, check, compared, run_pull, run_push
 from join.indexes import runs_at_once
 from join.plain_cases import plain_cases
 from join.strategies import cases
+from join.taken_over import after_another
 from join.threaded import check as by_threads
 from join.variants import mirrored, snapshots_everywhere
 from stream.unordered import at_once, bare, no_room, run_tables
@@ -73,7 +74,7 @@ def in_files(case: Case, number: int) -> None:
 
 
 # Ways to play a case, the number of which is given.
-LEGS: dict[str, Callable[[Case, int], None]] = {
+LEGS: dict[str, Callable[[Case, int], object]] = {
     "push": lambda case, number: check(case),
     "pull": lambda case, number: check(case, run_pull),
     "tables": as_tables,
@@ -84,6 +85,8 @@ LEGS: dict[str, Callable[[Case, int], None]] = {
     "snapshots": lambda case, number: check(snapshots_everywhere(case)),
     "plain": lambda case, number: check(case),
     "plain pulled": lambda case, number: check(case, run_pull),
+    "taken over": after_another,
+    "plain taken over": after_another,
 }
 
 
