@@ -10,9 +10,9 @@ from ivjoin.multi.inputs import Input
 from ivjoin.multi.question import MultiSpec
 from ivjoin.multi.reach import Box, Reach, Span, columns_asked, hull, united
 from ivjoin.multi.steps import Step, local, wide
-from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.operator.step_join import StepJoin
 from ivjoin.plan.cache import plan_of
+from ivjoin.plan.certain import domain_of
 from ivjoin.plan.spec import SIDES
 
 __all__ = ["Across"]
@@ -62,8 +62,8 @@ class Across:
         self._seen: dict[str, tuple[int, bool, int]] = {}
         if spec.options.on_late != "join":  # then a stored row may lie outside its input's bounds
             for a, i in self._inputs.items():
-                own = Frontier([], i.frontier.bounds, i.frontier.never_null)
-                self.hulls[a] = {n: Bounder.domain(n, v) for n, v in own.intervals.items()}
+                own = Frontier([], i.frontier.bounds, spec.certain[0])
+                self.hulls[a] = {n: domain_of(n, v) for n, v in own.intervals.items()}
         self._since_look = self._since_spans = self._since_gone = 0
         self._rarer = self._sparser = 1
 
@@ -213,11 +213,12 @@ class Across:
     def spans(self, nodes: Sequence[Node]) -> dict[str, Box]:
         """What rows of each input can hold at all, whether stored or yet to come."""
         late = self._spec.options.on_late == "join"
+        present = self._spec.certain[0]
         out: dict[str, Box] = {}
         for a, own in self._inputs.items():
             names = set(self._spec.wide(a).names)
             mine = [n for n in nodes if {c.params[1] for c in columns_asked([n])} <= names]
-            mine = [n for n in mine if n.op == "column" or n in own.frontier.intervals]
+            mine = [n for n in mine if n.op == "column" or n in own.frontier.matching]
             box: Box = {}
             for i, step in enumerate(self._steps):
                 for p, side in enumerate(step.sides):
@@ -225,19 +226,19 @@ class Across:
                         continue
                     found = self._operators[i].stored_spans(SIDES[p], [local(n, self._names[i]) for n in mine])
                     for n, span in zip(mine, found.values(), strict=True):
-                        box.setdefault(n, []).append(hull(n, span))
+                        box.setdefault(n, []).append(hull(n, span, n not in present))
             for n, doms in list(box.items()):
                 # what cannot be in a result any more is as good as ended
                 if not own.ended and self._boxes.get(a, box) is not None:
-                    if n not in own.frontier.intervals or late:
+                    if n not in own.frontier.matching or late:
                         del box[n]
                         continue
-                    doms.append(Bounder.domain(n, own.frontier.intervals[n]))
+                    doms.append(domain_of(n, own.frontier.matching[n]))
                 spans = united(doms, n)
                 if spans is not None:
-                    box[n] = hull(n, spans)
+                    box[n] = hull(n, spans, n not in present)
                 elif all(d.is_empty for d in doms):
-                    box[n] = hull(n, None)
+                    box[n] = hull(n, None, n not in present)
                 else:
                     del box[n]
             out[a] = box
