@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ivjoin.expr.nodes import Node, walk
-from ivjoin.frontier.order import Frontier
+from ivjoin.frontier.order import Frontier, ordinal_range
 from ivjoin.multi.inputs import Input
 from ivjoin.multi.question import MultiSpec
 from ivjoin.multi.reach import Box, Reach, Span, columns_asked, hull, united
@@ -89,6 +89,14 @@ class Across:
         names = {f.name for a in met for f in self._spec.wide(a)}
         beyond = [x.node for x in self._spec.parts if not x.aliases.isdisjoint(met) and not x.aliases <= here]
         return [c for c in columns_asked(beyond) if c.params[1] in names]
+
+    def prepare(self) -> None:
+        """Let each step know at once of what it may be told: later, it would have to go through all of its rows."""
+        for (i, p), nodes in self._asked.items():
+            if not self.closed[i][p]:
+                spans = {local(n, self._names[i]): ordinal_range(n.type) for n in nodes}
+                for _ in self._operators[i].narrow(SIDES[p], spans):
+                    raise AssertionError("an inner join gave rows when it was told nothing")
 
     def came(self, rows: int) -> None:
         """So many rows have been pushed."""

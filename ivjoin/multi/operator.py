@@ -127,6 +127,7 @@ class MultiJoin(OneCall):
         spills = budget is not None and budget.when_full == "spill"
         self._shared = None if budget is None or spills else SharedLimit(self, budget.limit)
         if budget is not None and spills:
+            self.across.prepare()
             spilling(budget, self.operators)
 
 
