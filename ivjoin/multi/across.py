@@ -56,6 +56,7 @@ class Across:
         self._kept = {(i, p): found for i, p in self._asked if (found := self._through(i, p))}
         self._reach = Reach(spec, (n for nodes in (*self._asked.values(), *self._kept.values()) for n in nodes))
         self._names = [frozenset(f.name for f in step.spec.schemas[0]) for step in self._steps]
+        self._local: dict[tuple[int, Node], Node] = {}
         self.hulls: dict[str, Box] = {}
         self._hull_version = 0
         self._boxes: dict[str, Box | None] = {}  # of what is yet to come, by the input that is awaited
@@ -94,9 +95,16 @@ class Across:
         """Let each step know at once of what it may be told: later, it would have to go through all of its rows."""
         for (i, p), nodes in self._asked.items():
             if not self.closed[i][p]:
-                spans = {local(n, self._names[i]): ordinal_range(n.type) for n in nodes}
+                spans = {self._locally(i, n): ordinal_range(n.type) for n in nodes}
                 for _ in self._operators[i].narrow(SIDES[p], spans):
                     raise AssertionError("an inner join gave rows when it was told nothing")
+
+    def _locally(self, i: int, n: Node) -> Node:
+        """An expression over a wide row as one over the two sides of a step."""
+        found = self._local.get((i, n))
+        if found is None:
+            found = self._local[i, n] = local(n, self._names[i])
+        return found
 
     def came(self, rows: int) -> None:
         """So many rows have been pushed."""
@@ -143,8 +151,7 @@ class Across:
             if self.closed[i][p] or not live:
                 continue
             found = {n: united([box[n] for box in live], n) for n in columns if all(n in box for box in live)}
-            names = self._names[i]
-            spans = {local(n, names): span for n, span in found.items() if span is not None}
+            spans = {self._locally(i, n): span for n, span in found.items() if span is not None}
             if spans:
                 gone += self._operators[i].let_go(SIDES[1 - p], spans)
         few = gone * _NEXT_TO_NOTHING < max(before, 1)
@@ -178,8 +185,7 @@ class Across:
             if spans:
                 moved = True
                 self._told.setdefault((i, p), {}).update(spans)
-                names = self._names[i]
-                for _ in op.narrow(SIDES[p], {local(n, names): span for n, span in spans.items()}):
+                for _ in op.narrow(SIDES[p], {self._locally(i, n): span for n, span in spans.items()}):
                     raise AssertionError("an inner join gave rows when it was pruned")
         return moved
 
@@ -232,7 +238,7 @@ class Across:
                 for p, side in enumerate(step.sides):
                     if a not in side.aliases:
                         continue
-                    found = self._operators[i].stored_spans(SIDES[p], [local(n, self._names[i]) for n in mine])
+                    found = self._operators[i].stored_spans(SIDES[p], [self._locally(i, n) for n in mine])
                     for n, span in zip(mine, found.values(), strict=True):
                         box.setdefault(n, []).append(hull(n, span, n not in present))
             for n, doms in list(box.items()):

@@ -161,13 +161,10 @@ def _rows(out: pa.RecordBatch) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("seed", range(300, 330))
 def test_random_joins_in_files(seed: int, tmp_path: Path) -> None:
     c = case(seed)
-    limit = int(np.random.default_rng(seed).choice([200_000, 500_000]))
+    limit = int(np.random.default_rng(seed).choice([700_000, 1_500_000]))
     options: dict[str, Any] = {"memory_limit": limit, "when_full": "spill", "spill_dir": tmp_path}
     stream = ivjoin.multi_join(c.tables, c.condition, orders=c.orders, views=c.views, **options)
-    try:
-        assert ids(c.tables, stream) == c.expected()
-    except MemoryLimitError as e:
-        assert "memory_limit" in str(e)  # less than a step takes
+    assert ids(c.tables, stream) == c.expected()
     assert stream.metrics.peak_state_bytes <= limit
 
 
