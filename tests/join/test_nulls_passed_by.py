@@ -99,7 +99,8 @@ def test_rows_are_those_of_a_nested_loop(name: str, kind: str, how: str) -> None
             return condition(a, b) and not (asked and (a["x"] is None or b["x"] is None))
 
         want = Counter(oracle.pairs(left, right, how, (), holds))
-        schema = pa.schema([pa.field(n, pa.int64() if n == "id" else kind, known != "declared") for n in ("id", "x", "y")])
+        types = {"id": "int64", "x": kind, "y": kind}
+        schema = pa.schema([pa.field(n, t, known != "declared") for n, t in types.items()])
         tables = [pa.Table.from_pylist(rows, schema) for rows in (left, right)]
         order = Order("x", descending=falls)
         if known == "shown":  # by the tables themselves
