@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from weakref import ref
@@ -16,9 +15,8 @@ from ivjoin.operator.limits import fixed_bytes
 
 if TYPE_CHECKING:
     from ivjoin.multi.operator import MultiJoin
-    from ivjoin.operator.step_join import StepJoin
 
-__all__ = ["SharedLimit", "allowed", "refused", "spilling", "stopped"]
+__all__ = ["SharedLimit", "allowed", "part_of", "refused", "stopped"]
 
 _LEAST_ROWS = 16  # of a piece
 _MOST_OUTPUT, _LEAST_OUTPUT = 16 << 20, 4 << 10
@@ -44,11 +42,9 @@ def allowed(
     return budget
 
 
-def spilling(budget: Budget, operators: Sequence[StepJoin]) -> None:
-    """Let each step write to files what does not fit its equal part of what all of them may hold."""
-    part = replace(budget, limit=max(1, budget.limit // len(operators)))
-    for step in operators:
-        step.keep_within(part)
+def part_of(budget: Budget, steps: int) -> Budget:
+    """What each of some steps may hold that write the rest to files: an equal part."""
+    return replace(budget, limit=max(1, budget.limit // steps))
 
 
 class SharedLimit:

@@ -16,7 +16,7 @@ from ivjoin.expr.types import from_arrow
 from ivjoin.metrics import MultiJoinMetrics
 from ivjoin.multi.across import Across
 from ivjoin.multi.inputs import Input
-from ivjoin.multi.memory import SharedLimit, allowed, refused, spilling, stopped
+from ivjoin.multi.memory import SharedLimit, allowed, part_of, refused, stopped
 from ivjoin.multi.pace import behind, offsets
 from ivjoin.multi.question import AliasBounds, AliasOrders, MultiSpec, Views, alias_named, multi_spec
 from ivjoin.multi.reach import Box, Reach, columns_asked, hull, united
@@ -37,7 +37,6 @@ __all__ = ["MultiJoin"]
 
 # Bytes are counted where more rows are held than ever, and every so many calls: it costs as much as a small push.
 _COUNT_EVERY = 8
-
 
 
 class MultiJoin(OneCall):
@@ -124,11 +123,16 @@ class MultiJoin(OneCall):
         return self
 
     def _limit(self, budget: Budget | None) -> None:
-        spills = budget is not None and budget.when_full == "spill"
-        self._shared = None if budget is None or spills else SharedLimit(self, budget.limit)
-        if budget is not None and spills:
-            self.across.prepare()
-            spilling(budget, self.operators)
+        self._shared = None
+        if budget is None:
+            return
+        if budget.when_full == "raise":
+            self._shared = SharedLimit(self, budget.limit)
+            self._shared.give_back()
+            return
+        self.across.prepare()
+        for step in self.operators:
+            step.keep_within(part_of(budget, len(self.operators)))
 
 
     def make(
@@ -296,10 +300,11 @@ class MultiJoin(OneCall):
 
         budget = allowed(memory_limit, when_full, spill_dir)
         self = cls.__new__(cls)
+        if budget is not None and budget.when_full == "spill":
+            snapshot.read(self, blob, budget)
+            return self
         snapshot.read(self, blob)
         self._limit(budget)
-        if self._shared is not None:
-            self._shared.give_back()
         return self
 
     def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
