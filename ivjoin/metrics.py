@@ -80,6 +80,8 @@ class MultiJoinMetrics:
         Rows of inputs and views that are stored when the last call ended, and the bytes that all steps hold.
     peak_state_rows, peak_state_bytes : int
         The greatest of these at the end of any call.
+    spilled_rows, spilled_bytes : int
+        Rows of which something lies in files now, and the size of these files.
     """
 
     rows_in: dict[str, int]
@@ -93,6 +95,8 @@ class MultiJoinMetrics:
     state_bytes: int = 0
     peak_state_rows: int = 0
     peak_state_bytes: int = 0
+    spilled_rows: int = 0
+    spilled_bytes: int = 0
 
     def as_dict(self) -> dict[str, int | dict[str, int]]:
         return asdict(self)

@@ -278,6 +278,7 @@ def _join(options: argparse.Namespace) -> int:
         stream = ivjoin.multi_join(
             files, **asked, batch_size=options.batch_size, on_late=options.on_late, sort=options.sort,
             columns=names(options.columns), memory_limit=_bytes(options.memory_limit), when_full=options.when_full,
+            spill_dir=options.spill_dir,
         )
         inputs = list(files.values())
     return _written(options, inputs, stream)

@@ -22,7 +22,7 @@ _OF_TWO = {
     "left_order": "write --order a=ts", "right_order": "write --order a=ts",
     "left_bounds": "write --bounds a.w=0..60", "right_bounds": "write --bounds a.w=0..60",
     "aggregate": "aggregate the result", "suffix": "columns come out as alias_name", "threads": "it runs on one thread",
-    "spill_dir": "nothing is written to files", "shed": "no rows are dropped", "shed_shared": "no rows are dropped",
+    "shed": "no rows are dropped", "shed_shared": "no rows are dropped",
 }  # fmt: skip
 
 

@@ -380,10 +380,10 @@ class Frontier:
             if t.numeric_high is not None and known is not None and known[1] < NAN_ORDINAL:
                 high = min(high, t.numeric_high)  # bounds or a watermark leave no room for a NaN
             self._meet(out, t.node, low, high, not (t.nulls == "first" and t.seen_value))
-        if out == self.intervals:
-            return False
-        self.intervals = out
+        old, self.intervals = (self.intervals, self.matching), out
         self.matching = self._of_numbers()
+        if old == (self.intervals, self.matching):
+            return False
         self.version += 1
         return True
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ivjoin.expr.nodes import Node, walk
-from ivjoin.frontier.order import Frontier
+from ivjoin.frontier.order import Frontier, ordinal_range
 from ivjoin.multi.inputs import Input
 from ivjoin.multi.question import MultiSpec
 from ivjoin.multi.reach import Box, Reach, Span, columns_asked, hull, united
 from ivjoin.multi.steps import Step, local, wide
-from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.operator.step_join import StepJoin
 from ivjoin.plan.cache import plan_of
+from ivjoin.plan.certain import domain_of
 from ivjoin.plan.spec import SIDES
 
 __all__ = ["Across"]
@@ -56,14 +56,15 @@ class Across:
         self._kept = {(i, p): found for i, p in self._asked if (found := self._through(i, p))}
         self._reach = Reach(spec, (n for nodes in (*self._asked.values(), *self._kept.values()) for n in nodes))
         self._names = [frozenset(f.name for f in step.spec.schemas[0]) for step in self._steps]
+        self._local: dict[tuple[int, Node], Node] = {}
         self.hulls: dict[str, Box] = {}
         self._hull_version = 0
         self._boxes: dict[str, Box | None] = {}  # of what is yet to come, by the input that is awaited
         self._seen: dict[str, tuple[int, bool, int]] = {}
         if spec.options.on_late != "join":  # then a stored row may lie outside its input's bounds
             for a, i in self._inputs.items():
-                own = Frontier([], i.frontier.bounds, i.frontier.never_null)
-                self.hulls[a] = {n: Bounder.domain(n, v) for n, v in own.intervals.items()}
+                own = Frontier([], i.frontier.bounds, spec.certain[0])
+                self.hulls[a] = {n: domain_of(n, v) for n, v in own.intervals.items()}
         self._since_look = self._since_spans = self._since_gone = 0
         self._rarer = self._sparser = 1
 
@@ -89,6 +90,21 @@ class Across:
         names = {f.name for a in met for f in self._spec.wide(a)}
         beyond = [x.node for x in self._spec.parts if not x.aliases.isdisjoint(met) and not x.aliases <= here]
         return [c for c in columns_asked(beyond) if c.params[1] in names]
+
+    def prepare(self) -> None:
+        """Let each step know at once of what it may be told: later, it would have to go through all of its rows."""
+        for (i, p), nodes in self._asked.items():
+            if not self.closed[i][p]:
+                spans = {self._locally(i, n): ordinal_range(n.type) for n in nodes}
+                for _ in self._operators[i].narrow(SIDES[p], spans):
+                    raise AssertionError("an inner join gave rows when it was told nothing")
+
+    def _locally(self, i: int, n: Node) -> Node:
+        """An expression over a wide row as one over the two sides of a step."""
+        found = self._local.get((i, n))
+        if found is None:
+            found = self._local[i, n] = local(n, self._names[i])
+        return found
 
     def came(self, rows: int) -> None:
         """So many rows have been pushed."""
@@ -135,8 +151,7 @@ class Across:
             if self.closed[i][p] or not live:
                 continue
             found = {n: united([box[n] for box in live], n) for n in columns if all(n in box for box in live)}
-            names = self._names[i]
-            spans = {local(n, names): span for n, span in found.items() if span is not None}
+            spans = {self._locally(i, n): span for n, span in found.items() if span is not None}
             if spans:
                 gone += self._operators[i].let_go(SIDES[1 - p], spans)
         few = gone * _NEXT_TO_NOTHING < max(before, 1)
@@ -170,8 +185,7 @@ class Across:
             if spans:
                 moved = True
                 self._told.setdefault((i, p), {}).update(spans)
-                names = self._names[i]
-                for _ in op.narrow(SIDES[p], {local(n, names): span for n, span in spans.items()}):
+                for _ in op.narrow(SIDES[p], {self._locally(i, n): span for n, span in spans.items()}):
                     raise AssertionError("an inner join gave rows when it was pruned")
         return moved
 
@@ -213,31 +227,32 @@ class Across:
     def spans(self, nodes: Sequence[Node]) -> dict[str, Box]:
         """What rows of each input can hold at all, whether stored or yet to come."""
         late = self._spec.options.on_late == "join"
+        present = self._spec.certain[0]
         out: dict[str, Box] = {}
         for a, own in self._inputs.items():
             names = set(self._spec.wide(a).names)
             mine = [n for n in nodes if {c.params[1] for c in columns_asked([n])} <= names]
-            mine = [n for n in mine if n.op == "column" or n in own.frontier.intervals]
+            mine = [n for n in mine if n.op == "column" or n in own.frontier.matching]
             box: Box = {}
             for i, step in enumerate(self._steps):
                 for p, side in enumerate(step.sides):
                     if a not in side.aliases:
                         continue
-                    found = self._operators[i].stored_spans(SIDES[p], [local(n, self._names[i]) for n in mine])
+                    found = self._operators[i].stored_spans(SIDES[p], [self._locally(i, n) for n in mine])
                     for n, span in zip(mine, found.values(), strict=True):
-                        box.setdefault(n, []).append(hull(n, span))
+                        box.setdefault(n, []).append(hull(n, span, n not in present))
             for n, doms in list(box.items()):
                 # what cannot be in a result any more is as good as ended
                 if not own.ended and self._boxes.get(a, box) is not None:
-                    if n not in own.frontier.intervals or late:
+                    if n not in own.frontier.matching or late:
                         del box[n]
                         continue
-                    doms.append(Bounder.domain(n, own.frontier.intervals[n]))
+                    doms.append(domain_of(n, own.frontier.matching[n]))
                 spans = united(doms, n)
                 if spans is not None:
-                    box[n] = hull(n, spans)
+                    box[n] = hull(n, spans, n not in present)
                 elif all(d.is_empty for d in doms):
-                    box[n] = hull(n, None)
+                    box[n] = hull(n, None, n not in present)
                 else:
                     del box[n]
             out[a] = box

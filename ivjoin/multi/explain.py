@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from ivjoin.expr.nodes import Node
+from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.frontier.order import Frontier, OrderTracker
 from ivjoin.multi.question import MultiSpec, Part
@@ -14,9 +14,9 @@ from ivjoin.multi.spread import attributes, cube
 from ivjoin.multi.steps import Layout, Side, Step
 from ivjoin.operator.explain import interval_text, typical
 from ivjoin.operator.picture import Explanation
-from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.operator.wording import listed, said
 from ivjoin.plan.cache import plan_of
+from ivjoin.plan.certain import domain_of, passes_nulls
 
 if TYPE_CHECKING:
     from ivjoin.multi.operator import MultiJoin
@@ -98,25 +98,33 @@ def _frontier(spec: MultiSpec, alias: str) -> Frontier:
         turned = ~ordinal if o.descending else ordinal
         t.edge, t.seen_value, t.limit = turned, 1, t.least_after(turned)
         trackers.append(t)
-    return Frontier(trackers, {n: (low, high) for n, low, high in spec.inputs[alias].bounds[0]})
+    bounds = {n: (low, high) for n, low, high in spec.inputs[alias].bounds[0]}
+    return Frontier(trackers, bounds, *spec.certain)
 
 
-def _bounds(parts: Iterable[Part], frontier: Frontier, nodes: list[Node]) -> dict[Node, Span]:
-    from ivjoin.propagation import contract_nodes
+def _bounds(
+    parts: Iterable[Part], frontier: Frontier, nodes: list[Node], present: Iterable[Node]
+) -> dict[Node, Span]:
+    """What is left of some expressions beside a later row; ``present``: columns that hold no null there."""
+    from ivjoin.propagation import Dom, contract_nodes
 
     conjuncts = tuple(p.node for p in parts)
     if not conjuncts or not nodes:
         return {}
-    known = {n: Bounder.domain(n, v) for n, v in frontier.intervals.items()}
+    there = frozenset(present)
+    known = {c: Dom.of(c.type, null=False) for c in there}
+    known |= {n: domain_of(n, (a, b, null and n not in there)) for n, (a, b, null) in frontier.matching.items()}
     _, left = contract_nodes(conjuncts, known, tuple(nodes))
     return {n: span for n in nodes if (span := united([left[n]], n)) is not None}
 
 
-def _needed(parts: list[Part], frontier: Frontier, node: Node, span: Span) -> list[Part]:
+def _needed(
+    parts: list[Part], frontier: Frontier, node: Node, span: Span, present: Iterable[Node]
+) -> list[Part]:
     """The fewest conjuncts, by leaving out one after the other, that give a bound."""
     for p in list(parts):
         rest = [q for q in parts if q is not p]
-        if _bounds(rest, frontier, [node]).get(node) == span:
+        if _bounds(rest, frontier, [node], present).get(node) == span:
             parts = rest
     return parts
 
@@ -148,14 +156,14 @@ def _reaches(spec: MultiSpec, words: _Words) -> list[str]:
         if not frontier.intervals:
             out.append(f"  {source}: no order and no bounds; nothing is known of its later rows by themselves")
             continue
-        for n, (low, high, _) in frontier.intervals.items():
+        for n, (low, high, _) in frontier.matching.items():
             out.append(f"  {source}: {words(n)} {interval_text(low, high, n.type)}")
         for target in spec.aliases:
             if target == source:
                 continue
-            found = _bounds(spec.parts, frontier, _columns(spec, target))
+            found = _bounds(spec.parts, frontier, _columns(spec, target), spec.certain[0])
             for n, span in found.items():
-                used = _needed(list(spec.parts), frontier, n, span)
+                used = _needed(list(spec.parts), frontier, n, span, spec.certain[0])
                 way = _path(source, target, used)
                 through = f" through {listed(way[1:-1])}" if len(way) > 2 else ""
                 by = "; ".join(words(p.node) for p in used)
@@ -179,7 +187,7 @@ def _held(spec: MultiSpec, step: Step, side: Side, other: Side, words: _Words) -
     bound: list[str] = []
     whole: list[str] = []
     for source in other.awaits:
-        found = _bounds(spec.parts, _frontier(spec, source), nodes)
+        found = _bounds(spec.parts, _frontier(spec, source), nodes, spec.certain[0])
         if not found:
             whole.append(source)
         for n, span in found.items():
@@ -188,8 +196,24 @@ def _held(spec: MultiSpec, step: Step, side: Side, other: Side, words: _Words) -
     if whole:
         all_of = "every row" if not bound else "each row"
         ends, its = ("ends", "its") if len(whole) == 1 else ("end", "their")
-        return f"{view}{all_of} is held until {listed(whole)} {ends}, as nothing bounds it by {its} later rows"
+        said = f"{view}{all_of} is held until {listed(whole)} {ends}, as nothing bounds it by {its} later rows"
+        return f"{said}{_passed_by(spec, whole, nodes, words)}"
     return f"{view}held while " + " or ".join(bound)
+
+
+def _passed_by(spec: MultiSpec, sources: list[str], nodes: list[Node], words: _Words) -> str:
+    """Which columns would have to hold no null for later rows of some inputs to bound rows; "" for none."""
+    if not passes_nulls(p.node for p in spec.parts):
+        return ""
+    asked = [c for c in columns_of(*(p.node for p in spec.parts)) if c not in spec.certain[0]]
+    if not all(_bounds(spec.parts, _frontier(spec, a), nodes, asked) for a in sources):
+        return ""
+    for c in list(asked):  # the fewest, by leaving out one after the other
+        rest = [x for x in asked if x is not c]
+        if all(_bounds(spec.parts, _frontier(spec, a), nodes, rest) for a in sources):
+            asked = rest
+    names = listed([words(c) for c in asked])
+    return f": a null in {names} would be passed by; declare it not nullable, or ask for IS NOT NULL"
 
 
 def _grids(spec: MultiSpec, rows: Mapping[str, float] | None, workers: int) -> list[str]:

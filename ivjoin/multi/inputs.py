@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import pyarrow as pa
 
 from ivjoin.errors import EvaluationError, IvjoinError, LateRowError, ProtocolError, SchemaError, came
 from ivjoin.expr.nodes import LEFT, Node, make, rewrite
-from ivjoin.frontier.order import physical_ordinal
+from ivjoin.frontier.order import Frontier, physical_ordinal
 from ivjoin.multi.wording import of_input
 from ivjoin.operator.core import frontiers_of
 from ivjoin.operator.intake import Intake
@@ -32,16 +32,23 @@ class Input:
         The input alone, under its wide names.
     late_within : bool
         False measures lateness against earlier batches only.
+    certain : (set of Node, set of Node)
+        Columns that are not NULL, and floats that are not NaN, in any result.
     """
 
-    def __init__(self, alias: str, schema: pa.Schema, spec: JoinSpec, late_within: bool = True) -> None:
+    def __init__(
+        self, alias: str, schema: pa.Schema, spec: JoinSpec, late_within: bool = True,
+        certain: tuple[Set[Node], Set[Node]] = (frozenset(), frozenset()),
+    ) -> None:
         self.alias, self.schema, self.spec = alias, schema, spec
         plan = plan_of(spec)
         try:
             frontiers = frontiers_of(plan)
         except IvjoinError as e:
             raise type(e)(of_input(str(e), alias)) from e
-        self.frontier = frontiers[0]
+        own = frontiers[0]
+        self.frontier = Frontier(own.trackers, own.bounds, own.never_null | certain[0], certain[1])
+        frontiers = self.frontier, frontiers[1]
         self._intake = Intake(plan, frontiers, late_within)
         self.rows_in = self.late = 0
 

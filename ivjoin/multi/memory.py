@@ -2,39 +2,49 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from weakref import ref
 
 import pyarrow as pa
 
 from ivjoin.errors import MemoryLimitError, UnsupportedError
-from ivjoin.operator.budget import budget_of
+from ivjoin.operator.budget import Budget, budget_of
 from ivjoin.operator.limits import fixed_bytes
 
 if TYPE_CHECKING:
     from ivjoin.multi.operator import MultiJoin
 
-__all__ = ["SharedLimit", "bytes_allowed", "refused", "stopped"]
+__all__ = ["SharedLimit", "allowed", "part_of", "refused", "stopped"]
 
 _LEAST_ROWS = 16  # of a piece
 _MOST_OUTPUT, _LEAST_OUTPUT = 16 << 20, 4 << 10
 _SCRATCH = 160  # bytes that a row takes while it is pushed
 
 
-def bytes_allowed(memory_limit: int | str | None, when_full: str) -> int | None:
-    """The bytes that a join of many inputs may hold; None for no limit.
+def allowed(
+    memory_limit: int | str | None, when_full: str, spill_dir: str | os.PathLike[str] | None = None
+) -> Budget | None:
+    """What a join of many inputs may hold; None for no limit.
 
     Raises
     ------
     IvjoinError
     """
-    budget = budget_of(memory_limit, when_full)
-    if budget is not None and budget.when_full != "raise":
+    budget = budget_of(memory_limit, when_full, spill_dir)
+    if budget is not None and budget.when_full == "shed":
         raise UnsupportedError(
-            f"when_full={budget.when_full!r} with many inputs: a view is kept as it is, neither in files nor in part; "
-            "leave when_full out, which raises MemoryLimitError where rows do not fit, or join pairs by band_join"
+            "when_full='shed' with many inputs: of a view nobody knows which rows would be missed least; use "
+            "when_full='spill', which is exact, leave when_full out, which raises MemoryLimitError where rows do not "
+            "fit, or join pairs by band_join"
         )
-    return None if budget is None else budget.limit
+    return budget
+
+
+def part_of(budget: Budget, steps: int) -> Budget:
+    """What each of some steps may hold that write the rest to files: an equal part."""
+    return replace(budget, limit=max(1, budget.limit // steps))
 
 
 class SharedLimit:
@@ -87,6 +97,7 @@ class SharedLimit:
         ways = ["a greater memory_limit", "narrower bands, or orders and bounds that let rows go"]
         if m.views:
             ways.append("views='none', which keeps no joined rows")
+        ways.append("when_full='spill', which goes on in files")
         raise MemoryLimitError(
             f"memory_limit of {self.limit:,} bytes: {held:,} are held and {needed:,} more are needed. Rows held: "
             f"{sides}. Ways out: {'; '.join(ways)}"

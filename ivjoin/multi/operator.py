@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from ivjoin.expr.types import from_arrow
 from ivjoin.metrics import MultiJoinMetrics
 from ivjoin.multi.across import Across
 from ivjoin.multi.inputs import Input
-from ivjoin.multi.memory import SharedLimit, bytes_allowed, refused, stopped
+from ivjoin.multi.memory import SharedLimit, allowed, part_of, refused, stopped
 from ivjoin.multi.pace import behind, offsets
 from ivjoin.multi.question import AliasBounds, AliasOrders, MultiSpec, Views, alias_named, multi_spec
 from ivjoin.multi.reach import Box, Reach, columns_asked, hull, united
@@ -29,13 +30,13 @@ from ivjoin.plan.spec import SIDES
 
 if TYPE_CHECKING:
     from ivjoin.expr.written import Expression, Value
+    from ivjoin.operator.budget import Budget
     from ivjoin.plan.question import SupportsArrowSchema
 
 __all__ = ["MultiJoin"]
 
 # Bytes are counted where more rows are held than ever, and every so many calls: it costs as much as a small push.
 _COUNT_EVERY = 8
-
 
 
 class MultiJoin(OneCall):
@@ -67,8 +68,11 @@ class MultiJoin(OneCall):
         Bytes that all steps together may hold, or text such as "512MB". A batch with which they would hold more raises
         MemoryLimitError. Mostly nothing has changed then, and the batch can be pushed again when there is room; where
         results of it were under way, the operator has stopped, and the error says so.
-    when_full : {"raise"}
-        "spill" and "shed" are for joins of two.
+    when_full : {"raise", "spill"}
+        At the limit: refuse, or go on in files of ``spill_dir`` with the same result; each step has an equal part of
+        the limit then. "shed" is for joins of two.
+    spill_dir : path, optional
+        Folder of the files, which have no names; the system's for temporary files by default.
 
     Raises
     ------
@@ -95,30 +99,40 @@ class MultiJoin(OneCall):
         orders: AliasOrders | None = None, bounds: AliasBounds | None = None, views: Views = "auto",
         batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC", allow_cross: bool = False,
         memory_limit: int | str | None = None, when_full: str = "raise",
+        spill_dir: str | os.PathLike[str] | None = None,
     ) -> None:
-        limit = bytes_allowed(memory_limit, when_full)
+        budget = allowed(memory_limit, when_full, spill_dir)
         spec = multi_spec(
             inputs, condition, orders=orders, bounds=bounds, views=views, batch_size=batch_size, on_late=on_late,
             timezone=timezone, allow_cross=allow_cross,
         )
         self.make(spec, best_shape(spec), None)
-        self._limit(limit)
+        self._limit(budget)
 
     @classmethod
     def from_spec(
-        cls, spec: MultiSpec, shape: Shape | None = None, *, late_within: bool = True, limit: int | None = None
+        cls, spec: MultiSpec, shape: Shape | None = None, *, late_within: bool = True, budget: Budget | None = None
     ) -> MultiJoin:
-        """An operator for a resolved question; ``shape`` are its joins of two, ``limit`` the bytes it may hold.
+        """An operator for a resolved question; ``shape`` are its joins of two, ``budget`` what it may hold.
 
         ``late_within`` False measures lateness against earlier batches only.
         """
         self = cls.__new__(cls)
         self.make(spec, best_shape(spec) if shape is None else shape, None, late_within)
-        self._limit(limit)
+        self._limit(budget)
         return self
 
-    def _limit(self, limit: int | None) -> None:
-        self._shared = None if limit is None else SharedLimit(self, limit)
+    def _limit(self, budget: Budget | None) -> None:
+        self._shared = None
+        if budget is None:
+            return
+        if budget.when_full == "raise":
+            self._shared = SharedLimit(self, budget.limit)
+            self._shared.give_back()
+            return
+        self.across.prepare()
+        for step in self.operators:
+            step.keep_within(part_of(budget, len(self.operators)))
 
 
     def make(
@@ -130,7 +144,7 @@ class MultiJoin(OneCall):
         self.spec, self.shape = spec, shape
         self.layout = laid_out(spec, shape)
         self.steps = self.layout.steps
-        self.inputs = {a: Input(a, spec.schemas[a], spec.inputs[a], late_within) for a in spec.aliases}
+        self.inputs = {a: Input(a, spec.schemas[a], spec.inputs[a], late_within, spec.certain) for a in spec.aliases}
         self.operators = operators or [
             StepJoin.from_plan(plan_of(s.spec), keeps=(s.sides[0].keeps, s.sides[1].keeps))
             for s in self.steps
@@ -185,6 +199,7 @@ class MultiJoin(OneCall):
             for i, step in enumerate(self.steps) for p, side in enumerate(step.sides) if side.is_view
         }
         rows, size = self._held()
+        spilled = [op.spilled for op in self.operators]
         return MultiJoinMetrics(
             rows_in={a: i.rows_in for a, i in self.inputs.items()},
             rows_retired={a: i.rows_in - max(copies[a]) for a, i in self.inputs.items()},
@@ -192,6 +207,7 @@ class MultiJoin(OneCall):
             stored={a: sum(c) for a, c in copies.items()}, views=views, rows_out=self._rows_out,
             late_rows=sum(i.late for i in self.inputs.values()), state_rows=rows, state_bytes=size,
             peak_state_rows=max(self._peak_rows, rows), peak_state_bytes=max(self._peak_bytes, size),
+            spilled_rows=sum(rows for rows, _ in spilled), spilled_bytes=sum(size for _, size in spilled),
         )
 
     def push(self, alias: str, batch: pa.RecordBatch) -> Output:
@@ -270,7 +286,8 @@ class MultiJoin(OneCall):
 
     @classmethod
     def restore(
-        cls, blob: bytes, *, memory_limit: int | str | None = None, when_full: str = "raise"
+        cls, blob: bytes, *, memory_limit: int | str | None = None, when_full: str = "raise",
+        spill_dir: str | os.PathLike[str] | None = None,
     ) -> MultiJoin:
         """An operator that goes on where a snapshot was taken, with a limit of its own.
 
@@ -281,12 +298,13 @@ class MultiJoin(OneCall):
         """
         from ivjoin.multi import snapshot
 
-        limit = bytes_allowed(memory_limit, when_full)
+        budget = allowed(memory_limit, when_full, spill_dir)
         self = cls.__new__(cls)
+        if budget is not None and budget.when_full == "spill":
+            snapshot.read(self, blob, budget)
+            return self
         snapshot.read(self, blob)
-        self._limit(limit)
-        if self._shared is not None:
-            self._shared.give_back()
+        self._limit(budget)
         return self
 
     def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:

@@ -151,9 +151,9 @@ def behind(op: MultiJoin, rows: Mapping[str, int]) -> str:
                 continue
             frontier = op.inputs[a].frontier
             for t in frontier.trackers:
-                if t.node not in group or t.node not in frontier.intervals:
+                if t.node not in group or t.node not in frontier.matching:
                     continue
-                low, high, _ = frontier.intervals[t.node]
+                low, high, _ = frontier.matching[t.node]
                 start, end = ordinal_range(t.node.type)
                 at = end - high if t.descending else low - start
                 progress[a] = (at - (-1 if t.descending else 1) * group[t.node] if at else -(2**70), rows[a])

@@ -19,8 +19,11 @@ from ivjoin.expr.evaluate import check_supported
 from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import LEFT, Node, columns_of, make, rewrite
 from ivjoin.expr.scope import nearest
+from ivjoin.expr.types import from_arrow
 from ivjoin.frontier.order import Order
+from ivjoin.multi.implied import of_two
 from ivjoin.multi.wording import of_input
+from ivjoin.plan.certain import certain
 from ivjoin.plan.question import join_spec, schema_of
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.separation.separate import conjuncts_of
@@ -97,6 +100,35 @@ class MultiSpec:
         return tuple(Part(widened(c), frozenset(n.params[0] for n in columns_of(c))) for c in found)
 
     @cached_property
+    def certain(self) -> tuple[frozenset[Node], frozenset[Node]]:
+        """Columns over a wide row that are not NULL in any result, and falling floats that are not NaN."""
+        never_null = frozenset(
+            make("column", (), (LEFT, f.name), from_arrow(f.type))
+            for a in self.schemas for f in self.wide(a) if not f.nullable
+        )
+        conjuncts = tuple(p.node for p in self.parts)
+        if not conjuncts:
+            return never_null, frozenset()
+        inputs = self.inputs.values() if self.options.on_late != "join" else ()
+        bounds = {n: (low, high) for spec in inputs for n, low, high in spec.bounds[0]}
+        falling = [
+            o.node for spec in self.inputs.values() for o in spec.orders[0]
+            if o.descending and o.node.type.kind == "float"
+        ]
+        present, numbers = certain(conjuncts, never_null, bounds, (*columns_of(*conjuncts), *falling))
+        return never_null | {n for n in present if n.op == "column"}, numbers
+
+    @cached_property
+    def implied(self) -> tuple[Part, ...]:
+        """What conjuncts over three or more inputs say of two of these."""
+        out: list[Part] = []
+        for p in self.parts:
+            if len(p.aliases) > 2:
+                names = {a: frozenset(self.wide(a).names) for a in self.aliases if a in p.aliases}
+                out += [Part(node, pair) for pair, node in of_two(p.node, names, *self.certain)]
+        return tuple(out)
+
+    @cached_property
     def as_json(self) -> dict[str, Any]:
         """The spec in JSON's own types; :meth:`from_json` reads it."""
         return {
@@ -133,6 +165,17 @@ class MultiSpec:
             schemas[alias] = pa.schema(kept, metadata=schema.metadata)
             own = self.inputs[alias]
             wide = pa.schema([f.with_name(f"{alias}_{f.name}") for f in kept])
+            inputs[alias] = replace(own, schemas=(wide, own.schemas[1]))
+        return replace(self, schemas=schemas, inputs=inputs)
+
+    def with_present(self, names: Mapping[str, frozenset[str]]) -> MultiSpec:
+        """The same join of inputs of which some columns are known to hold no null."""
+        schemas, inputs = dict(self.schemas), dict(self.inputs)
+        for alias, there in names.items():
+            fields = [f.with_nullable(False) if f.name in there else f for f in schemas[alias]]
+            own = inputs[alias]
+            wide = pa.schema([f.with_name(g.name) for f, g in zip(fields, own.schemas[0], strict=True)])
+            schemas[alias] = pa.schema(fields, metadata=schemas[alias].metadata)
             inputs[alias] = replace(own, schemas=(wide, own.schemas[1]))
         return replace(self, schemas=schemas, inputs=inputs)
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ivjoin.expr.nodes import LEFT, Node, columns_of, make
+from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, value_of
-from ivjoin.expr.types import from_arrow
 from ivjoin.frontier.order import Frontier, ordinal_range
 from ivjoin.multi.question import MultiSpec
-from ivjoin.operator.prune_bounds import Bounder, ordinals_of
+from ivjoin.operator.prune_bounds import ordinals_of
+from ivjoin.plan.certain import domain_of
 
 __all__ = ["Box", "Reach", "Span", "hull", "united"]
 
@@ -42,13 +42,7 @@ class Reach:
         self._conjuncts = tuple(p.node for p in spec.parts)
         self.want = tuple(dict.fromkeys(n for n in want if has_ordinal(n.type)))
         self._rounds = any(n.type.kind == "float" for n in self.want)
-        never_null = {}
-        for alias in spec.aliases:
-            for f in spec.wide(alias):
-                if not f.nullable:
-                    column = make("column", (), (LEFT, f.name), from_arrow(f.type))
-                    never_null[column] = column.type
-        self._never_null = never_null
+        self._present = {c: c.type for c in spec.certain[0]}
 
     def future(self, alias: str, frontiers: Mapping[str, Frontier], hulls: Mapping[str, Box]) -> Box | None:
         """What is left of the wanted expressions for a result with a later row of one input; None: there is none.
@@ -64,12 +58,12 @@ class Reach:
         """
         from ivjoin.propagation import Dom, Outcome, confirmed, contract_nodes, propagator
 
-        known: Box = {c: Dom.of(t, null=False) for c, t in self._never_null.items()}
+        known: Box = {c: Dom.of(t, null=False) for c, t in self._present.items()}
         for other, box in hulls.items():
             if other != alias:
                 known |= box
-        own = frontiers[alias].intervals if alias else {}
-        known |= {n: Bounder.domain(n, v) for n, v in own.items()}
+        own = frontiers[alias].matching if alias else {}
+        known |= {n: domain_of(n, v) for n, v in own.items()}
         if not self._conjuncts:
             return known
         outcome, left = contract_nodes(self._conjuncts, known, self.want)
@@ -111,7 +105,8 @@ def united(doms: Sequence[Any], node: Node) -> Span | None:
     least, most = ordinal_range(node.type)
     if node.type.is_discrete:
         near = (most - least) >> 12  # a limit of the type moved by a band's width is no news
-        low, high = (least if low - least < near else low), (most if most - high < near else high)
+        first = 0 if node.type.limits[0] == 0 else near  # unsigned ones begin there
+        low, high = (least if low - least < first else low), (most if most - high < near else high)
     if node.type.kind == "float" and high >= ordinal_of(float("inf"), node.type):
         most = high = NAN_ORDINAL
     return None if low <= least and high >= most else (low, high)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ivjoin.errors import IvjoinError, SnapshotError, came
+from ivjoin.multi.memory import part_of
 from ivjoin.multi.question import MultiSpec
 from ivjoin.multi.steps import Shape
 from ivjoin.operator.snapshot import frontier_state, load_frontier, opened, sealed
@@ -12,6 +13,7 @@ from ivjoin.operator.step_join import StepJoin
 
 if TYPE_CHECKING:
     from ivjoin.multi.operator import MultiJoin
+    from ivjoin.operator.budget import Budget
 
 __all__ = ["VERSION", "read", "write"]
 
@@ -37,8 +39,8 @@ def write(op: MultiJoin) -> bytes:
     return sealed(MAGIC, VERSION, header, steps)
 
 
-def read(op: MultiJoin, blob: Any) -> None:
-    """Make an operator what :func:`write` wrote.
+def read(op: MultiJoin, blob: Any, budget: Budget | None = None) -> None:
+    """Make an operator what :func:`write` wrote; ``budget``: what its steps may hold, which spill the rest.
 
     Raises
     ------
@@ -47,7 +49,9 @@ def read(op: MultiJoin, blob: Any) -> None:
     try:
         header, parts = opened(blob, MAGIC, VERSION)
         spec = MultiSpec.from_json(header["spec"])
-        op.make(spec, _shape(header["shape"]), [StepJoin.restore(p) for p in parts], header["late_within"])
+        part = None if budget is None else part_of(budget, len(parts))
+        steps = [StepJoin.restored(p, part) for p in parts]
+        op.make(spec, _shape(header["shape"]), steps, header["late_within"])
         for alias, saved in header["inputs"].items():
             own = op.inputs[alias]
             load_frontier(own.frontier, saved["frontier"])

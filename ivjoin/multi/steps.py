@@ -18,9 +18,10 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from ivjoin.expr import build
-from ivjoin.expr.nodes import LEFT, RIGHT, Node, make, rewrite
+from ivjoin.expr.nodes import LEFT, RIGHT, Node, columns_of, make, rewrite
 from ivjoin.frontier.order import Order
 from ivjoin.multi.question import MultiSpec, Part
+from ivjoin.plan.certain import passes_nulls
 from ivjoin.plan.spec import Bounds, JoinSpec
 from ivjoin.separation.separate import Separation, separate
 
@@ -161,6 +162,9 @@ def _step(spec: MultiSpec, sides: tuple[Side, Side], classes: list[list[tuple[st
     names = {n for alias in sides[0].aliases for n in spec.wide(alias).names}
     keys = [local(n, names) for n in _implied(classes, a, b, mine)]
     conjuncts = [*keys, *(local(p.node, names) for p in mine)]
+    implied = _follows(spec, a, b, mine)
+    if implied and not conjuncts:
+        conjuncts = [build.literal(True)]
     condition = build.and_(*conjuncts) if len(conjuncts) > 1 else conjuncts[0] if conjuncts else None
     options = spec.options
     left, right = (spec.inputs[s.aliases[0]] if not s.is_joined else None for s in sides)
@@ -169,8 +173,17 @@ def _step(spec: MultiSpec, sides: tuple[Side, Side], classes: list[list[tuple[st
         orders=(left.orders[0] if left else (), _turned_orders(right)),
         bounds=(left.bounds[0] if left else (), _turned_bounds(right)),
         batch_size=options.batch_size, on_late="join", timezone=options.timezone,
+        implied=tuple(local(n, names) for n in implied),
     )
     return Step(sides, step, tuple(mine))
+
+
+def _follows(spec: MultiSpec, a: frozenset[str], b: frozenset[str], mine: Sequence[Part]) -> list[Node]:
+    """What holds between the two sides in every result, besides the conjuncts of the step, over a wide row."""
+    out = [p.node for p in spec.implied if p.aliases <= a | b and p.aliases & a and p.aliases & b]
+    skipping = [n for n in (*(p.node for p in mine), *out) if passes_nulls([n])]
+    there = [c for c in columns_of(*skipping) if c in spec.certain[0]]
+    return [*out, *(build.is_not_null(c) for c in there)]
 
 
 def _schema(spec: MultiSpec, side: Side) -> pa.Schema:
@@ -264,7 +277,7 @@ def pair_parts(
     out = {}
     for i, a in enumerate(spec.aliases):
         for b in spec.aliases[i + 1 :]:
-            mine = [p for p in spec.parts if p.aliases == {a, b}]
+            mine = [p for p in (*spec.parts, *spec.implied) if p.aliases == {a, b}]
             names = set(spec.wide(a).names)
             keys = [local(n, names) for n in _implied(classes, frozenset({a}), frozenset({b}), mine)]
             conjuncts = [*keys, *(local(p.node, names) for p in mine)]

@@ -58,7 +58,7 @@ def frontiers_of(plan: JoinPlan, of_all: bool = False) -> tuple[Frontier, Fronti
     left, right = (
         Frontier(
             [OrderTracker(n, name, o.descending, o.slack, o.nulls) for n, name, o in side.orders], side.bounds,
-            side.never_null, frozenset() if of_all else side.numbers,
+            side.never_null if of_all else side.present, frozenset() if of_all else side.numbers,
         )
         for side in plan.sides
     )

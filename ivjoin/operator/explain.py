@@ -17,6 +17,7 @@ from ivjoin.operator.picks.thinning import rules
 from ivjoin.operator.picture import Box, Explanation
 from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.operator.wording import band_said, domain_said, label, listed, said
+from ivjoin.plan.certain import domain_of
 from ivjoin.plan.cutting import cut_of
 from ivjoin.plan.pick import picking_of
 from ivjoin.plan.planner import JoinPlan, inferred
@@ -129,7 +130,7 @@ def _frontiers(plan: JoinPlan, given: Mapping[str, Mapping[Any, Any]]) -> tuple[
     out = []
     for s, side in enumerate(plan.sides):
         trackers = [OrderTracker(n, name, o.descending, o.slack, o.nulls) for n, name, o in side.orders]
-        frontier = Frontier(trackers, side.bounds, side.never_null, side.numbers)
+        frontier = Frontier(trackers, side.bounds, side.present, side.numbers)
         values = {
             side_expression(k, s, side.schema, plan.spec.timezone, "frontier"): v
             for k, v in given.get(SIDES[s], {}).items()
@@ -214,7 +215,7 @@ def _dag(plan: JoinPlan, frontiers: tuple[Frontier, Frontier]) -> tuple[list[Box
         return [], ["  (empty)"]
     from ivjoin.propagation import forward
 
-    known = {n: Bounder.domain(n, f.intervals[n]) for f in frontiers for n in f.intervals}
+    known = {n: domain_of(n, f.intervals[n]) for f in frontiers for n in f.intervals}
     names: dict[Node, str] = {}
     sides: dict[Node, str] = {}
     boxes, out = [], []

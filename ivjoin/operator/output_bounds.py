@@ -19,7 +19,7 @@ from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, ordinals, 
 from ivjoin.frontier.order import Frontier
 from ivjoin.operator.core import Core
 from ivjoin.operator.intake import has_value
-from ivjoin.operator.prune_bounds import Bounder
+from ivjoin.plan.certain import domain_of
 from ivjoin.plan.spec import SIDES
 from ivjoin.separation.separate import conjuncts_of
 
@@ -107,7 +107,7 @@ def _hull(core: Core | PickCore, taking: bool, s: int, node: Node, names: dict[s
             frontier = Frontier([], {}, frontier.never_null)
         if node not in frontier.intervals:
             return Dom.top(t)
-        future = Bounder.domain(node, frontier.intervals[node])
+        future = domain_of(node, frontier.intervals[node])
         if not future.is_empty:
             high = NAN_ORDINAL if future.may_nan else ordinal_of(future.hi, t)
             spans.append((ordinal_of(future.lo, t), high))

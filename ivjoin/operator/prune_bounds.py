@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ivjoin.expr.nodes import Node, columns_of, walk
-from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, value_of
+from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of
 from ivjoin.frontier.order import Frontier, ordinal_range
+from ivjoin.plan.certain import domain_of
 from ivjoin.plan.planner import JoinPlan, watched
 from ivjoin.plan.residual_checks import bands_say_all
 
@@ -286,7 +287,7 @@ class Bounder:
         from ivjoin.propagation import Dom, Unclipped, forward
 
         known = {c: Dom.of(c.type, null=False) for c in columns_of(node) if c in frontier.never_null}
-        known |= {n: self.domain(n, frontier.matching[n]) for n in deps}
+        known |= {n: domain_of(n, frontier.matching[n]) for n in deps}
         if node not in self._unclipped:
             self._unclipped[node] = Unclipped(node, deps)
         wide = self._unclipped[node].range(lambda n: forward(n, known))
@@ -304,24 +305,6 @@ class Bounder:
         else:
             self._idle.pop(node, None)
         return span
-
-    @staticmethod
-    def domain(node: Node, interval: tuple[int, int, bool]) -> Any:
-        from ivjoin.propagation import Dom
-
-        low, high, null = interval
-        t = node.type
-        least, most = ordinal_range(t)
-        if low > high:
-            return Dom.empty(t, null=null)
-        nan = t.kind == "float" and high >= NAN_ORDINAL
-        if t.kind == "float":
-            most = ordinal_of(float("inf"), t)
-            if low > most:
-                return Dom.of(t, float("inf"), float("inf"), null=null, nan=True)
-        lo = None if low <= least else value_of(low, t)
-        hi = None if high >= most else value_of(high, t)
-        return Dom.of(t, lo, hi, null=null, nan=nan)
 
     def _contract(self, s: int, frontier: Frontier, out: list[tuple[int, int]], force: bool) -> bool:
         """Tighten the bounds by propagating TRUE through the residual; True if nothing can match any more."""
@@ -350,13 +333,13 @@ class Bounder:
 
         # Band terms have given their exact bounds already: the residual alone is what is left to propagate.
         residual = self._plan.separation.residual
-        never_null = frontier.never_null | self._plan.sides[s].never_null
+        never_null = frontier.never_null | self._plan.sides[s].present
         known = {c: Dom.of(c.type, null=False) for c in columns_of(*residual) if c in never_null}
-        known |= {n: self.domain(n, span) for n, span in frontier.matching.items()}
+        known |= {n: domain_of(n, span) for n, span in frontier.matching.items()}
         # Under "join" a stored row may lie outside its own side's bounds, and still meet what comes.
         kept = self._plan.sides[s].bounds if self._plan.spec.on_late != "join" else {}
-        own = Frontier([], kept, self._plan.sides[s].never_null)
-        known |= {n: self.domain(n, span) for n, span in own.intervals.items()}
+        own = Frontier([], kept, self._plan.sides[s].present)
+        known |= {n: domain_of(n, span) for n, span in own.intervals.items()}
         also = tuple(dict.fromkeys(n for side in self._plan.sides for n in side.axes if n in self._in_residual))
         outcome, doms = contract_nodes(residual, known, want, also)
         if outcome is Outcome.INFEASIBLE:

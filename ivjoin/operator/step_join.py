@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from ivjoin.expr.nodes import Node
 from ivjoin.operator import steps
+from ivjoin.operator.budget import Budget
 from ivjoin.operator.core import Core
 from ivjoin.operator.limits import fixed_bytes
 from ivjoin.operator.operator import SymmetricHashJoin
@@ -28,6 +29,13 @@ class StepJoin(SymmetricHashJoin):
 
     _core: Core
     _takes = False  # it is told a limit when it has been made
+
+    @classmethod
+    def restored(cls, blob: bytes, budget: Budget | None) -> StepJoin:
+        """As :meth:`restore`, within a budget from the first row on."""
+        if budget is None:
+            return cls.restore(blob)
+        return cls.restore(blob, memory_limit=budget.limit, when_full=budget.when_full, spill_dir=budget.folder or None)
 
     def narrow(self, side: str, spans: Mapping[Node, tuple[int, int]]) -> Output:
         """Promise that no later row of a side can matter whose value lies outside closed intervals.
@@ -71,7 +79,7 @@ class StepJoin(SymmetricHashJoin):
         self._enter()
         try:
             store = core.stores[p]
-            gone = outside(core, p, spans)
+            gone = outside(core, p, spans)[: store.live]  # rows in files stay until bounds of their own reach them
             if gone.any():
                 drop(store, store.live_ids(), gone)
                 core.keys.sweep()
@@ -91,6 +99,10 @@ class StepJoin(SymmetricHashJoin):
         core.account.limit, core.account.on_full = limit, on_full
         core.account.share(held)
         core.limit_output(max(_LEAST_OUTPUT, output // sum(fixed_bytes(s.schema) for s in core.plan.sides)))
+
+    def keep_within(self, budget: Budget) -> None:
+        """Hold no more than a budget says, from now on."""
+        self._limit(budget)
 
     def reserve(self, side: str, batch: pa.RecordBatch) -> None:
         """Make room for a batch of a side, but for keys that are yet to be read.
@@ -141,9 +153,9 @@ class StepJoin(SymmetricHashJoin):
 
     @property
     def rows(self) -> int:
-        """Rows in the side stores."""
+        """Rows in the side stores, and in files."""
         left, right = self._core.stores
-        return int(left.live + right.live)
+        return int(left.live + right.live) + (0 if self._core.frozen is None else self._core.frozen.live)
 
     @property
     def held(self) -> tuple[int, int]:
@@ -152,4 +164,11 @@ class StepJoin(SymmetricHashJoin):
 
     def stored(self, side: str) -> int:
         """Rows of a side that are stored now."""
-        return int(self._core.state.sides[self._side(side)]["live"])
+        p, frozen = self._side(side), self._core.frozen
+        return int(self._core.state.sides[p]["live"]) + (0 if frozen is None else frozen.sides[p].live)
+
+    @property
+    def spilled(self) -> tuple[int, int]:
+        """Rows of which something lies in files, and the bytes of these files."""
+        m = self._core.counts()
+        return m.spilled_rows, m.spilled_bytes

@@ -20,9 +20,10 @@ from ivjoin.outer.emit import OutputField
 from ivjoin.outer.fields import output_fields
 from ivjoin.outer.jointype import JoinType, join_type
 from ivjoin.plan.aggregates import result_schema
+from ivjoin.plan.certain import certain, passes_nulls
 from ivjoin.plan.residual_checks import bands_say_all, check_table, keep_checked
 from ivjoin.plan.spec import SIDES, JoinSpec
-from ivjoin.separation.separate import BandTerm, JoinKey, Separation, separate
+from ivjoin.separation.separate import BandTerm, JoinKey, Separation, conjuncts_of, separate
 from ivjoin.shj.store.bands import BandTable
 
 __all__ = ["JoinPlan", "SidePlan", "inferred", "make_plan", "watched"]
@@ -56,6 +57,8 @@ class SidePlan:
         Declared bounds, as ordinals.
     never_null : frozenset of Node
         Columns that the schema declares not nullable.
+    present : frozenset of Node
+        These, and columns that the whole condition shows not to be NULL in a row that matches, if it was asked.
     numbers : frozenset of Node
         Float expressions that are not NaN in a row that matches.
     checked : frozenset of Node
@@ -73,6 +76,7 @@ class SidePlan:
     bounds: dict[Node, tuple[int, int]] = field(default_factory=dict)
     bound_names: dict[Node, str] = field(default_factory=dict)
     never_null: frozenset[Node] = frozenset()
+    present: frozenset[Node] = frozenset()
     numbers: frozenset[Node] = frozenset()
     checked: frozenset[Node] = frozenset()
 
@@ -153,7 +157,11 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
     whole = build.and_(*conjuncts) if len(conjuncts) > 1 else (conjuncts[0] if conjuncts else None)
     if whole is not None:
         check_supported(whole)
-    sep = separate(whole)
+    never_null = frozenset(
+        build.column(SIDES[s], f.name, from_arrow(f.type)) for s in (0, 1) for f in schemas[s] if not f.nullable
+    )
+    present, numbers = _certain(spec, whole, never_null)
+    sep = separate(whole, present, numbers, spec.implied)
     if spec.aggregates:
         schema = result_schema(*schemas, spec.aggregates)
         fields = [OutputField(i, None) for i in range(len(schemas[0]))]
@@ -165,8 +173,8 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
         side.orders = [(o.node, str(o.node), o) for o in spec.orders[s]]
         side.bounds = {n: (low, high) for n, low, high in spec.bounds[s]}
         side.bound_names = {n: str(n) for n in side.bounds}
-        side.never_null = frozenset(
-            build.column(SIDES[s], f.name, from_arrow(f.type)) for f in schemas[s] if not f.nullable
+        side.never_null, side.present = (
+            frozenset(n for n in nodes if n.params[0] == SIDES[s]) for nodes in (never_null, present)
         )
         side.numbers = sep.numbers
         side.filters = list(sep.left_filter if s == 0 else sep.right_filter)
@@ -197,6 +205,23 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
     for s in (0, 1):
         sides[s].stored = _stored_columns(plan, s)
     return plan
+
+
+def _certain(
+    spec: JoinSpec, condition: Node | None, never_null: frozenset[Node]
+) -> tuple[frozenset[Node], frozenset[Node]]:
+    """Columns that are not NULL, and falling floats that are not NaN, in rows that match.
+
+    It takes a propagation, so it is asked only where something comes of it.
+    """
+    conjuncts = (*conjuncts_of(condition), *spec.implied)
+    asked = columns_of(*conjuncts) if passes_nulls(conjuncts) else []
+    falling = [o.node for side in spec.orders for o in side if o.descending and o.node.type.kind == "float"]
+    if not conjuncts or not (asked or falling):
+        return never_null, frozenset()
+    bounds = {n: (low, high) for side in spec.bounds for n, low, high in side} if spec.on_late != "join" else {}
+    present, numbers = certain(conjuncts, never_null, bounds, (*asked, *falling))
+    return never_null | {n for n in present if n.op == "column"}, numbers
 
 
 def _key_equality(a: str, b: str, schemas: tuple[pa.Schema, pa.Schema], zone: str) -> Node:

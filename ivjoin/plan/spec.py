@@ -92,6 +92,9 @@ class JoinSpec:
         Of each left row's partners, in place of the pairs.
     first_by : (Node, bool) or None
         The right expression by which partners are first and last, and whether it falls; None is the band's.
+    implied : tuple of Node
+        What holds of every pair that matters to whoever asks, though the condition does not say it: it prunes, and
+        decides no pair.
     """
 
     schemas: tuple[pa.Schema, pa.Schema]
@@ -108,6 +111,7 @@ class JoinSpec:
     pick: Pick | None = None
     aggregates: tuple[Aggregate, ...] = ()
     first_by: tuple[Node, bool] | None = None
+    implied: tuple[Node, ...] = ()
 
     @cached_property
     def as_json(self) -> dict[str, Any]:
@@ -133,6 +137,8 @@ class JoinSpec:
             saved["first_by"] = None if self.first_by is None else [encode(self.first_by[0]), self.first_by[1]]
         if self.pick is not None:
             saved["pick"] = self.pick.as_json
+        if self.implied:
+            saved["implied"] = [encode(n) for n in self.implied]
         return saved
 
     @classmethod
@@ -158,7 +164,8 @@ class JoinSpec:
             (first, second), (of_left, of_right), left_over=tuple(saved.get("left_over", ())),
             aggregates=tuple(Aggregate.from_json(a) for a in saved.get("aggregates", ())),
             first_by=None if by is None else (_node(by[0]), bool(by[1])),
-            pick=Pick.from_json(saved["pick"]) if "pick" in saved else None, **saved["options"],
+            pick=Pick.from_json(saved["pick"]) if "pick" in saved else None,
+            implied=tuple(_node(n) for n in saved.get("implied", ())), **saved["options"],
         )
 
     @cached_property

@@ -329,8 +329,12 @@ class Isolator:
         for a in e.args:
             if self.forms.sides(a) == BOTH_SIDES:
                 continue
-            node = make("coalesce", (cast_to(a, FLOAT64), _number(end)), (), FLOAT64)
-            (self.below if up else self.above)(node, u, False)
+            (self.below if up else self.above)(self._there(a, end), u, False)
+
+    def _there(self, a: Node, end: float) -> Node:
+        """A double, which is ``end`` where it may be NULL and is."""
+        image = cast_to(a, FLOAT64)
+        return make("coalesce", (image, _number(end)), (), FLOAT64) if self.forms.may_null(a) else image
 
     def _monotone(self, e: Node, u: Node) -> None:
         """``greatest(..) - least(..) <= u``: whatever stands in the lists, in each order."""
@@ -340,9 +344,10 @@ class Isolator:
         for a in p.args:
             for b in q.args:
                 if {self.forms.sides(a), self.forms.sides(b)} == {1, 2}:
-                    low = make("coalesce", (cast_to(a, FLOAT64), _number(-math.inf)), (), FLOAT64)
-                    high = make("coalesce", (cast_to(b, FLOAT64), _number(math.inf)), (), FLOAT64)
-                    self.below(low, _arith("add", _beyond(u, True, e.type.bits), high), False)
+                    high = self._there(b, math.inf)
+                    self.below(
+                        self._there(a, -math.inf), _arith("add", _beyond(u, True, e.type.bits), high), False
+                    )
 
     def _power(self, e: Node, u: Node) -> None:
         """A literal power: ``|x| <= u ** (1 / n)`` with room for the libraries' rounding."""

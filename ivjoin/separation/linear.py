@@ -11,7 +11,7 @@ converse needs that no node errs; :func:`guard_box` finds a box of atom values i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
@@ -34,11 +34,24 @@ Power = tuple[Fraction, Form, int]  # (c, a, n) is c * a**n
 
 
 class Forms:
-    """The forms and sides of the nodes of one condition, each worked out once."""
+    """The forms and sides of the nodes of one condition, each worked out once.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    present : set of Node
+        Expressions that are not NULL wherever the condition is TRUE.
+    """
+
+    def __init__(self, present: Set[Node] = frozenset()) -> None:
+        self._present = present
         self._forms: dict[Node, Form | None] = {}
         self._sides: dict[Node, int] = {}
+
+    def may_null(self, node: Node) -> bool:
+        """Whether a node may be NULL where the condition is TRUE."""
+        while node.op == "cast" and node not in self._present:
+            node = node.args[0]
+        return node not in self._present and (node.op != "literal" or node.params[0] is None)
 
     def sides(self, node: Node) -> int:
         """Which inputs the node reads: a sum of LEFT_SIDE and RIGHT_SIDE."""

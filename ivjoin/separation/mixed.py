@@ -104,7 +104,7 @@ def _choices(forms: Forms, z: Node, below: bool) -> list[_Choice]:
             f = forms.form(a)
             # A null argument is skipped, so the others' inequality says nothing of it.
             if f is not None and not f.lost:
-                out.append(_Choice(f, frozenset(f.terms)))
+                out.append(_Choice(f, frozenset(n for n in f.terms if forms.may_null(n))))
         return out
     if z.op == "mul":
         square = proportion(forms, z)

@@ -70,13 +70,20 @@ class Separation:
     numbers: frozenset[Node] = frozenset()
 
 
-def separate(condition: Node | None) -> Separation:
+def separate(
+    condition: Node | None, present: frozenset[Node] = frozenset(), numbers: frozenset[Node] = frozenset(),
+    implied: tuple[Node, ...] = (),
+) -> Separation:
     """Split a condition into what each side decides alone, what a pair of ordered columns decides, and the rest.
 
     Parameters
     ----------
     condition : Node or None
         A boolean expression over both inputs; None is TRUE.
+    present, numbers : frozenset of Node
+        Expressions that are not NULL, and floats that are not NaN, wherever the condition is TRUE.
+    implied : tuple of Node
+        What holds of every pair that is asked for besides: it gives band terms, and decides no pair.
 
     Returns
     -------
@@ -91,19 +98,21 @@ def separate(condition: Node | None) -> Separation:
     >>> str(band.left), str(band.right), band.lo, band.hi
     ('l.a', 'r.a', None, 2)
     """
-    if condition is None:
+    if condition is None and not implied:
         return Separation()
-    return _Separator(condition).run()
+    return _Separator(condition, present, numbers, implied).run()
 
 
 class _Separator:
-    def __init__(self, condition: Node) -> None:
-        self.condition = condition
-        self.forms = Forms()
+    def __init__(
+        self, condition: Node | None, present: frozenset[Node], numbers: frozenset[Node], implied: tuple[Node, ...]
+    ) -> None:
+        self.condition, self.implied = condition, implied
+        self.forms = Forms(present)
         self.pool = SidePool(self.forms)
         self.conjuncts = conjuncts_of(condition)
-        self.known = self._known(self.conjuncts, frozenset())
-        for c in self.conjuncts:
+        self.known = self._known(self.conjuncts, numbers)
+        for c in (*self.conjuncts, *implied):
             self.pool.add(c)
 
     def run(self) -> Separation:
@@ -121,6 +130,11 @@ class _Separator:
             if not found.exact:
                 residual.append(c)
                 relaxed += [(c, found.bands)] if found.bands else []
+        for c in self.implied:
+            if self.forms.sides(c) == BOTH_SIDES:
+                found = fitted(self.analyse(c))
+                total.bands += [replace(t, exact=True) for t in found.bands]  # no pair has to be asked for it
+                cut(total.box, found.box)
         cut(total.box, total.exact_box)
         total.bands += _month_bands(total.keys)
         asked = checks_of(self.forms, residual, self.meant)

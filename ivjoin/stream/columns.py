@@ -40,10 +40,14 @@ class Chosen:
         return pa.RecordBatch.from_arrays([batch.column(i) for i in self._picks], schema=self.schema)
 
 
-def chosen(plan: JoinPlan, columns: Any, whole: tuple[bool, bool] = (False, False)) -> Chosen:
+def chosen(
+    plan: JoinPlan, columns: Any, whole: tuple[bool, bool] = (False, False),
+    present: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset()),
+) -> Chosen:
     """The join with the output columns of these names alone, in this order; None is all.
 
-    ``whole`` names sides that are read as they are where all of the output is wanted.
+    ``whole`` names sides that are read as they are where all of the output is wanted, ``present`` columns of either
+    side that are known to hold no null.
 
     Raises
     ------
@@ -59,10 +63,12 @@ def chosen(plan: JoinPlan, columns: Any, whole: tuple[bool, bool] = (False, Fals
         list(spec.schemas[s].names) if whole[s] and columns is None else _read(plan, s, places) for s in (0, 1)
     )
     names = left_names, right_names
-    if [list(s.names) for s in spec.schemas] == list(names) and (columns is None or not spec.aggregates):
+    same = [list(s.names) for s in spec.schemas] == list(names) and not any(present)
+    if same and (columns is None or not spec.aggregates):
         return Chosen(plan, names, schema, places)
     left, right = (
-        pa.schema([s.field(n) for n in kept], metadata=s.metadata) for s, kept in zip(spec.schemas, names, strict=True)
+        pa.schema([s.field(n).with_nullable(False) if n in there else s.field(n) for n in kept], metadata=s.metadata)
+        for s, kept, there in zip(spec.schemas, names, present, strict=True)
     )
     if spec.aggregates:
         # one of them stays, or the join would be one of pairs

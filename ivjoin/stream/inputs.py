@@ -115,6 +115,13 @@ class Source:
             self.rows = got.num_rows
             self._read = lambda names: got
 
+    def without_nulls(self, names: Iterable[str]) -> frozenset[str]:
+        """Of some columns those of which it is known that no row has a null; only of what is in memory."""
+        if not self.in_memory:
+            return frozenset()
+        table = self.table()
+        return frozenset(n for n in names if not table.column(n).null_count)
+
     def batches(self) -> Iterator[pa.RecordBatch]:
         """All rows, as they are asked for."""
         got = self._read(self._names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from ivjoin.expr.nodes import LEFT, Node, columns_of, make
 from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.frontier.order import Order
 from ivjoin.metrics import MultiJoinMetrics
-from ivjoin.multi.memory import bytes_allowed
+from ivjoin.multi.memory import allowed
 from ivjoin.multi.operator import MultiJoin
 from ivjoin.multi.pace import sorted_along
 from ivjoin.multi.question import MultiSpec, multi_spec, named_inputs
@@ -23,6 +24,7 @@ from ivjoin.multi.steps import Shape, equal_classes, laid_out
 from ivjoin.multi.trees import Seen, best_shape
 from ivjoin.operator.intake import has_value
 from ivjoin.operator.wording import listed
+from ivjoin.plan.certain import passes_nulls
 from ivjoin.shj.dictionaries import combined
 from ivjoin.shj.plain import rows_at
 from ivjoin.stream.columns import places_of
@@ -33,6 +35,7 @@ from ivjoin.stream.pull import JoinStream, Pieces
 if TYPE_CHECKING:
     from ivjoin.expr.written import Expression, Value
     from ivjoin.multi.question import AliasBounds, AliasOrders, Views
+    from ivjoin.operator.budget import Budget
 
 __all__ = ["MultiJoinStream", "multi_join", "prepared"]
 
@@ -46,9 +49,11 @@ class _Many:
 
     def __init__(
         self, spec: MultiSpec, sources: dict[str, Source], sort: bool, coalesce: int,
-        columns: Sequence[str] | None = None, limit: int | None = None,
+        columns: Sequence[str] | None = None, budget: Budget | None = None,
     ) -> None:
-        self.sources, self.coalesce, self.columns, self.limit = sources, coalesce, columns, limit
+        self.sources, self.coalesce, self.budget = sources, coalesce, budget
+        whole = spec.schema
+        self.schema = whole if columns is None else pa.schema([whole.field(n) for n in columns])
         self.spec, self.shape, self.by = prepared(spec, sources, sort)
 
     def begin(self) -> tuple[dict[str, Pieces], str]:
@@ -72,10 +77,22 @@ def prepared(
     spec: MultiSpec, sources: Mapping[str, Source | None], sort: bool = True
 ) -> tuple[MultiSpec, Shape, dict[str, Node]]:
     """A question with the orders of what is sorted, its steps, and by which column each input is sorted."""
+    spec = _with_present(spec, sources)
     seen = seen_of(spec, sources)
     shape = best_shape(spec, seen)
     by = sorted_by(spec, shape, sources, seen) if sort else {}
     return spec.with_orders({a: (Order(_widened(a, n)),) for a, n in by.items()}), shape, by
+
+
+def _with_present(spec: MultiSpec, sources: Mapping[str, Source | None]) -> MultiSpec:
+    """The question with what tables in memory show: columns without a null, where a null would be passed by."""
+    if not passes_nulls(p.node for p in spec.parts):
+        return spec
+    asked = {c.params[1] for c in columns_of(*(p.node for p in spec.parts))}
+    return spec.with_present({
+        a: s.without_nulls(n for n in spec.schemas[a].names if f"{a}_{n}" in asked)
+        for a, s in sources.items() if s is not None
+    })
 
 
 def _widened(alias: str, node: Node) -> Node:
@@ -179,10 +196,10 @@ class MultiJoinStream(JoinStream):
 
     def __init__(self, many: _Many) -> None:
         self._many = many
-        self._joining = MultiJoin.from_spec(many.spec, many.shape, limit=many.limit)
-        schema = many.spec.schema
-        self._picks = None if many.columns is None else [schema.get_field_index(n) for n in many.columns]
-        self._schema = schema if self._picks is None else pa.schema([schema.field(i) for i in self._picks])
+        self._joining = MultiJoin.from_spec(many.spec, many.shape, budget=many.budget)
+        schema, self._schema = many.spec.schema, many.schema
+        same = self._schema.equals(schema)
+        self._picks = None if same else [schema.get_field_index(n) for n in self._schema.names]
         self._sorting = ""
         self._open()
 
@@ -256,6 +273,7 @@ def multi_join(
     bounds: AliasBounds | None = None, batch_size: int = 65536, views: Views = "auto", *, on_late: str = "raise",
     timezone: str = "UTC", allow_cross: bool = False, coalesce_rows: int = 0, sort: str = "auto",
     columns: Sequence[str] | None = None, memory_limit: int | str | None = None, when_full: str = "raise",
+    spill_dir: str | os.PathLike[str] | None = None,
 ) -> JoinStream:
     """Join two to eight tables or streams in one step, holding only the rows that can still match.
 
@@ -287,7 +305,7 @@ def multi_join(
     columns : list of str, optional
         The columns of the output, by their names ``alias_name`` and in their order; all by default. What neither they
         nor the condition, orders and bounds name is not read.
-    memory_limit, when_full
+    memory_limit, when_full, spill_dir
         As of :class:`MultiJoin`; tables that are read or sorted as a whole are not counted.
 
     Returns
@@ -322,7 +340,7 @@ def multi_join(
                 )
             seen[id(x)] = alias
     sources = {alias: open_input(x, repr(alias)) for alias, x in given.items()}
-    limit = bytes_allowed(memory_limit, when_full)
+    budget = allowed(memory_limit, when_full, spill_dir)
     spec = multi_spec(
         {a: s.schema for a, s in sources.items()}, condition, orders=orders, bounds=bounds, views=views,
         batch_size=batch_size, on_late=on_late, timezone=timezone, allow_cross=allow_cross,
@@ -334,5 +352,5 @@ def multi_join(
             source.keep(spec.schemas[alias].names)
     for source in sources.values():
         source.ready()
-    return MultiJoinStream(_Many(spec, sources, sort == "auto", coalesce_rows, columns, limit))
+    return MultiJoinStream(_Many(spec, sources, sort == "auto", coalesce_rows, columns, budget))
 

@@ -13,12 +13,15 @@ import pyarrow as pa
 
 from ivjoin.errors import ProtocolError, UnsupportedError
 from ivjoin.expr.arguments import MOST_ROWS, known_options, one_of, whole_number
+from ivjoin.expr.nodes import columns_of
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.budget import Budget, budget_of
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cache import planned
+from ivjoin.plan.certain import passes_nulls
 from ivjoin.plan.cutting import cut_of
 from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.spec import SIDES
 from ivjoin.shj.plain import in_few_batches
 from ivjoin.stream.columns import Chosen, chosen
 from ivjoin.stream.inputs import ArrowStream, Source, SupportsArrowStream, first_line, open_inputs
@@ -458,6 +461,18 @@ def band_join(
     return stream_of(sources, plan, coalesce_rows, threads, sort, columns, budget)
 
 
+def _present(sources: tuple[Source, Source], plan: JoinPlan) -> tuple[frozenset[str], frozenset[str]]:
+    """Columns of tables in memory that hold no null, where a null would be passed by."""
+    if plan.condition is None or not passes_nulls([plan.condition]):
+        return frozenset(), frozenset()
+    asked = columns_of(plan.condition)
+    left, right = (
+        source.without_nulls(c.params[1] for c in asked if c.params[0] == side)
+        for source, side in zip(sources, SIDES, strict=True)
+    )
+    return left, right
+
+
 def stream_of(
     sources: tuple[Source, Source], plan: JoinPlan, coalesce_rows: int, threads: int, sort: str,
     columns: Sequence[str] | None, budget: Budget | None = None,
@@ -473,7 +488,7 @@ def stream_of(
                 f"when_full='shed' with threads={threads}: which rows go is chosen among all that are held, by one "
                 "operator; leave threads out, or use when_full='spill', which is exact"
             )
-    found = chosen(plan, columns, (not sources[0].ends, not sources[1].ends))
+    found = chosen(plan, columns, (not sources[0].ends, not sources[1].ends), _present(sources, plan))
     for source, names in zip(sources, found.names, strict=True):
         source.keep(names)
     join = _Join(found, sources, sort == "auto", coalesce_rows, threads, budget)

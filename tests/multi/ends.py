@@ -10,7 +10,7 @@ import datetime as dt
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin import IvjoinError, MultiJoin, Order, multi_join
+from tests.multi.turns import ids, in_turns
 
 _EPOCH = dt.datetime(1970, 1, 1)
 
@@ -32,6 +33,7 @@ class Axis:
     bases: list[Any]
     moved: Callable[[Any, int], Any]
     step: str  # of {v}
+    apart: str = ""  # how far two values are apart, of {v}; as a step, by default
 
 
 def _whole(bits: int, signed: bool = True) -> Axis:
@@ -50,7 +52,7 @@ AXES = {
     "int8": _whole(8), "int32": _whole(32), "int64": _whole(64), "uint8": _whole(8, False),
     "uint64": _whole(64, False), "float64": _real(pa.float64()), "float32": _real(pa.float32()),
     "date": Axis(pa.date32(), [dt.date(2024, 2, 28), dt.date(1969, 12, 31), dt.date(9999, 12, 20)],
-                 lambda v, d: v + dt.timedelta(days=d), "INTERVAL {v} DAY"),
+                 lambda v, d: v + dt.timedelta(days=d), "INTERVAL {v} DAY", "{v}"),
     "timestamp": Axis(pa.timestamp("us"), [_EPOCH, dt.datetime(2262, 4, 11, 23, 47, 10), dt.datetime(1, 1, 2)],
                       lambda v, d: v + dt.timedelta(seconds=d), "INTERVAL {v} SECOND"),
     "decimal": Axis(pa.decimal128(18, 2), [Decimal("-9999999999999900.00"), Decimal(0), Decimal("9999999999999900.25")],
@@ -64,12 +66,15 @@ BANDS = [
     "({a}.t BETWEEN {b}.t AND {b}.t + {w} OR {b}.t BETWEEN {a}.t + {w} AND {a}.t + {v})",
     "({a}.t < {b}.t OR {a}.k = {b}.k)",
     "CASE WHEN {a}.f THEN {b}.t BETWEEN {a}.t AND {a}.t + {w} ELSE {b}.t BETWEEN {a}.t - {v} AND {a}.t END",
-    "least({a}.t, {b}.t) + {w} >= greatest({a}.t, {b}.t)",
+    "least({a}.t, {b}.t) + {w} >= greatest({a}.t, {b}.t)", "greatest({a}.t, {b}.t) - least({a}.t, {b}.t) <= {x}",
     "{b}.t BETWEEN CASE WHEN {a}.f THEN {a}.t ELSE {a}.t - {v} END AND {a}.t + {w}",
 ]
 OF_THREE = [
     "{b}.t BETWEEN {a}.t AND {c}.t", "({a}.t <= {b}.t OR {c}.t <= {b}.t)",
     "CASE WHEN {c}.f THEN {a}.t <= {b}.t ELSE {b}.t <= {a}.t END", "coalesce({a}.t, {b}.t) <= {c}.t",
+    "greatest({a}.t, {b}.t, {c}.t) - least({a}.t, {b}.t, {c}.t) < {x}",
+    "greatest({a}.t, {b}.t, {c}.t) <= least({a}.t, {b}.t, {c}.t) + {w}",
+    "greatest({a}.t, {b}.t) - least({b}.t, {c}.t) <= {x}", "{x} > greatest({a}.t, {c}.t) - least({b}.t, {a}.t)",
 ]
 KEYS = ["{a}.k = {b}.k", "{a}.s = {b}.s", "{a}.k <=> {b}.k", "{a}.s = {b}.s AND {a}.k = {b}.k", "upper({a}.s) = {b}.s"]
 
@@ -92,14 +97,16 @@ class Case:
             x, y = rng.permutation(self.aliases)[:2]
             links.append((str(x), str(y)))
         parts = [p for a, b in links for p in self._edge(a, b)]
-        if n > 2 and rng.random() < 0.35:
+        if n > 2 and rng.random() < 0.5:
             a, b, c = rng.permutation(self.aliases)[:3]
-            parts.append(str(rng.choice(OF_THREE)).format(a=a, b=b, c=c))
+            parts.append(self._filled(str(rng.choice(OF_THREE)), a=a, b=b, c=c))
         if rng.random() < 0.15:
             parts.append(f"{rng.choice(self.aliases)}.k > 0")
         self.condition = " AND ".join(parts)
+        self.firm = rng.random() < 0.5  # its column t has no null
         types = {"id": pa.int64(), "k": pa.int32(), "s": pa.string(), "f": pa.bool_(), "t": self.axis.type}
-        self.schema = pa.schema(list(types.items()))
+        declared = self.firm and rng.random() < 0.7
+        self.schema = pa.schema([pa.field(n, t, n != "t" or not declared) for n, t in types.items()])
         few = [self.axis.bases[i] for i in rng.permutation(len(self.axis.bases))[: int(rng.integers(1, 4))]]
         self.orders: dict[str, Order] = {}
         self.batches: dict[str, pa.RecordBatch] = {}
@@ -115,11 +122,15 @@ class Case:
 
     def _edge(self, a: str, b: str) -> list[str]:
         rng, what = self.rng, self.rng.random()
-        v, w = (self.axis.step.format(v=int(x)) for x in rng.integers(0, 6, 2))
         out = [str(rng.choice(KEYS)).format(a=a, b=b)] if what < 0.5 else []
         if what > 0.25:
-            out.append(str(rng.choice(BANDS)).format(a=a, b=b, v=v, w=w))
+            out.append(self._filled(str(rng.choice(BANDS)), a=a, b=b))
         return out
+
+    def _filled(self, text: str, **aliases: str) -> str:
+        v, w, x = (int(n) for n in self.rng.integers(0, 6, 3))
+        step, apart = self.axis.step, self.axis.apart or self.axis.step
+        return text.format(v=step.format(v=v), w=step.format(v=w), x=apart.format(v=x), **aliases)
 
     def _rows(self, few: list[Any], most: int, way: str) -> pa.RecordBatch:
         rng = self.rng
@@ -137,7 +148,7 @@ class Case:
         columns = [
             list(range(n)), holed([int(x) for x in rng.integers(0, 3, n)]),
             holed([["A", "", "ü"][i] for i in rng.integers(0, 3, n)]), holed([bool(x) for x in rng.integers(0, 2, n)]),
-            holed(drawn),
+            drawn if self.firm else holed(drawn),
         ]  # fmt: skip
         arrays = [pa.array(c, f.type) for c, f in zip(columns, self.schema, strict=True)]
         return pa.record_batch(arrays, schema=self.schema)
@@ -184,10 +195,6 @@ def check(seed: int) -> int | None:
     return sum(want.values())
 
 
-def _ids(c: Case, out: pa.RecordBatch) -> Any:
-    return zip(*(out.column(f"{a}_id").to_pylist() for a in c.aliases), strict=True)
-
-
 def _pushed(c: Case) -> tuple[Counter[tuple[int, ...]], int]:
     rng = np.random.default_rng(c.seed + 10**6)
     op = MultiJoin(
@@ -195,28 +202,12 @@ def _pushed(c: Case) -> tuple[Counter[tuple[int, ...]], int]:
         batch_size=int(rng.choice([1, 3, 65536])),
     )
     found: Counter[tuple[int, ...]] = Counter()
-    at, open_, each = dict.fromkeys(c.aliases, 0), list(c.aliases), rng.random() < 0.5
-
-    def take(output: Iterable[pa.RecordBatch]) -> None:
-        for out in output:
-            found.update(_ids(c, out))
-
-    while open_:
-        alias = str(rng.choice(open_))
-        batch = c.batches[alias]
-        if at[alias] < batch.num_rows:
-            piece = batch.slice(at[alias], int(rng.choice([1, 2, 5, 100])))
-            at[alias] += piece.num_rows
-            take(op.push(alias, piece))
-            rest = [v for v in batch.column("t").slice(at[alias]).to_pylist() if v is not None and v == v]
-            if rest and alias in c.orders and rng.random() < 0.3:  # in order, the next is the nearest
-                take(op.advance(alias, {"t": rest[0]}))
-        else:
-            open_.remove(alias)
-            take(op.finish(alias))
-        if each:
-            op = MultiJoin.restore(op.snapshot())
-    return found, op.metrics.state_rows
+    restores = 1.0 if rng.random() < 0.5 else 0.0
+    turns = in_turns(rng, op, c.batches, c.orders, "t", restores=restores)
+    for op, out in turns:
+        found += ids(c.aliases, out)
+        held = op.metrics.state_rows
+    return found, held
 
 
 def _pulled(c: Case) -> tuple[Counter[tuple[int, ...]], int]:
@@ -232,10 +223,7 @@ def _pulled(c: Case) -> tuple[Counter[tuple[int, ...]], int]:
         given, c.condition, orders=orders, bounds=bounds, views=c.views, allow_cross=True,
         batch_size=int(rng.choice([1, 7, 65536])), sort=str(rng.choice(["auto", "auto", "never"])),
     )
-    found: Counter[tuple[int, ...]] = Counter()
-    for out in stream:
-        found.update(_ids(c, out))
-    return found, stream.metrics.state_rows
+    return ids(c.aliases, stream), stream.metrics.state_rows
 
 
 if __name__ == "__main__":

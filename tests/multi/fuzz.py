@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin import MultiJoin, Order
+from tests.multi.turns import ids, in_turns
 
 SHAPES = ("chain", "star", "cycle", "self", "keys", "through", "all")
 _COLUMNS = [
@@ -123,6 +124,10 @@ def case(seed: int) -> Case:
     return Case(tables, " AND ".join(parts), orders, views)
 
 
+def _whole(t: pa.Table) -> pa.RecordBatch:
+    return (t.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], t.schema)])[0]
+
+
 def check(seed: int) -> int:
     """Run a case; how many rows came out.
 
@@ -137,34 +142,18 @@ def check(seed: int) -> int:
         dict.fromkeys(c.tables, SCHEMA), c.condition, orders=c.orders, views=c.views,
         batch_size=int(rng.choice([1, 3, 65536])), allow_cross=False,
     )
-    left = {a: t.combine_chunks().to_batches() for a, t in c.tables.items()}
-    at = dict.fromkeys(left, 0)
-    open_ = list(left)
+    batches = {a: _whole(t) for a, t in c.tables.items()}
     found: Counter[tuple[int, ...]] = Counter()
     said: list[tuple[int, dict[str, Any]]] = []
-    places = [op.schema.get_field_index(f"{a}_id") for a in c.tables]
-    snapshots = rng.random() < 0.5
     rows: list[dict[str, Any]] = []
-
-    def take(output: Any) -> None:
-        for batch in output:
-            found.update(zip(*(batch.column(p).to_pylist() for p in places), strict=True))
-            if said:
-                rows.extend(batch.to_pylist())
-
-    while open_:
-        alias = str(rng.choice(open_))
-        batches = left[alias]
-        size = int(rng.choice([1, 2, 7, 100]))
-        if batches and at[alias] < batches[0].num_rows:
-            piece = batches[0].slice(at[alias], size)
-            at[alias] += piece.num_rows
-            take(op.push(alias, piece))
-        else:
-            open_.remove(alias)
-            take(op.finish(alias))
-        if snapshots:
-            op = MultiJoin.restore(op.snapshot())
+    restores = 1.0 if rng.random() < 0.5 else 0.0
+    turns = in_turns(
+        rng, op, batches, c.orders, "ts", pieces=(1, 2, 7, 100), restores=restores,
+    )
+    for op, out in turns:
+        found += ids(c.tables, out)
+        for batch in out if said else ():
+            rows.extend(batch.to_pylist())
         if rng.random() < 0.1:
             said.append((len(rows), op.output_bounds()))
     want = c.expected()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -37,6 +38,26 @@ def test_join(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_two_inputs_by_alias(files: Path) -> None:
     assert main(["join", "x=a.parquet", "y=b.parquet", "--where", "x.ts < y.ts", "-o", "out.parquet", "-q"]) == 0
     assert len(pq.read_table("out.parquet")) == 6
+
+
+def test_what_does_not_fit_goes_to_files(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(3)
+    for alias in "abc":
+        ts = np.sort(rng.integers(0, 20_000, 10_000))
+        table = pa.table({"k": rng.integers(0, 5, 10_000), "ts": ts, "s": [f"text {t}" for t in ts]})
+        pq.write_table(table, f"{alias}.parquet")
+    where = "a.k = b.k AND b.k = c.k AND b.ts BETWEEN a.ts AND a.ts + 50 AND c.ts = b.ts"
+    asked = ["--where", where, *(f"--order={a}=ts" for a in "abc"), "--views", "a,b", "--columns", "a_s,c_ts"]
+    inputs = ["a=a.parquet", "b=b.parquet", "c=c.parquet"]
+    assert main(["join", *inputs, *asked, "-q", "-o", "whole.parquet"]) == 0
+    limit = ["--memory-limit", "600kB", "--when-full", "spill", "--spill-dir", "."]
+    assert main(["join", *inputs, *asked, *limit, "-q", "-o", "out.parquet", "--metrics-json", "m.json"]) == 0
+    m = json.loads(Path("m.json").read_text())
+    assert m["peak_state_bytes"] <= 600_000 and m["spilled_bytes"] > 0
+    by = [("a_s", "ascending"), ("c_ts", "ascending")]
+    assert pq.read_table("out.parquet").sort_by(by).equals(pq.read_table("whole.parquet").sort_by(by))
+    assert main(["join", *inputs, *asked, "--memory-limit", "9kB", "--when-full", "spill", "-o", "no.parquet"]) == 2
+    assert "memory_limit" in capsys.readouterr().err
 
 
 def test_explain(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 import ivjoin
 from ivjoin import ColumnError, IvjoinError, MemoryLimitError, MultiJoin, ProtocolError, UnsupportedError
 from tests.multi.fuzz import case
+from tests.multi.turns import ids
 
 S = pa.schema({"k": pa.int64(), "ts": pa.int64(), "s": pa.string()})
 CHAIN = "a.k = b.k AND b.k = c.k AND b.ts BETWEEN a.ts AND a.ts + 20 AND c.ts BETWEEN b.ts AND b.ts + 20"
@@ -103,7 +106,8 @@ def test_a_late_row_is_refused_before_any_piece_is_taken() -> None:
         pytest.param({"memory_limit": "much"}, IvjoinError, "memory_limit is 'much'", id="text"),
         pytest.param({"when_full": "raise"}, None, "", id="no limit"),
         pytest.param({"memory_limit": 2**20, "when_full": "shed"}, UnsupportedError, "join pairs by band_", id="shed"),
-        pytest.param({"memory_limit": 2**20, "when_full": "spill"}, UnsupportedError, "when_full='spill'", id="spill"),
+        pytest.param({"memory_limit": 2**20, "spill_dir": "/tmp"}, IvjoinError, "add when_full='spill'", id="no spill"),
+        pytest.param({"when_full": "spill"}, IvjoinError, "without a limit", id="spill without a limit"),
     ],
 )
 def test_options(options: dict[str, Any], error: type[Exception] | None, said: str) -> None:
@@ -115,6 +119,53 @@ def test_options(options: dict[str, Any], error: type[Exception] | None, said: s
         ivjoin.multi_join({"a": t, "b": t}, "a.k = b.k", **options)
     with pytest.raises(error, match=said):
         MultiJoin({"a": t.schema, "b": t.schema}, "a.k = b.k", **options)
+
+
+WIDE = "a.k = b.k AND b.k = c.k AND b.ts BETWEEN a.ts AND a.ts + 4000 AND c.ts = b.ts"
+
+
+@pytest.mark.parametrize("views", ["none", [("a", "b")]])
+@pytest.mark.parametrize("size", [500, 4000])
+def test_what_does_not_fit_goes_to_files(views: Any, size: int, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"inputs": dict.fromkeys("abc", S), "condition": WIDE, "views": views}
+    given["orders"] = dict.fromkeys("abc", "ts")
+    free = MultiJoin(**given)
+    limit = 500_000
+    op = MultiJoin(**given, memory_limit=limit, when_full="spill", spill_dir=tmp_path)
+    batches = {a: rows(i, 20_000) for i, a in enumerate("abc")}
+    found: Counter[Any] = Counter()
+    spilled = 0
+    for start in range(0, 20_000, size):
+        for alias, batch in batches.items():
+            for out in free.push(alias, batch.slice(start, size)):
+                found.update(_rows(out))
+            for out in op.push(alias, batch.slice(start, size)):
+                found.subtract(_rows(out))
+            spilled = max(spilled, op.metrics.spilled_rows)
+            assert op.metrics.state_bytes <= limit
+        if start == 8000:  # a snapshot holds what lies in files, too
+            op = MultiJoin.restore(op.snapshot(), memory_limit=limit, when_full="spill", spill_dir=tmp_path)
+    assert free.metrics.rows_out > 1000 and not any(found.values())
+    assert free.metrics.peak_state_bytes > limit and op.metrics.peak_state_bytes <= limit
+    assert spilled > 0 and op.metrics.spilled_bytes > 0
+    assert op.metrics.stored == free.metrics.stored or views == "none"
+    for alias in "bca":
+        assert not list(op.finish(alias))
+    assert op.metrics.state_rows == 0
+
+
+def _rows(out: pa.RecordBatch) -> list[tuple[Any, ...]]:
+    return list(zip(*(out.column(n).to_pylist() for n in ("a_s", "b_s", "c_s", "a_k")), strict=True))
+
+
+@pytest.mark.parametrize("seed", range(300, 330))
+def test_random_joins_in_files(seed: int, tmp_path: Path) -> None:
+    c = case(seed)
+    limit = int(np.random.default_rng(seed).choice([700_000, 1_500_000]))
+    options: dict[str, Any] = {"memory_limit": limit, "when_full": "spill", "spill_dir": tmp_path}
+    stream = ivjoin.multi_join(c.tables, c.condition, orders=c.orders, views=c.views, **options)
+    assert ids(c.tables, stream) == c.expected()
+    assert stream.metrics.peak_state_bytes <= limit
 
 
 @pytest.mark.parametrize("seed", range(200, 206))

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin import MultiJoin, Order, multi_join
+from tests.multi.turns import ids, in_turns
 
 SCHEMA = pa.schema(
     {
@@ -152,9 +153,7 @@ def check_tables(seed: int) -> int:
         given, c.condition, orders=orders, views=c.views, allow_cross=True, batch_size=int(rng.choice([1, 7, 65536])),
         coalesce_rows=int(rng.choice([0, 5])), sort=str(rng.choice(["auto", "never"])),
     )
-    found: Counter[tuple[int, ...]] = Counter()
-    for out in stream:
-        found.update(zip(*(out.column(f"{a}_id").to_pylist() for a in c.aliases), strict=True))
+    found = ids(c.aliases, stream)
     want = c.expected(c.batches)
     _difference(seed, c, found, want)
     assert stream.metrics.state_rows == 0, f"seed {seed}: {stream.metrics}"
@@ -179,28 +178,12 @@ def check_pushed(seed: int) -> int:
         allow_cross=True, batch_size=int(rng.choice([1, 3, 65536])),
     )
     found: Counter[tuple[int, ...]] = Counter()
-    at, open_, each = dict.fromkeys(c.aliases, 0), list(c.aliases), rng.random() < 0.4
-
-    def take(output: Any) -> None:
-        for out in output:
-            found.update(zip(*(out.column(f"{a}_id").to_pylist() for a in c.aliases), strict=True))
-
-    while open_:
-        alias = str(rng.choice(open_))
-        batch = c.batches[alias]
-        if at[alias] < batch.num_rows:
-            piece = batch.slice(at[alias], int(rng.choice([1, 2, 5, 100])))
-            at[alias] += piece.num_rows
-            take(op.push(alias, piece))
-            rest = [t for t in batch.column("ts").slice(at[alias]).to_pylist() if t is not None]
-            if rest and rng.random() < 0.3 and on_late == "raise":
-                falls = alias in c.orders and c.orders[alias].descending
-                take(op.advance(alias, {"ts": max(rest) if falls else min(rest)}))
-        else:
-            open_.remove(alias)
-            take(op.finish(alias))
-        if each or rng.random() < 0.05:
-            op = MultiJoin.restore(op.snapshot())
+    restores = 1.0 if rng.random() < 0.4 else 0.05
+    advances = 0.3 if on_late == "raise" else 0.0
+    turns = in_turns(rng, op, c.batches, c.orders, "ts", advances=advances, restores=restores)
+    for op, out in turns:
+        found += ids(c.aliases, out)
+        m = op.metrics
     want = c.expected(kept)
     if on_late == "join":
         every = c.expected(c.batches)
@@ -208,9 +191,9 @@ def check_pushed(seed: int) -> int:
         assert not found - every, f"seed {seed}: too many, {c.condition}"
     else:
         _difference(seed, c, found, want)
-    assert op.metrics.state_rows == 0, f"seed {seed}: {op.metrics}"
+    assert m.state_rows == 0, f"seed {seed}: {m}"
     late = sum(b.num_rows - kept[a].num_rows for a, b in c.batches.items())
-    assert op.metrics.late_rows == late, f"seed {seed}: {op.metrics.late_rows} late, {late} are"
+    assert m.late_rows == late, f"seed {seed}: {m.late_rows} late, {late} are"
     return sum(want.values())
 
 

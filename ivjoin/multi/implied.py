@@ -1,0 +1,118 @@
+"""What a conjunct over three or more inputs says of two of them, so that a join of these two has a band of its own.
+
+``greatest(a.x, b.x, c.x) - least(a.x, b.x, c.x) < 20`` says ``greatest(a.x, b.x) - least(a.x, b.x) < 20``: on the side
+of a comparison that has to be small, whatever reads other inputs is replaced by something that is never greater, on the
+other side by something never less. ``greatest`` and ``least`` lose arguments, which they may only where the ones that
+stay are not NULL, and not NaN; an ``abs`` or a square becomes 0, since where it is NULL the conjunct is not TRUE.
+
+What comes of it is meant over the values that operations without error have: it gives bands, and is never evaluated. A
+sum of floats is NaN where infinities meet, and NaN is above all numbers. So floats are only asked of where a finite
+literal stands on the other side, which such a sum cannot be below, or where nothing but literals is added.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
+from itertools import combinations
+
+from ivjoin.expr.nodes import Node, columns_of, make
+from ivjoin.expr.types import BOOL
+
+__all__ = ["of_two"]
+
+_SMALL_LEFT = {"lt": True, "le": True, "gt": False, "ge": False}
+_RISING_CASTS = frozenset({"int", "decimal", "float"})
+
+
+@dataclass(frozen=True)
+class _Replacing:
+    """What is kept: columns of some inputs, by name, and what is known of columns."""
+
+    names: Set[str]
+    present: Set[Node]
+    numbers: Set[Node] | None  # None where a NaN may stand in its place, which is above all numbers
+
+    def below(self, n: Node, down: bool) -> Node | None:
+        """An expression over the kept columns that is never greater than ``n`` (never less, unless ``down``)."""
+        if self._reads(n):
+            return n
+        if n.op == ("greatest" if down else "least"):
+            kept = tuple(a for a in n.args if self._reads(a) and self._is_there(a))
+            return None if not kept else kept[0] if len(kept) == 1 else make(n.op, kept, n.params, n.type)
+        if down and n.type.kind in ("int", "decimal", "float") and (
+            n.op == "abs" or (n.op == "mul" and n.args[0] is n.args[1])
+        ):
+            return make("literal", (), (0.0 if n.type.kind == "float" else 0,), n.type)
+        if n.op in ("add", "sub", "add_days", "sub_days", "date_diff"):
+            return self._rebuilt(n, down, down == n.op.startswith("add"))
+        if n.op == "neg":
+            return self._rebuilt(n, not down)
+        if n.op == "cast" and {n.type.kind, n.args[0].type.kind} <= _RISING_CASTS:
+            return self._rebuilt(n, down)
+        return None
+
+    def _rebuilt(self, n: Node, *down: bool) -> Node | None:
+        args = [self.below(a, d) for a, d in zip(n.args, down, strict=True)]
+        return None if any(a is None for a in args) else make(n.op, tuple(a for a in args if a), n.params, n.type)
+
+    def _reads(self, n: Node) -> bool:
+        return all(c.params[1] in self.names for c in columns_of(n))
+
+    def _is_there(self, n: Node) -> bool:
+        while n.op == "cast":
+            n = n.args[0]
+        if n.op == "literal":
+            return n.params[0] is not None and n.params[0] == n.params[0]
+        return n in self.present and (self.numbers is None or n.type.kind != "float" or n in self.numbers)
+
+
+def of_two(
+    conjunct: Node, names: Mapping[str, Set[str]], present: Set[Node], numbers: Set[Node]
+) -> Iterable[tuple[frozenset[str], Node]]:
+    """For pairs of inputs what a comparison over more of them says of the two.
+
+    Parameters
+    ----------
+    conjunct : Node
+        Over the columns of a wide row.
+    names : mapping of str to set of str
+        The wide names of the columns of each input that the conjunct reads.
+    present, numbers : set of Node
+        Columns that are not NULL, and floats that are not NaN, wherever the whole condition is TRUE.
+    """
+    small_left = _SMALL_LEFT.get(conjunct.op)
+    if small_left is None or len(names) < 3:
+        return
+    left, right = conjunct.args
+    found: dict[Node, frozenset[str]] = {}
+    for a, b in combinations(names, 2):
+        both = names[a] | names[b]
+        # Each side over both inputs; or over one, since of floats only such a comparison gives a band.
+        for of_left, of_right in ((both, both), (names[a], names[b]), (names[b], names[a])):
+            known: Set[Node] | None = numbers
+            if left.type.kind == "float" and not (_is_finite(left) or _is_finite(right)):
+                if not (_rises(left) and _rises(right)):
+                    return
+                known = None
+            x = _Replacing(of_left, present, known).below(left, small_left)
+            y = _Replacing(of_right, present, known).below(right, not small_left)
+            if x is not None and y is not None:
+                read = {c.params[1] for c in columns_of(x, y)}
+                if read & names[a] and read & names[b]:
+                    found[make(conjunct.op, (x, y), (), BOOL)] = frozenset((a, b))
+    yield from ((pair, node) for node, pair in found.items())
+
+
+def _rises(n: Node) -> bool:
+    """Whether a float rises with each of its columns, NaN above all: literals are added, and no more."""
+    if n.op in ("add", "sub"):
+        return _is_finite(n.args[1]) and _rises(n.args[0])
+    if n.op in ("greatest", "least", "cast"):
+        return all(_rises(a) for a in n.args)
+    return n.op in ("column", "literal")
+
+
+def _is_finite(n: Node) -> bool:
+    return n.op == "literal" and n.params[0] is not None and math.isfinite(n.params[0])

@@ -1,0 +1,67 @@
+"""What a condition and what is declared say of single expressions: which are never NULL, and never NaN, in a match.
+
+``greatest``, ``least`` and ``coalesce`` pass a NULL by, so a row that has one may match whatever the others hold: these
+bound an argument only where it is known to be there. NaN is the greatest number, so a falling order of floats says
+something only of rows that have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Any
+
+from ivjoin.expr.nodes import Node, walk
+from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, value_of
+from ivjoin.frontier.order import ordinal_range
+
+__all__ = ["certain", "domain_of", "passes_nulls"]
+
+_PASS_NULLS = frozenset({"greatest", "least", "coalesce"})
+
+
+def passes_nulls(nodes: Iterable[Node]) -> bool:
+    """Whether something within some expressions passes NULLs by."""
+    return any(n.op in _PASS_NULLS for n in walk(*nodes))
+
+
+def domain_of(node: Node, interval: tuple[int, int, bool]) -> Any:
+    """The values of an expression of which the least and greatest ordinal are known, and whether it may be NULL."""
+    from ivjoin.propagation import Dom
+
+    low, high, null = interval
+    t = node.type
+    least, most = ordinal_range(t)
+    if low > high:
+        return Dom.empty(t, null=null)
+    nan = t.kind == "float" and high >= NAN_ORDINAL
+    if t.kind == "float":
+        most = ordinal_of(float("inf"), t)
+        if low > most:
+            return Dom.of(t, float("inf"), float("inf"), null=null, nan=True)
+    lo = None if low <= least else value_of(low, t)
+    hi = None if high >= most else value_of(high, t)
+    return Dom.of(t, lo, hi, null=null, nan=nan)
+
+
+def certain(
+    conjuncts: Sequence[Node], never_null: Set[Node], bounds: Mapping[Node, tuple[int, int]], nodes: Iterable[Node]
+) -> tuple[frozenset[Node], frozenset[Node]]:
+    """Of some expressions those that are not NULL, and the floats that are not NaN, wherever all conjuncts are TRUE.
+
+    Parameters
+    ----------
+    conjuncts : sequence of Node
+    never_null : set of Node
+        Columns that hold no NULL.
+    bounds : mapping of Node to (int, int)
+        Closed intervals of ordinals in which every value lies.
+    nodes : iterable of Node
+    """
+    from ivjoin.propagation import Dom, contract_nodes
+
+    known = {c: Dom.of(c.type, null=False) for c in never_null}
+    known |= {n: domain_of(n, (*span, n not in never_null)) for n, span in bounds.items()}
+    wanted = tuple(dict.fromkeys(nodes))
+    _, left = contract_nodes(conjuncts, known, wanted)
+    present = frozenset(n for n in wanted if not left[n].may_null)
+    return present, frozenset(n for n in wanted if n.type.kind == "float" and not left[n].may_nan)
