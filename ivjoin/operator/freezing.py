@@ -32,7 +32,7 @@ __all__ = ["Frozen"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _AT_ONCE = 16384  # rows
-_MANY = 1 << 16
+_MANY, _SOME = 1 << 16, 1 << 15  # rows: as many as a quarter of a side may be, and at least at once
 _FEW = 256  # rows of a side that are all frozen at once
 _FEW_BESIDE = 8  # times as many on the other side, and a side has few
 
@@ -104,10 +104,11 @@ class Frozen:
 
     # -- rows in -------------------------------------------------------------------------------------------------
 
-    def freeze(self, s: int) -> bool:
-        """Between two pushes: take the oldest of side s's rows; False if there are none.
+    def freeze(self, s: int, rows: int) -> bool:
+        """Between two pushes: take so many of side s's rows, the oldest, or some; False if there are none.
 
-        A quarter of many, so that what is done once for all of them costs little; up to half of few.
+        A sixteenth of many at least, so that what is done once for all of them costs little, and a quarter at most,
+        since young rows may be done before they must go; up to half of few.
 
         Raises
         ------
@@ -119,8 +120,9 @@ class Frozen:
         if not store.live:
             return False
         self.careful |= core.full_predicate
-        going = store.live if store.live <= _FEW else max(store.live // 4, min(store.live // 2, _MANY))
-        left = store.live - going
+        live = int(store.live)
+        going = min(max(rows, live // 16, min(live // 2, _SOME)), max(live // 4, min(live // 2, _MANY)))
+        left = 0 if live <= _FEW else live - going
         try:
             while store.live > left:
                 some = np.arange(store.lo, min(store.lo + _AT_ONCE, store.hi))
@@ -158,8 +160,8 @@ class Frozen:
         if not self.live:
             self._first = max((0, 1), key=lambda s: core.stores[s].live)
         first, other = core.stores[self._first], core.stores[1 - self._first]
-        few = _FEW_BESIDE * first.live <= other.live
-        if (own is first or few) and own.hi - own.lo + n > own.cap and self.freeze(p):
+        few = _FEW_BESIDE * first.live <= other.live or 2 * excess > first.cap * _size(first)
+        if (own is first or few) and own.hi - own.lo + n > own.cap and self.freeze(p, n):
             return True
         if self._shrink(first, excess) or self._shrink(other, excess):
             return True
@@ -169,13 +171,14 @@ class Frozen:
                 core.keys.renumber(core.stores)
                 if core.keys.spare(core.stores) < spare:
                     return True
-        return self.freeze(int(other.side if few else first.side)) or self.freeze(1) or self.freeze(0)
+        here = other if few else first
+        missing = _room_for(here) - _smaller(here, excess)
+        return self.freeze(int(here.side), missing) or self.freeze(1, missing) or self.freeze(0, missing)
 
     def _shrink(self, store: SideStore, excess: int) -> bool:
         """Give back so many bytes of a ring that freezing has left empty, or more, if there are any."""
-        span, size = store.hi - store.lo, row_bytes(store) or store.rows.strides[0]
-        cap = max(fitting(span + span // 8 + 64), store.cap - max(excess // size + 1, store.cap // 4))
-        if span * 8 < store.cap * 5 and cap < store.cap:
+        cap = max(_room_for(store), _smaller(store, excess))
+        if cap <= store.cap - store.cap // 16 - 1:
             recap(store, cap)
             return True
         return False
@@ -334,6 +337,22 @@ class Frozen:
         self.sides[s].drop(numbers)
         core.state.sides[s]["retired"] += len(numbers)
         self._tell(s)
+
+
+def _room_for(store: SideStore) -> int:
+    """The capacity that a ring needs for its rows and a few more."""
+    span = int(store.hi - store.lo)
+    return fitting(span + span // 16 + 64)
+
+
+def _smaller(store: SideStore, excess: int) -> int:
+    """The capacity of a ring that gives back so many bytes, and an eighth at least: a copy must be worth it."""
+    return int(store.cap - max(excess // _size(store) + 1, store.cap // 8))
+
+
+def _size(store: SideStore) -> int:
+    """Bytes of a row in a side's rings."""
+    return row_bytes(store) or store.rows.strides[0]
 
 
 class _Rows:

@@ -98,7 +98,7 @@ class Spilling:
                 moved |= more > 0
                 if self._return(core, much):
                     moved = True
-                elif not more or not self._less(core, much):
+                elif not more or not (self._keep(core, p, n) or self._less(core, much)):
                     break
             if moved and core.bytes_held() > self._limit:
                 self.make_room(0, 0)
@@ -146,12 +146,27 @@ class Spilling:
             self._move(core, needed, index, pages)
             if core.bytes_held() + needed <= self._limit:
                 return True
-            if self._pack(core, pages):
+            if self._sweep(core) or self._pack(core, pages):
                 continue
             found = self._less(core, core.bytes_held() + needed + self._limit // 32 - self._limit)
             if found and core.bytes_held() <= self._limit:
                 return True
         return False
+
+    def _keep(self, core: Core, p: int, n: int) -> bool:
+        """Let rows of a side go whose ring would have to grow; whether there were any."""
+        store = core.stores[p]
+        if store.hi - store.lo + n <= store.cap or core.frozen is None or not core.frozen.live:
+            return False
+        return core.frozen.freeze(p, n)
+
+    def _sweep(self, core: Core) -> bool:
+        """Take back the ids of keys that no row has any more, if they are many; whether they were."""
+        keys, before = core.keys, core.keys.used
+        if core.state.get("prepared"):  # ids of a batch on its way may be in no row yet
+            return False
+        keys.sweep(part=16)
+        return keys.used < before
 
     def _less(self, core: Core, excess: int) -> bool:
         """Let rows go to files with their index, or give back what they have left empty; whether there was any."""
@@ -204,7 +219,8 @@ class Spilling:
         if self._steps >= self._every:
             self._steps = 0
             self._trim()
-        return self.files.settle(self._allowed(core))
+        self.files.allowed = self._allowed(core)
+        return self.files.settle(self.files.allowed)
 
     def _trim(self) -> None:
         """Give back what malloc keeps, if it is much; look less often where that does not help."""
@@ -221,8 +237,17 @@ class Spilling:
         return core is not None and (mapped := self.files.mapped) > MORE_PAGES and mapped > self._allowed(core)
 
     def _allowed(self, core: Core) -> int:
-        """Bytes of mapped files that may lie in memory; files have some room to spare, which is not in use."""
-        return max(self._limit - core.bytes_held(), 0) + MORE_PAGES + (0 if core.frozen is None else MORE_PAGES // 8)
+        """Bytes of mapped files that may lie in memory; files have some room to spare, which is not in use.
+
+        Those that the limit leaves, unless malloc or Arrow keeps more of what is gone.
+        """
+        held = core.bytes_held()
+        if self._budget.pool is None and held < self._limit and self.files.mapped > MORE_PAGES:
+            held = max(held, own_memory() - self._start)
+        more = MORE_PAGES + MORE_PAGES // 8
+        if core.frozen is None:  # a step reads more than these of an index that lies there as a whole
+            more = MORE_PAGES if Frozen.can(core) else MORE_PAGES - MORE_PAGES // 4
+        return max(self._limit - held, 0) + more
 
     def _candidates(self, core: Core) -> Iterator[Item]:
         """Arrays in memory, with when they should go."""

@@ -16,7 +16,9 @@ from ivjoin.errors import CapacityError
 from ivjoin.shj.arrow import bitmap, counted, fixed_view, taken, validity, whole_numbers
 from ivjoin.shj.nested import end_to_end, is_taken_apart, made_of, parts_of
 
-__all__ = ["combined", "compacted", "narrowed", "one_array", "renumbered", "rows_of", "sound"]
+__all__ = [
+    "combined", "compacted", "has_dictionaries", "narrowed", "one_array", "renumbered", "rows_of", "sound",
+]  # fmt: skip
 
 _NUMBERS = {getattr(pa, f"{u}int{bits}")().id: np.dtype(f"{u}int{bits}") for u in ("", "u") for bits in (8, 16, 32, 64)}
 _FEW = 1024  # values that a dictionary may have beyond twice the rows that use it
@@ -24,7 +26,7 @@ _FEW = 1024  # values that a dictionary may have beyond twice the rows that use 
 
 def compacted(array: pa.Array, beyond: int = _FEW) -> pa.Array:
     """With dictionaries of the values in use, where one has ``beyond`` more than twice as many as there are rows."""
-    if not _has_dictionaries(array.type):
+    if not has_dictionaries(array.type):
         return array
     return _changed(array, lambda a: a if len(a.dictionary) <= 2 * len(a) + beyond else _in_use(a))
 
@@ -69,7 +71,7 @@ def renumbered(array: pa.DictionaryArray, index: pa.DataType, dictionary: pa.Arr
 def one_array(arrays: Sequence[pa.Array]) -> pa.Array:
     """One array of several of a column; a dictionary has wider indices where it must, or one of them has."""
     t = arrays[0].type
-    if not _has_dictionaries(t):
+    if not has_dictionaries(t):
         return pa.concat_arrays(arrays)
     if pa.types.is_dictionary(t):
         return compacted(_one_dictionary(arrays))
@@ -78,8 +80,13 @@ def one_array(arrays: Sequence[pa.Array]) -> pa.Array:
     return made_of(end_to_end(parts, children), t)
 
 
-def rows_of(parts: Sequence[pa.Array], firsts: Sequence[int], ids: np.ndarray) -> pa.Array:
-    """Rows of a column that lies in some arrays, int64[m], of which each begins with the row in ``firsts``."""
+def rows_of(
+    parts: Sequence[pa.Array], firsts: Sequence[int], ids: np.ndarray, read: Callable[[], object] | None = None
+) -> pa.Array:
+    """Rows of a column that lies in some arrays, int64[m], of which each begins with the row in ``firsts``.
+
+    ``read`` is called after each of the arrays was read from.
+    """
     if len(parts) == 1 or not len(ids):
         return taken(parts[0], whole_numbers(ids - firsts[0]))
     which = np.searchsorted(np.asarray(firsts), ids, side="right") - 1
@@ -89,6 +96,8 @@ def rows_of(parts: Sequence[pa.Array], firsts: Sequence[int], ids: np.ndarray) -
     for part, rows in enumerate(np.split(ids[order], ends[:-1])):
         if len(rows):
             pieces.append(taken(parts[part], whole_numbers(rows - firsts[part])))
+            if read is not None:
+                read()
     back = np.empty(len(ids), dtype=np.int64)
     back[order] = np.arange(len(ids))
     return taken(one_array(pieces), whole_numbers(back))
@@ -96,26 +105,27 @@ def rows_of(parts: Sequence[pa.Array], firsts: Sequence[int], ids: np.ndarray) -
 
 def combined(table: pa.Table) -> pa.Table:
     """The table with columns of one chunk, as far as one array can hold them; a dictionary may have wider indices."""
-    if not any(map(_has_dictionaries, table.schema.types)):
+    if not any(map(has_dictionaries, table.schema.types)):
         return table.combine_chunks()
     columns = [
-        one_array(c.chunks) if c.num_chunks and _has_dictionaries(c.type) else c.combine_chunks() for c in table.columns
+        one_array(c.chunks) if c.num_chunks and has_dictionaries(c.type) else c.combine_chunks() for c in table.columns
     ]
     return pa.table(columns, names=table.column_names)
 
 
-def _has_dictionaries(t: pa.DataType) -> bool:
+def has_dictionaries(t: pa.DataType) -> bool:
+    """Whether arrays of a type have dictionaries, maybe inside."""
     if pa.types.is_dictionary(t):
         return True
     inner = range(t.num_fields)
-    return bool(inner) and is_taken_apart(t) and any(_has_dictionaries(t.field(i).type) for i in inner)
+    return bool(inner) and is_taken_apart(t) and any(has_dictionaries(t.field(i).type) for i in inner)
 
 
 def _changed(array: pa.Array, change: Callable[[pa.DictionaryArray], pa.DictionaryArray]) -> pa.Array:
     """With each array of dictionary type in it changed."""
     if pa.types.is_dictionary(array.type):
         return change(array)
-    if not _has_dictionaries(array.type):
+    if not has_dictionaries(array.type):
         return array
     parts = parts_of(array)
     made = [_changed(child, change) for child in parts.children]

@@ -18,6 +18,7 @@ from threading import Lock
 from weakref import WeakSet
 
 import numpy as np
+import pyarrow as pa
 
 from ivjoin.errors import MemoryLimitError
 from ivjoin.shj.store.logs import Log
@@ -63,6 +64,7 @@ class Files:
         self.logs: WeakSet[Log] = WeakSet()
         self._base: int | None = None
         self._hand = 0
+        self.allowed = 1 << 62  # bytes of mapped files that may lie in memory
         self._lock = Lock()  # operators at work in several threads may share it
         os.close(self.unnamed(1))
 
@@ -122,6 +124,10 @@ class Files:
         """
         if nbytes:
             os.close(self.unnamed(nbytes))
+
+    def ease(self) -> None:
+        """In the middle of a step that reads much: let go of pages beyond those that may lie in memory."""
+        self.settle(self.allowed)
 
     def settle(self, allowed: int) -> int:
         """Let go of pages until less than ``allowed`` bytes of mapped files lie in memory; by how many it was more."""
@@ -269,7 +275,8 @@ def own_memory() -> int:
 
 
 def give_back() -> None:
-    """Let the system have what malloc keeps of arrays that are gone, where it can be asked to."""
+    """Let the system have what malloc and Arrow keep of arrays that are gone, where they can be asked to."""
+    pa.default_memory_pool().release_unused()
     trim = _trim()
     if trim is not None:
         trim(0)

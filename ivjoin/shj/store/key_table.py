@@ -19,6 +19,7 @@ from ivjoin.shj.kernels.index_kernels import KEY, LIVE
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.backing import extended, fresh, in_memory
+from ivjoin.shj.store.sizes import TIGHT
 
 if TYPE_CHECKING:
     from ivjoin.shj.store.side import SideStore
@@ -76,6 +77,11 @@ class KeyTable:
         self._free = -1
         self._n_free = 0
         self._table = np.zeros(64, dtype=np.int32)
+
+    @property
+    def used(self) -> int:
+        """Ids of keys, those that no row has any more among them until they are swept."""
+        return self.n_ids - self._n_free
 
     @property
     def operator_address(self) -> int:
@@ -158,8 +164,17 @@ class KeyTable:
         return self._more(*self._sizes(self.n_ids + max(0, n - self._n_free), self.n_ids - self._n_free + n))
 
     def _sizes(self, need: int, entries: int) -> tuple[int, int]:
-        """How many slots there are to be for so many ids, and how many places of the table for so many entries."""
-        slack = self._slack()
+        """How many slots there are to be for so many ids, and how many places of the table for so many entries.
+
+        Where memory is short, few more than that.
+        """
+        cap, size = self._with_slack(need, entries, self._slack())
+        if in_memory(self.slots) and self._account.fits(self._more(cap, size)):
+            return cap, size
+        return self._with_slack(need, entries, min(self._slack(), self.n_ids // TIGHT))
+
+    def _with_slack(self, need: int, entries: int, slack: int) -> tuple[int, int]:
+        """The same with room for so many ids more."""
         cap = need + slack if need > len(self.slots) else len(self.slots)
         return cap, _table_size(entries + slack) if 2 * entries > len(self._table) else len(self._table)
 

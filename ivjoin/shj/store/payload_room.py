@@ -7,7 +7,7 @@ import pyarrow as pa
 from ivjoin.shj.store.rings import Column
 from ivjoin.shj.store.side import SideStore
 from ivjoin.shj.store.spilled import FixedInFile, TextInFile
-from ivjoin.shj.store.varying import BytesColumn, SegmentColumn, buffer_bytes, text_bytes
+from ivjoin.shj.store.varying import BytesColumn, SegmentColumn, stored_bytes, text_bytes
 
 __all__ = ["make_batch_room", "make_text_room"]
 
@@ -61,4 +61,4 @@ def _make_column_room(store: SideStore, c: Column, array: pa.Array) -> None:
         if c.leads:
             c.records.reserve(len(array))
     elif isinstance(c, SegmentColumn):
-        store.account.want(2 * buffer_bytes(array))  # merged with its neighbours it may take as much again
+        store.account.want(2 * stored_bytes(array))  # merged with its neighbours it may take as much again

@@ -11,7 +11,7 @@ from ivjoin.shj.registers import SIDE, words_of
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.backing import extended, fresh, in_memory
 from ivjoin.shj.store.columns import BoolColumn, OrdinalColumn, WordColumn
-from ivjoin.shj.store.sizes import fitting, larger
+from ivjoin.shj.store.sizes import TIGHT, fitting, larger
 from ivjoin.shj.store.spilled import FixedInFile, TextInFile
 from ivjoin.shj.store.varying import BytesColumn
 
@@ -48,9 +48,14 @@ def clear(store: SideStore, account: Account) -> None:
 
 
 def next_cap(store: SideStore, n: int) -> int:
-    """The capacity with which there is room for n rows more."""
+    """The capacity with which there is room for n rows more, and for few beside them where memory is short."""
     need = store.hi - store.lo + n
-    return store.cap if need <= store.cap else larger(store.cap, need)
+    if need <= store.cap:
+        return store.cap
+    cap = larger(store.cap, need)
+    if store.hi > store.cap or (in_memory(store.rows) and store.account.fits(more(store, cap))):
+        return cap  # rows that lie around the end are copied: not for little
+    return min(cap, fitting(need + need // TIGHT))
 
 
 def row_bytes(store: SideStore) -> int:

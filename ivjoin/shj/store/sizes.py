@@ -7,8 +7,9 @@ import numpy as np
 from ivjoin.errors import CapacityError
 from ivjoin.shj.kernels.index_kernels import FIRST_AXIS
 
-__all__ = ["extend", "fitting", "is_wide", "larger", "row_records"]
+__all__ = ["TIGHT", "extend", "fitting", "is_wide", "larger", "row_records"]
 
+TIGHT = 32  # part of what is there for which there is room ahead, where memory is short
 # Rows that a ring may have room for, beyond twice what it needs, without being asked whether it does.
 _SPARE = 1024
 _LARGE = 1 << 17

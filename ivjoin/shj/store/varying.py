@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 from weakref import WeakMethod
 
 import numpy as np
@@ -11,20 +12,23 @@ import pyarrow as pa
 from ivjoin.errors import CapacityError
 from ivjoin.shj import arrow
 from ivjoin.shj.arrow import Bytes
-from ivjoin.shj.dictionaries import compacted, one_array, rows_of
+from ivjoin.shj.dictionaries import compacted, has_dictionaries, one_array, rows_of
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.registers import BYTES, TEXT, Register, blank
 from ivjoin.shj.store.backing import Files, extended, fresh, in_memory, slide
 from ivjoin.shj.store.rings import Validity, put, regrown
 
 __all__ = [
-    "BytesColumn", "KeyTextColumn", "PiecesAt", "SegmentColumn", "buffer_bytes", "text_array", "text_bytes",
-    "too_much_text",
+    "BytesColumn", "KeyTextColumn", "PiecesAt", "SegmentColumn", "buffer_bytes", "stored_bytes", "text_array",
+    "text_bytes", "too_much_text",
 ]
 
 PiecesAt = WeakMethod[Callable[[int, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]]
 _NARROW = 2**32  # bytes of an arena that uint32 can tell apart
 _MORE = 8  # an arena has room for an eighth more than it must hold, and moves when an eighth of it is dead
+_MOST_MERGED = 4 << 20  # bytes of arrays that are merged: meanwhile they are held twice
+_AT_ONCE = 4 << 20  # bytes of an array that are written at once
+_LITTLE = 4096  # bytes of another's that an array may hold
 _ROOM = list(TEXT.names or ()).index("room")
 
 
@@ -273,6 +277,7 @@ class SegmentColumn:
         self._firsts: list[int] = []
         self._next = 0
         self._spilled = 0  # parts, the first ones, that lie in files
+        self._files: Files | None = None
 
     @property
     def lies_in_files(self) -> bool:
@@ -289,31 +294,25 @@ class SegmentColumn:
         return total
 
     def spill(self, files: Files) -> None:
-        """Let all that is stored lie in files."""
-        parts = self._parts[self._spilled :]
-        whole = parts[0] if len(parts) == 1 else one_array(parts)
-        batch = pa.RecordBatch.from_arrays([whole], names=["0"])
-        size = pa.MockOutputStream()
-        with pa.ipc.new_stream(size, batch.schema) as writer:
-            writer.write_batch(batch)
-        there = files.empty((size.size(),), np.uint8)
-        with pa.ipc.new_stream(pa.FixedSizeBufferWriter(pa.py_buffer(there)), batch.schema) as writer:
-            writer.write_batch(batch)
-        part = pa.ipc.open_stream(pa.py_buffer(there)).read_next_batch().column(0)
-        self._parts[self._spilled :] = [part]
-        self._firsts[self._spilled + 1 :] = []
-        self._spilled += 1
+        """Let all that is stored lie in a file more, little of which is in memory meanwhile."""
+        self._files, parts = files, _filed(_pieces(self._parts[self._spilled :]), files)
+        first = self._firsts[self._spilled]
+        self._parts[self._spilled :] = parts
+        self._firsts[self._spilled :] = [first + n for n in accumulate(map(len, parts[:-1]), initial=0)]
+        self._spilled = len(self._parts)
 
     @property
     def row_bytes(self) -> int:
         return 0
 
     def append(self, array: pa.Array, first: int) -> None:
-        self._parts.append(compacted(array))
+        self._parts.append(_alone(array))
         self._firsts.append(first)
         self._next = first + len(array)
         # Equal-sized neighbours merge, so n appended rows are copied O(log n) times and few parts remain.
         while len(self._parts) > self._spilled + 1 and len(self._parts[-2]) <= 2 * len(self._parts[-1]):
+            if not has_dictionaries(self.type) and sum(map(buffer_bytes, self._parts[-2:])) > _MOST_MERGED:
+                break
             tail = self._parts.pop()
             self._firsts.pop()
             self._parts[-1] = one_array([self._parts[-1], tail])
@@ -324,7 +323,7 @@ class SegmentColumn:
     def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
         if not len(ids) or not self._parts:
             return pa.nulls(0, self.type) if not len(ids) else pa.nulls(len(ids), self.type)
-        return rows_of(self._parts, self._firsts, ids)
+        return rows_of(self._parts, self._firsts, ids, self._files.ease if self._spilled and self._files else None)
 
     def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
         kept = []
@@ -350,6 +349,62 @@ def text_bytes(array: pa.Array) -> int:
     """Bytes of an array's strings."""
     piece = Bytes.of(array)
     return int(piece.offsets[-1] - piece.offsets[0])
+
+
+def _pieces(parts: Sequence[pa.Array]) -> list[pa.Array]:
+    """The same rows in arrays that are neither large nor small; in one where each would have all dictionaries."""
+    if has_dictionaries(parts[0].type):
+        return [one_array(parts)]
+    out: list[pa.Array] = []
+    few: list[pa.Array] = []
+    for part in parts:
+        size = buffer_bytes(part)
+        step = max(1, len(part) * _AT_ONCE // max(size, 1))
+        if size <= _AT_ONCE and sum(map(buffer_bytes, few)) + size <= _AT_ONCE:
+            few.append(part)
+            continue
+        out += [one_array(few)] if few else []
+        few = []
+        out += [part.slice(start, step) for start in range(0, len(part), step)]
+    return out + ([one_array(few)] if few else [])
+
+
+def _filed(arrays: Sequence[pa.Array], files: Files) -> list[pa.Array]:
+    """The same arrays in a mapped file.
+
+    Raises
+    ------
+    MemoryLimitError
+    """
+    batches = [pa.RecordBatch.from_arrays([array], names=["0"]) for array in arrays]
+    size = pa.MockOutputStream()
+    with pa.ipc.new_stream(size, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    there = files.empty((size.size(),), np.uint8)
+    with pa.ipc.new_stream(pa.FixedSizeBufferWriter(pa.py_buffer(there)), batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+            files.settle(_AT_ONCE)
+    return [batch.column(0) for batch in pa.ipc.open_stream(pa.py_buffer(there))]
+
+
+def _alone(array: pa.Array) -> pa.Array:
+    """The same rows without the larger part of the buffers that they are a slice of."""
+    return pa.concat_arrays([array]) if _is_slice(array) else compacted(array)
+
+
+def _is_slice(array: pa.Array) -> bool:
+    """Whether an array is a small part of its buffers."""
+    if has_dictionaries(array.type):
+        return False
+    size = int(array.nbytes)
+    return buffer_bytes(array) > size + max(size, _LITTLE)
+
+
+def stored_bytes(array: pa.Array) -> int:
+    """Bytes of an array once it is stored."""
+    return int(array.nbytes) if _is_slice(array) else buffer_bytes(array)
 
 
 def buffer_bytes(array: pa.Array) -> int:

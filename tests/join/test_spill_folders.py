@@ -1,0 +1,222 @@
+"""Folders to spill to that are full, read-only or gone, on a file system of their own; and spilled rows elsewhere."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ivjoin import IvjoinError, MemoryLimitError, SymmetricHashJoin
+
+SCHEMA = pa.schema({"k": pa.int64(), "t": pa.int64(), "s": pa.string(), "v": pa.float64()})
+# What lies in files: rows with their index; arrays of the index; structs.
+KINDS = "key", "no key", "struct"
+
+
+def schema_of(kind: str) -> pa.Schema:
+    return SCHEMA.append(pa.field("p", pa.struct({"a": pa.int32()}))) if kind == "struct" else SCHEMA
+
+
+def question_of(kind: str, how: str = "full") -> dict[str, Any]:
+    band = "abs(l.t - r.t) <= 2000"
+    on = {"on": "k"} if kind != "no key" else {}
+    condition = band if on else f"{band} AND abs(l.v - r.v) < 0.002"
+    return {**on, "condition": condition, "how": how, "left_order": "t", "right_order": "t"}
+
+
+def drawn(kind: str, i: int, side: str, n: int = 200) -> pa.RecordBatch:
+    rng = np.random.default_rng((i, side == "left"))
+    columns: list[Any] = [
+        rng.integers(0, 700, n), np.sort(rng.integers(0, 100, n)) + 100 * i,
+        [None if x == 0 else "y" * int(x) for x in rng.integers(0, 30, n)], rng.random(n),
+    ]  # fmt: skip
+    if kind == "struct":
+        columns.append([{"a": int(x)} for x in rng.integers(0, 9, n)])
+    return pa.record_batch(columns, schema=schema_of(kind))
+
+
+def rows_of(batches: Any) -> Counter[str]:
+    return Counter(str(tuple(row.values())) for batch in batches for row in batch.to_pylist())
+
+
+def pushed(op: SymmetricHashJoin, kind: str, turns: range) -> Counter[str]:
+    got: Counter[str] = Counter()
+    for i in turns:
+        for side in ("left", "right"):
+            got += rows_of(op.push(side, drawn(kind, i, side)))
+    return got
+
+
+def whole(kind: str, turns: int) -> Counter[str]:
+    """All rows of the join in memory."""
+    schema = schema_of(kind)
+    op = SymmetricHashJoin(schema, schema, **question_of(kind))
+    return pushed(op, kind, range(turns)) + rows_of(op.finish())
+
+
+def goes_on(op: SymmetricHashJoin, kind: str, turns: int, folder: Path, says: str, at_turn: Any = None) -> int:
+    """Push all; a batch that is refused is pushed to what a snapshot restores elsewhere. How many were."""
+    got: Counter[str] = Counter()
+    errors = 0
+    for i in range(turns):
+        if at_turn is not None:
+            at_turn(op, i)
+        for side in ("left", "right"):
+            batch = drawn(kind, i, side)
+            while batch.num_rows:
+                try:
+                    for out in op.push(side, batch):
+                        got += rows_of([out])
+                    break
+                except MemoryLimitError as e:
+                    assert says in str(e)  # noqa: PT017
+                    errors += 1
+                    batch = batch.slice(e.rows_taken)
+                    limit: dict[str, Any] = {"memory_limit": 60_000, "when_full": "spill", "spill_dir": folder}
+                    op = SymmetricHashJoin.restore(op.snapshot(), **limit)
+    got += rows_of(op.finish())
+    assert got == whole(kind, turns)
+    return errors
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_folder_that_goes_while_rows_lie_there(kind: str, tmp_path: Path) -> None:
+    folder, other = tmp_path / "spill", tmp_path / "other"
+    folder.mkdir()
+    other.mkdir()
+    schema = schema_of(kind)
+    op = SymmetricHashJoin(
+        schema, schema, **question_of(kind), memory_limit=60_000, when_full="spill", spill_dir=folder
+    )
+    lay = 0
+
+    def at_turn(op: SymmetricHashJoin, i: int) -> None:
+        nonlocal lay
+        if i == 6:
+            lay = op.metrics.spilled_rows
+            folder.rmdir()  # the files have no names
+
+    errors = goes_on(op, kind, 30, other, "No such file or directory", at_turn)
+    assert lay > 0
+    assert errors <= 1
+
+
+def _private(folder: Path, options: str, code: str, *arguments: str) -> str:
+    """What a process prints that has a small file system of its own at a folder; skips where none can be had."""
+    shell = 'mount -t tmpfs -o "$0" none "$1" || exit 77; shift; exec "$@"'
+    unshare = shutil.which("unshare")
+    if unshare is None:
+        pytest.skip("no program to make a file system with")
+    own = [] if _is_root() else ["--map-root-user"]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [unshare, *own, "--mount", "sh", "-c", shell, options, str(folder), sys.executable, "-c", code,
+         json.dumps([str(root), str(root / "tests"), str(folder), *arguments])],
+        check=False, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    if done.returncode == 77 or "unshare:" in done.stderr:
+        pytest.skip(f"no file system may be made here: {done.stderr}")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _is_root() -> bool:
+    import os
+
+    return hasattr(os, "geteuid") and os.geteuid() == 0
+
+
+_FULL = """
+import json, sys
+*path, folder, kind, other = json.loads(sys.argv[1])
+sys.path[:0] = path
+from pathlib import Path
+from ivjoin import SymmetricHashJoin
+from join.test_spill_folders import goes_on, question_of, schema_of
+schema = schema_of(kind)
+op = SymmetricHashJoin(schema, schema, **question_of(kind), memory_limit=60_000, when_full="spill", spill_dir=folder)
+print(goes_on(op, kind, 30, Path(other), "No space left on device"))
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_full_file_system(kind: str, tmp_path: Path) -> None:
+    small, other = tmp_path / "small", tmp_path / "other"
+    small.mkdir()
+    other.mkdir()
+    assert int(_private(small, "size=600k", _FULL, kind, str(other))) == 1
+
+
+_READ_ONLY = """
+import json, sys
+*path, folder = json.loads(sys.argv[1])
+sys.path[:0] = path
+from ivjoin import SymmetricHashJoin
+from join.test_spill_folders import question_of, schema_of
+schema = schema_of("key")
+try:
+    SymmetricHashJoin(schema, schema, **question_of("key"), memory_limit=60_000, when_full="spill", spill_dir=folder)
+except Exception as e:
+    print(type(e).__name__, e)
+"""
+
+
+def test_a_read_only_file_system(tmp_path: Path) -> None:
+    said = _private(tmp_path, "ro,size=1m", _READ_ONLY)
+    assert said.startswith("IvjoinError spill_dir is ")
+    assert "where no file can be written (Read-only file system); name another folder" in said
+
+
+def test_a_folder_that_may_not_be_written_to(tmp_path: Path) -> None:
+    """Without a file system of one's own; who may do all is not stopped by a mode."""
+    tmp_path.chmod(0o555)
+    if _is_root():
+        pytest.skip("a mode does not stop this user")
+    with pytest.raises(IvjoinError, match="where no file can be written .*name another folder"):
+        SymmetricHashJoin(
+            SCHEMA, SCHEMA, **question_of("key"), memory_limit=60_000, when_full="spill", spill_dir=tmp_path
+        )
+
+
+_ELSEWHERE = """
+import json, sys
+*path, blob, kind = json.loads(sys.argv[1])
+sys.path[:0] = path
+from pathlib import Path
+from ivjoin import SymmetricHashJoin
+from join.test_spill_folders import pushed, rows_of
+op = SymmetricHashJoin.restore(Path(blob).read_bytes())
+got = pushed(op, kind, range(12, 20)) + rows_of(op.finish())
+print(json.dumps(sorted(got.items())))
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_snapshot_is_enough_for_another_process(kind: str, tmp_path: Path) -> None:
+    """The process that spilled has ended, and its files and folder with it."""
+    folder, blob = tmp_path / "spill", tmp_path / "blob"
+    folder.mkdir()
+    schema = schema_of(kind)
+    op = SymmetricHashJoin(
+        schema, schema, **question_of(kind), memory_limit=60_000, when_full="spill", spill_dir=folder
+    )
+    got = pushed(op, kind, range(12))
+    assert op.metrics.spilled_rows > 0
+    blob.write_bytes(op.snapshot())
+    del op
+    folder.rmdir()
+    root = Path(__file__).parents[2]
+    asked = json.dumps([str(root), str(root / "tests"), str(blob), kind])
+    done = subprocess.run(
+        [sys.executable, "-c", _ELSEWHERE, asked], check=False, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert got + Counter(dict(json.loads(done.stdout))) == whole(kind, 20)
