@@ -102,6 +102,7 @@ class Core:
             self.build()
         else:
             self._take_up(found)
+        self.alive = ref(self.stores[0])  # None once a search for circles has found this
         self.count_state()
 
     def __del__(self) -> None:

@@ -58,7 +58,10 @@ _lock = Lock()  # never waited for: an operator may end while its own thread hol
 
 
 def leave(core: Core) -> None:
-    """Let what an operator has made wait for another, if it is as a new one's but for its size."""
+    """Let what an operator has made wait for another, if it is as a new one's but for its size.
+
+    What a search for circles has found cannot be used: by now nothing within refers weakly to anything.
+    """
     account = core.account
     if account.limit is not None or account.on_full is not None or account.files is not None:
         return
@@ -68,7 +71,7 @@ def leave(core: Core) -> None:
         return
     if not all(map(can_be_cleared, core.stores)):
         return
-    if core.bytes_held() > _MOST_BYTES or not _lock.acquire(False):
+    if core.alive() is None or core.bytes_held() > _MOST_BYTES or not _lock.acquire(False):
         return
     try:
         _waiting.append(

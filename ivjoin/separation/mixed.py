@@ -100,11 +100,13 @@ def _choices(forms: Forms, z: Node, below: bool) -> list[_Choice]:
         return [] if m is None else [_Choice(m), _Choice(m.scaled(-1)), _constant(0, 0)]
     if (z.op == "greatest" and below) or (z.op == "least" and not below):
         out = []
+        # A null argument is skipped, so the others' inequality says nothing of it. Where one may err, rows that are
+        # dropped for another would hide it.
+        there = all(a.op in ("column", "literal") for a in z.args)
         for a in z.args:
             f = forms.form(a)
-            # A null argument is skipped, so the others' inequality says nothing of it.
             if f is not None and not f.lost:
-                out.append(_Choice(f, frozenset(n for n in f.terms if forms.may_null(n))))
+                out.append(_Choice(f, frozenset(n for n in f.terms if not there or forms.may_null(n))))
         return out
     if z.op == "mul":
         square = proportion(forms, z)

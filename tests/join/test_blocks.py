@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import SymmetricHashJoin
-from ivjoin.operator import blocks
+from ivjoin.operator import blocks, lending
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels import memory as mem
 from ivjoin.shj.kernels import push_kernels
@@ -40,6 +40,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.delenv(blocks.VARIABLE, raising=False)
     monkeypatch.setattr(blocks, "_found", [])
     blocks._possible.cache_clear()
+    lending.forget()
     yield
     blocks._possible.cache_clear()
 
@@ -112,6 +113,7 @@ def test_where_they_fail_joins_go_without_and_say_so(
 ) -> None:
     assert blocks.works()  # compiled by now
     blocks._found.clear()
+    lending.forget()
     monkeypatch.setattr(push_kernels, "push_batch", fault(push_kernels.push_batch))
     with pytest.warns(RuntimeWarning, match=r"do not work on this platform.*IVJOIN_COMPILED_BLOCKS=0"):
         assert joined() == (ROWS, False)

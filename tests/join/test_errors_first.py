@@ -13,7 +13,7 @@ from join.tables import rows
 
 from ivjoin import EvaluationError, Order, SymmetricHashJoin
 from ivjoin.expr.evaluate import evaluate
-from ivjoin.plan.planner import JoinPlan, make_plan
+from ivjoin.plan.planner import make_plan
 from ivjoin.plan.question import join_spec
 
 Row = tuple[int, int | None, int]
@@ -45,10 +45,8 @@ def batch(given: list[Row]) -> pa.RecordBatch:
 
 def sorted_join(left: list[Row], right: list[Row], condition: str, how: str, rng: random.Random) -> Iterator[tuple]:
     """As a task on Spark does it: the rows of both sides in one order, without a value first, some at a time."""
-    def planned(**orders: Order) -> JoinPlan:
-        return make_plan(join_spec(SCHEMA, SCHEMA, on="k", condition=condition, how=how, **orders))
-
-    term = planned().kernel_terms[0]
+    spec = join_spec(SCHEMA, SCHEMA, on="k", condition=condition, how=how)
+    term = make_plan(spec).kernel_terms[0]
     tagged = []
     for s, (node, given) in enumerate(((term.left, left), (term.right, right))):
         table = batch(given)
@@ -57,7 +55,7 @@ def sorted_join(left: list[Row], right: list[Row], condition: str, how: str, rng
             absent = (v.error is not None and v.error[i]) or (v.valid is not None and not v.valid[i])
             tagged.append((not absent, 0 if absent else int(v.values[i]), rng.random(), s, row))
     tagged.sort(key=lambda t: t[:3])
-    plan = planned(left_order=Order(term.left), right_order=Order(term.right))
+    plan = make_plan(spec.with_orders((Order(term.left),), (Order(term.right),), "raise"))
     op = SymmetricHashJoin.from_plan(plan, errors_first=True)
     while tagged:
         n = rng.randint(1, 4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -180,3 +181,16 @@ def test_threads_that_make_operators_of_one_plan_share_none() -> None:
 
     with ThreadPoolExecutor(6) as pool:
         assert all(pool.map(work, range(24)))
+
+
+def test_what_a_search_for_circles_has_found_is_not_used() -> None:
+    given = batches(8, 30, 9, nulls=True)
+    op: Any = made(**QUESTIONS["full"])
+    want = rows(op, given[:5], finish=False)
+    op._core.circle = op
+    del op
+    gc.collect()
+    assert len(lending._waiting) == 0
+    op = made(**QUESTIONS["full"])
+    assert rows(op, given[:5], finish=False) == want
+    assert rows(SymmetricHashJoin.restore(op.snapshot()), given[5:]) == rows(op, given[5:])

@@ -216,12 +216,13 @@ def test_what_is_held_does_not_grow(kind: str) -> None:
     schema = batch(kind, 0).schema
     op = SymmetricHashJoin(schema, schema, condition=BAND, **ORDERED, batch_size=64)
     held = []
-    for number in range(100):
+    for number in range(300):
         for side in ("left", "right"):
             for _ in op.push(side, batch(kind, number)):
                 pass
         held.append(op.metrics.state_bytes)
-    assert max(held[50:]) < 1.5 * max(held[:50])
+    # Some hundred rows that are gone may lie there until there are more of them.
+    assert max(held[100:]) < 1.1 * max(held[:100])
 
 
 def test_a_snapshot_of_more_values_than_indices_tell_apart() -> None:
