@@ -130,7 +130,8 @@ def run(rows: int, runs: int, only: str = "") -> list[dict[str, Any]]:
         best: dict[str, float] = {}
         held: dict[str, int] = {}
         for turn in range(runs + 1):
-            for way, views in list(ways.items()):
+            in_turn = list(ways.items())
+            for way, views in in_turn[turn % len(in_turn) :] + in_turn[: turn % len(in_turn)]:
                 if turn and way != "auto" and first[way] > 4 * min(first.values()):
                     continue  # out of the race
                 try:
