@@ -8,6 +8,11 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import pytest
+from hatchling.builders.plugin.interface import BuilderInterface
+from hatchling.builders.sdist import SdistBuilder
+from hatchling.builders.wheel import WheelBuilder
+
 import ivjoin
 
 ROOT = Path(__file__).parent.parent
@@ -35,6 +40,14 @@ def test_the_archive_holds_what_the_tests_read() -> None:
     assert {"bench", "docs", "examples", "ivjoin", "pyproject.toml"} <= read_by_tests()
     assert read_by_tests() - {"pyproject.toml", "build"} <= held  # the first is always in it
     assert {name for name in held if not (ROOT / name).exists()} == set()
+
+
+@pytest.mark.parametrize("builder", [WheelBuilder, SdistBuilder])
+def test_every_module_is_packed(builder: type[BuilderInterface[Any, Any]]) -> None:
+    modules = {str(path.relative_to(ROOT)) for path in (ROOT / "ivjoin").rglob("*.py")}
+    assert "ivjoin/expr/build/__init__.py" in modules
+    packed = {file.relative_path for file in builder(str(ROOT)).recurse_included_files()}
+    assert modules - packed == set()
 
 
 def test_links_of_the_readme_lead_somewhere_on_a_package_index() -> None:
