@@ -6,8 +6,10 @@ other side by something never less. ``greatest`` and ``least`` lose arguments, w
 stay are not NULL, and not NaN; an ``abs`` or a square becomes 0, since where it is NULL the conjunct is not TRUE.
 
 What comes of it is meant over the values that operations without error have: it gives bands, and is never evaluated. A
-sum of floats is NaN where infinities meet, and NaN is above all numbers. So floats are only asked of where a finite
-literal stands on the other side, which such a sum cannot be below, or where nothing but literals is added.
+sum of floats is NaN where infinities meet or an argument is, and NaN is above all numbers. So floats are only asked of
+where nothing but literals is added, or a finite literal stands on the other side. Such a sum is not NaN on the side
+that has to be small. On the other one no argument may be: then it is NaN only where a term is infinite, and so is what
+takes its place.
 """
 
 from __future__ import annotations
@@ -92,10 +94,12 @@ def of_two(
         # Each side over both inputs; or over one, since of floats only such a comparison gives a band.
         for of_left, of_right in ((both, both), (names[a], names[b]), (names[b], names[a])):
             known: Set[Node] | None = numbers
-            if left.type.kind == "float" and not (_is_finite(left) or _is_finite(right)):
-                if not (_rises(left) and _rises(right)):
+            if left.type.kind == "float":
+                small, large = (left, right) if small_left else (right, left)
+                if _rises(left) and _rises(right):
+                    known = None
+                elif not (_is_finite(large) or (_is_finite(small) and _adds_up(large, numbers))):
                     return
-                known = None
             x = _Replacing(of_left, present, known).below(left, small_left)
             y = _Replacing(of_right, present, known).below(right, not small_left)
             if x is not None and y is not None:
@@ -112,6 +116,19 @@ def _rises(n: Node) -> bool:
     if n.op in ("greatest", "least", "cast"):
         return all(_rises(a) for a in n.args)
     return n.op in ("column", "literal")
+
+
+def _adds_up(n: Node, numbers: Set[Node], inside: bool = False) -> bool:
+    """Whether a sum is NaN only where infinities meet in it, and none does ``inside`` of an extreme."""
+    if n.type.kind in ("int", "decimal"):
+        return True
+    if n.op in ("add", "sub", "neg"):
+        return not inside and all(_adds_up(a, numbers) for a in n.args)
+    if n.op in ("greatest", "least"):
+        return all(_adds_up(a, numbers, True) for a in n.args)
+    if n.op == "cast":
+        return _adds_up(n.args[0], numbers, inside)
+    return n in numbers or _is_finite(n)
 
 
 def _is_finite(n: Node) -> bool:

@@ -299,7 +299,8 @@ class Bounder:
             span = wide[0] + zero, wide[1] + zero
         least, most = self._reach(node)
         near = (most - least) >> 12
-        if span[0] - least <= near and most - span[1] <= near:
+        first = 0 if least == ordinal_of(0, node.type) else near  # unsigned values are near the least one for long
+        if span[0] - least <= first and most - span[1] <= near:
             if not force:  # by itself, not because it was asked for, as it is before the first row
                 self._idle[node] = wait, min(2 * wait, _LONGEST_IDLE)
         else:

@@ -113,7 +113,8 @@ class Emitter:
         found = evaluate([build.cast(build.column("left", "k", from_arrow(array.type)), from_arrow(t), self._zone)],
                          lambda _, __: array, len(array))[0]  # fmt: skip
         if found.error is not None and found.error.any():
-            raise pa.ArrowInvalid(f"{array[int(found.error.argmax())]} is past its ends")
+            ticks = array.view(pa.int32() if array.type.bit_width == 32 else pa.int64())  # Python may have no such day
+            raise pa.ArrowInvalid(f"{ticks[int(found.error.argmax())]} is past its ends")
         missing = None if found.valid is None else ~found.valid
         return pa.array(np.ascontiguousarray(found.values, np.int64), pa.int64(), mask=missing).cast(t)
 

@@ -379,7 +379,10 @@ class Isolator:
 
 
 def _wide(n: Node) -> Node:
-    return cast_to(n, FLOAT64) if n.op != "literal" else _number(n.params[0])
+    """The node as a double; for a NULL, of which nothing follows, NaN."""
+    if n.op != "literal":
+        return cast_to(n, FLOAT64)
+    return _number(math.nan if n.params[0] is None else n.params[0])
 
 
 def _root(u: Node) -> Node:

@@ -209,7 +209,11 @@ class _Separator:
             a, b, op, sides = b, a, FLIPPED[op], (LEFT_SIDE, RIGHT_SIDE)
         written = sides == (LEFT_SIDE, RIGHT_SIDE)
         if op == "eq_null_safe":
-            return Found(exact=True, keys=[JoinKey(a, b, True)]) if written else Found()
+            if not written:
+                return Found()
+            if self.forms.may_null(a) and self.forms.may_null(b):
+                return Found(exact=True, keys=[JoinKey(a, b, True)])
+            op = "eq"  # a null is equal to nothing here
         keyed = written and op == "eq"
         found = Found()
         if a.type.is_discrete:

@@ -170,3 +170,29 @@ def test_what_follows_for_two_of_three(conjunct: str, band: list[Any]) -> None:
     spec = multi_spec(dict.fromkeys("abc", schema("int64", False)), f"{conjunct} AND a.k = b.k AND b.k = c.k")
     first = laid_out(spec, (("a", "b"), "c")).steps[0]
     assert [(t.lo, t.hi) for t in plan_of(first.spec).kernel_terms] == band
+
+
+FAR = [
+    "least(a.ts, c.ts) - greatest(b.ts, c.ts) > -20e0",
+    "-20e0 <= least(a.ts, b.ts, c.ts) - greatest(a.ts, b.ts, c.ts)",
+    "least(a.ts, b.ts) - greatest(b.ts, c.ts * c.w) > -20e0",
+    "least(a.ts, b.ts) - greatest(b.ts, c.ts - c.w) > -20e0",
+]
+
+
+@pytest.mark.parametrize("views", ["auto", "none", [("a", "b")]])
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("condition", FAR)
+def test_a_spread_that_is_nan_is_above_all_numbers(condition: str, there: bool, views: Any) -> None:
+    """-20 < NaN, so rows of a and b match however far they lie apart."""
+    inf, nan = float("inf"), float("nan")
+    schema = pa.schema({"ts": pa.float64(), "w": pa.float64()})
+    numbers = [f"NOT isnan({a}.ts)" for a in ("abc" if there else "ab")]
+    present = [f"{a}.ts IS NOT NULL" for a in "abc"]
+    op = MultiJoin(dict.fromkeys("abc", schema), " AND ".join([*numbers, *present, condition]), views=views)
+    third = {FAR[2]: [0.0, inf], FAR[3]: [inf, inf]}.get(condition, [5.0 if there else nan, 0.0])
+    out = []
+    for alias, row in {"a": [5.0, 0.0], "b": [500.0, 0.0], "c": third}.items():
+        out += op.push(alias, pa.record_batch([[row[0]], [row[1]]], schema))
+    found = sum(b.num_rows for b in [*out, *op.finish()])
+    assert found == int(condition in FAR[2:] or not there)

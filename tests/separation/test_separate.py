@@ -357,3 +357,17 @@ def test_linear_conditions_do_not_load_sympy():
         "assert len(sep.bands) == 1 and 'sympy' not in sys.modules and 'sqlglot' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("column", ["x", "f"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(l.x - r.x) + NULL > 1e0", "NULL - (l.x - r.x) > 1e0", "l.x - r.x - NULL < 1e0", "abs(l.x - r.x - NULL) < 3e0",
+        "sqrt(l.x - r.x + NULL) < 1e0", "(l.x - r.x) / NULL <= 2e0", "NULL * (l.x + r.x) = 2e0",
+    ],
+)  # fmt: skip
+def test_a_null_among_floats_bounds_nothing(text: str, column: str):
+    text = text.replace(".x", f".{column}").replace("NULL", "CAST(NULL AS DOUBLE)")
+    assert bands(text) == []
+    assert len(split(text).residual) == 1
