@@ -37,9 +37,7 @@ from ivjoin.expr.build.chrono import (
     unix_seconds,
 )
 from ivjoin.expr.build.coerce import as_bool, cast, common_type, compared, exact_value, meet, meet_all
-from ivjoin.expr.literals import is_literal, literal, parse_date, parse_time, parse_timestamp
 from ivjoin.expr.build.nested import sort_keys
-from ivjoin.expr.nodes import LEFT, RIGHT, Node, make
 from ivjoin.expr.build.numeric import (
     abs_,
     acos,
@@ -74,8 +72,10 @@ from ivjoin.expr.build.numeric import (
     tanh,
     trunc,
 )
-from ivjoin.expr.kernels.zones import is_fixed
 from ivjoin.expr.build.strings import concat, like
+from ivjoin.expr.kernels.zones import is_fixed
+from ivjoin.expr.literals import is_literal, literal, parse_date, parse_time, parse_timestamp
+from ivjoin.expr.nodes import LEFT, RIGHT, Node, make
 from ivjoin.expr.types import BOOL, INT32, TICKS_PER_SECOND, Type, timestamp
 
 __all__ = [

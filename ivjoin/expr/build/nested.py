@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from ivjoin.errors import ConditionError, UnsupportedError
 from ivjoin.expr.build.coerce import cast, common_type
-from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.kernels.columns import load
+from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.expr.types import BINARY, BOOL, FLOAT64, INT32, UINT64, from_arrow, nested_arrow
 
