@@ -145,7 +145,7 @@ def test_micro_batches_without_rows_leave_no_gap_in_the_log(tmp_path: Path) -> N
     folder.check()
     for batch in range(5, 11):  # the query had another sink before
         folder.publish(QUERY, batch, parts(given, batch) if batch % 2 else [])
-    names = sorted(p.name for p in (tmp_path / "_spark_metadata").iterdir())
+    names = sorted(p.name for p in (tmp_path / "_spark_metadata").iterdir() if p.name[0] != ".")
     assert names == sorted(["3.compact", "4", "5", "6", "7.compact", "8", "9", "10"])
     assert read(given, published_files(tmp_path)) == whole(5) + whole(7) + whole(9)
 
@@ -164,6 +164,37 @@ def test_two_queries_in_a_folder(tmp_path: Path) -> None:
         Folder(given).publish("bbbb-2", 0, parts(given, 0))
     with pytest.raises(IvjoinError, match="those between were written elsewhere"):
         Folder(given).publish("aaaa-1", 4, parts(given, 4))
+
+
+@pytest.mark.parametrize("batches", [1, 3])
+def test_a_log_without_rows_is_a_querys_own(tmp_path: Path, batches: int) -> None:
+    """Another query's first micro-batch is not taken for one of those without rows that the log has."""
+    given = layout(tmp_path, partition_by=("k",))
+    for batch in range(batches):
+        Folder(given).publish("aaaa-1", batch, [])
+    with pytest.raises(IvjoinError, match="another query.*each query and checkpoint has a folder"):
+        Folder(given).publish("bbbb-2", 0, parts(given, 0))
+    Folder(given).publish("aaaa-1", batches - 1, parts(given, batches - 1))  # done again: it had none
+    Folder(given).publish("aaaa-1", batches, parts(given, batches))
+    assert read(given, published_files(tmp_path)) == whole(batches)
+
+
+def test_a_log_of_spark_s_own_sink(tmp_path: Path) -> None:
+    """A query that wrote with it goes on from its last micro-batch; any other one would miss rows."""
+    given = layout(tmp_path, partition_by=("k",))
+    log = tmp_path / "_spark_metadata"
+    log.mkdir()
+    for batch in range(3):
+        file = tmp_path / f"part-0000{batch}-7d5c-c000.snappy.parquet"
+        pq.write_table(pa.table({"batch": [batch], "v": [batch]}), file)
+        (log / str(batch)).write_text(f'v1\n{{"path":"{file.as_uri()}"}}')
+    for batch in (0, 1):
+        with pytest.raises(IvjoinError, match="another query"):
+            Folder(given).publish(QUERY, batch, parts(given, batch))
+    Folder(given).publish(QUERY, 2, parts(given, 2))
+    assert len(published_files(tmp_path)) == 3
+    Folder(given).publish(QUERY, 3, parts(given, 3))
+    assert read(given, published_files(tmp_path)[3:]) == whole(3)
 
 
 def test_folders_whose_readers_would_miss_files_are_refused(tmp_path: Path) -> None:
