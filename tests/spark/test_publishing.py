@@ -17,7 +17,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from ivjoin.errors import IvjoinError
+from ivjoin.errors import IvjoinError, UnsupportedError
 from ivjoin.spark import parts as parts_module
 from ivjoin.spark import published_files
 from ivjoin.spark.deltastats import delta_stats
@@ -305,3 +305,14 @@ def test_partitions_of_a_path() -> None:
     assert partition_of("a%20b=x%2Fy/k=__HIVE_DEFAULT_PARTITION__/f") == {"a b": "x/y", "k": None}
     assert partition_of("f") == {}
     assert hive_folders("k=%C3%A4%2Fb%20c%25/n=1/f") == "k=\u00e4%2Fb c%25/n=1"
+
+
+@pytest.mark.parametrize("form", ["parquet", "ipc", "delta"])
+def test_text_that_no_folder_s_name_can_say_is_refused(tmp_path: Path, form: str) -> None:
+    given = layout(tmp_path, format=form, partition_by=("k",))
+    for text, said in (("\0a", "holds the character NUL"), ("\u6f22" * 40, "360 bytes")):
+        rows = pa.RecordBatch.from_pydict({"batch": [1], "k": [text], "v": [1]}, SCHEMA)
+        with pytest.raises(UnsupportedError, match=f"partition_by names 'k'.*{said}"):
+            parts_module.written(given, iter([rows]), "0")
+    rows = pa.RecordBatch.from_pydict({"batch": [1], "k": ["\u6f22" * 25 + "a b"], "v": [1]}, SCHEMA)
+    assert parts_module.written(given, iter([rows]), "0") is not None
