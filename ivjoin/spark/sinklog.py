@@ -20,7 +20,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 from ivjoin.errors import IvjoinError
-from ivjoin.spark.layout import unique
+from ivjoin.spark.layout import SUFFIXES, unique
 
 __all__ = ["SinkLog", "published_files"]
 
@@ -162,7 +162,8 @@ def published_files(path: str | os.PathLike[str]) -> list[str]:
     Returns
     -------
     list of str
-        Paths in the order of the micro-batches. Without a log every file is a whole micro-batch, or more.
+        Paths in the order of the micro-batches. Without a log every Parquet or Arrow file is a whole micro-batch,
+        or more.
 
     Raises
     ------
@@ -179,4 +180,5 @@ def published_files(path: str | os.PathLike[str]) -> list[str]:
     if SinkLog.stands_in(folder):
         log = folder / _FOLDER
         return [unquote(urlparse(line["path"]).path) for line in _all_lines(log, max(_numbers(log), default=-1))]
-    return sorted(str(p) for p in folder.iterdir() if p.is_file() and p.name[:1] not in "._")
+    found = (p for p in folder.iterdir() if p.suffix in SUFFIXES.values() and p.name[:1] not in "._" and p.is_file())
+    return sorted(map(str, found))

@@ -307,6 +307,15 @@ def test_partitions_of_a_path() -> None:
     assert hive_folders("k=%C3%A4%2Fb%20c%25/n=1/f") == "k=\u00e4%2Fb c%25/n=1"
 
 
+@pytest.mark.parametrize("form", ["parquet", "ipc"])
+def test_what_else_lies_in_the_folder_is_no_micro_batch(tmp_path: Path, form: str) -> None:
+    (tmp_path / "README.txt").write_text("what this is")
+    given = layout(tmp_path, format=form)
+    Folder(given).check()
+    Folder(given).publish(QUERY, 0, parts(given, 0))
+    assert read(given, published_files(tmp_path)) == whole(0)
+
+
 @pytest.mark.parametrize("form", ["parquet", "ipc", "delta"])
 def test_text_that_no_folder_s_name_can_say_is_refused(tmp_path: Path, form: str) -> None:
     given = layout(tmp_path, format=form, partition_by=("k",))
