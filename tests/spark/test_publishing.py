@@ -21,7 +21,7 @@ from ivjoin.errors import IvjoinError, UnsupportedError
 from ivjoin.spark import parts as parts_module
 from ivjoin.spark import published_files
 from ivjoin.spark.deltastats import delta_stats
-from ivjoin.spark.deltatable import DeltaFolder
+from ivjoin.spark.deltatable import DeltaFolder, delta_schema
 from ivjoin.spark.layout import Layout, hive_folders, partition_of
 from ivjoin.spark.parts import Part
 from ivjoin.spark.publishing import Folder
@@ -305,6 +305,28 @@ def test_partitions_of_a_path() -> None:
     assert partition_of("a%20b=x%2Fy/k=__HIVE_DEFAULT_PARTITION__/f") == {"a b": "x/y", "k": None}
     assert partition_of("f") == {}
     assert hive_folders("k=%C3%A4%2Fb%20c%25/n=1/f") == "k=\u00e4%2Fb c%25/n=1"
+
+
+def test_times_within_a_delta_table_s_columns(tmp_path: Path) -> None:
+    """Delta has times in UTC alone; those within structs, lists and maps are the same moments there."""
+    deltalake = pytest.importorskip("deltalake", reason="deltalake is not installed")
+    here = pa.timestamp("us", "America/New_York")
+    held = pa.struct([("x", here), ("all", pa.list_(here)), ("by", pa.map_(pa.string(), pa.struct([("t", here)])))])
+    rows = pa.RecordBatch.from_pydict({"s": [{"x": 1, "all": [2, None], "by": {"a": {"t": 3}}}, None]},
+                                      pa.schema([("s", held)]))  # fmt: skip
+    given = layout(tmp_path, format="delta", schema=delta_schema(rows.schema))
+    folder = DeltaFolder(given)
+    folder.check()
+    part = parts_module.written(given, iter([rows]), "0")
+    assert part is not None
+    folder.publish(QUERY, 0, [part])
+    got = deltalake.DeltaTable(tmp_path).to_pyarrow_table()["s"].to_pylist()
+    assert [g and {**g, "by": dict(g["by"])} for g in got] == [
+        g and {**g, "by": dict(g["by"])} for g in rows.column(0).to_pylist()
+    ]
+    strange = layout(tmp_path / "x", format="delta", schema=pa.schema([("m", pa.list_(pa.month_day_nano_interval()))]))
+    with pytest.raises(IvjoinError, match="Delta cannot hold these columns"):
+        DeltaFolder(strange).check()
 
 
 @pytest.mark.parametrize("form", ["parquet", "ipc"])
