@@ -26,6 +26,8 @@ class Tree:
     ----------
     peak_bytes : int
         Greatest number of bytes held at once; a page that forked processes share counts once among them.
+    peak_by_program : dict of str to int
+        What each program held of them, at that time.
     cpu_seconds : float
         User and system time, also of processes that have ended since they were first seen.
     """
@@ -35,6 +37,7 @@ class Tree:
         self._cpu: dict[int, float] = {}
         self._program: dict[int, str] = {}
         self.peak_bytes = 0
+        self.peak_by_program: dict[str, int] = {}
 
     @property
     def cpu_seconds(self) -> float:
@@ -61,15 +64,18 @@ class Tree:
                 names[pid] = name.partition("(")[2]
                 parents.setdefault(int(fields[1]), []).append(pid)
                 cpu[pid] = (int(fields[11]) + int(fields[12])) / _TICKS
-        total, stack = 0, [self._root]
+        held: dict[str, int] = {}
+        stack = [self._root]
         while stack:
             pid = stack.pop()
-            total += _proportional(pid)
             self._cpu[pid] = cpu.get(pid, self._cpu.get(pid, 0.0))
             # The last name counts: a shell may become the program that it starts.
             self._program[pid] = names.get(pid) or self._program.get(pid, "?")
+            held[self._program[pid]] = held.get(self._program[pid], 0) + _proportional(pid)
             stack.extend(parents.get(pid, []))
-        self.peak_bytes = max(self.peak_bytes, total)
+        total = sum(held.values())
+        if total > self.peak_bytes:
+            self.peak_bytes, self.peak_by_program = total, held
 
 
 def _proportional(pid: int) -> int:

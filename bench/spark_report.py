@@ -82,9 +82,10 @@ def loaded(path: Path) -> tuple[list[Record], list[Record]]:
 
 def _size(r: Record) -> tuple[int, int, int]:
     """Rows a side and micro-batch, in all, and shuffle partitions."""
-    rows = r.get("rows", _ROWS)
+    rows, fill = r.get("rows", _ROWS), r.get("fill", 0)
     planned = r.get("micro_batches", 50 if r.get("numeric") else 20)  # of a stopped run, "batches" are those that ended
-    return rows // planned, rows, r.get("partitions", _PARTITIONS)
+    each = (rows - fill) // (planned - 1) if fill else rows // planned
+    return each, rows, r.get("partitions", _PARTITIONS)
 
 
 def _alike(r: Record) -> tuple[Any, ...]:
@@ -137,6 +138,7 @@ def steady_table(records: list[Record]) -> str:
     for r in records:
         first, *others = r["batch_ms"]
         rows, _, partitions = _size(r)
+        fill = r.get("fill", 0)
         steady = median(others[1:]) if len(others) > 1 else None
         beside = [
             o["batch_ms"][2:] for o in records
@@ -145,7 +147,7 @@ def steady_table(records: list[Record]) -> str:
         best = min(map(median, beside), default=None)
         times = f"{best / steady:.1f}" if best and steady and r["engine"].startswith("ivjoin") else ""
         lines.append([
-            r["case"], f"{rows:,}", str(partitions), r["engine"],
+            r["case"] + (f", {fill:,} rows first" if fill else ""), f"{rows:,}", str(partitions), r["engine"],
             f"{r['planned_s']:.1f}" if "planned_s" in r else "", f"{first / 1000:.1f}",
             f"{steady:,.0f}" if steady else "", f"{r['peak_mb']:,}", times, r.get("run") or "",
         ])  # fmt: skip

@@ -13,6 +13,7 @@ time, peak memory of the process tree, the time of each stage, and the ratios. A
     python bench/spark_streams.py --rows 100000 --batches 5 # smaller
     python bench/spark_streams.py --rows 20000 --batches 20 # small micro-batches: 1,000 rows a side
     python bench/spark_streams.py --rows 8000000 --batches 8 --limit 240   # large ones, as in a backfill
+    python bench/spark_streams.py --case window --rows 310000 --batches 11 --fill 300000   # then 1,000 rows at a time
     python bench/spark_streams.py --partitions 200          # as many shuffle partitions as Spark has by default
     python bench/spark_streams.py --quick                   # whether all still runs: a minute or so
 
@@ -109,8 +110,10 @@ _COLUMNS = "k long, ts timestamp, x double, v long"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
-def write_inputs(folder: Path, case: Case, rows: int) -> None:
-    """``case.batches`` files a side, in order of event time and of ``x``."""
+def write_inputs(folder: Path, case: Case, rows: int, fill: int = 0) -> None:
+    """``case.batches`` files a side, in order of event time and of ``x``; the first of ``fill`` rows, if given."""
+    first = fill or rows // case.batches
+    ends = [first + b * (rows - first) // max(1, case.batches - 1) for b in range(case.batches)]
     for seed, side in ((1, "left"), (2, "right")):
         rng = np.random.default_rng(seed)
         (folder / side).mkdir(parents=True)
@@ -128,7 +131,7 @@ def write_inputs(folder: Path, case: Case, rows: int) -> None:
             "v": pa.array(np.arange(rows), pa.int64()),
         })
         for b in range(case.batches):
-            begin, end = b * rows // case.batches, (b + 1) * rows // case.batches
+            begin, end = ends[b - 1] if b else 0, ends[b]
             path = folder / side / f"{b:05d}.parquet"
             pq.write_table(table.slice(begin, end - begin), path)
             os.utime(path, (1_600_000_000 + b, 1_600_000_000 + b))
@@ -163,7 +166,7 @@ def joined(engine: str, left: Any, right: Any, case: Case) -> Any:
 def session_for(engine: str, partitions: int = 2, conf: Sequence[str] = ()) -> Any:
     """A session as an engine's user has it; ``conf`` are settings besides, ``name=value``."""
     import ivjoin.spark
-    from ivjoin.spark.environment import CHECKPOINT_FILES
+    from ivjoin.spark.environment import CHECKPOINT_FILES, PAGE_SIZE
 
     if engine == "ivjoin-connect":
         return connected(partitions, conf)
@@ -177,11 +180,11 @@ def session_for(engine: str, partitions: int = 2, conf: Sequence[str] = ()) -> A
     if engine == "native-rocksdb":
         config["spark__sql__streaming__join__stateFormatVersion"] = 4
         config["spark__sql__streaming__stateStore__rocksdb__changelogCheckpointing__enabled"] = "true"
+    if not engine.startswith("ivjoin"):  # what our sessions set, and Spark's do not
+        config |= {name.replace(".", "__"): None for name in (CHECKPOINT_FILES, PAGE_SIZE)}
     config |= {name.replace(".", "__"): value for name, _, value in (c.partition("=") for c in conf)}
     spark = ivjoin.spark.session("local[2]", f"bench {engine}", **config)
     spark.sparkContext.setLogLevel("OFF")
-    if not engine.startswith("ivjoin") and not any(c.startswith(CHECKPOINT_FILES) for c in conf):
-        spark.conf.unset(CHECKPOINT_FILES)  # which our sessions set, and Spark's do not
     return spark
 
 
@@ -304,6 +307,7 @@ def reported(results: list[dict[str, Any]]) -> list[str]:
         most = f"state rows: at most {max(r['state'])}, {r['state'][-1]} at the end" if r["state"] else "no state seen"
         spent = ", ".join(f"{k} {v:.1f}" for k, v in r["stages"].items() if v >= 0.05)
         cpu = ", ".join(f"{k} {v:.1f}" for k, v in r["cpu_by_program"].items())
+        cpu += "; MB at the peak: " + ", ".join(f"{k} {n}" for k, n in r["peak_mb_by_program"].items() if n)
         if "bytes_written" in r and r["batches"]:
             most += f"; state written: {r['bytes_written'] / r['batches'] / 1e6:.2f} MB a micro-batch"
             most += f"; turns that read the state: {r['restored']}, that caught up: {r['caught_up']}"
@@ -316,6 +320,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--case", choices=CASES, default="uniform")
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows a side")
     parser.add_argument("--batches", type=int, help="micro-batches (20; 50 for numeric)")
+    parser.add_argument("--fill", type=int, default=0, help="rows a side of the first micro-batch, if another")
     parser.add_argument("--keys", type=int, help="distinct keys")
     parser.add_argument("--engines", help="comma-separated; the first is what the others are compared with")
     parser.add_argument("--window-rows", type=int, help="a band that holds this many live rows a side")
@@ -351,18 +356,19 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="ivjoin-bench-"))
     print(f"{args.case}: {args.rows} rows a side, {asdict(case)}", flush=True)
     try:
-        write_inputs(folder, case, args.rows)
+        write_inputs(folder, case, args.rows, args.fill)
         results = []
         for engine in case.engines.split(","):
             command = [sys.executable, __file__, *sys.argv[1:], "--engine", engine, "--folder", str(folder)]
             got, tree = answer_of(command)
             got |= {"peak_mb": tree.peak_bytes >> 20, "cpu_seconds": round(tree.cpu_seconds, 1)}
             got["cpu_by_program"] = {k: round(v, 1) for k, v in tree.cpu_by_program().items()}
+            got["peak_mb_by_program"] = {k: n >> 20 for k, n in tree.peak_by_program.items()}
             results.append(got)
             rows = f"{got['rows_out']} rows" if got["ended"] else f"stopped after {got['batches']} micro-batches"
             used = f"{got['seconds']:7.1f} s {got['cpu_seconds']:7.1f} s CPU {got['peak_mb']:6} MB"
             print(f"{engine:15} {used}  {rows}", flush=True)
-            size = {"rows": args.rows, "partitions": args.partitions, "micro_batches": case.batches}
+            size = {"rows": args.rows, "partitions": args.partitions, "micro_batches": case.batches, "fill": args.fill}
             size |= {"conf": args.conf} if args.conf else {}
             append(args.results, {"case": args.case, **size, **asdict(case), **got})
         same = {r["rows_out"] for r in results if r["ended"] and r["engine"] != "ivjoin-keyless"}

@@ -28,11 +28,23 @@ __all__ = ["DeltaFolder", "delta_schema"]
 
 def delta_schema(schema: pa.Schema) -> pa.Schema:
     """The schema in types that Delta has: times in UTC and microseconds."""
-    return pa.schema([pa.field(f.name, _delta_type(f.type), f.nullable) for f in schema], schema.metadata)
+    return pa.schema([_delta_field(f) for f in schema], schema.metadata)
 
 
 def _delta_type(t: pa.DataType) -> pa.DataType:
-    return pa.timestamp("us", "UTC" if t.tz else None) if pa.types.is_timestamp(t) else t
+    if pa.types.is_timestamp(t):
+        return pa.timestamp("us", "UTC" if t.tz else None)
+    if pa.types.is_struct(t):
+        return pa.struct([_delta_field(t.field(i)) for i in range(t.num_fields)])
+    if pa.types.is_list(t):
+        return pa.list_(_delta_field(t.value_field.with_name("element")))
+    if pa.types.is_map(t):
+        return pa.map_(_delta_field(t.key_field), _delta_field(t.item_field))
+    return t
+
+
+def _delta_field(f: pa.Field) -> pa.Field:
+    return f.with_type(_delta_type(f.type))
 
 
 class DeltaFolder:
@@ -66,14 +78,13 @@ class DeltaFolder:
             If there is one with other columns or partitions.
         """
         from deltalake import DeltaTable
-        from deltalake.exceptions import DeltaError
 
         layout = self._layout
         os.makedirs(layout.folder, exist_ok=True)
         if not DeltaTable.is_deltatable(layout.folder):
             try:
                 DeltaTable.create(layout.folder, layout.schema, mode="ignore", partition_by=list(layout.partition_by))
-            except (DeltaError, ValueError, TypeError) as e:
+            except Exception as e:  # of a type that Delta lacks it is no more than that
                 raise IvjoinError(
                     f"Delta cannot hold these columns ({str(e).splitlines()[0]}); cast or drop them before write_stream"
                 ) from e

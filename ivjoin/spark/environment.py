@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = [
-    "CHECKPOINT_FILES", "Settings", "SparkSetupError", "arrow_batch_rows", "check_java", "is_connect", "session",
-    "settings_of",
+    "CHECKPOINT_FILES", "PAGE_SIZE", "Settings", "SparkSetupError", "arrow_batch_rows", "check_java", "is_connect",
+    "session", "settings_of",
 ]
 
 _OF_A_JOIN = (
@@ -29,6 +30,9 @@ _OF_A_JOIN = (
     "ivjoin.spark.sink",
 )  # fmt: skip
 CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
+PAGE_SIZE = "spark.buffer.pageSize"
+_PAGE, _MOST_PAGES = 1 << 20, 8192  # the latter of a task: TaskMemoryManager.PAGE_TABLE_SIZE
+_DRIVER_MEMORY, _MEMORY = "spark.driver.memory", re.compile(r"(\d+)([kmgt])b?", re.IGNORECASE)
 
 
 class SparkSetupError(IvjoinError):
@@ -121,11 +125,13 @@ def _java_version(java: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def session(master: str = "local[2]", app: str = "ivjoin", **config: str | int | float | bool) -> SparkSession:
+def session(master: str = "local[2]", app: str = "ivjoin", **config: str | int | float | bool | None) -> SparkSession:
     """A local Spark session whose workers run this interpreter, and are forked with the join already loaded.
 
     Checkpoints of a local session are written through Hadoop's ``FileSystem``, unless a setting says otherwise: Spark's
     own choice, ``FileContext``, starts a process or two for each file where Hadoop's native library is not there.
+    Its tasks take memory for sorting in pages of a megabyte, unless a setting says otherwise: Spark's own are of up to
+    64, and a micro-batch has a few packed rows to sort.
 
     While Java starts, the modules of a join are loaded, and what every join calls is compiled by another process, once
     for an installation.
@@ -134,7 +140,8 @@ def session(master: str = "local[2]", app: str = "ivjoin", **config: str | int |
     ----------
     master, app : str
     **config
-        Spark settings with ``__`` for the dots: ``spark__sql__shuffle__partitions=4``.
+        Spark settings with ``__`` for the dots: ``spark__sql__shuffle__partitions=4``. None leaves to Spark what would
+        be set here.
 
     Returns
     -------
@@ -158,13 +165,31 @@ def session(master: str = "local[2]", app: str = "ivjoin", **config: str | int |
         # Driver and workers are one machine, whatever its name means to a network that may not be there.
         builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
     builder = builder.config("spark.python.daemon.module", "ivjoin.spark.daemon")
-    for name, value in config.items():
-        builder = builder.config(name.replace("__", "."), str(value))
+    given = {name.replace("__", "."): value for name, value in config.items()}
+    page = _page_bytes(given) if master.startswith("local") else None
+    if page is not None and PAGE_SIZE not in given:
+        builder = builder.config(PAGE_SIZE, str(page))
+    for name, value in given.items():
+        if value is not None:
+            builder = builder.config(name, str(value))
     Thread(target=_prepare, name="ivjoin-early", daemon=True).start()
     spark = builder.getOrCreate()
-    if master.startswith("local"):
+    if master.startswith("local") and CHECKPOINT_FILES not in given:
         _write_checkpoints_directly(spark)
     return spark
+
+
+def _page_bytes(given: Mapping[str, object]) -> int | None:
+    """Bytes of a page: a megabyte, or so many that a task that had all memory would hold no more pages than it may.
+
+    None where that memory is not known from the settings alone.
+    """
+    memory = _MEMORY.fullmatch(str(given.get(_DRIVER_MEMORY) or "1g"))
+    off_heap = str(given.get("spark.memory.offHeap.enabled")).lower() == "true"
+    if memory is None or off_heap or any(name in os.environ for name in ("SPARK_CONF_DIR", "SPARK_DRIVER_MEMORY")):
+        return None
+    most = int(memory[1]) << {"k": 10, "m": 20, "g": 30, "t": 40}[memory[2].lower()]
+    return max(_PAGE, 1 << (most // _MOST_PAGES - 1).bit_length())
 
 
 def _write_checkpoints_directly(spark: SparkSession) -> None:

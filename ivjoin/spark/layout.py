@@ -1,6 +1,6 @@
 """How the sink's files are written: format, columns, partitions, and what a user may set of them.
 
-A :class:`Layout` travels to the workers with the join's function, so this module imports nothing but Arrow until rows
+A :class:`Layout` travels to the workers with the join's function, so this module imports little but Arrow until rows
 are written.
 """
 
@@ -11,9 +11,11 @@ import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
+
+from ivjoin.errors import UnsupportedError
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -30,6 +32,8 @@ ROW_GROUP_ROWS = 131_072
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 # Files that one write holds open at a time, each with a row group in the making.
 _OPEN_FILES = 64
+# Bytes that a folder's name may have on the file systems of Linux and macOS.
+_LONGEST_NAME = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,7 @@ class Layout:
         for name in self.partition_by:
             i = self.schema.get_field_index(name)
             if pa.types.is_string(self.schema.field(i).type):
-                fit[i] = _no_empty_text(fit[i])
+                fit[i] = _folder_text(fit[i], name)
         return pa.RecordBatch.from_arrays(fit, schema=self.schema)
 
     def write(self, batches: Iterable[pa.RecordBatch], folder: str, stem: str) -> list[WrittenFile]:
@@ -159,10 +163,26 @@ def _filled(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return (b for b in batches if b.num_rows)
 
 
-def _no_empty_text(column: pa.Array) -> pa.Array:
-    """Empty text as null: a folder's name cannot say it, and Spark writes it so."""
+def _folder_text(column: pa.Array, name: str) -> pa.Array:
+    """Text that becomes folders' names, empty text as null: a name cannot say it, and Spark writes it so.
+
+    Raises
+    ------
+    UnsupportedError
+        If a value holds NUL, which Arrow would cut it off at, or makes a longer name than file systems allow.
+    """
     import pyarrow.compute as pc
 
+    most = _LONGEST_NAME - len(quote(name, safe="")) - 1
+    long = column.filter(pc.greater(pc.multiply(pc.binary_length(column), 3), most))
+    worst = max((len(quote(text, safe="")) for text in pc.unique(long).to_pylist()), default=0)
+    nul = pc.any(pc.match_substring(column, "\0")).as_py()
+    if nul or worst > most:
+        what = "holds the character NUL" if nul else f"takes {worst} bytes as a folder's name, of which {most} may be"
+        raise UnsupportedError(
+            f"partition_by names {name!r}, and one of its values {what} (three for each byte of any but plain letters "
+            "and digits): cut or hash such a column before the join, or leave it out of partition_by"
+        )
     return pc.if_else(pc.equal(column, ""), None, column)
 
 

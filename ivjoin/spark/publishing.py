@@ -129,7 +129,7 @@ class Folder:
             _flush(path)
             os.rename(path, target)
             published.append(target)
-        self._log.add(batch, published)
+        self._log.add(batch, query, published)
 
     # -- both --------------------------------------------------------------------------------------------------------
 

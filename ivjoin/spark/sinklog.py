@@ -5,6 +5,7 @@
     _spark_metadata/0 ... 8      v1, then a line of JSON for each file of the micro-batch
     _spark_metadata/9.compact    the same of all micro-batches so far, every so many
     _spark_metadata/10 ...
+    _spark_metadata/.query       whose log it is, which a micro-batch without rows has no line to say
 
 Spark reads a folder that has such a log by the log alone, in batches and as a stream.
 """
@@ -14,17 +15,19 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 from ivjoin.errors import IvjoinError
-from ivjoin.spark.layout import unique
+from ivjoin.spark.layout import SUFFIXES, unique
 
 __all__ = ["SinkLog", "published_files"]
 
 _FOLDER = "_spark_metadata"
 _VERSION = "v1"
 _COMPACT = ".compact"
+_QUERY = ".query"
 
 
 class SinkLog:
@@ -52,30 +55,38 @@ class SinkLog:
         Raises
         ------
         IvjoinError
-            If it is there as another query's: each query has a folder of its own.
+            If the log is another query's: each query has a folder of its own.
+        """
+        latest = max(_numbers(self._folder), default=-1)
+        whose = self._query()
+        if whose not in (None, query) or (whose is None and latest >= batch and not self._may_be(batch, query, latest)):
+            raise IvjoinError(
+                f"the folder {str(self._folder.parent)!r} holds the output of another query, or of the same one "
+                "before its checkpoint was removed; with partition_by or file_rows each query and checkpoint has "
+                "a folder of its own"
+            )
+        if latest < batch - 1 and _all_lines(self._folder, latest):
+            raise IvjoinError(
+                f"the log {str(self._folder)!r} ends with micro-batch {latest}, and this one is {batch}: those "
+                "between were written elsewhere, or removed; start with a new folder and a new checkpointLocation"
+            )
+        return latest >= batch
+
+    def _may_be(self, batch: int, query: str, latest: int) -> bool:
+        """Whether a micro-batch is the query's in a log that does not say whose it is, such as that of Spark's sink.
+
+        A query that had Spark's sink before may meet there the last micro-batch, and none if it is at its first.
         """
         path = self._path(batch)
-        latest = max(_numbers(self._folder), default=-1)
-        if latest < batch:
-            if latest < batch - 1 and _all_lines(self._folder, latest):
-                raise IvjoinError(
-                    f"the log {str(self._folder)!r} ends with micro-batch {latest}, and this one is {batch}: those "
-                    "between were written elsewhere, or removed; start with a new folder and a new checkpointLocation"
-                )
-            return False
-        for line in _lines(path) if path.exists() else []:
-            name = os.path.basename(urlparse(line["path"]).path)
-            if name.startswith(f"part-{batch:08d}-") and query not in name:
-                raise IvjoinError(
-                    f"the folder {str(self._folder.parent)!r} holds the output of another query, or of the same one "
-                    "before its checkpoint was removed; with partition_by or file_rows each query and checkpoint has "
-                    "a folder of its own"
-                )
-        return True
+        names = [os.path.basename(urlparse(line["path"]).path) for line in (_lines(path) if path.exists() else [])]
+        ours = [name for name in names if name.startswith(f"part-{batch:08d}-")]
+        return all(query in name for name in ours) if ours else batch == latest > 0
 
-    def add(self, batch: int, paths: Sequence[str]) -> None:
-        """Log the files of a micro-batch: they are published once this returns."""
+    def add(self, batch: int, query: str, paths: Sequence[str]) -> None:
+        """Log the files of a query's micro-batch: they are published once this returns."""
         self._folder.mkdir(parents=True, exist_ok=True)
+        if self._query() is None:
+            self._write(self._folder / _QUERY, query)
         # A query that had another sink before begins in the middle, and Spark misses every number that is not there.
         for earlier in range(batch // self._interval * self._interval - 1, batch):
             if earlier >= 0 and not self._path(earlier).exists():
@@ -87,12 +98,20 @@ class SinkLog:
 
     def _put(self, batch: int, lines: Sequence[Mapping[str, object]]) -> None:
         text = "\n".join([_VERSION, *(json.dumps(line, separators=(",", ":")) for line in lines)])
-        partial = self._folder / f".{unique(str(batch))}.tmp"
+        self._write(self._path(batch), text)
+
+    def _write(self, path: Path, text: str) -> None:
+        partial = self._folder / f".{unique(path.stem)}.tmp"
         with partial.open("w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        partial.rename(self._path(batch))
+        partial.rename(path)
+
+    def _query(self) -> str | None:
+        with suppress(FileNotFoundError):
+            return (self._folder / _QUERY).read_text(encoding="utf-8")
+        return None
 
     def _path(self, batch: int) -> Path:
         return self._folder / (f"{batch}{_COMPACT}" if _is_compact(batch, self._interval) else str(batch))
@@ -143,7 +162,8 @@ def published_files(path: str | os.PathLike[str]) -> list[str]:
     Returns
     -------
     list of str
-        Paths in the order of the micro-batches. Without a log every file is a whole micro-batch, or more.
+        Paths in the order of the micro-batches. Without a log every Parquet or Arrow file is a whole micro-batch,
+        or more.
 
     Raises
     ------
@@ -160,4 +180,5 @@ def published_files(path: str | os.PathLike[str]) -> list[str]:
     if SinkLog.stands_in(folder):
         log = folder / _FOLDER
         return [unquote(urlparse(line["path"]).path) for line in _all_lines(log, max(_numbers(log), default=-1))]
-    return sorted(str(p) for p in folder.iterdir() if p.is_file() and p.name[:1] not in "._")
+    found = (p for p in folder.iterdir() if p.suffix in SUFFIXES.values() and p.name[:1] not in "._" and p.is_file())
+    return sorted(map(str, found))

@@ -17,11 +17,11 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from ivjoin.errors import IvjoinError
+from ivjoin.errors import IvjoinError, UnsupportedError
 from ivjoin.spark import parts as parts_module
 from ivjoin.spark import published_files
 from ivjoin.spark.deltastats import delta_stats
-from ivjoin.spark.deltatable import DeltaFolder
+from ivjoin.spark.deltatable import DeltaFolder, delta_schema
 from ivjoin.spark.layout import Layout, hive_folders, partition_of
 from ivjoin.spark.parts import Part
 from ivjoin.spark.publishing import Folder
@@ -145,7 +145,7 @@ def test_micro_batches_without_rows_leave_no_gap_in_the_log(tmp_path: Path) -> N
     folder.check()
     for batch in range(5, 11):  # the query had another sink before
         folder.publish(QUERY, batch, parts(given, batch) if batch % 2 else [])
-    names = sorted(p.name for p in (tmp_path / "_spark_metadata").iterdir())
+    names = sorted(p.name for p in (tmp_path / "_spark_metadata").iterdir() if p.name[0] != ".")
     assert names == sorted(["3.compact", "4", "5", "6", "7.compact", "8", "9", "10"])
     assert read(given, published_files(tmp_path)) == whole(5) + whole(7) + whole(9)
 
@@ -164,6 +164,37 @@ def test_two_queries_in_a_folder(tmp_path: Path) -> None:
         Folder(given).publish("bbbb-2", 0, parts(given, 0))
     with pytest.raises(IvjoinError, match="those between were written elsewhere"):
         Folder(given).publish("aaaa-1", 4, parts(given, 4))
+
+
+@pytest.mark.parametrize("batches", [1, 3])
+def test_a_log_without_rows_is_a_querys_own(tmp_path: Path, batches: int) -> None:
+    """Another query's first micro-batch is not taken for one of those without rows that the log has."""
+    given = layout(tmp_path, partition_by=("k",))
+    for batch in range(batches):
+        Folder(given).publish("aaaa-1", batch, [])
+    with pytest.raises(IvjoinError, match="another query.*each query and checkpoint has a folder"):
+        Folder(given).publish("bbbb-2", 0, parts(given, 0))
+    Folder(given).publish("aaaa-1", batches - 1, parts(given, batches - 1))  # done again: it had none
+    Folder(given).publish("aaaa-1", batches, parts(given, batches))
+    assert read(given, published_files(tmp_path)) == whole(batches)
+
+
+def test_a_log_of_spark_s_own_sink(tmp_path: Path) -> None:
+    """A query that wrote with it goes on from its last micro-batch; any other one would miss rows."""
+    given = layout(tmp_path, partition_by=("k",))
+    log = tmp_path / "_spark_metadata"
+    log.mkdir()
+    for batch in range(3):
+        file = tmp_path / f"part-0000{batch}-7d5c-c000.snappy.parquet"
+        pq.write_table(pa.table({"batch": [batch], "v": [batch]}), file)
+        (log / str(batch)).write_text(f'v1\n{{"path":"{file.as_uri()}"}}')
+    for batch in (0, 1):
+        with pytest.raises(IvjoinError, match="another query"):
+            Folder(given).publish(QUERY, batch, parts(given, batch))
+    Folder(given).publish(QUERY, 2, parts(given, 2))
+    assert len(published_files(tmp_path)) == 3
+    Folder(given).publish(QUERY, 3, parts(given, 3))
+    assert read(given, published_files(tmp_path)[3:]) == whole(3)
 
 
 def test_folders_whose_readers_would_miss_files_are_refused(tmp_path: Path) -> None:
@@ -274,3 +305,45 @@ def test_partitions_of_a_path() -> None:
     assert partition_of("a%20b=x%2Fy/k=__HIVE_DEFAULT_PARTITION__/f") == {"a b": "x/y", "k": None}
     assert partition_of("f") == {}
     assert hive_folders("k=%C3%A4%2Fb%20c%25/n=1/f") == "k=\u00e4%2Fb c%25/n=1"
+
+
+def test_times_within_a_delta_table_s_columns(tmp_path: Path) -> None:
+    """Delta has times in UTC alone; those within structs, lists and maps are the same moments there."""
+    deltalake = pytest.importorskip("deltalake", reason="deltalake is not installed")
+    here = pa.timestamp("us", "America/New_York")
+    held = pa.struct([("x", here), ("all", pa.list_(here)), ("by", pa.map_(pa.string(), pa.struct([("t", here)])))])
+    rows = pa.RecordBatch.from_pydict({"s": [{"x": 1, "all": [2, None], "by": {"a": {"t": 3}}}, None]},
+                                      pa.schema([("s", held)]))  # fmt: skip
+    given = layout(tmp_path, format="delta", schema=delta_schema(rows.schema))
+    folder = DeltaFolder(given)
+    folder.check()
+    part = parts_module.written(given, iter([rows]), "0")
+    assert part is not None
+    folder.publish(QUERY, 0, [part])
+    got = deltalake.DeltaTable(tmp_path).to_pyarrow_table()["s"].to_pylist()
+    assert [g and {**g, "by": dict(g["by"])} for g in got] == [
+        g and {**g, "by": dict(g["by"])} for g in rows.column(0).to_pylist()
+    ]
+    strange = layout(tmp_path / "x", format="delta", schema=pa.schema([("m", pa.list_(pa.month_day_nano_interval()))]))
+    with pytest.raises(IvjoinError, match="Delta cannot hold these columns"):
+        DeltaFolder(strange).check()
+
+
+@pytest.mark.parametrize("form", ["parquet", "ipc"])
+def test_what_else_lies_in_the_folder_is_no_micro_batch(tmp_path: Path, form: str) -> None:
+    (tmp_path / "README.txt").write_text("what this is")
+    given = layout(tmp_path, format=form)
+    Folder(given).check()
+    Folder(given).publish(QUERY, 0, parts(given, 0))
+    assert read(given, published_files(tmp_path)) == whole(0)
+
+
+@pytest.mark.parametrize("form", ["parquet", "ipc", "delta"])
+def test_text_that_no_folder_s_name_can_say_is_refused(tmp_path: Path, form: str) -> None:
+    given = layout(tmp_path, format=form, partition_by=("k",))
+    for text, said in (("\0a", "holds the character NUL"), ("\u6f22" * 40, "360 bytes")):
+        rows = pa.RecordBatch.from_pydict({"batch": [1], "k": [text], "v": [1]}, SCHEMA)
+        with pytest.raises(UnsupportedError, match=f"partition_by names 'k'.*{said}"):
+            parts_module.written(given, iter([rows]), "0")
+    rows = pa.RecordBatch.from_pydict({"batch": [1], "k": ["\u6f22" * 25 + "a b"], "v": [1]}, SCHEMA)
+    assert parts_module.written(given, iter([rows]), "0") is not None

@@ -193,3 +193,26 @@ def test_a_local_session_writes_checkpoints_without_processes_of_the_system(spar
         assert spark.conf.get(CHECKPOINT_FILES) == name
     finally:
         spark.conf.set(CHECKPOINT_FILES, name)
+
+
+@pytest.mark.spark
+def test_pages_are_of_a_megabyte(spark: Any) -> None:
+    from ivjoin.spark.environment import PAGE_SIZE
+
+    assert spark.sparkContext.getConf().get(PAGE_SIZE) == str(1 << 20)
+
+
+@pytest.mark.parametrize("memory, page", [
+    (None, 1 << 20), ("512m", 1 << 20), ("8G", 1 << 20), ("9g", 1 << 21), ("64gb", 1 << 23), ("1t", 1 << 27),
+    ("6442450944", None),
+])  # fmt: skip
+def test_no_task_has_more_pages_than_it_may(monkeypatch: pytest.MonkeyPatch, memory: str | None, page: int) -> None:
+    from ivjoin.spark.environment import _page_bytes
+
+    for name in ("SPARK_CONF_DIR", "SPARK_DRIVER_MEMORY"):
+        monkeypatch.delenv(name, raising=False)
+    given = {"spark.driver.memory": memory}
+    assert _page_bytes(given) == page
+    assert _page_bytes(given | {"spark.memory.offHeap.enabled": True}) is None
+    monkeypatch.setenv("SPARK_CONF_DIR", "/elsewhere")
+    assert _page_bytes(given) is None
