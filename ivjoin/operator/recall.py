@@ -3,12 +3,15 @@
 A pair is lost where the earlier of its rows was dropped before the later one came. So the pairs lost are the matches
 that dropped rows would still have had. Each of them is in the sample with the same chance, whatever it is worth: the
 sum over the sample by that chance estimates the loss (Horvitz and Thompson, 1952), with a variance estimated likewise.
+Where few rows have many of the matches, a sample mostly misses them, and the estimate is too low more often than too
+high: so the error is a factor of the loss, not a distance, and a row is added that the sample might have had.
 """
 
 from __future__ import annotations
 
 import base64
 from dataclasses import replace
+from math import exp
 from typing import Any
 from weakref import ref
 
@@ -29,7 +32,8 @@ __all__ = ["Recall"]
 _NUMBER = "#ivjoin number"
 _MOST_ROWS = 1024  # of a sample, a side
 _GATHERED = 16_384  # rows that come, before the sample is probed with them
-_SURE = 2.2  # standard deviations: somewhat more than 1.96, for what few rows say of the spread
+_MOST_FACTOR = 50.0
+_SURE = 2.6  # standard deviations: more than 1.96, for what few rows say of the spread
 
 
 class _Sample:
@@ -64,6 +68,8 @@ class Recall:
         self._samples = _Sample(), _Sample()
         self._gathered: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = ([], [])
         self._waiting = self._push = 0
+        # After the last batch that was taken: one that is on its way still matches what its own values prune.
+        self._bounds = [core.state["bounds", s].copy() for s in (0, 1)]
         self._lost = self._variance = 0.0  # of rows that can match no more
         self._most = int(min(max(budget.limit // 4096, 16), _MOST_ROWS))
         self.most_bytes = max(budget.limit // 16, 2048)
@@ -86,8 +92,16 @@ class Recall:
     def saw(self, p: int, batch: pa.RecordBatch) -> None:
         """A batch was taken, and has been matched with what is stored."""
         self._push += 1
-        if not self._names or self._samples[1 - p].rows is None:
+        if not self._names:
             return
+        if self._samples[1 - p].rows is not None:
+            self._gather(p, batch)
+        core = self._core()
+        assert core is not None
+        self._bounds = [core.state["bounds", s].copy() for s in (0, 1)]
+
+    def _gather(self, p: int, batch: pa.RecordBatch) -> None:
+        """Keep what the sample is to be matched with."""
         numbers = pa.array(np.full(batch.num_rows, self._push, dtype=np.int64))
         columns = [batch.column(n) for n in self._names[p]]
         piece = pa.RecordBatch.from_arrays([*columns, numbers], names=[*self._names[p], _NUMBER])
@@ -120,7 +134,7 @@ class Recall:
         sample.found = np.concatenate([sample.found, np.zeros(len(chosen))])
         sample.axes = np.concatenate([sample.axes, axes], axis=1)
         if self._is_large():
-            self._bury(core)
+            self._bury()
         while self._is_large():
             self._rate /= 2
             for x in self._samples:
@@ -141,15 +155,24 @@ class Recall:
                 sample.found += self._matches(core, s, numbered, pa.Table.from_batches(came), sample.since)
             came.clear()
         self._waiting = 0
-        self._bury(core)
+        self._bury()
         lost, variance = self._lost, self._variance
         for sample in self._samples:
-            lost += float(sample.found.sum()) / self._rate
-            variance += float((sample.found**2).sum()) * (1 - self._rate) / self._rate**2
-        found = core.metrics.rows_out
-        core.metrics.recall = found / (found + lost) if found + lost else 1.0
-        error = _SURE * variance**0.5 * found / (found + lost) ** 2 if found + lost else 0.0
-        core.metrics.recall_error = error
+            each, squares = self._sums(sample.found)
+            lost, variance = lost + each, variance + squares
+        m = core.metrics
+        found = m.rows_out
+        m.recall, m.recall_error = _share(found, lost), 0.0
+        if self._rate < 1:
+            variance += (1 - self._rate) / self._rate**2  # of a row with one match, which may be all that was not seen
+            off = _SURE * variance**0.5
+            factor = exp(min(off / lost, _MOST_FACTOR)) if lost else 1.0
+            least, most = (lost / factor, lost * factor) if lost else (0.0, off)
+            m.recall_error = max(_share(found, least) - m.recall, m.recall - _share(found, most))
+
+    def _sums(self, found: np.ndarray) -> tuple[float, float]:
+        """The matches lost that some rows of the sample stand for, and the variance of that."""
+        return float(found.sum()) / self._rate, float((found**2).sum()) * (1 - self._rate) / self._rate**2
 
     def save(self) -> dict[str, Any] | None:
         """What a snapshot keeps of it, in JSON's own types; None where there is nothing to estimate."""
@@ -184,10 +207,10 @@ class Recall:
     def _has_dropped(core: Core) -> bool:
         return bool(core.metrics.shed_left or core.metrics.shed_right)
 
-    def _bury(self, core: Core) -> None:
+    def _bury(self) -> None:
         """Rows that no row to come can match: what they have lost stays, they go."""
         for s, sample in enumerate(self._samples):
-            bounds = core.state["bounds", s]
+            bounds = self._bounds[s]
             if sample.rows is None or not len(sample.since):
                 continue
             alive = np.ones(len(sample.since), dtype=bool)
@@ -195,9 +218,9 @@ class Recall:
                 alive &= (sample.axes[a] >= bounds[a, 0]) & (sample.axes[a] <= bounds[a, 1])
             if self._gathered[1 - s]:
                 continue  # some of what it may match waits
-            gone = sample.found[~alive]
-            self._lost += float(gone.sum()) / self._rate
-            self._variance += float((gone**2).sum()) * (1 - self._rate) / self._rate**2
+            lost, variance = self._sums(sample.found[~alive])
+            self._lost += lost
+            self._variance += variance
             sample.keep(alive)
 
     def _matches(self, core: Core, s: int, dropped: pa.Table, came: pa.Table, since: np.ndarray) -> np.ndarray:
@@ -218,6 +241,10 @@ class Recall:
         except EvaluationError:
             pass  # the join itself would have said so
         return found
+
+
+def _share(found: float, lost: float) -> float:
+    return found / (found + lost) if found + lost else 1.0
 
 
 def _number_places(batch: pa.RecordBatch) -> list[int]:

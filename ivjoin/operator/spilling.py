@@ -64,6 +64,7 @@ class Spilling:
         self.files = Files(budget.folder) if pool is None or pool.files is None else pool.files
         self._more = MORE_PAGES // budget.parts
         self._coming = 0, 0  # side and rows of the next push
+        self._can_freeze = Frozen.can(core)
         self._start, self._steps, self._every = own_memory() if pool is None else pool.start, 0, _LOOK_EVERY
         self._all = budget.limit if pool is None else pool.limit  # operators' together
 
@@ -130,7 +131,7 @@ class Spilling:
 
     def _freezes(self, core: Core) -> bool:
         """Whether rows can go to files with their index now."""
-        return core.state.get("phase") == at.BEGIN and (core.frozen is not None or Frozen.can(core))
+        return core.state.get("phase") == at.BEGIN and (core.frozen is not None or self._can_freeze)
 
     def _divide(self, core: Core, needed: int) -> bool:
         """Divide the index among memory, mapped files and rows in files; whether all fits, or less may be needed.
@@ -246,7 +247,7 @@ class Spilling:
             held = max(held, own_memory() - self._start)
         more = MORE_PAGES + MORE_PAGES // 8
         if core.frozen is None:  # a step reads more than these of an index that lies there as a whole
-            more = MORE_PAGES if Frozen.can(core) else MORE_PAGES - MORE_PAGES // 4
+            more = MORE_PAGES if self._can_freeze else MORE_PAGES - MORE_PAGES // 4
         return max(self._limit - held, 0) + more
 
     def _candidates(self, core: Core) -> Iterator[Item]:

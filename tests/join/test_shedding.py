@@ -12,6 +12,7 @@ from join.test_state_account import KINDS, QUESTIONS, piece, schema_of
 
 from ivjoin import SymmetricHashJoin
 from ivjoin.metrics import JoinMetrics
+from ivjoin.operator.recall import Recall
 from ivjoin.shedding.policies import POLICIES, DecayedCounts, DecayedSample
 
 SCHEMA = pa.schema({"k": pa.int64(), "t": pa.int64(), "v": pa.float64()})
@@ -124,6 +125,23 @@ def test_the_estimate_is_right_within_its_error(runs: int, good: int) -> None:
         assert m.recall_error < 0.25
         right += abs(got.total() / whole.total() - m.recall) <= m.recall_error + 1e-9
     assert right >= good
+
+
+@pytest.mark.parametrize(
+    ("on", "limit", "band"), [("k", 48_000, ""), (None, 60_000, " AND abs(l.k - r.k) <= 1")], ids=["key", "band"]
+)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_where_all_that_was_dropped_is_looked_at_nothing_is_estimated(
+    policy: str, on: str | None, limit: int, band: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of the batch on its way count, too, for which a dropped row is dead once it has come."""
+    monkeypatch.setattr(Recall, "_is_large", lambda self: False)
+    question: dict[str, Any] = {"on": on, "condition": f"abs(l.t - r.t) <= 600{band}"}
+    whole, _ = joined(5, **question)
+    got, m = joined(5, **question, memory_limit=limit, when_full="shed", shed=policy)
+    assert m.shed_left > 0
+    assert m.recall == pytest.approx(got.total() / whole.total(), rel=1e-9)
+    assert m.recall_error == 0
 
 
 def test_a_restored_operator_goes_on_estimating() -> None:

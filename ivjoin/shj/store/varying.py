@@ -351,41 +351,50 @@ def text_bytes(array: pa.Array) -> int:
     return int(piece.offsets[-1] - piece.offsets[0])
 
 
-def _pieces(parts: Sequence[pa.Array]) -> list[pa.Array]:
-    """The same rows in arrays that are neither large nor small; in one where each would have all dictionaries."""
+def _pieces(parts: Sequence[pa.Array]) -> list[list[pa.Array]]:
+    """The same rows in groups, which put together are neither large nor small; in one, if each had all dictionaries."""
     if has_dictionaries(parts[0].type):
-        return [one_array(parts)]
-    out: list[pa.Array] = []
+        return [list(parts)]
+    out: list[list[pa.Array]] = []
     few: list[pa.Array] = []
+    held = 0
     for part in parts:
         size = buffer_bytes(part)
-        step = max(1, len(part) * _AT_ONCE // max(size, 1))
-        if size <= _AT_ONCE and sum(map(buffer_bytes, few)) + size <= _AT_ONCE:
+        if size <= _AT_ONCE:
+            if held + size > _AT_ONCE:
+                out.append(few)
+                few, held = [], 0
             few.append(part)
+            held += size
             continue
-        out += [one_array(few)] if few else []
-        few = []
-        out += [part.slice(start, step) for start in range(0, len(part), step)]
-    return out + ([one_array(few)] if few else [])
+        out += [few] if few else []
+        few, held = [], 0
+        step = max(1, len(part) * _AT_ONCE // max(size, 1))
+        out += [[part.slice(start, step)] for start in range(0, len(part), step)]
+    return [*out, few] if few else out
 
 
-def _filed(arrays: Sequence[pa.Array], files: Files) -> list[pa.Array]:
-    """The same arrays in a mapped file.
+def _filed(groups: Sequence[list[pa.Array]], files: Files) -> list[pa.Array]:
+    """Groups of arrays, each put together, in a mapped file; one at a time is in memory beside what they are made of.
 
     Raises
     ------
     MemoryLimitError
     """
-    batches = [pa.RecordBatch.from_arrays([array], names=["0"]) for array in arrays]
+    first = one_array(groups[0])  # dictionaries, of which there is one group, take long
+    schema = pa.schema([pa.field("0", first.type)])
+
+    def write(sink: pa.NativeFile) -> None:
+        with pa.ipc.new_stream(sink, schema) as writer:
+            for i, group in enumerate(groups):
+                array = one_array(group) if i else first
+                writer.write_batch(pa.RecordBatch.from_arrays([array], schema=schema))
+                files.settle(_AT_ONCE)
+
     size = pa.MockOutputStream()
-    with pa.ipc.new_stream(size, batches[0].schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
+    write(size)
     there = files.empty((size.size(),), np.uint8)
-    with pa.ipc.new_stream(pa.FixedSizeBufferWriter(pa.py_buffer(there)), batches[0].schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-            files.settle(_AT_ONCE)
+    write(pa.FixedSizeBufferWriter(pa.py_buffer(there)))
     return [batch.column(0) for batch in pa.ipc.open_stream(pa.py_buffer(there))]
 
 
