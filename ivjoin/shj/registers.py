@@ -45,6 +45,7 @@ SIDE = _record(
     "n_bands n_primary n_sources n_columns n_stored n_trackers n_terms fitted",
     "rows bands sources columns stored rings trackers terms bounds expiry",  # address
     "least most peak_span steps linked refused probed retired rows_in trimmed",
+    "since swept",  # the id from which on rows lie in the first axis's order; where the last probe in order has ended
     "owes keeps semi single mode decide by_python patience has_nulls beyond packs n_pieces",
     "n_key_words n_key_pieces n_texts n_checks",
     "key_words pieces texts checks extents",  # address

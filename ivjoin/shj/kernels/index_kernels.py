@@ -22,9 +22,9 @@ from ivjoin.shj.kernels.memory import AHEAD, line_of, prefetch
 
 __all__ = [
     "ASK", "FALSE", "FIRST_ABSENCE", "FIRST_AXIS", "FIRST_PROBE", "FIRST_STORE", "FLAGS", "KEY", "LIVE", "MARK_PROBE",
-    "MARK_STORE", "MATCHED", "MOST_AXES", "PAIRS", "PUSH", "SOME_REFUSED", "SOME_STEPS", "TRUE", "WORTH_REFUSING",
-    "WORTH_WALKING", "candidates", "insert", "insert_rows", "move", "others", "probe", "probe_rows", "unlink",
-    "verdict", "window",
+    "MARK_STORE", "MATCHED", "MOST_AXES", "PAIRS", "PROBE_ROW", "PUSH", "SOME_REFUSED", "SOME_STEPS", "TRUE",
+    "WORTH_REFUSING", "WORTH_WALKING", "candidates", "insert", "insert_rows", "move", "others", "probe", "probe_rows",
+    "unlink", "verdict", "window",
 ]
 
 I64_MIN = -(2**63)
@@ -39,6 +39,9 @@ PUSH = 200  # a push costs, beside its rows, as much as so many probe rows
 FIRST_AXIS = 2  # in a row record, as words
 PREV, KEY, FLAGS = 1, 2, 3  # in a row record, as links
 LIVE, MATCHED = 1, 2
+# A row of a batch that is probed, in the lower half of a word; in the upper half, where it is known, the place of its
+# first match, and 1.
+PROBE_ROW = 0xFFFFFFFF
 FIRST_ABSENCE = 8  # bits of a row's flags that say on which axis it has no value
 MOST_AXES = 22  # that have such a bit of their own
 TRUE, FALSE, ASK = -1, -2, -3  # ends of a list of checks
@@ -274,19 +277,19 @@ def verdict(checks, axes, absent, stride, nulls, i, rows, row, flags):  # type: 
 
 @inner
 def candidates(  # type: ignore[no-untyped-def]
-    key_ids, n, axes, stride, bands, n_primary, ordered, slots, rows, width, side, least, most, out,
+    key_ids, begin, n, axes, stride, bands, n_primary, ordered, slots, rows, width, side, least, most, count, out,
 ):
     """Indices of the probe rows whose key has rows, the first and the last of them on the right sides of the window.
 
     One pass without a branch on what the rows hold: with many keys, most probe rows end here. The store's rows have a
-    first axis within ``least`` and ``most``. ``out`` has room for one more than n.
+    first axis within ``least`` and ``most``. ``out`` has room for one more than n; rows before ``begin`` have been
+    looked at already, and ``count`` of them stand there.
     """
-    count = 0
     if ordered == 1 and n_primary == 1 and _stays_in_range(axes, stride, bands, n):
         below = bands[2]
         above = bands[3]
         column = bands[0] * stride
-        for i in range(n):
+        for i in range(begin, n):
             low = I64_MIN if below == I64_MIN else axes[column + i] + below
             high = I64_MAX if above == I64_MAX else axes[column + i] + above
             if high < least or low > most:
@@ -301,7 +304,7 @@ def candidates(  # type: ignore[no-untyped-def]
             out[count] = i
             count += good
         return count
-    for i in range(n):
+    for i in range(begin, n):
         out[count] = i
         count += (key_ids[i] >= 0) & (slots[8 * max(key_ids[i], 0) + side] >= 0)
     return count
@@ -339,14 +342,17 @@ def probe_rows(  # type: ignore[no-untyped-def]
     c = state[0]
     node = state[1]
     while c < n:
-        i = chosen[c]
+        i = chosen[c] & PROBE_ROW
         key_id = key_ids[i]
         low, high = window(axes, stride, bands, n_primary, i)
         if low > high:
             c += 1
             node = -2
             continue
-        if node == -2:
+        known = (chosen[c] >> 32) - 1
+        if node == -2 and known >= 0 and links[known * link_stride + FLAGS] & LIVE:
+            node = known
+        elif node == -2:
             node = np.int64(slots[8 * key_id + side])
             if node >= 0 and ordered == 1 and n_primary > 0:
                 finger = np.int64(slots[8 * key_id + side + 2])
@@ -448,8 +454,8 @@ def probe(  # type: ignore[no-untyped-def]
     keys = line_of(slots)
     cap = rows.shape[0]
     left = candidates(
-        key_ids, n, axis_values, axes.shape[1], terms, n_primary, ordered, keys, records, rows.shape[1], side,
-        I64_MIN, I64_MAX, chosen,
+        key_ids, 0, n, axis_values, axes.shape[1], terms, n_primary, ordered, keys, records, rows.shape[1], side,
+        I64_MIN, I64_MAX, 0, chosen,
     )
     # The caller may have struck rows out since the last call: go on at the same row, or at the next one.
     row = state[0]

@@ -20,6 +20,7 @@ from ivjoin.shj.kernels.intake_kernels import arrive
 from ivjoin.shj.kernels.key_kernels import SOME_KEYS, fill_table, take_back_ids
 from ivjoin.shj.kernels.memory import RELEASE, at_i32, at_i64, at_u8, load, release
 from ivjoin.shj.kernels.records import expiry_at, operator_at, side_at, source_at, stored_at
+from ivjoin.shj.kernels.sweep_kernels import is_swept, sweep
 
 __all__ = ["push_batch"]
 
@@ -38,15 +39,26 @@ def _emit(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def]
 def _choose(op, p, side, other):  # type: ignore[no-untyped-def]
     """The rows that the probe has to look at: all, or where keys are many, those that may find something."""
     n_primary = 0 if op.full_predicate else side.n_primary
-    if op.masked == 0 and other.live > 8 * op.live_keys:
+    swept = is_swept(op, side, other, n_primary)
+    if not swept and op.masked == 0 and other.live > 8 * op.live_keys:
         op.chosen_at = op.every
         op.n_chosen = op.n
     else:
         op.chosen_at = op.chosen
+        count = 0
+        done = 0
+        if swept:
+            cell = at_i64(op.state_at)
+            bands = at_i64(side.bands)
+            count = sweep(
+                at_i64(op.key_ids), op.n, at_i64(op.values), bands[0] * op.room_rows, bands[2], bands[3], other,
+                at_i64(other.rows), cell, at_i64(op.chosen),
+            )
+            done = cell[0]
         op.n_chosen = index.candidates(
-            at_i64(op.key_ids), op.n, at_i64(op.values), op.room_rows, at_i64(side.bands), n_primary, other.ordered,
-            at_i32(op.slots), at_i64(other.rows), index.FIRST_AXIS + other.n_axes, 3 * (1 - p), other.least,
-            other.most, at_i64(op.chosen),
+            at_i64(op.key_ids), done, op.n, at_i64(op.values), op.room_rows, at_i64(side.bands), n_primary,
+            other.ordered, at_i32(op.slots), at_i64(other.rows), index.FIRST_AXIS + other.n_axes, 3 * (1 - p),
+            other.least, other.most, count, at_i64(op.chosen),
         )
     if op.probe_end == 0:
         op.probe_end = op.n_chosen
@@ -205,8 +217,15 @@ def _keep(op, p, side):  # type: ignore[no-untyped-def]
             for a in range(n_axes):
                 values[a * stride + k] = values[a * stride + kept[k]]
     if n_axes > 0:
+        if side.live == 0:
+            side.since = first
         least = index.I64_MAX if side.live == 0 else side.least
         most = index.I64_MIN if side.live == 0 else side.most
+        falls = values[0] < most
+        for k in range(1, n_kept):
+            falls |= values[k] < values[k - 1]
+        if falls:
+            side.since = first + n_kept
         for k in range(n_kept):
             least = min(least, values[k])
             most = max(most, values[k])

@@ -23,7 +23,7 @@ __all__ = ["can_be_cleared", "clear", "drop", "leave", "more", "next_cap", "reca
 _WORDS = words_of(SIDE)
 _CLEARED = np.array([_WORDS[name] for name in (
     "lo", "hi", "live", "nothing", "ended", "fitted", "least", "most", "peak_span", "steps", "linked", "refused",
-    "probed", "retired", "rows_in", "trimmed",
+    "probed", "retired", "rows_in", "trimmed", "since", "swept",
 )])  # fmt: skip
 
 
@@ -142,7 +142,8 @@ def renumber(store: SideStore, ids: np.ndarray, room: int) -> None:
         column.select(ids, places, cap)
     store.rows = fresh(store.rows, (cap, store.rows.shape[1]))
     store.links = store.rows.view(np.int32)
-    store.cap, store.lo, store.hi, store.live, store._trimmed = cap, 0, n, n, 0
+    store._since = 0 if store.lo >= store._since else n
+    store.cap, store.lo, store.hi, store.live, store._trimmed, store._swept = cap, 0, n, n, 0, 0
     store._ring_bytes = None
     if store.runs is not None:
         store.runs.clear()

@@ -82,6 +82,8 @@ class SideStore:
     _trimmed = Register(SIDE, "trimmed")
     _fitted = Register(SIDE, "fitted")  # rows that had come when the ring was last made to fit
     _rows_in = Register(SIDE, "rows_in")
+    _since = Register(SIDE, "since")
+    _swept = Register(SIDE, "swept")
     _steps = Register(SIDE, "steps")
     _linked = Register(SIDE, "linked")
     _refused = Register(SIDE, "refused")
@@ -200,6 +202,10 @@ class SideStore:
         if n and self.n_axes:
             empty = self.live == 0
             r = self._sides[self.side]
+            if empty:
+                self._since = first
+            if (axes[0, 1:] < axes[0, :-1]).any() or not (empty or axes[0, 0] >= r["most"]):
+                self._since = first + n
             r["least"] = min(int(axes[0].min()), I64_MAX if empty else int(r["least"]))
             r["most"] = max(int(axes[0].max()), I64_MIN if empty else int(r["most"]))
             extend(self.extents, axes, empty)
