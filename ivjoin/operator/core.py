@@ -36,6 +36,7 @@ from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj import registers as at
 from ivjoin.shj.dictionaries import one_array
+from ivjoin.shj.kernels import push_kernels
 from ivjoin.shj.kernels.memory import release_struct
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.columns import OrdinalColumn, WordColumn
@@ -161,6 +162,7 @@ class Core:
             within=int(self.intake.late_within), raises=int(on_late == "raise"), drops=int(on_late == "drop"),
             blocks=int(compiled and kinds is not None and kinds <= {at.WORDS}),
             fields=state.lend("fields", output.fields), n_fields=len(output.fields),
+            loosens=int(self.limits is None and self.account.limit is None),
         )
         for s in (0, 1):
             state.put_side(s, join_fields(plan, s))
@@ -200,6 +202,16 @@ class Core:
             for axis, falling in t.schedules:
                 self.stores[s].schedule(axis, falling)
             self.publish(s)
+
+    def link(self) -> None:
+        """Put every row into its key's list; the kernels do so before they ask for anything, but not between pushes."""
+        if any(store._loose for store in self.stores):
+            push_kernels.push_batch(self.state.at, at.LINK)
+
+    def stay_linked(self) -> None:
+        """The same, and for all rows to come: what keeps a limit may look for rows at any time."""
+        self.link()
+        self.state.set(loosens=0)
 
     def source_table(self, p: int) -> np.ndarray:
         """How side p's sources are read : SOURCE[n]."""

@@ -144,3 +144,82 @@ def test_windows_that_reach_beyond_int64_are_not_swept(end: int) -> None:
     )
     got, _ = joined(op, rows, rows, [7], 0, "inner")
     assert got == wanted(rows, rows, "inner", -2, 2, None)
+
+
+def pushed(op: SymmetricHashJoin, side: str, rows: list[Row]) -> Counter[Any]:
+    out: Counter[Any] = Counter()
+    for b in op.push(side, batch(rows)):
+        out.update(zip(b["v"].to_pylist(), b["v_right"].to_pylist(), strict=True))
+    return out
+
+
+def in_no_list(op: SymmetricHashJoin) -> bool:
+    return any(op._core.state.side(s, "loose") for s in (0, 1))
+
+
+def near(left: list[Row], right: list[Row], most: int) -> Counter[Any]:
+    """The pairs of a key that are at most so far apart; the right rows lie in order."""
+    at: dict[Any, list[Row]] = {}
+    for row in right:
+        at.setdefault((row[0], row[1]), []).append(row)
+    return Counter(
+        (a[2], b[2]) for a in left for t in range(a[1] - most, a[1] + most + 1) for b in at.get((a[0], t), ())
+    )
+
+
+@pytest.mark.parametrize("distinct", [2, 9, 100_000])
+def test_ids_of_keys_are_taken_back_while_rows_are_in_no_list(distinct: int) -> None:
+    """Thousands of keys that come and go, most of them in no list ever; now and then rows that are out of order."""
+    rng = random.Random(distinct)
+    options = {"on": "k", "condition": "l.t - r.t BETWEEN -1 AND 1"}
+    op = SymmetricHashJoin(SCHEMA, SCHEMA, **options, left_order=Order("t", slack=5), right_order=Order("t", slack=5))
+    n, step = 6000, 250
+    keys = [i // 40 % distinct if rng.random() < 0.7 else rng.randrange(distinct) for i in range(n)]
+    left: list[Row] = [(keys[i], i, i) for i in range(n)]
+    right: list[Row] = [(keys[i - rng.randrange(2)], i, i) for i in range(n)]
+    left[3100] = (left[3100][0], 3097, 3100)
+    right[3900] = (right[3900][0], 3896, 3900)
+    got: Counter[Any] = Counter()
+    loose = 0
+    for start in range(0, n, step):
+        for side, rows in (("left", left), ("right", right)):
+            got += pushed(op, side, rows[start : start + step])
+            loose += in_no_list(op)
+    assert sum(b.num_rows for b in op.finish()) == 0
+    assert got == near(left, right, 1)
+    assert loose > n // step // 2
+
+
+@pytest.mark.parametrize("what", ["snapshot", "advance", "reach", "finish", "grow"])
+def test_whatever_is_called_while_rows_are_in_no_list(what: str) -> None:
+    rng = random.Random(what)
+    op = SymmetricHashJoin(
+        SCHEMA, SCHEMA, on="k", condition="l.t - r.t BETWEEN 0 AND 1", left_order="t", right_order="t"
+    )
+    rows: list[Row] = [(rng.randrange(5), i, i) for i in range(1200)]
+    got: Counter[Any] = Counter()
+    for start in range(0, 200, 50):
+        got += pushed(op, "right", rows[start : start + 50])
+        got += pushed(op, "left", rows[start : start + 50])
+    got += pushed(op, "right", rows[200:250])
+    assert in_no_list(op)
+    if what == "snapshot":
+        op = SymmetricHashJoin.restore(op.snapshot())
+    elif what == "advance":
+        assert list(op.advance("right", {"t": 249})) == []
+    elif what == "reach":
+        assert list(op.reach("right", [249])) == []
+    elif what == "grow":
+        got += pushed(op, "right", rows[250:1200])  # the ring must grow, and ids move
+    if what == "finish":
+        assert list(op.finish("right")) == []
+        got += pushed(op, "left", rows[200:250])
+        done = 250
+    else:
+        got += pushed(op, "left", rows[200:1200])
+        if what != "grow":
+            got += pushed(op, "right", rows[250:1200])
+        done = 1200
+    assert got == wanted(rows[:done], rows[:done], "inner", 0, 1, None)
+    assert sum(b.num_rows for b in op.finish()) == 0
+    assert op.metrics.state_rows == 0

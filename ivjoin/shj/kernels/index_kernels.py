@@ -74,6 +74,25 @@ def _insert_between(pos, slot, rows, links, width, slots):  # type: ignore[no-un
 
 
 @inner
+def link_one(pos, key_id, side, ordered, rows, links, width, slots):  # type: ignore[no-untyped-def]
+    """Link a row whose record is there into its key's list; the steps that it took."""
+    stride = 2 * width
+    slot = 8 * key_id + side
+    tail = np.int64(slots[slot + 1])
+    # Keys come at random, so whether a list is empty is a coin toss: the row stands in for a tail that is missing.
+    before = pos if tail < 0 else tail
+    if ordered == 1 and rows[before * width + FIRST_AXIS] > rows[pos * width + FIRST_AXIS]:
+        return _insert_between(pos, slot, rows, links, width, slots)
+    links[before * stride] = pos
+    links[pos * stride] = -1
+    links[pos * stride + PREV] = tail
+    slots[slot] = pos if tail < 0 else slots[slot]
+    slots[slot + 1] = pos
+    slots[slot + 2] = pos if tail < 0 else slots[slot + 2]
+    return 0
+
+
+@inner
 def insert_rows(  # type: ignore[no-untyped-def]
     key_ids, n, axes, axis_stride, n_axes, place, cap, ordered, rows, links, slots, side, tally, rows_at,
 ):
@@ -96,20 +115,8 @@ def insert_rows(  # type: ignore[no-untyped-def]
             rows[row + FIRST_AXIS + a] = axes[a * axis_stride + i]
         links[link + KEY] = key_id
         links[link + FLAGS] = LIVE
-        slot = 8 * key_id + side
-        tail = np.int64(slots[slot + 1])
         born += (slots[8 * key_id] < 0) & (slots[8 * key_id + 3] < 0)
-        # Keys come at random, so whether a list is empty is a coin toss: the row stands in for a tail that is missing.
-        before = pos if tail < 0 else tail
-        if ordered == 1 and rows[before * width + FIRST_AXIS] > rows[row + FIRST_AXIS]:
-            steps += _insert_between(pos, slot, rows, links, width, slots)
-        else:
-            links[before * stride] = pos
-            links[link] = -1
-            links[link + PREV] = tail
-            slots[slot] = pos if tail < 0 else slots[slot]
-            slots[slot + 1] = pos
-            slots[slot + 2] = pos if tail < 0 else slots[slot + 2]
+        steps += link_one(pos, key_id, side, ordered, rows, links, width, slots)
         pos += 1
         if pos == cap:
             pos = 0
@@ -326,13 +333,33 @@ def _stays_in_range(axes, stride, bands, n):  # type: ignore[no-untyped-def]
 
 
 @inner
+def _next_in_ring(place, key_id, high, rows, links, width, end, cap):  # type: ignore[no-untyped-def]
+    """The place of the next row of a key, up to ``high`` on the first axis, in whose order the rows lie; -1: none."""
+    place += 1
+    while True:
+        if place == cap:
+            place = 0
+        if place == end:
+            return -1
+        link = 2 * width * place
+        if links[link + FLAGS] & LIVE:
+            if rows[place * width + FIRST_AXIS] > high:
+                return -1
+            if links[link + KEY] == key_id:
+                return place
+        place += 1
+
+
+@inner
 def probe_rows(  # type: ignore[no-untyped-def]
     key_ids, chosen, n, axes, stride, bands, n_primary, n_bands, ordered, slots, rows, links, width, side, matched,
-    mode, state, out_probe, out_store, room, checks, n_checks, absent, nulls,
+    mode, state, out_probe, out_store, room, checks, n_checks, absent, nulls, end, cap,
 ):
     """``probe`` over flat arrays or pointers, of the n ``chosen`` rows (none with key id -1), up to ``room`` pairs.
 
-    ``out_store`` gets places, not ids; the probe row of a pair that the checks do not decide is turned, ``~i``.
+    ``out_store`` gets places, not ids; the probe row of a pair that the checks do not decide is turned, ``~i``. Where
+    each row's first match is known and ``end`` is the place behind the last stored row, not -1, the others are found in
+    the ring, of capacity ``cap``, and no list is read.
     """
     emit = mode & PAIRS
     link_stride = 2 * width
@@ -350,7 +377,7 @@ def probe_rows(  # type: ignore[no-untyped-def]
             node = -2
             continue
         known = (chosen[c] >> 32) - 1
-        if node == -2 and known >= 0 and links[known * link_stride + FLAGS] & LIVE:
+        if node == -2 and known >= 0 and (end >= 0 or links[known * link_stride + FLAGS] & LIVE):
             node = known
         elif node == -2:
             node = np.int64(slots[8 * key_id + side])
@@ -375,7 +402,10 @@ def probe_rows(  # type: ignore[no-untyped-def]
         while node >= 0:
             row = node * width
             link = node * link_stride
-            nxt = np.int64(links[link])
+            if end < 0:
+                nxt = np.int64(links[link])
+            else:
+                nxt = _next_in_ring(node, key_id, high, rows, links, width, end, cap)
             if n_primary > 0:
                 v = rows[row + FIRST_AXIS]
                 if v > high:
@@ -468,7 +498,7 @@ def probe(  # type: ignore[no-untyped-def]
     count = probe_rows(
         key_ids, chosen, left, axis_values, axes.shape[1], terms, n_primary, bands.shape[0], ordered, keys, records,
         line_of(links), rows.shape[1], side, matched, mode, state, out_probe, out_store, out_probe.shape[0], terms, 0,
-        matched, 0,
+        matched, 0, -1, cap,
     )
     state[0] = chosen[state[0]] if state[0] < left else n
     turn = lo - lo % cap

@@ -20,7 +20,7 @@ from ivjoin.shj.kernels.intake_kernels import arrive
 from ivjoin.shj.kernels.key_kernels import SOME_KEYS, fill_table, take_back_ids
 from ivjoin.shj.kernels.memory import RELEASE, at_i32, at_i64, at_u8, load, release
 from ivjoin.shj.kernels.records import expiry_at, operator_at, side_at, source_at, stored_at
-from ivjoin.shj.kernels.sweep_kernels import is_swept, sweep
+from ivjoin.shj.kernels.sweep_kernels import link_loose, may_sweep, store_loose, sweep
 
 __all__ = ["push_batch"]
 
@@ -39,7 +39,11 @@ def _emit(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def]
 def _choose(op, p, side, other):  # type: ignore[no-untyped-def]
     """The rows that the probe has to look at: all, or where keys are many, those that may find something."""
     n_primary = 0 if op.full_predicate else side.n_primary
-    swept = is_swept(op, side, other, n_primary)
+    swept = may_sweep(op, side, other, n_primary, _may_loosen(op, side, other))
+    op.by_ring = 0
+    other.sweeps = 0
+    if not swept and other.loose:
+        link_loose(op, other, 1 - p)
     if not swept and op.masked == 0 and other.live > 8 * op.live_keys:
         op.chosen_at = op.every
         op.n_chosen = op.n
@@ -52,9 +56,14 @@ def _choose(op, p, side, other):  # type: ignore[no-untyped-def]
             bands = at_i64(side.bands)
             count = sweep(
                 at_i64(op.key_ids), op.n, at_i64(op.values), bands[0] * op.room_rows, bands[2], bands[3], other,
-                at_i64(other.rows), cell, at_i64(op.chosen),
+                cell, at_i64(op.chosen),
             )
             done = cell[0]
+            if done < op.n:
+                link_loose(op, other, 1 - p)
+            else:
+                other.sweeps = 1
+                op.by_ring = not (side.single or other.single)
         op.n_chosen = index.candidates(
             at_i64(op.key_ids), done, op.n, at_i64(op.values), op.room_rows, at_i64(side.bands), n_primary,
             other.ordered, at_i32(op.slots), at_i64(other.rows), index.FIRST_AXIS + other.n_axes, 3 * (1 - p),
@@ -86,7 +95,8 @@ def _probe_on(op, p, side, other):  # type: ignore[no-untyped-def]
         at_i64(side.bands), n_primary, n_bands, other.ordered, at_i32(op.slots), at_i64(other.rows),
         at_i32(other.rows), index.FIRST_AXIS + other.n_axes, 3 * (1 - p), at_u8(op.matched), mode, state,
         at_i64(op.pair_rows), at_i64(op.pair_places), op.room_pairs, at_i64(side.checks),
-        0 if op.full_predicate else side.n_checks, at_u8(op.absent), nulls,
+        0 if op.full_predicate else side.n_checks, at_u8(op.absent), nulls, other.hi % other.cap if op.by_ring else -1,
+        other.cap,
     )
     op.row = state[0]
     op.node = state[1]
@@ -173,7 +183,7 @@ def _unmatched(rows, n, matched):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _keep(op, p, side):  # type: ignore[no-untyped-def]
+def _keep(op, p, side, other):  # type: ignore[no-untyped-def]
     """Insert the rows that may still match."""
     n_kept = op.n_kept
     n_axes = side.n_axes
@@ -216,6 +226,7 @@ def _keep(op, p, side):  # type: ignore[no-untyped-def]
             key_ids[k] = key_ids[kept[k]]
             for a in range(n_axes):
                 values[a * stride + k] = values[a * stride + kept[k]]
+    falls = True
     if n_axes > 0:
         if side.live == 0:
             side.since = first
@@ -236,10 +247,18 @@ def _keep(op, p, side):  # type: ignore[no-untyped-def]
     links = at_i32(side.rows)
     tally = at_i64(op.state_at)
     tally[0] = 0
-    op.live_keys += index.insert_rows(
-        key_ids, n_kept, values, stride, n_axes, place, cap, side.ordered, at_i64(side.rows), links, at_i32(op.slots),
-        3 * p, tally, side.rows,
-    )
+    if side.sweeps and not falls and _may_loosen(op, side, other):
+        # Rows that come in order and are found in the ring mostly go again before a list is asked for.
+        store_loose(key_ids, n_kept, values, stride, n_axes, place, cap, at_i64(side.rows), links)
+        if side.loose == 0:
+            side.loose = 1 + first
+    else:
+        if side.loose:
+            link_loose(op, side, p)
+        op.live_keys += index.insert_rows(
+            key_ids, n_kept, values, stride, n_axes, place, cap, side.ordered, at_i64(side.rows), links,
+            at_i32(op.slots), 3 * p, tally, side.rows,
+        )
     side.steps += tally[0]
     side.linked += n_kept
     link_stride = 2 * (index.FIRST_AXIS + n_axes)
@@ -271,6 +290,16 @@ def _keep(op, p, side):  # type: ignore[no-untyped-def]
                     enlist(side, d, index.FIRST_AXIS + a, turn, first, n_kept)
     side.live += n_kept
     side.peak_span = max(side.peak_span, side.hi - side.lo)
+
+
+@inner
+def _may_loosen(op, side, other):  # type: ignore[no-untyped-def]
+    """Whether rows may be in no list: where nothing but these kernels ever looks for them while a push goes on."""
+    if op.loosens == 0 or op.blocks == 0 or side.single or other.single or side.by_python or other.by_python:
+        return False
+    if side.decide or other.decide or side.beyond or other.beyond or op.full_predicate:
+        return False
+    return side.in_kernel != 0 and other.in_kernel != 0
 
 
 @inner
@@ -307,6 +336,7 @@ def _tidy(op, side, bands):  # type: ignore[no-untyped-def]
     stride = 2 * (index.FIRST_AXIS + side.n_axes)
     if side.live == 0:
         lo = hi
+        side.loose = 0
     place = lo % side.cap
     while lo < hi and not links[place * stride + index.FLAGS] & index.LIVE:
         lo += 1
@@ -359,7 +389,18 @@ def _is_wide(op, side):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _finish(op, side, other):  # type: ignore[no-untyped-def]
+def _many_keys(op, side, other):  # type: ignore[no-untyped-def]
+    """The most ids in use that are not worth a sweep; each row in no list may have a key of its own."""
+    keys = op.live_keys
+    if side.loose:
+        keys += side.hi - max(side.loose - 1, side.lo)
+    if other.loose:
+        keys += other.hi - max(other.loose - 1, other.lo)
+    return keys + keys // 4 + SOME_KEYS
+
+
+@inner
+def _finish(op, p, side, other):  # type: ignore[no-untyped-def]
     """Counts; the status that says what should be given back."""
     op.phase = at.BEGIN
     op.probe_end = 0
@@ -370,7 +411,11 @@ def _finish(op, side, other):  # type: ignore[no-untyped-def]
     # Where keys have erred, fewer of them are in the table, and a pair that meets there may not have the same.
     if op.full_predicate and not op.rekeyed and side.live == 0 and other.live == 0:
         op.full_predicate = 0
-    many = op.live_keys + op.live_keys // 4 + SOME_KEYS
+    many = _many_keys(op, side, other)
+    if op.key_kind != at.NO_KEY and op.n_ids - op.n_free > many + op.n and (side.loose or other.loose):
+        link_loose(op, side, p)
+        link_loose(op, other, 1 - p)
+        many = _many_keys(op, side, other)
     if op.key_kind != at.NO_KEY and op.n_ids - op.n_free > many + op.n:
         if op.key_kind != at.GIVEN:
             _sweep(op)
@@ -456,7 +501,7 @@ def _push(op, p):  # type: ignore[no-untyped-def]
                 return status | at.STORE | at.MORE
     if op.phase == at.STORING:
         if op.n_kept:
-            _keep(op, p, side)
+            _keep(op, p, side, other)
         op.phase = at.LEAVING
         if op.n_kept and side.sorted:
             return status | at.INDEX | at.MORE
@@ -476,17 +521,24 @@ def _push(op, p):  # type: ignore[no-untyped-def]
     status = _emit_list(op, p, other, RIGHT_ROWS - p, op.n_dead, op.dead, status)
     if status & (at.MORE | at.FULL):
         return status
-    return status | _finish(op, side, other)
+    return status | _finish(op, p, side, other)
 
 
 @compiled(I8(I8, I8))
 def push_batch(operator, p):  # type: ignore[no-untyped-def]
     """Take the batch in the input struct on side p, or go on with it; see ``registers`` for the status returned.
 
-    The batch is released with the last call of a push, when nothing of it is read any more.
+    The batch is released with the last call of a push, when nothing of it is read any more. All rows are in lists
+    unless what is returned is output or the end, or keys are to be named. Side ``LINK`` has no batch: its call is to
+    put all rows into lists.
     """
     op = operator_at(operator, 0)
-    status = _push(op, p)
+    status = at.TIDY if p == at.LINK else _push(op, p)
+    if status & ~(at.OUTPUT | at.MORE | at.KEYS):
+        link_loose(op, side_at(op.sides, 0), 0)
+        link_loose(op, side_at(op.sides, 1), 1)
+        if p == at.LINK:
+            return 0
     if not status & at.MORE and load(op.in_struct + RELEASE):
         release(op.in_struct)
     return status

@@ -11,23 +11,25 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj.kernels.compiling import inner, tiny
-from ivjoin.shj.kernels.index_kernels import FIRST_AXIS, I64_MAX, I64_MIN, LIVE, PROBE_ROW
-from ivjoin.shj.kernels.memory import at_i64
+from ivjoin.shj.kernels.index_kernels import FIRST_AXIS, FLAGS, I64_MAX, I64_MIN, KEY, LIVE, link_one
+from ivjoin.shj.kernels.memory import at_i32, at_i64
 
-__all__ = ["FEW", "MANY", "is_swept", "sweep"]
+__all__ = ["FEW", "MANY", "link_loose", "may_sweep", "store_loose", "sweep"]
 
 FEW = 4.0  # stored rows within a window, on average: no more than these are looked at for each probe row
 MANY = 3  # stored rows of a key, on average, from which on a list takes longer than that
 _PATIENCE = 12  # stored rows passed for each probe row, on average, before the rest is left to the lists
-_LINKS = 1  # in a row record, as words: the key id and above it the flags
-_ALIVE = LIVE << 32
-_ID = _ALIVE | PROBE_ROW
 
 
 @inner
-def is_swept(op, side, other, n_primary):  # type: ignore[no-untyped-def]
-    """Whether the batch at hand, of ``side``, is in order, and finds few rows in its windows of a store that is."""
-    if n_primary != 1 or other.ordered == 0 or other.lo < other.since or other.live < MANY * op.live_keys:
+def may_sweep(op, side, other, n_primary, loosens):  # type: ignore[no-untyped-def]
+    """Whether the batch at hand, of ``side``, is in order, and finds few rows in its windows of a store that is.
+
+    Where no list need be made for it (``loosens``) it pays also if each key has few rows.
+    """
+    if n_primary != 1 or other.ordered == 0 or other.lo < other.since or other.hi - other.lo != other.live:
+        return False
+    if not loosens and other.live < MANY * op.live_keys:
         return False
     bands = at_i64(side.bands)
     values = at_i64(op.values)
@@ -52,96 +54,121 @@ def is_swept(op, side, other, n_primary):  # type: ignore[no-untyped-def]
 
 
 @tiny
-def _is_behind(rows, at, low):  # type: ignore[no-untyped-def]
-    """Whether the row whose record begins at ``rows[at]`` is gone, or less than ``low``."""
-    return (rows[at + _LINKS] & _ALIVE == 0) | (rows[at + FIRST_AXIS] < low)
-
-
-@tiny
-def _matches(rows, at, wanted, high):  # type: ignore[no-untyped-def]
-    return (rows[at + _LINKS] & _ID == wanted) & (rows[at + FIRST_AXIS] <= high)
+def _meets(rows, links, at, key_id, high):  # type: ignore[no-untyped-def]
+    """Whether the row whose record begins at ``rows[at]`` has a key, and lies no higher."""
+    return (links[2 * at + KEY] == key_id) & (rows[at + FIRST_AXIS] <= high)
 
 
 @inner
-def sweep(key_ids, n, values, column, below, above, other, rows, cell, out):  # type: ignore[no-untyped-def]
+def sweep(key_ids, n, values, column, below, above, other, cell, out):  # type: ignore[no-untyped-def]
     """The probe rows that find a row in the store, each with the place of the first one (``PROBE_ROW``) : how many.
 
     ``values[column + i]`` is the value of row i, which with ``below`` and ``above`` added is its window; see
-    ``is_swept``. Where it takes too long to come to the windows, it ends early: in ``cell[0]`` is left how many rows
+    ``may_sweep``. Where it takes too long to come to the windows, it ends early: in ``cell[0]`` is left how many rows
     are through.
     """
+    rows = at_i64(other.rows)
+    links = at_i32(other.rows)
     width = FIRST_AXIS + other.n_axes
-    cap = other.cap
-    lo = other.lo
     hi = other.hi
-    least = other.least
     most = other.most
     patience = _PATIENCE * (n + 16)
-    done = 0
-    while done < n and values[column + done] + above < least:
-        done += 1
-    rid = min(max(other.swept, lo), hi)
+    cap = other.cap
+    rid = min(max(other.swept, other.lo), hi)
     pos = rid % cap
-    low = values[column + min(done, n - 1)] + below
-    # Rows that are gone may be out of order, so they are passed over both ways.
-    while rid > lo and patience > 0:
+    low = values[column] + below
+    while rid > other.lo and patience > 0:
         before = (cap if pos == 0 else pos) - 1
-        if not _is_behind(rows, before * width, low) or not rows[before * width + _LINKS] & _ALIVE:
-            pos = before
-            rid -= 1
-            patience -= 1
-        else:
+        if rows[before * width + FIRST_AXIS] < low:
             break
+        pos = before
+        rid -= 1
+        patience -= 1
     count = 0
+    done = 0
     while done < n and patience > 0:
         low = values[column + done] + below
         high = values[column + done] + above
         if low > most:
             done = n
             break
-        wanted = _ALIVE | (key_ids[done] & PROBE_ROW)
+        key_id = key_ids[done]
         found = np.int64(0)
-        # Most rows come a few places further on and meet few others: so much is done without a branch.
-        if rid + 4 <= hi and pos + 4 <= cap:
+        # Most rows come a few places further on, and find few there: so much is done without a branch.
+        if rid + 8 <= hi and pos + 8 <= cap:
             at = pos * width
-            one = _is_behind(rows, at, low)
-            two = one & _is_behind(rows, at + width, low)
-            three = two & _is_behind(rows, at + 2 * width, low)
-            steps = np.int64(one) + np.int64(two) + np.int64(three)
+            steps = np.int64(rows[at + FIRST_AXIS] < low)
+            steps += rows[at + width + FIRST_AXIS] < low
+            steps += rows[at + 2 * width + FIRST_AXIS] < low
             pos += steps
             rid += steps
-        while rid < hi and _is_behind(rows, pos * width, low):
+            at += steps * width
+            if rows[at + FIRST_AXIS] >= low and rows[at + 3 * width + FIRST_AXIS] > high:
+                found = pos + 3 if _meets(rows, links, at + 2 * width, key_id, high) else found
+                found = pos + 2 if _meets(rows, links, at + width, key_id, high) else found
+                found = pos + 1 if _meets(rows, links, at, key_id, high) else found
+                out[count] = done | found << 32
+                count += found > 0
+                done += 1
+                continue
+        while rid < hi and rows[pos * width + FIRST_AXIS] < low:
             rid += 1
             pos += 1
             patience -= 1
             if pos == cap:
                 pos = 0
         place = pos
-        seen = rid
-        goes_on = True
-        if rid + 4 <= hi and pos + 4 <= cap:
-            at = pos * width
-            last = at + 3 * width
-            found = pos + 4 if _matches(rows, last, wanted, high) else found
-            found = pos + 3 if _matches(rows, at + 2 * width, wanted, high) else found
-            found = pos + 2 if _matches(rows, at + width, wanted, high) else found
-            found = pos + 1 if _matches(rows, at, wanted, high) else found
-            goes_on = _is_behind(rows, last, high + 1)
-            place = pos + 4 if pos + 4 < cap else 0
-            seen += 4
-        if goes_on and found == 0:
-            while seen < hi and _is_behind(rows, place * width, high + 1):
-                patience -= 1
-                if _matches(rows, place * width, wanted, high):
-                    found = place + 1
-                    break
-                seen += 1
-                place += 1
-                if place == cap:
-                    place = 0
+        for _ in range(rid, hi):
+            if rows[place * width + FIRST_AXIS] > high:
+                break
+            patience -= 1
+            if links[2 * place * width + KEY] == key_id:
+                found = np.int64(place) + 1
+                break
+            place += 1
+            if place == cap:
+                place = 0
         out[count] = done | found << 32
         count += found > 0
         done += 1
     other.swept = rid
     cell[0] = done
     return count
+
+
+@inner
+def store_loose(key_ids, n, axes, axis_stride, n_axes, place, cap, rows, links):  # type: ignore[no-untyped-def]
+    """Store rows as ``insert_rows`` does, in no list."""
+    width = FIRST_AXIS + n_axes
+    pos = place
+    for i in range(n):
+        for a in range(n_axes):
+            rows[pos * width + FIRST_AXIS + a] = axes[a * axis_stride + i]
+        rows[pos * width] = -1
+        links[2 * width * pos + KEY] = key_ids[i]
+        links[2 * width * pos + FLAGS] = LIVE
+        pos += 1
+        if pos == cap:
+            pos = 0
+
+
+@inner
+def link_loose(op, store, p):  # type: ignore[no-untyped-def]
+    """Put the rows of side p that are in no list into their keys' lists."""
+    if store.loose == 0:
+        return
+    rows = at_i64(store.rows)
+    links = at_i32(store.rows)
+    slots = at_i32(op.slots)
+    width = FIRST_AXIS + store.n_axes
+    born = 0
+    steps = 0
+    for rid in range(max(store.loose - 1, store.lo), store.hi):
+        pos = rid % store.cap
+        if links[2 * width * pos + FLAGS] & LIVE:
+            key_id = np.int64(links[2 * width * pos + KEY])
+            born += (slots[8 * key_id] < 0) & (slots[8 * key_id + 3] < 0)
+            steps += link_one(pos, key_id, 3 * p, store.ordered, rows, links, width, slots)
+    op.live_keys += born
+    store.steps += steps
+    store.loose = 0

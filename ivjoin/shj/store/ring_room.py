@@ -23,7 +23,7 @@ __all__ = ["can_be_cleared", "clear", "drop", "leave", "more", "next_cap", "reca
 _WORDS = words_of(SIDE)
 _CLEARED = np.array([_WORDS[name] for name in (
     "lo", "hi", "live", "nothing", "ended", "fitted", "least", "most", "peak_span", "steps", "linked", "refused",
-    "probed", "retired", "rows_in", "trimmed", "since", "swept",
+    "probed", "retired", "rows_in", "trimmed", "since", "swept", "sweeps", "loose",
 )])  # fmt: skip
 
 
@@ -98,6 +98,7 @@ def recap(store: SideStore, cap: int) -> None:
         if is_copy:
             rows[store.lo : store.hi] = store.rows[store.lo : store.hi]
     elif store.hi > store.lo:
+        assert not store._loose
         index_kernels.move(
             store.lo, store.hi, store.rows, store.links, rows, links, store.keys.slots, store.keys.n_ids, store.offset
         )
@@ -110,6 +111,7 @@ def recap(store: SideStore, cap: int) -> None:
 
 def leave(store: SideStore, ids: np.ndarray) -> None:
     """The oldest live rows go elsewhere, as if they had never come."""
+    assert not store._loose
     places = store.places(ids)
     store.keys.live -= int(index_kernels.unlink(places, store.links, store.keys.slots, store.offset))
     store.live -= len(ids)
@@ -119,6 +121,7 @@ def leave(store: SideStore, ids: np.ndarray) -> None:
 
 def drop(store: SideStore, ids: np.ndarray, gone: np.ndarray) -> None:
     """Let go of some of all live rows, and of the room they took; rows have other ids after it."""
+    assert not store._loose
     places = store.places(ids[gone])
     store.keys.live -= int(index_kernels.unlink(places, store.links, store.keys.slots, store.offset))
     store.live -= len(places)
@@ -128,6 +131,7 @@ def drop(store: SideStore, ids: np.ndarray, gone: np.ndarray) -> None:
 
 def renumber(store: SideStore, ids: np.ndarray, room: int) -> None:
     """Keep only these rows, as ids 0, 1, ..., in a ring of at least ``room``; relinks every list."""
+    assert not store._loose
     n = len(ids)
     cap = fitting(max(room, n))
     _want_disk(store, cap, texts=True)

@@ -84,6 +84,7 @@ class SideStore:
     _rows_in = Register(SIDE, "rows_in")
     _since = Register(SIDE, "since")
     _swept = Register(SIDE, "swept")
+    _loose = Register(SIDE, "loose")
     _steps = Register(SIDE, "steps")
     _linked = Register(SIDE, "linked")
     _refused = Register(SIDE, "refused")
