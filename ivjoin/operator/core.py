@@ -322,7 +322,7 @@ class Core:
         limit, self.account.limit = self.account.limit, None  # half a state is none
         try:
             self.build()
-            self.state.set(full_predicate=full_predicate)
+            self.state.set(full_predicate=full_predicate, loosens=int(self.limits is None and limit is None))
             for s, store in enumerate(old):
                 ids = store.live_ids()
                 self.adopt_rows(s, store.gather_all(ids), store.matched(ids))

@@ -333,13 +333,13 @@ def _stays_in_range(axes, stride, bands, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _next_in_ring(place, key_id, high, rows, links, width, end, cap):  # type: ignore[no-untyped-def]
+def _next_in_ring(place, key_id, high, rows, links, width, stop, cap):  # type: ignore[no-untyped-def]
     """The place of the next row of a key, up to ``high`` on the first axis, in whose order the rows lie; -1: none."""
     place += 1
     while True:
         if place == cap:
             place = 0
-        if place == end:
+        if place == stop:
             return -1
         link = 2 * width * place
         if links[link + FLAGS] & LIVE:
@@ -353,12 +353,12 @@ def _next_in_ring(place, key_id, high, rows, links, width, end, cap):  # type: i
 @inner
 def probe_rows(  # type: ignore[no-untyped-def]
     key_ids, chosen, n, axes, stride, bands, n_primary, n_bands, ordered, slots, rows, links, width, side, matched,
-    mode, state, out_probe, out_store, room, checks, n_checks, absent, nulls, end, cap,
+    mode, state, out_probe, out_store, room, checks, n_checks, absent, nulls, stop, cap,
 ):
     """``probe`` over flat arrays or pointers, of the n ``chosen`` rows (none with key id -1), up to ``room`` pairs.
 
     ``out_store`` gets places, not ids; the probe row of a pair that the checks do not decide is turned, ``~i``. Where
-    each row's first match is known and ``end`` is the place behind the last stored row, not -1, the others are found in
+    ``stop`` is the place behind the last stored row, not -1, each row's first match is known; the others are found in
     the ring, of capacity ``cap``, and no list is read.
     """
     emit = mode & PAIRS
@@ -377,7 +377,7 @@ def probe_rows(  # type: ignore[no-untyped-def]
             node = -2
             continue
         known = (chosen[c] >> 32) - 1
-        if node == -2 and known >= 0 and (end >= 0 or links[known * link_stride + FLAGS] & LIVE):
+        if node == -2 and known >= 0 and (stop >= 0 or links[known * link_stride + FLAGS] & LIVE):
             node = known
         elif node == -2:
             node = np.int64(slots[8 * key_id + side])
@@ -402,10 +402,10 @@ def probe_rows(  # type: ignore[no-untyped-def]
         while node >= 0:
             row = node * width
             link = node * link_stride
-            if end < 0:
+            if stop < 0:
                 nxt = np.int64(links[link])
             else:
-                nxt = _next_in_ring(node, key_id, high, rows, links, width, end, cap)
+                nxt = _next_in_ring(node, key_id, high, rows, links, width, stop, cap)
             if n_primary > 0:
                 v = rows[row + FIRST_AXIS]
                 if v > high:
