@@ -93,11 +93,12 @@ def sweep(key_ids, n, values, column, below, above, other, cell, out):  # type: 
             done = n
             break
         key_id = key_ids[done]
-        found = np.int64(0)
+        found = 0
         # Most rows come a few places further on, and find few there: so much is done without a branch.
         if rid + 8 <= hi and pos + 8 <= cap:
             at = pos * width
-            steps = np.int64(rows[at + FIRST_AXIS] < low)
+            steps = 0
+            steps += rows[at + FIRST_AXIS] < low
             steps += rows[at + width + FIRST_AXIS] < low
             steps += rows[at + 2 * width + FIRST_AXIS] < low
             pos += steps
@@ -123,7 +124,7 @@ def sweep(key_ids, n, values, column, below, above, other, cell, out):  # type: 
                 break
             patience -= 1
             if links[2 * place * width + KEY] == key_id:
-                found = np.int64(place) + 1
+                found = place + 1
                 break
             place += 1
             if place == cap:
