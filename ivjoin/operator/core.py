@@ -41,6 +41,7 @@ from ivjoin.shj.kernels.memory import release_struct
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.columns import OrdinalColumn, WordColumn
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys
+from ivjoin.shj.store.ring_room import is_loose
 from ivjoin.shj.store.side import SideStore
 from ivjoin.shj.store.spilled import FixedInFile, TextInFile
 
@@ -205,7 +206,7 @@ class Core:
 
     def link(self) -> None:
         """Put every row into its key's list; the kernels do so before they ask for anything, but not between pushes."""
-        if any(store._loose for store in self.stores):
+        if any(map(is_loose, self.stores)):
             push_kernels.push_batch(self.state.at, at.LINK)
 
     def stay_linked(self) -> None:

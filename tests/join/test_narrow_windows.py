@@ -121,7 +121,7 @@ def test_a_store_in_order_is_swept_again_once_late_rows_have_left() -> None:
             for out in op.push(side, batch(given[i : i + 20])):
                 got.update(zip(out["v"].to_pylist(), out["v_right"].to_pylist(), strict=True))
             if side == "right":
-                since.append(op._core.stores[1]._since - op._core.stores[1].lo)
+                since.append(op._core.state.side(1, "since") - op._core.state.side(1, "lo"))
     assert got == wanted(rows, late, "inner", 0, 1, None)
     assert since[5] > 0  # the late row's batch is in no order
     assert {max(s, 0) for s in since[7:]} == {0}
