@@ -36,10 +36,12 @@ from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj import registers as at
 from ivjoin.shj.dictionaries import one_array
+from ivjoin.shj.kernels import push_kernels
 from ivjoin.shj.kernels.memory import release_struct
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.columns import OrdinalColumn, WordColumn
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys
+from ivjoin.shj.store.ring_room import is_loose
 from ivjoin.shj.store.side import SideStore
 from ivjoin.shj.store.spilled import FixedInFile, TextInFile
 
@@ -161,6 +163,7 @@ class Core:
             within=int(self.intake.late_within), raises=int(on_late == "raise"), drops=int(on_late == "drop"),
             blocks=int(compiled and kinds is not None and kinds <= {at.WORDS}),
             fields=state.lend("fields", output.fields), n_fields=len(output.fields),
+            loosens=int(self.limits is None and self.account.limit is None),
         )
         for s in (0, 1):
             state.put_side(s, join_fields(plan, s))
@@ -200,6 +203,16 @@ class Core:
             for axis, falling in t.schedules:
                 self.stores[s].schedule(axis, falling)
             self.publish(s)
+
+    def link(self) -> None:
+        """Put every row into its key's list; the kernels do so before they ask for anything, but not between pushes."""
+        if any(map(is_loose, self.stores)):
+            push_kernels.push_batch(self.state.at, at.LINK)
+
+    def stay_linked(self) -> None:
+        """The same, and for all rows to come: what keeps a limit may look for rows at any time."""
+        self.link()
+        self.state.set(loosens=0)
 
     def source_table(self, p: int) -> np.ndarray:
         """How side p's sources are read : SOURCE[n]."""
@@ -310,7 +323,7 @@ class Core:
         limit, self.account.limit = self.account.limit, None  # half a state is none
         try:
             self.build()
-            self.state.set(full_predicate=full_predicate)
+            self.state.set(full_predicate=full_predicate, loosens=int(self.limits is None and limit is None))
             for s, store in enumerate(old):
                 ids = store.live_ids()
                 self.adopt_rows(s, store.gather_all(ids), store.matched(ids))

@@ -152,6 +152,7 @@ class SymmetricHashJoin(OneCall):
         from ivjoin.operator.limits import Limits
 
         self._limits = self._core.limits = Limits(self._core, budget)
+        self._core.stay_linked()
 
     @classmethod
     def from_plan(

@@ -47,7 +47,7 @@ def decide(core: Core, p: int, batch: pa.RecordBatch) -> None:
             cell = state["state"]
             if cell[0] < state.get("n") and matched[cell[0]]:
                 cell[:3] = cell[0] + 1, 0, -1
-        elif (at_row := state.get("row")) < state.get("n_chosen") and matched[chosen(core)[at_row]]:
+        elif (at_row := state.get("row")) < state.get("n_chosen") and matched[chosen(core, at_row)]:
             state.set(row=at_row + 1, node=-2)
         rows = places = rows[:0]
     elif how.single == 1 - p:
@@ -99,9 +99,11 @@ def _can_meet(terms: list[list[int]], values: np.ndarray, extents: np.ndarray) -
     return True
 
 
-def chosen(core: Core) -> np.ndarray:
+def chosen(core: Core, c: int) -> int:
+    """The row of the batch that is the c-th to be probed."""
     state = core.state
-    return state["every"] if state.get("chosen_at") == state.get("every") else state["chosen"]
+    rows = state["every"] if state.get("chosen_at") == state.get("every") else state["chosen"]
+    return int(rows.item(c)) & index_kernels.PROBE_ROW
 
 
 def pair_columns(core: Core, p: int, batch: pa.RecordBatch, rows: np.ndarray, places: np.ndarray
@@ -163,7 +165,7 @@ def next_piece(core: Core, p: int) -> None:
         store.turn()
         store.point()
         if store.runs is not None:
-            state.set(steps=int(chosen(core)[state.get("row")]), row=0, node=-2)
+            state.set(steps=chosen(core, state.get("row")), row=0, node=-2)
     state.set(probe_end=min(3 * state.get("probe_end"), 2**62))
 
 

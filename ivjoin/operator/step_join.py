@@ -78,6 +78,7 @@ class StepJoin(SymmetricHashJoin):
         p, core = self._side(side), self._core
         self._enter()
         try:
+            core.link()
             store = core.stores[p]
             gone = outside(core, p, spans)[: store.live]  # rows in files stay until bounds of their own reach them
             if gone.any():
@@ -96,6 +97,7 @@ class StepJoin(SymmetricHashJoin):
         ``output``: bytes of an output batch, about.
         """
         core = self._core
+        core.stay_linked()
         core.account.limit, core.account.on_full = limit, on_full
         core.account.share(held)
         core.limit_output(max(_LEAST_OUTPUT, output // sum(fixed_bytes(s.schema) for s in core.plan.sides)))
@@ -114,6 +116,7 @@ class StepJoin(SymmetricHashJoin):
         core, p, rows = self._core, self._side(side), batch.num_rows
         self._enter()
         try:
+            core.link()
             store = core.stores[p]
             if core.layouts[p].schema is None:
                 make_batch_room(core, p, batch)
@@ -133,6 +136,7 @@ class StepJoin(SymmetricHashJoin):
         core = self._core
         self._enter()
         try:
+            core.link()
             for store in core.stores:
                 store.settle(True)
                 if store.cap > 4 * store.live + _LEAST_ROOM:

@@ -199,6 +199,7 @@ def end(core: AnyCore, sides: list[int]) -> Iterator[pa.RecordBatch]:
     if not isinstance(core, Core):
         yield from core.end(sides)
         return
+    core.link()
     # At the end room for a batch stays, if it is little: another operator may take it.
     n = min(core.state.get("largest"), _LEFT_ROWS) if all(core.ended) else 0
     for p in sides:

@@ -15,7 +15,7 @@ __all__ = [
     "ARRAYS", "AS_DOUBLE", "AS_READ", "BAND_ROLE", "BEGIN", "BEYOND", "BITS", "BOUND", "BOUNDING", "BOUNDS",
     "BYTES", "CODES", "DECIDE", "DROPPED", "EMITTING", "EXPIRY", "FIELD", "FIXED_PIECE", "FULL", "GATHER", "GIVEN",
     "HEAP", "INDEX", "INT", "INTS", "KEEPING", "KEYED", "KEYS", "KEY_PIECE", "KEY_ROLE", "KEY_WORD",
-    "LARGE_TEXT_PIECE", "LATE", "LEAVING", "MINUS", "MORE", "NAMING", "NAN_ORDINAL", "NO_KEY", "OPERATOR",
+    "LARGE_TEXT_PIECE", "LATE", "LEAVING", "LINK", "MINUS", "MORE", "NAMING", "NAN_ORDINAL", "NO_KEY", "OPERATOR",
     "ORDINAL_PIECE", "OUTPUT", "PIECE", "PLUS", "PROBING", "PRUNING", "RETIRING", "RING", "ROOM", "RUNS",
     "Register", "SIDE", "SOURCE", "STORE", "STORED", "STORING", "SWEEP", "TERM", "TEXT", "TEXT_ALONE", "TEXT_PIECE",
     "TIDY", "TIMES", "TRACKER", "USABLE", "VALIDITY_PIECE", "VALIDITY_WORD", "VALUE_WORD", "WILD", "WORDS", "as_words",
@@ -38,6 +38,7 @@ OPERATOR = _record(
     "values absent marks usable key_ids matched kept left dead every chosen kept_at chosen_at pair_rows pair_places",
     "state_at",  # address
     "batch_size within raises drops never full_predicate rekeyed prepared masked blocks n_fields out_which",
+    "loosens by_ring",  # whether rows may be in no list; whether matches are found in the ring, or in lists
     "sides in_struct out_struct releaser in_values in_valid fields",  # address
 )
 SIDE = _record(
@@ -45,6 +46,9 @@ SIDE = _record(
     "n_bands n_primary n_sources n_columns n_stored n_trackers n_terms fitted",
     "rows bands sources columns stored rings trackers terms bounds expiry",  # address
     "least most peak_span steps linked refused probed retired rows_in trimmed",
+    # The id from which on rows lie in the first axis's order; where the last probe in order has ended, and whether the
+    # last probe was one; 1 + the first id of the rows that are in no list, 0 where all are.
+    "since swept sweeps loose",
     "owes keeps semi single mode decide by_python patience has_nulls beyond packs n_pieces",
     "n_key_words n_key_pieces n_texts n_checks",
     "key_words pieces texts checks extents",  # address
@@ -84,6 +88,7 @@ DECIDE, GATHER, STORE, BOUNDS, INDEX, RUNS, PIECE, HEAP, BEYOND, KEYS = (
 # How far it has come.
 BEGIN, PROBING, EMITTING, KEEPING, STORING, LEAVING, BOUNDING, PRUNING, RETIRING, NAMING = range(10)
 
+LINK = 2  # in place of a side, in a call that puts all rows into lists
 TEXT_ALONE, ARRAYS = 1, 2  # what a side has that the push does not store
 WORDS, BYTES, BITS = range(3)  # kinds of column
 NO_KEY, INT, INTS, GIVEN = range(4)  # kinds of key: none, one ordinal, several, byte strings

@@ -183,11 +183,13 @@ def bounds_of(side, other, a):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _kill(op, other, q, pos, links, slots, stride):  # type: ignore[no-untyped-def]
+def _kill(op, other, q, rid, links, slots, stride):  # type: ignore[no-untyped-def]
     """Take a live row out of the index, and list it if the join type asks for it."""
+    pos = rid % other.cap
     flags = links[pos * stride + FLAGS]
     links[pos * stride + FLAGS] = flags & ~LIVE
-    op.live_keys -= _unlink_one(pos, links, stride, slots, 3 * q)
+    if other.loose == 0 or rid < other.loose - 1:
+        op.live_keys -= _unlink_one(pos, links, stride, slots, 3 * q)
     other.live -= 1
     other.retired += 1
     if other.owes and not (other.keeps and flags & MATCHED):
@@ -210,7 +212,7 @@ def _expire_many(op, other, q, d, links, slots, stride):  # type: ignore[no-unty
             heap[2 * kept + 1] = rid
             kept += 1
         elif rid >= other.lo and links[(rid % cap) * stride + FLAGS] & LIVE:
-            _kill(op, other, q, rid % cap, links, slots, stride)
+            _kill(op, other, q, rid, links, slots, stride)
     d.size = kept
     for k in range(kept >> 1):
         i = (kept >> 1) - 1 - k
@@ -236,7 +238,7 @@ def _expire(op, other, q, d, column, turn):  # type: ignore[no-untyped-def]
             d.size -= 1
             _sink(heap, d.size, 0, heap[2 * d.size], heap[2 * d.size + 1])
             if rid >= other.lo and links[(rid % cap) * stride + FLAGS] & LIVE:
-                _kill(op, other, q, rid % cap, links, slots, stride)
+                _kill(op, other, q, rid, links, slots, stride)
             some -= 1
         if d.size > 0 and heap[0] < bound:
             _expire_many(op, other, q, d, links, slots, stride)
@@ -247,6 +249,7 @@ def _expire(op, other, q, d, column, turn):  # type: ignore[no-untyped-def]
     n_dead = op.n_dead
     spared = MATCHED if other.keeps else 0
     owes = other.owes != 0
+    loose = other.loose - 1 if other.loose else I64_MAX
     keys = 0
     gone = 0
     # Most rows go here: as ``_kill``, with the counts at hand.
@@ -256,7 +259,8 @@ def _expire(op, other, q, d, column, turn):  # type: ignore[no-untyped-def]
             if (rows[pos * width + column] ^ turn) >= bound:
                 break
             links[pos * stride + FLAGS] = flags & ~LIVE
-            keys += _unlink_one(pos, links, stride, slots, 3 * q)
+            if rid < loose:
+                keys += _unlink_one(pos, links, stride, slots, 3 * q)
             gone += 1
             if owes and not flags & spared:
                 dead[n_dead] = pos
@@ -285,7 +289,7 @@ def prune(op, other, q):  # type: ignore[no-untyped-def]
         for rid in range(other.lo, other.hi):
             pos = rid % other.cap
             if links[pos * stride + FLAGS] & LIVE:
-                _kill(op, other, q, pos, links, slots, stride)
+                _kill(op, other, q, rid, links, slots, stride)
         return
     for a in range(other.n_axes):
         b = bound_at(other.bounds, a)

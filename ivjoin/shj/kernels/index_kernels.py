@@ -17,14 +17,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IN2_I4, IO1, IO2, IO2_I4, IO_U8, VOID, compiled, inner
+from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IO1, IO2, IO2_I4, IO_U8, compiled, inner
 from ivjoin.shj.kernels.memory import AHEAD, line_of, prefetch
 
 __all__ = [
     "ASK", "FALSE", "FIRST_ABSENCE", "FIRST_AXIS", "FIRST_PROBE", "FIRST_STORE", "FLAGS", "KEY", "LIVE", "MARK_PROBE",
-    "MARK_STORE", "MATCHED", "MOST_AXES", "PAIRS", "PUSH", "SOME_REFUSED", "SOME_STEPS", "TRUE", "WORTH_REFUSING",
-    "WORTH_WALKING", "candidates", "insert", "insert_rows", "move", "others", "probe", "probe_rows", "unlink",
-    "verdict", "window",
+    "MARK_STORE", "MATCHED", "MOST_AXES", "PAIRS", "PROBE_ROW", "PUSH", "SOME_REFUSED", "SOME_STEPS", "TRUE",
+    "WORTH_REFUSING", "WORTH_WALKING", "candidates", "insert", "insert_rows", "link_one", "others", "probe",
+    "probe_rows", "unlink", "verdict", "window",
 ]
 
 I64_MIN = -(2**63)
@@ -39,6 +39,9 @@ PUSH = 200  # a push costs, beside its rows, as much as so many probe rows
 FIRST_AXIS = 2  # in a row record, as words
 PREV, KEY, FLAGS = 1, 2, 3  # in a row record, as links
 LIVE, MATCHED = 1, 2
+# A row of a batch that is probed, in the lower half of a word; in the upper half, where it is known, the place of its
+# first match, and 1.
+PROBE_ROW = 0xFFFFFFFF
 FIRST_ABSENCE = 8  # bits of a row's flags that say on which axis it has no value
 MOST_AXES = 22  # that have such a bit of their own
 TRUE, FALSE, ASK = -1, -2, -3  # ends of a list of checks
@@ -71,6 +74,25 @@ def _insert_between(pos, slot, rows, links, width, slots):  # type: ignore[no-un
 
 
 @inner
+def link_one(pos, key_id, side, ordered, rows, links, width, slots):  # type: ignore[no-untyped-def]
+    """Link a row whose record is there into its key's list; the steps that it took."""
+    stride = 2 * width
+    slot = 8 * key_id + side
+    tail = np.int64(slots[slot + 1])
+    # Keys come at random, so whether a list is empty is a coin toss: the row stands in for a tail that is missing.
+    before = pos if tail < 0 else tail
+    if ordered == 1 and rows[before * width + FIRST_AXIS] > rows[pos * width + FIRST_AXIS]:
+        return _insert_between(pos, slot, rows, links, width, slots)
+    links[before * stride] = pos
+    links[pos * stride] = -1
+    links[pos * stride + PREV] = tail
+    slots[slot] = pos if tail < 0 else slots[slot]
+    slots[slot + 1] = pos
+    slots[slot + 2] = pos if tail < 0 else slots[slot + 2]
+    return 0
+
+
+@inner
 def insert_rows(  # type: ignore[no-untyped-def]
     key_ids, n, axes, axis_stride, n_axes, place, cap, ordered, rows, links, slots, side, tally, rows_at,
 ):
@@ -96,7 +118,7 @@ def insert_rows(  # type: ignore[no-untyped-def]
         slot = 8 * key_id + side
         tail = np.int64(slots[slot + 1])
         born += (slots[8 * key_id] < 0) & (slots[8 * key_id + 3] < 0)
-        # Keys come at random, so whether a list is empty is a coin toss: the row stands in for a tail that is missing.
+        # As ``link_one``, a call of which for each row takes as long again.
         before = pos if tail < 0 else tail
         if ordered == 1 and rows[before * width + FIRST_AXIS] > rows[row + FIRST_AXIS]:
             steps += _insert_between(pos, slot, rows, links, width, slots)
@@ -156,37 +178,6 @@ def unlink(places, links, slots, side):  # type: ignore[no-untyped-def]
             flat[flag] &= ~LIVE
             died += _unlink_one(places[i], flat, stride, keys, side)
     return died
-
-
-@compiled(VOID(I8, I8, IN2, IN2_I4, IO2, IO2_I4, IO2_I4, I8, I8))
-def move(lo, hi, rows, links, new_rows, new_links, slots, n_keys, side):  # type: ignore[no-untyped-def]
-    """Carry the records of rows lo .. hi-1, and all links to them, over to a ring of another capacity."""
-    cap = rows.shape[0]
-    new_cap = new_rows.shape[0]
-    # A row at place q, counted from the oldest one's, has id lo + (q - lo % cap), or cap more.
-    first = lo % cap
-    new_first = lo % new_cap
-    for rid in range(lo, hi):
-        pos = rid % cap
-        new = rid % new_cap
-        for a in range(FIRST_AXIS, rows.shape[1]):
-            new_rows[new, a] = rows[pos, a]
-        for k in range(2):
-            q = np.int64(links[pos, k])
-            new_links[new, k] = -1 if q < 0 else _moved(q, first, cap, new_first, new_cap)
-        new_links[new, KEY] = links[pos, KEY]
-        new_links[new, FLAGS] = links[pos, FLAGS]
-    for key_id in range(n_keys):
-        if slots[key_id, side] >= 0:
-            for k in range(side, side + 3):
-                slots[key_id, k] = _moved(np.int64(slots[key_id, k]), first, cap, new_first, new_cap)
-
-
-@inner
-def _moved(q, first, cap, new_first, new_cap):  # type: ignore[no-untyped-def]
-    age = q - first if q >= first else q - first + cap
-    place = new_first + age
-    return place if place < new_cap else place - new_cap
 
 
 @inner
@@ -274,19 +265,19 @@ def verdict(checks, axes, absent, stride, nulls, i, rows, row, flags):  # type: 
 
 @inner
 def candidates(  # type: ignore[no-untyped-def]
-    key_ids, n, axes, stride, bands, n_primary, ordered, slots, rows, width, side, least, most, out,
+    key_ids, begin, n, axes, stride, bands, n_primary, ordered, slots, rows, width, side, least, most, count, out,
 ):
     """Indices of the probe rows whose key has rows, the first and the last of them on the right sides of the window.
 
     One pass without a branch on what the rows hold: with many keys, most probe rows end here. The store's rows have a
-    first axis within ``least`` and ``most``. ``out`` has room for one more than n.
+    first axis within ``least`` and ``most``. ``out`` has room for one more than n; rows before ``begin`` have been
+    looked at already, and ``count`` of them stand there.
     """
-    count = 0
     if ordered == 1 and n_primary == 1 and _stays_in_range(axes, stride, bands, n):
         below = bands[2]
         above = bands[3]
         column = bands[0] * stride
-        for i in range(n):
+        for i in range(begin, n):
             low = I64_MIN if below == I64_MIN else axes[column + i] + below
             high = I64_MAX if above == I64_MAX else axes[column + i] + above
             if high < least or low > most:
@@ -301,7 +292,7 @@ def candidates(  # type: ignore[no-untyped-def]
             out[count] = i
             count += good
         return count
-    for i in range(n):
+    for i in range(begin, n):
         out[count] = i
         count += (key_ids[i] >= 0) & (slots[8 * max(key_ids[i], 0) + side] >= 0)
     return count
@@ -323,13 +314,33 @@ def _stays_in_range(axes, stride, bands, n):  # type: ignore[no-untyped-def]
 
 
 @inner
+def _next_in_ring(place, key_id, high, rows, links, width, stop, cap):  # type: ignore[no-untyped-def]
+    """The place of the next row of a key, up to ``high`` on the first axis, in whose order the rows lie; -1: none."""
+    place += 1
+    while True:
+        if place == cap:
+            place = 0
+        if place == stop:
+            return -1
+        link = 2 * width * place
+        if links[link + FLAGS] & LIVE:
+            if rows[place * width + FIRST_AXIS] > high:
+                return -1
+            if links[link + KEY] == key_id:
+                return place
+        place += 1
+
+
+@inner
 def probe_rows(  # type: ignore[no-untyped-def]
     key_ids, chosen, n, axes, stride, bands, n_primary, n_bands, ordered, slots, rows, links, width, side, matched,
-    mode, state, out_probe, out_store, room, checks, n_checks, absent, nulls,
+    mode, state, out_probe, out_store, room, checks, n_checks, absent, nulls, stop, cap,
 ):
     """``probe`` over flat arrays or pointers, of the n ``chosen`` rows (none with key id -1), up to ``room`` pairs.
 
-    ``out_store`` gets places, not ids; the probe row of a pair that the checks do not decide is turned, ``~i``.
+    ``out_store`` gets places, not ids; the probe row of a pair that the checks do not decide is turned, ``~i``. Where
+    ``stop`` is the place behind the last stored row, not -1, each row's first match is known; the others are found in
+    the ring, of capacity ``cap``, and no list is read.
     """
     emit = mode & PAIRS
     link_stride = 2 * width
@@ -339,14 +350,17 @@ def probe_rows(  # type: ignore[no-untyped-def]
     c = state[0]
     node = state[1]
     while c < n:
-        i = chosen[c]
+        i = chosen[c] & PROBE_ROW
         key_id = key_ids[i]
         low, high = window(axes, stride, bands, n_primary, i)
         if low > high:
             c += 1
             node = -2
             continue
-        if node == -2:
+        known = (chosen[c] >> 32) - 1
+        if node == -2 and known >= 0 and (stop >= 0 or links[known * link_stride + FLAGS] & LIVE):
+            node = known
+        elif node == -2:
             node = np.int64(slots[8 * key_id + side])
             if node >= 0 and ordered == 1 and n_primary > 0:
                 finger = np.int64(slots[8 * key_id + side + 2])
@@ -406,6 +420,8 @@ def probe_rows(  # type: ignore[no-untyped-def]
                     matched[i] = 1
                 if mode & FIRST_PROBE:
                     break
+            if stop >= 0:
+                nxt = _next_in_ring(node, key_id, high, rows, links, width, stop, cap)
             node = nxt
         c += 1
         node = -2
@@ -448,8 +464,8 @@ def probe(  # type: ignore[no-untyped-def]
     keys = line_of(slots)
     cap = rows.shape[0]
     left = candidates(
-        key_ids, n, axis_values, axes.shape[1], terms, n_primary, ordered, keys, records, rows.shape[1], side,
-        I64_MIN, I64_MAX, chosen,
+        key_ids, 0, n, axis_values, axes.shape[1], terms, n_primary, ordered, keys, records, rows.shape[1], side,
+        I64_MIN, I64_MAX, 0, chosen,
     )
     # The caller may have struck rows out since the last call: go on at the same row, or at the next one.
     row = state[0]
@@ -462,7 +478,7 @@ def probe(  # type: ignore[no-untyped-def]
     count = probe_rows(
         key_ids, chosen, left, axis_values, axes.shape[1], terms, n_primary, bands.shape[0], ordered, keys, records,
         line_of(links), rows.shape[1], side, matched, mode, state, out_probe, out_store, out_probe.shape[0], terms, 0,
-        matched, 0,
+        matched, 0, -1, cap,
     )
     state[0] = chosen[state[0]] if state[0] < left else n
     turn = lo - lo % cap

@@ -17,14 +17,14 @@ from ivjoin.shj.kernels.block_kernels import build_block
 from ivjoin.shj.kernels.compiling import I8, compiled, inner
 from ivjoin.shj.kernels.expiry_kernels import absence, bounds_of, enlist, in_order, prune, take_out
 from ivjoin.shj.kernels.intake_kernels import arrive
-from ivjoin.shj.kernels.key_kernels import SOME_KEYS, fill_table, take_back_ids
 from ivjoin.shj.kernels.memory import RELEASE, at_i32, at_i64, at_u8, load, release
 from ivjoin.shj.kernels.records import expiry_at, operator_at, side_at, source_at, stored_at
+from ivjoin.shj.kernels.sweep_kernels import link_loose, may_sweep, store_loose, sweep
+from ivjoin.shj.kernels.upkeep_kernels import finish
 
 __all__ = ["push_batch"]
 
 PAIRS, LEFT_ROWS, RIGHT_ROWS = 0, 1, 2
-_LOOK_EVERY = 64  # pushes between two looks at whether a ring has become too large
 
 
 @inner
@@ -38,15 +38,35 @@ def _emit(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def]
 def _choose(op, p, side, other):  # type: ignore[no-untyped-def]
     """The rows that the probe has to look at: all, or where keys are many, those that may find something."""
     n_primary = 0 if op.full_predicate else side.n_primary
-    if op.masked == 0 and other.live > 8 * op.live_keys:
+    swept = may_sweep(op, side, other, n_primary, _may_loosen(op, side, other))
+    op.by_ring = 0
+    other.sweeps = 0
+    if not swept and other.loose:
+        link_loose(op, other, 1 - p)
+    if not swept and op.masked == 0 and other.live > 8 * op.live_keys:
         op.chosen_at = op.every
         op.n_chosen = op.n
     else:
         op.chosen_at = op.chosen
+        count = 0
+        done = 0
+        if swept:
+            cell = at_i64(op.state_at)
+            bands = at_i64(side.bands)
+            count = sweep(
+                at_i64(op.key_ids), op.n, at_i64(op.values), bands[0] * op.room_rows, bands[2], bands[3], other,
+                cell, at_i64(op.chosen),
+            )
+            done = cell[0]
+            if done < op.n:
+                link_loose(op, other, 1 - p)
+            else:
+                other.sweeps = 1
+                op.by_ring = not (side.single or other.single)
         op.n_chosen = index.candidates(
-            at_i64(op.key_ids), op.n, at_i64(op.values), op.room_rows, at_i64(side.bands), n_primary, other.ordered,
-            at_i32(op.slots), at_i64(other.rows), index.FIRST_AXIS + other.n_axes, 3 * (1 - p), other.least,
-            other.most, at_i64(op.chosen),
+            at_i64(op.key_ids), done, op.n, at_i64(op.values), op.room_rows, at_i64(side.bands), n_primary,
+            other.ordered, at_i32(op.slots), at_i64(other.rows), index.FIRST_AXIS + other.n_axes, 3 * (1 - p),
+            other.least, other.most, count, at_i64(op.chosen),
         )
     if op.probe_end == 0:
         op.probe_end = op.n_chosen
@@ -74,7 +94,8 @@ def _probe_on(op, p, side, other):  # type: ignore[no-untyped-def]
         at_i64(side.bands), n_primary, n_bands, other.ordered, at_i32(op.slots), at_i64(other.rows),
         at_i32(other.rows), index.FIRST_AXIS + other.n_axes, 3 * (1 - p), at_u8(op.matched), mode, state,
         at_i64(op.pair_rows), at_i64(op.pair_places), op.room_pairs, at_i64(side.checks),
-        0 if op.full_predicate else side.n_checks, at_u8(op.absent), nulls,
+        0 if op.full_predicate else side.n_checks, at_u8(op.absent), nulls, other.hi % other.cap if op.by_ring else -1,
+        other.cap,
     )
     op.row = state[0]
     op.node = state[1]
@@ -161,7 +182,7 @@ def _unmatched(rows, n, matched):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _keep(op, p, side):  # type: ignore[no-untyped-def]
+def _keep(op, p, side, other):  # type: ignore[no-untyped-def]
     """Insert the rows that may still match."""
     n_kept = op.n_kept
     n_axes = side.n_axes
@@ -204,9 +225,17 @@ def _keep(op, p, side):  # type: ignore[no-untyped-def]
             key_ids[k] = key_ids[kept[k]]
             for a in range(n_axes):
                 values[a * stride + k] = values[a * stride + kept[k]]
+    falls = True
     if n_axes > 0:
+        if side.live == 0:
+            side.since = first
         least = index.I64_MAX if side.live == 0 else side.least
         most = index.I64_MIN if side.live == 0 else side.most
+        falls = values[0] < most
+        for k in range(1, n_kept):
+            falls |= values[k] < values[k - 1]
+        if falls:
+            side.since = first + n_kept
         for k in range(n_kept):
             least = min(least, values[k])
             most = max(most, values[k])
@@ -217,10 +246,18 @@ def _keep(op, p, side):  # type: ignore[no-untyped-def]
     links = at_i32(side.rows)
     tally = at_i64(op.state_at)
     tally[0] = 0
-    op.live_keys += index.insert_rows(
-        key_ids, n_kept, values, stride, n_axes, place, cap, side.ordered, at_i64(side.rows), links, at_i32(op.slots),
-        3 * p, tally, side.rows,
-    )
+    if side.sweeps and not falls and _may_loosen(op, side, other):
+        # Rows that come in order and are found in the ring mostly go again before a list is asked for.
+        store_loose(key_ids, n_kept, values, stride, n_axes, place, cap, at_i64(side.rows), links)
+        if side.loose == 0:
+            side.loose = 1 + first
+    else:
+        if side.loose:
+            link_loose(op, side, p)
+        op.live_keys += index.insert_rows(
+            key_ids, n_kept, values, stride, n_axes, place, cap, side.ordered, at_i64(side.rows), links,
+            at_i32(op.slots), 3 * p, tally, side.rows,
+        )
     side.steps += tally[0]
     side.linked += n_kept
     link_stride = 2 * (index.FIRST_AXIS + n_axes)
@@ -255,6 +292,16 @@ def _keep(op, p, side):  # type: ignore[no-untyped-def]
 
 
 @inner
+def _may_loosen(op, side, other):  # type: ignore[no-untyped-def]
+    """Whether rows may be in no list: where nothing but these kernels ever looks for them while a push goes on."""
+    if op.loosens == 0 or op.blocks == 0 or side.single or other.single or side.by_python or other.by_python:
+        return False
+    if side.decide or other.decide or side.beyond or other.beyond or op.full_predicate:
+        return False
+    return side.in_kernel != 0 and other.in_kernel != 0
+
+
+@inner
 def _extend(side, values, stride, n):  # type: ignore[no-untyped-def]
     """Between which values the stored rows lie on each axis, with n rows more."""
     extents = at_i64(side.extents)
@@ -277,100 +324,6 @@ def _bound(side, other):  # type: ignore[no-untyped-def]
         if not bounds_of(side, other, a):
             return False
     return True
-
-
-@inner
-def _tidy(op, side, bands):  # type: ignore[no-untyped-def]
-    """Pass the dead rows in front; whether the store has room to give back or should change its index."""
-    lo = side.lo
-    hi = side.hi
-    links = at_i32(side.rows)
-    stride = 2 * (index.FIRST_AXIS + side.n_axes)
-    if side.live == 0:
-        lo = hi
-    place = lo % side.cap
-    while lo < hi and not links[place * stride + index.FLAGS] & index.LIVE:
-        lo += 1
-        place += 1
-        if place == side.cap:
-            place = 0
-    side.lo = lo
-    if hi - lo > 2 * side.live + 1024:
-        return True
-    for e in range(2 * side.n_axes):
-        d = expiry_at(side.expiry, e)
-        if d.size > 2 * side.live + 1024:
-            return True
-    gone = lo - side.trimmed
-    if side.by_python == at.ARRAYS and gone > 256 + ((hi - lo) >> 2):
-        return True
-    # An arena of text moves its rows to the front by itself when it is full; now and then it is asked for its size.
-    if side.by_python == at.TEXT_ALONE and gone > 4096 + 2 * (hi - lo):
-        return True
-    if side.sorted:
-        return lo > side.trimmed
-    if side.refused > index.WORTH_REFUSING * side.probed + side.patience:
-        return True
-    much = index.WORTH_WALKING * side.linked + index.SOME_STEPS
-    return side.ordered == 1 and side.steps > much
-
-
-@inner
-def _sweep(op):  # type: ignore[no-untyped-def]
-    """Take back the ids of keys that no row uses."""
-    slots = at_i32(op.slots)
-    table = at_i32(op.table)
-    cell = at_i64(op.state_at)
-    packed = take_back_ids(slots, op.n_ids, op.live_keys, cell)
-    op.n_ids = packed >> 32
-    op.n_free = packed & 0xFFFFFFFF
-    op.free = cell[0]
-    for i in range(op.table_size):
-        table[i] = 0
-    fill_table(table, op.table_size - 1, slots, at_i64(op.slots), op.n_ids)
-
-
-@inner
-def _is_wide(op, side):  # type: ignore[no-untyped-def]
-    """Whether a ring has too much room: much, or some after so many rows that making it fit costs them little."""
-    need = max(side.peak_span, side.hi - side.lo + op.largest)
-    if side.cap > 2 * need + 1024:
-        return True
-    return side.cap > need + (need >> 4) + 256 and side.rows_in - side.fitted > 4 * side.cap
-
-
-@inner
-def _finish(op, side, other):  # type: ignore[no-untyped-def]
-    """Counts; the status that says what should be given back."""
-    op.phase = at.BEGIN
-    op.probe_end = 0
-    here = _tidy(op, side, other)
-    there = _tidy(op, other, side)
-    status = at.TIDY if here or there else 0
-    op.peak_rows = max(op.peak_rows, side.live + other.live)
-    # Where keys have erred, fewer of them are in the table, and a pair that meets there may not have the same.
-    if op.full_predicate and not op.rekeyed and side.live == 0 and other.live == 0:
-        op.full_predicate = 0
-    many = op.live_keys + op.live_keys // 4 + SOME_KEYS
-    if op.key_kind != at.NO_KEY and op.n_ids - op.n_free > many + op.n:
-        if op.key_kind != at.GIVEN:
-            _sweep(op)
-        else:
-            status |= at.SWEEP
-    op.pushes += 1
-    if op.pushes % _LOOK_EVERY == 0:
-        if op.key_kind != at.NO_KEY and max(op.table_size, op.slots_size) > 8 * (many + 2 * op.largest):
-            status |= at.SWEEP
-        text = side.by_python == at.TEXT_ALONE or other.by_python == at.TEXT_ALONE
-        if _is_wide(op, side) or _is_wide(op, other) or side.has_nulls or other.has_nulls or text:
-            return status | at.TIDY
-        # Scratch that a burst has left behind.
-        if op.room_rows > 4 * op.largest + 1024 or op.dead_size > 4 * max(side.live, other.live) + 1024:
-            return status | at.TIDY
-        op.largest = 0
-        side.peak_span = side.hi - side.lo
-        other.peak_span = other.hi - other.lo
-    return status
 
 
 @inner
@@ -437,7 +390,7 @@ def _push(op, p):  # type: ignore[no-untyped-def]
                 return status | at.STORE | at.MORE
     if op.phase == at.STORING:
         if op.n_kept:
-            _keep(op, p, side)
+            _keep(op, p, side, other)
         op.phase = at.LEAVING
         if op.n_kept and side.sorted:
             return status | at.INDEX | at.MORE
@@ -457,17 +410,24 @@ def _push(op, p):  # type: ignore[no-untyped-def]
     status = _emit_list(op, p, other, RIGHT_ROWS - p, op.n_dead, op.dead, status)
     if status & (at.MORE | at.FULL):
         return status
-    return status | _finish(op, side, other)
+    return status | finish(op, p, side, other)
 
 
 @compiled(I8(I8, I8))
 def push_batch(operator, p):  # type: ignore[no-untyped-def]
     """Take the batch in the input struct on side p, or go on with it; see ``registers`` for the status returned.
 
-    The batch is released with the last call of a push, when nothing of it is read any more.
+    The batch is released with the last call of a push, when nothing of it is read any more. All rows are in lists
+    unless what is returned is output or the end, or keys are to be named. Side ``LINK`` has no batch: its call is to
+    put all rows into lists.
     """
     op = operator_at(operator, 0)
-    status = _push(op, p)
+    status = at.TIDY if p == at.LINK else _push(op, p)
+    if status & ~(at.OUTPUT | at.MORE | at.KEYS):
+        link_loose(op, side_at(op.sides, 0), 0)
+        link_loose(op, side_at(op.sides, 1), 1)
+        if p == at.LINK:
+            return 0
     if not status & at.MORE and load(op.in_struct + RELEASE):
         release(op.in_struct)
     return status

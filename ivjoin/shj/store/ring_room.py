@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ivjoin.shj.kernels import index_kernels
+from ivjoin.shj.kernels import index_kernels, ring_kernels
 from ivjoin.shj.registers import SIDE, words_of
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.backing import extended, fresh, in_memory
@@ -18,13 +18,33 @@ from ivjoin.shj.store.varying import BytesColumn
 if TYPE_CHECKING:
     from ivjoin.shj.store.side import SideStore
 
-__all__ = ["can_be_cleared", "clear", "drop", "leave", "more", "next_cap", "recap", "renumber", "row_bytes"]
+__all__ = [
+    "can_be_cleared", "clear", "drop", "is_loose", "leave", "more", "next_cap", "note_order", "recap", "renumber",
+    "row_bytes",
+]
 
 _WORDS = words_of(SIDE)
+_SINCE, _SWEPT, _LOOSE = _WORDS["since"], _WORDS["swept"], _WORDS["loose"]
 _CLEARED = np.array([_WORDS[name] for name in (
     "lo", "hi", "live", "nothing", "ended", "fitted", "least", "most", "peak_span", "steps", "linked", "refused",
-    "probed", "retired", "rows_in", "trimmed",
+    "probed", "retired", "rows_in", "trimmed", "since", "swept", "sweeps", "loose",
 )])  # fmt: skip
+
+
+def is_loose(store: SideStore) -> bool:
+    """Whether some rows may be in no list; between two pushes, and while kernels put rows out."""
+    return store._registers.item(_LOOSE) != 0
+
+
+def note_order(store: SideStore, values: np.ndarray) -> None:
+    """From which row on the first axis rises, with these values to be stored next : int64[n]."""
+    r = store._registers
+    if store.live == 0:
+        r[_SINCE] = store.hi
+    elif values[0] < r.item(_WORDS["most"]):
+        r[_SINCE] = store.hi + len(values)
+    if (values[1:] < values[:-1]).any():
+        r[_SINCE] = store.hi + len(values)
 
 
 def can_be_cleared(store: SideStore) -> bool:
@@ -98,7 +118,8 @@ def recap(store: SideStore, cap: int) -> None:
         if is_copy:
             rows[store.lo : store.hi] = store.rows[store.lo : store.hi]
     elif store.hi > store.lo:
-        index_kernels.move(
+        assert not is_loose(store)
+        ring_kernels.move(
             store.lo, store.hi, store.rows, store.links, rows, links, store.keys.slots, store.keys.n_ids, store.offset
         )
     for column in store.columns:
@@ -110,6 +131,7 @@ def recap(store: SideStore, cap: int) -> None:
 
 def leave(store: SideStore, ids: np.ndarray) -> None:
     """The oldest live rows go elsewhere, as if they had never come."""
+    assert not is_loose(store)
     places = store.places(ids)
     store.keys.live -= int(index_kernels.unlink(places, store.links, store.keys.slots, store.offset))
     store.live -= len(ids)
@@ -119,6 +141,7 @@ def leave(store: SideStore, ids: np.ndarray) -> None:
 
 def drop(store: SideStore, ids: np.ndarray, gone: np.ndarray) -> None:
     """Let go of some of all live rows, and of the room they took; rows have other ids after it."""
+    assert not is_loose(store)
     places = store.places(ids[gone])
     store.keys.live -= int(index_kernels.unlink(places, store.links, store.keys.slots, store.offset))
     store.live -= len(places)
@@ -128,6 +151,7 @@ def drop(store: SideStore, ids: np.ndarray, gone: np.ndarray) -> None:
 
 def renumber(store: SideStore, ids: np.ndarray, room: int) -> None:
     """Keep only these rows, as ids 0, 1, ..., in a ring of at least ``room``; relinks every list."""
+    assert not is_loose(store)
     n = len(ids)
     cap = fitting(max(room, n))
     _want_disk(store, cap, texts=True)
@@ -142,6 +166,8 @@ def renumber(store: SideStore, ids: np.ndarray, room: int) -> None:
         column.select(ids, places, cap)
     store.rows = fresh(store.rows, (cap, store.rows.shape[1]))
     store.links = store.rows.view(np.int32)
+    store._registers[_SINCE] = 0 if store.lo >= store._registers.item(_SINCE) else n
+    store._registers[_SWEPT] = 0
     store.cap, store.lo, store.hi, store.live, store._trimmed = cap, 0, n, n, 0
     store._ring_bytes = None
     if store.runs is not None:

@@ -21,7 +21,7 @@ from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.backing import in_memory
 from ivjoin.shj.store.columns import BoolColumn, OrdinalColumn, WordColumn, columns_of
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable
-from ivjoin.shj.store.ring_room import more, next_cap, recap, renumber
+from ivjoin.shj.store.ring_room import more, next_cap, note_order, recap, renumber
 from ivjoin.shj.store.rings import Column
 from ivjoin.shj.store.runs import SortedRuns
 from ivjoin.shj.store.schedules import Schedules
@@ -200,6 +200,7 @@ class SideStore:
         if n and self.n_axes:
             empty = self.live == 0
             r = self._sides[self.side]
+            note_order(self, axes[0])
             r["least"] = min(int(axes[0].min()), I64_MAX if empty else int(r["least"]))
             r["most"] = max(int(axes[0].max()), I64_MIN if empty else int(r["most"]))
             extend(self.extents, axes, empty)

@@ -38,7 +38,7 @@ def larger(cap: int, need: int) -> int:
 
 
 def is_wide(cap: int, need: int, rows: int) -> bool:
-    """Whether a ring has too much room, ``rows`` after it was last made to fit; as ``push_kernels._is_wide`` asks."""
+    """Whether a ring has too much room, ``rows`` after it was last made to fit; as ``upkeep_kernels._is_wide`` asks."""
     if cap > 2 * need + _SPARE:
         return True
     return cap > need + need // 16 + 256 and rows > 4 * cap
