@@ -18,6 +18,8 @@ from datetime import datetime, timedelta
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, value_of
 from ivjoin.plan.cutting import I64_MAX, I64_MIN
@@ -67,9 +69,12 @@ def why_in_python(spec: JoinSpec, plan: RoutingPlan) -> str:
 
 
 def dealt(
-    rows: Any, spec: JoinSpec, plan: RoutingPlan, side: int, key_hash: str | None, row_hash: str
+    rows: Any, spec: JoinSpec, plan: RoutingPlan, side: int, key_hash: str | None, row_hash: str,
+    worker: int | None = None,
 ) -> tuple[Any, str]:
     """A frame with a row for each copy, its cell in the column ``cell`` (int); and SQL of whether it is owned.
+
+    With a ``worker``, only the copies of its cells.
 
     Parameters
     ----------
@@ -112,17 +117,41 @@ def dealt(
             base = f"IF(entry = 0, {base}, element_at(array({begins}), entry))"
     if lone:
         base = f"IF({lone}, {_part(row_hash, layout.n_light or layout.cells)}, {base})"
-    if not lows:
-        return rows.selectExpr("*", f"{base} AS cell"), "true"
-    if lows == highs:
-        return rows.selectExpr("*", f"{base} + {index('greatest', lows)} AS cell"), "true"
+    cells = None if worker is None else np.flatnonzero(plan.worker_of == worker).tolist()
+    if not lows or lows == highs:
+        cell = f"{base} + {index('greatest', lows)}" if lows else base
+        return _of_cells(rows.selectExpr("*", f"{cell} AS cell"), cells), "true"
     slices = {"base": base, "low": index("greatest", lows), "high": index("least", highs)}
     if home:
         slices["home"] = index("least", home)
     rows = rows.selectExpr("*", *[f"{sql} AS {name}" for name, sql in slices.items()])
     begin, end = ("least(low, home)", "greatest(low, high, home)") if home else ("low", "greatest(low, high)")
+    owned = "cell = base + home" if home else "true" if side == 0 else "cell = base + low"
+    if cells is not None and (one := _one_of(plan, cells, f"base + {begin}", f"base + {end}")) is not None:
+        return rows.selectExpr("*", f"{one} AS cell").where("cell IS NOT NULL"), owned
     rows = rows.selectExpr("*", f"explode(sequence(base + {begin}, base + {end})) AS cell")
-    return rows, "cell = base + home" if home else "true" if side == 0 else "cell = base + low"
+    return _of_cells(rows, cells), owned
+
+
+def _of_cells(rows: Any, cells: Sequence[int] | None) -> Any:
+    """Those of the rows whose cell is one of these; all for None."""
+    return rows if cells is None else rows.where(f"cell IN ({', '.join(map(str, cells))})" if cells else "false")
+
+
+def _one_of(plan: RoutingPlan, cells: Sequence[int], begin: str, end: str) -> str | None:
+    """Which of these cells a row has, whose cells are all from ``begin`` to ``end``, null for none; None where that
+    may be more than one: of light cells a row has one, of an entry's any number in a row.
+    """
+    layout = plan.layout
+    ends = list(accumulate((e.cells for e in layout.entries), initial=layout.n_light))
+    light = [cell for cell in cells if cell < layout.n_light]
+    owners = np.searchsorted(ends, [cell for cell in cells if cell >= layout.n_light], side="right")
+    if len(np.unique(owners)) < len(owners):
+        return None
+    whens = [f"WHEN {begin} <= {cell} AND {end} >= {cell} THEN {cell}" for cell in cells if cell >= layout.n_light]
+    if light:
+        whens.append(f"WHEN {begin} IN ({', '.join(map(str, light))}) THEN {begin}")
+    return f"CASE {' '.join(whens)} END" if whens else "CAST(NULL AS INT)"
 
 
 _Terms = list[tuple[Node, int]]

@@ -86,6 +86,7 @@ def explain(
         lines = [f"static: rows routed to {spread.tasks} tasks, {order}"]
         lines += [f"  {line}" for line in str(spread.plan).splitlines()]
         lines.append(f"  rows find their cells {way}")
+        lines += ["  each task reads both frames for itself, without a shuffle"] if spread.read_by_all else []
     else:
         shuffled = bool(keys) and not spread.alone
         where = "shuffled by the keys" if shuffled else f"in one task, since {spread.why or why_undivided(plan)}"

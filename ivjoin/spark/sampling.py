@@ -17,6 +17,7 @@ from ivjoin.spark.columns import place
 from ivjoin.spark.pack import fitted
 from ivjoin.spark.slots import null_of, selected, share_slots
 from ivjoin.spark.smallfiles import rows_of_files
+from ivjoin.spark.xxhash import xxhash64
 
 __all__ = [
     "KeyHash", "Sampled", "from_files", "hash_of_row", "key_hash_name", "looked_at", "looked_schema", "samples",
@@ -58,10 +59,14 @@ def samples(
     return out
 
 
-def from_files(frames: Sequence[Any], spec: JoinSpec, most: int) -> list[Sampled] | None:
+def from_files(
+    frames: Sequence[Any], spec: JoinSpec, most: int, hashed: Sequence[Sequence[str]] | None = None
+) -> list[Sampled] | None:
     """Of both frames, the columns of :func:`looked_at`, without a job of Spark's.
 
-    None where one is more than columns of Parquet files that lie here, has no rows or ``most``.
+    With ``hashed``, the columns of each side that are its keys, their hash as Spark has it comes last. None where a
+    frame is more than columns of Parquet files that lie here, has no rows or ``most``, or its keys are of other kinds
+    than are hashed here.
     """
     out: list[Sampled] = []
     for side, frame in enumerate(frames):
@@ -70,6 +75,11 @@ def from_files(frames: Sequence[Any], spec: JoinSpec, most: int) -> list[Sampled
         found = rows_of_files(frame, [frame.columns[i] for i in columns], schema, most, _OF_FILES, _SEED)
         if found is None:
             return None
+        if hashed is not None:
+            keys = xxhash64([found[0].column(name) for name in hashed[side]])
+            if keys is None:
+                return None
+            found = found[0].append_column(key_hash_name(spec), keys), found[1]
         out.append(found)
     return out
 

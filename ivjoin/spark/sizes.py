@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-__all__ = ["SMALL", "are_small", "estimated_bytes", "sound_bytes"]
+__all__ = ["SMALL", "are_small", "estimated_bytes", "is_read_alike", "sound_bytes"]
 
 # Bytes an input, on average, that one task reads and joins in less time than it takes to shuffle them.
 SMALL = 2 << 20
@@ -15,6 +15,12 @@ SMALL = 2 << 20
 _KNOWN = frozenset({
     "Aggregate", "Distinct", "Filter", "GlobalLimit", "InMemoryRelation", "LocalLimit", "LocalRelation",
     "LogicalRelation", "OneRowRelation", "Project", "Range", "Sort", "SubqueryAlias", "Union",
+})  # fmt: skip
+# What gives the same rows whenever it is read: files that were listed once, rows of the driver, and what is made of a
+# row by itself.
+_READ_ALIKE = frozenset({
+    "Filter", "LocalRelation", "LogicalRelation", "OneRowRelation", "Project", "Range", "SubqueryAlias", "Union",
+    "View",
 })  # fmt: skip
 _FILES = 64  # that one task may read, one after the other
 
@@ -47,6 +53,28 @@ def are_small(frames: Sequence[Any], sizes: Sequence[float | None], most: float 
     if None in sizes or sum(size or 0 for size in sizes) > most * len(sizes):
         return False
     return sum(len(frame._jdf.inputFiles()) for frame in frames) <= _FILES
+
+
+def is_read_alike(frame: Any) -> bool:
+    """Whether a frame may be read more than once by one query: it has the same rows each time, and no Python and no
+    database makes them.
+    """
+    try:
+        query = frame._jdf.queryExecution()
+        # as it was asked for, since the optimizer works some of it out, by chance or not; and without what is cached
+        asked = query.analyzed()
+        return bool(asked.deterministic()) and _is_alike(asked) and _is_alike(query.optimizedPlan())
+    except Exception:
+        return False
+
+
+def _is_alike(plan: Any) -> bool:
+    if str(plan.nodeName()) not in _READ_ALIKE:
+        return False
+    if str(plan.nodeName()) == "LogicalRelation":
+        return str(plan.relation().getClass().getSimpleName()) == "HadoopFsRelation"
+    children = plan.children()
+    return all(_is_alike(children.apply(i)) for i in range(children.size()))
 
 
 def _operators(plan: Any) -> Iterator[str]:

@@ -37,7 +37,8 @@ from ivjoin.spark.sampling import (
     looked_schema,
     samples,
 )
-from ivjoin.spark.sizes import are_small, sound_bytes
+from ivjoin.spark.sizes import are_small, is_read_alike, sound_bytes
+from ivjoin.spark.sorting import sort_key
 
 if TYPE_CHECKING:
     from ivjoin.routing.plan import RoutingPlan
@@ -49,8 +50,12 @@ __all__ = ["Spread", "routed", "spread_of", "why_undivided"]
 _TINY = 64 << 10
 _MIDDLING = 8 << 20
 _ALONE = 1_000_000  # rows in, and rows out as the planner counts them
+_OPENED, _OPENED_ROWS = 256 << 20, 4_000_000  # bytes and rows of a frame that the driver reads sooner than Spark
 _TASK_ROWS = 50_000  # more tasks than cores are worth it where each has so many rows
 _WORTH = 1.25  # how much less the fullest task must have, for rows to be routed
+# So many tasks read all of a file in less time than its rows take through a shuffle: to read a row of three numbers
+# and drop it costs a tenth.
+_READERS = 4
 _CORES = 8  # where they cannot be asked for
 _ADDED = "label int, cell bigint, owned boolean"
 
@@ -73,6 +78,8 @@ class Spread:
         SQL of each side by which the plan tells keys apart.
     in_python : str
         Why rows are routed in Python; empty where Spark SQL does it.
+    read_by_all : bool
+        Whether each task reads both frames and keeps what is for its cells, without a shuffle.
     """
 
     tasks: int | None
@@ -81,6 +88,14 @@ class Spread:
     alone: bool = False
     key_hash: KeyHash = None
     in_python: str = ""
+    read_by_all: bool = False
+
+    @property
+    def readers(self) -> list[int | None]:
+        """The workers that read both frames for themselves; None alone stands for all of them together."""
+        if self.plan is None or not self.read_by_all:
+            return [None]
+        return sorted(set(self.plan.worker_of.tolist()))
 
 
 def spread_of(
@@ -112,7 +127,8 @@ def spread_of(
         if workers > 1 and _is_little(_planned(opened, spec, workers, routing, None)):
             return _in_one_task(opened)
     key_hash = _key_hash(plan)
-    drawn = samples(frames, spec, sizes, key_hash)
+    opened = _opened(frames, spec, sizes, plan, key_hash)
+    drawn = opened or samples(frames, spec, sizes, key_hash)
     for s, (_, rows) in enumerate(drawn):
         if not rows:
             return Spread(buckets, None, f"the {SIDES[s]} frame has no rows")
@@ -120,6 +136,9 @@ def spread_of(
     if tasks == 1:
         return Spread(buckets, None, "there is one task")
     made = _planned(drawn, spec, tasks, routing, key_hash)
+    if opened and why_in_python(spec, made):  # by hashes of whole rows, it may be, which Spark has to say
+        drawn = samples(frames, spec, sizes, key_hash)
+        made = _planned(drawn, spec, tasks, routing, key_hash)
     if small and _is_little(made):
         return _in_one_task(drawn)
     if keys and not _is_divided(made):
@@ -130,7 +149,26 @@ def spread_of(
             return Spread(buckets, None, "; ".join(made.notes))
     if made.n_cells == 1:
         return Spread(buckets, None, "; ".join(made.notes) or why_undivided(plan))
-    return Spread(tasks, made, key_hash=key_hash, in_python=why_in_python(spec, made))
+    in_python = why_in_python(spec, made)
+    key = sort_key(plan)
+    by_sql = not in_python and (key is None or key.sql is not None)
+    read_by_all = by_sql and tasks <= _READERS and all(map(is_read_alike, frames))
+    return Spread(tasks, made, key_hash=key_hash, in_python=in_python, read_by_all=read_by_all)
+
+
+def _opened(
+    frames: Sequence[Any], spec: JoinSpec, sizes: Sequence[float | None], plan: JoinPlan, key_hash: KeyHash
+) -> list[Sampled] | None:
+    """A sample by the driver, where its rows need no hash but that of keys; None where Spark is to draw one."""
+    keys = plan.separation.keys
+    sides = [[key.left for key in keys], [key.right for key in keys]]
+    if any(size is None or size > _OPENED for size in sizes):
+        return None
+    if key_hash is None:
+        return None if keys else from_files(frames, spec, _OPENED_ROWS)
+    if any(node.op != "column" for nodes in sides for node in nodes):
+        return None
+    return from_files(frames, spec, _OPENED_ROWS, [[node.params[1] for node in nodes] for nodes in sides])
 
 
 def _tasks(frame: Any, drawn: Sequence[Sampled], tasks: int, buckets: int | None) -> int:
@@ -190,8 +228,12 @@ def _cores(frame: Any) -> int:
     return _CORES if is_connect(frame) else int(frame.sparkSession.sparkContext.defaultParallelism)
 
 
-def routed(rows: Any, frame: Any, spec: JoinSpec, side: int, spread: Spread) -> tuple[Any, dict[str, str]]:
+def routed(
+    rows: Any, frame: Any, spec: JoinSpec, side: int, spread: Spread, worker: int | None = None
+) -> tuple[Any, dict[str, str]]:
     """A frame with a row for each copy; and SQL of its ``label``, its ``cell`` and whether it is ``owned``.
+
+    With a ``worker``, only the copies for its cells, and no label.
 
     Parameters
     ----------
@@ -212,7 +254,9 @@ def routed(rows: Any, frame: Any, spec: JoinSpec, side: int, spread: Spread) -> 
         return copies, {name: name for name in ("label", "cell", "owned")}
     labels = bucket_labels(spread.tasks)
     of_cell = ", ".join(str(labels[worker]) for worker in spread.plan.worker_of.tolist())
-    copies, owned = dealt(rows, spec, spread.plan, side, key_hash, row_hash)
+    copies, owned = dealt(rows, spec, spread.plan, side, key_hash, row_hash, worker)
+    if worker is not None:
+        return copies, {"cell": "CAST(cell AS BIGINT)", "owned": owned}
     label = f"element_at(array({of_cell}), cell + 1)"
     return copies, {"label": label, "cell": "CAST(cell AS BIGINT)", "owned": owned}
 

@@ -17,7 +17,8 @@ condition need not err for them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,7 @@ __all__ = ["static_join"]
 
 # What one task counts, in the order of its text.
 _COUNTS = (*GROWING, "peak_state_rows", "peak_state_bytes")
+_NAME = "ivjoin name"
 
 
 def static_join(
@@ -63,35 +65,40 @@ def static_join(
     slots, places, found = laid_together(types, [[_column_of(text) for text in pair] for pair in together])
     by = [f"b{i}" if slot is None else f"s{slot}" for i, slot in enumerate(found)]
     order = by.pop(0) if ordered is not None else "o"
-    tagged = []
-    for side, frame in enumerate((left, right)):
-        rows = frame.toDF(*[place(i) for i in range(len(types[side]))])
-        if key is not None and key.sql is None:
-            rows = _with_image(rows, spec, side, key.nodes[side])
-        added: dict[str, str] = {}
-        if is_routed:
-            rows, added = routed(rows, frame, spec, side, spread)
-        where = {slot: i for i, slot in enumerate(places[side])}
-        columns: dict[str, Any] = {
-            f"s{i}": place(where[i]) if i in where else null_of(t) for i, t in enumerate(slots)
-        }
-        for i, (pair, at) in enumerate(zip(together, found, strict=True)):
-            if at is None:
-                columns[f"b{i}"] = pair[side]
-        if key is not None and ordered is None:
-            columns["o"] = "o"
-        columns["side"] = f"CAST({side} AS TINYINT)"
-        columns |= added
-        tagged.append(selected(rows, **columns_packed(columns, order)))
-    both = tagged[0].union(tagged[1])
-    if is_routed:
-        by = ["label"]
-    if not by or spread.alone:
-        both = both.coalesce(1)
-    elif spread.tasks is None:
-        both = both.repartition(*by)
+    parts = []
+    for worker in spread.readers:
+        tagged = []
+        for side, frame in enumerate((left, right)):
+            rows = frame.toDF(*[place(i) for i in range(len(types[side]))])
+            if key is not None and key.sql is None:
+                rows = _with_image(rows, spec, side, key.nodes[side])
+            added: dict[str, str] = {}
+            if is_routed:
+                rows, added = routed(rows, frame, spec, side, spread, worker)
+            where = {slot: i for i, slot in enumerate(places[side])}
+            columns: dict[str, Any] = {
+                f"s{i}": place(where[i]) if i in where else null_of(t) for i, t in enumerate(slots)
+            }
+            for i, (pair, at) in enumerate(zip(together, found, strict=True)):
+                if at is None:
+                    columns[f"b{i}"] = pair[side]
+            if key is not None and ordered is None:
+                columns["o"] = "o"
+            columns["side"] = f"CAST({side} AS TINYINT)"
+            columns |= added
+            tagged.append(selected(rows, **columns_packed(columns, order)))
+        parts.append(tagged[0].union(tagged[1]))
+    if spread.read_by_all:
+        both = _apart(parts)
     else:
-        both = both.repartition(spread.tasks, *by)
+        (both,) = parts
+        by = ["label"] if is_routed else by
+        if not by or spread.alone:
+            both = both.coalesce(1)
+        elif spread.tasks is None:
+            both = both.repartition(*by)
+        else:
+            both = both.repartition(spread.tasks, *by)
     run = spec.with_orders((), (), "raise")
     if key is not None:
         both = both.sortWithinPartitions(order)
@@ -107,6 +114,19 @@ def static_join(
         return payload.mapInArrow(joiner, out)
     counted = payload.mapInArrow(_counted(joiner), RESULT_SCHEMA)
     return observed(counted, observation, _COUNTS).mapInArrow(opener(plan_of(run).schema), out)
+
+
+def _apart(frames: Sequence[Any]) -> Any:
+    """All rows of frames of the same columns, those of each in a partition of its own.
+
+    Spark lays frames of one partition into one, since 4.1. It does not where it knows nothing of how the first is
+    divided, as after a column was turned into rows.
+    """
+    first, *others = (frame.coalesce(1) for frame in frames)
+    if others:
+        rest = [name for name in first.columns if name != "side"]
+        first = first.unpivot(rest, ["side"], _NAME, "side").select(*first.columns)
+    return reduce(lambda a, b: a.union(b), others, first)
 
 
 def _column_of(sql: str) -> int | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
@@ -61,6 +62,80 @@ def test_no_key(spark: Any, how: str) -> None:
     rows, tasks = run(left.band_join(right, condition=BAND, how=how))
     assert rows == joined(a, b, how, BAND, UNKEYED)
     assert tasks == 2, "as many as the session has"
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_few_tasks_read_files_for_themselves(spark: Any, tmp_path: Path, how: str) -> None:
+    """Without a shuffle: each reads all of both frames, and keeps the rows of its cells."""
+    tables = [table(seed, 0.7, n=3000) for seed in (1, 2)]
+    frames = []
+    for side, rows in zip(("left", "right"), tables, strict=True):
+        (tmp_path / side).mkdir()
+        for part in range(3):
+            pq.write_table(rows.slice(1000 * part, 1000), tmp_path / side / f"{part}.parquet")
+        frames.append(spark.read.parquet(str(tmp_path / side)).where("v <> 17"))
+    kept = [rows.filter(pc.field("v") != 17) for rows in tables]
+    for on, columns in ((None, UNKEYED), ("k", KEYED)):
+        for buckets in (2, 4):
+            found = frames[0].band_join(frames[1], on=on, condition=BAND, how=how, buckets=buckets)
+            assert "Exchange" not in found._jdf.queryExecution().executedPlan().toString()
+            rows, tasks = run(found)
+            assert rows == joined(*kept, how, BAND if on is None else f"l.k = r.k AND {BAND}", columns)
+            assert tasks == buckets
+
+
+def test_rows_that_may_be_others_when_read_again_are_read_once(spark: Any) -> None:
+    from ivjoin.spark.sizes import is_read_alike
+
+    _, _, left, right = pair(spark)
+    others = [
+        left.withColumn("v", F.rand()), left.where("rand() < 0.5"), left.limit(100), left.orderBy("x"),
+        left.groupBy("k").agg(F.sum("x").alias("x")), left.mapInArrow(lambda batches: batches, left.schema),
+        left.withColumn("v", F.monotonically_increasing_id()), left.repartition(2),
+    ]  # fmt: skip
+    assert [is_read_alike(other) for other in others] == [False] * len(others)
+    assert is_read_alike(left.where("x > 3").selectExpr("x + 1 AS x", "k").union(right.select("x", "k")))
+    for frame, shuffled in ((left.withColumn("v", F.rand()), True), (left, False), (left.repartition(2), True)):
+        found = frame.band_join(right, condition=BAND, buckets=2)
+        assert ("Exchange" in found._jdf.queryExecution().executedPlan().toString()) == shuffled
+        assert run(found)[1] == 2
+    found = left.band_join(right, condition=BAND, buckets=5)
+    assert "Exchange" in found._jdf.queryExecution().executedPlan().toString(), "so many tasks would read too much"
+
+
+def test_hashes_of_keys_are_those_of_spark(spark: Any) -> None:
+    from ivjoin.spark.xxhash import xxhash64
+
+    columns = {
+        "a": pa.array([0, 1, -1, None, 2**63 - 1, -(2**63)], pa.int64()),
+        "b": pa.array([0, None, -(2**31), 2**31 - 1, -5, 7], pa.int32()),
+        "c": pa.array([-128, 127, 0, 1, None, -1], pa.int8()),
+        "d": pa.array([0, -719162, 2932896, None, 1, 19000], pa.date32()),
+        "e": pa.array([0, -1, None, 1_700_000_000_000_000, 1, 2], pa.timestamp("us", "UTC")),
+        "f": pa.array([5, -5, 32767, -32768, 0, None], pa.int16()),
+    }
+    frame = spark.createDataFrame(pa.table(columns))
+    for names in (*columns, "ab", "ba", "cdef", "abcdef"):
+        got = xxhash64([columns[name] for name in names])
+        assert got is not None
+        said = frame.selectExpr(f"xxhash64({', '.join(names)}) AS h").toArrow().column("h")
+        assert got.to_pylist() == said.to_pylist()
+    assert xxhash64([pa.array(["a"])]) is None
+
+
+def test_files_of_some_size_are_sampled_without_a_job(spark: Any, tmp_path: Path) -> None:
+    rng, n = np.random.default_rng(3), 200_000
+    for side in ("left", "right"):
+        k = np.where(rng.random(n) < 0.8, 7, rng.integers(0, 1000, n))
+        pq.write_table(pa.table({"k": k, "x": rng.integers(0, n, n), "s": rng.random(n)}), tmp_path / f"{side}.parquet")
+    left, right = (spark.read.parquet(str(tmp_path / f"{side}.parquet")) for side in ("left", "right"))
+    for on, jobs in ((None, 0), ("k", 0), (["k", "s"], 1)):
+        found: list[Any] = []
+        assert jobs_of(spark, lambda on=on, found=found: found.append(  # type: ignore[misc]
+            left.band_join(right, on=on, condition="l.x BETWEEN r.x - 1 AND r.x + 1", routing="slices")
+        )) == jobs  # fmt: skip
+        if not jobs:
+            assert run(found[0])[1] == 2
 
 
 @pytest.mark.parametrize("how", ["inner", "left", "full", "right_anti"])
