@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from ivjoin.errors import came
 from ivjoin.files.atomic import FileError
-from ivjoin.files.formats import format_of, open_source, read_parquet
+from ivjoin.files.formats import READ_BYTES, format_of, open_source, read_parquet
 from ivjoin.files.places import is_place, local_file, places
 
 if TYPE_CHECKING:
@@ -216,6 +216,10 @@ def _dataset(system: Any, names: list[str], folder: str | None, kind: str, nulls
     made: Any = _BY_DATASET[kind]
     if kind == "csv":
         made = ds.CsvFileFormat(default_fragment_scan_options=ds.CsvFragmentScanOptions(_csv_options(nulls)))
+    if kind == "parquet" and getattr(system, "type_name", "") == "local":  # far away, to read ahead is worth its memory
+        made = ds.ParquetFileFormat(default_fragment_scan_options=ds.ParquetFragmentScanOptions(
+            use_buffered_stream=True, buffer_size=READ_BYTES, pre_buffer=False
+        ))  # fmt: skip
     return ds.dataset(
         names, filesystem=system, format=made, partitioning="hive",
         partition_base_dir=folder,

@@ -15,7 +15,7 @@ from ivjoin.errors import came
 from ivjoin.files.atomic import FileError, Replacement, unwritable
 from ivjoin.files.standard import StandardInput
 
-__all__ = ["FORMATS", "FileError", "Sink", "Source", "format_of", "open_source", "read_parquet"]
+__all__ = ["FORMATS", "READ_BYTES", "FileError", "Sink", "Source", "format_of", "open_source", "read_parquet"]
 
 FORMATS = ("parquet", "csv", "arrow", "arrows")  # that are written; JSON lines are read, too
 _EXTENSIONS = {
@@ -24,7 +24,9 @@ _EXTENSIONS = {
     ".json": "json", ".jsonl": "json", ".ndjson": "json",
 }  # fmt: skip
 _ROW_GROUP_ROWS = 131_072
-_READ_BYTES = 1 << 20  # of a column at once, and not all of it before it is decoded
+# So much of a column is read at once. By itself pyarrow reads all columns of all row groups ahead, and keeps what the
+# file has of them until its reader is gone: for whoever reads batch by batch that is the whole file, compressed.
+READ_BYTES = 1 << 18
 _IPC_FILE_MAGIC = b"ARROW1"
 
 
@@ -125,7 +127,7 @@ def _open_parquet(
 
     if path == "-":
         raise FileError("Parquet cannot be read from standard input: its schema stands at the end; use an Arrow stream")
-    file = pq.ParquetFile(path)
+    file = pq.ParquetFile(path, buffer_size=READ_BYTES, pre_buffer=False)
     groups = list(range(file.num_row_groups)) if row_groups is None else row_groups
     rows = sum(file.metadata.row_group(g).num_rows for g in groups)
     # older pyarrow stumbles over a file without row groups
@@ -149,7 +151,7 @@ def read_parquet(path: str, row_groups: list[int], columns: Sequence[str] | None
 
     names = None if columns is None else list(columns)
     try:
-        with pq.ParquetFile(path, buffer_size=_READ_BYTES) as file:
+        with pq.ParquetFile(path, buffer_size=READ_BYTES, pre_buffer=False) as file:
             table = file.read_row_groups(row_groups, columns=names)
         pa.default_memory_pool().release_unused()  # what decoding took, as much again: the join may have it
     except (OSError, pa.ArrowException, ValueError) as e:
