@@ -240,6 +240,23 @@ def test_so_is_everything_where_object_files_cannot_be_made(monkeypatch: pytest.
     }
 
 
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("error", [MemoryError, OSError, RecursionError, ImportError])
+def test_what_fails_for_the_moment_is_tried_again(
+    error: type[Exception], made: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_about: Any) -> bytes:
+        raise error("now")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lean, "object_of", fails)
+        assert compiling._build(quarter, I8(I8))(-9) == -3
+    assert compiling.refused.pop("test_compiling.quarter") == f"{error.__name__}: now"
+    assert compiling._build(quarter, I8(I8))(-9) == -3
+    assert len(made) == 1
+    assert not {"test_compiling.quarter"} & set(compiling.refused)
+
+
 def test_an_edit_of_any_file_of_the_room_changes_the_stamp(tmp_path: Path) -> None:
     room = tmp_path / "shj"
     shutil.copytree(ROOM, room, ignore=shutil.ignore_patterns("__pycache__"))

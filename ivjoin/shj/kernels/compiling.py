@@ -247,10 +247,13 @@ refused: dict[str, str] = {}  # kernels that this process could make no object f
 
 
 def _made(name: str, function: Any, signature: _Signature) -> bytes:
-    """The code of a kernel; none, which need not be tried again, of one that needs numba, or numba as it is not."""
+    """The code of a kernel; none, which need not be tried again, of one that needs numba, or numba as it is not.
+
+    What may be of this moment alone is raised: no memory, no files, a deep stack, a module that another thread loads.
+    """
     try:
         return _object(function, signature)
-    except MemoryError:
+    except (MemoryError, OSError, RecursionError, ImportError):
         raise
     except Exception as e:
         refused[name] = f"{type(e).__name__}: {e}"
