@@ -19,7 +19,7 @@ from ivjoin.shj.store.ring_room import drop
 __all__ = ["Dropping"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
-_ROWS = 65_536  # of which the keys are looked at, at once
+_ROWS = 65_536  # of which it is worked out at once what they are worth
 _AT_ONCE = 8  # a part of the limit is given back whenever it is reached
 _UNCOUNTED = 24 << 20  # bytes of scratch of one clearing
 _SAMPLE = 512
@@ -150,6 +150,13 @@ class Dropping:
         if policy == "random" or not len(ids):
             return ids, tickets
         self._half_life[1 - s] = max(self._half_life[1 - s], 8.0 * store.live)
+        for start in range(0, len(ids), _ROWS):  # in place of the tickets
+            some = slice(start, start + _ROWS)
+            tickets[some] = self._worth_of(core, s, ids[some], tickets[some])
+        return ids, tickets
+
+    def _worth_of(self, core: Core, s: int, ids: np.ndarray, tickets: np.ndarray) -> np.ndarray:
+        store, policy = core.stores[s], self._budget.policy
         chance = self._counts[1 - s].of(self._hashes(core, s, ids)) if core.plan.null_safe else np.ones(len(ids))
         for probe, own, low, high in core.plan.tables[1 - s].terms.tolist():
             if probe in self._unordered(core, s):
@@ -158,7 +165,7 @@ class Dropping:
                 most = _less(values, low) if low != I64_MIN else np.full(len(ids), I64_MAX)
                 chance = chance * self._samples[1 - s][probe].mass(least, most)
         life = self._life(core, s, ids) if policy == "life" else np.ones(len(ids))
-        return ids, worth(policy, tickets, chance, life)
+        return worth(policy, tickets, chance, life)
 
     def _life(self, core: Core, s: int, ids: np.ndarray) -> np.ndarray:
         """Rows that will come until each row's death, as fast as the frontier has moved : float64[n]."""
@@ -180,15 +187,11 @@ class Dropping:
     def _hashes(core: Core, s: int, ids: np.ndarray) -> np.ndarray:
         """The keys of stored rows, as those of a batch are told apart."""
         store, index, place = core.stores[s], core.index[s], core.places[s]
-        out = np.empty(len(ids), dtype=np.int64)
-        for start in range(0, len(ids), _ROWS):
-            some = ids[start : start + _ROWS]
 
-            def column(_: str, name: str, some: np.ndarray = some) -> pa.Array:
-                return store.gather(place[index[name]], some)
+        def column(_: str, name: str) -> pa.Array:
+            return store.gather(place[index[name]], ids)
 
-            out[start : start + _ROWS] = core.intake.key_hashes(s, len(some), column)
-        return out
+        return core.intake.key_hashes(s, len(ids), column)
 
 
 def _shares(sizes: list[int], excess: int) -> list[float]:

@@ -14,6 +14,7 @@ from ivjoin.operator.core import Core
 from ivjoin.operator.dropping import Dropping
 from ivjoin.operator.sharing import GOES_ON, shared_words
 from ivjoin.operator.spilling import Spilling
+from ivjoin.operator.trimming import Trimming
 from ivjoin.plan.spec import SIDES
 
 __all__ = ["Limits", "fixed_bytes"]
@@ -42,7 +43,8 @@ class Limits:
         self._step = 1 << 16  # rows that are pushed, or put out, before the pages of files are looked at
         self._row_bytes = [fixed_bytes(side.schema) for side in core.plan.sides]
         self._varies = [any(not _is_fixed(t) for t in side.schema.types) for side in core.plan.sides]
-        self.spilling = Spilling(core, budget) if budget.when_full == "spill" else None
+        self._trimming = Trimming(budget)
+        self.spilling = Spilling(core, budget, self._trimming.start) if budget.when_full == "spill" else None
         self.dropping = Dropping(core, budget) if budget.when_full == "shed" else None
         self._full: Callable[[int, int], bool] = self._nothing
         if self.spilling is not None:
@@ -134,7 +136,8 @@ class Limits:
             self.dropping.recall.look()
 
     def stepped(self) -> None:
-        """Between two steps: let go of what the system has read of files."""
+        """Between two steps: let go of what is read of files, and of what is kept of arrays that are gone."""
+        self._trimming.stepped()
         if self.spilling is not None and self.spilling.settle() > _MOST_BEYOND:
             self._step = max(_LEAST_STEP, self._step // 2)
 

@@ -31,8 +31,6 @@ __all__ = ["MORE_PAGES", "Spilling"]
 
 _INDEX, _LAST = 2, 3  # when arrays of the index go
 _MANY, _SMALL = 64 << 10, 1024  # bytes of arrays that go first
-_LOOK_EVERY, _LOOK_SELDOM = 8, 512  # steps
-_MORE_KEPT = 8 << 20  # bytes that malloc may keep of what is gone
 MORE_PAGES = 24 << 20  # bytes of files that may lie in memory beyond the limit
 _ANY = 1 << 62
 
@@ -56,17 +54,18 @@ class Spilling:
     ----------
     core : Core
     budget : Budget
+    start : int
+        Bytes that the process had of its own at first.
     """
 
-    def __init__(self, core: Core, budget: Budget) -> None:
+    def __init__(self, core: Core, budget: Budget, start: int) -> None:
         self._core = ref(core)
         self._budget, pool = budget, budget.pool
         self.files = Files(budget.folder) if pool is None or pool.files is None else pool.files
         self._more = MORE_PAGES // budget.parts
         self._coming = 0, 0  # side and rows of the next push
         self._can_freeze = Frozen.can(core)
-        self._start, self._steps, self._every = own_memory() if pool is None else pool.start, 0, _LOOK_EVERY
-        self._all = budget.limit if pool is None else pool.limit  # operators' together
+        self._start = start
 
     @property
     def _limit(self) -> int:
@@ -216,20 +215,8 @@ class Spilling:
         core = self._core()
         if core is None or core.account.files is None:
             return 0
-        self._steps += 1
-        if self._steps >= self._every:
-            self._steps = 0
-            self._trim()
         self.files.allowed = self._allowed(core)
         return self.files.settle(self.files.allowed)
-
-    def _trim(self) -> None:
-        """Give back what malloc keeps, if it is much; look less often where that does not help."""
-        held = own_memory()
-        if held > self._start + self._all + _MORE_KEPT:
-            give_back()
-            helped = own_memory() < held - _MORE_KEPT // 4
-            self._every = _LOOK_EVERY if helped else min(2 * self._every, _LOOK_SELDOM)
 
     @property
     def is_crowded(self) -> bool:

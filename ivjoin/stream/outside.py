@@ -24,6 +24,7 @@ __all__ = ["Outside", "room_for", "sorted_outside"]
 _LEAST_ROOM = 8 << 20  # bytes of a run, however low the limit
 _SHARE = 4  # of a limit that one run may take
 _PIECE = 64 << 10  # bytes of a piece
+_MERGED = 4 << 20  # bytes of rows that are merged at once
 _LEAST_ROWS = 64  # of a piece, and of a run, however wide they are
 _PER_ROW = 48  # bytes for sorting a row by indices
 
@@ -132,7 +133,7 @@ class Outside:
     def rows(self) -> Ordered:
         """All rows in order; of equal ones in no order."""
         waiting = [list(reversed(run)) for run in self._runs if run]
-        size = max(1, self.room // max(1, 2 * len(waiting)))  # of each run, in memory
+        size = max(1, min(self.room // 2, _MERGED) // max(1, len(waiting)))  # of each run, in memory
         held = [self._next(run, size) for run in waiting]
         while held:
             # up to here every run is in memory, or at its end

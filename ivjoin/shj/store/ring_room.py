@@ -150,7 +150,7 @@ def drop(store: SideStore, ids: np.ndarray, gone: np.ndarray) -> None:
 
 
 def renumber(store: SideStore, ids: np.ndarray, room: int) -> None:
-    """Keep only these rows, as ids 0, 1, ..., in a ring of at least ``room``; relinks every list."""
+    """Keep only these rows, whose ids rise, as ids 0, 1, ..., in a ring of at least ``room``; relinks every list."""
     assert not is_loose(store)
     n = len(ids)
     cap = fitting(max(room, n))

@@ -13,6 +13,7 @@ from ivjoin.errors import CapacityError
 from ivjoin.shj import arrow
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.dictionaries import compacted, has_dictionaries, one_array, rows_of
+from ivjoin.shj.kernels import byte_kernels
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.registers import BYTES, TEXT, Register, blank
 from ivjoin.shj.store.backing import Files, extended, fresh, in_memory, slide
@@ -208,17 +209,20 @@ class BytesColumn:
         return text_array(self.type, Bytes.gather(*self._spans(places), self._arena), self.valid.at(places))
 
     def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
-        out = Bytes.gather(*self._spans(places), self._arena)
-        n = len(places)
-        self._base, self._top, self._next = 0, int(out.offsets[-1]), n
+        starts, sizes = self._spans(places)
+        n, offsets = len(places), np.zeros(len(places) + 1, dtype=np.int64)
+        np.cumsum(sizes, out=offsets[1:])
+        self._base, self._top, self._next = 0, int(offsets[-1]), n
         self._starts = fresh(self._starts, cap, np.uint32 if self._top < _NARROW else np.uint64)
-        self._starts[:n] = out.offsets[:-1]
-        if in_memory(self._arena):
-            self._arena = out.buffer if len(out.buffer) else np.empty(256, dtype=np.uint8)
-        else:
-            arena = fresh(self._arena, max(256, len(out.buffer)))
-            slide(arena, 0, out.buffer)
-            self._arena = arena
+        self._starts[:n] = offsets[:-1]
+        # Ids rise, and with them where rows begin: these close up where they are, and are never held twice.
+        byte_kernels.gather_bytes(starts, sizes, self._arena, self._arena)
+        room = min(max(256, self._top), len(self._arena))
+        arena = extended(self._arena, room)
+        if arena is None:
+            arena = fresh(self._arena, room)
+            slide(arena, 0, self._arena[: self._top])
+        self._arena = arena
         self.valid.select(places, cap)
 
     def trim(self, lo: int) -> None:
