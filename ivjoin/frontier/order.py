@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -45,6 +45,8 @@ class Order:
         In the expression's own units; a timedelta (or a number of seconds) for dates, times and timestamps.
     nulls : {"first", "last"}, optional
         Where rows stand whose value is null. By default they may stand anywhere.
+    follows : bool
+        Whether it follows from another order of the input, by which the planner has added it.
 
     Examples
     --------
@@ -57,6 +59,7 @@ class Order:
     descending: bool = False
     slack: Slack | None = None
     nulls: Literal["first", "last"] | None = None
+    follows: bool = field(default=False, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.descending, (bool, np.bool_)):

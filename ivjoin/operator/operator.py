@@ -285,7 +285,8 @@ class SymmetricHashJoin(OneCall):
             known = self._core.watermarks.get((p, name)) if type(name) is str else None
             if known is None:
                 node = side_expression(name, p, schema, self._core.plan.spec.timezone, "watermark")
-                known = node, any(t.node is node and t.descending for t in self._core.frontiers[p].trackers)
+                orders = self._core.plan.sides[p].orders
+                known = node, any(n is node and o.descending and not o.follows for n, _, o in orders)
                 if type(name) is str and len(self._core.watermarks) < _MOST_WORDS:
                     self._core.watermarks[p, name] = known
             node, descending = known
@@ -327,7 +328,7 @@ class SymmetricHashJoin(OneCall):
                 raise ProtocolError(
                     f"reach({side!r}, ...) got {came(edges)}; expected a list with an int64 or None for each order"
                 )
-            n = len(self._core.frontiers[p].trackers)
+            n = sum(not o.follows for _, _, o in self._core.plan.sides[p].orders)
             if len(edges) != n:
                 raise ProtocolError(f"reach({side!r}, ...) got {len(edges)} edges; the side has {n} orders")
             return self._change("reach", self._reached(p, edges))
@@ -335,7 +336,7 @@ class SymmetricHashJoin(OneCall):
             self._lock.release()
 
     def _reached(self, p: int, edges: Sequence[int | None]) -> Iterator[pa.RecordBatch]:
-        for t, edge in zip(self._core.frontiers[p].trackers, edges, strict=True):
+        for t, edge in zip(self._core.frontiers[p].trackers, edges, strict=False):  # those that follow come last
             if edge is not None:
                 t.reach(edge)
         yield from steps.settle(self._core, p)

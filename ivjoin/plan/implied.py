@@ -19,6 +19,7 @@ def with_columns(orders: tuple[Order, ...], wanted: Container[Node]) -> tuple[Or
     """The orders, and after them those of ``wanted`` columns that say the same.
 
     Conditions over ``t + 5``, ``2 * t`` or ``-t`` are compared by ``t``, so that is what must be known to rise or fall.
+    They say nothing of what a promise about the column means, nor is one asked how far they have come.
     ``k * t + c`` falls by at most s exactly where t falls, or with k below 0 rises, by at most ``s / |k|``.
     """
     out = list(orders)
@@ -37,5 +38,5 @@ def with_columns(orders: tuple[Order, ...], wanted: Container[Node]) -> tuple[Or
             if not (isinstance(slack, int) and isinstance(k, int)):
                 continue
             slack = -(-slack // abs(k))  # a little more than it may be promises a little less
-        out.append(replace(o, expr=column, descending=o.descending != (k < 0), slack=slack))
+        out.append(replace(o, expr=column, descending=o.descending != (k < 0), slack=slack, follows=True))
     return tuple(out)

@@ -122,7 +122,11 @@ class JoinSpec:
             "condition": encode(self.condition),
             "how": self.how,
             "orders": [
-                [[encode(o.node), o.descending, _slack(o.slack), o.nulls] for o in side] for side in self.orders
+                [
+                    [encode(o.node), o.descending, _slack(o.slack), o.nulls, *([True] if o.follows else [])]
+                    for o in side
+                ]
+                for side in self.orders
             ],
             "bounds": [[[encode(n), low, high] for n, low, high in side] for side in self.bounds],
             "options": {
@@ -154,7 +158,10 @@ class JoinSpec:
         """
         left, right = (pa.ipc.read_schema(pa.py_buffer(base64.b64decode(t))) for t in saved["schemas"])
         first, second = (
-            tuple(Order(decode(n), descending, _unslack(slack), nulls) for n, descending, slack, nulls in side)
+            tuple(
+                Order(decode(n), descending, _unslack(slack), nulls, follows=bool(follows))
+                for n, descending, slack, nulls, *follows in side
+            )
             for side in saved["orders"]
         )
         by = saved.get("first_by")

@@ -12,7 +12,9 @@ import pyarrow as pa
 import pytest
 
 import ivjoin
-from ivjoin import Order, SymmetricHashJoin
+from ivjoin import LateRowError, Order, ProtocolError, SymmetricHashJoin
+from ivjoin.expr.ordinal import ordinal_of
+from ivjoin.expr.types import INT64
 from ivjoin.plan.implied import with_columns
 from ivjoin.plan.question import join_spec
 
@@ -121,3 +123,40 @@ def test_an_order_that_is_declared_is_not_declared_again() -> None:
     schema = pa.schema({"t": pa.int64()})
     spec = join_spec(schema, schema, condition="l.t = r.t", left_order=["t + 1", Order("t", slack=5)])
     assert len(spec.orders[0]) == 2
+
+
+def test_a_promise_of_the_column_is_what_its_own_order_makes_it() -> None:
+    """``a`` has no order of its own, so its watermark is a least value, though ``-a`` rises and ``a`` falls."""
+    schema = pa.schema({"a": pa.int64()})
+    for orders in ("-a", Order("a + 1", descending=True)):
+        op = SymmetricHashJoin(schema, schema, condition="abs(l.a - r.a) <= 2", left_order=orders, right_order=orders)
+        rows = [pa.record_batch({"a": pa.array([v])}) for v in (9, 7, 5)]
+        found = 0
+        for row in rows:
+            for side in ("left", "right"):
+                found += sum(out.num_rows for out in op.push(side, row))
+                assert list(op.advance(side, {"a": 5})) == [], "later rows are 5 and more"
+        assert found + sum(out.num_rows for out in op.finish()) == 7
+    declared = SymmetricHashJoin(schema, schema, condition="l.a >= r.a", left_order=Order("a", descending=True))
+    list(declared.advance("left", {"a": 5}))
+    with pytest.raises(LateRowError, match="up to 5"):
+        declared.push("left", pa.record_batch({"a": pa.array([6])}))
+
+
+def test_only_declared_orders_are_asked_how_far_they_have_come() -> None:
+    schema = pa.schema({"a": pa.int64()})
+    op = SymmetricHashJoin(schema, schema, condition="abs(l.a - r.a) <= 2", left_order="a + 1", right_order="a + 1")
+    assert len(op._core.frontiers[0].trackers) == 2
+    assert list(op.reach("left", [ordinal_of(8, INT64)])) == []
+    with pytest.raises(ProtocolError, match="got 2 edges; the side has 1 orders"):
+        op.reach("left", [3, 3])
+
+
+def test_a_snapshot_says_which_orders_follow() -> None:
+    schema = pa.schema({"a": pa.int64()})
+    op = SymmetricHashJoin(schema, schema, condition="abs(l.a - r.a) <= 2", left_order="-a", right_order="-a")
+    again = SymmetricHashJoin.restore(op.snapshot())
+    list(again.advance("left", {"a": 5}))
+    assert list(again.push("left", pa.record_batch({"a": pa.array([9])}))) == []
+    with pytest.raises(LateRowError):
+        again.push("left", pa.record_batch({"a": pa.array([4])}))
