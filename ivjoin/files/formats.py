@@ -27,6 +27,7 @@ _ROW_GROUP_ROWS = 131_072
 # So much of a column is read at once. By itself pyarrow reads all columns of all row groups ahead, and keeps what the
 # file has of them until its reader is gone: for whoever reads batch by batch that is the whole file, compressed.
 READ_BYTES = 1 << 18
+_CSV_BLOCK = 1 << 20  # bytes from which the types of columns are inferred
 _IPC_FILE_MAGIC = b"ARROW1"
 
 
@@ -165,15 +166,20 @@ def _open_csv(path: str, nulls: tuple[str, ...]) -> Source:
     # quoted fields are never null, so "" and the empty field stay apart, and a file we wrote reads back as it was
     options = csv.ConvertOptions(null_values=["", *nulls], strings_can_be_null=True, quoted_strings_can_be_null=False)
     given: str | StandardInput = path
+    block = b""
     if path == "-":
         given = StandardInput()
-        head = given.head
+        head, block = given.head, given.first(_CSV_BLOCK)
     else:
         with open(path, "rb") as file:
             head = file.readline(1 << 16)
     # a null of a single column is an empty line
     parse = csv.ParseOptions(ignore_empty_lines=b"," in head)
-    reader = csv.open_csv(given, parse_options=parse, convert_options=options)
+    if len(block) == _CSV_BLOCK:  # more of a pipe may be long in coming, for which an error within this would wait
+        block = block[: block.rfind(b"\n") + 1]
+    if block:
+        csv.open_csv(pa.BufferReader(block), parse_options=parse, convert_options=options).close()
+    reader = csv.open_csv(given, csv.ReadOptions(block_size=_CSV_BLOCK), parse, options)
     return Source(reader.schema, iter(reader), None)
 
 

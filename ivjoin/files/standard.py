@@ -44,6 +44,11 @@ class StandardInput:
         """Always."""
         return True
 
+    def first(self, size: int) -> bytes:
+        """So many bytes, fewer at the end alone; they will be read again."""
+        self._ahead = self.read(size) + self._ahead
+        return self._ahead[:size]
+
     def read(self, size: int = -1) -> bytes:
         """So many bytes, all if negative; fewer at the end alone."""
         parts, missing = [], size if size >= 0 else sys.maxsize

@@ -24,7 +24,7 @@ __all__ = ["Outside", "room_for", "sorted_outside"]
 _LEAST_ROOM = 8 << 20  # bytes of a run, however low the limit
 _SHARE = 4  # of a limit that one run may take
 _PIECE = 64 << 10  # bytes of a piece
-_MERGED = 4 << 20  # bytes of rows that are merged at once
+_MERGED = 2 << 20  # bytes of rows that are merged at once
 _LEAST_ROWS = 64  # of a piece, and of a run, however wide they are
 _PER_ROW = 48  # bytes for sorting a row by indices
 

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pyarrow as pa
@@ -302,16 +303,19 @@ def test_closed_standard_streams(tmp_path: Path, files: tuple[str, str]) -> None
     assert rows_of(out) == expected("inner")
 
 
+@pytest.mark.parametrize("blocks", [1, 2, 3])
 @pytest.mark.parametrize("ended", [False, True])
-def test_an_error_while_a_pipe_is_still_read(files: tuple[str, str], ended: bool) -> None:
+def test_an_error_while_a_pipe_is_still_read(files: tuple[str, str], ended: bool, blocks: int) -> None:
     arguments = ["join", "-", files[1], "--on", "k", "--format", "csv", "-q"]
-    rows = b"1,5,x\n" * 400_000  # more than a block
+    rows = b"1,5,x\n" * (blocks * 180_000)  # a little more than so many
     text = b"k,t,a\n" + rows + b"1\n" if ended else b"k,t,a\n1,5\n" + rows
     with subprocess.Popen(
         [*COMMAND, *arguments], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, bufsize=0
     ) as process:
         assert process.stdin is not None
         assert process.stderr is not None
+        watch = Timer(60, process.kill)
+        watch.start()
         with suppress(BrokenPipeError):  # it may have seen enough before all is written
             for start in range(0, len(text), 4096):
                 process.stdin.write(text[start : start + 4096])
@@ -319,6 +323,7 @@ def test_an_error_while_a_pipe_is_still_read(files: tuple[str, str], ended: bool
             process.stdin.close()
         said = process.stderr.read()
         assert process.wait(timeout=60) == 2
+        watch.cancel()
     assert said.startswith(b"ivjoin: error: cannot read standard input as csv: CSV parse error")
     assert said.count(b"\n") == 1
 
