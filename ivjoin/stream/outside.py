@@ -109,13 +109,16 @@ class Outside:
             raise self._no_room(self.nbytes, e) from e
         return piece
 
-    def _next(self, run: list[_Piece], size: int) -> Held:
-        """The next pieces of a run, of about as many bytes; ``run`` is those that were not read, the next one last."""
-        parts = []
-        while run and size > 0:
-            parts.append(self._read(run[-1]))
-            size -= run.pop().size
-        return [p for p, _ in parts], np.concatenate([v for _, v in parts])
+    def _more(self, held: Held, run: list[_Piece], rows: int) -> Held:
+        """With the next pieces of a run, until there are so many rows; ``run`` has those not read, reversed."""
+        batches, values = list(held[0]), [held[1]]
+        rows -= len(held[1])
+        while run and rows > 0:
+            batch, found = self._read(run.pop())
+            batches.append(batch)
+            values.append(found)
+            rows -= len(found)
+        return batches, np.concatenate(values)
 
     def _read(self, piece: _Piece) -> tuple[pa.RecordBatch, np.ndarray]:
         data = bytearray(8 * piece.rows + piece.size)
@@ -133,9 +136,12 @@ class Outside:
     def rows(self) -> Ordered:
         """All rows in order; of equal ones in no order."""
         waiting = [list(reversed(run)) for run in self._runs if run]
-        size = max(1, min(self.room // 2, _MERGED) // max(1, len(waiting)))  # of each run, in memory
-        held = [self._next(run, size) for run in waiting]
-        while held:
+        total = sum(piece.rows for run in waiting for piece in run)
+        most = min(self.room // 2, _MERGED) * total // max(1, self.nbytes)
+        rows = max(1, most // max(1, len(waiting)))  # of each run, in memory
+        held: list[Held] = [([], np.empty(0, dtype=np.int64)) for _ in waiting]
+        while waiting:
+            held = [self._more(h, run, rows) if len(h[1]) < rows else h for h, run in zip(held, waiting, strict=True)]
             # up to here every run is in memory, or at its end
             ends = [int(values[-1]) for (_, values), run in zip(held, waiting, strict=True) if run]
             end = min(ends, default=None)
@@ -146,12 +152,8 @@ class Outside:
                 parts.append((first, values[:n]))
                 held[i] = rest, values[n:]
             yield from _merged(parts)
-            for i in reversed(range(len(held))):
-                if not len(held[i][1]):
-                    if waiting[i]:
-                        held[i] = self._next(waiting[i], size)
-                    else:
-                        del held[i], waiting[i]
+            left = [i for i, run in enumerate(waiting) if run or len(held[i][1])]
+            held, waiting = [held[i] for i in left], [waiting[i] for i in left]
 
     def _no_room(self, size: int, e: OSError) -> MemoryLimitError:
         return MemoryLimitError(
