@@ -24,6 +24,7 @@ _MOST_OUTPUT = 8 << 20
 _LEAST_OUTPUT = 64 << 10
 _MOST_BEYOND = 8 << 20  # bytes of pages that a step may read beyond what is allowed
 _LEAST_STEP = 1024
+_SOME_KEYS = 64  # without rows, beside a quarter of the others, that are not worth a look
 _FILED_ROWS, _MAPPED_ROWS = 1 << 14, 2048  # pushed at once where files fit in memory, and where not
 
 
@@ -106,13 +107,22 @@ class Limits:
             self.took(p, batch.slice(start, most))
 
     def make_ready(self, p: int, n: int) -> None:
-        """Before n rows are taken: see to it that little of mapped files is read.
+        """Before n rows are taken: let keys without rows take little room, and see that little of files is read.
 
         Raises
         ------
         MemoryLimitError
             If the disk has no room.
         """
+        core = self._core()
+        assert core is not None
+        keys, limit = core.keys, core.account.limit
+        if keys.used > keys.live + keys.live // 4 + _SOME_KEYS:
+            if limit is not None and core.bytes_held() > limit - limit // 4 and not core.state.get("prepared"):
+                keys.take_back(n)  # while a batch is under way, its keys are in no row yet
+                core.keys.point()
+                for store in core.stores:
+                    store.point()
         if self.spilling is not None:
             self.spilling.make_ready(p, n)
 

@@ -193,3 +193,23 @@ def test_a_sample_forgets() -> None:
     assert 0 < here[2] < 0.01
     sample.see(np.full(20_000, 150), 500.0)
     assert sample.mass(low, high)[1] > 0.99
+
+
+@pytest.mark.parametrize("full", ["shed", "raise"])
+def test_keys_that_no_row_has_any_more_take_no_room_from_rows(full: Any) -> None:
+    """Many keys, few rows at a time: the ids of keys that are gone are taken back before the limit is met."""
+    schema = pa.schema({"k": pa.int64(), "t": pa.int64()})
+    question: dict[str, Any] = {"on": "k", "condition": "abs(l.t - r.t) <= 100", "left_order": "t", "right_order": "t"}
+    free, op = (
+        SymmetricHashJoin(schema, schema, **question, **more)
+        for more in ({}, {"memory_limit": 50_000, "when_full": full})
+    )
+    rng = np.random.default_rng(22)
+    for i in range(400):
+        for side in ("left", "right"):
+            t = np.sort(rng.integers(0, 16, 16)) + 16 * i
+            batch = pa.record_batch([rng.integers(0, 5000, 16), t], schema=schema)
+            assert rows_of(op.push(side, batch)) == rows_of(free.push(side, batch))
+    assert free.metrics.peak_state_bytes > 1.2 * 50_000
+    assert op.metrics.peak_state_bytes <= 50_000
+    assert op.metrics.shed_left == op.metrics.shed_right == 0

@@ -197,9 +197,13 @@ class KeyTable:
         many = self.live + self.live // part + key_kernels.SOME_KEYS
         if self.n_ids - self._n_free <= many and max(len(self._table), len(self.slots)) <= 8 * (many + 2 * n):
             return False
-        with suppress(MemoryLimitError):  # a disk without room for the smaller table: later, then
-            self._sweep(n)
+        self.take_back(n)
         return True
+
+    def take_back(self, n: int) -> None:
+        """Take back all ids that no row uses, however few; as of :meth:`sweep`."""
+        with suppress(MemoryLimitError):
+            self._sweep(n)  # a disk without room for the smaller table: later, then
 
     def compact(self, stores: Sequence[SideStore]) -> None:
         """Number the keys of the stores' rows anew where few of many ids are in use. No id may be in flight."""
