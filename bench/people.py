@@ -129,6 +129,12 @@ def _band(rng: np.random.Generator, scale: float) -> tuple[pa.Table, pa.Table]:
     )
 
 
+def _keyed_band(rng: np.random.Generator, scale: float) -> tuple[pa.Table, pa.Table]:
+    sides = _band(rng, scale)
+    left, right = (side.add_column(0, "k", pa.array(rng.integers(0, 1000, side.num_rows))) for side in sides)
+    return left, right
+
+
 def _quotes(rng: np.random.Generator, scale: float) -> tuple[pa.Table, pa.Table]:
     n, m = int(500_000 * scale), int(2_000_000 * scale)
     return (
@@ -230,6 +236,12 @@ TASKS: dict[str, Task] = {
         {"condition": "l.t BETWEEN r.t - 100 AND r.t + 100", "columns": ["a", "b"]},
         "SELECT a, b FROM l JOIN r ON l.t BETWEEN r.t - 100 AND r.t + 100",
         lambda a, b: _where("t >= t_right - 100", "t <= t_right + 100")(a, b).select("a", "b"),
+    ),
+    "keyed_band": Task(
+        "10^7 x 10^6 band, 1,000 keys", _keyed_band,
+        {"on": "k", "condition": "l.t BETWEEN r.t - 100000 AND r.t + 100000", "columns": ["a", "b"]},
+        "SELECT a, b FROM l JOIN r ON l.k = r.k AND l.t BETWEEN r.t - 100000 AND r.t + 100000",
+        lambda a, b: _where("k == k_right", "t >= t_right - 100000", "t <= t_right + 100000")(a, b).select("a", "b"),
     ),
     "asof": Task(
         "as-of", _quotes, {"on": "ts", "by": "sym", "columns": ["trade", "quote"]},
