@@ -29,6 +29,7 @@ from ivjoin.operator.cores import AnyCore, core_of
 from ivjoin.operator.output_bounds import output_bounds
 from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output
 from ivjoin.plan.cache import planned
+from ivjoin.plan.implied import with_edges
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.question import side_expression
 from ivjoin.plan.spec import SIDES
@@ -336,7 +337,8 @@ class SymmetricHashJoin(OneCall):
             self._lock.release()
 
     def _reached(self, p: int, edges: Sequence[int | None]) -> Iterator[pa.RecordBatch]:
-        for t, edge in zip(self._core.frontiers[p].trackers, edges, strict=False):  # those that follow come last
+        orders = [o for _, _, o in self._core.plan.sides[p].orders]
+        for t, edge in zip(self._core.frontiers[p].trackers, with_edges(orders, edges), strict=True):
             if edge is not None:
                 t.reach(edge)
         yield from steps.settle(self._core, p)

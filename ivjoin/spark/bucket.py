@@ -120,7 +120,7 @@ def _played(op: SymmetricHashJoin, spec: JoinSpec, came: Arrivals) -> Iterator[p
             pieces = [unpacked(rows, spec.schemas[s]) for rows in came.packed[s]]
             yield from _pushed(op, s, _in_order(op.plan, s, whole(pieces)))
     for s in (0, 1):
-        yield from op.reach(SIDES[s], came.seen[s].edges)
+        yield from op.reach(SIDES[s], came.seen[s].declared)
 
 
 def _pushed(op: SymmetricHashJoin, side: int, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -53,12 +53,18 @@ _PUSHED_ROWS, _PUSHED_BYTES = 65_536, 8 << 20
 
 
 class Seen:
-    """The greatest value of each declared order of one side among the rows shown to it, as turned ordinals."""
+    """The greatest value of each order of one side among the rows shown to it, as turned ordinals."""
 
     def __init__(self, plan: JoinPlan, side: int) -> None:
         self._index = {name: i for i, name in enumerate(plan.sides[side].schema.names)}
         self._orders = [(node, o.descending) for node, _, o in plan.sides[side].orders]
         self.edges: list[int | None] = [None] * len(self._orders)
+        self._declared = sum(not o.follows for _, _, o in plan.sides[side].orders)
+
+    @property
+    def declared(self) -> list[int | None]:
+        """Of the declared orders, those that an operator is told of."""
+        return self.edges[: self._declared]
 
     def show(self, batch: pa.RecordBatch) -> None:
         if not self._orders:

@@ -152,6 +152,30 @@ def test_only_declared_orders_are_asked_how_far_they_have_come() -> None:
         op.reach("left", [3, 3])
 
 
+@pytest.mark.parametrize(
+    ("order", "reached", "name", "stays", "goes"),
+    [
+        (Order("a + 1"), 8, "a", 5, 4),  # the greatest a that was seen is 7
+        (Order("-3 * a", slack=7), -21, "a", 12, 13),  # the least is 7, and 10 may come
+        (Order("3 * a", slack=7), 22, "a", 2, 1),  # no row has 22; 4 may come
+        (Order("10 - 3 * a", descending=True), ~-13, "a", 5, 4),  # nor has one -13; 7 may come
+        (Order("d + 2.5"), 400, "d", Decimal("-0.50"), Decimal("-0.51")),
+        (Order("a + 1"), None, "a", 5, None),
+    ],
+)
+def test_what_an_order_has_reached_holds_for_those_that_follow(
+    order: Order, reached: int | None, name: str, stays: Any, goes: Any
+) -> None:
+    schema = pa.schema({"a": pa.int64(), "d": pa.decimal128(9, 2)})
+    op = SymmetricHashJoin(
+        schema, schema, condition=f"abs(l.{name} - r.{name}) <= 2", left_order=order, how="right_anti"
+    )
+    values = [v for v in (stays, goes) if v is not None]
+    assert list(op.push("right", pa.RecordBatch.from_pylist([{name: v} for v in values], schema))) == []
+    assert [r[name] for b in op.reach("left", [reached]) for r in b.to_pylist()] == values[1:]
+    assert [r[name] for b in op.finish() for r in b.to_pylist()] == [stays]
+
+
 def test_a_snapshot_says_which_orders_follow() -> None:
     schema = pa.schema({"a": pa.int64()})
     op = SymmetricHashJoin(schema, schema, condition="abs(l.a - r.a) <= 2", left_order="-a", right_order="-a")

@@ -31,6 +31,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from ivjoin.frontier.order import Order
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cache import plan_of
+from ivjoin.plan.question import join_spec
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.bucket import Arrivals, new_operator, play
 from ivjoin.spark.pack import Seen
@@ -96,3 +97,19 @@ def _batches(rows: list[Any]) -> Iterator[pa.RecordBatch]:
     """The rows in one batch, if there are any."""
     if rows:
         yield from as_table([rows]).to_batches()
+
+
+def test_a_bucket_takes_what_is_seen_of_orders_that_follow_from_others() -> None:
+    """A side ordered by ``t + 5`` is compared by ``t``: of both it is seen how far they have come."""
+    schema = pa.schema({"k": pa.int64(), "t": pa.int64()})
+    spec = join_spec(
+        schema, schema, on="k", condition="abs(l.t - r.t) <= 2", how="left_anti", left_order="-t", right_order="t + 5",
+        on_late="drop",
+    )
+    seen = (Seen(plan_of(spec), 0), Seen(plan_of(spec), 1))
+    left = pa.record_batch([pa.array([1, 1, 1]), pa.array([13, 12, 7])], schema=schema)
+    seen[0].show(left)
+    seen[1].show(pa.record_batch([pa.array([2]), pa.array([10])], schema=schema))
+    came = Arrivals(([left.serialize().to_pybytes()], []), seen)
+    out = [r["t"] for batch in play(new_operator(spec), spec, came) for r in batch.to_pylist()]
+    assert out == [7], "no later right row is below 10"
