@@ -263,7 +263,8 @@ class OrderTracker:
         if top > self.edge:
             self.edge = top
             self.limit = int(self._below(np.array([top]))[0])
-        self.seen_value |= bool(quiet is None or quiet.any())
+        known = quiet if self.nulls is None else valid  # a NaN has no order, but stands among the values
+        self.seen_value |= bool(known is None or known.any())
         return bad if bad.any() else None
 
     def least_after(self, edge: int) -> int:

@@ -283,6 +283,19 @@ def test_a_null_in_the_wrong_place_is_late(nulls: str, values: tuple, apart: boo
         pull(op.push("left", batch(*values[1:]) if apart else batch(*values)))
 
 
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_null_after_nan_is_late_where_nulls_come_first(apart: bool) -> None:
+    """NaN has no order, but is a value; whether it came in the batch of the null makes no difference."""
+    from ivjoin import Order
+
+    double = pa.float64()
+    schema = pa.schema({"n": pa.int64(), "a": double})
+    op = make("drop", schema=schema, condition="l.a <= r.a", left_order=Order("a", nulls="first"))
+    for values in ([float("nan")], [None]) if apart else ([float("nan"), None],):
+        pull(op.push("left", batch(*values, t=double)))
+    assert op.metrics.late_rows == 1
+
+
 def test_the_pull_interface_raises_and_drops_too() -> None:
     from ivjoin import LateRowError, band_join
 
