@@ -19,6 +19,7 @@ from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.operator.wording import band_said, domain_said, label, listed, said
 from ivjoin.plan.certain import domain_of
 from ivjoin.plan.cutting import cut_of
+from ivjoin.plan.implied import with_edges
 from ivjoin.plan.pick import picking_of
 from ivjoin.plan.planner import JoinPlan, inferred
 from ivjoin.plan.question import side_expression
@@ -135,14 +136,16 @@ def _frontiers(plan: JoinPlan, given: Mapping[str, Mapping[Any, Any]]) -> tuple[
             side_expression(k, s, side.schema, plan.spec.timezone, "frontier"): v
             for k, v in given.get(SIDES[s], {}).items()
         }
-        for t in trackers:
-            if t.node in values:
-                ordinal = physical_ordinal(values.pop(t.node), t.node.type, f"frontier of {t.name}")
-            else:
-                ordinal = typical(t.node.type)
-            turned = ~ordinal if t.descending else ordinal
-            t.edge, t.seen_value = turned, True
-            t.limit = t.least_after(turned)
+        orders = [o for _, _, o in side.orders]
+        told = {
+            t.node: physical_ordinal(values.pop(t.node), t.node.type, f"frontier of {t.name}")
+            for t in trackers if t.node in values
+        }
+        usual = [told.get(t.node, typical(t.node.type)) for t in trackers]
+        edges = [~at if o.descending else at for o, at in zip(orders, usual, strict=True)]
+        reached = with_edges(orders, [edge for o, edge in zip(orders, edges, strict=True) if not o.follows])
+        for t, edge, follows in zip(trackers, edges, reached, strict=True):
+            t.reach(edge if follows is None or t.node in told else follows)
         for node, v in values.items():
             frontier.promise(node, physical_ordinal(v, node.type, f"frontier of {node}"), False)
         frontier.refresh()

@@ -176,6 +176,19 @@ def test_what_an_order_has_reached_holds_for_those_that_follow(
     assert [r[name] for b in op.finish() for r in b.to_pylist()] == [stays]
 
 
+def test_explain_goes_as_far_with_the_column_as_with_what_is_declared() -> None:
+    schema = pa.schema({"a": pa.int64()})
+    orders = {"left_order": "a + 5", "right_order": "-a"}
+    given = {"left": {"a + 5": 25}, "right": {"-a": -30}}
+    lines = str(ivjoin.explain("l.a <= r.a + 5", schema, schema, frontier=given, **orders)).splitlines()
+    start = lines.index("frontier (every future row)") + 1
+    assert [line.split("    ")[0].strip() for line in lines[start : start + 4]] == [
+        "left: l.a + 5 >= 25", "left: l.a >= 20", "right: -r.a >= -30", "right: r.a <= 30"
+    ]  # fmt: skip
+    told = str(ivjoin.explain("l.a <= r.a + 5", schema, schema, frontier={"left": {"a": 7}}, **orders))
+    assert "left: l.a >= 7 " in told
+
+
 def test_a_snapshot_says_which_orders_follow() -> None:
     schema = pa.schema({"a": pa.int64()})
     op = SymmetricHashJoin(schema, schema, condition="abs(l.a - r.a) <= 2", left_order="-a", right_order="-a")
