@@ -170,12 +170,13 @@ class Dropping:
     def _life(self, core: Core, s: int, ids: np.ndarray) -> np.ndarray:
         """Rows that will come until each row's death, as fast as the frontier has moved : float64[n]."""
         life = np.full(len(ids), np.inf)
-        for axis, bound in enumerate(core.state["bounds", s]):
+        bounds = core.state["bounds", s]
+        for axis, node in enumerate(core.plan.sides[s].axes):
+            t = node.type
             for end, turned in ((0, 1.0), (1, -1.0)):
-                at = int(bound[end])
+                at = int(bounds[axis, end])
                 if at in (I64_MIN, I64_MAX):
                     continue
-                t = core.plan.sides[s].axes[axis].type
                 first, after, _ = self._speeds[s].setdefault(2 * axis + end, (at, self._rows, 0.0))
                 here = float(_linear(np.array([at]), t)[0])
                 speed = turned * (here - float(_linear(np.array([first]), t)[0])) / max(1, self._rows - after)

@@ -19,12 +19,14 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.errors import EvaluationError
+from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import columns_of
+from ivjoin.expr.ordinal import ordinals
 from ivjoin.operator import steps
 from ivjoin.operator.budget import Budget
 from ivjoin.operator.core import Core
 from ivjoin.plan.cache import plan_of
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.planner import JoinPlan, SidePlan
 from ivjoin.plan.spec import SIDES
 
 __all__ = ["Recall"]
@@ -69,7 +71,7 @@ class Recall:
         self._gathered: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = ([], [])
         self._waiting = self._push = 0
         # After the last batch that was taken: one that is on its way still matches what its own values prune.
-        self._bounds = [core.state["bounds", s].copy() for s in (0, 1)]
+        self._bounds = _bounds_of(core)
         self._lost = self._variance = 0.0  # of rows that can match no more
         self._most = int(min(max(budget.limit // 4096, 16), _MOST_ROWS))
         self.most_bytes = max(budget.limit // 16, 2048)
@@ -98,7 +100,7 @@ class Recall:
             self._gather(p, batch)
         core = self._core()
         assert core is not None
-        self._bounds = [core.state["bounds", s].copy() for s in (0, 1)]
+        self._bounds = _bounds_of(core)
 
     def _gather(self, p: int, batch: pa.RecordBatch) -> None:
         """Keep what the sample is to be matched with."""
@@ -129,6 +131,8 @@ class Recall:
         sample = self._samples[s]
         if sample.rows is None:
             sample.rows, sample.axes = rows.slice(0, 0), axes[:, :0]
+        if len(sample.axes) != len(axes):  # more has been promised since
+            sample.axes = _axes_of(side, sample.rows)
         sample.rows = pa.concat_tables([sample.rows, rows]).combine_chunks()
         sample.since = np.concatenate([sample.since, np.full(len(chosen), self._push + 1)])
         sample.found = np.concatenate([sample.found, np.zeros(len(chosen))])
@@ -214,7 +218,7 @@ class Recall:
             if sample.rows is None or not len(sample.since):
                 continue
             alive = np.ones(len(sample.since), dtype=bool)
-            for a in range(len(sample.axes)):
+            for a in range(min(len(sample.axes), len(bounds))):
                 alive &= (sample.axes[a] >= bounds[a, 0]) & (sample.axes[a] <= bounds[a, 1])
             if self._gathered[1 - s]:
                 continue  # some of what it may match waits
@@ -241,6 +245,22 @@ class Recall:
         except EvaluationError:
             pass  # the join itself would have said so
         return found
+
+
+def _bounds_of(core: Core) -> list[np.ndarray]:
+    """The bounds of either side's axes : int64[a, 2] and more words."""
+    return [core.state["bounds", s][: len(side.axes)].copy() for s, side in enumerate(core.plan.sides)]
+
+
+def _axes_of(side: SidePlan, rows: pa.Table) -> np.ndarray:
+    """The values of a side's axes for dropped rows : int64[a, n]."""
+    out = np.empty((len(side.axes), rows.num_rows), dtype=np.int64)
+    batches = rows.combine_chunks().to_batches()
+    if batches:
+        vectors = evaluate(side.axes, lambda _, name: batches[0].column(name), rows.num_rows)
+        for a, (node, vector) in enumerate(zip(side.axes, vectors, strict=True)):
+            out[a] = ordinals(vector.values, node.type)
+    return out
 
 
 def _share(found: float, lost: float) -> float:

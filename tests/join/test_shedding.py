@@ -213,3 +213,31 @@ def test_keys_that_no_row_has_any_more_take_no_room_from_rows(full: Any) -> None
     assert free.metrics.peak_state_bytes > 1.2 * 50_000
     assert op.metrics.peak_state_bytes <= 50_000
     assert op.metrics.shed_left == op.metrics.shed_right == 0
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(
+    "condition",
+    ["l.t = r.t", "l.t * r.u <= r.t + 5", "(l.t <= r.t + 5 AND l.u > r.u) OR (l.t <= r.t + 2 AND r.u > 3)",
+     "CASE WHEN l.u > 3 THEN l.t <= r.t + 2 ELSE l.t <= r.t END"],
+)  # fmt: skip
+def test_rows_go_where_nothing_is_compared_and_after_more_is_promised(condition: str, policy: str) -> None:
+    """Keys alone let no row be told by an axis; a watermark brings in axes when rows have been dropped already."""
+    schema = pa.schema({"k": pa.int64(), "t": pa.int64(), "u": pa.int64()})
+    limit = {"memory_limit": 400_000, "when_full": "shed", "shed": policy}
+    ways = [SymmetricHashJoin(schema, schema, on="k", condition=condition, **given) for given in (limit, {})]
+    found: list[Counter[Any]] = [Counter(), Counter()]
+    for op, rows in zip(ways, found, strict=True):
+        rng = np.random.default_rng(5)
+        for i in range(30):
+            for side in ("left", "right"):
+                n = 300
+                columns = rng.integers(0, 4000, n), np.sort(rng.integers(0, 10, n)) + 10 * i, rng.integers(0, 9, n)
+                rows.update(rows_of(op.push(side, pa.record_batch([*columns], schema=schema))))
+                if i > 12:
+                    rows.update(rows_of(op.advance(side, {"t": 10 * i} if i != 16 else {"u": 0})))
+        rows.update(rows_of(op.finish()))
+    metrics = ways[0].metrics
+    assert metrics.shed_left + metrics.shed_right > 0
+    assert not found[0] - found[1]
+    assert metrics.state_rows == 0
