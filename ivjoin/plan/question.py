@@ -180,7 +180,7 @@ def _orders(orders: Any, s: int, schemas: tuple[pa.Schema, pa.Schema], timezone:
     out = []
     for item in items:
         o = item if isinstance(item, Order) else Order(item)
-        out.append(replace(o, expr=side_expression(o.expr, s, schemas[s], timezone, "order")))
+        out.append(replace(o, expr=side_expression(o.expr, s, schemas[s], timezone, "order"), follows=False))
     return tuple(out)
 
 

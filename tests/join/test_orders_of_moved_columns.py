@@ -119,6 +119,14 @@ def test_what_follows(order: Order, follows: list[Any]) -> None:
     assert len(join_spec(schema, schema, condition="l.x < r.x", left_order=order).orders[0]) == 1
 
 
+def test_what_is_given_is_declared() -> None:
+    """Only the planner says that an order follows from another one."""
+    schema = pa.schema({"t": pa.int64()})
+    op = SymmetricHashJoin(schema, schema, condition="l.t = r.t", left_order=Order("t", follows=True))
+    assert not op.plan.spec.orders[0][0].follows
+    assert list(op.reach("left", [7])) == []
+
+
 def test_an_order_that_is_declared_is_not_declared_again() -> None:
     schema = pa.schema({"t": pa.int64()})
     spec = join_spec(schema, schema, condition="l.t = r.t", left_order=["t + 1", Order("t", slack=5)])
