@@ -65,6 +65,11 @@ class Replacement:
             raise unwritable(self.path, e) from e
         return file
 
+    def pass_on(self) -> None:
+        """Let the reader of a pipe have what was written so far."""
+        if self._partial is None:
+            self.file.flush()
+
     def commit(self) -> None:
         """Put the file in place of an older one; afterwards :meth:`abandon` does nothing."""
         self.file.flush()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +13,8 @@ import pyarrow.parquet as pq
 
 from ivjoin.errors import came
 from ivjoin.files.atomic import FileError
-from ivjoin.files.formats import READ_BYTES, format_of, open_source, read_parquet
+from ivjoin.files.formats import READ_BYTES, format_of, open_source, read_parquet, what_was_said
+from ivjoin.files.pipes import csv_lines, csv_values, head_of, is_pipe
 from ivjoin.files.places import is_place, local_file, places
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def kind_of(path: str, declared: str | None) -> str:
 
 
 def _of_file(path: str, declared: str | None, nulls: tuple[str, ...]) -> Files:
-    if os.path.exists(path) and not os.path.isfile(path):
+    if is_pipe(path):
         return open_stream(path, declared, nulls)
     opened = open_source(path, declared, _ROWS, nulls)
 
@@ -215,7 +215,10 @@ def _dataset(system: Any, names: list[str], folder: str | None, kind: str, nulls
 
     made: Any = _BY_DATASET[kind]
     if kind == "csv":
-        made = ds.CsvFileFormat(default_fragment_scan_options=ds.CsvFragmentScanOptions(_csv_options(nulls)))
+        made = ds.CsvFileFormat(
+            csv_lines(_head(system, names[0])),
+            default_fragment_scan_options=ds.CsvFragmentScanOptions(csv_values(nulls)),
+        )
     if kind == "parquet" and getattr(system, "type_name", "") == "local":  # far away, to read ahead is worth its memory
         made = ds.ParquetFileFormat(default_fragment_scan_options=ds.ParquetFragmentScanOptions(
             use_buffered_stream=True, buffer_size=READ_BYTES, pre_buffer=False
@@ -226,10 +229,9 @@ def _dataset(system: Any, names: list[str], folder: str | None, kind: str, nulls
     )  # fmt: skip
 
 
-def _csv_options(nulls: tuple[str, ...]) -> Any:
-    from pyarrow import csv
-
-    return csv.ConvertOptions(null_values=["", *nulls], strings_can_be_null=True, quoted_strings_can_be_null=False)
+def _head(system: Any, name: str) -> bytes:
+    with system.open_input_stream(name, compression="detect") as stream:
+        return head_of(stream)
 
 
 def _of_dataset(dataset: ds.Dataset, what: str, kind: str = "a dataset") -> Files:
@@ -286,7 +288,8 @@ def _reader(system: Any, name: str, kind: str, nulls: tuple[str, ...]) -> Any:
     if kind == "csv":
         from pyarrow import csv
 
-        return csv.open_csv(stream, convert_options=_csv_options(nulls))
+        lines = csv_lines(_head(system, name))
+        return csv.open_csv(stream, parse_options=lines, convert_options=csv_values(nulls))
     if kind == "json":
         from pyarrow import json
 
@@ -306,5 +309,4 @@ def _named(what: str, kind: str) -> Iterator[None]:
     except FileError:
         raise
     except (OSError, pa.ArrowException, ValueError) as e:
-        said = (str(e).strip().splitlines() or [type(e).__name__])[0]
-        raise FileError(f"cannot read {what} as {kind}: {said.rstrip('.')}") from e
+        raise FileError(f"cannot read {what} as {kind}: {what_was_said(e)}") from e

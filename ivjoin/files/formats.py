@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ import pyarrow as pa
 
 from ivjoin.errors import came
 from ivjoin.files.atomic import FileError, Replacement, unwritable
-from ivjoin.files.standard import StandardInput
+from ivjoin.files.pipes import CSV_BLOCK, ROW_TOO_LONG, CsvOfPipe, csv_lines, csv_values, head_of, is_pipe, opened_pipe
 
-__all__ = ["FORMATS", "READ_BYTES", "FileError", "Sink", "Source", "format_of", "open_source", "read_parquet"]
+__all__ = [
+    "FORMATS", "READ_BYTES", "FileError", "Sink", "Source", "format_of", "open_source", "read_parquet", "what_was_said",
+]  # fmt: skip
 
 FORMATS = ("parquet", "csv", "arrow", "arrows")  # that are written; JSON lines are read, too
 _EXTENSIONS = {
@@ -27,7 +30,6 @@ _ROW_GROUP_ROWS = 131_072
 # So much of a column is read at once. By itself pyarrow reads all columns of all row groups ahead, and keeps what the
 # file has of them until its reader is gone: for whoever reads batch by batch that is the whole file, compressed.
 READ_BYTES = 1 << 18
-_CSV_BLOCK = 1 << 20  # bytes from which the types of columns are inferred
 _IPC_FILE_MAGIC = b"ARROW1"
 
 
@@ -126,8 +128,9 @@ def _open_parquet(
 ) -> Source:
     import pyarrow.parquet as pq
 
-    if path == "-":
-        raise FileError("Parquet cannot be read from standard input: its schema stands at the end; use an Arrow stream")
+    if is_pipe(path):
+        name = "standard input" if path == "-" else f"the pipe {came(path)}"
+        raise FileError(f"Parquet cannot be read from {name}: its schema stands at the end; use an Arrow stream")
     file = pq.ParquetFile(path, buffer_size=READ_BYTES, pre_buffer=False)
     groups = list(range(file.num_row_groups)) if row_groups is None else row_groups
     rows = sum(file.metadata.row_group(g).num_rows for g in groups)
@@ -163,29 +166,18 @@ def read_parquet(path: str, row_groups: list[int], columns: Sequence[str] | None
 def _open_csv(path: str, nulls: tuple[str, ...]) -> Source:
     from pyarrow import csv
 
-    # quoted fields are never null, so "" and the empty field stay apart, and a file we wrote reads back as it was
-    options = csv.ConvertOptions(null_values=["", *nulls], strings_can_be_null=True, quoted_strings_can_be_null=False)
-    given: str | StandardInput = path
-    block = b""
-    if path == "-":
-        given = StandardInput()
-        head, block = given.head, given.first(_CSV_BLOCK)
-    else:
-        with open(path, "rb") as file:
-            head = file.readline(1 << 16)
-    # a null of a single column is an empty line
-    parse = csv.ParseOptions(ignore_empty_lines=b"," in head)
-    if len(block) == _CSV_BLOCK:  # more of a pipe may be long in coming, for which an error within this would wait
-        block = block[: block.rfind(b"\n") + 1]
-    if block:
-        csv.open_csv(pa.BufferReader(block), parse_options=parse, convert_options=options).close()
-    reader = csv.open_csv(given, csv.ReadOptions(block_size=_CSV_BLOCK), parse, options)
+    if is_pipe(path):
+        come = CsvOfPipe(opened_pipe(path), csv_values(nulls))
+        return Source(come.schema, iter(come), None)
+    with open(path, "rb") as file:
+        head = head_of(file)
+    reader = csv.open_csv(path, csv.ReadOptions(block_size=CSV_BLOCK), csv_lines(head), csv_values(nulls))
     return Source(reader.schema, iter(reader), None)
 
 
 def _open_ipc(path: str) -> Source:
-    if path == "-":
-        reader = pa.ipc.open_stream(sys.stdin.buffer)
+    if is_pipe(path):
+        reader = pa.ipc.open_stream(BufferedReader(opened_pipe(path)))
         return Source(reader.schema, iter(reader), None)
     file = pa.memory_map(path)
     head = file.read(len(_IPC_FILE_MAGIC))
@@ -217,8 +209,13 @@ def _unreadable(path: str, kind: str, error: Exception) -> FileError:
         return FileError(f"cannot read {name}: there is no such file")
     if isinstance(error, UnicodeDecodeError):
         return FileError(f"cannot read {name} as {kind}: it is not in UTF-8, as {came(error.object)}; convert it first")
+    return FileError(f"cannot read {name} as {kind}: {what_was_said(error)}")
+
+
+def what_was_said(error: Exception) -> str:
+    """What the system or Arrow says of a file, in one line."""
     said = str(getattr(error, "strerror", None) or error).strip().splitlines() or [type(error).__name__]
-    return FileError(f"cannot read {name} as {kind}: {said[0].rstrip('.')}")
+    return ROW_TOO_LONG if said[0].startswith("straddling object") else said[0].rstrip(".")
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
@@ -284,6 +281,7 @@ class Sink:
         if self._kind != "parquet":
             with self._errors_named():
                 self._writer.write_batch(batch)
+                self._place.pass_on()
             return
         # each write to Parquet makes a row group of its own: small batches are gathered first
         self._pending.append(batch)

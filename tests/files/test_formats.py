@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import stat
 from datetime import UTC, date, datetime
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from ivjoin.files.atomic import FileError, Replacement
+from ivjoin.files.datasets import open_files
 from ivjoin.files.formats import Sink, format_of, open_source
 
 TABLE = pa.table(
@@ -188,3 +190,24 @@ def test_no_call_that_only_posix_has(tmp_path: Path, monkeypatch: pytest.MonkeyP
     write(path, TABLE)
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert path.read_text().startswith('"id"')
+
+
+def test_a_single_csv_column_keeps_its_nulls_wherever_it_lies(tmp_path: Path) -> None:
+    (tmp_path / "f").mkdir()
+    text = b'"k"\n1\n\n3\n\n'
+    for name in ("f/a.csv", "f/b.csv"):
+        (tmp_path / name).write_bytes(text)
+    (tmp_path / "c.csv.gz").write_bytes(gzip.compress(text))
+    want = [1, None, 3, None]
+    for source, rows in (("f/a.csv", want), ("f", want * 2), ("f/*.csv", want * 2), ("c.csv.gz", want)):
+        files = open_files(tmp_path / source)
+        assert [r["k"] for b in files.batches(None) for r in b.to_pylist()] == rows, source
+
+
+def test_csv_with_line_breaks_in_its_text(tmp_path: Path) -> None:
+    (tmp_path / "f").mkdir()
+    table = pa.table({"n": range(60_000), "s": [f"first {i}\nsecond, {i}\nthird\n" for i in range(60_000)]})
+    write(tmp_path / "f/a.csv", table, 60_000)
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress((tmp_path / "f/a.csv").read_bytes(), 1))
+    for source in ("f/a.csv", "f", "a.csv.gz"):
+        assert pa.Table.from_batches(open_files(tmp_path / source).batches(None)).equals(table), source
