@@ -81,6 +81,9 @@ def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore
         if limit is not None:
             limit(core)
         limits = core.limits if isinstance(core, Core) else None
+        core.metrics = JoinMetrics(**header["metrics"])  # of rows that do not fit, more may be dropped
+        if limits is not None and limits.dropping is not None and header.get("sample") is not None:
+            limits.dropping.recall.load(header["sample"])
         for s in (0, 1):
             arrays, matched = _split(tables[s])
             size = _PIECE if limits is None else limits.least_rows()
@@ -90,10 +93,8 @@ def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore
                 if limits is not None:
                     limits.stepped()
         core.full_predicate = header["careful"] or core.rekeyed
-        core.metrics = JoinMetrics(**header["metrics"])
         core.refresh_bounds()
-        if limits is not None and limits.dropping is not None and header.get("sample") is not None:
-            limits.dropping.recall.load(header["sample"])
+        if limits is not None:
             limits.look()
         core.metrics.state_bytes = core.bytes_held()
     except IvjoinError:

@@ -170,6 +170,38 @@ def test_a_restored_operator_goes_on_estimating() -> None:
     assert m.recall < 0.9
 
 
+@pytest.mark.parametrize("limited", [False, True])
+def test_what_a_restored_operator_has_no_room_for_is_counted(limited: bool) -> None:
+    question: dict[str, Any] = {
+        "on": "k", "condition": "abs(l.t - r.t) <= 600", "left_order": "t", "right_order": "t"
+    }
+    limit: dict[str, Any] = {"memory_limit": 90_000, "when_full": "shed", "shed": "random"}
+    rng = np.random.default_rng(3)
+    batches = [
+        pa.record_batch([rng.integers(0, 9, 60), np.arange(60) + 60 * i, rng.random(60)], schema=SCHEMA)
+        for i in range(60)
+    ]
+    free, op = SymmetricHashJoin(SCHEMA, SCHEMA, **question), SymmetricHashJoin(SCHEMA, SCHEMA, **question, **(
+        limit if limited else {}
+    ))  # fmt: skip
+    for i, batch in enumerate(batches):
+        if i == 30:
+            before = op.metrics
+            op = SymmetricHashJoin.restore(op.snapshot(), **limit | {"memory_limit": 24_000})
+            m = op.metrics
+            gone = m.shed_left + m.shed_right - before.shed_left - before.shed_right
+            assert gone == before.state_rows - m.state_rows > 100
+        for each in (free, op):
+            for side in ("left", "right"):
+                list(each.push(side, batch))
+    list(op.finish())
+    m = op.metrics
+    assert m.recall is not None
+    assert m.recall_error is not None
+    assert abs(m.rows_out / free.metrics.rows_out - m.recall) <= 1.5 * m.recall_error
+    assert m.recall < 0.95
+
+
 def test_counts_forget() -> None:
     counts = DecayedCounts(1024, half_life=100)
     counts.see(np.full(1000, 7))
