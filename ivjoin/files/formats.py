@@ -177,7 +177,9 @@ def _open_csv(path: str, nulls: tuple[str, ...]) -> Source:
 
 def _open_ipc(path: str) -> Source:
     if is_pipe(path):
-        reader = pa.ipc.open_stream(BufferedReader(opened_pipe(path)))
+        pipe = BufferedReader(opened_pipe(path))
+        _check_stream(pipe.peek(8)[:8])
+        reader = pa.ipc.open_stream(pipe)
         return Source(reader.schema, iter(reader), None)
     file = pa.memory_map(path)
     head = file.read(len(_IPC_FILE_MAGIC))
@@ -188,6 +190,15 @@ def _open_ipc(path: str) -> Source:
     stored = pa.ipc.open_file(file)
     batches = (stored.get_batch(i) for i in range(stored.num_record_batches))
     return Source(stored.schema, batches, None)
+
+
+def _check_stream(head: bytes) -> None:
+    """Refuse what is no stream: its first bytes would be taken for a length, of which nothing may ever come."""
+    if _IPC_FILE_MAGIC.startswith(head[:6]) and head:
+        raise pa.ArrowInvalid("it is an Arrow file, whose end must be known first; expected an Arrow stream, or a name")
+    # A length as old versions wrote it is small; others stand behind four bytes of ones.
+    if len(head) >= 4 and head[:4] != b"\xff" * 4 and int.from_bytes(head[:4], "little") >= 1 << 24:
+        raise pa.ArrowInvalid(f"it begins with {head!r}; expected an Arrow stream. --format csv reads CSV")
 
 
 def _batches(batches: Iterator[pa.RecordBatch], rows: int, path: str, kind: str) -> Iterator[pa.RecordBatch]:

@@ -234,3 +234,17 @@ def test_a_few_rows_are_there_for_their_reader_at_once(tmp_path: Path) -> None:
         reader = pa.ipc.open_stream(os.fdopen(os.dup(process.stdout.fileno()), "rb", 0))
         assert reader.read_next_batch()["t"].to_pylist() == list(range(10))
         assert process.poll() is None
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    (b"ARROW1\0\0", b"it is an Arrow file, whose end must be known first; expected an Arrow stream, or a name"),
+    (b"k,t,s\n1,2,3\n", b"it begins with b'k,t,s\\n1,'; expected an Arrow stream. --format csv reads CSV"),
+])  # fmt: skip
+def test_what_is_no_stream_is_said_at_once(tmp_path: Path, text: bytes, said: bytes) -> None:
+    right = written(tmp_path / "r.parquet", table(10))
+    with started("-", right, *BAND) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(text)  # and stays open
+        assert process.stderr.read() == b"ivjoin: error: cannot read standard input as arrows: " + said + b"\n"
+        assert process.wait(timeout=30) == 2
