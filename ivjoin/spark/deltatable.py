@@ -7,6 +7,7 @@ says "query q, micro-batch b" beside its files; a micro-batch that finds this sa
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ivjoin.errors import IvjoinError
+from ivjoin.errors import IvjoinError, UnsupportedError
 from ivjoin.spark.layout import Layout, partition_of, unique
 from ivjoin.spark.needs import MissingPackageError
 from ivjoin.spark.parts import Part
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 __all__ = ["DeltaFolder", "delta_schema"]
+
+# What deltalake 1.6 decodes in a plain path, reads as another separator, or stops at.
+_OTHERWISE = re.compile(r"%[0-9A-Fa-f]{2}|[\\\x00-\x1f\x7f]")
 
 
 def delta_schema(schema: pa.Schema) -> pa.Schema:
@@ -75,19 +79,31 @@ class DeltaFolder:
         Raises
         ------
         IvjoinError
-            If there is one with other columns or partitions.
+            If there is one with other columns or partitions, or none can be made.
         """
-        from deltalake import DeltaTable
+        from deltalake import DeltaTable, Schema
 
         layout = self._layout
+        if _OTHERWISE.search(layout.folder):
+            raise UnsupportedError(
+                f'format="delta" into {layout.folder!r}: the package deltalake takes that for another folder\'s name; '
+                "expected one without backslashes, control characters, and % before two hexadecimal digits"
+            )
+        try:
+            Schema.from_arrow(layout.schema)
+        except Exception as e:  # of a type that Delta lacks it is no more than that
+            raise IvjoinError(
+                f"Delta cannot hold these columns ({str(e).splitlines()[0]}); cast or drop them before write_stream"
+            ) from e
         os.makedirs(layout.folder, exist_ok=True)
-        if not DeltaTable.is_deltatable(layout.folder):
-            try:
+        try:
+            if not DeltaTable.is_deltatable(layout.folder):
                 DeltaTable.create(layout.folder, layout.schema, mode="ignore", partition_by=list(layout.partition_by))
-            except Exception as e:  # of a type that Delta lacks it is no more than that
-                raise IvjoinError(
-                    f"Delta cannot hold these columns ({str(e).splitlines()[0]}); cast or drop them before write_stream"
-                ) from e
+        except Exception as e:
+            raise IvjoinError(
+                f"the Delta table {layout.folder!r} cannot be made: {str(e).splitlines()[0]}; expected a folder in "
+                "which files and folders can be made, or one that holds a Delta table"
+            ) from e
         table = self._opened()
         there = [(f.name, f.type) for f in pa.schema(table.schema().to_arrow())]
         ours = [(f.name, f.type) for f in layout.schema]

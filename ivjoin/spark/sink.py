@@ -235,7 +235,7 @@ def _local(path: str | os.PathLike[str]) -> str:
         If it is a URI of another place than a mounted file system.
     """
     text = os.fspath(path)
-    url = urlparse(text)
+    url = urlparse(text.replace("?", "%3F").replace("#", "%23"))  # of a folder's name, as Spark has them
     if url.scheme == "file":
         text = unquote(url.path)
     elif "://" in text:

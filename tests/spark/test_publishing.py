@@ -347,3 +347,41 @@ def test_text_that_no_folder_s_name_can_say_is_refused(tmp_path: Path, form: str
             parts_module.written(given, iter([rows]), "0")
     rows = pa.RecordBatch.from_pydict({"batch": [1], "k": ["\u6f22" * 25 + "a b"], "v": [1]}, SCHEMA)
     assert parts_module.written(given, iter([rows]), "0") is not None
+
+
+@pytest.mark.parametrize("name", ["a%41b", "a%2fb", "a\\b", "a\nb"])
+def test_a_folder_that_delta_takes_for_another_is_refused(tmp_path: Path, name: str) -> None:
+    pytest.importorskip("deltalake", reason="deltalake is not installed")
+    with pytest.raises(UnsupportedError, match=r"format=\"delta\" into .* another folder's name"):
+        DeltaFolder(layout(tmp_path / name, format="delta")).check()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["a#b", "a?b", "a b%", "\u00e4%zz", "[a]*:;"])
+def test_other_names_of_folders_are_delta_s(tmp_path: Path, name: str) -> None:
+    delta = pytest.importorskip("deltalake", reason="deltalake is not installed")
+    given = layout(tmp_path / name, format="delta")
+    for batch in (0, 1):
+        folder = DeltaFolder(given)
+        folder.check()
+        folder.publish(QUERY, batch, parts(given, batch))
+    assert len(delta.DeltaTable(given.folder).file_uris()) == 4
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+
+
+def test_a_delta_table_that_cannot_be_made_is_not_laid_to_its_columns(tmp_path: Path) -> None:
+    pytest.importorskip("deltalake", reason="deltalake is not installed")
+    (tmp_path / "_delta_log").touch()
+    with pytest.raises(IvjoinError, match="the Delta table .* cannot be made: ") as said:
+        DeltaFolder(layout(tmp_path, format="delta")).check()
+    assert "columns" not in str(said.value)
+
+
+@pytest.mark.parametrize("given, want", [
+    ("/out/a#b?c%41", "/out/a#b?c%41"), ("file:///out/a#b", "/out/a#b"), ("file:/out/a?b=c#d", "/out/a?b=c#d"),
+    ("file:///out/a%20b", "/out/a b"),
+])  # fmt: skip
+def test_a_folder_s_name_is_taken_whole(given: str, want: str) -> None:
+    from ivjoin.spark.sink import _local
+
+    assert _local(given) == want
