@@ -152,7 +152,7 @@ def session(master: str = "local[2]", app: str = "ivjoin", **config: str | int |
     master, app : str
     **config
         Spark settings with ``__`` for the dots: ``spark__sql__shuffle__partitions=4``. None leaves to Spark what would
-        be set here.
+        be set here. What ``spark-defaults.conf`` says stands, but for the interpreter and a local session's addresses.
 
     Returns
     -------
@@ -169,42 +169,70 @@ def session(master: str = "local[2]", app: str = "ivjoin", **config: str | int |
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master(master).appName(app)
-    for role in ("spark.pyspark.python", "spark.pyspark.driver.python"):
-        builder = builder.config(role, sys.executable)
-    if master.startswith("local"):
+    given = {name.replace("__", "."): value for name, value in config.items()}
+    common = _defaults()
+    local = master.startswith("local")
+    ours: dict[str, object] = dict.fromkeys(("spark.pyspark.python", "spark.pyspark.driver.python"), sys.executable)
+    if local:
         # Driver and workers are one machine, whatever its name means to a network that may not be there.
-        builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
-    builder = builder.config("spark.python.daemon.module", "ivjoin.spark.daemon")
-    builder = builder.config(*_BATCH_BYTES)
+        ours |= dict.fromkeys(("spark.driver.host", "spark.driver.bindAddress"), "127.0.0.1")
+    unless_said: dict[str, object] = {"spark.python.daemon.module": "ivjoin.spark.daemon"} | dict([_BATCH_BYTES])
     for name, value in _UNCHECKED.items():
         os.environ.setdefault(name, value)  # Java inherits it, and takes a property of its own before it
-        builder = builder.config(f"spark.executorEnv.{name}", os.environ[name])
-    given = {name.replace("__", "."): value for name, value in config.items()}
-    page = _page_bytes(given) if master.startswith("local") else None
-    if page is not None and PAGE_SIZE not in given:
-        builder = builder.config(PAGE_SIZE, str(page))
-    for key, setting in given.items():
+        unless_said[f"spark.executorEnv.{name}"] = os.environ[name]
+    if local and (page := _page_bytes({**common, **{k: v for k, v in given.items() if v is not None}})) is not None:
+        unless_said[PAGE_SIZE] = page
+    builder = SparkSession.builder.master(master).appName(app)
+    for key, setting in {**{k: v for k, v in unless_said.items() if k not in common}, **ours, **given}.items():
         if setting is not None:
             builder = builder.config(key, str(setting))
     Thread(target=_prepare, name="ivjoin-early", daemon=True).start()
     spark = builder.getOrCreate()
-    if master.startswith("local") and CHECKPOINT_FILES not in given:
+    if local and CHECKPOINT_FILES not in given:
         _write_checkpoints_directly(spark)
     return spark
 
 
-def _page_bytes(given: Mapping[str, object]) -> int | None:
+def _page_bytes(said: Mapping[str, object]) -> int | None:
     """Bytes of a page: a megabyte, or so many that a task that had all memory would hold no more pages than it may.
 
     None where that memory is not known from the settings alone.
     """
-    memory = _MEMORY.fullmatch(str(given.get(_DRIVER_MEMORY) or "1g"))
-    off_heap = str(given.get("spark.memory.offHeap.enabled")).lower() == "true"
-    if memory is None or off_heap or any(name in os.environ for name in ("SPARK_CONF_DIR", "SPARK_DRIVER_MEMORY")):
+    memory = _MEMORY.fullmatch(str(said.get(_DRIVER_MEMORY) or "1g"))
+    off_heap = str(said.get("spark.memory.offHeap.enabled")).lower() == "true"
+    submitted = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+    folder = _conf_folder()
+    elsewhere = "SPARK_DRIVER_MEMORY" in os.environ or "memory" in submitted or "--properties-file" in submitted
+    if memory is None or off_heap or elsewhere or (folder is not None and (folder / "spark-env.sh").exists()):
         return None
     most = int(memory[1]) << {"k": 10, "m": 20, "g": 30, "t": 40}[memory[2].lower()]
     return max(_PAGE, 1 << (most // _MOST_PAGES - 1).bit_length())
+
+
+def _conf_folder() -> Path | None:
+    """Where Spark looks for settings; None where that cannot be told."""
+    if os.environ.get("SPARK_CONF_DIR"):
+        return Path(os.environ["SPARK_CONF_DIR"])
+    try:
+        from pyspark.find_spark_home import _find_spark_home
+
+        return Path(_find_spark_home()) / "conf"
+    except (ImportError, SystemExit):
+        return None
+
+
+def _defaults() -> dict[str, str]:
+    """What ``spark-defaults.conf`` says, a file of Java's properties; nothing where there is none."""
+    folder = _conf_folder()
+    if folder is None:
+        return {}
+    try:
+        text = (folder / "spark-defaults.conf").read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return {}
+    lines = [line.strip() for line in re.sub(r"\\\r?\n[ \t]*", "", text).splitlines()]
+    pairs = [re.split(r"\s*[=:]\s*|\s+", line, maxsplit=1) for line in lines if line and line[0] not in "#!"]
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
 
 
 def _write_checkpoints_directly(spark: SparkSession) -> None:
