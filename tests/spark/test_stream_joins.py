@@ -16,6 +16,7 @@ from spark.second_opinion import joined
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
+from ivjoin import Order
 from ivjoin.errors import IvjoinError, OrderError
 from ivjoin.spark.join import resolved
 
@@ -85,7 +86,6 @@ def test_numeric_band_without_keys_watermark_or_time(spark: Any, tmp_path: Path)
     right = [[("b", b * 50 + rng.random() * 50, b * 100 + i) for i in range(60)] for b in range(4)]
 
     def join(a: Any, b: Any) -> Any:
-        from ivjoin import Order
 
         return a.band_join(
             b, condition="l.x BETWEEN r.x - 5 AND r.x + 5", how="full", left_order=Order("x", slack=50),
@@ -204,9 +204,44 @@ def test_aliases_of_streams_in_columns_and_text(spark: Any, tmp_path: Path) -> N
     assert len({frame.schema.simpleString() for frame in made}) == 1
 
 
-def test_a_descending_order_of_numbers(spark: Any, tmp_path: Path) -> None:
-    from ivjoin import Order
+@pytest.mark.parametrize("left_order, right_order", [
+    ("x + 5", "2 * x"), ("ts + INTERVAL 1 DAY", "ts - INTERVAL 1 HOUR"),
+])  # fmt: skip
+def test_orders_of_moved_columns(spark: Any, tmp_path: Path, left_order: str, right_order: str) -> None:
+    """Buckets without rows of their own learn how far the column itself has come: all but the last rows come out."""
+    rng = random.Random(8)
+    moved = pa.schema([("k", pa.int64()), ("x", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("v", pa.int64())])
 
+    def row(k: int, x: int, v: int) -> tuple[Any, ...]:
+        return k, x, START + timedelta(seconds=x), v
+
+    def drawn(side: int) -> list[list[tuple[Any, ...]]]:
+        return [[row(i % 5, b * 20 + rng.randrange(20), side + b * 100 + i) for i in range(30)] for b in range(3)]
+
+    left, right = drawn(0), drawn(10_000)
+    by_x = "x" in left_order
+    band = BAND if not by_x else "l.x BETWEEN r.x - 3 AND r.x + 2"
+
+    def join(a: Any, b: Any) -> Any:
+        slack = (20, 40) if by_x else (timedelta(seconds=20),) * 2
+        orders = {
+            f"{side}_order": Order(text, slack=s)
+            for side, text, s in zip(("left", "right"), (left_order, right_order), slack, strict=True)
+        }
+        return a.band_join(b, on="k", condition=band, how="full", buckets=3, **orders)
+
+    script = Script(spark, tmp_path, join, moved, moved)
+    for a, b in zip(left, right, strict=True):
+        script.add(left=a, right=b)
+    script.add(left=[row(-1, 5000, -1)], right=[row(-2, 5000, -2)])
+    got = script.run()
+    names = "coalesce(l.k, r.k) AS k, l.x, l.ts, l.v, r.x AS x_right, r.ts AS ts_right, r.v AS v_right"
+    condition = f"l.k = r.k AND {band.replace('SECONDS', 'SECOND')}"
+    assert got == joined(table(left, moved), table(right, moved), "full", condition, names)
+    assert script.counts()[-1]["state_rows"] == 2
+
+
+def test_a_descending_order_of_numbers(spark: Any, tmp_path: Path) -> None:
     rng = random.Random(21)
     falling = pa.schema([("k", pa.int64()), ("x", pa.int64()), ("v", pa.int64())])
 
