@@ -69,6 +69,9 @@ def from_files(
     than are hashed here.
     """
     out: list[Sampled] = []
+    for side, names in enumerate(hashed or ()):
+        if xxhash64([pa.array([], spec.schemas[side].field(name).type) for name in names]) is None:
+            return None
     for side, frame in enumerate(frames):
         columns = looked_at(spec, side)
         schema = pa.schema([spec.schemas[side].field(i) for i in columns])

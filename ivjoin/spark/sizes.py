@@ -62,8 +62,10 @@ def is_read_alike(frame: Any) -> bool:
     try:
         query = frame._jdf.queryExecution()
         # as it was asked for, since the optimizer works some of it out, by chance or not; and without what is cached
-        asked = query.analyzed()
-        return bool(asked.deterministic()) and _is_alike(asked) and _is_alike(query.optimizedPlan())
+        asked, plan = query.analyzed(), query.optimizedPlan()
+        # Spark runs a subquery once for all readings only where a setting of the session lets it
+        once = bool(asked.deterministic()) and bool(plan.subqueriesAll().isEmpty())
+        return once and _is_alike(asked) and _is_alike(plan)
     except Exception:
         return False
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -45,13 +45,27 @@ def rows_of_files(
         count = sum(file.metadata.num_rows for file in files)
         if count >= most or not count:
             return None
-        table = pa.concat_tables([file.read(columns=list(names), use_threads=False) for file in files])
+        numbers = np.arange(count)
         if drawn < count:
-            table = table.take(pa.array(np.sort(np.random.default_rng(seed).choice(count, drawn, replace=False))))
+            numbers = np.sort(np.random.default_rng(seed).choice(count, drawn, replace=False))
+        table = pa.concat_tables(_of_numbers(files, list(names), numbers))
         (batch,) = table.select(list(names)).combine_chunks().to_batches()
         return fitted(batch, schema), count
     except Exception:  # whatever stands in the way: Spark reads them
         return None
+
+
+def _of_numbers(files: Sequence[pq.ParquetFile], names: list[str], numbers: np.ndarray) -> Iterator[pa.Table]:
+    """The rows of these numbers, counted over all files, in order; one row group is held at a time."""
+    begin = 0
+    for file in files:
+        for i in range(file.num_row_groups):
+            end = begin + file.metadata.row_group(i).num_rows
+            own = numbers[np.searchsorted(numbers, begin) : np.searchsorted(numbers, end)] - begin
+            if len(own):
+                rows = file.read_row_group(i, columns=names, use_threads=False)
+                yield rows if len(own) == rows.num_rows else rows.take(pa.array(own))
+            begin = end
 
 
 def _paths(frame: Any, names: Sequence[str]) -> list[str] | None:

@@ -88,7 +88,9 @@ def test_rows_that_may_be_others_when_read_again_are_read_once(spark: Any) -> No
     from ivjoin.spark.sizes import is_read_alike
 
     _, _, left, right = pair(spark)
+    left.createOrReplaceTempView("rows_of_left")
     others = [
+        spark.sql("SELECT * FROM rows_of_left WHERE x < (SELECT max(x) FROM (SELECT x FROM rows_of_left LIMIT 9))"),
         left.withColumn("v", F.rand()), left.where("rand() < 0.5"), left.limit(100), left.orderBy("x"),
         left.groupBy("k").agg(F.sum("x").alias("x")), left.mapInArrow(lambda batches: batches, left.schema),
         left.withColumn("v", F.monotonically_increasing_id()), left.repartition(2),
@@ -238,6 +240,14 @@ def test_files_are_opened_where_they_hold_what_the_frame_has(spark: Any, tmp_pat
     batch, rows = read(frame, drawn=10)
     assert (batch.num_rows, rows) == (10, 100) and len(set(batch.column("number").to_pylist())) == 10
     assert read(frame, most=100) is None, "as many rows as are not to be read"
+    (tmp_path / "groups").mkdir()
+    for part in range(2):
+        rows = pa.table({"x": np.arange(100 * part, 100 * part + 100), "k": [str(i) for i in range(100)]})
+        pq.write_table(rows, tmp_path / "groups" / f"{part}.parquet", row_group_size=7)
+    batch, rows = read(spark.read.parquet(str(tmp_path / "groups")), 300, 60)
+    numbers = batch.column("number").to_pylist()
+    assert (len(set(numbers)), rows) == (60, 200) and min(numbers) < 100 <= max(numbers)
+    assert batch.column("key").to_pylist() == [str(i % 100) for i in numbers]
     frame.write.partitionBy("k").parquet(str(tmp_path / "parts"))
     frame.write.csv(str(tmp_path / "text"))
     others = [
@@ -248,6 +258,19 @@ def test_files_are_opened_where_they_hold_what_the_frame_has(spark: Any, tmp_pat
     assert [read(other) for other in others] == [None] * len(others)
     path.unlink()
     assert read(frame) is None, "Spark says what is wrong"
+
+
+def test_files_are_not_opened_for_keys_whose_hash_only_spark_knows(spark: Any, monkeypatch: Any) -> None:
+    from ivjoin.spark import sampling
+    from ivjoin.spark.join import resolved
+
+    opened: list[Any] = []
+    monkeypatch.setattr(sampling, "rows_of_files", lambda *given: opened.append(given))
+    _, _, left, right = pair(spark)
+    spec = resolved(left, right, on="k", condition=BAND).spec
+    for hashed, times in (([["k"], ["k"]], 0), ([["x", "k"], ["x", "k"]], 0), ([["x"], ["x"]], 1), (None, 2)):
+        assert sampling.from_files([left, right], spec, 1000, hashed) is None
+        assert len(opened) == times
 
 
 def test_small_frames_whose_rows_nobody_knows_are_sampled(spark: Any) -> None:

@@ -86,7 +86,6 @@ def test_numeric_band_without_keys_watermark_or_time(spark: Any, tmp_path: Path)
     right = [[("b", b * 50 + rng.random() * 50, b * 100 + i) for i in range(60)] for b in range(4)]
 
     def join(a: Any, b: Any) -> Any:
-
         return a.band_join(
             b, condition="l.x BETWEEN r.x - 5 AND r.x + 5", how="full", left_order=Order("x", slack=50),
             right_order=Order("x", slack=50.0),
