@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from ivjoin import expr
 from ivjoin.errors import ConditionError, IvjoinError, OrderError, UnsupportedError
+from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.frontier.order import Order, OrderTracker
@@ -183,6 +184,8 @@ def joined_frames(
     count = checked_count(buckets, call.settings.partitions)
     if streaming and not isinstance(name, str | None):
         raise IvjoinError(f"name is a {type(name).__name__}; expected text (an Observation is for static frames)")
+    if not (name is None or isinstance(name, str) or hasattr(type(name), "get")):
+        raise IvjoinError(f"name is a {type(name).__name__}; expected a pyspark.sql.Observation, or text")
     if not streaming:
         from ivjoin.spark.spreading import spread_of
         from ivjoin.spark.static import static_join
@@ -310,6 +313,7 @@ def resolved(
     """
     settings = settings_of(left.sparkSession)
     zone = timezone or settings.timezone
+    zone_named(zone)  # before Spark says it of each time
     types = (left.schema, right.schema)
     schemas = [arrow_schema(t, zone) for t in types]
     if not settings.case_sensitive:
@@ -360,8 +364,9 @@ def _pairs(on: Any, schemas: list[pa.Schema], case_sensitive: bool) -> list[tupl
     """Key pairs, each name as its schema spells it; unknown names are left for the planner to report."""
     if on is None:
         return []
-    if isinstance(on, (Mapping, Set)):
-        on_pairs(on, (schemas[0], schemas[1]))  # refuses it
+    both = (schemas[0], schemas[1])
+    if isinstance(on, (Mapping, Set)) or not (is_column(on) or isinstance(on, Iterable)):
+        on_pairs(on, both)  # refuses it
     items = [on] if isinstance(on, str) or is_column(on) else list(on)
     for i in items:
         if is_column(i):
@@ -369,6 +374,9 @@ def _pairs(on: Any, schemas: list[pa.Schema], case_sensitive: bool) -> list[tupl
                 f"on holds the Column {i}; expected names of key columns, such as on='id' or on=[('a', 'b')]. "
                 "A Column belongs in condition=..., where equalities are found to be keys too"
             )
+        pair = (i, i) if isinstance(i, str) else i
+        if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and all(isinstance(n, str) for n in pair)):
+            on_pairs([i], both)  # refuses it
     return [
         tuple(_spelt(n, schemas[s].names, case_sensitive) for s, n in enumerate((i, i) if isinstance(i, str) else i))
         for i in items

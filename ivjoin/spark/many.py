@@ -11,6 +11,7 @@ from pyspark.sql.types import StructField, StructType
 
 from ivjoin.errors import ConditionError, IvjoinError, UnsupportedError
 from ivjoin.expr.arguments import known_options
+from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import LEFT, columns_of, make
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.expr.types import from_arrow
@@ -101,6 +102,7 @@ def multi_join(
         raise IvjoinError(f"scheme is {scheme!r}; expected {', '.join(map(repr, SCHEMES))}")
     settings = settings_of(next(iter(frames.values())).sparkSession)
     zone = timezone or settings.timezone
+    zone_named(zone)
     if is_column(condition):
         raise ConditionError("condition is a Column; a join of many inputs takes SQL text with alias.name for columns")
     if settings.quoted_names and isinstance(condition, str):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from ivjoin.errors import IvjoinError
 from ivjoin.spark.delays import DELAYS, told_delays
 from ivjoin.spark.results import COUNTS, COUNTS_COLUMN, ROWS_COLUMN
 
@@ -86,6 +87,11 @@ def metrics(
         ``peak_state_bytes``, the greatest of any task. Of :func:`multi_join` of streams ``rows_in`` and
         ``rows_retired`` are of each input, as ``alias_rows_in``, a row counted in each cell that it was sent to.
 
+    Raises
+    ------
+    IvjoinError
+        If it is none of these.
+
     Examples
     --------
     >>> [m["late_rows"] for m in metrics(query)]  # doctest: +SKIP
@@ -93,6 +99,11 @@ def metrics(
     """
     told: Any = query
     if not isinstance(told, dict) and not hasattr(told, "recentProgress"):
+        if not hasattr(type(told), "get"):  # it waits
+            raise IvjoinError(
+                f"query is a {type(told).__name__}; expected a StreamingQuery or its progress, or the Observation that "
+                "a join of static frames was given as name="
+            )
         return [dict(told.get)]
     reported = [told] if isinstance(told, dict) else told.recentProgress
     observed = [(progress["batchId"], _observations(progress)) for progress in reported]

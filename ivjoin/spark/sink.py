@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 
-from ivjoin.errors import ColumnError, IvjoinError, UnsupportedError
+from ivjoin.errors import ColumnError, IvjoinError, UnsupportedError, came
 from ivjoin.plan.cache import plan_of
 from ivjoin.spark.deltatable import DeltaFolder, delta_schema
 from ivjoin.spark.environment import is_connect, settings_of
@@ -89,7 +89,7 @@ def write_stream(
         Rows of a Parquet row group, or Arrow batch.
     file_rows : int, optional
         Greatest number of rows in a file. By default a micro-batch is one file, or one a folder and worker.
-    statistics : bool or sequence of str, default True
+    statistics : bool, str or sequence of str, default True
         Whether Parquet files hold least and greatest values, or of which columns.
 
     Returns
@@ -186,7 +186,8 @@ def laid_out(
         schema = pa.schema([pa.field(n, made.field(i).type) for n, i in zip(joined.columns, columns, strict=True)])
     by = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by or ())
     _check_partitions(schema, by)
-    given = statistics if isinstance(statistics, bool) else tuple(statistics)
+    given = (statistics,) if isinstance(statistics, str) else statistics
+    given = given if isinstance(given, bool) else tuple(given)
     for name in () if isinstance(given, bool) else given:
         _field(schema, name, "statistics")
     schema = delta_schema(schema) if format == "delta" else schema
@@ -231,10 +232,10 @@ def _local(path: str | os.PathLike[str]) -> str:
 
     Raises
     ------
-    UnsupportedError
-        If it is a URI of another place than a mounted file system.
+    IvjoinError
+        If it is no path; an UnsupportedError if it is a URI of another place than a mounted file system.
     """
-    text = os.fspath(path)
+    text = _path("path", path)
     url = urlparse(text.replace("?", "%3F").replace("#", "%23"))  # of a folder's name, as Spark has them
     if url.scheme == "file":
         text = unquote(url.path)
@@ -246,9 +247,15 @@ def _local(path: str | os.PathLike[str]) -> str:
     return os.path.abspath(text)
 
 
+def _path(name: str, given: object) -> str:
+    if not isinstance(given, (str, os.PathLike)) or not (text := os.fspath(given)) or not isinstance(text, str):
+        raise IvjoinError(f"{name} is {came(given)}; expected a folder's path")
+    return text
+
+
 def _checkpoint(spark: Any, given: str | os.PathLike[str] | None, query_name: str | None) -> str:
     if given is not None:
-        return os.fspath(given)
+        return _path("checkpoint_location", given)
     common = spark.conf.get(_CHECKPOINTS, "")
     if not common or query_name is None:
         raise IvjoinError(

@@ -385,3 +385,23 @@ def test_a_folder_s_name_is_taken_whole(given: str, want: str) -> None:
     from ivjoin.spark.sink import _local
 
     assert _local(given) == want
+
+
+@pytest.mark.parametrize("given", ["", None, 3, b"out", Path])
+def test_what_is_no_path_is_refused(given: Any) -> None:
+    """Empty text would be the folder in which the process happens to be."""
+    from ivjoin.spark.sink import _checkpoint, _local
+
+    with pytest.raises(IvjoinError, match="path is .*; expected a folder's path"):
+        _local(given)
+    if given is not None:
+        with pytest.raises(IvjoinError, match="checkpoint_location is .*; expected a folder's path"):
+            _checkpoint(None, given, None)
+
+
+def test_metrics_of_what_counts_nothing() -> None:
+    from ivjoin.spark import metrics
+
+    for given in (3, None, pa.table({"a": [1]})):
+        with pytest.raises(IvjoinError, match="query is a .*; expected a StreamingQuery or its progress"):
+            metrics(given)

@@ -169,6 +169,18 @@ def test_orders_and_bounds_are_read_so_too(spark: Any) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("zone", [3, "Mars/Olympus"])
+def test_a_time_zone_that_is_none_is_named(spark: Any, zone: Any) -> None:
+    from ivjoin.spark import multi_join
+
+    frame = spark.sql("SELECT timestamp_seconds(id) AS ts FROM range(9)")
+    with pytest.raises(IvjoinError, match="time ?zone.*expected a name such as"):
+        frame.band_join(frame, on="ts", timezone=zone)
+    with pytest.raises(IvjoinError, match="time ?zone.*expected a name such as"):
+        multi_join({"a": frame, "b": frame}, "a.ts = b.ts", timezone=zone)
+
+
+@pytest.mark.spark
 def test_keys_of_local_times_meet_in_the_zone_of_the_join(spark: Any) -> None:
     """Spark would hash them in the session's."""
     local = spark.sql("SELECT timestamp_ntz'2024-01-01 09:00:00' + make_dt_interval(0, id) AS k, id AS t FROM range(9)")
