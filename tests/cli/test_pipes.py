@@ -231,7 +231,7 @@ def test_a_few_rows_are_there_for_their_reader_at_once(tmp_path: Path) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(text)
-        reader = pa.ipc.open_stream(os.fdopen(os.dup(process.stdout.fileno()), "rb", 0))
+        reader = pa.ipc.open_stream(os.fdopen(os.dup(process.stdout.fileno()), "rb"))
         assert reader.read_next_batch()["t"].to_pylist() == list(range(10))
         assert process.poll() is None
 
