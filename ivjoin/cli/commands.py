@@ -27,7 +27,7 @@ from ivjoin.cli.progress import Progress
 from ivjoin.errors import IvjoinError
 from ivjoin.files.atomic import Replacement, remove_unfinished, unwritable
 from ivjoin.files.datasets import Files, open_files, open_stream
-from ivjoin.files.formats import FORMATS, Sink
+from ivjoin.files.formats import READ_FORMATS, Sink
 from ivjoin.files.places import places
 
 __all__ = ["main"]
@@ -200,7 +200,7 @@ def _add_output(command: argparse.ArgumentParser) -> None:
 def _add_files(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("--timezone", default="UTC", help="zone of calendar arithmetic (default UTC)")
-    add("--format", choices=FORMATS, help="format of names without a known extension; - is an Arrow stream by default")
+    add("--format", choices=READ_FORMATS, help="format of names that tell none; - is an Arrow stream by default")
     add("--csv-null", action="append", default=[], metavar="TEXT", help="CSV field that means null, besides the empty")
 
 

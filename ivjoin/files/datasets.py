@@ -136,6 +136,8 @@ def open_files(source: Any, declared: str | None = None, csv_nulls: tuple[str, .
     if isinstance(source, pq.ParquetFile):
         return _of_parquet_file(source)
     path = local_file(source)
+    if path is not None and is_pipe(path):
+        return open_stream(path, declared, csv_nulls)
     if path is not None and not path.lower().endswith(_COMPRESSED) and kind_of(path, declared) != "json":
         return _of_file(path, declared, csv_nulls)
     system, names, folder = places(source)
@@ -172,8 +174,6 @@ def kind_of(path: str, declared: str | None) -> str:
 
 
 def _of_file(path: str, declared: str | None, nulls: tuple[str, ...]) -> Files:
-    if is_pipe(path):
-        return open_stream(path, declared, nulls)
     opened = open_source(path, declared, _ROWS, nulls)
 
     def read(names: Sequence[str] | None, groups: list[int] | None) -> Iterator[pa.RecordBatch]:

@@ -14,13 +14,25 @@ import pyarrow as pa
 
 from ivjoin.errors import came
 from ivjoin.files.atomic import FileError, Replacement, unwritable
-from ivjoin.files.pipes import CSV_BLOCK, ROW_TOO_LONG, CsvOfPipe, csv_lines, csv_values, head_of, is_pipe, opened_pipe
+from ivjoin.files.pipes import (
+    CSV_BLOCK,
+    ROW_TOO_LONG,
+    CsvOfPipe,
+    JsonOfPipe,
+    csv_lines,
+    csv_values,
+    head_of,
+    is_pipe,
+    opened_pipe,
+)
 
 __all__ = [
-    "FORMATS", "READ_BYTES", "FileError", "Sink", "Source", "format_of", "open_source", "read_parquet", "what_was_said",
+    "FORMATS", "READ_BYTES", "READ_FORMATS", "FileError", "Sink", "Source", "format_of", "open_source", "read_parquet",
+    "what_was_said",
 ]  # fmt: skip
 
-FORMATS = ("parquet", "csv", "arrow", "arrows")  # that are written; JSON lines are read, too
+FORMATS = ("parquet", "csv", "arrow", "arrows")  # that are written
+READ_FORMATS = (*FORMATS, "json")
 _EXTENSIONS = {
     ".parquet": "parquet", ".pq": "parquet", ".csv": "csv",
     ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".arrows": "arrows",
@@ -88,7 +100,7 @@ def open_source(
     path : str
         A file, or ``-`` for standard input.
     declared : str, optional
-        One of :data:`FORMATS`, for a name whose extension does not tell.
+        One of :data:`READ_FORMATS`, for a name whose extension does not tell.
     batch_rows : int
         Greatest number of rows in a batch.
     csv_nulls : tuple of str
@@ -113,6 +125,9 @@ def open_source(
             source = _open_parquet(path, batch_rows, row_groups, columns)
         elif kind == "csv":
             source = _open_csv(path, csv_nulls)
+        elif kind == "json" and is_pipe(path):
+            come = JsonOfPipe(opened_pipe(path))
+            source = Source(come.schema, iter(come), None)
         else:
             source = _open_ipc(path)
         _ = source.schema.names  # names in another encoding than UTF-8 are found out when they are read
@@ -198,7 +213,8 @@ def _check_stream(head: bytes) -> None:
         raise pa.ArrowInvalid("it is an Arrow file, whose end must be known first; expected an Arrow stream, or a name")
     # A length as old versions wrote it is small; others stand behind four bytes of ones.
     if len(head) >= 4 and head[:4] != b"\xff" * 4 and int.from_bytes(head[:4], "little") >= 1 << 24:
-        raise pa.ArrowInvalid(f"it begins with {head!r}; expected an Arrow stream. --format csv reads CSV")
+        hint = "json reads JSON lines" if head.lstrip().startswith(b"{") else "csv reads CSV"
+        raise pa.ArrowInvalid(f"it begins with {head!r}; expected an Arrow stream. --format {hint}")
 
 
 def _batches(batches: Iterator[pa.RecordBatch], rows: int, path: str, kind: str) -> Iterator[pa.RecordBatch]:

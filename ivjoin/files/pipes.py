@@ -1,4 +1,4 @@
-"""CSV from pipes, parsed as far as it has come: neither rows nor errors nor signals wait for more of it."""
+"""CSV and JSON lines from pipes, parsed as far as they came: no row, error or signal waits for more of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from pyarrow import csv
 
 __all__ = [
-    "CSV_BLOCK", "ROW_TOO_LONG", "CsvOfPipe", "head_of", "is_pipe", "csv_lines", "opened_pipe", "csv_values",
+    "CSV_BLOCK", "ROW_TOO_LONG", "CsvOfPipe", "JsonOfPipe", "csv_lines", "csv_values", "head_of", "is_pipe",
+    "opened_pipe"
 ]  # fmt: skip
 
 CSV_BLOCK = 1 << 20  # bytes from which the types of columns are inferred, and that are parsed at once
@@ -59,55 +60,42 @@ def csv_lines(head: bytes) -> csv.ParseOptions:
     return csv.ParseOptions(ignore_empty_lines=b"," in head.partition(b"\n")[0], newlines_in_values=True)
 
 
-class CsvOfPipe:
-    """CSV from a pipe; no thread reads ahead.
+class _TextOfPipe:
+    """Rows of text from a pipe; no thread reads ahead.
 
-    Arrow's reader asks for the next block on a thread of its own, and waits for that thread before it tells of an error
-    in the block before. While it waits, no signal is handled.
-
-    Parameters
-    ----------
-    file : FileIO
-    convert : pyarrow.csv.ConvertOptions
+    Arrow's readers ask for the next block on a thread of their own, and wait for that thread before they tell of an
+    error in the block before. While they wait, no signal is handled.
 
     Attributes
     ----------
     schema : pyarrow.Schema
         As the first block has it.
-
-    Raises
-    ------
-    pyarrow.ArrowInvalid
-        If the first block cannot be parsed.
     """
 
-    def __init__(self, file: FileIO, convert: csv.ConvertOptions) -> None:
-        from pyarrow import csv
+    schema: pa.Schema
 
-        self._file, self._convert = file, convert
-        self._kept, self._ended = b"", False
-        first = self._rows(whole=True)
-        self._parse = csv_lines(first)
-        self._read = csv.ReadOptions(block_size=2 * _MOST_OF_A_ROW)
-        self._first = csv.read_csv(pa.BufferReader(first), self._read, self._parse, self._convert)
-        self.schema = self._first.schema
-        names = [str(i) for i in range(len(self.schema))]  # those of the file may be there twice
-        self._read.column_names = names
-        convert.column_types = dict(zip(names, self.schema.types, strict=True))
+    def __init__(self, file: FileIO) -> None:
+        self._file, self._kept, self._ended = file, b"", False
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """The rows, each batch of what has come; a row that cannot be parsed raises pyarrow.ArrowInvalid."""
-        from pyarrow import csv
-
         with self._file:
             yield from self._first.to_batches()
             del self._first
             while text := self._rows():
-                if text.startswith(_BOM):  # a value's, but the parser takes it for that of a file
-                    text = _BOM + text
-                table = csv.read_csv(pa.BufferReader(text), self._read, self._parse, self._convert)
-                for batch in table.to_batches():
+                for batch in self._parsed(text).to_batches():
                     yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
+
+    def _begin(self, first: pa.Table) -> None:
+        self._first, self.schema = first, first.schema
+
+    def _parsed(self, text: bytes) -> pa.Table:
+        """Rows after the first block."""
+        raise NotImplementedError
+
+    def _end(self, text: bytes) -> int:
+        """Where the last row that has ended does; 0 if none has."""
+        raise NotImplementedError
 
     def _rows(self, whole: bool = False) -> bytes:
         """Whole rows, of what is there or will be there first, or of a whole block; nothing at the end alone.
@@ -122,7 +110,7 @@ class CsvOfPipe:
             more = self._come(CSV_BLOCK, whole)
             self._ended = not more
             text += more
-            end = len(text) if self._ended else _end_of_rows(text)
+            end = len(text) if self._ended else self._end(text)
             if end:
                 self._kept = text[end:]
                 return text[:end]
@@ -140,6 +128,77 @@ class CsvOfPipe:
             parts.append(some)
             size -= len(some)
         return b"".join(parts)
+
+
+class CsvOfPipe(_TextOfPipe):
+    """CSV from a pipe.
+
+    Parameters
+    ----------
+    file : FileIO
+    convert : pyarrow.csv.ConvertOptions
+
+    Raises
+    ------
+    pyarrow.ArrowInvalid
+        If the first block cannot be parsed.
+    """
+
+    def __init__(self, file: FileIO, convert: csv.ConvertOptions) -> None:
+        from pyarrow import csv
+
+        super().__init__(file)
+        self._convert = convert
+        first = self._rows(whole=True)
+        self._parse = csv_lines(first)
+        self._read = csv.ReadOptions(block_size=2 * _MOST_OF_A_ROW)
+        self._begin(csv.read_csv(pa.BufferReader(first), self._read, self._parse, self._convert))
+        names = [str(i) for i in range(len(self.schema))]  # those of the file may be there twice
+        self._read.column_names = names
+        convert.column_types = dict(zip(names, self.schema.types, strict=True))
+
+    def _parsed(self, text: bytes) -> pa.Table:
+        from pyarrow import csv
+
+        if text.startswith(_BOM):  # a value's, but the parser takes it for that of a file
+            text = _BOM + text
+        return csv.read_csv(pa.BufferReader(text), self._read, self._parse, self._convert)
+
+    def _end(self, text: bytes) -> int:
+        return _end_of_rows(text)
+
+
+class JsonOfPipe(_TextOfPipe):
+    """JSON lines from a pipe: an object a line. Fields that the first block does not have are left out, as of files.
+
+    Parameters
+    ----------
+    file : FileIO
+
+    Raises
+    ------
+    pyarrow.ArrowInvalid
+        If the first block cannot be parsed, or holds nothing.
+    """
+
+    def __init__(self, file: FileIO) -> None:
+        from pyarrow import json
+
+        super().__init__(file)
+        first = self._rows(whole=True)
+        self._read = json.ReadOptions(block_size=2 * _MOST_OF_A_ROW)
+        self._begin(json.read_json(pa.BufferReader(first), self._read))
+        self._parse = json.ParseOptions(explicit_schema=self.schema, unexpected_field_behavior="ignore")
+
+    def _parsed(self, text: bytes) -> pa.Table:
+        from pyarrow import json
+
+        if not text.strip():
+            return self.schema.empty_table()
+        return json.read_json(pa.BufferReader(text), self._read, self._parse)
+
+    def _end(self, text: bytes) -> int:
+        return text.rfind(b"\n") + 1
 
 
 def _is_ready(file: FileIO) -> bool:

@@ -14,6 +14,7 @@ from ivjoin.expr.types import from_arrow
 
 __all__ = ["by_their_names", "of_input", "own_names"]
 
+_NO_INPUT = re.compile(r"names no input; expected one of l, left, r, right(?:; did you mean '\w+')?")
 _OF_A_SIDE = re.compile(r"\b[lr]\.(?:`(?:[^`]|``)+`|\w+)")
 
 
@@ -23,6 +24,7 @@ def of_input(message: str, alias: str) -> str:
     plain = plain.replace("left_bounds", f"bounds[{alias!r}]").replace("left_order", f"orders[{alias!r}]")
     plain = re.sub(rf"\bl\.{alias}_", f"{alias}.", plain)
     plain = plain.replace(": left has ", f": {alias} has ")
+    plain = _NO_INPUT.sub("is not of its own columns, which stand by their names alone", plain)
     return re.sub(r"\bis not in left\b", f"is not in input {alias!r}", re.sub(r"\bl\.(?=[\w`])", f"{alias}.", plain))
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
@@ -230,14 +232,38 @@ def side_expression(obj: Any, s: int, schema: pa.Schema, timezone: str, what: st
     scope = expr.Scope(schema, empty) if s == 0 else expr.Scope(empty, schema)
     if isinstance(obj, str) and obj in schema.names:
         return build.column(SIDES[s], obj, from_arrow(schema.field(obj).type))
+    said = f"{what} {came(obj)} of the {SIDES[s]} side"
     try:
         node = expr.scalar(obj, scope, timezone=timezone)
     except ColumnError as e:
-        raise ColumnError(f"{what} {came(obj)} of the {SIDES[s]} side: {e}") from e
-    wrong = [c for c in columns_of(node) if c.params[0] != SIDES[s]]
-    if wrong:
-        raise OrderError(f"{what} {came(obj)} of the {SIDES[s]} side reads {wrong[0]} of the other side")
+        with suppress(ConditionError, ColumnError):  # its own columns under the other side's name?
+            both = columns_of(expr.scalar(obj, expr.Scope(schema, schema), timezone=timezone))
+            _refuse_other(both, s, said)
+        raise ColumnError(f"{said}: {e}") from e
+    except ConditionError as e:
+        raise ConditionError(f"{said}: {_of_expression(str(e))}{_direction(obj)}") from e
+    _refuse_other(columns_of(node), s, said)
     check_supported(node)
     return node
+
+
+def _refuse_other(columns: Iterable[Node], s: int, said: str) -> None:
+    wrong = [c for c in columns if c.params[0] != SIDES[s]]
+    if wrong:
+        raise OrderError(f"{said} reads {wrong[0]} of the other side")
+
+
+def _of_expression(said: str) -> str:
+    """What was said of a condition, of an expression."""
+    said = said.replace("; pass None for no condition", "").replace(", a SymPy relation or None", " or a SymPy one")
+    return said.replace("the condition", "the expression").replace("a condition", "an expression")
+
+
+def _direction(obj: Any) -> str:
+    """The way to say a direction, to who wrote it as in SQL."""
+    if not isinstance(obj, str) or not (found := re.fullmatch(r"\s*(.*?)\s+(asc|desc)\b.*", obj, re.I | re.S)):
+        return ""
+    falls = ", descending=True" if found[2].lower() == "desc" else ""
+    return f"\nfor a direction write Order({found[1]!r}{falls})"
 
 

@@ -99,8 +99,8 @@ def joined_in_cells(
     for side, (a, frame) in enumerate(frames.items()):
         names = spec.wide(a).names
         given = frame.toDF(*[place(i) for i in range(len(types[a]))])
-        for text in needed[a]:
-            given = given.where(text)
+        if needed[a]:
+            given = given.where(" AND ".join(f"({text})" for text in needed[a]))
         where = {slot: i for i, slot in enumerate(places[side])}
         columns: dict[str, Any] = {
             f"s{i}": place(where[i]) if i in where else null_of(t) for i, t in enumerate(slots)
@@ -115,7 +115,8 @@ def joined_in_cells(
             columns["tag"] = f"{cell} + {side}"
         else:
             columns["tag"] = f"CAST({side} AS TINYINT)"
-        tagged.append(selected(given, **columns_packed(columns, order)))
+        columns = columns_packed(columns, order)
+        tagged.append(selected(given, **columns))
     all_of = tagged[0]
     for one in tagged[1:]:
         all_of = all_of.union(one)
@@ -129,8 +130,11 @@ def joined_in_cells(
     # Not by the cell first, though a task may have several: Spark sorts by one number ten times as fast as by two.
     if along:
         spread = spread.sortWithinPartitions(order)
-    payload = spread.selectExpr("tag", *[f"s{i}" for i in range(len(slots))])
-    return payload.mapInArrow(_joiner(run, shape, places, keys is None), out)
+    payload = [name for name in columns if name == "tag" or name.startswith("s")]
+    if len(payload) < len(columns):
+        spread = spread.selectExpr(*payload)
+    places = [[payload.index(f"s{slot}") for slot in own] for own in places]
+    return spread.mapInArrow(_joiner(run, shape, places, payload.index("tag"), keys is None), out)
 
 
 def _needed(spec: MultiSpec, steps: Sequence[Step]) -> dict[str, list[str]]:
@@ -181,8 +185,11 @@ def _none_like(node: Node) -> str:
     return f"CAST(NULL AS {type_name(node.type)})"
 
 
-def _joiner(spec: MultiSpec, shape: Any, places: list[list[int]], celled: bool) -> MapStage:
-    """The function of a task: rows in order, whose first column says of which input each is, and of which cell."""
+def _joiner(spec: MultiSpec, shape: Any, places: list[list[int]], tag: int, celled: bool) -> MapStage:
+    """The function of a task: rows in order, of which the column ``tag`` says of which input each is, and which cell.
+
+    ``places`` are where each input has its columns.
+    """
 
     def join(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         found: dict[int, MultiJoin] = {}
@@ -193,7 +200,7 @@ def _joiner(spec: MultiSpec, shape: Any, places: list[list[int]], celled: bool) 
             return found[cell]
 
         for batch in gathered(batches):
-            tags = np.asarray(batch.column(0))
+            tags = np.asarray(batch.column(tag))
             for cell in np.unique(tags // len(places)).tolist() if celled else (0,):
                 yield from _pushed(of_cell(cell), batch, tags - cell * len(places), places)
         for op in found.values():
@@ -209,7 +216,7 @@ def _pushed(
         index = np.flatnonzero(tags == side)
         if not len(index):
             continue
-        columns = [batch.column(1 + slot) for slot in places[side]]
+        columns = [batch.column(i) for i in places[side]]
         if len(index) < batch.num_rows:
             taken = pa.array(index)
             columns = [c.take(taken) for c in columns]

@@ -68,13 +68,15 @@ def why_in_python(spec: JoinSpec, plan: RoutingPlan) -> str:
     return ""
 
 
-def dealt(
-    rows: Any, spec: JoinSpec, plan: RoutingPlan, side: int, key_hash: str | None, row_hash: str,
-    worker: int | None = None,
-) -> tuple[Any, str]:
-    """A frame with a row for each copy, its cell in the column ``cell`` (int); and SQL of whether it is owned.
+#: Of a worker's cells, or of all for None: a frame with a row for each copy, its cell in the column ``cell`` (int); and
+#: SQL of whether it is owned.
+Dealt = Callable[[int | None], tuple[Any, str]]
 
-    With a ``worker``, only the copies of its cells.
+
+def dealt(
+    rows: Any, spec: JoinSpec, plan: RoutingPlan, side: int, key_hash: str | None, row_hash: str
+) -> Dealt:
+    """The rows of a side for one worker after the other, or for all.
 
     Parameters
     ----------
@@ -117,20 +119,29 @@ def dealt(
             base = f"IF(entry = 0, {base}, element_at(array({begins}), entry))"
     if lone:
         base = f"IF({lone}, {_part(row_hash, layout.n_light or layout.cells)}, {base})"
-    cells = None if worker is None else np.flatnonzero(plan.worker_of == worker).tolist()
     if not lows or lows == highs:
         cell = f"{base} + {index('greatest', lows)}" if lows else base
-        return _of_cells(rows.selectExpr("*", f"{cell} AS cell"), cells), "true"
+        placed = rows.selectExpr("*", f"{cell} AS cell")
+        return lambda worker: (_of_cells(placed, _cells_of(plan, worker)), "true")
     slices = {"base": base, "low": index("greatest", lows), "high": index("least", highs)}
     if home:
         slices["home"] = index("least", home)
-    rows = rows.selectExpr("*", *[f"{sql} AS {name}" for name, sql in slices.items()])
+    sliced = rows.selectExpr("*", *[f"{sql} AS {name}" for name, sql in slices.items()])
     begin, end = ("least(low, home)", "greatest(low, high, home)") if home else ("low", "greatest(low, high)")
     owned = "cell = base + home" if home else "true" if side == 0 else "cell = base + low"
-    if cells is not None and (one := _one_of(plan, cells, f"base + {begin}", f"base + {end}")) is not None:
-        return rows.selectExpr("*", f"{one} AS cell").where("cell IS NOT NULL"), owned
-    rows = rows.selectExpr("*", f"explode(sequence(base + {begin}, base + {end})) AS cell")
-    return _of_cells(rows, cells), owned
+
+    def of(worker: int | None) -> tuple[Any, str]:
+        cells = _cells_of(plan, worker)
+        if cells is not None and (one := _one_of(plan, cells, f"base + {begin}", f"base + {end}")) is not None:
+            return sliced.selectExpr("*", f"{one} AS cell").where("cell IS NOT NULL"), owned
+        copied = sliced.selectExpr("*", f"explode(sequence(base + {begin}, base + {end})) AS cell")
+        return _of_cells(copied, cells), owned
+
+    return of
+
+
+def _cells_of(plan: RoutingPlan, worker: int | None) -> list[int] | None:
+    return None if worker is None else np.flatnonzero(plan.worker_of == worker).tolist()
 
 
 def _of_cells(rows: Any, cells: Sequence[int] | None) -> Any:

@@ -10,7 +10,7 @@ SQL where that can say it (``dealing``), else by a map stage in Python, and of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -228,12 +228,13 @@ def _cores(frame: Any) -> int:
     return _CORES if is_connect(frame) else int(frame.sparkSession.sparkContext.defaultParallelism)
 
 
-def routed(
-    rows: Any, frame: Any, spec: JoinSpec, side: int, spread: Spread, worker: int | None = None
-) -> tuple[Any, dict[str, str]]:
-    """A frame with a row for each copy; and SQL of its ``label``, its ``cell`` and whether it is ``owned``.
+#: A frame with a row for each copy; and SQL of its ``label``, its ``cell`` and whether it is ``owned``. With a worker,
+#: only the copies for its cells, and no label.
+Routed = Callable[[int | None], tuple[Any, dict[str, str]]]
 
-    With a ``worker``, only the copies for its cells, and no label.
+
+def routed(rows: Any, frame: Any, spec: JoinSpec, side: int, spread: Spread) -> Routed:
+    """A side's rows on their ways, of one worker after the other or, for None, of all.
 
     Parameters
     ----------
@@ -250,15 +251,18 @@ def routed(
         fields = StructType.fromDDL(_ADDED).fields
         schema = StructType([*fields, *[StructField(f.name, f.dataType) for f in rows.schema]])
         hashes = [f"{row_hash} AS h", *([] if key_hash is None else [f"{key_hash} AS kh"])]
-        copies = rows.selectExpr(*hashes, *rows.columns).mapInArrow(_router(spec, side, spread), schema)
-        return copies, {name: name for name in ("label", "cell", "owned")}
+        routed_rows = rows.selectExpr(*hashes, *rows.columns).mapInArrow(_router(spec, side, spread), schema)
+        return lambda _: (routed_rows, {name: name for name in ("label", "cell", "owned")})
     labels = bucket_labels(spread.tasks)
     of_cell = ", ".join(str(labels[worker]) for worker in spread.plan.worker_of.tolist())
-    copies, owned = dealt(rows, spec, spread.plan, side, key_hash, row_hash, worker)
-    if worker is not None:
-        return copies, {"cell": "CAST(cell AS BIGINT)", "owned": owned}
-    label = f"element_at(array({of_cell}), cell + 1)"
-    return copies, {"label": label, "cell": "CAST(cell AS BIGINT)", "owned": owned}
+    copies_of = dealt(rows, spec, spread.plan, side, key_hash, row_hash)
+
+    def of(worker: int | None) -> tuple[Any, dict[str, str]]:
+        copies, owned = copies_of(worker)
+        added = {"cell": "CAST(cell AS BIGINT)", "owned": owned}
+        return copies, added if worker is not None else {"label": f"element_at(array({of_cell}), cell + 1)"} | added
+
+    return of
 
 
 # -- in the tasks ------------------------------------------------------------------------------------------------------

@@ -65,16 +65,21 @@ def static_join(
     slots, places, found = laid_together(types, [[_column_of(text) for text in pair] for pair in together])
     by = [f"b{i}" if slot is None else f"s{slot}" for i, slot in enumerate(found)]
     order = by.pop(0) if ordered is not None else "o"
+    whole, ways = [], []
+    for side, frame in enumerate((left, right)):
+        rows = frame.toDF(*[place(i) for i in range(len(types[side]))])
+        if key is not None and key.sql is None:
+            rows = _with_image(rows, spec, side, key.nodes[side])
+        whole.append(rows)
+        if is_routed:
+            ways.append(routed(rows, frame, spec, side, spread))
     parts = []
     for worker in spread.readers:
         tagged = []
-        for side, frame in enumerate((left, right)):
-            rows = frame.toDF(*[place(i) for i in range(len(types[side]))])
-            if key is not None and key.sql is None:
-                rows = _with_image(rows, spec, side, key.nodes[side])
+        for side, rows in enumerate(whole):
             added: dict[str, str] = {}
             if is_routed:
-                rows, added = routed(rows, frame, spec, side, spread, worker)
+                rows, added = ways[side](worker)
             where = {slot: i for i, slot in enumerate(places[side])}
             columns: dict[str, Any] = {
                 f"s{i}": place(where[i]) if i in where else null_of(t) for i, t in enumerate(slots)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -16,8 +17,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from ivjoin.files.datasets import open_files
 from ivjoin.files.formats import FileError, Sink, open_source
-from ivjoin.files.pipes import CSV_BLOCK, _end_of_rows
+from ivjoin.files.pipes import CSV_BLOCK, ROW_TOO_LONG, _end_of_rows
 
 COMMAND = [sys.executable, "-m", "ivjoin.cli", "join"]
 BAND = ["--on", "k", "--where", "l.t = r.t", "--left-order", "t", "--right-order", "t", "-q"]
@@ -238,6 +240,7 @@ def test_a_few_rows_are_there_for_their_reader_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("text", "said"), [
     (b"ARROW1\0\0", b"it is an Arrow file, whose end must be known first; expected an Arrow stream, or a name"),
+    (b'{"k": 1, "t": 2}\n', b"it begins with b'{\"k\": 1,'; expected an Arrow stream. --format json reads JSON lines"),
     (b"k,t,s\n1,2,3\n", b"it begins with b'k,t,s\\n1,'; expected an Arrow stream. --format csv reads CSV"),
 ])  # fmt: skip
 def test_what_is_no_stream_is_said_at_once(tmp_path: Path, text: bytes, said: bytes) -> None:
@@ -248,3 +251,60 @@ def test_what_is_no_stream_is_said_at_once(tmp_path: Path, text: bytes, said: by
         process.stdin.write(text)  # and stays open
         assert process.stderr.read() == b"ivjoin: error: cannot read standard input as arrows: " + said + b"\n"
         assert process.wait(timeout=30) == 2
+
+
+def jsonl_of(rows: pa.Table) -> bytes:
+    return b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows.to_pylist())
+
+
+@pytest.mark.parametrize("pieces", [1, 7])
+def test_json_lines(tmp_path: Path, pieces: int) -> None:
+    rows = 60_000
+    given = table(rows).append_column("n", pa.array([None if i % 3 else f"ü\n{{{i}" for i in range(rows)]))
+    text = jsonl_of(given)
+    assert len(text) > 2 * CSV_BLOCK
+    right, out = written(tmp_path / "r.parquet", table(rows)), tmp_path / "out.parquet"
+    with started("-", right, *BAND, "--format", "json", "-o", str(out)) as process:
+        assert process.stdin is not None
+        for start in range(0, len(text), -(-len(text) // pieces)):
+            process.stdin.write(text[start : start + -(-len(text) // pieces)])
+            process.stdin.flush()
+        process.stdin.close()
+        assert process.wait(timeout=60) == 0
+    source = open_source(str(out))
+    got = pa.Table.from_batches(source.batches, source.schema).sort_by("t")
+    assert got.select(given.schema.names).equals(given)
+
+
+@needs_named_pipes
+def test_json_lines_of_a_named_pipe_and_what_they_cannot_be(tmp_path: Path) -> None:
+    few = jsonl_of(table(5))
+    rows = table(5)
+    for text, want in (
+        (few, rows),
+        (few.rstrip(), rows),  # a last line that does not end
+        (few + b"\n  \n" + few, pa.concat_tables([rows, rows])),
+        (few + b"{", "json: "),
+        (b"", "json: "),
+        (b"[1]\n", "json: "),
+        (few + b'{"k": "' + b"x" * (3 * CSV_BLOCK), ROW_TOO_LONG),
+    ):
+        pipe = tmp_path / "l.jsonl"
+        os.mkfifo(pipe)
+        threading.Thread(target=fill, args=(pipe, text), daemon=True).start()
+        if isinstance(want, str):
+            with pytest.raises(FileError, match=want):
+                read_all(str(pipe))
+        else:
+            assert read_all(str(pipe)).equals(want), text
+        pipe.unlink()
+
+
+def fill(pipe: Path, text: bytes) -> None:
+    with suppress(BrokenPipeError):
+        pipe.write_bytes(text)
+
+
+def read_all(path: str) -> pa.Table:
+    files = open_files(path)
+    return pa.Table.from_batches(files.batches(None), files.schema)

@@ -40,6 +40,8 @@ def batch(*ts: int) -> pa.RecordBatch:
                      "would both come out as 'a_b_c'", id="names meet"),
         pytest.param(ABC, JOINED, {"orders": {"d": "ts"}}, "orders name 'd', which is no input", id="order of none"),
         pytest.param(ABC, JOINED, {"orders": {"a": "tz"}}, "order 'tz' of input 'a'", id="order of no column"),
+        pytest.param(ABC, JOINED, {"orders": {"a": "b.ts"}}, "'b' in b.ts is not of its own columns", id="order of b"),
+        pytest.param(ABC, JOINED, {"orders": {"a": "ts DESC"}}, "Order('ts', descending=True)", id="direction"),
         pytest.param(ABC, JOINED, {"orders": "ts"}, "expected {alias: orders of that input}", id="one order"),
         pytest.param(ABC, JOINED, {"bounds": {"a": {"ts": (5, 1)}}}, "the least is above the greatest", id="bounds"),
         pytest.param(ABC, JOINED, {"views": "some"}, "views is 'some'; expected 'auto', 'none' or 'all'", id="views"),
