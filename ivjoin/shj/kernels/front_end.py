@@ -14,8 +14,8 @@ from typing import Any
 from llvmlite import ir
 from numba.core import base, byteflow, lowering, ssa, transforms, typeinfer, types
 from numba.core import ir as numba_ir
-from numba.core.base import BaseContext
-from numba.core.errors import WarningsFixer  # type: ignore[attr-defined]
+from numba.core.base import BaseContext, OverloadSelector
+from numba.core.errors import NumbaNotImplementedError, WarningsFixer  # type: ignore[attr-defined]
 from numba.core.lowering import Lower
 from numba.core.postproc import PostProcessor
 
@@ -152,6 +152,7 @@ def asked_once(target: Any) -> Iterator[None]:
     sizes_said: dict[str, int] = {}
     attributes_said: dict[Any, Any] = {}
     places_said: dict[Any, bool] = {}
+    missed: set[Any] = set()
 
     def remembered_attribute(self: Any, kind: Any, name: str) -> Any:
         if isinstance(kind, types.Module):
@@ -159,6 +160,18 @@ def asked_once(target: Any) -> Iterator[None]:
         question = kind, name
         if (said := attributes_said.get(question)) is None:
             said = attributes_said[question] = attribute(self, kind, name)
+        return said
+
+    def found(self: Any, kinds: Any) -> Any:
+        if (said := self._cache.get(kinds)) is None:
+            question = id(self), len(self.versions), kinds
+            if question in missed:
+                raise NumbaNotImplementedError("none of these types")
+            try:
+                said = self._cache[kinds] = self._find(kinds)
+            except NumbaNotImplementedError:
+                missed.add(question)
+                raise
         return said
 
     def remembered_place(function: Any) -> bool:
@@ -186,6 +199,7 @@ def asked_once(target: Any) -> Iterator[None]:
     methods: tuple[tuple[Any, str, Any, Any], ...] = (
         *IN_WORDS,
         (BaseContext, "get_getattr", remembered_attribute, attribute),
+        (OverloadSelector, "find", found, OverloadSelector.find),
         (base, "_has_loc", remembered_place, takes_place),
         (Lower, "storevar", _store, _numbas_store),
         (Lower, "incref", _takes, _numbas_takes),

@@ -35,7 +35,7 @@ _PASSES = (
 _LEVEL = 2
 # Instructions of a function that is called where it stands: what is called for each row is smaller, and copies of
 # larger ones take the optimizer half its time.
-_LARGE = 400
+_LARGE = 220
 _RAISES = "ivjoin_raises"  # called where an exception would be passed on
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils, typing
+from numba.core import cgutils
 from numba.core.base import BaseContext, _wrap_impl
 from numba.core.callconv import CPUCallConv, Status, errcode_t
 from numba.core.cpu import CPUContext
 from numba.core.types import Function, int64, none, range_iter64_type, range_state64_type
+from numba.core.typing import signature as signed
 
 __all__ = ["IN_WORDS", "has_only_words", "typed"]
 
@@ -67,7 +68,7 @@ def has_only_words(function: Any, arguments: Any) -> bool:
 def typed(function: Any, arguments: Any) -> Any:
     """The signature of such a function."""
     result = range_state64_type if function.typing_key is range else int64
-    return typing.signature(result, *arguments)
+    return signed(result, *arguments)
 
 
 def found(self: Any, function: Any, signature: Any, _firstcall: bool = True) -> Any:
