@@ -155,7 +155,7 @@ def asked_once(target: Any) -> Iterator[None]:
     missed: set[Any] = set()
 
     def remembered_attribute(self: Any, kind: Any, name: str) -> Any:
-        if isinstance(kind, types.Module):
+        if isinstance(kind, types.Module):  # type: ignore[attr-defined]
             return attribute(self, kind, name)
         question = kind, name
         if (said := attributes_said.get(question)) is None:

@@ -157,6 +157,7 @@ def object_of(function: Any, signature: Any, options: dict[str, Any]) -> bytes:
     tuning = llvm.create_pipeline_tuning_options(min(_LEVEL, int(config.OPT)))
     tuning.loop_vectorization = bool(config.LOOP_VECTORIZE)
     tuning.slp_vectorization = False
+    tuning.loop_unrolling = False  # a sixth of the code, and no faster
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)
     if missing := _missing(module):

@@ -22,7 +22,7 @@ _OK = errcode_t(0)
 _SCALAR = ir.IntType, ir.FloatType, ir.DoubleType
 
 
-class Calls(CPUCallConv):  # type: ignore[misc]
+class Calls(CPUCallConv):
     """numba's convention, for functions without a ``try``: all that a caller asks is whether there was an error.
 
     Where there was, the exception lies where the caller is to leave it, which it hands on.
