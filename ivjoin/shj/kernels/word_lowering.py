@@ -126,7 +126,10 @@ def _begin(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
 
 def _next(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    """The next number, and whether there is one. A step of 0, which ``range`` refuses, is in no kernel."""
+    """The next number, and whether there is one.
+
+    No kernel has a step of 0, which ``range`` refuses, nor an end less than a step from the last of int64.
+    """
     place, stop, step = (builder.extract_value(args[0], i) for i in range(3))
     value = builder.load(place)
     more = builder.select(
