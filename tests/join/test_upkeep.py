@@ -210,6 +210,7 @@ def test_a_sweep_that_ends_half_way_leaves_no_address_behind(monkeypatch: pytest
     assert keys._registers[registers.words_of(registers.OPERATOR)["slots"]] == address_of(keys.slots)
 
 
+@many_rows
 def test_what_waited_out_of_order_leaves_no_room_behind() -> None:
     """Rows in disorder wait in heaps; once rows come in order again, these shrink to what a batch may need."""
     order = {"left_order": Order("x", slack=4000), "right_order": Order("x", slack=4000)}
