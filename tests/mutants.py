@@ -59,10 +59,10 @@ MUTANTS = [
         "tests/join/test_bounds_at_the_ends.py",
     ),
     Mutant(
-        "a falling range in a kernel is empty",
+        "a falling range in a kernel has its end, too",
         "ivjoin/shj/kernels/word_lowering.py",
         'builder.icmp_signed(">", value, stop)',
-        'builder.icmp_signed("<", value, stop)',
+        'builder.icmp_signed(">=", value, stop)',
         "tests/shj/test_word_lowering.py",
     ),
     Mutant(

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numba
+import numpy as np
 import pytest
 from numba.core.base import BaseContext
 from numba.core.cpu import CPUContext
 from numba.core.lowering import Lower
 
 from ivjoin.shj.kernels import compiling
-from ivjoin.shj.kernels.compiling import I8, inner
+from ivjoin.shj.kernels.compiling import I8, IN1, inner
 from ivjoin.shj.kernels.memory import load, save
 
 pytestmark = pytest.mark.skipif(not compiling.COMPILES, reason="nothing is lowered without numba's compiler")
@@ -85,19 +86,18 @@ def stored(address: int, value: int) -> int:
 
 
 @inner
-def _positive(x):  # type: ignore[no-untyped-def]
-    if x < 0:
-        raise ValueError("below 0")
-    return x
+def _every(rows, step):  # type: ignore[no-untyped-def]
+    """A step of 0 is an error."""
+    return rows[::step].shape[0]
 
 
 @inner
-def _checked(x):  # type: ignore[no-untyped-def]
-    return _positive(x) + 1
+def _every_and_one(rows, step):  # type: ignore[no-untyped-def]
+    return _every(rows, step) + 1
 
 
-def sure(x: int) -> int:
-    return int(_checked(x) + _checked(x + 1))
+def sure(rows: Any, step: int) -> int:
+    return int(_every_and_one(rows, step) + _every_and_one(rows, step + 1))
 
 
 @pytest.fixture(autouse=True)
@@ -140,8 +140,6 @@ def test_the_least_and_the_most_are_those_of_whole_numbers() -> None:
 
 
 def test_what_a_called_function_returns_arrives_and_what_follows_is_done() -> None:
-    import numpy as np
-
     kernel, room = built(stored, 2), np.zeros(2, np.int64)
     at = room.ctypes.data
     assert kernel(at, 7) == 7
@@ -151,12 +149,14 @@ def test_what_a_called_function_returns_arrives_and_what_follows_is_done() -> No
 
 
 def test_an_exception_passes_two_calls_up() -> None:
-    """A kernel that may raise is numba's to make, of the same parts."""
-    kernel = compiling._build(sure, I8(I8))
-    assert compiling.refused.pop("test_word_lowering.sure")
-    assert kernel(3) == 9
-    with pytest.raises(ValueError, match="below 0"):
-        kernel(-1)
+    """A kernel that may raise is numba's to make, of the parts that were made for an object file."""
+    kernel = compiling._build(sure, I8(IN1, I8))
+    assert "an exception" in compiling.refused.pop("test_word_lowering.sure")
+    rows = np.arange(12)
+    assert kernel(rows, 2) == 12
+    for step in (0, -1):
+        with pytest.raises(ValueError, match="slice step cannot be zero"):
+            kernel(rows, step)
 
 
 def test_numba_is_as_it_was_once_a_kernel_is_made() -> None:
