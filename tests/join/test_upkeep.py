@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ivjoin import LateRowError, MemoryLimitError, SymmetricHashJoin
+from ivjoin import LateRowError, MemoryLimitError, Order, SymmetricHashJoin
 from ivjoin.operator.core import Core
 from ivjoin.shj import registers
 from ivjoin.shj.kernels import key_kernels
@@ -208,3 +208,19 @@ def test_a_sweep_that_ends_half_way_leaves_no_address_behind(monkeypatch: pytest
     list(op.finish("left"))
     assert len(keys.slots) < before
     assert keys._registers[registers.words_of(registers.OPERATOR)["slots"]] == address_of(keys.slots)
+
+
+@many_rows
+def test_what_waited_out_of_order_leaves_no_room_behind() -> None:
+    """Rows in disorder wait in heaps; once rows come in order again, these shrink to what a batch may need."""
+    order = {"left_order": Order("x", slack=4000), "right_order": Order("x", slack=4000)}
+    op = SymmetricHashJoin(SCHEMA, SCHEMA, on="k", condition="l.x BETWEEN r.x - 4000 AND r.x + 4000", **order)
+    rng, x, held = np.random.default_rng(3), 0, []
+    for size, disorder in ((1000, 3000), (50, 1)):
+        for _ in range(200):
+            rows = np.arange(x, x + size)
+            x += size
+            for side in ("left", "right"):
+                list(op.push(side, batch(rows % 97, np.maximum(rows - rng.integers(0, disorder, size), 0))))
+        held.append(sum(heap.nbytes for s in op._core.stores for _, heap in s.schedules.heaps()))
+    assert held[0] > 60_000 and held[1] < 0.4 * held[0]

@@ -8,25 +8,20 @@ the kernel as a whole, once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import llvmlite.binding as llvm
 import numba
 from llvmlite import ir
-from numba.core import config, lowering, transforms, typed_passes, typeinfer, types, untyped_passes
-from numba.core import ir as numba_ir
-from numba.core.base import BaseContext
+from numba.core import config, typed_passes, types, untyped_passes
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager, _pass_registry
-from numba.core.errors import WarningsFixer  # type: ignore[attr-defined]
-from numba.core.postproc import PostProcessor
 from numba.core.registry import cpu_target
 from numba.np.arrayobj import populate_array
 
+from ivjoin.shj.kernels.front_end import AsItIs, OwnsNothing, Typing, asked_once
 from ivjoin.shj.kernels.objects import C_ENTRY, PYTHON_CALLS, PYTHON_ENTRY, NeedsNumba
 
 __all__ = ["object_of", "part"]
@@ -40,101 +35,8 @@ _PASSES = (
 _LEVEL = 2
 # Instructions of a function that is called where it stands: what is called for each row is smaller, and copies of
 # larger ones take the optimizer half its time.
-_LARGE = 400
-_NOTHING = nullcontext()
-_WITHOUT_VARIABLES = {str, int, bool, type(None), numba_ir.Loc}
-_PLAIN = ir.IntType, ir.PointerType, ir.FloatType, ir.DoubleType
+_LARGE = 220
 _RAISES = "ivjoin_raises"  # called where an exception would be passed on
-
-
-class _Typing:
-    """numba's rules of types, with what they said of operators: they are asked some thousand times, of few types."""
-
-    def __init__(self, rules: Any) -> None:
-        self._rules = rules
-        self._said: dict[Any, Any] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._rules, name)
-
-    def resolve_function_type(self, function: Any, arguments: Any, named: Any) -> Any:
-        if isinstance(function, types.Dispatcher):  # one for all numbers, and not one more for 0
-            arguments = tuple(types.unliteral(a) for a in arguments)  # type: ignore[attr-defined]
-        if named or not isinstance(function, types.Function):
-            return self._rules.resolve_function_type(function, arguments, named)
-        question = function, arguments
-        if (said := self._said.get(question)) is None:
-            said = self._said[question] = self._rules.resolve_function_type(function, arguments, named)
-        return said
-
-
-def _processed(self: Any, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
-    """What numba does between two passes, but for when each variable is last used: a word has no memory to free."""
-    self.func_ir.blocks = transforms.canonicalize_cfg(self.func_ir.blocks)
-
-
-def _variables(self: Any, within: Any) -> list[Any]:
-    """The variables of an instruction; most of what is in one is none, which numba asks five times to know."""
-    if type(within) is numba_ir.Var:
-        return [within]
-    if type(within) not in (dict, list, tuple):
-        return within.list_vars() if isinstance(within, numba_ir.Inst) else []
-    found: list[Any] = []
-    for it in within.values() if type(within) is dict else within:
-        if type(it) is numba_ir.Var:
-            found.append(it)
-        elif type(it) not in _WITHOUT_VARIABLES:
-            found += _variables(self, it)
-    return found
-
-
-def _in_no_words(*_about: Any, **_told: Any) -> Any:
-    """In place of where numba is, for its messages: an error in a kernel is not shown, numba's own way follows it."""
-    return _NOTHING
-
-
-@contextmanager
-def _asked_once() -> Iterator[None]:
-    """What lowering asks of each operator and each variable is found once: calls' types, and sizes of plain values.
-
-    numba forgets both, and to find a size it has LLVM read a module of its own. Under numba's lock.
-    """
-    call_type, size = types.Function.get_call_type, BaseContext.get_abi_sizeof
-    types_said: dict[Any, Any] = {}
-    sizes_said: dict[str, int] = {}
-
-    def remembered_type(self: Any, context: Any, arguments: Any, named: Any) -> Any:
-        if named:
-            return call_type(self, context, arguments, named)
-        question = self, arguments
-        if (said := types_said.get(question)) is None:
-            said = types_said[question] = call_type(self, context, arguments, named)
-        return said
-
-    def remembered_size(self: Any, kind: Any) -> int:
-        if not isinstance(kind, _PLAIN):
-            return int(size(self, kind))
-        question = str(kind)
-        if (said := sizes_said.get(question)) is None:
-            said = sizes_said[question] = size(self, kind)
-        return said
-
-    methods: tuple[tuple[Any, str, Any, Any], ...] = (
-        (types.Function, "get_call_type", remembered_type, call_type),
-        (BaseContext, "get_abi_sizeof", remembered_size, size),
-        (numba_ir.Inst, "_rec_list_vars", _variables, numba_ir.Inst._rec_list_vars),
-        (PostProcessor, "run", _processed, PostProcessor.run),
-        (WarningsFixer, "catch_warnings", _in_no_words, WarningsFixer.catch_warnings),
-        (typeinfer, "new_error_context", _in_no_words, typeinfer.new_error_context),
-        (lowering, "new_error_context", _in_no_words, lowering.new_error_context),
-    )  # fmt: skip
-    for owner, name, ours, _ in methods:
-        setattr(owner, name, ours)
-    try:
-        yield
-    finally:
-        for owner, name, _, theirs in methods:
-            setattr(owner, name, theirs)
 
 
 class _Passes(PassManager):
@@ -152,7 +54,7 @@ class _NoEngine:
         """No part asks for its environment: it holds what exceptions are made of."""
 
 
-class _Part(JITCodeLibrary):
+class _Part(OwnsNothing, JITCodeLibrary):
     """A function in LLVM's language, with those that it calls beside it."""
 
     _shared_module: Any
@@ -206,11 +108,16 @@ class _Part(JITCodeLibrary):
 class _Lean(Compiler):
     """numba's compiler; while a kernel is made into an object file, for its parts."""
 
-    typing: _Typing | None = None  # while that is so; changed under numba's lock
+    typing: Typing | None = None  # while that is so; changed under numba's lock
+
+    def __init__(self, typing: Any, target: Any, *rest: Any) -> None:
+        if self.typing is not None:
+            typing, target = self.typing, AsItIs(target)
+        super().__init__(typing, target, *rest)
 
     def compile_extra(self, function: Any) -> Any:
         if self.typing is not None:
-            self.state.typingctx = self.typing
+            self.state.targetctx.in_words = True
             self.state.library = _Part(self.state.targetctx.codegen(), function.__qualname__)
         return super().compile_extra(function)
 
@@ -234,9 +141,9 @@ def part(function: Any, options: dict[str, Any]) -> Any:
 def object_of(function: Any, signature: Any, options: dict[str, Any]) -> bytes:
     """The object file of a kernel that takes and returns words, with an entry for C and one for Python."""
     whole = part(function, options)
-    _Lean.typing = _Typing(cpu_target.typing_context)
+    _Lean.typing = Typing(cpu_target.typing_context)
     try:
-        with _asked_once():
+        with asked_once(cpu_target.target_context):
             whole.compile(signature)
     finally:
         _Lean.typing = None
@@ -250,6 +157,7 @@ def object_of(function: Any, signature: Any, options: dict[str, Any]) -> bytes:
     tuning = llvm.create_pipeline_tuning_options(min(_LEVEL, int(config.OPT)))
     tuning.loop_vectorization = bool(config.LOOP_VECTORIZE)
     tuning.slp_vectorization = False
+    tuning.loop_unrolling = False  # a sixth of the code, and no faster
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)
     if missing := _missing(module):

@@ -10,8 +10,9 @@ from ivjoin.shj.kernels.memory import at_i32, at_i64
 from ivjoin.shj.kernels.records import expiry_at
 from ivjoin.shj.kernels.sweep_kernels import link_loose
 
-__all__ = ["finish"]
+__all__ = ["SOME_ENTRIES", "finish"]
 
+SOME_ENTRIES = 1024  # that a heap may have room for, however few rows are in it
 _LOOK_EVERY = 64  # pushes between two looks at whether a ring has become too large
 
 
@@ -69,7 +70,14 @@ def _sweep(op):  # type: ignore[no-untyped-def]
 
 @inner
 def _is_wide(op, side):  # type: ignore[no-untyped-def]
-    """Whether a ring has too much room: much, or some after so many rows that making it fit costs them little."""
+    """Whether a ring has too much room: much, or some after so many rows that making it fit costs them little.
+
+    Or a heap of what waits for a bound.
+    """
+    for e in range(2 * side.n_axes):
+        d = expiry_at(side.expiry, e)
+        if d.room > 8 * (d.size + op.largest) + SOME_ENTRIES:
+            return True
     need = max(side.peak_span, side.hi - side.lo + op.largest)
     if side.cap > 2 * need + 1024:
         return True

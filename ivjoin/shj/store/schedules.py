@@ -10,6 +10,7 @@ import numpy as np
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels import expiry_kernels
 from ivjoin.shj.kernels.memory import address_of as address
+from ivjoin.shj.kernels.upkeep_kernels import SOME_ENTRIES
 from ivjoin.shj.registers import EXPIRY
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.backing import fresh, in_memory
@@ -17,7 +18,6 @@ from ivjoin.shj.store.backing import fresh, in_memory
 __all__ = ["Schedules"]
 
 I64_MIN = -(2**63)
-_SOME = 16_384  # entries that a heap may have room for, however few rows are behind
 _USED, _LAST, _BOUND = map(at.words_of(EXPIRY).__getitem__, ("used", "last", "bound"))
 
 
@@ -87,7 +87,7 @@ class Schedules:
     def anew(self, axis: int, falling: int, operator: int, values: np.ndarray) -> None:
         """Make one again of the rows that are stored, whose values these are."""
         behind, room = _behind(values ^ -falling), int(self.table[axis, falling]["room"])
-        if behind > room or (room > 8 * behind + _SOME and self._heaps[axis, falling].base is None):
+        if behind > room or (room > 8 * behind + SOME_ENTRIES and self._heaps[axis, falling].base is None):
             self._room(axis, falling, behind)
         expiry_kernels.reschedule(operator, self._side, axis, falling)
 
@@ -114,6 +114,17 @@ class Schedules:
                 more = size + n + (size >> 1)
                 self._account.want(lambda: self._more(axis, falling, more))  # noqa: B023 (asked at once)
                 self._room(axis, falling, more)
+
+    def fit(self, n: int) -> bool:
+        """Give back most of the room of heaps that hold little, with n rows more; whether some was."""
+        given = False
+        for axis, falling in self.used():
+            d = self.table[axis, falling]
+            need = int(d["size"]) + n
+            if d["room"] > 8 * need + SOME_ENTRIES and self._heaps[axis, falling].base is None:
+                self._room(axis, falling, 2 * need)
+                given = True
+        return given
 
     def heaps(self) -> list[tuple[tuple[int, int], np.ndarray]]:
         """The heaps, by axis and direction."""

@@ -266,7 +266,7 @@ class SideStore:
         shrink = look and is_wide(self.cap, peak, self._rows_in - self._fitted)
         if look:
             self.peak = self.hi - self.lo
-            self._forget_nulls()
+            self._give_back(n)
         self._reschedule(self.schedules.laden(self.live))
         if self.live == self.hi - self.lo and not shrink:
             if self.lo != self._trimmed:
@@ -292,12 +292,12 @@ class SideStore:
             self._fitted = self._rows_in
             recap(self, fitting(peak + peak // 32))
 
-    def _forget_nulls(self) -> None:
-        """Let go of validity that says of every row here that its value is there."""
+    def _give_back(self, n: int) -> None:
+        """Let go of validity that says of every row here that its value is there, and of room in heaps."""
         kept = [c.valid for c in self.columns if c.valid is not None and c.valid.ring is not None]
         places = self.places(np.arange(self.lo, self.hi)) if kept else _NO_IDS
         forgotten = [valid.forget(places) for valid in kept]
-        if any(forgotten):
+        if self.schedules.fit(n) or any(forgotten):
             self._ring_bytes = None
             self.point()
 
