@@ -225,6 +225,6 @@ def as_batch(data: Any, what: str) -> pa.RecordBatch:
         if isinstance(whole, pa.ChunkedArray):  # of no chunks, or of more than one array can hold
             if whole.num_chunks > 1:
                 raise SchemaError(f"the {what} has more text in a column than one array holds; give a smaller sample")
-            whole = whole.chunk(0) if whole.num_chunks else pa.array([], type=column.type)
+            whole = whole.chunk(0) if whole.num_chunks else pa.nulls(0, column.type)
         arrays.append(whole)
     return pa.RecordBatch.from_arrays(arrays, schema=data.schema)
