@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "routing": _PLANNING,  # hashes by the kernels of keys; knows no operator
     "multi": _OPERATOR | {"routing"},
     "stream": _OPERATOR | {"files", "multi", "routing"},
-    "files": {"expr", "interval", "propagation", "plan"},
+    "files": {"expr", "interval", "propagation", "plan", "shj"},  # of which it writes columns as plain ones
     "spark": _OPERATOR | {"stream", "files", "multi", "routing"},
     "shedding": {"expr"},
     # the command line knows the public names of `ivjoin` and files, nothing behind them

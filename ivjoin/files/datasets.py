@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from ivjoin.files.atomic import FileError
 from ivjoin.files.formats import READ_BYTES, format_of, open_source, read_parquet, what_was_said
 from ivjoin.files.pipes import csv_lines, csv_values, head_of, is_pipe
 from ivjoin.files.places import is_place, local_file, places
+from ivjoin.shj.plain import nulls
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds  # imports pandas, a third of a second: where a dataset is made, there it is imported
@@ -148,7 +149,7 @@ def open_files(source: Any, declared: str | None = None, csv_nulls: tuple[str, .
     kind = kinds.pop()
     with _named(what, kind):
         if kind not in _BY_DATASET or any(n.lower().endswith(_COMPRESSED[1:]) for n in names):
-            return _one_by_one(system, names, kind, csv_nulls, what)
+            return _one_by_one(system, names, folder, kind, csv_nulls, what)
         return _of_dataset(_dataset(system, names, folder, kind, csv_nulls), what, kind)
 
 
@@ -268,19 +269,55 @@ def _of_scanner(scanner: ds.Scanner) -> Files:
     )
 
 
-def _one_by_one(system: Any, names: list[str], kind: str, nulls: tuple[str, ...], what: str) -> Files:
+def _one_by_one(
+    system: Any, names: list[str], folder: str | None, kind: str, nulls: tuple[str, ...], what: str
+) -> Files:
     """Text that datasets do not unpack, and Arrow streams: a file after the other, all of the first one's schema."""
     schema = _reader(system, names[0], kind, nulls).schema
+    parts = _hive_columns(names, folder, schema.names)
+    for column, values in parts.items():
+        schema = schema.append(pa.field(column, values.type))
 
     def read(columns: Sequence[str] | None, _: list[int] | None) -> Iterator[pa.RecordBatch]:
         def batches() -> Iterator[pa.RecordBatch]:
-            for name in names:
+            for i, name in enumerate(names):
+                known = {column: values[i] for column, values in parts.items()}
                 for batch in _reader(system, name, kind, nulls):
-                    yield batch if batch.schema.equals(schema) else batch.cast(schema)
+                    yield batch if batch.schema.equals(schema) else _fitted(batch, schema, known)
 
         return _selected(_checked(batches(), what, kind), columns)
 
     return Files(schema, read)
+
+
+def _fitted(batch: pa.RecordBatch, schema: pa.Schema, known: dict[str, pa.Scalar]) -> pa.RecordBatch:
+    """The columns of a schema, by name: null where the batch lacks one, and of one value where it is known."""
+    columns = []
+    for field in schema:
+        if field.name in known:
+            columns.append(pa.repeat(known[field.name], batch.num_rows))
+        elif field.name in batch.schema.names:
+            column = batch.column(field.name)
+            columns.append(column if column.type == field.type else column.cast(field.type))
+        else:
+            columns.append(nulls(batch.num_rows, field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _hive_columns(names: list[str], folder: str | None, taken: list[str]) -> dict[str, pa.Array]:
+    """What folders ``name=value`` say of each file, but of columns that are taken: int32 where all are, else text."""
+    import pyarrow.dataset as ds
+
+    inside = [name.removeprefix(folder or "") for name in names]
+    found = [part.partition("=")[0] for name in inside for part in name.split("/")[:-1] if "=" in part]
+    keys = [key for key in dict.fromkeys(found) if key not in taken]
+    hive = ds.partitioning(pa.schema([(key, pa.string()) for key in keys]), flavor="hive")
+    said = [ds.get_partition_keys(hive.parse(name)) for name in inside]
+    columns = {key: pa.array([each.get(key) for each in said], pa.string()) for key in keys}
+    for key, values in columns.items():
+        with suppress(pa.ArrowInvalid):
+            columns[key] = values.cast(pa.int32())
+    return columns
 
 
 def _reader(system: Any, name: str, kind: str, nulls: tuple[str, ...]) -> Any:

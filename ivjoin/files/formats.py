@@ -25,6 +25,8 @@ from ivjoin.files.pipes import (
     is_pipe,
     opened_pipe,
 )
+from ivjoin.shj.dictionaries import has_dictionaries, with_nulls_in_rows
+from ivjoin.shj.plain import no_rows, to_values, value_type
 
 __all__ = [
     "FORMATS", "READ_BYTES", "READ_FORMATS", "FileError", "Sink", "Source", "format_of", "open_source", "read_parquet",
@@ -271,9 +273,11 @@ class Sink:
             raise FileError(f"cannot write {came(path)}: {self._kind} is read only; write {', '.join(FORMATS)}")
         if path == "-" and self._kind != "csv" and sys.stdout.isatty():
             raise FileError(f"{self._kind} would fill the terminal with bytes; name a file with -o, or pipe it on")
-        # the IPC file format allows one dictionary per column in all, and batches may bring several; CSV knows
-        # neither dictionaries nor views
-        self._schema = _decoded(schema) if self._kind in ("csv", "arrow") else schema
+        self._schema = schema
+        if self._kind != "arrows":
+            types = [_stored(t, self._kind) for t in schema.types]
+            fields = [f.with_type(t) for f, t in zip(schema, types, strict=True)]
+            self._schema = pa.schema(fields, metadata=schema.metadata)
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
         self._place = Replacement(path)
@@ -296,14 +300,16 @@ class Sink:
 
             writer = csv.CSVWriter(file, schema)
             # nested columns have no place in CSV; an empty batch finds out before any work is done
-            writer.write_batch(pa.RecordBatch.from_pylist([], schema=schema))
+            writer.write_batch(no_rows(schema))
             return writer
         return pa.ipc.new_file(file, schema) if self._kind == "arrow" else pa.ipc.new_stream(file, schema)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add the rows of one batch."""
-        if batch.schema != self._schema:
-            columns = [c.cast(f.type) for c, f in zip(batch.columns, self._schema, strict=True)]
+        if self._kind != "arrows":
+            columns = [to_values(c, t) for c, t in zip(batch.columns, self._schema.types, strict=True)]
+            if self._kind == "parquet":
+                columns = [with_nulls_in_rows(c) for c in columns]
             batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
         if self._kind != "parquet":
             with self._errors_named():
@@ -347,13 +353,23 @@ class Sink:
             raise unwritable(self._place.path, e) from e
 
 
-def _decoded(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([f.with_type(_plain(f.type)) for f in schema], metadata=schema.metadata)
+def _stored(t: pa.DataType, kind: str) -> pa.DataType:
+    """The type in which a format keeps a column: its values, where it has no place for dictionaries, views or run ends.
+
+    The Arrow file has one dictionary for a column in all, and batches may bring several.
+    """
+    if kind == "parquet":
+        return value_type(t) if _is_refused(t) else t
+    return value_type(t) if kind == "csv" or _is_view(t) or has_dictionaries(t) else t
 
 
-def _plain(t: pa.DataType) -> pa.DataType:
+def _is_refused(t: pa.DataType) -> bool:
+    """Whether pyarrow writes no Parquet of a type: of run ends, of dictionaries of views or of nested values."""
     if pa.types.is_dictionary(t):
-        return _plain(t.value_type)
-    if pa.types.is_string_view(t):
-        return pa.large_string()
-    return pa.large_binary() if pa.types.is_binary_view(t) else t
+        v = t.value_type
+        return _is_view(v) or bool(v.num_fields) or pa.types.is_dictionary(v)
+    return pa.types.is_run_end_encoded(t) or any(_is_refused(t.field(i).type) for i in range(t.num_fields))
+
+
+def _is_view(t: pa.DataType) -> bool:
+    return pa.types.is_string_view(t) or pa.types.is_binary_view(t)

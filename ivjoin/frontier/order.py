@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Frontier", "Order", "OrderTracker", "ordinal_range", "physical_ordinal"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_LEFT_OUT = "leave it out if nothing is known"
 _MOST_DIGITS = 1000  # of a slack, exact to the last: more than any two values of a type are apart
 
 
@@ -102,8 +103,10 @@ def ordinal_range(t: Type) -> tuple[int, int]:
     return ordinal_of(low, t), ordinal_of(high, t)
 
 
-def physical_ordinal(value: Any, t: Type, what: str, up: bool = True) -> int:
+def physical_ordinal(value: Any, t: Type, what: str, up: bool = True, unknown: str = _LEFT_OUT) -> int:
     """The ordinal of a Python value given for an expression of type ``t``; rounded where it falls between two.
+
+    ``unknown`` says in errors what to give in its place where nothing is known.
 
     Raises
     ------
@@ -125,7 +128,7 @@ def physical_ordinal(value: Any, t: Type, what: str, up: bool = True) -> int:
         raise OrderError(f"{what} is {came(value)}; expected a value of type {t}")
     got = node.params[0]
     if not ours and got != got:
-        raise OrderError(f"{what} is {came(value)}, which has no place in an order; leave it out if nothing is known")
+        raise OrderError(f"{what} is {came(value)}, which has no place in an order; {unknown}")
     if t.kind == "float" and node.type.is_numeric:
         # A quotient of ints is rounded once, to the nearest double.
         return ordinal_of(float(got) if node.type.kind != "decimal" else got / 10**node.type.scale, t)
@@ -135,7 +138,7 @@ def physical_ordinal(value: Any, t: Type, what: str, up: bool = True) -> int:
         exact = Fraction(0) if infinite else Fraction(got) / 10**node.type.scale * 10**t.scale
         whole = math.ceil(exact) if up else math.floor(exact)
         if infinite or not least <= whole <= most:
-            raise OrderError(f"{what} is {came(value)}; {_limits(t)}")
+            raise OrderError(f"{what} is {came(value)}; {_limits(t)}; {unknown}")
         return ordinal_of(whole, t)
     if node.type.kind == t.kind == "bool":
         return int(got)
@@ -148,13 +151,13 @@ def physical_ordinal(value: Any, t: Type, what: str, up: bool = True) -> int:
         raise OrderError(f"{what} is {came(value)}; expected a value of type {t}") from e
     made = evaluate([cast], _no_column, 1)[0]
     if (made.valid is not None and not made.valid[0]) or (made.error is not None and made.error[0]):
-        raise OrderError(f"{what} is {came(value)}; {_limits(t)}")
+        raise OrderError(f"{what} is {came(value)}; {_limits(t)}; {unknown}")
     return ordinal_of(made.values[0].item() if hasattr(made.values[0], "item") else made.values[0], t)
 
 
 def _limits(t: Type) -> str:
     low, high = ordinal_range(t)
-    return f"expected a value of type {t}, from {shown(low, t)} to {shown(high, t)}, or None where nothing is known"
+    return f"expected a value of type {t}, from {shown(low, t)} to {shown(high, t)}"
 
 
 def _no_column(side: str, name: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -436,9 +436,6 @@ class SymmetricHashJoin(OneCall):
             return self._core.bounder.lagging(rows_left, rows_right)
         finally:
             self._lock.release()
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("an operator cannot be pickled or copied; take its snapshot(), and restore() that")
 
     # -- protocol ------------------------------------------------------------------------------------------------
 

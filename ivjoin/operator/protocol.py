@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from threading import Lock
+from typing import NoReturn
 
 import pyarrow as pa
 
@@ -19,6 +20,9 @@ class OneCall:
         self._lock = Lock()
         self._stopped: str | None = None  # why no call is taken any more
         self._pending: str | None = None  # the call whose output is not yet taken
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an operator cannot be pickled or copied; take its snapshot(), and restore() that")
 
     def _enter(self) -> None:
         """Begin a call; whoever enters releases the lock, whatever happens."""

@@ -41,6 +41,8 @@ Orders: TypeAlias = "Expression | Order | Sequence[Expression | Order]"
 DeclaredBounds: TypeAlias = "Mapping[Expression, tuple[Value | None, Value | None]]"
 Aggregates: TypeAlias = "Mapping[str, tuple[Expression, str]]"
 
+_NO_BOUND = "give None where nothing is known"
+
 
 class SupportsArrowSchema(Protocol):
     """What gives an Arrow schema by the PyCapsule interface; a ``pyarrow.Schema`` does."""
@@ -217,9 +219,9 @@ def _bounds(bounds: Any, s: int, schemas: tuple[pa.Schema, pa.Schema], timezone:
             raise OrderError(f"bounds of {name}: a value of type {node.type} cannot be bounded")
         low, high = ordinal_range(node.type)
         if pair[0] is not None:
-            low = physical_ordinal(pair[0], node.type, f"least value of {name}", up=True)
+            low = physical_ordinal(pair[0], node.type, f"least value of {name}", up=True, unknown=_NO_BOUND)
         if pair[1] is not None:
-            high = physical_ordinal(pair[1], node.type, f"greatest value of {name}", up=False)
+            high = physical_ordinal(pair[1], node.type, f"greatest value of {name}", up=False, unknown=_NO_BOUND)
         if low > high:
             raise OrderError(f"bounds of {name} are {came(pair)}: the least is above the greatest")
         out[node] = (low, high)

@@ -16,6 +16,8 @@ from ivjoin.plan.cutting import I64_MAX, I64_MIN, shifted
 from ivjoin.plan.planner import SIDES, JoinPlan
 from ivjoin.routing.hashing import hash_of_keys
 from ivjoin.routing.reach import Axis, Reach
+from ivjoin.shj.dictionaries import combined
+from ivjoin.shj.plain import plain_type
 
 __all__ = ["Features", "Reader", "as_batch"]
 
@@ -105,7 +107,7 @@ class Reader:
         if got.names != want.names:
             raise SchemaError(f"a {SIDES[s]} batch has columns {got.names}; the plan was made for {want.names}")
         for a, b in zip(got, want, strict=True):
-            if a.type != b.type:
+            if plain_type(a.type) != plain_type(b.type):  # a sample put together may have wider indices
                 raise SchemaError(
                     f"column {a.name!r} of a {SIDES[s]} batch is {a.type}; the plan was made for {b.type}"
                 )
@@ -220,11 +222,12 @@ def as_batch(data: Any, what: str) -> pa.RecordBatch:
             raise SchemaError(f"the {what} is {came(data)}; expected a pyarrow Table, a RecordBatch or a list of these")
         data = pa.table(data)
     arrays = []
-    for column in data.columns:
+    for column in combined(data).columns:
         whole = column.combine_chunks()
         if isinstance(whole, pa.ChunkedArray):  # of no chunks, or of more than one array can hold
             if whole.num_chunks > 1:
                 raise SchemaError(f"the {what} has more text in a column than one array holds; give a smaller sample")
-            whole = whole.chunk(0) if whole.num_chunks else pa.array([], type=column.type)
+            whole = whole.chunk(0) if whole.num_chunks else pa.nulls(0, column.type)
         arrays.append(whole)
-    return pa.RecordBatch.from_arrays(arrays, schema=data.schema)
+    fields = [f.with_type(a.type) for f, a in zip(data.schema, arrays, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, metadata=data.schema.metadata))

@@ -18,6 +18,7 @@ from ivjoin.shj.nested import end_to_end, is_taken_apart, made_of, parts_of
 
 __all__ = [
     "combined", "compacted", "has_dictionaries", "narrowed", "one_array", "renumbered", "rows_of", "sound",
+    "with_nulls_in_rows",
 ]  # fmt: skip
 
 _NUMBERS = {getattr(pa, f"{u}int{bits}")().id: np.dtype(f"{u}int{bits}") for u in ("", "u") for bits in (8, 16, 32, 64)}
@@ -108,7 +109,8 @@ def combined(table: pa.Table) -> pa.Table:
     if not any(map(has_dictionaries, table.schema.types)):
         return table.combine_chunks()
     columns = [
-        one_array(c.chunks) if c.num_chunks and has_dictionaries(c.type) else c.combine_chunks() for c in table.columns
+        c.combine_chunks() if not has_dictionaries(c.type) else one_array(c.chunks or [pa.nulls(0, c.type)])
+        for c in table.columns
     ]
     return pa.table(columns, names=table.column_names)
 
@@ -135,6 +137,8 @@ def _changed(array: pa.Array, change: Callable[[pa.DictionaryArray], pa.Dictiona
 
 def _one_dictionary(arrays: Sequence[pa.DictionaryArray]) -> pa.DictionaryArray:
     t = arrays[0].type
+    if any(a.dictionary.null_count for a in arrays):  # Arrow joins no dictionaries that have null among their values
+        arrays = [_null_by_index(a) for a in arrays]
     try:
         if all(a.type == t for a in arrays):
             try:
@@ -145,6 +149,21 @@ def _one_dictionary(arrays: Sequence[pa.DictionaryArray]) -> pa.DictionaryArray:
         return pa.concat_arrays([_widened(a) for a in arrays])
     except pa.ArrowNotImplementedError:  # Arrow finds no equal ones among structs and lists
         return _one_behind_another([_widened(a) for a in arrays])
+
+
+def with_nulls_in_rows(array: pa.Array) -> pa.Array:
+    """The same rows, null by their indices where a dictionary has null among its values, in nested types too."""
+    return _changed(array, _null_by_index)
+
+
+def _null_by_index(array: pa.DictionaryArray) -> pa.DictionaryArray:
+    there = validity(array.dictionary)
+    if there is None or not array.dictionary.null_count:
+        return array
+    numbers, valid = _numbers(sound(array))
+    kept = there[numbers] if valid is None else valid & there[numbers]
+    places = np.where(kept, (np.cumsum(there) - 1)[numbers], 0)
+    return _with_numbers(places, kept, taken(array.dictionary, whole_numbers(np.flatnonzero(there))), array.type)
 
 
 def _one_behind_another(arrays: Sequence[pa.DictionaryArray]) -> pa.DictionaryArray:

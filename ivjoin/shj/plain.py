@@ -9,11 +9,12 @@ import pyarrow as pa
 
 from ivjoin.errors import CapacityError
 from ivjoin.shj.arrow import taken, whole_numbers
-from ivjoin.shj.dictionaries import combined, narrowed, renumbered, sound
+from ivjoin.shj.dictionaries import combined, has_dictionaries, narrowed, renumbered, sound
 from ivjoin.shj.nested import is_taken_apart, made_of, parts_of, with_children
 
 __all__ = [
-    "from_plain", "from_plain_rows", "in_few_batches", "nulls", "plain_rows", "plain_type", "rows_at", "to_plain",
+    "from_plain", "from_plain_rows", "in_few_batches", "no_rows", "nulls", "plain_rows", "plain_type", "rows_at",
+    "to_plain", "to_values", "value_type",
 ]
 
 
@@ -100,6 +101,34 @@ def rows_at(batch: pa.RecordBatch, index: np.ndarray) -> pa.RecordBatch:
 def nulls(n: int, t: pa.DataType) -> pa.Array:
     """n nulls; of run ends within a struct ``pyarrow.nulls`` makes none that can be read."""
     return from_plain(pa.nulls(n, plain_type(t)), t)
+
+
+def no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    """A batch of a schema without rows; Arrow itself makes none with dictionaries of times or of views."""
+    return pa.RecordBatch.from_arrays([nulls(0, t) for t in schema.types], schema=schema)
+
+
+def value_type(t: pa.DataType) -> pa.DataType:
+    """The plain type of a column with its values in place of dictionaries, in nested types too."""
+    plain = plain_type(t)
+    if pa.types.is_dictionary(plain):
+        return value_type(plain.value_type)
+    if not has_dictionaries(plain):
+        return plain
+    return with_children(plain, [value_type(plain.field(i).type) for i in range(plain.num_fields)])
+
+
+def to_values(array: pa.Array, t: pa.DataType) -> pa.Array:
+    """An array as its :func:`value_type` ``t``."""
+    if array.type == t:
+        return array
+    plain = to_plain(array, plain_type(array.type))
+    if pa.types.is_dictionary(plain.type):
+        return to_values(taken(plain.dictionary, plain.indices), t)
+    if plain.type == t:
+        return plain
+    parts = parts_of(plain)
+    return made_of(parts.of([to_values(a, t.field(i).type) for i, a in enumerate(parts.children)]), t)
 
 
 def plain_rows(table: pa.Table) -> pa.Table:

@@ -22,6 +22,7 @@ from ivjoin.plan.planner import JoinPlan, SidePlan, inferred
 from ivjoin.separation.separate import BandTerm
 from ivjoin.shj.arrow import taken
 from ivjoin.shj.dictionaries import combined
+from ivjoin.shj.plain import no_rows
 
 __all__ = ["Axis", "axes", "best_axis", "indices", "sample"]
 
@@ -71,7 +72,7 @@ def sample(table: pa.Table) -> pa.RecordBatch:
             first += batch.num_rows
         table = pa.Table.from_batches(parts, table.schema)
     batches = combined(table).to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], table.schema)
+    return batches[0] if batches else no_rows(table.schema)
 
 
 def indices(rows: np.ndarray) -> pa.Array:

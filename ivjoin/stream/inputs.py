@@ -11,6 +11,7 @@ import pyarrow as pa
 from ivjoin.errors import IvjoinError, ProtocolError, SchemaError, came
 from ivjoin.files.atomic import FileError
 from ivjoin.files.datasets import Files, is_files, open_files
+from ivjoin.shj.plain import no_rows
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset, Scanner
@@ -253,7 +254,7 @@ def _chain(items: Iterator[Any], side: str) -> Iterator[pa.RecordBatch]:
             continue
         table = item if isinstance(item, pa.Table) else _whole(item, side)
         if table is not None:
-            yield from table.to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
+            yield from table.to_batches() or [no_rows(table.schema)]
         elif hasattr(item, "__arrow_c_array__"):
             yield _guarded(item, side, pa.record_batch)
         else:

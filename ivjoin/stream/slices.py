@@ -115,13 +115,18 @@ class SlicedJoin:
         The state is what was gathered and what slices at work were given, unless that is a view of a caller's table.
         Its peak holds the peaks of as many operators as there are threads besides.
         """
+        m = self._state()
+        m.left_rows_retired = m.left_rows_in - self._left_out[0] - self._waiting(0)
+        m.right_rows_retired = m.right_rows_in - self._left_out[1] - self._waiting(1)
+        return m
+
+    def _state(self) -> JoinMetrics:
+        """The metrics but for the rows retired, of which to know takes a look at all that wait."""
         m = replace(self._metrics)
         if not self._views:
             m.state_rows = self._held + self._jobs.rows
         m.state_bytes = self._bytes + self._jobs.nbytes
         m.spilled_rows, m.reads = self._jobs.spilled
-        m.left_rows_retired = m.left_rows_in - self._left_out[0] - self._waiting(0)
-        m.right_rows_retired = m.right_rows_in - self._left_out[1] - self._waiting(1)
         if self._alone is not None:
             inside = self._alone.metrics
             m.state_rows += inside.state_rows
@@ -210,7 +215,7 @@ class SlicedJoin:
 
     def close(self) -> None:
         """End all threads and let go of all rows; nothing more is taken."""
-        now = self.metrics
+        now = self._state()
         self._peak = now.peak_state_rows - self._jobs.peak[0], now.peak_state_bytes - self._jobs.peak[1]
         self._jobs.end()
         if self._memory is not None:
@@ -417,7 +422,7 @@ class SlicedJoin:
             if batch.num_rows:
                 self._metrics.rows_out += batch.num_rows
                 yield batch
-        now = self.metrics
+        now = self._state()
         self._peak = now.peak_state_rows - self._jobs.peak[0], now.peak_state_bytes - self._jobs.peak[1]
 
     def _waiting(self, p: int) -> int:

@@ -211,3 +211,50 @@ def test_csv_with_line_breaks_in_its_text(tmp_path: Path) -> None:
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress((tmp_path / "f/a.csv").read_bytes(), 1))
     for source in ("f/a.csv", "f", "a.csv.gz"):
         assert pa.Table.from_batches(open_files(tmp_path / source).batches(None)).equals(table), source
+
+
+def _indexed(*values: object, t: pa.DataType | None = None) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(range(len(values)), pa.int8()), pa.array(values, t))
+
+
+RUN_ENDS = pa.run_end_encoded(pa.int32(), pa.int8())
+STORED = {
+    "dictionaries in structs": [pa.StructArray.from_arrays([_indexed(*x)], ["x"]) for x in ("ab", "cde")],
+    "dictionaries in lists": [
+        pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), _indexed(*x)) for x in ("ab", "cd")
+    ],
+    "null among the values": [_indexed("a", None), _indexed("b", "c")],
+    "null alone": [_indexed(None, t=pa.string()), _indexed("b", "c")],
+    "dictionaries of views": [_indexed("a", None, t=pa.string_view()), _indexed("b", t=pa.string_view())],
+    "dictionaries of times": [_indexed(1, 2, t=pa.timestamp("us", "UTC")), _indexed(3, t=pa.timestamp("us", "UTC"))],
+    "dictionaries of lists": [_indexed(["a"], None), _indexed(["b"], [])],
+    "run ends": [pa.array([1, 1, None], RUN_ENDS)] * 2,
+    "run ends in structs": [pa.StructArray.from_arrays([pa.array([1, 1], RUN_ENDS)], ["x"])] * 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.arrow", "t.arrows"])
+@pytest.mark.parametrize("column", STORED)
+def test_columns_that_a_format_has_no_place_for_are_kept_as_their_values(
+    tmp_path: Path, column: str, name: str
+) -> None:
+    arrays = STORED[column]
+    batches = [pa.record_batch({"a": a}) for a in arrays]
+    sink = Sink(str(tmp_path / name), batches[0].schema)
+    for batch in batches:
+        sink.write(batch)
+    sink.commit()
+    assert read(tmp_path / name)["a"].to_pylist() == [x for a in arrays for x in a.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    "column", ["null among the values", "dictionaries of views", "dictionaries of times", "run ends"]
+)
+def test_csv_keeps_the_values_too(tmp_path: Path, column: str) -> None:
+    arrays = STORED[column]
+    sink = Sink(str(tmp_path / "t.csv"), pa.schema({"a": arrays[0].type, "b": pa.int8()}))
+    for a in arrays:
+        sink.write(pa.record_batch({"a": a, "b": pa.array([0] * len(a), pa.int8())}))
+    sink.commit()
+    back = read(tmp_path / "t.csv")["a"]
+    assert back.to_pylist() == [x for a in arrays for x in a.to_pylist()]

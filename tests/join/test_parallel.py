@@ -16,6 +16,7 @@ from ivjoin.plan.cache import planned
 from ivjoin.plan.cutting import Cut, cut_of, shifted
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream import pull, shares, slices
+from ivjoin.stream.pieces import Run
 from ivjoin.stream.slices import SlicedJoin
 
 BAND = "l.x BETWEEN r.x - 6 AND r.x + 3"
@@ -357,3 +358,21 @@ def test_shifts_stay_within_int64() -> None:
     for by in (*ends, -(2**63) - 5, 2**63 + 5):
         got = shifted(np.array(ends), by)
         assert got.tolist() == [min(max(x + by, -(2**63)), 2**63 - 1) for x in ends]
+
+
+def test_rows_that_wait_are_not_gone_through_for_each_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+
+    def owned(piece: Run) -> int:
+        nonlocal looks
+        looks += 1
+        return piece.end_owned - piece.first_owned
+
+    monkeypatch.setattr(slices, "_SLICE_ROWS", 5000)
+    monkeypatch.setattr(Run, "owned", property(owned))
+    n = 600
+    batches = [pa.record_batch({"x": [i], "v": [i]}) for i in range(n)]
+    stream = band_join(iter(batches), iter(batches), condition=BAND, left_order="x", right_order="x", threads=2)
+    assert sum(b.num_rows for b in stream) == sum(max(0, n - abs(by)) for by in range(-3, 7))
+    assert cut(stream)
+    assert looks < 20 * n

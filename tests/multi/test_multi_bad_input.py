@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import pyarrow as pa
@@ -137,6 +139,13 @@ def test_an_output_is_taken_to_its_end() -> None:
     taken.close()
     with pytest.raises(ProtocolError, match="abandoned"):
         op.push("c", batch(1))
+
+
+@pytest.mark.parametrize("take", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_an_operator_is_not_copied(take: Any) -> None:
+    for op in (MultiJoin(ABC, JOINED), ivjoin.SymmetricHashJoin(S, S, on="k")):
+        with pytest.raises(TypeError, match=r"take its snapshot\(\), and restore\(\) that"):
+            take(op)
 
 
 def test_snapshots_that_are_none() -> None:

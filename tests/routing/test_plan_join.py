@@ -366,3 +366,22 @@ def test_a_report_is_a_table() -> None:
     assert LoadReport.of(np.array([40, 40]), np.zeros(2), 40.0, 39.0, 0.3).lower_bound == 39.0
     many = LoadReport.of(np.arange(1, 101), np.zeros(100, dtype=np.int64), 5050.0, 0.0, 0.3)
     assert "+84 more" in str(many)
+
+
+@pytest.mark.parametrize("nulls", [0, 1])
+def test_samples_of_several_dictionaries(nulls: int) -> None:
+    parts = []
+    for first in (0, 100):
+        values = pa.array([None] * nulls + [f"v{i}" for i in range(first, first + 100)])
+        numbers = pa.array([i % len(values) for i in range(300)], pa.int8())
+        parts.append(pa.DictionaryArray.from_arrays(numbers, values))
+    coded = pa.table({"k": pa.chunked_array(parts), "t": range(600)})
+    plain = pa.table({"k": [x for part in parts for x in part.to_pylist()], "t": range(600)})
+    ask = {"on": "k", "condition": BAND, "workers": 4}
+    cells = []
+    for t in (coded, plain):
+        plan = plan_join(t, t, **ask)
+        cells.append([x for b in t.to_batches(max_chunksize=300) for x in plan.cells("left", b)[1].tolist()])
+    assert cells[0] == cells[1]
+    one, other = (simulate(t, t, **ask).rows_in for t in (coded, plain))
+    assert np.array_equal(one, other)

@@ -94,7 +94,7 @@ def load(array: Any, t: Type) -> Cell:
                     f"a column of {array.nbytes} bytes of text is more than one Arrow array holds; expected less than "
                     "2 GB: give it in batches"
                 )
-            array = array.chunk(0) if array.num_chunks else pa.array([], type=array.type)
+            array = array.chunk(0) if array.num_chunks else pa.nulls(0, array.type)
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if pa.types.is_dictionary(array.type):

@@ -1,0 +1,63 @@
+"""Folders of files that are read one after another: Arrow streams, and text that datasets do not unpack."""
+
+from __future__ import annotations
+
+import bz2
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+from ivjoin.files.atomic import FileError
+from ivjoin.files.datasets import open_files
+
+FIRST = pa.table({"k": [1, 2], "a": ["1", "2"]})
+OTHERS = {
+    "another order": (pa.table({"a": ["3"], "k": [3]}), {"k": 3, "a": "3"}),
+    "a column less": (pa.table({"k": [4]}), {"k": 4, "a": None}),
+    "a column more": (pa.table({"k": [5], "b": [1], "a": ["9"]}), {"k": 5, "a": "9"}),
+    "no rows": (FIRST.slice(0, 0), None),
+}
+
+
+def write(path: Path, table: pa.Table) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".arrows":
+        with pa.ipc.new_stream(path, table.schema) as file:
+            file.write_table(table)
+        return
+    text = pa.BufferOutputStream()
+    pa.csv.write_csv(table, text)
+    path.write_bytes(bz2.compress(text.getvalue().to_pybytes()))
+
+
+@pytest.mark.parametrize("ending", ["arrows", "csv.bz2"])
+@pytest.mark.parametrize("other", OTHERS)
+def test_columns_are_those_of_the_first_by_name(tmp_path: Path, other: str, ending: str) -> None:
+    table, row = OTHERS[other]
+    first = FIRST.set_column(1, "a", pa.array(["x", "y"]))  # text, in CSV too
+    write(tmp_path / f"1.{ending}", first)
+    write(tmp_path / f"2.{ending}", table)
+    files = open_files(tmp_path)
+    assert files.table(None).to_pylist() == first.to_pylist() + ([row] if row else [])
+    assert open_files(tmp_path).table(["a"])["a"].to_pylist() == ["x", "y"] + ([row["a"]] if row else [])
+
+
+@pytest.mark.parametrize("ending", ["arrows", "csv.bz2"])
+def test_folders_are_columns(tmp_path: Path, ending: str) -> None:
+    k = pa.table({"k": [1, 2]})
+    for folder in ("n=1/s=a b", "n=2/s=c%2Fd", "n=__HIVE_DEFAULT_PARTITION__/s=7"):
+        write(tmp_path / folder / f"x.{ending}", k)
+    files = open_files(tmp_path)
+    assert files.schema == pa.schema({"k": pa.int64(), "n": pa.int32(), "s": pa.string()})
+    rows = [tuple(row.values()) for row in files.table(None).to_pylist()]
+    parts = [(1, "a b"), (2, "c/d"), (None, "7")]
+    assert sorted(rows, key=repr) == sorted([(k, n, s) for n, s in parts for k in (1, 2)], key=repr)
+
+
+def test_what_cannot_be_cast_is_an_error_of_the_files(tmp_path: Path) -> None:
+    write(tmp_path / "1.arrows", pa.table({"k": [1]}))
+    write(tmp_path / "2.arrows", pa.table({"k": [1.5]}))
+    with pytest.raises(FileError, match=r"cannot read .* as arrows: Float value 1\.5"):
+        open_files(tmp_path).table(None)
