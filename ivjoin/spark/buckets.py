@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from ivjoin.errors import IvjoinError
 
-__all__ = ["bucket_labels", "checked_count", "murmur3_of_int", "state_partition"]
+__all__ = ["bucket_labels", "checked_count", "murmur3_of_int", "second_key", "state_partition"]
 
 _MASK = 0xFFFFFFFF
 # Beyond this the labels are found by luck alone and the search would take long; an even spread comes by itself.
@@ -29,12 +29,40 @@ def murmur3_of_int(value: int, seed: int = 42) -> int:
     Source: Austin Appleby's MurmurHash3 (public domain).
     """
     k = _rotated((value & _MASK) * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
-    h = (_rotated(seed ^ k, 13) * 5 + 0xE6546B64) & _MASK
+    h = (_rotated(seed & _MASK ^ k, 13) * 5 + 0xE6546B64) & _MASK
     h ^= 4
     h = (h ^ (h >> 16)) * 0x85EBCA6B & _MASK
     h = (h ^ (h >> 13)) * 0xC2B2AE35 & _MASK
     h ^= h >> 16
     return h - (1 << 32) if h >> 31 else h
+
+
+def second_key(label: int) -> int:
+    """The int that, hashed by Spark together with a label, leaves the label's own hash as it is.
+
+    So the groups ``(label, null)`` and ``(label, second_key(label))`` are in one state partition, of any number of
+    these: Spark's hash leaves nulls out, and MurmurHash3 of four bytes is a bijection for each seed.
+
+    Examples
+    --------
+    >>> murmur3_of_int(second_key(7), seed=murmur3_of_int(7)) == murmur3_of_int(7)
+    True
+    """
+    seed = murmur3_of_int(label) & _MASK
+    h = seed
+    h ^= h >> 16
+    h = h * _inverse(0xC2B2AE35) & _MASK
+    h ^= h >> 13 ^ h >> 26
+    h = h * _inverse(0x85EBCA6B) & _MASK
+    h ^= h >> 16
+    h ^= 4
+    k = seed ^ _rotated((h - 0xE6546B64) * _inverse(5) & _MASK, 19)
+    value = _rotated(k * _inverse(0x1B873593) & _MASK, 17) * _inverse(0xCC9E2D51) & _MASK
+    return value - (1 << 32) if value >> 31 else value
+
+
+def _inverse(odd: int) -> int:
+    return pow(odd, -1, 1 << 32)
 
 
 def state_partition(label: int, partitions: int) -> int:

@@ -217,11 +217,13 @@ def _joined_stream(
 ) -> DataFrame:
     """The joined stream, remembered for sinks that take it packed."""
     from ivjoin.spark.segments import segmented_join
+    from ivjoin.spark.stateful import in_two_groups
     from ivjoin.spark.streaming import opened, packed_sides, streaming_join
 
-    build = segmented_join if backend == "transformWithState" else streaming_join
+    segmented = backend == "transformWithState"
+    build = segmented_join if segmented else streaming_join
 
-    sides = packed_sides(left, right, call.spec, buckets, spread)
+    sides = packed_sides(left, right, call.spec, buckets, spread, not segmented and in_two_groups(buckets))
 
     def packed(results: Results | None = None) -> Any:
         return build(sides, call.spec, buckets, name, results, spread, budget)
@@ -248,8 +250,8 @@ def worker_budget(
         )
     if streaming and when_full == "spill":
         raise UnsupportedError(
-            "when_full is 'spill' with streams; expected 'raise': each micro-batch hands Spark the whole state of a "
-            "bucket as bytes, which files do not shorten. Take more buckets or a narrower window"
+            "when_full is 'spill' with streams; expected 'raise': Spark keeps the whole state of a bucket as bytes, "
+            "which files do not shorten. Take more buckets or a narrower window"
         )
     budget = budget_of(memory_limit, when_full, spill_dir)
     if budget is not None:

@@ -16,7 +16,7 @@ and when.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,10 @@ from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.delays import Arrived
 
-__all__ = ["PACKED_SCHEMA", "MapStage", "Route", "Seen", "fitted", "gathered", "packer", "unpacked", "whole"]
+__all__ = [
+    "PACKED_IN_TWO", "PACKED_SCHEMA", "MapStage", "Route", "Seen", "fitted", "gathered", "in_two", "packer",
+    "unpacked", "whole",
+]  # fmt: skip
 
 _Packed = tuple[int, int, bytes | None, bytes | None]
 MapStage = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -46,6 +49,8 @@ PACKED_SCHEMA = StructType([  # as text, Spark would parse it for each stage
     StructField("seen", BinaryType()),
 ])  # fmt: skip
 _ARROW = pa.schema([("label", pa.int32()), ("side", pa.int8()), ("rows", pa.binary()), ("seen", pa.binary())])
+# Where buckets have two groups: null in rows and ticks, which go to the first; what names the second in its own rows.
+PACKED_IN_TWO = StructType([*PACKED_SCHEMA.fields, StructField("part", IntegerType())])
 # Arrow bytes gathered before a task hands them on: few fat rows are cheap downstream, and a task must not grow.
 _FLUSH_BYTES = 32 << 20
 # What a join of many inputs is pushed at once: 10,000 rows, as Spark hands them on, cost it 1.8 times as much.
@@ -170,6 +175,30 @@ def _rows(rows: list[_Packed]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
         [pa.array(column, f.type) for column, f in zip(zip(*rows, strict=True), _ARROW, strict=True)], schema=_ARROW
     )
+
+
+def in_two(pack: MapStage, seconds: Mapping[int, int]) -> MapStage:
+    """``pack`` for buckets of two groups (``PACKED_IN_TWO``): each task with rows also has all second groups called.
+
+    ``seconds`` are what names them, by label.
+    """
+    schema = _ARROW.append(pa.field("part", pa.int32()))
+    called = pa.RecordBatch.from_arrays(
+        [pa.array(seconds.keys(), pa.int32()), pa.array([0] * len(seconds), pa.int8()),
+         pa.nulls(len(seconds), pa.binary()), pa.nulls(len(seconds), pa.binary()),
+         pa.array(seconds.values(), pa.int32())],
+        schema=schema,
+    )  # fmt: skip
+
+    def pack_in_two(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        some = False
+        for batch in pack(batches):
+            some = True
+            yield pa.RecordBatch.from_arrays([*batch.columns, pa.nulls(batch.num_rows, pa.int32())], schema=schema)
+        if some:
+            yield called
+
+    return pack_in_two
 
 
 def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

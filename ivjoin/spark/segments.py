@@ -6,11 +6,7 @@
     base      the operator's snapshot                          rewritten when the log has outgrown it
     log       one segment per micro-batch: its rows and ticks  appended to, cleared when the base is rewritten
 
-Base and log are compressed.
-
-A turn depends on nothing but the state and what came, so an operator is made again from its base by playing the log to
-it. A micro-batch thus writes what it brought, and over time no more than twice that plus the live rows; a worker that
-still holds the operator reads the head alone.
+Base and log are compressed; of both, ``journal`` tells. A worker that still holds the operator reads the head alone.
 """
 
 from __future__ import annotations
@@ -24,21 +20,21 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from ivjoin.errors import IvjoinError
 from ivjoin.operator.budget import Budget
-from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.spec import JoinSpec
-from ivjoin.spark.bucket import Turn, arrivals, keep, new_operator, play, restored, taken
+from ivjoin.spark.bucket import Turn, arrivals, keep, play
 from ivjoin.spark.buckets import bucket_labels
-from ivjoin.spark.codec import FORMAT, compressed, expanded, meta_text, new_token, read_state
+from ivjoin.spark.codec import FORMAT, compressed, meta_text, new_token, read_state
+from ivjoin.spark.journal import opened, segment_of
 from ivjoin.spark.metrics import MOST_GATHERED, observed
 from ivjoin.spark.results import RESULT_SCHEMA, Results
 from ivjoin.spark.spec import identity
 from ivjoin.spark.streamspread import UNSPREAD, StreamSpread
-from ivjoin.spark.turns import arrivals_of, found_again, leave_turn, turn_bytes
+from ivjoin.spark.turns import leave_turn
 from ivjoin.spark.workers import own_workers
 
 __all__ = ["SegmentedBucket", "segmented_join"]
 
-# A log shorter than this is not worth a new base: playing it is quick.
+# A log shorter than this is not worth a new base: playing it is quick, and it is never written again.
 _SHORT_LOG = 1 << 20
 _HEAD = "format int, meta string, token string, base_size long, log_size long"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -111,11 +107,13 @@ class SegmentedBucket(StatefulProcessor):
         name = (self._meta, int(key[0]))
         turn = Turn({})
         head = self._head.get() if self._head.exists() else None
-        op = self._opened(name, head, turn)
         before, base_size, log_size = ("", 0, 0) if head is None else head[2:]
+        if head is not None:
+            read_state((head[0], head[1], head[2], b""), self._meta)
+        op = opened(self._spec, name, before, self._payload, self._segments, turn, self._budget)
         turn.before = op.metrics.as_dict()
         came = arrivals(self._spec, rows)
-        segment = compressed(turn_bytes(came))
+        segment = segment_of(came, max(base_size, _SHORT_LOG) - log_size)
         turn.mark()
         out = turn.delay.counted(play(op, self._spec, came, self._owned), came.arrived)
         yield from self._results.frames(out, name[1])
@@ -123,15 +121,14 @@ class SegmentedBucket(StatefulProcessor):
         if self._plans is not None and self._note is not None and name[1] == self._labels[0]:
             said = self._note.get()[0] if self._note.exists() else ""
             self._note.update((self._plans.planner().turn(said, came.heard, [s.edges for s in came.seen]),))
-        log_size += len(segment)
-        written = len(segment)
-        if log_size > max(base_size, _SHORT_LOG):
+        if segment is None:
             payload = compressed(op.snapshot())
             self._base.update((payload,))
             self._log.clear()
             base_size, log_size, written = len(payload), 0, len(payload)
         else:
             self._log.appendValue((segment,))
+            log_size, written = log_size + len(segment), len(segment)
         token = new_token()
         self._head.update((FORMAT, self._meta, token, base_size, log_size))
         leave_turn(name, before, token, came, turn.rows_in(op), op.metrics.state_rows)
@@ -141,21 +138,8 @@ class SegmentedBucket(StatefulProcessor):
     def close(self) -> None:
         pass
 
-    def _opened(self, name: tuple[str, int], head: Any, turn: Turn) -> SymmetricHashJoin:
-        if head is None:
-            taken(name)
-            return new_operator(self._spec, self._budget)
-        state = read_state((head[0], head[1], head[2], b""), self._meta)
-        op, turn.caught_up = found_again(self._spec, name, state.token, self._budget)
-        if op is not None:
-            return op
-        turn.restored = True
-        base = self._base.get() if self._base.exists() else None
-        if base is None:
-            op = new_operator(self._spec, self._budget)
-        else:
-            op = restored(expanded(bytes(base[0])), self._budget)
-        for (segment,) in self._log.get():
-            for _ in play(op, self._spec, arrivals_of(self._spec, expanded(bytes(segment)))):
-                pass
-        return op
+    def _payload(self) -> bytes | None:
+        return bytes(self._base.get()[0]) if self._base.exists() else None
+
+    def _segments(self) -> Iterator[bytes]:
+        return (bytes(segment) for (segment,) in self._log.get())

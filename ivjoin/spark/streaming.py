@@ -3,8 +3,8 @@
 ::
 
     left  -- bucket number -- pack (mapInArrow) --+
-                                                  +-- union -- groupBy(label) -- applyInPandasWithState(operator)
-    right -- bucket number -- pack (mapInArrow) --+                              -- counts -- open (mapInArrow)
+                                                  +-- union -- groupBy(label, part) -- applyInPandasWithState(operator)
+    right -- bucket number -- pack (mapInArrow) --+                                 -- counts -- open (mapInArrow)
 
 No Spark timeout and no Spark watermark takes part: the frontier comes from the rows and ticks themselves.
 """
@@ -20,22 +20,24 @@ from pyspark.sql.types import StructType
 from ivjoin.operator.budget import Budget
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import JoinSpec
-from ivjoin.spark.buckets import bucket_labels
+from ivjoin.spark.buckets import bucket_labels, second_key
 from ivjoin.spark.codec import STATE_SCHEMA
 from ivjoin.spark.columns import bucket_sql, key_sql, place
 from ivjoin.spark.environment import arrow_batch_rows
 from ivjoin.spark.metrics import MOST_GATHERED, observed
-from ivjoin.spark.pack import PACKED_SCHEMA, packer
+from ivjoin.spark.pack import PACKED_IN_TWO, PACKED_SCHEMA, in_two, packer
 from ivjoin.spark.results import RESULT_SCHEMA, Results, opener
-from ivjoin.spark.stateful import bucket_function
+from ivjoin.spark.stateful import bucket_function, in_two_groups
 from ivjoin.spark.streamspread import UNSPREAD, StreamSpread
 from ivjoin.spark.workers import own_workers
 
 __all__ = ["opened", "packed_sides", "streaming_join"]
 
 
-def packed_sides(left: Any, right: Any, spec: JoinSpec, buckets: int, spread: StreamSpread = UNSPREAD) -> Any:
-    """Both inputs as packed rows (``PACKED_SCHEMA``)."""
+def packed_sides(
+    left: Any, right: Any, spec: JoinSpec, buckets: int, spread: StreamSpread = UNSPREAD, two_groups: bool = False
+) -> Any:
+    """Both inputs as packed rows: ``PACKED_SCHEMA``, or ``PACKED_IN_TWO`` for buckets of two groups."""
     keys = key_sql(plan_of(spec))
     labels = bucket_labels(buckets if keys or spread.spreads else 1)
     route = spread.router(len(labels))
@@ -48,7 +50,10 @@ def packed_sides(left: Any, right: Any, spec: JoinSpec, buckets: int, spread: St
         if spread.slices is not None:
             bucket = spread.in_slices(keys, side, bucket)
         rows = frame.toDF(*columns).select(bucket.alias("bucket"), "*")
-        packed.append(rows.mapInArrow(packer(spec, side, labels, route=route), PACKED_SCHEMA))
+        pack, schema = packer(spec, side, labels, route=route), PACKED_SCHEMA
+        if two_groups:
+            pack, schema = in_two(pack, {label: second_key(label) for label in labels}), PACKED_IN_TWO
+        packed.append(rows.mapInArrow(pack, schema))
     return packed[0].union(packed[1])
 
 
@@ -60,7 +65,9 @@ def streaming_join(
     # Rows that are opened behind the join take workers, too.
     with own_workers(packed) if results is None else nullcontext():
         results = results or Results(arrow_batch_rows(packed.sparkSession))
-        played = packed.groupBy("label").applyInPandasWithState(
+        # The keys are the same in any case, so that another number of buckets is told to the user as that.
+        parted = packed if in_two_groups(buckets) else packed.withColumn("part", F.lit(None).cast("int"))
+        played = parted.groupBy("label", "part").applyInPandasWithState(
             bucket_function(spec, buckets, results, spread, budget), RESULT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
         )
     return observed(played, name, by_bucket=buckets <= MOST_GATHERED)
