@@ -279,7 +279,7 @@ class Spilling:
 
     def _spill(self, core: Core, store: SideStore, columns: list[int]) -> None:
         spill_columns(store, columns, self.files)
-        core.gather_output()
+        core.gather_output(store.side)
 
     def _item(self, part: Part) -> Iterator[Item]:
         if size := in_memory(part.array):

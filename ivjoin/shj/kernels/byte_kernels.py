@@ -8,14 +8,15 @@ from ivjoin.shj.kernels.compiling import I8, IN1, IN_U8, IO1, IO_U8, VOID, compi
 __all__ = ["concat_pieces", "gather_bytes", "gather_pieces", "places", "same"]
 
 
-@compiled(I8(IN1, IN1, IN_U8, IO_U8))
+@compiled(I8(IN1, IN1, I8, I8))
 def gather_bytes(starts, sizes, source, out):  # type: ignore[no-untyped-def]
-    """Copy ``source[starts[i] : starts[i] + sizes[i]]`` one after another into ``out``; returns the bytes written."""
+    """Copy ``sizes[i]`` bytes from ``starts[i]`` past ``source`` one after another past ``out``, both addresses.
+
+    The two may overlap where no piece moves towards the end. Returns the bytes written.
+    """
     top = 0
     for i in range(starts.shape[0]):
-        at = starts[i]
-        for b in range(sizes[i]):
-            out[top + b] = source[at + b]
+        copy_all(out + top, source + starts[i], sizes[i])
         top += sizes[i]
     return top
 
