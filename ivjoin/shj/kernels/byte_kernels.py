@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from ivjoin.shj.kernels import memory as mem
 from ivjoin.shj.kernels.batch_memory import copy_all
 from ivjoin.shj.kernels.compiling import I8, IN1, IN_U8, IO1, IO_U8, VOID, compiled, inner
+
+_LINE, _LINES = 64, 256  # bytes that memory gives at once, and of a piece those that are asked for ahead
 
 __all__ = ["concat_pieces", "gather_bytes", "gather_pieces", "places", "same"]
 
@@ -28,7 +31,14 @@ def gather_pieces(source, segments, first, shift, which, begins, sizes, outs, ou
     A position lies in segment ``position >> shift``; of those, number ``first + s`` begins ``segments[s]`` bytes past
     ``source``. Both are addresses.
     """
-    for k in range(which.shape[0]):
+    n = which.shape[0]
+    for k in range(n):
+        if k + mem.AHEAD < n:
+            i = which[k + mem.AHEAD]
+            at = begins[i]
+            at += source + segments[(at >> shift) - first] - ((at >> shift) << shift)
+            for line in range(0, min(sizes[i], _LINES), _LINE):
+                mem.prefetch(at + line)
         i = which[k]
         at = begins[i]
         left = sizes[i]

@@ -23,12 +23,13 @@ import pyarrow as pa
 from ivjoin.errors import MemoryLimitError
 from ivjoin.shj.store.logs import Log
 
-__all__ = ["Files", "extended", "fresh", "give_back", "in_memory", "own_memory", "slide"]
+__all__ = ["AS_IT_WAS", "Files", "extended", "fresh", "give_back", "in_memory", "own_memory", "slide"]
 
 _PAGE = mmap.PAGESIZE
 _MOVED = 1 << 20  # bytes of an array that malloc maps by itself
 _PIECE = 4 << 20  # bytes copied at once, so that little of a file is in memory meanwhile
 _SPARE = 1 << 20  # bytes of a file that may be more than what is asked for
+AS_IT_WAS = "; what the operator holds is as it was before this batch, and snapshot() still works"
 _STATM = "/proc/self/statm"
 
 
@@ -65,6 +66,7 @@ class Files:
         self._base: int | None = None
         self._hand = 0
         self.allowed = 1 << 62  # bytes of mapped files that may lie in memory
+        self.logs_allowed = 0  # as long as no more do, what was read of logs stays there
         self._lock = Lock()  # operators at work in several threads may share it
         os.close(self.unnamed(1))
 
@@ -129,9 +131,26 @@ class Files:
         """In the middle of a step that reads much: let go of pages beyond those that may lie in memory."""
         self.settle(self.allowed)
 
+    def ease_logs(self) -> None:
+        """After a log was read: what was read of logs counts as memory of the process until it is let go of."""
+        logs = self._read_logs()
+        if self.mapped + sum(log.mapped for log in logs) > self.logs_allowed and self.resident() > self.logs_allowed:
+            for log in logs:
+                log.let_go()
+
+    def _read_logs(self) -> list[Log]:
+        with self._lock:
+            return [log for log in self.logs if log.mapped]
+
     def settle(self, allowed: int) -> int:
-        """Let go of pages until less than ``allowed`` bytes of mapped files lie in memory; by how many it was more."""
-        mapped = self.mapped
+        """Let go of pages until less than ``allowed`` bytes of files lie in memory; by how many it was more.
+
+        Those of logs go first, which are not counted as more.
+        """
+        mapped, logs = self.mapped, self._read_logs()
+        if logs and mapped + sum(log.mapped for log in logs) > allowed and self.resident() > allowed:
+            for log in logs:
+                log.let_go()
         if mapped <= allowed:
             return 0
         with self._lock:
@@ -207,8 +226,7 @@ class Files:
 def _no_file(folder: str, size: int, e: Exception) -> MemoryLimitError:
     said = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
     return MemoryLimitError(
-        f"cannot spill {size:,} bytes to {folder!r}: {said}. Give room there, or another folder by spill_dir; what the "
-        "operator holds is as it was before this batch, and snapshot() still works"
+        f"cannot spill {size:,} bytes to {folder!r}: {said}. Give room there, or another folder by spill_dir{AS_IT_WAS}"
     )
 
 
