@@ -12,7 +12,8 @@ import ctypes
 import mmap
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from threading import Lock
 from weakref import WeakSet
@@ -20,16 +21,16 @@ from weakref import WeakSet
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.errors import MemoryLimitError
+from ivjoin.errors import MemoryLimitError, SpillError
 from ivjoin.shj.store.logs import Log
 
-__all__ = ["AS_IT_WAS", "Files", "extended", "fresh", "give_back", "in_memory", "own_memory", "slide"]
+__all__ = ["AS_IT_WAS", "Files", "extended", "fresh", "give_back", "in_memory", "moving", "own_memory", "slide"]
 
 _PAGE = mmap.PAGESIZE
 _MOVED = 1 << 20  # bytes of an array that malloc maps by itself
 _PIECE = 4 << 20  # bytes copied at once, so that little of a file is in memory meanwhile
 _SPARE = 1 << 20  # bytes of a file that may be more than what is asked for
-AS_IT_WAS = "; what the operator holds is as it was before this batch, and snapshot() still works"
+AS_IT_WAS = "; what an operator holds is as it was before this batch, and its snapshot() still works"
 _STATM = "/proc/self/statm"
 
 
@@ -209,6 +210,18 @@ class Files:
         except OSError as e:
             raise _no_file(self.folder, size, e) from e
 
+    def write(self, fd: int, data: memoryview, at: int) -> int:
+        """Write bytes where there is room for them; how many were.
+
+        Raises
+        ------
+        SpillError
+        """
+        try:
+            return os.pwrite(fd, data, at)
+        except OSError as e:
+            raise _not_written(self.folder, len(data), e) from e
+
     def _mapped(self, fd: int, size: int) -> _Map:
         if self._base is None:
             self.resident()
@@ -223,10 +236,35 @@ class Files:
         return m
 
 
+def _not_written(folder: str, size: int, e: OSError) -> SpillError:
+    """What a write is answered with that fails where there was room."""
+    return SpillError(
+        f"cannot write {size:,} bytes to a file in {folder!r} that had room for them: {e.strerror or e}. What was "
+        "under way is lost: join again, or go on from the last snapshot, with another spill_dir"
+    )
+
+
+@contextmanager
+def moving() -> Iterator[None]:
+    """While arrays are moved of which some are, and others not: a disk without room then leaves nothing to go on with.
+
+    Raises
+    ------
+    SpillError
+        In place of MemoryLimitError, after which an operator goes on.
+    """
+    try:
+        yield
+    except MemoryLimitError as e:
+        said = str(e).removesuffix(AS_IT_WAS)
+        raise SpillError(f"{said}. Rows were on their way: join again, or go on from the last snapshot") from e
+
+
 def _no_file(folder: str, size: int, e: Exception) -> MemoryLimitError:
     said = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
+    much = f"{size:,} bytes " if size > 1 else ""
     return MemoryLimitError(
-        f"cannot spill {size:,} bytes to {folder!r}: {said}. Give room there, or another folder by spill_dir{AS_IT_WAS}"
+        f"cannot spill {much}to {folder!r}: {said}. Give room there, or another folder by spill_dir{AS_IT_WAS}"
     )
 
 

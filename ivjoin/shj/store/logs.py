@@ -104,6 +104,8 @@ class Log:
         ------
         MemoryLimitError
             If there is no room for them; none is written then.
+        SpillError
+            If there was, and they cannot be written all the same.
         """
         n = len(data)
         self.reserve(n)
@@ -111,7 +113,7 @@ class Log:
         top = self.top
         while len(left):
             at = self._places[(top >> _SHIFT) - self._first] + top % _SEGMENT
-            done = os.pwrite(self._fd, left[: _SEGMENT - top % _SEGMENT], at)
+            done = self._files.write(self._fd, left[: _SEGMENT - top % _SEGMENT], at)
             top += done
             left = left[done:]
         self.top = top
