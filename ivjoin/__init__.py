@@ -21,6 +21,7 @@ from ivjoin.errors import (
     ProtocolError,
     SchemaError,
     SnapshotError,
+    SpillError,
     UnsupportedError,
 )
 
@@ -74,6 +75,7 @@ __all__ = [
     "ProtocolError",
     "SchemaError",
     "SnapshotError",
+    "SpillError",
     "SymmetricHashJoin",
     "UnsupportedError",
     "__version__",

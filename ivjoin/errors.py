@@ -17,6 +17,7 @@ __all__ = [
     "ProtocolError",
     "SchemaError",
     "SnapshotError",
+    "SpillError",
     "UnsupportedError",
     "came",
 ]
@@ -81,6 +82,10 @@ class MemoryLimitError(CapacityError):
     """
 
     rows_taken: int = 0
+
+
+class SpillError(IvjoinError):
+    """A file in ``spill_dir`` that had room for rows cannot be written or read any more. The operator has stopped."""
 
 
 _MOST_SHOWN = 100

@@ -116,6 +116,7 @@ class Core:
         state = self.state = left.state
         self.keys, self.stores = left.keys, left.stores
         self.keeps_text, self.mixes = left.keeps_text, left.mixes
+        self.gathers, self._compiled = [False, False], (state.get("blocks"), left.mixes)
         self.shared, self.packs, self.prepares = left.tables, [*left.packs], left.prepares
         self.sources = [t.sources for t in left.tables]
         state.set(within=int(self.intake.late_within))
@@ -158,10 +159,12 @@ class Core:
                 store.compiled_text = compiled
                 store.point()
         self.mixes = compiled and kinds is not None and not kinds <= {at.WORDS}
+        blocks = int(compiled and kinds is not None and kinds <= {at.WORDS})
+        self.gathers, self._compiled = [False, False], (blocks, self.mixes)
         state.set(
             key_kind=self.keys.kind, never=int(plan.never), rekeyed=int(self.rekeyed),
             within=int(self.intake.late_within), raises=int(on_late == "raise"), drops=int(on_late == "drop"),
-            blocks=int(compiled and kinds is not None and kinds <= {at.WORDS}),
+            blocks=blocks,
             fields=state.lend("fields", output.fields), n_fields=len(output.fields),
             loosens=int(self.limits is None and self.account.limit is None),
         )
@@ -221,7 +224,7 @@ class Core:
     def payload(self) -> list[frozenset[int]]:
         """Columns of each side whose address the kernels want for what is stored or put out of them."""
         plan = self.plan
-        blocks = self.mixes or bool(self.state.get("blocks"))
+        blocks = any(self._compiled)
         name = f"payload {self.keeps_text} {blocks}"
         found: list[frozenset[int]] | None = plan.kept.get(name)
         if found is None:
@@ -254,10 +257,15 @@ class Core:
             if high != I64_MAX:
                 self.stores[s].schedule(axis, True)
 
-    def gather_output(self) -> None:
-        """Let Arrow put output together from now on: some of it lies where kernels do not read."""
-        self.mixes = False
-        self.state.set(blocks=0)
+    def gather_output(self, s: int) -> None:
+        """Let Arrow put output of side s's stored rows together from now on: some lies where kernels do not read."""
+        self.gathers[s] = True
+        self.put_out(1 - s)
+
+    def put_out(self, p: int) -> None:
+        """Before the rows of a push on side p, or what its frontier prunes, come out: say who puts them together."""
+        blocks, self.mixes = (0, False) if self.gathers[1 - p] else self._compiled
+        self.state.set(blocks=blocks)
 
     def limit_output(self, rows: int) -> None:
         """Let output batches have no more than so many rows, and less than the caller allows."""

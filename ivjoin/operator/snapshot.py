@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.errors import IvjoinError, SnapshotError, came
+from ivjoin.errors import IvjoinError, MemoryLimitError, SnapshotError, came
 from ivjoin.expr.codec import decode, encode
 from ivjoin.frontier.order import Frontier
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.core import Core
 from ivjoin.operator.cores import AnyCore, core_of
+from ivjoin.operator.sharing import not_restored
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import JoinSpec
@@ -97,6 +98,8 @@ def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore
         if limits is not None:
             limits.look()
         core.metrics.state_bytes = core.bytes_held()
+    except MemoryLimitError as e:
+        raise not_restored(e) from e
     except IvjoinError:
         raise
     except Exception as e:  # its checksum fits: another program wrote it, and anything may be missing

@@ -48,6 +48,7 @@ def take(core: AnyCore, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Itera
             state = core.state
         if core.account.limit is not None:
             room.make_batch_room(core, p, batch)
+            core.put_out(p)
         if state.resting:
             state.wake()
     except BaseException:
@@ -187,6 +188,7 @@ def settle(core: AnyCore, p: int) -> Iterator[pa.RecordBatch]:
     other = core.stores[1 - p]
     core.bounder.move(p, True, other.live)
     core.publish(1 - p)
+    core.put_out(p)
     if core.state.sides[1 - p]["owes"]:
         core.state.dead_room(other.live)
     core.state.set(phase=at.PRUNING, n=0, n_kept=0, n_left=0, n_late=0, cursor=0)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.shj.kernels import byte_kernels
+from ivjoin.shj.kernels.memory import address_of as address
 
 __all__ = [
     "Bytes", "bitmap", "byte_width", "counted", "encoded", "fixed_array", "fixed_view", "is_own_ordinal",
@@ -181,7 +182,8 @@ class Bytes:
         offsets = np.zeros(len(starts) + 1, dtype=np.int64)
         np.cumsum(sizes, out=offsets[1:])
         out = np.empty(int(offsets[-1]), dtype=np.uint8)
-        byte_kernels.gather_bytes(np.ascontiguousarray(starts), np.ascontiguousarray(sizes), source, out)
+        begins, much = np.ascontiguousarray(starts), np.ascontiguousarray(sizes)
+        byte_kernels.gather_bytes(begins, much, address(source), address(out))
         return cls(offsets, out)
 
     def then(self, other: Bytes) -> Bytes:

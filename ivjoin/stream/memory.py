@@ -42,7 +42,7 @@ class Segment:
         except BaseException:
             os.close(fd)
             raise
-        self._fd, self.top, self.nbytes = fd, 0, size
+        self._files, self._fd, self.top, self.nbytes = files, fd, 0, size
 
     def __del__(self) -> None:
         if hasattr(self, "_fd"):
@@ -52,7 +52,7 @@ class Segment:
         """Bytes at the end, for which there must be room."""
         start, left = self.top, memoryview(data)
         while left:
-            done = os.pwrite(self._fd, left, self.top)
+            done = self._files.write(self._fd, left, self.top)
             self.top, left = self.top + done, left[done:]
         self.top = -(-self.top // _ALIGNED) * _ALIGNED
         return pa.py_buffer(self._map)[start : start + data.size]

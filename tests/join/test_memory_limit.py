@@ -141,8 +141,10 @@ def test_the_error_says_what_holds_so_much_and_what_to_do() -> None:
     assert "can never be dropped before the right input ends" in text
     n = op.metrics.state_rows
     assert SymmetricHashJoin.restore(op.snapshot()).metrics.state_rows == n
-    with pytest.raises(MemoryLimitError):
+    with pytest.raises(MemoryLimitError) as refused:
         SymmetricHashJoin.restore(op.snapshot(), memory_limit=20_000)
+    said = str(refused.value)
+    assert "batch" not in said and said.endswith("restore it with a greater limit"), said
 
 
 def test_a_large_batch_is_looked_at_before_its_first_piece() -> None:

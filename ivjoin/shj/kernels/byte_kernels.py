@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from ivjoin.shj.kernels import memory as mem
 from ivjoin.shj.kernels.batch_memory import copy_all
 from ivjoin.shj.kernels.compiling import I8, IN1, IN_U8, IO1, IO_U8, VOID, compiled, inner
+
+_LINE, _LINES = 64, 256  # bytes that memory gives at once, and of a piece those that are asked for ahead
 
 __all__ = ["concat_pieces", "gather_bytes", "gather_pieces", "places", "same"]
 
 
-@compiled(I8(IN1, IN1, IN_U8, IO_U8))
+@compiled(I8(IN1, IN1, I8, I8))
 def gather_bytes(starts, sizes, source, out):  # type: ignore[no-untyped-def]
-    """Copy ``source[starts[i] : starts[i] + sizes[i]]`` one after another into ``out``; returns the bytes written."""
+    """Copy ``sizes[i]`` bytes from ``starts[i]`` past ``source`` one after another past ``out``, both addresses.
+
+    The two may overlap where no piece moves towards the end. Returns the bytes written.
+    """
     top = 0
     for i in range(starts.shape[0]):
-        at = starts[i]
-        for b in range(sizes[i]):
-            out[top + b] = source[at + b]
+        copy_all(out + top, source + starts[i], sizes[i])
         top += sizes[i]
     return top
 
@@ -27,7 +31,14 @@ def gather_pieces(source, segments, first, shift, which, begins, sizes, outs, ou
     A position lies in segment ``position >> shift``; of those, number ``first + s`` begins ``segments[s]`` bytes past
     ``source``. Both are addresses.
     """
-    for k in range(which.shape[0]):
+    n = which.shape[0]
+    for k in range(n):
+        if k + mem.AHEAD < n:
+            i = which[k + mem.AHEAD]
+            at = begins[i]
+            at += source + segments[(at >> shift) - first] - ((at >> shift) << shift)
+            for line in range(0, min(sizes[i], _LINES), _LINE):
+                mem.prefetch(at + line)
         i = which[k]
         at = begins[i]
         left = sizes[i]

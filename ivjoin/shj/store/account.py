@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ivjoin.errors import CapacityError
+from ivjoin.errors import CapacityError, SpillError
 from ivjoin.shj.store.backing import Files
 
 __all__ = ["Account"]
@@ -82,8 +82,8 @@ class Account:
                         "most: raise the limit, narrow the window, or divide the rows"
                     )
                 again = self.on_full(needed, held)
-            except BaseException:
-                self.refused = True
+            except BaseException as e:
+                self.refused = not isinstance(e, SpillError)  # which leaves arrays half moved
                 raise
             before, needed = needed, more() if callable(more) else needed
             if again is not True and needed >= before and self._held() >= held:

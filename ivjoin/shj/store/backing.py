@@ -12,7 +12,8 @@ import ctypes
 import mmap
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from threading import Lock
 from weakref import WeakSet
@@ -20,15 +21,16 @@ from weakref import WeakSet
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.errors import MemoryLimitError
+from ivjoin.errors import MemoryLimitError, SpillError
 from ivjoin.shj.store.logs import Log
 
-__all__ = ["Files", "extended", "fresh", "give_back", "in_memory", "own_memory", "slide"]
+__all__ = ["AS_IT_WAS", "Files", "extended", "fresh", "give_back", "in_memory", "moving", "own_memory", "slide"]
 
 _PAGE = mmap.PAGESIZE
 _MOVED = 1 << 20  # bytes of an array that malloc maps by itself
 _PIECE = 4 << 20  # bytes copied at once, so that little of a file is in memory meanwhile
 _SPARE = 1 << 20  # bytes of a file that may be more than what is asked for
+AS_IT_WAS = "; what an operator holds is as it was before this batch, and its snapshot() still works"
 _STATM = "/proc/self/statm"
 
 
@@ -65,6 +67,7 @@ class Files:
         self._base: int | None = None
         self._hand = 0
         self.allowed = 1 << 62  # bytes of mapped files that may lie in memory
+        self.logs_allowed = 0  # as long as no more do, what was read of logs stays there
         self._lock = Lock()  # operators at work in several threads may share it
         os.close(self.unnamed(1))
 
@@ -129,9 +132,26 @@ class Files:
         """In the middle of a step that reads much: let go of pages beyond those that may lie in memory."""
         self.settle(self.allowed)
 
+    def ease_logs(self) -> None:
+        """After a log was read: what was read of logs counts as memory of the process until it is let go of."""
+        logs = self._read_logs()
+        if self.mapped + sum(log.mapped for log in logs) > self.logs_allowed and self.resident() > self.logs_allowed:
+            for log in logs:
+                log.let_go()
+
+    def _read_logs(self) -> list[Log]:
+        with self._lock:
+            return [log for log in self.logs if log.mapped]
+
     def settle(self, allowed: int) -> int:
-        """Let go of pages until less than ``allowed`` bytes of mapped files lie in memory; by how many it was more."""
-        mapped = self.mapped
+        """Let go of pages until less than ``allowed`` bytes of files lie in memory; by how many it was more.
+
+        Those of logs go first, which are not counted as more.
+        """
+        mapped, logs = self.mapped, self._read_logs()
+        if logs and mapped + sum(log.mapped for log in logs) > allowed and self.resident() > allowed:
+            for log in logs:
+                log.let_go()
         if mapped <= allowed:
             return 0
         with self._lock:
@@ -190,6 +210,18 @@ class Files:
         except OSError as e:
             raise _no_file(self.folder, size, e) from e
 
+    def write(self, fd: int, data: memoryview, at: int) -> int:
+        """Write bytes where there is room for them; how many were.
+
+        Raises
+        ------
+        SpillError
+        """
+        try:
+            return os.pwrite(fd, data, at)
+        except OSError as e:
+            raise _not_written(self.folder, len(data), e) from e
+
     def _mapped(self, fd: int, size: int) -> _Map:
         if self._base is None:
             self.resident()
@@ -204,11 +236,35 @@ class Files:
         return m
 
 
+def _not_written(folder: str, size: int, e: OSError) -> SpillError:
+    """What a write is answered with that fails where there was room."""
+    return SpillError(
+        f"cannot write {size:,} bytes to a file in {folder!r} that had room for them: {e.strerror or e}. What was "
+        "under way is lost: join again, or go on from the last snapshot, with another spill_dir"
+    )
+
+
+@contextmanager
+def moving() -> Iterator[None]:
+    """While arrays are moved of which some are, and others not: a disk without room then leaves nothing to go on with.
+
+    Raises
+    ------
+    SpillError
+        In place of MemoryLimitError, after which an operator goes on.
+    """
+    try:
+        yield
+    except MemoryLimitError as e:
+        said = str(e).removesuffix(AS_IT_WAS)
+        raise SpillError(f"{said}. Rows were on their way: join again, or go on from the last snapshot") from e
+
+
 def _no_file(folder: str, size: int, e: Exception) -> MemoryLimitError:
     said = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
+    much = f"{size:,} bytes " if size > 1 else ""
     return MemoryLimitError(
-        f"cannot spill {size:,} bytes to {folder!r}: {said}. Give room there, or another folder by spill_dir; what the "
-        "operator holds is as it was before this batch, and snapshot() still works"
+        f"cannot spill {much}to {folder!r}: {said}. Give room there, or another folder by spill_dir{AS_IT_WAS}"
     )
 
 

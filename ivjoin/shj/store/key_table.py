@@ -18,7 +18,7 @@ from ivjoin.shj.kernels import key_kernels
 from ivjoin.shj.kernels.index_kernels import KEY, LIVE
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.store.account import Account
-from ivjoin.shj.store.backing import extended, fresh, in_memory
+from ivjoin.shj.store.backing import extended, fresh, in_memory, moving
 from ivjoin.shj.store.sizes import TIGHT
 
 if TYPE_CHECKING:
@@ -259,6 +259,11 @@ class KeyTable:
         if self._account.files is not None:
             filed = [a for a in (self.slots, self._table, *self._beside()) if not in_memory(a)]
             self._account.want_disk(sum(a.nbytes for a in filed))
+        with moving():
+            self._swept(n, much)
+        self.point()
+
+    def _swept(self, n: int, much: float) -> None:
         if self.live:
             self._took(key_kernels.take_back(self.slots, self.n_ids, self.live, self._cell))
         else:  # as after the last row: no kernel need be there for that
@@ -279,7 +284,6 @@ class KeyTable:
             self._rehash()
         else:
             self._forget()
-        self.point()
 
     def _forget(self) -> None:
         """Let go of what is kept of keys, of which there is none."""

@@ -1,8 +1,8 @@
 """Bytes that lie in a file in the order in which they came: written at the end, given back at the front.
 
 A log is cut into segments of one size, each anywhere in a file without a name. A segment of which nothing is needed any
-more is used again, unread. Nothing is mapped: reads and writes go through the system's cache of pages, which is no
-memory of the process.
+more is used again, unread. Writes go through the system's cache of pages, which is no memory of the process; reads
+through a mapping, of which no more stays in memory than there is room for.
 """
 
 from __future__ import annotations
@@ -65,6 +65,18 @@ class Log:
         """Bytes of the file."""
         return self._size
 
+    @property
+    def mapped(self) -> int:
+        """Bytes of the file of which pages may lie in memory."""
+        there = self._map
+        return 0 if there is None or self._size <= _LITTLE else len(there)
+
+    def let_go(self) -> None:
+        """Let go of what of it lies in memory."""
+        there = self._map
+        if there is not None:
+            there.madvise(mmap.MADV_DONTNEED)
+
     def reserve(self, n: int) -> None:
         """Take room on the disk for n bytes more, before any is written.
 
@@ -92,6 +104,8 @@ class Log:
         ------
         MemoryLimitError
             If there is no room for them; none is written then.
+        SpillError
+            If there was, and they cannot be written all the same.
         """
         n = len(data)
         self.reserve(n)
@@ -99,7 +113,7 @@ class Log:
         top = self.top
         while len(left):
             at = self._places[(top >> _SHIFT) - self._first] + top % _SEGMENT
-            done = os.pwrite(self._fd, left[: _SEGMENT - top % _SEGMENT], at)
+            done = self._files.write(self._fd, left[: _SEGMENT - top % _SEGMENT], at)
             top += done
             left = left[done:]
         self.top = top
@@ -132,8 +146,7 @@ class Log:
                 address(source), self._table, self._first, _SHIFT, which, begins, sizes, outs, address(out)
             )
             if self._size > _LITTLE:
-                # What was read of a file counts as memory of the process until it is let go of.
-                self._map.madvise(mmap.MADV_DONTNEED)
+                self._files.ease_logs()
 
     def trim(self, low: int) -> None:
         """Let go of what lies before a position."""

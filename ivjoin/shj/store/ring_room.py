@@ -9,7 +9,7 @@ import numpy as np
 from ivjoin.shj.kernels import index_kernels, ring_kernels
 from ivjoin.shj.registers import SIDE, words_of
 from ivjoin.shj.store.account import Account
-from ivjoin.shj.store.backing import extended, fresh, in_memory
+from ivjoin.shj.store.backing import extended, fresh, in_memory, moving
 from ivjoin.shj.store.columns import BoolColumn, OrdinalColumn, WordColumn
 from ivjoin.shj.store.sizes import TIGHT, fitting, larger
 from ivjoin.shj.store.spilled import FixedInFile, TextInFile
@@ -114,16 +114,16 @@ def recap(store: SideStore, cap: int) -> None:
     if rows is None:
         rows = fresh(store.rows, (cap, store.rows.shape[1]))
     links = rows.view(np.int32)
-    if same:
-        if is_copy:
-            rows[store.lo : store.hi] = store.rows[store.lo : store.hi]
-    elif store.hi > store.lo:
-        assert not is_loose(store)
-        ring_kernels.move(
-            store.lo, store.hi, store.rows, store.links, rows, links, store.keys.slots, store.keys.n_ids, store.offset
-        )
-    for column in store.columns:
-        column.grow(cap, store.lo, store.hi)
+    with moving():
+        if same:
+            if is_copy:
+                rows[store.lo : store.hi] = store.rows[store.lo : store.hi]
+        elif store.hi > store.lo:
+            assert not is_loose(store)
+            slots, n_ids = store.keys.slots, store.keys.n_ids
+            ring_kernels.move(store.lo, store.hi, store.rows, store.links, rows, links, slots, n_ids, store.offset)
+        for column in store.columns:
+            column.grow(cap, store.lo, store.hi)
     store.rows, store.links, store.cap = rows, links, cap
     store._ring_bytes = None
     store.point()
@@ -162,9 +162,10 @@ def renumber(store: SideStore, ids: np.ndarray, room: int) -> None:
         axes = np.ascontiguousarray(store.rows[places, index_kernels.FIRST_AXIS:].T)
         kept_flags = store._flags(places)
         store.keys.live -= int(index_kernels.unlink(places, store.links, store.keys.slots, store.offset))
-    for column in store.columns:
-        column.select(ids, places, cap)
-    store.rows = fresh(store.rows, (cap, store.rows.shape[1]))
+    with moving():
+        for column in store.columns:
+            column.select(ids, places, cap)
+        store.rows = fresh(store.rows, (cap, store.rows.shape[1]))
     store.links = store.rows.view(np.int32)
     store._registers[_SINCE] = 0 if store.lo >= store._registers.item(_SINCE) else n
     store._registers[_SWEPT] = 0

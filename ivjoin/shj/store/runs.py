@@ -12,7 +12,7 @@ import numpy as np
 
 from ivjoin.shj.kernels import run_kernels
 from ivjoin.shj.kernels.index_kernels import FIRST_AXIS
-from ivjoin.shj.store.backing import fresh, in_memory
+from ivjoin.shj.store.backing import fresh, in_memory, moving
 
 __all__ = ["SortedRuns"]
 
@@ -117,9 +117,10 @@ class SortedRuns:
 
     def _resize(self, cap: int) -> None:
         n = self.size
-        for name in _ARRAYS:
-            old = getattr(self, name)
-            if len(old):
-                array = fresh(old, cap)
-                array[:n] = old[:n]
-                setattr(self, name, array)
+        with moving():
+            for name in _ARRAYS:
+                old = getattr(self, name)
+                if len(old):
+                    array = fresh(old, cap)
+                    array[:n] = old[:n]
+                    setattr(self, name, array)

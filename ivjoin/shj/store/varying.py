@@ -216,7 +216,8 @@ class BytesColumn:
         self._starts = fresh(self._starts, cap, np.uint32 if self._top < _NARROW else np.uint64)
         self._starts[:n] = offsets[:-1]
         # Ids rise, and with them where rows begin: these close up where they are, and are never held twice.
-        byte_kernels.gather_bytes(starts, sizes, self._arena, self._arena)
+        at = address(self._arena)
+        byte_kernels.gather_bytes(starts, sizes, at, at)
         room = min(max(256, self._top), len(self._arena))
         arena = extended(self._arena, room)
         if arena is None:
