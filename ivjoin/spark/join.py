@@ -223,7 +223,8 @@ def _joined_stream(
     segmented = backend == "transformWithState"
     build = segmented_join if segmented else streaming_join
 
-    sides = packed_sides(left, right, call.spec, buckets, spread, not segmented and in_two_groups(buckets))
+    in_two = not segmented and in_two_groups(call.spec, buckets, spread)
+    sides = packed_sides(left, right, call.spec, buckets, spread, in_two)
 
     def packed(results: Results | None = None) -> Any:
         return build(sides, call.spec, buckets, name, results, spread, budget)

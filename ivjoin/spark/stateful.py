@@ -60,9 +60,9 @@ class _Begun:
     written: int
 
 
-def in_two_groups(buckets: int) -> bool:
-    """Whether each of so many buckets has a group for its log and another one for its base."""
-    return buckets <= _MOST_IN_TWO
+def in_two_groups(spec: JoinSpec, buckets: int, spread: StreamSpread = UNSPREAD) -> bool:
+    """Whether each bucket has a group for its log and another one for its base: where no more than some are used."""
+    return spread.used(spec, buckets) <= _MOST_IN_TWO
 
 
 def bucket_function(
@@ -82,7 +82,7 @@ class BucketFunction:
         self._owned, self._spec = spread.owner(spec), spread.run(spec)
         self._plans, self._labels = spread.plans, bucket_labels(buckets)
         self._results, self._budget = results, budget
-        self._in_two = in_two_groups(buckets)
+        self._in_two = in_two_groups(spec, buckets, spread)
         self._begun: dict[int, _Begun] = {}  # between the two calls of a bucket
 
     def __call__(self, key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:

@@ -39,7 +39,7 @@ def packed_sides(
 ) -> Any:
     """Both inputs as packed rows: ``PACKED_SCHEMA``, or ``PACKED_IN_TWO`` for buckets of two groups."""
     keys = key_sql(plan_of(spec))
-    labels = bucket_labels(buckets if keys or spread.spreads else 1)
+    labels = bucket_labels(spread.used(spec, buckets))
     route = spread.router(len(labels))
     packed = []
     for side, frame in enumerate((left, right)):
@@ -66,7 +66,7 @@ def streaming_join(
     with own_workers(packed) if results is None else nullcontext():
         results = results or Results(arrow_batch_rows(packed.sparkSession))
         # The keys are the same in any case, so that another number of buckets is told to the user as that.
-        parted = packed if in_two_groups(buckets) else packed.withColumn("part", F.lit(None).cast("int"))
+        parted = packed if in_two_groups(spec, buckets, spread) else packed.withColumn("part", F.lit(None).cast("int"))
         played = parted.groupBy("label", "part").applyInPandasWithState(
             bucket_function(spec, buckets, results, spread, budget), RESULT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
         )

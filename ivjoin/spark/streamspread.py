@@ -63,6 +63,10 @@ class StreamSpread:
         """Whether rows go by more than the hash of their keys."""
         return self.slices is not None or self.plans is not None
 
+    def used(self, spec: JoinSpec, buckets: int) -> int:
+        """How many of so many buckets rows go to: one where nothing divides them."""
+        return buckets if self.spreads or key_sql(plan_of(spec)) else 1
+
     @property
     def identity(self) -> dict[str, str]:
         """What must stay the same for a checkpoint to go on, in words."""

@@ -130,6 +130,13 @@ def test_a_base_that_its_log_does_not_name_is_refused() -> None:
         list(one.function((0, SECOND), iter(()), one.base))
 
 
+def test_buckets_that_no_row_goes_to_do_not_count() -> None:
+    keyless = join_spec(NUMBERED, NUMBERED, condition="l.t BETWEEN r.t - 5 AND r.t", left_order="t", right_order="t")
+    assert stateful.in_two_groups(SPEC, 16)
+    assert not stateful.in_two_groups(SPEC, 200)
+    assert stateful.in_two_groups(keyless, 200)
+
+
 def test_the_two_groups_of_a_bucket_meet_in_one_task(spark: Any) -> None:
     """Spark's hash is that of the label with either, and it sorts null first."""
     labels = sorted({*bucket_labels(64), *range(-50, 50), 2**31 - 1, -(2**31)})
