@@ -240,19 +240,19 @@ def side_expression(obj: Any, s: int, schema: pa.Schema, timezone: str, what: st
     except ColumnError as e:
         with suppress(ConditionError, ColumnError):  # its own columns under the other side's name?
             both = columns_of(expr.scalar(obj, expr.Scope(schema, schema), timezone=timezone))
-            _refuse_other(both, s, said)
+            _refuse_other(both, s, said, f"; write {'lr'[s]}.{{}}")
         raise ColumnError(f"{said}: {e}") from e
     except ConditionError as e:
         raise ConditionError(f"{said}: {_of_expression(str(e))}{_direction(obj)}") from e
-    _refuse_other(columns_of(node), s, said)
+    _refuse_other(columns_of(node), s, said, "")
     check_supported(node)
     return node
 
 
-def _refuse_other(columns: Iterable[Node], s: int, said: str) -> None:
+def _refuse_other(columns: Iterable[Node], s: int, said: str, instead: str) -> None:
     wrong = [c for c in columns if c.params[0] != SIDES[s]]
     if wrong:
-        raise OrderError(f"{said} reads {wrong[0]} of the other side")
+        raise OrderError(f"{said} reads {wrong[0]} of the other side{instead.format(wrong[0].params[1])}")
 
 
 def _of_expression(said: str) -> str:

@@ -8,12 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ivjoin import LateRowError, MemoryLimitError, Order, SymmetricHashJoin
+from ivjoin import LateRowError, MemoryLimitError, Order, ProtocolError, SpillError, SymmetricHashJoin
 from ivjoin.operator.core import Core
-from ivjoin.shj import registers
 from ivjoin.shj.kernels import key_kernels
 from ivjoin.shj.kernels.compiling import COMPILES
-from ivjoin.shj.kernels.memory import address_of
 from ivjoin.shj.store import side as side_store
 from ivjoin.shj.store.keys import KeyTable
 
@@ -192,22 +190,23 @@ def test_a_known_watermark_leaves_the_tables_as_they_are(monkeypatch: pytest.Mon
     assert len(made) > before + 2
 
 
-def test_a_sweep_that_ends_half_way_leaves_no_address_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_that_ends_half_way_stops_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
     n = 8 * key_kernels.SOME_KEYS
     op = band(5, 5)
     keys = op._core.keys  # type: ignore[attr-defined]
     list(op.push("left", batch(range(n), [0] * n)))
     list(op.push("left", batch(range(10), [200] * 10)))  # keys that stay have the first ids
     list(op.advance("right", {"x": 100}))
-    before = len(keys.slots)
 
     def full(cap: int) -> None:
         raise MemoryLimitError("no room for what stands beside the slots")
 
     monkeypatch.setattr(keys, "_grow_ids", full)
-    list(op.finish("left"))
-    assert len(keys.slots) < before
-    assert keys._registers[registers.words_of(registers.OPERATOR)["slots"]] == address_of(keys.slots)
+    with pytest.raises(SpillError, match="no room for what stands beside the slots. Rows were on their way"):
+        list(op.finish("left"))
+    for call in (lambda: op.push("right", batch([1], [200])), op.finish, op.snapshot):
+        with pytest.raises(ProtocolError, match="stopped"):
+            call()
 
 
 @many_rows
