@@ -85,7 +85,7 @@ class MemoryLimitError(CapacityError):
 
 
 class SpillError(IvjoinError):
-    """A file in ``spill_dir`` that had room for rows cannot be written or read any more. The operator has stopped."""
+    """A file in ``spill_dir`` cannot be written while rows are on their way there or back. The operator has stopped."""
 
 
 _MOST_SHOWN = 100

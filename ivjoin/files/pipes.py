@@ -178,7 +178,7 @@ class JsonOfPipe(_TextOfPipe):
     Raises
     ------
     pyarrow.ArrowInvalid
-        If the first block cannot be parsed, or holds nothing.
+        If the first block cannot be parsed, or there is none.
     """
 
     def __init__(self, file: FileIO) -> None:

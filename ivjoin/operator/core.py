@@ -14,7 +14,7 @@ from weakref import WeakMethod, ref
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.errors import MemoryLimitError
+from ivjoin.errors import MemoryLimitError, SpillError
 from ivjoin.expr import build
 from ivjoin.expr.evaluate import Vector, evaluate
 from ivjoin.expr.nodes import Node
@@ -307,7 +307,7 @@ class Core:
     def is_refused(self, error: BaseException) -> bool:
         """Whether the push under way was refused for want of memory or room, before any of it was done."""
         wanting = self.account.refused or isinstance(error, MemoryLimitError)
-        return wanting and self.state.get("phase") == at.BEGIN
+        return wanting and not isinstance(error, SpillError) and self.state.get("phase") == at.BEGIN
 
     def column(self, s: int, index: int) -> Node:
         """The node of a column of side s."""

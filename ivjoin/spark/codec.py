@@ -1,6 +1,7 @@
-"""The state of a bucket as Spark keeps it: a format version, what the state belongs to, and the operator's snapshot.
+"""The state of a bucket as Spark keeps it: a format version, what the state belongs to, and the operator's snapshot,
+or the log of what came since (``journal``).
 
-The snapshot is compressed. Spark carries a group's state from the JVM to Python and back in each micro-batch, at some
+Both are compressed. Spark carries a group's state from the JVM to Python and back in each micro-batch, at some
 45 ms a megabyte. Most of a snapshot are columns of eight-byte numbers, whose leading bytes are alike from row to row:
 sorted by their place in the word, the bytes compress in half the time, and to three quarters of the size, of what zstd
 makes of them as they stand. Text loses by that, so a sample of each block decides::
@@ -47,7 +48,7 @@ class BucketState:
     token : str
         Given by the turn that wrote it: an operator in memory is this state if and only if it has this token.
     payload : bytes
-        ``SymmetricHashJoin.snapshot()``, compressed.
+        ``SymmetricHashJoin.snapshot()`` or a packed ``Log``, compressed.
     """
 
     token: str

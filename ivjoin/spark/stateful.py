@@ -37,9 +37,9 @@ __all__ = ["BucketFunction", "bucket_function", "in_two_groups"]
 StateFunction = Callable[[tuple[Any, ...], Iterator[pd.DataFrame], Any], Iterator[pd.DataFrame]]
 
 _MOST_IN_TWO = 16  # buckets; part of the form of their states, as FORMAT is
-# Size of the last base that this process wrote of a bucket, oldest first. The log's call decides before a base is made,
-# and the base's call cannot write to the log; a worker that knows none goes by what the log says of an earlier one.
-_sizes: OrderedDict[tuple[str, int], int] = OrderedDict()
+# Token and size of the last base that this process wrote of a bucket, oldest first. The log's call decides before a
+# base is made, and the base's call cannot write to the log; other workers go by what the log says of an earlier one.
+_sizes: OrderedDict[tuple[str, int], tuple[str, int]] = OrderedDict()
 _MOST_SIZES = 4096
 
 
@@ -89,7 +89,7 @@ class BucketFunction:
         label = int(key[0])
         if not self._in_two:
             yield from self._whole(label, frames, state)
-        elif key[1] is None or key[1] != key[1]:  # NaN, as pandas has it
+        elif pd.isna(key[1]):  # None, or NaN or NA as the session has pandas hold it
             self._log(label, frames, state)
         else:
             for _ in frames:
@@ -101,7 +101,9 @@ class BucketFunction:
         turn = Turn({})
         said, before, payload = self._read(state)
         log = Log.unpacked(payload) if before else Log()
-        log = replace(log, base_size=_sizes.get((self._meta, label), log.base_size) if before else 0)
+        base, size = _sizes.get((self._meta, label), ("", 0))
+        if before and base == log.base:
+            log = replace(log, base_size=size)
         came = arrivals(self._spec, frames)
         again = sum(map(len, log.segments))  # the state is written whole
         segment = segment_of(came, log.base_size - log.written - again)
@@ -149,7 +151,7 @@ class BucketFunction:
         if begun.rebased:
             payload = compressed(op.snapshot())
             written += len(payload)
-            _remember(name, len(payload))
+            _remember(name, begun.after, len(payload))
             state.update((FORMAT, self._meta, begun.after, self._noted(said, payload)))
         leave_turn(name, begun.before, begun.after, begun.came, turn.rows_in(op), op.metrics.state_rows)
         keep(name, begun.after, op)
@@ -173,8 +175,8 @@ class BucketFunction:
         return payload if self._plans is None else with_note(said, payload)
 
 
-def _remember(name: tuple[str, int], size: int) -> None:
-    _sizes[name] = size
+def _remember(name: tuple[str, int], token: str, size: int) -> None:
+    _sizes[name] = token, size
     _sizes.move_to_end(name)
     while len(_sizes) > _MOST_SIZES:
         _sizes.popitem(last=False)

@@ -10,10 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from join.test_spill_folders import drawn, question_of, rows_of, schema_of
 
-from ivjoin import MemoryLimitError, ProtocolError, SpillError, SymmetricHashJoin
+from ivjoin import MemoryLimitError, Order, ProtocolError, SpillError, SymmetricHashJoin
+from ivjoin.shj.store import ring_room
+from ivjoin.shj.store.backing import Files
+from ivjoin.shj.store.keys import ByteKeys
+from ivjoin.shj.store.logs import Log
 
 TURNS, MOMENTS = 10, 8  # moments of each run that are tried
 # What of the system fails, and how: the folder is gone; the disk is full; it takes nothing more where there was room.
@@ -101,3 +107,66 @@ def test_whatever_call_fails_first(
         assert isinstance(got, SpillError) or got == expected, f"from call {first} on"
         assert not any(tmp_path.iterdir())
     assert ends["SpillError" if fault == "broken" else "Counter"] > 0
+
+
+def test_a_turn_to_sorted_runs_that_finds_no_room_is_put_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = pa.schema({"k": pa.int64(), "t": pa.int64()})
+    order = Order("t", slack=2000)
+    want_disk = ring_room._want_disk
+    refused: list[int] = []
+
+    def full(store: Any, *arguments: Any, **named: Any) -> None:
+        if not refused and store.runs is not None and not store.runs.count:
+            refused.append(store.live)
+            raise MemoryLimitError("no space left on device")
+        want_disk(store, *arguments, **named)
+
+    def rows_out(crowded: bool) -> int:
+        rng = np.random.default_rng(0)
+        op = SymmetricHashJoin(
+            schema, schema, on="k", condition="l.t BETWEEN r.t - 400 AND r.t + 400", left_order=order, right_order=order
+        )
+        out = 0
+        for i in range(40):
+            if crowded and i == 20:
+                for store in op._core.stores:  # type: ignore[attr-defined]
+                    store._steps = 1 << 30
+            for side in ("left", "right"):
+                t = 50 * i + rng.integers(0, 1800, 500)
+                rows = pa.record_batch({"k": rng.integers(0, 50, 500), "t": t}, schema=schema)
+                out += sum(b.num_rows for b in op.push(side, rows))
+        return out + sum(b.num_rows for b in op.finish())
+
+    expected = rows_out(False)
+    monkeypatch.setattr(ring_room, "_want_disk", full)
+    assert rows_out(True) == expected
+    assert refused
+    assert refused[0] > 0
+
+
+def test_keys_whose_bytes_find_no_room_are_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = ByteKeys()
+
+    def full(cap: int) -> None:
+        raise MemoryLimitError("no space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(keys, "_grow_ids", full)
+        with pytest.raises(MemoryLimitError):
+            keys.reserve(5000)
+    assert 2 * len(keys.slots) <= len(keys._spans)
+    keys.reserve(5000)
+    assert 2 * 5000 <= 2 * len(keys.slots) <= len(keys._spans)
+
+
+@pytest.mark.nojit
+def test_an_empty_piece_at_the_end_of_a_log(tmp_path: Path) -> None:
+    log = Log(Files(str(tmp_path)))
+    whole = (np.arange(65_536) % 251).astype(np.uint8)  # up to the last byte of a segment
+    log.append(whole)
+    begins, sizes = np.arange(12, dtype=np.int64) * 100, np.full(12, 5, np.int64)
+    begins[-1], sizes[-1] = len(whole), 0
+    outs = np.cumsum(sizes) - sizes
+    out = np.empty(int(sizes.sum()), np.uint8)
+    log.read(begins, sizes, outs, out)
+    assert out.tolist() == [int(whole[b + i]) for b in begins[:-1] for i in range(5)]

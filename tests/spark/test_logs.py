@@ -130,6 +130,13 @@ def test_a_base_that_its_log_does_not_name_is_refused() -> None:
         list(one.function((0, SECOND), iter(()), one.base))
 
 
+@pytest.mark.parametrize("absent", [None, np.nan, pd.NA])
+def test_the_key_of_the_log_is_absent_however_pandas_has_it(absent: Any) -> None:
+    function, log = stateful.bucket_function(SPEC, 1, Results(most_rows=0)), State()
+    assert not list(function((0, absent), iter(()), log))
+    assert log.updates == 1
+
+
 def test_buckets_that_no_row_goes_to_do_not_count() -> None:
     keyless = join_spec(NUMBERED, NUMBERED, condition="l.t BETWEEN r.t - 5 AND r.t", left_order="t", right_order="t")
     assert stateful.in_two_groups(SPEC, 16)

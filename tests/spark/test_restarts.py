@@ -152,7 +152,11 @@ def test_failed_micro_batches_lose_and_double_nothing(
                         left_behind.unlink()
                 # what a worker remembers of the size of a base may be old, or of another query
                 metas = {of["log"][0][1] for of in states.values() if "log" in of and backend is stateful}
-                sizes = {(meta, label): rng.choice((0, 700, 10**6)) for meta in metas for label in LABELS}
+                bases = {label: of["base"][0] for label, of in states.items() if "base" in of and backend is stateful}
+                sizes = {
+                    (meta, label): (rng.choice((base[2], "another")), rng.choice((0, 700, 10**6)))
+                    for meta in metas for label, base in bases.items()
+                }
                 monkeypatch.setattr(stateful_module, "_sizes", OrderedDict(sizes))
                 tried = {label: dict(held) for label, held in states.items()}
                 out, behind = micro_batch(spec, backend(spec), new, tried, workers, rng, monkeypatch, opened)

@@ -35,10 +35,11 @@ def gather_pieces(source, segments, first, shift, which, begins, sizes, outs, ou
     for k in range(n):
         if k + mem.AHEAD < n:
             i = which[k + mem.AHEAD]
-            at = begins[i]
-            at += source + segments[(at >> shift) - first] - ((at >> shift) << shift)
-            for line in range(0, min(sizes[i], _LINES), _LINE):
-                mem.prefetch(at + line)
+            if sizes[i] > 0:  # what is empty may begin past the last segment
+                at = begins[i]
+                at += source + segments[(at >> shift) - first] - ((at >> shift) << shift)
+                for line in range(0, min(sizes[i], _LINES), _LINE):
+                    mem.prefetch(at + line)
         i = which[k]
         at = begins[i]
         left = sizes[i]

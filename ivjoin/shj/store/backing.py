@@ -1,9 +1,9 @@
 """Where an array lies: in memory, or in a file without a name that is mapped into it.
 
 Kernels find arrays by their address and need not know. A file is removed as soon as it is made, so a process that ends,
-in whatever way, leaves nothing behind. Its room on the disk is taken when it is made: no write can fail later. What the
-operating system has read of it counts as memory of the process until :meth:`Files.settle` lets go of it; the page cache
-keeps it as long as there is room.
+in whatever way, leaves nothing behind. Its room on the disk is taken when it is made: a write fails later only where
+the disk does. What the operating system has read of it counts as memory of the process until :meth:`Files.settle` lets
+go of it; the page cache keeps it as long as there is room.
 """
 
 from __future__ import annotations

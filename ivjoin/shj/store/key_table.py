@@ -122,13 +122,13 @@ class KeyTable:
         self._account.want(lambda: self._more(*self._sizes(*self._needs(n, ahead))))  # who is asked may number ids anew
         cap, size = self._sizes(*self._needs(n, ahead))
         if self._account.files is not None:
-            more = 0 if in_memory(self.slots) else (cap - len(self.slots)) * self._id_bytes
+            more = (cap - len(self.slots)) * self._id_bytes if self._is_filed() else 0
             self._account.want_disk(more + (0 if in_memory(self._table) else 4 * size))
         if cap > len(self.slots):
+            self._grow_ids(cap)  # first: where slots fail, these have more room than they need
             slots = longer(self.slots, cap, self.n_ids)
             slots[self.n_ids :] = -1
             self.slots = slots
-            self._grow_ids(cap)
         if size > len(self._table):
             old, self._table = self._table, fresh(self._table, size)
             self._table[:] = 0
@@ -153,11 +153,15 @@ class KeyTable:
     def more_pages(self, n: int) -> int:
         """Bytes by which mapped arrays grow with n new keys, at most, and those of a table that lies there twice."""
         used, new, more = self.n_ids - self._n_free, max(0, n - self._n_free), 0
-        if self.n_ids + new > len(self.slots) and not in_memory(self.slots):
+        if self.n_ids + new > len(self.slots) and self._is_filed():
             more = (new + self._slack()) * self._id_bytes
         if 2 * (used + n) > len(self._table) and not in_memory(self._table):
             more += 4 * _table_size(used + n + self._slack())
         return more
+
+    def _is_filed(self) -> bool:
+        """Whether some of what each id has lies in a file."""
+        return not all(map(in_memory, (self.slots, *self._beside())))
 
     def more(self, n: int, nbytes: int) -> int:
         """Bytes that n new keys take, of so many bytes together, if no id is taken back."""

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ivjoin.errors import MemoryLimitError
 from ivjoin.shj.kernels import index_kernels, ring_kernels
 from ivjoin.shj.registers import SIDE, words_of
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.backing import extended, fresh, in_memory, moving
 from ivjoin.shj.store.columns import BoolColumn, OrdinalColumn, WordColumn
+from ivjoin.shj.store.runs import SortedRuns
 from ivjoin.shj.store.sizes import TIGHT, fitting, larger
 from ivjoin.shj.store.spilled import FixedInFile, TextInFile
 from ivjoin.shj.store.varying import BytesColumn
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "can_be_cleared", "clear", "drop", "is_loose", "leave", "more", "next_cap", "note_order", "recap", "renumber",
-    "row_bytes",
+    "row_bytes", "sort",
 ]
 
 _WORDS = words_of(SIDE)
@@ -166,15 +168,41 @@ def renumber(store: SideStore, ids: np.ndarray, room: int) -> None:
         for column in store.columns:
             column.select(ids, places, cap)
         store.rows = fresh(store.rows, (cap, store.rows.shape[1]))
-    store.links = store.rows.view(np.int32)
-    store._registers[_SINCE] = 0 if store.lo >= store._registers.item(_SINCE) else n
-    store._registers[_SWEPT] = 0
-    store.cap, store.lo, store.hi, store.live, store._trimmed = cap, 0, n, n, 0
-    store._ring_bytes = None
-    if store.runs is not None:
-        store.runs.clear()
-    if n:
-        store._link(key_ids, axes, 0)
-        store.links[:n, index_kernels.FLAGS] = kept_flags
+        store.links = store.rows.view(np.int32)
+        store._registers[_SINCE] = 0 if store.lo >= store._registers.item(_SINCE) else n
+        store._registers[_SWEPT] = 0
+        store.cap, store.lo, store.hi, store.live, store._trimmed = cap, 0, n, n, 0
+        store._ring_bytes = None
+        if store.runs is not None:
+            store.runs.clear()
+        if n:
+            store._link(key_ids, axes, 0)
+            store.links[:n, index_kernels.FLAGS] = kept_flags
+        store.point()
+        store.reschedule()
+
+
+def sort(store: SideStore) -> None:
+    """Leave the ordered lists for sorted runs.
+
+    Raises
+    ------
+    MemoryLimitError
+        Where a disk has no room for what lies there; nothing has changed then.
+    """
+    ordered, store.ordered, store.disordered = store.ordered, 0, False
+    store.runs = SortedRuns(*store._led_by)
     store.point()
-    store.reschedule()
+    ids = store.live_ids()
+    if len(ids) == store.hi - store.lo:
+        if len(ids):
+            key_ids = store.links[store.places(ids), index_kernels.KEY].astype(np.int64)
+            values = store.axis_values(store.runs.axis, ids)
+            store.runs.add(key_ids, values, store.lo, store.rows, store.links, store.lo)
+        return
+    try:
+        renumber(store, ids, store.cap)
+    except MemoryLimitError:
+        store.runs, store.ordered, store.disordered = None, ordered, True
+        store.point()
+        raise

@@ -64,8 +64,9 @@ class SortedRuns:
         self.ids[at : at + n] = order + first
         self.ends[self.count] = at + n
         self.count += 1
-        while self.count > 1 and self._length(self.count - 2) <= 2 * self._length(self.count - 1):
-            self._merge_last(links, lo)
+        with moving():
+            while self.count > 1 and self._length(self.count - 2) <= 2 * self._length(self.count - 1):
+                self._merge_last(links, lo)
         self._top(rows, lo)
 
     def make_room(self, n: int) -> None:
@@ -83,13 +84,15 @@ class SortedRuns:
     def shed(self, live: int, rows: np.ndarray, links: np.ndarray, lo: int) -> None:
         """Drop dead rows once they are the greater part."""
         if self.size > 2 * live + 4096:
-            while self.count > 1:
-                self._merge_last(links, lo)
-            if self.count:
-                # merging with an empty run leaves the dead of the only run out
-                self.ends[1] = self.ends[0]
-                self.count = 2
-                self._merge_last(links, lo)
+            try:
+                while self.count > 1:
+                    self._merge_last(links, lo)
+                if self.count:
+                    # merging with an empty run leaves the dead of the only run out
+                    self.ends[1] = self.ends[0]
+                    self.count = 2
+                    self._merge_last(links, lo)
+            finally:  # a disk may have no room for all of it
                 self._top(rows, lo)
             if self.size * 4 < len(self.keys) and len(self.keys) > 4096:
                 self._resize(max(1024, self.size + self.size // 2))
@@ -116,11 +119,11 @@ class SortedRuns:
             run_kernels.top_run(self.keys, self.ids, self.tops, a, b, rows, lo, FIRST_AXIS + self.second)
 
     def _resize(self, cap: int) -> None:
-        n = self.size
-        with moving():
-            for name in _ARRAYS:
-                old = getattr(self, name)
-                if len(old):
-                    array = fresh(old, cap)
-                    array[:n] = old[:n]
-                    setattr(self, name, array)
+        n, larger = self.size, {}
+        for name in _ARRAYS:
+            old = getattr(self, name)
+            if len(old):
+                larger[name] = fresh(old, cap)  # a disk may have no room for all of them
+                larger[name][:n] = old[:n]
+        for name, array in larger.items():
+            setattr(self, name, array)

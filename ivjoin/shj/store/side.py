@@ -21,7 +21,7 @@ from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.backing import in_memory
 from ivjoin.shj.store.columns import BoolColumn, OrdinalColumn, WordColumn, columns_of
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable
-from ivjoin.shj.store.ring_room import more, next_cap, note_order, recap, renumber
+from ivjoin.shj.store.ring_room import more, next_cap, note_order, recap, renumber, sort
 from ivjoin.shj.store.rings import Column
 from ivjoin.shj.store.runs import SortedRuns
 from ivjoin.shj.store.schedules import Schedules
@@ -460,22 +460,7 @@ class SideStore:
     def turn(self) -> None:
         """Turn to sorted runs now, if that is decided and they fit; rows may have other ids after it."""
         if self.disordered and self.account.fits(40 * self.live + 40_960):
-            self._sort()
-
-    def _sort(self) -> None:
-        """Leave the ordered lists for sorted runs."""
-        self.disordered = False
-        self.ordered = 0
-        self.runs = SortedRuns(*self._led_by)
-        self.point()
-        ids = self.live_ids()
-        if len(ids):
-            if len(ids) < self.hi - self.lo:
-                renumber(self, ids, self.cap)
-                return
-            key_ids = self.links[self.places(ids), index_kernels.KEY].astype(np.int64)
-            values = self.axis_values(self.runs.axis, ids)
-            self.runs.add(key_ids, values, self.lo, self.rows, self.links, self.lo)
+            sort(self)
 
     def make_room(self, n: int) -> None:
         """A larger ring, or the same one without its dead rows."""
