@@ -66,7 +66,7 @@ class Limits:
                 self._row_bytes[p] = size
                 self._fit_output(core)
         scratch = 9 * max(len(s.nodes) for s in core.sources) + 100
-        most = max(self.budget.limit // (8 * (scratch + self._row_bytes[p])), _LEAST_ROWS)
+        most = max(self.budget.limit // (16 * (scratch + self._row_bytes[p])), _LEAST_ROWS)
         if self.spilling is not None:
             most = min(most, _MAPPED_ROWS if self.spilling.is_crowded else _FILED_ROWS, self._step)
             if core.emitter.batch_size > self._step:

@@ -32,7 +32,7 @@ __all__ = ["MORE_PAGES", "Spilling"]
 _INDEX, _LAST = 2, 3  # when arrays of the index go
 _MANY, _SMALL = 64 << 10, 1024  # bytes of arrays that go first
 MORE_PAGES = 24 << 20  # bytes of files that may lie in memory beyond the limit
-_MORE_READ = 16 << 20  # bytes of pages of logs that may lie in memory beyond the limit
+_MORE_READ = 8 << 20  # bytes of pages of files with which those of logs that were read may stay in memory
 _ANY = 1 << 62
 
 _TRIED = 9  # of the largest arrays, every choice of which to keep in memory is looked at
@@ -217,7 +217,7 @@ class Spilling:
         if core is None or core.account.files is None:
             return 0
         self.files.allowed = self._allowed(core)
-        self.files.logs_allowed = self._logs_allowed(core)
+        self.files.logs_allowed = _MORE_READ // self._budget.parts
         return self.files.settle(self.files.allowed)
 
     @property
@@ -238,13 +238,6 @@ class Spilling:
         if core.frozen is None:  # a step reads more than these of an index that lies there as a whole
             more = MORE_PAGES if self._can_freeze else MORE_PAGES - MORE_PAGES // 4
         return max(self._limit - held, 0) + more
-
-    def _logs_allowed(self, core: Core) -> int:
-        """Bytes of files that may lie in memory where it is logs that were read: what the limit leaves, and few."""
-        more = _MORE_READ // self._budget.parts
-        if self._budget.pool is not None:
-            return more
-        return max(self._limit - max(core.bytes_held(), own_memory() - self._start), 0) + more
 
     def _candidates(self, core: Core) -> Iterator[Item]:
         """Arrays in memory, with when they should go."""
