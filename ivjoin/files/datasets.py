@@ -306,11 +306,13 @@ def _fitted(batch: pa.RecordBatch, schema: pa.Schema, known: dict[str, pa.Scalar
 
 def _hive_columns(names: list[str], folder: str | None, taken: list[str]) -> dict[str, pa.Array]:
     """What folders ``name=value`` say of each file, but of columns that are taken: int32 where all are, else text."""
-    import pyarrow.dataset as ds
-
     inside = [name.removeprefix(folder or "") for name in names]
     found = [part.partition("=")[0] for name in inside for part in name.split("/")[:-1] if "=" in part]
     keys = [key for key in dict.fromkeys(found) if key not in taken]
+    if not keys:
+        return {}
+    import pyarrow.dataset as ds
+
     hive = ds.partitioning(pa.schema([(key, pa.string()) for key in keys]), flavor="hive")
     said = [ds.get_partition_keys(hive.parse(name)) for name in inside]
     columns = {key: pa.array([each.get(key) for each in said], pa.string()) for key in keys}

@@ -243,7 +243,7 @@ def side_expression(obj: Any, s: int, schema: pa.Schema, timezone: str, what: st
             _refuse_other(both, s, said, f"; write {'lr'[s]}.{{}}")
         raise ColumnError(f"{said}: {e}") from e
     except ConditionError as e:
-        raise ConditionError(f"{said}: {_of_expression(str(e))}{_direction(obj)}") from e
+        raise type(e)(f"{said}: {_of_expression(str(e))}{_direction(obj)}") from e
     _refuse_other(columns_of(node), s, said, "")
     check_supported(node)
     return node

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import bz2
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -61,3 +63,13 @@ def test_what_cannot_be_cast_is_an_error_of_the_files(tmp_path: Path) -> None:
     write(tmp_path / "2.arrows", pa.table({"k": [1.5]}))
     with pytest.raises(FileError, match=r"cannot read .* as arrows: Float value 1\.5"):
         open_files(tmp_path).table(None)
+
+
+def test_a_compressed_file_is_opened_without_what_datasets_import(tmp_path: Path) -> None:
+    write(tmp_path / "1.csv.bz2", pa.table({"k": [1]}))
+    code = (
+        "import sys; from ivjoin.files.datasets import open_files; "
+        f"print(open_files({str(tmp_path / '1.csv.bz2')!r}).schema.names, 'pyarrow.dataset' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split() == ["['k']", "False"]

@@ -60,6 +60,7 @@ CASES = [
     bad("how is None", "IvjoinError", "None", how=None),
     bad("order on a missing column", "ColumnError", "tss", "ts", left_order="tss"),
     bad("order that does not parse", "ConditionError", "order 'ts +' of the left side", left_order="ts +"),
+    bad("order by no function", "UnsupportedError", "order 'frobnicate(ts)' of the left", left_order="frobnicate(ts)"),
     bad("order of a number", "ConditionError", "order 3 of the left side", "expected SQL text", left_order=3),
     bad("order with a direction", "ConditionError", "Order('ts', descending=True)", left_order="ts DESC"),
     bad("order of the other side's name", "OrderError", "'r.ts' of the left side reads r.ts", left_order="r.ts"),

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from join.refused import pushed_on
 from join.test_state_account import KINDS, QUESTIONS, piece, schema_of
 from oracle import HOWS, pairs
 from resident import needs_resident
@@ -106,20 +107,18 @@ def test_what_was_refused_goes_on_elsewhere_without_loss() -> None:
     got: list[Any] = []
     want: list[Any] = []
     refused = 0
+
+    def elsewhere(_: MemoryLimitError, refusing: SymmetricHashJoin) -> SymmetricHashJoin:
+        nonlocal refused
+        refused += 1
+        return SymmetricHashJoin.restore(refusing.snapshot(), memory_limit=40_000 * (refused + 1))
+
     for i in range(20):
         for side in ("left", "right"):
             batch = drawn(rng, 20 * i, 150)
             want += rows_of(free.push(side, batch))
-            while batch.num_rows:
-                try:
-                    for out in op.push(side, batch):
-                        got += rows_of([out])
-                    break
-                except MemoryLimitError as e:
-                    refused += 1
-                    batch = batch.slice(e.rows_taken)
-                    limit = 40_000 * (refused + 1)
-                    op = SymmetricHashJoin.restore(op.snapshot(), memory_limit=limit)
+            op, out = pushed_on(op, side, batch, elsewhere)
+            got += rows_of(out)
     got += rows_of(op.finish())
     want += rows_of(free.finish())
     assert refused

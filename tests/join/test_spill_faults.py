@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from join.refused import pushed_on
 from join.test_spill_folders import drawn, question_of, rows_of, schema_of
 
 from ivjoin import MemoryLimitError, Order, ProtocolError, SpillError, SymmetricHashJoin
@@ -61,22 +62,22 @@ def operator(kind: str, how: str, **within: Any) -> SymmetricHashJoin:
 def joined(op: SymmetricHashJoin, kind: str, failing: Failing, folder: Path) -> Counter[str] | SpillError:
     """All rows, from a snapshot once a batch was refused; or what the operator stopped with."""
     got: Counter[str] = Counter()
+
+    def restored(_: MemoryLimitError, refusing: SymmetricHashJoin) -> SymmetricHashJoin:
+        nonlocal op
+        failing.left = 1 << 60
+        op = SymmetricHashJoin.restore(refusing.snapshot(), **limited(folder))
+        return op
+
     for i in range(TURNS):
         for side in ("left", "right"):
-            batch = drawn(kind, i, side)
-            while batch.num_rows:
-                try:
-                    for out in op.push(side, batch):
-                        got += rows_of([out])
-                    break
-                except MemoryLimitError as e:
-                    batch = batch.slice(e.rows_taken)
-                    failing.left = 1 << 60
-                    op = SymmetricHashJoin.restore(op.snapshot(), **limited(folder))
-                except SpillError as e:
-                    with pytest.raises(ProtocolError, match="stopped with an error"):
-                        op.snapshot()
-                    return e
+            try:
+                op, out = pushed_on(op, side, drawn(kind, i, side), restored)
+            except SpillError as e:
+                with pytest.raises(ProtocolError, match="stopped with an error"):
+                    op.snapshot()
+                return e
+            got += rows_of(out)
     return got + rows_of(op.finish())
 
 

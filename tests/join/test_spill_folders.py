@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from join.refused import pushed_on
 
 from ivjoin import IvjoinError, MemoryLimitError, SymmetricHashJoin
 
@@ -66,22 +67,20 @@ def goes_on(op: SymmetricHashJoin, kind: str, turns: int, folder: Path, says: st
     """Push all; a batch that is refused is pushed to what a snapshot restores elsewhere. How many were."""
     got: Counter[str] = Counter()
     errors = 0
+
+    def elsewhere(e: MemoryLimitError, refusing: SymmetricHashJoin) -> SymmetricHashJoin:
+        nonlocal errors
+        assert says in str(e)
+        errors += 1
+        limit: dict[str, Any] = {"memory_limit": 60_000, "when_full": "spill", "spill_dir": folder}
+        return SymmetricHashJoin.restore(refusing.snapshot(), **limit)
+
     for i in range(turns):
         if at_turn is not None:
             at_turn(op, i)
         for side in ("left", "right"):
-            batch = drawn(kind, i, side)
-            while batch.num_rows:
-                try:
-                    for out in op.push(side, batch):
-                        got += rows_of([out])
-                    break
-                except MemoryLimitError as e:
-                    assert says in str(e)  # noqa: PT017
-                    errors += 1
-                    batch = batch.slice(e.rows_taken)
-                    limit: dict[str, Any] = {"memory_limit": 60_000, "when_full": "spill", "spill_dir": folder}
-                    op = SymmetricHashJoin.restore(op.snapshot(), **limit)
+            op, out = pushed_on(op, side, drawn(kind, i, side), elsewhere)
+            got += rows_of(out)
     got += rows_of(op.finish())
     assert got == whole(kind, turns)
     return errors
