@@ -74,14 +74,26 @@ class CapacityError(IvjoinError):
 class MemoryLimitError(CapacityError):
     """More memory is needed than ``memory_limit`` allows, or no room to spill to. The operator goes on.
 
+    Parameters
+    ----------
+    reason : str
+    then : str, optional
+        How whoever pushed can go on, which the message ends with.
+
     Attributes
     ----------
+    reason : str
+        What is full, and what can be done about it.
     rows_taken : int
         Rows of the batch that were taken before, from its first on: their output has come. The rest was not taken;
         push ``batch.slice(rows_taken)`` again when there is room.
     """
 
     rows_taken: int = 0
+
+    def __init__(self, reason: str, then: str = "") -> None:
+        super().__init__(reason + then)
+        self.reason = reason
 
 
 class SpillError(IvjoinError):

@@ -110,14 +110,14 @@ def refused(error: MemoryLimitError, rows: int) -> MemoryLimitError:
         said = f"Of the batch, the first {rows:,} rows were taken and no more. Push batch.slice({rows}) again"
     else:
         said = "The batch was not taken; push it again"
-    out = MemoryLimitError(f"{error}. {said} when there is room, as after advance or finish of another input")
+    out = MemoryLimitError(error.reason, f". {said} when there is room, as after advance or finish of another input")
     out.rows_taken = rows
     return out
 
 
 def stopped(error: MemoryLimitError) -> MemoryLimitError:
     """The error of a batch that was refused when results of it were under way."""
-    return MemoryLimitError(
-        f"{error}. Results of the batch were under way, so this operator has stopped: restore a snapshot of it with a "
-        "greater memory_limit"
-    )
+    return MemoryLimitError(error.reason, (
+        ". Results of the batch were under way, so this operator has stopped: restore a snapshot of it with a greater "
+        "memory_limit"
+    ))

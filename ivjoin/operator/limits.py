@@ -213,14 +213,15 @@ def _refusal(core: Core, budget: Budget, needed: int, held: int) -> MemoryLimitE
         ways.append("fewer threads, each of which holds a window")
     return MemoryLimitError(
         f"{limit}: {held:,} are held and {needed:,} more are needed. {sides}.{why} "
-        f"What prunes: {'. '.join(kept)}. Ways out: {'; '.join(ways)}{after}"
+        f"What prunes: {'. '.join(kept)}. Ways out: {'; '.join(ways)}", after
     )
 
 
 def _taken_before(error: MemoryLimitError, rows: int) -> MemoryLimitError:
     """The same error, of a batch of which the first rows were taken before."""
-    taken = f"Of the batch, the first {rows:,} rows were taken and no more"
-    said = str(error).replace("The batch was not taken", taken)
-    out = type(error)(f"{said}. Push batch.slice({rows}) again when there is room")
+    out = MemoryLimitError(error.reason, (
+        f". Of the batch, the first {rows:,} rows were taken and no more: push batch.slice({rows}) again when there is "
+        "room, or to what snapshot() restores with a greater limit"
+    ))
     out.rows_taken = rows
     return out

@@ -7,7 +7,7 @@ from threading import Condition, get_ident
 
 from ivjoin.errors import MemoryLimitError
 from ivjoin.shj.store.account import Account
-from ivjoin.shj.store.backing import AS_IT_WAS, Files, own_memory
+from ivjoin.shj.store.backing import Files, own_memory
 
 __all__ = ["GOES_ON", "Pool", "not_restored", "shared_words"]
 
@@ -22,10 +22,7 @@ _WAIT = 0.05  # seconds between two looks at whether anybody still reads
 
 def not_restored(error: MemoryLimitError) -> MemoryLimitError:
     """What an operator that is restored raised of a batch that there is none of, as an error of its snapshot."""
-    said = str(error)
-    for of_batch in (GOES_ON, AS_IT_WAS):
-        said = said.removesuffix(of_batch)
-    return MemoryLimitError(said + _NOT_RESTORED)
+    return MemoryLimitError(error.reason, _NOT_RESTORED)
 
 
 class Pool:

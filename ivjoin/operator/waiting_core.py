@@ -101,7 +101,7 @@ class WaitingCore:
             said, after, ways = shared_words(pool, limit), "", f"{ways}; fewer threads, each of which holds a window"
         raise MemoryLimitError(
             f"{said}: {held:,} are held and {needed:,} more are needed. The left side holds {left:,} rows that wait "
-            f"for their partners; the right side holds {right:,}. Ways out: {ways}{after}"
+            f"for their partners; the right side holds {right:,}. Ways out: {ways}", after
         )
 
     def make_room(self) -> bool:

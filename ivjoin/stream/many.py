@@ -29,6 +29,7 @@ from ivjoin.shj.dictionaries import combined
 from ivjoin.shj.plain import rows_at
 from ivjoin.stream.columns import places_of
 from ivjoin.stream.inputs import ArrowStream, Source, open_input
+from ivjoin.stream.memory import to_the_end
 from ivjoin.stream.ordered import Ordinals, moves, of_steps, of_table, steps
 from ivjoin.stream.pull import JoinStream, Pieces
 
@@ -241,10 +242,11 @@ class MultiJoinStream(JoinStream):
         self._many.sources = {}
 
     def _output(self) -> Iterator[pa.RecordBatch]:
+        joined = to_the_end(self._joined())
         if self._picks is None:
-            yield from self._joined()
+            yield from joined
             return
-        for batch in self._joined():
+        for batch in joined:
             yield pa.RecordBatch.from_arrays([batch.column(i) for i in self._picks], schema=self._schema)
 
     def _joined(self) -> Iterator[pa.RecordBatch]:

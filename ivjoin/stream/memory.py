@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import mmap
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from weakref import WeakSet
 
 import pyarrow as pa
 
+from ivjoin.errors import MemoryLimitError
 from ivjoin.operator.budget import Budget
 from ivjoin.operator.sharing import Pool
 from ivjoin.shj.store.backing import Files
 
-__all__ = ["Memory", "Segment", "threads_within"]
+__all__ = ["Memory", "Segment", "threads_within", "to_the_end"]
 
 _LEAST = 4 << 20  # bytes of a limit for each thread
 _OUTPUT, _MOST_OUTPUT = 8, 16 << 20  # of the limit, one in so many bytes is for output that waits, and no more
@@ -30,6 +32,19 @@ _ALIGNED = 64
 def threads_within(budget: Budget | None, threads: int) -> int:
     """How many threads share a limit, so that each has enough to work with."""
     return threads if budget is None else max(1, min(threads, budget.limit // _LEAST))
+
+
+def to_the_end(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The output of operators that nobody else pushes to: what they refuse ends the join.
+
+    Raises
+    ------
+    MemoryLimitError
+    """
+    try:
+        yield from batches
+    except MemoryLimitError as e:
+        raise MemoryLimitError(e.reason, ". The join has stopped: join again") from e
 
 
 class Segment:

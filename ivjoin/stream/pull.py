@@ -25,7 +25,7 @@ from ivjoin.plan.spec import SIDES
 from ivjoin.shj.plain import in_few_batches
 from ivjoin.stream.columns import Chosen, chosen
 from ivjoin.stream.inputs import ArrowStream, Source, SupportsArrowStream, first_line, open_inputs
-from ivjoin.stream.memory import threads_within
+from ivjoin.stream.memory import threads_within, to_the_end
 from ivjoin.stream.outputs import Outputs
 from ivjoin.stream.picked import arrange_picked
 from ivjoin.stream.slices import SlicedJoin, slice_rows
@@ -322,7 +322,7 @@ class JoinStream(Outputs):
             self._arranged = replace(self._arranged, batches=(iter(()), iter(())), sweep=None)
 
     def _output(self) -> Iterator[pa.RecordBatch]:
-        return map(self._join.chosen.pick, self._joined())
+        return map(self._join.chosen.pick, to_the_end(self._joined()))
 
     def _joined(self) -> Iterator[pa.RecordBatch]:
         self._arranged, inputs = self._join.begin()

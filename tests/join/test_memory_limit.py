@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 from collections import Counter
@@ -17,7 +18,16 @@ from join.test_state_account import KINDS, QUESTIONS, piece, schema_of
 from oracle import HOWS, pairs
 from resident import needs_resident
 
-from ivjoin import IvjoinError, LateRowError, MemoryLimitError, Order, SymmetricHashJoin, UnsupportedError, band_join
+from ivjoin import (
+    IvjoinError,
+    LateRowError,
+    MemoryLimitError,
+    Order,
+    SymmetricHashJoin,
+    UnsupportedError,
+    band_join,
+    multi_join,
+)
 from ivjoin.operator.budget import bytes_of
 
 SCHEMA = pa.schema({"k": pa.int64(), "t": pa.int64(), "x": pa.string(), "v": pa.float64()})
@@ -425,3 +435,29 @@ def test_wide_payload_stays_within() -> None:
     assert spilled > 0
     assert found == want > 0
     assert peak <= limit + 64_000_000
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("more", [{}, {"aggregate": {"n": ("*", "count")}}], ids=["pairs", "aggregates"])
+def test_who_pulls_is_told_of_no_operator_to_push_to(threads: int, more: dict[str, Any]) -> None:
+    rows = pa.table({"k": np.arange(50_000) % 100, "t": np.arange(50_000)})
+    joined = band_join(
+        rows, rows, on="k", condition="l.t >= r.t", left_order="t", right_order="t", threads=threads,
+        memory_limit=300_000, **more,
+    )
+    with pytest.raises(MemoryLimitError, match=r"Ways out: .*\. The join has stopped: join again$") as said:
+        joined.read_all()
+    assert not any(word in str(said.value) for word in ("snapshot", "Push", "push", "operator"))
+    assert said.value.reason in str(said.value)
+    assert pickle.loads(pickle.dumps(said.value)).reason == said.value.reason
+
+
+def test_who_pulls_many_inputs_is_told_of_no_operator_to_push_to() -> None:
+    rows = pa.table({"k": np.arange(50_000) % 100, "t": np.arange(50_000)})
+    joined = multi_join(
+        {"a": rows, "b": rows, "c": rows}, "a.k = b.k AND b.k = c.k AND a.t >= b.t AND c.t <= b.t",
+        orders=dict.fromkeys("abc", "t"), memory_limit=300_000,
+    )
+    with pytest.raises(MemoryLimitError, match=r"Ways out: .*\. The join has stopped: join again$") as said:
+        joined.read_all()
+    assert "again when there is room" not in str(said.value)

@@ -24,13 +24,13 @@ import pyarrow as pa
 from ivjoin.errors import MemoryLimitError, SpillError
 from ivjoin.shj.store.logs import Log
 
-__all__ = ["AS_IT_WAS", "Files", "extended", "fresh", "give_back", "in_memory", "moving", "own_memory", "slide"]
+__all__ = ["Files", "extended", "fresh", "give_back", "in_memory", "moving", "own_memory", "slide"]
 
 _PAGE = mmap.PAGESIZE
 _MOVED = 1 << 20  # bytes of an array that malloc maps by itself
 _PIECE = 4 << 20  # bytes copied at once, so that little of a file is in memory meanwhile
 _SPARE = 1 << 20  # bytes of a file that may be more than what is asked for
-AS_IT_WAS = "; what an operator holds is as it was before this batch, and its snapshot() still works"
+_AS_IT_WAS = "; what an operator holds is as it was before this batch, and its snapshot() still works"
 _STATM = "/proc/self/statm"
 
 
@@ -256,15 +256,14 @@ def moving() -> Iterator[None]:
     try:
         yield
     except MemoryLimitError as e:
-        said = str(e).removesuffix(AS_IT_WAS)
-        raise SpillError(f"{said}. Rows were on their way: join again, or go on from the last snapshot") from e
+        raise SpillError(f"{e.reason}. Rows were on their way: join again, or go on from the last snapshot") from e
 
 
 def _no_file(folder: str, size: int, e: Exception) -> MemoryLimitError:
     said = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
     much = f"{size:,} bytes " if size > 1 else ""
     return MemoryLimitError(
-        f"cannot spill {much}to {folder!r}: {said}. Give room there, or another folder by spill_dir{AS_IT_WAS}"
+        f"cannot spill {much}to {folder!r}: {said}. Give room there, or another folder by spill_dir", _AS_IT_WAS
     )
 
 
