@@ -23,7 +23,7 @@ from ivjoin.multi.reach import Box, Reach, columns_asked, hull, united
 from ivjoin.multi.steps import Shape, laid_out
 from ivjoin.multi.trees import best_shape
 from ivjoin.multi.wording import by_their_names, own_names
-from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output
+from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output, of_one_process
 from ivjoin.operator.step_join import StepJoin
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES
@@ -130,6 +130,7 @@ class MultiJoin(OneCall):
             self._shared = SharedLimit(self, budget.limit)
             self._shared.give_back()
             return
+        of_one_process(self)
         self.across.prepare()
         for step in self.operators:
             step.keep_within(part_of(budget, len(self.operators)))

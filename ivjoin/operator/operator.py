@@ -27,7 +27,7 @@ from ivjoin.operator.budget import Budget, budget_of
 from ivjoin.operator.core import Core
 from ivjoin.operator.cores import AnyCore, core_of
 from ivjoin.operator.output_bounds import output_bounds
-from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output
+from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output, of_one_process
 from ivjoin.plan.cache import planned
 from ivjoin.plan.implied import with_edges
 from ivjoin.plan.planner import JoinPlan
@@ -152,6 +152,8 @@ class SymmetricHashJoin(OneCall):
             return
         from ivjoin.operator.limits import Limits
 
+        if budget.when_full == "spill":
+            of_one_process(self)
         self._limits = self._core.limits = Limits(self._core, budget)
         self._core.stay_linked()
 

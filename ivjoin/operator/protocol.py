@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from threading import Lock
 from typing import NoReturn
+from weakref import WeakSet
 
 import pyarrow as pa
 
 from ivjoin.errors import ProtocolError
 
-__all__ = ["BUSY", "NOTHING", "OneCall", "Output"]
+__all__ = ["BUSY", "NOTHING", "OneCall", "Output", "of_one_process"]
+
+_in_files: WeakSet[OneCall] = WeakSet()
 
 
 class OneCall:
@@ -85,6 +89,20 @@ class OneCall:
     def _let_go(self) -> None:
         """Release the state of an operator that has stopped."""
         raise NotImplementedError
+
+
+def of_one_process(op: OneCall) -> None:
+    """Let an operator stop in processes that are forked from this one, which would write to the same files."""
+    _in_files.add(op)
+
+
+def _forked() -> None:
+    for op in _in_files:
+        op._stopped = op._stopped or _FORKED
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 class Output:
@@ -166,6 +184,10 @@ _ABANDONED = (
     "the output of the last {} was abandoned: its iterator was closed or dropped before its end, and what it would "
     "still have given is lost, so this operator cannot go on; restore it from a snapshot. Take every output to its "
     "end: a `for` loop that is left by `break` drops its iterator, unless a name holds it"
+)
+_FORKED = (
+    "this process was forked from the one that made this operator, and both would write to the files to which it "
+    "spills; restore it from a snapshot that was taken before"
 )
 
 NOTHING = Output(None, None)

@@ -71,7 +71,7 @@ def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore
         for p, saved in enumerate(header["frontiers"]):
             load_frontier(core.frontiers[p], saved)
             core.ended[p] = core.frontiers[p].ended
-        if header.get("rekeyed") and isinstance(core, Core):
+        if header.get("rekeyed"):
             core.rekey()
         core.learn()  # axes that came with what was promised
         for s, led in zip((0, 1), header.get("led", (None, None)), strict=True):

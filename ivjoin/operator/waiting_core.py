@@ -134,6 +134,10 @@ class WaitingCore:
                 self.bounder.refit(s)
             self.read_again()
 
+    def rekey(self) -> None:
+        """A computed key has erred for some row: find rows without it. Where rows are picked, such a row is refused."""
+        raise NotImplementedError
+
     def read_again(self) -> None:
         """Evaluate what is held anew, for other keys or axes."""
         raise NotImplementedError

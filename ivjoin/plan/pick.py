@@ -12,7 +12,7 @@ import pyarrow as pa
 from ivjoin.errors import ColumnError, ConditionError, IvjoinError, came
 from ivjoin.expr import build
 from ivjoin.expr.arguments import one_of
-from ivjoin.expr.nodes import Node, columns_of
+from ivjoin.expr.nodes import Node, columns_of, is_met
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.frontier.order import Order
 from ivjoin.outer.jointype import JoinType
@@ -116,7 +116,13 @@ def _meeting(near: Node, by: Node) -> tuple[Node, Node]:
             f"pick='nearest': no distance from {near} ({near.type}) to {by} ({by.type}); cast one of them to the "
             "other's type"
         )
-    return a, b
+    # what tells instants apart at the ends of the finer unit would move distances there
+    return _in_own_unit(a), _in_own_unit(b)
+
+
+def _in_own_unit(node: Node) -> Node:
+    """The argument itself of a cast to the unit that it has."""
+    return node.args[0] if is_met(node) and node.args[0].type == node.type else node
 
 
 @dataclass(frozen=True)

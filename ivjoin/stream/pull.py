@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
@@ -227,6 +227,9 @@ class JoinStream(Outputs):
     def row_groups_skipped(self) -> tuple[int, int] | None:
         """How many row groups of either side cannot matter and are not read; None unless both are Parquet files."""
         return self._join.skipped
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("the output of a join comes once: it cannot be pickled or copied; read_all() gives a table")
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         self._claim(None)

@@ -229,3 +229,31 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert pq.read_table(out).to_pylist() == want.to_pylist()
     assert main(["asof", *files, "--on", "ts", "--direction", "back"]) == 2
     assert "expected 'backward'" in capsys.readouterr().err
+
+
+LOW, HIGH = -(2**63), 2**63 - 1
+
+
+@pytest.mark.parametrize("units", [("ns", "us"), ("us", "ns"), ("s", "ns"), ("ms", "s")])
+@pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
+@pytest.mark.parametrize("streams", [False, True])
+def test_units_that_differ_at_their_ends(units: tuple[str, str], direction: Any, streams: bool) -> None:
+    per = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+    coarser = per[units[1]] > per[units[0]]
+    lefts = [LOW, LOW + 1, 5, HIGH - 1, HIGH]
+    # of two distances which the finer unit cannot hold, neither is known
+    rights = [5] if direction == "nearest" and coarser else lefts
+    left = pa.table({"i": lefts, "t": pa.array(lefts, pa.timestamp(units[0]))})
+    right = pa.table({"j": rights, "t": pa.array(rights, pa.timestamp(units[1]))})
+    want: dict[int, int | None] = {}
+    for i in lefts:
+        x = i * per[units[0]]
+        ys = [(j * per[units[1]], j) for j in rights]
+        if direction == "nearest":
+            want[i] = min(ys, key=lambda y: (abs(y[0] - x), y[0]))[1]
+        else:
+            there = [y for y in ys if (y[0] <= x if direction == "backward" else y[0] >= x)]
+            want[i] = (max if direction == "backward" else min)(there, default=(0, None))[1]
+    a, b = (iter(t.to_batches(2)) if streams else t for t in (left, right))
+    out = ivjoin.asof_join(a, b, on="t", direction=direction).read_all()
+    assert dict(zip(out["i"].to_pylist(), out["j"].to_pylist(), strict=True)) == want

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pytest
 from join.refused import pushed_on
 
-from ivjoin import IvjoinError, MemoryLimitError, SymmetricHashJoin
+from ivjoin import IvjoinError, MemoryLimitError, ProtocolError, SymmetricHashJoin
 
 SCHEMA = pa.schema({"k": pa.int64(), "t": pa.int64(), "s": pa.string(), "v": pa.float64()})
 # What lies in files: rows with their index; arrays of the index; structs.
@@ -84,6 +85,33 @@ def goes_on(op: SymmetricHashJoin, kind: str, turns: int, folder: Path, says: st
     got += rows_of(op.finish())
     assert got == whole(kind, turns)
     return errors
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes that fork")
+def test_a_forked_process_leaves_the_files_alone(tmp_path: Path) -> None:
+    turns = 12
+    op = SymmetricHashJoin(
+        SCHEMA, SCHEMA, **question_of("key"), memory_limit=60_000, when_full="spill", spill_dir=tmp_path
+    )
+    got = pushed(op, "key", range(6))
+    assert op.metrics.spilled_rows > 0
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        said = "no error"
+        try:
+            pushed(op, "key", range(6, turns))
+        except ProtocolError as e:
+            said = str(e)
+        finally:
+            os.write(write, said.encode())
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        assert b"forked" in pipe.read()
+    os.waitpid(child, 0)
+    got += pushed(op, "key", range(6, turns)) + rows_of(op.finish())
+    assert got == whole("key", turns)
 
 
 @pytest.mark.parametrize("kind", KINDS)

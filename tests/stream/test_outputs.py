@@ -96,6 +96,14 @@ def test_the_output_comes_once() -> None:
             list(s)
 
 
+@pytest.mark.parametrize("take", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_the_output_is_not_copied(take: Any) -> None:
+    s = stream()
+    with pytest.raises(TypeError, match="comes once: it cannot be pickled or copied"):
+        take(s)
+    same(s.read_all())
+
+
 def test_a_context_closes_what_is_left() -> None:
     with stream(batch_size=1) as s:
         assert next(s).num_rows == 1

@@ -196,6 +196,28 @@ def test_an_error_in_the_condition() -> None:
         ivjoin.band_join(left, right, condition="l.t + 1 >= r.t", aggregate=asked).read_all()
 
 
+def test_a_right_row_whose_band_errs_waits_for_the_left_rows_that_are_there() -> None:
+    s = pa.schema({"t": pa.int64()})
+    op = ivjoin.SymmetricHashJoin(s, s, condition="-1 - r.t >= l.t", aggregate={"n": ("*", "count")})
+    for _ in op.push("left", pa.record_batch({"t": [2**63 - 1]}, s)):
+        pass
+    # of -(-2**63) there is none, and no other row can match: nothing but the pair itself tells
+    got = [*op.push("right", pa.record_batch({"t": [-(2**63), 0]}, s)), *op.finish()]
+    assert [r for b in got for r in b.to_pylist()] == [{"t": 2**63 - 1, "n": 1}]
+
+
+def test_a_key_that_has_erred_stays_out_of_a_restored_operator() -> None:
+    s = pa.schema({"k": pa.int64(), "t": pa.int64()})
+    op = ivjoin.SymmetricHashJoin(
+        s, s, on="k", condition="CAST(l.t AS TINYINT) = r.t", how="left", aggregate={"n": ("*", "count")}
+    )
+    for _ in op.push("left", pa.record_batch({"k": [1, 2], "t": [300, 1]}, s)):
+        pass
+    op = ivjoin.SymmetricHashJoin.restore(op.snapshot())
+    got = [*op.push("right", pa.record_batch({"k": [2, 2], "t": [5, 1]}, s)), *op.finish()]
+    assert sorted(tuple(r.values()) for b in got for r in b.to_pylist()) == [(1, 300, 0), (2, 1, 1)]
+
+
 S = pa.schema({"k": pa.int64(), "t": pa.int64()})
 ASKED = {"n": ("*", "count"), "s": ("t", "sum")}
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ivjoin.errors import EvaluationError
 from ivjoin.expr.evaluate import Vector, evaluate, first_error
-from ivjoin.expr.nodes import Node
+from ivjoin.expr.nodes import Node, is_met
 from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.operator.intake import Intake, has_value
 from ivjoin.operator.picks.ranks import Moved, Ranks
@@ -67,6 +67,9 @@ class Reader:
         }
         pick, bands = plan.spec.pick, plan.kernel_terms
         self._unbounded = pick is not None and pick.unbounded and plan.decided and all(t.exact for t in bands)
+        # Whether bands over whole numbers without ends are at their own: a time that the finer unit of two cannot hold
+        # has come, and one of that unit from beyond the guards.
+        self._beyond = self._at_end = False
         self.blind: set[tuple[int, Node]] = set()  # axes of which some row has no value, and is to be kept for all that
 
     def read(self, s: int, batch: pa.RecordBatch, index: dict[str, int], keys: KeyTable) -> Rows:
@@ -104,13 +107,22 @@ class Reader:
             true = np.asarray(v.values if v.valid is None else v.values & v.valid, dtype=bool)
             usable &= true if bad is None else true | bad
             wild = _or(wild, bad)
-        for node, low, high in side.guards if not self._unbounded else ():
-            wild = _or(_or(wild, _outside(values[node], low, high)), errs(node))
+        for node, low, high in side.guards:
+            outside = _outside(values[node], low, high)
+            if not self._unbounded:
+                wild = _or(_or(wild, outside), errs(node))
+            elif outside is not None and outside.any():
+                self._at_end = True
         for node in side.axes[: side.band_axes]:
             v, bad = values[node], errs(node)
+            if self._unbounded and is_met(node):
+                low, high = node.type.limits
+                self._beyond = self._beyond or _outside(v, low + 1, high - 1) is not None
             if v.valid is not None:
                 usable &= v.valid if bad is None else v.valid | bad
             wild, odd = _or(wild, bad), _or(odd, bad)
+        if self._beyond and self._at_end:
+            wild = np.ones(n, dtype=bool)
         for node in side.axes[side.band_axes :]:
             wild = _or(wild, errs(node))
             if has_value(values[node]) is not None:

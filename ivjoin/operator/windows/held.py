@@ -170,9 +170,9 @@ def _alive(rows: Rows, bounds: Bounds, spared: list[tuple[int, int, int]] | None
         waited = np.ones(len(rows), dtype=bool)
         for axis, low, high in spared:
             if low > I64_MAX or high < I64_MIN:
-                waited[:] = False
-                continue
-            inside = (rows.axes[axis] >= low) & (rows.axes[axis] <= high)
+                inside = np.zeros(len(rows), dtype=bool)
+            else:
+                inside = (rows.axes[axis] >= low) & (rows.axes[axis] <= high)
             waited &= inside | rows.absent[axis] if axis in rows.absent else inside
         dead &= ~waited
     count = int(np.count_nonzero(dead))
