@@ -221,6 +221,8 @@ LOSSES = [
     pytest.param("abs(a) = 3", {"a": ("int32", -3, -3)}, id="abs of negative numbers"),
     pytest.param("a * b = 0.000000", {"a": ("decimal(38, 10)", Decimal("0.0000001234"), Decimal("0.0000001234")),
                                       "b": ("decimal(38, 10)", Decimal("0.1"), Decimal("0.1"))}, id="decimal rounding"),
+    pytest.param("a / b <= 0", {"a": ("decimal(38, 10)", 1, 100), "b": ("decimal(38, 10)", 10**9, 10**10)},
+                 id="a quotient below half of the last place"),
     pytest.param("NOT (a > 1)", {"a": ("double", 1, 1)}, id="not greater"),
     pytest.param("-a > 1", {"a": ("double", 0, None)}, id="minus NaN is NaN"),
 ]  # fmt: skip

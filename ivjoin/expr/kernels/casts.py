@@ -62,16 +62,17 @@ def _int_to_decimal(t: Type, u: Type, zone: Zone) -> Kernel:
 
 
 def cut_floats(v: np.ndarray, u: Type, ok: np.ndarray | None, err: np.ndarray | None) -> Cell:
-    """Floats cut to integers of a type. As in Java, 2**63 itself still becomes the greatest int64."""
+    """Floats cut to integers of a type. As in Java, 2**63 itself still becomes the greatest int64; 2**64 overflows."""
     dtype = dtype_of(u)
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
     x = v.astype(np.float64, copy=False)
-    inside = (np.floor(x) <= float(high)) & (np.ceil(x) >= float(low))
+    past = float(high + 1)
+    inside = ((x <= past) if high == _I64_MAX else (x < past)) & (np.ceil(x) >= float(low))
     if count(inside) != len(inside):
         err = flagged(err, ~inside, ok)
         x = np.where(inside, x, 0.0)
-    if dtype.itemsize == 8:
-        top = x >= float(high)  # 2**63 or 2**64, as a double
+    if high == _I64_MAX:
+        top = x == past
         if count(top):
             return np.where(top, dtype.type(high), np.where(top, 0.0, x).astype(dtype)), ok, err
     return x.astype(dtype), ok, err

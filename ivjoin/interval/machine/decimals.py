@@ -122,15 +122,31 @@ def quotient_rev1(z: Pair, b: Pair, x: Pair, scale: int, lift: int) -> Pair:
 def quotient_rev2(z: Pair, a: Pair, x: Pair, scale: int, lift: int) -> Pair:
     """Members of ``x``, divisors, whose quotient is in ``z``; 0 is none."""
     j, k = _factors(scale + lift)
-    (zl, zh), n = _targets(z), (5 * j * a[0], 5 * j * a[1])
-    anything = zl <= 0 <= zh and n[0] <= 0 <= n[1]
+    (zl, zh), (nl, nh) = _targets(z), (5 * j * a[0], 5 * j * a[1])
+    above = m.meet(x, _multipliers((zl * k, zh * k), (nl, nh), max(x[0], 1), x[1]))
+    below = _multipliers((zl * k, zh * k), (-nh, -nl), max(-x[1], 1), -x[0])
     out = m.EMPTY
-    for side in (m.meet(x, (1, x[1])), m.meet(x, (x[0], -1))):
+    for side in (above, m.meet(x, (-below[1], -below[0])) if below != m.EMPTY else m.EMPTY):
         if side != m.EMPTY:
-            # n / (d * k) lies between the targets, so d is a multiplier that takes a target into n.
-            side = side if anything else m.mul_rev(n, (zl * k, zh * k), side)
             out = m.hull(out, _ended(side, lambda v: quotient(a, v, scale, lift), z) if a[0] == a[1] else side)
     return out
+
+
+def _multipliers(t: Pair, n: Pair, lo: int, hi: int) -> Pair:
+    """Those of ``0 < lo <= d <= hi`` that take some real number of ``t`` into ``n``: it need not be an integer."""
+    if t[1] > 0:
+        lo = max(lo, -(-n[0] // t[1]))
+    elif n[0] > 0:
+        return m.EMPTY
+    elif t[1] < 0:
+        hi = min(hi, n[0] // t[1])
+    if t[0] < 0:
+        lo = max(lo, -(-n[1] // t[0]))
+    elif n[1] < 0:
+        return m.EMPTY
+    elif t[0] > 0:
+        hi = min(hi, n[1] // t[0])
+    return (lo, hi) if lo <= hi else m.EMPTY
 
 
 def _ended(out: Pair, results: Callable[[Pair], Pair], z: Pair) -> Pair:

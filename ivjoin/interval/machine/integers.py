@@ -160,7 +160,7 @@ def div_rev_divisor(q: Pair, a: Pair, x: Pair) -> Pair:
 
 # Remainders
 
-_PAST_ALL = 1 << 200  # beyond every divisor of a type
+_PAST_ALL = 1 << 300  # beyond every divisor of a type, and of 38 digits at a scale of 38
 
 # So many divisors are tried one by one; with more, only sign and magnitude are used.
 _FEW = 12

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import random
 from decimal import Decimal
 from fractions import Fraction
 
@@ -299,6 +300,41 @@ def test_trap_31_decimal_products_are_rounded_half_up() -> None:
     assert back.sup == Decimal("0.0000049999")  # half a unit, 0.0000005, is rounded away from zero
     thirds = iv.div(interval("decimal(2,1)", 1, 1), interval("decimal(1,0)", 3, 3))
     assert thirds.inf == Decimal("0.333333")
+
+
+WIDE = ["decimal(38, 10)", "decimal(38, 38)", "decimal(38, 0)", "decimal(20, 18)", "decimal(5, 5)", "decimal(3, 1)"]
+
+
+@pytest.mark.parametrize("name", ["mul", "div", "rem", "pmod"])
+def test_wide_decimals_keep_both_arguments_of_a_result(name: str) -> None:
+    """Windows at the ends, at powers of ten and beside 0: a result far below a unit of its scale, or of no digit."""
+    rng, results = random.Random(name), 0
+
+    def window(d: iv.Domain) -> range:
+        low, high = d.limits
+        at = rng.choice([low, high - 4, 0, 1, -3, 10 ** rng.randint(0, 37), -(10 ** rng.randint(0, 37))])
+        at = max(low, min(high - 4, at))
+        return range(at, at + rng.randint(1, 5))
+
+    forward = getattr(iv, name)
+    first, second = (iv.mul_rev, None) if name == "mul" else (getattr(iv, f"{name}_rev{i}") for i in (1, 2))
+    for _ in range(1500):
+        s, u = (iv.domain(rng.choice(WIDE)) for _ in range(2))
+        a, b = window(s), window(u)
+        point = iv.DomainInterval(s, (m := rng.choice(a)), m), iv.DomainInterval(u, (n := rng.choice(b)), n)
+        x, y = iv.DomainInterval(s, a[0], a[-1]), iv.DomainInterval(u, b[0], b[-1])
+        try:
+            c = forward(*point)
+        except iv.IntervalError as e:
+            assert "needs more than 38 digits" in str(e)  # noqa: PT017
+            continue
+        if c.is_void:
+            continue
+        results += 1
+        assert iv.subset(c, forward(x, y)), (x, y, c)
+        assert iv.subset(point[0], first(y, c, x)), (x, y, c)
+        assert second is None or iv.subset(point[1], second(x, c, y)), (x, y, c)
+    assert results > 500
 
 
 def test_trap_32_casts_cut_toward_zero() -> None:
