@@ -288,3 +288,18 @@ def test_batches_without_rows() -> None:
     assert list(op.push("right", b.slice(0, 0))) == []
     assert sum(x.num_rows for x in op.push("right", b)) == 1
     assert list(op.finish()) == []
+
+
+@pytest.mark.parametrize("mode", ["dense", "sparse"])
+def test_lists_of_unions_without_a_value_are_restored(mode: str) -> None:
+    from ivjoin import SymmetricHashJoin
+
+    empty = pa.UnionArray.from_sparse(pa.array([], pa.int8()), [pa.array([], pa.int32())])
+    if mode == "dense":
+        empty = pa.UnionArray.from_dense(pa.array([], pa.int8()), pa.array([], pa.int32()), [pa.array([], pa.int32())])
+    column = pa.ListArray.from_arrays(pa.array([0, 0], pa.int32()), empty)
+    batch = pa.record_batch({"t": [1], "p": column})
+    op = SymmetricHashJoin(batch.schema, pa.schema({"t": pa.int64()}), on="t", how="left")
+    assert list(op.push("left", batch)) == []
+    op = SymmetricHashJoin.restore(op.snapshot())
+    assert [row for b in op.finish() for row in b.to_pylist()] == [{"t": 1, "p": []}]
