@@ -25,6 +25,7 @@ from ivjoin.operator.sharing import not_restored
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import JoinSpec
+from ivjoin.shj.nested import has_unions
 from ivjoin.shj.plain import plain_type, to_plain
 
 __all__ = ["VERSION", "frontier_state", "load_frontier", "opened", "read", "sealed", "write"]
@@ -177,8 +178,9 @@ def _rows(core: AnyCore, s: int) -> bytes:
 
 
 def _split(batch: pa.RecordBatch) -> tuple[list[pa.Array], np.ndarray]:
+    columns = [pa.concat_arrays([a]) if has_unions(a.type) else a for a in batch.columns[:-1]]
     # An older snapshot may have types that are held as others now.
-    return [to_plain(a, plain_type(a.type)) for a in batch.columns[:-1]], np.asarray(batch.columns[-1])
+    return [to_plain(a, plain_type(a.type)) for a in columns], np.asarray(batch.columns[-1])
 
 
 def _planned(saved: dict[str, Any]) -> JoinPlan:

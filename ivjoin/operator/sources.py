@@ -13,6 +13,7 @@ from ivjoin.frontier.order import Frontier, ordinal_range
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import byte_width, is_own_ordinal, offset_width
+from ivjoin.shj.plain import plain_type
 
 __all__ = ["SideSources", "column_of", "key_columns", "limits_of", "ordinal_columns", "side_sources"]
 
@@ -192,7 +193,7 @@ def side_sources(plan: JoinPlan, s: int, frontier: Frontier, also: set[int]) -> 
     if pieces is not None:
         used |= {int(c) for c in pieces["column"] if c >= 0}
     roots = [*(nodes[i] for i in computed), *keys, *side.filters, *(g for g, _, _ in guards)]
-    widths = [(i, _step(side.schema.types[i])) for i in sorted(used)]
+    widths = [(i, _step(plain_type(side.schema.types[i]))) for i in sorted(used)]
     return SideSources(
         nodes, table, computed, keys, list(side.filters), list(dict.fromkeys(guards)), list(dict.fromkeys(roots)),
         _key_words(plan, s, nodes) if words else None, pieces, np.array(widths, dtype=np.int64).reshape(-1, 2),

@@ -137,6 +137,9 @@ def _changed(array: pa.Array, change: Callable[[pa.DictionaryArray], pa.Dictiona
 
 def _one_dictionary(arrays: Sequence[pa.DictionaryArray]) -> pa.DictionaryArray:
     t = arrays[0].type
+    if pa.types.is_float16(t.value_type):  # Arrow takes the bits of halves for whole numbers, of which it makes halves
+        bits = _one_dictionary([renumbered(a, a.type.index_type, a.dictionary.view(pa.uint16())) for a in arrays])
+        return renumbered(bits, bits.type.index_type, bits.dictionary.view(pa.float16()))
     if any(a.dictionary.null_count for a in arrays):  # Arrow joins no dictionaries that have null among their values
         arrays = [_null_by_index(a) for a in arrays]
     try:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from ivjoin.errors import CapacityError
 from ivjoin.shj.arrow import bitmap, validity
 
-__all__ = ["Parts", "end_to_end", "is_taken_apart", "made_of", "parts_of", "with_children"]
+__all__ = ["Parts", "end_to_end", "has_unions", "is_taken_apart", "made_of", "parts_of", "with_children"]
 
 _MOST_NARROW = 2**31 - 1  # values that lists with offsets of 32 bits can hold
 
@@ -45,6 +45,13 @@ def is_taken_apart(t: pa.DataType) -> bool:
     """Whether :func:`parts_of` takes arrays of this type."""
     pt = pa.types
     return pt.is_struct(t) or pt.is_fixed_size_list(t) or pt.is_map(t) or _is_list(t)
+
+
+def has_unions(t: pa.DataType) -> bool:
+    """Whether there are unions in a type: empty ones have no buffers as IPC reads them, and ``nbytes`` then crashes."""
+    if isinstance(t, pa.BaseExtensionType):
+        return has_unions(t.storage_type)
+    return pa.types.is_union(t) or any(has_unions(t.field(i).type) for i in range(t.num_fields))
 
 
 def parts_of(array: pa.Array) -> Parts:

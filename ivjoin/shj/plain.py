@@ -34,6 +34,9 @@ def plain_type(t: pa.DataType) -> pa.DataType:
         return pa.large_binary()
     if pt.is_run_end_encoded(t):
         return plain_type(t.value_type)
+    if isinstance(t, pa.BaseExtensionType):
+        storage = plain_type(t.storage_type)
+        return t if storage == t.storage_type else storage
     if not is_taken_apart(t):
         return t
     if pt.is_list_view(t) or pt.is_large_list_view(t):
@@ -46,18 +49,31 @@ def to_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
     """An array as its :func:`plain_type` ``t``."""
     if array.type == t:
         return array
+    if isinstance(array.type, pa.BaseExtensionType):
+        return to_plain(array.storage, t)
     if pa.types.is_run_end_encoded(array.type):
         import pyarrow.compute as pc
 
-        return to_plain(pc.run_end_decode(array), t)
+        values = to_plain(array.values, plain_type(array.type.value_type))
+        runs = pa.RunEndEncodedArray.from_arrays(array.run_ends, values).slice(array.offset, len(array))
+        return to_plain(pc.run_end_decode(runs), t)
     if pa.types.is_dictionary(t):
         array = sound(array)
         words = to_plain(array.dictionary, t.value_type)
         return renumbered(array, t.index_type, words)
     if is_taken_apart(array.type):
+        if pa.types.is_list_view(array.type) or pa.types.is_large_list_view(array.type):
+            array = _with_plain_values(array)
         parts = parts_of(array)
         return made_of(parts.of([to_plain(a, t.field(i).type) for i, a in enumerate(parts.children)]), t)
     return array.cast(t)
+
+
+def _with_plain_values(array: pa.Array) -> pa.Array:
+    """The same views of a list whose values can be taken, which may lie there in any order."""
+    values = to_plain(array.values, plain_type(array.type.value_type))
+    own = with_children(array.type, [values.type])
+    return pa.Array.from_buffers(own, len(array), array.buffers()[:3], array.null_count, array.offset, [values])
 
 
 def from_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
@@ -73,7 +89,12 @@ def from_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
     if pa.types.is_run_end_encoded(t):
         import pyarrow.compute as pc
 
-        return pc.run_end_encode(from_plain(array, t.value_type), run_end_type=t.run_end_type)
+        runs = pc.run_end_encode(array, run_end_type=t.run_end_type)
+        if runs.type == t:
+            return runs
+        return pa.RunEndEncodedArray.from_arrays(runs.run_ends, from_plain(runs.values, t.value_type), type=t)
+    if isinstance(t, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(t, from_plain(array, t.storage_type))
     if pa.types.is_dictionary(t) and plain_type(t) == array.type:
         some = narrowed(array, t)
         words = from_plain(some.dictionary, t.value_type)

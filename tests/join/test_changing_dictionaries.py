@@ -140,3 +140,19 @@ def test_no_rows_with_dictionaries_that_arrow_makes_no_empty_column_of(
                 file.write_table(table)
     out = ivjoin.band_join(*sources, condition="r.t <= l.t + 1 AND r.d <= l.u", how="left").to_arrow()
     assert out.to_pylist() == [{"t": t, "u": None, "t_right": None, "d": None} for t in (1, 2)]
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_dictionaries_of_halves_keep_their_values(nested: bool) -> None:
+    def rows(start: int) -> pa.RecordBatch:
+        halves = pa.array(np.array([-2.0, 0.5 + start], dtype=np.float16))
+        column = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), halves)
+        return pa.record_batch({
+            "t": [start, start + 1], "d": pa.StructArray.from_arrays([column], ["x"]) if nested else column,
+        })  # fmt: skip
+
+    op = ivjoin.SymmetricHashJoin(rows(0).schema, pa.schema({"t": pa.int64()}), on="t", how="left")
+    got = [*op.push("left", rows(0)), *op.push("left", rows(2))]
+    op = ivjoin.SymmetricHashJoin.restore(op.snapshot())
+    found = [row["d"] for b in [*got, *op.finish()] for row in b.to_pylist()]
+    assert [row["x"] if nested else row for row in found] == [-2.0, 0.5, -2.0, 2.5]

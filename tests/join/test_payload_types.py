@@ -7,6 +7,7 @@ import decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 N = 12
@@ -288,3 +289,57 @@ def test_batches_without_rows() -> None:
     assert list(op.push("right", b.slice(0, 0))) == []
     assert sum(x.num_rows for x in op.push("right", b)) == 1
     assert list(op.finish()) == []
+
+
+@pytest.mark.parametrize("mode", ["dense", "sparse"])
+def test_lists_of_unions_without_a_value(mode: str) -> None:
+    """As they are made, as a snapshot holds them, and as IPC reads them."""
+    from ivjoin import SymmetricHashJoin
+
+    empty = pa.UnionArray.from_sparse(pa.array([], pa.int8()), [pa.array([], pa.int32())])
+    if mode == "dense":
+        empty = pa.UnionArray.from_dense(pa.array([], pa.int8()), pa.array([], pa.int32()), [pa.array([], pa.int32())])
+    made = pa.record_batch({"t": [1], "p": pa.ListArray.from_arrays(pa.array([0, 0], pa.int32()), empty)})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, made.schema) as writer:
+        writer.write_batch(made)
+    for batch in (made, pa.ipc.open_stream(sink.getvalue()).read_next_batch()):
+        op = SymmetricHashJoin(batch.schema, pa.schema({"t": pa.int64()}), on="t", how="left")
+        assert list(op.push("left", batch)) == []
+        op = SymmetricHashJoin.restore(op.snapshot())
+        assert [row for b in op.finish() for row in b.to_pylist()] == [{"t": 1, "p": []}]
+
+
+VIEWS = pa.array(words(), pa.string_view())
+BEHIND: dict[str, pa.Array] = {
+    "run ends of views": pa.RunEndEncodedArray.from_arrays(pa.array(range(1, N + 1), pa.int32()), VIEWS),
+    "extension of views": pa.ExtensionArray.from_storage(
+        pa.opaque(pa.struct({"a": pa.string_view()}), "a", "ivjoin"), pa.StructArray.from_arrays([VIEWS], ["a"])
+    ),
+    "list views of run ends": pa.ListViewArray.from_arrays(
+        pa.array(range(N - 1, -1, -1), pa.int32()), pa.array([1] * N, pa.int32()),
+        pc.run_end_encode(pa.array([i // 2 for i in range(N)])),
+    ),
+    "list views of views": pa.ListViewArray.from_arrays(
+        pa.array(range(N - 1, -1, -1), pa.int32()), pa.array([1] * N, pa.int32()), VIEWS
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BEHIND)
+@pytest.mark.parametrize("ask", [{}, {"pick": "last", "pick_by": "t"}, {"memory_limit": "40kB", "when_full": "spill"}])
+def test_what_arrow_takes_no_rows_of_behind_something_else(name: str, ask: dict[str, Any]) -> None:
+    from ivjoin import SymmetricHashJoin
+
+    whole = pa.record_batch({"i": range(N), "t": range(N), "p": BEHIND[name]})
+    op = SymmetricHashJoin(
+        whole.schema, pa.schema({"t": pa.int64()}), condition="abs(l.t - r.t) <= 1", how="left", left_order="t",
+        right_order="t", **ask,
+    )  # fmt: skip
+    out = [*op.push("left", whole.slice(0, 5)), *op.push("left", whole.slice(5))]
+    out += [*op.push("right", pa.record_batch({"t": [2, 7]})), *op.finish()]
+    want = whole.column(2).to_pylist()
+    got = [row for b in out for row in b.to_pylist()]
+    assert {row["i"] for row in got} == set(range(N))
+    assert all(row["p"] == want[row["i"]] for row in got)
+    assert all(b.schema.field("p").type == whole.schema.field("p").type for b in out)

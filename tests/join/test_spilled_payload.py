@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from oracle import HOWS
 
@@ -172,3 +173,20 @@ def test_a_log_that_finds_no_room_writes_nothing(tmp_path: Path, monkeypatch: py
     out = np.zeros(200, np.uint8)
     log.read(np.array([0]), np.array([200]), np.array([0]), out)
     assert (out == np.arange(200)).all()
+
+
+@pytest.mark.parametrize("limit", ["40kB", "90kB", "1MB"])
+@pytest.mark.parametrize("t", [pa.int64(), pa.float16(), pa.timestamp("ns"), pa.decimal128(20, 0), pa.string()])
+def test_run_ends_of_batches_that_are_taken_in_pieces(t: pa.DataType, limit: str, tmp_path: Path) -> None:
+    n = 120
+    whole = pa.array([None if i % 7 == 3 else i // 2 for i in range(n)])
+    values = whole.cast(pa.float32()).cast(t) if t == pa.float16() else whole.cast(t)
+    left = pa.record_batch({"i": range(n), "t": range(n), "p": pc.run_end_encode(values)})
+    right = pa.record_batch({"t": range(n)})
+    op = SymmetricHashJoin(
+        left.schema, right.schema, condition=BAND, **ORDERED, memory_limit=limit, when_full="spill", spill_dir=tmp_path
+    )
+    want = values.to_pylist()
+    got = [row for b in (*op.push("left", left), *op.push("right", right), *op.finish()) for row in b.to_pylist()]
+    assert len(got) == sum(abs(i - j) <= 40 for i in range(n) for j in range(n))
+    assert all(row["p"] == want[row["i"]] for row in got)

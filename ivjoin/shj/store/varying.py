@@ -15,6 +15,7 @@ from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.dictionaries import compacted, has_dictionaries, one_array, rows_of
 from ivjoin.shj.kernels import byte_kernels
 from ivjoin.shj.kernels.memory import address_of as address
+from ivjoin.shj.nested import has_unions
 from ivjoin.shj.registers import BYTES, TEXT, Register, blank
 from ivjoin.shj.store.backing import Files, extended, fresh, in_memory, slide
 from ivjoin.shj.store.rings import Validity, put, regrown
@@ -410,7 +411,7 @@ def _alone(array: pa.Array) -> pa.Array:
 
 def _is_slice(array: pa.Array) -> bool:
     """Whether an array is a small part of its buffers."""
-    if has_dictionaries(array.type):
+    if has_dictionaries(array.type) or has_unions(array.type):
         return False
     size = int(array.nbytes)
     return buffer_bytes(array) > size + max(size, _LITTLE)
