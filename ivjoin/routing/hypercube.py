@@ -24,6 +24,7 @@ SCHEMES = ("auto", "hash", "random", "hybrid")
 # What an attribute that is said to be skewed is taken to have: half of its rows at one value.
 _TOP_SHARE = 0.5
 _MOST_DIMS = 24
+_MOST_ROWS = 1e30  # no input has more, and sums and loads of such numbers stay finite
 _MOST_HELD = 1 << 22  # partial solutions held at once
 
 
@@ -46,8 +47,11 @@ class Relation:
         rows = self.rows
         if isinstance(rows, bool) or not isinstance(rows, (int, float, np.integer, np.floating)) or not rows >= 0:
             raise OptionError(f"rows of a relation are {came(rows)}; expected a number of rows, 0 or more")
-        if rows == float("inf"):
-            raise OptionError("rows of a relation are inf; expected how many there are, or will be for their share")
+        if rows > _MOST_ROWS:
+            raise OptionError(
+                f"rows of a relation are {came(rows)}; expected how many there are, or will be for their share, "
+                f"at most {_MOST_ROWS:g}"
+            )
         given = self.attributes
         if isinstance(given, str) or not isinstance(given, Iterable):
             raise OptionError(f"attributes of a relation are {came(given)}; expected names such as ('x', 'y')")
@@ -282,7 +286,8 @@ def _least_load(rows: np.ndarray, divisor: np.ndarray, still: Any, room: np.ndar
     if (counts <= 1).all():
         # no dim divides two relations: the mean of n parts with a product of at least prod / room
         n = open_parts.shape[1]
-        mean = n * (open_parts.prod(axis=1) / room) ** (1 / n)
+        with np.errstate(over="ignore", invalid="ignore"):  # a product past all doubles says nothing
+            mean = n * (open_parts.prod(axis=1) / room) ** (1 / n)
         alone = np.maximum(alone, np.where(np.isfinite(mean), mean * (1 - 1e-9), 0.0))
     return done + alone
 

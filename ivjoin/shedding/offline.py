@@ -84,7 +84,7 @@ def optimal_offline(left_keys: Keys, right_keys: Keys, *, window: int, memory: i
         problems = [(("left",), rooms[0]), (("right",), rooms[1])]
     matches = at_once
     for sides, room in problems:
-        if room:
+        if room and len(left):  # without steps there is no timeline
             matches += _solved(len(left), room, {side: lanes[side] for side in sides}, kept)
     return Optimum(matches, {side: sorted(rows) for side, rows in kept.items()})
 

@@ -132,6 +132,7 @@ def test_a_thousand_workers_and_six_attributes(scheme: str) -> None:
         (lambda: Relation(-1, ("x",)), "rows of a relation are -1"),
         (lambda: Relation(float("nan"), ("x",)), "rows of a relation are nan"),
         (lambda: Relation(float("inf"), ("x",)), "rows of a relation are inf"),
+        (lambda: Relation(10**400, ("x",)), "rows of a relation are .* at most 1e.30"),
         (lambda: Relation(1, "xy"), "attributes of a relation are 'xy'"),  # type: ignore[arg-type]
         (lambda: Relation(1, ("x", "x")), "'x' comes twice"),
         (lambda: Relation(1, ("x", 2)), "an attribute of a relation is 2"),  # type: ignore[arg-type]

@@ -115,6 +115,14 @@ def test_with_memory_enough_nothing_is_lost(policy: str, shared: bool) -> None:
         assert few[2] <= whole
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_streams_without_rows_have_no_matches(shared: bool) -> None:
+    best = optimal_offline([], [], window=2, memory=4, shared=shared)
+    assert best.matches == exact_matches([], [], window=2) == 0
+    assert best.kept == {"left": [], "right": []}
+    assert replay([], [], window=2, memory=4, shared=shared) == 0
+
+
 def test_the_seed_decides_what_is_random() -> None:
     left, right = drawn(500, 9, 2)
     got = [replay(left, right, window=50, memory=20, policy="random", seed=s) for s in (1, 1, 2, 3, 4)]

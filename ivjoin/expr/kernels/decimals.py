@@ -62,8 +62,7 @@ _EVEN = np.frompyfunc(half_even, 2, 1)
 
 def round_quotient(v: np.ndarray, d: np.ndarray | int, even: bool = False) -> np.ndarray:
     """v / d rounded to integers, half up or half even (the latter for d > 0 alone); d is never 0."""
-    wide = d > _I64_MAX if isinstance(d, int) else d.dtype == object
-    if v.dtype == object or wide:
+    if v.dtype == object or (d > _I64_MAX if isinstance(d, int) else d.dtype == object or _may_wrap(v, d)):
         return (_EVEN if even else _UP)(as_objects(v), d)
     y = np.asarray(d, dtype=np.int64) if isinstance(d, int) else d
     q = whole_quotient(v, y)
@@ -74,6 +73,12 @@ def round_quotient(v: np.ndarray, d: np.ndarray | int, even: bool = False) -> np
     tie = rest == short
     away = away | (tie & ((q & 1) == 1) if even else tie)
     return q + np.where(away, np.where((v < 0) == (y < 0), 1, -1), 0)
+
+
+def _may_wrap(v: np.ndarray, d: np.ndarray) -> bool:
+    """Whether a divisor is the least int64, which has no magnitude, or -1 beside it, where the quotient has no room."""
+    least = -_I64_MAX - 1
+    return bool(count(d == least) or (count(v == least) and count(d == -1)))
 
 
 def rescaled(v: np.ndarray, have: int, want: int) -> np.ndarray:
@@ -260,7 +265,8 @@ def whole(up: bool) -> Rule:
             v, ok, err = a
             if unit > _I64_MAX:
                 v = as_objects(v)
-            return fitted(-(-v // unit) if up else v // unit, t, ok, err)
+            low = v // unit
+            return fitted(low + (v % unit > 0) if up else low, t, ok, err)
 
         return kernel
 
