@@ -42,7 +42,7 @@ def take(core: AnyCore, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Itera
         before = [t.save() for t in core.frontiers[p].trackers]
     try:
         if n > state.room:
-            state.row_room(n, max(s.rows for s in core.sources))
+            state.borrow(n)
         if before is not None:
             values.prepare(core, p, batch)
             state = core.state
@@ -70,6 +70,7 @@ def take(core: AnyCore, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Itera
                 return _among_frozen(core, p, batch)
             status = push_kernels.push_batch(state.at, p)
         if status == 0:
+            state.give_rows()
             return None
         if status == at.OUTPUT:
             state.rest()
@@ -175,9 +176,9 @@ def go_on(core: Core, p: int, batch: pa.RecordBatch | None, status: int) -> Iter
             state.more_pairs()
         status = push_kernels.push_batch(state.at, p)
     core.batch = None
-    state.rest()
     if status & (at.TIDY | at.SWEEP):
         room.tidy(core, p, status)
+    state.rest()
 
 
 def settle(core: AnyCore, p: int) -> Iterator[pa.RecordBatch]:
