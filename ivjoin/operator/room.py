@@ -14,7 +14,7 @@ from ivjoin.shj.store.columns import OrdinalColumn, WordColumn
 from ivjoin.shj.store.keys import ByteKeys, IntKeys
 from ivjoin.shj.store.selectivity import most_selective
 
-__all__ = ["make_batch_room", "make_room", "tidy"]
+__all__ = ["make_batch_room", "make_key_room", "make_room", "tidy"]
 
 _LOOK_EVERY = 64  # pushes between two looks at whether a ring has become too large
 
@@ -42,11 +42,12 @@ def _make_room(core: Core, p: int, batch: pa.RecordBatch, heaps: bool) -> None:
         if store.hi - store.lo + n > store.cap:
             store.make_room(n)
     state.dead_room(max(other.live if other.owes else 0, store.live + n if store.owes else 0))
+    new = 0 if state.get("grows") else n  # keys for which there must be room before they are named
     if isinstance(core.keys, IntKeys):
-        core.keys.reserve(n)
+        core.keys.reserve(new)
     elif state.get("key_bytes"):
         assert isinstance(core.keys, ByteKeys)
-        core.keys.make_room(n, state.get("key_bytes"))
+        core.keys.make_room(new, state.get("key_bytes"))
     if heaps:
         store.schedules.make_room(n)
         store._ring_bytes = None
@@ -57,6 +58,15 @@ def _make_room(core: Core, p: int, batch: pa.RecordBatch, heaps: bool) -> None:
             store._ring_bytes = None
     if core.account.limit is not None:
         payload_room.make_batch_room(store, batch)
+
+
+def make_key_room(core: Core, n: int) -> None:
+    """Room for more keys, as a batch that has been taken brings them; n of its rows have no key yet."""
+    core.keys.grow(n)
+    core.keys.point()
+    for each in core.stores:
+        each.moved()
+    core.count_state()
 
 
 def make_batch_room(core: Core, p: int, batch: pa.RecordBatch) -> None:

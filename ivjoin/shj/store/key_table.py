@@ -40,6 +40,12 @@ def _table_size(entries: int) -> int:
     return max(64, 1 << (2 * entries - 1).bit_length())
 
 
+def _too_many(keys: int) -> CapacityError:
+    return CapacityError(
+        f"{keys:,} keys at once, expected {_MOST_KEYS:,} at most: narrow the window, or divide the rows"
+    )
+
+
 def longer(array: np.ndarray, n: int, used: int) -> np.ndarray:
     """Room for n rows, with the first ones as they are; the rest holds anything."""
     made = extended(array, n) if n > len(array) else None
@@ -71,7 +77,7 @@ class KeyTable:
         self._operator = registers.blank(registers.OPERATOR, 1) if operator is None else operator
         self._registers = registers.as_words(self._operator)
         self.slots = _EMPTY_SLOTS.copy()
-        self._cell = np.zeros(1, dtype=np.int64)
+        self._cell = np.zeros(2, dtype=np.int64)
         self.n_ids = 0
         self.live = 0
         self._free = -1
@@ -116,11 +122,26 @@ class KeyTable:
         """Slots and places of the table for n keys more; ``ahead``: with room for what comes until kernels sweep."""
         need, _ = self._needs(n, ahead)
         if need > _MOST_KEYS:
-            raise CapacityError(
-                f"{need:,} keys at once, expected {_MOST_KEYS:,} at most: narrow the window, or divide the rows"
-            )
+            raise _too_many(need)
         self._account.want(lambda: self._more(*self._sizes(*self._needs(n, ahead))))  # who is asked may number ids anew
-        cap, size = self._sizes(*self._needs(n, ahead))
+        self._resize(*self._sizes(*self._needs(n, ahead)))
+
+    def grow(self, n: int) -> None:
+        """Room for some of the new keys that n rows may yet bring, while the ids of other rows are in flight.
+
+        For twice as many keys where there are as many rows; else for an eighth more, as most rows bring none. The
+        table grows when it is full itself, not as soon as there are slots for more keys than it takes.
+        """
+        more = min(n, max(key_kernels.SOME_ROOM, self.n_ids if n >= self.n_ids else self.n_ids // 8))
+        need = self.n_ids + max(0, more - self._n_free)
+        if need > _MOST_KEYS:
+            raise _too_many(need)
+        full = 2 * (self.used + min(n, key_kernels.SOME_ROOM)) > len(self._table)
+        size = max(_table_size(self.used + more), len(self._table)) if full else len(self._table)
+        self._resize(max(need, len(self.slots)), size)
+
+    def _resize(self, cap: int, size: int) -> None:
+        """So many slots, and places of the table, where there are fewer."""
         if self._account.files is not None:
             more = (cap - len(self.slots)) * self._id_bytes if self._is_filed() else 0
             self._account.want_disk(more + (0 if in_memory(self._table) else 4 * size))
