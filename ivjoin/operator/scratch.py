@@ -17,13 +17,12 @@ __all__ = ["Scratch", "borrowed", "give", "idle", "scratch_bytes"]
 _MOST = 4  # that wait
 _LEAST_BYTES, _MOST_BYTES = 1 << 13, 1 << 18  # of those that are given back
 _SHARED_NUMBERS = 1 << 16  # 0, 1, ... up to here all share, and no more of it is kept for good
-_FIRST_NUMBERS = 129
 _BY_SOURCE = "values", "absent"
 _ROW_BYTES = "marks", "usable", "matched"
 _ROW_WORDS = "key_ids", "kept", "left", "chosen"
 _OPERATOR = words_of(OPERATOR)
 _PLACES = np.array([_OPERATOR[name] for name in (*_BY_SOURCE, *_ROW_BYTES, *_ROW_WORDS, "every", "room_rows")])
-_numbers = [np.arange(0)]
+_numbers: dict[int, np.ndarray] = {}  # by their length: rooms are powers of two, so these are few
 
 
 def scratch_bytes(room: int, sources: int) -> int:
@@ -32,12 +31,12 @@ def scratch_bytes(room: int, sources: int) -> int:
 
 
 def _first_numbers(n: int) -> np.ndarray:
-    """0, 1, ... : int64[n] or longer, which all share and none writes to."""
-    found = _numbers[0]
-    if len(found) < n:
-        found = np.arange(max(n, _FIRST_NUMBERS))
+    """0, 1, ... : int64[n], which all share and none writes to."""
+    found = _numbers.get(n)
+    if found is None:
+        found = np.arange(n)
         found.flags.writeable = False
-        _numbers[0] = found
+        _numbers[n] = found
     return found
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj import registers as at
-from ivjoin.shj.kernels.batch_memory import double_below, read_double, read_source
+from ivjoin.shj.kernels.batch_memory import are_told_by_ordinals, double_below, read_double, read_source
 from ivjoin.shj.kernels.compiling import inner, tiny
 from ivjoin.shj.kernels.expiry_kernels import heaps_have_room
 from ivjoin.shj.kernels.index_kernels import I64_MAX, I64_MIN
-from ivjoin.shj.kernels.key_kernels import name_rows, room_for_keys
+from ivjoin.shj.kernels.key_kernels import has_key_room, name_rows
 from ivjoin.shj.kernels.memory import BUFFERS, CHILDREN, LENGTH, NULL_COUNT, OFFSET, at_i64, at_u8, load
 from ivjoin.shj.kernels.packed_key_kernels import packed_bytes_wanted
 from ivjoin.shj.kernels.records import bound_at, piece_at, source_at, stored_at, tracker_at
@@ -68,8 +68,10 @@ def _has_room(op, p, side, other, n):  # type: ignore[no-untyped-def]
         s = stored_at(side.stored, c)
         if s.valid == 0 and valid[2 * s.column] != 0:
             return False
+        if s.width == 0 and s.ring == 1 and not are_told_by_ordinals(at_i64(op.in_values)[s.column], n):
+            return False
     if op.key_kind == at.INT or op.key_kind == at.INTS:
-        return op.grows != 0 or room_for_keys(op) >= n
+        return has_key_room(op, n)
     if side.packs:
         op.key_bytes = packed_bytes_wanted(op, side, n)
         return op.key_bytes == 0

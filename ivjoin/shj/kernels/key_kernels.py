@@ -8,13 +8,13 @@ from ivjoin.shj.kernels.compiling import I8, IN1, IN_U8, IO1, IO1_I4, IO2, IO2_I
 from ivjoin.shj.kernels.memory import AHEAD, at_i32, at_i64, at_u8, line_of, prefetch
 
 __all__ = [
-    "KEY_WORD", "SOME_KEYS", "SOME_ROOM", "fill_table", "hash_bytes", "intern_bytes", "intern_ints", "intern_rows",
-    "mark_ints", "name_rows", "new_id", "number_ints", "regrow_bytes", "regrow_ints", "rehash_bytes", "rehash_ints",
-    "room_for_keys", "take_back", "take_back_ids",
+    "KEY_WORD", "SOME_KEYS", "SOME_ROOM", "fill_table", "has_key_room", "hash_bytes", "intern_bytes", "intern_ints",
+    "intern_rows", "mark_ints", "name_rows", "new_id", "number_ints", "regrow_bytes", "regrow_ints", "rehash_bytes",
+    "rehash_ints", "take_back", "take_back_ids",
 ]  # fmt: skip
 
 KEY_WORD = 3  # in a key's slots, as words: the key, if it is a word
-SOME_ROOM = 64  # for new keys, below which a table is to grow before more keys are named
+SOME_ROOM = 64  # for new keys, below which there are to be more slots before more of a batch's keys are named
 SOME_KEYS = 1024  # without rows are nothing to sweep for, beside a quarter of those that have some
 NEXT_FREE = 2  # in the slots of an id without rows: another such id, -1 for none
 
@@ -57,7 +57,7 @@ def intern_rows(  # type: ignore[no-untyped-def]
 ):
     """``intern_ints`` of rows begin .. n-1, over flat arrays or pointers; ``some`` says whether ``usable`` is asked.
 
-    There are slots for ``most_ids``. In ``cell[1]`` is left how far it has come: to n, or as far as there is room
+    There are slots for ``most_ids``. In ``cell[1]`` is left how far it has come: to n, or as far as there are slots
     for some more keys.
 
     Of keys of several words, ``keys`` are the sums (they may stand where the ids go); word k of row i is
@@ -68,10 +68,10 @@ def intern_rows(  # type: ignore[no-untyped-def]
         places[i] = _mix(keys[i]) & mask
     stop = np.int64(begin)
     while stop < n:
-        # As many rows as there is room for, should each bring a new key: no room is asked for within the loop.
+        # As many rows as there are slots for, should each bring a new key: within the loop nothing is asked.
         first = stop
-        room = min(most_ids, (mask + 1) >> 1) - n_ids + n_free
-        if room < min(SOME_ROOM, n - first):
+        room = most_ids - n_ids + n_free
+        if room < min(max(SOME_ROOM, n >> 2), n - first):
             break
         stop = min(n, first + room)
         for i in range(first, stop):
@@ -141,16 +141,18 @@ def number_ints(keys, usable, least, ids, out):  # type: ignore[no-untyped-def]
 
 
 @inner
-def room_for_keys(op):  # type: ignore[no-untyped-def]
-    """How many new keys there is room for."""
-    return min(op.slots_size - op.n_ids + op.n_free, (op.table_size >> 1) - op.n_ids + op.n_free)
+def has_key_room(op, n):  # type: ignore[no-untyped-def]
+    """Whether there is the room for n new keys that must be there before any is named: slots may be made later."""
+    if 2 * (op.n_ids - op.n_free + n) > op.table_size:
+        return False
+    return op.grows != 0 or op.n_ids + max(n - op.n_free, 0) <= op.slots_size
 
 
 @inner
 def name_rows(op, side, other, keys):  # type: ignore[no-untyped-def]
     """Ids of the keys of the batch at hand, words at an address, -1 for rows that match nothing.
 
-    From row ``n_named`` on, which is short of the last one where there is little room for new keys.
+    From row ``n_named`` on, which is short of the last one where there are few slots for new keys.
     """
     key_ids = at_i64(op.key_ids)
     n = op.n

@@ -110,35 +110,41 @@ class KeyTable:
         self._table[:] = 0
         self.n_ids, self.live, self._free, self._n_free = 0, 0, -1, 0
 
-    def reserve(self, n: int) -> None:
-        """Make room for n new keys, if there is none. No id may be in flight."""
+    def reserve(self, n: int, slots: bool = True) -> None:
+        """Make room for n new keys, if there is none; or without slots, which :meth:`grow` is to make.
+
+        No id may be in flight.
+        """
         used = self.n_ids - self._n_free
-        if 2 * (used + n) > len(self._table) or self.n_ids + max(0, n - self._n_free) > len(self.slots):
+        if 2 * (used + n) > len(self._table) or (slots and self.n_ids + max(0, n - self._n_free) > len(self.slots)):
             if many := used > self._many():
                 self._sweep(n)
-            self._room(n, many)
+            self._room(n, many, slots)
 
-    def _room(self, n: int, ahead: bool) -> None:
+    def _room(self, n: int, ahead: bool, slots: bool) -> None:
         """Slots and places of the table for n keys more; ``ahead``: with room for what comes until kernels sweep."""
+
+        def sizes() -> tuple[int, int]:
+            need, entries = self._needs(n, ahead)
+            return self._sizes(need if slots else 0, entries)
+
         need, _ = self._needs(n, ahead)
         if need > _MOST_KEYS:
             raise _too_many(need)
-        self._account.want(lambda: self._more(*self._sizes(*self._needs(n, ahead))))  # who is asked may number ids anew
-        self._resize(*self._sizes(*self._needs(n, ahead)))
+        self._account.want(lambda: self._more(*sizes()))  # who is asked may number ids anew
+        self._resize(*sizes())
 
-    def grow(self, n: int) -> None:
-        """Room for some of the new keys that n rows may yet bring, while the ids of other rows are in flight.
+    def grow(self, n: int, rows: int) -> None:
+        """More slots, while ids are in flight: some of those that the last n of a batch's ``rows`` may need.
 
-        For twice as many keys where there are as many rows; else for an eighth more, as most rows bring none. The
-        table grows when it is full itself, not as soon as there are slots for more keys than it takes.
+        Twice as many as there are ids, if there are as many rows; else a quarter more, as most rows bring no new key.
         """
-        more = min(n, max(key_kernels.SOME_ROOM, self.n_ids if n >= self.n_ids else self.n_ids // 8))
+        some = max(key_kernels.SOME_ROOM, rows // 4)
+        more = min(n, max(some, self.n_ids if n >= self.n_ids else self.n_ids // 4))
         need = self.n_ids + max(0, more - self._n_free)
         if need > _MOST_KEYS:
             raise _too_many(need)
-        full = 2 * (self.used + min(n, key_kernels.SOME_ROOM)) > len(self._table)
-        size = max(_table_size(self.used + more), len(self._table)) if full else len(self._table)
-        self._resize(max(need, len(self.slots)), size)
+        self._resize(max(need, len(self.slots)), len(self._table))
 
     def _resize(self, cap: int, size: int) -> None:
         """So many slots, and places of the table, where there are fewer."""
