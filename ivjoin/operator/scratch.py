@@ -88,10 +88,15 @@ def borrowed(room: int, sources: int) -> Scratch:
     """Scratch of that size or larger, which nobody else uses until it is given back (:func:`give`)."""
     if _LEAST_BYTES < scratch_bytes(room, sources) <= _MOST_BYTES:
         with suppress(IndexError):
-            found = idle.pop()
-            if found.room >= room and found.sources >= sources:
-                return found
-            room, sources = max(room, found.room), max(sources, found.sources)  # of use to both
+            for _ in range(_MOST):
+                found = idle.pop()
+                if found.room >= room and found.sources >= sources:
+                    return found
+                rows, each = max(room, found.room), max(sources, found.sources)
+                if scratch_bytes(rows, each) <= _MOST_BYTES:
+                    return Scratch(rows, each)  # of use to both
+                if len(idle) < _MOST - 1:  # else it makes way
+                    idle.insert(0, found)
     return Scratch(room, sources)
 
 

@@ -159,7 +159,10 @@ class State:
 
     def borrow(self, n: int) -> None:
         """Scratch for a batch of n rows, mostly what the last one had."""
-        found = scratch.idle.pop() if scratch.idle else None
+        try:
+            found = scratch.idle.pop()
+        except IndexError:  # asked beforehand, another thread could still be the first
+            found = None
         if found is not None:
             if found is self._pointed() and found.sources >= self._sources and n <= found.room and self.lends:
                 self._scratch, self.room = found, found.room

@@ -111,3 +111,26 @@ def test_scratch_is_held_while_a_push_goes_on_and_by_that_operator_alone() -> No
                 assert rest is None or not rest.goes_round
     assert all(g == want for g in got)
     assert len(scratch.idle) <= 4
+
+
+def test_scratch_that_another_thread_takes_first_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Taken(list[scratch.Scratch]):
+        def pop(self, at: Any = -1) -> scratch.Scratch:
+            raise IndexError("pop from empty list")  # as of a list whose last one has just gone
+
+    monkeypatch.setattr(scratch, "idle", Taken([scratch.Scratch(512, 1)]))
+    played(made("a number"), "a number", 90)
+
+
+def test_wide_and_long_batches_in_turn_leave_no_operator_with_scratch_for_both() -> None:
+    wide = pa.schema({name: pa.int64() for name in "kabcdef"})
+    band = " AND ".join(f"abs(l.{name} - r.{name}) <= 5" for name in wide.names[1:])
+    many = [SymmetricHashJoin(wide, wide, on="k", condition=band) for _ in range(6)]
+    long = made("a number")
+    for i, op in enumerate(many):
+        t = np.arange(4000 * i, 4000 * i + 4000)
+        list(long.push("left", pa.record_batch({"k": t % 9, "t": t, "n": t})))
+        list(op.push("left", pa.record_batch([np.arange(300)] * 7, wide)))
+        held = [o._core.state._scratch for o in (long, op)]  # type: ignore[union-attr]
+        assert held == [None, None]
+    assert len(scratch.idle) <= 4
