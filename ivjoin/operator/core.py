@@ -167,6 +167,7 @@ class Core:
             blocks=blocks,
             fields=state.lend("fields", output.fields), n_fields=len(output.fields),
             loosens=int(self.limits is None and self.account.limit is None),
+            grows=int(self.account.limit is None),
         )
         for s in (0, 1):
             state.put_side(s, join_fields(plan, s))

@@ -12,9 +12,10 @@ from ivjoin.shj import registers as at
 from ivjoin.shj.store import payload_room
 from ivjoin.shj.store.columns import OrdinalColumn, WordColumn
 from ivjoin.shj.store.keys import ByteKeys, IntKeys
+from ivjoin.shj.store.ring_room import keep_apart
 from ivjoin.shj.store.selectivity import most_selective
 
-__all__ = ["make_batch_room", "make_room", "tidy"]
+__all__ = ["make_batch_room", "make_key_room", "make_room", "tidy"]
 
 _LOOK_EVERY = 64  # pushes between two looks at whether a ring has become too large
 
@@ -42,21 +43,33 @@ def _make_room(core: Core, p: int, batch: pa.RecordBatch, heaps: bool) -> None:
         if store.hi - store.lo + n > store.cap:
             store.make_room(n)
     state.dead_room(max(other.live if other.owes else 0, store.live + n if store.owes else 0))
+    slots = not state.get("grows")
     if isinstance(core.keys, IntKeys):
-        core.keys.reserve(n)
+        core.keys.reserve(n, slots)
     elif state.get("key_bytes"):
         assert isinstance(core.keys, ByteKeys)
-        core.keys.make_room(n, state.get("key_bytes"))
+        core.keys.make_room(n, state.get("key_bytes"), slots)
     if heaps:
         store.schedules.make_room(n)
         store._ring_bytes = None
-    for column, c in zip(store.stored, store.columns, strict=True):
+    for i, (column, c) in enumerate(zip(store.stored, list(store.columns), strict=True)):
+        if isinstance(c, OrdinalColumn) and not c.tells(batch.column(column)):
+            keep_apart(store, i)
         if isinstance(c, (WordColumn, OrdinalColumn)) and c.valid.ring is None and batch.column(column).null_count:
             core.account.want(store.cap)
             c.valid.begin(store.cap)
             store._ring_bytes = None
     if core.account.limit is not None:
         payload_room.make_batch_room(store, batch)
+
+
+def make_key_room(core: Core, n: int) -> None:
+    """Slots for more keys, as a batch that has been taken brings them; n of its rows have none yet."""
+    core.keys.grow(n, core.state.get("n"))
+    core.keys.point()
+    for each in core.stores:
+        each.moved()
+    core.count_state()
 
 
 def make_batch_room(core: Core, p: int, batch: pa.RecordBatch) -> None:

@@ -81,7 +81,7 @@ def column_of(node: Node) -> Node | None:
 def ordinal_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
     """Stored columns of a side that are one of its axes, value for value, or its only key (None).
 
-    Keys are places among the stored columns.
+    Keys are places among the stored columns. An axis tells doubles, too, as long as ``OrdinalColumn.tells`` says so.
     """
     found: list[dict[int, int | None]] | None = plan.kept.get("ordinals")
     if found is None:
@@ -99,7 +99,9 @@ def _ordinal_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
         column = column_of(node)
         if column is not None:
             index = side.schema.get_field_index(column.params[1])
-            if index in side.stored and is_own_ordinal(side.schema.types[index]):
+            t = side.schema.types[index]
+            told = is_own_ordinal(t) or (source is not None and pa.types.is_float64(t))
+            if index in side.stored and told:
                 out.setdefault(side.stored.index(index), source)
     return out
 

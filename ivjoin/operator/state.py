@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ivjoin.operator import scratch
+from ivjoin.operator.scratch import Scratch, scratch_bytes
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.memory import ARROW_ARRAY, RELEASE, release_block
 from ivjoin.shj.kernels.memory import address_of as address
@@ -31,27 +35,6 @@ _CLEARED = np.array([_OPERATOR[name] for name in _COUNTS])
 _IN_RELEASE, _OUT_RELEASE = RELEASE // 8, (ARROW_ARRAY + RELEASE) // 8
 
 
-_SHARED_NUMBERS = 1 << 16  # 0, 1, ... up to here all operators share, and no more of it is kept for good
-
-
-def _scratch(room: int, sources: int) -> int:
-    """Bytes of scratch for batches of so many rows."""
-    return (9 * sources + (35 if room < _SHARED_NUMBERS else 43)) * room
-
-
-_numbers = [np.arange(0)]
-
-
-def _first_numbers(n: int) -> np.ndarray:
-    """0, 1, ... : int64[n] or longer, which all operators share and none writes to."""
-    found = _numbers[0]
-    if len(found) < n:
-        found = np.arange(max(n, 1 + 4 * _FIRST_ROWS))
-        found.flags.writeable = False
-        _numbers[0] = found
-    return found
-
-
 class State:
     """Registers of one operator, and the arrays they point to.
 
@@ -74,7 +57,10 @@ class State:
         self._held: dict[Any, np.ndarray] = {}
         self._bytes = self.operator.nbytes + self.sides.nbytes
         self._lent: dict[Any, np.ndarray] = {}
-        self.room = 0
+        self._scratch: Scratch | None = None
+        self._pointed: Callable[[], Scratch | None] = lambda: None  # the scratch of which the registers know
+        self._size = 0  # rows of the last batches' scratch
+        self.room = 0  # rows for which there is scratch now
         self._most_pairs = min(_MOST_PAIRS, batch_size)
         self._sources = 1
         self.in_struct = self.hold("structs", np.zeros(2 * ARROW_ARRAY // 8, dtype=np.int64))
@@ -91,7 +77,7 @@ class State:
     @property
     def nbytes(self) -> int:
         """Bytes of all that is held here."""
-        return self._bytes
+        return self._bytes if self._scratch is None else self._bytes + self._scratch.nbytes
 
     def hold(self, name: Any, array: np.ndarray) -> int:
         """Keep an array alive under a name; its address."""
@@ -108,6 +94,8 @@ class State:
 
     def __getitem__(self, name: Any) -> np.ndarray:
         found = self._held.get(name)
+        if found is None and self._scratch is not None:
+            found = self._scratch.arrays.get(name)
         return self._lent[name] if found is None else found
 
     def get(self, name: str) -> int:
@@ -158,29 +146,43 @@ class State:
         """Scratch for batches of n rows with so many sources; none of it before the first batch."""
         if n <= self.room and (sources <= self._sources or not self.room):
             self._sources = max(sources, self._sources)
-            if not self.room:
-                self.hold("values", np.empty((self._sources, 0), dtype=np.int64))
+            if not self._size:
+                self.lend("values", np.empty((self._sources, 0), dtype=np.int64))
             return
-        room = max(self.room, 1 << (max(n, _FIRST_ROWS) - 1).bit_length())
-        sources = max(sources, self._sources)
-        self._account.want(_scratch(room, sources) - _scratch(self.room, self._sources) + 40)
-        self._rows(room, sources)
+        self._sources = max(sources, self._sources)
+        room = self._size
+        if n > room:
+            room = 1 << (max(n, _FIRST_ROWS) - 1).bit_length()
+        nbytes = scratch_bytes(room, self._sources)
+        self._account.want(nbytes - (0 if self._scratch is None else self._scratch.nbytes))
+        self._take(room)
 
-    def _rows(self, room: int, sources: int) -> None:
-        self.room, self._sources = room, sources
-        words = self._words
-        words[_OPERATOR["room_rows"]] = room
-        words[_OPERATOR["values"]] = self.hold("values", np.empty((self._sources, room), dtype=np.int64))
-        words[_OPERATOR["absent"]] = self.hold("absent", np.zeros((self._sources, room), dtype=np.uint8))
-        for name in ("marks", "usable", "matched"):
-            words[_OPERATOR[name]] = self.hold(name, np.zeros(room, dtype=np.uint8))
-        if room < _SHARED_NUMBERS:
-            self._bytes -= 0 if (old := self._held.pop("every", None)) is None else old.nbytes
-            words[_OPERATOR["every"]] = self.lend("every", _first_numbers(room + 1))
-        else:
-            words[_OPERATOR["every"]] = self.hold("every", np.arange(room + 1))
-        for name in ("key_ids", "kept", "left", "chosen"):
-            words[_OPERATOR[name]] = self.hold(name, np.empty(room + 1, dtype=np.int64))
+    def borrow(self, n: int) -> None:
+        """Scratch for a batch of n rows, mostly what the last one had."""
+        try:
+            found = scratch.idle.pop()
+        except IndexError:  # asked beforehand, another thread could still be the first
+            found = None
+        if found is not None:
+            if found is self._pointed() and found.sources >= self._sources and n <= found.room and self.lends:
+                self._scratch, self.room = found, found.room
+                return
+            scratch.give(found)
+        self.row_room(n, self._sources)
+
+    @property
+    def lends(self) -> bool:
+        """Whether scratch goes from push to push: what keeps a limit counts it as its own."""
+        return self._account.limit is None
+
+    def _take(self, room: int) -> None:
+        """Scratch for batches of so many rows, in place of what there is."""
+        taken = scratch.borrowed(room, self._sources) if self.lends else Scratch(room, self._sources)
+        self._scratch = taken
+        self._size = self.room = taken.room
+        if taken is not self._pointed():
+            self._pointed = weakref.ref(taken)
+            taken.point(self._words)
 
     def dead_room(self, n: int) -> None:
         """Scratch for the rows that one push may take out."""
@@ -194,19 +196,29 @@ class State:
     def fit(self, live: int) -> None:
         """Give back the scratch of batches and of stores larger than any of late."""
         n = max(self.get("largest"), _FIRST_ROWS)
-        if self.room > 4 * n + 1024:
-            self._rows(1 << (n - 1).bit_length(), self._sources)
+        if self._size > 4 * n + 1024:
+            self._size = 1 << (n - 1).bit_length()
+            if self._scratch is not None:
+                self._take(self._size)
         if self.get("dead_size") > 4 * live + 1024:
             self.set(dead=self.hold("dead", np.empty(live, dtype=np.int64)), dead_size=live)
         self.set(largest=0)
 
     def rest(self) -> None:
-        """Give back the scratch of pairs until the next push, if it is large: many operators may wait."""
+        """Give back the scratch of rows until the next push, and that of pairs, if it is large: many may wait."""
+        self.give_rows()
         if self.pairs > _KEPT_PAIRS:
             self.resting = True
             self.set(
                 room_pairs=0, pair_rows=self.hold("pair_rows", _NOTHING), pair_places=self.hold("pair_places", _NOTHING)
             )
+
+    def give_rows(self) -> None:
+        """Give back the scratch of rows until the next push."""
+        held = self._scratch
+        if held is not None and held.goes_round and self._account.limit is None:
+            self._scratch, self.room = None, 0
+            scratch.give(held)
 
     def wake(self) -> None:
         """The scratch of pairs as it was before a rest, or as there is room for."""

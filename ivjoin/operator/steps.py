@@ -42,11 +42,12 @@ def take(core: AnyCore, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Itera
         before = [t.save() for t in core.frontiers[p].trackers]
     try:
         if n > state.room:
-            state.row_room(n, max(s.rows for s in core.sources))
+            state.borrow(n)
         if before is not None:
             values.prepare(core, p, batch)
             state = core.state
         if core.account.limit is not None:
+            state.set(grows=0)
             room.make_batch_room(core, p, batch)
             core.put_out(p)
         if state.resting:
@@ -60,16 +61,12 @@ def take(core: AnyCore, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Itera
         batch._export_to_c(state.in_struct)
         asks = core.frozen is not None and core.frozen.asks(p)
         status = push_kernels.push_batch(state.at, p)
-        if status & at.KEYS:
-            if core.packs[p]:
-                if core.keys.kind == at.INTS:
-                    word_key_kernels.name_words(state.at, p)
-                else:
-                    packed_key_kernels.name_packed(state.at, p)
-            if asks:
+        while status & at.KEYS:
+            if _name_keys(core, p) and asks:
                 return _among_frozen(core, p, batch)
             status = push_kernels.push_batch(state.at, p)
         if status == 0:
+            state.give_rows()
             return None
         if status == at.OUTPUT:
             state.rest()
@@ -87,6 +84,19 @@ def take(core: AnyCore, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Itera
             put_back(core, p, before)
             raise
     raise AssertionError(f"no room for {n} rows after having made it")
+
+
+def _name_keys(core: Core, p: int) -> bool:
+    """Ids for the keys of a batch that has arrived; or some room for keys, for the push to go on with naming them."""
+    state = core.state
+    if core.packs[p]:
+        name = word_key_kernels.name_words if core.keys.kind == at.INTS else packed_key_kernels.name_packed
+        while missing := name(state.at, p):
+            room.make_key_room(core, missing)
+    elif core.keys.kind == at.INT and (missing := state.get("n") - state.get("n_named")):
+        room.make_key_room(core, missing)
+        return False
+    return True
 
 
 def _among_frozen(core: Core, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -175,9 +185,9 @@ def go_on(core: Core, p: int, batch: pa.RecordBatch | None, status: int) -> Iter
             state.more_pairs()
         status = push_kernels.push_batch(state.at, p)
     core.batch = None
-    state.rest()
     if status & (at.TIDY | at.SWEEP):
         room.tidy(core, p, status)
+    state.rest()
 
 
 def settle(core: AnyCore, p: int) -> Iterator[pa.RecordBatch]:

@@ -11,12 +11,14 @@ import pyarrow as pa
 
 from ivjoin.shj.kernels import byte_kernels
 from ivjoin.shj.kernels.memory import address_of as address
+from ivjoin.shj.registers import NAN_BITS, NAN_ORDINAL
 
 __all__ = [
-    "Bytes", "bitmap", "byte_width", "counted", "encoded", "fixed_array", "fixed_view", "is_own_ordinal",
-    "offset_width", "take", "taken", "truths", "validity", "whole_numbers", "words_of",
+    "Bytes", "are_told_by_ordinals", "bitmap", "byte_width", "counted", "doubles_of", "encoded", "fixed_array",
+    "fixed_view", "is_own_ordinal", "offset_width", "take", "taken", "truths", "validity", "whole_numbers", "words_of",
 ]
 
+_TOP_BIT = np.int64(-(2**63))
 _DTYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -51,6 +53,20 @@ def is_own_ordinal(t: pa.DataType) -> bool:
     return (
         pt.is_signed_integer(t) or pt.is_date32(t) or pt.is_time(t) or pt.is_timestamp(t) or pt.is_duration(t)
     )
+
+
+def doubles_of(ordinals: np.ndarray) -> np.ndarray:
+    """Doubles by their ordinals (``ivjoin.expr.ordinal``) : float64[n]."""
+    bits = np.where(ordinals < 0, -ordinals ^ _TOP_BIT, ordinals)
+    bits[ordinals == NAN_ORDINAL] = NAN_BITS
+    return bits.view(np.float64)
+
+
+def are_told_by_ordinals(array: pa.Array) -> bool:
+    """Whether :func:`doubles_of` gives back each double's bits: of none that is -0.0, or an unusual NaN."""
+    bits = fixed_view(array, 8).view(np.int64)
+    odd = (bits == _TOP_BIT) | ((bits & ~_TOP_BIT >= NAN_ORDINAL) & (bits != NAN_BITS))
+    return not odd.any()
 
 
 def words_of(width: int) -> tuple[Any, tuple[int, ...]]:

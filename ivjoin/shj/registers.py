@@ -15,8 +15,8 @@ __all__ = [
     "ARRAYS", "AS_DOUBLE", "AS_READ", "BAND_ROLE", "BEGIN", "BEYOND", "BITS", "BOUND", "BOUNDING", "BOUNDS",
     "BYTES", "CODES", "DECIDE", "DROPPED", "EMITTING", "EXPIRY", "FIELD", "FIXED_PIECE", "FULL", "GATHER", "GIVEN",
     "HEAP", "INDEX", "INT", "INTS", "KEEPING", "KEYED", "KEYS", "KEY_PIECE", "KEY_ROLE", "KEY_WORD",
-    "LARGE_TEXT_PIECE", "LATE", "LEAVING", "LINK", "MINUS", "MORE", "NAMING", "NAN_ORDINAL", "NO_KEY", "OPERATOR",
-    "ORDINAL_PIECE", "OUTPUT", "PIECE", "PLUS", "PROBING", "PRUNING", "RETIRING", "RING", "ROOM", "RUNS",
+    "LARGE_TEXT_PIECE", "LATE", "LEAVING", "LINK", "MINUS", "MORE", "NAMING", "NAN_BITS", "NAN_ORDINAL", "NO_KEY",
+    "OPERATOR", "ORDINAL_PIECE", "OUTPUT", "PIECE", "PLUS", "PROBING", "PRUNING", "RETIRING", "RING", "ROOM", "RUNS",
     "Register", "SIDE", "SOURCE", "STORE", "STORED", "STORING", "SWEEP", "TERM", "TEXT", "TEXT_ALONE", "TEXT_PIECE",
     "TIDY", "TIMES", "TRACKER", "USABLE", "VALIDITY_PIECE", "VALIDITY_WORD", "VALUE_WORD", "WILD", "WORDS", "as_words",
     "blank", "placed", "words_in", "words_of",
@@ -32,6 +32,7 @@ OPERATOR = _record(
     "row node steps missed n_chosen probe_end",  # how far its probe is
     "late_rows peak_rows pushes largest",
     "live_keys n_ids n_free free table_size slots_size key_kind",
+    "n_named grows",  # rows of the batch whose keys have ids; whether room for keys is made as they are named
     "table slots spans arena rest key_sizes",  # address
     "arena_room arena_top key_bytes",
     "room_rows room_pairs dead_size",
@@ -64,7 +65,9 @@ TRACKER = _record(
 TERM = _record("axis tracker low high least most")
 BOUND = _record("low high least most")  # of an axis
 EXPIRY = _record("used last bound cursor heap size room")  # [axis, falling]
-STORED = _record("column ring width valid")  # a stored column that the kernel keeps
+# A stored column that the kernel keeps. Of one that is an axis or the key the width is 0; the ring is 1 if these are
+# the ordinals of doubles.
+STORED = _record("column ring width valid")
 # An output column; of text, the width is that of an offset. Alike: what is equal has the same bytes.
 FIELD = _record("left right width alike kind")
 # A piece of a key that is a byte string: where it comes from (a source or a column, -1: not), and whether a null in it
@@ -73,7 +76,7 @@ KEY_PIECE = _record("kind source column width safe nulls")
 # A word of a key that is ordinals: a row of the values that are read, or where a null is a value, one made of them.
 KEY_WORD = _record("row source kind")
 # A schema's column as it is stored; the values of one that is no words are its TEXT record. Stride 0: the key, a word;
-# -1 - k: piece k of the key, which is a byte string.
+# of text -1 - k: piece k of the key, which is a byte string; of words less than 0: ordinals of doubles, so far apart.
 RING = _record("values stride valid")
 # A stored column of text, or of bools: those have starts alone, their values. Of the arena, ``room`` bytes may be used.
 TEXT = _record("column kind start_width offset_width room top base next wanted", "starts arena valid")  # address
@@ -99,6 +102,7 @@ USABLE, KEYED, WILD, DROPPED = 1, 2, 4, 8  # marks of a row that came
 BAND_ROLE, KEY_ROLE = 1, 2  # what a null in a source means for its row
 
 NAN_ORDINAL = 0x7FF0_0000_0000_0001  # as in ``ivjoin.expr.ordinal``
+NAN_BITS = 0x7FF8_0000_0000_0000  # of the NaN that stands for all of them
 
 # How a source is read.
 I8, I16, I32, I64, U8, U16, U32, U64, F32, F64, D128 = range(1, 12)

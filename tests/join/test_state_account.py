@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import Order, SymmetricHashJoin
-from ivjoin.operator import state
+from ivjoin.operator import scratch
 from ivjoin.operator.blocks import VARIABLE
 from ivjoin.shj.kernels.compiling import COMPILES
 
@@ -54,7 +54,7 @@ def reachable(root: Any, without: set[int]) -> dict[int, int]:
 
 def held(op: SymmetricHashJoin) -> int:
     # Tables that all operators of a plan share, and numbers that all operators do.
-    plans = reachable((op.plan, state._numbers), set())
+    plans = reachable((op.plan, scratch._numbers), set())
     mine = {k: v for k, v in op.__dict__.items() if k not in ("plan", "_layouts", "_emitter")}
     return sum(reachable(mine, set(plans)).values())
 

@@ -9,7 +9,10 @@ from ivjoin.shj.kernels import memory as mem
 from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.index_kernels import KEY
 
-__all__ = ["array_struct", "copy_all", "copy_keys", "copy_rows", "double_below", "read_double", "read_source"]
+__all__ = [
+    "are_told_by_ordinals", "array_struct", "copy_all", "copy_doubles", "copy_keys", "copy_rows", "double_below",
+    "read_double", "read_source",
+]  # fmt: skip
 
 _LOW_BITS = 2**63 - 1
 _TOP_BIT = -(2**63)
@@ -29,6 +32,17 @@ def _float_ordinal(bits):  # type: ignore[no-untyped-def]
 def _float_bits(x, cell):  # type: ignore[no-untyped-def]
     mem.at_f64(cell)[0] = x
     return mem.at_i64(cell)[0]
+
+
+@inner
+def are_told_by_ordinals(pointer, n):  # type: ignore[no-untyped-def]
+    """Whether n doubles are what their ordinals say: none is -0.0 or a NaN of other bits than the usual one."""
+    values = mem.at_i64(pointer)
+    odd = False
+    for i in range(n):
+        bits = values[i]
+        odd |= (bits == _TOP_BIT) | ((bits & _LOW_BITS >= at.NAN_ORDINAL) & (bits != at.NAN_BITS))
+    return not odd
 
 
 @inner
@@ -184,6 +198,16 @@ def copy_rows(target, source, width, stride, index, n):  # type: ignore[no-untyp
             k = index[i] * width
             for w in range(width):
                 tb[i * width + w] = sb[k + w]
+
+
+@inner
+def copy_doubles(target, source, step, index, n):  # type: ignore[no-untyped-def]
+    """``target[i]``: the double whose ordinal ``source[index[i]]`` is; ordinals stand ``step`` words apart."""
+    t, s = mem.at_i64(target), mem.at_i64(source)
+    for i in range(n):
+        ordinal = s[step * index[i]]
+        bits = -ordinal ^ _TOP_BIT if ordinal < 0 else ordinal
+        t[i] = at.NAN_BITS if ordinal == at.NAN_ORDINAL else bits
 
 
 @inner

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj.kernels import memory as mem
-from ivjoin.shj.kernels.batch_memory import array_struct, copy_keys, copy_rows
+from ivjoin.shj.kernels.batch_memory import array_struct, copy_doubles, copy_keys, copy_rows
 from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.index_kernels import FIRST_AXIS
 from ivjoin.shj.kernels.records import field_at, ring_at
@@ -74,6 +74,8 @@ def put_words(op, p, other, side, column, width, n, rows, places, validity, data
     if ring.stride == 0:
         links = mem.at_i32(other.rows)
         copy_keys(data, ring.values, width, links, 2 * (FIRST_AXIS + other.n_axes), places, n)
+    elif ring.stride < 0:
+        copy_doubles(data, ring.values, -ring.stride >> 3, places, n)
     else:
         copy_rows(data, ring.values, width, ring.stride, places, n)
     return taken_bytes(validity, ring.valid, places, n) if ring.valid else 0

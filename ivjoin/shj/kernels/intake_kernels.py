@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj import registers as at
-from ivjoin.shj.kernels.batch_memory import double_below, read_double, read_source
+from ivjoin.shj.kernels.batch_memory import are_told_by_ordinals, double_below, read_double, read_source
 from ivjoin.shj.kernels.compiling import inner, tiny
 from ivjoin.shj.kernels.expiry_kernels import heaps_have_room
 from ivjoin.shj.kernels.index_kernels import I64_MAX, I64_MIN
-from ivjoin.shj.kernels.key_kernels import name_rows
+from ivjoin.shj.kernels.key_kernels import has_key_room, name_rows
 from ivjoin.shj.kernels.memory import BUFFERS, CHILDREN, LENGTH, NULL_COUNT, OFFSET, at_i64, at_u8, load
 from ivjoin.shj.kernels.packed_key_kernels import packed_bytes_wanted
 from ivjoin.shj.kernels.records import bound_at, piece_at, source_at, stored_at, tracker_at
@@ -68,9 +68,10 @@ def _has_room(op, p, side, other, n):  # type: ignore[no-untyped-def]
         s = stored_at(side.stored, c)
         if s.valid == 0 and valid[2 * s.column] != 0:
             return False
+        if s.width == 0 and s.ring == 1 and not are_told_by_ordinals(at_i64(op.in_values)[s.column], n):
+            return False
     if op.key_kind == at.INT or op.key_kind == at.INTS:
-        new = max(n - op.n_free, 0)
-        return 2 * (op.n_ids - op.n_free + n) <= op.table_size and op.n_ids + new <= op.slots_size
+        return has_key_room(op, n)
     if side.packs:
         op.key_bytes = packed_bytes_wanted(op, side, n)
         return op.key_bytes == 0
@@ -351,8 +352,8 @@ def _sort_out(op, side, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _name_keys(op, side, other, n):  # type: ignore[no-untyped-def]
-    """Ids of the rows' keys, -1 for rows that match nothing."""
+def _find_usable(op, side, n):  # type: ignore[no-untyped-def]
+    """Which rows' keys are to be named; ids where the kernels name none: -1 for rows that match nothing."""
     key_ids = at_i64(op.key_ids)
     marks = at_u8(op.marks)
     usable = at_u8(op.usable)
@@ -360,8 +361,9 @@ def _name_keys(op, side, other, n):  # type: ignore[no-untyped-def]
     if op.masked:
         for i in range(n):
             usable[i] = (marks[i] & good) != 0
+    named_later = op.key_kind == at.INT or op.key_kind == at.INTS or side.n_pieces > 0
+    op.n_named = 0 if named_later else n
     if op.key_kind == at.INT:
-        name_rows(op, side, other, op.values + 8 * at_i64(side.key_words)[0] * op.room_rows, n)
         return
     if op.key_kind == at.NO_KEY:
         for i in range(n):
@@ -373,7 +375,7 @@ def _name_keys(op, side, other, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def arrive(op, p, side, other):  # type: ignore[no-untyped-def]
+def _take_in(op, p, side, other):  # type: ignore[no-untyped-def]
     """Read and check a batch; all that can refuse it stands before anything changes. Returns a status, 0 to go on."""
     n = load(op.in_struct + LENGTH)
     _read_columns(op, side, n)
@@ -399,7 +401,7 @@ def arrive(op, p, side, other):  # type: ignore[no-untyped-def]
     _settle_marks(op, side, other, n)
     op.late_rows += op.n_late
     _sort_out(op, side, n)
-    _name_keys(op, side, other, n)
+    _find_usable(op, side, n)
     if side.keeps or side.single:
         matched = at_u8(op.matched)
         for i in range(n):
@@ -414,3 +416,17 @@ def arrive(op, p, side, other):  # type: ignore[no-untyped-def]
     op.side = p
     op.phase = at.NAMING
     return 0
+
+
+@inner
+def arrive(op, p, side, other):  # type: ignore[no-untyped-def]
+    """Take a batch in and name its keys, or go on with naming them. Returns a status, 0 to go on."""
+    if op.phase == at.BEGIN:
+        status = _take_in(op, p, side, other)
+        if status != 0:
+            return status
+    if op.key_kind == at.INT:
+        name_rows(op, side, other, op.values + 8 * at_i64(side.key_words)[0] * op.room_rows)
+        if op.n_named < op.n:
+            return at.KEYS | at.MORE
+    return at.KEYS | at.MORE if side.packs else 0

@@ -8,12 +8,13 @@ from ivjoin.shj.kernels.compiling import I8, IN1, IN_U8, IO1, IO1_I4, IO2, IO2_I
 from ivjoin.shj.kernels.memory import AHEAD, at_i32, at_i64, at_u8, line_of, prefetch
 
 __all__ = [
-    "KEY_WORD", "SOME_KEYS", "fill_table", "hash_bytes", "intern_bytes", "intern_ints", "intern_rows", "mark_ints",
-    "name_rows", "new_id", "number_ints", "regrow_bytes", "regrow_ints", "rehash_bytes", "rehash_ints", "take_back",
-    "take_back_ids",
+    "KEY_WORD", "SOME_KEYS", "SOME_ROOM", "fill_table", "has_key_room", "hash_bytes", "intern_bytes", "intern_ints",
+    "intern_rows", "mark_ints", "name_rows", "new_id", "number_ints", "regrow_bytes", "regrow_ints", "rehash_bytes",
+    "rehash_ints", "take_back", "take_back_ids",
 ]  # fmt: skip
 
 KEY_WORD = 3  # in a key's slots, as words: the key, if it is a word
+SOME_ROOM = 64  # for new keys, below which there are to be more slots before more of a batch's keys are named
 SOME_KEYS = 1024  # without rows are nothing to sweep for, beside a quarter of those that have some
 NEXT_FREE = 2  # in the slots of an id without rows: another such id, -1 for none
 
@@ -51,46 +52,58 @@ def _is_rest(rest, first, values, stride, words, others, i):  # type: ignore[no-
 
 @inner
 def intern_rows(  # type: ignore[no-untyped-def]
-    keys, n, usable, some, table, mask, slots, key_of, n_free, out, n_ids, cell, values, stride, words, others, rest,
-    places, table_at, slots_at,
+    keys, begin, n, usable, some, table, mask, most_ids, slots, key_of, n_free, out, n_ids, cell, values, stride,
+    words, others, rest, places, table_at, slots_at,
 ):
-    """``intern_ints`` over flat arrays or pointers; ``some`` says whether ``usable`` is asked.
+    """``intern_ints`` of rows begin .. n-1, over flat arrays or pointers; ``some`` says whether ``usable`` is asked.
+
+    There are slots for ``most_ids``. In ``cell[1]`` is left how far it has come: to n, or as far as there are slots
+    for some more keys.
 
     Of keys of several words, ``keys`` are the sums (they may stand where the ids go); word k of row i is
     ``values[words[3 * k] * stride + i]``, and all of an id but the last are the ``others`` words from
     ``rest[others * id]`` on. ``places`` is scratch for n; ``table_at`` and ``slots_at`` are addresses.
     """
-    for i in range(n):
+    for i in range(begin, n):
         places[i] = _mix(keys[i]) & mask
-    for i in range(n):
-        if i + 2 * AHEAD < n:
-            prefetch(table_at + 4 * places[i + 2 * AHEAD])
-            prefetch(slots_at + 32 * (np.int64(table[places[i + AHEAD]]) - 1))
-        if some and usable[i] == 0:
-            out[i] = -1
-            continue
-        key = keys[i]
-        j = places[i]
-        while True:
-            entry = np.int64(table[j])
-            if entry == 0:
-                key_id = new_id(slots, n_free, n_ids, cell)
-                if n_free > 0:
-                    n_free -= 1
-                else:
-                    n_ids += 1
-                key_of[4 * key_id + KEY_WORD] = key
-                for k in range(others):
-                    rest[others * key_id + k] = values[words[3 * k] * stride + i]
-                table[j] = key_id + 1
-                out[i] = key_id
-                break
-            if key_of[4 * entry + (KEY_WORD - 4)] == key and _is_rest(
-                rest, others * (entry - 1), values, stride, words, others, i
-            ):
-                out[i] = entry - 1
-                break
-            j = (j + 1) & mask
+    stop = np.int64(begin)
+    while stop < n:
+        # As many rows as there are slots for, should each bring a new key: within the loop nothing is asked.
+        first = stop
+        room = most_ids - n_ids + n_free
+        if room < min(max(SOME_ROOM, n >> 2), n - first):
+            break
+        stop = min(n, first + room)
+        for i in range(first, stop):
+            if i + 2 * AHEAD < n:
+                prefetch(table_at + 4 * places[i + 2 * AHEAD])
+                prefetch(slots_at + 32 * (np.int64(table[places[i + AHEAD]]) - 1))
+            if some and usable[i] == 0:
+                out[i] = -1
+                continue
+            key = keys[i]
+            j = places[i]
+            while True:
+                entry = np.int64(table[j])
+                if entry == 0:
+                    key_id = new_id(slots, n_free, n_ids, cell)
+                    if n_free > 0:
+                        n_free -= 1
+                    else:
+                        n_ids += 1
+                    key_of[4 * key_id + KEY_WORD] = key
+                    for k in range(others):
+                        rest[others * key_id + k] = values[words[3 * k] * stride + i]
+                    table[j] = key_id + 1
+                    out[i] = key_id
+                    break
+                if key_of[4 * entry + (KEY_WORD - 4)] == key and _is_rest(
+                    rest, others * (entry - 1), values, stride, words, others, i
+                ):
+                    out[i] = entry - 1
+                    break
+                j = (j + 1) & mask
+    cell[1] = stop
     return (n_ids << 32) + n_free
 
 
@@ -105,8 +118,8 @@ def intern_ints(  # type: ignore[no-untyped-def]
     ``table_at`` and ``slots_at`` are the addresses of arrays.
     """
     return intern_rows(
-        keys, keys.shape[0], usable, usable.shape[0] > 0, table, table.shape[0] - 1, line_of(slots), line_of(words),
-        n_free, out, n_ids, cell, keys, 0, keys, 0, cell, places, table_at, slots_at,
+        keys, 0, keys.shape[0], usable, usable.shape[0] > 0, table, table.shape[0] - 1, slots.shape[0], line_of(slots),
+        line_of(words), n_free, out, n_ids, cell, keys, 0, keys, 0, cell, places, table_at, slots_at,
     )
 
 
@@ -128,22 +141,36 @@ def number_ints(keys, usable, least, ids, out):  # type: ignore[no-untyped-def]
 
 
 @inner
-def name_rows(op, side, other, keys, n):  # type: ignore[no-untyped-def]
-    """Ids of the n keys of the batch at hand, words at an address, -1 for rows that match nothing."""
+def has_key_room(op, n):  # type: ignore[no-untyped-def]
+    """Whether there is the room for n new keys that must be there before any is named: slots may be made later."""
+    if 2 * (op.n_ids - op.n_free + n) > op.table_size:
+        return False
+    return op.grows != 0 or op.n_ids + max(n - op.n_free, 0) <= op.slots_size
+
+
+@inner
+def name_rows(op, side, other, keys):  # type: ignore[no-untyped-def]
+    """Ids of the keys of the batch at hand, words at an address, -1 for rows that match nothing.
+
+    From row ``n_named`` on, which is short of the last one where there are few slots for new keys.
+    """
     key_ids = at_i64(op.key_ids)
+    n = op.n
     if other.live == 0 and op.n_kept == 0:
         for i in range(n):
             key_ids[i] = -1
+        op.n_named = n
         return
     cell = at_i64(op.state_at)
     cell[0] = op.free
     packed = intern_rows(
-        at_i64(keys), n, at_u8(op.usable), op.masked != 0, at_i32(op.table), op.table_size - 1, at_i32(op.slots),
-        at_i64(op.slots), op.n_free, key_ids, op.n_ids, cell, at_i64(op.values), op.room_rows,
-        at_i64(side.key_words), side.n_key_words - 1, at_i64(op.rest), at_i64(op.chosen), op.table,
+        at_i64(keys), op.n_named, n, at_u8(op.usable), op.masked != 0, at_i32(op.table), op.table_size - 1,
+        op.slots_size, at_i32(op.slots), at_i64(op.slots), op.n_free, key_ids, op.n_ids, cell, at_i64(op.values),
+        op.room_rows, at_i64(side.key_words), side.n_key_words - 1, at_i64(op.rest), at_i64(op.chosen), op.table,
         op.slots,
     )
     op.free = cell[0]
+    op.n_named = cell[1]
     op.n_ids = packed >> 32
     op.n_free = packed & 0xFFFFFFFF
 

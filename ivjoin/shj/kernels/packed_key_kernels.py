@@ -11,7 +11,7 @@ import numpy as np
 
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import I8, compiled, inner
-from ivjoin.shj.kernels.key_kernels import _mix, new_id
+from ivjoin.shj.kernels.key_kernels import _mix, has_key_room, new_id
 from ivjoin.shj.kernels.memory import BUFFERS, CHILDREN, at_i32, at_i64, at_u8, at_u64, load
 from ivjoin.shj.kernels.records import operator_at, piece_at, side_at
 
@@ -160,15 +160,15 @@ def _most_bytes(op, side, n):  # type: ignore[no-untyped-def]
 def packed_bytes_wanted(op, side, n):  # type: ignore[no-untyped-def]
     """Bytes for which the key table must have room before the keys of a batch are named; 0 if it has all room."""
     need = _most_bytes(op, side, n)
-    new = max(n - op.n_free, 0)
-    if op.arena_top + need > op.arena_room or 2 * (op.n_ids - op.n_free + n) > op.table_size:
-        return need
-    return need if op.n_ids + new > op.slots_size else 0
+    return need if op.arena_top + need > op.arena_room or not has_key_room(op, n) else 0
 
 
 @compiled(I8(I8, I8))
 def name_packed(operator, p):  # type: ignore[no-untyped-def]
-    """Ids of the keys of the batch at hand, -1 for rows that match nothing; ``arrive`` has seen to their room."""
+    """Ids of the keys of the batch at hand, -1 for rows that match nothing; how many rows have none for want of room.
+
+    Another call goes on with those. ``arrive`` has seen to room for their bytes.
+    """
     op = operator_at(operator, 0)
     side = side_at(op.sides, p)
     n = op.n
@@ -177,6 +177,7 @@ def name_packed(operator, p):  # type: ignore[no-untyped-def]
     if op.n_kept == 0 and side_at(op.sides, 1 - p).live == 0:
         for i in range(n):
             key_ids[i] = -1
+        op.n_named = n
         return 0
     table = at_i32(op.table)
     mask = op.table_size - 1
@@ -185,7 +186,8 @@ def name_packed(operator, p):  # type: ignore[no-untyped-def]
     cell = at_i64(op.state_at)
     cell[0] = op.free
     last = np.int64(-1)  # rows with the same key often follow one another
-    for i in range(n):
+    room = op.slots_size - op.n_ids + op.n_free
+    for i in range(op.n_named, n):
         if op.masked and usable[i] == 0:
             key_ids[i] = -1
             continue
@@ -198,6 +200,11 @@ def name_packed(operator, p):  # type: ignore[no-untyped-def]
         while True:
             entry = np.int64(table[j])
             if entry == 0:
+                if room == 0:
+                    op.free = cell[0]
+                    op.n_named = i
+                    return n - i
+                room -= 1
                 last = new_id(slots, op.n_free, op.n_ids, cell)
                 if op.n_free > 0:
                     op.n_free -= 1
@@ -214,4 +221,5 @@ def name_packed(operator, p):  # type: ignore[no-untyped-def]
             j = (j + 1) & mask
         key_ids[i] = last
     op.free = cell[0]
+    op.n_named = n
     return 0

@@ -348,12 +348,10 @@ def _push(op, p):  # type: ignore[no-untyped-def]
     side = side_at(op.sides, p)
     other = side_at(op.sides, 1 - p)
     status = 0
-    if op.phase == at.BEGIN:
+    if op.phase == at.BEGIN or (op.phase == at.NAMING and op.n_named < op.n):
         status = arrive(op, p, side, other)
         if status != 0:
             return status
-        if side.packs:
-            return at.KEYS | at.MORE
     if op.phase == at.NAMING:
         op.phase = at.PROBING if other.live else at.KEEPING
         if op.phase == at.PROBING:

@@ -36,26 +36,31 @@ def _make_words(op, side, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _sum_words(values, stride, words, count, n, out):  # type: ignore[no-untyped-def]
-    """One word for each row's several."""
-    for i in range(n):
+def _sum_words(values, stride, words, count, begin, n, out):  # type: ignore[no-untyped-def]
+    """One word for each row's several, from row ``begin`` on."""
+    for i in range(begin, n):
         out[i] = values[words[0] * stride + i]
     for k in range(1, count):
         first = words[3 * k] * stride
-        for i in range(n):
+        for i in range(begin, n):
             out[i] = np.int64(np.uint64(out[i]) * np.uint64(0x9E3779B97F4A7C15)) ^ values[first + i]
 
 
 @compiled(I8(I8, I8))
 def name_words(operator, p):  # type: ignore[no-untyped-def]
-    """Ids of the keys of the batch at hand, -1 for rows that match nothing; ``arrive`` has seen to their room."""
+    """Ids of the keys of the batch at hand, -1 for rows that match nothing; how many rows have none for want of room.
+
+    Another call goes on with those.
+    """
     op = operator_at(operator, 0)
     side = side_at(op.sides, p)
     n = op.n
-    _make_words(op, side, n)
-    _sum_words(at_i64(op.values), op.room_rows, at_i64(side.key_words), side.n_key_words, n, at_i64(op.key_ids))
-    name_rows(op, side, side_at(op.sides, 1 - p), op.key_ids, n)
-    return 0
+    if op.n_named == 0:
+        _make_words(op, side, n)
+    words = at_i64(side.key_words)
+    _sum_words(at_i64(op.values), op.room_rows, words, side.n_key_words, op.n_named, n, at_i64(op.key_ids))
+    name_rows(op, side, side_at(op.sides, 1 - p), op.key_ids)
+    return n - op.n_named
 
 
 @compiled(I8(IN2, IN1, IN_U8, IO1_I4, IO2_I4, IO2, IO1, I8, IO1, I8, IO1, IO1, I8, I8))
@@ -68,8 +73,8 @@ def intern_words(  # type: ignore[no-untyped-def]
     """
     n = keys.shape[1]
     count = keys.shape[0]
-    _sum_words(line_of(keys), n, rows, count, n, out)
+    _sum_words(line_of(keys), n, rows, count, 0, n, out)
     return intern_rows(
-        out, n, usable, usable.shape[0] > 0, table, table.shape[0] - 1, line_of(slots), line_of(words), n_free, out,
-        n_ids, cell, line_of(keys), n, rows, count - 1, rest, places, table_at, slots_at,
+        out, 0, n, usable, usable.shape[0] > 0, table, table.shape[0] - 1, slots.shape[0], line_of(slots),
+        line_of(words), n_free, out, n_ids, cell, line_of(keys), n, rows, count - 1, rest, places, table_at, slots_at,
     )

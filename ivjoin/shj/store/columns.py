@@ -78,12 +78,19 @@ class WordColumn:
 
     varies = False
 
-    def __init__(self, t: pa.DataType, cap: int, width: int) -> None:
+    def __init__(self, t: pa.DataType, cap: int, width: int, valid: Validity | None = None) -> None:
         self.type = t
         self._width = width
         dtype, shape = arrow.words_of(width)
         self._ring = np.empty((cap, *shape), dtype=dtype)
-        self.valid = Validity()
+        self.valid = valid or Validity()
+
+    @classmethod
+    def taking_over(cls, column: OrdinalColumn, cap: int, places: np.ndarray) -> WordColumn:
+        """A ring for what was held as an axis, of the rows at some places."""
+        made = cls(column.type, cap, 8, column.valid)
+        made._ring[places] = column.words(places)
+        return made
 
     @property
     def lies_in_files(self) -> bool:
@@ -133,7 +140,8 @@ class OrdinalColumn:
     Parameters
     ----------
     t : pa.DataType
-        A type with :func:`ivjoin.shj.arrow.is_own_ordinal`.
+        A type with :func:`ivjoin.shj.arrow.is_own_ordinal`, or of an axis float64, as long as the ordinals tell each
+        value (:meth:`tells`).
     source : int or None
         The axis, None for the key.
     values : weakref.WeakMethod
@@ -150,6 +158,7 @@ class OrdinalColumn:
     ) -> None:
         self.type = t
         self.source = source
+        self.doubles = pa.types.is_float64(t)
         self._values = values
         self._word = arrow.words_of(width)[0]
         self._cap = cap
@@ -171,6 +180,19 @@ class OrdinalColumn:
     def has_nulls(self) -> bool:
         return self.valid.ring is not None
 
+    def tells(self, array: pa.Array) -> bool:
+        """Whether ordinals give back all values of an array."""
+        return not self.doubles or arrow.are_told_by_ordinals(array)
+
+    def words(self, places: np.ndarray) -> np.ndarray:
+        """The values at some places, as unsigned words."""
+        values = self._values()
+        assert values is not None, "a column without its store"
+        ordinals = values(self.source, places)
+        if self.doubles:
+            return arrow.doubles_of(ordinals).view(self._word)
+        return ordinals.astype(self._word, copy=False)
+
     def append(self, array: pa.Array, first: int) -> None:
         if array.null_count or self.valid.ring is not None:
             self.valid.put(first, arrow.validity(array), len(array), self._cap)
@@ -180,10 +202,7 @@ class OrdinalColumn:
         self.valid.grow(cap, lo, hi)
 
     def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
-        values = self._values()
-        assert values is not None, "a column without its store"
-        words = values(self.source, places).astype(self._word, copy=False)
-        return arrow.fixed_array(words, self.valid.at(places), self.type)
+        return arrow.fixed_array(self.words(places), self.valid.at(places), self.type)
 
     def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
         self._cap = cap

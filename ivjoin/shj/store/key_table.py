@@ -40,6 +40,12 @@ def _table_size(entries: int) -> int:
     return max(64, 1 << (2 * entries - 1).bit_length())
 
 
+def _too_many(keys: int) -> CapacityError:
+    return CapacityError(
+        f"{keys:,} keys at once, expected {_MOST_KEYS:,} at most: narrow the window, or divide the rows"
+    )
+
+
 def longer(array: np.ndarray, n: int, used: int) -> np.ndarray:
     """Room for n rows, with the first ones as they are; the rest holds anything."""
     made = extended(array, n) if n > len(array) else None
@@ -71,7 +77,7 @@ class KeyTable:
         self._operator = registers.blank(registers.OPERATOR, 1) if operator is None else operator
         self._registers = registers.as_words(self._operator)
         self.slots = _EMPTY_SLOTS.copy()
-        self._cell = np.zeros(1, dtype=np.int64)
+        self._cell = np.zeros(2, dtype=np.int64)
         self.n_ids = 0
         self.live = 0
         self._free = -1
@@ -104,23 +110,44 @@ class KeyTable:
         self._table[:] = 0
         self.n_ids, self.live, self._free, self._n_free = 0, 0, -1, 0
 
-    def reserve(self, n: int) -> None:
-        """Make room for n new keys, if there is none. No id may be in flight."""
+    def reserve(self, n: int, slots: bool = True) -> None:
+        """Make room for n new keys, if there is none; or without slots, which :meth:`grow` is to make.
+
+        No id may be in flight.
+        """
         used = self.n_ids - self._n_free
-        if 2 * (used + n) > len(self._table) or self.n_ids + max(0, n - self._n_free) > len(self.slots):
+        if 2 * (used + n) > len(self._table) or (slots and self.n_ids + max(0, n - self._n_free) > len(self.slots)):
             if many := used > self._many():
                 self._sweep(n)
-            self._room(n, many)
+            self._room(n, many, slots)
 
-    def _room(self, n: int, ahead: bool) -> None:
+    def _room(self, n: int, ahead: bool, slots: bool) -> None:
         """Slots and places of the table for n keys more; ``ahead``: with room for what comes until kernels sweep."""
+
+        def sizes() -> tuple[int, int]:
+            need, entries = self._needs(n, ahead)
+            return self._sizes(need if slots else 0, entries)
+
         need, _ = self._needs(n, ahead)
         if need > _MOST_KEYS:
-            raise CapacityError(
-                f"{need:,} keys at once, expected {_MOST_KEYS:,} at most: narrow the window, or divide the rows"
-            )
-        self._account.want(lambda: self._more(*self._sizes(*self._needs(n, ahead))))  # who is asked may number ids anew
-        cap, size = self._sizes(*self._needs(n, ahead))
+            raise _too_many(need)
+        self._account.want(lambda: self._more(*sizes()))  # who is asked may number ids anew
+        self._resize(*sizes())
+
+    def grow(self, n: int, rows: int) -> None:
+        """More slots, while ids are in flight: some of those that the last n of a batch's ``rows`` may need.
+
+        Twice as many as there are ids, if there are as many rows; else a quarter more, as most rows bring no new key.
+        """
+        some = max(key_kernels.SOME_ROOM, rows // 4)
+        more = min(n, max(some, self.n_ids if n >= self.n_ids else self.n_ids // 4))
+        need = self.n_ids + max(0, more - self._n_free)
+        if need > _MOST_KEYS:
+            raise _too_many(need)
+        self._resize(max(need, len(self.slots)), len(self._table))
+
+    def _resize(self, cap: int, size: int) -> None:
+        """So many slots, and places of the table, where there are fewer."""
         if self._account.files is not None:
             more = (cap - len(self.slots)) * self._id_bytes if self._is_filed() else 0
             self._account.want_disk(more + (0 if in_memory(self._table) else 4 * size))

@@ -42,7 +42,7 @@ class NoKeys(KeyTable):
         super().clear(account)
         self.n_ids = 1
 
-    def reserve(self, n: int) -> None:
+    def reserve(self, n: int, slots: bool = True) -> None:
         pass
 
     def more(self, n: int, nbytes: int) -> int:
@@ -185,9 +185,9 @@ class ByteKeys(KeyTable):
         r = self._registers
         r[_SPANS], r[_ARENA], r[_ARENA_ROOM] = address(self._spans), address(self._arena), len(self._arena)
 
-    def make_room(self, n: int, size: int) -> None:
-        """Room for n new keys of so many bytes in all."""
-        self.reserve(n)
+    def make_room(self, n: int, size: int, slots: bool = True) -> None:
+        """Room for n new keys of so many bytes in all; ``slots`` as of :meth:`reserve`."""
+        self.reserve(n, slots)
         if self._top + size > len(self._arena):
             self._account.want(lambda: self._more_arena(size))  # what is asked may make the arena anew
             if (need := self._top + size) > len(self._arena):

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ivjoin.shj.store.side import SideStore
 
 __all__ = [
-    "can_be_cleared", "clear", "drop", "is_loose", "leave", "more", "next_cap", "note_order", "recap", "renumber",
-    "row_bytes", "sort",
+    "can_be_cleared", "clear", "drop", "is_loose", "keep_apart", "leave", "more", "next_cap", "note_order",
+    "recap", "renumber", "row_bytes", "sort",
 ]
 
 _WORDS = words_of(SIDE)
@@ -127,6 +127,16 @@ def recap(store: SideStore, cap: int) -> None:
         for column in store.columns:
             column.grow(cap, store.lo, store.hi)
     store.rows, store.links, store.cap = rows, links, cap
+    store._ring_bytes = None
+    store.point()
+
+
+def keep_apart(store: SideStore, i: int) -> None:
+    """A ring of its own for a column that was held as an axis, before values come that ordinals do not tell."""
+    column = store.columns[i]
+    assert isinstance(column, OrdinalColumn)
+    store.account.want(lambda: store.cap * column.type.bit_width // 8)  # what is asked may take rows away
+    store.columns[i] = WordColumn.taking_over(column, store.cap, store.places(np.arange(store.lo, store.hi)))
     store._ring_bytes = None
     store.point()
 

@@ -21,7 +21,7 @@ from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.backing import in_memory
 from ivjoin.shj.store.columns import BoolColumn, OrdinalColumn, WordColumn, columns_of
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable
-from ivjoin.shj.store.ring_room import more, next_cap, note_order, recap, renumber, sort
+from ivjoin.shj.store.ring_room import keep_apart, more, next_cap, note_order, recap, renumber, sort
 from ivjoin.shj.store.rings import Column
 from ivjoin.shj.store.runs import SortedRuns
 from ivjoin.shj.store.schedules import Schedules
@@ -160,11 +160,12 @@ class SideStore:
             elif isinstance(c, OrdinalColumn):
                 if c.source is not None:
                     first = rows + 8 * (_FIRST_AXIS + c.source)
-                    rings[k], rings[k + 1], rings[k + 2] = first, self.rows.strides[0], valid
+                    stride = self.rows.strides[0]
+                    rings[k], rings[k + 1], rings[k + 2] = first, -stride if c.doubles else stride, valid
                 else:
                     assert isinstance(self.keys, IntKeys)
                     rings[k], rings[k + 1], rings[k + 2] = self.keys.keys_at, 0, valid
-                table[n], table[n + 1], table[n + 2], table[n + 3] = column, 0, 0, valid
+                table[n], table[n + 1], table[n + 2], table[n + 3] = column, c.doubles, 0, valid
                 n += _ENTRY
             elif isinstance(c, KeyTextColumn):
                 rings[k], rings[k + 1], rings[k + 2] = 0, -1 - c.piece, 0
@@ -191,6 +192,9 @@ class SideStore:
         self.turn()
         if self.hi - self.lo + n > self.cap:
             self.make_room(n)
+        for i, (column, array) in enumerate(zip(self.columns, arrays, strict=True)):
+            if isinstance(column, OrdinalColumn) and not column.tells(array):
+                keep_apart(self, i)
         first = self.hi
         self._link(key_ids, axes, first)
         for column, array in zip(self.columns, arrays, strict=True):

@@ -1,0 +1,136 @@
+"""What is made as rows come, and given back after them: scratch of a push, and slots of keys."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ivjoin import SymmetricHashJoin
+from ivjoin.operator import lending, scratch
+
+REACH = 300
+KEYS: dict[str, Any] = {
+    "a number": (["k"], lambda k: {"k": k}),
+    "two numbers": (["k", "j"], lambda k: {"k": k // 100, "j": k % 100}),
+    "text": (["k"], lambda k: {"k": [f"key {x}" for x in k.tolist()]}),
+    "text and a number": (["k", "j"], lambda k: {"k": [str(x // 50) for x in k.tolist()], "j": k % 50}),
+}
+
+
+def batches(kind: str, seed: int, rows: int, keys: int) -> Iterator[tuple[np.ndarray, pa.RecordBatch]]:
+    rng = np.random.default_rng(seed)
+    start = 0
+    while start < rows:
+        n = int(rng.choice([1, 20, 300, 1500]))
+        k = rng.integers(0, keys, n) + (start if rng.random() < 0.3 else 0)  # now and then keys that never come again
+        t = np.arange(start, start + n)
+        yield k, pa.record_batch(KEYS[kind][1](k) | {"t": t, "n": t})
+        start += n
+
+
+def played(op: SymmetricHashJoin, kind: str, keys: int) -> None:
+    """Push batches to both sides in turn, and compare the pairs with those of a loop over rows of equal keys."""
+    found: Counter[tuple[int, int]] = Counter()
+    rows: list[dict[int, list[int]]] = [defaultdict(list), defaultdict(list)]
+    feeds = [batches(kind, seed, 9_000, keys) for seed in (1, 2)]
+    tops = [0, 0]
+    while feeds[0] or feeds[1]:
+        p = int(tops[0] > tops[1]) if all(feeds) else int(not feeds[0])
+        taken = next(feeds[p], None)
+        if taken is None:
+            feeds[p] = None  # type: ignore[call-overload]
+            continue
+        key, batch = taken
+        for k, n in zip(key.tolist(), batch.column("n").to_pylist()):
+            rows[p][k].append(n)
+        tops[p] += batch.num_rows
+        for out in op.push("left" if p == 0 else "right", batch):
+            found.update(zip(out.column("n").to_pylist(), out.column("n_right").to_pylist()))
+    for out in op.finish():
+        found.update(zip(out.column("n").to_pylist(), out.column("n_right").to_pylist()))
+    assert found == Counter((a, b) for k in rows[0] for a in rows[0][k] for b in rows[1][k] if abs(a - b) <= REACH)
+
+
+def made(kind: str, **options: Any) -> SymmetricHashJoin:
+    on = KEYS[kind][0]
+    schema = next(batches(kind, 0, 1, 1))[1].schema
+    return SymmetricHashJoin(
+        schema, schema, on=on, condition=f"abs(l.t - r.t) <= {REACH}", left_order="t", right_order="t", **options
+    )
+
+
+@pytest.mark.parametrize("limit", [None, "8MB"])
+@pytest.mark.parametrize("keys", [1, 90, 4_000])
+@pytest.mark.parametrize("kind", KEYS)
+def test_keys_get_slots_as_they_come(kind: str, keys: int, limit: str | None) -> None:
+    played(made(kind, memory_limit=limit), kind, keys)
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_slots_are_for_the_keys_that_came_and_few_more(kind: str) -> None:
+    lending.forget()
+    op = made(kind)
+    for k, batch in batches(kind, 3, 20_000, 50):
+        cut = batch.filter(pa.array(k < 50))
+        for side in ("left", "right"):
+            list(op.push(side, cut))
+    assert len(op._core.keys.slots) <= 50 + 1500 // 4 + 64  # type: ignore[union-attr]
+
+
+def test_scratch_is_held_while_a_push_goes_on_and_by_that_operator_alone() -> None:
+    ops = [made("a number", batch_size=7) for _ in range(3)]
+    plain = made("a number")
+    given = [[b for _, b in batches("a number", seed, 4_000, 3)] for seed in (4, 5)]
+    want = Counter(
+        pair for i in range(min(map(len, given))) for p, side in enumerate(("left", "right"))
+        for out in plain.push(side, given[p][i])
+        for pair in zip(out.column("n").to_pylist(), out.column("n_right").to_pylist())
+    )
+    got: list[Counter[tuple[int, int]]] = [Counter() for _ in ops]
+    for i in range(min(map(len, given))):
+        for p, side in enumerate(("left", "right")):
+            open_ = [(o, iter(ops[o].push(side, given[p][i]))) for o in range(len(ops))]
+            while open_:  # a batch of each in turn, so that all of their pushes are under way
+                held = [ops[o]._core.state._scratch for o, _ in open_]  # type: ignore[union-attr]
+                there = [h for h in held if h is not None]
+                assert len(set(map(id, there))) == len(there)
+                assert not set(map(id, there)) & set(map(id, scratch.idle))
+                for o, it in list(open_):
+                    out = next(it, None)
+                    if out is None:
+                        open_.remove((o, it))
+                    else:
+                        got[o].update(zip(out.column("n").to_pylist(), out.column("n_right").to_pylist()))
+            for op in ops:
+                rest = op._core.state._scratch  # type: ignore[union-attr]
+                assert rest is None or not rest.goes_round
+    assert all(g == want for g in got)
+    assert len(scratch.idle) <= 4
+
+
+def test_scratch_that_another_thread_takes_first_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Taken(list[scratch.Scratch]):
+        def pop(self, at: Any = -1) -> scratch.Scratch:
+            raise IndexError("pop from empty list")  # as of a list whose last one has just gone
+
+    monkeypatch.setattr(scratch, "idle", Taken([scratch.Scratch(512, 1)]))
+    played(made("a number"), "a number", 90)
+
+
+def test_wide_and_long_batches_in_turn_leave_no_operator_with_scratch_for_both() -> None:
+    wide = pa.schema({name: pa.int64() for name in "kabcdef"})
+    band = " AND ".join(f"abs(l.{name} - r.{name}) <= 5" for name in wide.names[1:])
+    many = [SymmetricHashJoin(wide, wide, on="k", condition=band) for _ in range(6)]
+    long = made("a number")
+    for i, op in enumerate(many):
+        t = np.arange(4000 * i, 4000 * i + 4000)
+        list(long.push("left", pa.record_batch({"k": t % 9, "t": t, "n": t})))
+        list(op.push("left", pa.record_batch([np.arange(300)] * 7, wide)))
+        held = [o._core.state._scratch for o in (long, op)]  # type: ignore[union-attr]
+        assert held == [None, None]
+    assert len(scratch.idle) <= 4
