@@ -87,3 +87,24 @@ def test_output_bounds_are_refused() -> None:
     op = ivjoin.SymmetricHashJoin(LEFT.schema, RIGHT.schema, on="k", aggregate={"n": ("*", "count")})
     with pytest.raises(ivjoin.ProtocolError, match="aggregates"):
         op.output_bounds()
+
+
+@pytest.mark.parametrize("turns", [("left",), ("right",), ("left", "right")])
+def test_rows_that_come_alone_are_held_together(turns: tuple[str, ...]) -> None:
+    """Each in arrays of its own would take several times its bytes, and every push would look at all of these."""
+    schema = pa.schema([("k", pa.int64()), ("t", pa.int64()), ("p", pa.float64())])
+    op = ivjoin.SymmetricHashJoin(
+        schema, schema, on="k", condition="r.t >= l.t" if turns == ("left",) else "r.t <= l.t", how="left",
+        left_order="t", right_order="t", aggregate={"s": ("p", "sum")},
+    )
+    rows, out = 2000, 0
+    before = pa.total_allocated_bytes()
+    for i in range(rows):
+        for side in turns:
+            row = pa.record_batch([[i % 3], [i], [1.0]], schema=schema)
+            out += sum(b.num_rows for b in op.push(side, row))
+    assert op.metrics.state_rows == rows * len(turns) - out >= rows
+    # 24 bytes a row, of which no more than as much again is of arrays that were put together
+    assert pa.total_allocated_bytes() - before < 2 * 24 * rows
+    parts = [*op._core.left.chunks, *op._core.right.each()]
+    assert sum(1 if isinstance(c, pa.Array) else c.num_chunks for p in parts for c in p.base) < 100

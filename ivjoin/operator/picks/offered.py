@@ -25,6 +25,7 @@ _RUNS = 4  # that are looked through without merging them
 _SMALL = 4096  # rows of a piece of payload that is put together with the one before
 
 Fits = Callable[[int], bool]
+_Part = tuple[np.ndarray, np.ndarray, np.ndarray]  # kids, vals, rows
 
 
 @dataclass(slots=True)
@@ -185,10 +186,10 @@ class Offered:
         rows = np.arange(self.payload.rows, self.payload.rows + batch.num_rows)
         self.payload.add(batch)
         if odd is not None and odd.any():
-            self.odd.append((kids[odd], vals[:, odd], rows[odd]))
+            _put(self.odd, (kids[odd], vals[:, odd], rows[odd]))
             kids, vals, rows = kids[~odd], np.ascontiguousarray(vals[:, ~odd]), rows[~odd]
         if len(kids):
-            self._new.append((kids, vals, rows))
+            _put(self._new, (kids, vals, rows))
 
     def fresh(self, n_ids: int) -> Run | None:
         """The rows that have come since the last call, as a run."""
@@ -291,6 +292,13 @@ def _lines(vals: np.ndarray, at: np.ndarray) -> np.ndarray:
     for line, source in zip(out, vals, strict=True):
         source.take(at, out=line, mode="clip")
     return out
+
+
+def _put(parts: list[_Part], part: _Part) -> None:
+    """One part more; small ones are put together, as pieces of payload are."""
+    parts.append(part)
+    while len(parts) > 1 and len(parts[-2][0]) < min(2 * len(parts[-1][0]), _SMALL):
+        parts[-2:] = [_together(parts[-2:])]
 
 
 def _together(parts: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

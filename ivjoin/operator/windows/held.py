@@ -14,6 +14,7 @@ __all__ = ["Bounds", "LeftRows", "RightRows"]
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 Bounds = Sequence[tuple[int, int]] | None  # of each axis, closed; None where no row can match
 
+_TOGETHER = 4096  # rows: fewer, in no run yet, are not kept apart from those that come after them
 _IDLE = 8  # of so many right rows, one may be held that nothing can match
 
 
@@ -99,7 +100,10 @@ class RightRows:
     def add(self, rows: Rows) -> None:
         """Hold more rows."""
         if len(rows):
-            self._fresh.append(rows)
+            fresh = self._fresh
+            fresh.append(rows)
+            while len(fresh) > 1 and len(fresh[-2]) < min(2 * len(fresh[-1]), _TOGETHER):
+                fresh[-2:] = [joined(fresh[-2:])]
             self._since += len(rows)
 
     def sorted(self) -> list[Run]:

@@ -125,6 +125,7 @@ class Rows:
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _FEW = 64  # rows that are not worth a look
+_SHORT = 512  # rows of a chunk, on average, that are copied sooner than kept apart
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
@@ -140,10 +141,17 @@ def joined(parts: Sequence[Rows]) -> Rows:
         own = (np.arange(len(p)) if p.at is None else p.at for p in parts)
         at = np.concatenate([a + start for a, start in zip(own, starts[:-1], strict=True)])
     return Rows(
-        [pa.chunked_array([a for p in parts for a in _chunks(p.base[i])]) for i in range(len(parts[0].base))],
+        [_laid([a for p in parts for a in _chunks(p.base[i])]) for i in range(len(parts[0].base))],
         np.concatenate([p.seq for p in parts]), np.concatenate([p.kids for p in parts]),
         [np.concatenate([p.axes[i] for p in parts]) for i in range(len(parts[0].axes))], absent, at,
     ).near()  # fmt: skip
+
+
+def _laid(chunks: list[pa.Array]) -> pa.Array | pa.ChunkedArray:
+    """Chunks as one column; in one array where they are short, each of which takes time and memory of its own."""
+    if len(chunks) * _SHORT > sum(map(len, chunks)):
+        return one_array(chunks)
+    return pa.chunked_array(chunks)
 
 
 def _chunks(array: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
