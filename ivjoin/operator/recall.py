@@ -28,12 +28,14 @@ from ivjoin.operator.core import Core
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan, SidePlan
 from ivjoin.plan.spec import SIDES
+from ivjoin.shj.plain import in_few_batches
 
 __all__ = ["Recall"]
 
 _NUMBER = "#ivjoin number"
 _MOST_ROWS = 1024  # of a sample, a side
 _GATHERED = 16_384  # rows that come, before the sample is probed with them
+_TOGETHER = 1024  # rows: fewer are not kept apart from those that come after them
 _MOST_FACTOR = 50.0
 _SURE = 2.6  # standard deviations: more than 1.96, for what few rows say of the spread
 
@@ -69,7 +71,7 @@ class Recall:
         self._rate = 1.0
         self._samples = _Sample(), _Sample()
         self._gathered: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = ([], [])
-        self._waiting = self._push = 0
+        self._waiting = self._waiting_bytes = self._push = 0
         # After the last batch that was taken: one that is on its way still matches what its own values prune.
         self._bounds = _bounds_of(core)
         self._lost = self._variance = 0.0  # of rows that can match no more
@@ -83,10 +85,7 @@ class Recall:
     @property
     def nbytes(self) -> int:
         """Bytes of the sample and of the rows that wait for it."""
-        return self._held() + self._sample_bytes()
-
-    def _held(self) -> int:
-        return sum(b.nbytes for side in self._gathered for b in side)
+        return self._waiting_bytes + self._sample_bytes()
 
     def _sample_bytes(self) -> int:
         return sum(0 if s.rows is None else s.rows.nbytes + 24 * len(s.since) + s.axes.nbytes for s in self._samples)
@@ -107,10 +106,17 @@ class Recall:
         numbers = pa.array(np.full(batch.num_rows, self._push, dtype=np.int64))
         columns = [batch.column(n) for n in self._names[p]]
         piece = pa.RecordBatch.from_arrays([*columns, numbers], names=[*self._names[p], _NUMBER])
-        if self._waiting + batch.num_rows > _GATHERED or self._held() + piece.nbytes > self.most_bytes // 2:
+        if self._waiting + batch.num_rows > _GATHERED or self._waiting_bytes + piece.nbytes > self.most_bytes // 2:
             self.look()
-        self._gathered[p].append(piece)
+        parts = self._gathered[p]
+        parts.append(piece)
+        while len(parts) > 1 and parts[-2].num_rows < min(2 * parts[-1].num_rows, _TOGETHER):
+            one, *apart = in_few_batches(parts[-2:])
+            if apart:  # their dictionaries have no room for one another
+                break
+            parts[-2:] = [one]
         self._waiting += batch.num_rows
+        self._waiting_bytes += piece.nbytes
 
     def dropped(self, s: int, ids: np.ndarray) -> None:
         """Rows are about to be dropped."""
@@ -158,7 +164,7 @@ class Recall:
                 numbered = sample.rows.append_column(_NUMBER, pa.array(np.arange(len(sample.since))))
                 sample.found += self._matches(core, s, numbered, pa.Table.from_batches(came), sample.since)
             came.clear()
-        self._waiting = 0
+        self._waiting = self._waiting_bytes = 0
         self._bury()
         lost, variance = self._lost, self._variance
         for sample in self._samples:
