@@ -44,7 +44,7 @@ def allowed(
 
 def part_of(budget: Budget, steps: int) -> Budget:
     """What each of some steps may hold that write the rest to files: an equal part."""
-    return replace(budget, limit=max(1, budget.limit // steps))
+    return replace(budget, limit=max(1, budget.limit // steps), whole=budget.limit)
 
 
 class SharedLimit:

@@ -123,7 +123,7 @@ class MultiJoin(OneCall):
         return self
 
     def _limit(self, budget: Budget | None) -> None:
-        self._shared = None
+        self._shared, self._has_limit = None, budget is not None
         if budget is None:
             return
         if budget.when_full == "raise":
@@ -134,7 +134,6 @@ class MultiJoin(OneCall):
         self.across.prepare()
         for step in self.operators:
             step.keep_within(part_of(budget, len(self.operators)))
-
 
     def make(
         self, spec: MultiSpec, shape: Shape, operators: list[StepJoin] | None, late_within: bool = True
@@ -226,9 +225,9 @@ class MultiJoin(OneCall):
             if own.ended:
                 raise ProtocolError(f"push({alias!r}, ...) after finish({alias!r}); a finished input takes no rows")
             rows = own.wide(batch)
-            if self._shared is not None and batch.num_rows:
+            if self._has_limit and batch.num_rows:
                 own.refuse_late(rows)
-                return self._start("push", self._in_pieces(own, rows, self._shared))
+                return self._start("push", self._in_pieces(own, rows))
             rows = own.screen(rows)
             if not rows.num_rows:
                 return NOTHING
@@ -303,6 +302,7 @@ class MultiJoin(OneCall):
         self = cls.__new__(cls)
         if budget is not None and budget.when_full == "spill":
             snapshot.read(self, blob, budget)
+            self._has_limit = True
             return self
         snapshot.read(self, blob)
         self._limit(budget)
@@ -370,14 +370,15 @@ class MultiJoin(OneCall):
         step, p = self.layout.routes[alias][at]
         return self.steps[step].sides[p].aliases
 
-    def _in_pieces(self, own: Input, batch: pa.RecordBatch, shared: SharedLimit) -> Iterator[pa.RecordBatch]:
-        """Push a batch under a limit, a small part of what is allowed at a time.
+    def _in_pieces(self, own: Input, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Push a batch under a limit; where all steps share it, a small part of what is allowed at a time.
 
         Raises
         ------
         MemoryLimitError
         """
-        most = shared.most_rows(batch)
+        shared = self._shared
+        most = batch.num_rows if shared is None else shared.most_rows(batch)
         if batch.num_rows > most and not self.late_within:
             raise self._refused(MemoryLimitError(
                 f"a batch of {batch.num_rows:,} rows is too large for memory_limit, expected {most:,} rows at most; "
@@ -385,24 +386,22 @@ class MultiJoin(OneCall):
             ))
         for start in range(0, batch.num_rows, most):
             piece = batch.slice(start, most)
-            yield from self._pruned(shared.is_near)
-            before = own.save()
-            try:
-                yield from self._screened(own, piece)
-                continue
-            except MemoryLimitError as e:
-                if self._begun:
-                    raise stopped(e) from e
-                own.load(before)
-            yield from self._pruned(True)  # it may let go of enough
-            shared.give_back()
-            try:
-                yield from self._screened(own, piece)
-            except MemoryLimitError as e:
-                if self._begun:
-                    raise stopped(e) from e
-                own.load(before)
-                raise self._refused(refused(e, start)) from e
+            if shared is not None:
+                yield from self._pruned(shared.is_near)
+            for last in (shared is None, True):
+                before = own.save()
+                try:
+                    yield from self._screened(own, piece)
+                    break
+                except MemoryLimitError as e:
+                    if self._begun:
+                        raise stopped(e) from e
+                    own.load(before)
+                    if last:
+                        raise self._refused(refused(e, start)) from e
+                yield from self._pruned(True)  # it may let go of enough
+                assert shared is not None
+                shared.give_back()
 
     def _screened(self, own: Input, piece: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         self._begun = False
@@ -436,7 +435,7 @@ class MultiJoin(OneCall):
         try:
             out = op.push(SIDES[p], rows)
         except MemoryLimitError as e:
-            self._begun = self._begun or not op.refused(e)
+            self._begun = self._begun or bool(e.rows_taken) or not op.refused(e)
             raise
         self._begun = True
         return out

@@ -45,6 +45,8 @@ class Budget:
         Whether both sides share the memory, and not half each.
     pool : Pool or None
         Of which the limit is a part, where several operators are at work.
+    whole : int
+        What all steps of a join of many inputs may hold, of which the limit is one's part; 0 for an operator alone.
     """
 
     limit: int
@@ -53,6 +55,7 @@ class Budget:
     policy: str = "prob"
     shared: bool = False
     pool: Pool | None = field(default=None, compare=False)
+    whole: int = 0
 
     @property
     def parts(self) -> int:

@@ -195,7 +195,8 @@ def _refusal(core: Core, budget: Budget, needed: int, held: int) -> MemoryLimitE
     ways = ["a greater memory_limit"]
     if budget.when_full != "spill":
         ways.append("when_full='spill' (files, exact)")
-    if budget.when_full != "shed" and budget.pool is None and core.how.name in ("inner", "left_semi", "right_semi"):
+    alone = budget.pool is None and not budget.whole
+    if budget.when_full != "shed" and alone and core.how.name in ("inner", "left_semi", "right_semi"):
         ways.append("when_full='shed' (drops rows: a subset of the result)")
     if len(ways) < 3:
         ways.append("a narrower window, or orders and bounds that let rows go")
@@ -204,6 +205,11 @@ def _refusal(core: Core, budget: Budget, needed: int, held: int) -> MemoryLimitE
         why = " All that can lie in files does: the limit is below what one step takes."
     elif budget.when_full == "shed":
         why = " No row is left to drop: the limit is below what one step takes."
+    if budget.whole:  # the step's sides are nothing that its caller named
+        return MemoryLimitError(
+            f"memory_limit of {budget.whole:,} bytes, of which each step has {budget.limit:,}: one holds {held:,} and "
+            f"needs {needed:,} more.{why} Ways out: {'; '.join(ways)}"
+        )
     waiting = [bool(f.trackers) and not any(t.seen_value for t in f.trackers) for f in core.frontiers]
     kept = [f"no {SIDES[s]} row has come to say which {SIDES[1 - s]} rows are done" for s in (0, 1) if waiting[s]]
     kept = kept or [line.strip() for line in kept_lines(core.plan, core.frontiers)]

@@ -385,7 +385,10 @@ class SymmetricHashJoin(OneCall):
         MemoryLimitError
             If its rows do not fit the limit.
         """
-        budget = budget_of(memory_limit, when_full, spill_dir, shed, shed_shared)
+        return cls._restored(blob, budget_of(memory_limit, when_full, spill_dir, shed, shed_shared))
+
+    @classmethod
+    def _restored(cls, blob: bytes, budget: Budget | None) -> Self:
         self = cls.__new__(cls)
         self._begin()
         self._limits = None

@@ -1,8 +1,9 @@
 """Which share of the pairs is left where rows were dropped: a sample of the dropped rows goes on being probed.
 
 A pair is lost where the earlier of its rows was dropped before the later one came. So the pairs lost are the matches
-that dropped rows would still have had. Each of them is in the sample with the same chance, whatever it is worth: the
-sum over the sample by that chance estimates the loss (Horvitz and Thompson, 1952), with a variance estimated likewise.
+that dropped rows would still have had. Each of these rows is in the sample with the same chance, whatever it is worth:
+the sum over the sample by that chance estimates the loss (Horvitz and Thompson, 1952), with a variance estimated
+likewise. When the sample is halved, what it has found by then stays, by the chance there was: the estimate never falls.
 Where few rows have many of the matches, a sample mostly misses them, and the estimate is too low more often than too
 high: so the error is a factor of the loss, not a distance, and a row is added that the sample might have had.
 """
@@ -46,13 +47,16 @@ class _Sample:
     def __init__(self) -> None:
         self.rows: pa.Table | None = None
         self.since = np.empty(0, dtype=np.int64)  # number of the first push that does not find the row
-        self.found = np.empty(0, dtype=np.float64)  # matches so far
+        self.found = np.empty(0, dtype=np.float64)  # matches since the sample was halved
+        # Of matches before: their sum, each by 1 / chance - 1 of when it was found. Two matches of a row go together.
+        self.before = np.empty(0, dtype=np.float64)
         self.axes = np.empty((0, 0), dtype=np.int64)
 
     def keep(self, which: np.ndarray) -> None:
         if self.rows is not None:
             self.rows = self.rows.filter(pa.array(which))
             self.since, self.found, self.axes = self.since[which], self.found[which], self.axes[:, which]
+            self.before = self.before[which]
 
 
 class Recall:
@@ -74,7 +78,7 @@ class Recall:
         self._waiting = self._waiting_bytes = self._push = 0
         # After the last batch that was taken: one that is on its way still matches what its own values prune.
         self._bounds = _bounds_of(core)
-        self._lost = self._variance = 0.0  # of rows that can match no more
+        self._lost = self._variance = 0.0  # of rows that can match no more, and of matches before the last halving
         self._most = int(min(max(budget.limit // 4096, 16), _MOST_ROWS))
         self.most_bytes = max(budget.limit // 16, 2048)
         self._names: list[list[str]] = []
@@ -88,7 +92,7 @@ class Recall:
         return self._waiting_bytes + self._sample_bytes()
 
     def _sample_bytes(self) -> int:
-        return sum(0 if s.rows is None else s.rows.nbytes + 24 * len(s.since) + s.axes.nbytes for s in self._samples)
+        return sum(0 if s.rows is None else s.rows.nbytes + 32 * len(s.since) + s.axes.nbytes for s in self._samples)
 
     def saw(self, p: int, batch: pa.RecordBatch) -> None:
         """A batch was taken, and has been matched with what is stored."""
@@ -142,13 +146,20 @@ class Recall:
         sample.rows = pa.concat_tables([sample.rows, rows]).combine_chunks()
         sample.since = np.concatenate([sample.since, np.full(len(chosen), self._push + 1)])
         sample.found = np.concatenate([sample.found, np.zeros(len(chosen))])
+        sample.before = np.concatenate([sample.before, np.zeros(len(chosen))])
         sample.axes = np.concatenate([sample.axes, axes], axis=1)
         if self._is_large():
             self._bury()
         while self._is_large():
-            self._rate /= 2
-            for x in self._samples:
-                x.keep(self._rng.random(len(x.since)) < 0.5)
+            self._halve()
+
+    def _halve(self) -> None:
+        for x in self._samples:
+            self._count(x, slice(None))
+            x.before += x.found * (1 / self._rate - 1)
+            x.found[:] = 0
+            x.keep(self._rng.random(len(x.since)) < 0.5)
+        self._rate /= 2
 
     def _is_large(self) -> bool:
         return max(len(x.since) for x in self._samples) > self._most or self._sample_bytes() > self.most_bytes // 2
@@ -168,7 +179,7 @@ class Recall:
         self._bury()
         lost, variance = self._lost, self._variance
         for sample in self._samples:
-            each, squares = self._sums(sample.found)
+            each, squares = self._sums(sample, slice(None))
             lost, variance = lost + each, variance + squares
         m = core.metrics
         found = m.rows_out
@@ -180,9 +191,18 @@ class Recall:
             least, most = (lost / factor, lost * factor) if lost else (0.0, off)
             m.recall_error = max(_share(found, least) - m.recall, m.recall - _share(found, most))
 
-    def _sums(self, found: np.ndarray) -> tuple[float, float]:
+    def _sums(self, sample: _Sample, which: np.ndarray | slice) -> tuple[float, float]:
         """The matches lost that some rows of the sample stand for, and the variance of that."""
-        return float(found.sum()) / self._rate, float((found**2).sum()) * (1 - self._rate) / self._rate**2
+        found, before, rate = sample.found[which], sample.before[which], self._rate
+        # of a row that is in the sample by a chance p and later by q, the two numbers it stands for vary by 1 / p - 1
+        squares = float((found**2).sum()) * (1 - rate) / rate**2 + 2 * float((found * before).sum()) / rate
+        return float(found.sum()) / rate, squares
+
+    def _count(self, sample: _Sample, which: np.ndarray | slice) -> None:
+        """What some rows have lost stays."""
+        lost, variance = self._sums(sample, which)
+        self._lost += lost
+        self._variance += variance
 
     def save(self) -> dict[str, Any] | None:
         """What a snapshot keeps of it, in JSON's own types; None where there is nothing to estimate."""
@@ -198,7 +218,10 @@ class Recall:
             with pa.ipc.new_stream(sink, sample.rows.schema) as writer:
                 writer.write_table(sample.rows)
             rows = base64.b64encode(sink.getvalue().to_pybytes()).decode()
-            samples.append({"rows": rows, "found": sample.found.tolist(), "axes": sample.axes.tolist()})
+            samples.append({
+                "rows": rows, "found": sample.found.tolist(), "before": sample.before.tolist(),
+                "axes": sample.axes.tolist(),
+            })
         return {"rate": self._rate, "lost": self._lost, "variance": self._variance, "samples": samples}
 
     def load(self, saved: dict[str, Any]) -> None:
@@ -210,6 +233,7 @@ class Recall:
             if kept is not None:
                 sample.rows = pa.ipc.open_stream(base64.b64decode(kept["rows"])).read_all().combine_chunks()
                 sample.found = np.array(kept["found"], dtype=np.float64)
+                sample.before = np.array(kept.get("before", np.zeros(len(sample.found))), dtype=np.float64)
                 sample.since = np.zeros(len(sample.found), dtype=np.int64)
                 sample.axes = np.array(kept["axes"], dtype=np.int64).reshape(len(kept["axes"]), len(sample.found))
 
@@ -228,9 +252,7 @@ class Recall:
                 alive &= (sample.axes[a] >= bounds[a, 0]) & (sample.axes[a] <= bounds[a, 1])
             if self._gathered[1 - s]:
                 continue  # some of what it may match waits
-            lost, variance = self._sums(sample.found[~alive])
-            self._lost += lost
-            self._variance += variance
+            self._count(sample, ~alive)
             sample.keep(alive)
 
     def _matches(self, core: Core, s: int, dropped: pa.Table, came: pa.Table, since: np.ndarray) -> np.ndarray:

@@ -33,9 +33,7 @@ class StepJoin(SymmetricHashJoin):
     @classmethod
     def restored(cls, blob: bytes, budget: Budget | None) -> StepJoin:
         """As :meth:`restore`, within a budget from the first row on."""
-        if budget is None:
-            return cls.restore(blob)
-        return cls.restore(blob, memory_limit=budget.limit, when_full=budget.when_full, spill_dir=budget.folder or None)
+        return cls._restored(blob, budget)
 
     def narrow(self, side: str, spans: Mapping[Node, tuple[int, int]]) -> Output:
         """Promise that no later row of a side can matter whose value lies outside closed intervals.

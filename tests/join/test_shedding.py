@@ -144,6 +144,38 @@ def test_where_all_that_was_dropped_is_looked_at_nothing_is_estimated(
     assert m.recall_error == 0
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("snapshots", [False, True])
+def test_what_was_seen_to_be_lost_stays_lost(seed: int, snapshots: bool) -> None:
+    """One key, so that the few rows of a sample that is halved again and again have nearly all of the matches."""
+    limit: dict[str, Any] = {"memory_limit": 70_000, "when_full": "shed", "shed": "random", "shed_shared": True}
+    question: dict[str, Any] = {"on": "k", "condition": "l.t BETWEEN r.t - 300 AND r.t"}
+    free, op = (SymmetricHashJoin(SCHEMA, SCHEMA, **question, **more) for more in ({}, limit))
+    rng = np.random.default_rng(seed)
+    lost = 0.0
+    for i in range(24):
+        for side, j in (("left", i), ("right", i - 5)):
+            t = np.sort(rng.integers(0, 100, 100)) + 100 * j
+            batch = pa.record_batch([np.ones(100, np.int64), t, rng.random(100)], schema=SCHEMA)
+            for each in (free, op):
+                list(each.push(side, batch))
+        if snapshots and i % 9 == 5:
+            op = SymmetricHashJoin.restore(op.snapshot(), **limit)
+        op.snapshot()  # brings the estimate up to date
+        m = op.metrics
+        if m.recall is not None:
+            now = m.rows_out / m.recall - m.rows_out
+            assert now >= lost * (1 - 1e-9)
+            lost = now
+    list(free.finish())
+    list(op.finish())
+    m = op.metrics
+    assert lost > 0
+    assert m.recall is not None
+    assert m.recall_error is not None
+    assert abs(m.rows_out / free.metrics.rows_out - m.recall) <= m.recall_error
+
+
 def test_a_restored_operator_goes_on_estimating() -> None:
     limit: dict[str, Any] = {"memory_limit": 30_000, "when_full": "shed", "shed": "random"}
     question: dict[str, Any] = {

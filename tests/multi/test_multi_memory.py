@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import ivjoin
-from ivjoin import ColumnError, IvjoinError, MemoryLimitError, MultiJoin, ProtocolError, UnsupportedError
+from ivjoin import ColumnError, IvjoinError, MemoryLimitError, MultiJoin, ProtocolError, SpillError, UnsupportedError
 from tests.multi.fuzz import case
 from tests.multi.turns import ids
 
@@ -152,6 +154,71 @@ def test_what_does_not_fit_goes_to_files(views: Any, size: int, tmp_path: Path) 
     for alias in "bca":
         assert not list(op.finish(alias))
     assert op.metrics.state_rows == 0
+
+
+@pytest.mark.parametrize("views", ["none", [("a", "b")]])
+def test_a_batch_that_files_are_no_help_for_is_refused_whole(views: Any, tmp_path: Path) -> None:
+    """The error is of the limit that was given, and true: the operator goes on, and its snapshot elsewhere."""
+    spill: dict[str, Any] = {"when_full": "spill", "spill_dir": tmp_path}
+    given: dict[str, Any] = {"orders": dict.fromkeys("abc", "ts"), "views": views}
+    op = MultiJoin(dict.fromkeys("abc", S), CHAIN, **given, memory_limit=9_000, **spill)
+    batches = {a: rows(i, 500) for i, a in enumerate("abc")}
+    said = r"limit of 9,000 bytes, of which each step has \d,\d{3}: .*The batch was not taken; push it again when"
+    for _ in range(2):
+        with pytest.raises(MemoryLimitError, match=said) as e:
+            list(op.push("a", batches["a"]))
+        assert "shed" not in str(e.value) and "left" not in str(e.value)
+        assert e.value.rows_taken == op.metrics.rows_in["a"] == op.metrics.state_rows == 0
+        op = MultiJoin.restore(op.snapshot(), memory_limit=9_000, **spill)
+    op = MultiJoin.restore(op.snapshot(), memory_limit=200_000, **spill)
+    free = MultiJoin(dict.fromkeys("abc", S), CHAIN, **given)
+    found: list[Counter[Any]] = []
+    for each in (free, op):
+        found.append(Counter(r for a, b in batches.items() for out in each.push(a, b) for r in _rows(out)))
+    assert found[0] == found[1] and found[0]
+
+
+@pytest.mark.parametrize("fails", range(0, 40, 3))
+def test_a_folder_that_fails_at_some_moment_stops_or_refuses(
+    fails: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a refused batch says is true: all of it can be pushed to what its snapshot restores elsewhere."""
+    left = fails
+    make = os.posix_fallocate
+
+    def full(*arguments: Any) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        make(*arguments)
+
+    given: dict[str, Any] = {"orders": dict.fromkeys("abc", "ts"), "views": "none"}
+    free = MultiJoin(dict.fromkeys("abc", S), WIDE, **given)
+    spill: dict[str, Any] = {"memory_limit": 400_000, "when_full": "spill", "spill_dir": tmp_path}
+    op = MultiJoin(dict.fromkeys("abc", S), WIDE, **given, **spill)
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    found: Counter[Any] = Counter()
+    errors = 0
+    for start in range(0, 12_000, 1500):
+        for i, alias in enumerate("abc"):
+            batch = rows(i, 12_000).slice(start, 1500)
+            for out in free.push(alias, batch):
+                found.update(_rows(out))
+            before = op.snapshot()
+            given_back: Counter[Any] = Counter()
+            try:
+                for out in op.push(alias, batch):
+                    given_back.update(_rows(out))
+            except (MemoryLimitError, SpillError) as e:
+                errors += 1
+                monkeypatch.setattr(os, "posix_fallocate", make)
+                stopped = isinstance(e, SpillError) or "this operator has stopped" in str(e)
+                assert stopped or not given_back
+                op = MultiJoin.restore(before if stopped else op.snapshot(), **spill)
+                given_back = Counter(r for out in op.push(alias, batch) for r in _rows(out))
+            found.subtract(given_back)
+    assert errors == 1 and free.metrics.rows_out > 500 and not any(found.values())
 
 
 def _rows(out: pa.RecordBatch) -> list[tuple[Any, ...]]:
