@@ -349,6 +349,7 @@ class Frontier:
         self.numbers = numbers
         self.bounds = dict(bounds)
         self.promised: dict[Node, tuple[int, int]] = {}
+        self.tops: dict[Node, int] = {}  # of falling floats: the greatest number promised, beside which a NaN may come
         self.ended = False
         self.version = 0
         self.intervals: dict[Node, tuple[int, int, bool]] = {}
@@ -384,8 +385,8 @@ class Frontier:
         for t in self.trackers:
             low, high = t.interval()
             known = out.get(t.node)
-            if t.numeric_high is not None and known is not None and known[1] < NAN_ORDINAL:
-                high = min(high, t.numeric_high)  # bounds or a watermark leave no room for a NaN
+            if known is not None and known[1] < NAN_ORDINAL:
+                high = min(high, *self._tops_of(t.node))  # bounds leave no room for a NaN
             self._meet(out, t.node, low, high, not (t.nulls == "first" and t.seen_value))
         old, self.intervals = (self.intervals, self.matching), out
         self.matching = self._of_numbers()
@@ -402,9 +403,13 @@ class Frontier:
         out = dict(self.intervals)
         for n in floats:
             low, high, null = out[n]
-            tops = [t.numeric_high for t in self.trackers if t.node is n and t.numeric_high is not None]
-            out[n] = low, min(high, NAN_ORDINAL - 1, *tops), null
+            out[n] = low, min(high, NAN_ORDINAL - 1, *self._tops_of(n)), null
         return out
+
+    def _tops_of(self, node: Node) -> list[int]:
+        """The greatest ordinals short of NaN that falling orders, and what was promised of one, leave a node."""
+        tops = [t.numeric_high for t in self.trackers if t.node is node and t.numeric_high is not None]
+        return [NAN_ORDINAL, *tops, self.tops.get(node, NAN_ORDINAL)]
 
     def _meet(self, out: dict[Node, tuple[int, int, bool]], node: Node, low: int, high: int, null: bool) -> None:
         null = null and node not in self.never_null
@@ -420,6 +425,8 @@ class Frontier:
             low = max(low, ordinal)
         elif node.type.kind != "float":
             high = min(high, ordinal)
+        else:
+            self.tops[node] = min(ordinal, self.tops.get(node, NAN_ORDINAL))
         self.promised[node] = (low, high)
         self.refresh()
 
@@ -431,15 +438,28 @@ class Frontier:
 
     def outside_promises(self, node: Node, ordinals: np.ndarray, valid: np.ndarray | None) -> np.ndarray | None:
         """bool[n] of rows that lie outside what bounds and punctuation said of an expression."""
-        bad: np.ndarray | None = None
+        low, high, spares_nan = self.limits_of(node)
+        bad = (ordinals < low) | (ordinals > high)
+        if spares_nan:
+            bad &= ordinals != NAN_ORDINAL
+        if valid is not None:
+            bad &= valid
+        return bad if bad.any() else None
+
+    def limits_of(self, node: Node) -> tuple[int, int, bool]:
+        """Ordinals between which bounds and promises keep an expression, and whether a NaN may lie above them.
+
+        Where they say nothing, these are the ends of int64.
+        """
+        low, high = I64_MIN, I64_MAX
         for source in (self.bounds, self.promised):
             if node in source:
-                low, high = source[node]
-                wrong = (ordinals < low) | (ordinals > high)
-                bad = wrong if bad is None else bad | wrong
-        if bad is not None and valid is not None:
-            bad &= valid
-        return bad if bad is not None and bad.any() else None
+                low, high = max(low, source[node][0]), min(high, source[node][1])
+        if (low, high) == ordinal_range(node.type):
+            low, high = I64_MIN, I64_MAX
+        if node in self.tops:
+            return low, min(high, self.tops[node]), high >= NAN_ORDINAL
+        return low, high, False
 
 
 def shown(ordinal: int, t: Type) -> str:

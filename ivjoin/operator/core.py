@@ -27,7 +27,7 @@ from ivjoin.operator.blocks import wanted, works
 from ivjoin.operator.intake import Intake, has_value
 from ivjoin.operator.lending import Left
 from ivjoin.operator.prune_bounds import Bounder
-from ivjoin.operator.sources import key_columns, limits_of, ordinal_columns
+from ivjoin.operator.sources import key_columns, ordinal_columns
 from ivjoin.operator.state import State
 from ivjoin.operator.tables import SideTables, join_fields, output_table, side_tables
 from ivjoin.outer.emit import Emitter
@@ -440,7 +440,7 @@ class Core:
         """Hand to the kernels what is promised of an expression, if they know it already."""
         if known:
             row = self.source_table(p)[self.sources[p].nodes.index(node)]
-            row["low"], row["high"] = limits_of(self.frontiers[p], node)
+            row["low"], row["high"], row["spares_nan"] = self.frontiers[p].limits_of(node)
 
     def learn(self) -> None:
         """Take in that frontiers may know other expressions now: tables, and axes that could prune by them."""

@@ -270,7 +270,7 @@ def _side(plan: JoinPlan, s: int, frontiers: tuple[Frontier, Frontier], bounder:
         least, most = ordinal_range(node.type)
         keep = interval_text(max(low, least), min(high, most), node.type)
         out.append(f"{head} are kept while {said(node)} {keep}; from {' and '.join(dict.fromkeys(sources))}")
-    waits = [t for t in plan.kernel_terms if not _moves(t, s, frontiers[1 - s])]
+    waits = [t for t in plan.kernel_terms if not _moves(t, s, bounder)]
     better = None if plan.spec.pick is None else _gone_by_a_better_one(plan, s, bounder)
     if not out:
         never = f"before the {other} input ends: {_why(plan, s, frontiers)}"
@@ -286,7 +286,7 @@ def _side(plan: JoinPlan, s: int, frontiers: tuple[Frontier, Frontier], bounder:
     for text, bands in advice.items():
         out.append(f"      {listed(bands)} prune{'s' if len(bands) == 1 else ''} nothing here: {text}")
     if any(r for r in plan.separation.residual) and all(
-        n not in frontiers[1 - s].intervals for r in plan.separation.residual for n in walk(r)
+        n not in bounder.known(1 - s) for r in plan.separation.residual for n in walk(r)
     ):
         out.append(f"      the residual prunes nothing here: it reads no ordered or bounded expression of {other}")
     return out
@@ -307,9 +307,9 @@ def _gone_by_a_better_one(plan: JoinPlan, s: int, bounder: Bounder) -> str | Non
     return "come out once they have a partner and no later right row can be a better one" if ends else None
 
 
-def _moves(t: BandTerm, s: int, frontier: Frontier) -> bool:
-    theirs = t.right if s == 0 else t.left
-    return any(n in frontier.intervals for n in walk(theirs))
+def _moves(t: BandTerm, s: int, bounder: Bounder) -> bool:
+    theirs, known = t.right if s == 0 else t.left, bounder.known(1 - s)
+    return any(n in known for n in walk(theirs))
 
 
 def _missing(t: BandTerm, s: int) -> str:

@@ -178,8 +178,7 @@ class Intake:
         return text if not t.slack else f"{text} (slack {t.slack})"
 
     def _promise_text(self, p: int, node: Node) -> str:
-        source = self._frontiers[p].bounds if node in self._frontiers[p].bounds else self._frontiers[p].promised
-        low, high = source[node]
+        low, high, _ = self._frontiers[p].limits_of(node)
         least, most = ordinal_range(node.type)
         if high >= most:
             return f"it was promised to lie from {shown(low, node.type)} on"

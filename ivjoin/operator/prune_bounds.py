@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of
 from ivjoin.frontier.order import Frontier, ordinal_range
-from ivjoin.plan.certain import domain_of
+from ivjoin.operator.implied import Implied, both
+from ivjoin.plan.certain import domain_of, ordinals_of
 from ivjoin.plan.planner import JoinPlan, watched
 from ivjoin.plan.residual_checks import bands_say_all
 
 if TYPE_CHECKING:
     from ivjoin.propagation import Unclipped
 
-__all__ = ["Bounder", "ordinals_of"]
+__all__ = ["Bounder"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 # The bounds of an axis that keep only the rows that have no value there.
@@ -46,6 +47,7 @@ class Bounder:
         self._bounds: list[list[tuple[int, int]] | None] = [[], []]
         self._contracted: list[dict[Node, tuple[int, int]] | None] = [{}, {}]
         self._since = [0, 0]
+        self._unlooked = [0, 0]
         self._seen = [-1, -1]  # versions of the frontiers that the bounds are of
         self._prefixes: dict[tuple[int, Node, bool], int] = {}
         kept = plan.kept
@@ -64,6 +66,10 @@ class Bounder:
         self._deps: dict[Node, list[Node]] = {}
         self._unclipped: dict[Node, Unclipped] = {}
         self._told: list[dict[Node, tuple[int, int, bool]]] = [{}, {}]  # what was contracted by last
+        if "implied" not in kept:
+            ends = [[(t[1], t[2] is not None, t[3] is not None) for t in self._terms[1 - p]] for p in (0, 1)]
+            kept["implied"] = [Implied(plan, p, ends[p], self._in_residual) for p in (0, 1)]
+        self._implied: list[Implied] = [i.own() for i in kept["implied"]]
         self._said: dict[tuple[int, frozenset[Node]], bool] = {}
         for s in (0, 1):
             self._recompute(s, True)
@@ -83,8 +89,15 @@ class Bounder:
             out.append((axis, theirs, lo, hi, *ordinal_range(theirs.type)))
         return out
 
+    def known(self, p: int) -> Mapping[Node, tuple[int, int, bool]]:
+        """What later rows of side p that can match have at some expressions, as far as it is known by now."""
+        found = self._implied[p].found
+        return both(self._frontiers[p].matching, found) if found else self._frontiers[p].matching
+
     def propagates(self, s: int) -> bool:
-        """Whether bounds of side s come by propagating the residual, too."""
+        """Whether bounds of side s come by propagating the residual, or the other side's own conjuncts, too."""
+        if self._implied[1 - s].wanted:
+            return True
         inside = self._inside(s)
         if not inside or self._bands_say_all(s):
             return False
@@ -97,7 +110,7 @@ class Bounder:
 
     def _news(self, s: int) -> dict[Node, tuple[int, int, bool]]:
         """What the other side's frontier knows of the residual's nodes."""
-        return {n: v for n, v in self._frontiers[1 - s].matching.items() if n in self._in_residual}
+        return {n: v for n, v in self.known(1 - s).items() if n in self._in_residual}
 
     def _says_something(self, s: int, axes: list[Node]) -> bool:
         """Whether the residual bounds an axis by itself, whatever rows come."""
@@ -111,7 +124,7 @@ class Bounder:
         return found
 
     def _bands_say_all(self, s: int) -> bool:
-        known = frozenset(self._frontiers[1 - s].intervals)
+        known = frozenset((*self._frontiers[1 - s].intervals, *self._implied[1 - s].wanted))
         found = self._said.get((s, known))
         if found is None:
             plan = self._plan
@@ -136,13 +149,14 @@ class Bounder:
         self._seen[p] = frontier.version
         if moved:
             self._since[1 - p] += max(rows, 1)
+            self._unlooked[1 - p] += max(rows, 1)
             self._recompute(1 - p, force)
         return moved
 
     def missing_axes(self) -> Iterator[tuple[int, Node]]:
         """Expressions that could prune now that more has been promised, but have no axis yet."""
         for s in (0, 1):
-            known = set(self._frontiers[1 - s].intervals)
+            known = {*self._frontiers[1 - s].intervals, *self._implied[1 - s].wanted}
             for t in self._plan.terms:
                 mine, theirs = (t.left, t.right) if s == 0 else (t.right, t.left)
                 if self._plan.axis(s, mine) is None and known & set(walk(theirs)):
@@ -219,7 +233,11 @@ class Bounder:
             self._bounds[s] = out
             return
         dead = False
-        intervals = frontier.matching
+        implied = self._implied[1 - s]
+        if implied.wanted and (force or self._unlooked[s] >= self._every):
+            self._unlooked[s] = 0
+            implied.look(frontier)
+        intervals = self.known(1 - s)
         for axis, theirs, lo, hi, least, most in self._terms[s]:
             span = intervals.get(theirs) or self._span(frontier, theirs, force)
             if span is None:
@@ -276,9 +294,10 @@ class Bounder:
             self._idle[node] = left - 1, wait
             return None
         deps = self._deps.get(node)
-        if deps is None or len(frontier.promised):
+        intervals = self.known(int(frontier is self._frontiers[1]))
+        if deps is None or len(frontier.promised) or len(intervals) != len(frontier.matching):
             inside = set(walk(node))
-            found = [n for n in frontier.intervals if n in inside]
+            found = [n for n in intervals if n in inside]
             if found != deps:
                 deps = self._deps[node] = found
                 self._unclipped.pop(node, None)
@@ -287,7 +306,7 @@ class Bounder:
         from ivjoin.propagation import Dom, Unclipped, forward
 
         known = {c: Dom.of(c.type, null=False) for c in columns_of(node) if c in frontier.never_null}
-        known |= {n: domain_of(n, frontier.matching[n]) for n in deps}
+        known |= {n: domain_of(n, intervals[n]) for n in deps}
         if node not in self._unclipped:
             self._unclipped[node] = Unclipped(node, deps)
         wide = self._unclipped[node].range(lambda n: forward(n, known))
@@ -336,7 +355,8 @@ class Bounder:
         residual = self._plan.separation.residual
         never_null = frontier.never_null | self._plan.sides[s].present
         known = {c: Dom.of(c.type, null=False) for c in columns_of(*residual) if c in never_null}
-        known |= {n: domain_of(n, span) for n, span in frontier.matching.items()}
+        theirs = self.known(1 - s) if frontier is self._frontiers[1 - s] else frontier.matching
+        known |= {n: domain_of(n, span) for n, span in theirs.items()}
         # Under "join" a stored row may lie outside its own side's bounds, and still meet what comes.
         kept = self._plan.sides[s].bounds if self._plan.spec.on_late != "join" else {}
         own = Frontier([], kept, self._plan.sides[s].present)
@@ -372,16 +392,3 @@ class Bounder:
             elif self._rounds:
                 ends[falling] = confirmed(p, known, n, proposed, falling)
         return (1, 0) if ends[0] > ends[1] or ends[1] < ordinal_range(n.type)[0] else (ends[0], ends[1])
-
-
-def ordinals_of(dom: Any, node: Node) -> tuple[int, int]:
-    """A domain as a closed interval of ordinals, NaN on top; (1, 0) when it holds no value."""
-    t = node.type
-    least, most = ordinal_range(t)
-    if dom.is_empty:
-        return (1, 0) if not (t.kind == "float" and dom.may_nan) else (NAN_ORDINAL, NAN_ORDINAL)
-    low = least if dom.lo is None else ordinal_of(dom.lo, t)
-    if t.kind == "float":
-        high = ordinal_of(float("inf"), t) if dom.hi is None else ordinal_of(dom.hi, t)
-        return low, NAN_ORDINAL if dom.may_nan else high
-    return low, most if dom.hi is None else ordinal_of(dom.hi, t)

@@ -200,6 +200,7 @@ def frontier_state(frontier: Frontier) -> dict[str, Any]:
     return {
         "orders": [t.save() for t in frontier.trackers],
         "promised": [[encode(n), low, high] for n, (low, high) in frontier.promised.items()],
+        "tops": [[encode(n), top] for n, top in frontier.tops.items()],
         "ended": frontier.ended,
     }
 
@@ -210,5 +211,7 @@ def load_frontier(frontier: Frontier, saved: dict[str, Any]) -> None:
         t.load(state)
     promised = ((decode(n), low, high) for n, low, high in saved["promised"])
     frontier.promised = {n: (low, high) for n, low, high in promised if n is not None}
+    tops = ((decode(n), top) for n, top in saved.get("tops", ()))  # snapshots of before have none
+    frontier.tops = {n: top for n, top in tops if n is not None}
     frontier.ended = saved["ended"]
     frontier.refresh()

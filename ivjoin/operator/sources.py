@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
-from ivjoin.frontier.order import Frontier, ordinal_range
+from ivjoin.frontier.order import Frontier
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import byte_width, is_own_ordinal, offset_width
 from ivjoin.shj.plain import plain_type
 
-__all__ = ["SideSources", "column_of", "key_columns", "limits_of", "ordinal_columns", "side_sources"]
+__all__ = ["SideSources", "column_of", "key_columns", "ordinal_columns", "side_sources"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 
@@ -184,11 +184,11 @@ def side_sources(plan: JoinPlan, s: int, frontier: Frontier, also: set[int]) -> 
         for guarded, least, most in side.guards:
             if guarded is node and found is not None:
                 guard_low, guard_high = max(guard_low, least), min(guard_high, most)
-        low, high = limits_of(frontier, node)
+        low, high, spares_nan = frontier.limits_of(node)
         role = at.BAND_ROLE if i < side.band_axes else 0
         if any(node is key and not safe for key, safe in zip(side.keys, plan.null_safe, strict=True)):
             role |= at.KEY_ROLE
-        table[i] = column, code, guard_low, guard_high, low, high, role, 0, *arithmetic
+        table[i] = column, code, guard_low, guard_high, low, high, spares_nan, role, 0, *arithmetic
     guards += [g for g in side.guards if g[0] in nodes and nodes.index(g[0]) in computed]
     keys = [] if words or packs else list(side.keys)
     pieces = _pieces(plan, s, nodes) if packs else None
@@ -200,15 +200,6 @@ def side_sources(plan: JoinPlan, s: int, frontier: Frontier, also: set[int]) -> 
         nodes, table, computed, keys, list(side.filters), list(dict.fromkeys(guards)), list(dict.fromkeys(roots)),
         _key_words(plan, s, nodes) if words else None, pieces, np.array(widths, dtype=np.int64).reshape(-1, 2),
     )
-
-
-def limits_of(frontier: Frontier, node: Node) -> tuple[int, int]:
-    """Ordinals between which bounds and promises keep an expression; those of int64 where they say nothing."""
-    low, high = I64_MIN, I64_MAX
-    for source in (frontier.bounds, frontier.promised):
-        if node in source:
-            low, high = max(low, source[node][0]), min(high, source[node][1])
-    return (I64_MIN, I64_MAX) if (low, high) == ordinal_range(node.type) else (low, high)
 
 
 def _column(schema: pa.Schema, node: Node) -> tuple[int, int] | None:

@@ -14,7 +14,7 @@ from ivjoin.expr.nodes import Node, walk
 from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, value_of
 from ivjoin.frontier.order import ordinal_range
 
-__all__ = ["certain", "domain_of", "passes_nulls"]
+__all__ = ["certain", "domain_of", "ordinals_of", "passes_nulls"]
 
 _PASS_NULLS = frozenset({"greatest", "least", "coalesce"})
 
@@ -41,6 +41,19 @@ def domain_of(node: Node, interval: tuple[int, int, bool]) -> Any:
     lo = None if low <= least else value_of(low, t)
     hi = None if high >= most else value_of(high, t)
     return Dom.of(t, lo, hi, null=null, nan=nan)
+
+
+def ordinals_of(dom: Any, node: Node) -> tuple[int, int]:
+    """A domain as a closed interval of ordinals, NaN on top; (1, 0) when it holds no value."""
+    t = node.type
+    least, most = ordinal_range(t)
+    if dom.is_empty:
+        return (1, 0) if not (t.kind == "float" and dom.may_nan) else (NAN_ORDINAL, NAN_ORDINAL)
+    low = least if dom.lo is None else ordinal_of(dom.lo, t)
+    if t.kind == "float":
+        high = ordinal_of(float("inf"), t) if dom.hi is None else ordinal_of(dom.hi, t)
+        return low, NAN_ORDINAL if dom.may_nan else high
+    return low, most if dom.hi is None else ordinal_of(dom.hi, t)
 
 
 def certain(

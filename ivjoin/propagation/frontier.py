@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from threading import Lock
 from typing import Any
 
 from ivjoin.expr.nodes import Node
@@ -13,6 +14,7 @@ __all__ = ["contract_nodes", "forward", "propagator"]
 
 _LIMIT = 128
 _made: dict[Any, Propagator] = {}
+_lock = Lock()
 
 
 def propagator(conjuncts: tuple[Node, ...], also: tuple[Node, ...]) -> Propagator:
@@ -24,9 +26,11 @@ def propagator(conjuncts: tuple[Node, ...], also: tuple[Node, ...]) -> Propagato
     key = (conjuncts, also)
     found = _made.get(key)
     if found is None:
-        while len(_made) >= _LIMIT:  # the oldest goes
-            _made.pop(next(iter(_made)), None)
-        found = _made[key] = Propagator(conjuncts, also, zero_gives_null=not conjuncts)
+        found = Propagator(conjuncts, also, zero_gives_null=not conjuncts)
+        with _lock:
+            while len(_made) >= _LIMIT:  # the oldest goes
+                del _made[next(iter(_made))]
+            _made[key] = found
     return found
 
 

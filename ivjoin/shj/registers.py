@@ -57,7 +57,7 @@ SIDE = _record(
 # A column, or an expression that Python computes (column -1), as ordinals; or a column as doubles, with another or a
 # number (``number``, as bits) added, taken off or multiplied (``arithmetic``).
 SOURCE = _record(
-    "column code guard_low guard_high low high role has_absent", "arithmetic second second_code number"
+    "column code guard_low guard_high low high spares_nan role has_absent", "arithmetic second second_code number"
 )
 TRACKER = _record(
     "edge limit seen_value seen_null", "source descending slack more_slack is_float in_python next start low high"

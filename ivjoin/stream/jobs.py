@@ -220,6 +220,7 @@ class Jobs:
         self._peaks: list[tuple[int, int]] = []  # the greatest, as many as there are threads
         self._helps = False  # who asks for the output
         self._own: Generator[pa.RecordBatch | _Job | None, None, None] | None = None  # what it is at work at
+        self._done: _Job | None = None  # by its own part, which was the last: what others put out for it may still wait
 
     @property
     def peak(self) -> tuple[int, int]:
@@ -283,8 +284,11 @@ class Jobs:
         """What is ready; None where that is nothing, and it is not to be worked nor waited for."""
         while True:
             try:
-                return self._work.output.get(block=wait and not self._helps)
+                return self._work.output.get(block=wait and not self._helps and self._done is None)
             except Empty:
+                if self._done is not None:
+                    done, self._done = self._done, None
+                    return done
                 if not wait:
                     return None
             if self._own is None:
@@ -298,7 +302,9 @@ class Jobs:
                 except StopIteration:
                     self._own = None
                 else:
-                    if item is not None:
+                    if isinstance(item, _Job):
+                        self._done = item
+                    elif item is not None:
                         return item
 
     def end(self) -> None:
@@ -311,6 +317,7 @@ class Jobs:
         if self._own is not None:
             self._own.close()
             self._own = None
+        self._done = None
         self._threads.clear()
         self._jobs.clear()
         self._work.output.clear()  # what holds batches

@@ -126,3 +126,62 @@ def test_bounds_of_the_output_keep_the_nan_of_a_row_that_matches_nothing() -> No
     list(op.push("right", batch))
     low, high = op.output_bounds()["x"]
     assert low == -math.inf and high is not None
+
+
+@pytest.mark.parametrize("text", [CASES[0][0], CASES[2][0]])
+@pytest.mark.parametrize("slack", [None, 25])
+@pytest.mark.parametrize("t", [pa.float64(), pa.float32()])
+def test_a_watermark_of_a_falling_order_holds_for_numbers(t: pa.DataType, slack: int | None, text: str) -> None:
+    order = Order("x", descending=True, slack=slack)
+    schema = pa.schema([("x", t)])
+
+    def batch(*values: float) -> pa.RecordBatch:
+        return pa.record_batch([pa.array(values, t)], schema=schema)
+
+    def given_out(batches: Any) -> list[float]:
+        return [row["x_right"] for b in batches for row in b.to_pylist()]
+
+    op = ivjoin.SymmetricHashJoin(
+        schema, schema, condition=text, how="right", left_order=order, right_order=order, on_late="drop"
+    )
+    list(op.push("right", batch(100.0, 90.0, 44.0, 43.0, 41.0, NAN)))
+    assert [x for x in given_out(op.advance("left", {"x": 40.0})) if x == x] == [100.0, 90.0, 44.0]
+    op = ivjoin.SymmetricHashJoin.restore(op.snapshot())
+    assert given_out(op.push("left", batch(NAN, 43.0, 40.5))) == [] and op.metrics.late_rows == 2
+    assert given_out(op.advance("left", {"x": 50.0})) == [], "behind the first one, it changes nothing"
+    assert sorted(given_out(op.push("left", batch(NAN, 40.5, 40.0)))) == [41.0, 43.0] and op.metrics.late_rows == 3
+    assert [x for x in given_out(op.finish()) if x == x] == []
+
+
+@pytest.mark.parametrize("high, late", [(None, 1), (60.0, 2)])
+def test_the_error_of_a_falling_watermark_says_up_to_where(high: float | None, late: int) -> None:
+    order = Order("x", descending=True)
+    options: dict[str, Any] = {"condition": "l.x <= r.x", "left_order": order, "left_bounds": {"x": (None, high)}}
+    options |= {} if high is not None else {"left_bounds": None}
+    schema = pa.schema([("x", pa.float64())])
+    rows = pa.record_batch([pa.array([NAN, 43.0, 40.0])], schema=schema)
+    op = ivjoin.SymmetricHashJoin(schema, schema, **options, on_late="drop")
+    list(op.advance("left", {"x": 40.0}))
+    list(op.push("left", rows))
+    assert op.metrics.late_rows == late, "a NaN is above bounds, and a watermark says nothing of it"
+    op = ivjoin.SymmetricHashJoin(schema, schema, **options)
+    list(op.advance("left", {"x": 40.0}))
+    with pytest.raises(ivjoin.LateRowError, match=r"but it was promised to lie up to 40\.0\. Promise less"):
+        op.push("left", rows)
+
+
+def test_a_watermark_of_a_falling_order_in_a_join_of_many() -> None:
+    falls = Order("x", descending=True)
+    schema = pa.schema([("x", pa.float64())])
+    op = ivjoin.MultiJoin(
+        dict.fromkeys("abc", schema), "abs(a.x - b.x) <= 1 AND abs(b.x - c.x) <= 1",
+        orders={"a": falls, "b": falls, "c": falls}, on_late="drop",
+    )  # fmt: skip
+    for a in "ab":
+        list(op.push(a, pa.record_batch([pa.array([9.0, 5.0])], schema=schema)))
+    held = op.metrics.state_rows
+    list(op.advance("c", {"x": 6.0}))
+    assert op.metrics.state_rows < held
+    list(op.push("c", pa.record_batch([pa.array([NAN, 8.0, 6.0])], schema=schema)))
+    assert op.metrics.late_rows == 1
+    assert sum(b.num_rows for b in op.push("c", pa.record_batch([pa.array([5.0])], schema=schema))) == 1

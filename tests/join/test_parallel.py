@@ -15,7 +15,7 @@ from ivjoin import EvaluationError, IvjoinError, LateRowError, Order, SymmetricH
 from ivjoin.plan.cache import planned
 from ivjoin.plan.cutting import Cut, cut_of, shifted
 from ivjoin.plan.spec import SIDES
-from ivjoin.stream import pull, shares, slices
+from ivjoin.stream import jobs, pull, shares, slices
 from ivjoin.stream.pieces import Run
 from ivjoin.stream.slices import SlicedJoin
 
@@ -235,6 +235,53 @@ def test_a_thread_without_work_takes_over_half_of_another_s(how: str, monkeypatc
         if any(taken):
             break
     assert any(taken)
+
+
+def test_output_of_another_thread_comes_though_the_reader_ends_the_last_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both parts of a share end at one time, that of the thread which reads the output last: the other's rows wait."""
+    monkeypatch.setattr(shares, "_PIECE", 32)
+    monkeypatch.setattr(shares, "_LEAST", 64)
+    monkeypatch.setattr(jobs, "_AHEAD", 1000)  # nobody waits for room
+    reader = threading.current_thread()
+    helps, ends, ended = threading.Event(), threading.Event(), threading.Event()
+    help_, joined = jobs._Threads._help, jobs._Threads.joined
+
+    def helped(self: Any) -> Any:
+        found = help_(self)
+        if found is not None and threading.current_thread() is reader:
+            helps.set()
+        return found
+
+    def to_its_end(self: Any, job: Any, work: Any) -> Any:
+        yield from joined(self, job, work)
+        if threading.current_thread() is not reader:
+            ended.set()
+
+    class InStep(SymmetricHashJoin):
+        def push(self, side: str, batch: pa.RecordBatch) -> Any:
+            if threading.current_thread() is not reader:
+                helps.wait(5)
+            return super().push(side, batch)
+
+        def finish(self, side: str | None = None) -> Any:
+            if threading.current_thread() is not reader:
+                ends.wait(5)
+            elif helps.is_set():
+                ends.set()
+                ended.wait(5)
+            return super().finish(side)
+
+    monkeypatch.setattr(jobs._Threads, "_help", helped)
+    monkeypatch.setattr(jobs._Threads, "joined", to_its_end)
+    monkeypatch.setattr(jobs, "SymmetricHashJoin", InStep)
+    x = np.arange(6000)
+    left, right = (pa.table({"k": k, "x": x}) for k in (np.where(x < 2500, 1, 0), np.zeros(6000, dtype=np.int64)))
+    # The other's part of the first half ends with rows that nothing matched, the reader's part of it without any.
+    both(
+        left, right, 2, on="k", condition="l.x BETWEEN r.x - 20 AND r.x + 20", how="left", left_order="x",
+        right_order="x",
+    )  # fmt: skip
+    assert ended.is_set()
 
 
 def test_a_row_whose_band_errs_is_met_as_by_one_operator() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +13,7 @@ from ivjoin import expr
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import INT64
 from ivjoin.propagation import Dom, Outcome, Propagator, contract_nodes, forward
+from ivjoin.propagation import frontier as made
 
 TS = pa.timestamp("us", "UTC")
 SCHEMA = pa.schema(
@@ -133,3 +136,35 @@ def test_a_propagator_forgets() -> None:
     assert p.contract({b: Dom.of(INT64, 10, None)}, [a])[1][a].lo == 10
     assert p.contract({b: Dom.of(INT64, 20, 5)}, [a])[0] is Outcome.INFEASIBLE
     assert p.contract({}, [a])[1][a].lo == INT64.limits[0]
+
+
+def test_threads_share_what_was_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slices of a join, and joins in threads of their own, ask for propagators at one time, and the oldest go."""
+    nodes = [node(f"r.a + {i}") for i in range(60)]
+    known = domains({"r.a": (5, 9)})
+    wrong: list[Any] = []
+    ready = threading.Barrier(6)
+
+    def ask(of: int) -> None:
+        ready.wait()
+        for k in range(1500):
+            i = (k * (of + 1)) % 60
+            try:
+                found = forward(nodes[i], known)
+                if (found.lo, found.hi) != (5 + i, 9 + i):
+                    wrong.append(found)
+            except Exception as e:
+                wrong.append(e)
+
+    monkeypatch.setattr(made, "_LIMIT", 3)
+    was = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=ask, args=(i,)) for i in range(6)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    finally:
+        sys.setswitchinterval(was)
+    assert not wrong, wrong[:3]

@@ -153,6 +153,8 @@ def _check_source(op, src, s, n):  # type: ignore[no-untyped-def]
     if src.low != I64_MIN or src.high != I64_MAX:
         for i in range(n):
             if (row[i] < src.low or row[i] > src.high) and not (src.has_absent and absent[i]):
+                if src.spares_nan and row[i] == at.NAN_ORDINAL:
+                    continue
                 marks = _marks(op, n)
                 late += 1
                 marks[i] |= at.DROPPED
