@@ -282,11 +282,11 @@ class Core:
         m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)
 
     def bytes_held(self) -> int:
-        left, right = self.stores
+        (left, right), frozen, limits = self.stores, self.frozen, self.limits
         held = left.nbytes + right.nbytes + self.keys.nbytes + self.state.nbytes
-        if self.frozen is not None:
-            held += self.frozen.nbytes
-        return held if self.limits is None else held + self.limits.nbytes
+        if frozen is not None:
+            held += frozen.nbytes
+        return held if limits is None else held + limits.nbytes
 
     def counts(self) -> JoinMetrics:
         """The counts of this moment, from where the kernels keep them."""

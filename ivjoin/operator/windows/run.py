@@ -125,9 +125,9 @@ class Run:
     @property
     def nbytes(self) -> int:
         """Bytes held, about."""
-        made = sum(p.nbytes for p in self._places.values() if p is not None)
+        made = sum(p.nbytes for p in [*self._places.values()] if p is not None)
         return self.rows.nbytes + self._starts.nbytes + self._kids.nbytes + self._new.nbytes + made + sum(
-            k.nbytes for k in self.kept.values() if hasattr(k, "nbytes")
+            k.nbytes for k in [*self.kept.values()] if hasattr(k, "nbytes")
         )
 
     def find(self, left: Rows, terms: Sequence[Term]) -> Found:

@@ -65,7 +65,7 @@ def clear(store: SideStore, account: Account) -> None:
         if isinstance(column, (BytesColumn, BoolColumn, WordColumn, OrdinalColumn)):
             column.clear()
     if store._registers[_WORDS["has_nulls"]]:
-        store._ring_bytes = None
+        store._changes += 1
     store.point()
 
 
@@ -127,7 +127,7 @@ def recap(store: SideStore, cap: int) -> None:
         for column in store.columns:
             column.grow(cap, store.lo, store.hi)
     store.rows, store.links, store.cap = rows, links, cap
-    store._ring_bytes = None
+    store._changes += 1
     store.point()
 
 
@@ -137,7 +137,7 @@ def keep_apart(store: SideStore, i: int) -> None:
     assert isinstance(column, OrdinalColumn)
     store.account.want(lambda: store.cap * column.type.bit_width // 8)  # what is asked may take rows away
     store.columns[i] = WordColumn.taking_over(column, store.cap, store.places(np.arange(store.lo, store.hi)))
-    store._ring_bytes = None
+    store._changes += 1
     store.point()
 
 
@@ -182,7 +182,7 @@ def renumber(store: SideStore, ids: np.ndarray, room: int) -> None:
         store._registers[_SINCE] = 0 if store.lo >= store._registers.item(_SINCE) else n
         store._registers[_SWEPT] = 0
         store.cap, store.lo, store.hi, store.live, store._trimmed = cap, 0, n, n, 0
-        store._ring_bytes = None
+        store._changes += 1
         if store.runs is not None:
             store.runs.clear()
         if n:

@@ -56,7 +56,7 @@ class Schedules:
 
     @property
     def nbytes(self) -> int:
-        return self.table.nbytes + sum(in_memory(h) for h in self._heaps.values())
+        return self.table.nbytes + sum(in_memory(h) for h in [*self._heaps.values()])
 
     def used(self) -> Iterator[tuple[int, int]]:
         """Axis and direction of those that are kept."""

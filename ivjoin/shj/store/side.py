@@ -128,8 +128,10 @@ class SideStore:
         self.disordered = False
         self._led_by: tuple[int, int | None] = (0, None)
         self._patience = index_kernels.SOME_REFUSED
-        self._ring_bytes: int | None = None  # unknown since the last change of capacity
-        self._varying: list[Column] = []
+        # Changes of capacity; and after how many of them bytes were counted, with what must be asked each time. Another
+        # thread may count during a change: what it finds is of the time before, and forgotten.
+        self._changes = 0
+        self._counted: tuple[int, int, list[Column]] | None = None
         by_kernel = WordColumn, OrdinalColumn, KeyTextColumn
         self.by_python = [i for i, c in enumerate(self.columns) if not isinstance(c, by_kernel)]
         self.texts = [c for c in self.columns if isinstance(c, (BytesColumn, BoolColumn))]
@@ -200,7 +202,7 @@ class SideStore:
         for column, array in zip(self.columns, arrays, strict=True):
             column.append(array, first)
             if array.null_count:
-                self._ring_bytes = None  # a ring of validity may have come
+                self._changes += 1  # a ring of validity may have come
         if n and self.n_axes:
             empty = self.live == 0
             r = self._sides[self.side]
@@ -225,11 +227,11 @@ class SideStore:
         for i, array in arrays.items():
             self.columns[i].append(array, self.hi)
             if array.null_count:
-                self._ring_bytes = None
+                self._changes += 1
 
     def moved(self) -> None:
         """Take in that memory has moved, or that there is more of it."""
-        self._ring_bytes = None
+        self._changes += 1
         self.point()
 
     # -- schedules of death --------------------------------------------------------------------------------------
@@ -240,7 +242,7 @@ class SideStore:
             values = self._arrived if self.live else None
             self.schedules.start(axis, int(falling), self.keys.operator_address, values)
             if values is not None:
-                self._ring_bytes = None
+                self._changes += 1
 
     def reschedule(self) -> None:
         """Every schedule anew, after rows were renumbered or came otherwise than by a push."""
@@ -252,7 +254,7 @@ class SideStore:
     def _reschedule(self, which: Iterable[tuple[int, int]]) -> None:
         for axis, falling in which:
             self.schedules.anew(axis, falling, self.keys.operator_address, self._arrived(axis))
-            self._ring_bytes = None
+            self._changes += 1
 
     def _arrived(self, axis: int) -> np.ndarray:
         """An axis's values of all rows, in the order of arrival."""
@@ -302,7 +304,7 @@ class SideStore:
         places = self.places(np.arange(self.lo, self.hi)) if kept else _NO_IDS
         forgotten = [valid.forget(places) for valid in kept]
         if self.schedules.fit(n) or any(forgotten):
-            self._ring_bytes = None
+            self._changes += 1
             self.point()
 
     # -- reading -------------------------------------------------------------------------------------------------
@@ -372,13 +374,14 @@ class SideStore:
     @property
     def nbytes(self) -> int:
         """Memory held: rings as allocated, arenas and runs as they are now."""
-        if self._ring_bytes is None:
+        counted, changes, runs = self._counted, self._changes, self.runs
+        if counted is None or counted[0] != changes:
             arrays = self._table, self._rings, self._texts, self._tally, self.extents
             tables = self.schedules.nbytes + sum(x.nbytes for x in arrays)
-            self._ring_bytes = in_memory(self.rows) + sum(c.nbytes for c in self.columns if not c.varies) + tables
-            self._varying = [c for c in self.columns if c.varies]
-        total = self._ring_bytes if self.runs is None else self._ring_bytes + self.runs.nbytes
-        for column in self._varying:
+            rings = in_memory(self.rows) + sum(c.nbytes for c in self.columns if not c.varies) + tables
+            counted = self._counted = changes, rings, [c for c in self.columns if c.varies]
+        total = counted[1] if runs is None else counted[1] + runs.nbytes
+        for column in counted[2]:
             total += column.nbytes
         return total
 
