@@ -41,6 +41,7 @@ from ivjoin.shj.kernels.memory import release_struct
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.columns import OrdinalColumn, WordColumn
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys
+from ivjoin.shj.store.payload_room import make_column_rooms
 from ivjoin.shj.store.ring_room import is_loose
 from ivjoin.shj.store.side import SideStore
 from ivjoin.shj.store.spilled import FixedInFile, TextInFile
@@ -371,6 +372,8 @@ class Core:
         if n == 0:
             return
         store = self.stores[s]
+        if self.account.limit is not None:
+            make_column_rooms(store, arrays)
         if store.hi - store.lo + n > store.cap:
             store.make_room(n)  # before keys are named, of which no row is stored yet
         values, axes, absent = self._axes_of(s, arrays, n)

@@ -105,6 +105,7 @@ class Limits:
             elif out is not None:
                 yield from out
             self.took(p, batch.slice(start, most))
+            self.stepped()  # whoever takes output does so after each batch of it, but there may be none
 
     def make_ready(self, p: int, n: int) -> None:
         """Before n rows are taken: let keys without rows take little room, and see that little of files is read.
@@ -125,6 +126,19 @@ class Limits:
                     store.point()
         if self.spilling is not None:
             self.spilling.make_ready(p, n)
+        self.stay_within()
+
+    def stay_within(self) -> None:
+        """Between two steps: what a step has taken without asking, little as it is, is made room for after it.
+
+        Raises
+        ------
+        MemoryLimitError
+            If the disk has no room.
+        """
+        core = self._core()
+        if self.spilling is not None and core is not None and not core.account.fits_now():
+            self.spilling.make_room(0, 0)
 
     def least_rows(self) -> int:
         """Rows that are stored at once where no batch says how large they are."""

@@ -94,6 +94,7 @@ def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore
                 core.adopt_rows(s, [a[piece] for a in arrays], matched[piece])
                 if limits is not None:
                     limits.stepped()
+                    limits.stay_within()
         core.full_predicate = header["careful"] or core.rekeyed
         core.refresh_bounds()
         if limits is not None:

@@ -22,6 +22,7 @@ from ivjoin.plan.spec import SIDES
 from ivjoin.shj import registers as at
 from ivjoin.shj.store.backing import Files, give_back, in_memory, own_memory, slide
 from ivjoin.shj.store.keys import ByteKeys, WordKeys
+from ivjoin.shj.store.pages import paged
 from ivjoin.shj.store.ring_room import next_cap
 from ivjoin.shj.store.side import SideStore
 from ivjoin.shj.store.spilled import TextInFile, can_spill, spill_columns
@@ -194,7 +195,7 @@ class Spilling:
         for i in there - mapped:
             parts[i].place(self._moved(parts[i].array))
         for i in mapped - there:
-            parts[i].place(parts[i].array.copy())
+            parts[i].place(_back(parts[i].array))
         return True
 
     def _return(self, core: Core, much: int) -> bool:
@@ -203,7 +204,7 @@ class Spilling:
         parts = [p for p in self._parts(core) if much <= p.array.nbytes <= room and not in_memory(p.array)]
         if parts:
             part = min(parts, key=lambda part: part.array.nbytes)
-            part.place(part.array.copy())
+            part.place(_back(part.array))
         return bool(parts)
 
     def _pages(self, core: Core) -> int:
@@ -295,6 +296,13 @@ class Spilling:
 
 def _attribute(when: int, owner: object, name: str) -> Part:
     return Part(when, getattr(owner, name), partial(setattr, owner, name))
+
+
+def _back(array: np.ndarray) -> np.ndarray:
+    """A copy in memory of an array that lies in a file."""
+    there = paged(array.shape, array.dtype)
+    there[...] = array
+    return there
 
 
 def _more_pages(core: Core, p: int, n: int) -> int:

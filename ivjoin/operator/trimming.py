@@ -7,7 +7,7 @@ from ivjoin.shj.store.backing import give_back, own_memory
 
 __all__ = ["Trimming"]
 
-_LOOK_EVERY, _LOOK_SELDOM = 4, 512  # steps
+_LOOK_EVERY = 4  # steps
 _MORE_KEPT = 8 << 20  # bytes that may be kept
 
 
@@ -27,17 +27,18 @@ class Trimming:
     def __init__(self, budget: Budget) -> None:
         pool = budget.pool
         self.start = own_memory() if pool is None else pool.start
-        self._most = self.start + (budget.limit if pool is None else pool.limit) + _MORE_KEPT
-        self._steps, self._every = 0, _LOOK_EVERY
+        self._most = self.start + (budget.limit if pool is None else pool.limit)
+        self._left = 0  # bytes that were there after all was given back
+        self._steps = 0
 
     def stepped(self) -> None:
-        """After a step: give back what is kept, if it is much; look less often where that does not help."""
+        """After a step: give back what is kept, if it is much; what giving back has left is not asked for again."""
         self._steps += 1
-        if self._steps < self._every:
+        if self._steps < _LOOK_EVERY:
             return
         self._steps = 0
         held = own_memory()
-        if held > self._most:
+        if held > max(self._most, self._left) + _MORE_KEPT:
             give_back()
-            helped = own_memory() < held - _MORE_KEPT // 4
-            self._every = _LOOK_EVERY if helped else min(2 * self._every, _LOOK_SELDOM)
+            held = self._left = own_memory()
+        self._left = min(self._left, held)

@@ -69,11 +69,14 @@ def renumbered(array: pa.DictionaryArray, index: pa.DataType, dictionary: pa.Arr
     )
 
 
-def one_array(arrays: Sequence[pa.Array]) -> pa.Array:
-    """One array of several of a column; a dictionary has wider indices where it must, or one of them has."""
+def one_array(arrays: Sequence[pa.Array], pool: pa.MemoryPool | None = None) -> pa.Array:
+    """One array of several of a column; a dictionary has wider indices where it must, or one of them has.
+
+    ``pool``: whose memory it takes where its type has no dictionaries.
+    """
     t = arrays[0].type
     if not has_dictionaries(t):
-        return pa.concat_arrays(arrays)
+        return pa.concat_arrays(arrays, memory_pool=pool)
     if pa.types.is_dictionary(t):
         return compacted(_one_dictionary(arrays))
     parts = [parts_of(a) for a in arrays]

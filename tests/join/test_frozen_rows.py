@@ -120,6 +120,7 @@ def test_every_step_gives_the_rows_of_the_join_in_memory(question: str, key: str
             if i % 4 == 2:
                 op = SymmetricHashJoin.restore(blob, **limit)
                 assert op.metrics.state_rows == free.metrics.state_rows
+                assert op.metrics.state_bytes <= LIMIT
         if i == 6:
             column = "n" if question == "descending" else "t"
             value: dict[Any, Any] = {column: -(20 * i) if column == "n" else 20 * i}

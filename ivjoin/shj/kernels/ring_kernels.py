@@ -10,15 +10,18 @@ from ivjoin.shj.kernels.index_kernels import FIRST_AXIS, FLAGS, KEY
 __all__ = ["move"]
 
 
-@compiled(VOID(I8, I8, IN2, IN2_I4, IO2, IO2_I4, IO2_I4, I8, I8))
-def move(lo, hi, rows, links, new_rows, new_links, slots, n_keys, side):  # type: ignore[no-untyped-def]
-    """Carry the records of rows lo .. hi-1, and all links to them, over to a ring of another capacity."""
+@compiled(VOID(I8, I8, I8, IN2, IN2_I4, IO2, IO2_I4, IO2_I4, I8, I8))
+def move(lo, begin, end, rows, links, new_rows, new_links, slots, n_keys, side):  # type: ignore[no-untyped-def]
+    """Carry the records of rows begin .. end-1 over to a ring of another capacity, as rows from lo on are, and links.
+
+    Links of the first n_keys slots, too; they are to be carried over once.
+    """
     cap = rows.shape[0]
     new_cap = new_rows.shape[0]
     # A row at place q, counted from the oldest one's, has id lo + (q - lo % cap), or cap more.
     first = lo % cap
     new_first = lo % new_cap
-    for rid in range(lo, hi):
+    for rid in range(begin, end):
         pos = rid % cap
         new = rid % new_cap
         for a in range(FIRST_AXIS, rows.shape[1]):

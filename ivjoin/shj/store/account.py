@@ -48,6 +48,10 @@ class Account:
         """Whether so many bytes more can be held."""
         return self.limit is None or more <= 0 or self._held() + more <= self.limit
 
+    def fits_now(self) -> bool:
+        """Whether no more is held than the limit."""
+        return self.limit is None or self._held() <= self.limit
+
     def want_disk(self, nbytes: int) -> None:
         """See whether files may grow by so many bytes, before any does.
 

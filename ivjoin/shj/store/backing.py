@@ -23,11 +23,11 @@ import pyarrow as pa
 
 from ivjoin.errors import MemoryLimitError, SpillError
 from ivjoin.shj.store.logs import Log
+from ivjoin.shj.store.pages import lengthened, paged
 
 __all__ = ["Files", "extended", "fresh", "give_back", "in_memory", "moving", "own_memory", "slide"]
 
 _PAGE = mmap.PAGESIZE
-_MOVED = 1 << 20  # bytes of an array that malloc maps by itself
 _PIECE = 4 << 20  # bytes copied at once, so that little of a file is in memory meanwhile
 _SPARE = 1 << 20  # bytes of a file that may be more than what is asked for
 _AS_IT_WAS = "; what an operator holds is as it was before this batch, and its snapshot() still works"
@@ -231,6 +231,8 @@ class Files:
             os.close(fd)
             raise _no_file(self.folder, size, e) from e
         m.files, m.fd = self, fd
+        # Otherwise a page that is touched may bring those of megabytes around it, which count as the process's own.
+        m.madvise(mmap.MADV_RANDOM)
         with self._lock:
             self._maps.add(m)
         return m
@@ -300,7 +302,7 @@ def fresh(like: np.ndarray, shape: int | tuple[int, ...], dtype: np.dtype | type
     shape = shape if isinstance(shape, tuple) else (shape,)
     dtype = like.dtype if dtype is None else dtype
     lies = None if like.base is None else _map_of(like)
-    return np.empty(shape, dtype) if lies is None else lies.files.empty(shape, dtype)
+    return paged(shape, dtype) if lies is None else lies.files.empty(shape, dtype)
 
 
 def extended(array: np.ndarray, n: int) -> np.ndarray | None:
@@ -308,14 +310,10 @@ def extended(array: np.ndarray, n: int) -> np.ndarray | None:
 
     The array that is given, and every view of it, is not to be used any more.
     """
-    if array.base is None:
-        if array.nbytes < _MOVED or not array.flags.owndata:
-            return None
-        # The system moves pages of large arrays, and copies none: nothing is held twice.
-        array.resize((n, *array.shape[1:]), refcheck=False)
-        return array
     lies = _map_of(array)
-    if lies is None or 2 * n * array.strides[0] < len(lies):  # a file is never made shorter
+    if lies is None:
+        return lengthened(array, n)
+    if 2 * n * array.strides[0] < len(lies):  # a file is never made shorter
         return None
     return lies.files.extended(array, n)
 

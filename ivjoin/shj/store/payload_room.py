@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from ivjoin.shj.store.rings import Column
@@ -9,7 +11,7 @@ from ivjoin.shj.store.side import SideStore
 from ivjoin.shj.store.spilled import FixedInFile, TextInFile
 from ivjoin.shj.store.varying import BytesColumn, SegmentColumn, stored_bytes, text_bytes
 
-__all__ = ["make_batch_room", "make_text_room"]
+__all__ = ["make_batch_room", "make_column_rooms", "make_text_room"]
 
 
 def make_text_room(store: SideStore, batch: pa.RecordBatch) -> None:
@@ -28,17 +30,22 @@ def make_text_room(store: SideStore, batch: pa.RecordBatch) -> None:
 def make_batch_room(store: SideStore, batch: pa.RecordBatch) -> None:
     """Room for all of a batch, asked for before it is taken."""
     try:
-        for i, column in enumerate(store.stored):
-            c = None
-            while c is not store.columns[i]:  # what is asked may move it to a file
-                c = store.columns[i]
-                _make_column_room(store, c, batch.column(column))
+        make_column_rooms(store, [batch.column(column) for column in store.stored])
         runs, n = store.runs, batch.num_rows
         if runs is not None and runs.size + n > len(runs.keys):
             store.account.want(lambda: runs.more_room(n))
             runs.make_room(n)
     finally:  # some of it may have been made before memory was refused
         store.moved()
+
+
+def make_column_rooms(store: SideStore, arrays: Sequence[pa.Array]) -> None:
+    """Room for values of the stored columns, in their order."""
+    for i, array in enumerate(arrays):
+        c = None
+        while c is not store.columns[i]:  # what is asked may move it to a file
+            c = store.columns[i]
+            _make_column_room(store, c, array)
 
 
 def _make_column_room(store: SideStore, c: Column, array: pa.Array) -> None:

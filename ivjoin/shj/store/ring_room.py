@@ -12,6 +12,8 @@ from ivjoin.shj.registers import SIDE, words_of
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.backing import extended, fresh, in_memory, moving
 from ivjoin.shj.store.columns import BoolColumn, OrdinalColumn, WordColumn
+from ivjoin.shj.store.pages import let_go
+from ivjoin.shj.store.rings import spans
 from ivjoin.shj.store.runs import SortedRuns
 from ivjoin.shj.store.sizes import TIGHT, fitting, larger
 from ivjoin.shj.store.spilled import FixedInFile, TextInFile
@@ -122,8 +124,13 @@ def recap(store: SideStore, cap: int) -> None:
                 rows[store.lo : store.hi] = store.rows[store.lo : store.hi]
         elif store.hi > store.lo:
             assert not is_loose(store)
-            slots, n_ids = store.keys.slots, store.keys.n_ids
-            ring_kernels.move(store.lo, store.hi, store.rows, store.links, rows, links, slots, n_ids, store.offset)
+            slots = store.keys.slots
+            for start, stop in spans(store.rows, store.lo, store.hi):
+                n_ids = store.keys.n_ids if stop == store.hi else 0
+                ring_kernels.move(
+                    store.lo, start, stop, store.rows, store.links, rows, links, slots, n_ids, store.offset
+                )
+                let_go(store.rows, start % store.cap, start % store.cap + stop - start)
         for column in store.columns:
             column.grow(cap, store.lo, store.hi)
     store.rows, store.links, store.cap = rows, links, cap

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from ivjoin.shj.store.backing import extended, fresh, in_memory
+from ivjoin.shj.store.pages import let_go
 
-__all__ = ["Column", "Validity", "put", "regrown"]
+__all__ = ["Column", "Validity", "put", "regrown", "spans"]
+
+_AT_ONCE = 4 << 20  # bytes that are held twice while they are carried over
 
 
 class Column(Protocol):
@@ -47,16 +51,26 @@ def put(ring: np.ndarray, first: int, values: np.ndarray) -> None:
 
 
 def regrown(ring: np.ndarray, cap: int, lo: int, hi: int) -> np.ndarray:
+    """A ring of another capacity with what rows lo to hi have; the one that is given is not to be used any more."""
     if hi <= min(cap, len(ring)):  # every row has the place that it had
         whole = extended(ring, cap)
         if whole is not None:
             return whole
     grown = fresh(ring, (cap, *ring.shape[1:]))
-    at = lo % len(ring)
-    piece = ring[at : at + hi - lo]
-    put(grown, lo, piece)
-    put(grown, lo + len(piece), ring[: hi - lo - len(piece)])
+    for start, stop in spans(ring, lo, hi):
+        at = start % len(ring)
+        put(grown, start, ring[at : at + stop - start])
+        let_go(ring, at, at + stop - start)
     return grown
+
+
+def spans(ring: np.ndarray, lo: int, hi: int) -> Iterator[tuple[int, int]]:
+    """Cuts ids lo to hi so that each piece is small and lies in a ring as a whole."""
+    step = max(1, _AT_ONCE // ring.strides[0])
+    while lo < hi:
+        end = min(lo + step, hi, lo - lo % len(ring) + len(ring))
+        yield lo, end
+        lo = end
 
 
 class Validity:

@@ -87,7 +87,7 @@ class Schedules:
     def anew(self, axis: int, falling: int, operator: int, values: np.ndarray) -> None:
         """Make one again of the rows that are stored, whose values these are."""
         behind, room = _behind(values ^ -falling), int(self.table[axis, falling]["room"])
-        if behind > room or (room > 8 * behind + SOME_ENTRIES and self._heaps[axis, falling].base is None):
+        if behind > room or (room > 8 * behind + SOME_ENTRIES and in_memory(self._heaps[axis, falling])):
             self._room(axis, falling, behind)
         expiry_kernels.reschedule(operator, self._side, axis, falling)
 
@@ -121,7 +121,7 @@ class Schedules:
         for axis, falling in self.used():
             d = self.table[axis, falling]
             need = int(d["size"]) + n
-            if d["room"] > 8 * need + SOME_ENTRIES and self._heaps[axis, falling].base is None:
+            if d["room"] > 8 * need + SOME_ENTRIES and in_memory(self._heaps[axis, falling]):
                 self._room(axis, falling, 2 * need)
                 given = True
         return given

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import accumulate
 from weakref import WeakMethod
 
@@ -186,7 +187,7 @@ class BytesColumn:
             used = self._top - self._base
             arena = extended(self._arena, need + need // _MORE)
             if arena is None:
-                arena = np.empty(need + need // _MORE, dtype=np.uint8)
+                arena = fresh(self._arena, need + need // _MORE)
                 arena[:used] = self._arena[:used]
             self._arena = arena
         if need > self._registers.item(_ROOM):
@@ -321,7 +322,7 @@ class SegmentColumn:
                 break
             tail = self._parts.pop()
             self._firsts.pop()
-            self._parts[-1] = one_array([self._parts[-1], tail])
+            self._parts[-1] = one_array([self._parts[-1], tail], _kept())
 
     def grow(self, cap: int, lo: int, hi: int) -> None:
         pass
@@ -401,12 +402,19 @@ def _filed(groups: Sequence[list[pa.Array]], files: Files) -> list[pa.Array]:
     write(size)
     there = files.empty((size.size(),), np.uint8)
     write(pa.FixedSizeBufferWriter(pa.py_buffer(there)))
+    files.settle(_AT_ONCE)
     return [batch.column(0) for batch in pa.ipc.open_stream(pa.py_buffer(there))]
+
+
+@cache
+def _kept() -> pa.MemoryPool:
+    """For arrays that stay while others go: ``give_back`` gives back its free pages, however few lie together."""
+    return pa.system_memory_pool()
 
 
 def _alone(array: pa.Array) -> pa.Array:
     """The same rows without the larger part of the buffers that they are a slice of."""
-    return pa.concat_arrays([array]) if _is_slice(array) else compacted(array)
+    return pa.concat_arrays([array], memory_pool=_kept()) if _is_slice(array) else compacted(array)
 
 
 def _is_slice(array: pa.Array) -> bool:
