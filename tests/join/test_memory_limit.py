@@ -471,10 +471,11 @@ def wide_rows(i: int, n: int = 100) -> pa.RecordBatch:
     return pa.record_batch([t % 77, t, ["y" * 30] * n, t + 0.5], schema=SCHEMA)
 
 
+@pytest.mark.parametrize("how", ["inner", "left_anti"])
 @pytest.mark.parametrize("limit", range(40_000, 70_000, 2_500))
-def test_a_watermark_of_something_new_is_taken_at_the_limit(limit: int) -> None:
+def test_a_watermark_of_something_new_is_taken_at_the_limit(limit: int, how: str) -> None:
     """What lets rows go is not refused for want of the few bytes that a bound of its own takes."""
-    op = SymmetricHashJoin(SCHEMA, SCHEMA, **WIDE, memory_limit=limit)
+    op = SymmetricHashJoin(SCHEMA, SCHEMA, **{**WIDE, "left_order": None, "how": how}, memory_limit=limit)
     full = False
     for i, side in ((i, side) for i in range(40) for side in ("left", "right")):
         try:
@@ -484,8 +485,12 @@ def test_a_watermark_of_something_new_is_taken_at_the_limit(limit: int) -> None:
             break
     assert full
     held = op.metrics.state_rows
-    for side, name in (("right", "v"), ("left", "v"), ("right", "v + t"), ("left", "t + k"), ("left", "v - 1")):
-        list(op.advance(side, {name: 1e9}))
+    out: list[Any] = []
+    for side, name, at in (
+        ("left", "k", -5), ("right", "k", -5), ("right", "v + t", 1e9), ("left", "t + k", 10**9), ("left", "v", 1e9),
+        ("right", "v", 1e9),
+    ):  # fmt: skip
+        out += op.advance(side, {name: at})
     assert op.metrics.state_rows < held
 
 
