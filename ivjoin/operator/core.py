@@ -343,6 +343,8 @@ class Core:
                     self.frozen.adopt(s, arrays, axes, matched, absent)
         finally:
             self.account.limit = limit
+        if self.limits is not None:
+            self.limits.fit()
 
     def rekey(self) -> None:
         """A computed key has erred for some row: from now on hash by plain columns alone, decide the rest by pair."""
@@ -458,4 +460,8 @@ class Core:
                 self.bounder.refit(s)
             self.rebuild()
         else:
-            self.tabulate()
+            limit, self.account.limit = self.account.limit, None  # what lets rows go is not refused for a little room
+            try:
+                self.tabulate()
+            finally:
+                self.account.limit = limit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from weakref import ref
 
 import pyarrow as pa
@@ -143,6 +144,15 @@ class Limits:
     def least_rows(self) -> int:
         """Rows that are stored at once where no batch says how large they are."""
         return max(_LEAST_ROWS, min(self.budget.limit // 4096, 1 << 16))
+
+    def fit(self) -> None:
+        """Make room, as far as may be, for what was built without a limit; the next push asks for the rest."""
+        core = self._core()
+        assert core is not None
+        limit = core.account.limit
+        if limit is not None and (held := core.bytes_held()) > limit:
+            with suppress(MemoryLimitError):  # no room in files
+                self._full(0, held)
 
     @property
     def nbytes(self) -> int:

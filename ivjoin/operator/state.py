@@ -184,11 +184,12 @@ class State:
             self._pointed = weakref.ref(taken)
             taken.point(self._words)
 
-    def dead_room(self, n: int) -> None:
-        """Scratch for the rows that one push may take out."""
+    def dead_room(self, n: int, going: bool = False) -> None:
+        """Scratch for the rows that one push may take out; it is not refused where rows are only ``going``."""
         if n > self.get("dead_size"):
             size = n + n // 8 + 16
-            self._account.want(lambda: 0 if self._account.files is not None else 8 * (size - self.get("dead_size")))
+            ask = self._account.ask if going else self._account.want
+            ask(lambda: 0 if self._account.files is not None else 8 * (size - self.get("dead_size")))
             files = self._account.files
             dead = np.empty(size, np.int64) if files is None else files.empty((size,), np.int64)
             self.set(dead=self.hold("dead", dead), dead_size=size)

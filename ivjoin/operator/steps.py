@@ -200,7 +200,7 @@ def settle(core: AnyCore, p: int) -> Iterator[pa.RecordBatch]:
     core.publish(1 - p)
     core.put_out(p)
     if core.state.sides[1 - p]["owes"]:
-        core.state.dead_room(other.live)
+        core.state.dead_room(other.live, True)
     core.state.set(phase=at.PRUNING, n=0, n_kept=0, n_left=0, n_late=0, cursor=0)
     yield from go_on(core, p, None, push_kernels.push_batch(core.state.at, p))
     if core.frozen is not None:

@@ -66,6 +66,13 @@ class Account:
         """Of bytes that are held twice for a moment, those that a limit must make room for: few need not count."""
         return max(0, nbytes - _UNCOUNTED) if self.limit is not None else 0
 
+    def ask(self, more: int | Callable[[], int]) -> None:
+        """As :meth:`want`, by who goes on where there is no room: rows are to go, and make some."""
+        try:
+            self.want(more)
+        except CapacityError:
+            self.refused = False
+
     def want(self, more: int | Callable[[], int]) -> None:
         """Ask for so many bytes more; a function says anew how many, once ``on_full`` has made room.
 
