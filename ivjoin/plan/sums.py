@@ -1,9 +1,9 @@
 """Axes that are another one and a number: of both, rows keep the other one alone.
 
 A band over doubles such as ``l.t BETWEEN r.t - w AND r.t + w`` has two axes on the right, since rounding lets neither
-stand for the other. But x + w, as the machine rounds it, never falls as x rises, so what a bound of it leaves in is what
-a bound of x does: the least x for which x + w is no less than the bound, found by adding itself
-(``shj/kernels/sum_kernels.py``). So x is stored, whatever numbers are added, and x is a column that is stored anyway.
+stand for the other. But x + w, as the machine rounds it, never falls as x rises. So a bound of it leaves in what a bound
+of x does: the least x for which x + w is no less, which is found by adding (``shj/kernels/sum_kernels.py``). So x is
+stored, whatever numbers are added to it, and mostly it is a column that is stored anyway.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def leave_sums(side: SidePlan, sep: Separation) -> None:
     side.band_axes = len(band)
     stored = list(dict.fromkeys([*band, *(base_of.get(n, n) for n in rest)]))
     side.sums = [(stored.index(base), made[base][n]) for n, base in base_of.items()]
-    side.axes = [*stored, *base_of]
+    side.axes[:] = [*stored, *base_of]
 
 
 def _sum_of(node: Node) -> tuple[Node, float] | None:

@@ -16,10 +16,10 @@ __all__ = [
     "BYTES", "CODES", "DECIDE", "DROPPED", "EMITTING", "EXPIRY", "FIELD", "FIXED_PIECE", "FULL", "GATHER", "GIVEN",
     "HEAP", "INDEX", "INT", "INTS", "KEEPING", "KEYED", "KEYS", "KEY_PIECE", "KEY_ROLE", "KEY_WORD",
     "LARGE_TEXT_PIECE", "LATE", "LEAST", "LEAVING", "LINK", "MINUS", "MORE", "NAMING", "NAN_BITS", "NAN_ORDINAL",
-    "NO_KEY", "OPERATOR", "ORDINAL_PIECE", "OUTPUT", "PIECE", "PLUS", "PROBING", "PRUNING", "RETIRING", "RING", "ROOM",
-    "RUNS", "Register", "SIDE", "SOURCE", "STORE", "STORED", "STORING", "SUM", "SWEEP", "TERM", "TEXT", "TEXT_ALONE",
-    "TEXT_PIECE", "TIDY", "TIMES", "TRACKER", "USABLE", "VALIDITY_PIECE", "VALIDITY_WORD", "VALUE_WORD", "WILD", "WORDS", "as_words",
-    "blank", "placed", "words_in", "words_of",
+    "NO_KEY", "OPERATOR", "ORDINAL_PIECE", "OUTPUT", "PIECE", "PLUS", "PROBING", "PRUNING", "RETIRING", "RING",
+    "ROOM", "RUNS", "Register", "SIDE", "SOURCE", "STORE", "STORED", "STORING", "SUM", "SWEEP", "TERM", "TEXT",
+    "TEXT_ALONE", "TEXT_PIECE", "TIDY", "TIMES", "TRACKER", "USABLE", "VALIDITY_PIECE", "VALIDITY_WORD",
+    "VALUE_WORD", "WILD", "WORDS", "as_words", "blank", "placed", "words_in", "words_of",
 ]
 
 

@@ -325,7 +325,8 @@ def _sort_out(op, side, n):  # type: ignore[no-untyped-def]
         op.n_kept = n
         op.n_left = 0
         return
-    if op.masked == 0 and side.owes == 0 and side.n_axes + side.n_sums == 1 and source_at(side.sources, 0).has_absent == 0:
+    n_axes = side.n_axes + side.n_sums
+    if op.masked == 0 and side.owes == 0 and n_axes == 1 and source_at(side.sources, 0).has_absent == 0:
         b = bound_at(side.bounds, 0)
         low = b.low
         high = b.high
@@ -345,7 +346,7 @@ def _sort_out(op, side, n):  # type: ignore[no-untyped-def]
                 continue
             alive = alive and (marks[i] & good) != 0 and (op.full_predicate == 0 or (marks[i] & at.KEYED) != 0)
         if alive:
-            for a in range(side.n_axes + side.n_sums):
+            for a in range(n_axes):
                 b = bound_at(side.bounds, a)
                 v = values[a * stride + i]
                 if v < b.low or v > b.high:

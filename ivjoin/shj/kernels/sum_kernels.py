@@ -7,15 +7,15 @@ import numpy as np
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels import memory as mem
 from ivjoin.shj.kernels.batch_memory import bits_of_double, float_ordinal
-from ivjoin.shj.kernels.compiling import inner
+from ivjoin.shj.kernels.compiling import I8, IN1, IO1, VOID, compiled, inner
 from ivjoin.shj.kernels.index_kernels import I64_MAX, I64_MIN
 from ivjoin.shj.kernels.records import bound_at, sum_at
 
-__all__ = ["bounds_of_sums", "read_least"]
+__all__ = ["bounds_of_sums", "least_of", "read_least"]
 
 _TOP_BIT = -(2**63)
 _INFINITY = at.NAN_ORDINAL - 1
-_MOST_STEP = 1 << 61
+_MOST_STEP = np.int64(1 << 61)
 
 
 @inner
@@ -75,6 +75,12 @@ def read_least(values, offset, bits, n, out, cell):  # type: ignore[no-untyped-d
         else:
             v = v + offset if v >= I64_MIN - offset else np.int64(I64_MIN)
         out[i] = _least_with(v, number, cell)
+
+
+@compiled(VOID(IN1, I8, IO1, I8))
+def least_of(bounds, bits, out, cell):  # type: ignore[no-untyped-def]
+    """As ``read_least``, over arrays, without an offset."""
+    read_least(mem.line_of(bounds), 0, bits, bounds.shape[0], mem.line_of(out), cell)
 
 
 @inner
