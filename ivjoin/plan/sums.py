@@ -1,8 +1,8 @@
 """Axes that are another one and a number: of both, rows keep the other one alone.
 
 A band over doubles such as ``l.t BETWEEN r.t - w AND r.t + w`` has two axes on the right, since rounding lets neither
-stand for the other. But x + w, as the machine rounds it, never falls as x rises. So a bound of it leaves in what a bound
-of x does: the least x for which x + w is no less, which is found by adding (``shj/kernels/sum_kernels.py``). So x is
+stand for the other. But x + w, as the machine rounds it, never falls as x rises. So a bound of it leaves in what one of
+x does: the least x for which x + w is no less, which is found by adding (``shj/kernels/sum_kernels.py``). So x is
 stored, whatever numbers are added to it, and mostly it is a column that is stored anyway.
 """
 
