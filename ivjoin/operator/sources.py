@@ -172,7 +172,8 @@ def side_sources(plan: JoinPlan, s: int, frontier: Frontier, also: set[int]) -> 
     for i, node in enumerate(nodes):
         if first <= i < first + len(lines):
             axis, offset, number = lines[i - first]
-            table[i] = -1, 0, *(I64_MIN, I64_MAX) * 2, 0, 0, at.LEAST, axis, offset, np.float64(number).view(np.int64)
+            bits = np.float64(number).view(np.int64)
+            table[i] = -1, 0, *(I64_MIN, I64_MAX) * 2, 0, 0, 0, at.LEAST, axis, offset, bits
             continue
         found = None if node in by_python else _column(side.schema, node)
         column, code = found or (-1, 0)
