@@ -34,6 +34,7 @@ from ivjoin.outer.emit import Emitter
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
+from ivjoin.plan.sums import probes
 from ivjoin.shj import registers as at
 from ivjoin.shj.dictionaries import one_array
 from ivjoin.shj.kernels import push_kernels
@@ -142,8 +143,9 @@ class Core:
         self.keys = self._key_table()
         self.stores = tuple(
             SideStore(
-                s, self.keys, self.layouts[s].stored, len(plan.sides[s].axes),
-                ordered=plan.tables[1 - s].n_primary > 0, same=ordinal_columns(plan, s), in_key=key_columns(plan, s),
+                s, self.keys, self.layouts[s].stored, plan.sides[s].n_stored_axes, sums=plan.sides[s].sums,
+                ordered=probes(plan, 1 - s)[0].n_primary > 0, same=ordinal_columns(plan, s),
+                in_key=key_columns(plan, s),
                 pieces=len(plan.null_safe) + sum(plan.null_safe), stored=plan.sides[s].stored,
                 sides=state.sides, widths=self.layouts[s].stored_widths, account=account,
             )
@@ -455,7 +457,7 @@ class Core:
         if missing:
             for s, node in missing:
                 if node not in self.plan.sides[s].axes:
-                    self.plan.sides[s].axes.append(node)
+                    self.plan.add_axis(s, node)
             for s in (0, 1):
                 self.bounder.refit(s)
             self.rebuild()

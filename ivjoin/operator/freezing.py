@@ -62,7 +62,7 @@ class Frozen:
     def _empty(self) -> None:
         core = self.core
         self.sides = tuple(
-            FrozenRows(self._files, [c.type for c in store.columns], store.n_axes, self._block)
+            FrozenRows(self._files, [c.type for c in store.columns], store.n_axes + len(store.sums), self._block)
             for store in core.stores
         )
         self._told: list[Bounds] = [[], []]
@@ -131,13 +131,12 @@ class Frozen:
                     store.lo = min(store.lo + _AT_ONCE, store.hi)
                     continue
                 flags = store.flags(some)
-                absent = {
-                    a: gone
-                    for a in range(store.n_axes)
-                    if (gone := flags >> (index_kernels.FIRST_ABSENCE + min(a, index_kernels.MOST_AXES)) & 1 != 0).any()
-                }
-                axes = np.empty((store.n_axes, len(some)), dtype=np.int64)
-                for a in range(store.n_axes):
+                n_axes = store.n_axes + len(store.sums)
+                bits = [index_kernels.FIRST_ABSENCE + min(store.stored_axis(a), index_kernels.MOST_AXES)
+                        for a in range(n_axes)]
+                absent = {a: gone for a, bit in enumerate(bits) if (gone := flags >> bit & 1 != 0).any()}
+                axes = np.empty((n_axes, len(some)), dtype=np.int64)
+                for a in range(n_axes):
                     axes[a] = store.axis_values(a, some)
                 self._append(s, store.gather_all(some), axes, flags & index_kernels.MATCHED != 0, absent)
                 leave(store, some)

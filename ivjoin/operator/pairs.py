@@ -10,6 +10,7 @@ import pyarrow as pa
 from ivjoin.operator.core import Core
 from ivjoin.operator.residual import holds
 from ivjoin.plan.spec import SIDES
+from ivjoin.plan.sums import probes
 from ivjoin.separation.separate import conjuncts_of
 from ivjoin.shj.arrow import take
 from ivjoin.shj.kernels import index_kernels, run_kernels
@@ -122,7 +123,7 @@ def probe_runs(core: Core, p: int, batch: pa.RecordBatch) -> None:
     """A chunk of pairs by the other store's sorted runs."""
     state, store = core.state, core.stores[1 - p]
     r = state.operator[0]
-    runs, table = store.runs, core.plan.tables[p]
+    runs, (table, _) = store.runs, probes(core.plan, p)
     assert runs is not None
     led = table.led_by(runs.axis, runs.second)
     n, side = int(r["n"]), state.sides[p]
@@ -161,7 +162,7 @@ def next_piece(core: Core, p: int) -> None:
     state, store = core.state, core.stores[1 - p]
     if store.crowded and not core.full_predicate:
         n = state.get("n")
-        store.search_by(*most_selective(state["values"][:, :n], core.plan.tables[p], store))
+        store.search_by(*most_selective(state["values"][:, :n], probes(core.plan, p)[0], store))
         store.turn()
         store.point()
         if store.runs is not None:
@@ -171,5 +172,5 @@ def next_piece(core: Core, p: int) -> None:
 
 def may_crowd(core: Core, p: int, n: int) -> bool:
     """Whether a batch could walk so far along the first axis that another one had better be thought of."""
-    store, bands = core.stores[1 - p], core.plan.tables[p]
+    store, (bands, _) = core.stores[1 - p], probes(core.plan, p)
     return n * store.live > _MOST_STEPS * max(1, core.keys.live) and bands.has_choice

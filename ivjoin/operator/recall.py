@@ -229,13 +229,15 @@ class Recall:
         if not self._names:
             return
         self._rate, self._lost, self._variance = saved["rate"], saved["lost"], saved["variance"]
-        for sample, kept in zip(self._samples, saved["samples"], strict=True):
+        core = self._core()
+        assert core is not None
+        for sample, side, kept in zip(self._samples, core.plan.sides, saved["samples"], strict=True):
             if kept is not None:
                 sample.rows = pa.ipc.open_stream(base64.b64decode(kept["rows"])).read_all().combine_chunks()
                 sample.found = np.array(kept["found"], dtype=np.float64)
                 sample.before = np.array(kept.get("before", np.zeros(len(sample.found))), dtype=np.float64)
                 sample.since = np.zeros(len(sample.found), dtype=np.int64)
-                sample.axes = np.array(kept["axes"], dtype=np.int64).reshape(len(kept["axes"]), len(sample.found))
+                sample.axes = _axes_of(side, sample.rows)  # which may be others, in another order
 
     @staticmethod
     def _has_dropped(core: Core) -> bool:

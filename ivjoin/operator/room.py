@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from ivjoin.errors import MemoryLimitError
 from ivjoin.operator.core import Core
+from ivjoin.plan.sums import probes
 from ivjoin.shj import registers as at
 from ivjoin.shj.store import payload_room
 from ivjoin.shj.store.columns import OrdinalColumn, WordColumn
@@ -90,7 +91,7 @@ def _tidy(core: Core, p: int, status: int) -> None:
     if status & at.TIDY:
         for store in core.stores:
             if store.crowded:
-                bands = core.plan.tables[1 - store.side]
+                bands, _ = probes(core.plan, 1 - store.side)
                 if store.side != p:
                     n = core.state.get("n")
                     store.search_by(*most_selective(core.state["values"][:, :n], bands, store))

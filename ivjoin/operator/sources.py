@@ -11,6 +11,7 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
 from ivjoin.frontier.order import Frontier
 from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.sums import probes
 from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import byte_width, is_own_ordinal, offset_width
 from ivjoin.shj.plain import plain_type
@@ -27,7 +28,8 @@ class SideSources:
     Attributes
     ----------
     nodes : list of Node
-        Those whose ordinals the kernels read: the axes, the key if it is one ordinal, orders, guards, promises.
+        Those whose ordinals the kernels read: the axes, then (in an axis's name) what is found of it for the lines of
+        ``ivjoin.plan.sums.probes``, the key if it is one ordinal, orders, guards, promises.
     table : SOURCE[n]
         How.
     computed : list of int
@@ -92,7 +94,7 @@ def ordinal_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
 def _ordinal_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
     side = plan.sides[s]
     out: dict[int, int | None] = {}
-    sources: list[tuple[Node, int | None]] = [(node, a) for a, node in enumerate(side.axes)]
+    sources: list[tuple[Node, int | None]] = [(node, a) for a, node in enumerate(side.axes[: side.n_stored_axes])]
     if plan.int_keys:
         sources.append((side.keys[0], None))
     for node, source in sources:
@@ -150,7 +152,9 @@ def side_sources(plan: JoinPlan, s: int, frontier: Frontier, also: set[int]) -> 
     """The sources of side s. ``also``: columns whose address is wanted besides, for the payload."""
     side = plan.sides[s]
     by_python = {t.node for t in frontier.trackers if t.in_python}
-    nodes = list(side.axes)
+    _, lines = probes(plan, s)
+    first = len(side.axes)
+    nodes = [*side.axes, *(side.axes[axis] for axis, _, _ in lines)]  # what is found of an axis stands in its own name
     words = plan.word_keys
     packs = not words and bool(side.keys) and all(_is_piece(side.schema, k) for k in side.keys)
     ordinals = [k for k in side.keys if words or (packs and _column(side.schema, k) is not None)]
@@ -166,6 +170,11 @@ def side_sources(plan: JoinPlan, s: int, frontier: Frontier, also: set[int]) -> 
     table = np.zeros(len(nodes), dtype=at.SOURCE)
     computed, used = [], set(also)
     for i, node in enumerate(nodes):
+        if first <= i < first + len(lines):
+            axis, offset, number = lines[i - first]
+            bits = np.float64(number).view(np.int64)
+            table[i] = -1, 0, *(I64_MIN, I64_MAX) * 2, 0, 0, 0, at.LEAST, axis, offset, bits
+            continue
         found = None if node in by_python else _column(side.schema, node)
         column, code = found or (-1, 0)
         arithmetic = 0, -1, 0, 0

@@ -18,6 +18,7 @@ from ivjoin.frontier.order import Frontier, OrderTracker, ordinal_range
 from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.operator.sources import SideSources, column_of, side_sources
 from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.sums import probes
 from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import byte_width, is_own_ordinal, offset_width
 from ivjoin.shj.kernels import index_kernels
@@ -44,8 +45,8 @@ class SideTables:
     ----------
     sources : SideSources
     fixed : dict of str to array
-        What the kernels only read, by its field of the side's record: columns, key_words, and ``terms`` : TERM[n] by
-        which they can move this side's bounds.
+        What the kernels only read, by its field of the side's record: columns, key_words, sums, and ``terms`` : TERM[n]
+        by which they can move this side's bounds.
     written : dict of str to int64 array
         What they write to, as words: sources, pieces, trackers, and bounds, int64[axes, 4].
     fields : (int64[n], int64[n])
@@ -107,7 +108,8 @@ def join_fields(plan: JoinPlan, s: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _join_fields(plan: JoinPlan, s: int) -> tuple[np.ndarray, np.ndarray]:
-    how, table, checks = plan.how, plan.tables[s], plan.checks[s]
+    how, checks = plan.how, plan.checks[s]
+    table, _ = probes(plan, s)
     return at.placed(
         at.SIDE, n_bands=len(table.terms), n_primary=table.n_primary, owes=how.owes(s), keeps=how.keep[s],
         single=how.single == s, semi=how.semi == s, decide=bool(plan.separation.residual) and not plan.decided,
@@ -157,6 +159,9 @@ def _side_tables(
         if (low if not falling else high) != (I64_MIN if not falling else I64_MAX):
             schedules.append((axis, falling))
     fixed = {"columns": sources.columns, "terms": np.array(terms or [], dtype=at.TERM)}
+    sums = [(axis, int(np.float64(number).view(np.int64))) for axis, number in plan.sides[s].sums]
+    if sums:
+        fixed["sums"] = np.array(sums, dtype=at.SUM)
     trackers = _trackers(frontiers[s].trackers, sources)
     written = {"sources": at.as_words(sources.table), "trackers": at.as_words(trackers), "bounds": bounds}
     if sources.words is not None:
@@ -165,7 +170,7 @@ def _side_tables(
         written["pieces"] = at.as_words(sources.pieces)
     lengths = {
         "n_sources": len(sources.table), "n_columns": len(sources.columns), "n_terms": len(fixed["terms"]),
-        "n_trackers": len(frontiers[s].trackers), "in_kernel": terms is not None,
+        "n_trackers": len(frontiers[s].trackers), "in_kernel": terms is not None, "n_sums": len(sums),
         "n_pieces": 0 if sources.pieces is None else len(sources.pieces),
         "n_key_words": 0 if sources.words is None else len(sources.words),
     }

@@ -23,6 +23,7 @@ from ivjoin.plan.aggregates import result_schema
 from ivjoin.plan.certain import certain, passes_nulls
 from ivjoin.plan.residual_checks import bands_say_all, check_table, keep_checked
 from ivjoin.plan.spec import SIDES, JoinSpec
+from ivjoin.plan.sums import leave_sums
 from ivjoin.separation.separate import BandTerm, JoinKey, Separation, conjuncts_of, separate
 from ivjoin.shj.store.bands import BandTable
 
@@ -45,7 +46,10 @@ class SidePlan:
     keys : list of Node
         Key expressions, in the order of the other side's.
     axes : list of Node
-        Expressions whose ordinals are stored with each row; the first is the primary axis.
+        Expressions whose values bounds and bands are about; the first is the primary axis.
+    sums : list of (int, float)
+        What the last of the axes are: the axis of that place and the number, added. The ordinals of the other ones,
+        ``n_stored_axes``, are stored with each row.
     band_axes : int
         How many of the axes belong to band terms: a null there decides the row.
     filters : list of Node
@@ -69,6 +73,7 @@ class SidePlan:
     stored: list[int] = field(default_factory=list)
     keys: list[Node] = field(default_factory=list)
     axes: list[Node] = field(default_factory=list)
+    sums: list[tuple[int, float]] = field(default_factory=list)
     band_axes: int = 0
     filters: list[Node] = field(default_factory=list)
     guards: list[tuple[Node, int, int]] = field(default_factory=list)
@@ -79,6 +84,10 @@ class SidePlan:
     present: frozenset[Node] = frozenset()
     numbers: frozenset[Node] = frozenset()
     checked: frozenset[Node] = frozenset()
+
+    @property
+    def n_stored_axes(self) -> int:
+        return len(self.axes) - len(self.sums)
 
 
 @dataclass(slots=True)
@@ -130,6 +139,12 @@ class JoinPlan:
         """Place of an expression among the side's axes."""
         axes = self.sides[side].axes
         return axes.index(node) if node in axes else None
+
+    def add_axis(self, side: int, node: Node) -> None:
+        """One more axis to store, in an operator's own plan."""
+        self.sides[side].axes.insert(self.sides[side].n_stored_axes, node)
+        if self.sides[side].sums:
+            self.tables = tuple(_table(p, self.sides, self.kernel_terms) for p in (0, 1))  # type: ignore[assignment]
 
 
 _Record = TypeVar("_Record", SidePlan, JoinPlan)
@@ -192,6 +207,8 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
     sep = keep_checked(axes, sep)
     for side in sides:
         side.checked = frozenset(n for c in sep.checks for n in (c.left, c.right) if n in side.axes)
+        if not sep.overflows and not spec.aggregates and spec.pick is None:
+            leave_sums(side, sep)
     tables = (_table(0, sides, kernel_terms), _table(1, sides, kernel_terms))
     overflows = (_overflow_tables(0, sides, sep), _overflow_tables(1, sides, sep))
     never, raises = _constants(sep.constant)

@@ -15,11 +15,11 @@ __all__ = [
     "ARRAYS", "AS_DOUBLE", "AS_READ", "BAND_ROLE", "BEGIN", "BEYOND", "BITS", "BOUND", "BOUNDING", "BOUNDS",
     "BYTES", "CODES", "DECIDE", "DROPPED", "EMITTING", "EXPIRY", "FIELD", "FIXED_PIECE", "FULL", "GATHER", "GIVEN",
     "HEAP", "INDEX", "INT", "INTS", "KEEPING", "KEYED", "KEYS", "KEY_PIECE", "KEY_ROLE", "KEY_WORD",
-    "LARGE_TEXT_PIECE", "LATE", "LEAVING", "LINK", "MINUS", "MORE", "NAMING", "NAN_BITS", "NAN_ORDINAL", "NO_KEY",
-    "OPERATOR", "ORDINAL_PIECE", "OUTPUT", "PIECE", "PLUS", "PROBING", "PRUNING", "RETIRING", "RING", "ROOM", "RUNS",
-    "Register", "SIDE", "SOURCE", "STORE", "STORED", "STORING", "SWEEP", "TERM", "TEXT", "TEXT_ALONE", "TEXT_PIECE",
-    "TIDY", "TIMES", "TRACKER", "USABLE", "VALIDITY_PIECE", "VALIDITY_WORD", "VALUE_WORD", "WILD", "WORDS", "as_words",
-    "blank", "placed", "words_in", "words_of",
+    "LARGE_TEXT_PIECE", "LATE", "LEAST", "LEAVING", "LINK", "MINUS", "MORE", "NAMING", "NAN_BITS", "NAN_ORDINAL",
+    "NO_KEY", "OPERATOR", "ORDINAL_PIECE", "OUTPUT", "PIECE", "PLUS", "PROBING", "PRUNING", "RETIRING", "RING",
+    "ROOM", "RUNS", "Register", "SIDE", "SOURCE", "STORE", "STORED", "STORING", "SUM", "SWEEP", "TERM", "TEXT",
+    "TEXT_ALONE", "TEXT_PIECE", "TIDY", "TIMES", "TRACKER", "USABLE", "VALIDITY_PIECE", "VALIDITY_WORD",
+    "VALUE_WORD", "WILD", "WORDS", "as_words", "blank", "placed", "words_in", "words_of",
 ]
 
 
@@ -51,14 +51,17 @@ SIDE = _record(
     # last probe was one; 1 + the first id of the rows that are in no list, 0 where all are.
     "since swept sweeps loose",
     "owes keeps semi single mode decide by_python patience has_nulls beyond packs n_pieces",
-    "n_key_words n_key_pieces n_texts n_checks",
-    "key_words pieces texts checks extents",  # address
+    "n_key_words n_key_pieces n_texts n_checks n_sums",
+    "key_words pieces texts checks extents sums",  # address
 )
 # A column, or an expression that Python computes (column -1), as ordinals; or a column as doubles, with another or a
-# number (``number``, as bits) added, taken off or multiplied (``arithmetic``).
+# number (``number``, as bits) added, taken off or multiplied (``arithmetic``). LEAST: of source ``second``, with
+# ``second_code`` added to its ordinal, the least double that the number, added, brings there.
 SOURCE = _record(
     "column code guard_low guard_high low high spares_nan role has_absent", "arithmetic second second_code number"
 )
+# An axis behind those that are stored: one of these, and the double of such bits.
+SUM = _record("axis number")
 TRACKER = _record(
     "edge limit seen_value seen_null", "source descending slack more_slack is_float in_python next start low high"
 )
@@ -97,7 +100,7 @@ WORDS, BYTES, BITS = range(3)  # kinds of column
 NO_KEY, INT, INTS, GIVEN = range(4)  # kinds of key: none, one ordinal, several, byte strings
 AS_READ, VALUE_WORD, VALIDITY_WORD = range(3)  # of a source: its value; the value, 0 for a null; whether there is one
 ORDINAL_PIECE, TEXT_PIECE, LARGE_TEXT_PIECE, FIXED_PIECE, VALIDITY_PIECE = range(5)
-AS_DOUBLE, PLUS, MINUS, TIMES = range(1, 5)  # arithmetic of a source
+AS_DOUBLE, PLUS, MINUS, TIMES, LEAST = range(1, 6)  # arithmetic of a source
 USABLE, KEYED, WILD, DROPPED = 1, 2, 4, 8  # marks of a row that came
 BAND_ROLE, KEY_ROLE = 1, 2  # what a null in a source means for its row
 

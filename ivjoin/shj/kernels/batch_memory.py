@@ -10,8 +10,8 @@ from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.index_kernels import KEY
 
 __all__ = [
-    "are_told_by_ordinals", "array_struct", "copy_all", "copy_doubles", "copy_keys", "copy_rows", "double_below",
-    "read_double", "read_source",
+    "are_told_by_ordinals", "array_struct", "bits_of_double", "copy_all", "copy_doubles", "copy_keys", "copy_rows",
+    "double_below", "float_ordinal", "read_double", "read_source",
 ]  # fmt: skip
 
 _LOW_BITS = 2**63 - 1
@@ -19,7 +19,7 @@ _TOP_BIT = -(2**63)
 
 
 @inner
-def _float_ordinal(bits):  # type: ignore[no-untyped-def]
+def float_ordinal(bits):  # type: ignore[no-untyped-def]
     # As ``ivjoin.expr.ordinal``: sign and magnitude turned into one line, -0.0 on 0.0.
     sign = bits >> 63
     ordinal = (bits ^ (sign & _LOW_BITS)) - sign
@@ -29,7 +29,7 @@ def _float_ordinal(bits):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _float_bits(x, cell):  # type: ignore[no-untyped-def]
+def bits_of_double(x, cell):  # type: ignore[no-untyped-def]
     mem.at_f64(cell)[0] = x
     return mem.at_i64(cell)[0]
 
@@ -59,11 +59,11 @@ def read_source(pointer, code, n, out, cell):  # type: ignore[no-untyped-def]
     elif code == at.F64:
         p10 = mem.at_i64(pointer)
         for i in range(n):
-            out[i] = _float_ordinal(p10[i])
+            out[i] = float_ordinal(p10[i])
     elif code == at.F32:
         p9 = mem.at_f32(pointer)
         for i in range(n):
-            out[i] = _float_ordinal(_float_bits(float(p9[i]), cell))
+            out[i] = float_ordinal(bits_of_double(float(p9[i]), cell))
     elif code == at.I8:
         p1 = mem.at_i8(pointer)
         for i in range(n):
@@ -120,7 +120,7 @@ def read_double(pointer, code, arithmetic, second, second_code, number, n, out, 
             x = x - other
         elif arithmetic == at.TIMES:
             x = x * other
-        out[i] = _float_ordinal(_float_bits(x, cell + 8))
+        out[i] = float_ordinal(bits_of_double(x, cell + 8))
 
 
 @inner
@@ -140,7 +140,7 @@ def double_below(edge, slack, falling, cell):  # type: ignore[no-untyped-def]
     least = value - less
     back = least - value
     rest = (value - (least - back)) - (less + back)
-    found = _float_ordinal(_float_bits(least, cell))
+    found = float_ordinal(bits_of_double(least, cell))
     return found - falling + (1 if rest > 0 else 0)
 
 

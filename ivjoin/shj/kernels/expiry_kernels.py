@@ -26,6 +26,7 @@ from ivjoin.shj.kernels.index_kernels import (
 )
 from ivjoin.shj.kernels.memory import at_i32, at_i64
 from ivjoin.shj.kernels.records import bound_at, expiry_at, operator_at, side_at, term_at, tracker_at
+from ivjoin.shj.kernels.sum_kernels import bounds_of_sums
 
 __all__ = ["absence", "bounds_of", "enlist", "heaps_have_room", "in_order", "prune", "reschedule", "take_out"]
 
@@ -293,11 +294,18 @@ def prune(op, other, q):  # type: ignore[no-untyped-def]
         return
     for a in range(other.n_axes):
         b = bound_at(other.bounds, a)
+        ends = at_i64(op.state_at + 8)
+        ends[0] = b.low
+        ends[1] = b.high
+        if other.n_sums:
+            bounds_of_sums(other, a, ends, op.state_at)
+        low = ends[0]
+        high = ends[1]
         if a == 0:
-            other.least = max(other.least, b.low)
-            other.most = min(other.most, b.high)
+            other.least = max(other.least, low)
+            other.most = min(other.most, high)
         for falling in range(2):
-            turned = ~b.high if falling else b.low
+            turned = ~high if falling else low
             if turned == I64_MIN:
                 continue
             d = expiry_at(other.expiry, 2 * a + falling)

@@ -292,6 +292,19 @@ def candidates(  # type: ignore[no-untyped-def]
             out[count] = i
             count += good
         return count
+    if ordered == 1 and n_primary > 1:
+        for i in range(begin, n):
+            low, high = window(axes, stride, bands, n_primary, i)
+            slot = 8 * max(key_ids[i], 0) + side
+            head = slots[slot]
+            good = (key_ids[i] >= 0) & (head >= 0) & (low <= most) & (high >= least)
+            first = max(np.int64(head), 0)
+            last = max(np.int64(slots[slot + 1]), 0)
+            good &= rows[first * width + FIRST_AXIS] <= high
+            good &= rows[last * width + FIRST_AXIS] >= low
+            out[count] = i
+            count += good
+        return count
     for i in range(begin, n):
         out[count] = i
         count += (key_ids[i] >= 0) & (slots[8 * max(key_ids[i], 0) + side] >= 0)

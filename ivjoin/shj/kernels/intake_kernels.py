@@ -13,6 +13,7 @@ from ivjoin.shj.kernels.key_kernels import has_key_room, name_rows
 from ivjoin.shj.kernels.memory import BUFFERS, CHILDREN, LENGTH, NULL_COUNT, OFFSET, at_i64, at_u8, load
 from ivjoin.shj.kernels.packed_key_kernels import packed_bytes_wanted
 from ivjoin.shj.kernels.records import bound_at, piece_at, source_at, stored_at, tracker_at
+from ivjoin.shj.kernels.sum_kernels import read_least
 
 __all__ = ["arrive", "below"]
 
@@ -221,7 +222,12 @@ def _check_orders(op, side, n):  # type: ignore[no-untyped-def]
     late = op.n_late
     for s in range(side.n_sources):
         src = source_at(side.sources, s)
-        if src.column >= 0:
+        if src.arithmetic == at.LEAST:
+            read_least(
+                at_i64(op.values + 8 * src.second * op.room_rows), src.second_code, src.number, n,
+                at_i64(op.values + 8 * s * op.room_rows), op.state_at,
+            )
+        elif src.column >= 0:
             _read_source(op, src, s, n)
         late += _check_source(op, src, s, n)
     for k in range(side.n_trackers):
@@ -290,7 +296,7 @@ def _settle_marks(op, side, other, n):  # type: ignore[no-untyped-def]
 @inner
 def _all_inside(values, stride, n, side):  # type: ignore[no-untyped-def]
     """Whether every axis value of every row lies within the bounds; one pass an axis, without a branch in it."""
-    for a in range(side.n_axes):
+    for a in range(side.n_axes + side.n_sums):
         b = bound_at(side.bounds, a)
         if b.low == I64_MIN and b.high == I64_MAX:
             continue
@@ -319,7 +325,8 @@ def _sort_out(op, side, n):  # type: ignore[no-untyped-def]
         op.n_kept = n
         op.n_left = 0
         return
-    if op.masked == 0 and side.owes == 0 and side.n_axes == 1 and source_at(side.sources, 0).has_absent == 0:
+    n_axes = side.n_axes + side.n_sums
+    if op.masked == 0 and side.owes == 0 and n_axes == 1 and source_at(side.sources, 0).has_absent == 0:
         b = bound_at(side.bounds, 0)
         low = b.low
         high = b.high
@@ -339,7 +346,7 @@ def _sort_out(op, side, n):  # type: ignore[no-untyped-def]
                 continue
             alive = alive and (marks[i] & good) != 0 and (op.full_predicate == 0 or (marks[i] & at.KEYED) != 0)
         if alive:
-            for a in range(side.n_axes):
+            for a in range(n_axes):
                 b = bound_at(side.bounds, a)
                 v = values[a * stride + i]
                 if v < b.low or v > b.high:

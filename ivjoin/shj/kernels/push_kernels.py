@@ -320,7 +320,7 @@ def _bound(side, other):  # type: ignore[no-untyped-def]
     """Move the other side's bounds to what this side's orders now say; False when that is for Python."""
     if other.nothing:
         return True
-    for a in range(other.n_axes):  # noqa: SIM110 (numba has no all())
+    for a in range(other.n_axes + other.n_sums):  # noqa: SIM110 (numba has no all())
         if not bounds_of(side, other, a):
             return False
     return True

@@ -11,7 +11,7 @@ from ivjoin.shj.kernels.compiling import COMPILES, Later
 
 __all__ = [
     "bound_at", "expiry_at", "field_at", "key_word_at", "operator_at", "piece_at", "ring_at", "side_at",
-    "source_at", "stored_at", "term_at", "text_at", "tracker_at",
+    "source_at", "stored_at", "sum_at", "term_at", "text_at", "tracker_at",
 ]
 
 
@@ -47,6 +47,7 @@ term_at = _entry_of(registers.TERM)
 bound_at = _entry_of(registers.BOUND)
 expiry_at = _entry_of(registers.EXPIRY)
 stored_at = _entry_of(registers.STORED)
+sum_at = _entry_of(registers.SUM)
 field_at = _entry_of(registers.FIELD)
 piece_at = _entry_of(registers.KEY_PIECE)
 key_word_at = _entry_of(registers.KEY_WORD)

@@ -20,9 +20,9 @@ _MOST_AXES = 8  # that are tried
 def most_selective(axes: np.ndarray, bands: BandTable, store: SideStore) -> tuple[int, int | None]:
     """The axis whose band terms let the fewest of the stored rows through; 0 unless another one is much better.
 
-    With it comes a second axis, or None. A band such as ``l.x BETWEEN r.x - w AND r.x + w`` over floats bounds two
-    axes of the right rows from one end each: rows sorted by ``r.x - w`` are bounded from above, and looked through
-    downwards until none can have the ``r.x + w`` that is wanted.
+    With it comes a second axis, or None. A band such as ``l.x BETWEEN r.x - r.w AND r.x + r.w`` over floats bounds two
+    axes of the right rows from one end each: rows sorted by ``r.x - r.w`` are bounded from above, and looked through
+    downwards until none can have the ``r.x + r.w`` that is wanted.
 
     Parameters
     ----------

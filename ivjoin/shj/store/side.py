@@ -26,6 +26,7 @@ from ivjoin.shj.store.rings import Column
 from ivjoin.shj.store.runs import SortedRuns
 from ivjoin.shj.store.schedules import Schedules
 from ivjoin.shj.store.sizes import extend, fitting, is_wide, row_records
+from ivjoin.shj.store.sums import with_number
 from ivjoin.shj.store.varying import BytesColumn, KeyTextColumn
 
 __all__ = ["SideStore"]
@@ -56,6 +57,8 @@ class SideStore:
         Types of the stored payload columns.
     n_axes : int
         Axis values a row; the first one orders the rows of a key when ``ordered``.
+    sums : list of (int, float), optional
+        Further axes, of which nothing is stored: one of those and a number, added; see ``ivjoin.plan.sums``.
     ordered : bool
         Keep each key's rows sorted by the first axis; pays when rows arrive nearly in that order.
     same : dict of int to int or None
@@ -93,6 +96,7 @@ class SideStore:
         same: Mapping[int, int | None] | None = None, in_key: Mapping[int, int] | None = None, pieces: int = 0,
         stored: Sequence[int] | None = None,
         sides: np.ndarray | None = None, widths: Sequence[int | None] | None = None, account: Account | None = None,
+        sums: Sequence[tuple[int, float]] = (),
     ) -> None:
         self.side = side
         self.offset = 3 * side  # where this side's head, tail and finger stand in a slot
@@ -103,7 +107,7 @@ class SideStore:
             keys._operator[0]["sides"] = address(sides)
         self._sides = sides
         self._registers = at.as_words(sides)[side * _WORDS : (side + 1) * _WORDS]
-        self.n_axes = n_axes
+        self.n_axes, self.sums = n_axes, sums
         self.ordered = int(ordered)
         self.cap = 64
         self.rows, self.links = row_records(64, n_axes)
@@ -191,6 +195,7 @@ class SideStore:
         n = len(key_ids)
         if n == 0:
             return
+        axes = axes[: self.n_axes]  # those that are stored
         self.turn()
         if self.hi - self.lo + n > self.cap:
             self.make_room(n)
@@ -217,7 +222,7 @@ class SideStore:
         if matched is not None:
             self.links[places[np.flatnonzero(matched)], index_kernels.FLAGS] |= index_kernels.MATCHED
         for axis, unknown in (absent or {}).items():
-            flag = np.int32(1 << (8 + min(axis, 22)))
+            flag = np.int32(1 << (8 + min(self.stored_axis(axis), 22)))
             self.links[places[np.flatnonzero(unknown)], index_kernels.FLAGS] |= flag
         self.point()
         self.reschedule()
@@ -238,6 +243,7 @@ class SideStore:
 
     def schedule(self, axis: int, falling: bool) -> None:
         """Watch for rows that a bound on an axis takes out, if that is not done yet, and if there is room for it."""
+        axis = self.stored_axis(axis)
         if not self.schedules.is_used(axis, int(falling)):
             values = self._arrived if self.live else None
             self.schedules.start(axis, int(falling), self.keys.operator_address, values)
@@ -352,7 +358,12 @@ class SideStore:
         return c.gather(self.ids_at(places) if c.varies and c not in self.texts else _NO_IDS, places)
 
     def axis_values(self, axis: int, ids: np.ndarray) -> np.ndarray:
-        return self._ordinals_at(axis, self.places(ids))
+        values = self._ordinals_at(self.stored_axis(axis), self.places(ids))
+        return values if axis < self.n_axes else with_number(values, self.sums[axis - self.n_axes][1])
+
+    def stored_axis(self, axis: int) -> int:
+        """The axis itself, or what it is a sum of."""
+        return axis if axis < self.n_axes else self.sums[axis - self.n_axes][0]
 
     def _ordinals_at(self, axis: int | None, places: np.ndarray) -> np.ndarray:
         """An axis's values at some places, or for None the keys'."""

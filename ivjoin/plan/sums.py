@@ -1,0 +1,101 @@
+"""Axes that are another one and a number: of both, rows keep the other one alone.
+
+A band over doubles such as ``l.t BETWEEN r.t - w AND r.t + w`` has two axes on the right, since rounding lets neither
+stand for the other. But x + w, as the machine rounds it, never falls as x rises. So a bound of it leaves in what one of
+x does: the least x for which x + w is no less, which is found by adding (``shj/kernels/sum_kernels.py``). So x is
+stored, whatever numbers are added to it, and mostly it is a column that is stored anyway.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ivjoin.expr.nodes import Node, walk
+from ivjoin.separation.separate import Separation
+from ivjoin.shj.kernels.index_kernels import I64_MAX, I64_MIN
+from ivjoin.shj.store.bands import BandTable
+
+if TYPE_CHECKING:
+    from ivjoin.plan.planner import JoinPlan, SidePlan
+
+__all__ = ["Line", "leave_sums", "probes"]
+
+Line = tuple[int, int, float]  # the probe row's axis, a whole number added to its ordinal, the double that is added
+
+
+def leave_sums(side: SidePlan, sep: Separation) -> None:
+    """Put the axes that need not be stored behind the others, and what they are made of among these."""
+    asked = {n for c in sep.checks for n in (c.left, c.right)}
+    inside = frozenset(walk(*sep.residual))
+    made: dict[Node, dict[Node, float]] = {}
+    for node in side.axes:
+        found = None if node in asked else _sum_of(node)
+        # What propagation would look at besides, were it an axis, stays none.
+        if found is not None and (found[0] in side.axes or found[0] not in inside):
+            made.setdefault(found[0], {})[node] = found[1]
+    base_of: dict[Node, Node] = {}
+    for base, sums in made.items():
+        if len(sums) > 1 or base in side.axes or base.op == "column":
+            base_of |= dict.fromkeys((n for n in sums if n not in made), base)
+    if not base_of:
+        return
+    band, rest = side.axes[: side.band_axes], side.axes[side.band_axes :]
+    band = list(dict.fromkeys(base_of.get(n, n) for n in band))
+    side.band_axes = len(band)
+    stored = list(dict.fromkeys([*band, *(base_of.get(n, n) for n in rest)]))
+    side.sums = [(stored.index(base), made[base][n]) for n, base in base_of.items()]
+    side.axes[:] = [*stored, *base_of]
+
+
+def _sum_of(node: Node) -> tuple[Node, float] | None:
+    """What an expression adds a number to, and the number, if both are doubles and it is finite."""
+    if not (node.op in ("add", "sub") and node.type.kind == "float" and node.type.bits == 64):
+        return None
+    a, b = node.args
+    if a.op == "literal" and node.op == "add":
+        a, b = b, a
+    if a.op == "literal" or b.op != "literal" or not (a.type == b.type == node.type):
+        return None
+    number = b.params[0]
+    if not isinstance(number, float) or not math.isfinite(number):
+        return None
+    return a, -number if node.op == "sub" else number
+
+
+def probes(plan: JoinPlan, p: int) -> tuple[BandTable, list[Line]]:
+    """The bands with which rows of side p probe, by what the other side stores, and the lines that they ask for.
+
+    The probe row's value of line k stands behind those of the side's axes: the least ordinal of a double that, with the
+    line's number added, is no less than the axis and the line's offset are together.
+    """
+    found: list[tuple[BandTable, list[Line]]] | None = plan.kept.get("probes")
+    if found is None:
+        found = plan.kept["probes"] = [_probes(plan, 0), _probes(plan, 1)]
+    return found[p]
+
+
+def _probes(plan: JoinPlan, p: int) -> tuple[BandTable, list[Line]]:
+    table, side = plan.tables[p], plan.sides[1 - p]
+    if not side.sums:
+        return table, []
+    first = len(plan.sides[p].axes)
+    rows: list[tuple[int, int, int, int]] = []
+    lines: list[Line] = []
+    for mine, theirs, low, high in table.terms.tolist():
+        if theirs < side.n_stored_axes:
+            rows.append((mine, theirs, low, high))
+            continue
+        axis, number = side.sums[theirs - side.n_stored_axes]
+        if low != I64_MIN:
+            rows.append((first + len(lines), axis, 0, I64_MAX))
+            lines.append((mine, low, number))
+        if high != I64_MAX:
+            rows.append((first + len(lines), axis, I64_MIN, -1))
+            lines.append((mine, high + 1, number))
+    rows.sort(key=lambda r: r[1] != 0)
+    terms = np.array(rows, dtype=np.int64).reshape(len(rows), 4)
+    terms.flags.writeable = False
+    return BandTable(terms, sum(r[1] == 0 for r in rows)), lines
