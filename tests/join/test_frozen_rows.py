@@ -19,7 +19,7 @@ from ivjoin.shj.kernels import byte_kernels
 from ivjoin.shj.store.backing import Files
 from ivjoin.shj.store.frozen import FrozenRows
 
-LIMIT = 24_032
+LIMIT = 24_000
 KEYS: dict[str, pa.DataType] = {
     "int": pa.int64(), "small": pa.int16(), "double": pa.float64(), "text": pa.string(), "bytes": pa.large_binary(),
     "decimal": pa.decimal128(30, 2), "time": pa.timestamp("us", "UTC"),
