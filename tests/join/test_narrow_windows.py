@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from oracle import HOWS, pairs
@@ -68,6 +69,10 @@ def joined(
         take(op.push(("left", "right")[side], batch(rows[side][done[side] : done[side] + size])))
         done[side] = min(done[side] + size, len(rows[side]))
         swept = max(swept, *(op._core.state.side(s, "swept") for s in (0, 1)))
+        keys = op._core.keys
+        listed = keys.slots[: keys.n_ids]
+        # of keys with rows in lists, by which it is decided whether to pass through in order
+        assert keys.live == np.count_nonzero((listed[:, 0] >= 0) | (listed[:, 3] >= 0))
     take(op.finish())
     return out, swept
 
