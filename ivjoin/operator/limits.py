@@ -137,9 +137,8 @@ class Limits:
         MemoryLimitError
             If the disk has no room.
         """
-        core = self._core()
-        if self.spilling is not None and core is not None and not core.account.fits_now():
-            self.spilling.make_room(0, 0)
+        if self.spilling is not None:
+            self._shrink()
 
     def least_rows(self) -> int:
         """Rows that are stored at once where no batch says how large they are."""
@@ -147,12 +146,13 @@ class Limits:
 
     def fit(self) -> None:
         """Make room, as far as may be, for what was built without a limit; the next push asks for the rest."""
+        with suppress(MemoryLimitError):  # no room in files
+            self._shrink()
+
+    def _shrink(self) -> None:
         core = self._core()
-        assert core is not None
-        limit = core.account.limit
-        if limit is not None and (held := core.bytes_held()) > limit:
-            with suppress(MemoryLimitError):  # no room in files
-                self._full(0, held)
+        if core is not None and not core.account.fits_now():
+            self._full(0, core.bytes_held())
 
     @property
     def nbytes(self) -> int:

@@ -26,6 +26,7 @@ from ivjoin.expr.ordinal import ordinals
 from ivjoin.operator import steps
 from ivjoin.operator.budget import Budget
 from ivjoin.operator.core import Core
+from ivjoin.operator.small_parts import put
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan, SidePlan
 from ivjoin.plan.spec import SIDES
@@ -112,13 +113,7 @@ class Recall:
         piece = pa.RecordBatch.from_arrays([*columns, numbers], names=[*self._names[p], _NUMBER])
         if self._waiting + batch.num_rows > _GATHERED or self._waiting_bytes + piece.nbytes > self.most_bytes // 2:
             self.look()
-        parts = self._gathered[p]
-        parts.append(piece)
-        while len(parts) > 1 and parts[-2].num_rows < min(2 * parts[-1].num_rows, _TOGETHER):
-            one, *apart = in_few_batches(parts[-2:])
-            if apart:  # their dictionaries have no room for one another
-                break
-            parts[-2:] = [one]
+        put(self._gathered[p], piece, _TOGETHER, _in_one, len)
         self._waiting += batch.num_rows
         self._waiting_bytes += piece.nbytes
 
@@ -275,6 +270,11 @@ class Recall:
         except EvaluationError:
             pass  # the join itself would have said so
         return found
+
+
+def _in_one(batches: list[pa.RecordBatch]) -> pa.RecordBatch | None:
+    one, *apart = in_few_batches(batches)
+    return None if apart else one  # whose dictionaries have no room for one another
 
 
 def _bounds_of(core: Core) -> list[np.ndarray]:

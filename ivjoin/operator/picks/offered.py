@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.operator.small_parts import put
 from ivjoin.shj.arrow import taken, whole_numbers
 from ivjoin.shj.dictionaries import one_array, rows_of
 from ivjoin.shj.kernels import pick_kernels
@@ -167,8 +168,8 @@ class Offered:
         self.fits = fits
         self.payload = Chunks(schema)
         self.runs: list[Run] = []
-        self.odd: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # (kids, vals, rows) for which an axis errs
-        self._new: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        self.odd: list[_Part] = []  # (kids, vals, rows) for which an axis errs
+        self._new: list[_Part] = []
         self._n_sort = n_sort
         self._lines = lines
 
@@ -186,10 +187,10 @@ class Offered:
         rows = np.arange(self.payload.rows, self.payload.rows + batch.num_rows)
         self.payload.add(batch)
         if odd is not None and odd.any():
-            _put(self.odd, (kids[odd], vals[:, odd], rows[odd]))
+            put(self.odd, (kids[odd], vals[:, odd], rows[odd]), _SMALL, _together, _length)
             kids, vals, rows = kids[~odd], np.ascontiguousarray(vals[:, ~odd]), rows[~odd]
         if len(kids):
-            _put(self._new, (kids, vals, rows))
+            put(self._new, (kids, vals, rows), _SMALL, _together, _length)
 
     def fresh(self, n_ids: int) -> Run | None:
         """The rows that have come since the last call, as a run."""
@@ -294,14 +295,11 @@ def _lines(vals: np.ndarray, at: np.ndarray) -> np.ndarray:
     return out
 
 
-def _put(parts: list[_Part], part: _Part) -> None:
-    """One part more; small ones are put together, as pieces of payload are."""
-    parts.append(part)
-    while len(parts) > 1 and len(parts[-2][0]) < min(2 * len(parts[-1][0]), _SMALL):
-        parts[-2:] = [_together(parts[-2:])]
+def _length(part: _Part) -> int:
+    return len(part[0])
 
 
-def _together(parts: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _together(parts: Sequence[_Part]) -> _Part:
     return (
         np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts], axis=1),
         np.concatenate([p[2] for p in parts]),

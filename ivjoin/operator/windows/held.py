@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from ivjoin.operator.small_parts import put
 from ivjoin.operator.windows.rows import Rows, joined
 from ivjoin.operator.windows.run import Run, Term, in_order
 
@@ -100,10 +101,7 @@ class RightRows:
     def add(self, rows: Rows) -> None:
         """Hold more rows."""
         if len(rows):
-            fresh = self._fresh
-            fresh.append(rows)
-            while len(fresh) > 1 and len(fresh[-2]) < min(2 * len(fresh[-1]), _TOGETHER):
-                fresh[-2:] = [joined(fresh[-2:])]
+            put(self._fresh, rows, _TOGETHER, joined, len)
             self._since += len(rows)
 
     def sorted(self) -> list[Run]:

@@ -282,33 +282,33 @@ def candidates(  # type: ignore[no-untyped-def]
             high = I64_MAX if above == I64_MAX else axes[column + i] + above
             if high < least or low > most:
                 continue
-            slot = 8 * max(key_ids[i], 0) + side
-            head = slots[slot]
-            good = (key_ids[i] >= 0) & (head >= 0)
-            first = max(np.int64(head), 0)
-            last = max(np.int64(slots[slot + 1]), 0)
-            good &= rows[first * width + FIRST_AXIS] <= high
-            good &= rows[last * width + FIRST_AXIS] >= low
             out[count] = i
-            count += good
+            count += _may_meet(key_ids[i], low, high, side, slots, rows, width)
         return count
     if ordered == 1 and n_primary > 1:
         for i in range(begin, n):
             low, high = window(axes, stride, bands, n_primary, i)
-            slot = 8 * max(key_ids[i], 0) + side
-            head = slots[slot]
-            good = (key_ids[i] >= 0) & (head >= 0) & (low <= most) & (high >= least)
-            first = max(np.int64(head), 0)
-            last = max(np.int64(slots[slot + 1]), 0)
-            good &= rows[first * width + FIRST_AXIS] <= high
-            good &= rows[last * width + FIRST_AXIS] >= low
             out[count] = i
-            count += good
+            good = _may_meet(key_ids[i], low, high, side, slots, rows, width)
+            count += good & (low <= most) & (high >= least)
         return count
     for i in range(begin, n):
         out[count] = i
         count += (key_ids[i] >= 0) & (slots[8 * max(key_ids[i], 0) + side] >= 0)
     return count
+
+
+@inner
+def _may_meet(key_id, low, high, side, slots, rows, width):  # type: ignore[no-untyped-def]
+    """Whether a key has rows, the first and the last of them on the right sides of a window; without a branch."""
+    slot = 8 * max(key_id, 0) + side
+    head = slots[slot]
+    first = max(np.int64(head), 0)
+    last = max(np.int64(slots[slot + 1]), 0)
+    good = (key_id >= 0) & (head >= 0)
+    good &= rows[first * width + FIRST_AXIS] <= high
+    good &= rows[last * width + FIRST_AXIS] >= low
+    return good
 
 
 @inner

@@ -151,17 +151,19 @@ class KeyTable:
         if self._account.files is not None:
             more = (cap - len(self.slots)) * self._id_bytes if self._is_filed() else 0
             self._account.want_disk(more + (0 if in_memory(self._table) else 4 * size))
-        if cap > len(self.slots):
-            self._grow_ids(cap)  # first: where slots fail, these have more room than they need
-            slots = longer(self.slots, cap, self.n_ids)
-            slots[self.n_ids :] = -1
-            self.slots = slots
-        if size > len(self._table):
-            old, self._table = self._table, fresh(self._table, size)
-            self._table[:] = 0
-            if self.n_ids:
-                self._regrow(old)
-        self.point()
+        try:
+            if cap > len(self.slots):
+                self._grow_ids(cap)  # first: where slots fail, these have more room than they need
+                slots = longer(self.slots, cap, self.n_ids)
+                slots[self.n_ids :] = -1
+                self.slots = slots
+            if size > len(self._table):
+                old, self._table = self._table, fresh(self._table, size)
+                self._table[:] = 0
+                if self.n_ids:
+                    self._regrow(old)
+        finally:  # what has moved by then lies elsewhere, whatever came in between
+            self.point()
 
     def _pieces(self, n: int) -> Iterator[slice]:
         """Cuts n rows whose keys are to be named, so that not each row needs room for a key.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import sys
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -33,7 +34,9 @@ class _System(NamedTuple):
 
 @cache
 def _system() -> _System | None:
-    """None where the system cannot move pages."""
+    """None where the system cannot move pages as Linux does; elsewhere mremap is missing or takes other arguments."""
+    if sys.platform != "linux":
+        return None
     size, address, number, offset = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int, ctypes.c_long
     try:
         c = ctypes.CDLL(None, use_errno=True)
