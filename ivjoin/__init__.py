@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from ivjoin.operator.operator import SymmetricHashJoin
     from ivjoin.stream.asof import asof_join
     from ivjoin.stream.explaining import explain
+    from ivjoin.stream.join_stream import JoinStream
     from ivjoin.stream.many import multi_join
-    from ivjoin.stream.pull import JoinStream, band_join
+    from ivjoin.stream.pull import band_join
 
 __version__ = "0.1.0"
 
@@ -44,7 +45,7 @@ _LAZY = {
     "JoinMetrics": "ivjoin.metrics",
     "MultiJoin": "ivjoin.multi.operator",
     "MultiJoinMetrics": "ivjoin.metrics",
-    "JoinStream": "ivjoin.stream.pull",
+    "JoinStream": "ivjoin.stream.join_stream",
     "Order": "ivjoin.frontier.order",
     "SymmetricHashJoin": "ivjoin.operator.operator",
     "asof_join": "ivjoin.stream.asof",

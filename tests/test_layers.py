@@ -128,6 +128,15 @@ def test_imports_run_one_way(path: Path) -> None:
             assert not (here == "interval" and top == "pyarrow"), "interval/ must not know Arrow"
 
 
+_MOST_LINES = 500
+_WRITTEN = [p for room in ("ivjoin", "bench", "examples", "tests") for p in sorted((ROOT.parent / room).rglob("*.py"))]
+
+
+def test_no_file_is_long() -> None:
+    lines = {p.relative_to(ROOT.parent).as_posix(): p.read_text().count("\n") for p in _WRITTEN}
+    assert {name: n for name, n in lines.items() if n > _MOST_LINES} == {}
+
+
 def test_no_module_stands_in_the_hall() -> None:
     assert {path.stem for path in ROOT.glob("*.py")} <= LOOSE
 

@@ -164,10 +164,6 @@ def _no_column(side: str, name: str) -> Any:
     raise AssertionError("a literal reads no column")
 
 
-def _clip(v: int) -> int:
-    return I64_MIN if v < I64_MIN else I64_MAX if v > I64_MAX else v
-
-
 _SEEN = slice(words_of(TRACKER)["edge"], words_of(TRACKER)["seen_null"] + 1)  # with limit and seen_value
 _LIMIT, _SEEN_VALUE, _SEEN_NULL = map(words_of(TRACKER).__getitem__, ("limit", "seen_value", "seen_null"))
 

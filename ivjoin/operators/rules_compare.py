@@ -272,10 +272,6 @@ def _below(text: Any) -> Any:
 # Truths
 
 
-def _as_pair(mask: int) -> tuple[int, int]:
-    return (0 if mask & F else 1), (1 if mask & T else 0)
-
-
 def _of_truths(p: Place) -> Rule | None:
     i, (a, b), op = p.i, p.at, p.node.op
     test = {

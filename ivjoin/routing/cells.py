@@ -146,11 +146,6 @@ class Layout:
         self._slots[ranked[::-1]] = np.arange(len(ranked))[::-1]
         self._goes_on = np.append(ranked[1:] == ranked[:-1], [False] * (len(ranked) > 0))
 
-    @property
-    def is_flat(self) -> bool:
-        """Whether every row has one copy."""
-        return bool((self._a * self._b == 1).all()) and len(self._unique) == 0
-
     def needs_row_hash(self, s: int) -> bool:
         """Whether rows of side s are dealt out over rows or columns of a grid."""
         return bool(((self._b if s else self._a) > 1).any())

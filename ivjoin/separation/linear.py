@@ -65,10 +65,6 @@ class Forms:
             self._learn(node)
         return self._forms[node]
 
-    def is_atom(self, node: Node) -> bool:
-        form = self.form(node)
-        return form is not None and node in form.terms
-
     def _learn(self, root: Node) -> None:
         stack = [root]
         while stack:

@@ -11,7 +11,8 @@ from ivjoin.frontier.order import Order
 from ivjoin.plan.asof import as_of
 from ivjoin.plan.cache import plan_of, planned
 from ivjoin.stream.inputs import ArrowStream, open_inputs
-from ivjoin.stream.pull import JoinStream, stream_of
+from ivjoin.stream.join_stream import JoinStream
+from ivjoin.stream.pull import stream_of
 
 if TYPE_CHECKING:
     from ivjoin.expr.written import Slack

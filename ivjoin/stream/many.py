@@ -28,10 +28,11 @@ from ivjoin.plan.certain import passes_nulls
 from ivjoin.shj.dictionaries import combined
 from ivjoin.shj.plain import rows_at
 from ivjoin.stream.columns import places_of
+from ivjoin.stream.gathering import Pieces
 from ivjoin.stream.inputs import ArrowStream, Source, open_input
+from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.memory import to_the_end
 from ivjoin.stream.ordered import Ordinals, moves, of_steps, of_table, steps
-from ivjoin.stream.pull import JoinStream, Pieces
 
 if TYPE_CHECKING:
     from ivjoin.expr.written import Expression, Value

@@ -15,7 +15,7 @@ from ivjoin import EvaluationError, IvjoinError, LateRowError, Order, SymmetricH
 from ivjoin.plan.cache import planned
 from ivjoin.plan.cutting import Cut, cut_of, shifted
 from ivjoin.plan.spec import SIDES
-from ivjoin.stream import jobs, pull, shares, slices
+from ivjoin.stream import jobs, prepared, shares, slices
 from ivjoin.stream.pieces import Run
 from ivjoin.stream.slices import SlicedJoin
 
@@ -44,7 +44,7 @@ HOWS = ["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi"
 def _small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "_SLICE_ROWS", 250)
     monkeypatch.setattr(slices, "_BANDS", 2)
-    monkeypatch.setattr(pull, "_PARALLEL_ROWS", 150)
+    monkeypatch.setattr(prepared, "_PARALLEL_ROWS", 150)
 
 
 def both(left: Any, right: Any, threads: int = 3, **options: Any) -> tuple[Any, Any]:

@@ -17,7 +17,7 @@ from resident import needs_resident
 from ivjoin import MemoryLimitError, Order, UnsupportedError, band_join
 from ivjoin.operator.sharing import Pool
 from ivjoin.shj.store.account import Account
-from ivjoin.stream import memory, pull, shares, slices
+from ivjoin.stream import memory, prepared, shares, slices
 from ivjoin.stream.slices import SlicedJoin
 
 HOWS = ["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
@@ -30,7 +30,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "_BANDS", 2)
     monkeypatch.setattr(shares, "_LEAST", 500)
     monkeypatch.setattr(shares, "_PIECE", 300)
-    monkeypatch.setattr(pull, "_PARALLEL_ROWS", 400)
+    monkeypatch.setattr(prepared, "_PARALLEL_ROWS", 400)
     monkeypatch.setattr(memory, "_LEAST", 50_000)
     monkeypatch.setattr(memory, "_SEGMENT", 30_000)
 

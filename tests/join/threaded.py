@@ -14,7 +14,7 @@ from join.cases import Case, Run, outputs
 from stream.unordered import at_once, bare
 
 from ivjoin import SymmetricHashJoin, band_join
-from ivjoin.stream import memory, ordered, pull, shares, slices
+from ivjoin.stream import memory, ordered, prepared, shares, slices
 from ivjoin.stream.slices import SlicedJoin
 
 CUT: Counter[str] = Counter()  # joins that ran on "one" operator, in "slices" to the end, or gave it "up"
@@ -32,7 +32,7 @@ def small_slices(seed: int) -> Iterator[None]:
         patch.setattr(shares, "_LEAST", rng.choice([1, 2, 5]))
         patch.setattr(shares, "_COPIED", rng.choice([0, 1, 8]))
         patch.setattr(slices, "_MOST_ROWS", rng.choice([2, 1000, 1000]))
-        patch.setattr(pull, "_PARALLEL_ROWS", rng.choice([1, 2, 3, 8]))
+        patch.setattr(prepared, "_PARALLEL_ROWS", rng.choice([1, 2, 3, 8]))
         patch.setattr(ordered, "_WORTH_THREADS", 2)
         yield
 

@@ -13,7 +13,7 @@ import pytest
 
 import ivjoin
 from ivjoin.files.datasets import open_files
-from ivjoin.stream import inputs, pull, sorting
+from ivjoin.stream import inputs, prepared, sorting
 
 NAN = float("nan")
 
@@ -44,7 +44,7 @@ CONDITIONS = {
 @pytest.mark.parametrize("kind", CONDITIONS)
 def test_random_files(kind: str, descending: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sorting, "SMALL", -1)
-    monkeypatch.setattr(pull, "_SWEEP_ROWS", 3)
+    monkeypatch.setattr(prepared, "_SWEEP_ROWS", 3)
     rng = np.random.default_rng(5)
     by_groups = 0
     for round_ in range(24):

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import ivjoin
-from ivjoin.stream import axis, ordered, pull, sorting
+from ivjoin.stream import axis, ordered, prepared, sorting
 
 N = 20_000
 
@@ -63,8 +63,8 @@ def peak(left: Any, right: Any, condition: str, **options: Any) -> tuple[int, pa
 
 @pytest.mark.parametrize("name", CONDITIONS)
 def test_the_state_is_the_window(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pull, "_SWEEP_ROWS", 256)
-    monkeypatch.setattr(pull, "_PUSH_ROWS", 256)
+    monkeypatch.setattr(prepared, "_SWEEP_ROWS", 256)
+    monkeypatch.setattr(prepared, "_PUSH_ROWS", 256)
     held, got = peak(LEFT, RIGHT, CONDITIONS[name])
     assert got.num_rows
     assert held < 256 + 700
@@ -142,7 +142,7 @@ def test_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     question: dict[str, Any] = {"on": "k", "condition": "abs(l.x - r.x) < 5", "how": "full"}
     question["columns"] = ["x", "x_right"]
     one = ivjoin.band_join(LEFT, RIGHT, **question).read_all().sort_by([("x", "ascending"), ("x_right", "ascending")])
-    monkeypatch.setattr(pull, "_PARALLEL_ROWS", 1000)
+    monkeypatch.setattr(prepared, "_PARALLEL_ROWS", 1000)
     stream = ivjoin.band_join(LEFT, RIGHT, **question, threads=2)
     two = stream.read_all().sort_by([("x", "ascending"), ("x_right", "ascending")])
     assert stream.sorting.startswith("neither side")
@@ -175,7 +175,7 @@ def test_rows_for_which_the_axis_errs(condition: str, threads: int, monkeypatch:
 
     monkeypatch.setattr(sorting, "SMALL", -1)
     monkeypatch.setattr(axis, "_WORTH", 2.0)
-    monkeypatch.setattr(pull, "_SWEEP_ROWS", 1)
+    monkeypatch.setattr(prepared, "_SWEEP_ROWS", 1)
     rng = random.Random(condition)
     schema = pa.schema({"k": pa.int64(), "a": pa.int64(), "b": pa.int64()})
 

@@ -15,7 +15,7 @@ from join.cases import Case, Run, outputs
 
 from ivjoin import band_join
 from ivjoin.plan.planner import JoinPlan
-from ivjoin.stream import ordered, outside, pull, sorting
+from ivjoin.stream import ordered, outside, prepared, sorting
 from ivjoin.stream.axis import Axis, axes
 
 SORTED: Counter[str] = Counter()  # what was said of the joins
@@ -43,8 +43,8 @@ def at_once(seed: int) -> Iterator[None]:
         patch.setattr(sorting, "SMALL", -1)
         patch.setattr(ordered, "_GATHERED", 3)
         patch.setattr(sorting, "best_axis", drawn)
-        patch.setattr(pull, "_SWEEP_ROWS", 1)
-        patch.setattr(pull, "_PUSH_ROWS", rng.choice([1, 2, 5, 2048]))
+        patch.setattr(prepared, "_SWEEP_ROWS", 1)
+        patch.setattr(prepared, "_PUSH_ROWS", rng.choice([1, 2, 5, 2048]))
         yield
 
 

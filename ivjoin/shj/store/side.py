@@ -441,11 +441,6 @@ class SideStore:
         if self._steps > index_kernels.WORTH_WALKING * self._linked + index_kernels.SOME_STEPS:
             self.disordered = True
 
-    def refused(self, rows: int, probes: int, pushes: int = 1) -> None:
-        """Count rows that lay in probe rows' windows of the first axis, but were refused by a band on another one."""
-        self._refused += rows
-        self._probed += probes + index_kernels.PUSH * pushes
-
     @property
     def crowded(self) -> bool:
         """Whether the first axis lets so many rows through that another one may be the better index."""

@@ -139,9 +139,6 @@ class Records:
         validity = None if valid is None else arrow.bitmap(valid)
         return pa.Array.from_buffers(t, len(values), [validity, arrow.bitmap(values)], nulls)
 
-    def may_be_null(self, i: int) -> bool:
-        return self._nulls[i]
-
     def forget(self) -> None:
         """Let go of what was read last."""
         self._read = None

@@ -1,0 +1,57 @@
+"""Batches of an input as the pieces that a join pushes: cut where they are long, put together where they are short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from ivjoin.shj.plain import in_few_batches
+
+__all__ = ["Pieces"]
+
+# Smaller pieces of what is in memory as a whole are put together: waiting for more of them costs nothing, and a push of
+# few rows as much as one of many.
+_GATHERED_ROWS = 2048
+
+
+class Pieces:
+    """One input's batches, read one ahead at most; ``whole``: of an input that is in memory as a whole."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch], coalesce: int, most: int, whole: bool = False) -> None:
+        self._batches = batches
+        self._coalesce = max(coalesce, _GATHERED_ROWS) if whole else coalesce
+        self._most = most
+        self._held: pa.RecordBatch | None = None
+        self._gathered: list[pa.RecordBatch] = []  # the next ones, last first
+        self._at = 0
+        self.rows = 0
+
+    def next(self) -> pa.RecordBatch | None:
+        """The next piece, None at the end."""
+        while self._held is None or self._at >= self._held.num_rows:
+            self._held, self._at = self._read(), 0
+            if self._held is None:
+                return None
+        piece = self._held.slice(self._at, self._most) if self._held.num_rows > self._most else self._held
+        self._at += piece.num_rows
+        self.rows += piece.num_rows
+        return piece
+
+    def _read(self) -> pa.RecordBatch | None:
+        if self._gathered:
+            return self._gathered.pop()
+        batch = next(self._batches, None)
+        if batch is None or batch.num_rows >= self._coalesce:
+            return batch
+        parts, rows = [batch], batch.num_rows
+        while rows < self._coalesce:
+            more = next(self._batches, None)
+            if more is None:
+                break
+            parts.append(more)
+            rows += more.num_rows
+        if len(parts) == 1:
+            return batch
+        self._gathered = in_few_batches(parts)[::-1]
+        return self._gathered.pop() if self._gathered else batch

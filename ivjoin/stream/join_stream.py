@@ -1,0 +1,206 @@
+"""The output of a join as an iterator, and as an Arrow stream: it comes once, and to one reader."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import replace
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pyarrow as pa
+
+from ivjoin.errors import ProtocolError
+from ivjoin.metrics import JoinMetrics
+from ivjoin.operator.operator import SymmetricHashJoin
+from ivjoin.stream.inputs import first_line
+from ivjoin.stream.memory import to_the_end
+from ivjoin.stream.outputs import Outputs
+from ivjoin.stream.prepared import PreparedJoin
+from ivjoin.stream.slices import SlicedJoin
+from ivjoin.stream.sorting import Arranged
+
+if TYPE_CHECKING:
+    from ivjoin.expr.written import Value
+
+__all__ = ["JoinStream"]
+
+_CLOSED = "this stream was closed and gives nothing more"
+
+_READ_ELSEWHERE = (
+    "this stream is read by another thread at this moment, or by a call further up in this one; wait until that call "
+    "has returned"
+)
+
+
+class JoinStream(Outputs):
+    """The output of a join: an iterator of RecordBatches that reads its inputs as it is read.
+
+    The output comes once. A loop that was left goes on where it stopped, and :meth:`read_all` gives what is left;
+    asking again for output that was read to its end, that another reader has begun to take, or that ended with an
+    error, raises :class:`ProtocolError` rather than give nothing.
+
+    It is a context manager, which closes it, and may be iterated over by ``async for``. ``to_arrow``, ``to_polars``,
+    ``to_pandas``, ``to_duckdb``, ``write_parquet``, ``write_ipc`` and ``write_csv`` take all of it at once.
+
+    Also an Arrow stream (``__arrow_c_stream__``), so that polars, duckdb and others take it directly, as a whole: it
+    cannot be handed over once a batch was taken. Whoever asks last has the output; a reader handed out before, and not
+    begun, raises when it is read. One thread at a time may read.
+    ``metrics`` and ``schema`` may be read at any time.
+    """
+
+    def __init__(self, join: PreparedJoin) -> None:
+        self._join = join
+        self._operator = join.operator(join.plan)
+        self._arranged: Arranged | None = None
+        self._open()
+
+    def _open(self) -> None:
+        self._batches = self._run()
+        self._reading = Lock()
+        self._begun = False
+        self._over: str | None = None  # why nothing more can come
+        self._broken = False  # by an error, which is not to be taken for an end
+        self._reader: object | None = None  # the one that was handed out last, where the output is not taken here
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the output."""
+        return self._join.chosen.schema
+
+    @property
+    def metrics(self) -> JoinMetrics:
+        """Counts so far."""
+        return self._operator.metrics
+
+    @property
+    def sorting(self) -> str:
+        """What was done to inputs without an order, in a line; "" before the first row, and where nothing was."""
+        return "" if self._arranged is None else self._arranged.said
+
+    @property
+    def row_groups_skipped(self) -> tuple[int, int] | None:
+        """How many row groups of either side cannot matter and are not read; None unless both are Parquet files."""
+        return self._join.skipped
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("the output of a join comes once: it cannot be pickled or copied; read_all() gives a table")
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        self._claim(None)
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        return self._next(None)
+
+    def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
+        """What later output batches can still hold, as :meth:`SymmetricHashJoin.output_bounds` says.
+
+        Raises
+        ------
+        ProtocolError
+            After an error, or with threads.
+        """
+        if not isinstance(self._operator, SymmetricHashJoin):
+            raise ProtocolError("output_bounds() is of one operator; this stream has several (threads > 1)")
+        return self._operator.output_bounds()
+
+    def close(self) -> None:
+        """Read no more of the inputs, and give up the rest of the output."""
+        if not self._reading.acquire(blocking=False):
+            raise ProtocolError(_READ_ELSEWHERE)
+        try:
+            self._batches.close()
+            self._over = self._over or _CLOSED
+            self._left()  # nothing was left by the generator of one that has not begun
+        finally:
+            self._reading.release()
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rest of the output as a RecordBatchReader.
+
+        Raises
+        ------
+        ProtocolError
+            As :meth:`read_all`.
+        """
+        reader = object()
+        self._claim(reader)
+        return pa.RecordBatchReader.from_batches(self.schema, iter(partial(self._next, reader, True), None))
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        if self._begun and self._over is None:
+            raise ProtocolError(
+                "batches of this stream were taken already, and an Arrow stream is the whole output; "
+                "pass read_all() or to_reader(), which are the rest"
+            )
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def _claim(self, reader: object | None) -> None:
+        """Make the output that of a reader, None for the stream itself."""
+        if self._over is not None:
+            raise ProtocolError(self._over)
+        if self._reader is not None and self._begun:
+            raise ProtocolError("another reader has begun to take the output of this stream, which comes once")
+        self._reader = reader
+
+    def _next(self, reader: object | None, none_at_end: bool = False) -> Any:
+        if not self._reading.acquire(blocking=False):
+            raise ProtocolError(_READ_ELSEWHERE)
+        try:
+            if self._reader is not reader:
+                raise ProtocolError("the output of this stream was handed to another reader, and comes once")
+            if self._broken:
+                raise ProtocolError(self._over)
+            self._begun = True
+            return next(self._batches, None) if none_at_end else next(self._batches)
+        finally:
+            self._reading.release()
+
+    def _run(self) -> Generator[pa.RecordBatch, None, None]:
+        try:
+            yield from self._output()
+            self._over = "the output was read to its end, and comes once: keep what was read, or join again"
+        except GeneratorExit:
+            self._over = _CLOSED
+            raise
+        except BaseException as e:
+            self._over = f"this stream stopped with an error and gives nothing more: {first_line(e)}"
+            self._broken = True
+            raise
+        finally:
+            self._left()
+
+    def _left(self) -> None:
+        """Nothing more is read: let go of the inputs, as far as whoever holds the stream does not hold them, too."""
+        if isinstance(self._operator, SlicedJoin):
+            self._operator.close()
+        self._join.end()
+        if self._arranged is not None:
+            self._arranged = replace(self._arranged, batches=(iter(()), iter(())), sweep=None)
+
+    def _output(self) -> Iterator[pa.RecordBatch]:
+        return map(self._join.chosen.pick, to_the_end(self._joined()))
+
+    def _joined(self) -> Iterator[pa.RecordBatch]:
+        self._arranged, inputs = self._join.begin()
+        if self._arranged.plan is not self._join.plan:
+            arranged = self._arranged
+            self._operator = self._join.operator(arranged.plan, arranged.errors_first, arranged.copies)
+        op, names, first = self._operator, ("left", "right"), self._arranged.first
+        if self._arranged.sweep is not None:
+            for p, piece in self._arranged.sweep.turns(self._join.sweep_rows(self._arranged.plan)):
+                yield from op.finish(names[p]) if piece is None else op.push(names[p], piece)
+            return
+        open_ = [True, True]
+        while open_[0] or open_[1]:
+            if first is not None and open_[first]:
+                p = first
+            else:
+                p = 0 if not open_[1] else 1 if not open_[0] else op.lagging(inputs[0].rows, inputs[1].rows)
+            batch = inputs[p].next()
+            if batch is None:
+                open_[p] = False
+                yield from op.finish(names[p])
+            else:
+                yield from op.push(names[p], batch)

@@ -1,0 +1,116 @@
+"""A join before its first row: which engine it takes, what of its inputs is read, and in which pieces."""
+
+from __future__ import annotations
+
+from ivjoin.expr.arguments import MOST_ROWS
+from ivjoin.operator.budget import Budget
+from ivjoin.operator.operator import SymmetricHashJoin
+from ivjoin.plan.cutting import cut_of
+from ivjoin.plan.planner import JoinPlan
+from ivjoin.stream.columns import Chosen
+from ivjoin.stream.gathering import Pieces
+from ivjoin.stream.inputs import Source
+from ivjoin.stream.memory import threads_within
+from ivjoin.stream.picked import arrange_picked
+from ivjoin.stream.slices import SlicedJoin, slice_rows
+from ivjoin.stream.sorting import Arranged, arrange, as_they_are
+
+__all__ = ["PreparedJoin"]
+
+# Rows pushed at once, whatever the size of the batches that come in: the state holds a pushed batch whole, so this
+# is what keeps it near the window when the input is one large batch.
+_PUSH_ROWS = 2048
+# Sides that are all there are in memory anyway, and a piece of the one costs but a search in the other.
+_SWEEP_ROWS = 8192
+# The same where a row looks at all that are held: no key divides them, and nothing has a band of two ends to
+# search between.
+_WALKED_ROWS = 2048
+# With threads, a piece is a good part of a slice, a quarter of one at most; of tables in memory, as much as one has.
+_PARALLEL_ROWS = 65536
+# Where each left row takes one partner of a side that was read before, a piece is sorted and compared as a whole.
+_PICK_ROWS = 1 << 18
+_LEAST_ROWS, _LIMIT_A_ROW = 1024, 4096  # the same within a limit: for each row so many bytes of it
+
+
+class PreparedJoin:
+    """A join that is yet to begin: what it reads is looked at, and sorted, with the first row."""
+
+    def __init__(
+        self, found: Chosen, sources: tuple[Source, Source], sort: bool, coalesce: int, threads: int,
+        budget: Budget | None = None,
+    ) -> None:
+        self.budget = budget
+        self.plan = found.plan
+        self.chosen = found
+        self.skipped: tuple[int, int] | None = None
+        self._sort, self._coalesce, self._threads = sort, coalesce, threads_within(budget, threads)
+        self._sources: tuple[Source, Source] | None = sources  # until the end
+        known = all(source.in_memory for source in sources)
+        self._rows = sum(source.rows or 0 for source in sources) if known else 0
+        small = threads == 1 and not found.plan.spec.aggregates
+        piece = _PUSH_ROWS if small else max(_PARALLEL_ROWS, slice_rows(self._rows, threads, False) // 4)
+        self.most = max(piece, coalesce)
+
+    def operator(
+        self, plan: JoinPlan, errors_first: bool = False, copies: bool = False
+    ) -> SymmetricHashJoin | SlicedJoin:
+        cut = cut_of(plan) if self._threads > 1 else ""
+        if isinstance(cut, str):  # one thread is asked for, or is all that can be used
+            return SymmetricHashJoin.from_plan(plan, errors_first=errors_first, budget=self.budget)
+        views = bool(self._rows) and not copies
+        return SlicedJoin(plan, cut, self._threads, errors_first, self._rows, views, self.budget)
+
+    def end(self) -> None:
+        """Let go of the inputs."""
+        self._sources = None
+
+    def open(self) -> None:
+        """Leave out the row groups that cannot matter, and read what must not wait."""
+        assert self._sources is not None
+        left, right = self._sources
+        if left.ranges is not None and right.ranges is not None:
+            ranges = left.ranges, right.ranges.of_side("right")
+            from ivjoin.files.join_row_groups import meeting_groups
+
+            kept = meeting_groups(self.plan, ranges)
+            self.skipped = ranges[0].row_groups - len(kept[0]), ranges[1].row_groups - len(kept[1])
+            for source, groups in zip(self._sources, kept, strict=True):
+                source.keep_groups(groups)
+        for source in self._sources:
+            source.ready()
+
+    def begin(self) -> tuple[Arranged, tuple[Pieces, Pieces]]:
+        assert self._sources is not None
+        if self.plan.spec.pick is not None:
+            arranged = arrange_picked(self.plan, self._sources, self._sort, self.budget)
+            self.most = max(_SWEEP_ROWS if arranged.leads is None else _PICK_ROWS, self._coalesce)
+        else:
+            arrange_ = arrange if self._sort else as_they_are
+            arranged = arrange_(self.plan, self._sources, self._threads, self.budget)
+            if isinstance(cut_of(arranged.plan), str):
+                if not self.plan.spec.aggregates:
+                    self.most = max(_PUSH_ROWS, self._coalesce)
+            elif self._threads > 1 and self._rows and not arranged.copies and self.budget is None:
+                self.most = max(_PARALLEL_ROWS, slice_rows(self._rows, self._threads, True), self._coalesce)
+        if self.budget is not None and (self.plan.spec.pick is not None or self.plan.spec.aggregates):
+            # A push is refused as a whole, so one is to be a small part of what is allowed.
+            self.most = min(self.most, max(_LEAST_ROWS, self.budget.limit // _LIMIT_A_ROW))
+        most = [self.most, self.most]
+        if self.plan.spec.pick is not None and arranged.leads == 1 and self.budget is None:
+            most[1] = MOST_ROWS  # held as a whole, and gathered from again and again, which is slow of many pieces
+        left, right = (
+            Pieces(batches, self._coalesce, rows, source.in_memory)
+            for batches, source, rows in zip(arranged.batches, self._sources, most, strict=True)
+        )
+        return arranged, (left, right)
+
+    def sweep_rows(self, plan: JoinPlan) -> int:
+        """Rows of a piece, where one side is swept along another that is in memory as a whole."""
+        return max(min(_SWEEP_ROWS, _WALKED_ROWS) if _walks(plan) else _SWEEP_ROWS, self.most)
+
+
+def _walks(plan: JoinPlan) -> bool:
+    terms = plan.kernel_terms
+    below = {n for t in terms if t.lo is not None for n in (t.left, t.right)}
+    above = {n for t in terms if t.hi is not None for n in (t.left, t.right)}
+    return not plan.sides[0].keys and not below & above
