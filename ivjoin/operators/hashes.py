@@ -19,7 +19,7 @@ from ivjoin.expr.build.strings import constant_int
 from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined, rows
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import BINARY, INT32, INT64, STRING, Type, duration, timestamp
-from ivjoin.operators.record import ANY, NOT_LINEAR, Absent, Call, Meaning, Operator, call, one
+from ivjoin.operators.record import ANY, NOT_LINEAR, Absent, Call, Meaning, Operator, call, of_texts, one
 from ivjoin.operators.rowwise import by_row, listed
 from ivjoin.operators.writing import Written, called
 
@@ -196,7 +196,8 @@ def _digest(names: str, t: Type, f: Callable[[bytes], Any]) -> Operator:
     name = names.split()[0]
     return Operator(
         name, {"*": Meaning(by_row(f), _SCATTERED)}, (f"{name}(l.s)", f"{name}(l.z)"), called(name),
-        _SCATTERED, NOT_LINEAR, calls=(one(names, lambda a: make(name, (_bytes(a, name),), (), t)),), warns=False,
+        _SCATTERED, NOT_LINEAR, calls=(of_texts(one(names, lambda a: make(name, (_bytes(a, name),), (), t))),),
+        warns=False,
     )  # fmt: skip
 
 
@@ -222,7 +223,7 @@ OPERATORS = (
     _digest("sha1 sha", STRING, lambda v: hashlib.sha1(v).hexdigest()),
     Operator(
         "sha2", {"*": Meaning(_sha2_exact, _SCATTERED)}, ("sha2(l.s, 256)",), _sha2_text, _SCATTERED, NOT_LINEAR,
-        calls=(call("sha2", 2, 2, _sha2),), warns=False,
+        calls=(of_texts(call("sha2", 2, 2, _sha2)),), warns=False,
     ),
 )  # fmt: skip
 SPELLINGS: tuple[Call, ...] = ()

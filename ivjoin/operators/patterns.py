@@ -20,7 +20,7 @@ from ivjoin.expr.literals import is_literal, literal
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import BINARY, BOOL, INT32, STRING
 from ivjoin.expr.words import string_text
-from ivjoin.operators.record import NO_NUMBER, NO_ORDER, TEXT_BOUNDS, Absent, Build, Meaning, Operator, call
+from ivjoin.operators.record import NO_NUMBER, NO_ORDER, TEXT_BOUNDS, Absent, Build, Meaning, Operator, call, of_texts
 from ivjoin.operators.rowwise import by_row
 from ivjoin.operators.writing import ADD, COMPARE, Arg, called
 
@@ -190,24 +190,26 @@ OPERATORS = (
     Operator(
         "like_column", {"*": Meaning(_matching(_like_pattern), TEXT_BOUNDS)},
         ("l.s LIKE r.u", "l.s LIKE r.u ESCAPE '!'"), _like_text, NO_ORDER, NO_NUMBER, sympy=_NO_TEXTS,
-        calls=(call("like", 2, 3, _escaped(like)),),
+        calls=(of_texts(call("like", 2, 3, _escaped(like))),),
     ),
     Operator(
         "rlike_column", {"*": Meaning(_matching(lambda pattern, _: pattern), TEXT_BOUNDS)},
         ("l.s RLIKE r.u", "rlike(l.s, r.u)"), _rlike_text, NO_ORDER, NO_NUMBER, sympy=_NO_TEXTS,
-        calls=(call("rlike regexp_like regexp", 2, 2, lambda a, z: rlike(*a)),),
+        calls=(of_texts(call("rlike regexp_like regexp", 2, 2, lambda a, z: rlike(*a))),),
     ),
     Operator(
         "substring_at", {"*": Meaning(by_row(_part), TEXT_BOUNDS)},
         ("substring(l.s, r.n, r.m)", "substring(l.s, r.n)", "left(l.s, r.n)", "right(l.s, r.n)"),
         called("substring"), NO_ORDER, NO_NUMBER,
-        calls=(call("substring substr", 2, 3, _substring), call("left", 2, 2, _side("left", strings.left_part)),
-               call("right", 2, 2, _side("right", strings.right_part))), sympy=_NO_TEXTS,
+        calls=tuple(map(of_texts, (
+            call("substring substr", 2, 3, _substring), call("left", 2, 2, _side("left", strings.left_part)),
+            call("right", 2, 2, _side("right", strings.right_part)),
+        ))), sympy=_NO_TEXTS,
     ),
     Operator(
         "levenshtein", {"*": Meaning(_levenshtein_exact, _DISTANCE)},
         ("levenshtein(l.s, r.u)", "levenshtein(l.s, r.u, 2)"), called("levenshtein"), NO_ORDER, NO_NUMBER,
-        calls=(call("levenshtein", 2, 3, _levenshtein),), sympy=_NO_TEXTS,
+        calls=(of_texts(call("levenshtein", 2, 3, _levenshtein)),), sympy=_NO_TEXTS,
     ),
 )  # fmt: skip
-SPELLINGS = (call("ilike", 2, 3, _escaped(ilike)),)
+SPELLINGS = (of_texts(call("ilike", 2, 3, _escaped(ilike))),)

@@ -9,8 +9,9 @@ not is an :class:`Absent` with the reason, never silence.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from ivjoin.expr.build.coerce import local_text
 from ivjoin.expr.kernels.cells import Rule as Exact
 from ivjoin.expr.nodes import Node
 from ivjoin.operators.direction import DirectionRule
@@ -20,7 +21,7 @@ from ivjoin.operators.writing import Written
 
 __all__ = [
     "ANY", "BOTH_WAYS", "COLUMNS", "LIBRARY", "NOT_IN_SYMPY", "NOT_LINEAR", "NO_NUMBER", "NO_ORDER", "TEXT_BOUNDS",
-    "Absent", "Build", "Call", "Meaning", "Operator", "call", "one",
+    "Absent", "Build", "Call", "Meaning", "Operator", "call", "of_texts", "one",
 ]  # fmt: skip
 
 ANY = 1 << 30
@@ -93,6 +94,11 @@ def call(names: str, least: int, most: int, make: Build) -> Call:
 def one(names: str, make: Callable[[Node], Node]) -> Call:
     """A function of one argument."""
     return call(names, 1, 1, lambda a, z: make(a[0]))
+
+
+def of_texts(f: Call) -> Call:
+    """The same function of texts: of an instant it takes the text of its local time."""
+    return replace(f, make=lambda a, z: f.make([local_text(x, z) for x in a], z))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

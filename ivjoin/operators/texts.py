@@ -20,6 +20,7 @@ from ivjoin.operators.record import (
     Meaning,
     Operator,
     call,
+    of_texts,
     one,
 )
 from ivjoin.operators.writing import ADD, ATOM, COMPARE, Arg, Node, Written, written_call
@@ -37,7 +38,8 @@ def _compute(name: str, examples: tuple[str, ...], written: str | Written, *call
 
     return Operator(
         name, {"*": Meaning(ops_strings.function, TEXT_BOUNDS)}, examples,
-        text if isinstance(written, str) else written, NO_ORDER, NO_NUMBER, calls=calls, sympy=_NOT_A_TEXT,
+        text if isinstance(written, str) else written, NO_ORDER, NO_NUMBER, calls=tuple(map(of_texts, calls)),
+        sympy=_NOT_A_TEXT,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What Spark 4 answers in ANSI mode, measured: 2,900 facts in ``test_evaluate_spark.jsonl``, one expression a line.
+"""What Spark 4 answers in ANSI mode, measured: 3,100 facts in ``test_evaluate_spark.jsonl``, one expression a line.
 
 A line holds the session zone, the expression over ``a`` and ``b``, their Spark types, Spark's result type, and rows of
 argument values and the answer: ``"<error>"``, null, or a value (timestamps as microseconds, dates as days, floats and

@@ -39,7 +39,7 @@ from ivjoin.expr.types import (
 
 __all__ = [
     "NESTED", "WIDE_DECIMAL", "as_bool", "as_decimal", "as_double", "as_int32", "as_number", "as_numbers", "as_text",
-    "bounded", "cast", "common_type", "compared", "exact_value", "meet", "meet_all", "wider_decimal",
+    "bounded", "cast", "common_type", "compared", "exact_value", "local_text", "meet", "meet_all", "wider_decimal",
 ]  # fmt: skip
 
 _INT_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
@@ -395,6 +395,11 @@ def as_text(x: Node, what: str) -> Node:
     if x.type.kind == "opaque":
         raise ConditionError(f"{what} needs a string, not {x.type}: {x}")
     return x if x.type.kind == "binary" else cast(x, STRING)
+
+
+def local_text(x: Node, zone: str) -> Node:
+    """An instant as the text of its local time, where a text is asked for; all else as it is."""
+    return cast(x, STRING, zone) if x.type.kind == "timestamp" and x.type.tz else x
 
 
 def as_bool(x: Node, what: str) -> Node:

@@ -88,7 +88,7 @@ def function(node: Node, consts: Consts) -> Kernel:
 
 def _initcap(s: str) -> str:
     """Each word that a space begins, with its first letter large and the others small."""
-    return " ".join(w[:1].upper() + w[1:] for w in s.lower().split(" "))
+    return " ".join(w[:1].title() + w.lower()[len(w[:1].lower()) :] for w in s.split(" "))
 
 
 # Where Arrow maps one character to one, as Java and Python do not ("straße" to "STRASSE"), or takes other word ends.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ivjoin.errors import ColumnError, ConditionError, IvjoinError, UnsupportedError
 from ivjoin.expr import build
 from ivjoin.expr.build import chrono, strings
+from ivjoin.expr.build.coerce import local_text
 from ivjoin.expr.build.nested import field
 from ivjoin.expr.literals import is_literal, literal, parse_timestamp, zone_named
 from ivjoin.expr.nodes import COMPARISONS, Node
@@ -270,20 +271,24 @@ class _Reader:
             return build.eq_null_safe(x, literal(bool(e.expression.this)), self.zone)
         raise ConditionError(f"IS takes NULL, TRUE, FALSE or [NOT] DISTINCT FROM, not {e.expression.sql('spark')}")
 
+    def text_of(self, e: Any) -> Node:
+        """What is read as a text: of an instant, its local time."""
+        return local_text(self.read(e), self.zone)
+
     def like(self, e: Any, escape: str = "\\") -> Node:
         from sqlglot import exp
 
         if isinstance(e.expression, (exp.Any, exp.All)):
             raise UnsupportedError("LIKE ANY and LIKE ALL; join single LIKEs with OR or AND")
         make = patterns.ilike if isinstance(e, exp.ILike) else patterns.like
-        out = make(self.read(e.this), self.read(e.expression), escape)
+        out = make(self.text_of(e.this), self.text_of(e.expression), escape)
         return build.not_(out) if e.args.get("negate") else out
 
     def escaped(self, e: Any) -> Node:
         return self.like(e.this, strings.constant_text(self.read(e.expression), "the ESCAPE of LIKE"))
 
     def rlike(self, e: Any) -> Node:
-        out = patterns.rlike(self.read(e.this), self.read(e.expression))
+        out = patterns.rlike(self.text_of(e.this), self.text_of(e.expression))
         return build.not_(out) if e.args.get("negate") else out
 
     def pipes(self, e: Any) -> Node:
@@ -292,7 +297,7 @@ class _Reader:
         if isinstance(e.expression, (exp.Add, exp.Sub)):
             raise ConditionError("|| beside + or -: put parentheses around one of them")
         self.refuse_loose_bits(e)
-        return strings.concat(self.read(e.this), self.read(e.expression))
+        return strings.concat(self.text_of(e.this), self.text_of(e.expression))
 
     def case(self, e: Any) -> Node:
         subject = self.read(e.this) if e.this is not None else None
@@ -358,7 +363,7 @@ class _Reader:
         make = {"LEADING": strings.ltrim, "TRAILING": strings.rtrim}.get(
             str(e.args.get("position") or ""), strings.trim
         )
-        return make(self.read(e.this), what)
+        return make(self.text_of(e.this), what)
 
     def function(self, e: Any) -> Node:
         name, args = str(e.this), list(e.expressions)
