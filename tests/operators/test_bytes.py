@@ -125,7 +125,8 @@ def targets(p: Points, a: Interval, b: Interval, rng: random.Random) -> Iterator
 
 
 # Shares of cases in which the hull itself is found at least, up and down, where that is not all: a result past its type
-# errs, so that the greatest that does not is somewhere below; of bits, ranges of powers of two are followed.
+# errs, so that the greatest that does not is somewhere below; of bits, ranges of powers of two are followed; conjuncts and
+# disjuncts with a column in common are bounded one by one.
 WIDE: dict[str, tuple[float, float]] = {
     "bit_count(a)": (0.45, 0.3), "round(a, -1)": (0.7, 1), "bround(a, -1)": (0.65, 0.5),
     "CAST(a * 3 AS TINYINT)": (0.4, 1), "shiftrightunsigned(a, 2)": (0.5, 0.3), "a * a": (0.4, 1),
@@ -135,6 +136,7 @@ WIDE: dict[str, tuple[float, float]] = {
     "shiftleft(a, b)": (0.0, 0.2), "shiftright(a, b)": (0.75, 0.4), "shiftrightunsigned(a, b)": (0.0, 0.15),
     "try_multiply(a, b)": (0.3, 0.65), "try_mod(a, b)": (0.75, 0.7),
     "CASE WHEN a < b THEN a ELSE b + 1 END": (0.35, 1), "a < b AND a > -b": (0.85, 0.75),
+    "a = b OR a > 100": (0.99, 1),  # of a from 100 on and b = 100 both together are TRUE, neither alone is
 }  # fmt: skip
 
 
