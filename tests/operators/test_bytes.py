@@ -125,8 +125,8 @@ def targets(p: Points, a: Interval, b: Interval, rng: random.Random) -> Iterator
 
 
 # Shares of cases in which the hull itself is found at least, up and down, where that is not all: a result past its type
-# errs, so that the greatest that does not is somewhere below; of bits, ranges of powers of two are followed; conjuncts and
-# disjuncts with a column in common are bounded one by one.
+# errs, so that the greatest that does not is somewhere below; of bits, ranges of powers of two are followed;
+# conjuncts and disjuncts with a column in common are bounded one by one.
 WIDE: dict[str, tuple[float, float]] = {
     "bit_count(a)": (0.45, 0.3), "round(a, -1)": (0.7, 1), "bround(a, -1)": (0.65, 0.5),
     "CAST(a * 3 AS TINYINT)": (0.4, 1), "shiftrightunsigned(a, 2)": (0.5, 0.3), "a * a": (0.4, 1),
