@@ -32,8 +32,15 @@ COLUMNS: dict[str, pa.Array] = {
     "struct of views": pa.array([{"x": x} for x in TEXT], pa.struct({"x": VIEW})),
     "list of views": pa.array([[x] for x in TEXT], pa.list_(VIEW)),
     "list": pa.array([[x] for x in TEXT]),
+    "dense union of views and run ends": pa.UnionArray.from_dense(
+        pa.array([3, 7] * 12, pa.int8()), pa.array([i // 2 for i in range(ROWS)], pa.int32()),
+        [pa.array(TEXT[::2], VIEW), pc.run_end_encode(pa.array(TEXT[1::2]))], ["x", "y"], [3, 7],
+    ),
+    "sparse union of views": pa.UnionArray.from_sparse(
+        pa.array([1, 0, 0] * 8, pa.int8()), [pa.array(TEXT, VIEW), pa.array(TEXT, pa.large_string())]
+    ),
 }  # fmt: skip
-AS_KEYS = [name for name in COLUMNS if name not in ("struct of views", "list of views", "list")]
+AS_KEYS = [n for n in COLUMNS if "union" not in n and n not in ("struct of views", "list of views", "list")]
 
 
 def table(column: pa.Array) -> pa.Table:

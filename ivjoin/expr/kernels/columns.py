@@ -136,10 +136,12 @@ def nothing(n: int, t: Type) -> Cell:
 
 def _valid(array: Any) -> Mask:
     # null_count is cached by Arrow, and a bitmap may be there with no null in it.
+    if pa.types.is_union(array.type):  # which has no bitmap and counts no nulls: those of its values are its own
+        return np.asarray(array.is_valid())
     if array.null_count == 0:
         return None
     bitmap = array.buffers()[0]
-    if bitmap is None:  # a union or a null array: no bitmap, and rare enough to ask Arrow
+    if bitmap is None:  # a null array: no bitmap, and rare enough to ask Arrow
         return np.asarray(array.is_valid())
     return bits(bitmap, array.offset, len(array))
 
