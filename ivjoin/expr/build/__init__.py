@@ -333,11 +333,16 @@ def nullif(a: Node, b: Node, zone: str = "UTC") -> Node:
 
 
 def in_(x: Node, items: list[Node], zone: str = "UTC") -> Node:
-    """``x IN (items)``, FALSE if there are none; items that are not constants become comparisons joined by OR."""
+    """``x IN (items)``, FALSE if there are none; items that are not constants become comparisons joined by OR.
+
+    All meet in one type, as in Spark: a whole number beside a double is one, and may be another number then.
+    """
     if not items:
         return literal(False)
     if len(items) == 1:
         return eq(x, items[0], zone)
+    if _meets_otherwise(x, items):
+        x, *items = meet_all([x, *items], zone, "IN")
     if not all(is_literal(i) for i in items) or is_literal(x) or x.type.kind in ("decimal256", "opaque"):
         return or_(*(eq(x, i, zone) for i in items))
     t: Type | None = x.type
@@ -361,3 +366,12 @@ def in_(x: Node, items: list[Node], zone: str = "UTC") -> Node:
     if not all(is_literal(i) for i in all_met[1:]):
         return or_(*(eq(x, i, zone) for i in items))
     return make("in", tuple(all_met), (), BOOL)
+
+
+def _meets_otherwise(x: Node, items: list[Node]) -> bool:
+    """Whether x may equal an item in the type of all of them where it does not in the type of the two, or not equal."""
+    kinds = {n.type.kind for n in (x, *items)} - {"null"}
+    if "string" in kinds:
+        return len(kinds) > 1
+    wide = x.type.kind == "decimal" or (x.type.kind == "int" and x.type.bits > 32)
+    return wide and "float" in kinds and bool({"int", "decimal"} & {i.type.kind for i in items})
