@@ -226,6 +226,16 @@ def test_a_value(text: str, columns: dict[str, Any], want: Any, duck: str | None
         assert there == want
 
 
+@pytest.mark.parametrize("text", [
+    "(l.a + 1) <=> 99999999999", "(l.a + 1) <=> 1.5", "0.01 / (l.a - l.a) IS DISTINCT FROM 12",
+])  # fmt: skip
+def test_what_errs_does_so_beside_a_value_that_its_type_has_not(text: str) -> None:
+    assert value(text, {"a": I32}) is ERROR
+    if "DISTINCT" not in text:
+        assert value(text, {"a": 1}) is False
+        assert value(text, {"a": pa.array([None], pa.int32())}) is False
+
+
 def test_a_text_beside_a_number_in_a_list_is_read_as_one() -> None:
     assert value("l.s IN (l.u, l.a)", {"s": "b", "u": "b", "a": 1}) is ERROR
     with pytest.raises(ConditionError, match="the text 'b' cannot be read as int64, which IN needs here"):

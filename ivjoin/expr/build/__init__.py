@@ -178,7 +178,9 @@ def _against_literal(op: str, x: Node, lit: Node, zone: str) -> Node | None:
     if value.denominator == 1 and lo <= value <= hi:
         return make(op, (x, literal(int(value), t)), (), BOOL)
     if op == "eq_null_safe":
-        return literal(False)
+        # FALSE of a null, too; but what errs, errs beside it as well
+        never = make("lt", (x, literal(lo, t)), (), BOOL)
+        return literal(False) if x.op == "column" else coalesce(never, literal(False))
     # No x equals the value; the comparisons below are NULL where x is, and else have the one possible answer.
     if value < lo:
         return make("ge" if op in ("gt", "ge", "ne") else "lt", (x, literal(lo, t)), (), BOOL)
