@@ -1,4 +1,4 @@
-"""Arrays of structs, lists and maps taken apart, and put together again from other children."""
+"""Arrays of structs, lists, maps and unions taken apart, and put together again from other children."""
 
 from __future__ import annotations
 
@@ -29,12 +29,18 @@ class Parts:
         Of lists and maps: row ``i`` has the values ``ends[i]`` to ``ends[i + 1]`` of the child.
     children : list of pa.Array
         Only as much of them as the rows use, where they are in order.
+    which : int64[rows] or None
+        Of unions: the number of the child that has each row's value.
+    places : int32[rows] or None
+        Of dense unions: where in that child it lies; of others it is at the place of the row.
     """
 
     rows: int
     valid: np.ndarray | None
     ends: np.ndarray | None
     children: list[pa.Array]
+    which: np.ndarray | None = None
+    places: np.ndarray | None = None
 
     def of(self, children: Sequence[pa.Array]) -> Parts:
         """The same rows with other children, each as long as the one in its place."""
@@ -44,7 +50,7 @@ class Parts:
 def is_taken_apart(t: pa.DataType) -> bool:
     """Whether :func:`parts_of` takes arrays of this type."""
     pt = pa.types
-    return pt.is_struct(t) or pt.is_fixed_size_list(t) or pt.is_map(t) or _is_list(t)
+    return pt.is_struct(t) or pt.is_fixed_size_list(t) or pt.is_map(t) or pt.is_union(t) or _is_list(t)
 
 
 def has_unions(t: pa.DataType) -> bool:
@@ -55,8 +61,11 @@ def has_unions(t: pa.DataType) -> bool:
 
 
 def parts_of(array: pa.Array) -> Parts:
-    """An array of structs, lists (views of lists, too) or maps, taken apart."""
-    t, n, valid = array.type, len(array), validity(array)
+    """An array of structs, lists (views of lists, too), maps or unions, taken apart."""
+    t, n = array.type, len(array)
+    if pa.types.is_union(t):
+        return _parts_of_union(array)
+    valid = validity(array)
     if pa.types.is_struct(t):
         return Parts(n, valid, None, [array.field(i) for i in range(t.num_fields)])
     if pa.types.is_fixed_size_list(t):
@@ -78,6 +87,25 @@ def parts_of(array: pa.Array) -> Parts:
     return Parts(n, valid, ends - ends[0], [array.values.slice(int(ends[0]), int(ends[-1] - ends[0]))])
 
 
+def _parts_of_union(array: pa.UnionArray) -> Parts:
+    t, n = array.type, len(array)
+    children = [array.field(i) for i in range(t.num_fields)]
+    buffers = array.buffers() if n else []  # of an array without rows that IPC has read there are none
+    codes = np.frombuffer(buffers[1], np.int8, n, array.offset) if n else np.empty(0, dtype=np.int8)
+    child_of = np.zeros(128, dtype=np.int64)
+    child_of[t.type_codes] = np.arange(t.num_fields)
+    which = child_of[codes]
+    if t.mode == "sparse":
+        return Parts(n, None, None, children, which)
+    places = np.frombuffer(buffers[2], np.int32, n, array.offset * 4).copy() if n else np.empty(0, dtype=np.int32)
+    for i, child in enumerate(children):
+        at = np.flatnonzero(which == i)
+        first, end = (int(places[at].min()), int(places[at].max()) + 1) if len(at) else (0, 0)
+        children[i] = child.slice(first, end - first)
+        places[at] -= first
+    return Parts(n, None, None, children, which, places)
+
+
 def end_to_end(parts: Sequence[Parts], children: Sequence[pa.Array]) -> Parts:
     """The rows of several arrays, one after another, whose children were put together."""
     valid = ends = None
@@ -86,7 +114,16 @@ def end_to_end(parts: Sequence[Parts], children: Sequence[pa.Array]) -> Parts:
     if any(p.ends is not None for p in parts):
         sizes = [np.diff(p.ends) for p in parts if p.ends is not None]
         ends = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.concatenate(sizes))])
-    return Parts(sum(p.rows for p in parts), valid, ends, list(children))
+    which = [p.which for p in parts if p.which is not None]
+    places, before = [], np.zeros(len(children), dtype=np.int64)
+    for p in parts:
+        if p.places is not None and p.which is not None:
+            places.append(p.places + before[p.which])
+            before += [len(c) for c in p.children]
+    return Parts(
+        sum(p.rows for p in parts), valid, ends, list(children), np.concatenate(which) if which else None,
+        np.concatenate(places) if places else None,
+    )
 
 
 def made_of(parts: Parts, like: pa.DataType) -> pa.Array:
@@ -102,6 +139,15 @@ def made_of(parts: Parts, like: pa.DataType) -> pa.Array:
     if parts.valid is not None:
         there, nulls = bitmap(parts.valid), parts.rows - int(np.count_nonzero(parts.valid))
     buffers = [there]
+    if parts.which is not None:
+        buffers.append(pa.py_buffer(np.array(t.type_codes, dtype=np.int8)[parts.which]))
+    if parts.places is not None:
+        if max(map(len, parts.children), default=0) > _MOST_NARROW:
+            raise CapacityError(
+                f"{parts.rows:,} rows of a {t} column have more than {_MOST_NARROW:,} values of one type; use smaller "
+                "batches"
+            )
+        buffers.append(pa.py_buffer(parts.places.astype(np.int32)))
     if parts.ends is not None:
         wide = pt.is_large_list(t) or pt.is_large_list_view(t)
         if not wide and parts.ends[-1] > _MOST_NARROW:
@@ -124,6 +170,8 @@ def with_children(t: pa.DataType, types: Sequence[pa.DataType]) -> pa.DataType:
         return t
     if pt.is_struct(t):
         return pa.struct([t.field(i).with_type(inner) for i, inner in enumerate(types)])
+    if pt.is_union(t):
+        return pa.union([t.field(i).with_type(inner) for i, inner in enumerate(types)], t.mode, t.type_codes)
     if pt.is_map(t):
         key, item = types[0].field(0), types[0].field(1)
         return pa.map_(key, item, keys_sorted=t.keys_sorted)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.errors import CapacityError
-from ivjoin.shj.arrow import taken, whole_numbers
+from ivjoin.shj.arrow import counted, taken, whole_numbers
 from ivjoin.shj.dictionaries import combined, has_dictionaries, narrowed, renumbered, sound
 from ivjoin.shj.nested import is_taken_apart, made_of, parts_of, with_children
 
@@ -52,11 +52,11 @@ def to_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
     if isinstance(array.type, pa.BaseExtensionType):
         return to_plain(array.storage, t)
     if pa.types.is_run_end_encoded(array.type):
-        import pyarrow.compute as pc
-
         values = to_plain(array.values, plain_type(array.type.value_type))
-        runs = pa.RunEndEncodedArray.from_arrays(array.run_ends, values).slice(array.offset, len(array))
-        return to_plain(pc.run_end_decode(runs), t)
+        # Arrow's own decoding knows of fewer types than its take
+        rows = np.arange(array.offset, array.offset + len(array))
+        runs = np.searchsorted(counted(array.run_ends), rows, side="right")
+        return taken(values, whole_numbers(runs))
     if pa.types.is_dictionary(t):
         array = sound(array)
         words = to_plain(array.dictionary, t.value_type)
@@ -87,9 +87,7 @@ def from_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
     if array.type == t:
         return array
     if pa.types.is_run_end_encoded(t):
-        import pyarrow.compute as pc
-
-        runs = pc.run_end_encode(array, run_end_type=t.run_end_type)
+        runs = _in_runs(array, t.run_end_type)
         if runs.type == t:
             return runs
         return pa.RunEndEncodedArray.from_arrays(runs.run_ends, from_plain(runs.values, t.value_type), type=t)
@@ -106,6 +104,36 @@ def from_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
         values = array.dictionary
         array = taken(to_plain(values, plain_type(values.type)), array.indices)
     return array.cast(t)
+
+
+def _in_runs(array: pa.Array, ends: pa.DataType) -> pa.RunEndEncodedArray:
+    """The runs of equal values of an array; of types whose values Arrow does not compare, a run for each row.
+
+    Raises
+    ------
+    CapacityError
+        If there are more rows than run ends of this type count.
+    """
+    import pyarrow.compute as pc
+
+    most = (1 << (ends.bit_width - 1)) - 1
+    if len(array) > most:
+        raise CapacityError(
+            f"{len(array):,} rows of a column of run ends are more than {ends} counts, expected {most:,} at most; use "
+            f"a batch_size of {most}, or cast the column to its values"
+        )
+    made = pa.RunEndEncodedArray.from_arrays
+    if isinstance(array, pa.ExtensionArray):
+        runs = _in_runs(array.storage, ends)
+        return made(runs.run_ends, pa.ExtensionArray.from_storage(array.type, runs.values))
+    if pa.types.is_dictionary(array.type):
+        runs = pc.run_end_encode(sound(array).indices, run_end_type=ends)
+        words = pa.DictionaryArray.from_arrays(runs.values, array.dictionary, ordered=array.type.ordered)
+        return made(runs.run_ends, words)
+    try:
+        return pc.run_end_encode(array, run_end_type=ends)
+    except pa.ArrowNotImplementedError:
+        return made(whole_numbers(np.arange(1, len(array) + 1)).cast(ends), array)
 
 
 def rows_at(batch: pa.RecordBatch, index: np.ndarray) -> pa.RecordBatch:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["JoinStream"]
 
 _CLOSED = "this stream was closed and gives nothing more"
+_ENDED = "the output was read to its end, and comes once: keep what was read, or join again"
 
 _READ_ELSEWHERE = (
     "this stream is read by another thread at this moment, or by a call further up in this one; wait until that call "
@@ -99,11 +100,17 @@ class JoinStream(Outputs):
         Raises
         ------
         ProtocolError
-            After an error, or with threads.
+            After an error, once closed, or with threads.
         """
+        self._check_bounded()
         if not isinstance(self._operator, SymmetricHashJoin):
             raise ProtocolError("output_bounds() is of one operator; this stream has several (threads > 1)")
         return self._operator.output_bounds()
+
+    def _check_bounded(self) -> None:
+        """Refuse to tell of the rest of an output that was given up."""
+        if self._over not in (None, _ENDED):
+            raise ProtocolError(self._over)
 
     def close(self) -> None:
         """Read no more of the inputs, and give up the rest of the output."""
@@ -160,7 +167,7 @@ class JoinStream(Outputs):
     def _run(self) -> Generator[pa.RecordBatch, None, None]:
         try:
             yield from self._output()
-            self._over = "the output was read to its end, and comes once: keep what was read, or join again"
+            self._over = _ENDED
         except GeneratorExit:
             self._over = _CLOSED
             raise

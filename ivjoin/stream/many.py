@@ -232,6 +232,7 @@ class MultiJoinStream(JoinStream):
 
     def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
         """What later output batches can still hold, as :meth:`MultiJoin.output_bounds` says."""
+        self._check_bounded()
         bounds = self._joining.output_bounds()
         return bounds if self._picks is None else {n: bounds[n] for n in self._schema.names if n in bounds}
 

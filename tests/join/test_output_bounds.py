@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ivjoin import Order, ProtocolError, SymmetricHashJoin, band_join
+from ivjoin import Order, ProtocolError, SymmetricHashJoin, band_join, multi_join
 
 S = pa.schema({"k": pa.int64(), "t": pa.int64(), "x": pa.float64(), "s": pa.string()})
 HOWS = ["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
@@ -102,3 +102,17 @@ def test_a_stream_tells_it_between_its_batches() -> None:
     assert stream.output_bounds() == {}
     with pytest.raises(ProtocolError, match="threads"):
         band_join(t, t, on="k", condition=band, left_order="t", right_order="t", threads=2).output_bounds()
+
+
+def test_a_stream_that_was_closed_says_so() -> None:
+    t = pa.table({"k": [1] * 50, "t": list(range(50))})
+    ask: dict[str, Any] = {"left_order": "t", "right_order": "t", "batch_size": 7}
+    streams = [
+        band_join(t, t, on="k", condition="l.t BETWEEN r.t - 2 AND r.t", **ask),
+        multi_join({"a": t, "b": t}, "a.k = b.k AND a.t BETWEEN b.t - 2 AND b.t", batch_size=7),
+    ]
+    for stream in streams:
+        next(iter(stream))
+        stream.close()
+        with pytest.raises(ProtocolError, match="this stream was closed and gives nothing more"):
+            stream.output_bounds()

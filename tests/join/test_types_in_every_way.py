@@ -13,6 +13,7 @@ import pytest
 
 import ivjoin
 from ivjoin import SymmetricHashJoin
+from ivjoin.errors import CapacityError
 from ivjoin.routing import along, plan_join, simulate
 from ivjoin.stream import ordered, prepared, shares, slices
 
@@ -26,14 +27,25 @@ COLUMNS: dict[str, pa.Array] = {
     "string_view": pa.array(TEXT, VIEW),
     "binary_view": pa.array(TEXT).cast(pa.binary()).cast(pa.binary_view()),
     "run ends": pc.run_end_encode(pa.array(TEXT)),
+    "run ends of views": pa.RunEndEncodedArray.from_arrays(pa.array(range(1, 25), pa.int32()), pa.array(TEXT, VIEW)),
+    "run ends of dictionaries": pa.RunEndEncodedArray.from_arrays(
+        pa.array(range(1, 25), pa.int32()), pa.array(TEXT).dictionary_encode()
+    ),
     "dictionary of views": pa.DictionaryArray.from_arrays(
         pa.array([0, 1, None, 2, 3, 4, 0, 5] * 3, pa.int8()), pa.array(["a", "b" * 20, "", "xyz", "é" * 9, "\0"], VIEW)
     ),
     "struct of views": pa.array([{"x": x} for x in TEXT], pa.struct({"x": VIEW})),
     "list of views": pa.array([[x] for x in TEXT], pa.list_(VIEW)),
     "list": pa.array([[x] for x in TEXT]),
+    "dense union of views and run ends": pa.UnionArray.from_dense(
+        pa.array([3, 7] * 12, pa.int8()), pa.array([i // 2 for i in range(ROWS)], pa.int32()),
+        [pa.array(TEXT[::2], VIEW), pc.run_end_encode(pa.array(TEXT[1::2]))], ["x", "y"], [3, 7],
+    ),
+    "sparse union of views": pa.UnionArray.from_sparse(
+        pa.array([1, 0, 0] * 8, pa.int8()), [pa.array(TEXT, VIEW), pa.array(TEXT, pa.large_string())]
+    ),
 }  # fmt: skip
-AS_KEYS = [name for name in COLUMNS if name not in ("struct of views", "list of views", "list")]
+AS_KEYS = [n for n in COLUMNS if "union" not in n and n not in ("struct of views", "list of views", "list")]
 
 
 def table(column: pa.Array) -> pa.Table:
@@ -167,6 +179,43 @@ def test_run_ends_are_computed_with(way: str) -> None:
     got = RUN_WAYS[way](pa.table({"x": RUNS, "i": range(8)}))
     assert got.num_rows
     assert rows(got) == rows(RUN_WAYS[way](pa.table({"x": pc.run_end_decode(RUNS), "i": range(8)})))
+
+
+def test_run_ends_of_identifiers_pass_and_are_keys() -> None:
+    octets = [None if x is None else (x * 16).encode()[:16].ljust(16) for x in TEXT]
+    ids = pa.ExtensionArray.from_storage(pa.uuid(), pa.array(octets, pa.binary(16)))
+    column = pa.RunEndEncodedArray.from_arrays(pa.array(range(1, ROWS + 1), pa.int32()), ids)
+    got = pushed(table(column), on="v", how="full", **ORDERED)
+    assert got.column("v").type == column.type
+    plain = pushed(table(pa.array(octets, pa.binary(16))), on="v", how="full", **ORDERED)
+    assert Counter(zip(got["id"].to_pylist(), got["id_right"].to_pylist())) == Counter(
+        zip(plain["id"].to_pylist(), plain["id_right"].to_pylist())
+    )
+    named = dict(zip(range(ROWS), ids.to_pylist()))
+    assert all(v == named[i] for v, i in zip(got["v"].to_pylist(), got["id"].to_pylist()) if i is not None)
+
+
+@pytest.mark.parametrize("values", [
+    pa.array([{"x": 1}, None, {"x": 1}]),
+    pa.UnionArray.from_sparse(pa.array([0, 0, 0], pa.int8()), [pa.array([1, 1, 2])]),
+    pa.array([1.5, None, 2.5], pa.float32()).cast(pa.float16()),
+], ids=lambda v: str(v.type))  # fmt: skip
+def test_run_ends_of_any_type_pass(values: pa.Array) -> None:
+    column = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3, 5], pa.int16()), values)
+    t = pa.table({"t": range(5), "v": column})
+    got = pushed(t.add_column(0, "k", pa.array([1] * 5)), how="full", **ORDERED)
+    got.validate(full=True)
+    assert got["v"].type == column.type
+    want = column.to_pylist()
+    assert got["v"].to_pylist() == [None if i is None else want[i] for i in got["t"].to_pylist()]
+
+
+def test_more_rows_of_a_batch_than_run_ends_count_are_refused() -> None:
+    left = pa.table({"v": pc.run_end_encode(pa.array([1] * 300), run_end_type=pa.int16())})
+    right = pa.table({"m": range(200)})
+    with pytest.raises(CapacityError, match="more than int16 counts, expected 32,767 at most; use a batch_size"):
+        ivjoin.band_join(left, right).to_arrow()
+    assert ivjoin.band_join(left, right, batch_size=32767).to_arrow().num_rows == 60_000
 
 
 @pytest.mark.parametrize("way", KEY_WAYS)

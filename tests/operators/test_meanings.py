@@ -73,6 +73,13 @@ FACTS: list[Any] = [
     ("shiftrightunsigned(l.a, 1)", {"a": -1}, I32, None),
     ("bit_count(l.a)", {"a": 0}, 0, "bit_count(l.a)"),
     ("bit_count(l.a)", {"a": -1}, 64, None),
+    # what IN compares meets in one type: that of all
+    ("l.c IN (9007199254740992, 0.5D)", {"c": 2**53 + 1}, True, None),
+    ("l.c IN (9007199254740993, l.x)", {"c": 2**53, "x": 0.5}, True, None),
+    ("l.c NOT IN (9007199254740992, CAST(NULL AS DOUBLE))", {"c": 2**53 + 1}, False, None),
+    ("l.p IN (0.1, 0.5D)", {"p": Decimal("0.1000000000000000000001")}, True, None),
+    ("l.s IN ('1', 5)", {"s": "01"}, True, None),
+    ("l.d IN ('2024-01-31 10:00:00', l.t)", {"d": D(2024, 1, 31), "t": at(2024, 2, 1)}, False, None),
     # an operation tried: its own error is NULL
     ("try_add(l.a, 1)", {"a": I64}, None, None),
     ("try_add(l.a, 1)", {"a": 1}, 2, None),
@@ -217,6 +224,22 @@ def test_a_value(text: str, columns: dict[str, Any], want: Any, duck: str | None
         with duckdb.connect() as db:
             ((there,),) = db.execute(f"SELECT {duck} FROM l").fetchall()
         assert there == want
+
+
+@pytest.mark.parametrize("text", [
+    "(l.a + 1) <=> 99999999999", "(l.a + 1) <=> 1.5", "0.01 / (l.a - l.a) IS DISTINCT FROM 12",
+])  # fmt: skip
+def test_what_errs_does_so_beside_a_value_that_its_type_has_not(text: str) -> None:
+    assert value(text, {"a": I32}) is ERROR
+    if "DISTINCT" not in text:
+        assert value(text, {"a": 1}) is False
+        assert value(text, {"a": pa.array([None], pa.int32())}) is False
+
+
+def test_a_text_beside_a_number_in_a_list_is_read_as_one() -> None:
+    assert value("l.s IN (l.u, l.a)", {"s": "b", "u": "b", "a": 1}) is ERROR
+    with pytest.raises(ConditionError, match="the text 'b' cannot be read as int64, which IN needs here"):
+        value("l.s IN ('b', 5)", {"s": "b"})
 
 
 @pytest.mark.parametrize("text, columns, want, duck", FACTS, ids=lambda x: x if isinstance(x, str) else "")

@@ -178,7 +178,9 @@ def _against_literal(op: str, x: Node, lit: Node, zone: str) -> Node | None:
     if value.denominator == 1 and lo <= value <= hi:
         return make(op, (x, literal(int(value), t)), (), BOOL)
     if op == "eq_null_safe":
-        return literal(False)
+        # FALSE of a null, too; but what errs, errs beside it as well
+        never = make("lt", (x, literal(lo, t)), (), BOOL)
+        return literal(False) if x.op == "column" else coalesce(never, literal(False))
     # No x equals the value; the comparisons below are NULL where x is, and else have the one possible answer.
     if value < lo:
         return make("ge" if op in ("gt", "ge", "ne") else "lt", (x, literal(lo, t)), (), BOOL)
@@ -333,11 +335,16 @@ def nullif(a: Node, b: Node, zone: str = "UTC") -> Node:
 
 
 def in_(x: Node, items: list[Node], zone: str = "UTC") -> Node:
-    """``x IN (items)``, FALSE if there are none; items that are not constants become comparisons joined by OR."""
+    """``x IN (items)``, FALSE if there are none; items that are not constants become comparisons joined by OR.
+
+    All meet in one type, as in Spark: a whole number beside a double is one, and may be another number then.
+    """
     if not items:
         return literal(False)
     if len(items) == 1:
         return eq(x, items[0], zone)
+    if _meets_otherwise(x, items):
+        x, *items = meet_all([x, *items], zone, "IN")
     if not all(is_literal(i) for i in items) or is_literal(x) or x.type.kind in ("decimal256", "opaque"):
         return or_(*(eq(x, i, zone) for i in items))
     t: Type | None = x.type
@@ -361,3 +368,12 @@ def in_(x: Node, items: list[Node], zone: str = "UTC") -> Node:
     if not all(is_literal(i) for i in all_met[1:]):
         return or_(*(eq(x, i, zone) for i in items))
     return make("in", tuple(all_met), (), BOOL)
+
+
+def _meets_otherwise(x: Node, items: list[Node]) -> bool:
+    """Whether x may equal an item in the type of all of them where it does not in the type of the two, or not equal."""
+    kinds = {n.type.kind for n in (x, *items)} - {"null"}
+    if "string" in kinds:
+        return len(kinds) > 1
+    wide = x.type.kind == "decimal" or (x.type.kind == "int" and x.type.bits > 32)
+    return wide and "float" in kinds and bool({"int", "decimal"} & {i.type.kind for i in items})

@@ -95,17 +95,7 @@ def load(array: Any, t: Type) -> Cell:
                     "2 GB: give it in batches"
                 )
             array = array.chunk(0) if array.num_chunks else pa.nulls(0, array.type)
-    if isinstance(array, pa.ExtensionArray):
-        array = array.storage
-    if pa.types.is_dictionary(array.type):
-        words = array.dictionary
-        if t.kind in _LARGE:
-            words = words.cast(_LARGE[t.kind])  # Arrow has no take for views
-        array = words.take(array.indices)
-    if pa.types.is_run_end_encoded(array.type):
-        import pyarrow.compute as pc
-
-        array = pc.run_end_decode(array)
+    array = _values(array, t)
     a = array.type
     if t.kind == "null" or pa.types.is_null(a):
         return nothing(len(array), t)
@@ -124,6 +114,26 @@ def load(array: Any, t: Type) -> Cell:
     return _ticks(_fixed(array), a, t), valid, None
 
 
+def _values(array: Any, t: Type) -> Any:
+    """The rows of an array without dictionaries, run ends and extensions."""
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if pa.types.is_dictionary(array.type):
+        return _taken(array.dictionary, t, array.indices)
+    if pa.types.is_run_end_encoded(array.type):
+        rows = np.arange(array.offset, array.offset + len(array))
+        runs = np.searchsorted(_fixed(array.run_ends), rows, side="right")
+        return _taken(array.values, t, pa.Array.from_buffers(pa.int64(), len(runs), [None, pa.py_buffer(runs)]))
+    return array
+
+
+def _taken(values: Any, t: Type, places: Any) -> Any:
+    values = _values(values, t)
+    if t.kind in _LARGE:
+        values = values.cast(_LARGE[t.kind])  # Arrow has no take for views
+    return values.take(places)
+
+
 def nothing(n: int, t: Type) -> Cell:
     """The cell of n nulls."""
     valid = np.zeros(n, dtype=bool)
@@ -136,10 +146,12 @@ def nothing(n: int, t: Type) -> Cell:
 
 def _valid(array: Any) -> Mask:
     # null_count is cached by Arrow, and a bitmap may be there with no null in it.
+    if pa.types.is_union(array.type):  # which has no bitmap and counts no nulls: those of its values are its own
+        return np.asarray(array.is_valid())
     if array.null_count == 0:
         return None
     bitmap = array.buffers()[0]
-    if bitmap is None:  # a union or a null array: no bitmap, and rare enough to ask Arrow
+    if bitmap is None:  # a null array: no bitmap, and rare enough to ask Arrow
         return np.asarray(array.is_valid())
     return bits(bitmap, array.offset, len(array))
 
