@@ -47,7 +47,7 @@ def take(core: AnyCore, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Itera
             values.prepare(core, p, batch)
             state = core.state
         if core.account.limit is not None:
-            state.set(grows=0)
+            state.set(grows=0, spares=0)
             room.make_batch_room(core, p, batch)
             core.put_out(p)
         if state.resting:
