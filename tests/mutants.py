@@ -101,6 +101,13 @@ MUTANTS = [
         "tests/join/test_step_by_step.py tests/join/test_random_joins.py",
     ),
     Mutant(
+        "a row at a bound that is looked at now and then dies",
+        "ivjoin/shj/kernels/expiry_kernels.py",
+        "if value < low or value > high",
+        "if value <= low or value > high",
+        "tests/join/test_tied_columns.py",
+    ),
+    Mutant(
         "a right row alone has the left side's key",
         "ivjoin/shj/kernels/block_kernels.py",
         "left = field.left if which != 2 else -1",

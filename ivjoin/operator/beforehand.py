@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["EVERY_PUSH", "compile_early", "kernels_of"]
 
 # Of every join but a pick and an aggregation; the first ones first, and the greatest of all.
-EVERY_PUSH = ("memory._release", "push_kernels.push_batch")
+EVERY_PUSH = ("spare_blocks._release", "push_kernels.push_batch")
 _RESTORED = ("index_kernels.insert", "expiry_kernels.reschedule")
 _INT_KEYS = ("key_kernels.regrow_ints", "key_kernels.rehash_ints", "key_kernels.take_back")
 _WORD_KEYS = ("word_key_kernels.name_words", "word_key_kernels.intern_words")

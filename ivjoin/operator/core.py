@@ -55,6 +55,7 @@ __all__ = ["Core", "frontiers_of"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _TRACKER = at.words_in(at.TRACKER)
+_FIRST_LOOKS = 4  # at what Python knows of later rows, before one is put off
 
 
 def frontiers_of(plan: JoinPlan, of_all: bool = False) -> tuple[Frontier, Frontier]:
@@ -128,6 +129,7 @@ class Core:
             self._follow(s, state["trackers", s])
             for axis, falling in t.schedules:
                 self.stores[s].schedule(axis, falling)
+            self._begin_looks(s)
             self.publish(s)
 
     def _follow(self, s: int, words: np.ndarray) -> None:
@@ -209,6 +211,7 @@ class Core:
         for s, t in enumerate(tables):
             for axis, falling in t.schedules:
                 self.stores[s].schedule(axis, falling)
+            self._begin_looks(s)
             self.publish(s)
 
     def link(self) -> None:
@@ -245,6 +248,20 @@ class Core:
             plan.kept[name] = found
         return found
 
+    def bound(self, p: int) -> None:
+        """Take in side p's frontier, where that is not for the kernels alone."""
+        state, other = self.state, 1 - p
+        rows = self.stores[other].live
+        if state.side(other, "unlooked") == 0:  # asked to look
+            rows = max(rows, state.side(other, "look_every"))
+        if self.bounder.move(p, False, rows):
+            self.publish(other)
+
+    def _begin_looks(self, s: int) -> None:
+        """Side s has not been bounded yet by what Python alone knows."""
+        every = self.bounder.look_every(s) if self.state.side(s, "in_kernel") else 0
+        self.state.set_side(s, look_every=every, look_least=every, unlooked=0, looks_left=_FIRST_LOOKS, looks_next=0)
+
     def publish(self, s: int) -> None:
         """Hand the bounds of side s to the kernels."""
         bounds = self.bounder.bounds(s)
@@ -253,9 +270,11 @@ class Core:
         for each in (0, 1):
             frozen = 0 if self.frozen is None else self.frozen.sides[each].live
             state.set_side(each, ended=self.ended[each] and not frozen)
-        table = state["bounds", s]
+        table, scans = state["bounds", s], state.side(s, "look_every")
         for axis, (low, high) in enumerate(bounds or ()):
             table[axis, 0], table[axis, 1] = low, high
+            if scans:
+                continue
             if low != I64_MIN:
                 self.stores[s].schedule(axis, False)
             if high != I64_MAX:

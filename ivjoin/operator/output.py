@@ -10,9 +10,13 @@ from ivjoin.operator.core import Core
 from ivjoin.outer.emit import BatchRows, Rows, StoredRows
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels import push_kernels, text_kernels
+from ivjoin.shj.store.backing import keep_pages
 from ivjoin.shj.store.varying import too_much_text
 
 __all__ = ["gathered", "made", "mixed"]
+
+
+_MANY = 4096  # rows whose arrays malloc might give back to the system
 
 
 def made(core: Core) -> pa.RecordBatch:
@@ -43,6 +47,8 @@ def gathered(core: Core, p: int, batch: pa.RecordBatch | None) -> Iterator[pa.Re
         at.RETIRING: (int(r["n_dead"]), "dead"),
     }[phase]
     store, size = core.stores[1 - p], core.emitter.batch_size
+    if total - cursor > _MANY and core.account.limit is None:
+        keep_pages()
     # The scratch may be written over while the caller holds what came before.
     places = state[listed][cursor:total].copy()
     rows = state["pair_rows"][cursor:total].copy() if which == push_kernels.PAIRS else None

@@ -14,11 +14,13 @@ from ivjoin.plan.sums import probes
 from ivjoin.separation.separate import conjuncts_of
 from ivjoin.shj.arrow import take
 from ivjoin.shj.kernels import index_kernels, run_kernels
+from ivjoin.shj.store.backing import keep_pages
 from ivjoin.shj.store.selectivity import most_selective
 
 __all__ = ["chosen", "decide", "look_beyond", "may_crowd", "next_piece", "probe_runs"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_MANY = 4096  # pairs whose arrays malloc might give back to the system
 _MOST_STEPS = 50_000_000  # that a batch may walk along one axis, if there are others
 
 def decide(core: Core, p: int, batch: pa.RecordBatch) -> None:
@@ -27,6 +29,8 @@ def decide(core: Core, p: int, batch: pa.RecordBatch) -> None:
     count = state.get("n_pairs")
     rows, places = state["pair_rows"][:count], state["pair_places"][:count]
     nodes = list(conjuncts_of(core.plan.condition) if core.full_predicate else core.plan.separation.residual)
+    if nodes and count > _MANY and core.account.limit is None:
+        keep_pages()
     asked = None
     if not core.full_predicate and len(core.plan.checks[p]):
         # The probe has found the condition to hold for all pairs whose rows are not turned.

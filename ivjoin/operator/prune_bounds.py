@@ -95,13 +95,13 @@ class Bounder:
         return both(self._frontiers[p].matching, found) if found else self._frontiers[p].matching
 
     def propagates(self, s: int) -> bool:
-        """Whether bounds of side s come by propagating the residual, or the other side's own conjuncts, too."""
-        if self._implied[1 - s].wanted:
-            return True
+        """Whether bounds of side s come by propagating the residual."""
         inside = self._inside(s)
         if not inside or self._bands_say_all(s):
             return False
-        return bool(self._news(s)) or self._says_something(s, [n for _, n in inside])
+        if self._news(s) or any(n in self._in_residual for n in self._implied[1 - s].wanted):
+            return True
+        return self._says_something(s, [n for _, n in inside])
 
     def _inside(self, s: int) -> list[tuple[int, Node]]:
         """Axes of side s that the residual computes."""
@@ -137,6 +137,10 @@ class Bounder:
         self._terms[s] = self._terms_of(s)
         self._axis_reaches[s] = []
         self._recompute(s, True)
+
+    def look_every(self, s: int) -> int:
+        """After how many rows to look at what the other side's own conjuncts say by then; 0 for never."""
+        return self._every if self._implied[1 - s].wanted else 0
 
     def bounds(self, s: int) -> list[tuple[int, int]] | None:
         return self._bounds[s]

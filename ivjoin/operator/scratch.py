@@ -1,4 +1,4 @@
-"""Scratch for the batch of one push: held while it goes on, and lent to whichever push is next, of any operator.
+"""Scratch for the batch of one push and its pairs: held while it goes on, and lent to the next push, of any operator.
 
 Between two pushes nothing in it is read, so operators that wait, and a program may have many, hold none.
 """
@@ -12,7 +12,7 @@ import numpy as np
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.registers import OPERATOR, words_of
 
-__all__ = ["Scratch", "borrowed", "give", "idle", "scratch_bytes"]
+__all__ = ["Scratch", "borrowed", "give", "give_pairs", "idle", "pair_room", "scratch_bytes"]
 
 _MOST = 4  # that wait
 _LEAST_BYTES, _MOST_BYTES = 1 << 13, 1 << 18  # of those that are given back
@@ -79,6 +79,28 @@ class Scratch:
     def point(self, operator: np.ndarray) -> None:
         """Tell an operator's registers, words, where it is."""
         operator[_PLACES] = self.words
+
+
+Pairs = tuple[np.ndarray, np.ndarray]  # rows and places, int64[n] each
+idle_pairs: list[Pairs] = []
+
+
+def pair_room(n: int) -> Pairs:
+    """Scratch for n pairs, which nobody else uses until it is given back (:func:`give_pairs`)."""
+    with suppress(IndexError):
+        for _ in range(_MOST):
+            found = idle_pairs.pop()
+            if len(found[0]) == n:
+                return found
+            if len(idle_pairs) < _MOST - 1:  # else it makes way
+                idle_pairs.insert(0, found)
+    return np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+
+
+def give_pairs(rows: np.ndarray, places: np.ndarray) -> None:
+    """Let the next push have it."""
+    if len(idle_pairs) < _MOST:
+        idle_pairs.append((rows, places))
 
 
 idle: list[Scratch] = []  # what waits for a push; of whoever pops it

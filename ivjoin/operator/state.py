@@ -11,8 +11,9 @@ import numpy as np
 from ivjoin.operator import scratch
 from ivjoin.operator.scratch import Scratch, scratch_bytes
 from ivjoin.shj import registers as at
-from ivjoin.shj.kernels.memory import ARROW_ARRAY, RELEASE, release_block
+from ivjoin.shj.kernels.memory import ARROW_ARRAY, RELEASE
 from ivjoin.shj.kernels.memory import address_of as address
+from ivjoin.shj.kernels.spare_blocks import pool, release_block
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.backing import in_memory
 
@@ -67,7 +68,7 @@ class State:
         self.out_struct = self.in_struct + ARROW_ARRAY
         self.set(
             sides=address(self._side_words), in_struct=self.in_struct, out_struct=self.out_struct,
-            releaser=release_block(), batch_size=batch_size,
+            releaser=release_block(), spares=pool(), batch_size=batch_size,
             in_values=self.hold("in", np.zeros(columns + 1, dtype=np.int64)),
             in_valid=self.hold("valid", np.zeros(2 * columns + 2, dtype=np.int64)),
             state_at=self.hold("state", np.zeros(4, dtype=np.int64)),
@@ -135,10 +136,10 @@ class State:
         self._words[_CLEARED] = 0
 
     def limit_output(self, rows: int) -> None:
-        """Put out, and look at, no more rows at once; between two pushes."""
+        """Put out, and look at, no more rows at once, in memory that goes when they do; between two pushes."""
         self._most_pairs = min(_MOST_PAIRS, rows)
         self.pairs = min(self.pairs, self._most_pairs)
-        self.set(batch_size=rows, room_pairs=min(self.get("room_pairs"), self.pairs))
+        self.set(batch_size=rows, spares=0, room_pairs=min(self.get("room_pairs"), self.pairs))
 
     # -- scratch -------------------------------------------------------------------------------------------------
 
@@ -208,8 +209,10 @@ class State:
     def rest(self) -> None:
         """Give back the scratch of rows until the next push, and that of pairs, if it is large: many may wait."""
         self.give_rows()
-        if self.pairs > _KEPT_PAIRS:
+        if self.pairs > _KEPT_PAIRS and not self.resting:
             self.resting = True
+            if self.lends:
+                scratch.give_pairs(self["pair_rows"], self["pair_places"])
             self.set(
                 room_pairs=0, pair_rows=self.hold("pair_rows", _NOTHING), pair_places=self.hold("pair_places", _NOTHING)
             )
@@ -230,10 +233,9 @@ class State:
 
     def _pair_room(self, n: int) -> None:
         self.pairs, self.resting = n, False
-        self.set(
-            room_pairs=n, pair_rows=self.hold("pair_rows", np.empty(n, dtype=np.int64)),
-            pair_places=self.hold("pair_places", np.empty(n, dtype=np.int64)),
-        )
+        few = n <= _KEPT_PAIRS or not self.lends
+        rows, places = (np.empty(n, np.int64), np.empty(n, np.int64)) if few else scratch.pair_room(n)
+        self.set(room_pairs=n, pair_rows=self.hold("pair_rows", rows), pair_places=self.hold("pair_places", places))
 
     def more_pairs(self) -> None:
         """A larger scratch of pairs, if it may be larger, with the pairs at hand."""

@@ -47,7 +47,7 @@ def take(core: AnyCore, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Itera
             values.prepare(core, p, batch)
             state = core.state
         if core.account.limit is not None:
-            state.set(grows=0)
+            state.set(grows=0, spares=0)
             room.make_batch_room(core, p, batch)
             core.put_out(p)
         if state.resting:
@@ -160,8 +160,7 @@ def go_on(core: Core, p: int, batch: pa.RecordBatch | None, status: int) -> Iter
             if status & at.GATHER:
                 yield from output.gathered(core, p, batch)
             elif status & at.BOUNDS:
-                if core.bounder.move(p, False, core.stores[1 - p].live):
-                    core.publish(1 - p)
+                core.bound(p)
             elif status & at.DECIDE:
                 assert batch is not None
                 pairs.decide(core, p, batch)
@@ -198,10 +197,11 @@ def settle(core: AnyCore, p: int) -> Iterator[pa.RecordBatch]:
     other = core.stores[1 - p]
     core.bounder.move(p, True, other.live)
     core.publish(1 - p)
+    core.state.set_side(1 - p, unlooked=0)
     core.put_out(p)
     if core.state.sides[1 - p]["owes"]:
         core.state.dead_room(other.live, True)
-    core.state.set(phase=at.PRUNING, n=0, n_kept=0, n_left=0, n_late=0, cursor=0)
+    core.state.set(phase=at.PRUNING, n=0, n_kept=0, n_left=0, n_dead=0, n_late=0, cursor=0)
     yield from go_on(core, p, None, push_kernels.push_batch(core.state.at, p))
     if core.frozen is not None:
         yield from core.frozen.retire(1 - p)

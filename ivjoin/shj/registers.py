@@ -40,7 +40,7 @@ OPERATOR = _record(
     "state_at",  # address
     "batch_size within raises drops never full_predicate rekeyed prepared masked blocks n_fields out_which",
     "loosens by_ring",  # whether rows may be in no list; whether matches are found in the ring, or in lists
-    "sides in_struct out_struct releaser in_values in_valid fields",  # address
+    "sides in_struct out_struct releaser spares in_values in_valid fields",  # address
 )
 SIDE = _record(
     "lo hi live cap n_axes ordered nothing in_kernel ended sorted",
@@ -50,6 +50,9 @@ SIDE = _record(
     # The id from which on rows lie in the first axis's order; where the last probe in order has ended, and whether the
     # last probe was one; 1 + the first id of the rows that are in no list, 0 where all are.
     "since swept sweeps loose",
+    # Where Python knows more of the other side's later rows than their orders say: after how many of them it is asked,
+    # 0 where it does not, and at the least; how many have come since; how often more before it is put off, and then.
+    "look_every look_least unlooked looks_left looks_next",
     "owes keeps semi single mode decide by_python patience has_nulls beyond packs n_pieces",
     "n_key_words n_key_pieces n_texts n_checks n_sums",
     "key_words pieces texts checks extents sums",  # address

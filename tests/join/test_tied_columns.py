@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import Order, SymmetricHashJoin, explain
+from ivjoin.operator import core
 from ivjoin.operator import prune_bounds as bounds
 
 Row = dict[str, Any]
@@ -23,7 +24,8 @@ NEAR = "r.a BETWEEN l.b AND l.b + 5 AND l.b BETWEEN l.a - 3 AND l.a + 3"
 APART = "abs(l.b - r.b) < 4 AND abs(l.a - l.b) <= 3 AND abs(r.a - r.b) <= 3"
 EITHER = "(l.b = r.b OR l.b = r.a + 2) AND r.b BETWEEN r.a - 3 AND r.a AND l.b >= l.a AND l.b <= l.a + 3"
 SUMS = "l.b + l.c BETWEEN r.b + r.c - 2 AND r.b + r.c + 2 AND l.b >= l.a AND l.b <= l.a + l.c AND r.b = r.a + r.c"
-TEXTS = [CONTAINED, NEAR, APART, EITHER, SUMS]
+BANDED = "l.a BETWEEN r.a - 6 AND r.a + 6 AND r.b <= l.b AND r.a <= r.b AND l.b <= l.a + 4"
+TEXTS = [CONTAINED, NEAR, APART, EITHER, SUMS, BANDED]
 
 
 def image(v: Any) -> tuple[bool, Any]:
@@ -73,7 +75,11 @@ def matches(text: str) -> Callable[[Row, Row], bool]:
             and equal(r["b"], plus(r["a"], r["c"]))
         )  # fmt: skip
 
-    return dict(zip(TEXTS, (contained, near, apart, either, sums), strict=True))[text]
+    def banded(l: Row, r: Row) -> bool:  # noqa: E741
+        tied = at_most(r["a"], r["b"]) is True and at_most(l["b"], plus(l["a"], 4)) is True
+        return tied and at_most(r["b"], l["b"]) is True and between(l["a"], minus(r["a"], 6), plus(r["a"], 6))
+
+    return dict(zip(TEXTS, (contained, near, apart, either, sums, banded), strict=True))[text]
 
 
 def some_rows(rng: random.Random, n: int, falling: bool, floats: bool) -> list[Row]:
@@ -104,9 +110,11 @@ def play(text: str, how: str, seed: int) -> None:
     rows = [some_rows(rng, rng.randrange(60), falling, floats) for _ in range(2)]
     keys = [(itemgetter("k"), itemgetter("k"), False)] if rng.random() < 0.5 else []
     order = Order("a", descending=falling, slack=rng.choice([None, 2]))
+    # With bounds the kernels leave all of it to Python.
+    bounded = {"c": (0, 5)} if text == SUMS or rng.random() < 0.3 else None
     op = SymmetricHashJoin(
         schema, schema, on="k" if keys else None, condition=text, how=how, left_order=order, right_order=order,
-        left_bounds={"c": (0, 5)}, right_bounds={"c": (0, 5)}, batch_size=rng.choice([2, 1000]),
+        left_bounds=bounded, right_bounds=bounded, batch_size=rng.choice([2, 1000]),
     )  # fmt: skip
     got, at = Counter[Any](), [0, 0]
     while at[0] < len(rows[0]) or at[1] < len(rows[1]):
@@ -127,7 +135,7 @@ def play(text: str, how: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("how", oracle.HOWS)
-@pytest.mark.parametrize("text", TEXTS, ids=["contained", "near", "apart", "either", "sums"])
+@pytest.mark.parametrize("text", TEXTS, ids=["contained", "near", "apart", "either", "sums", "banded"])
 def test_rows_are_those_of_a_nested_loop(text: str, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(8):
         monkeypatch.setattr(bounds, "_CONTRACT_EVERY", (1, 4, 256)[seed % 3])
@@ -152,6 +160,88 @@ def test_the_state_is_the_window(how: str, t: pa.DataType) -> None:
         if i > 2000:
             most = max(most, op.metrics.state_rows)
     assert most < 2000, "rows of the last pushes, of 40,000"
+
+
+TIED = "r.b <= l.b AND r.a <= r.b"
+
+
+def asked(text: str, monkeypatch: pytest.MonkeyPatch, n: int = 100) -> tuple[int, list[int]]:
+    """How often Python is asked for bounds in n pushes of 500 rows a side, and the rows held after each two."""
+    schema = pa.schema({"k": pa.int64(), "a": pa.int64(), "b": pa.int64()})
+    op = SymmetricHashJoin(schema, schema, on="k", condition=text, left_order="a", right_order="a")
+    times = [0]
+    bound = core.Core.bound
+
+    def counted(self: core.Core, p: int) -> None:
+        times[0] += 1
+        bound(self, p)
+
+    monkeypatch.setattr(core.Core, "bound", counted)
+    held = []
+    for i in range(0, 500 * n, 500):
+        for side, width in (("left", 40), ("right", 9)):
+            a = range(i, i + 500)
+            rows = [[v % 7 for v in a], a, [v + (v * 7) % (width + 1) for v in a]]
+            list(op.push(side, pa.record_batch([pa.array(c, pa.int64()) for c in rows], schema=schema)))
+        held.append(op.metrics.state_rows)
+    return times[0], held
+
+
+def test_where_another_band_prunes_python_is_asked_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    times, held = asked(f"l.a BETWEEN r.a - 100 AND r.a + 100 AND {TIED}", monkeypatch)
+    assert 0 < times < 20, "and not once in each of 100 pushes"
+    assert max(held) <= 2 * 101, "the band's window"
+
+
+def test_where_nothing_else_prunes_python_is_asked_as_often_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    times, held = asked(f"l.a <= r.a AND {TIED}", monkeypatch)
+    assert times > 50
+    assert max(held[8:]) < 41 + 2 * 500 + 10
+    assert sum(held) / len(held) < 100, "mostly the window"
+
+
+@pytest.mark.parametrize("falling", [False, True])
+@pytest.mark.parametrize("how", ["inner", "full", "left_anti"])
+def test_rows_of_long_runs_are_those_of_a_nested_loop(
+    how: str, falling: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looks are put off, and brought forward again where ends are far away for a while."""
+    monkeypatch.setattr(bounds, "_CONTRACT_EVERY", 2)
+    schema = pa.schema({"id": pa.int64(), "k": pa.int64(), "a": pa.int64(), "b": pa.int64()})
+    rng = random.Random(how)
+    rows: list[list[Row]] = [[], []]
+    for p in (0, 1):
+        for i in range(500):
+            far = 90 if 150 < i < 300 else 5
+            b = rng.choice([None, *[i // 2 + rng.randrange(-2, far) for _ in range(9)]])
+            rows[p].append({"id": i, "k": rng.randrange(2), "a": i // 2, "b": b})
+
+    def given(p: int, i: int) -> pa.RecordBatch:
+        """Three rows, turned over where orders fall."""
+        turned = [r | {c: -r[c] for c in "ab" if falling and r[c] is not None} for r in rows[p][i : i + 3]]
+        return pa.RecordBatch.from_pylist(turned, schema)
+
+    order = Order("a", descending=falling)
+    for text in (f"l.a BETWEEN r.a - 60 AND r.a + 6 AND {TIED}", f"l.a <= r.a AND {TIED} AND l.a <= l.b"):
+        asked = text
+        if falling:
+            asked = text.replace("<=", ">=").replace("r.a - 60 AND r.a + 6", "r.a - 6 AND r.a + 60")
+        op = SymmetricHashJoin(schema, schema, on="k", condition=asked, how=how, left_order=order, right_order=order)
+        got = Counter[Any]()
+        for i in range(0, 500, 3):
+            for p, side in enumerate(("left", "right")):
+                got += ids(op.push(side, given(p, i)), how)
+            if i % 100 == 96:
+                op = SymmetricHashJoin.restore(op.snapshot())
+        got += ids(op.finish(), how)
+
+        def holds(l: Row, r: Row, text: str = text) -> bool:  # noqa: E741
+            near = between(l["a"], r["a"] - 60, r["a"] + 6) if "BETWEEN" in text else (
+                l["a"] <= r["a"] and at_most(l["a"], l["b"]) is True
+            )
+            return near and at_most(r["b"], l["b"]) is True and at_most(r["a"], r["b"]) is True
+
+        assert got == Counter(oracle.pairs(*rows, how, [(itemgetter("k"), itemgetter("k"), False)], holds)), text
 
 
 def test_explain_says_so() -> None:

@@ -17,7 +17,7 @@ import numba
 import numpy as np
 import pytest
 
-from ivjoin.shj.kernels import apart, compiling, lean, memory, objects
+from ivjoin.shj.kernels import apart, compiling, lean, objects, spare_blocks
 from ivjoin.shj.kernels.compiling import I8, IN2, IO1, VOID, inner
 
 ROOM = Path(compiling.__file__).parent.parent
@@ -83,7 +83,7 @@ def kernel_hits() -> int:
 
 
 def callback_hits() -> int:
-    made = compiling.callback(VOID(I8), memory._release)
+    made = compiling.callback(VOID(I8), spare_blocks._release)
     assert made.address
     return int(made.cache_hits)
 
@@ -171,10 +171,11 @@ def test_of_a_kernel_only_the_files_used_last_are_kept(folder: Path) -> None:
 
 def test_the_callback_of_output_blocks_is_in_such_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = []
-    build = memory.callback
-    monkeypatch.setattr(memory, "callback", lambda *about: given.append(build(*about)) or given[-1])
-    assert memory.release_block.__wrapped__() == given[0].address
-    assert [file.name.rpartition(".")[0].rpartition(".")[0] for file in folder.rglob("*.o")] == ["memory._release"]
+    build = spare_blocks.callback
+    monkeypatch.setattr(spare_blocks, "callback", lambda *about: given.append(build(*about)) or given[-1])
+    assert spare_blocks.release_block.__wrapped__() == given[0].address
+    found = [file.name.rpartition(".")[0].rpartition(".")[0] for file in folder.rglob("*.o")]
+    assert found == ["spare_blocks._release"]
 
 
 @pytest.mark.usefixtures("folder")
@@ -234,8 +235,8 @@ def test_so_is_everything_where_object_files_cannot_be_made(monkeypatch: pytest.
 
     monkeypatch.setattr(lean, "object_of", fails)
     assert compiling._build(quarter, I8(I8))(-9) == -3
-    assert compiling.callback(VOID(I8), memory._release).address
-    assert {compiling.refused.pop(f) for f in ("test_compiling.quarter", "memory._release")} == {
+    assert compiling.callback(VOID(I8), spare_blocks._release).address
+    assert {compiling.refused.pop(f) for f in ("test_compiling.quarter", "spare_blocks._release")} == {
         "AttributeError: another numba"
     }
 

@@ -85,7 +85,7 @@ class Index:
             s.point()
         self.keys.point()
         state.dead_room(store.live)
-        state.set(phase=at.PRUNING, n=0, n_kept=0, n_left=0, n_late=0, cursor=0)
+        state.set(phase=at.PRUNING, n=0, n_kept=0, n_left=0, n_dead=0, n_late=0, cursor=0)
         status = push_kernels.push_batch(state.at, 0)
         dead = np.empty(0, dtype=np.int64)
         if state.get("n_dead"):

@@ -9,6 +9,7 @@ from ivjoin.shj.kernels.batch_memory import array_struct, copy_doubles, copy_key
 from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.index_kernels import FIRST_AXIS
 from ivjoin.shj.kernels.records import field_at, ring_at
+from ivjoin.shj.kernels.spare_blocks import new_block
 
 __all__ = ["begin_block", "blank", "build_block", "put_words", "source_of", "taken_bits", "taken_bytes"]
 
@@ -82,18 +83,18 @@ def put_words(op, p, other, side, column, width, n, rows, places, validity, data
 
 
 @inner
-def begin_block(n_fields, buffers, size):  # type: ignore[no-untyped-def]
+def begin_block(spares, n_fields, buffers, size):  # type: ignore[no-untyped-def]
     """Memory for a batch whose values take ``size`` bytes, and each column's ``buffers`` pointers; its count is set.
 
     Returns where the block begins (0: there is no memory), and where the children, their structs, the pointers and the
     values do.
     """
     head = (8 + 8 * n_fields + (mem.ARROW_ARRAY + 8 * buffers) * n_fields + 63) & ~63
-    block = mem.malloc(head + 72 + size)
+    block = new_block(spares, head + 88 + size)
     if block == 0:
         return block, block, block, block, block
     mem.save(block, 1 + n_fields)
-    base = (block + 8 + 63) & ~63
+    base = (block + 24 + 63) & ~63
     mem.save(base, 0)  # the validity of the rows themselves
     children = base + 8
     structs = children + 8 * n_fields
@@ -118,7 +119,7 @@ def build_block(op, p, other, which, n, rows, places):  # type: ignore[no-untype
     size = np.int64(0)
     for f in range(n_fields):
         size += ((n * field_at(op.fields, f).width + 63) & ~63) + bitmap
-    block, children, structs, pairs, top = begin_block(n_fields, 2, size)
+    block, children, structs, pairs, top = begin_block(op.spares, n_fields, 2, size)
     if block == 0:
         return False
     for f in range(n_fields):

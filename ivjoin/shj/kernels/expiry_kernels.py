@@ -28,7 +28,9 @@ from ivjoin.shj.kernels.memory import at_i32, at_i64
 from ivjoin.shj.kernels.records import bound_at, expiry_at, operator_at, side_at, term_at, tracker_at
 from ivjoin.shj.kernels.sum_kernels import bounds_of_sums
 
-__all__ = ["absence", "bounds_of", "enlist", "heaps_have_room", "in_order", "prune", "reschedule", "take_out"]
+__all__ = [
+    "absence", "bounds_of", "enlist", "heaps_have_room", "in_order", "prune", "reschedule", "scan", "take_out",
+]  # fmt: skip
 
 
 @tiny
@@ -178,6 +180,11 @@ def bounds_of(side, other, a):  # type: ignore[no-untyped-def]
         high = I64_MAX
     if low > b.most or high < b.least or low > high:
         return False
+    if other.look_every:  # what Python has seen stays true
+        low = max(low, b.low)
+        high = min(high, b.high)
+        if low > high:
+            return False
     b.low = low
     b.high = high
     return True
@@ -279,8 +286,10 @@ def _expire(op, other, q, d, column, turn):  # type: ignore[no-untyped-def]
 
 @inner
 def prune(op, other, q):  # type: ignore[no-untyped-def]
-    """Take out the rows of side q that its bounds leave out, all of them where nothing can match any more."""
-    op.n_dead = 0
+    """Take out the rows of side q that its bounds leave out, all of them where nothing can match any more.
+
+    They stand behind the ``n_dead`` rows that a push has taken out already.
+    """
     if other.live == 0:
         return
     if other.nothing:
@@ -313,6 +322,38 @@ def prune(op, other, q):  # type: ignore[no-untyped-def]
                 d.bound = turned
                 if other.live:
                     _expire(op, other, q, d, FIRST_AXIS + a, -falling)
+
+
+@inner
+def scan(op, other, q):  # type: ignore[no-untyped-def]
+    """As ``prune``, by bounds that no schedule follows, since they move now and then alone: all rows are looked at."""
+    rows = at_i64(other.rows)
+    links = at_i32(other.rows)
+    slots = at_i32(op.slots)
+    width = FIRST_AXIS + other.n_axes
+    stride = 2 * width
+    for a in range(other.n_axes):
+        b = bound_at(other.bounds, a)
+        ends = at_i64(op.state_at + 8)
+        ends[0] = b.low
+        ends[1] = b.high
+        if other.n_sums:
+            bounds_of_sums(other, a, ends, op.state_at)
+        low = I64_MIN if expiry_at(other.expiry, 2 * a).used else ends[0]
+        high = I64_MAX if expiry_at(other.expiry, 2 * a + 1).used else ends[1]
+        if low == I64_MIN and high == I64_MAX:
+            continue
+        absent = absence(a)
+        pos = other.lo % other.cap
+        for rid in range(other.lo, other.hi):
+            flags = links[pos * stride + FLAGS]
+            if flags & LIVE and not flags & absent:
+                value = rows[pos * width + FIRST_AXIS + a]
+                if value < low or value > high:
+                    _kill(op, other, q, rid, links, slots, stride)
+            pos += 1
+            if pos == other.cap:
+                pos = 0
 
 
 @inner

@@ -10,7 +10,7 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import from_dtype
 
-__all__ = ["add", "call", "free", "line_of", "load", "malloc", "pointer_to", "prefetch", "record_of", "save"]
+__all__ = ["add", "call", "free", "line_of", "load", "malloc", "pointer_to", "prefetch", "record_of", "save", "swap"]
 
 malloc = types.ExternalFunction("malloc", types.int64(types.int64))
 free = types.ExternalFunction("free", types.void(types.int64))
@@ -85,6 +85,17 @@ def add(_context, address, amount):  # type: ignore[no-untyped-def]
     def generate(_context, builder, _signature, args):  # type: ignore[no-untyped-def]
         slot = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
         return builder.atomic_rmw("add", slot, args[1], "seq_cst")
+
+    return types.int64(types.int64, types.int64), generate
+
+
+@intrinsic
+def swap(_context, address, value):  # type: ignore[no-untyped-def]
+    """Put a word to an address, whatever other threads do with it; what was there before."""
+
+    def generate(_context, builder, _signature, args):  # type: ignore[no-untyped-def]
+        slot = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
+        return builder.atomic_rmw("xchg", slot, args[1], "seq_cst")
 
     return types.int64(types.int64, types.int64), generate
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import struct
 import sys
-from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -17,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.shj.kernels import plain_memory
-from ivjoin.shj.kernels.compiling import COMPILES, I8, VOID, Later, callback, tiny
+from ivjoin.shj.kernels.compiling import COMPILES, Later, tiny
 
 __all__ = [
     "AHEAD", "ARROW_ARRAY", "BUFFERS", "CHILDREN", "LENGTH", "NULL_COUNT", "N_BUFFERS", "N_CHILDREN", "OFFSET",
     "PRIVATE", "RELEASE", "add", "address_of", "at_f32", "at_f64", "at_i8", "at_i16", "at_i32", "at_i64", "at_u8",
     "at_u16", "at_u32", "at_u64", "free", "is_for_this_machine", "line_of", "load", "malloc", "prefetch", "release",
-    "release_block", "release_struct", "save",
+    "release_struct", "save", "swap",
 ]
 
 # Offsets in struct ArrowArray, and its size.
@@ -62,8 +61,8 @@ def _primitive(name: str) -> Any:
     return Later(make)
 
 
-_PRIMITIVES = "malloc", "free", "call", "add", "load", "save", "line_of", "prefetch"
-malloc, free, call, add, load, save, line_of, prefetch = map(_primitive, _PRIMITIVES)
+_PRIMITIVES = "malloc", "free", "call", "add", "swap", "load", "save", "line_of", "prefetch"
+malloc, free, call, add, swap, load, save, line_of, prefetch = map(_primitive, _PRIMITIVES)
 
 
 if COMPILES:
@@ -89,39 +88,6 @@ def is_for_this_machine() -> bool:
 def release(array):  # type: ignore[no-untyped-def]
     """Call the release callback of the ArrowArray at an address."""
     call(load(array + RELEASE), array)
-
-
-def _release(array: Any) -> None:
-    # A consumer may have moved children out: those have no callback here any more, and are released where they are,
-    # maybe by another thread. The block in which all of it lies goes with the last of them.
-    children = load(array + CHILDREN)
-    for i in range(load(array + N_CHILDREN)):
-        child = load(children + 8 * i)
-        if load(child + RELEASE) != 0:
-            release(child)
-    block = load(array + PRIVATE)
-    save(array + RELEASE, 0)
-    if add(block, -1) == 1:
-        free(block)
-
-
-CALLBACKS = ((_release, VOID(I8)),)  # kernels that C calls
-
-
-@cache
-def release_block() -> int:
-    """Address of the release callback of an ArrowArray, or one of its children, in a block made by malloc.
-
-    ``private_data`` of each is the block, whose first word counts how many of them are not yet released.
-    """
-    if COMPILES:
-        made = callback(VOID(I8), _release)
-        address = int(made.address)
-    else:
-        made, address = plain_memory.c_callback(_release)
-    # Arrays may outlive this module's teardown: the code they call must outlive them.
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
-    return address
 
 
 def release_struct(address: int) -> None:

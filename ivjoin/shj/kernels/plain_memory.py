@@ -19,7 +19,7 @@ import pyarrow as pa
 
 __all__ = [
     "add", "address_of", "c_callback", "call", "free", "held_blocks", "item_at", "line_of", "load", "malloc",
-    "pointer_to", "save",
+    "pointer_to", "save", "swap",
 ]
 
 _blocks: dict[int, Any] = {}
@@ -157,6 +157,15 @@ def add(address: int, amount: int) -> int:
     with _lock:
         before = cell.value
         cell.value = before + int(amount)
+    return before
+
+
+def swap(address: int, value: int) -> int:
+    """Put a word to an address; what was there before."""
+    cell = ctypes.c_int64.from_address(int(address))
+    with _lock:
+        before = cell.value
+        cell.value = int(value)
     return before
 
 

@@ -15,7 +15,7 @@ from ivjoin.shj.kernels import index_kernels as index
 from ivjoin.shj.kernels.batch_memory import copy_all, copy_rows
 from ivjoin.shj.kernels.block_kernels import build_block
 from ivjoin.shj.kernels.compiling import I8, compiled, inner
-from ivjoin.shj.kernels.expiry_kernels import absence, bounds_of, enlist, in_order, prune, take_out
+from ivjoin.shj.kernels.expiry_kernels import absence, bounds_of, enlist, in_order, prune, scan, take_out
 from ivjoin.shj.kernels.intake_kernels import arrive
 from ivjoin.shj.kernels.memory import RELEASE, at_i32, at_i64, at_u8, load, release
 from ivjoin.shj.kernels.records import expiry_at, operator_at, side_at, source_at, stored_at
@@ -25,6 +25,7 @@ from ivjoin.shj.kernels.upkeep_kernels import finish
 __all__ = ["push_batch"]
 
 PAIRS, LEFT_ROWS, RIGHT_ROWS = 0, 1, 2
+_FEW, _MOST_PATIENCE, _LOOK_AFTER = 2, 16, 1 << 16  # times the least of rows; looks; rows at the latest
 
 
 @inner
@@ -327,6 +328,34 @@ def _bound(side, other):  # type: ignore[no-untyped-def]
 
 
 @inner
+def _is_due(op, other):  # type: ignore[no-untyped-def]
+    """Count the rows that have come; whether to ask Python what it knows of later ones."""
+    other.unlooked += op.n
+    if other.look_every == 0 or other.unlooked < other.look_every:
+        return False
+    other.unlooked = 0
+    return True
+
+
+@inner
+def _put_off(other, gain, live):  # type: ignore[no-untyped-def]
+    """Say when Python is asked again, by how many of the rows that were there it has taken out.
+
+    It takes as long as joining some thousand rows. Where it took out few, of all that are stored and by themselves, it
+    is asked after twice as many rows as before, else after half as many; each time in which that was too long, it is
+    longer until it is tried again.
+    """
+    if gain >= max(_FEW * other.look_least, live >> 3):
+        other.looks_next = min(2 * other.looks_next + 1, _MOST_PATIENCE)
+        other.looks_left = other.looks_next
+        other.look_every = max(other.look_least, other.look_every >> 1)
+    elif other.looks_left > 0:
+        other.looks_left -= 1
+    else:
+        other.look_every = min(2 * other.look_every, _LOOK_AFTER)
+
+
+@inner
 def _emit_list(op, p, other, which, total, listed, status):  # type: ignore[no-untyped-def]
     """Rows of one side alone, from the cursor on, one batch a call; the status, with MORE while rows are left."""
     n = min(total - op.cursor, op.batch_size)
@@ -399,10 +428,19 @@ def _push(op, p):  # type: ignore[no-untyped-def]
         op.phase = at.BOUNDING
     if op.phase == at.BOUNDING:
         op.phase = at.PRUNING
-        if op.moved and not (other.in_kernel and _bound(side, other)):
-            return status | at.BOUNDS | at.MORE
+        if op.moved:
+            look = _is_due(op, other)
+            if not (other.in_kernel and _bound(side, other)):
+                return status | at.BOUNDS | at.MORE
+            if look:
+                prune(op, other, 1 - p)
+                return status | at.BOUNDS | at.MORE
     if op.phase == at.PRUNING:
+        live = other.live
         prune(op, other, 1 - p)
+        if other.look_every and other.unlooked == 0:
+            scan(op, other, 1 - p)
+            _put_off(other, live - other.live, live)
         op.cursor = 0
         op.phase = at.RETIRING
     status = _emit_list(op, p, other, RIGHT_ROWS - p, op.n_dead, op.dead, status)

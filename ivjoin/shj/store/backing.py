@@ -22,13 +22,15 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.errors import MemoryLimitError, SpillError
+from ivjoin.shj.kernels import spare_blocks
 from ivjoin.shj.store.logs import Log
 from ivjoin.shj.store.pages import lengthened, paged
 
-__all__ = ["Files", "extended", "fresh", "give_back", "in_memory", "moving", "own_memory", "slide"]
+__all__ = ["Files", "extended", "fresh", "give_back", "in_memory", "keep_pages", "moving", "own_memory", "slide"]
 
 _PAGE = mmap.PAGESIZE
 _PIECE = 4 << 20  # bytes copied at once, so that little of a file is in memory meanwhile
+_KEPT_BY_MALLOC = 4 << 20  # bytes
 _SPARE = 1 << 20  # bytes of a file that may be more than what is asked for
 _AS_IT_WAS = "; what an operator holds is as it was before this batch, and its snapshot() still works"
 _STATM = "/proc/self/statm"
@@ -328,11 +330,23 @@ def own_memory() -> int:
 
 
 def give_back() -> None:
-    """Let the system have what malloc and Arrow keep of arrays that are gone, where they can be asked to."""
+    """Let the system have what we, malloc and Arrow keep of arrays that are gone, where these can be asked to."""
+    spare_blocks.empty()
     pa.default_memory_pool().release_unused()
     trim = _trim()
     if trim is not None:
         trim(0)
+
+
+@cache
+def keep_pages() -> None:
+    """Let C's malloc keep what arrays of some 100 kB leave, which it may else give back, and take anew, for each one.
+
+    An array of 4 MiB that is freed tells glibc to do so: its thresholds for arrays in pages of their own and for free
+    memory at its end rise from 128 kB to that, and to twice as much (mallopt(3), M_MMAP_THRESHOLD), as they do in any
+    program that frees one. Nothing is set, so what a user has set holds; other mallocs take no notice.
+    """
+    np.empty(_KEPT_BY_MALLOC, dtype=np.uint8)
 
 
 @cache
