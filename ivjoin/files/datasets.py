@@ -32,6 +32,10 @@ _BY_DATASET = {"parquet": "parquet", "csv": "csv", "json": "json", "arrow": "ipc
 _COUNTED = 1000
 
 
+# Columns and row groups, None for all, and whether the thread that asks for rows is to read them alone.
+Read = Callable[[Sequence[str] | None, list[int] | None, bool], Iterator[pa.RecordBatch]]
+
+
 class Files:
     """An input of one or more files.
 
@@ -47,7 +51,7 @@ class Files:
     """
 
     def __init__(
-        self, schema: pa.Schema, read: Callable[[Sequence[str] | None, list[int] | None], Iterator[pa.RecordBatch]],
+        self, schema: pa.Schema, read: Read,
         rows: int | None = None, ranges: Ranges | None = None, ends: bool = True,
         whole: Callable[[Sequence[str] | None, list[int]], pa.Table] | None = None,
     ) -> None:
@@ -60,9 +64,12 @@ class Files:
         """Read these row groups alone."""
         self._groups = groups
 
-    def batches(self, names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        """The rows of all files, in the order of the files; of all columns, or of those that are named."""
-        found = self._read(names, self._groups)
+    def batches(self, names: Sequence[str] | None, alone: bool = False) -> Iterator[pa.RecordBatch]:
+        """The rows of all files, in the order of the files; of all columns, or of those that are named.
+
+        ``alone``: no other thread decodes some of them, which Arrow could not be asked to give its memory back.
+        """
+        found = self._read(names, self._groups, alone)
         return found if self._watch is None else self._watched(found, self._watch)
 
     def groups(self) -> list[int]:
@@ -83,7 +90,7 @@ class Files:
             if self._watch is not None:
                 self._watch(table.num_rows)
             return table
-        found = self._read(names, chosen)
+        found = self._read(names, chosen, False)
         watched = found if self._watch is None else self._watched(found, self._watch)
         schema = self.schema if names is None else pa.schema([self.schema.field(n) for n in names])
         return pa.Table.from_batches(watched, schema)
@@ -162,7 +169,7 @@ def open_stream(path: str, declared: str | None = None, csv_nulls: tuple[str, ..
         If it is not of its format.
     """
     opened = open_source(path, declared, _ROWS, csv_nulls)
-    return Files(opened.schema, lambda names, _: _selected(opened.batches, names), opened.rows, ends=False)
+    return Files(opened.schema, lambda names, *_: _selected(opened.batches, names), opened.rows, ends=False)
 
 
 def kind_of(path: str, declared: str | None) -> str:
@@ -177,10 +184,10 @@ def kind_of(path: str, declared: str | None) -> str:
 def _of_file(path: str, declared: str | None, nulls: tuple[str, ...]) -> Files:
     opened = open_source(path, declared, _ROWS, nulls)
 
-    def read(names: Sequence[str] | None, groups: list[int] | None) -> Iterator[pa.RecordBatch]:
+    def read(names: Sequence[str] | None, groups: list[int] | None, alone: bool) -> Iterator[pa.RecordBatch]:
         if opened.row_groups is None:
             return _selected(opened.batches, names)
-        return open_source(path, declared, _ROWS, nulls, groups, names).batches
+        return open_source(path, declared, _ROWS, nulls, groups, names, alone).batches
 
     if opened.row_groups is None:
         return Files(opened.schema, read, opened.rows)
@@ -196,12 +203,12 @@ def _selected(batches: Iterator[pa.RecordBatch], names: Sequence[str] | None) ->
 
 
 def _of_parquet_file(file: pq.ParquetFile) -> Files:
-    def read(names: Sequence[str] | None, groups: list[int] | None) -> Iterator[pa.RecordBatch]:
+    def read(names: Sequence[str] | None, groups: list[int] | None, alone: bool) -> Iterator[pa.RecordBatch]:
         chosen = list(range(file.num_row_groups)) if groups is None else groups
         if not sum(file.metadata.row_group(g).num_rows for g in chosen):
             return iter(())
         columns = None if names is None else list(names)
-        return _selected(file.iter_batches(_ROWS, row_groups=chosen, columns=columns), names)
+        return _selected(file.iter_batches(_ROWS, row_groups=chosen, columns=columns, use_threads=not alone), names)
 
     from ivjoin.files.row_groups import ColumnRanges
 
@@ -248,7 +255,7 @@ def _of_dataset(dataset: ds.Dataset, what: str, kind: str = "a dataset") -> File
             with _named(what, kind):
                 ranges = FragmentRanges(parts, dataset.schema, "left")
 
-    def read(names: Sequence[str] | None, groups: list[int] | None) -> Iterator[pa.RecordBatch]:
+    def read(names: Sequence[str] | None, groups: list[int] | None, alone: bool) -> Iterator[pa.RecordBatch]:
         chosen = dataset
         if groups is not None and ranges is not None:
             kept = ranges.subset(groups)
@@ -256,7 +263,9 @@ def _of_dataset(dataset: ds.Dataset, what: str, kind: str = "a dataset") -> File
                 return iter(())
             chosen = ds.FileSystemDataset(kept, dataset.schema, dataset.format, dataset.filesystem)
         columns = None if names is None else list(names)
-        found = chosen.to_batches(columns=columns, batch_size=_ROWS, batch_readahead=4, fragment_readahead=1)
+        found = chosen.to_batches(
+            columns=columns, batch_size=_ROWS, batch_readahead=4, fragment_readahead=1, use_threads=not alone
+        )
         return _checked(found, what, kind)
 
     return Files(dataset.schema, read, None if ranges is None else ranges.rows, ranges)
@@ -265,7 +274,7 @@ def _of_dataset(dataset: ds.Dataset, what: str, kind: str = "a dataset") -> File
 def _of_scanner(scanner: ds.Scanner) -> Files:
     return Files(
         scanner.projected_schema,
-        lambda names, _: _selected(_checked(scanner.to_batches(), "the scanner", "a dataset"), names),
+        lambda names, *_: _selected(_checked(scanner.to_batches(), "the scanner", "a dataset"), names),
     )
 
 
@@ -278,7 +287,7 @@ def _one_by_one(
     for column, values in parts.items():
         schema = schema.append(pa.field(column, values.type))
 
-    def read(columns: Sequence[str] | None, _: list[int] | None) -> Iterator[pa.RecordBatch]:
+    def read(columns: Sequence[str] | None, *_: object) -> Iterator[pa.RecordBatch]:
         def batches() -> Iterator[pa.RecordBatch]:
             for i, name in enumerate(names):
                 known = {column: values[i] for column, values in parts.items()}

@@ -94,6 +94,7 @@ def open_source(
     csv_nulls: tuple[str, ...] = (),
     row_groups: list[int] | None = None,
     columns: Sequence[str] | None = None,
+    alone: bool = False,
 ) -> Source:
     """Open an input for reading batch by batch; never the whole file in memory.
 
@@ -111,6 +112,8 @@ def open_source(
         The row groups of a Parquet file to read, instead of all.
     columns : sequence of str, optional
         The columns of a Parquet file to read, in this order, instead of all.
+    alone : bool
+        Whether the thread that asks for batches decodes all columns of a Parquet file.
 
     Raises
     ------
@@ -124,7 +127,7 @@ def open_source(
         if path != "-" and Path(path).is_dir():
             raise FileError(f"cannot read {path!r}: it is a directory; expected a file")
         if kind == "parquet":
-            source = _open_parquet(path, batch_rows, row_groups, columns)
+            source = _open_parquet(path, batch_rows, row_groups, columns, alone)
         elif kind == "csv":
             source = _open_csv(path, csv_nulls)
         elif kind == "json" and is_pipe(path):
@@ -141,7 +144,7 @@ def open_source(
 
 
 def _open_parquet(
-    path: str, batch_rows: int, row_groups: list[int] | None, columns: Sequence[str] | None
+    path: str, batch_rows: int, row_groups: list[int] | None, columns: Sequence[str] | None, alone: bool
 ) -> Source:
     import pyarrow.parquet as pq
 
@@ -153,7 +156,8 @@ def _open_parquet(
     rows = sum(file.metadata.row_group(g).num_rows for g in groups)
     # older pyarrow stumbles over a file without row groups
     names = None if columns is None else list(columns)
-    batches = file.iter_batches(batch_size=batch_rows, row_groups=groups, columns=names) if rows else iter(())
+    asked = {"batch_size": batch_rows, "row_groups": groups, "columns": names, "use_threads": not alone}
+    batches = file.iter_batches(**asked) if rows else iter(())
     if names is None:
         return Source(file.schema_arrow, batches, rows, file.num_row_groups)
     schema = pa.schema([file.schema_arrow.field(n) for n in names], metadata=file.schema_arrow.metadata)

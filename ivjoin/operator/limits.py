@@ -26,6 +26,9 @@ _LEAST_OUTPUT = 64 << 10
 _MOST_BEYOND = 8 << 20  # bytes of pages that a step may read beyond what is allowed
 _LEAST_STEP = 1024
 _SOME_KEYS = 64  # without rows, beside a quarter of the others, that are not worth a look
+# Of a limit, and of one from there on, the part that the rows of a step may take: where few are taken at once, what
+# each step costs is much of what rows cost that are looked for in files.
+_PART, _LARGE, _LARGE_PART = 16, 4 << 20, 8
 _FILED_ROWS, _MAPPED_ROWS = 1 << 14, 2048  # pushed at once where files fit in memory, and where not
 
 
@@ -67,7 +70,9 @@ class Limits:
                 self._row_bytes[p] = size
                 self._fit_output(core)
         scratch = 9 * max(len(s.nodes) for s in core.sources) + 100
-        most = max(self.budget.limit // (16 * (scratch + self._row_bytes[p])), _LEAST_ROWS)
+        limit = self.budget.limit
+        part = _PART if limit < _LARGE else _LARGE_PART
+        most = max(limit // (part * (scratch + self._row_bytes[p])), _LEAST_ROWS)
         if self.spilling is not None:
             most = min(most, _MAPPED_ROWS if self.spilling.is_crowded else _FILED_ROWS, self._step)
             if core.emitter.batch_size > self._step:

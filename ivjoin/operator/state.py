@@ -218,7 +218,8 @@ class State:
             )
 
     def give_rows(self) -> None:
-        """Give back the scratch of rows until the next push."""
+        """Give back the scratch of rows until the next push, and room that this one has not taken."""
+        self._account.promised = 0
         held = self._scratch
         if held is not None and held.goes_round and self._account.limit is None:
             self._scratch, self.room = None, 0

@@ -28,6 +28,7 @@ def store_rest(core: Core, p: int, batch: pa.RecordBatch, status: int) -> None:
             array = batch.column(store.stored[i])
             arrays[i] = array if whole else taken(array, whole_numbers(kept))
         store.append_by_python(arrays)
+        core.account.promised = 0
 
 
 def store_text(core: Core, p: int, batch: pa.RecordBatch) -> None:

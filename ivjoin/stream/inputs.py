@@ -130,7 +130,7 @@ class Source:
 
     def head(self, room: int) -> tuple[pa.Table, Iterator[pa.RecordBatch] | None]:
         """The first rows, until there are no more or they take so many bytes, and the others; None of no others."""
-        got = self._read(self._names)
+        got = self._read(self._names) if self._files is None else self._files.batches(self._names, alone=True)
         if isinstance(got, pa.Table):
             return got, None
         held, size = [], 0

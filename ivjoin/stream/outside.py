@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from ivjoin.errors import MemoryLimitError
 from ivjoin.expr.nodes import Node
+from ivjoin.shj.store.backing import give_back
 from ivjoin.stream.ordered import Ordinals, gathered
 from ivjoin.stream.sweep import Ordered
 
@@ -204,10 +205,11 @@ def sorted_outside(
             if held and size + each * piece.num_rows > room:
                 out.add(pa.Table.from_batches(held, schema), node, descending)
                 held, size = [], 0
+                give_back()  # what Arrow keeps of it would count beside the limit for as long as it keeps it
             held.append(piece)
             size += each * piece.num_rows
     if held:
         out.add(pa.Table.from_batches(held, schema), node, descending)
     del held
-    pa.default_memory_pool().release_unused()
+    give_back()
     return out

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
@@ -36,3 +39,22 @@ def test_what_has_been_read_is_let_go_of(folder: Path, name: str) -> None:
         most = max(most, pa.total_allocated_bytes() - begin)
     assert rows == GROUPS * ROWS
     assert most < size // 2
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "ParquetFile", "Scanner", "arrow"])
+@pytest.mark.parametrize("names", [None, ["x"]])
+def test_one_thread_reads_the_same_rows(folder: Path, kind: str, names: list[str] | None, tmp_path: Path) -> None:
+    source: Any = folder / "a.parquet"
+    if kind == "arrow":
+        source = tmp_path / "a.arrow"
+        feather.write_feather(pq.read_table(folder / "a.parquet"), source)
+    elif kind != "file":
+        made = {"folder": str, "ParquetFile": lambda f: pq.ParquetFile(f / "a.parquet"), "Scanner": _scanner}
+        source = made[kind](folder)
+    want = pq.read_table(folder / "a.parquet", columns=names)
+    got = pa.Table.from_batches(open_files(source).batches(names, alone=True))
+    assert got.equals(want)
+
+
+def _scanner(folder: Path) -> ds.Scanner:
+    return ds.dataset(folder).scanner()

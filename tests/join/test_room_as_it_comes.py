@@ -12,6 +12,7 @@ import pytest
 
 from ivjoin import SymmetricHashJoin
 from ivjoin.operator import lending, scratch
+from ivjoin.operator.budget import bytes_of
 
 REACH = 300
 KEYS: dict[str, Any] = {
@@ -134,3 +135,17 @@ def test_wide_and_long_batches_in_turn_leave_no_operator_with_scratch_for_both()
         held = [o._core.state._scratch for o in (long, op)]  # type: ignore[union-attr]
         assert held == [None, None]
     assert len(scratch.idle) <= 4
+
+
+@pytest.mark.parametrize(("limit", "rows"), [("600kB", 128), ("3MB", 512), ("27MB", 8192), ("90MB", 16384)])
+def test_steps_are_as_large_as_the_limit_leaves_room_for(limit: str, rows: int) -> None:
+    n = 20_000
+    words = {"k": np.arange(n), "t": np.arange(n)} | {f"c{i}": np.zeros(n) for i in range(16)}
+    batch = pa.record_batch(words)
+    op = SymmetricHashJoin(
+        batch.schema, batch.schema, on="k", condition="abs(l.t - r.t) <= 9", left_order="t", right_order="t",
+        memory_limit=limit, when_full="spill",
+    )  # fmt: skip
+    assert op.rows_at_once("left", batch) == rows
+    assert sum(b.num_rows for side in ("left", "right") for b in op.push(side, batch)) == n
+    assert op.metrics.peak_state_bytes <= bytes_of(limit)

@@ -28,6 +28,8 @@ class Account:
         Where arrays lie that were taken out of memory.
     refused : bool
         Whether it raised since this was last set to False.
+    promised : int
+        Bytes that :meth:`promise` has found room for, and that are not held yet: no other memory is taken there.
 
     Memory that a join can do without (a larger scratch of pairs, sorted runs instead of lists, a schedule of what dies
     that begins in the middle of a push) is not asked for: it is taken where it fits (:meth:`fits`).
@@ -37,6 +39,7 @@ class Account:
         self.limit: int | None = None
         self.on_full: Callable[[int, int], object] | None = None
         self.refused = False
+        self.promised = 0
         self.files: Files | None = None
         self._held = held or (lambda: 0)
 
@@ -46,7 +49,7 @@ class Account:
 
     def fits(self, more: int) -> bool:
         """Whether so many bytes more can be held."""
-        return self.limit is None or more <= 0 or self._held() + more <= self.limit
+        return self.limit is None or more <= 0 or self._held() + self.promised + more <= self.limit
 
     def fits_now(self) -> bool:
         """Whether no more is held than the limit."""
@@ -73,6 +76,18 @@ class Account:
         except CapacityError:
             self.refused = False
 
+    def promise(self, more: int) -> None:
+        """As :meth:`want`, for memory that is taken later in the push, and is kept free until then.
+
+        Raises
+        ------
+        CapacityError
+            Or whatever ``on_full`` raises.
+        """
+        self.want(more)
+        if self.limit is not None:
+            self.promised += more
+
     def want(self, more: int | Callable[[], int]) -> None:
         """Ask for so many bytes more; a function says anew how many, once ``on_full`` has made room.
 
@@ -89,10 +104,10 @@ class Account:
             try:
                 if self.on_full is None:
                     raise CapacityError(
-                        f"the operator holds {held:,} bytes and needs {needed:,} more, expected {self.limit:,} at "
-                        "most: raise the limit, narrow the window, or divide the rows"
+                        f"the operator holds {held:,} bytes and needs {needed + self.promised:,} more, expected "
+                        f"{self.limit:,} at most: raise the limit, narrow the window, or divide the rows"
                     )
-                again = self.on_full(needed, held)
+                again = self.on_full(needed + self.promised, held)
             except BaseException as e:
                 self.refused = not isinstance(e, SpillError)  # which leaves arrays half moved
                 raise

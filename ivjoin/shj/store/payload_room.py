@@ -9,7 +9,7 @@ import pyarrow as pa
 from ivjoin.shj.store.rings import Column
 from ivjoin.shj.store.side import SideStore
 from ivjoin.shj.store.spilled import FixedInFile, TextInFile
-from ivjoin.shj.store.varying import BytesColumn, SegmentColumn, stored_bytes, text_bytes
+from ivjoin.shj.store.varying import BytesColumn, SegmentColumn, text_bytes
 
 __all__ = ["make_batch_room", "make_column_rooms", "make_text_room"]
 
@@ -41,6 +41,7 @@ def make_batch_room(store: SideStore, batch: pa.RecordBatch) -> None:
 
 def make_column_rooms(store: SideStore, arrays: Sequence[pa.Array]) -> None:
     """Room for values of the stored columns, in their order."""
+    store.account.promised = 0  # to a batch that was refused
     for i, array in enumerate(arrays):
         c = None
         while c is not store.columns[i]:  # what is asked may move it to a file
@@ -68,4 +69,4 @@ def _make_column_room(store: SideStore, c: Column, array: pa.Array) -> None:
         if c.leads:
             c.records.reserve(len(array))
     elif isinstance(c, SegmentColumn):
-        store.account.want(2 * stored_bytes(array))  # merged with its neighbours it may take as much again
+        store.account.promise(SegmentColumn.more_room(array))

@@ -17,7 +17,7 @@ from ivjoin.shj.store.rings import spans
 from ivjoin.shj.store.runs import SortedRuns
 from ivjoin.shj.store.sizes import TIGHT, fitting, larger
 from ivjoin.shj.store.spilled import FixedInFile, TextInFile
-from ivjoin.shj.store.varying import BytesColumn
+from ivjoin.shj.store.varying import BytesColumn, SegmentColumn
 
 if TYPE_CHECKING:
     from ivjoin.shj.store.side import SideStore
@@ -100,6 +100,7 @@ def _want_disk(store: SideStore, rows: int, texts: bool = False) -> None:
     if texts:
         size += sum(c.room for c in store.columns if isinstance(c, BytesColumn))
         size += sum(c.disk(rows) for c in store.columns if isinstance(c, (FixedInFile, TextInFile)))
+        size += sum(c.disk() for c in store.columns if isinstance(c, SegmentColumn))
     store.account.want_disk(size)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, chain
 from weakref import WeakMethod
 
 import numpy as np
@@ -31,7 +31,7 @@ _NARROW = 2**32  # bytes of an arena that uint32 can tell apart
 _MORE = 8  # an arena has room for an eighth more than it must hold, and moves when an eighth of it is dead
 _MOST_MERGED = 4 << 20  # bytes of arrays that are merged: meanwhile they are held twice
 _AT_ONCE = 4 << 20  # bytes of an array that are written at once
-_LITTLE = 4096  # bytes of another's that an array may hold
+_LITTLE = 1024  # bytes of another's that an array may hold
 _ROOM = list(TEXT.names or ()).index("room")
 
 
@@ -302,27 +302,41 @@ class SegmentColumn:
 
     def spill(self, files: Files) -> None:
         """Let all that is stored lie in a file more, little of which is in memory meanwhile."""
-        self._files, parts = files, _filed(_pieces(self._parts[self._spilled :]), files)
-        first = self._firsts[self._spilled]
-        self._parts[self._spilled :] = parts
-        self._firsts[self._spilled :] = [first + n for n in accumulate(map(len, parts[:-1]), initial=0)]
+        self._files, there = files, self._spilled
+        groups = _pieces(self._parts[there:])
+        first = one_array(groups[0])  # dictionaries, of which there is one group, take long
+        parts = _filed(lambda: (one_array(g) if i else first for i, g in enumerate(groups)), files)
+        self._parts[there:], self._firsts[there:] = parts, _firsts(parts, self._firsts[there])
         self._spilled = len(self._parts)
+
+    def disk(self) -> int:
+        """Bytes that rows which lie in files take at most where they are written anew."""
+        return sum(buffer_bytes(part) for part in self._parts) if self._spilled else 0
 
     @property
     def row_bytes(self) -> int:
         return 0
 
+    @staticmethod
+    def more_room(array: pa.Array) -> int:
+        """Bytes that ``append`` takes at most: merged with its neighbours an array may take as much again."""
+        return 2 * stored_bytes(array)
+
     def append(self, array: pa.Array, first: int) -> None:
-        self._parts.append(_alone(array))
+        parts, most = self._parts, self.nbytes + self.more_room(array)
+        parts.append(_alone(array))
         self._firsts.append(first)
         self._next = first + len(array)
         # Equal-sized neighbours merge, so n appended rows are copied O(log n) times and few parts remain.
-        while len(self._parts) > self._spilled + 1 and len(self._parts[-2]) <= 2 * len(self._parts[-1]):
-            if not has_dictionaries(self.type) and sum(map(buffer_bytes, self._parts[-2:])) > _MOST_MERGED:
+        while len(parts) > self._spilled + 1 and len(parts[-2]) <= 2 * len(parts[-1]):
+            two = parts[-2:]
+            if not has_dictionaries(self.type) and sum(map(buffer_bytes, two)) > _MOST_MERGED:
                 break
-            tail = self._parts.pop()
+            parts[-2:] = [one_array(two, _kept())]
+            if self.nbytes > most:  # where one of them alone has nulls, both have bitmaps then
+                parts[-1:] = two
+                break
             self._firsts.pop()
-            self._parts[-1] = one_array([self._parts[-1], tail], _kept())
 
     def grow(self, cap: int, lo: int, hi: int) -> None:
         pass
@@ -333,12 +347,21 @@ class SegmentColumn:
         return rows_of(self._parts, self._firsts, ids, self._files.ease if self._spilled and self._files else None)
 
     def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
-        kept = []
-        if len(ids):
-            kept.append(compacted(self.gather(ids, places)) if self._parts else pa.nulls(len(ids), self.type))
-        self._parts, self._firsts = kept, [0] * len(kept)
-        self._spilled = 0
-        self._next = len(ids)
+        n = len(ids)
+        rows = max(1, n)
+        if n and self._spilled and not has_dictionaries(self.type):
+            rows = max(1, sum(map(len, self._parts)) * _AT_ONCE // max(1, self.disk()))
+
+        def pieces() -> Iterator[pa.Array]:
+            for i in range(0, n, rows):
+                yield compacted(self.gather(ids[i : i + rows], places))
+
+        if n and self._spilled and self._files is not None:  # there they stay, little of them in memory meanwhile
+            kept = _filed(pieces, self._files)
+            self._spilled = len(kept)
+        else:
+            kept, self._spilled = list(pieces()), 0
+        self._parts, self._firsts, self._next = kept, _firsts(kept, 0), n
 
     def trim(self, lo: int) -> None:
         while self._parts and self._firsts[0] + len(self._parts[0]) <= lo:
@@ -350,6 +373,11 @@ class SegmentColumn:
                 keep = np.arange(dead, len(self._parts[0]))
                 self._parts[0] = compacted(arrow.taken(self._parts[0], arrow.whole_numbers(keep)))
                 self._firsts[0] = lo
+
+
+def _firsts(parts: Sequence[pa.Array], first: int) -> list[int]:
+    """Which row each of some parts begins with, the first one with that one."""
+    return [first + n for n in accumulate(map(len, parts[:-1]), initial=0)] if parts else []
 
 
 def text_bytes(array: pa.Array) -> int:
@@ -381,20 +409,20 @@ def _pieces(parts: Sequence[pa.Array]) -> list[list[pa.Array]]:
     return [*out, few] if few else out
 
 
-def _filed(groups: Sequence[list[pa.Array]], files: Files) -> list[pa.Array]:
-    """Groups of arrays, each put together, in a mapped file; one at a time is in memory beside what they are made of.
+def _filed(arrays: Callable[[], Iterator[pa.Array]], files: Files) -> list[pa.Array]:
+    """Arrays in a mapped file, made twice, and one after another: one is in memory beside what they are made of.
 
     Raises
     ------
     MemoryLimitError
     """
-    first = one_array(groups[0])  # dictionaries, of which there is one group, take long
-    schema = pa.schema([pa.field("0", first.type)])
 
     def write(sink: pa.NativeFile) -> None:
+        made = arrays()
+        first = next(made)
+        schema = pa.schema([pa.field("0", first.type)])
         with pa.ipc.new_stream(sink, schema) as writer:
-            for i, group in enumerate(groups):
-                array = one_array(group) if i else first
+            for array in chain([first], made):
                 writer.write_batch(pa.RecordBatch.from_arrays([array], schema=schema))
                 files.settle(_AT_ONCE)
 
