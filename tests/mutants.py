@@ -82,7 +82,7 @@ MUTANTS = [
     Mutant(
         "keys of many rows keep the room that they once had",
         "ivjoin/shj/kernels/key_kernels.py",
-        "if op.grows == 0 or rows <= MANY_ROWS * used:",
+        "if op.grows == 0 or rows <= MANY_ROWS * live:",
         "if rows >= 0:",
         "tests/join/test_room_as_it_comes.py",
     ),

@@ -162,12 +162,12 @@ def has_key_room(op, rows, n):  # type: ignore[no-untyped-def]
 
 @inner
 def has_spare_room(op, rows):  # type: ignore[no-untyped-def]
-    """Whether there is much more room than for the keys there are, which have many rows each; see ``KeyTable.fit``."""
-    used = op.n_ids - op.n_free
-    if op.grows == 0 or rows <= MANY_ROWS * used:
+    """Whether there is much more room than for the keys of the rows in lists, many rows each; see ``KeyTable.fit``."""
+    live = op.live_keys
+    if op.grows == 0 or rows <= MANY_ROWS * live:
         return False
-    most = op.n_ids + (used >> 3) + 4 * SOME_ROOM
-    return op.table_size > max(SOME_PLACES, 4 * (used + SOME_ROOM)) or op.slots_size > most
+    most = op.n_ids + (live >> 3) + 4 * SOME_ROOM
+    return op.table_size > max(SOME_PLACES, 4 * (live + SOME_ROOM)) or op.slots_size > most
 
 
 @inner

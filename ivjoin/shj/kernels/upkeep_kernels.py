@@ -121,7 +121,7 @@ def finish(op, p, side, other):  # type: ignore[no-untyped-def]
     if op.pushes % _LOOK_EVERY == 0:
         if op.key_kind != at.NO_KEY:
             much = max(op.table_size, op.slots_size) > 8 * (many + 2 * op.largest)
-            if much or has_spare_room(op, side.live + other.live):
+            if much or (side.loose == other.loose == 0 and has_spare_room(op, side.live + other.live)):
                 status |= at.SWEEP
         text = side.by_python == at.TEXT_ALONE or other.by_python == at.TEXT_ALONE
         if _is_wide(op, side) or _is_wide(op, other) or side.has_nulls or other.has_nulls or text:

@@ -308,7 +308,7 @@ class KeyTable:
         As the kernels ask for it (``has_spare_room``), where there is no limit: a table that is half full takes half as
         long again to find an id in, which is nothing beside the rows that it leads to.
         """
-        if self._account.files is not None or rows <= key_kernels.MANY_ROWS * self.used:
+        if self._account.files is not None or rows <= key_kernels.MANY_ROWS * self.live:
             return
         self._take_back()
         cap = self.n_ids + key_kernels.SOME_ROOM
