@@ -80,6 +80,20 @@ MUTANTS = [
         "tests/join/test_upkeep.py",
     ),
     Mutant(
+        "keys of many rows keep the room that they once had",
+        "ivjoin/shj/kernels/key_kernels.py",
+        "if op.grows == 0 or rows <= MANY_ROWS * live:",
+        "if rows >= 0:",
+        "tests/join/test_room_as_it_comes.py",
+    ),
+    Mutant(
+        "a table of keys is filled beyond its half",
+        "ivjoin/shj/kernels/key_kernels.py",
+        "return min(most_ids, size >> 1) - n_ids + n_free",
+        "return most_ids - n_ids + n_free",
+        "tests/join/test_room_as_it_comes.py",
+    ),
+    Mutant(
         "bytes of state are not counted",
         "ivjoin/operator/core.py",
         "        return held if self.limits is None",

@@ -45,11 +45,12 @@ def _make_room(core: Core, p: int, batch: pa.RecordBatch, heaps: bool) -> None:
             store.make_room(n)
     state.dead_room(max(other.live if other.owes else 0, store.live + n if store.owes else 0))
     slots = not state.get("grows")
+    keys = 0 if not slots and core.keys.has_many_rows(store.live + other.live) else n
     if isinstance(core.keys, IntKeys):
-        core.keys.reserve(n, slots)
+        core.keys.reserve(keys, slots)
     elif state.get("key_bytes"):
         assert isinstance(core.keys, ByteKeys)
-        core.keys.make_room(n, state.get("key_bytes"), slots)
+        core.keys.make_room(keys, state.get("key_bytes"), slots)
     if heaps:
         store.schedules.make_room(n)
         store._changes += 1
@@ -101,6 +102,8 @@ def _tidy(core: Core, p: int, status: int) -> None:
             store.settle(look, core.state.get("largest"))
     if status & at.SWEEP:
         core.keys.sweep(max(core.state.get("largest"), core.state.get("n")))
+        if look and core.state.get("grows"):
+            core.keys.fit(sum(store.live for store in core.stores))
         core.keys.point()
         for store in core.stores:
             store.point()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from ivjoin import SymmetricHashJoin
 from ivjoin.operator import lending, scratch
 from ivjoin.operator.budget import bytes_of
+from ivjoin.shj.kernels.key_kernels import SOME_PLACES, SOME_ROOM
 
 REACH = 300
 KEYS: dict[str, Any] = {
@@ -34,10 +36,8 @@ def batches(kind: str, seed: int, rows: int, keys: int) -> Iterator[tuple[np.nda
         start += n
 
 
-def played(op: SymmetricHashJoin, kind: str, keys: int) -> None:
-    """Push batches to both sides in turn, and compare the pairs with those of a loop over rows of equal keys."""
-    found: Counter[tuple[int, int]] = Counter()
-    rows: list[dict[int, list[int]]] = [defaultdict(list), defaultdict(list)]
+def in_turn(kind: str, keys: int) -> Iterator[tuple[int, np.ndarray, pa.RecordBatch]]:
+    """Batches of both sides, of that side next whose rows have come less far."""
     feeds = [batches(kind, seed, 9_000, keys) for seed in (1, 2)]
     tops = [0, 0]
     while feeds[0] or feeds[1]:
@@ -46,10 +46,17 @@ def played(op: SymmetricHashJoin, kind: str, keys: int) -> None:
         if taken is None:
             feeds[p] = None  # type: ignore[call-overload]
             continue
-        key, batch = taken
+        tops[p] += taken[1].num_rows
+        yield p, *taken
+
+
+def played(op: SymmetricHashJoin, pushes: Iterator[tuple[int, np.ndarray, pa.RecordBatch]]) -> None:
+    """Push batches, and compare the pairs with those of a loop over rows of equal keys."""
+    found: Counter[tuple[int, int]] = Counter()
+    rows: list[dict[int, list[int]]] = [defaultdict(list), defaultdict(list)]
+    for p, key, batch in pushes:
         for k, n in zip(key.tolist(), batch.column("n").to_pylist()):
             rows[p][k].append(n)
-        tops[p] += batch.num_rows
         for out in op.push("left" if p == 0 else "right", batch):
             found.update(zip(out.column("n").to_pylist(), out.column("n_right").to_pylist()))
     for out in op.finish():
@@ -69,7 +76,7 @@ def made(kind: str, **options: Any) -> SymmetricHashJoin:
 @pytest.mark.parametrize("keys", [1, 90, 4_000])
 @pytest.mark.parametrize("kind", KEYS)
 def test_keys_get_slots_as_they_come(kind: str, keys: int, limit: str | None) -> None:
-    played(made(kind, memory_limit=limit), kind, keys)
+    played(made(kind, memory_limit=limit), in_turn(kind, keys))
 
 
 @pytest.mark.parametrize("kind", KEYS)
@@ -81,6 +88,39 @@ def test_slots_are_for_the_keys_that_came_and_few_more(kind: str) -> None:
         for side in ("left", "right"):
             list(op.push(side, cut))
     assert len(op._core.keys.slots) <= 50 + 1500 // 4 + 64  # type: ignore[union-attr]
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("kind", KEYS)
+def test_where_keys_have_many_rows_there_is_room_for_little_more_than_those(kind: str) -> None:
+    """Room is made to fit; then 550 new keys come at once, and the table grows between two rows of their batch.
+
+    There are slots for them, which keys had that came once, before the others.
+    """
+    lending.forget()
+    op = made(kind)
+    held = op._core.keys  # type: ignore[union-attr]
+    rng = np.random.default_rng(7)
+
+    def pushes() -> Iterator[tuple[int, np.ndarray, pa.RecordBatch]]:
+        edges = [0, *range(600, 2_000, 40)]
+        for start, stop in pairwise(edges):
+            for p in (0, 1):
+                t, k = np.arange(start, stop), rng.integers(0, 30, stop - start)
+                if start == 0:
+                    k[:570] = np.arange(3_000, 3_570)
+                yield p, k, pa.record_batch(KEYS[kind][1](k) | {"t": t, "n": t})
+            assert start > 0 or len(held._table) > SOME_PLACES
+        assert held.used == 30
+        assert 550 < len(held.slots) <= 600 + SOME_ROOM
+        assert len(held._table) == SOME_PLACES
+        for p in (0, 1):
+            t, k = np.arange(edges[-1], edges[-1] + 1_100), rng.permutation(np.repeat(np.arange(1_000, 1_550), 2))
+            yield p, k, pa.record_batch(KEYS[kind][1](k) | {"t": t, "n": t})
+            assert held.used >= 550
+            assert len(held._table) >= 2 * held.used
+
+    played(op, pushes())
 
 
 def test_scratch_is_held_while_a_push_goes_on_and_by_that_operator_alone() -> None:
@@ -120,7 +160,7 @@ def test_scratch_that_another_thread_takes_first_is_not_waited_for(monkeypatch: 
             raise IndexError("pop from empty list")  # as of a list whose last one has just gone
 
     monkeypatch.setattr(scratch, "idle", Taken([scratch.Scratch(512, 1)]))
-    played(made("a number"), "a number", 90)
+    played(made("a number"), in_turn("a number", 90))
 
 
 def test_wide_and_long_batches_in_turn_leave_no_operator_with_scratch_for_both() -> None:

@@ -72,9 +72,9 @@ def _has_room(op, p, side, other, n):  # type: ignore[no-untyped-def]
         if s.width == 0 and s.ring == 1 and not are_told_by_ordinals(at_i64(op.in_values)[s.column], n):
             return False
     if op.key_kind == at.INT or op.key_kind == at.INTS:
-        return has_key_room(op, n)
+        return has_key_room(op, side.live + other.live, n)
     if side.packs:
-        op.key_bytes = packed_bytes_wanted(op, side, n)
+        op.key_bytes = packed_bytes_wanted(op, p, side, n)
         return op.key_bytes == 0
     return True
 

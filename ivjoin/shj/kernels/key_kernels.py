@@ -8,13 +8,16 @@ from ivjoin.shj.kernels.compiling import I8, IN1, IN_U8, IO1, IO1_I4, IO2, IO2_I
 from ivjoin.shj.kernels.memory import AHEAD, at_i32, at_i64, at_u8, line_of, prefetch
 
 __all__ = [
-    "KEY_WORD", "SOME_KEYS", "SOME_ROOM", "fill_table", "has_key_room", "hash_bytes", "intern_bytes", "intern_ints",
-    "intern_rows", "mark_ints", "name_rows", "new_id", "number_ints", "regrow_bytes", "regrow_ints", "rehash_bytes",
-    "rehash_ints", "take_back", "take_back_ids",
+    "KEY_WORD", "MANY_ROWS", "SOME_KEYS", "SOME_PLACES", "SOME_ROOM", "fill_table", "has_key_room", "has_spare_room",
+    "hash_bytes", "intern_bytes", "intern_ints", "intern_rows", "key_room", "mark_ints", "name_rows", "new_id",
+    "number_ints", "regrow_bytes", "regrow_ints", "rehash_bytes", "rehash_ints", "take_back", "take_back_ids",
 ]  # fmt: skip
 
 KEY_WORD = 3  # in a key's slots, as words: the key, if it is a word
-SOME_ROOM = 64  # for new keys, below which there are to be more slots before more of a batch's keys are named
+SOME_ROOM = 16  # for new keys, and no less, where there is any
+# Rows a key, beside which it is little to find the key's id: the table may be half full then, and grow as keys are
+# named. Of a table of so few places the size is not asked.
+MANY_ROWS, SOME_PLACES = 16, 1024
 SOME_KEYS = 1024  # without rows are nothing to sweep for, beside a quarter of those that have some
 NEXT_FREE = 2  # in the slots of an id without rows: another such id, -1 for none
 
@@ -42,6 +45,12 @@ def new_id(slots, n_free, n_ids, cell):  # type: ignore[no-untyped-def]
 
 
 @inner
+def key_room(n_ids, n_free, most_ids, size):  # type: ignore[no-untyped-def]
+    """For how many new keys there are slots, and places in a table of ``size`` that is at most half full."""
+    return min(most_ids, size >> 1) - n_ids + n_free
+
+
+@inner
 def _is_rest(rest, first, values, stride, words, others, i):  # type: ignore[no-untyped-def]
     """Whether words of row i, all but the last, are those from ``rest[first]`` on."""
     for k in range(others):  # noqa: SIM110 (numba has no all())
@@ -57,8 +66,8 @@ def intern_rows(  # type: ignore[no-untyped-def]
 ):
     """``intern_ints`` of rows begin .. n-1, over flat arrays or pointers; ``some`` says whether ``usable`` is asked.
 
-    There are slots for ``most_ids``. In ``cell[1]`` is left how far it has come: to n, or as far as there are slots
-    for some more keys.
+    There are slots for ``most_ids``. In ``cell[1]`` is left how far it has come: to n, or to a row whose key is new
+    and finds no room.
 
     Of keys of several words, ``keys`` are the sums (they may stand where the ids go); word k of row i is
     ``values[words[3 * k] * stride + i]``, and all of an id but the last are the ``others`` words from
@@ -66,44 +75,41 @@ def intern_rows(  # type: ignore[no-untyped-def]
     """
     for i in range(begin, n):
         places[i] = _mix(keys[i]) & mask
-    stop = np.int64(begin)
-    while stop < n:
-        # As many rows as there are slots for, should each bring a new key: within the loop nothing is asked.
-        first = stop
-        room = most_ids - n_ids + n_free
-        if room < min(max(SOME_ROOM, n >> 2), n - first):
-            break
-        stop = min(n, first + room)
-        for i in range(first, stop):
-            if i + 2 * AHEAD < n:
-                prefetch(table_at + 4 * places[i + 2 * AHEAD])
-                prefetch(slots_at + 32 * (np.int64(table[places[i + AHEAD]]) - 1))
-            if some and usable[i] == 0:
-                out[i] = -1
-                continue
-            key = keys[i]
-            j = places[i]
-            while True:
-                entry = np.int64(table[j])
-                if entry == 0:
-                    key_id = new_id(slots, n_free, n_ids, cell)
-                    if n_free > 0:
-                        n_free -= 1
-                    else:
-                        n_ids += 1
-                    key_of[4 * key_id + KEY_WORD] = key
-                    for k in range(others):
-                        rest[others * key_id + k] = values[words[3 * k] * stride + i]
-                    table[j] = key_id + 1
-                    out[i] = key_id
-                    break
-                if key_of[4 * entry + (KEY_WORD - 4)] == key and _is_rest(
-                    rest, others * (entry - 1), values, stride, words, others, i
-                ):
-                    out[i] = entry - 1
-                    break
-                j = (j + 1) & mask
-    cell[1] = stop
+    room = key_room(n_ids, n_free, most_ids, mask + 1)
+    for i in range(begin, n):
+        if i + 2 * AHEAD < n:
+            prefetch(table_at + 4 * places[i + 2 * AHEAD])
+            prefetch(slots_at + 32 * (np.int64(table[places[i + AHEAD]]) - 1))
+        if some and usable[i] == 0:
+            out[i] = -1
+            continue
+        key = keys[i]
+        j = places[i]
+        while True:
+            entry = np.int64(table[j])
+            if entry == 0:
+                if room <= 0:
+                    cell[1] = i
+                    return (n_ids << 32) + n_free
+                room -= 1
+                key_id = new_id(slots, n_free, n_ids, cell)
+                if n_free > 0:
+                    n_free -= 1
+                else:
+                    n_ids += 1
+                key_of[4 * key_id + KEY_WORD] = key
+                for k in range(others):
+                    rest[others * key_id + k] = values[words[3 * k] * stride + i]
+                table[j] = key_id + 1
+                out[i] = key_id
+                break
+            if key_of[4 * entry + (KEY_WORD - 4)] == key and _is_rest(
+                rest, others * (entry - 1), values, stride, words, others, i
+            ):
+                out[i] = entry - 1
+                break
+            j = (j + 1) & mask
+    cell[1] = n
     return (n_ids << 32) + n_free
 
 
@@ -141,18 +147,34 @@ def number_ints(keys, usable, least, ids, out):  # type: ignore[no-untyped-def]
 
 
 @inner
-def has_key_room(op, n):  # type: ignore[no-untyped-def]
-    """Whether there is the room for n new keys that must be there before any is named: slots may be made later."""
+def has_key_room(op, rows, n):  # type: ignore[no-untyped-def]
+    """Whether there is the room for n new keys that must be there before any is named, beside so many stored rows.
+
+    Slots may be made later, and so may places of the table where keys have many rows; they need not quite be as many as
+    for the table to be made to fit.
+    """
+    if op.grows != 0 and 2 * rows > MANY_ROWS * (op.n_ids - op.n_free):
+        return True
     if 2 * (op.n_ids - op.n_free + n) > op.table_size:
         return False
     return op.grows != 0 or op.n_ids + max(n - op.n_free, 0) <= op.slots_size
 
 
 @inner
+def has_spare_room(op, rows):  # type: ignore[no-untyped-def]
+    """Whether there is much more room than for the keys of the rows in lists, many rows each; see ``KeyTable.fit``."""
+    live = op.live_keys
+    if op.grows == 0 or rows <= MANY_ROWS * live:
+        return False
+    most = op.n_ids + (live >> 3) + 4 * SOME_ROOM
+    return op.table_size > max(SOME_PLACES, 4 * (live + SOME_ROOM)) or op.slots_size > most
+
+
+@inner
 def name_rows(op, side, other, keys):  # type: ignore[no-untyped-def]
     """Ids of the keys of the batch at hand, words at an address, -1 for rows that match nothing.
 
-    From row ``n_named`` on, which is short of the last one where there are few slots for new keys.
+    From row ``n_named`` on, which is short of the last one where there is no room for a new key.
     """
     key_ids = at_i64(op.key_ids)
     n = op.n

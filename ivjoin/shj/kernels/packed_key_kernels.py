@@ -11,7 +11,7 @@ import numpy as np
 
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import I8, compiled, inner
-from ivjoin.shj.kernels.key_kernels import _mix, has_key_room, new_id
+from ivjoin.shj.kernels.key_kernels import _mix, has_key_room, key_room, new_id
 from ivjoin.shj.kernels.memory import BUFFERS, CHILDREN, at_i32, at_i64, at_u8, at_u64, load
 from ivjoin.shj.kernels.records import operator_at, piece_at, side_at
 
@@ -157,10 +157,11 @@ def _most_bytes(op, side, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def packed_bytes_wanted(op, side, n):  # type: ignore[no-untyped-def]
+def packed_bytes_wanted(op, p, side, n):  # type: ignore[no-untyped-def]
     """Bytes for which the key table must have room before the keys of a batch are named; 0 if it has all room."""
     need = _most_bytes(op, side, n)
-    return need if op.arena_top + need > op.arena_room or not has_key_room(op, n) else 0
+    rows = side.live + side_at(op.sides, 1 - p).live
+    return need if op.arena_top + need > op.arena_room or not has_key_room(op, rows, n) else 0
 
 
 @compiled(I8(I8, I8))
@@ -186,7 +187,7 @@ def name_packed(operator, p):  # type: ignore[no-untyped-def]
     cell = at_i64(op.state_at)
     cell[0] = op.free
     last = np.int64(-1)  # rows with the same key often follow one another
-    room = op.slots_size - op.n_ids + op.n_free
+    room = key_room(op.n_ids, op.n_free, op.slots_size, op.table_size)
     for i in range(op.n_named, n):
         if op.masked and usable[i] == 0:
             key_ids[i] = -1
@@ -200,7 +201,7 @@ def name_packed(operator, p):  # type: ignore[no-untyped-def]
         while True:
             entry = np.int64(table[j])
             if entry == 0:
-                if room == 0:
+                if room <= 0:
                     op.free = cell[0]
                     op.n_named = i
                     return n - i

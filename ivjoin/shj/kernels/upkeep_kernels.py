@@ -5,7 +5,7 @@ from __future__ import annotations
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels import index_kernels as index
 from ivjoin.shj.kernels.compiling import inner
-from ivjoin.shj.kernels.key_kernels import SOME_KEYS, fill_table, take_back_ids
+from ivjoin.shj.kernels.key_kernels import SOME_KEYS, fill_table, has_spare_room, take_back_ids
 from ivjoin.shj.kernels.memory import at_i32, at_i64
 from ivjoin.shj.kernels.records import expiry_at
 from ivjoin.shj.kernels.sweep_kernels import link_loose
@@ -119,8 +119,10 @@ def finish(op, p, side, other):  # type: ignore[no-untyped-def]
             status |= at.SWEEP
     op.pushes += 1
     if op.pushes % _LOOK_EVERY == 0:
-        if op.key_kind != at.NO_KEY and max(op.table_size, op.slots_size) > 8 * (many + 2 * op.largest):
-            status |= at.SWEEP
+        if op.key_kind != at.NO_KEY:
+            much = max(op.table_size, op.slots_size) > 8 * (many + 2 * op.largest)
+            if much or (side.loose == other.loose == 0 and has_spare_room(op, side.live + other.live)):
+                status |= at.SWEEP
         text = side.by_python == at.TEXT_ALONE or other.by_python == at.TEXT_ALONE
         if _is_wide(op, side) or _is_wide(op, other) or side.has_nulls or other.has_nulls or text:
             return status | at.TIDY

@@ -135,16 +135,18 @@ class KeyTable:
         self._resize(*sizes())
 
     def grow(self, n: int, rows: int) -> None:
-        """More slots, while ids are in flight: some of those that the last n of a batch's ``rows`` may need.
+        """More room while ids are in flight: some of that which the last n of a batch's ``rows`` may need.
 
-        Twice as many as there are ids, if there are as many rows; else a quarter more, as most rows bring no new key.
+        For twice as many ids as there are, if there are as many rows; else for a quarter more, as most rows bring no
+        new key.
         """
         some = max(key_kernels.SOME_ROOM, rows // 4)
         more = min(n, max(some, self.n_ids if n >= self.n_ids else self.n_ids // 4))
-        need = self.n_ids + max(0, more - self._n_free)
+        need, entries = self.n_ids + max(0, more - self._n_free), self.used + more
         if need > _MOST_KEYS:
             raise _too_many(need)
-        self._resize(max(need, len(self.slots)), len(self._table))
+        size = len(self._table)
+        self._resize(max(need, len(self.slots)), size if 2 * entries <= size else _table_size(entries))
 
     def _resize(self, cap: int, size: int) -> None:
         """So many slots, and places of the table, where there are fewer."""
@@ -296,21 +298,50 @@ class KeyTable:
             self._swept(n, much)
         self.point()
 
-    def _swept(self, n: int, much: float) -> None:
+    def has_many_rows(self, rows: int) -> bool:
+        """Whether a key has many of so many rows: no room need be there before new ones are named."""
+        return 2 * rows > key_kernels.MANY_ROWS * self.used
+
+    def fit(self, rows: int) -> None:
+        """Have room for little more than the keys there are, if each has many of so many rows. No id may be in flight.
+
+        As the kernels ask for it (``has_spare_room``), where there is no limit: a table that is half full takes half as
+        long again to find an id in, which is nothing beside the rows that it leads to.
+        """
+        if self._account.files is not None or rows <= key_kernels.MANY_ROWS * self.live:
+            return
+        self._take_back()
+        cap = self.n_ids + key_kernels.SOME_ROOM
+        if cap < len(self.slots):
+            self._shorten(cap)
+        self._remake(max(key_kernels.SOME_PLACES, _table_size(self.used + key_kernels.SOME_ROOM)))
+        self.point()
+
+    def _take_back(self) -> None:
         if self.live:
             self._took(key_kernels.take_back(self.slots, self.n_ids, self.live, self._cell))
         else:  # as after the last row: no kernel need be there for that
             self.n_ids, self._n_free, self._free = 0, 0, -1
+
+    def _swept(self, n: int, much: float) -> None:
+        self._take_back()
         cap = self.n_ids + max(0, n - self._n_free) + self.n_ids // 8 + 16
         if cap * much <= len(self.slots):
-            slots = extended(self.slots, cap)
-            if slots is None:
-                slots = fresh(self.slots, (cap, 8))
-                slots[:] = self.slots[:cap]
-            self.slots = slots
-            self._grow_ids(cap)
+            self._shorten(cap)
         # The kernels ask for a sweep when there are more than these, without the last batch.
-        size = _table_size(self._many() + 2 * n)
+        self._remake(_table_size(self._many() + 2 * n))
+
+    def _shorten(self, cap: int) -> None:
+        """No more slots than these."""
+        slots = extended(self.slots, cap)
+        if slots is None:
+            slots = fresh(self.slots, (cap, 8))
+            slots[:] = self.slots[:cap]
+        self.slots = slots
+        self._grow_ids(cap)
+
+    def _remake(self, size: int) -> None:
+        """A table of the keys that rows have, of no more places than these."""
         self._table = fresh(self._table, min(size, len(self._table)))
         self._table[:] = 0
         if self.n_ids:
