@@ -17,7 +17,7 @@ from ivjoin.expr.arguments import MOST_ROWS, one_of, whole_number
 from ivjoin.expr.codec import decode, encode
 from ivjoin.expr.evaluate import check_supported
 from ivjoin.expr.literals import zone_named
-from ivjoin.expr.nodes import LEFT, Node, columns_of, make, rewrite
+from ivjoin.expr.nodes import COMPARISONS, LEFT, Node, columns_of, make, rewrite
 from ivjoin.expr.scope import nearest
 from ivjoin.expr.types import from_arrow
 from ivjoin.frontier.order import Order
@@ -348,7 +348,7 @@ def _said(view: frozenset[str], aliases: list[str]) -> str:
 def _connected(spec: MultiSpec) -> None:
     """Refuse a cross product that was not asked for."""
     groups = components(spec.aliases, [p.aliases for p in spec.parts])
-    if len(groups) == 1 or spec.allow_cross:
+    if len(groups) == 1 or spec.allow_cross or any(_is_never_true(p.node) for p in spec.parts):
         return
     unused = [a for g in groups if len(g) == 1 for a in g]
     rest = [a for a in spec.aliases if a not in unused]
@@ -361,6 +361,17 @@ def _connected(spec: MultiSpec) -> None:
         f"{said}: each row would meet every row; add a conjunct that names both, such as an equality or a band, or ask "
         "for the cross product with allow_cross=True"
     )
+
+
+def _is_never_true(node: Node) -> bool:
+    """Whether a conjunct is NULL for all rows: a literal, or a comparison with one, as of a column that has no type."""
+    if node.op == "literal":
+        return node.params[0] is not True
+    return node.op in COMPARISONS - {"eq_null_safe"} and any(_is_null(a) for a in node.args)
+
+
+def _is_null(node: Node) -> bool:
+    return node.op == "literal" and node.params[0] is None
 
 
 def components(aliases: Sequence[str], links: Iterable[frozenset[str]]) -> list[list[str]]:

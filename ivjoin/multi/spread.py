@@ -63,8 +63,10 @@ def skewed_names(spec: MultiSpec, skewed: object) -> frozenset[str | tuple[str, 
         raise OptionError(f"skewed is {came(skewed)}; expected names such as ['t.sym'] or ['sym']")
     named = attributes(spec)
     columns = {
-        f"{a}.{node.params[1].removeprefix(f'{a}_')}": (a, n)
-        for n, own in named.items() for a, node in own.items() if node.op == "column"
+        f"{a}.{column.params[1].removeprefix(f'{a}_')}": (a, n)
+        for n, own in named.items() for a, node in own.items()
+        # an integer of another width is widened to meet the others
+        if (column := node.args[0] if node.op == "cast" else node).op == "column"
     }
     out: set[str | tuple[str, str]] = set()
     for item in skewed:

@@ -57,7 +57,8 @@ def in_cells(
     terms, copies = [], [0]
     for seed, (dim, size) in enumerate(plan.dims.items()):
         if dim in plan.members[alias]:
-            if dim in named:
+            # A random dim has its input's name, which may be that of an attribute of others.
+            if alias in named.get(dim, ()):
                 by = as_spark_sql(named[dim][alias], names)
                 assert by is not None
             else:  # a random dim of the input's own: by all that its rows hold

@@ -21,17 +21,19 @@ __all__ = ["MODULES", "main"]
 # and the join with its writer.
 MODULES = (
     "pyspark.worker", "pyarrow.pandas_compat", "pandas", "ivjoin.spark.stateful", "ivjoin.spark.parts",
-    "ivjoin.spark.metrics",
+    "ivjoin.spark.metrics", "ivjoin.multi.operator",
 )
 
 
 def main() -> None:
     """Load, then serve as PySpark's daemon until Spark ends it."""
+    gc.disable()  # of what is loaded next to nothing is garbage
     for name in MODULES:
         import_module(name)
     # What lives now lives on; a worker's collector would touch, and so copy, every page of it.
     gc.collect()
     gc.freeze()
+    gc.enable()
     from pyspark.daemon import manager
 
     manager()

@@ -27,7 +27,7 @@ __all__ = [
 
 _OF_A_JOIN = (
     "ivjoin.spark.join", "ivjoin.spark.streaming", "ivjoin.spark.segments", "ivjoin.spark.streamspread",
-    "ivjoin.spark.sink",
+    "ivjoin.spark.sink", "ivjoin.spark.many", "ivjoin.spark.cells",
 )  # fmt: skip
 CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
 PAGE_SIZE = "spark.buffer.pageSize"

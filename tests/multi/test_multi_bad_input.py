@@ -69,6 +69,17 @@ def test_a_cross_product_is_asked_for() -> None:
     assert len(ivjoin.multi_join({"a": t, "b": t, "c": t}, allow_cross=True).read_all()) == 8
 
 
+@pytest.mark.parametrize("views", ["auto", "none", "all"])
+@pytest.mark.parametrize("said", ["a.k = b.k AND b.k = c.k", "b.ts < a.k AND b.k = c.k", "FALSE", "a.k = 1 AND NULL"])
+def test_what_no_row_meets_is_no_cross_product(said: str, views: str) -> None:
+    """As where a reader found nothing but nulls in a column, and so gave it no type."""
+    t = pa.table({"k": [1, 2], "ts": [1, 2]})
+    given = {"a": pa.table({"k": pa.nulls(2), "ts": [1, 2]}), "b": t, "c": t}
+    out = ivjoin.multi_join(given, said, views=views)
+    assert out.read_all().num_rows == 0
+    assert out.metrics.state_rows == 0
+
+
 def test_calls_out_of_turn() -> None:
     op = MultiJoin(ABC, JOINED, orders=ORDERS)
     with pytest.raises(ProtocolError, match=r"the input is 'd'; expected one of 'a', 'b', 'c'"):

@@ -81,6 +81,15 @@ def test_each_scheme_agrees_with_duckdb(frames: dict[str, Any], shape: str, sche
     assert dict(joined.dtypes)["b_ts"] == dict(frames["b"].dtypes)["ts"]
 
 
+def test_an_input_has_the_name_of_a_column_that_others_are_joined_by(frames: dict[str, Any]) -> None:
+    """Its random dim has that name, too."""
+    condition = CONDITIONS["chain of two"].replace("c.", "k.")
+    given = {"a": frames["a"], "b": frames["b"], "k": frames["c"]}
+    joined = ivjoin.spark.multi_join(given, condition, scheme="random", workers=12)
+    out = joined.select("a_id", "b_id", "k_id").toArrow()
+    assert Counter(zip(*(c.to_pylist() for c in out.columns), strict=True)) == wanted(CONDITIONS["chain of two"])
+
+
 def test_cells_that_share_a_task_are_joined_apart(frames: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     from ivjoin.spark import cells
 

@@ -63,7 +63,7 @@ def test_workers_are_forked_with_the_join_loaded(spark: Any) -> None:
         import sys
 
         for _ in batches:
-            loaded = "ivjoin.spark.stateful" in sys.modules
+            loaded = {"ivjoin.spark.stateful", "ivjoin.multi.operator"} <= sys.modules.keys()
             yield pa.record_batch({"loaded": [loaded], "frozen": [gc.get_freeze_count()]})
 
     rows = spark.range(0, 2, 1, 2).mapInArrow(look, "loaded boolean, frozen long").collect()

@@ -1,0 +1,29 @@
+"""What of a condition can be named as skewed."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from ivjoin.errors import OptionError
+from ivjoin.multi.question import MultiSpec, multi_spec
+from ivjoin.multi.spread import skewed_names
+
+
+@pytest.fixture
+def spec() -> MultiSpec:
+    schemas = {a: pa.schema({"k": t, "ts": pa.int64()}) for a, t in (("a", pa.int32()), ("b", pa.int64()))}
+    return multi_spec(
+        schemas, "a.k = b.k AND a.ts <= b.ts", orders=None, bounds=None, batch_size=1, timezone="UTC", on_late="join",
+        allow_cross=False,
+    )
+
+
+def test_a_column_that_is_widened_to_meet_the_others_has_its_name(spec: MultiSpec) -> None:
+    assert skewed_names(spec, ["a.k"]) == {("a", "k")}
+    assert skewed_names(spec, [("b", "k"), "k"]) == {("b", "k"), "k"}
+
+
+def test_what_no_equality_joins(spec: MultiSpec) -> None:
+    with pytest.raises(OptionError, match=r"'a\.ts', which no equality of the condition joins; it has a\.k, b\.k"):
+        skewed_names(spec, ["a.ts"])
