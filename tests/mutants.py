@@ -87,6 +87,13 @@ MUTANTS = [
         "tests/join/test_room_as_it_comes.py",
     ),
     Mutant(
+        "keys that are stirred stay where they were",
+        "ivjoin/shj/kernels/upkeep_kernels.py",
+        "        op.stirred = 1\n        _sweep(op)",
+        "        op.stirred = 1",
+        "tests/join/test_upkeep.py",
+    ),
+    Mutant(
         "a table of keys is filled beyond its half",
         "ivjoin/shj/kernels/key_kernels.py",
         "return min(most_ids, size >> 1) - n_ids + n_free",

@@ -32,6 +32,7 @@ OPERATOR = _record(
     "row node steps missed n_chosen probe_end",  # how far its probe is
     "late_rows peak_rows pushes largest",
     "live_keys n_ids n_free free table_size slots_size key_kind",
+    "passed stirred",  # places of other keys that this push has passed by; whether keys have places as at random
     "n_named grows",  # rows of the batch whose keys have ids; whether room for keys is made as they are named
     "table slots spans arena rest key_sizes",  # address
     "arena_room arena_top key_bytes",

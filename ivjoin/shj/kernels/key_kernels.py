@@ -8,9 +8,10 @@ from ivjoin.shj.kernels.compiling import I8, IN1, IN_U8, IO1, IO1_I4, IO2, IO2_I
 from ivjoin.shj.kernels.memory import AHEAD, at_i32, at_i64, at_u8, line_of, prefetch
 
 __all__ = [
-    "KEY_WORD", "MANY_ROWS", "SOME_KEYS", "SOME_PLACES", "SOME_ROOM", "fill_table", "has_key_room", "has_spare_room",
-    "hash_bytes", "intern_bytes", "intern_ints", "intern_rows", "key_room", "mark_ints", "name_rows", "new_id",
-    "number_ints", "regrow_bytes", "regrow_ints", "rehash_bytes", "rehash_ints", "take_back", "take_back_ids",
+    "CROWDED", "KEY_WORD", "MANY_ROWS", "SOME_KEYS", "SOME_PLACES", "SOME_ROOM", "fill_table", "has_key_room",
+    "has_spare_room", "hash_bytes", "intern_bytes", "intern_ints", "intern_rows", "key_room", "mark_ints",
+    "name_rows", "new_id", "number_ints", "regrow_bytes", "regrow_ints", "rehash_bytes", "rehash_ints", "take_back",
+    "take_back_ids",
 ]  # fmt: skip
 
 KEY_WORD = 3  # in a key's slots, as words: the key, if it is a word
@@ -18,6 +19,7 @@ SOME_ROOM = 16  # for new keys, and no less, where there is any
 # Rows a key, beside which it is little to find the key's id: the table may be half full then, and grow as keys are
 # named. Of a table of so few places the size is not asked.
 MANY_ROWS, SOME_PLACES = 16, 1024
+CROWDED = 3  # places of other keys that are passed for each row, on average, before a table is stirred
 SOME_KEYS = 1024  # without rows are nothing to sweep for, beside a quarter of those that have some
 NEXT_FREE = 2  # in the slots of an id without rows: another such id, -1 for none
 
@@ -32,6 +34,35 @@ def _mix(x):  # type: ignore[no-untyped-def]
     h *= np.uint64(0xC4CEB9FE1A85EC53)
     h ^= h >> np.uint64(33)
     return np.int64(h >> np.uint64(1))
+
+
+@inner
+def _shift(mask):  # type: ignore[no-untyped-def]
+    """By how many bits a word is shifted to leave a place of a table: 64 less the bits of its mask."""
+    shift = 64
+    while mask > 0:
+        mask >>= 1
+        shift -= 1
+    return np.uint64(shift)
+
+
+@inner
+def _spread(x, shift):  # type: ignore[no-untyped-def]
+    # Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4), with the upper half folded in.
+    h = np.uint64(x)
+    h ^= h >> np.uint64(32)
+    h *= np.uint64(0x9E3779B97F4A7C15)
+    return np.int64(h >> shift)
+
+
+@inner
+def _place(key, mask, shift, stirred):  # type: ignore[no-untyped-def]
+    """Where a key is looked for first.
+
+    Keys that follow one another are spread evenly, so that hardly two of them have the same place; some that are a
+    certain distance apart crowd instead. A table in which they do is ``stirred``: any keys lie in it as at random.
+    """
+    return _mix(key) & mask if stirred else _spread(key, shift)
 
 
 @inner
@@ -62,19 +93,25 @@ def _is_rest(rest, first, values, stride, words, others, i):  # type: ignore[no-
 @inner
 def intern_rows(  # type: ignore[no-untyped-def]
     keys, begin, n, usable, some, table, mask, most_ids, slots, key_of, n_free, out, n_ids, cell, values, stride,
-    words, others, rest, places, table_at, slots_at,
+    words, others, rest, places, table_at, slots_at, stirred,
 ):
     """``intern_ints`` of rows begin .. n-1, over flat arrays or pointers; ``some`` says whether ``usable`` is asked.
 
     There are slots for ``most_ids``. In ``cell[1]`` is left how far it has come: to n, or to a row whose key is new
-    and finds no room.
+    and finds no room; in ``cell[2]``, how many places were passed by that were another key's.
 
     Of keys of several words, ``keys`` are the sums (they may stand where the ids go); word k of row i is
     ``values[words[3 * k] * stride + i]``, and all of an id but the last are the ``others`` words from
     ``rest[others * id]`` on. ``places`` is scratch for n; ``table_at`` and ``slots_at`` are addresses.
     """
-    for i in range(begin, n):
-        places[i] = _mix(keys[i]) & mask
+    shift = _shift(mask)
+    if stirred:
+        for i in range(begin, n):
+            places[i] = _mix(keys[i]) & mask
+    else:
+        for i in range(begin, n):
+            places[i] = _spread(keys[i], shift)
+    passed = 0
     room = key_room(n_ids, n_free, most_ids, mask + 1)
     for i in range(begin, n):
         if i + 2 * AHEAD < n:
@@ -90,6 +127,7 @@ def intern_rows(  # type: ignore[no-untyped-def]
             if entry == 0:
                 if room <= 0:
                     cell[1] = i
+                    cell[2] = passed
                     return (n_ids << 32) + n_free
                 room -= 1
                 key_id = new_id(slots, n_free, n_ids, cell)
@@ -108,24 +146,26 @@ def intern_rows(  # type: ignore[no-untyped-def]
             ):
                 out[i] = entry - 1
                 break
+            passed += 1
             j = (j + 1) & mask
     cell[1] = n
+    cell[2] = passed
     return (n_ids << 32) + n_free
 
 
-@compiled(I8(IN1, IN_U8, IO1_I4, IO2_I4, IO2, I8, IO1, I8, IO1, IO1, I8, I8))
+@compiled(I8(IN1, IN_U8, IO1_I4, IO2_I4, IO2, I8, IO1, I8, IO1, IO1, I8, I8, I8))
 def intern_ints(  # type: ignore[no-untyped-def]
-    keys, usable, table, slots, words, n_free, out, n_ids, cell, places, table_at, slots_at,
+    keys, usable, table, slots, words, n_free, out, n_ids, cell, places, table_at, slots_at, stirred,
 ):
     """Id of each key; new keys take an id from the free list, else the next one. Returns n_ids * 2**32 + n_free.
 
     ``table`` holds id + 1, 0 for empty, and is never more than half full: the caller makes room for n new keys.
     ``words`` are the slots as int64[n, 4]; ``cell[0]`` is the first free id. ``places`` is scratch : int64[n];
-    ``table_at`` and ``slots_at`` are the addresses of arrays.
+    ``table_at`` and ``slots_at`` are the addresses of arrays. For ``stirred`` see ``_place``.
     """
     return intern_rows(
         keys, 0, keys.shape[0], usable, usable.shape[0] > 0, table, table.shape[0] - 1, slots.shape[0], line_of(slots),
-        line_of(words), n_free, out, n_ids, cell, keys, 0, keys, 0, cell, places, table_at, slots_at,
+        line_of(words), n_free, out, n_ids, cell, keys, 0, keys, 0, cell, places, table_at, slots_at, stirred,
     )
 
 
@@ -189,10 +229,11 @@ def name_rows(op, side, other, keys):  # type: ignore[no-untyped-def]
         at_i64(keys), op.n_named, n, at_u8(op.usable), op.masked != 0, at_i32(op.table), op.table_size - 1,
         op.slots_size, at_i32(op.slots), at_i64(op.slots), op.n_free, key_ids, op.n_ids, cell, at_i64(op.values),
         op.room_rows, at_i64(side.key_words), side.n_key_words - 1, at_i64(op.rest), at_i64(op.chosen), op.table,
-        op.slots,
+        op.slots, op.stirred != 0,
     )
     op.free = cell[0]
     op.n_named = cell[1]
+    op.passed += cell[2]
     op.n_ids = packed >> 32
     op.n_free = packed & 0xFFFFFFFF
 
@@ -231,30 +272,32 @@ def take_back(slots, n_ids, live, cell):  # type: ignore[no-untyped-def]
 
 
 @inner
-def fill_table(table, mask, slots, key_of, n_ids):  # type: ignore[no-untyped-def]
+def fill_table(table, mask, slots, key_of, n_ids, stirred):  # type: ignore[no-untyped-def]
     """Put every key that some row uses into an empty table."""
+    shift = _shift(mask)
     for key_id in range(n_ids):
         if not _is_free(slots, key_id):
-            j = _mix(key_of[4 * key_id + KEY_WORD]) & mask
+            j = _place(key_of[4 * key_id + KEY_WORD], mask, shift, stirred)
             while table[j] != 0:
                 j = (j + 1) & mask
             table[j] = key_id + 1
 
 
-@compiled(VOID(IO1_I4, IO2_I4, IO2, I8))
-def rehash_ints(table, slots, words, n_ids):  # type: ignore[no-untyped-def]
+@compiled(VOID(IO1_I4, IO2_I4, IO2, I8, I8))
+def rehash_ints(table, slots, words, n_ids, stirred):  # type: ignore[no-untyped-def]
     """``fill_table`` over arrays."""
-    fill_table(table, table.shape[0] - 1, line_of(slots), line_of(words), n_ids)
+    fill_table(table, table.shape[0] - 1, line_of(slots), line_of(words), n_ids, stirred)
 
 
-@compiled(VOID(IO1_I4, IO1_I4, IO2))
-def regrow_ints(old, table, words):  # type: ignore[no-untyped-def]
+@compiled(VOID(IO1_I4, IO1_I4, IO2, I8))
+def regrow_ints(old, table, words, stirred):  # type: ignore[no-untyped-def]
     """Put all keys of a table into a larger, empty one."""
     mask = table.shape[0] - 1
+    shift = _shift(mask)
     for i in range(old.shape[0]):
         entry = np.int64(old[i])
         if entry != 0:
-            j = _mix(words[entry - 1, KEY_WORD]) & mask
+            j = _place(words[entry - 1, KEY_WORD], mask, shift, stirred)
             while table[j] != 0:
                 j = (j + 1) & mask
             table[j] = entry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels import index_kernels as index
 from ivjoin.shj.kernels.compiling import inner
-from ivjoin.shj.kernels.key_kernels import SOME_KEYS, fill_table, has_spare_room, take_back_ids
+from ivjoin.shj.kernels.key_kernels import CROWDED, SOME_KEYS, fill_table, has_spare_room, take_back_ids
 from ivjoin.shj.kernels.memory import at_i32, at_i64
 from ivjoin.shj.kernels.records import expiry_at
 from ivjoin.shj.kernels.sweep_kernels import link_loose
@@ -13,6 +13,7 @@ from ivjoin.shj.kernels.sweep_kernels import link_loose
 __all__ = ["SOME_ENTRIES", "finish"]
 
 SOME_ENTRIES = 1024  # that a heap may have room for, however few rows are in it
+_SOME_ROWS = 64  # by fewer a table is not judged
 _LOOK_EVERY = 64  # pushes between two looks at whether a ring has become too large
 
 
@@ -65,7 +66,7 @@ def _sweep(op):  # type: ignore[no-untyped-def]
     op.free = cell[0]
     for i in range(op.table_size):
         table[i] = 0
-    fill_table(table, op.table_size - 1, slots, at_i64(op.slots), op.n_ids)
+    fill_table(table, op.table_size - 1, slots, at_i64(op.slots), op.n_ids, op.stirred != 0)
 
 
 @inner
@@ -107,11 +108,16 @@ def finish(op, p, side, other):  # type: ignore[no-untyped-def]
     # Where keys have erred, fewer of them are in the table, and a pair that meets there may not have the same.
     if op.full_predicate and not op.rekeyed and side.live == 0 and other.live == 0:
         op.full_predicate = 0
+    crowded = op.stirred == 0 and op.passed > CROWDED * (op.n + _SOME_ROWS)
+    op.passed = 0
     many = _many_keys(op, side, other)
-    if op.key_kind != at.NO_KEY and op.n_ids - op.n_free > many + op.n and (side.loose or other.loose):
+    if crowded or (op.key_kind != at.NO_KEY and op.n_ids - op.n_free > many + op.n):
         link_loose(op, side, p)
         link_loose(op, other, 1 - p)
         many = _many_keys(op, side, other)
+    if crowded:
+        op.stirred = 1
+        _sweep(op)
     if op.key_kind != at.NO_KEY and op.n_ids - op.n_free > many + op.n:
         if op.key_kind != at.GIVEN:
             _sweep(op)

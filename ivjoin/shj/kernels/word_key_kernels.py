@@ -63,9 +63,10 @@ def name_words(operator, p):  # type: ignore[no-untyped-def]
     return n - op.n_named
 
 
-@compiled(I8(IN2, IN1, IN_U8, IO1_I4, IO2_I4, IO2, IO1, I8, IO1, I8, IO1, IO1, I8, I8))
+@compiled(I8(IN2, IN1, IN_U8, IO1_I4, IO2_I4, IO2, IO1, I8, IO1, I8, IO1, IO1, I8, I8, I8))
 def intern_words(  # type: ignore[no-untyped-def]
     keys, rows, usable, table, slots, words, rest, n_free, out, n_ids, cell, places, table_at, slots_at,
+    stirred,
 ):
     """As ``intern_ints``, of keys of several words : int64[words, n]; ``rows[3 * k]`` is k.
 
@@ -77,4 +78,5 @@ def intern_words(  # type: ignore[no-untyped-def]
     return intern_rows(
         out, 0, n, usable, usable.shape[0] > 0, table, table.shape[0] - 1, slots.shape[0], line_of(slots),
         line_of(words), n_free, out, n_ids, cell, line_of(keys), n, rows, count - 1, rest, places, table_at, slots_at,
+        stirred,
     )

@@ -71,17 +71,18 @@ class KeyTable:
     live = registers.Register(registers.OPERATOR, "live_keys")
     _n_free = registers.Register(registers.OPERATOR, "n_free")
     _free = registers.Register(registers.OPERATOR, "free")
+    _stirred = registers.Register(registers.OPERATOR, "stirred")
 
     def __init__(self, operator: np.ndarray | None = None, account: Account | None = None) -> None:
         self._account = account or Account()
         self._operator = registers.blank(registers.OPERATOR, 1) if operator is None else operator
         self._registers = registers.as_words(self._operator)
         self.slots = _EMPTY_SLOTS.copy()
-        self._cell = np.zeros(2, dtype=np.int64)
+        self._cell = np.zeros(3, dtype=np.int64)
         self.n_ids = 0
         self.live = 0
         self._free = -1
-        self._n_free = 0
+        self._n_free = self._stirred = 0
         self._table = np.zeros(64, dtype=np.int32)
 
     @property
@@ -108,7 +109,7 @@ class KeyTable:
         self._account = account
         self.slots[: self.n_ids] = -1  # no row has a key beyond
         self._table[:] = 0
-        self.n_ids, self.live, self._free, self._n_free = 0, 0, -1, 0
+        self.n_ids, self.live, self._free, self._n_free, self._stirred = 0, 0, -1, 0, 0
 
     def reserve(self, n: int, slots: bool = True) -> None:
         """Make room for n new keys, if there is none; or without slots, which :meth:`grow` is to make.

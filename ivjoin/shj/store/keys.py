@@ -106,16 +106,16 @@ class IntKeys(KeyTable):
             self._took(
                 key_kernels.intern_ints(
                     some, mask, self._table, self.slots, self.words, self._n_free, out[cut], self.n_ids, self._cell,
-                    np.empty(len(some), dtype=np.int64), address(self._table), address(self.slots),
+                    np.empty(len(some), dtype=np.int64), address(self._table), address(self.slots), self._stirred,
                 )
             )
         return out
 
     def _regrow(self, old: np.ndarray) -> None:
-        key_kernels.regrow_ints(old, self._table, self.words)
+        key_kernels.regrow_ints(old, self._table, self.words, self._stirred)
 
     def _rehash(self) -> None:
-        key_kernels.rehash_ints(self._table, self.slots, self.words, self.n_ids)
+        key_kernels.rehash_ints(self._table, self.slots, self.words, self.n_ids, self._stirred)
 
 
 class WordKeys(IntKeys):
@@ -149,6 +149,7 @@ class WordKeys(IntKeys):
             word_key_kernels.intern_words(
                 keys, rows, mask, self._table, self.slots, self.words, self._rest, self._n_free, out,
                 self.n_ids, self._cell, np.empty(n, dtype=np.int64), address(self._table), address(self.slots),
+                self._stirred,
             )
         )
         return out
