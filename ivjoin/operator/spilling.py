@@ -218,7 +218,7 @@ class Spilling:
         if core is None or core.account.files is None:
             return 0
         self.files.allowed = self._allowed(core)
-        self.files.logs_allowed = _MORE_READ // self._budget.parts
+        self.files.logs_allowed = self._logs_allowed(core)
         return self.files.settle(self.files.allowed)
 
     @property
@@ -239,6 +239,13 @@ class Spilling:
         if core.frozen is None:  # a step reads more than these of an index that lies there as a whole
             more = MORE_PAGES if self._can_freeze else MORE_PAGES - MORE_PAGES // 4
         return max(self._limit - held, 0) + more
+
+    def _logs_allowed(self, core: Core) -> int:
+        """Bytes of files with which what was read of logs may stay in memory: what the process leaves, and few."""
+        left = 0
+        if self._budget.pool is None and not self.files.mapped:
+            left = self._limit - max(core.bytes_held(), own_memory() - self._start)
+        return max(left, 0) + _MORE_READ // self._budget.parts
 
     def _candidates(self, core: Core) -> Iterator[Item]:
         """Arrays in memory, with when they should go."""

@@ -134,12 +134,17 @@ class Files:
         """In the middle of a step that reads much: let go of pages beyond those that may lie in memory."""
         self.settle(self.allowed)
 
-    def ease_logs(self) -> None:
-        """After a log was read: what was read of logs counts as memory of the process until it is let go of."""
+    def ease_logs(self, read: Log, block: int) -> None:
+        """After a block of a log was read: what was read of logs counts as memory of the process.
+
+        Rows of all ages are read again and again, so what was read first stays, and what was read last goes.
+        """
         logs = self._read_logs()
         if self.mapped + sum(log.mapped for log in logs) > self.logs_allowed and self.resident() > self.logs_allowed:
-            for log in logs:
-                log.let_go()
+            read.let_go_of(block)
+            if self.resident() > self.logs_allowed:
+                for log in logs:
+                    log.let_go()
 
     def _read_logs(self) -> list[Log]:
         with self._lock:
