@@ -22,6 +22,7 @@ from ivjoin.shj.registers import TEXT, blank
 from ivjoin.shj.store.backing import Files, fresh, in_memory
 from ivjoin.shj.store.columns import BoolColumn, WordColumn
 from ivjoin.shj.store.logs import Log
+from ivjoin.shj.store.pages import paged
 from ivjoin.shj.store.rings import Column, put, regrown
 from ivjoin.shj.store.varying import BytesColumn, text_array
 
@@ -60,7 +61,7 @@ class Records:
         self._nulls = [False] * len(types)  # whether some row has one
         self._staged: dict[int, pa.Array] = {}
         self._read: tuple[ref[np.ndarray], np.ndarray] | None = None
-        self._scratch = self._outs = self._sizes = np.empty(0, dtype=np.int64)
+        self._scratch = np.empty(0, dtype=np.uint8)
 
     def reserve(self, n: int) -> None:
         """Room for n rows more; raises MemoryLimitError if there is none."""
@@ -119,12 +120,12 @@ class Records:
 
     def read_for_kernels(self, ids: np.ndarray) -> int:
         """Read the records of rows one after another into memory that is kept for it; its address."""
-        n, words = len(ids), self.row_size // 8
-        if len(self._outs) < n:
-            self._scratch = np.empty(n * words, dtype=np.int64)
-            self._outs, self._sizes = np.arange(n, dtype=np.int64) * self.row_size, np.full(n, self.row_size, np.int64)
-        begins = (ids - self._first) * self.row_size
-        self._log.read(begins, self._sizes[:n], self._outs[:n], self._scratch.view(np.uint8))
+        n, size = len(ids), self.row_size
+        if len(self._scratch) < n * size:
+            self._scratch = paged((n * size,), np.dtype(np.uint8))
+        self._log.read(
+            (ids - self._first) * size, np.full(n, size, np.int64), np.arange(n, dtype=np.int64) * size, self._scratch
+        )
         return address(self._scratch)
 
     def ring_of(self, i: int, records: int) -> tuple[int, int, int, int]:
@@ -159,7 +160,7 @@ class Records:
     def forget(self) -> None:
         """Let go of what was read last."""
         self._read = None
-        self._scratch = self._outs = self._sizes = np.empty(0, dtype=np.int64)
+        self._scratch = np.empty(0, dtype=np.uint8)
 
     def select(self, ids: np.ndarray) -> None:
         """Keep these rows, as ids 0, 1, ..."""
