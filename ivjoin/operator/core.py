@@ -102,6 +102,7 @@ class Core:
         self.limits: Limits | None = None
         self.frozen: Frozen | None = None
         self.packs = [False, False]
+        self._puts_out = 0  # the side of the push whose output was thought of last
         found = lending.take(plan, self.account) if takes else None
         if found is None:
             self.build()
@@ -120,6 +121,7 @@ class Core:
         self.keys, self.stores = left.keys, left.stores
         self.keeps_text, self.mixes = left.keeps_text, left.mixes
         self.gathers, self._compiled = [False, False], (state.get("blocks"), left.mixes)
+        self.filed: list[list[int]] = [[], []]
         self.shared, self.packs, self.prepares = left.tables, [*left.packs], left.prepares
         self.sources = [t.sources for t in left.tables]
         state.set(within=int(self.intake.late_within))
@@ -166,6 +168,7 @@ class Core:
         self.mixes = compiled and kinds is not None and not kinds <= {at.WORDS}
         blocks = int(compiled and kinds is not None and kinds <= {at.WORDS})
         self.gathers, self._compiled = [False, False], (blocks, self.mixes)
+        self.filed = [[], []]
         state.set(
             key_kind=self.keys.kind, never=int(plan.never), rekeyed=int(self.rekeyed),
             within=int(self.intake.late_within), raises=int(on_late == "raise"), drops=int(on_late == "drop"),
@@ -281,13 +284,22 @@ class Core:
                 self.stores[s].schedule(axis, True)
 
     def gather_output(self, s: int) -> None:
-        """Let Arrow put output of side s's stored rows together from now on: some lies where kernels do not read."""
-        self.gathers[s] = True
-        self.put_out(1 - s)
+        """From now on some payload of side s's stored rows is read before its output is put together.
+
+        Compiled code does that where all that comes out of files are records; with text in files, Arrow does.
+        """
+        columns, out = self.stores[s].columns, (f.left if s == 0 else f.right for f in self.plan.fields)
+        places = [self.places[s][k] for k in out if k is not None]
+        filed = [i for i in places if isinstance(columns[i], (FixedInFile, TextInFile))]
+        fixed = any(self._compiled) and all(isinstance(columns[i], FixedInFile) for i in filed)
+        self.filed[s] = filed if fixed else []
+        self.gathers[s] = bool(filed) or not fixed
+        self.put_out(self._puts_out)  # a push may be under way, of either side
 
     def put_out(self, p: int) -> None:
         """Before the rows of a push on side p, or what its frontier prunes, come out: say who puts them together."""
-        blocks, self.mixes = (0, False) if self.gathers[1 - p] else self._compiled
+        self._puts_out = p
+        blocks, self.mixes = (0, bool(self.filed[1 - p])) if self.gathers[1 - p] else self._compiled
         self.state.set(blocks=blocks)
 
     def limit_output(self, rows: int) -> None:

@@ -11,6 +11,7 @@ from ivjoin.outer.emit import BatchRows, Rows, StoredRows
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels import push_kernels, text_kernels
 from ivjoin.shj.store.backing import keep_pages
+from ivjoin.shj.store.spilled import read_for_kernels
 from ivjoin.shj.store.varying import too_much_text
 
 __all__ = ["gathered", "made", "mixed"]
@@ -25,8 +26,10 @@ def made(core: Core) -> pa.RecordBatch:
 
 
 def mixed(core: Core, p: int) -> int:
-    """An output batch with columns of text or bools, built by compiled code; the status that says so."""
+    """An output batch with columns of text or bools, or in files, built by compiled code; the status that says so."""
     state = core.state
+    if core.gathers[1 - p]:
+        _read(core, p)
     status: int = text_kernels.build_mixed(state.at, p)
     if status & at.ROOM:
         field, size = state["state"][:2]
@@ -35,6 +38,17 @@ def mixed(core: Core, p: int) -> int:
     if not status & at.GATHER and r["phase"] == at.EMITTING and r["n_pairs"] == state.pairs:
         state.more_pairs()
     return status
+
+
+def _read(core: Core, p: int) -> None:
+    """Before compiled code builds a batch: read what its stored rows have in files."""
+    state, store = core.state, core.stores[1 - p]
+    r = state.operator[0]
+    phase, cursor = int(r["phase"]), int(r["cursor"])
+    if phase != at.LEAVING:
+        total, listed = (r["n_pairs"], "pair_places") if phase == at.EMITTING else (r["n_dead"], "dead")
+        places = state[listed][cursor : min(int(total), cursor + int(r["batch_size"]))]
+        read_for_kernels(store, core.filed[1 - p], store.ids_at(places))
 
 
 def gathered(core: Core, p: int, batch: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:

@@ -218,7 +218,8 @@ class Spilling:
         if core is None or core.account.files is None:
             return 0
         self.files.allowed = self._allowed(core)
-        self.files.logs_allowed = _MORE_READ // self._budget.parts
+        left = self._left_for_logs(core)
+        self.files.logs_allowed, self.files.logs_stay = left + _MORE_READ // self._budget.parts, left > 0
         return self.files.settle(self.files.allowed)
 
     @property
@@ -239,6 +240,12 @@ class Spilling:
         if core.frozen is None:  # a step reads more than these of an index that lies there as a whole
             more = MORE_PAGES if self._can_freeze else MORE_PAGES - MORE_PAGES // 4
         return max(self._limit - held, 0) + more
+
+    def _left_for_logs(self, core: Core) -> int:
+        """Bytes that what was read of logs may take of the limit: what the process leaves, if no array is mapped."""
+        if self._budget.pool is not None or self.files.mapped:
+            return 0
+        return max(self._limit - max(core.bytes_held(), own_memory() - self._start), 0)
 
     def _candidates(self, core: Core) -> Iterator[Item]:
         """Arrays in memory, with when they should go."""

@@ -84,7 +84,9 @@ KEY_PIECE = _record("kind source column width safe nulls")
 KEY_WORD = _record("row source kind")
 # A schema's column as it is stored; the values of one that is no words are its TEXT record. Stride 0: the key, a word;
 # of text -1 - k: piece k of the key, which is a byte string; of words less than 0: ordinals of doubles, so far apart.
-RING = _record("values stride valid")
+# Filed: of a column in files, whose records for the batch to be built were read: the bit of a byte, ``valid`` in the
+# first record, that says whether the value is there.
+RING = _record("values stride valid filed")
 # A stored column of text, or of bools: those have starts alone, their values. Of the arena, ``room`` bytes may be used.
 TEXT = _record("column kind start_width offset_width room top base next wanted", "starts arena valid")  # address
 

@@ -1,4 +1,4 @@
-"""Text and bools of a push: those of the rows that are kept, and output batches with columns of them.
+"""Text and bools of a push: those of the rows that are kept, and output batches with columns of them, or in files.
 
 Compiled apart from the push, which is large enough, and only for plans that have such columns: ``push_batch`` comes
 back to Python with a request, and Python calls one of these.
@@ -322,6 +322,56 @@ def _put_bools(op, p, other, side, column, n, rows, places, top, data):  # type:
 
 
 @inner
+def _copy_apart(target, source, width, stride, n):  # type: ignore[no-untyped-def]
+    """Copy n values of ``width`` bytes that stand ``stride`` bytes, of whole words, apart."""
+    if width & 7 == 0:
+        words, step = width >> 3, stride >> 3
+        t8, s8 = mem.at_u64(target), mem.at_u64(source)
+        if words == 1:
+            for i in range(n):
+                t8[i] = s8[step * i]
+        else:
+            for i in range(n):
+                for w in range(words):
+                    t8[words * i + w] = s8[step * i + w]
+    elif width == 4 and source & 3 == 0:
+        t4, s4 = mem.at_u32(target), mem.at_u32(source)
+        for i in range(n):
+            t4[i] = s4[(stride >> 2) * i]
+    else:
+        t1, s1 = mem.at_u8(target), mem.at_u8(source)
+        for i in range(n):
+            for b in range(width):
+                t1[width * i + b] = s1[stride * i + b]
+
+
+@inner
+def _bits_apart(target, source, stride, bit, n):  # type: ignore[no-untyped-def]
+    """A bitmap of one bit of each of n bytes that stand ``stride`` bytes apart; how many are not set."""
+    out = mem.at_u8(target)
+    flags = mem.at_u8(source)
+    unset = np.int64(0)
+    for b in range((n + 7) >> 3):
+        word = np.int64(0)
+        for i in range(8 * b, min(8 * b + 8, n)):
+            is_set = np.int64(flags[stride * i] & bit != 0)
+            word |= is_set << (i & 7)
+            unset += 1 - is_set
+        out[b] = word
+    return unset
+
+
+@inner
+def _put_filed(ring, field, n, top, data):  # type: ignore[no-untyped-def]
+    """Validity and values of a column whose records were read; how many nulls."""
+    if field.kind == at.BITS:
+        _bits_apart(data, ring.values, ring.stride, 1, n)
+    else:
+        _copy_apart(data, ring.values, field.width, ring.stride, n)
+    return _bits_apart(top, ring.valid, ring.stride, ring.filed, n) if ring.valid else np.int64(0)
+
+
+@inner
 def _build(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def]
     """As ``build_block``, with columns of text and bools too: OUTPUT, FULL, or ROOM for more text than offsets hold."""
     n_fields = op.n_fields
@@ -359,6 +409,8 @@ def _build(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def
         if side < 0:
             blank(top, (n + 7) >> 3)
             blank(data, text - data if field.kind == at.BYTES else after - data)
+        elif side != p and ring_at(other.rings, column).filed:
+            nulls = _put_filed(ring_at(other.rings, column), field, n, top, data)
         elif field.kind == at.WORDS:
             nulls = put_words(op, p, other, side, column, width, n, rows, places, top, data)
         elif field.kind == at.BITS:
@@ -384,7 +436,7 @@ def build_mixed(operator, p):  # type: ignore[no-untyped-def]
     """The next output batch of what ``push_batch`` asked to be gathered, with GATHER while there is more of it.
 
     Returns ``ROOM`` if a column's text is more than its offsets can say; which column, and how many bytes, stand at
-    ``state_at``.
+    ``state_at``. Of columns in files, the records of the batch's rows were read, in the order of the rows.
     """
     op = operator_at(operator, 0)
     other = side_at(op.sides, 1 - p)

@@ -31,6 +31,7 @@ __all__ = ["Files", "extended", "fresh", "give_back", "in_memory", "keep_pages",
 _PAGE = mmap.PAGESIZE
 _PIECE = 4 << 20  # bytes copied at once, so that little of a file is in memory meanwhile
 _KEPT_BY_MALLOC = 4 << 20  # bytes
+_SETTLED = 4 << 20  # bytes of logs that may stay between two steps beyond what was allowed when they were read
 _SPARE = 1 << 20  # bytes of a file that may be more than what is asked for
 _AS_IT_WAS = "; what an operator holds is as it was before this batch, and its snapshot() still works"
 _STATM = "/proc/self/statm"
@@ -70,6 +71,7 @@ class Files:
         self._hand = 0
         self.allowed = 1 << 62  # bytes of mapped files that may lie in memory
         self.logs_allowed = 0  # as long as no more do, what was read of logs stays there
+        self.logs_stay = False  # and so does what was read first, where more is read
         self._lock = Lock()  # operators at work in several threads may share it
         os.close(self.unnamed(1))
 
@@ -134,12 +136,18 @@ class Files:
         """In the middle of a step that reads much: let go of pages beyond those that may lie in memory."""
         self.settle(self.allowed)
 
-    def ease_logs(self) -> None:
-        """After a log was read: what was read of logs counts as memory of the process until it is let go of."""
+    def ease_logs(self, read: Log, block: int) -> None:
+        """After a block of a log was read: what was read of logs counts as memory of the process.
+
+        Rows of all ages are read again and again, so where there is room, what was read last goes alone.
+        """
         logs = self._read_logs()
         if self.mapped + sum(log.mapped for log in logs) > self.logs_allowed and self.resident() > self.logs_allowed:
-            for log in logs:
-                log.let_go()
+            if self.logs_stay:
+                read.let_go_of(block)
+            if not self.logs_stay or self.resident() > self.logs_allowed:
+                for log in logs:
+                    log.let_go()
 
     def _read_logs(self) -> list[Log]:
         with self._lock:
@@ -151,7 +159,8 @@ class Files:
         Those of logs go first, which are not counted as more.
         """
         mapped, logs = self.mapped, self._read_logs()
-        if logs and mapped + sum(log.mapped for log in logs) > allowed and self.resident() > allowed:
+        most = min(allowed, self.logs_allowed + _SETTLED)
+        if logs and mapped + sum(log.mapped for log in logs) > most and self.resident() > most:
             for log in logs:
                 log.let_go()
         if mapped <= allowed:

@@ -17,17 +17,19 @@ import pyarrow as pa
 
 from ivjoin.shj import arrow
 from ivjoin.shj.arrow import Bytes
+from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.registers import TEXT, blank
 from ivjoin.shj.store.backing import Files, fresh, in_memory
 from ivjoin.shj.store.columns import BoolColumn, WordColumn
 from ivjoin.shj.store.logs import Log
+from ivjoin.shj.store.pages import paged
 from ivjoin.shj.store.rings import Column, put, regrown
 from ivjoin.shj.store.varying import BytesColumn, text_array
 
 if TYPE_CHECKING:
     from ivjoin.shj.store.side import SideStore
 
-__all__ = ["FixedInFile", "Records", "TextInFile", "can_spill", "spill_columns"]
+__all__ = ["FixedInFile", "Records", "TextInFile", "can_spill", "read_for_kernels", "spill_columns"]
 
 _AT_ONCE = 1 << 20  # bytes of records, or rows' worth of text, that are copied at once
 _NARROW = 2**32
@@ -59,6 +61,7 @@ class Records:
         self._nulls = [False] * len(types)  # whether some row has one
         self._staged: dict[int, pa.Array] = {}
         self._read: tuple[ref[np.ndarray], np.ndarray] | None = None
+        self._scratch = np.empty(0, dtype=np.uint8)
 
     def reserve(self, n: int) -> None:
         """Room for n rows more; raises MemoryLimitError if there is none."""
@@ -115,6 +118,21 @@ class Records:
             self._read = ref(places), out
         return self._read[1]
 
+    def read_for_kernels(self, ids: np.ndarray) -> int:
+        """Read the records of rows one after another into memory that is kept for it; its address."""
+        n, size = len(ids), self.row_size
+        if len(self._scratch) < n * size:
+            self._scratch = paged((n * size,), np.dtype(np.uint8))
+        self._log.read(
+            (ids - self._first) * size, np.full(n, size, np.int64), np.arange(n, dtype=np.int64) * size, self._scratch
+        )
+        return address(self._scratch)
+
+    def ring_of(self, i: int, records: int) -> tuple[int, int, int, int]:
+        """What a RING record says of a column whose records were read to an address."""
+        valid = records + self._bits + i // 8 if self._nulls[i] else 0
+        return records + self._at[i], self.row_size, valid, 1 << i % 8
+
     def values(self, i: int, ids: np.ndarray, places: np.ndarray) -> np.ndarray:
         """A column's values, as raw words."""
         return np.ascontiguousarray(self.field(self.rows(ids, places), i))
@@ -142,6 +160,7 @@ class Records:
     def forget(self) -> None:
         """Let go of what was read last."""
         self._read = None
+        self._scratch = np.empty(0, dtype=np.uint8)
 
     def select(self, ids: np.ndarray) -> None:
         """Keep these rows, as ids 0, 1, ..."""
@@ -199,6 +218,10 @@ class FixedInFile:
         values = self.records.values(self._i, ids, places)
         valid = self.records.valid(self._i, ids, places)
         return self.records.array(self.type, values, valid)
+
+    def ring(self, records: int) -> tuple[int, int, int, int]:
+        """What its RING record says once its records were read to an address."""
+        return self.records.ring_of(self._i, records)
 
     def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
         if self.leads:
@@ -335,6 +358,17 @@ def _pieces(sizes: np.ndarray) -> list[slice]:
     which = (np.cumsum(sizes) + 64 * np.arange(len(sizes))) // _AT_ONCE
     cuts = [0, *(np.flatnonzero(np.diff(which)) + 1).tolist(), len(sizes)]
     return [slice(a, b) for a, b in pairwise(cuts)]
+
+
+def read_for_kernels(store: SideStore, columns: Sequence[int], ids: np.ndarray) -> None:
+    """Read what some rows have in columns that lie in files, by their places, and say in their rings where it is."""
+    read: dict[Records, int] = {}
+    for i in columns:
+        c = store.columns[i]
+        if isinstance(c, FixedInFile):
+            if (records := read.get(c.records)) is None:
+                records = read[c.records] = c.records.read_for_kernels(ids)
+            store._rings[store.stored[i]] = c.ring(records)
 
 
 def can_spill(c: Column) -> bool:
