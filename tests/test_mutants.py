@@ -1,0 +1,14 @@
+"""Every fault of ``tests/mutants.py`` can still be put in: a line that is written otherwise by now hides a fault."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.mutants import MUTANTS, ROOT, Mutant
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.what)
+def test_its_line_is_there_and_so_are_its_tests(mutant: Mutant) -> None:
+    assert mutant.old in (ROOT / mutant.file).read_text(encoding="utf-8")
+    assert mutant.new != mutant.old
+    assert all((ROOT / path.split("::")[0]).exists() for path in mutant.tests.split())
