@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ivjoin.cli.options import parse_keys, parse_order, parse_zone
+from ivjoin.cli.options import limit_of, parse_keys, parse_order, parse_zone
 
 __all__ = ["ASOF_EXAMPLE", "add_asof", "asof_question", "names"]
 
@@ -46,7 +46,7 @@ def asof_question(options: argparse.Namespace) -> dict[str, Any]:
         "batch_size": options.batch_size,
         "sort": options.sort,
         "columns": names(options.columns),
-    }
+    } | limit_of(options)
 
 
 def names(text: str | None) -> list[str] | None:

@@ -22,7 +22,7 @@ import ivjoin
 from ivjoin import MultiJoinMetrics
 from ivjoin.cli.asof import ASOF_EXAMPLE, add_asof, asof_question, names
 from ivjoin.cli.many import add_options, aliased, question_of_many
-from ivjoin.cli.options import parse_aggregates, parse_bounds, parse_keys, parse_order, parse_zone
+from ivjoin.cli.options import add_limit, limit_of, parse_aggregates, parse_bounds, parse_keys, parse_order, parse_zone
 from ivjoin.cli.progress import Progress
 from ivjoin.errors import IvjoinError
 from ivjoin.files.atomic import Replacement, remove_unfinished, unwritable
@@ -139,6 +139,7 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     _add_inputs(asof)
     add_asof(asof)
+    add_limit(asof, "raise (default), or spill to files")
     _add_orders(asof)
     _add_files(asof)
     _add_output(asof)
@@ -161,9 +162,7 @@ def _add_join(join: argparse.ArgumentParser) -> None:
     _add_question(join)
     _add_output(join)
     join.add_argument("--threads", type=int, default=1, metavar="N", help="threads that share the join (default: 1)")
-    join.add_argument("--memory-limit", metavar="BYTES", help="what the join may hold, such as 512MB (default: all)")
-    join.add_argument("--when-full", default="raise", help="at the limit: raise (default), spill to files or shed rows")
-    join.add_argument("--spill-dir", metavar="DIR", help="where to spill; the folder for temporary files by default")
+    add_limit(join, "raise (default), spill to files or shed rows")
     join.add_argument("--shed", metavar="POLICY", help="which rows go first: prob (default), life or random")
     join.add_argument("--shed-shared", action="store_true", help="both sides share the memory, not half of it each")
     join.add_argument("--pick", metavar="WHICH", help="one partner for each left row: last, first or nearest")
@@ -259,10 +258,6 @@ def _question(options: argparse.Namespace, left: pa.Schema, right: pa.Schema) ->
     }
 
 
-def _bytes(given: str | None) -> int | str | None:
-    return int(given) if given is not None and given.isascii() and given.isdigit() else given
-
-
 # -- commands ---------------------------------------------------------------------------------------------------------
 
 
@@ -277,8 +272,7 @@ def _join(options: argparse.Namespace) -> int:
         asked = question_of_many(options, {alias: f.schema for alias, f in files.items()})
         stream = ivjoin.multi_join(
             files, **asked, batch_size=options.batch_size, on_late=options.on_late, sort=options.sort,
-            columns=names(options.columns), memory_limit=_bytes(options.memory_limit), when_full=options.when_full,
-            spill_dir=options.spill_dir,
+            columns=names(options.columns), **limit_of(options),
         )
         inputs = list(files.values())
     return _written(options, inputs, stream)
@@ -328,8 +322,7 @@ def _join_of_two(options: argparse.Namespace) -> tuple[Any, list[Files]]:
     }
     stream = ivjoin.band_join(
         left, right, **question, batch_size=options.batch_size, sort=options.sort,
-        threads=options.threads, memory_limit=_bytes(options.memory_limit), when_full=options.when_full,
-        spill_dir=options.spill_dir, shed=options.shed, shed_shared=options.shed_shared,
+        threads=options.threads, **limit_of(options), shed=options.shed, shed_shared=options.shed_shared,
         columns=names(options.columns), pick=options.pick, pick_by=names(options.pick_by),
     )  # fmt: skip
     return stream, [left, right]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta, tzinfo
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from ivjoin.errors import ColumnError, OrderError, came
 
-__all__ = ["parse_aggregates", "parse_bounds", "parse_keys", "parse_order", "parse_zone"]
+__all__ = ["add_limit", "limit_of", "parse_aggregates", "parse_bounds", "parse_keys", "parse_order", "parse_zone"]
 
 _ORDER = re.compile(
     r"(?P<expr>.+?)(?:\s+(?P<way>ASC|DESC))?(?:\s+NULLS\s+(?P<nulls>FIRST|LAST))?(?:\s+SLACK\s+(?P<slack>\S+))?\s*",
@@ -26,6 +27,21 @@ _NUMBER = r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 _SLACK = re.compile(rf"(?P<number>{_NUMBER})(?P<unit>us|ms|s|min|h|d)?")
 _MOST_DIGITS = 310
 _MICROSECONDS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "d": 86_400 * 10**6}
+
+
+def add_limit(command: argparse.ArgumentParser, ways: str) -> None:
+    """The options of a limit of memory; ``ways``: what may happen there."""
+    add = command.add_argument
+    add("--memory-limit", metavar="BYTES", help="what the join may hold, such as 512MB (default: all)")
+    add("--when-full", default="raise", help=f"at the limit: {ways}")
+    add("--spill-dir", metavar="DIR", help="where to spill; the folder for temporary files by default")
+
+
+def limit_of(options: argparse.Namespace) -> dict[str, Any]:
+    """The arguments that these options are."""
+    given = options.memory_limit
+    limit = int(given) if given is not None and given.isascii() and given.isdigit() else given
+    return {"memory_limit": limit, "when_full": options.when_full, "spill_dir": options.spill_dir}
 
 
 def parse_keys(texts: Sequence[str]) -> list[Any] | None:

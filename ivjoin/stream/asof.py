@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from ivjoin.expr.arguments import known_options
 from ivjoin.frontier.order import Order
+from ivjoin.operator.budget import budget_of
 from ivjoin.plan.asof import as_of
 from ivjoin.plan.cache import plan_of, planned
 from ivjoin.stream.inputs import ArrowStream, open_inputs
@@ -30,11 +32,12 @@ def asof_join(
     ties: str | Sequence[str] | None = None, left_order: Orders | None = None, right_order: Orders | None = None,
     slack: Slack | None = None, batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC",
     coalesce_rows: int = 0, sort: str = "auto", columns: Sequence[str] | None = None,
+    memory_limit: int | str | None = None, when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None,
 ) -> JoinStream:
     """Give each left row the right row that is the last one before it, the first one after it, or the nearest.
 
     Inputs that have an end need not be in order: a right side without a declared order is read first, and the output is
-    in the order of the left side. Inputs that may have no end are taken to rise by ``on``, up to ``slack``; then a left
+    in the order of the left side, unless a ``memory_limit`` lets both be sorted. Inputs that may have no end are taken to rise by ``on``, up to ``slack``; then a left
     row comes out as soon as no later right row can be better, and of the right side about one row a key is held beside
     what the two sides are apart.
 
@@ -67,6 +70,15 @@ def asof_join(
         By how much streams may be out of order.
     batch_size, on_late, timezone, coalesce_rows, sort, columns
         As for :func:`ivjoin.band_join`.
+    memory_limit : int or str, optional
+        Bytes that the join may hold beside its inputs, or text such as "512MB". A right side without an order that would
+        take more than half of it is sorted by ``on``, outside memory where needed, and so is the left side: the output is
+        in no order that is promised then.
+    when_full : {"raise", "spill"}
+        What happens where the rows that wait, and those that may still be taken, do not fit: MemoryLimitError, or their
+        columns go to files (exact), and no more than what they are found by stays in memory.
+    spill_dir : path, optional
+        Folder of these files, which have no names; the system's for temporary files by default.
 
     Returns
     -------
@@ -86,6 +98,7 @@ def asof_join(
     >>> asof_join(trades, quotes, on="ts", by="sym", columns=["sym", "ts", "bid"]).read_all().to_pydict()
     {'sym': ['A', 'A', 'B'], 'ts': [3, 7, 5], 'bid': [10.0, 11.0, None]}
     """
+    budget = budget_of(memory_limit, when_full, spill_dir)
     sources = open_inputs(left, right)
     schemas = sources[0].schema, sources[1].schema
     asked = as_of(schemas, on, direction, tolerance, allow_exact_matches, ties)
@@ -100,4 +113,4 @@ def asof_join(
     )
     assert plan.spec.pick is not None
     plan = plan_of(replace(plan.spec, pick=replace(plan.spec.pick, unbounded=True)))
-    return stream_of(sources, plan, coalesce_rows, 1, sort, columns)
+    return stream_of(sources, plan, coalesce_rows, 1, sort, columns, budget)

@@ -2,7 +2,8 @@
 
 A right side that has an end and no order is read first: then each left row is decided as it comes, and the output is in
 the left side's order. Parquet files whose row groups follow each other are read in step instead, and held in memory as
-far as they overlap; so is a left side that has an end, beside a right one that comes in order.
+far as they overlap; so is a left side that has an end, beside a right one that comes in order. Within a limit of memory
+a right side of which the rows would take much of it is put in order, outside memory where needed, with the left side.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from ivjoin.stream.sorting import Arranged, Given, Ready, as_they_are, in_order,
 
 __all__ = ["arrange_picked", "picked_arrival"]
 
+_A_ROW = 48  # bytes of what a held row is found by
+
 
 def arrange_picked(
     plan: JoinPlan, sources: tuple[Source, Source], sort: bool, budget: Budget | None = None
@@ -32,11 +35,16 @@ def arrange_picked(
     """Both inputs in the order in which they are read."""
     left, right = sources
     axis = _axis(plan)
+    given = Given(left, budget=budget), Given(right, budget=budget)
     if sort and axis is not None:
         in_step = _in_step(plan, sources, axis)
+        if not any(in_step) and budget is not None:
+            in_step, axis = _beyond(plan, given, axis, budget)
         if any(in_step):
-            return _sorted(plan, sources, axis, in_step, budget)
+            return _sorted(plan, given, axis, in_step)
     kept = as_they_are(plan, sources)
+    if given[1].table is not None:  # some of it was read, to see how much there is
+        kept.batches = kept.batches[0], given[1].batches()
     if right.ends and not plan.sides[1].orders:
         kept.leads = 1
         kept.said = "the right side is read first" if not left.ends else "the right side was read first"
@@ -82,6 +90,23 @@ def _in_step(plan: JoinPlan, sources: tuple[Source, Source], axis: Axis) -> list
     return [False, False]
 
 
+def _beyond(
+    plan: JoinPlan, given: tuple[Given, Given], axis: Axis, budget: Budget
+) -> tuple[list[bool], Axis]:
+    """The same, of a right side too large to be read first, and along which axis."""
+    free = [s.source.ends and not side.orders and moves(s.source.schema)
+            for s, side in zip(given, plan.sides, strict=True)]  # fmt: skip
+    ordered = any(n is axis.nodes[0] for n, _, _ in plan.sides[0].orders)
+    if not free[1] or not (free[0] or ordered):
+        return [False, False], axis
+    table = given[1].read()
+    if given[1].rest is None and int(table.nbytes) + _A_ROW * table.num_rows <= budget.limit // 2:
+        return [False, False], axis
+    # From its end on, the first of the rows that are not earlier is the one that has come last, as a last one is.
+    falls = picking_of(plan).which == "first" if free[0] else axis.descending
+    return [free[0], True], Axis(axis.nodes, falls)
+
+
 def _by_groups(source: Source, s: int, axis: Axis) -> bool:
     """Whether row groups of Parquet files follow each other along the axis."""
     node = axis.nodes[s]
@@ -101,13 +126,9 @@ def _axis(plan: JoinPlan) -> Axis | None:
     return Axis(nodes, falls)
 
 
-def _sorted(
-    plan: JoinPlan, sources: tuple[Source, Source], axis: Axis, which: list[bool], budget: Budget | None
-) -> Arranged:
-    ready: list[Ready | None] = [
-        in_order(axis, s, Given.of(source, budget, source.ranges is None), 1) if which[s] else None
-        for s, source in enumerate(sources)
-    ]
+def _sorted(plan: JoinPlan, given: tuple[Given, Given], axis: Axis, which: list[bool]) -> Arranged:
+    sources = given[0].source, given[1].source
+    ready: list[Ready | None] = [in_order(axis, s, side, 1) if which[s] else None for s, side in enumerate(given)]
     kept = Arranged(plan, (iter(()), iter(())), False, (sources[0].ends, sources[1].ends))
     if any(r is not None and r.errs for r in ready) and None in ready:
         kept.rows = sources[0].rows, sources[1].rows
