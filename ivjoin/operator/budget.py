@@ -18,7 +18,7 @@ from ivjoin.operator.sharing import Pool
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.shj.kernels import apart
 
-__all__ = ["Budget", "Shed", "WhenFull", "budget_of", "bytes_of"]
+__all__ = ["LEAST_ROWS", "Budget", "Shed", "WhenFull", "budget_of", "bytes_of"]
 
 WhenFull = Literal["raise", "spill", "shed"]
 Shed = Literal["random", "prob", "life"]
@@ -26,6 +26,9 @@ Shed = Literal["random", "prob", "life"]
 _SIZE = re.compile(r"\s*(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(?P<unit>[kmgtp]?)(?P<two>i?)b?\s*", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 _MOST = 2**62
+LEAST_ROWS = 16  # of a piece
+_MOST_OUTPUT = 4 << 20
+_LEAST_OUTPUT = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,16 @@ class Budget:
         """Operators that share the limit."""
         return 1 if self.pool is None else self.pool.parts
 
+    @property
+    def least_rows(self) -> int:
+        """Rows that are stored at once where no batch says how large they are."""
+        return max(LEAST_ROWS, min(self.limit // 4096, 1 << 16))
+
+    def output_rows(self, row_bytes: int) -> int:
+        """Rows of an output batch, of so many bytes each, that are a small part of what is allowed."""
+        most = min(max(self.limit // 4, _LEAST_OUTPUT), _MOST_OUTPUT // self.parts)
+        return max(LEAST_ROWS, min(most // (row_bytes + 16), self.limit // 256))
+
     def check(self, plan: JoinPlan) -> None:
         """Refuse a join that may not be cut short.
 
@@ -70,10 +83,10 @@ class Budget:
         UnsupportedError
         """
         how = plan.how
-        if plan.spec.pick is not None and self.when_full != "raise":
+        if plan.spec.pick is not None and self.when_full == "shed":
             raise UnsupportedError(
-                f"when_full={self.when_full!r} with pick={plan.spec.pick.which!r}: rows to pick from stay in memory; "
-                "leave when_full out, which raises where the limit is reached"
+                f"when_full='shed' with pick={plan.spec.pick.which!r}: without the row that was to be picked "
+                "another one would come, which is no row of the result; use when_full='spill', which is exact"
             )
         if plan.spec.aggregates and self.when_full != "raise":
             raise UnsupportedError(

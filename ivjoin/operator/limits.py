@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ivjoin.errors import MemoryLimitError
 from ivjoin.operator import steps
-from ivjoin.operator.budget import Budget
+from ivjoin.operator.budget import LEAST_ROWS, Budget
 from ivjoin.operator.core import Core
 from ivjoin.operator.dropping import Dropping
 from ivjoin.operator.sharing import GOES_ON, shared_words
@@ -20,9 +20,6 @@ from ivjoin.plan.spec import SIDES
 
 __all__ = ["Limits", "fixed_bytes"]
 
-_LEAST_ROWS = 16  # of a piece
-_MOST_OUTPUT = 4 << 20
-_LEAST_OUTPUT = 64 << 10
 _MOST_BEYOND = 8 << 20  # bytes of pages that a step may read beyond what is allowed
 _LEAST_STEP = 1024
 _SOME_KEYS = 64  # without rows, beside a quarter of the others, that are not worth a look
@@ -44,7 +41,6 @@ class Limits:
     def __init__(self, core: Core, budget: Budget) -> None:
         self.budget = budget
         self._core = ref(core)
-        self._output = min(max(budget.limit // 4, _LEAST_OUTPUT), _MOST_OUTPUT // budget.parts)
         self._step = 1 << 16  # rows that are pushed, or put out, before the pages of files are looked at
         self._row_bytes = [fixed_bytes(side.schema) for side in core.plan.sides]
         self._varies = [any(not _is_fixed(t) for t in side.schema.types) for side in core.plan.sides]
@@ -72,7 +68,7 @@ class Limits:
         scratch = 9 * max(len(s.nodes) for s in core.sources) + 100
         limit = self.budget.limit
         part = _PART if limit < _LARGE else _LARGE_PART
-        most = max(limit // (part * (scratch + self._row_bytes[p])), _LEAST_ROWS)
+        most = max(limit // (part * (scratch + self._row_bytes[p])), LEAST_ROWS)
         if self.spilling is not None:
             most = min(most, _MAPPED_ROWS if self.spilling.is_crowded else _FILED_ROWS, self._step)
             if core.emitter.batch_size > self._step:
@@ -147,7 +143,7 @@ class Limits:
 
     def least_rows(self) -> int:
         """Rows that are stored at once where no batch says how large they are."""
-        return max(_LEAST_ROWS, min(self.budget.limit // 4096, 1 << 16))
+        return self.budget.least_rows
 
     def fit(self) -> None:
         """Make room, as far as may be, for what was built without a limit; the next push asks for the rest."""
@@ -182,8 +178,7 @@ class Limits:
 
     def _fit_output(self, core: Core) -> None:
         """Output batches of no more rows than fit."""
-        size = sum(self._row_bytes) + 16
-        core.limit_output(max(_LEAST_ROWS, min(self._output // size, self._step, self.budget.limit // 256)))
+        core.limit_output(max(LEAST_ROWS, min(self.budget.output_rows(sum(self._row_bytes)), self._step)))
 
     def _on_full(self, needed: int, held: int) -> bool:
         core = self._core()

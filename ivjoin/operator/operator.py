@@ -147,13 +147,13 @@ class SymmetricHashJoin(OneCall):
         if budget is None:
             return
         budget.check(self._core.plan)
+        if budget.when_full == "spill":
+            of_one_process(self)
         if not isinstance(self._core, Core):
             self._core.limit(budget)
             return
         from ivjoin.operator.limits import Limits
 
-        if budget.when_full == "spill":
-            of_one_process(self)
         self._limits = self._core.limits = Limits(self._core, budget)
         self._core.stay_linked()
 

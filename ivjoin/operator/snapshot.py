@@ -82,10 +82,11 @@ def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore
                     core.stores[s].lead(axis or 0, second)
         if limit is not None:
             limit(core)
-        limits = core.limits if isinstance(core, Core) else None
+        limits = core.limits
+        dropping = core.limits.dropping if isinstance(core, Core) and core.limits is not None else None
         core.metrics = JoinMetrics(**header["metrics"])  # of rows that do not fit, more may be dropped
-        if limits is not None and limits.dropping is not None and header.get("sample") is not None:
-            limits.dropping.recall.load(header["sample"])
+        if dropping is not None and header.get("sample") is not None:
+            dropping.recall.load(header["sample"])
         for s in (0, 1):
             arrays, matched = _split(tables[s])
             size = _PIECE if limits is None else limits.least_rows()
@@ -97,8 +98,8 @@ def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore
                     limits.stay_within()
         core.full_predicate = header["careful"] or core.rekeyed
         core.refresh_bounds()
-        if limits is not None:
-            limits.look()
+        if dropping is not None:
+            dropping.recall.look()
         core.metrics.state_bytes = core.bytes_held()
     except MemoryLimitError as e:
         raise not_restored(e) from e

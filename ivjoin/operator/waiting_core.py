@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from weakref import WeakMethod
 
-from ivjoin.errors import MemoryLimitError
 from ivjoin.expr.nodes import Node
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.budget import Budget
 from ivjoin.operator.core import frontiers_of
 from ivjoin.operator.intake import Intake
 from ivjoin.operator.prune_bounds import Bounder
-from ivjoin.operator.sharing import GOES_ON, shared_words
+from ivjoin.operator.waiting_limits import WaitingLimits
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.shj.store.account import Account
+from ivjoin.shj.store.backing import Files
 
 __all__ = ["WaitingCore"]
 
@@ -35,6 +35,7 @@ class WaitingCore:
         self.watermarks: dict[tuple[int, str], tuple[Node, bool]] = {}
         self.ended = [False, False]
         self.metrics = JoinMetrics()
+        self.limits: WaitingLimits | None = None
         held = WeakMethod(self.bytes_held)
         self.account = Account(lambda: (of() if (of := held()) else 0))
 
@@ -44,6 +45,10 @@ class WaitingCore:
 
     def bytes_held(self) -> int:
         """Bytes of what is held."""
+        raise NotImplementedError
+
+    def bytes_of_sides(self) -> tuple[int, int]:
+        """Those of the left and the right side; the keys are of both."""
         raise NotImplementedError
 
     # -- counts ------------------------------------------------------------------------------------------------------
@@ -71,6 +76,12 @@ class WaitingCore:
         m.state_bytes = self.bytes_held()
         m.peak_state_rows = max(m.peak_state_rows, m.state_rows)
         m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)
+        if self.limits is not None:
+            self.limits.stepped()
+
+    def filed_rows(self) -> int:
+        """Rows of which something lies in files."""
+        return 0
 
     def counts(self) -> JoinMetrics:
         """The counts of this moment."""
@@ -78,35 +89,27 @@ class WaitingCore:
         m.state_rows = sum(self.rows_held())
         m.peak_state_rows = max(m.peak_state_rows, m.state_rows)
         m.state_bytes = self.bytes_held()
+        if self.account.files is not None:
+            m.spilled_rows, m.spilled_bytes = self.filed_rows(), self.account.files.nbytes
         return m
 
     # -- memory ------------------------------------------------------------------------------------------------------
 
     def limit(self, budget: Budget) -> None:
-        """Refuse batches with which more bytes would be held."""
-        self.budget = budget
-        self.account.limit, self.account.on_full = budget.limit, self._on_full
+        """Refuse batches with which more bytes would be held, or let columns lie in files."""
+        self.limits = WaitingLimits(self, budget)
 
-    def _on_full(self, needed: int, held: int) -> bool:
-        pool, limit = self.budget.pool, self.account.limit
-        assert limit is not None
-        if pool is not None and pool.lend(self.account, needed + held - limit):
-            return True
-        if self.make_room():
-            return True
-        left, right = self.rows_held()
-        said, after = f"memory_limit of {limit:,} bytes", GOES_ON
-        ways = "a greater memory_limit; smaller batches; a narrower band, or orders and bounds that let rows go"
-        if pool is not None:
-            said, after, ways = shared_words(pool, limit), "", f"{ways}; fewer threads, each of which holds a window"
-        raise MemoryLimitError(
-            f"{said}: {held:,} are held and {needed:,} more are needed. The left side holds {left:,} rows that wait "
-            f"for their partners; the right side holds {right:,}. Ways out: {ways}", after
-        )
+    def spill(self, files: Files, most: int) -> None:
+        """Let columns of rows lie in files until no more than ``most`` bytes are held, or there are none in memory.
 
-    def make_room(self) -> bool:
-        """Before a batch is refused: let go of what nobody can want; whether there was any."""
-        return False
+        Raises
+        ------
+        MemoryLimitError
+            If the disk has no room; all is as it was.
+        """
+
+    def make_room(self, force: bool) -> None:
+        """Let go of what nobody can want; unless ``force``, where that is likely to be much."""
 
     def is_refused(self, error: BaseException) -> bool:
         """Whether the account has refused memory for the push under way, of which nothing is done yet."""

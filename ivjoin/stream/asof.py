@@ -37,9 +37,9 @@ def asof_join(
     """Give each left row the right row that is the last one before it, the first one after it, or the nearest.
 
     Inputs that have an end need not be in order: a right side without a declared order is read first, and the output is
-    in the order of the left side, unless a ``memory_limit`` lets both be sorted. Inputs that may have no end are taken to rise by ``on``, up to ``slack``; then a left
-    row comes out as soon as no later right row can be better, and of the right side about one row a key is held beside
-    what the two sides are apart.
+    in the order of the left side, unless both are sorted to keep a ``memory_limit``. Inputs that may have no end are
+    taken to rise by ``on``, up to ``slack``; then a left row comes out as soon as no later right row can be better, and
+    of the right side about one row a key is held beside what the two sides are apart.
 
     Parameters
     ----------
@@ -71,9 +71,9 @@ def asof_join(
     batch_size, on_late, timezone, coalesce_rows, sort, columns
         As for :func:`ivjoin.band_join`.
     memory_limit : int or str, optional
-        Bytes that the join may hold beside its inputs, or text such as "512MB". A right side without an order that would
-        take more than half of it is sorted by ``on``, outside memory where needed, and so is the left side: the output is
-        in no order that is promised then.
+        Bytes that the join may hold beside its inputs, or text such as "512MB". A right side without an order that
+        would take more than half of it is sorted by ``on``, outside memory where needed, and so is the left side: the
+        output then comes in no order that is promised.
     when_full : {"raise", "spill"}
         What happens where the rows that wait, and those that may still be taken, do not fit: MemoryLimitError, or their
         columns go to files (exact), and no more than what they are found by stays in memory.

@@ -16,7 +16,6 @@ from ivjoin.plan.cutting import shifted
 from ivjoin.plan.layout import RowLayout
 from ivjoin.plan.pick import Picking
 from ivjoin.plan.spec import SIDES
-from ivjoin.shj.arrow import taken, whole_numbers
 from ivjoin.shj.kernels import grouped_kernels, pick_kernels
 from ivjoin.shj.sorting import in_order, order_by_key
 from ivjoin.shj.store.keys import KeyTable
@@ -181,11 +180,10 @@ class Comparer:
 
     def _pair_columns(self, w: Waiting, rows: np.ndarray, there: np.ndarray) -> Callable[[str, str], pa.Array]:
         left, right = self._layouts
-        index = whole_numbers(rows)
 
         def column(side: str, name: str) -> pa.Array:
             if side == SIDES[0]:
-                return taken(w.batch.column(left.places[left.index[name]]), index)
+                return w.column(left.places[left.index[name]], rows)
             return self._offered.payload.column(right.places[right.index[name]], there)
 
         return column

@@ -24,7 +24,8 @@ from ivjoin.expr.types import from_arrow
 from ivjoin.operator.picks.comparing import Comparer
 from ivjoin.operator.picks.deciding import Decider
 from ivjoin.operator.picks.offered import Offered, Run
-from ivjoin.operator.picks.output import LeftRows, RightRows, empty_rows
+from ivjoin.operator.picks.output import LeftRows, RightRows
+from ivjoin.operator.picks.payload import Chunks, empty_rows
 from ivjoin.operator.picks.ranks import Moved
 from ivjoin.operator.picks.reading import Reader, Rows
 from ivjoin.operator.picks.thinning import left_ends, reach, rules, sweep_keys
@@ -37,6 +38,7 @@ from ivjoin.plan.spec import SIDES
 from ivjoin.separation.separate import conjuncts_of
 from ivjoin.shj.arrow import taken, whole_numbers
 from ivjoin.shj.dictionaries import one_array
+from ivjoin.shj.store.backing import Files
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _NONE = np.empty(0, dtype=np.int64)
 _NO_FLAGS = np.empty(0, dtype=np.uint8)
 _SMALL = 4096  # left rows of a piece that is put together with the one before
+_SOME = 16  # where one in so many is new, it is looked who may go before others are refused, or lie in files
 _OFTEN = 64  # rows that come before it is looked at again who may go, at least
 
 
@@ -57,6 +60,7 @@ class PickCore(WaitingCore):
     def __init__(self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> None:
         super().__init__(plan, late_within, errors_first)
         self.emitter = Emitter(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
+        self._row_bytes = [0, 0]
         self.build()
         self.count_state()
 
@@ -74,7 +78,8 @@ class PickCore(WaitingCore):
             pa.schema([pa.field(str(i), t) for i, t in enumerate(layout.stored)]) for layout in self.layouts
         ]
         self.waiting: list[Waiting] = []
-        self._giving: pa.RecordBatch | None = None  # left rows of which some are being put out
+        self._filed = Chunks(self._stored[0])  # columns in files of those that wait, which are the first ones
+        self._giving: Waiting | None = None  # left rows of which some are being put out
         self.offered = Offered(self._stored[1], picking.n_sort, len(picking.lines[1]), self.account.fits)
         self._decider = Decider(picking, plan.sides[0].axes, self.bounder, self._reader.blind, self._better)
         self._comparer = Comparer(picking, self.layouts, self.keys, self.offered, self._better)
@@ -89,9 +94,12 @@ class PickCore(WaitingCore):
     def rows_at_hand(self, s: int) -> Iterator[tuple[Callable[[int], pa.Array | None], int]]:
         """The rows of side s that later output may hold: (a column by its place or None, how many rows)."""
         places = self.layouts[s].places
-        batches = [w.batch for w in self.waiting] if s == 0 else self.offered.payload.batches
-        given = [] if s or self._giving is None else [self._giving]
-        for batch in (*batches, *given):
+        if s == 0:
+            for w in (*self.waiting, *([] if self._giving is None else [self._giving])):
+                every = slice(0, len(w))
+                yield partial(_column, w, every, places), len(w)
+            return
+        for batch in self.offered.payload.batches:
             yield (lambda i, b=batch: None if places[i] < 0 else b.column(places[i])), batch.num_rows  # type: ignore[misc]
 
     # -- counts --------------------------------------------------------------------------------------------------
@@ -102,9 +110,14 @@ class PickCore(WaitingCore):
 
     def bytes_held(self) -> int:
         """Bytes of rows, runs and keys."""
-        return sum(w.nbytes for w in self.waiting) + self.offered.nbytes + self.keys.nbytes + sum(
-            ranks.nbytes for ranks in self._reader.ranks.values()
-        )
+        return sum(self.bytes_of_sides()) + self.keys.nbytes
+
+    def bytes_of_sides(self) -> tuple[int, int]:
+        left = sum(w.nbytes for w in self.waiting) + self._filed.nbytes
+        return left, self.offered.nbytes + sum(ranks.nbytes for ranks in self._reader.ranks.values())
+
+    def filed_rows(self) -> int:
+        return sum(len(w) for w in self.waiting if w.filed is not None) + self.offered.payload.filed_rows
 
     def let_go(self) -> None:
         self.metrics = self.counts()
@@ -118,7 +131,13 @@ class PickCore(WaitingCore):
         lines = len(self.picking.lines[p])
         twice = 2 if p == 1 and self._reader.ranks else 1
         size = batch.num_rows * 8 * (lines + 4) + twice * batch.nbytes
-        self.account.want(lambda: size + self.keys.more(batch.num_rows, batch.nbytes))
+        if self.limits is not None:
+            self._fit_output(p, batch)
+            beyond = self.account.beyond
+            # runs that are put together are there twice, and the order in which they are
+            self.account.want(lambda: size + self.keys.more(batch.num_rows, batch.nbytes) + beyond(
+                self.offered.index_bytes + 8 * self.offered.rows
+            ))
         before = [t.save() for t in self.frontiers[p].trackers]
         try:
             kept, late = self.intake.screen(p, batch)
@@ -135,10 +154,27 @@ class PickCore(WaitingCore):
         self._moved = True
         return (self._left if p == 0 else self._right)(kept, rows)
 
-    def make_room(self) -> bool:
-        held = self.bytes_held()
-        self._thin(True)
-        return self.bytes_held() < held
+    def _fit_output(self, p: int, batch: pa.RecordBatch) -> None:
+        """Output batches of no more rows than fit."""
+        if self.limits is not None and batch.num_rows:
+            self._row_bytes[p] = max(self._row_bytes[p], -(-batch.nbytes // batch.num_rows))
+            self.emitter.batch_size = min(self.plan.spec.batch_size, self.limits.most_output(sum(self._row_bytes)))
+
+    def make_room(self, force: bool) -> None:
+        if force or self._since > self.offered.rows // _SOME:
+            self._thin(True)
+
+    def spill(self, files: Files, most: int) -> None:
+        def left() -> None:
+            for w in self.waiting:
+                w.lie_in(self._filed)
+            self._filed.spill(files)
+
+        first, second = self.bytes_of_sides()
+        ways: list[Callable[[], object]] = [left, partial(self.offered.payload.spill, files)]
+        for way in ways if first > second else ways[::-1]:
+            if self.bytes_held() > most:
+                way()
 
     def settle(self, p: int) -> Iterator[pa.RecordBatch]:
         """Side p's frontier has moved by a promise or an end."""
@@ -173,7 +209,7 @@ class PickCore(WaitingCore):
     def saved_rows(self, s: int) -> tuple[list[pa.Array], np.ndarray]:
         """The stored columns of a side, and for left rows whether they were compared already."""
         if s == 0:
-            parts, seen = [w.batch for w in self.waiting], [w.seen for w in self.waiting]
+            parts, seen = [w.stored() for w in self.waiting], [w.seen for w in self.waiting]
         else:
             parts, seen = self.offered.payload.batches, [np.zeros(self.offered.rows, dtype=bool)]
         table = pa.Table.from_batches(parts, self._stored[s])
@@ -186,6 +222,8 @@ class PickCore(WaitingCore):
         if n == 0:
             return
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._stored[s]) if arrays else empty_rows(n)
+        size = n * 8 * (len(self.picking.lines[s]) + 4) + batch.nbytes
+        self.account.want(lambda: size + self.keys.more(n, batch.nbytes))
         places, index = self.layouts[s].places, self.layouts[s].index
         rows = self._reader.read(s, batch, {name: places[i] for name, i in index.items()}, self.keys)
         if s == 1:
@@ -243,7 +281,7 @@ class PickCore(WaitingCore):
         self.waiting.append(new)
         while len(self.waiting) > 1:
             a, b = len(self.waiting[-2]), len(self.waiting[-1])
-            if a > 2 * b or a + b > _SMALL:
+            if a > 2 * b or a + b > _SMALL or self.waiting[-2].filed is not None:
                 break
             self.waiting[-2:] = [Waiting.joined(self.waiting[-2:])]
 
@@ -302,6 +340,21 @@ class PickCore(WaitingCore):
             else:
                 self.waiting[i] = w.only(~done)
                 i += 1
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Let columns in files go of left rows that are decided, where these are many."""
+        there = [w for w in self.waiting if w.filed is not None]
+        rows = sum(map(len, there))
+        if self._filed.rows > 2 * rows + _SMALL or (self._filed.rows and not rows):
+            if rows:
+                self._filed.keep(np.concatenate([w.at for w in there]))
+            else:
+                self._filed = Chunks(self._stored[0])
+            first = 0
+            for w in there:
+                w.at = np.arange(first, first + len(w))
+                first += len(w)
 
     # -- who may go --------------------------------------------------------------------------------------------------
 
@@ -369,12 +422,16 @@ class PickCore(WaitingCore):
         rows = np.flatnonzero(done)
         if not self.how.keep[0]:
             rows = rows[w.best[rows] >= 0]
-        self._giving = w.batch
+        self._giving = w
         right = RightRows(self.offered, w.best[rows], self.layouts[1].places)
         for cut in self.emitter.slices(len(rows)):
-            left: OutputRows = LeftRows(w.batch, rows[cut], self.layouts[0].places)
+            left: OutputRows = LeftRows(w, rows[cut], self.layouts[0].places)
             yield self.emitter.batch(left, right.part(cut))
         self._giving = None
+
+
+def _column(w: Waiting, rows: slice, places: list[int], i: int) -> pa.Array | None:
+    return None if places[i] < 0 else w.column(places[i], rows)
 
 
 def _flags(odd: np.ndarray | None) -> np.ndarray:

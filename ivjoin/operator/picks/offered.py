@@ -13,17 +13,16 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.operator.picks.payload import Chunks
 from ivjoin.operator.small_parts import put
-from ivjoin.shj.arrow import taken, whole_numbers
-from ivjoin.shj.dictionaries import one_array, rows_of
 from ivjoin.shj.kernels import pick_kernels
 from ivjoin.shj.sorting import in_order, order_by_key
 
-__all__ = ["Chunks", "Offered", "Run", "joined"]
+__all__ = ["Offered", "Run"]
 
 _NONE = np.empty(0, dtype=np.int64)
 _RUNS = 4  # that are looked through without merging them
-_SMALL = 4096  # rows of a piece of payload that is put together with the one before
+_SMALL = 4096  # rows of a part that is put together with the one before
 
 Fits = Callable[[int], bool]
 _Part = tuple[np.ndarray, np.ndarray, np.ndarray]  # kids, vals, rows
@@ -81,76 +80,6 @@ def _pays(n_ids: int, rows: int, fits: Fits) -> bool:
     return n_ids <= 4 * rows + 1024 and fits(8 * (n_ids + 1))
 
 
-class Chunks:
-    """Rows as record batches, one after the other."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self.schema = schema
-        self.batches: list[pa.RecordBatch] = []
-        self.rows = 0
-        self.nbytes = 0
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        self.batches.append(batch)
-        self.rows += batch.num_rows
-        self.nbytes += batch.nbytes
-        # Small ones are put together, each row as often as there are powers of two below _SMALL.
-        while len(self.batches) > 1:
-            a, b = self.batches[-2].num_rows, self.batches[-1].num_rows
-            if a > 2 * b or a + b > _SMALL:
-                break
-            self.batches[-2:] = [joined(self.batches[-2:])]
-
-    def column(self, i: int, at: np.ndarray, none: np.ndarray | None = None) -> pa.Array:
-        """Values of a column in some rows; null where ``none`` is True."""
-        index = whole_numbers(at) if none is None else _with_nulls(at, none)
-        if not self.batches:
-            return pa.nulls(len(at), self.schema.types[i])
-        parts = [b.column(i) for b in self.batches]
-        if len(parts) == 1:
-            return taken(parts[0], index)
-        firsts = np.cumsum([0, *map(len, parts[:-1])]).tolist()
-        if none is None:
-            return rows_of(parts, firsts, at)
-        found = np.flatnonzero(~none)
-        if not len(found):
-            return pa.nulls(len(at), parts[0].type)
-        places = np.zeros(len(at), dtype=np.int64)
-        places[found] = np.arange(len(found))
-        return taken(rows_of(parts, firsts, at[found]), _with_nulls(places, none))
-
-    def keep(self, at: np.ndarray) -> None:
-        """Leave these rows alone, which rise."""
-        if len(at) == self.rows:
-            return
-        out, start = [], 0
-        for batch in self.batches:
-            low, high = np.searchsorted(at, (start, start + batch.num_rows))
-            if high > low:
-                out.append(batch if high - low == batch.num_rows else taken(batch, whole_numbers(at[low:high] - start)))
-            start += batch.num_rows
-        self.batches = [joined(out)] if len(out) > 1 else out
-        self.rows = len(at)
-        self.nbytes = sum(b.nbytes for b in self.batches)
-
-
-def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Some batches as one."""
-    schema = batches[0].schema
-    arrays = [one_array([b.column(i) for b in batches]) for i in range(len(schema))]
-    if not arrays:
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * sum(b.num_rows for b in batches), pa.struct([])))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _with_nulls(at: np.ndarray, none: np.ndarray) -> pa.Array:
-    from ivjoin.shj.arrow import bitmap
-
-    valid = ~none
-    data = pa.py_buffer(np.ascontiguousarray(np.where(valid, at, 0)))
-    return pa.Array.from_buffers(pa.int64(), len(at), [bitmap(valid), data])
-
-
 class Offered:
     """The right side's state.
 
@@ -179,8 +108,13 @@ class Offered:
 
     @property
     def nbytes(self) -> int:
+        return self.payload.nbytes + self.index_bytes
+
+    @property
+    def index_bytes(self) -> int:
+        """Bytes of what rows are found by."""
         loose = sum(a.nbytes for part in (*self._new, *self.odd) for a in part)
-        return self.payload.nbytes + sum(r.nbytes for r in self.runs) + loose
+        return sum(r.nbytes for r in self.runs) + loose
 
     def add(self, batch: pa.RecordBatch, kids: np.ndarray, vals: np.ndarray, odd: np.ndarray | None) -> None:
         """Take rows in; the ``odd`` ones : bool[n] are held by no term."""
@@ -229,8 +163,11 @@ class Offered:
         b.group(n_ids, self.fits)
         order = np.empty(len(a.kids) + len(b.kids), dtype=np.int64)
         pick_kernels.merge_order(a.kids, a.vals, b.kids, b.vals, self._n_sort, order)
-        kids, vals, rows = _together([(a.kids, a.vals, a.rows), (b.kids, b.vals, b.rows)])
-        both = Run(kids.take(order), _lines(vals, order), rows.take(order))
+        vals = np.empty((len(a.vals), len(order)), dtype=np.int64)
+        for line, mine, theirs in zip(vals, a.vals, b.vals, strict=True):
+            np.concatenate((mine, theirs)).take(order, out=line, mode="clip")
+        kids = np.concatenate((a.kids, b.kids)).take(order)
+        both = Run(kids, vals, np.concatenate((a.rows, b.rows)).take(order))
         self.runs[-2:] = [both]
         del a, b
         both.index(n_ids, self.fits)
@@ -272,7 +209,7 @@ class Offered:
         if len(at) == self.rows:
             return None
         moved = np.cumsum(stays) - 1
-        self.payload.keep(at)
+        self.payload.keep(at, self.fits(2 * self.payload.nbytes))
         for run in self.runs:
             run.rows = moved[run.rows]
         self.odd = [(kids, vals, moved[rows]) for kids, vals, rows in self.odd]

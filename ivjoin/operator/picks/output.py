@@ -6,25 +6,24 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.operator.picks.offered import Offered
-from ivjoin.shj.arrow import taken, whole_numbers
+from ivjoin.operator.picks.waiting import Waiting
 
-__all__ = ["LeftRows", "RightPart", "RightRows", "empty_rows"]
+__all__ = ["LeftRows", "RightPart", "RightRows"]
 
 
 class LeftRows:
     """Some left rows, for output; they rise."""
 
-    def __init__(self, batch: pa.RecordBatch, rows: np.ndarray, places: list[int]) -> None:
-        self._batch, self._rows, self._places = batch, rows, places
+    def __init__(self, waiting: Waiting, rows: np.ndarray, places: list[int]) -> None:
+        self._waiting, self._places, self._n = waiting, places, len(rows)
         together = len(rows) > 0 and int(rows[-1]) - int(rows[0]) == len(rows) - 1
-        self._index = None if together else whole_numbers(rows)
+        self._rows = slice(int(rows[0]), int(rows[-1]) + 1) if together else rows
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return self._n
 
     def column(self, index: int) -> pa.Array:
-        column = self._batch.column(self._places[index])
-        return column.slice(self._rows[0], len(self._rows)) if self._index is None else taken(column, self._index)
+        return self._waiting.column(self._places[index], self._rows)
 
 
 class RightRows:
@@ -46,7 +45,8 @@ class RightRows:
         """Some of them. Of a payload in pieces, which Arrow puts together for each look, all are gathered at once."""
         if len(self) == cut.stop - cut.start:
             return self
-        if len(self._offered.payload.batches) > 1:
+        payload = self._offered.payload
+        if len(payload.batches) > 1 and not payload.filed_rows:
             return RightPart(self, cut)
         return RightRows(self._offered, self._best[cut], self._places)
 
@@ -68,8 +68,3 @@ class RightPart:
 
     def column(self, index: int) -> pa.Array:
         return self._of.whole(index).slice(self._start, self._rows)
-
-
-def empty_rows(n: int) -> pa.RecordBatch:
-    """Rows without columns."""
-    return pa.RecordBatch.from_struct_array(pa.array([{}] * n, pa.struct([])))

@@ -10,12 +10,14 @@ import pyarrow as pa
 
 from ivjoin.expr.types import Type
 from ivjoin.operator.picks.distance import compared
-from ivjoin.operator.picks.offered import Run, joined
-from ivjoin.shj.arrow import whole_numbers
+from ivjoin.operator.picks.offered import Run
+from ivjoin.operator.picks.payload import Chunks, joined
+from ivjoin.shj.arrow import taken, whole_numbers
 
 __all__ = ["Better", "Waiting"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_NONE = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +57,8 @@ class Waiting:
 
     Attributes
     ----------
-    batch : pa.RecordBatch
-        What is stored of them.
+    batch : pa.RecordBatch or None
+        What is stored of them; None where it lies in ``filed``.
     kids : int64[n]
     vals : int64[lines, n]
     free : uint8[n]
@@ -66,15 +68,21 @@ class Waiting:
     best_vals : int64[lines, n]
     seen : bool[n]
         Whether the row was compared with all right rows so far; else with none.
+    filed : Chunks or None
+        Where columns lie that are in files.
+    at : int64[n]
+        In which of its rows, which rise; empty where they are in memory.
     """
 
-    batch: pa.RecordBatch
+    batch: pa.RecordBatch | None
     kids: np.ndarray
     vals: np.ndarray
     free: np.ndarray
     best: np.ndarray
     best_vals: np.ndarray
     seen: np.ndarray
+    filed: Chunks | None = None
+    at: np.ndarray = field(default_factory=lambda: _NONE)
     low: list[int] = field(init=False)  # of each line
     high: list[int] = field(init=False)
     some_seen: bool = field(init=False)
@@ -96,8 +104,33 @@ class Waiting:
 
     @property
     def nbytes(self) -> int:
-        arrays = (self.kids, self.vals, self.free, self.best, self.best_vals, self.seen)
-        return int(self.batch.nbytes) + sum(a.nbytes for a in arrays)
+        arrays = (self.kids, self.vals, self.free, self.best, self.best_vals, self.seen, self.at)
+        return (0 if self.batch is None else int(self.batch.nbytes)) + sum(a.nbytes for a in arrays)
+
+    def column(self, i: int, rows: np.ndarray | slice) -> pa.Array:
+        """What is stored of some rows, or of rows next to each other, in the i-th column."""
+        if self.filed is not None:
+            return self.filed.column(i, self.at[rows])
+        assert self.batch is not None
+        column = self.batch.column(i)
+        if isinstance(rows, slice):
+            return column.slice(rows.start, rows.stop - rows.start)
+        return taken(column, whole_numbers(rows))
+
+    def stored(self) -> pa.RecordBatch:
+        """All that is stored of the rows."""
+        if self.batch is not None:
+            return self.batch
+        assert self.filed is not None
+        schema = self.filed.schema
+        return pa.RecordBatch.from_arrays([self.filed.column(i, self.at) for i in range(len(schema))], schema=schema)
+
+    def lie_in(self, filed: Chunks) -> None:
+        """Let what is stored lie behind the rows of ``filed``."""
+        if self.batch is not None and len(self.batch.schema):
+            self.filed, self.at = filed, np.arange(filed.rows, filed.rows + len(self))
+            filed.add(self.batch)
+            self.batch = None
 
     def summed_up(self) -> None:
         """Take stock, when rows or what they have seen have changed."""
@@ -131,19 +164,19 @@ class Waiting:
         """The rows that are marked : bool[n]."""
         at = np.flatnonzero(keep)
         return Waiting(
-            self.batch.take(whole_numbers(at)), self.kids[at], np.ascontiguousarray(self.vals[:, at]),
-            self.free[at] if len(self.free) else self.free, self.best[at], np.ascontiguousarray(self.best_vals[:, at]),
-            self.seen[at],
+            None if self.batch is None else self.batch.take(whole_numbers(at)), self.kids[at],
+            np.ascontiguousarray(self.vals[:, at]), self.free[at] if len(self.free) else self.free, self.best[at],
+            np.ascontiguousarray(self.best_vals[:, at]), self.seen[at], self.filed, self.at[at] if self.filed is not None else self.at,
         )
 
     @classmethod
     def joined(cls, parts: Sequence[Waiting]) -> Waiting:
-        """Some of them as one."""
+        """Some of them as one; all in memory."""
         free = parts[0].free
         if any(len(p.free) for p in parts):
             free = np.concatenate([p.free if len(p.free) else np.zeros(len(p), dtype=np.uint8) for p in parts])
         return cls(
-            joined([p.batch for p in parts]), np.concatenate([p.kids for p in parts]),
+            joined([p.stored() for p in parts]), np.concatenate([p.kids for p in parts]),
             np.concatenate([p.vals for p in parts], axis=1), free, np.concatenate([p.best for p in parts]),
             np.concatenate([p.best_vals for p in parts], axis=1), np.concatenate([p.seen for p in parts]),
         )

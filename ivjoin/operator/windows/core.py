@@ -132,7 +132,10 @@ class WindowCore(WaitingCore):
 
     def bytes_held(self) -> int:
         """Bytes that are held, about."""
-        return self.left.nbytes + self.right.nbytes + self.keys.nbytes
+        return sum(self.bytes_of_sides()) + self.keys.nbytes
+
+    def bytes_of_sides(self) -> tuple[int, int]:
+        return self.left.nbytes, self.right.nbytes
 
     def let_go(self) -> None:
         """Hold nothing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from itertools import accumulate, chain
+from itertools import accumulate
 from weakref import WeakMethod
 
 import numpy as np
@@ -19,6 +19,7 @@ from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.nested import has_unions
 from ivjoin.shj.registers import BYTES, TEXT, Register, blank
 from ivjoin.shj.store.backing import Files, extended, fresh, in_memory, slide
+from ivjoin.shj.store.filed import AT_ONCE, filed
 from ivjoin.shj.store.rings import Validity, put, regrown
 
 __all__ = [
@@ -30,7 +31,7 @@ PiecesAt = WeakMethod[Callable[[int, np.ndarray], tuple[np.ndarray, np.ndarray, 
 _NARROW = 2**32  # bytes of an arena that uint32 can tell apart
 _MORE = 8  # an arena has room for an eighth more than it must hold, and moves when an eighth of it is dead
 _MOST_MERGED = 4 << 20  # bytes of arrays that are merged: meanwhile they are held twice
-_AT_ONCE = 4 << 20  # bytes of an array that are written at once
+_AT_ONCE = AT_ONCE
 _LITTLE = 1024  # bytes of another's that an array may hold
 _ROOM = list(TEXT.names or ()).index("room")
 
@@ -410,28 +411,13 @@ def _pieces(parts: Sequence[pa.Array]) -> list[list[pa.Array]]:
 
 
 def _filed(arrays: Callable[[], Iterator[pa.Array]], files: Files) -> list[pa.Array]:
-    """Arrays in a mapped file, made twice, and one after another: one is in memory beside what they are made of.
+    """Arrays in a mapped file, as :func:`filed` puts batches there."""
 
-    Raises
-    ------
-    MemoryLimitError
-    """
+    def batches() -> Iterator[pa.RecordBatch]:
+        for array in arrays():
+            yield pa.RecordBatch.from_arrays([array], ["0"])
 
-    def write(sink: pa.NativeFile) -> None:
-        made = arrays()
-        first = next(made)
-        schema = pa.schema([pa.field("0", first.type)])
-        with pa.ipc.new_stream(sink, schema) as writer:
-            for array in chain([first], made):
-                writer.write_batch(pa.RecordBatch.from_arrays([array], schema=schema))
-                files.settle(_AT_ONCE)
-
-    size = pa.MockOutputStream()
-    write(size)
-    there = files.empty((size.size(),), np.uint8)
-    write(pa.FixedSizeBufferWriter(pa.py_buffer(there)))
-    files.settle(_AT_ONCE)
-    return [batch.column(0) for batch in pa.ipc.open_stream(pa.py_buffer(there))]
+    return [batch.column(0) for batch in filed(batches, files)]
 
 
 @cache

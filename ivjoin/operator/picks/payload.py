@@ -1,0 +1,189 @@
+"""Columns of rows that are held, as they came: record batches one after the other, of which the first may lie in files.
+
+What lies in a file is mapped there, and is gathered from as from memory. Files are put together with those before them
+that are no larger, so that there are few, and a row is written about as often as there are powers of two of its like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.shj.arrow import bitmap, taken, whole_numbers
+from ivjoin.shj.dictionaries import has_dictionaries, one_array, rows_of
+from ivjoin.shj.store.backing import Files, moving
+from ivjoin.shj.store.filed import AT_ONCE, filed
+
+__all__ = ["Chunks", "empty_rows", "joined"]
+
+_SMALL = 4096  # rows of a piece that is put together with the one before
+_PIECE = AT_ONCE // 4  # bytes of a piece in a file
+
+
+class Chunks:
+    """Rows as record batches, one after the other.
+
+    Attributes
+    ----------
+    schema : pa.Schema
+    batches : list of pa.RecordBatch
+    rows : int
+    nbytes : int
+        Of what is in memory.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.batches: list[pa.RecordBatch] = []
+        self.rows = 0
+        self.nbytes = 0
+        self._filed: list[tuple[int, int]] = []  # of each file: batches, and bytes
+        self._files: Files | None = None
+
+    @property
+    def _n_filed(self) -> int:
+        return sum(n for n, _ in self._filed)
+
+    @property
+    def filed_rows(self) -> int:
+        """Rows that lie in files; they are the first ones."""
+        return sum(b.num_rows for b in self.batches[: self._n_filed])
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self.batches.append(batch)
+        self.rows += batch.num_rows
+        self.nbytes += batch.nbytes
+        # Small ones are put together, each row as often as there are powers of two below _SMALL.
+        while len(self.batches) > self._n_filed + 1:
+            a, b = self.batches[-2].num_rows, self.batches[-1].num_rows
+            if a > 2 * b or a + b > _SMALL:
+                break
+            self.batches[-2:] = [joined(self.batches[-2:])]
+
+    def column(self, i: int, at: np.ndarray, none: np.ndarray | None = None) -> pa.Array:
+        """Values of a column in some rows; null where ``none`` is True."""
+        index = whole_numbers(at) if none is None else _with_nulls(at, none)
+        if not self.batches:
+            return pa.nulls(len(at), self.schema.types[i])
+        parts = [b.column(i) for b in self.batches]
+        if len(parts) == 1:
+            return taken(parts[0], index)
+        firsts = np.cumsum([0, *map(len, parts[:-1])]).tolist()
+        read = self._files.ease if self._files is not None else None
+        if none is None:
+            return rows_of(parts, firsts, at, read)
+        found = np.flatnonzero(~none)
+        if not len(found):
+            return pa.nulls(len(at), parts[0].type)
+        places = np.zeros(len(at), dtype=np.int64)
+        places[found] = np.arange(len(found))
+        return taken(rows_of(parts, firsts, at[found], read), _with_nulls(places, none))
+
+    def keep(self, at: np.ndarray, together: bool = True) -> None:
+        """Leave these rows alone, which rise; what lies in files stays there. ``together``: the others in one piece."""
+        if len(at) == self.rows:
+            return
+        batches, start, i = self.batches, 0, 0
+        self.batches, files, self._filed, self.rows, self.nbytes = [], self._filed, [], len(at), 0
+        for n, size in files:
+            mine = batches[i : i + n]
+            rows = sum(b.num_rows for b in mine)
+            low, high = np.searchsorted(at, (start, start + rows))
+            if high - low == rows:
+                self.batches += mine
+                self._filed.append((n, size))
+            elif high > low:
+                self._put(mine, at[low:high] - start)
+            i, start = i + n, start + rows
+        out = list(_those(batches[i:], at[np.searchsorted(at, start) :] - start))
+        if len(out) > 1 and together:
+            out = [joined(out)]
+        rows = self.rows
+        for batch in out:
+            self.add(batch)
+        self.rows = rows
+
+    def _put(self, batches: list[pa.RecordBatch], at: np.ndarray) -> None:
+        """Write these rows of some batches to a file of their own."""
+        assert self._files is not None
+        with moving():
+            there = filed(lambda: _in_pieces(_those(batches, at)), self._files)
+        self.batches += there
+        self._filed.append((len(there), sum(b.nbytes for b in there)))
+
+    def spill(self, files: Files) -> bool:
+        """Let all rows lie in files; whether there were any in memory.
+
+        Raises
+        ------
+        MemoryLimitError
+            If there is no room for them; all is as it was.
+        """
+        size, there = self.nbytes, list(self._filed)
+        if not size:
+            return False
+        start = self._n_filed
+        while there and there[-1][1] <= size:
+            n, more = there.pop()
+            start, size = start - n, size + more
+        kept = self.batches[start:]
+        if any(map(has_dictionaries, self.schema.types)):  # of which a file holds one for all rows
+            kept = [joined(kept)]
+        self._files = files
+        written = filed(lambda: _in_pieces(iter(kept)), files)
+        self.batches[start:] = written
+        self._filed = [*there, (len(written), size)]
+        self.nbytes = 0
+        return True
+
+
+def _those(batches: Sequence[pa.RecordBatch], at: np.ndarray) -> Iterator[pa.RecordBatch]:
+    """Rows of some batches, which rise."""
+    start = 0
+    for batch in batches:
+        low, high = np.searchsorted(at, (start, start + batch.num_rows))
+        if high > low:
+            whole = high - low == batch.num_rows
+            yield batch if whole else taken(batch, whole_numbers(at[low:high] - start))
+        start += batch.num_rows
+
+
+def _in_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches that are neither large nor small."""
+    few: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if few and (size + batch.nbytes > _PIECE or any(map(has_dictionaries, batch.schema.types))):
+            yield joined(few)
+            few, size = [], 0
+        if batch.nbytes > _PIECE:
+            step = max(1, batch.num_rows * _PIECE // batch.nbytes)
+            for start in range(0, batch.num_rows, step):
+                yield batch.slice(start, step)
+        else:
+            few.append(batch)
+            size += batch.nbytes
+    if few:
+        yield joined(few)
+
+
+def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Some batches as one."""
+    if len(batches) == 1:
+        return batches[0]
+    schema = batches[0].schema
+    arrays = [one_array([b.column(i) for b in batches]) for i in range(len(schema))]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else empty_rows(sum(b.num_rows for b in batches))
+
+
+def empty_rows(n: int) -> pa.RecordBatch:
+    """Rows without columns."""
+    return pa.RecordBatch.from_struct_array(pa.array([{}] * n, pa.struct([])))
+
+
+def _with_nulls(at: np.ndarray, none: np.ndarray) -> pa.Array:
+    valid = ~none
+    data = pa.py_buffer(np.ascontiguousarray(np.where(valid, at, 0)))
+    return pa.Array.from_buffers(pa.int64(), len(at), [bitmap(valid), data])

@@ -1,0 +1,113 @@
+"""A limit of memory where left rows wait for what is picked or aggregated: refused, or kept by columns in files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from weakref import ref
+
+from ivjoin.errors import MemoryLimitError
+from ivjoin.operator.budget import Budget
+from ivjoin.operator.sharing import GOES_ON, shared_words
+from ivjoin.operator.trimming import Trimming
+from ivjoin.plan.spec import SIDES
+from ivjoin.shj.store.backing import Files
+
+if TYPE_CHECKING:
+    from ivjoin.operator.waiting_core import WaitingCore
+
+__all__ = ["WaitingLimits"]
+
+_PAGES = 16 << 20  # bytes of files that may lie in memory beside the limit
+_FULL = 8  # of a limit, one in so many bytes is to be free after columns went to files
+
+
+class WaitingLimits:
+    """The budget of one operator at work.
+
+    Parameters
+    ----------
+    core : WaitingCore
+    budget : Budget
+    """
+
+    def __init__(self, core: WaitingCore, budget: Budget) -> None:
+        self.budget = budget
+        self._core = ref(core)
+        self._trimming = Trimming(budget)
+        core.account.limit, core.account.on_full = budget.limit, self._on_full
+
+    def most_output(self, row_bytes: int) -> int:
+        """Rows of an output batch, of so many bytes each, that are a small part of what is allowed."""
+        return self.budget.output_rows(row_bytes)
+
+    def least_rows(self) -> int:
+        """Rows that are stored at once where no batch says how large they are."""
+        return self.budget.least_rows
+
+    def stepped(self) -> None:
+        """Between two steps: let go of what is read of files, and of what is kept of arrays that are gone."""
+        self._trimming.stepped()
+        core = self._core()
+        if core is not None and core.account.files is not None:
+            core.account.files.settle(_PAGES)
+
+    def stay_within(self) -> None:
+        """Make room for what was taken without asking.
+
+        Raises
+        ------
+        MemoryLimitError
+        """
+        core = self._core()
+        if core is not None:
+            core.account.want(0 if core.account.fits_now() else 1)
+
+    def _on_full(self, needed: int, held: int) -> bool:
+        core = self._core()
+        assert core is not None
+        pool, limit = self.budget.pool, core.account.limit
+        assert limit is not None
+        if pool is not None and pool.lend(core.account, needed + held - limit):
+            return True
+        spills, most = self.budget.when_full == "spill", limit - limit // _FULL - needed
+        core.make_room(not spills)
+        if spills and core.bytes_held() > most:
+            core.spill(self._files(core), most)
+            if core.bytes_held() >= held:
+                core.make_room(True)
+        if core.bytes_held() < held:
+            return True
+        raise self._refusal(core, needed, held)
+
+    def _files(self, core: WaitingCore) -> Files:
+        pool = self.budget.pool
+        if core.account.files is None:
+            core.account.files = pool.files if pool is not None else Files(self.budget.folder)
+            assert core.account.files is not None
+            core.account.files.allowed = _PAGES
+        return core.account.files
+
+    def _refusal(self, core: WaitingCore, needed: int, held: int) -> MemoryLimitError:
+        from ivjoin.operator.explain import kept_lines
+
+        pool, spills = self.budget.pool, self.budget.when_full == "spill"
+        limit, after = f"memory_limit of {self.budget.limit:,} bytes", GOES_ON
+        ways = ["a greater memory_limit"]
+        if not spills and core.plan.spec.pick is not None:
+            ways.append("when_full='spill' (files, exact)")
+        ways += ["smaller batches", "a narrower band, or orders and bounds that let rows go"]
+        if pool is not None:
+            limit, after = shared_words(pool, core.account.limit), ""
+            ways.append("fewer threads, each of which holds a window")
+        sides = "; ".join(
+            f"the {name} side holds {rows:,} rows{said} in {size:,} bytes"
+            for name, rows, size, said in zip(
+                SIDES, core.rows_held(), core.bytes_of_sides(), (" that wait for their partners", ""), strict=True
+            )
+        )
+        why = " All columns lie in files: this is what rows are found by." if spills else ""
+        kept = ". ".join(line.strip() for line in kept_lines(core.plan, core.frontiers))
+        return MemoryLimitError(
+            f"{limit}: {held:,} are held and {needed:,} more are needed. {sides[0].upper()}{sides[1:]}.{why} "
+            f"What prunes: {kept}. Ways out: {'; '.join(ways)}", after
+        )
