@@ -102,9 +102,12 @@ def _beyond(
     table = given[1].read()
     if given[1].rest is None and int(table.nbytes) + _A_ROW * table.num_rows <= budget.limit // 2:
         return [False, False], axis
-    # From its end on, the first of the rows that are not earlier is the one that has come last, as a last one is.
-    falls = picking_of(plan).which == "first" if free[0] else axis.descending
-    return [free[0], True], Axis(axis.nodes, falls)
+    if not free[0]:
+        return [False, True], axis
+    # From its end on, the first of the rows that are not earlier is the one that has come last, as a last one is. Of
+    # floats a NaN may still come there, by which nothing is decided.
+    falls = picking_of(plan).which == "first" and all(n.type.kind != "float" for n in axis.nodes)
+    return [True, True], Axis(axis.nodes, falls)
 
 
 def _by_groups(source: Source, s: int, axis: Axis) -> bool:

@@ -16,7 +16,10 @@ soak = pytest.mark.soak
 
 @pytest.mark.parametrize(
     ("name", "rows", "share"),
-    [("push; struct", 400_000, 0.28), ("one push; list", 400_000, 0.38),
+    [("push; struct", 400_000, 0.28), ("one push; list", 400_000, 0.38), ("as-of, pushed", 400_000, 0.28),
+     pytest.param("as-of, pushed", 3_000_000, 1.0, marks=soak),
+     pytest.param("as-of, tables out of order", 3_000_000, 1.0, marks=soak),
+     pytest.param("as-of, files out of order", 3_000_000, 1.0, marks=soak),
      pytest.param("push; struct", 1_600_000, 1.2, marks=soak),
      pytest.param("streams; list", 1_600_000, 1.2, marks=soak),
      pytest.param("push; dictionary", 400_000, 0.28, marks=soak),
@@ -31,6 +34,6 @@ def test_the_process_stays_within(name: str, rows: int, share: float, tmp_path: 
     found = run(name, rows, tmp_path, share)
     assert found["found"] > 0
     assert found["over"] <= found["limit"] + BEYOND
-    if CASES[name].full == "spill":
+    if CASES[name].full == "spill" and "out of order" not in name:  # which may hold little once they are sorted
         assert found["spilled"] > 0
     assert not [p for p in tmp_path.iterdir() if p.suffix != ".parquet"]

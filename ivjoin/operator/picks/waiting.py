@@ -166,7 +166,8 @@ class Waiting:
         return Waiting(
             None if self.batch is None else self.batch.take(whole_numbers(at)), self.kids[at],
             np.ascontiguousarray(self.vals[:, at]), self.free[at] if len(self.free) else self.free, self.best[at],
-            np.ascontiguousarray(self.best_vals[:, at]), self.seen[at], self.filed, self.at[at] if self.filed is not None else self.at,
+            np.ascontiguousarray(self.best_vals[:, at]), self.seen[at], self.filed,
+            self.at[at] if self.filed is not None else self.at,
         )
 
     @classmethod
