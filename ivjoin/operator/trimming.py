@@ -31,14 +31,18 @@ class Trimming:
         self._left = 0  # bytes that were there after all was given back
         self._steps = 0
 
-    def stepped(self) -> None:
-        """After a step: give back what is kept, if it is much; what giving back has left is not asked for again."""
+    def stepped(self, allowed: int | None = None) -> None:
+        """After a step: give back what is kept, if it is much; what giving back has left is not asked for again.
+
+        ``allowed``: bytes beside those of the start that are held for certain; those of the limit without it.
+        """
         self._steps += 1
         if self._steps < _LOOK_EVERY:
             return
         self._steps = 0
         held = own_memory()
-        if held > max(self._most, self._left) + _MORE_KEPT:
+        most = self._most if allowed is None else min(self._most, self.start + allowed)
+        if held > max(most, self._left) + _MORE_KEPT:
             give_back()
             held = self._left = own_memory()
         self._left = min(self._left, held)

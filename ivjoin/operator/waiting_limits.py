@@ -10,14 +10,14 @@ from ivjoin.operator.budget import Budget
 from ivjoin.operator.sharing import GOES_ON, shared_words
 from ivjoin.operator.trimming import Trimming
 from ivjoin.plan.spec import SIDES
-from ivjoin.shj.store.backing import Files
+from ivjoin.shj.store.backing import Files, give_back
 
 if TYPE_CHECKING:
     from ivjoin.operator.waiting_core import WaitingCore
 
 __all__ = ["WaitingLimits"]
 
-_PAGES = 16 << 20  # bytes of files that may lie in memory beside the limit
+_PAGES = 8 << 20  # bytes of files that may lie in memory beside the limit
 _FULL = 8  # of a limit, one in so many bytes is to be free after columns went to files
 
 
@@ -46,9 +46,11 @@ class WaitingLimits:
 
     def stepped(self) -> None:
         """Between two steps: let go of what is read of files, and of what is kept of arrays that are gone."""
-        self._trimming.stepped()
         core = self._core()
-        if core is not None and core.account.files is not None:
+        if core is None:
+            return
+        self._trimming.stepped(core.bytes_held())  # a step takes much in little pieces: more than what is held at times
+        if core.account.files is not None:
             core.account.files.settle(_PAGES)
 
     def stay_within(self) -> None:
@@ -73,6 +75,7 @@ class WaitingLimits:
         core.make_room(not spills)
         if spills and core.bytes_held() > most:
             core.spill(self._files(core), most)
+            give_back()
             if core.bytes_held() >= held:
                 core.make_room(True)
         if core.bytes_held() < held:

@@ -132,9 +132,9 @@ def _compute() -> Any:
     return compute
 
 
-def taken(rows: Any, places: pa.Array) -> Any:
-    """Rows of an array, a chunked array, a batch or a table, as its ``take`` gives them."""
-    return _compute().call_function("take", [rows, places])
+def taken(rows: Any, places: pa.Array, pool: pa.MemoryPool | None = None) -> Any:
+    """Rows of an array, a chunked array, a batch or a table, as its ``take`` gives them; in memory of a pool."""
+    return _compute().call_function("take", [rows, places], memory_pool=pool)
 
 
 def encoded(array: pa.Array) -> pa.DictionaryArray:

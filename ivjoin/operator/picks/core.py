@@ -21,11 +21,12 @@ import pyarrow as pa
 from ivjoin.expr import build
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import from_arrow
+from ivjoin.operator.budget import Budget
 from ivjoin.operator.picks.comparing import Comparer
 from ivjoin.operator.picks.deciding import Decider
 from ivjoin.operator.picks.offered import Offered, Run
 from ivjoin.operator.picks.output import LeftRows, RightRows
-from ivjoin.operator.picks.payload import Chunks, empty_rows
+from ivjoin.operator.picks.payload import Chunks, alone, empty_rows
 from ivjoin.operator.picks.ranks import Moved
 from ivjoin.operator.picks.reading import Reader, Rows
 from ivjoin.operator.picks.thinning import left_ends, reach, rules, sweep_keys
@@ -78,9 +79,12 @@ class PickCore(WaitingCore):
             pa.schema([pa.field(str(i), t) for i, t in enumerate(layout.stored)]) for layout in self.layouts
         ]
         self.waiting: list[Waiting] = []
-        self._filed = Chunks(self._stored[0])  # columns in files of those that wait, which are the first ones
+        limited = self.account.limit is not None
+        self._filed = Chunks(self._stored[0], limited)  # columns in files of those that wait, which are the first ones
         self._giving: Waiting | None = None  # left rows of which some are being put out
-        self.offered = Offered(self._stored[1], picking.n_sort, len(picking.lines[1]), self.account.fits)
+        self.offered = Offered(
+            Chunks(self._stored[1], limited), picking.n_sort, len(picking.lines[1]), self.account.fits
+        )
         self._decider = Decider(picking, plan.sides[0].axes, self.bounder, self._reader.blind, self._better)
         self._comparer = Comparer(picking, self.layouts, self.keys, self.offered, self._better)
         self._since = 0  # rows that have come since it was last looked at who may go
@@ -153,6 +157,10 @@ class PickCore(WaitingCore):
         self.bounder.move(p, False, self.rows_held()[1 - p])
         self._moved = True
         return (self._left if p == 0 else self._right)(kept, rows)
+
+    def limit(self, budget: Budget) -> None:
+        super().limit(budget)
+        self._filed.limited = self.offered.payload.limited = True
 
     def _fit_output(self, p: int, batch: pa.RecordBatch) -> None:
         """Output batches of no more rows than fit."""
@@ -278,6 +286,8 @@ class PickCore(WaitingCore):
         return list(conjuncts_of(plan.condition) if self.full_predicate else plan.separation.residual)
 
     def _wait(self, new: Waiting) -> None:
+        if self.limits is not None and new.batch is not None:
+            new.batch = alone(new.batch)
         self.waiting.append(new)
         while len(self.waiting) > 1:
             a, b = len(self.waiting[-2]), len(self.waiting[-1])
@@ -350,7 +360,7 @@ class PickCore(WaitingCore):
             if rows:
                 self._filed.keep(np.concatenate([w.at for w in there]))
             else:
-                self._filed = Chunks(self._stored[0])
+                self._filed = self._filed.anew()
             first = 0
             for w in there:
                 w.at = np.arange(first, first + len(w))

@@ -85,17 +85,17 @@ class Offered:
 
     Parameters
     ----------
-    schema : pa.Schema
-        Of the payload.
+    payload : Chunks
+        Without rows.
     n_sort : int
         Lines of ``vals`` by which the rows of a key are compared.
     fits : function
         Whether so many bytes more may be held, of what can be done without.
     """
 
-    def __init__(self, schema: pa.Schema, n_sort: int, lines: int, fits: Fits = lambda _: True) -> None:
+    def __init__(self, payload: Chunks, n_sort: int, lines: int, fits: Fits = lambda _: True) -> None:
         self.fits = fits
-        self.payload = Chunks(schema)
+        self.payload = payload
         self.runs: list[Run] = []
         self.odd: list[_Part] = []  # (kids, vals, rows) for which an axis errs
         self._new: list[_Part] = []
@@ -181,7 +181,7 @@ class Offered:
         ``reach`` None: nobody wants any. Returns the new number of each row : int64[rows], where some have gone.
         """
         if reach is None and not len(pinned) and not (keep_odd and self.odd):
-            self.runs, self._new, self.odd, self.payload = [], [], [], Chunks(self.payload.schema)
+            self.runs, self._new, self.odd, self.payload = [], [], [], self.payload.anew()
             return _NONE  # nobody has found one of them
         self.fresh(n_ids)
         while len(self.runs) > 1:
@@ -209,7 +209,7 @@ class Offered:
         if len(at) == self.rows:
             return None
         moved = np.cumsum(stays) - 1
-        self.payload.keep(at, self.fits(2 * self.payload.nbytes))
+        self.payload.keep(at)
         for run in self.runs:
             run.rows = moved[run.rows]
         self.odd = [(kids, vals, moved[rows]) for kids, vals, rows in self.odd]

@@ -13,10 +13,11 @@ import pyarrow as pa
 
 from ivjoin.shj.arrow import bitmap, taken, whole_numbers
 from ivjoin.shj.dictionaries import has_dictionaries, one_array, rows_of
-from ivjoin.shj.store.backing import Files, moving
+from ivjoin.shj.nested import has_unions
+from ivjoin.shj.store.backing import Files, kept_pool, moving
 from ivjoin.shj.store.filed import AT_ONCE, filed
 
-__all__ = ["Chunks", "empty_rows", "joined"]
+__all__ = ["Chunks", "alone", "empty_rows", "joined"]
 
 _SMALL = 4096  # rows of a piece that is put together with the one before
 _PIECE = AT_ONCE // 4  # bytes of a piece in a file
@@ -28,19 +29,25 @@ class Chunks:
     Attributes
     ----------
     schema : pa.Schema
+    limited : bool
+        Whether memory is, and each row is to be held in memory of its own that can be given back.
     batches : list of pa.RecordBatch
     rows : int
     nbytes : int
         Of what is in memory.
     """
 
-    def __init__(self, schema: pa.Schema) -> None:
-        self.schema = schema
+    def __init__(self, schema: pa.Schema, limited: bool = False) -> None:
+        self.schema, self.limited = schema, limited
         self.batches: list[pa.RecordBatch] = []
         self.rows = 0
         self.nbytes = 0
         self._filed: list[tuple[int, int]] = []  # of each file: batches, and bytes
         self._files: Files | None = None
+
+    def anew(self) -> Chunks:
+        """The same without rows."""
+        return Chunks(self.schema, self.limited)
 
     @property
     def _n_filed(self) -> int:
@@ -52,6 +59,7 @@ class Chunks:
         return sum(b.num_rows for b in self.batches[: self._n_filed])
 
     def add(self, batch: pa.RecordBatch) -> None:
+        batch = alone(batch) if self.limited else batch
         self.batches.append(batch)
         self.rows += batch.num_rows
         self.nbytes += batch.nbytes
@@ -60,7 +68,11 @@ class Chunks:
             a, b = self.batches[-2].num_rows, self.batches[-1].num_rows
             if a > 2 * b or a + b > _SMALL:
                 break
-            self.batches[-2:] = [joined(self.batches[-2:])]
+            self.batches[-2:] = [joined(self.batches[-2:], self._pool)]
+
+    @property
+    def _pool(self) -> pa.MemoryPool | None:
+        return kept_pool() if self.limited else None
 
     def column(self, i: int, at: np.ndarray, none: np.ndarray | None = None) -> pa.Array:
         """Values of a column in some rows; null where ``none`` is True."""
@@ -81,8 +93,8 @@ class Chunks:
         places[found] = np.arange(len(found))
         return taken(rows_of(parts, firsts, at[found], read), _with_nulls(places, none))
 
-    def keep(self, at: np.ndarray, together: bool = True) -> None:
-        """Leave these rows alone, which rise; what lies in files stays there. ``together``: the others in one piece."""
+    def keep(self, at: np.ndarray) -> None:
+        """Leave these rows alone, which rise; what lies in files stays there."""
         if len(at) == self.rows:
             return
         batches, start, i = self.batches, 0, 0
@@ -97,19 +109,26 @@ class Chunks:
             elif high > low:
                 self._put(mine, at[low:high] - start)
             i, start = i + n, start + rows
-        out = list(_those(batches[i:], at[np.searchsorted(at, start) :] - start))
-        if len(out) > 1 and together:
-            out = [joined(out)]
-        rows = self.rows
-        for batch in out:
-            self.add(batch)
-        self.rows = rows
+        rest = batches[i:]
+        del batches
+        low = int(np.searchsorted(at, start))
+        if not self.limited:  # in one piece, of which rows are gathered sooner than of many
+            out = list(_those(rest, at[low:] - start))
+            rest, at, start, low = [joined(out)] if out else [], np.arange(len(at) - low), 0, 0
+        rest.reverse()
+        while rest:
+            batch = rest.pop()
+            high = int(np.searchsorted(at, start + batch.num_rows))
+            for some in _those([batch], at[low:high] - start, self._pool):
+                self.batches.append(some)
+                self.nbytes += some.nbytes
+            start, low = start + batch.num_rows, high
 
     def _put(self, batches: list[pa.RecordBatch], at: np.ndarray) -> None:
         """Write these rows of some batches to a file of their own."""
         assert self._files is not None
         with moving():
-            there = filed(lambda: _in_pieces(_those(batches, at)), self._files)
+            there = filed(lambda: _in_pieces(_those(batches, at, kept_pool())), self._files)
         self.batches += there
         self._filed.append((len(there), sum(b.nbytes for b in there)))
 
@@ -139,14 +158,16 @@ class Chunks:
         return True
 
 
-def _those(batches: Sequence[pa.RecordBatch], at: np.ndarray) -> Iterator[pa.RecordBatch]:
+def _those(
+    batches: Sequence[pa.RecordBatch], at: np.ndarray, pool: pa.MemoryPool | None = None
+) -> Iterator[pa.RecordBatch]:
     """Rows of some batches, which rise."""
     start = 0
     for batch in batches:
         low, high = np.searchsorted(at, (start, start + batch.num_rows))
         if high > low:
             whole = high - low == batch.num_rows
-            yield batch if whole else taken(batch, whole_numbers(at[low:high] - start))
+            yield batch if whole else taken(batch, whole_numbers(at[low:high] - start), pool)
         start += batch.num_rows
 
 
@@ -156,7 +177,7 @@ def _in_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     size = 0
     for batch in batches:
         if few and (size + batch.nbytes > _PIECE or any(map(has_dictionaries, batch.schema.types))):
-            yield joined(few)
+            yield joined(few, kept_pool())
             few, size = [], 0
         if batch.nbytes > _PIECE:
             step = max(1, batch.num_rows * _PIECE // batch.nbytes)
@@ -166,15 +187,24 @@ def _in_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             few.append(batch)
             size += batch.nbytes
     if few:
-        yield joined(few)
+        yield joined(few, kept_pool())
 
 
-def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+def alone(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows in memory of their own that can be given back, but for dictionaries and unions."""
+    arrays = [
+        c if has_dictionaries(c.type) or has_unions(c.type) else pa.concat_arrays([c], memory_pool=kept_pool())
+        for c in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=batch.schema) if arrays else batch
+
+
+def joined(batches: Sequence[pa.RecordBatch], pool: pa.MemoryPool | None = None) -> pa.RecordBatch:
     """Some batches as one."""
     if len(batches) == 1:
         return batches[0]
     schema = batches[0].schema
-    arrays = [one_array([b.column(i) for b in batches]) for i in range(len(schema))]
+    arrays = [one_array([b.column(i) for b in batches], pool) for i in range(len(schema))]
     return pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else empty_rows(sum(b.num_rows for b in batches))
 
 

@@ -26,7 +26,9 @@ from ivjoin.shj.kernels import spare_blocks
 from ivjoin.shj.store.logs import Log
 from ivjoin.shj.store.pages import lengthened, paged
 
-__all__ = ["Files", "extended", "fresh", "give_back", "in_memory", "keep_pages", "moving", "own_memory", "slide"]
+__all__ = [
+    "Files", "extended", "fresh", "give_back", "in_memory", "keep_pages", "kept_pool", "moving", "own_memory", "slide",
+]
 
 _PAGE = mmap.PAGESIZE
 _PIECE = 4 << 20  # bytes copied at once, so that little of a file is in memory meanwhile
@@ -356,6 +358,12 @@ def keep_pages() -> None:
     program that frees one. Nothing is set, so what a user has set holds; other mallocs take no notice.
     """
     np.empty(_KEPT_BY_MALLOC, dtype=np.uint8)
+
+
+@cache
+def kept_pool() -> pa.MemoryPool:
+    """For arrays that stay while others go: ``give_back`` gives back its free pages, however few lie together."""
+    return pa.system_memory_pool()
 
 
 @cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from itertools import accumulate
 from weakref import WeakMethod
 
@@ -18,7 +17,7 @@ from ivjoin.shj.kernels import byte_kernels
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.nested import has_unions
 from ivjoin.shj.registers import BYTES, TEXT, Register, blank
-from ivjoin.shj.store.backing import Files, extended, fresh, in_memory, slide
+from ivjoin.shj.store.backing import Files, extended, fresh, in_memory, kept_pool, slide
 from ivjoin.shj.store.filed import AT_ONCE, filed
 from ivjoin.shj.store.rings import Validity, put, regrown
 
@@ -333,7 +332,7 @@ class SegmentColumn:
             two = parts[-2:]
             if not has_dictionaries(self.type) and sum(map(buffer_bytes, two)) > _MOST_MERGED:
                 break
-            parts[-2:] = [one_array(two, _kept())]
+            parts[-2:] = [one_array(two, kept_pool())]
             if self.nbytes > most:  # where one of them alone has nulls, both have bitmaps then
                 parts[-1:] = two
                 break
@@ -420,15 +419,9 @@ def _filed(arrays: Callable[[], Iterator[pa.Array]], files: Files) -> list[pa.Ar
     return [batch.column(0) for batch in filed(batches, files)]
 
 
-@cache
-def _kept() -> pa.MemoryPool:
-    """For arrays that stay while others go: ``give_back`` gives back its free pages, however few lie together."""
-    return pa.system_memory_pool()
-
-
 def _alone(array: pa.Array) -> pa.Array:
     """The same rows without the larger part of the buffers that they are a slice of."""
-    return pa.concat_arrays([array], memory_pool=_kept()) if _is_slice(array) else compacted(array)
+    return pa.concat_arrays([array], memory_pool=kept_pool()) if _is_slice(array) else compacted(array)
 
 
 def _is_slice(array: pa.Array) -> bool:
