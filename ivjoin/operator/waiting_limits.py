@@ -64,6 +64,12 @@ class WaitingLimits:
         if core is not None:
             core.account.want(0 if core.account.fits_now() else 1)
 
+    def fit(self) -> None:
+        """Make room, as far as may be, for what was built anew; the next push asks for the rest."""
+        core = self._core()
+        if core is not None:
+            core.account.ask(0 if core.account.fits_now() else 1)
+
     def _on_full(self, needed: int, held: int) -> bool:
         core = self._core()
         assert core is not None

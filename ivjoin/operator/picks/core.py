@@ -52,6 +52,7 @@ _NONE = np.empty(0, dtype=np.int64)
 _NO_FLAGS = np.empty(0, dtype=np.uint8)
 _SMALL = 4096  # left rows of a piece that is put together with the one before
 _SOME = 16  # where one in so many is new, it is looked who may go before others are refused, or lie in files
+_TWICE = 8 << 20  # bytes that may be held twice for a moment, beside a limit
 _OFTEN = 64  # rows that come before it is looked at again who may go, at least
 
 
@@ -137,10 +138,9 @@ class PickCore(WaitingCore):
         size = batch.num_rows * 8 * (lines + 4) + twice * batch.nbytes
         if self.limits is not None:
             self._fit_output(p, batch)
-            beyond = self.account.beyond
             # runs that are put together are there twice, and the order in which they are
-            self.account.want(lambda: size + self.keys.more(batch.num_rows, batch.nbytes) + beyond(
-                self.offered.index_bytes + 8 * self.offered.rows
+            self.account.want(lambda: size + self.keys.more(batch.num_rows, batch.nbytes) + max(
+                0, self.offered.index_bytes + 8 * self.offered.rows - _TWICE
             ))
         before = [t.save() for t in self.frontiers[p].trackers]
         try:
@@ -204,6 +204,8 @@ class PickCore(WaitingCore):
         for s, (arrays, seen) in zip((1, 0), saved, strict=True):
             self.adopt_rows(s, arrays, seen)
         self._look_again()
+        if self.limits is not None:
+            self.limits.fit()
 
     def refresh_bounds(self) -> None:
         """Take in rows and frontiers that were set from outside."""
@@ -230,8 +232,6 @@ class PickCore(WaitingCore):
         if n == 0:
             return
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._stored[s]) if arrays else empty_rows(n)
-        size = n * 8 * (len(self.picking.lines[s]) + 4) + batch.nbytes
-        self.account.want(lambda: size + self.keys.more(n, batch.nbytes))
         places, index = self.layouts[s].places, self.layouts[s].index
         rows = self._reader.read(s, batch, {name: places[i] for name, i in index.items()}, self.keys)
         if s == 1:
