@@ -19,6 +19,7 @@ from join.picks import check, pulled, pushed, question, worded
 from join.test_asof_of_tables import ROWS, keys, numbers, times, wanted
 
 from ivjoin import IvjoinError, MemoryLimitError, ProtocolError, SpillError, SymmetricHashJoin, asof_join, band_join
+from ivjoin.cli import main
 from ivjoin.operator.picks import core, payload
 from ivjoin.operator.picks.core import PickCore
 from ivjoin.stream import outside, sorting
@@ -271,6 +272,34 @@ def test_a_disk_that_is_full(broken: str, tmp_path: Path, monkeypatch: pytest.Mo
     assert len(refusals) > 1
     assert all("no space left" in said for said in refusals)
     assert got == want
+
+
+def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    left, right = (pa.Table.from_batches(stream(3000, s, 40, 10**5)) for s in (0, 1))
+    for name, table in (("l", left), ("r", right.take(np.random.default_rng(1).permutation(len(right))))):
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    files, out = [str(tmp_path / f"{name}.parquet") for name in ("l", "r")], tmp_path / "out.parquet"
+    within = ["--memory-limit", "1MB", "--when-full", "spill", "--spill-dir", str(tmp_path)]
+    assert main(["asof", *files, "--on", "t", "--by", "k", *within, "-o", str(out)]) == 0
+    assert "it was sorted, by r.t" in capsys.readouterr().err
+    want = asof_join(left, right, on="t", by="k").read_all()
+    got = pq.read_table(out).sort_by("id")
+    assert got.select(["id", "t", "t_right"]).equals(want.select(["id", "t", "t_right"]))
+    assert main(["asof", *files, "--on", "t", "--memory-limit", "much"]) == 2
+    assert "memory_limit is 'much'" in capsys.readouterr().err
+
+
+def test_aggregates_that_do_not_fit_are_not_restored() -> None:
+    batches = stream(2000, 0, 50, 10**5)
+    schema = batches[0].schema
+    op = SymmetricHashJoin(
+        schema, schema, on="k", condition="r.t BETWEEN l.t AND l.t + 5", left_order="t", right_order="t",
+        aggregate={"n": ("*", "count")}, how="left",
+    )
+    for b in batches:
+        assert not list(op.push("left", b))
+    with pytest.raises(MemoryLimitError, match="No operator was made"):
+        SymmetricHashJoin.restore(op.snapshot(), memory_limit=300_000)
 
 
 def test_mistakes() -> None:
