@@ -49,7 +49,8 @@ class WaitingLimits:
         core = self._core()
         if core is None:
             return
-        self._trimming.stepped(core.bytes_held())  # a step takes much in little pieces: more than what is held at times
+        # what a step has taken in little pieces is given back before that is as much as what is held
+        self._trimming.stepped(core.bytes_held() if self.budget.pool is None else None)
         if core.account.files is not None:
             core.account.files.settle(_PAGES)
 

@@ -97,8 +97,14 @@ class Chunks:
         """Leave these rows alone, which rise; what lies in files stays there."""
         if len(at) == self.rows:
             return
-        batches, start, i = self.batches, 0, 0
-        self.batches, files, self._filed, self.rows, self.nbytes = [], self._filed, [], len(at), 0
+        batches, self.rows = self.batches, len(at)
+        if not self.limited:  # in one piece, of which rows are gathered sooner than of many
+            out = list(_those(batches, at))
+            self.batches = [joined(out)] if out else []
+            self.nbytes = sum(b.nbytes for b in self.batches)
+            return
+        files, start, i = self._filed, 0, 0
+        self.batches, self._filed, self.nbytes = [], [], 0
         for n, size in files:
             mine = batches[i : i + n]
             rows = sum(b.num_rows for b in mine)
@@ -109,20 +115,20 @@ class Chunks:
             elif high > low:
                 self._put(mine, at[low:high] - start)
             i, start = i + n, start + rows
-        rest = batches[i:]
+        rest, few = batches[i:][::-1], list[pa.RecordBatch]()
         del batches
-        low = int(np.searchsorted(at, start))
-        if not self.limited:  # in one piece, of which rows are gathered sooner than of many
-            out = list(_those(rest, at[low:] - start))
-            rest, at, start, low = [joined(out)] if out else [], np.arange(len(at) - low), 0, 0
-        rest.reverse()
-        while rest:
+        low, n = int(np.searchsorted(at, start)), 0
+        while rest:  # each one is gone before the next one is looked at
             batch = rest.pop()
             high = int(np.searchsorted(at, start + batch.num_rows))
-            for some in _those([batch], at[low:high] - start, self._pool):
-                self.batches.append(some)
-                self.nbytes += some.nbytes
+            if few and n + high - low > _SMALL:
+                self.batches.append(joined(few, kept_pool()))
+                few, n = [], 0
+            few += _those([batch], at[low:high] - start, kept_pool())
+            n += high - low
             start, low = start + batch.num_rows, high
+        self.batches += [joined(few, kept_pool())] if few else []
+        self.nbytes = sum(b.nbytes for b in self.batches[self._n_filed :])
 
     def _put(self, batches: list[pa.RecordBatch], at: np.ndarray) -> None:
         """Write these rows of some batches to a file of their own."""
