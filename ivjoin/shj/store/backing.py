@@ -91,6 +91,8 @@ class Files:
 
     def add(self, log: Log) -> None:
         """Take in a log that was made in the same folder."""
+        if self._base is None:
+            self.resident()
         with self._lock:
             self.logs.add(log)
 
