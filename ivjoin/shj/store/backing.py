@@ -13,7 +13,7 @@ import mmap
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from threading import Lock
 from weakref import WeakSet
@@ -34,6 +34,7 @@ _PAGE = mmap.PAGESIZE
 _PIECE = 4 << 20  # bytes copied at once, so that little of a file is in memory meanwhile
 _KEPT_BY_MALLOC = 4 << 20  # bytes
 _SETTLED = 4 << 20  # bytes of logs that may stay between two steps beyond what was allowed when they were read
+_FILLED = 1 << 20  # bytes of zeros that are written at once, at most
 _SPARE = 1 << 20  # bytes of a file that may be more than what is asked for
 _AS_IT_WAS = "; what an operator holds is as it was before this batch, and its snapshot() still works"
 _STATM = "/proc/self/statm"
@@ -92,6 +93,8 @@ class Files:
 
     def add(self, log: Log) -> None:
         """Take in a log that was made in the same folder."""
+        if self._base is None:
+            self.resident()
         with self._lock:
             self.logs.add(log)
 
@@ -143,8 +146,10 @@ class Files:
 
         Rows of all ages are read again and again, so where there is room, what was read last goes alone.
         """
+        if self.resident() <= self.logs_allowed:
+            return
         logs = self._read_logs()
-        if self.mapped + sum(log.mapped for log in logs) > self.logs_allowed and self.resident() > self.logs_allowed:
+        if self.mapped + sum(log.mapped for log in logs) > self.logs_allowed:
             if self.logs_stay:
                 read.let_go_of(block)
             if not self.logs_stay or self.resident() > self.logs_allowed:
@@ -223,6 +228,18 @@ class Files:
         except OSError as e:
             raise _no_file(self.folder, size, e) from e
 
+    def fill(self, fd: int, at: int, size: int) -> None:
+        """Write zeros where room was taken that is to be read through a mapping.
+
+        What is written at once the system keeps in pieces as large, as far as it can, and maps each of them at once: a
+        file that comes to be 4 KiB at a time takes ten times as long to be read. Where that fails, so will what is
+        written there later, and says so.
+        """
+        with suppress(OSError):
+            while size > 0:
+                done = os.pwrite(fd, _zeros()[: min(size, _FILLED - at % _FILLED)], at)
+                at, size = at + done, size - done
+
     def write(self, fd: int, data: memoryview, at: int) -> int:
         """Write bytes where there is room for them; how many were.
 
@@ -282,6 +299,11 @@ def _no_file(folder: str, size: int, e: Exception) -> MemoryLimitError:
     )
 
 
+@cache
+def _zeros() -> memoryview:
+    return np.zeros(_FILLED, np.uint8).data  # which take no memory as long as they are only read
+
+
 def _shared() -> int | None:
     try:
         return _statm()[2] * _PAGE
@@ -291,11 +313,16 @@ def _shared() -> int | None:
 
 def _statm() -> list[int]:
     """Pages of this process: all, those that lie in memory, and of these those of files; asked for in every step."""
-    fd = os.open(_STATM, os.O_RDONLY)
-    try:
-        return [int(word) for word in os.read(fd, 128).split()[:3]]
-    finally:
-        os.close(fd)
+    return [int(word) for word in os.pread(_statm_of(os.getpid()), 128, 0).split()[:3]]
+
+
+@cache
+def _statm_of(pid: int) -> int:
+    """Descriptor of what the system says of this process, which stays open: opened anew, it takes three times as long.
+
+    One that is inherited from a process that forked this one speaks of that one.
+    """
+    return os.open(_STATM, os.O_RDONLY)
 
 
 def _map_of(array: np.ndarray) -> _Map | None:

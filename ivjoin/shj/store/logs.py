@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from collections import deque
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,7 @@ __all__ = ["Log"]
 _SHIFT = 16
 _SEGMENT = 1 << _SHIFT  # bytes
 _AHEAD = 256  # segments taken at once, at most
+_WHOLE = 32  # segments that large files grow by a multiple of
 _LITTLE = 1 << 20  # bytes of a file that may stay in memory
 _BLOCK_SHIFT = 23  # bytes of a log that are read before what was read is let go of
 
@@ -50,7 +52,7 @@ class Log:
         self.low = self.top = start
         self._first = start >> _SHIFT  # number of the segment at the front
         self._places: list[int] = []  # in the file, of the segments from the front on
-        self._free: list[int] = []
+        self._free: deque[int] = deque()  # taken in the order in which they came: neighbours stay such
         self._size = 0
         self._table: np.ndarray | None = None
         self._map: mmap.mmap | None = None
@@ -100,14 +102,17 @@ class Log:
         missing = segments - len(self._places) - len(self._free)
         if missing > 0:
             missing = max(missing, min(len(self._places) // 8, _AHEAD))
+            if missing + (self._size >> _SHIFT) >= 8 * _WHOLE:
+                missing += -(missing + (self._size >> _SHIFT)) % _WHOLE
             size = missing << _SHIFT
             self._files.take(self._fd, self._size, size)
+            self._files.fill(self._fd, self._size, size)
             self._free += range(self._size, self._size + size, _SEGMENT)
             self._size += size
         if segments > len(self._places):
             self._table = None
             while segments > len(self._places):
-                self._places.append(self._free.pop())
+                self._places.append(self._free.popleft())
 
     def append(self, data: np.ndarray) -> None:
         """Write bytes : uint8[n] at the end.
@@ -124,8 +129,12 @@ class Log:
         left = np.ascontiguousarray(data).data
         top = self.top
         while len(left):
-            at = self._places[(top >> _SHIFT) - self._first] + top % _SEGMENT
-            done = self._files.write(self._fd, left[: _SEGMENT - top % _SEGMENT], at)
+            segment = (top >> _SHIFT) - self._first
+            at = self._places[segment] + top % _SEGMENT
+            size = _SEGMENT - top % _SEGMENT
+            while size < len(left) and self._places[segment + 1] == self._places[segment] + _SEGMENT:
+                segment, size = segment + 1, size + _SEGMENT
+            done = self._files.write(self._fd, left[:size], at)
             top += done
             left = left[done:]
         self.top = top
