@@ -153,8 +153,11 @@ class _Put:
             return [path.rstrip("/").rpartition("/")[2] for path in found]
 
     def read(self, name: str) -> bytes:
-        with _as_os_errors():
-            return self._system.cat_file(self._named(name))
+        try:
+            with _as_os_errors():
+                return self._system.cat_file(self._named(name))
+        except FileNotFoundError as e:
+            raise FileNotFoundError("there is no such file") from e
 
     def create(self, name: str, data: bytes) -> bool:
         for wait in (*_WAITS, None):
@@ -164,7 +167,9 @@ class _Put:
                 return True
             except FileExistsError:
                 return False
-            except (FileNotFoundError, PermissionError):  # no such bucket, or not ours
+            except FileNotFoundError as e:
+                raise FileNotFoundError("there is no such bucket") from e
+            except PermissionError:
                 raise
             except OSError:
                 # Not every store says why it refused; and it may answer that another put of the name is under way.
