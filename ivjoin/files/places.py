@@ -15,7 +15,7 @@ from pyarrow import fs
 from ivjoin.errors import came
 from ivjoin.files.atomic import FileError
 
-__all__ = ["is_place", "local_file", "places", "system_of"]
+__all__ = ["fsspec_of", "is_place", "local_file", "places", "scheme_of", "system_of"]
 
 _PATTERN = "*?["
 
@@ -78,18 +78,34 @@ def system_of(text: str) -> tuple[fs.FileSystem, str]:
 
 def _by_fsspec(text: str) -> tuple[fs.FileSystem, str]:
     try:
-        from fsspec.core import url_to_fs
+        system, path = fsspec_of(text)
     except ModuleNotFoundError as e:
-        scheme = text.partition("://")[0]
+        scheme = scheme_of(text)
         raise FileError(
             f"cannot read {came(text)}: {scheme}:// needs the package fsspec (pip install fsspec), with what it needs "
             f"for {scheme}"
         ) from e
-    try:
-        system, path = url_to_fs(text)
     except (ValueError, ImportError) as e:
         raise FileError(f"cannot read {came(text)}: {e}") from e
     return fs.PyFileSystem(fs.FSSpecHandler(system)), path
+
+
+def fsspec_of(text: str) -> tuple[Any, str]:
+    """The file system of a URI by fsspec, with the settings that it finds, and the name in it.
+
+    Raises
+    ------
+    ImportError
+        If fsspec, or the package that it needs for this, is not there.
+    """
+    from fsspec.core import url_to_fs
+
+    return url_to_fs(text)
+
+
+def scheme_of(text: str) -> str:
+    """What stands before ``://``; empty of a path."""
+    return text.partition("://")[0] if "://" in text else ""
 
 
 def _found(system: fs.FileSystem, path: str, text: str) -> tuple[list[str], str | None]:

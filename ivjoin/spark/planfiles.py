@@ -3,9 +3,8 @@
 A file holds the whole list of plans that later micro-batches follow, until a higher number stands beside it. Tasks of
 micro-batch m look at numbers below m alone, so all of them, and those that do it again, see the same.
 
-A file appears with all of its bytes: on a local or shared file system under a hidden name first, then linked to its
-own, which fails where that exists; on HDFS renamed to it; on object stores a put is all or nothing by itself. Where two
-attempts at a micro-batch write one number, both have the same bytes, since a plan follows from the rows alone.
+A file appears with all of its bytes, and of two attempts at a micro-batch one writes it (``files.once``); both would
+write the same bytes, since a plan follows from the rows alone.
 """
 
 from __future__ import annotations
@@ -14,25 +13,20 @@ import hashlib
 import json
 import os
 import re
-import secrets
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-from pyarrow import fs
-
 from ivjoin.errors import IvjoinError, SnapshotError, came
 from ivjoin.files.atomic import FileError
-from ivjoin.files.places import system_of
+from ivjoin.files.once import once_folder, reason, try_once
+from ivjoin.files.places import scheme_of
 
 __all__ = ["PlanFile", "PlanFiles", "checked_folder"]
 
 _VERSION = 1
 _KIND = "ivjoin routing plans"
 _NAME = re.compile(r"plan-(0|[1-9][0-9]*)\.json")
-_AT_ONCE = ("s3", "gcs", "abfs")  # a put is all or nothing there
 
 
 @dataclass(frozen=True)
@@ -76,7 +70,7 @@ class PlanFiles:
 
     def __init__(self, folder: str, join: str) -> None:
         self.folder, self._join = folder, join
-        self._system, self._path = system_of(folder)
+        self._files = once_folder("routing_dir", folder)
 
     def numbers(self) -> list[int]:
         """Of the files that are there, in order.
@@ -87,13 +81,13 @@ class PlanFiles:
             If the folder cannot be read.
         """
         try:
-            found = self._system.get_file_info(fs.FileSelector(self._path))
+            found = self._files.names()
         except OSError as e:
             raise FileError(
-                f"routing_dir {self.folder!r} cannot be read ({_said(e)}); expected a folder that every worker can "
+                f"routing_dir {self.folder!r} cannot be read ({reason(e)}); expected a folder that every worker can "
                 "read and write, such as one on a shared file system"
             ) from e
-        return sorted(int(m[1]) for i in found if (m := _NAME.fullmatch(i.base_name)))
+        return sorted(int(m[1]) for name in found if (m := _NAME.fullmatch(name)))
 
     def read(self, number: int, query: str | None) -> PlanFile:
         """
@@ -104,10 +98,9 @@ class PlanFiles:
         """
         name = self._name(number)
         try:
-            with self._system.open_input_stream(name) as file:
-                raw = file.read()
+            raw = self._files.read(_file_name(number))
         except OSError as e:
-            raise FileError(f"the routing plan {name!r} cannot be read: {_said(e)}") from e
+            raise FileError(f"the routing plan {name!r} cannot be read: {reason(e)}") from e
         try:
             d = json.loads(raw)
             kind, version = d["kind"], d["version"]
@@ -154,42 +147,17 @@ class PlanFiles:
             If it cannot be written, or another query has.
         """
         try:
-            self._put(self._name(file.number), file.text())
+            self._files.create(_file_name(file.number), file.text())
         except OSError as e:
-            raise FileError(f"routing_dir {self.folder!r} cannot be written: {_said(e)}") from e
+            raise FileError(f"routing_dir {self.folder!r} cannot be written: {reason(e)}") from e
         self.read(file.number, file.query)
 
-    def _put(self, name: str, text: bytes) -> None:
-        partial = f"{self._path}/.{secrets.token_hex(8)}.partial"
-        if isinstance(self._system, fs.LocalFileSystem):
-            try:
-                with open(partial, "xb") as file:
-                    file.write(text)
-                    file.flush()
-                    os.fsync(file.fileno())
-                with suppress(FileExistsError):
-                    os.link(partial, name)
-            finally:
-                with suppress(FileNotFoundError):
-                    os.unlink(partial)
-            return
-        if self._system.get_file_info(name).type is not fs.FileType.NotFound:
-            return
-        if self._system.type_name in _AT_ONCE:
-            with self._system.open_output_stream(name) as file:
-                file.write(text)
-            return
-        with self._system.open_output_stream(partial) as file:
-            file.write(text)
-        try:
-            self._system.move(partial, name)
-        except OSError:
-            if self._system.get_file_info(name).type is fs.FileType.NotFound:
-                raise
-            self._system.delete_file(partial)
-
     def _name(self, number: int) -> str:
-        return f"{self._path}/plan-{number}.json"
+        return f"{self.folder.rstrip('/')}/{_file_name(number)}"
+
+
+def _file_name(number: int) -> str:
+    return f"plan-{number}.json"
 
 
 _START = "Put it back as it was, or start with a new routing_dir and a new checkpointLocation"
@@ -199,38 +167,18 @@ def _digest(body: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
-def _said(error: OSError) -> str:
-    lines = str(error.strerror or error).splitlines() or [type(error).__name__]
-    return lines[0].rstrip(".")
-
-
 def checked_folder(given: object) -> str:
-    """The folder that ``routing_dir`` means, made where it is not there yet, and seen to be writable.
+    """The folder that ``routing_dir`` means, made where it is not there yet, and seen to be fit (``files.once``).
 
     Raises
     ------
     IvjoinError
-        If it is no path, or nothing can be written there.
+        If it is no path, or a file cannot be written there, or not once.
     """
-    if not isinstance(given, (str, os.PathLike)) or not os.fspath(given):
+    text = os.fspath(given) if isinstance(given, (str, os.PathLike)) else None
+    if not isinstance(text, str) or not text or "\0" in text:
         raise IvjoinError(f"routing_dir is {came(given)}; expected the path of a folder that all workers share")
-    text = os.fspath(given)
-    if not isinstance(text, str) or "\0" in text:
-        raise IvjoinError(f"routing_dir is {came(given)}; expected the path of a folder that all workers share")
-    if "://" not in text:
+    if not scheme_of(text):
         text = os.path.abspath(text)
-    system, path = system_of(text)
-    try:
-        if system.get_file_info(path).type is fs.FileType.File:
-            raise IvjoinError(f"routing_dir is {text!r}, which is a file; expected a folder, or a new one's name")
-        system.create_dir(path, recursive=True)
-        probe = f"{path}/.{secrets.token_hex(8)}.partial"
-        with system.open_output_stream(probe) as file:
-            file.write(b"{}")
-        system.delete_file(probe)
-    except (OSError, pa.ArrowInvalid) as e:
-        raise FileError(
-            f"routing_dir is {text!r}, which cannot be written ({str(e).splitlines()[0].rstrip('.')}); expected a "
-            "folder that every worker can read and write"
-        ) from e
+    try_once("routing_dir", text)
     return text

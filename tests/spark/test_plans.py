@@ -12,7 +12,6 @@ import numpy as np
 import oracle
 import pyarrow as pa
 import pytest
-from pyarrow import fs
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
@@ -25,7 +24,7 @@ from ivjoin.routing import replanning as deciding
 from ivjoin.routing.along import PlanList
 from ivjoin.routing.endless import EndlessPlan
 from ivjoin.routing.replanning import Counts, Note
-from ivjoin.spark import delays, planfiles, replanning
+from ivjoin.spark import delays, replanning
 from ivjoin.spark.bucket import Keep, arrivals, new_operator, play
 from ivjoin.spark.pack import packer
 from ivjoin.spark.planfiles import PlanFile, PlanFiles, checked_folder
@@ -464,24 +463,6 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
         checked_folder(tmp_path / "file" / "below")
     assert checked_folder(tmp_path / "a" / "b") == str(tmp_path / "a" / "b")
     assert not list((tmp_path / "a" / "b").iterdir())
-
-
-@pytest.mark.parametrize("at_once", [False, True])
-def test_file_systems_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool) -> None:
-    """One that renames, and one where a put is all or nothing."""
-    system = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
-    monkeypatch.setattr(planfiles, "system_of", lambda text: (system, text.removeprefix("far://")))
-    monkeypatch.setattr(planfiles, "_AT_ONCE", ("subtree",) if at_once else ())
-    folder = checked_folder("far://plans")
-    files = PlanFiles(folder, "a join")
-    files.create(file(3))
-    files.create(file(5))
-    files.create(PlanFile(3, "a query", "a join", {"first": 9}))
-    assert files.numbers() == [3, 5]
-    assert files.newest(5, "a query") == file(3)
-    with pytest.raises(SnapshotError, match="another query"):
-        files.create(file(3, query="another"))
-    assert sorted(p.name for p in (tmp_path / "plans").iterdir()) == ["plan-3.json", "plan-5.json"]
 
 
 @pytest.mark.parametrize("how, condition, orders, why", [

@@ -1,0 +1,294 @@
+"""Folders in which each file is written once: it appears whole or not at all, and of many writers of a name one wins.
+
+::
+
+    a mounted folder             written under a hidden name, flushed, linked to its own, which fails where that exists
+    HDFS                         written under a hidden name, renamed to its own, which fails where that exists
+    S3, Google Cloud, Azure      one put on the condition that there is no such object (If-None-Match: *,
+                                 ifGenerationMatch=0), through fsspec's s3fs, gcsfs or adlfs
+
+There is no other way in: a store that has none of these could lose one of two writers without a word.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyarrow import fs
+
+from ivjoin.errors import came
+from ivjoin.files.atomic import FileError
+from ivjoin.files.places import fsspec_of, scheme_of, system_of
+
+__all__ = ["OnceFolder", "once_folder", "reason", "try_once"]
+
+# Whose put can be told to create, by the scheme of a URI: the package, the extra that brings it, the condition.
+_STORES = {
+    **dict.fromkeys(("s3", "s3a"), ("s3fs", "s3", "If-None-Match: *")),
+    **dict.fromkeys(("gs", "gcs"), ("gcsfs", "gcs", "ifGenerationMatch=0")),
+    **dict.fromkeys(("abfs", "abfss", "az"), ("adlfs", "azure", "If-None-Match: *")),
+}
+_SAFE = "a folder that is mounted, or one on hdfs://, s3://, gs:// or abfs://"
+_WAITS = (0.1, 0.4, 1.6)  # seconds before a put is tried anew
+
+
+class OnceFolder(Protocol):
+    """A folder that many processes write. All methods raise OSError and no other error."""
+
+    def names(self) -> list[str]:
+        """Of the files that are there, as of now; none of a folder that nobody has written to yet."""
+
+    def read(self, name: str) -> bytes:
+        """All of a file.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is none.
+        """
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Write a file, or leave alone the one that has this name: whether it was written.
+
+        False does not say that another process was the writer: where an answer was lost on the way, it may have been an
+        earlier try of this call.
+        """
+
+    def delete(self, name: str) -> None: ...
+
+    def make(self) -> None:
+        """Make the folder where the file system knows folders.
+
+        Raises
+        ------
+        FileExistsError
+            If it is a file.
+        """
+
+
+class _Renamed:
+    """On a file system of Arrow's whose rename fails where the name exists."""
+
+    def __init__(self, system: fs.FileSystem, path: str) -> None:
+        self._system, self._path = system, path
+
+    def names(self) -> list[str]:
+        return [i.base_name for i in self._system.get_file_info(fs.FileSelector(self._path))]
+
+    def read(self, name: str) -> bytes:
+        with self._system.open_input_stream(self._named(name)) as file:
+            return file.read()
+
+    def create(self, name: str, data: bytes) -> bool:
+        partial = self._named(f".{secrets.token_hex(8)}.partial")
+        try:
+            self._write(partial, data)
+            return self._publish(partial, self._named(name))
+        finally:
+            with suppress(OSError):
+                if self._system.get_file_info(partial).type is not fs.FileType.NotFound:
+                    self._system.delete_file(partial)
+
+    def _write(self, path: str, data: bytes) -> None:
+        with self._system.open_output_stream(path) as file:
+            file.write(data)
+
+    def _publish(self, partial: str, target: str) -> bool:
+        try:
+            self._system.move(partial, target)
+        except OSError:
+            if self._system.get_file_info(target).type is fs.FileType.NotFound:
+                raise
+            return False
+        return True
+
+    def delete(self, name: str) -> None:
+        self._system.delete_file(self._named(name))
+
+    def make(self) -> None:
+        if self._system.get_file_info(self._path).type is fs.FileType.File:
+            raise FileExistsError(self._path)
+        self._system.create_dir(self._path, recursive=True)
+
+    def _named(self, name: str) -> str:
+        return f"{self._path}/{name}"
+
+
+class _Linked(_Renamed):
+    """On a mounted file system with hard links."""
+
+    def _write(self, path: str, data: bytes) -> None:
+        with open(path, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _publish(self, partial: str, target: str) -> bool:
+        try:
+            os.link(partial, target)
+        except FileExistsError:
+            return False
+        return True
+
+
+class _Put:
+    """On an object store, through fsspec."""
+
+    def __init__(self, system: Any, path: str) -> None:
+        self._system, self._path = system, path.rstrip("/")
+
+    def names(self) -> list[str]:
+        with _as_os_errors():
+            self._system.invalidate_cache()  # what other processes have put since is not in this one's listings
+            try:
+                found = self._system.ls(self._path, detail=False)
+            except FileNotFoundError:
+                return []
+            return [path.rstrip("/").rpartition("/")[2] for path in found]
+
+    def read(self, name: str) -> bytes:
+        try:
+            with _as_os_errors():
+                return self._system.cat_file(self._named(name))
+        except FileNotFoundError as e:
+            raise FileNotFoundError("there is no such file") from e
+
+    def create(self, name: str, data: bytes) -> bool:
+        for wait in (*_WAITS, None):
+            try:
+                with _as_os_errors():
+                    self._system.pipe_file(self._named(name), data, mode="create")
+                return True
+            except FileExistsError:
+                return False
+            except FileNotFoundError as e:
+                raise FileNotFoundError("there is no such bucket") from e
+            except PermissionError:
+                raise
+            except OSError:
+                # Not every store says why it refused; and it may answer that another put of the name is under way.
+                with suppress(FileNotFoundError):
+                    self.read(name)
+                    return False
+                if wait is None:
+                    raise
+                time.sleep(wait)
+        raise AssertionError("the last try returns or raises")
+
+    def delete(self, name: str) -> None:
+        with _as_os_errors():
+            self._system.rm_file(self._named(name))
+
+    def make(self) -> None:
+        pass
+
+    def _named(self, name: str) -> str:
+        return f"{self._path}/{name}"
+
+
+@contextmanager
+def _as_os_errors() -> Iterator[None]:
+    """Clients of stores have error classes of their own for credentials, names and settings."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as e:
+        raise OSError(reason(e)) from e
+
+
+def once_folder(what: str, text: str) -> OnceFolder:
+    """The folder of a path or URI; nothing is asked of a store yet.
+
+    Parameters
+    ----------
+    what : str
+        The name of the argument, for errors.
+    text : str
+
+    Raises
+    ------
+    FileError
+        If nothing is known by which a file could be written there once, or the package for the store is not installed.
+    """
+    scheme, said = scheme_of(text), f"{what} is {came(text)}"
+    if scheme not in _STORES:
+        if scheme not in ("", "file", "hdfs", "viewfs"):
+            raise FileError(f"{said}, where two writers of one file might both succeed; expected {_SAFE}")
+        system, path = system_of(text)
+        return _Linked(system, path) if isinstance(system, fs.LocalFileSystem) else _Renamed(system, path)
+    package, extra, _ = _STORES[scheme]
+    if any(c in text for c in "?#"):
+        raise FileError(
+            f"{said}; expected a bucket and a folder alone, without ? and #: what else {package} needs is set in the "
+            "environment or in fsspec's settings"
+        )
+    try:
+        system, path = fsspec_of(text)
+    except ImportError as e:
+        raise FileError(
+            f"{said}, for which this Python lacks the package {package} ({reason(e)}): pip install 'ivjoin[{extra}]', "
+            "where the workers run, too"
+        ) from e
+    except Exception as e:
+        raise FileError(f"{said}, which {package} cannot open ({reason(e)}); expected {_needed(text)}") from e
+    if not path.strip("/"):
+        raise FileError(f"{said}, which names no bucket; expected one, as {scheme}://bucket/folder")
+    return _Put(system, path)
+
+
+def try_once(what: str, text: str) -> None:
+    """See that a folder does what it must, and make it where it is not there yet.
+
+    A file is written under a hidden name, written again, listed, read and deleted.
+
+    Raises
+    ------
+    FileError
+        As :func:`once_folder`; if one of these fails, or the second writer is let through.
+    """
+    folder, said = once_folder(what, text), f"{what} is {came(text)}"
+    probe = f".{secrets.token_hex(8)}.partial"
+    doing = "written"
+    try:
+        folder.make()
+        if not folder.create(probe, b"{}"):
+            raise OSError(f"{probe} is there already")
+        second = folder.create(probe, b"[]")
+        doing = "listed"
+        listed = probe in folder.names()
+        doing = "read"
+        whole = folder.read(probe) == b"{}"
+        doing = "cleared"
+        folder.delete(probe)
+    except FileExistsError as e:
+        raise FileError(f"{said}, which is a file; expected a folder, or a new one's name") from e
+    except (OSError, pa.ArrowInvalid) as e:
+        raise FileError(f"{said}, which cannot be {doing} ({reason(e)}); expected {_needed(text)}") from e
+    if second or not whole:
+        told = f" ({_STORES[scheme_of(text)][2]})" if scheme_of(text) in _STORES else ""
+        raise FileError(
+            f"{said}, which let two writers of one file succeed, though told not to{told}; expected {_SAFE} that keeps "
+            "to it"
+        )
+    if not listed:
+        raise FileError(f"{said}, which did not list a file that was there; expected {_SAFE} that does")
+
+
+def _needed(text: str) -> str:
+    if scheme_of(text) not in _STORES:
+        return "a folder that every worker can read and write"
+    package = _STORES[scheme_of(text)][0]
+    return f"a bucket that is there, and credentials that let {package} put, list, get and delete in it"
+
+
+def reason(error: Exception) -> str:
+    """What a system or store said, in one line."""
+    lines = str(getattr(error, "strerror", None) or error).strip().splitlines() or [type(error).__name__]
+    return lines[0].rstrip(".")
