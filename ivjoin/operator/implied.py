@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from copy import copy
 
+from ivjoin.expr import build
 from ivjoin.expr.nodes import Node, columns_of, sides_of, walk
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
 from ivjoin.frontier.order import Frontier, ordinal_range
-from ivjoin.plan.certain import domain_of, ordinals_of
+from ivjoin.plan.certain import certain, domain_of, ordinals_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.separation.normal import conjuncts_of
@@ -20,6 +21,8 @@ from ivjoin.separation.normal import conjuncts_of
 __all__ = ["Implied", "both", "some_edge"]
 
 Interval = tuple[int, int, bool]
+# Where an order may have come, in ordinals past zero, to see what would follow: at 0 itself nothing does of squares.
+_SOMEWHERE = 1 << 12
 
 
 class Implied:
@@ -51,7 +54,8 @@ class Implied:
         side = plan.sides[p]
         # As they were written: what was made of others may hold for no row that is decided pair by pair.
         written = conjuncts_of(plan.condition) if side.filters else []
-        self._conjuncts = tuple(f for f in written if sides_of(f) == {SIDES[p]})
+        own = [f for f in written if sides_of(f) == {SIDES[p]}]
+        self._conjuncts = (*own, *map(build.is_not_null, _present_orders(plan, p)))
         self._inside = frozenset(walk(*self._conjuncts))
         self._present = side.present
         self._told: dict[Node, Interval] = {}
@@ -64,7 +68,8 @@ class Implied:
         orders = {n: order for n, _, order in side.orders if n in self._inside}
         loose = [n for n in columns if n not in orders]
         if loose and orders:
-            told = self._contracted({**bounds, **{n: some_edge(n, o.descending) for n, o in orders.items()}}, loose)
+            edges = {n: some_edge(n, o.descending, _SOMEWHERE) for n, o in orders.items()}
+            told = self._contracted({**bounds, **edges}, loose)
             told = {n: span for n, span in told.items() if span != self.always.get(n)}
             self.wanted = tuple(n for n in told if n in residual or any(_says(n, told[n], t) for t in terms))
         self.found = self.always
@@ -101,11 +106,27 @@ class Implied:
         return found
 
 
-def some_edge(node: Node, falling: bool, after: int = 0) -> Interval:
+def some_edge(node: Node, falling: bool, after: int) -> Interval:
     """What an order would say of an ordered expression that has come somewhere, so many ordinals past zero."""
     least, most = ordinal_range(node.type)
     some = max(ordinal_of(0, node.type), least + 1)  # of unsigned numbers, 0 tells nothing
-    return (least, some - after, True) if falling else (some + after, most, True)
+    after = min(after, (most - some) // 2)
+    return (least, max(some - after, least), True) if falling else (some + after, most, True)
+
+
+def _present_orders(plan: JoinPlan, p: int) -> list[Node]:
+    """Ordered expressions of a side that are there in each row that matches, columns aside.
+
+    Where one is, what is known of it holds of what it is computed of: under an order of ``unix_seconds(r.ts)`` no later
+    row has a ``ts`` before the second that the order has come to.
+    """
+    side = plan.sides[p]
+    nodes = [n for n, _, _ in side.orders if n.op != "column"]
+    if not nodes:
+        return []
+    never_null = plan.sides[0].present | plan.sides[1].present
+    bounds = side.bounds if plan.spec.on_late != "join" else {}
+    return [n for n in nodes if n in certain(conjuncts_of(plan.condition), never_null, bounds, nodes)[0]]
 
 
 def _says(node: Node, span: Interval, term: tuple[Node, bool, bool]) -> bool:
