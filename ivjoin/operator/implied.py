@@ -1,7 +1,7 @@
-"""What a side's own conjuncts tie to its orders: other columns of the later rows that can match.
+"""What a side's own conjuncts say of its rows that can match: as bounds do, and tied to its orders.
 
-Under ``r.a <= r.b`` and an order of ``a``, no later row with a ``b`` behind the frontier can match, though nobody
-declared an order of ``b``.
+Under ``r.w < 10`` no row with a greater ``w`` matches, though nobody declared bounds of it. Under ``r.a <= r.b`` and an
+order of ``a``, no later row with a ``b`` behind the frontier can match, though nobody declared an order of ``b``.
 """
 
 from __future__ import annotations
@@ -9,21 +9,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from copy import copy
 
+from ivjoin.expr import build
 from ivjoin.expr.nodes import Node, columns_of, sides_of, walk
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
 from ivjoin.frontier.order import Frontier, ordinal_range
-from ivjoin.plan.certain import domain_of, ordinals_of
+from ivjoin.plan.certain import certain, domain_of, ordinals_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.separation.normal import conjuncts_of
 
-__all__ = ["Implied", "both"]
+__all__ = ["Implied", "both", "some_edge"]
 
 Interval = tuple[int, int, bool]
+# Where an order may have come, in ordinals past zero, to see what would follow: at 0 itself nothing does of squares.
+_SOMEWHERE = 1 << 12
 
 
 class Implied:
-    """Intervals of columns in the later rows of one side that its own conjuncts do not refuse.
+    """Intervals of columns in the rows of one side that its own conjuncts do not refuse.
 
     Parameters
     ----------
@@ -38,9 +41,11 @@ class Implied:
     Attributes
     ----------
     wanted : tuple of Node
-        The columns of which something is known once rows have come.
+        The columns of which more is known once rows have come.
+    always : dict of Node to (int, int, bool)
+        Least and greatest ordinal, and whether the value may be NULL, of columns that are read: of every row.
     found : dict of Node to (int, int, bool)
-        Least and greatest ordinal, and whether the value may be NULL, by when it was last looked at.
+        The same of later rows, by when it was last looked at.
     """
 
     def __init__(
@@ -49,44 +54,49 @@ class Implied:
         side = plan.sides[p]
         # As they were written: what was made of others may hold for no row that is decided pair by pair.
         written = conjuncts_of(plan.condition) if side.filters else []
-        self._conjuncts = tuple(f for f in written if sides_of(f) == {SIDES[p]} and len(columns_of(f)) > 1)
+        own = [f for f in written if sides_of(f) == {SIDES[p]}]
+        self._conjuncts = (*own, *map(build.is_not_null, _present_orders(plan, p)))
         self._inside = frozenset(walk(*self._conjuncts))
         self._present = side.present
-        self.found: dict[Node, Interval] = {}
         self._told: dict[Node, Interval] = {}
+        self.wanted: tuple[Node, ...] = ()
         used = {*residual, *walk(*(theirs for theirs, _, _ in terms))}
-        ordered = {n for n, _, _ in side.orders}
-        columns = [n for n in columns_of(*self._conjuncts) if n not in ordered and has_ordinal(n.type)]
-        self.wanted = tuple(n for n in columns if n in used)
-        if self.wanted:
-            known = {n: (low, high, True) for n, (low, high) in side.bounds.items() if n in self._inside}
-            for n, _, order in side.orders:
-                if n in self._inside:
-                    least, most = ordinal_range(n.type)
-                    some = max(ordinal_of(0, n.type), least + 1)  # of unsigned numbers, 0 tells nothing
-                    known[n] = (least, some, True) if order.descending else (some, most, True)
-            told = self._contracted(known) if known else {}
+        columns = [n for n in columns_of(*self._conjuncts) if n in used and has_ordinal(n.type)]
+        bounds = {n: (low, high, True) for n, (low, high) in side.bounds.items() if n in self._inside}
+        # Under "join" a row may lie outside its side's bounds.
+        self.always = self._contracted(bounds if plan.spec.on_late != "join" else {}, columns) if columns else {}
+        orders = {n: order for n, _, order in side.orders if n in self._inside}
+        loose = [n for n in columns if n not in orders]
+        if loose and orders:
+            edges = {n: some_edge(n, o.descending, _SOMEWHERE) for n, o in orders.items()}
+            told = self._contracted({**bounds, **edges}, loose)
+            told = {n: span for n, span in told.items() if span != self.always.get(n)}
             self.wanted = tuple(n for n in told if n in residual or any(_says(n, told[n], t) for t in terms))
+        self.found = self.always
 
     def own(self) -> Implied:
         """One for another operator of the same plan."""
         return copy(self)
 
+    def keep(self, nodes: Set[Node]) -> None:
+        """Say of these columns alone what holds of every row."""
+        self.always = self.found = {n: span for n, span in self.always.items() if n in nodes}
+
     def look(self, frontier: Frontier) -> None:
         """Take in how far the side has come."""
         known = {n: span for n, span in frontier.matching.items() if n in self._inside}
         if known != self._told:
-            self._told, self.found = known, self._contracted(known)
+            self._told, self.found = known, both(self.always, self._contracted(known, self.wanted))
 
-    def _contracted(self, known: Mapping[Node, Interval]) -> dict[Node, Interval]:
-        """What is left of the wanted columns where every conjunct is TRUE."""
+    def _contracted(self, known: Mapping[Node, Interval], wanted: Sequence[Node]) -> dict[Node, Interval]:
+        """What is left of some columns where every conjunct is TRUE."""
         from ivjoin.propagation import Dom, Outcome, contract_nodes
 
         given = {c: Dom.of(c.type, null=False) for c in columns_of(*self._conjuncts) if c in self._present}
         given |= {n: domain_of(n, span) for n, span in known.items()}
-        outcome, doms = contract_nodes(self._conjuncts, given, self.wanted)
+        outcome, doms = contract_nodes(self._conjuncts, given, wanted)
         if outcome is Outcome.INFEASIBLE:
-            return dict.fromkeys(self.wanted, (1, 0, False))
+            return dict.fromkeys(wanted, (1, 0, False))
         found = {}
         for n, dom in doms.items():
             low, high = ordinals_of(dom, n)
@@ -94,6 +104,29 @@ class Implied:
             if low > least or high < most:
                 found[n] = low, high, dom.may_null
         return found
+
+
+def some_edge(node: Node, falling: bool, after: int) -> Interval:
+    """What an order would say of an ordered expression that has come somewhere, so many ordinals past zero."""
+    least, most = ordinal_range(node.type)
+    some = max(ordinal_of(0, node.type), least + 1)  # of unsigned numbers, 0 tells nothing
+    after = min(after, (most - some) // 2)
+    return (least, max(some - after, least), True) if falling else (some + after, most, True)
+
+
+def _present_orders(plan: JoinPlan, p: int) -> list[Node]:
+    """Ordered expressions of a side that are there in each row that matches, columns aside.
+
+    Where one is, what is known of it holds of what it is computed of: under an order of ``unix_seconds(r.ts)`` no later
+    row has a ``ts`` before the second that the order has come to.
+    """
+    side = plan.sides[p]
+    nodes = [n for n, _, _ in side.orders if n.op != "column"]
+    if not nodes:
+        return []
+    never_null = plan.sides[0].present | plan.sides[1].present
+    bounds = side.bounds if plan.spec.on_late != "join" else {}
+    return [n for n in nodes if n in certain(conjuncts_of(plan.condition), never_null, bounds, nodes)[0]]
 
 
 def _says(node: Node, span: Interval, term: tuple[Node, bool, bool]) -> bool:

@@ -7,12 +7,13 @@ first, what takes propagation, and what ends past int64.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of
 from ivjoin.frontier.order import Frontier, ordinal_range
-from ivjoin.operator.implied import Implied, both
+from ivjoin.operator.implied import Implied, both, some_edge
 from ivjoin.plan.certain import domain_of, ordinals_of
 from ivjoin.plan.planner import JoinPlan, watched
 from ivjoin.plan.residual_checks import bands_say_all
@@ -32,6 +33,8 @@ _CONTRACT_EVERY = 256
 _NODES_PER_TURN = 200
 # An expression of which nothing follows, as ``a + b`` where only a has an order, is not looked at again at every move.
 _LONGEST_IDLE = 16
+# Where orders may have come, in ordinals past zero, to see whether something else says more there.
+_AFTER = (1, 1 << 12, 1 << 40)
 
 
 class Bounder:
@@ -69,10 +72,43 @@ class Bounder:
         if "implied" not in kept:
             ends = [[(t[1], t[2] is not None, t[3] is not None) for t in self._terms[1 - p]] for p in (0, 1)]
             kept["implied"] = [Implied(plan, p, ends[p], self._in_residual) for p in (0, 1)]
-        self._implied: list[Implied] = [i.own() for i in kept["implied"]]
+            self._implied: list[Implied] = kept["implied"]
+            kept["filtered"] = self._filtered()
+        self._implied = [i.own() for i in kept["implied"]]
+        self._by_filters: tuple[bool, bool] = kept["filtered"]
         self._said: dict[tuple[int, frozenset[Node]], bool] = {}
         for s in (0, 1):
             self._recompute(s, True)
+
+    def _filtered(self) -> tuple[bool, bool]:
+        """Whether each side's residual bounds are others for what the sides' own conjuncts say of all rows.
+
+        Where they are not, as under ``l.x <> r.x AND l.x < 25``, the kernels need not ask for bounds. Of what nothing
+        comes, nothing is kept.
+        """
+        told = [i.always for i in self._implied]
+        here = self._in_residual & {n for always in told for n in always}
+        found = [bool(here) and any(map(partial(self._differs, s), _AFTER)) for s in (0, 1)]
+        for p, implied in enumerate(self._implied):
+            within = {n for t in self._terms[1 - p] if t[1].op != "column" for n in walk(t[1])}
+            implied.keep(within | (here if any(found) else set()))
+        return found[0], found[1]
+
+    def _differs(self, s: int, after: int) -> bool:
+        side = self._plan.sides[1 - s]
+        axes = [n for _, n in self._inside(s)]
+        orders = {n: some_edge(n, o.descending, after)[:2] for n, _, o in side.orders}
+        if not axes or not orders:
+            return False
+        frontier = Frontier([], {**side.bounds, **orders}, side.present, side.numbers)
+        without, filtered = (self._propagate(s, frontier, axes, f) for f in (False, True))
+        if without is None or filtered is None:
+            return without != filtered
+        here = {n: self._implied[s].always.get(n, (I64_MIN, I64_MAX)) for n in axes}  # stored rows are no others
+        return any(
+            n in filtered and (max(low, here[n][0]), min(high, here[n][1])) != filtered[n]
+            for n, (low, high) in without.items()
+        )
 
     def _terms_of(self, s: int) -> list[tuple[int, Node, int | None, int | None, int, int]]:
         """(axis of side s, the other side's expression, low, high, least, most): low <= axis - expression <= high.
@@ -124,6 +160,8 @@ class Bounder:
         return found
 
     def _bands_say_all(self, s: int) -> bool:
+        if self._by_filters[s]:
+            return False
         known = frozenset((*self._frontiers[1 - s].intervals, *self._implied[1 - s].wanted))
         found = self._said.get((s, known))
         if found is None:
@@ -352,19 +390,22 @@ class Bounder:
                 out[a] = (max(out[a][0], low), min(out[a][1], high))
         return False
 
-    def _propagate(self, s: int, frontier: Frontier, want: list[Node]) -> dict[Node, tuple[int, int]] | None:
+    def _propagate(
+        self, s: int, frontier: Frontier, want: list[Node], filtered: bool = True
+    ) -> dict[Node, tuple[int, int]] | None:
         from ivjoin.propagation import Dom, Outcome, contract_nodes, propagator
 
         # Band terms have given their exact bounds already: the residual alone is what is left to propagate.
         residual = self._plan.separation.residual
         never_null = frontier.never_null | self._plan.sides[s].present
         known = {c: Dom.of(c.type, null=False) for c in columns_of(*residual) if c in never_null}
-        theirs = self.known(1 - s) if frontier is self._frontiers[1 - s] else frontier.matching
+        always = [i.always if filtered else {} for i in self._implied]
+        theirs = self.known(1 - s) if frontier is self._frontiers[1 - s] else both(frontier.matching, always[1 - s])
         known |= {n: domain_of(n, span) for n, span in theirs.items()}
         # Under "join" a stored row may lie outside its own side's bounds, and still meet what comes.
         kept = self._plan.sides[s].bounds if self._plan.spec.on_late != "join" else {}
         own = Frontier([], kept, self._plan.sides[s].present)
-        known |= {n: domain_of(n, span) for n, span in own.intervals.items()}
+        known |= {n: domain_of(n, span) for n, span in both(own.intervals, always[s]).items()}
         also = tuple(dict.fromkeys(n for side in self._plan.sides for n in side.axes if n in self._in_residual))
         outcome, doms = contract_nodes(residual, known, want, also)
         if outcome is Outcome.INFEASIBLE:

@@ -13,6 +13,7 @@ from ivjoin.expr.form import Form
 from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined, dtype_of, met, unary
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import INT32, Type
+from ivjoin.interval.machine import bitwise
 from ivjoin.operators import direction
 from ivjoin.operators.direction import Direction
 from ivjoin.operators.domain import Dom
@@ -52,41 +53,21 @@ def _exact(f: Callable[[Any, Any], Any]) -> Callable[[Node, Consts], Kernel]:
     return lambda node, consts: kernel
 
 
-def _reach(*ends: int) -> Pair:
-    """All numbers of as many bits as the ends have."""
-    top = 1 << max((e if e >= 0 else ~e).bit_length() for e in ends)
-    return (-top if min(ends) < 0 else 0), top - 1
+def _bounds(f: Callable[[Pair, Pair], Pair], back: Callable[[Pair, Pair, Pair], Pair] | None) -> Maker:
+    return lambda p: strict_binary(p, f, back, back, p.node.type.limits)
 
 
-def _and(a: Pair, b: Pair) -> Pair:
-    if a[0] >= 0 or b[0] >= 0:
-        return 0, min(x[1] for x in (a, b) if x[0] >= 0)
-    lo, _ = _reach(*a, *b)
-    # A result is negative only of two negative numbers, and then below both.
-    return lo, -1 if a[1] < 0 and b[1] < 0 else max(a[1], b[1])
-
-
-def _or(a: Pair, b: Pair) -> Pair:
-    lo, hi = (~x for x in reversed(_and((~a[1], ~a[0]), (~b[1], ~b[0]))))
-    return (max(lo, a[0], b[0]) if a[0] >= 0 and b[0] >= 0 else lo), min(hi, _reach(*a, *b)[1])
-
-
-def _xor(a: Pair, b: Pair) -> Pair:
-    lo, hi = _reach(*a, *b)
-    if (a[0] >= 0 and b[0] >= 0) or (a[1] < 0 and b[1] < 0):
-        return 0, hi
-    return (lo, -1) if (a[1] < 0 <= b[0]) or (b[1] < 0 <= a[0]) else (lo, hi)
-
-
-def _bounds(f: Callable[[Pair, Pair], Pair]) -> Maker:
-    return lambda p: strict_binary(p, f, None, None, p.node.type.limits)
+def _other(z: Pair, b: Pair, a: Pair) -> Pair:
+    """What ``x ^ b = z`` leaves of x."""
+    return bitwise.xor(z, b)
 
 
 def _combination(
-    name: str, symbol: str, node: str, f: Callable[[Any, Any], Any], bounds: Callable[[Pair, Pair], Pair]
+    name: str, symbol: str, node: str, f: Callable[[Any, Any], Any], bounds: Callable[[Pair, Pair], Pair],
+    back: Callable[[Pair, Pair, Pair], Pair] | None = None,
 ) -> Operator:
     return Operator(
-        name, {"int": Meaning(_exact(f), _bounds(bounds))},
+        name, {"int": Meaning(_exact(f), _bounds(bounds, back))},
         (f"l.a {symbol} r.b", f"l.n {symbol} r.m", f"l.a {symbol} 255"),
         infix(symbol, BIT), BOTH_WAYS, NOT_LINEAR, _pair(name, symbol), node,
     )  # fmt: skip
@@ -217,9 +198,9 @@ def _inverted(args: list[Node], zone: str) -> Node:
 
 
 OPERATORS = (
-    _combination("bit_and", "&", "BitwiseAnd", np.bitwise_and, _and),
-    _combination("bit_or", "|", "BitwiseOr", np.bitwise_or, _or),
-    _combination("bit_xor", "^", "BitwiseXor", np.bitwise_xor, _xor),
+    _combination("bit_and", "&", "BitwiseAnd", np.bitwise_and, bitwise.and_),
+    _combination("bit_or", "|", "BitwiseOr", np.bitwise_or, bitwise.or_),
+    _combination("bit_xor", "^", "BitwiseXor", np.bitwise_xor, bitwise.xor, _other),
     Operator(
         "bit_not", {"int": Meaning(lambda node, _: unary(np.invert), _not)}, ("~l.a", "~l.n"),
         _unary_text, direction.falls, Linear(_not_form, _not_total), _inverted, "BitwiseNot",

@@ -284,7 +284,7 @@ def _choose_axes(
     sides[s].axes = axes
     sides[s].band_axes = len(axes)
     # A key that is ordered or bounded on the other side prunes like a band, though the probe need not check it.
-    known_there = ordered_there | set(sides[1 - s].bounds)
+    known_there = ordered_there | set(sides[1 - s].bounds) | set(columns_of(*ordered_there))
     for t in terms:
         mine, theirs = (t.left, t.right) if s == 0 else (t.right, t.left)
         if mine not in axes and known_there & set(walk(theirs)):

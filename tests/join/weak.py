@@ -286,6 +286,8 @@ WEAK = [
         reach=DAY,
     ),
     Weak("floor of a quotient", "floor(l.a / 20) = floor(r.a / 20)", 20, lambda p, q: p["a"] // 20 == q["a"] // 20),
+    Weak("masked bits", "(l.a & ~15) = (r.a & ~15)", 16, lambda p, q: p["a"] >> 4 == q["a"] >> 4),
+    Weak("bits that differ", "(l.a ^ r.a) BETWEEN 0 AND 15", 16, lambda p, q: p["a"] >> 4 == q["a"] >> 4),
     Weak("integer division", "l.a div 20 = r.a div 20", 20, lambda p, q: p["a"] // 20 == q["a"] // 20),
     Weak(
         "a quotient that an error replaces, not a default",

@@ -1,0 +1,122 @@
+"""Orders of a function of a column: conditions over the column prune as far as they say something of it."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import oracle
+import pyarrow as pa
+import pytest
+from join import duck
+
+from ivjoin import Order, SymmetricHashJoin, explain
+from ivjoin.operator import prune_bounds as bounds
+
+Ids = Counter[tuple[int | None, int | None]]
+US, HOUR, DAY = pa.timestamp("us"), 3_600_000_000, 86_400_000_000
+
+# Type, written, and computed of a value that is no null.
+FUNCTIONS: list[tuple[pa.DataType, str, Callable[[Any], Any]]] = [
+    (pa.int64(), "floor(a / 10)", lambda v: v // 10),
+    (pa.int32(), "a div 10", lambda v: int(v / 10)),
+    (pa.int64(), "shiftright(a, 3)", lambda v: v >> 3),
+    (pa.int64(), "-(a div 4)", lambda v: -int(v / 4)),
+    (pa.int64(), "a - pmod(a, 8)", lambda v: v - v % 8),
+    (pa.float64(), "floor(a)", lambda v: 0 if v != v else math.floor(v)),
+    (pa.float64(), "a * 0.5D", lambda v: math.inf if v != v else v),
+    (US, "date_trunc('HOUR', a)", lambda v: v // HOUR),
+    (US, "CAST(a AS DATE)", lambda v: v // DAY),
+    (US, "unix_seconds(a)", lambda v: v // 1_000_000),
+]
+CONDITIONS = {
+    "numbers": ["l.a BETWEEN r.a - 6 AND r.a + 9", "l.a <= r.a + 3 AND r.a <= l.a + 5 AND l.x <> r.x", "l.a = r.a"],
+    "times": ["l.a BETWEEN r.a - INTERVAL 90 MINUTES AND r.a + INTERVAL 1 HOUR", "l.a = r.a"],
+}
+
+
+def ids(batches: Iterator[pa.RecordBatch], how: str) -> Ids:
+    rows = [row for b in batches for row in b.to_pylist()]
+    if how.endswith(("semi", "anti")):
+        left = how.startswith("left")
+        return Counter((r["id"] if left else None, None if left else r["id"]) for r in rows)
+    return Counter((r["id"], r["id_right"]) for r in rows)
+
+
+def some_rows(rng: random.Random, t: pa.DataType, place: Callable[[Any], Any], falling: bool) -> pa.Table:
+    """In order of the function's value alone; rows without one stand anywhere."""
+    a: list[Any] = [rng.randrange(-40, 60) for _ in range(rng.randrange(80))]
+    if t == US:
+        a = [v * HOUR // 2 + rng.randrange(3) * 1_000_000 for v in a]
+    if t == pa.float64():
+        a = [math.nan if rng.random() < 0.1 else v + rng.choice([0, 0.25, 0.5]) for v in a]
+    a.sort(key=lambda v: (-place(v) if falling else place(v), rng.random()))
+    for _ in range(len(a) // 10):
+        a.insert(rng.randrange(len(a)), None)
+    schema = pa.schema({"id": pa.int64(), "a": t, "x": pa.int64()})
+    return pa.table({"id": range(len(a)), "a": a, "x": [rng.choice([0, 1, None]) for _ in a]}, schema=schema)
+
+
+def play(t: pa.DataType, text: str, place: Callable[[Any], Any], how: str, seed: int) -> None:
+    rng = random.Random(f"{text} {how} {seed}")
+    falling = t != pa.float64() and rng.random() < 0.3
+    condition = rng.choice(CONDITIONS["times" if t == US else "numbers"])
+    tables = [some_rows(rng, t, place, falling) for _ in range(2)]
+    order = Order(text, descending=falling)
+    # One side may be in order of the column itself, or of nothing.
+    other = rng.choice([order, order, None])
+    op = SymmetricHashJoin(
+        tables[0].schema, tables[1].schema, condition=condition, how=how, left_order=order, right_order=other,
+        batch_size=rng.choice([2, 1000]),
+    )  # fmt: skip
+    got, at = Ids(), [0, 0]
+    while at[0] < tables[0].num_rows or at[1] < tables[1].num_rows:
+        p, n = rng.randrange(2), rng.choice([1, 3, 9])
+        for piece in tables[p].slice(at[p], n).to_batches():
+            got += ids(op.push(("left", "right")[p], piece), how)
+        at[p] += n
+        if rng.random() < 0.1:
+            op = SymmetricHashJoin.restore(op.snapshot())
+    got += ids(op.finish(), how)
+    nanos = {"INTERVAL 90 MINUTES": 1500 * HOUR, "INTERVAL 1 HOUR": 1000 * HOUR}  # as DuckDB gets times
+    said = condition
+    for span, number in nanos.items():
+        said = said.replace(span, str(number))
+    assert got == Counter(duck.pairs(*tables, how, said)), (condition, seed)
+    assert op.metrics.late_rows == op.metrics.state_rows == 0
+
+
+@pytest.mark.parametrize("how", oracle.HOWS)
+@pytest.mark.parametrize(("t", "text", "place"), FUNCTIONS, ids=[text for _, text, _ in FUNCTIONS])
+def test_rows_are_those_of_duckdb(
+    t: pa.DataType, text: str, place: Callable[[Any], Any], how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in range(4):
+        monkeypatch.setattr(bounds, "_CONTRACT_EVERY", (1, 256)[seed % 2])
+        play(t, text, place, how, seed)
+
+
+@pytest.mark.parametrize("key", [False, True])
+@pytest.mark.parametrize(("t", "text", "place"), FUNCTIONS, ids=[text for _, text, _ in FUNCTIONS])
+def test_the_state_is_the_window(t: pa.DataType, text: str, place: Callable[[Any], Any], key: bool) -> None:
+    schema = pa.schema({"a": t})
+    condition = "l.a = r.a" if key else CONDITIONS["times" if t == US else "numbers"][0]
+    order = Order(text, descending=text.startswith("-"))
+    op = SymmetricHashJoin(schema, schema, condition=condition, left_order=order, right_order=order)
+    most = 0
+    for i in range(0, 20_000, 500):
+        a = pa.array([v * HOUR // 2 if t == US else v for v in range(i, i + 500)], pa.int64()).cast(t)
+        for side in ("left", "right"):
+            list(op.push(side, pa.record_batch([a], schema=schema)))
+        if i > 2000:
+            most = max(most, op.metrics.state_rows)
+    assert most <= 2100, "the window, and a push a side or two where bounds are looked at now and then"
+
+
+def test_explain_says_so() -> None:
+    schema = pa.schema({"a": pa.int64()})
+    said = str(explain("abs(l.a - r.a) < 20", schema, schema, left_order="a div 10", right_order="a div 10"))
+    assert "left rows are kept while l.a >= 9981" in said
