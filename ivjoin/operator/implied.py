@@ -52,27 +52,43 @@ class Implied:
         self, plan: JoinPlan, p: int, terms: Sequence[tuple[Node, bool, bool]], residual: Set[Node]
     ) -> None:
         side = plan.sides[p]
-        # As they were written: what was made of others may hold for no row that is decided pair by pair.
-        written = conjuncts_of(plan.condition) if side.filters else []
-        own = [f for f in written if sides_of(f) == {SIDES[p]}]
-        self._conjuncts = (*own, *map(build.is_not_null, _present_orders(plan, p)))
-        self._inside = frozenset(walk(*self._conjuncts))
-        self._present = side.present
+        self._plan, self._p, self._terms, self._residual = plan, p, terms, residual
+        self._bounds = {n: (low, high, True) for n, (low, high) in side.bounds.items()}
         self._told: dict[Node, Interval] = {}
-        self.wanted: tuple[Node, ...] = ()
-        used = {*residual, *walk(*(theirs for theirs, _, _ in terms))}
-        columns = [n for n in columns_of(*self._conjuncts) if n in used and has_ordinal(n.type)]
-        bounds = {n: (low, high, True) for n, (low, high) in side.bounds.items() if n in self._inside}
+        edges = {n: some_edge(n, o.descending, _SOMEWHERE) for n, _, o in side.orders}
+        columns = self._begin(edges)
         # Under "join" a row may lie outside its side's bounds.
-        self.always = self._contracted(bounds if plan.spec.on_late != "join" else {}, columns) if columns else {}
-        orders = {n: order for n, _, order in side.orders if n in self._inside}
-        loose = [n for n in columns if n not in orders]
-        if loose and orders:
-            edges = {n: some_edge(n, o.descending, _SOMEWHERE) for n, o in orders.items()}
-            told = self._contracted({**bounds, **edges}, loose)
-            told = {n: span for n, span in told.items() if span != self.always.get(n)}
-            self.wanted = tuple(n for n in told if n in residual or any(_says(n, told[n], t) for t in terms))
-        self.found = self.always
+        kept = self._bounds if plan.spec.on_late != "join" else {}
+        self.always = self.found = self._contracted(kept, columns) if columns else {}
+        self.wanted = self._tied(columns, edges)
+
+    def _begin(self, ordered: Mapping[Node, Interval]) -> list[Node]:
+        """Settle what is known to be TRUE of a row that matches; returns the columns of it that are read elsewhere."""
+        plan, p = self._plan, self._p
+        # As they were written: what was made of others may hold for no row that is decided pair by pair.
+        written = conjuncts_of(plan.condition) if plan.sides[p].filters else []
+        own = [f for f in written if sides_of(f) == {SIDES[p]}]
+        self._conjuncts = (*own, *map(build.is_not_null, _present(plan, p, [n for n in ordered if n.op != "column"])))
+        self._inside = frozenset(walk(*self._conjuncts))
+        used = {*self._residual, *walk(*(theirs for theirs, _, _ in self._terms))}
+        return [n for n in columns_of(*self._conjuncts) if n in used and has_ordinal(n.type)]
+
+    def _tied(self, columns: Sequence[Node], edges: Mapping[Node, Interval]) -> tuple[Node, ...]:
+        """Of some columns those of which ordered expressions, somewhere, say more than is always known."""
+        loose = [n for n in columns if n not in edges]
+        if not loose or self._inside.isdisjoint(edges):
+            return ()
+        told = self._contracted({**self._bounds, **edges}, loose)
+        told = {n: span for n, span in told.items() if span != self.always.get(n)}
+        return tuple(n for n in told if n in self._residual or any(_says(n, told[n], t) for t in self._terms))
+
+    def learn(self, promised: Mapping[Node, tuple[int, int]]) -> None:
+        """Take in of which expressions something was promised, and what."""
+        if all(n.op == "column" or n in self._inside for n in promised):
+            return
+        edges = {n: some_edge(n, low <= ordinal_range(n.type)[0], _SOMEWHERE) for n, (low, _) in promised.items()}
+        edges |= {n: some_edge(n, o.descending, _SOMEWHERE) for n, _, o in self._plan.sides[self._p].orders}
+        self.wanted, self._told = self._tied(self._begin(edges), edges), {}
 
     def own(self) -> Implied:
         """One for another operator of the same plan."""
@@ -92,7 +108,8 @@ class Implied:
         """What is left of some columns where every conjunct is TRUE."""
         from ivjoin.propagation import Dom, Outcome, contract_nodes
 
-        given = {c: Dom.of(c.type, null=False) for c in columns_of(*self._conjuncts) if c in self._present}
+        present = self._plan.sides[self._p].present
+        given = {c: Dom.of(c.type, null=False) for c in columns_of(*self._conjuncts) if c in present}
         given |= {n: domain_of(n, span) for n, span in known.items()}
         outcome, doms = contract_nodes(self._conjuncts, given, wanted)
         if outcome is Outcome.INFEASIBLE:
@@ -114,19 +131,18 @@ def some_edge(node: Node, falling: bool, after: int) -> Interval:
     return (least, max(some - after, least), True) if falling else (some + after, most, True)
 
 
-def _present_orders(plan: JoinPlan, p: int) -> list[Node]:
-    """Ordered expressions of a side that are there in each row that matches, columns aside.
+def _present(plan: JoinPlan, p: int, nodes: Sequence[Node]) -> list[Node]:
+    """Of some ordered expressions of a side those that are there in each row that matches.
 
-    Where one is, what is known of it holds of what it is computed of: under an order of ``unix_seconds(r.ts)`` no later
-    row has a ``ts`` before the second that the order has come to.
+    What is known of one holds of what it is computed of: under an order of ``unix_seconds(r.ts)`` no later row has a
+    ``ts`` before the second that the order has come to. Rows for which it errs are refused.
     """
-    side = plan.sides[p]
-    nodes = [n for n, _, _ in side.orders if n.op != "column"]
     if not nodes:
         return []
     never_null = plan.sides[0].present | plan.sides[1].present
-    bounds = side.bounds if plan.spec.on_late != "join" else {}
-    return [n for n in nodes if n in certain(conjuncts_of(plan.condition), never_null, bounds, nodes)[0]]
+    bounds = plan.sides[p].bounds if plan.spec.on_late != "join" else {}
+    found = certain(conjuncts_of(plan.condition), never_null, bounds, nodes)[0]
+    return [n for n in nodes if n in found]
 
 
 def _says(node: Node, span: Interval, term: tuple[Node, bool, bool]) -> bool:

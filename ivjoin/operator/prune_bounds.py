@@ -197,6 +197,8 @@ class Bounder:
 
     def missing_axes(self) -> Iterator[tuple[int, Node]]:
         """Expressions that could prune now that more has been promised, but have no axis yet."""
+        for p in (0, 1):
+            self._implied[p].learn(self._frontiers[p].promised)
         for s in (0, 1):
             known = {*self._frontiers[1 - s].intervals, *self._implied[1 - s].wanted}
             for t in self._plan.terms:

@@ -1,4 +1,4 @@
-"""Orders of a function of a column: conditions over the column prune as far as they say something of it."""
+"""Orders and watermarks of a function of a column: conditions over the column prune as far as they say of it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import oracle
@@ -46,6 +47,15 @@ def ids(batches: Iterator[pa.RecordBatch], how: str) -> Ids:
     return Counter((r["id"], r["id_right"]) for r in rows)
 
 
+def shown(text: str, place: Any) -> Any:
+    """A value of a function as ``advance`` takes it."""
+    if text.startswith("date_trunc"):
+        return datetime(1970, 1, 1) + timedelta(hours=place)
+    if text.startswith("CAST"):
+        return date(1970, 1, 1) + timedelta(days=place)
+    return place / 2 if text.startswith("a * 0.5D") else place
+
+
 def some_rows(rng: random.Random, t: pa.DataType, place: Callable[[Any], Any], falling: bool) -> pa.Table:
     """In order of the function's value alone; rows without one stand anywhere."""
     a: list[Any] = [rng.randrange(-40, 60) for _ in range(rng.randrange(80))]
@@ -61,11 +71,14 @@ def some_rows(rng: random.Random, t: pa.DataType, place: Callable[[Any], Any], f
 
 
 def play(t: pa.DataType, text: str, place: Callable[[Any], Any], how: str, seed: int) -> None:
+    """With declared orders; every other time with watermarks in their place."""
     rng = random.Random(f"{text} {how} {seed}")
-    falling = t != pa.float64() and rng.random() < 0.3
+    falling = seed % 2 == 0 and t != pa.float64() and rng.random() < 0.3
     condition = rng.choice(CONDITIONS["times" if t == US else "numbers"])
     tables = [some_rows(rng, t, place, falling) for _ in range(2)]
-    order = Order(text, descending=falling)
+    places = [[None if v is None else place(v) for v in table["a"].cast(pa.int64() if t == US else t).to_pylist()]
+              for table in tables]
+    order = None if seed % 2 else Order(text, descending=falling)
     # One side may be in order of the column itself, or of nothing.
     other = rng.choice([order, order, None])
     op = SymmetricHashJoin(
@@ -78,6 +91,9 @@ def play(t: pa.DataType, text: str, place: Callable[[Any], Any], how: str, seed:
         for piece in tables[p].slice(at[p], n).to_batches():
             got += ids(op.push(("left", "right")[p], piece), how)
         at[p] += n
+        rest = [v for v in places[p][at[p] :] if v is not None]
+        if seed % 2 and rest and min(rest) < math.inf and rng.random() < 0.5:
+            got += ids(op.advance(("left", "right")[p], {text: shown(text, min(rest))}), how)
         if rng.random() < 0.1:
             op = SymmetricHashJoin.restore(op.snapshot())
     got += ids(op.finish(), how)
@@ -95,7 +111,7 @@ def test_rows_are_those_of_duckdb(
     t: pa.DataType, text: str, place: Callable[[Any], Any], how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for seed in range(4):
-        monkeypatch.setattr(bounds, "_CONTRACT_EVERY", (1, 256)[seed % 2])
+        monkeypatch.setattr(bounds, "_CONTRACT_EVERY", (1, 256)[seed // 2])
         play(t, text, place, how, seed)
 
 
@@ -114,6 +130,19 @@ def test_the_state_is_the_window(t: pa.DataType, text: str, place: Callable[[Any
         if i > 2000:
             most = max(most, op.metrics.state_rows)
     assert most <= 2100, "the window, and a push a side or two where bounds are looked at now and then"
+
+
+@pytest.mark.parametrize(("t", "text", "place"), FUNCTIONS, ids=[text for _, text, _ in FUNCTIONS])
+def test_watermarks_leave_the_window(t: pa.DataType, text: str, place: Callable[[Any], Any]) -> None:
+    schema = pa.schema({"a": t})
+    op = SymmetricHashJoin(schema, schema, condition=CONDITIONS["times" if t == US else "numbers"][0])
+    falling = text.startswith("-")
+    for i in range(0, 5000, 500):
+        rows = [v * HOUR // 2 if t == US else -v if falling else v for v in range(i, i + 500)]
+        for side in ("left", "right"):
+            list(op.push(side, pa.record_batch([pa.array(rows, pa.int64()).cast(t)], schema=schema)))
+            list(op.advance(side, {text: shown(text, place(rows[-1]))}))
+    assert op.metrics.state_rows <= 120
 
 
 def test_explain_says_so() -> None:
