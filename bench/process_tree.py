@@ -5,6 +5,7 @@ Spark's Python workers are children of its JVM, and what they use is used by the
 
 from __future__ import annotations
 
+import compileall
 import json
 import os
 import subprocess
@@ -16,6 +17,7 @@ from typing import Any
 __all__ = ["Tree", "watched"]
 
 _INTERVAL = 0.5
+_PACKAGE = Path(__file__).resolve().parent.parent / "ivjoin"
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -89,11 +91,14 @@ def _proportional(pid: int) -> int:
 def watched(command: list[str], **options: Any) -> tuple[str, Tree]:
     """Run a command to its end; its standard output, and what its tree of processes used.
 
+    ivjoin has its bytecode, as where a package is installed: driver and workers would else compile it in each process.
+
     Raises
     ------
     SystemExit
         If it ends with an error.
     """
+    compileall.compile_dir(_PACKAGE, quiet=2)
     # A process group of its own, so that nothing it started outlives it.
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True, **options)
     tree, done = Tree(process.pid), threading.Event()

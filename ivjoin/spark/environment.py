@@ -16,6 +16,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from ivjoin.errors import IvjoinError
+from ivjoin.spark.archive import archive_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,6 +33,7 @@ _OF_A_JOIN = (
 CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
 PAGE_SIZE = "spark.buffer.pageSize"
 _PAGE, _MOST_PAGES = 1 << 20, 8192  # the latter of a task: TaskMemoryManager.PAGE_TABLE_SIZE
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _DRIVER_MEMORY, _MEMORY = "spark.driver.memory", re.compile(r"(\d+)([kmgt])b?", re.IGNORECASE)
 # Spark 4 adds up the bytes of all columns after each row that it hands to Python, to end a batch at so many of them: a
 # fifth of what Java does for a join of two million rows. With this number it does not, and rows alone are counted.
@@ -103,8 +105,9 @@ _INSTALL = (
 _OLDEST_JAVA = 17
 
 
-def check_java() -> None:
-    """
+def check_java() -> str:
+    """The Java runtime's program.
+
     Raises
     ------
     SparkSetupError
@@ -119,6 +122,7 @@ def check_java() -> None:
     version = _java_version(java)
     if version is not None and version < _OLDEST_JAVA:
         raise SparkSetupError(f"Spark needs a Java {_OLDEST_JAVA} runtime: {java} is Java {version}. {_INSTALL}")
+    return java
 
 
 def _java_version(java: str) -> int | None:
@@ -131,7 +135,10 @@ def _java_version(java: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def session(master: str = "local[2]", app: str = "ivjoin", **config: str | int | float | bool | None) -> SparkSession:
+def session(
+    master: str = "local[2]", app: str = "ivjoin", *, class_archive: str | os.PathLike[str] | None = None,
+    **config: str | int | float | bool | None,
+) -> SparkSession:
     """A local Spark session whose workers run this interpreter, and are forked with the join already loaded.
 
     Checkpoints of a local session are written through Hadoop's ``FileSystem``, unless a setting says otherwise: Spark's
@@ -150,6 +157,10 @@ def session(master: str = "local[2]", app: str = "ivjoin", **config: str | int |
     Parameters
     ----------
     master, app : str
+    class_archive : str or PathLike, optional
+        A folder for an archive of Java's classes, some 180 MB. The first session with it writes there, when its JVM
+        ends, what it has loaded; later ones start in six tenths of the processor time. Another Java or other jars of
+        Spark have another file.
     **config
         Spark settings with ``__`` for the dots: ``spark__sql__shuffle__partitions=4``. None leaves to Spark what would
         be set here. What ``spark-defaults.conf`` says stands, but for the interpreter and a local session's addresses.
@@ -162,8 +173,10 @@ def session(master: str = "local[2]", app: str = "ivjoin", **config: str | int |
     ------
     SparkSetupError
         If there is no Java, or an old one.
+    OptionError
+        If ``class_archive`` is no folder, or none that can be made.
     """
-    check_java()
+    java = check_java()
     # Spark starts whatever python3 is first on PATH for its workers unless told.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -182,6 +195,11 @@ def session(master: str = "local[2]", app: str = "ivjoin", **config: str | int |
         unless_said[f"spark.executorEnv.{name}"] = os.environ[name]
     if local and (page := _page_bytes({**common, **{k: v for k, v in given.items() if v is not None}})) is not None:
         unless_said[PAGE_SIZE] = page
+    if class_archive is not None:
+        folder = _spark_folder()
+        options = archive_options(class_archive, java, None if folder is None else folder / "jars")
+        said = given.get(_JAVA_OPTIONS) or common.get(_JAVA_OPTIONS)
+        given[_JAVA_OPTIONS] = f"{options} {said}" if said else options
     builder = SparkSession.builder.master(master).appName(app)
     for key, setting in {**{k: v for k, v in unless_said.items() if k not in common}, **ours, **given}.items():
         if setting is not None:
@@ -213,10 +231,15 @@ def _conf_folder() -> Path | None:
     """Where Spark looks for settings; None where that cannot be told."""
     if os.environ.get("SPARK_CONF_DIR"):
         return Path(os.environ["SPARK_CONF_DIR"])
+    folder = _spark_folder()
+    return None if folder is None else folder / "conf"
+
+
+def _spark_folder() -> Path | None:
     try:
         from pyspark.find_spark_home import _find_spark_home
 
-        return Path(_find_spark_home()) / "conf"
+        return Path(_find_spark_home())
     except (ImportError, SystemExit):
         return None
 
