@@ -68,7 +68,7 @@ class ObjectStore:
             "AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1",
         }  # fmt: skip
 
-    def keys(self) -> list[str]:
+    def held(self) -> list[str]:
         """The names of all objects."""
         from moto.s3.models import s3_backends
 

@@ -114,7 +114,8 @@ def band_join(
         For streams: rows of these keys are cut so, too; a tuple where there are several key columns. A checkpoint
         keeps to them. Those of static frames are found by the sample.
     routing_dir : str or path, optional
-        For streams: a folder that all workers share, of this join and checkpoint alone. Keys that become heavy on the
+        For streams: a folder that all workers share, mounted or on HDFS, S3, Google Cloud or Azure (``s3://bucket/plans``),
+        of this join and checkpoint alone. Keys that become heavy on the
         way are found and spread within a few micro-batches, by plans that are kept there; see ``docs/routing.md``.
     aggregate : mapping of str to (column, function), optional
         ``{"vwap": ("price", "mean"), "n": ("*", "count")}``: each left row once, with count, sum, mean, min, max, first

@@ -58,11 +58,11 @@ def test_files_are_written_once_and_read_as_they_were(store: ObjectStore) -> Non
     assert files.numbers() == [3, 12]
     assert others.newest(12, "a query") == file(3)
     assert files.newest(13, "a query") == file(12)
-    with pytest.raises(SnapshotError, match=r"'s3://plans/clicks/views/plan-12.json' is of a later micro-batch than this"):
+    with pytest.raises(SnapshotError, match=r"'s3://plans/clicks/views/plan-12.json' is of a later micro-batch than"):
         files.newest(3, "a query")
     with pytest.raises(SnapshotError, match=r"'s3://plans/clicks/views/plan-3.json' was written by another query"):
         files.create(file(3, query="another"))
-    assert store.keys() == ["clicks/views/plan-12.json", "clicks/views/plan-3.json"]
+    assert store.held() == ["clicks/views/plan-12.json", "clicks/views/plan-3.json"]
 
 
 def test_what_is_damaged_foreign_or_gone_is_refused(store: ObjectStore) -> None:
@@ -85,7 +85,7 @@ def test_what_is_damaged_foreign_or_gone_is_refused(store: ObjectStore) -> None:
     store.refused = {"GET"}
     with pytest.raises(FileError, match=r"routing_dir 's3://plans/clicks/views' cannot be read \(.*Denied"):
         files.numbers()
-    assert store.keys() == [f"clicks/views/plan-{n}.json" for n in range(1, 5)]
+    assert store.held() == [f"clicks/views/plan-{n}.json" for n in range(1, 5)]
 
 
 CHILD = """
@@ -119,12 +119,12 @@ def test_a_driver_killed_when_a_plan_was_put(spark: Any, tmp_path: Path, store: 
     first = started(tmp_path)
     deadline = time.monotonic() + 240
     second = "clicks/views/plan-2.json"
-    while second not in store.keys() and time.monotonic() < deadline and first.poll() is None:
+    while second not in store.held() and time.monotonic() < deadline and first.poll() is None:
         time.sleep(0.01)
     os.killpg(first.pid, signal.SIGKILL)
     first.wait()
     done = len(list((tmp_path / "checkpoint" / "commits").glob("[0-9]*")))
-    assert second in store.keys() and done < 5, "the query was to be killed while it ran"
+    assert second in store.held() and done < 5, "the query was to be killed while it ran"
     files = once_folder("routing_dir", FOLDER)
     held = {name: files.read(name) for name in files.names() if not name.startswith(".")}
     assert sorted(held)[:2] == ["plan-0.json", "plan-2.json"]
@@ -149,4 +149,4 @@ def test_a_query_that_cannot_start_says_why(spark: Any, tmp_path: Path, store: O
         with pytest.raises(IvjoinError, match=said):
             follow(rate, rate, tmp_path, routing_dir=folder)
     follow(rate, rate, tmp_path, routing_dir=FOLDER)
-    assert store.keys() == []
+    assert store.held() == []
