@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Barrier, Thread
+from threading import Barrier, Lock, Thread
 from typing import Any
 
 import pytest
@@ -26,6 +26,8 @@ BUCKET = "s3://plans"
 class Renaming:
     """A file system of Arrow's whose rename fails where the name exists, as that of HDFS, or does not."""
 
+    _one = Lock()  # a name node renames one after the other: it looks and renames in one step
+
     def __init__(self, folder: Path, refuses: bool = True) -> None:
         self._inside, self._refuses = fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem()), refuses
 
@@ -33,9 +35,10 @@ class Renaming:
         return getattr(self._inside, name)
 
     def move(self, source: str, target: str) -> None:
-        if self._refuses and self.get_file_info(target).type is not fs.FileType.NotFound:
-            raise OSError("the name is taken")
-        self._inside.move(source, target)
+        with self._one:
+            if self._refuses and self.get_file_info(target).type is not fs.FileType.NotFound:
+                raise OSError("the name is taken")
+            self._inside.move(source, target)
 
 
 @pytest.fixture(scope="module")
