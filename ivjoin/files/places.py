@@ -86,7 +86,7 @@ def _by_fsspec(text: str) -> tuple[fs.FileSystem, str]:
             f"for {scheme}"
         ) from e
     except (ValueError, ImportError) as e:
-        raise FileError(f"cannot read {came(text)}: {e}") from e
+        raise FileError(f"cannot read {came(text)} by fsspec: {e}") from e
     return fs.PyFileSystem(fs.FSSpecHandler(system)), path
 
 
