@@ -78,7 +78,7 @@ def replay(
 
     Raises
     ------
-    IvjoinError
+    OptionError
 
     Examples
     --------
