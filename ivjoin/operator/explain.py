@@ -336,11 +336,7 @@ def _why(plan: JoinPlan, s: int, frontiers: tuple[Frontier, Frontier]) -> str:
         return "the condition compares nothing but keys; declare an order or bounds of a key, or add a band"
     if not known:
         return f"no order and no bounds are declared for the {other} input"
-    theirs = [t.right if s == 0 else t.left for t in plan.kernel_terms]
-    maybe = dict.fromkeys(
-        str(c) for n in walk(*theirs, *plan.separation.residual) if passes_nulls([n]) for c in columns_of(n)
-        if c.params[0] == other and c not in plan.sides[1 - s].present
-    )  # fmt: skip
+    maybe = _nulls_that_hold(plan, s, known)
     if maybe:
         be = "is" if len(maybe) == 1 else "are"
         return (
@@ -348,3 +344,21 @@ def _why(plan: JoinPlan, s: int, frontiers: tuple[Frontier, Frontier]) -> str:
             f"none say so, by a schema whose {listed(maybe)} {be} not nullable, or with IS NOT NULL"
         )
     return f"the condition ties no ordered expression of {other} to a {SIDES[s]} row from a side that moves"
+
+
+def _nulls_that_hold(plan: JoinPlan, s: int, known: Mapping[Node, tuple[int, int, bool]]) -> list[str]:
+    """The ordered and bounded expressions of the other side that would bound something if they were never NULL."""
+    from ivjoin.propagation import forward
+
+    theirs = [t.right if s == 0 else t.left for t in plan.kernel_terms]
+    now = {n: domain_of(n, span) for n, span in known.items()}
+    out: dict[str, None] = {}
+    for n in walk(*theirs, *plan.separation.residual):
+        if not passes_nulls([n]) or n.type.kind == "bool":
+            continue
+        held = forward(n, now)
+        for k, (low, high, null) in known.items():
+            there = forward(n, now | {k: domain_of(k, (low, high, False))}) if null else held
+            if (there.lo, there.hi) != (held.lo, held.hi):
+                out[said(k)] = None
+    return list(out)
