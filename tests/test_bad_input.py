@@ -113,6 +113,7 @@ def test_refused_at_a_row(
     [
         pytest.param(["join", "l.parquet", "r.gone"], "does not tell its format", id="unknown format"),
         pytest.param(["join", "l.parquet", "r.arrow"], "there is no such file", id="missing file"),
+        pytest.param(["join", "l.parquet", "nowhere/"], "'nowhere/': there is no such file", id="missing folder"),
         pytest.param(["join", "-", "-"], "both standard input", id="twice standard input"),
         pytest.param(["join", "l.parquet"], "RIGHT.*see 'ivjoin join --help'", id="one file"),
         pytest.param(["join", "l.parquet", "r.parquet", "--onn", "i"], "unrecognized arguments: --onn", id="option"),

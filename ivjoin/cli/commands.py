@@ -6,12 +6,9 @@ import argparse
 import json
 import os
 import re
-import signal
 import stat
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NoReturn
@@ -24,13 +21,14 @@ from ivjoin.cli.asof import ASOF_EXAMPLE, add_asof, asof_question, names
 from ivjoin.cli.many import add_options, aliased, question_of_many
 from ivjoin.cli.options import add_limit, limit_of, parse_aggregates, parse_bounds, parse_keys, parse_order, parse_zone
 from ivjoin.cli.progress import Progress
+from ivjoin.cli.stopping import fail
 from ivjoin.errors import IvjoinError
 from ivjoin.files.atomic import Replacement, remove_unfinished, unwritable
 from ivjoin.files.datasets import Files, open_files, open_stream
 from ivjoin.files.formats import READ_FORMATS, Sink
 from ivjoin.files.places import places
 
-__all__ = ["main"]
+__all__ = ["run"]
 
 _SIGPIPE = 13  # `signal` names it on POSIX alone
 
@@ -39,67 +37,19 @@ _SIGPIPE = 13  # `signal` names it on POSIX alone
 _OPTION = re.compile(r"\b(left|right)_(order|bounds)(?:='([^']*)')?")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; errors are told in one line on standard error.
-
-    Returns
-    -------
-    int
-        0 if all went well, 1 if the demo's results differ from DuckDB's, 2 after an error.
-    """
-    if sys.stderr is None:  # closed by whoever started this: nobody is to be told, and no file is to get its number
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+def run(arguments: Sequence[str] | None, on_stop: list[Callable[[], None]]) -> int:
+    """Run a command, and return what its process ends with; ``on_stop`` gets what is to be done if it is stopped."""
     options = _parser().parse_args(arguments)
-    options.on_stop = [remove_unfinished]
-    with _stopping(options.on_stop):
-        try:
-            return int(options.run(options))
-        except BrokenPipeError:
-            # the reader of our output has seen enough; keep Python from complaining about it again at exit
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 128 + _SIGPIPE
-        except (IvjoinError, pa.ArrowException, OSError) as e:
-            return _fail(str(e), 2)
-
-
-@contextmanager
-def _stopping(on_stop: list[Callable[[], None]]) -> Iterator[None]:
-    """On an interrupt or a termination, call ``on_stop`` and end the process at once.
-
-    No exception is raised instead: one that comes up while compiled code calls back into Python is lost there.
-    """
-
-    def stop(number: int, _: object) -> None:
-        for action in on_stop:
-            with suppress(Exception):
-                action()
-        os._exit(_fail("stopped", 128 + number))
-
-    if threading.current_thread() is not threading.main_thread():  # the only one that may set handlers
-        yield
-        return
-    previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    options.on_stop = on_stop
+    on_stop.append(remove_unfinished)
     try:
-        yield
-    finally:
-        for number, before in previous.items():
-            signal.signal(number, before)
-
-
-def _fail(message: str, code: int) -> int:
-    print(f"ivjoin: error: {_one_line(message)}", file=sys.stderr, flush=True)
-    return code
-
-
-def _one_line(message: str) -> str:
-    """A message in one line; carets under a line of the condition become the words that they mark."""
-    lines = message.splitlines()
-    if len(lines) > 2 and set(lines[-1]) <= {" ", "^"}:
-        marks, text = lines.pop(), lines.pop()
-        start = marks.index("^")
-        marked, before = text[start : len(marks)].strip(), text[:start].strip()
-        lines[-1] += f", at {marked!r}" if marked else f", after {before!r}"
-    return " ".join(" ".join(lines).split())
+        return int(options.run(options))
+    except BrokenPipeError:
+        # the reader of our output has seen enough; keep Python from complaining about it again at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + _SIGPIPE
+    except (IvjoinError, pa.ArrowException, OSError) as e:
+        return fail(str(e), 2)
 
 
 # -- arguments --------------------------------------------------------------------------------------------------------

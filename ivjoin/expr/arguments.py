@@ -54,10 +54,10 @@ def whole_number(name: str, value: Any, least: int, most: int, what: str = "a wh
 
     Raises
     ------
-    IvjoinError
+    OptionError
     """
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
-        raise IvjoinError(f"{name} is {came(value)}; expected {what} from {least} to {most}")
+        raise OptionError(f"{name} is {came(value)}; expected {what} from {least} to {most}")
     return int(value)
 
 

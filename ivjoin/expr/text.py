@@ -11,12 +11,16 @@ from ivjoin.operators.writing import ATOM, UNARY
 __all__ = ["quoted", "to_text", "type_text"]
 
 
-def to_text(node: Node) -> str:
-    """SQL-like text of an expression: ``l.ts >= r.ts - INTERVAL '10' SECOND``."""
+def to_text(node: Node, level: int = 0) -> str:
+    """SQL-like text of an expression: ``l.ts >= r.ts - INTERVAL '10' SECOND``.
+
+    It stands in parentheses where it binds less than ``level``, one of :mod:`ivjoin.operators.writing`.
+    """
     done: dict[Node, tuple[str, int]] = {}
     for n in walk(node):
         done[n] = _text(n, done)
-    return done[node][0]
+    text, own = done[node]
+    return f"({text})" if own < level else text
 
 
 def _text(n: Node, done: dict[Node, tuple[str, int]]) -> tuple[str, int]:

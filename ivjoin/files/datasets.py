@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -146,6 +147,8 @@ def open_files(source: Any, declared: str | None = None, csv_nulls: tuple[str, .
     path = local_file(source)
     if path is not None and is_pipe(path):
         return open_stream(path, declared, csv_nulls)
+    if path is not None and not Path(path).suffix and not os.path.exists(path):
+        places(path)  # says that there is no such file, or folder
     if path is not None and not path.lower().endswith(_COMPRESSED) and kind_of(path, declared) != "json":
         return _of_file(path, declared, csv_nulls)
     system, names, folder = places(source)

@@ -17,7 +17,7 @@ from ivjoin.operator.picks.thinning import rules
 from ivjoin.operator.picture import Box, Explanation
 from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.operator.wording import band_said, domain_said, label, listed, said
-from ivjoin.plan.certain import domain_of
+from ivjoin.plan.certain import domain_of, passes_nulls
 from ivjoin.plan.cutting import cut_of
 from ivjoin.plan.implied import with_edges
 from ivjoin.plan.pick import picking_of
@@ -29,6 +29,7 @@ from ivjoin.separation.separate import BandTerm
 __all__ = ["explain_plan", "interval_text", "kept_lines", "typical"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_ANYTHING = "is anything"
 _IN_PROBE = "decided in the compiled probe"
 
 
@@ -176,7 +177,7 @@ def interval_text(low: int, high: int, t: Type) -> str:
         near = (most - least) >> 12
         low, high = (least if low - least < near else low), (most if most - high < near else high)
     if low <= least and high >= most:
-        return "is anything"
+        return _ANYTHING
     if t.kind == "float" and high == ordinal_of(float("inf"), t):  # all but NaN
         return "is a number" if low <= least else f">= {shown(low, t)}"
     if low <= least:
@@ -266,9 +267,12 @@ def _side(plan: JoinPlan, s: int, frontiers: tuple[Frontier, Frontier], bounder:
         node = plan.sides[s].axes[axis]
         if low == I64_MIN and high == I64_MAX:
             continue
-        sources = [band_said(t) for t in plan.terms if (t.left if s == 0 else t.right) is node] or ["the residual"]
         least, most = ordinal_range(node.type)
         keep = interval_text(max(low, least), min(high, most), node.type)
+        if keep == _ANYTHING:
+            continue
+        ties = [t for t in plan.terms if (t.left if s == 0 else t.right) is node and _moves(t, s, bounder)]
+        sources = [band_said(t) for t in ties] or ["the residual" if plan.separation.residual else "the filters"]
         out.append(f"{head} are kept while {said(node)} {keep}; from {' and '.join(dict.fromkeys(sources))}")
     waits = [t for t in plan.kernel_terms if not _moves(t, s, bounder)]
     better = None if plan.spec.pick is None else _gone_by_a_better_one(plan, s, bounder)
@@ -323,8 +327,38 @@ def _missing(t: BandTerm, s: int) -> str:
 
 def _why(plan: JoinPlan, s: int, frontiers: tuple[Frontier, Frontier]) -> str:
     other = SIDES[1 - s]
+    known = frontiers[1 - s].intervals
+    safe = [k for k in plan.separation.keys if k.null_safe and (k.right if s == 0 else k.left) in known]
+    if safe and not plan.kernel_terms and not plan.separation.residual:
+        key = f"{said(safe[0].left)} <=> {said(safe[0].right)}"
+        return f"{key} lets NULL meet NULL, which has no place in an order; where NULLs need not meet write ="
     if not plan.kernel_terms and not plan.separation.residual:
         return "the condition compares nothing but keys; declare an order or bounds of a key, or add a band"
-    if not frontiers[1 - s].intervals:
+    if not known:
         return f"no order and no bounds are declared for the {other} input"
+    maybe = _nulls_that_hold(plan, s, known)
+    if maybe:
+        be = "is" if len(maybe) == 1 else "are"
+        return (
+            f"greatest, least and coalesce pass a NULL by, so a {other} row with one may still match; where there is "
+            f"none say so, by a schema whose {listed(maybe)} {be} not nullable, or with IS NOT NULL"
+        )
     return f"the condition ties no ordered expression of {other} to a {SIDES[s]} row from a side that moves"
+
+
+def _nulls_that_hold(plan: JoinPlan, s: int, known: Mapping[Node, tuple[int, int, bool]]) -> list[str]:
+    """The ordered and bounded expressions of the other side that would bound something if they were never NULL."""
+    from ivjoin.propagation import forward
+
+    theirs = [t.right if s == 0 else t.left for t in plan.kernel_terms]
+    now = {n: domain_of(n, span) for n, span in known.items()}
+    out: dict[str, None] = {}
+    for n in walk(*theirs, *plan.separation.residual):
+        if not passes_nulls([n]) or n.type.kind == "bool":
+            continue
+        held = forward(n, now)
+        for k, (low, high, null) in known.items():
+            there = forward(n, now | {k: domain_of(k, (low, high, False))}) if null else held
+            if (there.lo, there.hi) != (held.lo, held.hi):
+                out[said(k)] = None
+    return list(out)

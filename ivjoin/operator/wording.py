@@ -13,8 +13,10 @@ from typing import Any
 
 from ivjoin.expr.nodes import Node, make, walk
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
+from ivjoin.expr.text import to_text
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
 from ivjoin.frontier.order import ordinal_range, shown
+from ivjoin.operators.writing import MUL
 from ivjoin.separation.separate import BandTerm
 
 __all__ = ["band_said", "domain_said", "label", "listed", "said"]
@@ -28,12 +30,12 @@ _TYPED = re.compile(r"\bTIMESTAMP(?:_NTZ)? (?=')|\bDATE (?=')")
 _DOUBLE = re.compile(r"(?<=\d)D\b")
 
 
-def said(node: Node) -> str:
-    """An expression as text."""
+def said(node: Node, level: int = 0) -> str:
+    """An expression as text, in parentheses where it binds less than ``level``."""
     done: dict[Node, Node] = {}
     for n in walk(node):
         done[n] = _plain(n, tuple(done[a] for a in n.args))
-    return _TYPED.sub("", _DOUBLE.sub("", str(done[node])))
+    return _TYPED.sub("", _DOUBLE.sub("", to_text(done[node], level)))
 
 
 def _plain(n: Node, args: tuple[Node, ...]) -> Node:
@@ -78,7 +80,7 @@ def band_said(t: BandTerm) -> str:
     parts = []
     if t.lo is not None:
         parts.append(f"{_distance(t.lo, kind)} <=")
-    parts.append(f"{left} - {right}")
+    parts.append(f"{left} - {said(t.right, MUL)}")
     if t.hi is not None:
         parts.append(f"<= {_distance(t.hi, kind)}")
     return " ".join(parts)

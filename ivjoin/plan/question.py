@@ -42,6 +42,9 @@ DeclaredBounds: TypeAlias = "Mapping[Expression, tuple[Value | None, Value | Non
 Aggregates: TypeAlias = "Mapping[str, tuple[Expression, str]]"
 
 _NO_BOUND = "give None where nothing is known"
+_SAID = re.compile(
+    r"\s*(.+?)(?:\s+(asc|desc))?(?:\s+nulls\s+(first|last))?(?:\s+slack\s+(\S+))?\s*", re.IGNORECASE | re.DOTALL
+)
 
 
 class SupportsArrowSchema(Protocol):
@@ -243,7 +246,7 @@ def side_expression(obj: Any, s: int, schema: pa.Schema, timezone: str, what: st
             _refuse_other(both, s, said, f"; write {'lr'[s]}.{{}}")
         raise ColumnError(f"{said}: {e}") from e
     except ConditionError as e:
-        raise type(e)(f"{said}: {_of_expression(str(e))}{_direction(obj)}") from e
+        raise type(e)(f"{said}: {_of_expression(str(e))}{_as_order(obj)}") from e
     _refuse_other(columns_of(node), s, said, "")
     check_supported(node)
     return node
@@ -261,11 +264,17 @@ def _of_expression(said: str) -> str:
     return said.replace("the condition", "the expression").replace("a condition", "an expression")
 
 
-def _direction(obj: Any) -> str:
-    """The way to say a direction, to who wrote it as in SQL."""
-    if not isinstance(obj, str) or not (found := re.fullmatch(r"\s*(.*?)\s+(asc|desc)\b.*", obj, re.I | re.S)):
+def _as_order(obj: Any) -> str:
+    """The way to say a direction, nulls and slack, to who wrote them as in SQL."""
+    found = _SAID.fullmatch(obj) if isinstance(obj, str) else None
+    if found is None or not any(found.groups()[1:]):
         return ""
-    falls = ", descending=True" if found[2].lower() == "desc" else ""
-    return f"\nfor a direction write Order({found[1]!r}{falls})"
+    place, way, nulls, slack = found.groups()
+    options = [
+        "descending=True" if way and way.lower() == "desc" else "",
+        f"nulls={nulls.lower()!r}" if nulls else "",
+        f"slack={slack if slack.isdigit() else 'timedelta(...)'}" if slack else "",
+    ]
+    return f"\nwrite Order({', '.join([repr(place), *filter(None, options)])})"
 
 

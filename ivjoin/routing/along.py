@@ -210,8 +210,10 @@ class PlanList:
         Raises
         ------
         OptionError
-            If the plan is for another join, or the start is not beyond the edge.
+            If the plan is for another join, the edge is none, or the start is not beyond it.
         """
+        if not isinstance(edge, Edge):
+            raise OptionError(f"edge is {came(edge)}; expected the Edge of all rows routed so far, as edge() gives it")
         if not hasattr(plan, "copies") or not _same_join(plan, self.plans[0]):
             raise OptionError(f"the new plan is {came(plan)}; expected a RoutingPlan for the join of the first one")
         least = self.next_start(edge)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ivjoin.errors import OptionError, SnapshotError
+from ivjoin.errors import OptionError, SnapshotError, came
 from ivjoin.outer.jointype import join_type
 from ivjoin.plan.cache import planned
 from ivjoin.plan.planner import JoinPlan
@@ -23,7 +23,15 @@ _VERSION = 2
 
 
 def plan_to_json(plan: RoutingPlan) -> str:
-    """A routing plan as text; its report goes along."""
+    """A routing plan as text; its report goes along.
+
+    Raises
+    ------
+    OptionError
+        If it is something else.
+    """
+    if not isinstance(plan, RoutingPlan):
+        raise OptionError(f"plan is {came(plan)}; expected a RoutingPlan, as plan_join() makes it")
     layout, report = plan.layout, plan.report
     axes = plan.reader.reach.axes
     return json.dumps({

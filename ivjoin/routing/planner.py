@@ -136,6 +136,8 @@ class _Planner:
         keys = sample.keys
         self.load = keys.rows[0] + keys.rows[1] + beta * keys.out
         self.total = float(self.load.sum()) + keys.lone
+        # What a worker has where all is even, but no less than two rows that meet: no plan divides them.
+        self.share = max(self.total / workers, 2 + beta)
         self.keyed = bool(self.reader.reach.keys[0])
         seen = sum(b.num_rows for b in sample.batches)
         self.close = _CLOSE + (0.0 if sample.is_whole else float(np.sqrt(workers / seen)))
@@ -156,7 +158,7 @@ class _Planner:
             return np.zeros(1, dtype=np.int64)
         if self.scheme == "hash":
             return np.empty(0, dtype=np.int64)
-        least = np.full(len(self.load), _SHARE * self.total / self.workers)
+        least = np.full(len(self.load), _SHARE * self.share)
         if current is not None:
             least[np.isin(self.sample.keys.key, current.layout.keys)] /= 2
         enough = self.sample.keys.seen >= (1 if self.sample.is_whole else _FEWEST_SEEN)
@@ -256,7 +258,7 @@ class _Planner:
             tried += [self._sized(axis, both, heavy, float(step * near), slack) for slack in slacks]
         for slack in slacks if not self.keyed else ():
             # the smallest size that gives each worker one cell
-            low, high = 0.5 * self.total / self.workers, 1.1 * near
+            low, high = 0.5 * self.share, 1.1 * near
             while high > 1.002 * low:
                 size = (low + high) / 2
                 tried.append(self._sized(axis, both, heavy, size, slack))
@@ -284,7 +286,7 @@ class _Planner:
         """Greatest loads of a cell to try."""
         if len(self.heavy) == 0:
             return [np.inf]
-        share = self.total / self.workers
+        share = self.share
         top = max(float(self.load[self.heavy].max()), share)
         sizes = [share * f for f in (0.26, 0.34, 0.51, 0.68, 0.85)]
         step = 1.02 * share
@@ -301,8 +303,7 @@ class _Planner:
         return self.sample.dealt(s) if used else ([], 1.0)
 
     def _unspread(self, best: _Option) -> None:
-        share = self.total / self.workers
-        stay = [s for s in best.spreads if s.entry.cells == 1 and float(s.loads.max()) > 1.5 * share]
+        stay = [s for s in best.spreads if s.entry.cells == 1 and float(s.loads.max()) > 1.5 * self.share]
         if self.workers == 1 or not stay:
             return
         what = f"{len(stay)} heavy keys stay" if self.keyed else "a join without a key stays"

@@ -13,12 +13,13 @@ __all__ = ["Keys", "coded", "memory_of"]
 
 Keys = Sequence[Hashable] | np.ndarray
 _MOST = 2**31 - 1
+_NAN = object()
 
 
 def coded(left_keys: Keys, right_keys: Keys, window: int) -> tuple[np.ndarray, np.ndarray, int, int]:
     """Keys as numbers from zero on, equal ones alike: int64[n], int64[n], how many there are, and the window.
 
-    None and NaN are equal to nothing, and become -1.
+    None is equal to nothing, and becomes -1; NaN is equal to NaN.
     """
     window = whole_number("window", window, 1, _MOST, "a whole number of steps")
     sides = []
@@ -28,7 +29,7 @@ def coded(left_keys: Keys, right_keys: Keys, window: int) -> tuple[np.ndarray, n
             raise OptionError(f"{name} is {came(keys)}; expected a list or an array of keys, one a step")
         values = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
         try:
-            sides.append([-1 if k is None or k != k else codes.setdefault(k, len(codes)) for k in values])
+            sides.append([-1 if k is None else codes.setdefault(k if k == k else _NAN, len(codes)) for k in values])
         except TypeError as e:
             raise OptionError(f"{name} holds a value that cannot be a key: {e}") from e
     if len(sides[0]) != len(sides[1]):

@@ -48,7 +48,7 @@ def optimal_offline(left_keys: Keys, right_keys: Keys, *, window: int, memory: i
     Parameters
     ----------
     left_keys, right_keys : sequence of n hashable values
-        Key of the row that arrives at each step; None matches nothing.
+        Key of the row that arrives at each step; None matches nothing, NaN matches NaN.
     window : int
         Steps: rows i and j can meet if ``|i - j| < window``.
     memory : int
@@ -61,7 +61,7 @@ def optimal_offline(left_keys: Keys, right_keys: Keys, *, window: int, memory: i
 
     Raises
     ------
-    OptionError, IvjoinError
+    OptionError
         For arguments that are none.
     UnsupportedError
         If OR-Tools is not installed.

@@ -78,7 +78,7 @@ def replay(
 
     Raises
     ------
-    IvjoinError
+    OptionError
 
     Examples
     --------
@@ -86,7 +86,7 @@ def replay(
     7
     """
     left, right, size, window = coded(left_keys, right_keys, window)
-    one_of("policy", policy, POLICIES)
+    one_of("policy", policy, POLICIES, OptionError)
     rooms = memory_of(memory, shared)
     rng = np.random.default_rng(whole_number("seed", seed, 0, 2**63 - 1))
     number = isinstance(half_life, (int, float)) and not isinstance(half_life, bool)

@@ -39,7 +39,7 @@ def k_truncated(components: Iterable[tuple[int, int]], k: int) -> int:
 
     Raises
     ------
-    OptionError, IvjoinError
+    OptionError
 
     Examples
     --------
@@ -48,6 +48,8 @@ def k_truncated(components: Iterable[tuple[int, int]], k: int) -> int:
     """
     k = whole_number("k", k, 0, 2**31 - 1, "a whole number of rows")
     best = np.zeros(1, dtype=np.int64)  # [q]: most pairs of q rows of the keys so far
+    if isinstance(components, (str, bytes)) or not isinstance(components, Iterable):
+        raise OptionError(f"components is {came(components)}; expected a list of pairs (left rows, right rows)")
     for item in components:
         if not isinstance(item, (tuple, list)) or len(item) != 2:
             raise OptionError(f"components holds {came(item)}; expected a pair (left rows, right rows) of a key")

@@ -287,6 +287,25 @@ def test_a_stopped_join_leaves_nothing_behind(tmp_path: Path, files: tuple[str, 
     assert out.read_text() == "old\n"
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_stopped_before_all_of_it_is_loaded(tmp_path: Path, number: signal.Signals) -> None:
+    script = tmp_path / "command.py"
+    # stands for whoever presses the keys while the command's modules are imported
+    script.write_text(
+        "import os, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from ivjoin.cli import main\n"
+        "assert 'pyarrow' not in sys.modules\n"
+        "class Pressed:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == 'pyarrow': os.kill(os.getpid(), {int(number)})\n"
+        "sys.meta_path.insert(0, Pressed())\n"
+        "raise SystemExit(main(['demo', '--batch-size', '0']))\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], check=False, timeout=120, capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (128 + number, b"", b"ivjoin: error: stopped\n")
+
+
 def test_closed_standard_streams(tmp_path: Path, files: tuple[str, str]) -> None:
     def run(closed: tuple[int, ...], *arguments: str) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(

@@ -19,7 +19,7 @@ import pytest
 from join import picks
 
 import ivjoin
-from ivjoin.cli.commands import main
+from ivjoin.cli import main
 from ivjoin.errors import ColumnError, ConditionError, IvjoinError, LateRowError
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ivjoin.cli.commands import main
+from ivjoin.cli import main
 
 WHERE = "a.k = b.k AND b.k = c.k AND b.ts BETWEEN a.ts AND a.ts + 5 AND c.ts = b.ts"
 

@@ -155,6 +155,8 @@ def test_a_new_plan_begins_beyond_all_that_was_routed() -> None:
     assert plans.next_start(edge) == 107
     with pytest.raises(OptionError, match="reach up to 106, expected 107 or more"):
         plans.add(plan, edge, start=106)
+    with pytest.raises(OptionError, match="edge is None; expected the Edge of all rows routed so far"):
+        plans.add(plan, None)  # type: ignore[arg-type]
     two = plans.add(plan, edge)
     assert two is not None and two.starts == (107,)
     assert two.next_start(Edge()) == 108

@@ -331,6 +331,32 @@ def test_mistakes_are_named(options: dict[str, Any], error: type[Exception], wor
         plan_join(**given)
 
 
+@pytest.mark.parametrize("given", [5, None, "plan"])
+def test_only_a_plan_becomes_text(given: Any) -> None:
+    with pytest.raises(OptionError, match="expected a RoutingPlan"):
+        plan_to_json(given)
+
+
+@pytest.mark.parametrize(("on", "scheme"), [("k", "auto"), (None, "auto"), (None, "grid")])
+def test_more_workers_than_rows_spread_as_far_as_rows_go(on: str | None, scheme: str) -> None:
+    rows = pa.table({"k": [i % 7 for i in range(300)], "t": list(range(300))})
+    plan = plan_join(
+        rows, rows, on=on, condition="l.t BETWEEN r.t - 5 AND r.t + 5", workers=5_000, scheme=scheme
+    )
+    assert plan.report.load <= 0.25 * plan_join(
+        rows, rows, on=on, condition="l.t BETWEEN r.t - 5 AND r.t + 5", workers=1
+    ).report.load
+    left, right = (dict[int, list[int]](), dict[int, list[int]]())
+    for side, at in (("left", left), ("right", right)):
+        for row, cell in zip(*(x.tolist() for x in plan.cells(side, rows.to_batches()[0])[:2])):
+            at.setdefault(cell, []).append(row)
+    met = Counter((a, b) for c in left for a in left[c] for b in right.get(c, []) if abs(a - b) <= 5)
+    keys = rows["k"].to_pylist()
+    near = ((a, b) for a in range(300) for b in range(max(0, a - 5), min(300, a + 6)))
+    assert set(met) >= {(a, b) for a, b in near if on is None or keys[a] == keys[b]}
+    assert max(met.values()) == 1
+
+
 def test_mistakes_of_cells_and_simulations() -> None:
     plan = plan_join(SMALL, SMALL, on="k", workers=2)
     batch = SMALL.to_batches()[0]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -157,12 +159,26 @@ def test_k_truncated_is_that_of_exhaustive_search() -> None:
         (lambda: k_truncated([(1, 2, 3)], k=3), r"components holds \(1, 2, 3\); expected a pair"),
         (lambda: k_truncated([(1, -2)], k=3), "a component's rows is -2"),
         (lambda: k_truncated([(1, 2)], k=True), "k is True; expected a whole number of rows"),
+        (lambda: k_truncated(5, k=3), "components is 5; expected a list of pairs"),
     ],
 )
 def test_bad_arguments(call: Any, says: str) -> None:
-    with pytest.raises(IvjoinError, match=says):
+    with pytest.raises(OptionError, match=says):
         call()
     assert issubclass(OptionError, IvjoinError)
+
+
+@pytest.mark.parametrize("nan", [[math.nan, math.nan], [math.nan, Decimal("nan")], [np.nan, np.float64("nan")]])
+def test_nan_meets_nan_and_none_meets_nothing(nan: list[Any]) -> None:
+    left, right = [nan[0], None, 1.0], [2.0, None, nan[1]]
+    assert exact_matches(left, right, window=3) == 1
+    assert replay(left, right, window=3, memory=4) == 1
+    assert exact_matches(np.array([math.nan, 2.0]), np.array([3.0, math.nan]), window=2) == 1
+
+
+def test_the_optimum_keeps_rows_of_nan() -> None:
+    pytest.importorskip("ortools")
+    assert optimal_offline([math.nan, 1], [2, math.nan], window=2, memory=2).matches == 1
 
 
 def test_the_bench_draws_what_the_paper_shows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

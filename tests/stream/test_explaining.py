@@ -155,3 +155,46 @@ def test_what_is_tried_is_said(tried: str) -> None:
     for condition in (f"{tried} = r.t", f"{tried} IS NULL AND r.t > 3", f"{tried} <= r.x"):
         text = str(ivjoin.explain(condition, schema, schema, left_order="t", right_order="t"))
         assert tried.partition("(")[0].lower() in text.lower()
+
+
+PAIRS = pa.schema({"t": pa.int64(), "v": pa.int64()})
+NO_NULLS = pa.schema([pa.field("t", pa.int64(), False), pa.field("v", pa.int64(), False)])
+
+
+def state_of(condition: str, schema: pa.Schema = PAIRS) -> str:
+    text = str(ivjoin.explain(condition, schema, schema, left_order="t", right_order="t"))
+    return text[text.index("\nstate\n"):]
+
+
+def test_sums_to_the_right_of_a_minus_stand_in_brackets() -> None:
+    text = str(ivjoin.explain("l.t + l.v < r.t + r.v + 5", PAIRS, PAIRS))
+    assert "l.t + l.v - (r.t + r.v) <= 4" in text
+    assert "l.t - r.t <= 4" in str(ivjoin.explain("l.t < r.t + 5", PAIRS, PAIRS))
+
+
+def test_a_bound_has_its_own_source() -> None:
+    said = state_of("l.t < r.v + 5 AND l.t * r.t > 50 * r.t + r.t * r.t")
+    lines = [line for line in said.splitlines() if "left rows are kept while l.t" in line]
+    assert len(lines) == 1
+    assert lines[0].endswith("from the residual")
+
+
+def test_what_is_anything_is_no_bound() -> None:
+    assert "is anything" not in state_of("l.t - r.v + r.t < 5 AND l.t > r.t - r.v")
+
+
+@pytest.mark.parametrize(
+    ("condition", "who"),
+    [
+        ("greatest(l.t, l.v) BETWEEN greatest(r.t, r.v) - 5 AND least(r.t, r.v) + 5", "l.t is not nullable"),
+        ("abs(greatest(l.v, l.t) - r.t) < 5", "l.t is not nullable"),
+    ],
+)
+def test_nulls_are_named_where_they_hold_rows(condition: str, who: str) -> None:
+    assert who in state_of(condition)
+    assert "not nullable" not in state_of(condition, NO_NULLS)
+
+
+def test_null_safe_keys_in_order_say_why_they_hold_rows() -> None:
+    assert "l.t <=> r.t lets NULL meet NULL" in state_of("l.t <=> r.t")
+    assert "lets NULL" not in state_of("l.t <=> r.t AND l.t < r.t + 5")

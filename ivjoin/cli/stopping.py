@@ -1,0 +1,53 @@
+"""How a command ends when it is stopped, or fails; light, so that it holds before anything else is imported."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+__all__ = ["fail", "stopping"]
+
+
+@contextmanager
+def stopping(on_stop: list[Callable[[], None]]) -> Iterator[None]:
+    """On an interrupt or a termination, call ``on_stop`` and end the process at once.
+
+    No exception is raised instead: one that comes up while compiled code calls back into Python is lost there.
+    """
+
+    def stop(number: int, _: object) -> None:
+        for action in on_stop:
+            with suppress(Exception):
+                action()
+        os._exit(fail("stopped", 128 + number))
+
+    if threading.current_thread() is not threading.main_thread():  # the only one that may set handlers
+        yield
+        return
+    previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, before in previous.items():
+            signal.signal(number, before)
+
+
+def fail(message: str, code: int) -> int:
+    """Tell an error in one line on standard error, and return ``code``."""
+    print(f"ivjoin: error: {_one_line(message)}", file=sys.stderr, flush=True)
+    return code
+
+
+def _one_line(message: str) -> str:
+    """A message in one line; carets under a line of the condition become the words that they mark."""
+    lines = message.splitlines()
+    if len(lines) > 2 and set(lines[-1]) <= {" ", "^"}:
+        marks, text = lines.pop(), lines.pop()
+        start = marks.index("^")
+        marked, before = text[start : len(marks)].strip(), text[:start].strip()
+        lines[-1] += f", at {marked!r}" if marked else f", after {before!r}"
+    return " ".join(" ".join(lines).split())
