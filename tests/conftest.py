@@ -62,3 +62,23 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     s.sparkContext.setLogLevel("OFF")
     yield s
     s.stop()
+
+
+@pytest.fixture(scope="session")
+def object_store() -> Iterator[Any]:
+    """An :class:`object_store.ObjectStore` on loopback."""
+    from object_store import ObjectStore
+
+    store = ObjectStore()
+    store.start()
+    yield store
+    store.stop()
+
+
+@pytest.fixture
+def store(object_store: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The object store with an empty bucket, which the clients of this process find."""
+    from object_store import clients_find
+
+    clients_find(object_store, monkeypatch)
+    return object_store

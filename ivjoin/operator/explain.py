@@ -331,7 +331,10 @@ def _why(plan: JoinPlan, s: int, frontiers: tuple[Frontier, Frontier]) -> str:
     safe = [k for k in plan.separation.keys if k.null_safe and (k.right if s == 0 else k.left) in known]
     if safe and not plan.kernel_terms and not plan.separation.residual:
         key = f"{said(safe[0].left)} <=> {said(safe[0].right)}"
-        return f"{key} lets NULL meet NULL, which has no place in an order; where NULLs need not meet write ="
+        return (
+            f"{key} lets NULL meet NULL, which has no place in an order; where NULLs need not meet write =, or have no "
+            "nullable column on one side"
+        )
     if not plan.kernel_terms and not plan.separation.residual:
         return "the condition compares nothing but keys; declare an order or bounds of a key, or add a band"
     if not known:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from threading import Barrier, Lock, Thread
 from typing import Any
 
 import pytest
-from object_store import ObjectStore, clients_find
+from object_store import ObjectStore
 from pyarrow import fs
 
 pytest.importorskip("s3fs", reason="s3fs is not installed (pip install 'ivjoin[s3]')")
@@ -39,20 +38,6 @@ class Renaming:
             if self._refuses and self.get_file_info(target).type is not fs.FileType.NotFound:
                 raise OSError("the name is taken")
             self._inside.move(source, target)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[ObjectStore]:
-    store = ObjectStore()
-    store.start()
-    yield store
-    store.stop()
-
-
-@pytest.fixture
-def store(server: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
-    clients_find(server, monkeypatch)
-    return server
 
 
 @pytest.fixture(params=KINDS)

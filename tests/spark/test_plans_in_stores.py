@@ -8,12 +8,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from object_store import ObjectStore, clients_find
+from object_store import ObjectStore
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 pytest.importorskip("s3fs", reason="s3fs is not installed (pip install 'ivjoin[s3]')")
@@ -28,20 +27,6 @@ from ivjoin.files.once import once_folder
 from ivjoin.spark.planfiles import PlanFile, PlanFiles, checked_folder
 
 FOLDER = "s3://plans/clicks/views"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[ObjectStore]:
-    store = ObjectStore()
-    store.start()
-    yield store
-    store.stop()
-
-
-@pytest.fixture
-def store(server: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
-    clients_find(server, monkeypatch)
-    return server
 
 
 def file(number: int = 3, query: str = "a query", join: str = "a join") -> PlanFile:
