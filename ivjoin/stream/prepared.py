@@ -20,6 +20,8 @@ __all__ = ["PreparedJoin"]
 # Rows pushed at once, whatever the size of the batches that come in: the state holds a pushed batch whole, so this
 # is what keeps it near the window when the input is one large batch.
 _PUSH_ROWS = 2048
+# The same of tables in memory with more columns than so many, for each of which a push costs something.
+_WIDE_ROWS, _MANY_COLUMNS = 4096, 16
 # Sides that are all there are in memory anyway, and a piece of the one costs but a search in the other.
 _SWEEP_ROWS = 8192
 # The same where a row looks at all that are held: no key divides them, and nothing has a band of two ends to
@@ -47,8 +49,10 @@ class PreparedJoin:
         self._sources: tuple[Source, Source] | None = sources  # until the end
         known = all(source.in_memory for source in sources)
         self._rows = sum(source.rows or 0 for source in sources) if known else 0
+        wide = known and max(len(side.schema) for side in found.plan.sides) > _MANY_COLUMNS
+        self._push_rows = _WIDE_ROWS if wide else _PUSH_ROWS
         small = threads == 1 and not found.plan.spec.aggregates
-        piece = _PUSH_ROWS if small else max(_PARALLEL_ROWS, slice_rows(self._rows, threads, False) // 4)
+        piece = self._push_rows if small else max(_PARALLEL_ROWS, slice_rows(self._rows, threads, False) // 4)
         self.most = max(piece, coalesce)
 
     def operator(
@@ -89,7 +93,7 @@ class PreparedJoin:
             arranged = arrange_(self.plan, self._sources, self._threads, self.budget)
             if isinstance(cut_of(arranged.plan), str):
                 if not self.plan.spec.aggregates:
-                    self.most = max(_PUSH_ROWS, self._coalesce)
+                    self.most = max(self._push_rows, self._coalesce)
             elif self._threads > 1 and self._rows and not arranged.copies and self.budget is None:
                 self.most = max(_PARALLEL_ROWS, slice_rows(self._rows, self._threads, True), self._coalesce)
         if self.budget is not None and (self.plan.spec.pick is not None or self.plan.spec.aggregates):
