@@ -102,7 +102,8 @@ class Implied:
         """Take in how far the side has come."""
         known = {n: span for n, span in frontier.matching.items() if n in self._inside}
         if known != self._told:
-            self._told, self.found = known, both(self.always, self._contracted(known, self.wanted))
+            # What was found before holds as well, where an inverse says less further on, as it may at a type's end.
+            self._told, self.found = known, both(self.found, self._contracted(known, self.wanted))
 
     def _contracted(self, known: Mapping[Node, Interval], wanted: Sequence[Node]) -> dict[Node, Interval]:
         """What is left of some columns where every conjunct is TRUE."""

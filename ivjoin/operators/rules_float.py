@@ -178,6 +178,7 @@ def round_(p: Place) -> Rule | None:
 
 def _unrounded(z: Pair, half: float, f: m.Format) -> Pair:
     slack = 2.0**-20 if f.bits == 32 else 2.0**-49
-    lo = z[0] if z[0] == -inf else z[0] - half - (abs(z[0]) + half) * slack
-    hi = z[1] if z[1] == inf else z[1] + half + (abs(z[1]) + half) * slack
+    least, most = min(z[0], f.max), max(z[1], -f.max)  # what is rounded to an infinity may be the greatest number
+    lo = least - half - (abs(least) + half) * slack
+    hi = most + half + (abs(most) + half) * slack
     return (f.floor(lo) if lo > -f.max else -inf), (f.ceil(hi) if hi < f.max else inf)

@@ -149,3 +149,15 @@ def test_explain_says_so() -> None:
     schema = pa.schema({"a": pa.int64()})
     said = str(explain("abs(l.a - r.a) < 20", schema, schema, left_order="a div 10", right_order="a div 10"))
     assert "left rows are kept while l.a >= 9981" in said
+
+
+def test_what_was_known_of_a_column_stays_known_at_infinity(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "_CONTRACT_EVERY", 1)
+    schema = pa.schema({"a": pa.float64()})
+    condition = "l.a <=> r.a AND l.a BETWEEN r.a - 3 AND r.a + 2"
+    op = SymmetricHashJoin(schema, schema, condition=condition, left_order="round(a)", right_order="round(a)")
+    list(op.push("left", pa.record_batch([pa.array([20.0, 40.0, math.inf])], schema=schema)))
+    for a in ([10.0, 30.0], [math.inf], [math.inf, math.nan]):
+        rows = [row for b in op.push("right", pa.record_batch([pa.array(a)], schema=schema)) for row in b.to_pylist()]
+        assert [row["a_right"] for row in rows] == [v for v in a if v == math.inf]
+        assert op.metrics.state_rows <= 4, "the left row at 20 is behind 30"
