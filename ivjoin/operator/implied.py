@@ -18,11 +18,12 @@ from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.separation.normal import conjuncts_of
 
-__all__ = ["Implied", "both", "some_edge"]
+__all__ = ["SOMEWHERE", "Implied", "both", "some_edge"]
 
 Interval = tuple[int, int, bool]
-# Where an order may have come, in ordinals past zero, to see what would follow: at 0 itself nothing does of squares.
-_SOMEWHERE = 1 << 12
+# Where orders may have come, in ordinals past zero, to see what would follow: at 0 itself nothing does of squares, and
+# under ``r.ts > '2024-01-01'`` nothing before that.
+SOMEWHERE = (1, 1 << 12, 1 << 40, 1 << 63)
 
 
 class Implied:
@@ -55,40 +56,45 @@ class Implied:
         self._plan, self._p, self._terms, self._residual = plan, p, terms, residual
         self._bounds = {n: (low, high, True) for n, (low, high) in side.bounds.items()}
         self._told: dict[Node, Interval] = {}
-        edges = {n: some_edge(n, o.descending, _SOMEWHERE) for n, _, o in side.orders}
-        columns = self._begin(edges)
+        self._falling = {n: o.descending for n, _, o in side.orders}
+        columns = self._begin()
         # Under "join" a row may lie outside its side's bounds.
         kept = self._bounds if plan.spec.on_late != "join" else {}
         self.always = self.found = self._contracted(kept, columns) if columns else {}
-        self.wanted = self._tied(columns, edges)
+        self.wanted = self._tied(columns)
 
-    def _begin(self, ordered: Mapping[Node, Interval]) -> list[Node]:
+    def _begin(self) -> list[Node]:
         """Settle what is known to be TRUE of a row that matches; returns the columns of it that are read elsewhere."""
         plan, p = self._plan, self._p
         # As they were written: what was made of others may hold for no row that is decided pair by pair.
         written = conjuncts_of(plan.condition) if plan.sides[p].filters else []
         own = [f for f in written if sides_of(f) == {SIDES[p]}]
-        self._conjuncts = (*own, *map(build.is_not_null, _present(plan, p, [n for n in ordered if n.op != "column"])))
+        computed = [n for n in self._falling if n.op != "column"]
+        self._conjuncts = (*own, *map(build.is_not_null, _present(plan, p, computed)))
         self._inside = frozenset(walk(*self._conjuncts))
         used = {*self._residual, *walk(*(theirs for theirs, _, _ in self._terms))}
         return [n for n in columns_of(*self._conjuncts) if n in used and has_ordinal(n.type)]
 
-    def _tied(self, columns: Sequence[Node], edges: Mapping[Node, Interval]) -> tuple[Node, ...]:
+    def _tied(self, columns: Sequence[Node]) -> tuple[Node, ...]:
         """Of some columns those of which ordered expressions, somewhere, say more than is always known."""
-        loose = [n for n in columns if n not in edges]
-        if not loose or self._inside.isdisjoint(edges):
+        loose = [n for n in columns if n not in self._falling]
+        if not loose or self._inside.isdisjoint(self._falling):
             return ()
-        told = self._contracted({**self._bounds, **edges}, loose)
-        told = {n: span for n, span in told.items() if span != self.always.get(n)}
-        return tuple(n for n in told if n in self._residual or any(_says(n, told[n], t) for t in self._terms))
+        found: set[Node] = set()
+        for after in SOMEWHERE:
+            edges = {n: some_edge(n, falling, after) for n, falling in self._falling.items()}
+            told = self._contracted({**self._bounds, **edges}, [n for n in loose if n not in found])
+            told = {n: span for n, span in told.items() if span != self.always.get(n)}
+            found |= {n for n in told if n in self._residual or any(_says(n, told[n], t) for t in self._terms)}
+        return tuple(n for n in loose if n in found)
 
-    def learn(self, promised: Mapping[Node, tuple[int, int]]) -> None:
-        """Take in of which expressions something was promised, and what."""
-        if all(n.op == "column" or n in self._inside for n in promised):
-            return
-        edges = {n: some_edge(n, low <= ordinal_range(n.type)[0], _SOMEWHERE) for n, (low, _) in promised.items()}
-        edges |= {n: some_edge(n, o.descending, _SOMEWHERE) for n, _, o in self._plan.sides[self._p].orders}
-        self.wanted, self._told = self._tied(self._begin(edges), edges), {}
+    def learn(self, promised: Mapping[Node, tuple[int, int]], terms: Sequence[tuple[Node, bool, bool]]) -> None:
+        """Take in of which expressions something was promised, and what; and all that bands and keys compare."""
+        fresh = [n for n in promised if n not in self._falling and (n.op != "column" or n in self._inside)]
+        if fresh:
+            self._falling = self._falling | {n: promised[n][0] <= ordinal_range(n.type)[0] for n in fresh}
+            self._terms = terms
+            self.wanted, self._told = self._tied(self._begin()), {}
 
     def own(self) -> Implied:
         """One for another operator of the same plan."""
@@ -128,7 +134,7 @@ def some_edge(node: Node, falling: bool, after: int) -> Interval:
     """What an order would say of an ordered expression that has come somewhere, so many ordinals past zero."""
     least, most = ordinal_range(node.type)
     some = max(ordinal_of(0, node.type), least + 1)  # of unsigned numbers, 0 tells nothing
-    after = min(after, (most - some) // 2)
+    after = min(after, (most - some) // 4 * 3)
     return (least, max(some - after, least), True) if falling else (some + after, most, True)
 
 

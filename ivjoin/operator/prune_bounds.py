@@ -6,14 +6,14 @@ first, what takes propagation, and what ends past int64.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of
 from ivjoin.frontier.order import Frontier, ordinal_range
-from ivjoin.operator.implied import Implied, both, some_edge
+from ivjoin.operator.implied import SOMEWHERE, Implied, both, some_edge
 from ivjoin.plan.certain import domain_of, ordinals_of
 from ivjoin.plan.planner import JoinPlan, watched
 from ivjoin.plan.residual_checks import bands_say_all
@@ -33,8 +33,6 @@ _CONTRACT_EVERY = 256
 _NODES_PER_TURN = 200
 # An expression of which nothing follows, as ``a + b`` where only a has an order, is not looked at again at every move.
 _LONGEST_IDLE = 16
-# Where orders may have come, in ordinals past zero, to see whether something else says more there.
-_AFTER = (1, 1 << 12, 1 << 40)
 
 
 class Bounder:
@@ -70,7 +68,7 @@ class Bounder:
         self._unclipped: dict[Node, Unclipped] = {}
         self._told: list[dict[Node, tuple[int, int, bool]]] = [{}, {}]  # what was contracted by last
         if "implied" not in kept:
-            ends = [[(t[1], t[2] is not None, t[3] is not None) for t in self._terms[1 - p]] for p in (0, 1)]
+            ends = [_ends(t[:4] for t in self._terms[1 - p]) for p in (0, 1)]
             kept["implied"] = [Implied(plan, p, ends[p], self._in_residual) for p in (0, 1)]
             self._implied: list[Implied] = kept["implied"]
             kept["filtered"] = self._filtered()
@@ -88,7 +86,7 @@ class Bounder:
         """
         told = [i.always for i in self._implied]
         here = self._in_residual & {n for always in told for n in always}
-        found = [bool(here) and any(map(partial(self._differs, s), _AFTER)) for s in (0, 1)]
+        found = [bool(here) and any(map(partial(self._differs, s), SOMEWHERE)) for s in (0, 1)]
         for p, implied in enumerate(self._implied):
             within = {n for t in self._terms[1 - p] if t[1].op != "column" for n in walk(t[1])}
             implied.keep(within | (here if any(found) else set()))
@@ -116,14 +114,19 @@ class Bounder:
         ``least`` and ``most`` are the ordinals that the expression can have at all.
         """
         out = []
-        for t in self._plan.terms:
-            mine, theirs = (t.left, t.right) if s == 0 else (t.right, t.left)
+        for mine, theirs, lo, hi in self._compared(s):
             axis = self._plan.axis(s, mine)
-            if axis is None:
-                continue
-            lo, hi = (t.lo, t.hi) if s == 0 else (None if t.hi is None else -t.hi, None if t.lo is None else -t.lo)
-            out.append((axis, theirs, lo, hi, *ordinal_range(theirs.type)))
+            if axis is not None:
+                out.append((axis, theirs, lo, hi, *ordinal_range(theirs.type)))
         return out
+
+    def _compared(self, s: int) -> Iterator[tuple[Node, Node, int | None, int | None]]:
+        """Of every band and key the expression of side s, the other side's, and the ends of their difference."""
+        for t in self._plan.terms:
+            if s == 0:
+                yield t.left, t.right, t.lo, t.hi
+            else:
+                yield t.right, t.left, None if t.hi is None else -t.hi, None if t.lo is None else -t.lo
 
     def known(self, p: int) -> Mapping[Node, tuple[int, int, bool]]:
         """What later rows of side p that can match have at some expressions, as far as it is known by now."""
@@ -198,7 +201,7 @@ class Bounder:
     def missing_axes(self) -> Iterator[tuple[int, Node]]:
         """Expressions that could prune now that more has been promised, but have no axis yet."""
         for p in (0, 1):
-            self._implied[p].learn(self._frontiers[p].promised)
+            self._implied[p].learn(self._frontiers[p].promised, _ends(self._compared(1 - p)))
         for s in (0, 1):
             known = {*self._frontiers[1 - s].intervals, *self._implied[1 - s].wanted}
             for t in self._plan.terms:
@@ -439,3 +442,8 @@ class Bounder:
             elif self._rounds:
                 ends[falling] = confirmed(p, known, n, proposed, falling)
         return (1, 0) if ends[0] > ends[1] or ends[1] < ordinal_range(n.type)[0] else (ends[0], ends[1])
+
+
+def _ends(compared: Iterable[tuple[Any, Node, int | None, int | None]]) -> list[tuple[Node, bool, bool]]:
+    """Of comparisons what the other side has in them, and whether its least and its greatest value say something."""
+    return [(theirs, lo is not None, hi is not None) for _, theirs, lo, hi in compared]

@@ -161,3 +161,35 @@ def test_what_was_known_of_a_column_stays_known_at_infinity(monkeypatch: pytest.
         rows = [row for b in op.push("right", pa.record_batch([pa.array(a)], schema=schema)) for row in b.to_pylist()]
         assert [row["a_right"] for row in rows] == [v for v in a if v == math.inf]
         assert op.metrics.state_rows <= 4, "the left row at 20 is behind 30"
+
+
+# Of each the state was all rows: where the orders are looked at lies behind what a conjunct says; what was promised is
+# known of a key's column alone or of a column that a conjunct ties to another.
+@pytest.mark.parametrize("watermarks", [False, True])
+@pytest.mark.parametrize(
+    ("t", "text", "condition"),
+    [
+        (pa.int64(), "a div 10", "l.a BETWEEN r.a - 6 AND r.a + 9 AND l.a > 5000 AND r.a > 5000"),
+        (pa.float64(), "round(a, -1)", "l.a BETWEEN r.a - 6 AND r.a + 9 AND l.a > 3 AND r.a > 3 AND l.a < 'NaN'"),
+        (US, "date_trunc('HOUR', a)", "l.a BETWEEN r.a - INTERVAL 9 HOURS AND r.a AND r.a > '1970-01-09'"),
+        (US, "date_trunc('HOUR', a)", "l.a = r.a"),
+        (pa.int64(), "a div 10", "l.a = r.a"),
+        (pa.int64(), "a", "l.a <= r.b AND r.b <= l.a + 9 AND r.a <= r.b AND r.b <= r.a + 5 AND l.b <> 9"),
+    ],
+)  # fmt: skip
+def test_the_state_is_the_window_also(t: pa.DataType, text: str, condition: str, watermarks: bool) -> None:
+    schema = pa.schema({"a": t, "b": t})
+    orders = {} if watermarks else {"left_order": text, "right_order": text}
+    op = SymmetricHashJoin(schema, schema, condition=condition, **orders)
+    most = 0
+    for i in range(6000, 20_000, 500):
+        a = pa.array([v * HOUR if t == US else v for v in range(i, i + 500)], pa.int64()).cast(t)
+        for side in ("left", "right"):
+            list(op.push(side, pa.record_batch([a, a], schema=schema)))
+            if watermarks:
+                place = {"a div 10": lambda v: v // 10, "a & ~7": lambda v: v & ~7, "a | 7": lambda v: v | 7,
+                         "round(a, -1)": lambda v: (v - 6) // 10 * 10}.get(text, lambda v: v)  # fmt: skip
+                list(op.advance(side, {text: shown(text, place(i + 499))}))
+        if i > 8000:
+            most = max(most, op.metrics.state_rows)
+    assert most <= 2100
