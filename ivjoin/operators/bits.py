@@ -53,18 +53,34 @@ def _exact(f: Callable[[Any, Any], Any]) -> Callable[[Node, Consts], Kernel]:
     return lambda node, consts: kernel
 
 
-def _bounds(f: Callable[[Pair, Pair], Pair], back: Callable[[Pair, Pair, Pair], Pair] | None) -> Maker:
+def _bounds(f: Callable[[Pair, Pair], Pair], back: Callable[[Pair, Pair, Pair], Pair]) -> Maker:
     return lambda p: strict_binary(p, f, back, back, p.node.type.limits)
 
 
-def _other(z: Pair, b: Pair, a: Pair) -> Pair:
+def _below_and(z: Pair, b: Pair, a: Pair) -> Pair:
+    """What ``x & b = z`` leaves of x, which is z and the bits of x that b has not."""
+    low, high = bitwise.and_(a, _flipped(b))
+    return z[0] + low, z[1] + high
+
+
+def _below_or(z: Pair, b: Pair, a: Pair) -> Pair:
+    """What ``x | b = z`` leaves of x, which is z without the bits of b that x has not."""
+    low, high = bitwise.and_(_flipped(a), b)
+    return z[0] - high, z[1] - low
+
+
+def _below_xor(z: Pair, b: Pair, a: Pair) -> Pair:
     """What ``x ^ b = z`` leaves of x."""
     return bitwise.xor(z, b)
 
 
+def _flipped(x: Pair) -> Pair:
+    return ~x[1], ~x[0]
+
+
 def _combination(
     name: str, symbol: str, node: str, f: Callable[[Any, Any], Any], bounds: Callable[[Pair, Pair], Pair],
-    back: Callable[[Pair, Pair, Pair], Pair] | None = None,
+    back: Callable[[Pair, Pair, Pair], Pair],
 ) -> Operator:
     return Operator(
         name, {"int": Meaning(_exact(f), _bounds(bounds, back))},
@@ -74,7 +90,7 @@ def _combination(
 
 
 def _not(p: Place) -> Rule:
-    return strict_unary(p, lambda x: (~x[1], ~x[0]), lambda z, x: (~z[1], ~z[0]), p.node.type.limits)
+    return strict_unary(p, _flipped, lambda z, x: _flipped(z), p.node.type.limits)
 
 
 def _not_form(n: Node, forms: list[Form]) -> Form:
@@ -198,9 +214,9 @@ def _inverted(args: list[Node], zone: str) -> Node:
 
 
 OPERATORS = (
-    _combination("bit_and", "&", "BitwiseAnd", np.bitwise_and, bitwise.and_),
-    _combination("bit_or", "|", "BitwiseOr", np.bitwise_or, bitwise.or_),
-    _combination("bit_xor", "^", "BitwiseXor", np.bitwise_xor, bitwise.xor, _other),
+    _combination("bit_and", "&", "BitwiseAnd", np.bitwise_and, bitwise.and_, _below_and),
+    _combination("bit_or", "|", "BitwiseOr", np.bitwise_or, bitwise.or_, _below_or),
+    _combination("bit_xor", "^", "BitwiseXor", np.bitwise_xor, bitwise.xor, _below_xor),
     Operator(
         "bit_not", {"int": Meaning(lambda node, _: unary(np.invert), _not)}, ("~l.a", "~l.n"),
         _unary_text, direction.falls, Linear(_not_form, _not_total), _inverted, "BitwiseNot",

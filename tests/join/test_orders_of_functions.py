@@ -164,7 +164,7 @@ def test_what_was_known_of_a_column_stays_known_at_infinity(monkeypatch: pytest.
 
 
 # Of each the state was all rows: where the orders are looked at lies behind what a conjunct says; what was promised is
-# known of a key's column alone or of a column that a conjunct ties to another.
+# known of a key's column alone, or of a column that a conjunct ties to another; and bits.
 @pytest.mark.parametrize("watermarks", [False, True])
 @pytest.mark.parametrize(
     ("t", "text", "condition"),
@@ -175,6 +175,8 @@ def test_what_was_known_of_a_column_stays_known_at_infinity(monkeypatch: pytest.
         (US, "date_trunc('HOUR', a)", "l.a = r.a"),
         (pa.int64(), "a div 10", "l.a = r.a"),
         (pa.int64(), "a", "l.a <= r.b AND r.b <= l.a + 9 AND r.a <= r.b AND r.b <= r.a + 5 AND l.b <> 9"),
+        (pa.int64(), "a & ~7", "l.a BETWEEN r.a - 6 AND r.a + 9"),
+        (pa.int32(), "a | 7", "l.a = r.a"),
     ],
 )  # fmt: skip
 def test_the_state_is_the_window_also(t: pa.DataType, text: str, condition: str, watermarks: bool) -> None:
