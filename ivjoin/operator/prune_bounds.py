@@ -69,9 +69,9 @@ class Bounder:
         self._told: list[dict[Node, tuple[int, int, bool]]] = [{}, {}]  # what was contracted by last
         if "implied" not in kept:
             ends = [_ends(t[:4] for t in self._terms[1 - p]) for p in (0, 1)]
-            kept["implied"] = [Implied(plan, p, ends[p], self._in_residual) for p in (0, 1)]
-            self._implied: list[Implied] = kept["implied"]
+            self._implied: list[Implied] = [Implied(plan, p, ends[p], self._in_residual) for p in (0, 1)]
             kept["filtered"] = self._filtered()
+            kept["implied"] = self._implied  # last: another thread may begin an operator of this plan meanwhile
         self._implied = [i.own() for i in kept["implied"]]
         self._by_filters: tuple[bool, bool] = kept["filtered"]
         self._said: dict[tuple[int, frozenset[Node]], bool] = {}

@@ -123,3 +123,26 @@ def test_explain_says_so() -> None:
     schema = pa.schema({"a": pa.int64(), "w": pa.int64()})
     said = str(explain("abs(l.a - r.a) <= r.w AND r.w < 10", schema, schema, left_order="a", right_order="a"))
     assert "left rows are kept while l.a >= 991" in said and "can never be dropped" not in said
+
+
+def test_two_threads_may_begin_the_same_join_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = pa.schema({"id": pa.int64(), "a": pa.int64(), "w": pa.int64(), "two_begin": pa.int64()})
+    begun: list[SymmetricHashJoin] = []
+    filtered = bounds.Bounder._filtered
+
+    def begin() -> SymmetricHashJoin:
+        return SymmetricHashJoin(schema, schema, condition=TEXTS[1], left_order="a", right_order="a")
+
+    def meanwhile(bounder: bounds.Bounder) -> tuple[bool, bool]:
+        monkeypatch.setattr(bounds.Bounder, "_filtered", filtered)
+        begun.append(begin())  # as another thread would that comes in between
+        return filtered(bounder)
+
+    monkeypatch.setattr(bounds.Bounder, "_filtered", meanwhile)
+    begun.append(begin())
+    for op in begun:
+        for i in range(0, 4000, 500):
+            rows = pa.record_batch([range(i, i + 500), range(i, i + 500), [9] * 500, [0] * 500], schema=schema)
+            for side in ("left", "right"):
+                list(op.push(side, rows))
+        assert op.metrics.state_rows <= 1100
