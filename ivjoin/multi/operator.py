@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ivjoin.errors import MemoryLimitError, ProtocolError
+from ivjoin.errors import IvjoinError, MemoryLimitError, ProtocolError
 from ivjoin.expr.arguments import known_options
 from ivjoin.expr.nodes import LEFT, Node, make
 from ivjoin.expr.ordinal import NAN_ORDINAL
@@ -23,7 +23,7 @@ from ivjoin.multi.reach import Box, Reach, columns_asked, hull, united
 from ivjoin.multi.steps import Shape, laid_out
 from ivjoin.multi.trees import best_shape
 from ivjoin.multi.wording import by_their_names, own_names
-from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output, of_one_process
+from ivjoin.operator.protocol import NOTHING, OneCall, Output, of_one_process
 from ivjoin.operator.step_join import StepJoin
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES
@@ -229,11 +229,14 @@ class MultiJoin(OneCall):
                 own.refuse_late(rows)
                 return self._start("push", self._in_pieces(own, rows))
             rows = own.screen(rows)
-            if not rows.num_rows:
-                return NOTHING
-            return self._start("push", self._pushed(alias, rows))
+            return self._start("push", self._pushed(alias, rows)) if rows.num_rows else NOTHING
+        except IvjoinError:
+            raise
+        except BaseException as e:  # how far the input has come may be known already
+            self._stop(e)
+            raise
         finally:
-            self._lock.release()
+            self._busy = False
 
     def advance(self, alias: str, values: Mapping[Expression, Value]) -> Output:
         """Promise that no later row of an input has an expression below a value (above it, for a descending order)."""
@@ -244,7 +247,7 @@ class MultiJoin(OneCall):
                 own.frontier.promise(node, ordinal, falls)
             return self._start("advance", self._pruned(True))
         finally:
-            self._lock.release()
+            self._busy = False
 
     def reach(self, alias: str, edges: Sequence[int | None]) -> Output:
         """Let an input have come as far as rows that were pushed to another operator of the same join.
@@ -257,7 +260,7 @@ class MultiJoin(OneCall):
             own.reach(edges)
             return self._start("reach", self._pruned(True))
         finally:
-            self._lock.release()
+            self._busy = False
 
     def lagging(self, rows: Mapping[str, int]) -> str:
         """The input to read next so that none piles up; given the rows read of each that has not ended."""
@@ -272,7 +275,7 @@ class MultiJoin(OneCall):
                 self.inputs[a].frontier.ended = True
             return self._start("finish", self._pruned(True))
         finally:
-            self._lock.release()
+            self._busy = False
 
     def snapshot(self) -> bytes:
         """The whole state as bytes, from which :meth:`restore` goes on."""
@@ -282,7 +285,7 @@ class MultiJoin(OneCall):
         try:
             return snapshot.write(self)
         finally:
-            self._lock.release()
+            self._busy = False
 
     @classmethod
     def restore(
@@ -321,11 +324,8 @@ class MultiJoin(OneCall):
         """
         from ivjoin.propagation import Bounds
 
-        if not self._lock.acquire(False):
-            raise ProtocolError(BUSY)
+        self._enter(between=False)
         try:
-            if self._stopped is not None:
-                raise ProtocolError(self._stopped)
             columns = {n.params[1]: n for n in columns_asked(self._every_column())}
             boxes = self._boxes_to_come(list(columns.values()))
             if not boxes:
@@ -341,7 +341,7 @@ class MultiJoin(OneCall):
                 out[name] = (known.inf, None if found[1] >= NAN_ORDINAL and node.type.kind == "float" else known.sup)
             return out
         finally:
-            self._lock.release()
+            self._busy = False
 
     def _boxes_to_come(self, columns: list[Node]) -> list[Box]:
         """What columns can hold in later output, by the input that the newest of its rows is of."""

@@ -224,7 +224,7 @@ class SymmetricHashJoin(OneCall):
                 self._stop(e)
             raise
         finally:
-            self._lock.release()
+            self._busy = False
 
     def _push(self, p: int, batch: pa.RecordBatch) -> Output:
         core = self._core
@@ -247,8 +247,7 @@ class SymmetricHashJoin(OneCall):
         if out is None:
             return NOTHING
         if isinstance(out, pa.RecordBatch):
-            self._pending = "push"
-            return Output(self, out)
+            return self._output("push", out)
         return self._start("push", out)
 
     def rows_at_once(self, side: str, batch: pa.RecordBatch) -> int:
@@ -276,7 +275,7 @@ class SymmetricHashJoin(OneCall):
         try:
             return self._change("advance", self._promised(p, self._promises(p, values)))
         finally:
-            self._lock.release()
+            self._busy = False
 
     def _promises(self, p: int, values: Mapping[Any, Any]) -> list[tuple[Node, int, bool]]:
         if not isinstance(values, Mapping) or not values:
@@ -336,7 +335,7 @@ class SymmetricHashJoin(OneCall):
                 raise ProtocolError(f"reach({side!r}, ...) got {len(edges)} edges; the side has {n} orders")
             return self._change("reach", self._reached(p, edges))
         finally:
-            self._lock.release()
+            self._busy = False
 
     def _reached(self, p: int, edges: Sequence[int | None]) -> Iterator[pa.RecordBatch]:
         orders = [o for _, _, o in self._core.plan.sides[p].orders]
@@ -352,7 +351,7 @@ class SymmetricHashJoin(OneCall):
         try:
             return self._change("finish", self._finished(sides))
         finally:
-            self._lock.release()
+            self._busy = False
 
     def _finished(self, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
         if self._limits is not None:
@@ -369,7 +368,7 @@ class SymmetricHashJoin(OneCall):
         try:
             return snapshot.write(self._core)
         finally:
-            self._lock.release()
+            self._busy = False
 
     @classmethod
     def restore(
@@ -418,29 +417,27 @@ class SymmetricHashJoin(OneCall):
         ProtocolError
             If the operator has stopped with an error, gives aggregates, or another thread is at work with it.
         """
-        if not self._lock.acquire(False):
-            raise ProtocolError(BUSY)
+        self._enter(between=False)
         try:
-            if self._stopped is not None:
-                raise ProtocolError(self._stopped)
             from ivjoin.operator.windows.core import WindowCore
 
             if isinstance(self._core, WindowCore):
                 raise ProtocolError("output_bounds() is of joined rows; this operator gives aggregates of them")
             return output_bounds(self._core, self._pending is not None)
         finally:
-            self._lock.release()
+            self._busy = False
 
     def lagging(self, rows_left: int, rows_right: int) -> int:
         """Which side (0 left, 1 right) to read next so that neither piles up; given the rows read of each."""
-        if not self._lock.acquire(False):
+        busy, self._busy = self._busy, True
+        if busy:
             raise ProtocolError(BUSY)
         try:
             self._core.frontiers[0].refresh()
             self._core.frontiers[1].refresh()
             return self._core.bounder.lagging(rows_left, rows_right)
         finally:
-            self._lock.release()
+            self._busy = False
 
     # -- protocol ------------------------------------------------------------------------------------------------
 

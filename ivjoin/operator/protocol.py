@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from threading import Lock
 from typing import NoReturn
 from weakref import WeakSet
 
@@ -18,31 +17,45 @@ _in_files: WeakSet[OneCall] = WeakSet()
 
 
 class OneCall:
-    """An operator that works at one call at a time, and stops for good when one did not come to its end."""
+    """An operator that works at one call at a time, and stops for good when one did not come to its end.
+
+    ``_busy`` is set by ``busy, op._busy = op._busy, True`` and no lock: Python neither turns to another thread nor
+    raises KeyboardInterrupt within such a line, while either may happen as ``acquire`` or ``release`` return. So a call
+    that was interrupted has let go, and what it was about to return is lost only with an operator that has stopped.
+    """
 
     def _begin(self) -> None:
-        self._lock = Lock()
+        self._busy = False
         self._stopped: str | None = None  # why no call is taken any more
         self._pending: str | None = None  # the call whose output is not yet taken
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an operator cannot be pickled or copied; take its snapshot(), and restore() that")
 
-    def _enter(self) -> None:
-        """Begin a call; whoever enters releases the lock, whatever happens."""
-        if not self._lock.acquire(False):
+    def _enter(self, between: bool = True) -> None:
+        """Begin a call; whoever enters sets ``_busy`` to False in the end, whatever happens.
+
+        ``between`` False: it may come while output is being taken.
+        """
+        busy, self._busy = self._busy, True
+        if busy:
             raise ProtocolError(BUSY)
-        if self._stopped is not None or self._pending is not None:
-            self._lock.release()
+        if self._stopped is not None or (between and self._pending is not None):
+            self._busy = False
             raise ProtocolError(self._stopped or _NOT_TAKEN.format(self._pending))
 
     def _start(self, call: str, steps: Iterator[pa.RecordBatch]) -> Output:
         """Run up to the first output, so that a call without output needs no draining."""
         first = self._next(steps)
-        if first is None:
-            return NOTHING
+        return NOTHING if first is None else self._output(call, first, steps)
+
+    def _output(self, call: str, first: pa.RecordBatch, steps: Iterator[pa.RecordBatch] | None = None) -> Output:
         self._pending = call
-        return Output(self, first, steps)
+        try:
+            return Output(self, first, steps)
+        except BaseException as e:
+            self._stop(e)
+            raise
 
     def _next(self, steps: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
         try:
@@ -72,11 +85,12 @@ class OneCall:
         if self._stopped is not None:
             return
         self._stopped = _ABANDONED.format(self._pending)
-        if self._lock.acquire(False):
+        busy, self._busy = self._busy, True
+        if not busy:
             try:
                 self._let_go()
             finally:
-                self._lock.release()
+                self._busy = False
 
     def _stepped(self, ended: bool) -> None:
         """Count what a step has left behind."""
@@ -128,7 +142,8 @@ class Output:
         op = self._op
         if op is None:
             raise StopIteration
-        if not op._lock.acquire(False):
+        busy, op._busy = op._busy, True
+        if busy:
             raise ProtocolError(BUSY)
         try:
             if op._stopped is not None:
@@ -148,7 +163,7 @@ class Output:
                 op._stop(e)
             raise
         finally:
-            op._lock.release()
+            op._busy = False
         raise StopIteration
 
     def close(self) -> None:
@@ -162,9 +177,8 @@ class Output:
         op = self._op
         if op is None:
             return
-        if not op._lock.acquire(False):
+        if op._busy:
             raise ProtocolError(BUSY)
-        op._lock.release()
         self._op = self._batch = self._steps = None
         op._abandon()
 

@@ -47,7 +47,7 @@ class StepJoin(SymmetricHashJoin):
         try:
             return self._change("narrow", self._narrowed(p, spans))
         finally:
-            self._lock.release()
+            self._busy = False
 
     def _narrowed(self, p: int, spans: Mapping[Node, tuple[int, int]]) -> Iterator[pa.RecordBatch]:
         known = [self._core.narrow(p, node, *span) for node, span in spans.items()]
@@ -65,7 +65,7 @@ class StepJoin(SymmetricHashJoin):
         try:
             return {node: stored_span(self._core, p, node) for node in nodes}
         finally:
-            self._lock.release()
+            self._busy = False
 
     def let_go(self, side: str, spans: Mapping[Node, tuple[int, int]]) -> int:
         """Drop the stored rows of a side that have a value outside closed intervals; how many that were.
@@ -87,7 +87,7 @@ class StepJoin(SymmetricHashJoin):
                 core.count_state()
             return int(np.count_nonzero(gone))
         finally:
-            self._lock.release()
+            self._busy = False
 
     def limit(self, limit: int, output: int, held: Callable[[], int], on_full: Callable[[int, int], None]) -> None:
         """Ask before more memory is taken than all steps may hold together, as :class:`Account` says.
@@ -127,7 +127,7 @@ class StepJoin(SymmetricHashJoin):
             finally:
                 store.moved()
         finally:
-            self._lock.release()
+            self._busy = False
 
     def give_back(self) -> None:
         """Give back all room that the stored rows do not need; for when there is none left, since it moves them."""
@@ -147,7 +147,7 @@ class StepJoin(SymmetricHashJoin):
             core.state.fit(max(store.live for store in core.stores))
             core.count_state()
         finally:
-            self._lock.release()
+            self._busy = False
 
     def refused(self, error: BaseException) -> bool:
         """Whether a push was refused for want of memory before any of it was done."""

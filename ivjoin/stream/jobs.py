@@ -50,12 +50,14 @@ class _Output:
         self._most, self._most_bytes = most, nbytes
         self._items: deque[tuple[_Item, int]] = deque()
         self._bytes = 0
-        self._changed = Condition()
+        # Held by `with self._held`: an interrupt may come within Condition's own __enter__ once it has the lock.
+        self._held = Lock()
+        self._changed = Condition(self._held)
 
     def put(self, item: _Item, stop: Event) -> None:
         """Wait for room, until it is stopped."""
         size = item.nbytes if self._most_bytes is not None and isinstance(item, pa.RecordBatch) else 0
-        with self._changed:
+        with self._held:
             while not stop.is_set() and self._items and self._is_full(size):
                 self._changed.wait(_WAIT)
             if not stop.is_set():
@@ -65,7 +67,7 @@ class _Output:
 
     def get(self, block: bool) -> _Item:
         """The next item; Empty where there is none, and it is not to be waited for."""
-        with self._changed:
+        with self._held:
             while not self._items:
                 if not block:
                     raise Empty
@@ -76,7 +78,7 @@ class _Output:
             return item
 
     def clear(self) -> None:
-        with self._changed:
+        with self._held:
             self._items.clear()
 
     def _is_full(self, more: int) -> bool:

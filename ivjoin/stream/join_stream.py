@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 from functools import partial
-from threading import Lock
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["JoinStream"]
 
+_STOPPED = "this stream stopped with an error and gives nothing more: {}"
 _CLOSED = "this stream was closed and gives nothing more"
 _ENDED = "the output was read to its end, and comes once: keep what was read, or join again"
 
@@ -58,7 +58,7 @@ class JoinStream(Outputs):
 
     def _open(self) -> None:
         self._batches = self._run()
-        self._reading = Lock()
+        self._reading = False  # by a call that is under way; as OneCall._busy
         self._begun = False
         self._over: str | None = None  # why nothing more can come
         self._broken = False  # by an error, which is not to be taken for an end
@@ -114,14 +114,15 @@ class JoinStream(Outputs):
 
     def close(self) -> None:
         """Read no more of the inputs, and give up the rest of the output."""
-        if not self._reading.acquire(blocking=False):
+        reading, self._reading = self._reading, True
+        if reading:
             raise ProtocolError(_READ_ELSEWHERE)
         try:
             self._batches.close()
             self._over = self._over or _CLOSED
             self._left()  # nothing was left by the generator of one that has not begun
         finally:
-            self._reading.release()
+            self._reading = False
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The rest of the output as a RecordBatchReader.
@@ -152,7 +153,8 @@ class JoinStream(Outputs):
         self._reader = reader
 
     def _next(self, reader: object | None, none_at_end: bool = False) -> Any:
-        if not self._reading.acquire(blocking=False):
+        reading, self._reading = self._reading, True
+        if reading:
             raise ProtocolError(_READ_ELSEWHERE)
         try:
             if self._reader is not reader:
@@ -160,20 +162,32 @@ class JoinStream(Outputs):
             if self._broken:
                 raise ProtocolError(self._over)
             self._begun = True
-            return next(self._batches, None) if none_at_end else next(self._batches)
+            try:
+                batch = next(self._batches, None)
+            except BaseException as e:
+                self._break(e)
+                raise
         finally:
-            self._reading.release()
+            self._reading = False
+        if batch is None and not none_at_end:
+            raise StopIteration
+        return batch
+
+    def _break(self, error: BaseException) -> None:
+        """Give no more: an error came from the inputs or the join, or an interrupt as a batch was on its way out."""
+        if self._over is None:
+            self._over, self._broken = _STOPPED.format(first_line(error)), True
+            self._batches.close()
 
     def _run(self) -> Generator[pa.RecordBatch, None, None]:
         try:
             yield from self._output()
             self._over = _ENDED
         except GeneratorExit:
-            self._over = _CLOSED
+            self._over = self._over or _CLOSED
             raise
         except BaseException as e:
-            self._over = f"this stream stopped with an error and gives nothing more: {first_line(e)}"
-            self._broken = True
+            self._over, self._broken = _STOPPED.format(first_line(e)), True
             raise
         finally:
             self._left()

@@ -346,8 +346,8 @@ def test_the_guard_is_one_object_for_calls_and_output(path: str) -> None:
     assert isinstance(out, protocol.Output)
     assert iter(out) is out
     for _ in out:
-        assert not op._lock.locked()
+        assert not op._busy
     for wrong in (lambda: op.push("left", None), lambda: op.advance("left", None), lambda: op.reach("left", [])):
         with pytest.raises(ivjoin.IvjoinError):
             wrong()
-        assert not op._lock.locked()
+        assert not op._busy

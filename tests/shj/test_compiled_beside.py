@@ -23,7 +23,7 @@ NAME, OTHER = "key_kernels.take_back", "expiry_kernels.reschedule"
 def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(apart, "_begun", set())
-    monkeypatch.setattr(apart, "_asked", threading.Event())  # an operator with a limit may have been here
+    monkeypatch.setattr(apart, "_asked", [])  # an operator with a limit may have been here
     if (numba := sys.modules.get("numba")) is not None:
         monkeypatch.setattr(numba.core.config, "CACHE_DIR", str(tmp_path))
     return tmp_path

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,7 +53,7 @@ def quarter(x: int) -> int:
 @pytest.fixture(autouse=True)
 def no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if no operator had been given one in this process: from the first one on kernels are compiled elsewhere."""
-    monkeypatch.setattr(apart, "_asked", threading.Event())
+    monkeypatch.setattr(apart, "_asked", [])
 
 
 @pytest.fixture

@@ -13,21 +13,21 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
-from threading import Event, Thread
+from threading import Thread
 
 __all__ = ["ask", "asked", "begin", "compile_there"]
 
 _SECONDS = 120
-_asked = Event()
+_asked: list[bool] = []  # no Event: one whose set() is interrupted may wait for ever the next time
 
 
 def ask() -> None:
     """Compile apart from now on."""
-    _asked.set()
+    _asked[:] = [True]
 
 
 def asked() -> bool:
-    return _asked.is_set()
+    return bool(_asked)
 
 
 def compile_there(module: str) -> bool:
