@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from ivjoin.errors import OrderError
+from ivjoin.expr.arguments import known_options
 from ivjoin.plan.asof import AsOf, as_of
 from ivjoin.spark.join import joined_frames, resolved
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["asof_join"]
 
 
+@known_options("asof_join")
 def asof_join(
     left: DataFrame, right: DataFrame, on: str | tuple[str, str], by: Keys | None = None,
     direction: Literal["backward", "forward", "nearest"] = "backward", tolerance: Tolerance | None = None,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ivjoin.errors import IvjoinError
+from ivjoin.expr.arguments import known_options
 from ivjoin.operator.explain import explain_plan
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import JoinSpec
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["explain"]
 
 
+@known_options("explain")
 def explain(
     left: DataFrame, right: DataFrame | None = None, on: Keys | None = None, condition: str | Column | None = None,
     how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,

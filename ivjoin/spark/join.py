@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from ivjoin import expr
 from ivjoin.errors import ConditionError, IvjoinError, OrderError, UnsupportedError
+from ivjoin.expr.arguments import known_options
 from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal
@@ -58,6 +59,7 @@ class Resolved:
     notes: tuple[Warning, ...] = ()
 
 
+@known_options("band_join")
 def band_join(
     left: DataFrame, right: DataFrame, on: Keys | None = None, condition: str | Column | None = None,
     how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,

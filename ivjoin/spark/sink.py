@@ -22,6 +22,7 @@ from urllib.parse import unquote, urlparse
 import pyarrow as pa
 
 from ivjoin.errors import ColumnError, IvjoinError, UnsupportedError, came
+from ivjoin.expr.arguments import known_options
 from ivjoin.plan.cache import plan_of
 from ivjoin.spark.deltatable import DeltaFolder, delta_schema
 from ivjoin.spark.environment import is_connect, settings_of
@@ -53,6 +54,7 @@ _CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
 _COMPACT_INTERVAL = "spark.sql.streaming.fileSink.log.compactInterval"
 
 
+@known_options("write_stream")
 def write_stream(
     joined: DataFrame, path: str | os.PathLike[str], checkpoint_location: str | os.PathLike[str] | None = None,
     format: str = "parquet", partition_by: str | Sequence[str] | None = None,
