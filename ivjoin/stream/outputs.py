@@ -131,7 +131,7 @@ class Outputs:
                 f"partition_by is {came(names)}; expected some of {', '.join(self.schema.names)}, each once, and not "
                 "all, since a file without a column holds no rows"
             )
-        folder = os.fspath(path)
+        folder = _place(path)
         if os.path.isdir(folder) and os.listdir(folder):
             raise FileError(f"cannot write {came(folder)}: the folder is not empty")
         rows = 0
@@ -162,7 +162,7 @@ class Outputs:
         int
             Number of rows written.
         """
-        return self._write(path, "arrows" if str(os.fspath(path)).endswith(".arrows") else "arrow")
+        return self._write(path, "arrows" if _place(path).endswith(".arrows") else "arrow")
 
     def write_csv(self, path: str | os.PathLike[str]) -> int:
         """Write the rest of the output to a CSV file with a header.
@@ -175,7 +175,7 @@ class Outputs:
         return self._write(path, "csv")
 
     def _write(self, path: str | os.PathLike[str], kind: str) -> int:
-        name = str(os.fspath(path))
+        name = _place(path)
         if format_of(name, kind) != kind:
             raise FileError(f"cannot write {came(name)} as {kind}: the name is one of a {format_of(name)} file")
         sink = Sink(name, self.schema, kind)
@@ -195,3 +195,9 @@ def _package(name: str) -> Any:
         return import_module(name)
     except ModuleNotFoundError as e:
         raise IvjoinError(f"this needs the package {name}: pip install {name}") from e
+
+
+def _place(path: object) -> str:
+    if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
+        raise FileError(f"the path of the output is {came(path)}; expected text such as 'matches.parquet', or a Path")
+    return str(os.fspath(path))

@@ -208,3 +208,10 @@ def test_columns_of_the_output() -> None:
     s = ivjoin.band_join(left, right, on="k", how="full", columns=["w", "v_right", "k"])
     assert s.schema == pa.schema({"w": pa.int64(), "v_right": pa.int64(), "k": pa.int64()})
     assert sorted(tuple(r.values()) for r in s.read_all().to_pylist()) == [(7, 5, 1), (8, 6, 2)]
+
+
+@pytest.mark.parametrize("write", ["write_parquet", "write_csv", "write_ipc"])
+@pytest.mark.parametrize("place", [3, None, b"bytes"])
+def test_a_place_that_is_no_path_is_refused_by_name(write: str, place: Any) -> None:
+    with pytest.raises(ivjoin.IvjoinError, match=r"^the path of the output is .*; expected text such as"):
+        getattr(ivjoin.band_join(pa.table({"a": [1]}), pa.table({"a": [1]}), on="a"), write)(place)
