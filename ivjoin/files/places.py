@@ -126,7 +126,9 @@ def _found(system: fs.FileSystem, path: str, text: str) -> tuple[list[str], str 
     except UnicodeError as e:
         raise FileError(f"cannot read {came(text)}: a name is not UTF-8") from e
     except OSError as e:
-        raise FileError(f"cannot read {came(text)}: {str(e).splitlines()[0].rstrip('.')}") from e
+        # Of this machine's files Arrow says the path again, however long.
+        said = os.strerror(e.errno) if local and e.errno else str(e).splitlines()[0].rstrip(".")
+        raise FileError(f"cannot read {came(text)}: {said}") from e
     if names:
         return names, None
     what = "no file matches it" if any(c in path for c in _PATTERN) else "there is no such file"
