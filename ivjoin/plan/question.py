@@ -187,7 +187,10 @@ def _orders(orders: Any, s: int, schemas: tuple[pa.Schema, pa.Schema], timezone:
     out = []
     for item in items:
         o = item if isinstance(item, Order) else Order(item)
-        out.append(replace(o, expr=side_expression(o.expr, s, schemas[s], timezone, "order"), follows=False))
+        node = side_expression(o.expr, s, schemas[s], timezone, "order")
+        # Nulls carry no order, and a column of no type, as readers give one without a value, has nothing else.
+        if node.type.kind != "null":
+            out.append(replace(o, expr=node, follows=False))
     return tuple(out)
 
 
@@ -218,6 +221,8 @@ def _bounds(bounds: Any, s: int, schemas: tuple[pa.Schema, pa.Schema], timezone:
         name = came(given) if not isinstance(given, str) else given
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise OrderError(f"bounds of {name} are {came(pair)}; expected a pair (least, greatest), None for none")
+        if node.type.kind == "null":
+            continue  # nor are they in bounds
         if not has_ordinal(node.type):
             raise OrderError(f"bounds of {name}: a value of type {node.type} cannot be bounded")
         low, high = ordinal_range(node.type)

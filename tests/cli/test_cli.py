@@ -419,3 +419,17 @@ def test_the_package_is_a_command() -> None:
         [sys.executable, "-m", "ivjoin", "--version"], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.startswith("ivjoin ")
+
+
+def test_a_csv_file_without_rows_may_have_an_order_and_bounds(tmp_path: Path) -> None:
+    """Its columns have no type, so nothing is known of them: no row can break the promise."""
+    (tmp_path / "l.csv").write_text("k,t\n1,5\n2,7\n")
+    (tmp_path / "r.csv").write_text("k,t\n")
+    out = tmp_path / "out.csv"
+    code = main([
+        "join", str(tmp_path / "l.csv"), str(tmp_path / "r.csv"), "--where", "l.t BETWEEN r.t AND r.t + 2",
+        "--how", "left", "--left-order", "t", "--right-order", "t DESC NULLS LAST", "--right-bounds", "t=..",
+        "-q", "-o", str(out),
+    ])  # fmt: skip
+    assert code == 0
+    assert out.read_text().splitlines()[1:] == ["1,5,,", "2,7,,"]
