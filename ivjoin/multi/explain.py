@@ -9,7 +9,7 @@ from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.frontier.order import Frontier, OrderTracker
 from ivjoin.multi.question import MultiSpec, Part
-from ivjoin.multi.reach import Span, columns_asked, united
+from ivjoin.multi.reach import Span, columns_asked, present, rounds_of, united
 from ivjoin.multi.spread import attributes, cube
 from ivjoin.multi.steps import Layout, Side, Step
 from ivjoin.operator.explain import interval_text, typical
@@ -103,28 +103,31 @@ def _frontier(spec: MultiSpec, alias: str) -> Frontier:
 
 
 def _bounds(
-    parts: Iterable[Part], frontier: Frontier, nodes: list[Node], present: Iterable[Node]
+    parts: Iterable[Part], frontier: Frontier, nodes: list[Node], columns: Iterable[Node]
 ) -> dict[Node, Span]:
-    """What is left of some expressions beside a later row; ``present``: columns that hold no null there."""
+    """What is left of some expressions beside a later row; ``columns``: those that hold no null there."""
     from ivjoin.propagation import Dom, contract_nodes
 
+    parts = list(parts)
     conjuncts = tuple(p.node for p in parts)
     if not conjuncts or not nodes:
         return {}
-    there = frozenset(present)
+    there = frozenset(columns)
+    conjuncts = (*present(frontier.matching, there), *conjuncts)
     known = {c: Dom.of(c.type, null=False) for c in there}
     known |= {n: domain_of(n, (a, b, null and n not in there)) for n, (a, b, null) in frontier.matching.items()}
-    _, left = contract_nodes(conjuncts, known, tuple(nodes))
+    rounds = rounds_of(set[str]().union(*(p.aliases for p in parts)))
+    _, left = contract_nodes(conjuncts, known, tuple(nodes), rounds=rounds)
     return {n: span for n in nodes if (span := united([left[n]], n)) is not None}
 
 
 def _needed(
-    parts: list[Part], frontier: Frontier, node: Node, span: Span, present: Iterable[Node]
+    parts: list[Part], frontier: Frontier, node: Node, span: Span, columns: Iterable[Node]
 ) -> list[Part]:
     """The fewest conjuncts, by leaving out one after the other, that give a bound."""
     for p in list(parts):
         rest = [q for q in parts if q is not p]
-        if _bounds(rest, frontier, [node], present).get(node) == span:
+        if _bounds(rest, frontier, [node], columns).get(node) == span:
             parts = rest
     return parts
 

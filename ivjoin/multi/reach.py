@@ -11,16 +11,17 @@ Results of rows that are all stored have been put out when the last of them came
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from ivjoin.expr import build
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, value_of
 from ivjoin.frontier.order import Frontier, ordinal_range
 from ivjoin.multi.question import MultiSpec
-from ivjoin.plan.certain import domain_of, ordinals_of
+from ivjoin.plan.certain import certain, domain_of, ordinals_of
 
-__all__ = ["Box", "Reach", "Span", "hull", "united"]
+__all__ = ["Box", "Reach", "Span", "hull", "present", "rounds_of", "united"]
 
 Span: TypeAlias = tuple[int, int]
 Box: TypeAlias = dict[Node, Any]  # what is known of expressions over a wide row: their Dom
@@ -42,6 +43,7 @@ class Reach:
         self.want = tuple(dict.fromkeys(n for n in want if has_ordinal(n.type)))
         self._rounds = any(n.type.kind == "float" for n in self.want)
         self._present = {c: c.type for c in spec.certain[0]}
+        self._asserted: dict[tuple[Node, ...], tuple[Node, ...]] = {}
 
     def future(self, alias: str, frontiers: Mapping[str, Frontier], hulls: Mapping[str, Box]) -> Box | None:
         """What is left of the wanted expressions for a result with a later row of one input; None: there is none.
@@ -65,11 +67,12 @@ class Reach:
         known |= {n: domain_of(n, v) for n, v in own.items()}
         if not self._conjuncts:
             return known
-        outcome, left = contract_nodes(self._conjuncts, known, self.want)
+        conjuncts = self._with(tuple(own))
+        outcome, left = contract_nodes(conjuncts, known, self.want, rounds=rounds_of(self._spec.aliases))
         if outcome is Outcome.INFEASIBLE:
             return None
         if self._rounds:
-            p = propagator(self._conjuncts, self.want)
+            p = propagator(conjuncts, self.want)
             for n, dom in left.items():
                 if n.type.kind == "float" and not dom.is_empty and n not in own:
                     low, high = ordinals_of(dom, n)
@@ -77,6 +80,29 @@ class Reach:
                     high = high if dom.may_nan else confirmed(p, known, n, high, True)
                     left[n] = hull(n, (low, high))
         return left
+
+    def _with(self, known: tuple[Node, ...]) -> tuple[Node, ...]:
+        """The condition, and that expressions of which something is known are there."""
+        found = self._asserted.get(known)
+        if found is None:
+            found = self._asserted[known] = (*present(known, self._present), *self._conjuncts)
+        return found
+
+
+def rounds_of(aliases: Collection[str]) -> int:
+    """How often to propagate so that a bound may pass from any of some inputs to any other."""
+    return len(aliases) + 1
+
+
+def present(nodes: Iterable[Node], columns: Iterable[Node]) -> tuple[Node, ...]:
+    """That expressions are not NULL, columns aside, of those that never are where these columns are not.
+
+    So what is known of ``a.t div 10``, by an order or a watermark, holds of ``a.t``. Rows for which one errs are
+    refused.
+    """
+    functions = [n for n in nodes if n.op != "column"]
+    there = certain((), frozenset(columns), {}, functions)[0] if functions else ()
+    return tuple(build.is_not_null(n) for n in functions if n in there)
 
 
 def hull(node: Node, span: Span | None, null: bool = True) -> Any:

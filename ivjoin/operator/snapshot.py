@@ -85,6 +85,7 @@ def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore
         limits = core.limits
         dropping = core.limits.dropping if isinstance(core, Core) and core.limits is not None else None
         core.metrics = JoinMetrics(**header["metrics"])  # of rows that do not fit, more may be dropped
+        core.metrics.spilled_rows = core.metrics.spilled_bytes = 0  # files are those of the operator that wrote it
         if dropping is not None and header.get("sample") is not None:
             dropping.recall.load(header["sample"])
         for s in (0, 1):

@@ -50,7 +50,8 @@ def forward(node: Node, known: Mapping[Node, Dom]) -> Dom:
 
 
 def contract_nodes(
-    conjuncts: Sequence[Node], known: Mapping[Node, Dom], want: Sequence[Node], also: Sequence[Node] | None = None
+    conjuncts: Sequence[Node], known: Mapping[Node, Dom], want: Sequence[Node], also: Sequence[Node] | None = None,
+    rounds: int = 2,
 ) -> tuple[Outcome, dict[Node, Dom]]:
     """What is left of some expressions at the points where every conjunct is TRUE.
 
@@ -64,6 +65,8 @@ def contract_nodes(
         The expressions asked for.
     also : sequence of Node, optional
         All that will ever be asked for, so that one propagator serves several questions.
+    rounds : int
+        How often to propagate up and down at most, if there is news: a bound may pass one conjunct a round.
 
     Returns
     -------
@@ -72,4 +75,4 @@ def contract_nodes(
     dict of Node to Dom
         The domain of each wanted expression.
     """
-    return propagator(tuple(conjuncts), tuple(want if also is None else also)).contract(known, want)
+    return propagator(tuple(conjuncts), tuple(want if also is None else also)).contract(known, want, rounds)

@@ -11,7 +11,7 @@ import pytest
 from join.test_state_account import KINDS, QUESTIONS, piece, schema_of
 
 from ivjoin import Order, SymmetricHashJoin
-from ivjoin.errors import CapacityError
+from ivjoin.errors import CapacityError, MemoryLimitError
 
 pytestmark = pytest.mark.nojit
 
@@ -181,3 +181,27 @@ def test_a_state_that_is_built_anew_is_not_cut_short() -> None:
         assert op.metrics.state_rows == free.metrics.state_rows
         op.account.limit = None
     assert rows_of(op.finish()) == rows_of(free.finish())
+
+
+def test_rows_out_of_order_in_many_axes_fit_together() -> None:
+    """What schedules of several axes take for a batch is asked for at once: each alone would fit."""
+    names = ("k", "a", "b", "c", "d")
+    schema = pa.schema({n: pa.int64() for n in names})
+    condition = " AND ".join(f"abs(l.{n} - r.{n}) <= 5" for n in names[1:])
+    orders = [Order(n, slack=10**6) for n in names[1:]]
+    for limit in (75_000, 111_000, 150_000):
+        rng = np.random.default_rng(1)
+        op = SymmetricHashJoin(
+            schema, schema, on="k", condition=condition, left_order=orders, right_order=orders, memory_limit=limit
+        )
+        pushed, refused = 0, ""
+        while not refused and pushed < 5_000:
+            batch = pa.record_batch([pa.array(rng.integers(0, 10**6, 8)) for _ in names], schema=schema)
+            try:
+                assert not list(op.push("right", batch))
+                pushed += 8
+            except MemoryLimitError as e:
+                refused = str(e)
+            assert op.metrics.state_bytes <= limit
+        assert f"memory_limit of {limit:,} bytes" in refused
+        assert op.metrics.state_rows == pushed > 100

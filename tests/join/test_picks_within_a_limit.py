@@ -146,6 +146,8 @@ def test_what_is_full_is_said(tmp_path: Path) -> None:
     assert "All columns lie in files" in said and "a greater memory_limit" in said
     more = SymmetricHashJoin.restore(op.snapshot(), memory_limit="1MB", when_full="spill", spill_dir=str(tmp_path))
     assert more.metrics.state_rows == taken
+    held = SymmetricHashJoin.restore(op.snapshot(), memory_limit="8MB").metrics
+    assert (held.state_rows, held.spilled_rows, held.spilled_bytes) == (taken, 0, 0)
     with pytest.raises(MemoryLimitError, match="No operator was made"):
         SymmetricHashJoin.restore(op.snapshot(), memory_limit=30_000, when_full="spill")
     for again in (op, more):

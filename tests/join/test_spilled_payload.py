@@ -91,6 +91,7 @@ def test_every_push_gives_the_rows_of_the_join_in_memory(question: str, how: str
             op = SymmetricHashJoin.restore(op.snapshot(), **limit)
     assert most > 0 or "semi" in how or "anti" in how
     elsewhere = SymmetricHashJoin.restore(op.snapshot())
+    assert (elsewhere.metrics.spilled_rows, elsewhere.metrics.spilled_bytes) == (0, 0)  # all of it is in memory
     want = rows_of(free.finish())
     assert rows_of(elsewhere.finish()) == want
     assert rows_of(op.finish()) == want

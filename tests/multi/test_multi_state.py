@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -136,3 +137,35 @@ def test_rows_of_a_step_go_by_what_bounds_them_through_inputs_that_it_has_not(sh
     assert rows > 0
     assert m.peak_state_rows < 8 * BATCH * 3, m
     assert all(n > 36 * BATCH for n in m.rows_retired.values()), m
+
+
+@pytest.mark.parametrize("views", ["auto", "none"])
+def test_an_order_of_a_function_bounds_the_column_across_inputs(views: str) -> None:
+    condition = "a.k = b.k AND b.k = c.k AND a.ts div 20 = c.ts div 20 AND abs(b.ts - c.ts) <= 20"
+    op = MultiJoin(dict.fromkeys("abc", SCHEMA), condition, orders=dict.fromkeys("abc", "ts div 10"), views=views)
+    assert pushed(op, {a: batches(i) for i, a in enumerate("abc")}) > 0
+    assert op.metrics.peak_state_rows < 36 * BATCH, op.metrics
+    assert "so a.ts >= 9980 through c" in op.explain()
+
+
+def test_a_watermark_of_a_function_bounds_the_column_across_inputs() -> None:
+    op = MultiJoin(dict.fromkeys("abc", SCHEMA), "a.k = b.k AND b.k = c.k AND a.ts >= c.ts - 5 AND b.ts = c.ts")
+    list(op.push("a", only(1, 10, 194, 195, 200)))
+    list(op.push("b", only(1, 20, 199, 200)))
+    list(op.finish("a"))
+    list(op.finish("b"))
+    list(op.advance("c", {"ts div 10": 20}))
+    assert op.metrics.stored == {"a": 2, "b": 1, "c": 0}
+    assert sum(b.num_rows for b in op.push("c", only(1, 200))) == 2
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("order", ["ts", "ts div 10"])
+def test_a_bound_passes_from_the_first_input_to_the_last(order: str, turned: bool) -> None:
+    aliases = "abcdef"
+    links = [f"{y}.ts BETWEEN {x}.ts - 50 AND {x}.ts + 50" for x, y in pairwise(aliases)]
+    condition = " AND ".join(links[::-1] if turned else links)
+    text = MultiJoin(dict.fromkeys(aliases, SCHEMA), condition, orders=dict.fromkeys(aliases, order)).explain()
+    first = 1000 if order == "ts" else 10_000
+    assert f"so f.ts >= {first - 250} through b, c, d and e " in text
+    assert f"so a.ts >= {first - 250} through e, d, c and b " in text

@@ -106,14 +106,17 @@ class Schedules:
             self.table[key]["room"] = len(heap)
 
     def make_room(self, n: int) -> None:
-        """Room for n rows out of order in every schedule."""
+        """Room for n rows out of order in every schedule, asked for together."""
+        wanted = []
         for axis, falling in self.used():
             d = self.table[axis, falling]
             size = int(d["size"])
             if size + n > d["room"]:
-                more = size + n + (size >> 1)
-                self._account.want(lambda: self._more(axis, falling, more))  # noqa: B023 (asked at once)
-                self._room(axis, falling, more)
+                wanted.append((axis, falling, size + n + (size >> 1)))
+        if wanted:
+            self._account.want(lambda: sum(self._more(*heap) for heap in wanted))
+            for heap in wanted:
+                self._room(*heap)
 
     def fit(self, n: int) -> bool:
         """Give back most of the room of heaps that hold little, with n rows more; whether some was."""
