@@ -23,6 +23,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     on_stop: list[Callable[[], None]] = []
     with stopping(on_stop):  # what a command needs takes a while to load
-        from ivjoin.cli.commands import run
+        from ivjoin.cli import commands
 
-        return run(arguments, on_stop)
+        return commands.main(arguments, on_stop)

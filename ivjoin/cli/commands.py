@@ -28,7 +28,7 @@ from ivjoin.files.datasets import Files, open_files, open_stream
 from ivjoin.files.formats import READ_FORMATS, Sink
 from ivjoin.files.places import places
 
-__all__ = ["run"]
+__all__ = ["main"]
 
 _SIGPIPE = 13  # `signal` names it on POSIX alone
 
@@ -37,11 +37,11 @@ _SIGPIPE = 13  # `signal` names it on POSIX alone
 _OPTION = re.compile(r"\b(left|right)_(order|bounds)(?:='([^']*)')?")
 
 
-def run(arguments: Sequence[str] | None, on_stop: list[Callable[[], None]]) -> int:
+def main(arguments: Sequence[str] | None = None, on_stop: list[Callable[[], None]] | None = None) -> int:
     """Run a command, and return what its process ends with; ``on_stop`` gets what is to be done if it is stopped."""
     options = _parser().parse_args(arguments)
-    options.on_stop = on_stop
-    on_stop.append(remove_unfinished)
+    options.on_stop = [] if on_stop is None else on_stop
+    options.on_stop.append(remove_unfinished)
     try:
         return int(options.run(options))
     except BrokenPipeError:

@@ -16,7 +16,7 @@ from join import picks
 
 import ivjoin
 from ivjoin import SymmetricHashJoin
-from ivjoin.cli.commands import main
+from ivjoin.cli import main
 from ivjoin.errors import ConditionError, EvaluationError
 from ivjoin.expr.types import BINARY, STRING, decimal
 from ivjoin.operator.picks import ranks
