@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import sys
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
@@ -12,7 +14,7 @@ import numpy as np
 
 from ivjoin.errors import IvjoinError, OptionError, came
 
-__all__ = ["MOST_ROWS", "known_options", "one_of", "text", "whole_number"]
+__all__ = ["MOST_ROWS", "known_options", "one_of", "text", "warn_caller", "whole_number"]
 
 MOST_ROWS = 2**31 - 1  # of a batch
 
@@ -47,6 +49,14 @@ def known_options(name: str, also: Iterable[str] = ()) -> Callable[[Callable[P, 
         return checked
 
     return checking
+
+
+def warn_caller(warning: Warning) -> None:
+    """Warn of a line outside this package: the one that called into it."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "ivjoin":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(warning, stacklevel=level)
 
 
 def whole_number(name: str, value: Any, least: int, most: int, what: str = "a whole number") -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-import warnings
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal
@@ -13,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from ivjoin.errors import IvjoinError, UnsupportedError, came
-from ivjoin.expr.arguments import one_of
+from ivjoin.expr.arguments import one_of, warn_caller
 from ivjoin.operator.sharing import Pool
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.shj.kernels import apart
@@ -156,11 +155,10 @@ def bytes_of(value: int | str) -> int:
         raise IvjoinError(f"memory_limit is {came(value)}; {expected}")
     there = _memory()
     if there is not None and number > there:
-        warnings.warn(
+        warn_caller(UserWarning(
             f"memory_limit is {number:,} bytes, and this machine has {there:,}: the limit will not be reached before "
-            "memory is",
-            stacklevel=2,
-        )
+            "memory is"
+        ))
     return number
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ import pyarrow as pa
 
 from ivjoin import expr
 from ivjoin.errors import ConditionError, IvjoinError, OrderError, UnsupportedError
-from ivjoin.expr.arguments import known_options
+from ivjoin.expr.arguments import known_options, warn_caller
 from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal
@@ -182,7 +181,7 @@ def joined_frames(
         raise IvjoinError(f"backend is {backend!r}; expected {' or '.join(map(repr, BACKENDS))}")
     streaming = _streaming(left, right)
     for note in call.notes:
-        warnings.warn(note, stacklevel=3)
+        warn_caller(note)
     out = output_type(plan_of(call.spec), call.types)
     count = checked_count(buckets, call.settings.partitions)
     if streaming and not isinstance(name, str | None):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
 from ivjoin.errors import ConditionError, IvjoinError, UnsupportedError
-from ivjoin.expr.arguments import known_options
+from ivjoin.expr.arguments import known_options, warn_caller
 from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import LEFT, columns_of, make
 from ivjoin.expr.ordinal import has_ordinal
@@ -119,7 +118,7 @@ def multi_join(
         spec = spec.of_columns([*columns, *_watermarked(frames)])
         frames = {a: frame.select(*map(quoted_name, spec.schemas[a].names)) for a, frame in frames.items()}
     if spec.condition is not None and not settings.ansi and (note := ansi_note(spec.condition)):
-        warnings.warn(AnsiWarning(note), stacklevel=2)
+        warn_caller(AnsiWarning(note))
     rows = dict.fromkeys(frames, 1.0) if streaming else _sizes(frames)
     free = workers is None and scheme == "auto" and not streaming
     most = 1 if free and _are_small(frames) else settings.partitions if workers is None else workers
@@ -191,7 +190,7 @@ def _watermarks(spec: MultiSpec, frames: Mapping[str, Any]) -> MultiSpec:
                 declared = spec.inputs[alias].orders[0]
                 if all(o.expr is not column for o in declared) and not in_order(frame, i):
                     no_order.append(column)
-                    warnings.warn(WatermarkWarning(watermark_note(alias, f.name)), stacklevel=3)
+                    warn_caller(WatermarkWarning(watermark_note(alias, f.name)))
         out[alias] = tuple(with_watermarks(spec.inputs[alias].orders[0], delay, no_order))
     return spec.with_orders(out)
 

@@ -199,8 +199,9 @@ def test_sizes_that_are_none(bad: Any) -> None:
 
 
 def test_more_than_the_machine_has_is_a_warning() -> None:
-    with pytest.warns(UserWarning, match="this machine has"):
+    with pytest.warns(UserWarning, match="this machine has") as told:
         SymmetricHashJoin(SCHEMA, SCHEMA, on="k", memory_limit="4000TB")
+    assert told[0].filename == __file__, "it is of the line that can be mended"
 
 
 @pytest.mark.parametrize(
