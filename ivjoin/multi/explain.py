@@ -9,14 +9,14 @@ from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.frontier.order import Frontier, OrderTracker
 from ivjoin.multi.question import MultiSpec, Part
-from ivjoin.multi.reach import Span, columns_asked, present, rounds_of, united
+from ivjoin.multi.reach import Span, columns_asked, rounds_of, united
 from ivjoin.multi.spread import attributes, cube
 from ivjoin.multi.steps import Layout, Side, Step
 from ivjoin.operator.explain import interval_text, typical
 from ivjoin.operator.picture import Explanation
 from ivjoin.operator.wording import listed, said
 from ivjoin.plan.cache import plan_of
-from ivjoin.plan.certain import domain_of, passes_nulls
+from ivjoin.plan.certain import domain_of, passes_nulls, there
 
 if TYPE_CHECKING:
     from ivjoin.multi.operator import MultiJoin
@@ -112,10 +112,10 @@ def _bounds(
     conjuncts = tuple(p.node for p in parts)
     if not conjuncts or not nodes:
         return {}
-    there = frozenset(columns)
-    conjuncts = (*present(frontier.matching, there), *conjuncts)
-    known = {c: Dom.of(c.type, null=False) for c in there}
-    known |= {n: domain_of(n, (a, b, null and n not in there)) for n, (a, b, null) in frontier.matching.items()}
+    never_null = frozenset(columns)
+    conjuncts = (*there((), never_null, {}, frontier.matching), *conjuncts)
+    known = {c: Dom.of(c.type, null=False) for c in never_null}
+    known |= {n: domain_of(n, (a, b, null and n not in never_null)) for n, (a, b, null) in frontier.matching.items()}
     rounds = rounds_of(set[str]().union(*(p.aliases for p in parts)))
     _, left = contract_nodes(conjuncts, known, tuple(nodes), rounds=rounds)
     return {n: span for n in nodes if (span := united([left[n]], n)) is not None}

@@ -14,14 +14,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ivjoin.expr import build
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, value_of
 from ivjoin.frontier.order import Frontier, ordinal_range
 from ivjoin.multi.question import MultiSpec
-from ivjoin.plan.certain import certain, domain_of, ordinals_of
+from ivjoin.plan.certain import domain_of, ordinals_of, there
 
-__all__ = ["Box", "Reach", "Span", "hull", "present", "rounds_of", "united"]
+__all__ = ["Box", "Reach", "Span", "hull", "rounds_of", "united"]
 
 Span: TypeAlias = tuple[int, int]
 Box: TypeAlias = dict[Node, Any]  # what is known of expressions over a wide row: their Dom
@@ -85,24 +84,13 @@ class Reach:
         """The condition, and that expressions of which something is known are there."""
         found = self._asserted.get(known)
         if found is None:
-            found = self._asserted[known] = (*present(known, self._present), *self._conjuncts)
+            found = self._asserted[known] = (*there((), self._present.keys(), {}, known), *self._conjuncts)
         return found
 
 
 def rounds_of(aliases: Collection[str]) -> int:
     """How often to propagate so that a bound may pass from any of some inputs to any other."""
     return len(aliases) + 1
-
-
-def present(nodes: Iterable[Node], columns: Iterable[Node]) -> tuple[Node, ...]:
-    """That expressions are not NULL, columns aside, of those that never are where these columns are not.
-
-    So what is known of ``a.t div 10``, by an order or a watermark, holds of ``a.t``. Rows for which one errs are
-    refused.
-    """
-    functions = [n for n in nodes if n.op != "column"]
-    there = certain((), frozenset(columns), {}, functions)[0] if functions else ()
-    return tuple(build.is_not_null(n) for n in functions if n in there)
 
 
 def hull(node: Node, span: Span | None, null: bool = True) -> Any:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import struct
-import warnings
 from functools import cache
 from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
+
+from ivjoin.expr.arguments import warn_caller
 
 __all__ = ["VARIABLE", "wanted", "works"]
 
@@ -63,10 +64,10 @@ def works() -> bool:
         got = f"{type(e).__name__}: {e}"
     if got != sorted(_ROWS, key=repr):
         _found[0] = False
-        warnings.warn(
+        warn_caller(RuntimeWarning(
             f"ivjoin: the compiled blocks do not work on this platform ({str(got)[:200]}); joins go a slower way, with "
-            f"the same rows. {VARIABLE}=0 chooses it without a warning", RuntimeWarning, stacklevel=2,
-        )  # fmt: skip
+            f"the same rows. {VARIABLE}=0 chooses it without a warning"
+        ))  # fmt: skip
     return _found[0]
 
 

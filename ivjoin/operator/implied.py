@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from copy import copy
 
-from ivjoin.expr import build
 from ivjoin.expr.nodes import Node, columns_of, sides_of, walk
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
 from ivjoin.frontier.order import Frontier, ordinal_range
-from ivjoin.plan.certain import certain, domain_of, ordinals_of
+from ivjoin.plan.certain import domain_of, ordinals_of, there
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.separation.normal import conjuncts_of
@@ -69,8 +68,9 @@ class Implied:
         # As they were written: what was made of others may hold for no row that is decided pair by pair.
         written = conjuncts_of(plan.condition) if plan.sides[p].filters else []
         own = [f for f in written if sides_of(f) == {SIDES[p]}]
-        computed = [n for n in self._falling if n.op != "column"]
-        self._conjuncts = (*own, *map(build.is_not_null, _present(plan, p, computed)))
+        never_null = plan.sides[0].present | plan.sides[1].present
+        bounds = plan.sides[p].bounds if plan.spec.on_late != "join" else {}
+        self._conjuncts = (*own, *there(conjuncts_of(plan.condition), never_null, bounds, self._falling))
         self._inside = frozenset(walk(*self._conjuncts))
         used = {*self._residual, *walk(*(theirs for theirs, _, _ in self._terms))}
         return [n for n in columns_of(*self._conjuncts) if n in used and has_ordinal(n.type)]
@@ -136,20 +136,6 @@ def some_edge(node: Node, falling: bool, after: int) -> Interval:
     some = max(ordinal_of(0, node.type), least + 1)  # of unsigned numbers, 0 tells nothing
     after = min(after, (most - some) // 4 * 3)
     return (least, max(some - after, least), True) if falling else (some + after, most, True)
-
-
-def _present(plan: JoinPlan, p: int, nodes: Sequence[Node]) -> list[Node]:
-    """Of some ordered expressions of a side those that are there in each row that matches.
-
-    What is known of one holds of what it is computed of: under an order of ``unix_seconds(r.ts)`` no later row has a
-    ``ts`` before the second that the order has come to. Rows for which it errs are refused.
-    """
-    if not nodes:
-        return []
-    never_null = plan.sides[0].present | plan.sides[1].present
-    bounds = plan.sides[p].bounds if plan.spec.on_late != "join" else {}
-    found = certain(conjuncts_of(plan.condition), never_null, bounds, nodes)[0]
-    return [n for n in nodes if n in found]
 
 
 def _says(node: Node, span: Interval, term: tuple[Node, bool, bool]) -> bool:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
+from ivjoin.expr import build
 from ivjoin.expr.nodes import Node, walk
 from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, value_of
 from ivjoin.frontier.order import ordinal_range
 
-__all__ = ["certain", "domain_of", "ordinals_of", "passes_nulls"]
+__all__ = ["certain", "domain_of", "ordinals_of", "passes_nulls", "there"]
 
 _PASS_NULLS = frozenset({"greatest", "least", "coalesce"})
 
@@ -78,3 +79,16 @@ def certain(
     _, left = contract_nodes(conjuncts, known, wanted)
     present = frozenset(n for n in wanted if not left[n].may_null)
     return present, frozenset(n for n in wanted if n.type.kind == "float" and not left[n].may_nan)
+
+
+def there(
+    conjuncts: Sequence[Node], never_null: Set[Node], bounds: Mapping[Node, tuple[int, int]], nodes: Iterable[Node]
+) -> tuple[Node, ...]:
+    """``IS NOT NULL`` of those computed expressions of which :func:`certain` says so.
+
+    What an order or a watermark says of one holds of what it is computed of: under an order of ``unix_seconds(r.ts)``
+    no later row has a ``ts`` before the second that the order has come to. Rows for which it errs are refused.
+    """
+    computed = [n for n in nodes if n.op != "column"]
+    present = certain(conjuncts, never_null, bounds, computed)[0] if computed else frozenset[Node]()
+    return tuple(build.is_not_null(n) for n in computed if n in present)

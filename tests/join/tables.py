@@ -6,13 +6,16 @@ whole days. The *canonical value* is what an output row shows: hashable, exact t
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
+Ids = Counter[tuple[int | None, int | None]]
 
 NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 NOON = 1_706_702_400  # 2024-01-31T12:00:00Z in seconds: a month's end in a leap year
@@ -180,3 +183,12 @@ def records(table: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
     """The rows of a table as dictionaries of comparison values."""
     columns = {name: compared(table.column(name)) for name in table.schema.names}
     return [{name: values[i] for name, values in columns.items()} for i in range(table.num_rows)]
+
+
+def ids(batches: Iterable[pa.RecordBatch], how: str) -> Ids:
+    """The columns ``id`` and ``id_right`` of joined rows, None for the side that a semi or anti join leaves out."""
+    rows = [row for b in batches for row in b.to_pylist()]
+    if how.endswith(("semi", "anti")):
+        left = how.startswith("left")
+        return Counter((r["id"] if left else None, None if left else r["id"]) for r in rows)
+    return Counter((r["id"], r["id_right"]) for r in rows)

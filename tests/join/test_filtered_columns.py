@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
 
 import oracle
 import pyarrow as pa
 import pytest
 from join import duck
+from join.tables import Ids, ids
 
 from ivjoin import Order, SymmetricHashJoin, explain
 from ivjoin.operator import prune_bounds as bounds
-
-Ids = Counter[tuple[int | None, int | None]]
 
 # Each holds all rows without what the conjuncts of one side say.
 TEXTS = [
@@ -31,14 +29,6 @@ TEXTS = [
     "abs(l.a - r.a) <= r.w AND r.w < 10 AND r.a >= 5 AND l.a < 40",
 ]  # fmt: skip
 FALSE = "abs(l.a - r.a) <= r.w AND r.w < 3 AND r.w > 4 AND l.x <> r.x"
-
-
-def ids(batches: Iterator[pa.RecordBatch], how: str) -> Ids:
-    rows = [row for b in batches for row in b.to_pylist()]
-    if how.endswith(("semi", "anti")):
-        left = how.startswith("left")
-        return Counter((r["id"] if left else None, None if left else r["id"]) for r in rows)
-    return Counter((r["id"], r["id_right"]) for r in rows)
 
 
 def some_rows(rng: random.Random, n: int, falling: bool, schema: pa.Schema) -> pa.Table:

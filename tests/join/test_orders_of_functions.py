@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -13,11 +13,11 @@ import oracle
 import pyarrow as pa
 import pytest
 from join import duck
+from join.tables import Ids, ids
 
 from ivjoin import Order, SymmetricHashJoin, explain
 from ivjoin.operator import prune_bounds as bounds
 
-Ids = Counter[tuple[int | None, int | None]]
 US, HOUR, DAY = pa.timestamp("us"), 3_600_000_000, 86_400_000_000
 
 # Type, written, and computed of a value that is no null.
@@ -37,14 +37,6 @@ CONDITIONS = {
     "numbers": ["l.a BETWEEN r.a - 6 AND r.a + 9", "l.a <= r.a + 3 AND r.a <= l.a + 5 AND l.x <> r.x", "l.a = r.a"],
     "times": ["l.a BETWEEN r.a - INTERVAL 90 MINUTES AND r.a + INTERVAL 1 HOUR", "l.a = r.a"],
 }
-
-
-def ids(batches: Iterator[pa.RecordBatch], how: str) -> Ids:
-    rows = [row for b in batches for row in b.to_pylist()]
-    if how.endswith(("semi", "anti")):
-        left = how.startswith("left")
-        return Counter((r["id"] if left else None, None if left else r["id"]) for r in rows)
-    return Counter((r["id"], r["id_right"]) for r in rows)
 
 
 def shown(text: str, place: Any) -> Any:

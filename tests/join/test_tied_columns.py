@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
 
 import oracle
 import pyarrow as pa
 import pytest
+from join.tables import ids
 
 from ivjoin import Order, SymmetricHashJoin, explain
 from ivjoin.operator import core
@@ -92,14 +93,6 @@ def some_rows(rng: random.Random, n: int, falling: bool, floats: bool) -> list[R
             a, b = (math.nan if v is not None and rng.random() < 0.08 else v for v in (a, b))
         rows.append({"id": i, "k": rng.choice([0, 0, 1, None]), "a": a, "b": b, "c": rng.choice([0, 1, 3, None])})
     return rows
-
-
-def ids(batches: Iterator[pa.RecordBatch], how: str) -> Counter[tuple[int | None, int | None]]:
-    rows = [row for b in batches for row in b.to_pylist()]
-    if how.endswith(("semi", "anti")):
-        left = how.startswith("left")
-        return Counter((r["id"] if left else None, None if left else r["id"]) for r in rows)
-    return Counter((r["id"], r["id_right"]) for r in rows)
 
 
 def play(text: str, how: str, seed: int) -> None:
