@@ -99,25 +99,29 @@ import sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from ivjoin.spark import session
-from ivjoin.spark.planfiles import PlanFiles
 from spark.script import Script
 from spark.test_plans_in_spark import ROWS, follow
 s = session("local[2]", "to be killed", spark__ui__enabled="false", spark__sql__shuffle__partitions=2,
             spark__sql__session__timeZone="UTC", spark__driver__memory="1g")
 folder = Path({folder!r})
 script = Script.__new__(Script)
-script.__dict__.update(spark=s, folder=folder, join=lambda a, b: follow(a, b, folder, how="full"),
+script.__dict__.update(spark=s, folder=folder, join=lambda a, b: follow(a, b, folder, **{options!r}),
                        schemas={{"left": ROWS, "right": ROWS}})
 script.start().awaitTermination()
 """
+
+
+def started(folder: Path, **options: Any) -> subprocess.Popen[bytes]:
+    """The query in a process of its own, which may be killed."""
+    text = CHILD.format(tests=str(Path(__file__).parent.parent), folder=str(folder), options=options)
+    return subprocess.Popen([sys.executable, "-c", text], start_new_session=True, stderr=subprocess.DEVNULL)
 
 
 def test_a_driver_killed_when_a_plan_was_written(spark: Any, tmp_path: Path) -> None:
     script = Script(spark, tmp_path, lambda a, b: follow(a, b, tmp_path, how="full"), ROWS, ROWS)
     for b in range(5):
         script.add(left=piece(0, b), right=piece(1, b))
-    text = CHILD.format(tests=str(Path(__file__).parent.parent), folder=str(tmp_path))
-    process = subprocess.Popen([sys.executable, "-c", text], start_new_session=True, stderr=subprocess.DEVNULL)
+    process = started(tmp_path, how="full")
     deadline = time.monotonic() + 400
     second = tmp_path / "plans" / "plan-2.json"
     while not second.exists() and time.monotonic() < deadline and process.poll() is None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ pytest.importorskip("s3fs", reason="s3fs is not installed (pip install 'ivjoin[s
 pytest.importorskip("moto", reason="moto is not installed")
 
 from spark.script import Script
-from spark.test_plans_in_spark import FAR, ROWS, expected, follow, piece, without_end
+from spark.test_plans_in_spark import FAR, ROWS, expected, follow, piece, started, without_end
 
 from ivjoin.errors import IvjoinError, SnapshotError
 from ivjoin.files.atomic import FileError
@@ -74,35 +72,12 @@ def test_what_is_damaged_foreign_or_gone_is_refused(store: ObjectStore) -> None:
     assert store.held() == [f"clicks/views/plan-{n}.json" for n in range(1, 5)]
 
 
-CHILD = """
-import sys
-from pathlib import Path
-sys.path.insert(0, {tests!r})
-from ivjoin.spark import session
-from spark.script import Script
-from spark.test_plans_in_spark import ROWS, follow
-s = session("local[2]", "to be killed", spark__ui__enabled="false", spark__sql__shuffle__partitions=2,
-            spark__sql__session__timeZone="UTC", spark__driver__memory="1g")
-folder = Path({folder!r})
-script = Script.__new__(Script)
-script.__dict__.update(spark=s, folder=folder, schemas={{"left": ROWS, "right": ROWS}},
-                       join=lambda a, b: follow(a, b, folder, how="full", routing_dir={store!r}))
-script.start().awaitTermination()
-"""
-
-
-def started(folder: Path) -> subprocess.Popen[bytes]:
-    """A query in a process of its own, whose workers find the store by its environment."""
-    text = CHILD.format(tests=str(Path(__file__).parent.parent), folder=str(folder), store=FOLDER)
-    return subprocess.Popen([sys.executable, "-c", text], start_new_session=True, stderr=subprocess.DEVNULL)
-
-
 @pytest.mark.spark
 def test_a_driver_killed_when_a_plan_was_put(spark: Any, tmp_path: Path, store: ObjectStore) -> None:
     script = Script(spark, tmp_path, lambda a, b: None, ROWS, ROWS)
     for b in range(5):
         script.add(left=piece(0, b), right=piece(1, b))
-    first = started(tmp_path)
+    first = started(tmp_path, how="full", routing_dir=FOLDER)
     deadline = time.monotonic() + 240
     second = "clicks/views/plan-2.json"
     while second not in store.held() and time.monotonic() < deadline and first.poll() is None:
@@ -116,7 +91,7 @@ def test_a_driver_killed_when_a_plan_was_put(spark: Any, tmp_path: Path, store: 
     assert sorted(held)[:2] == ["plan-0.json", "plan-2.json"]
     assert json.loads(held["plan-2.json"])["number"] == 2
     script.add(left=[(-1, FAR, -1)], right=[(-1, FAR, -2)])
-    again = started(tmp_path)
+    again = started(tmp_path, how="full", routing_dir=FOLDER)
     try:
         assert again.wait(240) == 0
     finally:
