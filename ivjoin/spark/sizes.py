@@ -60,7 +60,7 @@ def is_read_alike(frame: Any) -> bool:
     database makes them.
     """
     try:
-        query = frame._jdf.queryExecution()
+        query = frame.alias("seen")._jdf.queryExecution()  # a new one knows what was cached meanwhile
         # as it was asked for, since the optimizer works some of it out, by chance or not; and without what is cached
         asked, plan = query.analyzed(), query.optimizedPlan()
         # Spark runs a subquery once for all readings only where a setting of the session lets it

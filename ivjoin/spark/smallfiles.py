@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from ivjoin.spark.pack import fitted
 
-__all__ = ["rows_of_files"]
+__all__ = ["paths_of", "rows_of_files"]
 
 _PARQUET = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
 
@@ -38,10 +38,10 @@ def rows_of_files(
         None where the frame is more than columns of Parquet files on this machine, or has ``most`` rows.
     """
     try:
-        paths = _paths(frame, names)
-        if paths is None:
+        found = paths_of(frame, names)
+        if found is None:
             return None
-        files = [pq.ParquetFile(path) for path in paths]
+        files = [pq.ParquetFile(path) for path in found[0]]
         count = sum(file.metadata.num_rows for file in files)
         if count >= most or not count:
             return None
@@ -68,9 +68,9 @@ def _of_numbers(files: Sequence[pq.ParquetFile], names: list[str], numbers: np.n
             begin = end
 
 
-def _paths(frame: Any, names: Sequence[str]) -> list[str] | None:
-    """The files of a frame of which these columns are theirs, by the same names."""
-    plan = frame._jdf.queryExecution().optimizedPlan()
+def paths_of(frame: Any, names: Sequence[str]) -> tuple[list[str], Any] | None:
+    """The files of a frame of which these columns are theirs, by the same names; and Spark's relation."""
+    plan = frame.alias("seen")._jdf.queryExecution().optimizedPlan()  # a new one knows what was cached meanwhile
     if str(plan.nodeName()) == "Project":
         kept = plan.projectList()
         if any(str(kept.apply(i).nodeName()) != "AttributeReference" for i in range(kept.size())):
@@ -78,10 +78,11 @@ def _paths(frame: Any, names: Sequence[str]) -> list[str] | None:
         plan = plan.child()
     if str(plan.nodeName()) != "LogicalRelation":
         return None
-    if str(plan.relation().fileFormat().getClass().getName()) != _PARQUET:
+    relation = plan.relation()
+    if str(relation.fileFormat().getClass().getName()) != _PARQUET:
         return None
-    stored = set(plan.relation().dataSchema().fieldNames())
+    stored = set(relation.dataSchema().fieldNames())
     found = [urlsplit(str(uri)) for uri in frame._jdf.inputFiles()]
     if not stored.issuperset(names) or any(uri.scheme != "file" for uri in found):
         return None
-    return [unquote(uri.path) for uri in found]
+    return [unquote(uri.path) for uri in found], relation

@@ -43,7 +43,7 @@ from ivjoin.spark.sorting import sort_key
 if TYPE_CHECKING:
     from ivjoin.routing.plan import RoutingPlan
 
-__all__ = ["Spread", "routed", "spread_of", "why_undivided"]
+__all__ = ["Spread", "is_little", "planned_for", "routed", "spread_of", "why_undivided"]
 
 # Bytes a frame, on average, that are less work than a sample of them, and that one task joins where a sample finds
 # no key to divide, and less than this load.
@@ -124,7 +124,7 @@ def spread_of(
     small = free and are_small(frames, sizes, _MIDDLING)
     if small and (opened := from_files(frames, spec, _ALONE)) is not None:
         workers = _tasks(left, opened, tasks, buckets)
-        if workers > 1 and _is_little(_planned(opened, spec, workers, routing, None)):
+        if workers > 1 and is_little(planned_for(opened, spec, workers, routing, None)):
             return _in_one_task(opened)
     key_hash = _key_hash(plan)
     opened = _opened(frames, spec, sizes, plan, key_hash)
@@ -135,16 +135,16 @@ def spread_of(
     tasks = _tasks(left, drawn, tasks, buckets)
     if tasks == 1:
         return Spread(buckets, None, "there is one task")
-    made = _planned(drawn, spec, tasks, routing, key_hash)
+    made = planned_for(drawn, spec, tasks, routing, key_hash)
     if opened and why_in_python(spec, made):  # by hashes of whole rows, it may be, which Spark has to say
         drawn = samples(frames, spec, sizes, key_hash)
-        made = _planned(drawn, spec, tasks, routing, key_hash)
-    if small and _is_little(made):
+        made = planned_for(drawn, spec, tasks, routing, key_hash)
+    if small and is_little(made):
         return _in_one_task(drawn)
-    if keys and not _is_divided(made):
+    if keys and not is_divided(made):
         return Spread(buckets, None, "; ".join(made.notes))
     if keys and routing == "auto":
-        hashed = _planned(drawn, spec, tasks, "hash", key_hash)
+        hashed = planned_for(drawn, spec, tasks, "hash", key_hash)
         if hashed.report.load < _WORTH * made.report.load:
             return Spread(buckets, None, "; ".join(made.notes))
     if made.n_cells == 1:
@@ -177,7 +177,7 @@ def _tasks(frame: Any, drawn: Sequence[Sampled], tasks: int, buckets: int | None
     return tasks if buckets is not None else min(tasks, max(_cores(frame), rows // _TASK_ROWS))
 
 
-def _planned(drawn: Sequence[Sampled], spec: JoinSpec, tasks: int, scheme: str, key_hash: KeyHash) -> RoutingPlan:
+def planned_for(drawn: Sequence[Sampled], spec: JoinSpec, tasks: int, scheme: str, key_hash: KeyHash) -> RoutingPlan:
     from ivjoin.routing import plan_join
 
     (left, left_rows), (right, right_rows) = drawn
@@ -188,14 +188,14 @@ def _planned(drawn: Sequence[Sampled], spec: JoinSpec, tasks: int, scheme: str, 
     )
 
 
-def _is_divided(plan: RoutingPlan) -> bool:
+def is_divided(plan: RoutingPlan) -> bool:
     return any(e.cells > 1 for e in plan.layout.entries)
 
 
-def _is_little(plan: RoutingPlan) -> bool:
+def is_little(plan: RoutingPlan) -> bool:
     """Whether no key is worth dividing, and all of it is little work."""
     report = plan.report
-    return not _is_divided(plan) and float(report.rows_in.sum() + report.beta * report.rows_out.sum()) < _ALONE
+    return not is_divided(plan) and float(report.rows_in.sum() + report.beta * report.rows_out.sum()) < _ALONE
 
 
 def _in_one_task(drawn: Sequence[Sampled]) -> Spread:

@@ -17,7 +17,7 @@ condition need not err for them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from functools import reduce
 from typing import Any
 
@@ -32,19 +32,14 @@ from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.columns import key_sql, place
-from ivjoin.spark.metrics import observed
+from ivjoin.spark.joiners import Joiner, joined_by
 from ivjoin.spark.ownership import cell_spec, only_owned
-from ivjoin.spark.pack import MapStage
-from ivjoin.spark.results import GROWING, RESULT_SCHEMA, opener, packed_row
 from ivjoin.spark.slots import columns_packed, laid_together, null_of, selected
 from ivjoin.spark.sorting import image_adder, sort_key
 from ivjoin.spark.spreading import Spread, routed
 
 __all__ = ["static_join"]
 
-
-# What one task counts, in the order of its text.
-_COUNTS = (*GROWING, "peak_state_rows", "peak_state_bytes")
 _NAME = "ivjoin name"
 
 
@@ -115,10 +110,7 @@ def static_join(
         joiner = _joiner(cell_spec(run), celled, budget, plan_of(run).schema)
     else:
         joiner = _joiner(run, places, budget)
-    if observation is None:
-        return payload.mapInArrow(joiner, out)
-    counted = payload.mapInArrow(_counted(joiner), RESULT_SCHEMA)
-    return observed(counted, observation, _COUNTS).mapInArrow(opener(plan_of(run).schema), out)
+    return joined_by(joiner, payload, plan_of(run).schema, out, observation)
 
 
 def _apart(frames: Sequence[Any]) -> Any:
@@ -143,9 +135,6 @@ def _column_of(sql: str) -> int | None:
 def _with_image(rows: Any, spec: JoinSpec, side: int, node: Any) -> Any:
     schema = StructType([StructField("o", LongType()), *[StructField(f.name, f.dataType) for f in rows.schema]])
     return rows.mapInArrow(image_adder(spec, side, node), schema)
-
-
-Joiner = Callable[[Iterator[pa.RecordBatch]], Generator[pa.RecordBatch, None, JoinMetrics]]
 
 
 def _joiner(
@@ -180,23 +169,6 @@ def _joiner(
         return counts
 
     return join
-
-
-def _counted(join: Joiner) -> MapStage:
-    """The same with its rows packed, and a last row with the counts."""
-
-    def joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        steps = join(batches)
-        while True:
-            try:
-                batch = next(steps)
-            except StopIteration as end:
-                total = end.value.as_dict()
-                break
-            yield packed_row(batch, None)
-        yield packed_row(None, ",".join(str(total[name]) for name in _COUNTS))
-
-    return joined
 
 
 def _of_side(

@@ -1,0 +1,212 @@
+"""A join of static frames that are files on this machine: each task reads them, and joins what is for its cells.
+
+::
+
+    task 0: files -- cells of worker 0 --+-- sort -- sweep -- rows of the answer, as Arrow
+    task 1: files -- cells of worker 1 --+-- sort -- sweep -- rows of the answer, as Arrow
+
+Spark takes nothing but the answer: to decode a row into its own form, sort it and hand it to Python as Arrow takes it
+longer than the join of the row does. A row that is read and dropped, since it is for another task, costs a fiftieth.
+Which cells a row is for says a routing plan (``ivjoin.routing``), made from a sample of the same files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from ivjoin.metrics import JoinMetrics
+from ivjoin.operator.budget import Budget
+from ivjoin.plan.cache import plan_of
+from ivjoin.plan.spec import SIDES, JoinSpec
+from ivjoin.spark.buckets import checked_count
+from ivjoin.spark.columns import key_sql
+from ivjoin.spark.environment import Settings, is_connect
+from ivjoin.spark.joiners import Joiner, joined_by
+from ivjoin.spark.localfiles import LocalFiles, files_here
+from ivjoin.spark.ownership import cell_spec, only_owned
+from ivjoin.spark.sampling import from_files, looked_at
+from ivjoin.spark.spreading import is_little, planned_for
+from ivjoin.stream.inputs import open_inputs
+from ivjoin.stream.pull import stream_of
+
+if TYPE_CHECKING:
+    from ivjoin.routing.plan import RoutingPlan
+
+__all__ = ["Direct", "direct_join", "direct_of"]
+
+_MOST_ROWS, _MOST_BYTES = 4_000_000, 128 << 20  # of a frame
+_READERS = 8  # tasks that read all of a frame
+_TASK_ROWS = 50_000
+
+
+@dataclass(frozen=True)
+class Direct:
+    """Files that tasks read, and which rows each task keeps.
+
+    Attributes
+    ----------
+    files : (LocalFiles, LocalFiles)
+    plan : RoutingPlan or None
+        None: one task joins all rows.
+    """
+
+    files: tuple[LocalFiles, LocalFiles]
+    plan: RoutingPlan | None = None
+
+    @property
+    def workers(self) -> list[int]:
+        """Those that have cells."""
+        return [0] if self.plan is None else sorted(set(self.plan.worker_of.tolist()))
+
+    def __str__(self) -> str:
+        tasks = len(self.workers)
+        rows = " and ".join(f"{f.rows:,}" for f in self.files)
+        who = "one task" if tasks == 1 else f"each of {tasks} tasks"
+        kept = "" if tasks == 1 else ", keeps the rows of its cells"
+        said = f"static: {who} reads the files of both frames ({rows} rows) by itself{kept} and sorts them"
+        return "\n".join([said, *(f"  {line}" for line in str(self.plan or "").splitlines())])
+
+
+def direct_of(
+    left: Any, right: Any, spec: JoinSpec, settings: Settings, buckets: int | None, routing: str,
+    budget: Budget | None = None,
+) -> Direct | None:
+    """How the tasks read both frames; None where Spark has to.
+
+    Within a limit of memory it has to, too: what a task reads it holds, as rows that are sorted.
+    """
+    plan = plan_of(spec)
+    if is_connect(left) or budget is not None or spec.pick is not None or spec.aggregates or plan.never:
+        return None
+    tasks = checked_count(buckets, settings.partitions)
+    if buckets is not None and tasks > _READERS:
+        return None
+    found = [
+        files_here(frame, schema, _MOST_ROWS, _MOST_BYTES)
+        for frame, schema in zip((left, right), spec.schemas, strict=True)
+    ]
+    if found[0] is None or found[1] is None:
+        return None
+    files = found[0], found[1]
+    rows = files[0].rows + files[1].rows
+    if buckets is None:
+        cores = int(left.sparkSession.sparkContext.defaultParallelism)
+        tasks = min(tasks, cores, _READERS, max(1, rows // _TASK_ROWS))
+    if tasks == 1 or not files[0].rows or not files[1].rows:
+        return Direct(files)
+    if routing == "hash" and not plan.separation.keys:
+        return Direct(files)
+    drawn = from_files((left, right), spec, _MOST_ROWS + 1)
+    if drawn is None:
+        return None
+    made = planned_for(drawn, spec, tasks, routing, None)
+    if made.n_cells == 1 or (buckets is None and key_sql(plan) and is_little(made)):
+        return Direct(files)
+    return Direct(files, made)
+
+
+def direct_join(
+    spark: Any, spec: JoinSpec, out: StructType, direct: Direct, observation: Any = None
+) -> Any:
+    """The joined frame; ``observation`` takes the counts."""
+    tasks = len(direct.workers)
+    joiner = _joiner(spec.with_orders((), (), "raise"), direct)
+    return joined_by(joiner, spark.range(0, tasks, 1, tasks), plan_of(spec).schema, out, observation)
+
+
+# -- in the tasks ------------------------------------------------------------------------------------------------------
+
+
+def _joiner(spec: JoinSpec, direct: Direct) -> Joiner:
+    """The function of a task: the number of a worker in, joined rows out."""
+    files, workers, text = direct.files, direct.workers, None
+    if direct.plan is not None:
+        from ivjoin.routing.encoding import plan_to_json
+
+        text = plan_to_json(direct.plan)
+
+    def join(batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, JoinMetrics]:
+        counts, unowned = JoinMetrics(), 0
+        for number in (n for batch in batches for n in batch.column(0).to_pylist()):
+            plan = None if text is None else _plan(text, spec)
+            sides = [_kept(spec, s, files[s], plan, workers[number]) for s in (0, 1)]
+            apart = any(side.shared for side in sides)
+            run = cell_spec(spec) if apart else spec
+            tables = [side.table(schema, apart) for side, schema in zip(sides, run.schemas, strict=True)]
+            del sides
+            stream = stream_of(open_inputs(*tables), plan_of(run), 0, 1, "auto", None)
+            del tables
+            for batch in stream:
+                mine = only_owned(batch, plan_of(spec).schema) if apart else batch
+                unowned += batch.num_rows - mine.num_rows
+                if mine.num_rows:
+                    yield mine
+            counts = stream.metrics
+        counts.rows_out -= unowned
+        return counts
+
+    return join
+
+
+@dataclass
+class _Kept:
+    """The rows of a side that are for a worker.
+
+    Attributes
+    ----------
+    batches : list of RecordBatch
+    cells, owned : list of np.ndarray
+        Of their rows: int64 and bool.
+    shared : bool
+        Whether cells have to be told apart, or what is not owned.
+    """
+
+    batches: list[pa.RecordBatch]
+    cells: list[np.ndarray]
+    owned: list[np.ndarray]
+    shared: bool = False
+
+    def table(self, schema: pa.Schema, apart: bool) -> pa.Table:
+        """The rows, of a schema; with ``apart`` it has their cells and whether they are owned, too."""
+        added = zip(self.cells, self.owned, strict=True) if apart else [() for _ in self.batches]
+        return pa.Table.from_batches([
+            pa.RecordBatch.from_arrays([*batch.columns, *map(pa.array, more)], schema=schema)
+            for batch, more in zip(self.batches, added, strict=True)
+        ], schema)  # fmt: skip
+
+
+def _kept(spec: JoinSpec, side: int, files: LocalFiles, plan: RoutingPlan | None, worker: int) -> _Kept:
+    """All rows of a side, or those for the cells of a worker."""
+    if plan is None:
+        return _Kept(list(files.batches(spec.schemas[side])), [], [])
+    out = _Kept([], [], [])
+    seen, mine = looked_at(spec, side), plan.worker_of == worker
+    told = spec.how != "inner" or side == 0  # of a pair the left copy says whether it is owned
+    several = int(np.count_nonzero(mine)) > 1
+    for batch in files.batches(spec.schemas[side]):
+        at, cells, owned = plan.cells(SIDES[side], batch.select(seen))
+        kept = mine[cells]
+        at, cells, owned = at[kept], cells[kept], owned[kept]
+        whole = len(at) == batch.num_rows and bool((at[1:] > at[:-1]).all())
+        out.batches.append(batch if whole else batch.take(pa.array(at)))
+        out.cells.append(cells)
+        out.owned.append(owned)
+        out.shared = out.shared or several or (told and not bool(owned.all()))
+    return out
+
+
+@lru_cache(maxsize=8)
+def _plan(text: str, spec: JoinSpec) -> RoutingPlan:
+    from ivjoin.routing.encoding import plan_from_json
+
+    left, right = (pa.schema([schema.field(i) for i in looked_at(spec, s)]) for s, schema in enumerate(spec.schemas))
+    return plan_from_json(
+        text, left, right, on=list(spec.on) or None, condition=spec.condition, how=spec.how, timezone=spec.timezone
+    )

@@ -1,0 +1,138 @@
+"""Frames that are columns of Parquet files on this machine, which its Python workers can read as Spark would.
+
+Spark's own reader is the measure: what it may read otherwise than pyarrow does (calendars of old writers, columns that
+a file lacks or has in another type, options and settings of the reader) is left to it. Which files there are is what
+Spark found when the frame was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ivjoin.spark.pack import fitted
+from ivjoin.spark.smallfiles import paths_of
+
+__all__ = ["LocalFiles", "files_here"]
+
+_INDEX = "org.apache.spark.sql.execution.datasources.InMemoryFileIndex"
+# Options of the reader that say which files, and no more than the schema says.
+_OPTIONS = frozenset({
+    "path", "paths", "mergeschema", "recursivefilelookup", "pathglobfilter", "modifiedbefore", "modifiedafter",
+})  # fmt: skip
+# Settings under which Spark reads files as they are, and their values then.
+_SETTINGS = {
+    "spark.sql.files.ignoreCorruptFiles": "false", "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "corrected", "spark.sql.parquet.int96RebaseModeInRead": "corrected",
+    "spark.sql.parquet.int96TimestampConversion": "false", "spark.sql.parquet.fieldId.read.enabled": "false",
+}  # fmt: skip
+_OLD_CALENDARS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+_PLAIN = (
+    pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_string, pa.types.is_binary,
+    pa.types.is_date32, pa.types.is_decimal128,
+)
+_FILES = 64  # of a frame, which are opened one after the other
+_UNIT = "us"  # of Spark's timestamps
+
+
+@dataclass(frozen=True)
+class LocalFiles:
+    """Columns of Parquet files.
+
+    Attributes
+    ----------
+    paths : tuple of str
+    columns : tuple of str
+        By their names in the files.
+    rows : int
+    nbytes : int
+        Of these columns, as footers tell them, unpacked.
+    """
+
+    paths: tuple[str, ...]
+    columns: tuple[str, ...]
+    rows: int
+    nbytes: int
+
+    def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """All rows under the names and types of a schema, a row group at a time."""
+        for path in self.paths:
+            with _opened(path) as file:
+                for i in range(file.num_row_groups):
+                    table = file.read_row_group(i, columns=list(self.columns), use_threads=False)
+                    for batch in table.select(list(self.columns)).combine_chunks().to_batches():
+                        yield fitted(batch, schema)
+
+
+def files_here(frame: Any, schema: pa.Schema, most_rows: int, most_bytes: int) -> LocalFiles | None:
+    """The files of a frame; None where it is more than their columns, or Spark has to read them.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    schema : pa.Schema
+        The frame's, as Arrow.
+    most_rows, most_bytes : int
+        Files that hold more are not read here.
+    """
+    try:
+        session = frame.sparkSession
+        master = str(session.sparkContext.master)
+        if master != "local" and not master.startswith("local["):
+            return None  # workers may be on other machines
+        if any(str(session.conf.get(name)).lower() != value for name, value in _SETTINGS.items()):
+            return None
+        found = paths_of(frame, frame.columns)
+        if found is None or len(found[0]) > _FILES:
+            return None
+        paths, relation = found
+        if str(relation.location().getClass().getName()) != _INDEX or not relation.partitionSchema().isEmpty():
+            return None
+        options = relation.options().keySet().toSeq()
+        if not _OPTIONS.issuperset(str(options.apply(i)).lower() for i in range(options.size())):
+            return None
+        rows = nbytes = 0
+        for path in paths:
+            with _opened(path) as file:
+                sizes = _sizes(file, frame.columns, schema)
+                if sizes is None:
+                    return None
+                rows, nbytes = rows + file.metadata.num_rows, nbytes + sizes
+                if rows > most_rows or nbytes > most_bytes:
+                    return None
+        return LocalFiles(tuple(paths), tuple(frame.columns), rows, nbytes)
+    except Exception:  # whatever stands in the way: Spark reads them, or says what is wrong
+        return None
+
+
+def _opened(path: str) -> pq.ParquetFile:
+    return pq.ParquetFile(path, coerce_int96_timestamp_unit=_UNIT)
+
+
+def _sizes(file: pq.ParquetFile, names: Sequence[str], schema: pa.Schema) -> int | None:
+    """Bytes of columns, unpacked; None where one is not there once, or in another type than Spark gives it."""
+    stored = file.schema_arrow
+    if any(key in (file.metadata.metadata or {}) for key in _OLD_CALENDARS):
+        return None
+    physical = {column.path: str(column.physical_type) for column in map(file.schema.column, range(len(file.schema)))}
+    for name, field in zip(names, schema, strict=True):
+        if len(stored.get_all_field_indices(name)) != 1 or name not in physical:
+            return None
+        if not _is_alike(stored.field(name).type, field.type, physical[name] == "INT96"):
+            return None
+    groups = (file.metadata.row_group(i) for i in range(file.num_row_groups))
+    columns = (group.column(i) for group in groups for i in range(group.num_columns))
+    return sum(c.total_uncompressed_size for c in columns if c.path_in_schema in set(names))
+
+
+def _is_alike(stored: pa.DataType, wanted: pa.DataType, int96: bool) -> bool:
+    """Whether pyarrow reads what Spark reads: the same plain type."""
+    if pa.types.is_timestamp(wanted):
+        # an instant, which INT96 is, too, or a time without a zone
+        zoned = int96 or (pa.types.is_timestamp(stored) and stored.tz is not None)
+        return pa.types.is_timestamp(stored) and stored.unit == _UNIT and zoned == (wanted.tz is not None)
+    return stored == wanted and any(is_kind(wanted) for is_kind in _PLAIN)

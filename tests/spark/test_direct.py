@@ -1,0 +1,214 @@
+"""Static frames that are Parquet files on this machine: the tasks of a join read them by themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import Observation
+from pyspark.sql import functions as F
+from spark.every_type import DDL, select_list
+from spark.script import rows_of
+from spark.second_opinion import joined
+from spark.test_static_spread import BAND, HOWS, KEYED, UNKEYED, run, table
+
+from ivjoin.spark.localfiles import files_here
+from ivjoin.spark.schema import arrow_schema
+
+pytestmark = pytest.mark.spark
+
+PLAIN = "k, o, big, tiny, flag, f, d, dec, small, s, raw, day, ts, local"
+
+
+def written(folder: Path, rows: pa.Table, parts: int = 3, **options: Any) -> str:
+    folder.mkdir()
+    for part in range(parts):
+        begin, end = part * rows.num_rows // parts, (part + 1) * rows.num_rows // parts
+        pq.write_table(rows.slice(begin, end - begin), folder / f"{part}.parquet", **options)
+    return str(folder)
+
+
+def is_direct(frame: Any) -> bool:
+    return "FileScan" not in frame._jdf.queryExecution().executedPlan().toString()
+
+
+def here(frame: Any) -> Any:
+    return files_here(frame, arrow_schema(frame.schema, "UTC"), 1 << 20, 1 << 30)
+
+
+@pytest.mark.parametrize("hot", [0.0, 0.7, 1.0])
+@pytest.mark.parametrize("how", HOWS)
+def test_each_join_type_agrees_with_duckdb(spark: Any, tmp_path: Path, how: str, hot: float) -> None:
+    a, b = (table(seed, hot, n=3000) for seed in (1, 2))
+    left, right = (spark.read.parquet(written(tmp_path / name, t)) for name, t in (("l", a), ("r", b)))
+    for on, columns in ((None, UNKEYED), ("k", KEYED)):
+        expected = joined(a, b, how, BAND if on is None else f"l.k = r.k AND {BAND}", columns)
+        for options in ({}, {"buckets": 2}, {"buckets": 5}, {"routing": "hash", "buckets": 3}):
+            seen = Observation()
+            found = left.band_join(right, on=on, condition=BAND, how=how, name=seen, **options)
+            assert is_direct(found)
+            rows, tasks = run(found)
+            assert rows == expected, options
+            assert tasks <= options.get("buckets", 1)
+            counts = seen.get
+            assert counts["rows_out"] == sum(rows.values())
+            if options.get("buckets") in (2, 5) and how in ("inner", "left", "right", "full"):
+                assert tasks > 1, options
+    far = "l.x <= r.x - 1900"
+    grid = left.band_join(right, condition=far, how=how, buckets=4, routing="grid")
+    assert is_direct(grid)
+    assert run(grid)[0] == joined(a, b, how, far, UNKEYED)
+
+
+def test_other_schemes_and_conditions(spark: Any, tmp_path: Path) -> None:
+    a, b = (table(seed, 0.5, n=1500) for seed in (3, 4))
+    left, right = (spark.read.parquet(written(tmp_path / name, t)) for name, t in (("l", a), ("r", b)))
+    for condition in ("abs(l.x - r.x) <= 3 AND l.v < r.v", "l.x + 1 = r.x OR l.x = r.x + 1", "l.x > r.x + 1990"):
+        for how in ("inner", "full", "left_anti"):
+            found = left.band_join(right, condition=condition, how=how, buckets=4)
+            assert is_direct(found)
+            assert run(found)[0] == joined(a, b, how, condition, UNKEYED), (condition, how)
+
+
+def test_every_plain_type_is_read_as_spark_reads_it(spark: Any, tmp_path: Path) -> None:
+    """Written by Spark, timestamps as INT96 and as numbers; with years 1 and 9999, nulls and an empty part."""
+    frame = spark.range(50).selectExpr(*select_list()).selectExpr(*PLAIN.split(", ")).union(
+        spark.sql(
+            "SELECT 0L, 0L, -9223372036854775808L, -128Y, true, -0.0F, double('inf'), NULL, NULL, '', X'', "
+            "DATE '9999-12-31', TIMESTAMP '0001-01-01 00:00:00.000001Z', TIMESTAMP_NTZ '9999-12-31 23:59:59.999999'"
+        )
+    )
+    for kind in ("INT96", "TIMESTAMP_MICROS"):
+        spark.conf.set("spark.sql.parquet.outputTimestampType", kind)
+        try:
+            frame.repartition(3).write.parquet(str(tmp_path / kind))
+        finally:
+            spark.conf.unset("spark.sql.parquet.outputTimestampType")
+        stored = spark.read.parquet(str(tmp_path / kind))
+        files, schema = here(stored), arrow_schema(stored.schema, "UTC")
+        assert files is not None
+        assert files.rows == 51
+        got = pa.Table.from_batches(files.batches(schema), schema)
+        assert rows_of(got) == rows_of(stored.toArrow().cast(schema))
+        meet = stored.band_join(stored.selectExpr("o", "k"), condition="l.o = r.o AND l.k <= r.k", buckets=2)
+        assert is_direct(meet)
+        native = stored.alias("l").join(
+            stored.selectExpr("o AS o_right", "k AS k_right").alias("r"),
+            F.expr("l.o = r.o_right AND l.k <= r.k_right"),
+        )
+        assert rows_of(meet.toArrow()) == rows_of(native.toArrow().cast(meet.toArrow().schema))
+
+
+def test_what_is_more_than_columns_of_files_is_left_to_spark(spark: Any, tmp_path: Path) -> None:
+    rows = table(1, n=300)
+    path = written(tmp_path / "plain", rows)
+    plain = spark.read.parquet(path)
+    assert here(plain) is not None
+    assert here(plain.select("x", "v")) is not None, "columns of them, in any order"
+    spark.range(9).selectExpr("id AS k", "id % 3 AS p").write.partitionBy("p").parquet(str(tmp_path / "partitioned"))
+    spark.range(9).selectExpr(*select_list()).select("o", "arr", "st").write.parquet(str(tmp_path / "nested"))
+    plain.write.json(str(tmp_path / "json"))
+    others = {
+        "filtered": plain.where("x > 3"), "computed": plain.selectExpr("x + 1 AS x", "k"), "united": plain.union(plain),
+        "limited": plain.limit(5), "renamed": plain.toDF("a", "b", "c"), "local": spark.createDataFrame(rows),
+        "partitioned": spark.read.parquet(str(tmp_path / "partitioned")),
+        "nested": spark.read.parquet(str(tmp_path / "nested")), "json": spark.read.json(str(tmp_path / "json")),
+        "other type": spark.read.schema("k string, x decimal(20,0), v long").parquet(path),
+        "lacking": spark.read.schema("k string, x long, w long").parquet(path),
+        "options": spark.read.option("datetimeRebaseMode", "LEGACY").parquet(path),
+        "metadata": plain.select("*", "_metadata.file_name"),
+    }  # fmt: skip
+    assert {name: here(frame) for name, frame in others.items()} == dict.fromkeys(others)
+    for name, value in (
+        ("spark.sql.files.ignoreCorruptFiles", "true"), ("spark.sql.parquet.datetimeRebaseModeInRead", "LEGACY"),
+        ("spark.sql.parquet.int96RebaseModeInRead", "EXCEPTION"),
+    ):  # fmt: skip
+        before = spark.conf.get(name)
+        spark.conf.set(name, value)
+        try:
+            assert here(plain) is None, name
+        finally:
+            spark.conf.set(name, before)
+    cached = plain.cache()
+    try:
+        assert here(cached) is None, "what is kept may be older than the files"
+    finally:
+        cached.unpersist(blocking=True)
+    assert here(plain) is not None
+
+
+@pytest.mark.parametrize("key", [b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"])
+def test_files_of_old_writers_are_left_to_spark(spark: Any, tmp_path: Path, key: bytes) -> None:
+    """Their days before 1582 are of another calendar."""
+    rows = pa.table({"k": [1, 2], "d": pa.array([-800_000, 3], pa.date32())})
+    old = rows.replace_schema_metadata({b"org.apache.spark.version": b"2.4.0", key: b""})
+    assert here(spark.read.parquet(written(tmp_path / "new", rows))) is not None
+    assert here(spark.read.parquet(written(tmp_path / "old", old))) is None
+
+
+def test_types_that_pyarrow_and_spark_call_otherwise(spark: Any, tmp_path: Path) -> None:
+    n = pa.array([1, 2, 3])
+    others = {
+        "unsigned": n.cast(pa.uint32()), "dictionary": pa.array(["a", "b", "a"]).dictionary_encode(),
+        "milliseconds": n.cast(pa.timestamp("ms", "UTC")), "large text": pa.array(["a", "b", "c"], pa.large_string()),
+        "decimal 256": n.cast(pa.decimal256(38, 2)),
+    }  # fmt: skip
+    for name, column in others.items():
+        frame = spark.read.parquet(written(tmp_path / name, pa.table({"k": n, "c": column}), 1))
+        found = frame.band_join(frame.selectExpr("k"), condition="l.k = r.k AND l.k <= r.k")
+        native = spark.sql("SELECT l.k, l.c, r.k AS k_right FROM {f} l JOIN {f} r ON l.k = r.k", f=frame)
+        assert rows_of(found.toArrow()) == rows_of(native.toArrow()), name
+
+
+def test_names_that_are_the_other_sides_and_odd_ones(spark: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    odd = pa.table({"a.b": rng.integers(0, 50, 200), "K": rng.integers(0, 3, 200), "ä `q`": np.arange(200)})
+    other = odd.rename_columns(["a.b", "k", "v"])
+    left, right = (spark.read.parquet(written(tmp_path / name, t)) for name, t in (("l", odd), ("r", other)))
+    found = left.band_join(right, on="k", condition="l.`a.b` BETWEEN r.`a.b` - 1 AND r.`a.b`", buckets=2)
+    assert is_direct(found)
+    expected = joined(
+        odd, other, "inner", 'l."K" = r.k AND l."a.b" BETWEEN r."a.b" - 1 AND r."a.b"',
+        'l."a.b", l."K", l."ä `q`", r."a.b" AS x, r.v',
+    )  # fmt: skip
+    assert rows_of(found.toArrow()) == expected
+
+
+def test_a_limit_of_memory_an_aggregate_and_a_pick_are_sparks(spark: Any, tmp_path: Path) -> None:
+    rows = table(1, n=400)
+    left = spark.read.parquet(written(tmp_path / "l", rows))
+    assert is_direct(left.band_join(left, on="k", condition=BAND))
+    for options in (
+        {"memory_limit": "64MB"}, {"aggregate": {"n": ("*", "count")}}, {"pick": "last", "pick_by": "x"},
+        {"buckets": 9},
+    ):  # fmt: skip
+        assert not is_direct(left.band_join(left, on="k", condition=BAND, **options)), options
+
+
+def test_explain_says_who_reads(spark: Any, tmp_path: Path) -> None:
+    from ivjoin.spark import explain
+
+    rows = table(1, n=3000)
+    left = spark.read.parquet(written(tmp_path / "l", rows))
+    text = explain(left, left, condition=BAND, buckets=2)
+    assert "each of 2 tasks reads the files of both frames (3,000 and 3,000 rows) by itself" in text
+    assert "2 workers" in text
+    text = explain(left, left, on="k", condition=BAND)
+    assert "one task reads the files of both frames (3,000 and 3,000 rows) by itself" in text
+
+
+def test_files_that_have_gone_are_named(spark: Any, tmp_path: Path) -> None:
+    left = spark.read.parquet(written(tmp_path / "l", table(1, n=300)))
+    found = left.band_join(left, on="k", condition=BAND)
+    for path in (tmp_path / "l").iterdir():
+        path.unlink()
+    with pytest.raises(Exception, match=r"\d\.parquet"):
+        found.toArrow()
+
+
+def test_ddl_names_the_plain_types() -> None:
+    assert all(f"{name} " in DDL for name in PLAIN.split(", "))
