@@ -27,9 +27,9 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.buckets import checked_count
 from ivjoin.spark.columns import key_sql
-from ivjoin.spark.environment import Settings, is_connect
+from ivjoin.spark.environment import Settings
 from ivjoin.spark.joiners import Joiner, joined_by
-from ivjoin.spark.localfiles import LocalFiles, files_here
+from ivjoin.spark.localfiles import MOST_ROWS, READERS, TASK_ROWS, LocalFiles, files_here
 from ivjoin.spark.ownership import cell_spec, only_owned
 from ivjoin.spark.sampling import from_files, looked_at
 from ivjoin.spark.spreading import is_little, planned_for
@@ -40,10 +40,6 @@ if TYPE_CHECKING:
     from ivjoin.routing.plan import RoutingPlan
 
 __all__ = ["Direct", "direct_join", "direct_of"]
-
-_MOST_ROWS, _MOST_BYTES = 4_000_000, 128 << 20  # of a frame
-_READERS = 8  # tasks that read all of a frame
-_TASK_ROWS = 50_000
 
 
 @dataclass(frozen=True)
@@ -83,27 +79,24 @@ def direct_of(
     Within a limit of memory it has to, too: what a task reads it holds, as rows that are sorted.
     """
     plan = plan_of(spec)
-    if is_connect(left) or budget is not None or spec.pick is not None or spec.aggregates or plan.never:
+    if budget is not None or spec.pick is not None or spec.aggregates or plan.never:
         return None
     tasks = checked_count(buckets, settings.partitions)
-    if buckets is not None and tasks > _READERS:
+    if buckets is not None and tasks > READERS:
         return None
-    found = [
-        files_here(frame, schema, _MOST_ROWS, _MOST_BYTES)
-        for frame, schema in zip((left, right), spec.schemas, strict=True)
-    ]
+    found = [files_here(frame, schema) for frame, schema in zip((left, right), spec.schemas, strict=True)]
     if found[0] is None or found[1] is None:
         return None
     files = found[0], found[1]
     rows = files[0].rows + files[1].rows
     if buckets is None:
         cores = int(left.sparkSession.sparkContext.defaultParallelism)
-        tasks = min(tasks, cores, _READERS, max(1, rows // _TASK_ROWS))
+        tasks = min(tasks, cores, READERS, max(1, rows // TASK_ROWS))
     if tasks == 1 or not files[0].rows or not files[1].rows:
         return Direct(files)
     if routing == "hash" and not plan.separation.keys:
         return Direct(files)
-    drawn = from_files((left, right), spec, _MOST_ROWS + 1)
+    drawn = from_files((left, right), spec, MOST_ROWS + 1)
     if drawn is None:
         return None
     made = planned_for(drawn, spec, tasks, routing, None)

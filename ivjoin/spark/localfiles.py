@@ -14,10 +14,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ivjoin.spark.environment import is_connect
 from ivjoin.spark.pack import fitted
 from ivjoin.spark.smallfiles import paths_of
 
-__all__ = ["LocalFiles", "files_here"]
+__all__ = ["MOST_ROWS", "READERS", "TASK_ROWS", "LocalFiles", "files_here"]
+
+READERS = 8  # tasks, at most, that read all of a frame
+TASK_ROWS = 50_000  # more tasks are worth it where each has so many rows
+MOST_ROWS, MOST_BYTES = 4_000_000, 128 << 20  # of a frame
 
 _INDEX = "org.apache.spark.sql.execution.datasources.InMemoryFileIndex"
 # Options of the reader that say which files, and no more than the schema says.
@@ -68,17 +73,13 @@ class LocalFiles:
                         yield fitted(batch, schema)
 
 
-def files_here(frame: Any, schema: pa.Schema, most_rows: int, most_bytes: int) -> LocalFiles | None:
-    """The files of a frame; None where it is more than their columns, or Spark has to read them.
+def files_here(frame: Any, schema: pa.Schema) -> LocalFiles | None:
+    """The files of a frame of a schema, as Arrow; None where it is more than their columns, or Spark has to read them.
 
-    Parameters
-    ----------
-    frame : DataFrame
-    schema : pa.Schema
-        The frame's, as Arrow.
-    most_rows, most_bytes : int
-        Files that hold more are not read here.
+    What it gives is held by each task, so it is no more than ``MOST_ROWS`` and ``MOST_BYTES``.
     """
+    if is_connect(frame):
+        return None
     try:
         session = frame.sparkSession
         master = str(session.sparkContext.master)
@@ -102,7 +103,7 @@ def files_here(frame: Any, schema: pa.Schema, most_rows: int, most_bytes: int) -
                 if sizes is None:
                     return None
                 rows, nbytes = rows + file.metadata.num_rows, nbytes + sizes
-                if rows > most_rows or nbytes > most_bytes:
+                if rows > MOST_ROWS or nbytes > MOST_BYTES:
                     return None
         return LocalFiles(tuple(paths), tuple(frame.columns), rows, nbytes)
     except Exception:  # whatever stands in the way: Spark reads them, or says what is wrong

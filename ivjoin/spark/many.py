@@ -24,6 +24,7 @@ from ivjoin.routing.hypercube import SCHEMES
 from ivjoin.spark.columns import as_spark_sql
 from ivjoin.spark.conditions import is_column
 from ivjoin.spark.dialect import AnsiWarning, ansi_note, backquoted
+from ivjoin.spark.direct_many import all_files_here, joined_from_files, tasks_for
 from ivjoin.spark.environment import settings_of
 from ivjoin.spark.eventtime import WatermarkWarning, in_order, watermark_note
 from ivjoin.spark.schema import arrow_schema
@@ -119,9 +120,14 @@ def multi_join(
         frames = {a: frame.select(*map(quoted_name, spec.schemas[a].names)) for a, frame in frames.items()}
     if spec.condition is not None and not settings.ansi and (note := ansi_note(spec.condition)):
         warn_caller(AnsiWarning(note))
-    rows = dict.fromkeys(frames, 1.0) if streaming else _sizes(frames)
-    free = workers is None and scheme == "auto" and not streaming
-    most = 1 if free and _are_small(frames) else settings.partitions if workers is None else workers
+    files = None if streaming else all_files_here(frames, spec, workers)
+    if files is not None:
+        rows = {a: max(1.0, float(f.rows)) for a, f in files.items()}
+        most = tasks_for(frames, files, settings.partitions) if workers is None else workers
+    else:
+        rows = dict.fromkeys(frames, 1.0) if streaming else _sizes(frames)
+        free = workers is None and scheme == "auto" and not streaming
+        most = 1 if free and _are_small(frames) else settings.partitions if workers is None else workers
     plan = cube(_hashed(spec), worker_count(most), rows, scheme, skewed_names(spec, skewed))
     out = StructType([
         StructField(f"{a}_{f.name}", f.dataType, True, without_watermark(f.metadata))
@@ -133,6 +139,9 @@ def multi_join(
         spec = _watermarks(spec, frames)
         _begin_early(spec, frames, streaming)
         joined = streamed_in_cells(frames, spec, plan, out)
+    elif files is not None:
+        _begin_early(spec, frames, streaming)
+        joined = joined_from_files(next(iter(frames.values())).sparkSession, files, spec, plan, out)
     else:
         from ivjoin.spark.cells import joined_in_cells
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ivjoin.multi.question import AliasBounds, AliasOrders, Views
     from ivjoin.operator.budget import Budget
 
-__all__ = ["MultiJoinStream", "multi_join", "prepared"]
+__all__ = ["MultiJoinStream", "multi_join", "prepared", "stream_of_tables"]
 
 # Rows pushed at once: of a stream, and of a table that is in memory as a whole anyway.
 _PUSH_ROWS, _TABLE_ROWS = 4096, 16_384
@@ -269,6 +269,11 @@ class MultiJoinStream(JoinStream):
             else:
                 rows[alias] += batch.num_rows
                 yield from op.push(alias, batch)
+
+
+def stream_of_tables(spec: MultiSpec, tables: Mapping[str, pa.Table]) -> MultiJoinStream:
+    """The join of tables of a question without orders, sorted where that prunes."""
+    return MultiJoinStream(_Many(spec, {a: open_input(t, repr(a)) for a, t in tables.items()}, True, 0))
 
 
 @known_options("multi_join")

@@ -37,7 +37,7 @@ def is_direct(frame: Any) -> bool:
 
 
 def here(frame: Any) -> Any:
-    return files_here(frame, arrow_schema(frame.schema, "UTC"), 1 << 20, 1 << 30)
+    return files_here(frame, arrow_schema(frame.schema, "UTC"))
 
 
 @pytest.mark.parametrize("hot", [0.0, 0.7, 1.0])

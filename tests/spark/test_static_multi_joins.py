@@ -10,6 +10,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import ivjoin.spark
@@ -60,9 +61,18 @@ def ids(frame: Any) -> Counter[tuple[int, ...]]:
     return Counter(zip(*(c.to_pylist() for c in out.columns), strict=True))
 
 
-@pytest.fixture(scope="module")
-def frames(spark: Any) -> dict[str, Any]:
-    return {a: spark.createDataFrame(t) for a, t in TABLES.items()}
+@pytest.fixture(scope="module", params=["rows", "files"])
+def frames(spark: Any, request: Any, tmp_path_factory: Any) -> dict[str, Any]:
+    """Rows of the driver, or files, which tasks read by themselves."""
+    if request.param == "rows":
+        return {a: spark.createDataFrame(t) for a, t in TABLES.items()}
+    out = {}
+    for alias, t in TABLES.items():
+        folder = tmp_path_factory.mktemp(alias)
+        for part in range(2):
+            pq.write_table(t.slice(part * 70, 70 if part == 0 else None), folder / f"{part}.parquet", row_group_size=30)
+        out[alias] = spark.read.parquet(str(folder))
+    return out
 
 
 @pytest.mark.parametrize("shape, scheme", [
@@ -76,6 +86,8 @@ def test_each_scheme_agrees_with_duckdb(frames: dict[str, Any], shape: str, sche
     )
     want = wanted(CONDITIONS[shape])
     assert ids(joined) == want
+    from_files = frames["a"].inputFiles() != []
+    assert from_files == ("Range (0, " in joined._jdf.queryExecution().executedPlan().toString())
     assert sum(want.values()) > 20
     assert joined.columns == [f"{a}_{n}" for a in "abc" for n in SCHEMA.names]
     assert dict(joined.dtypes)["b_ts"] == dict(frames["b"].dtypes)["ts"]
