@@ -79,7 +79,7 @@ def direct_of(
     Within a limit of memory it has to, too: what a task reads it holds, as rows that are sorted.
     """
     plan = plan_of(spec)
-    if budget is not None or spec.pick is not None or spec.aggregates or plan.never:
+    if budget is not None or plan.never:
         return None
     tasks = checked_count(buckets, settings.partitions)
     if buckets is not None and tasks > READERS:
@@ -94,6 +94,8 @@ def direct_of(
         tasks = min(tasks, cores, READERS, max(1, rows // TASK_ROWS))
     if tasks == 1 or not files[0].rows or not files[1].rows:
         return Direct(files)
+    if spec.pick is not None or spec.aggregates:
+        routing = "hash"  # all partners of a left row meet in one task
     if routing == "hash" and not plan.separation.keys:
         return Direct(files)
     drawn = from_files((left, right), spec, MOST_ROWS + 1)
@@ -129,11 +131,9 @@ def _joiner(spec: JoinSpec, direct: Direct) -> Joiner:
         counts, unowned = JoinMetrics(), 0
         for number in (n for batch in batches for n in batch.column(0).to_pylist()):
             plan = None if text is None else _plan(text, spec)
-            sides = [_kept(spec, s, files[s], plan, workers[number]) for s in (0, 1)]
-            apart = any(side.shared for side in sides)
+            apart = plan is not None and not _is_one_join(plan)
             run = cell_spec(spec) if apart else spec
-            tables = [side.table(schema, apart) for side, schema in zip(sides, run.schemas, strict=True)]
-            del sides
+            tables = [_kept(spec, s, files[s], plan, workers[number], run.schemas[s]) for s in (0, 1)]
             stream = stream_of(open_inputs(*tables), plan_of(run), 0, 1, "auto", None)
             del tables
             for batch in stream:
@@ -148,51 +148,40 @@ def _joiner(spec: JoinSpec, direct: Direct) -> Joiner:
     return join
 
 
-@dataclass
-class _Kept:
-    """The rows of a side that are for a worker.
+def _is_one_join(plan: RoutingPlan) -> bool:
+    """Whether the cells of a worker are one join of all their rows, each taken once.
 
-    Attributes
-    ----------
-    batches : list of RecordBatch
-    cells, owned : list of np.ndarray
-        Of their rows: int64 and bool.
-    shared : bool
-        Whether cells have to be told apart, or what is not owned.
+    So it is where rows of one side have one cell each, and only they may come out alone: whatever a row of the other
+    side finds there it would have met in that cell.
     """
-
-    batches: list[pa.RecordBatch]
-    cells: list[np.ndarray]
-    owned: list[np.ndarray]
-    shared: bool = False
-
-    def table(self, schema: pa.Schema, apart: bool) -> pa.Table:
-        """The rows, of a schema; with ``apart`` it has their cells and whether they are owned, too."""
-        added = zip(self.cells, self.owned, strict=True) if apart else [() for _ in self.batches]
-        return pa.Table.from_batches([
-            pa.RecordBatch.from_arrays([*batch.columns, *map(pa.array, more)], schema=schema)
-            for batch, more in zip(self.batches, added, strict=True)
-        ], schema)  # fmt: skip
+    layout = plan.layout
+    return not layout.both and not any(e.twofold or set(e.grids) != {(1, 1)} for e in layout.entries)
 
 
-def _kept(spec: JoinSpec, side: int, files: LocalFiles, plan: RoutingPlan | None, worker: int) -> _Kept:
-    """All rows of a side, or those for the cells of a worker."""
-    if plan is None:
-        return _Kept(list(files.batches(spec.schemas[side])), [], [])
-    out = _Kept([], [], [])
+def _kept(
+    spec: JoinSpec, side: int, files: LocalFiles, plan: RoutingPlan | None, worker: int, schema: pa.Schema
+) -> pa.Table:
+    """The rows of a side that are for a worker; with their cells and whether they are owned, if the schema has both."""
+    batches: Iterator[pa.RecordBatch] = files.batches(spec.schemas[side])
+    if plan is not None:
+        batches = _routed(spec, side, batches, plan, worker, schema)
+    return pa.Table.from_batches(batches, schema)
+
+
+def _routed(
+    spec: JoinSpec, side: int, batches: Iterator[pa.RecordBatch], plan: RoutingPlan, worker: int, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
     seen, mine = looked_at(spec, side), plan.worker_of == worker
-    told = spec.how != "inner" or side == 0  # of a pair the left copy says whether it is owned
-    several = int(np.count_nonzero(mine)) > 1
-    for batch in files.batches(spec.schemas[side]):
+    for batch in batches:
         at, cells, owned = plan.cells(SIDES[side], batch.select(seen))
         kept = mine[cells]
-        at, cells, owned = at[kept], cells[kept], owned[kept]
-        whole = len(at) == batch.num_rows and bool((at[1:] > at[:-1]).all())
-        out.batches.append(batch if whole else batch.take(pa.array(at)))
-        out.cells.append(cells)
-        out.owned.append(owned)
-        out.shared = out.shared or several or (told and not bool(owned.all()))
-    return out
+        if len(schema) == batch.num_columns:
+            here = np.zeros(batch.num_rows, dtype=bool)
+            here[at[kept]] = True
+            yield batch if here.all() else batch.take(pa.array(np.flatnonzero(here)))
+        else:
+            columns = batch.take(pa.array(at[kept])).columns
+            yield pa.RecordBatch.from_arrays([*columns, pa.array(cells[kept]), pa.array(owned[kept])], schema=schema)
 
 
 @lru_cache(maxsize=8)

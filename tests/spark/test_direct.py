@@ -178,15 +178,39 @@ def test_names_that_are_the_other_sides_and_odd_ones(spark: Any, tmp_path: Path)
     assert rows_of(found.toArrow()) == expected
 
 
-def test_a_limit_of_memory_an_aggregate_and_a_pick_are_sparks(spark: Any, tmp_path: Path) -> None:
+def test_a_limit_of_memory_and_many_tasks_are_sparks(spark: Any, tmp_path: Path) -> None:
     rows = table(1, n=400)
     left = spark.read.parquet(written(tmp_path / "l", rows))
     assert is_direct(left.band_join(left, on="k", condition=BAND))
-    for options in (
-        {"memory_limit": "64MB"}, {"aggregate": {"n": ("*", "count")}}, {"pick": "last", "pick_by": "x"},
-        {"buckets": 9},
-    ):  # fmt: skip
+    for options in ({"memory_limit": "64MB"}, {"buckets": 9}):
         assert not is_direct(left.band_join(left, on="k", condition=BAND, **options)), options
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("on", [None, "k"])
+def test_aggregates_and_picks_are_those_of_rows(spark: Any, tmp_path: Path, on: str | None, how: str) -> None:
+    """As the join of the same rows gives them that are no files."""
+    a, b = (table(seed, 0.6, n=700) for seed in (6, 7))
+    left, right = (spark.read.parquet(written(tmp_path / name, t)) for name, t in (("l", a), ("r", b)))
+    rows = spark.createDataFrame(a), spark.createDataFrame(b)
+    for options in (
+        {"aggregate": {"n": ("*", "count"), "most": ("v", "max"), "sum": ("x", "sum")}},
+        {"pick": "last", "pick_by": ["x", "v"]}, {"pick": "first", "pick_by": ["v"]},
+    ):  # fmt: skip
+        found = left.band_join(right, on=on, condition=BAND, how=how, buckets=3, **options)
+        assert is_direct(found), options
+        assert rows_of(found.toArrow()) == rows_of(
+            rows[0].band_join(rows[1], on=on, condition=BAND, how=how, **options).toArrow()
+        ), options
+    near = left.where("x IS NOT NULL").toArrow(), right.where("x IS NOT NULL").toArrow()
+    frames = [spark.read.parquet(written(tmp_path / f"near {i}", t)) for i, t in enumerate(near)]
+    found = frames[0].asof_join(frames[1], on="x", by=on, direction="nearest", buckets=2, how=how)
+    assert is_direct(found)
+    others = [spark.createDataFrame(t) for t in near]
+    want = others[0].asof_join(others[1], on="x", by=on, direction="nearest", how=how)
+    # of right rows that are as near, either may be taken
+    keep = ["k", "x", "v", "abs(x - x_right) AS distance"]
+    assert rows_of(found.selectExpr(keep).toArrow()) == rows_of(want.selectExpr(keep).toArrow())
 
 
 def test_explain_says_who_reads(spark: Any, tmp_path: Path) -> None:
