@@ -119,7 +119,11 @@ def play(
             bounds._CONTRACT_EVERY = 1 if round_ % 2 else was
 
             # Two rounds in four over sorted runs, which a real run turns to after millions of steps.
-            index = partial(runs_at_once, round_) if round_ % 4 > 1 else nullcontext
+            by_runs = round_ % 4 > 1
+            index = partial(runs_at_once, round_) if by_runs else nullcontext
+            way = LEGS[leg]
+            if way is after_another and by_runs:
+                way = partial(after_another, peaks=False)
 
             @seed(round_)
             @settings(
@@ -132,14 +136,15 @@ def play(
                 suppress_health_check=list(HealthCheck),
                 report_multiple_bugs=False,
             )
-            @given(strategy, just(index))
-            def one_round(case: Case, index: Any) -> None:
+            @given(strategy, just((way, index)))
+            def one_round(case: Case, played: tuple[Any, Any]) -> None:
+                way, index = played
                 if (is_over(sum(done.values())) and not failed) or how not in (None, case.how):
                     return
                 done[case.how] += 1
                 try:
                     with index():
-                        LEGS[leg](case, done[case.how])
+                        way(case, done[case.how])
                 except Exception as e:
                     failed.append((case, e))
                     raise
