@@ -42,6 +42,7 @@ _PLAIN = (
 )
 _FILES = 64  # of a frame, which are opened one after the other
 _UNIT = "us"  # of Spark's timestamps
+_FIRST_ROWS = 8192  # that say how wide a row is
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class LocalFiles:
         By their names in the files.
     rows : int
     nbytes : int
-        Of these columns, as footers tell them, unpacked.
+        Of these columns in memory, by the first rows: footers count a text once however often a row refers to it.
     """
 
     paths: tuple[str, ...]
@@ -96,16 +97,16 @@ def files_here(frame: Any, schema: pa.Schema) -> LocalFiles | None:
         options = relation.options().keySet().toSeq()
         if not _OPTIONS.issuperset(str(options.apply(i)).lower() for i in range(options.size())):
             return None
-        rows = nbytes = 0
+        rows, each = 0, 0.0
         for path in paths:
             with _opened(path) as file:
-                sizes = _sizes(file, frame.columns, schema)
-                if sizes is None:
+                if not _are_alike(file, frame.columns, schema):
                     return None
-                rows, nbytes = rows + file.metadata.num_rows, nbytes + sizes
-                if rows > MOST_ROWS or nbytes > MOST_BYTES:
+                rows += file.metadata.num_rows
+                each = each or _row_bytes(file, frame.columns)
+                if rows > MOST_ROWS or rows * each > MOST_BYTES:
                     return None
-        return LocalFiles(tuple(paths), tuple(frame.columns), rows, nbytes)
+        return LocalFiles(tuple(paths), tuple(frame.columns), rows, int(rows * each))
     except Exception:  # whatever stands in the way: Spark reads them, or says what is wrong
         return None
 
@@ -114,20 +115,24 @@ def _opened(path: str) -> pq.ParquetFile:
     return pq.ParquetFile(path, coerce_int96_timestamp_unit=_UNIT)
 
 
-def _sizes(file: pq.ParquetFile, names: Sequence[str], schema: pa.Schema) -> int | None:
-    """Bytes of columns, unpacked; None where one is not there once, or in another type than Spark gives it."""
+def _row_bytes(file: pq.ParquetFile, names: Sequence[str]) -> float:
+    """What a row takes in memory, by the first ones of a file; 0 where it has none."""
+    for batch in file.iter_batches(_FIRST_ROWS, columns=list(names), use_threads=False):
+        return float(batch.nbytes) / max(1, batch.num_rows)
+    return 0.0
+
+
+def _are_alike(file: pq.ParquetFile, names: Sequence[str], schema: pa.Schema) -> bool:
+    """Whether all columns are there, once, and in the types that Spark gives them."""
     stored = file.schema_arrow
     if any(key in (file.metadata.metadata or {}) for key in _OLD_CALENDARS):
-        return None
+        return False
     physical = {column.path: str(column.physical_type) for column in map(file.schema.column, range(len(file.schema)))}
-    for name, field in zip(names, schema, strict=True):
-        if len(stored.get_all_field_indices(name)) != 1 or name not in physical:
-            return None
-        if not _is_alike(stored.field(name).type, field.type, physical[name] == "INT96"):
-            return None
-    groups = (file.metadata.row_group(i) for i in range(file.num_row_groups))
-    columns = (group.column(i) for group in groups for i in range(group.num_columns))
-    return sum(c.total_uncompressed_size for c in columns if c.path_in_schema in set(names))
+    return all(
+        len(stored.get_all_field_indices(name)) == 1 and name in physical
+        and _is_alike(stored.field(name).type, field.type, physical[name] == "INT96")
+        for name, field in zip(names, schema, strict=True)
+    )
 
 
 def _is_alike(stored: pa.DataType, wanted: pa.DataType, int96: bool) -> bool:

@@ -164,6 +164,18 @@ def test_types_that_pyarrow_and_spark_call_otherwise(spark: Any, tmp_path: Path)
         assert rows_of(found.toArrow()) == rows_of(native.toArrow()), name
 
 
+def test_what_a_task_would_hold_is_measured_in_memory(spark: Any, tmp_path: Path) -> None:
+    """One long text that all rows refer to takes next to nothing in a file."""
+    rows = pa.table({"k": np.arange(3000), "s": ["ä" * 30_000] * 3000})
+    frame = spark.read.parquet(written(tmp_path / "wide", rows, 1))
+    assert sum(path.stat().st_size for path in (tmp_path / "wide").iterdir()) < 1 << 20
+    assert here(frame) is None
+    found = here(frame.select("k"))
+    assert found is not None
+    assert 8 * 3000 <= found.nbytes < 9 * 3000
+    assert here(spark.read.parquet(written(tmp_path / "none", rows.slice(0, 0), 2))).rows == 0
+
+
 def test_names_that_are_the_other_sides_and_odd_ones(spark: Any, tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     odd = pa.table({"a.b": rng.integers(0, 50, 200), "K": rng.integers(0, 3, 200), "ä `q`": np.arange(200)})
