@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ivjoin.files.atomic import FileError
 from ivjoin.spark.pack import fitted
 from ivjoin.spark.smallfiles import paths_of
 
@@ -31,6 +32,7 @@ _SETTINGS = {
     "spark.sql.parquet.int96TimestampConversion": "false", "spark.sql.parquet.fieldId.read.enabled": "false",
 }  # fmt: skip
 _OLD_CALENDARS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+_WRITER, _NEW_CALENDARS = b"org.apache.spark.version", b"3.1.0"  # before, some or all times are of old calendars
 _PLAIN = (
     pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_string, pa.types.is_binary,
     pa.types.is_date32, pa.types.is_decimal128,
@@ -59,9 +61,21 @@ class LocalFiles:
     nbytes: int
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """All rows under the names and types of a schema, a row group at a time."""
+        """All rows under the names and types of a schema, a row group at a time.
+
+        Raises
+        ------
+        FileError
+            If a file has no longer such columns.
+        """
         for path in self.paths:
             with _opened(path) as file:
+                why = _why_not(file, self.columns, schema)
+                if why:
+                    raise FileError(
+                        f"the file {path!r} has changed since the join was made: {why}. Read it again with spark.read, "
+                        "and join that frame"
+                    )
                 for i in range(file.num_row_groups):
                     table = file.read_row_group(i, columns=list(self.columns), use_threads=False)
                     for batch in table.select(list(self.columns)).combine_chunks().to_batches():
@@ -80,6 +94,8 @@ def files_here(frame: Any, schema: pa.Schema, most_rows: int, most_bytes: int) -
         Files that hold more are not read here.
     """
     try:
+        if not frame.columns:
+            return None  # Arrow does not count rows without columns
         session = frame.sparkSession
         master = str(session.sparkContext.master)
         if master != "local" and not master.startswith("local["):
@@ -98,10 +114,9 @@ def files_here(frame: Any, schema: pa.Schema, most_rows: int, most_bytes: int) -
         rows = nbytes = 0
         for path in paths:
             with _opened(path) as file:
-                sizes = _sizes(file, frame.columns, schema)
-                if sizes is None:
+                if _why_not(file, frame.columns, schema):
                     return None
-                rows, nbytes = rows + file.metadata.num_rows, nbytes + sizes
+                rows, nbytes = rows + file.metadata.num_rows, nbytes + _nbytes(file, frame.columns)
                 if rows > most_rows or nbytes > most_bytes:
                     return None
         return LocalFiles(tuple(paths), tuple(frame.columns), rows, nbytes)
@@ -113,17 +128,25 @@ def _opened(path: str) -> pq.ParquetFile:
     return pq.ParquetFile(path, coerce_int96_timestamp_unit=_UNIT)
 
 
-def _sizes(file: pq.ParquetFile, names: Sequence[str], schema: pa.Schema) -> int | None:
-    """Bytes of columns, unpacked; None where one is not there once, or in another type than Spark gives it."""
-    stored = file.schema_arrow
-    if any(key in (file.metadata.metadata or {}) for key in _OLD_CALENDARS):
-        return None
+def _why_not(file: pq.ParquetFile, names: Sequence[str], schema: pa.Schema) -> str:
+    """What of a file pyarrow may read otherwise than Spark does: columns that are not there once, or in another type
+    than Spark gives them. Empty if nothing.
+    """
+    stored, said = file.schema_arrow, file.metadata.metadata or {}
+    if any(key in said for key in _OLD_CALENDARS) or said.get(_WRITER, _NEW_CALENDARS) < _NEW_CALENDARS:
+        return "its times may be of another calendar"
     physical = {column.path: str(column.physical_type) for column in map(file.schema.column, range(len(file.schema)))}
     for name, field in zip(names, schema, strict=True):
         if len(stored.get_all_field_indices(name)) != 1 or name not in physical:
-            return None
-        if not _is_alike(stored.field(name).type, field.type, physical[name] == "INT96"):
-            return None
+            return f"there is no column {name!r}" if name not in stored.names else f"there are several columns {name!r}"
+        kind = stored.field(name).type
+        if not _is_alike(kind, field.type, physical[name] == "INT96"):
+            return f"column {name!r} is {kind}, expected {field.type}"
+    return ""
+
+
+def _nbytes(file: pq.ParquetFile, names: Sequence[str]) -> int:
+    """Bytes of columns, unpacked."""
     groups = (file.metadata.row_group(i) for i in range(file.num_row_groups))
     columns = (group.column(i) for group in groups for i in range(group.num_columns))
     return sum(c.total_uncompressed_size for c in columns if c.path_in_schema in set(names))
