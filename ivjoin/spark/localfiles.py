@@ -116,7 +116,8 @@ def files_here(frame: Any, schema: pa.Schema, most_rows: int, most_bytes: int) -
             with _opened(path) as file:
                 if _why_not(file, frame.columns, schema):
                     return None
-                rows, nbytes = rows + file.metadata.num_rows, nbytes + _nbytes(file, frame.columns)
+                rows += file.metadata.num_rows
+                nbytes += sum(chunk.total_uncompressed_size for chunk in _chunks(file, frame.columns))
                 if rows > most_rows or nbytes > most_bytes:
                     return None
         return LocalFiles(tuple(paths), tuple(frame.columns), rows, nbytes)
@@ -142,14 +143,18 @@ def _why_not(file: pq.ParquetFile, names: Sequence[str], schema: pa.Schema) -> s
         kind = stored.field(name).type
         if not _is_alike(kind, field.type, physical[name] == "INT96"):
             return f"column {name!r} is {kind}, expected {field.type}"
+    for chunk in _chunks(file, names):
+        if chunk.physical_type == "INT32" and "DELTA_BINARY_PACKED" in chunk.encodings:  # some need 33 bits
+            return f"column {chunk.path_in_schema!r} holds differences of 32 bits"
     return ""
 
 
-def _nbytes(file: pq.ParquetFile, names: Sequence[str]) -> int:
-    """Bytes of columns, unpacked."""
+def _chunks(file: pq.ParquetFile, names: Sequence[str]) -> Iterator[Any]:
+    """What a footer says of columns, of each row group."""
+    asked = set(names)
     groups = (file.metadata.row_group(i) for i in range(file.num_row_groups))
     columns = (group.column(i) for group in groups for i in range(group.num_columns))
-    return sum(c.total_uncompressed_size for c in columns if c.path_in_schema in set(names))
+    return (column for column in columns if column.path_in_schema in asked)
 
 
 def _is_alike(stored: pa.DataType, wanted: pa.DataType, int96: bool) -> bool:

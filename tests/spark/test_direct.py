@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -206,6 +207,21 @@ def test_frames_without_columns_keep_their_rows(spark: Any, tmp_path: Path) -> N
     for how, count in (("inner", 120), ("left", 120), ("full", 157)):
         assert frame.select().band_join(frame, condition=few, how=how).count() == count, how
     assert frame.band_join(frame.select(), condition="l.v < 3", how="right").count() == 120
+
+
+def test_differences_of_32_bits_are_left_to_spark(spark: Any, tmp_path: Path) -> None:
+    """DuckDB writes some that take 33 bits, which pyarrow does not read."""
+    far = [(-1) ** i * ((1 << 31) - 1 - i) for i in range(300)]
+    rows = pa.table({"x": pa.array(far, pa.int32()), "v": range(300)})
+    with duckdb.connect(":memory:", config={"threads": 1}) as db:
+        db.register("rows", rows)
+        db.sql(f"COPY (FROM rows) TO '{tmp_path / 'd.parquet'}' (FORMAT parquet, PARQUET_VERSION v2)")
+    frame = spark.read.parquet(str(tmp_path / "d.parquet"))
+    assert "DELTA_BINARY_PACKED" in pq.read_metadata(tmp_path / "d.parquet").row_group(0).column(0).encodings
+    assert here(frame) is None
+    assert here(frame.select("v")) is not None
+    found = frame.band_join(frame.select("v"), on="v")
+    assert rows_of(found.select("x", "v").toArrow()) == rows_of(rows)
 
 
 def test_types_that_pyarrow_and_spark_call_otherwise(spark: Any, tmp_path: Path) -> None:
