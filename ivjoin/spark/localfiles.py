@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ivjoin.files.atomic import FileError
 from ivjoin.spark.environment import is_connect
 from ivjoin.spark.pack import fitted
 from ivjoin.spark.smallfiles import paths_of
@@ -36,6 +37,7 @@ _SETTINGS = {
     "spark.sql.parquet.int96TimestampConversion": "false", "spark.sql.parquet.fieldId.read.enabled": "false",
 }  # fmt: skip
 _OLD_CALENDARS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+_WRITER, _NEW_CALENDARS = b"org.apache.spark.version", b"3.1.0"  # before, some or all times are of old calendars
 _PLAIN = (
     pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_string, pa.types.is_binary,
     pa.types.is_date32, pa.types.is_decimal128,
@@ -65,9 +67,21 @@ class LocalFiles:
     nbytes: int
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """All rows under the names and types of a schema, a row group at a time."""
+        """All rows under the names and types of a schema, a row group at a time.
+
+        Raises
+        ------
+        FileError
+            If a file has no longer such columns.
+        """
         for path in self.paths:
             with _opened(path) as file:
+                why = _why_not(file, self.columns, schema)
+                if why:
+                    raise FileError(
+                        f"the file {path!r} has changed since the join was made: {why}. Read it again with spark.read, "
+                        "and join that frame"
+                    )
                 for i in range(file.num_row_groups):
                     table = file.read_row_group(i, columns=list(self.columns), use_threads=False)
                     for batch in table.select(list(self.columns)).combine_chunks().to_batches():
@@ -82,6 +96,8 @@ def files_here(frame: Any, schema: pa.Schema) -> LocalFiles | None:
     if is_connect(frame):
         return None
     try:
+        if not frame.columns:
+            return None  # Arrow does not count rows without columns
         session = frame.sparkSession
         master = str(session.sparkContext.master)
         if master != "local" and not master.startswith("local["):
@@ -100,7 +116,7 @@ def files_here(frame: Any, schema: pa.Schema) -> LocalFiles | None:
         rows, each = 0, 0.0
         for path in paths:
             with _opened(path) as file:
-                if not _are_alike(file, frame.columns, schema):
+                if _why_not(file, frame.columns, schema):
                     return None
                 rows += file.metadata.num_rows
                 each = each or _row_bytes(file, frame.columns)
@@ -122,17 +138,32 @@ def _row_bytes(file: pq.ParquetFile, names: Sequence[str]) -> float:
     return 0.0
 
 
-def _are_alike(file: pq.ParquetFile, names: Sequence[str], schema: pa.Schema) -> bool:
-    """Whether all columns are there, once, and in the types that Spark gives them."""
-    stored = file.schema_arrow
-    if any(key in (file.metadata.metadata or {}) for key in _OLD_CALENDARS):
-        return False
+def _why_not(file: pq.ParquetFile, names: Sequence[str], schema: pa.Schema) -> str:
+    """What of a file pyarrow may read otherwise than Spark does: columns that are not there once, or in another type
+    than Spark gives them. Empty if nothing.
+    """
+    stored, said = file.schema_arrow, file.metadata.metadata or {}
+    if any(key in said for key in _OLD_CALENDARS) or said.get(_WRITER, _NEW_CALENDARS) < _NEW_CALENDARS:
+        return "its times may be of another calendar"
     physical = {column.path: str(column.physical_type) for column in map(file.schema.column, range(len(file.schema)))}
-    return all(
-        len(stored.get_all_field_indices(name)) == 1 and name in physical
-        and _is_alike(stored.field(name).type, field.type, physical[name] == "INT96")
-        for name, field in zip(names, schema, strict=True)
-    )
+    for name, field in zip(names, schema, strict=True):
+        if len(stored.get_all_field_indices(name)) != 1 or name not in physical:
+            return f"there is no column {name!r}" if name not in stored.names else f"there are several columns {name!r}"
+        kind = stored.field(name).type
+        if not _is_alike(kind, field.type, physical[name] == "INT96"):
+            return f"column {name!r} is {kind}, expected {field.type}"
+    for chunk in _chunks(file, names):
+        if chunk.physical_type == "INT32" and "DELTA_BINARY_PACKED" in chunk.encodings:  # some need 33 bits
+            return f"column {chunk.path_in_schema!r} holds differences of 32 bits"
+    return ""
+
+
+def _chunks(file: pq.ParquetFile, names: Sequence[str]) -> Iterator[Any]:
+    """What a footer says of columns, of each row group."""
+    asked = set(names)
+    groups = (file.metadata.row_group(i) for i in range(file.num_row_groups))
+    columns = (group.column(i) for group in groups for i in range(group.num_columns))
+    return (column for column in columns if column.path_in_schema in asked)
 
 
 def _is_alike(stored: pa.DataType, wanted: pa.DataType, int96: bool) -> bool:

@@ -82,7 +82,14 @@ def paths_of(frame: Any, names: Sequence[str]) -> tuple[list[str], Any] | None:
     if str(relation.fileFormat().getClass().getName()) != _PARQUET:
         return None
     stored = set(relation.dataSchema().fieldNames())
-    found = [urlsplit(str(uri)) for uri in frame._jdf.inputFiles()]
+    # those that a frame says it is of name each once, also if it is read twice
+    found = [urlsplit(str(uri)) for uri in relation.location().inputFiles()]
     if not stored.issuperset(names) or any(uri.scheme != "file" for uri in found):
         return None
-    return [unquote(uri.path) for uri in found], relation
+    return [path for path in (unquote(uri.path) for uri in found) if _is_read(path)], relation
+
+
+def _is_read(path: str) -> bool:
+    """Whether Spark reads a file that it has listed: it lists ``_metadata`` too, and what was named to it."""
+    name = path.rsplit("/", 1)[-1]
+    return not name.startswith(".") and ("=" in name or not name.startswith("_"))
