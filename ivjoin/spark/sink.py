@@ -24,6 +24,7 @@ import pyarrow as pa
 from ivjoin.errors import ColumnError, IvjoinError, UnsupportedError, came
 from ivjoin.expr.arguments import known_options
 from ivjoin.plan.cache import plan_of
+from ivjoin.spark.columns import place
 from ivjoin.spark.deltatable import DeltaFolder, delta_schema
 from ivjoin.spark.environment import is_connect, settings_of
 from ivjoin.spark.layout import FORMATS, ROW_GROUP_ROWS, Layout
@@ -137,7 +138,8 @@ def write_stream(
     if origin is not None and origin.detour is None:
         packed = origin.joined.packed(WrittenResults(layout))
     else:
-        packed = joined.mapInArrow(row_writer(layout), f"{ROWS_COLUMN} binary")
+        plain = joined.toDF(*[place(i) for i in range(len(joined.columns))])  # PySpark reads other names as expressions
+        packed = plain.mapInArrow(row_writer(layout), f"{ROWS_COLUMN} binary")
 
     query: list[str] = []
 

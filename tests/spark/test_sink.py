@@ -220,6 +220,26 @@ def test_what_stands_behind_the_join(spark: Any, tmp_path: Path) -> None:
     assert want
 
 
+def test_columns_of_any_name_go_through_spark(spark: Any, tmp_path: Path) -> None:
+    """A dot is no field and a backtick no quote, where a filter stands behind a join, nor of a join of many inputs."""
+    from ivjoin.spark import multi_join, write_stream
+
+    script, _, everything = numbered(spark, tmp_path, 1)
+    left, right = script.source("left"), script.source("right")
+    joined = script.join(left, right).where("k = 1").select("k", "t", "t_right").toDF("a.k", "t`s", "t s")
+    run(write_stream(joined, tmp_path / "pairs", tmp_path / "c", trigger="availableNow"))
+    got = written(tmp_path / "pairs", {})
+    assert got.schema.names == ["a.k", "t`s", "t s"]
+    assert rows_of(got) == Counter(row for row in everything.elements() if row[0] == 1) != Counter()
+    dotted = {"a": left.withColumnRenamed("t", "t.s"), "b": right.withColumnRenamed("t", "t`s")}
+    many = multi_join(dotted, "a.k = b.k AND a.`t.s` = b.`t``s`", columns=["a_k", "a_t.s", "b_t`s"])
+    run(write_stream(many, tmp_path / "many", tmp_path / "c2", trigger="availableNow"))
+    many_rows = written(tmp_path / "many", {})
+    assert many_rows.schema.names == ["a_k", "a_t.s", "b_t`s"]
+    want = Counter(row for row in everything.elements() if None not in row and row[1] == row[2])
+    assert rows_of(many_rows) == want != Counter()
+
+
 def test_mistakes_are_named_before_the_query_starts(spark: Any, tmp_path: Path) -> None:
     from ivjoin.errors import IvjoinError
     from ivjoin.spark import explain, write_stream
