@@ -22,6 +22,7 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.origin import origin_of
+from ivjoin.spark.sqlwriter import quoted_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -142,4 +143,4 @@ def with_output_watermark(joined: DataFrame, column: str) -> DataFrame:
         )
     # Spark counts in milliseconds, and takes a row at the watermark itself for late.
     millis = 1 - (-slack // timedelta(milliseconds=1))
-    return joined.withWatermark(column, f"{millis} milliseconds")
+    return joined.withWatermark(quoted_name(column), f"{millis} milliseconds")

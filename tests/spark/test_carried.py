@@ -158,3 +158,20 @@ def test_where_no_watermark_can_be_said(spark: Any, tmp_path: Path) -> None:
             with_output_watermark(frame, column)
     with pytest.raises(ColumnError, match="column 'tz' is not in the joined rows: k, ts, v"):
         with_output_watermark(joined, "tz")
+
+
+@pytest.mark.spark
+def test_a_watermark_of_a_column_of_any_name(spark: Any, tmp_path: Path) -> None:
+    """A dot in a name is no field of a struct, and a backtick no quote."""
+    from ivjoin.spark import with_output_watermark
+
+    for name in ("t.s", "t`s"):
+        quoted = "`" + name.replace("`", "``") + "`"
+        (tmp_path / "in").mkdir(exist_ok=True)
+        stream = spark.readStream.schema(f"k long, {quoted} timestamp").parquet(str(tmp_path / "in"))
+        joined = stream.band_join(
+            stream, on="k", condition=f"l.{quoted} BETWEEN r.{quoted} - INTERVAL 9 SECONDS AND r.{quoted}",
+            left_order=name, right_order=name,
+        )
+        marked = with_output_watermark(joined, name)
+        assert marked.schema[name].metadata["spark.watermarkDelayMs"] == 9_001
