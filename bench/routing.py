@@ -2,6 +2,7 @@
 
     python -m bench.routing                  # a million rows a side; writes the tables of docs/parallel.md
     python -m bench.routing --rows 20000 --out build/bench/routing.jsonl --page build/bench/parallel.md
+    python -m bench.routing_page             # the chart and the worked examples of docs/routing.md, from the results
 
 Every row goes through the shipped planner and router (``ivjoin.routing.simulate``); nothing is joined, all output is
 counted. Three joins: of keys alone, of keys and a band, of a band without a key. Keys of both sides are drawn from the

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # `bench` is no part of the installed package
 # ruff: noqa: E402
 
-from bench import answer, cell, multiway, multiway_state, multiway_views, report, routing, runner, tables
+from bench import answer, cell, multiway, multiway_state, multiway_views, report, routing, routing_page, runner, tables
 from bench.case import Band, Case
 from bench.cases import ALL, named, select
 from bench.cases.scaling import CASES as SCALING
@@ -275,6 +275,16 @@ def test_the_tables_of_parallel_joins_are_made(tmp_path: Path) -> None:
     text = page.read_text()
     assert text.count("| 1.5 | auto |") == 2 and text.count("| full |") == 2
     assert f"**{planned['over']:.2f}**" in text
+    shown = tmp_path / "docs" / "routing.md"
+    assert routing_page.main(["--results", str(out), "--page", str(shown)]) == 0
+    assert "](routing-load.svg)" in shown.read_text()
+    assert (shown.parent / "routing-load.svg").read_text().count("<path") > 20
+    for _, _, printed, found in routing_page.examples():
+        sizes = re.findall(r"\d+", printed.split(";")[0].split(" (")[0])
+        named = re.sub(r"[A-Za-z]\w*\.?\w*", "", found.split(";")[0])
+        assert [s for s in sizes if s != "1"] == [s for s in re.findall(r"\d+", named) if s != "1"], found
+        for figure in re.findall(r"0\.\d+|\d+ H received", printed):
+            assert figure in found, (printed, found)
 
 
 def test_the_tables_of_joins_of_many_inputs_are_made(tmp_path: Path) -> None:
