@@ -18,7 +18,7 @@ def attributes(spec: MultiSpec) -> dict[str, dict[str, Node]]:
     An attribute has the name of its column, with the input's where two have one name.
     """
     out: dict[str, dict[str, Node]] = {}
-    for c in equal_classes(spec.parts):
+    for c in equal_classes(spec):
         own: dict[str, Node] = {}
         for alias, node in c:
             own.setdefault(alias, node)

@@ -114,7 +114,7 @@ def laid_out(spec: MultiSpec, shape: Shape) -> Layout:
 def _tree(spec: MultiSpec, tree: Tree) -> Layout:
     steps: list[Step] = []
     routes: dict[str, list[tuple[int, int]]] = {a: [] for a in spec.aliases}
-    classes = equal_classes(spec.parts)
+    classes = equal_classes(spec)
 
     def add(t: Tree) -> Side:
         if isinstance(t, str):
@@ -132,7 +132,7 @@ def _tree(spec: MultiSpec, tree: Tree) -> Layout:
 
 
 def _cascade(spec: MultiSpec, paths: Paths) -> Layout:
-    classes = equal_classes(spec.parts)
+    classes = equal_classes(spec)
     found: dict[tuple[frozenset[str], str], list[str]] = {}  # what is at hand, what it meets: whose rows go this way
     for start, path in paths.items():
         for k, alias in enumerate(path):
@@ -221,13 +221,14 @@ def wide(node: Node) -> Node:
 # -- equalities ------------------------------------------------------------------------------------------------------
 
 
-def equal_classes(parts: Sequence[Part]) -> list[list[tuple[str, Node]]]:
+def equal_classes(spec: MultiSpec) -> list[list[tuple[str, Node]]]:
     """Classes of columns of several inputs that are equal wherever the condition is TRUE: (alias, expression)."""
+    owners = {f.name: a for a in spec.aliases for f in spec.wide(a)}
     found: list[dict[Node, str]] = []
-    for p in parts:
+    for p in spec.parts:
         if p.node.op != "eq" or len(p.aliases) != 2:
             continue
-        ends = {n: _owner(n, p) for n in p.node.args}
+        ends = {n: _owner(n, owners) for n in p.node.args}
         if any(alias is None for alias in ends.values()):
             continue
         joined = {n: a for n, a in ends.items() if a is not None}
@@ -238,16 +239,12 @@ def equal_classes(parts: Sequence[Part]) -> list[list[tuple[str, Node]]]:
     return [[(a, n) for n, a in c.items()] for c in found if len(set(c.values())) > 1]
 
 
-def _owner(n: Node, part: Part) -> str | None:
+def _owner(n: Node, owners: Mapping[str, str]) -> str | None:
     """The input that an end of an equality is a column of; None for what may err, or is computed of more."""
     inner = n
     while inner.op == "cast" and inner.type.kind == inner.args[0].type.kind == "int" and _holds(inner):
         inner = inner.args[0]
-    if inner.op != "column":
-        return None
-    name = inner.params[1]
-    fitting = [a for a in part.aliases if name.startswith(f"{a}_")]
-    return max(fitting, key=len) if fitting else None
+    return owners.get(inner.params[1]) if inner.op == "column" else None
 
 
 def _holds(cast: Node) -> bool:

@@ -120,7 +120,7 @@ class _Sizes:
 
     def __init__(self, spec: MultiSpec, known: Mapping[str, Seen]) -> None:
         self._known = known
-        self._classes = equal_classes(spec.parts)
+        self._classes = equal_classes(spec)
         self._bands = {pair: self._share(known, pair, s) for pair, s in pair_parts(spec, self._classes).items()}
         self._classed = {frozenset(n for _, n in c) for c in self._classes}
 

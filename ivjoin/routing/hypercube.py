@@ -205,8 +205,15 @@ def _random(relations: Mapping[str, Relation], joining: Sequence[str], marked: O
 
 
 def _hybrid(relations: Mapping[str, Relation], joining: Sequence[str], marked: Occurrences) -> Members:
+    taken = {a for r in relations.values() for a in r.attributes}
+
     def dim(name: str, a: str) -> str:
-        return f"{name}.{a}" if (name, a) in marked else a
+        if (name, a) not in marked:
+            return a
+        own = f"{name}.{a}"
+        while own in taken:  # an attribute of that name has a dim of its own
+            own += "'"
+        return own
 
     return {name: tuple(dim(name, a) for a in joining if a in r.attributes) for name, r in relations.items()}
 

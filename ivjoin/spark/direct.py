@@ -29,10 +29,11 @@ from ivjoin.spark.buckets import checked_count
 from ivjoin.spark.columns import key_sql
 from ivjoin.spark.environment import Settings
 from ivjoin.spark.joiners import Joiner, joined_by
-from ivjoin.spark.localfiles import MOST_ROWS, READERS, TASK_ROWS, LocalFiles, files_here
+from ivjoin.spark.localfiles import MOST_ROWS, READERS, LocalFiles, files_here, tasks_for
 from ivjoin.spark.ownership import cell_spec, only_owned
 from ivjoin.spark.sampling import from_files, looked_at
-from ivjoin.spark.spreading import is_little, planned_for
+from ivjoin.spark.sorting import sort_key
+from ivjoin.spark.spreading import is_little, planned_for, why_undivided
 from ivjoin.stream.inputs import open_inputs
 from ivjoin.stream.pull import stream_of
 
@@ -51,10 +52,16 @@ class Direct:
     files : (LocalFiles, LocalFiles)
     plan : RoutingPlan or None
         None: one task joins all rows.
+    why : str
+        In words, where one task does.
+    order : str
+        What rows are sorted by, in words; empty where nothing.
     """
 
     files: tuple[LocalFiles, LocalFiles]
     plan: RoutingPlan | None = None
+    why: str = ""
+    order: str = ""
 
     @property
     def workers(self) -> list[int]:
@@ -66,7 +73,8 @@ class Direct:
         rows = " and ".join(f"{f.rows:,}" for f in self.files)
         who = "one task" if tasks == 1 else f"each of {tasks} tasks"
         kept = "" if tasks == 1 else ", keeps the rows of its cells"
-        said = f"static: {who} reads the files of both frames ({rows} rows) by itself{kept} and sorts them"
+        why = f", since {self.why}" if self.why else ""
+        said = f"static: {who} reads the files of both frames ({rows} rows) by itself{kept}{why}; {self.order}"
         return "\n".join([said, *(f"  {line}" for line in str(self.plan or "").splitlines())])
 
 
@@ -88,23 +96,29 @@ def direct_of(
     if found[0] is None or found[1] is None:
         return None
     files = found[0], found[1]
-    rows = files[0].rows + files[1].rows
+    rows, key = files[0].rows + files[1].rows, sort_key(plan)
+    order = f"sorted by {key.nodes[0]} and {key.nodes[1]}" if key else "in any order: no band to sort along"
+
+    def alone(why: str) -> Direct:
+        return Direct(files, None, why, order)
+
     if buckets is None:
-        cores = int(left.sparkSession.sparkContext.defaultParallelism)
-        tasks = min(tasks, cores, READERS, max(1, rows // TASK_ROWS))
+        tasks = tasks_for(left, rows, tasks)
     if tasks == 1 or not files[0].rows or not files[1].rows:
-        return Direct(files)
-    if spec.pick is not None or spec.aggregates:
+        return alone("there is one task" if tasks == 1 and buckets == 1 else "there are few rows")
+    together = spec.pick is not None or bool(spec.aggregates)
+    if together:
         routing = "hash"  # all partners of a left row meet in one task
     if routing == "hash" and not plan.separation.keys:
-        return Direct(files)
+        said = "all partners of a left row meet in one task" if together else "routing is 'hash'"
+        return alone(f"{said}, and {why_undivided(plan)}")
     drawn = from_files((left, right), spec, MOST_ROWS + 1)
     if drawn is None:
         return None
     made = planned_for(drawn, spec, tasks, routing, None)
     if made.n_cells == 1 or (buckets is None and key_sql(plan) and is_little(made)):
-        return Direct(files)
-    return Direct(files, made)
+        return alone("; ".join(made.notes) or "it is little work")
+    return Direct(files, made, "", order)
 
 
 def direct_join(

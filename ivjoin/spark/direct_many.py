@@ -14,15 +14,16 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from ivjoin.expr.evaluate import evaluate
+from ivjoin.expr.nodes import Node
 from ivjoin.multi.question import MultiSpec
 from ivjoin.multi.spread import attributes
 from ivjoin.routing import HypercubePlan
 from ivjoin.routing.hashing import hash_of_keys
-from ivjoin.spark.localfiles import READERS, TASK_ROWS, LocalFiles, files_here
+from ivjoin.spark.localfiles import READERS, LocalFiles, files_here
 from ivjoin.spark.pack import MapStage
 from ivjoin.stream.many import stream_of_tables
 
-__all__ = ["all_files_here", "joined_from_files", "tasks_for"]
+__all__ = ["all_files_here", "joined_from_files"]
 
 
 def all_files_here(frames: Mapping[str, Any], spec: MultiSpec, workers: int | None) -> dict[str, LocalFiles] | None:
@@ -36,12 +37,6 @@ def all_files_here(frames: Mapping[str, Any], spec: MultiSpec, workers: int | No
             return None
         out[alias] = found
     return out
-
-
-def tasks_for(frames: Mapping[str, Any], files: Mapping[str, LocalFiles], partitions: int) -> int:
-    """How many tasks are worth it."""
-    cores = int(next(iter(frames.values())).sparkSession.sparkContext.defaultParallelism)
-    return min(partitions, cores, READERS, max(1, sum(f.rows for f in files.values()) // TASK_ROWS))
 
 
 def joined_from_files(
@@ -64,19 +59,20 @@ def _joiner(spec: MultiSpec, files: dict[str, LocalFiles], plan: HypercubePlan) 
 
 def _kept(spec: MultiSpec, plan: HypercubePlan, alias: str, files: LocalFiles, cell: int) -> pa.Table:
     """The rows of an input that are for a cell."""
-    schema, kept, before = spec.schemas[alias], [], 0
+    schema, kept, before, named = spec.schemas[alias], [], 0, attributes(spec)
     for batch in files.batches(schema):
-        here = _is_of(spec, plan, alias, batch, before, cell)
+        here = _is_of(named, plan, alias, batch, before, cell)
         before += batch.num_rows
         kept.append(batch if here is None or here.all() else batch.take(pa.array(np.flatnonzero(here))))
     return pa.Table.from_batches(kept, schema)
 
 
 def _is_of(
-    spec: MultiSpec, plan: HypercubePlan, alias: str, batch: pa.RecordBatch, before: int, cell: int
+    named: Mapping[str, Mapping[str, Node]], plan: HypercubePlan, alias: str, batch: pa.RecordBatch, before: int,
+    cell: int,
 ) -> np.ndarray | None:
     """Which rows are for a cell : bool[n]; None for all. ``before`` rows of the input came before."""
-    named, n, here = attributes(spec), batch.num_rows, None
+    n, here = batch.num_rows, None
     for dim, size in plan.dims.items():
         cell, at = divmod(cell, size)
         if dim not in plan.members[alias]:

@@ -7,6 +7,8 @@ Spark found when the frame was made.
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +21,7 @@ from ivjoin.spark.environment import is_connect
 from ivjoin.spark.pack import fitted
 from ivjoin.spark.smallfiles import paths_of
 
-__all__ = ["MOST_ROWS", "READERS", "TASK_ROWS", "LocalFiles", "files_here"]
+__all__ = ["MOST_ROWS", "READERS", "LocalFiles", "files_here", "tasks_for"]
 
 READERS = 8  # tasks, at most, that read all of a frame
 TASK_ROWS = 50_000  # more tasks are worth it where each has so many rows
@@ -43,7 +45,7 @@ _PLAIN = (
     pa.types.is_date32, pa.types.is_decimal128,
 )
 _FILES = 64  # of a frame, which are opened one after the other
-_UNIT = "us"  # of Spark's timestamps
+UNIT = "us"  # of Spark's timestamps
 _FIRST_ROWS = 8192  # that say how wide a row is
 
 
@@ -57,14 +59,15 @@ class LocalFiles:
     columns : tuple of str
         By their names in the files.
     rows : int
-    nbytes : int
-        Of these columns in memory, by the first rows: footers count a text once however often a row refers to it.
+    seen : tuple of (int, int)
+        Of each file its size and when it was changed, in nanoseconds: tasks that read it again, or at different times,
+        would not agree on another.
     """
 
     paths: tuple[str, ...]
     columns: tuple[str, ...]
     rows: int
-    nbytes: int
+    seen: tuple[tuple[int, int], ...]
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """All rows under the names and types of a schema, a row group at a time.
@@ -72,20 +75,22 @@ class LocalFiles:
         Raises
         ------
         FileError
-            If a file has no longer such columns.
+            If a file has changed, or cannot be read.
         """
-        for path in self.paths:
-            with _opened(path) as file:
-                why = _why_not(file, self.columns, schema)
-                if why:
+        for path, seen in zip(self.paths, self.seen, strict=True):
+            try:
+                if _seen(path) != seen:
                     raise FileError(
-                        f"the file {path!r} has changed since the join was made: {why}. Read it again with spark.read, "
-                        "and join that frame"
+                        f"the file {path!r} has changed since the join was made. Read it again with spark.read, and "
+                        "join that frame"
                     )
-                for i in range(file.num_row_groups):
-                    table = file.read_row_group(i, columns=list(self.columns), use_threads=False)
-                    for batch in table.select(list(self.columns)).combine_chunks().to_batches():
-                        yield fitted(batch, schema)
+                with _opened(path) as file:
+                    for i in range(file.num_row_groups):
+                        table = file.read_row_group(i, columns=list(self.columns), use_threads=False)
+                        for batch in table.select(list(self.columns)).combine_chunks().to_batches():
+                            yield fitted(batch, schema)
+            except (pa.ArrowException, OSError) as e:
+                raise FileError(f"cannot read {path!r}: {str(e).splitlines()[0].rstrip('.')}") from e
 
 
 def files_here(frame: Any, schema: pa.Schema) -> LocalFiles | None:
@@ -113,49 +118,63 @@ def files_here(frame: Any, schema: pa.Schema) -> LocalFiles | None:
         options = relation.options().keySet().toSeq()
         if not _OPTIONS.issuperset(str(options.apply(i)).lower() for i in range(options.size())):
             return None
-        rows, each = 0, 0.0
+        rows = size = 0
+        seen = tuple(map(_seen, paths))
+        cased = str(session.conf.get("spark.sql.caseSensitive")).lower() == "true"
         for path in paths:
             with _opened(path) as file:
-                if _why_not(file, frame.columns, schema):
+                if not _are_alike(file, frame.columns, schema, cased):
                     return None
                 rows += file.metadata.num_rows
-                each = each or _row_bytes(file, frame.columns)
-                if rows > MOST_ROWS or rows * each > MOST_BYTES:
+                size += _bytes_of(file, frame.columns)
+                if rows > MOST_ROWS or size > MOST_BYTES:
                     return None
-        return LocalFiles(tuple(paths), tuple(frame.columns), rows, int(rows * each))
+        return LocalFiles(tuple(paths), tuple(frame.columns), rows, seen)
     except Exception:  # whatever stands in the way: Spark reads them, or says what is wrong
         return None
 
 
+def tasks_for(frame: Any, rows: int, partitions: int) -> int:
+    """How many tasks are worth it for so many rows, each of which reads all of them."""
+    cores = int(frame.sparkSession.sparkContext.defaultParallelism)
+    return min(partitions, cores, READERS, max(1, rows // TASK_ROWS))
+
+
+def _seen(path: str) -> tuple[int, int]:
+    found = os.stat(path)
+    return found.st_size, found.st_mtime_ns
+
+
 def _opened(path: str) -> pq.ParquetFile:
-    return pq.ParquetFile(path, coerce_int96_timestamp_unit=_UNIT)
+    return pq.ParquetFile(path, coerce_int96_timestamp_unit=UNIT)
 
 
-def _row_bytes(file: pq.ParquetFile, names: Sequence[str]) -> float:
-    """What a row takes in memory, by the first ones of a file; 0 where it has none."""
-    for batch in file.iter_batches(_FIRST_ROWS, columns=list(names), use_threads=False):
-        return float(batch.nbytes) / max(1, batch.num_rows)
-    return 0.0
-
-
-def _why_not(file: pq.ParquetFile, names: Sequence[str], schema: pa.Schema) -> str:
-    """What of a file pyarrow may read otherwise than Spark does: columns that are not there once, or in another type
-    than Spark gives them. Empty if nothing.
+def _bytes_of(file: pq.ParquetFile, names: Sequence[str]) -> int:
+    """What columns take in memory: as the first rows do, since a footer counts a text once however often rows refer to
+    it, and no less than the footer says.
     """
+    unpacked = sum(chunk.total_uncompressed_size for chunk in _chunks(file, names))
+    for batch in file.iter_batches(_FIRST_ROWS, columns=list(names), use_threads=False):
+        return max(unpacked, batch.nbytes * file.metadata.num_rows // max(1, batch.num_rows))
+    return 0
+
+
+def _are_alike(file: pq.ParquetFile, names: Sequence[str], schema: pa.Schema, cased: bool) -> bool:
+    """Whether pyarrow reads columns as Spark does: all are there, once, and in the types that Spark gives them."""
     stored, said = file.schema_arrow, file.metadata.metadata or {}
     if any(key in said for key in _OLD_CALENDARS) or said.get(_WRITER, _NEW_CALENDARS) < _NEW_CALENDARS:
-        return "its times may be of another calendar"
+        return False
     physical = {column.path: str(column.physical_type) for column in map(file.schema.column, range(len(file.schema)))}
+    alike = Counter(stored.names if cased else map(str.lower, stored.names))
     for name, field in zip(names, schema, strict=True):
-        if len(stored.get_all_field_indices(name)) != 1 or name not in physical:
-            return f"there is no column {name!r}" if name not in stored.names else f"there are several columns {name!r}"
-        kind = stored.field(name).type
-        if not _is_alike(kind, field.type, physical[name] == "INT96"):
-            return f"column {name!r} is {kind}, expected {field.type}"
-    for chunk in _chunks(file, names):
-        if chunk.physical_type == "INT32" and "DELTA_BINARY_PACKED" in chunk.encodings:  # some need 33 bits
-            return f"column {chunk.path_in_schema!r} holds differences of 32 bits"
-    return ""
+        if name not in physical or name not in stored.names or alike[name if cased else name.lower()] != 1:
+            return False
+        if not _is_alike(stored.field(name).type, field.type, physical[name] == "INT96"):
+            return False
+    # of integers of 32 bits that are packed as differences some need 33, which pyarrow does not read
+    return not any(
+        chunk.physical_type == "INT32" and "DELTA_BINARY_PACKED" in chunk.encodings for chunk in _chunks(file, names)
+    )
 
 
 def _chunks(file: pq.ParquetFile, names: Sequence[str]) -> Iterator[Any]:
@@ -171,5 +190,5 @@ def _is_alike(stored: pa.DataType, wanted: pa.DataType, int96: bool) -> bool:
     if pa.types.is_timestamp(wanted):
         # an instant, which INT96 is, too, or a time without a zone
         zoned = int96 or (pa.types.is_timestamp(stored) and stored.tz is not None)
-        return pa.types.is_timestamp(stored) and stored.unit == _UNIT and zoned == (wanted.tz is not None)
+        return pa.types.is_timestamp(stored) and stored.unit == UNIT and zoned == (wanted.tz is not None)
     return stored == wanted and any(is_kind(wanted) for is_kind in _PLAIN)

@@ -24,9 +24,10 @@ from ivjoin.routing.hypercube import SCHEMES
 from ivjoin.spark.columns import as_spark_sql
 from ivjoin.spark.conditions import is_column
 from ivjoin.spark.dialect import AnsiWarning, ansi_note, backquoted
-from ivjoin.spark.direct_many import all_files_here, joined_from_files, tasks_for
+from ivjoin.spark.direct_many import all_files_here, joined_from_files
 from ivjoin.spark.environment import settings_of
 from ivjoin.spark.eventtime import WatermarkWarning, in_order, watermark_note
+from ivjoin.spark.localfiles import tasks_for
 from ivjoin.spark.schema import arrow_schema
 from ivjoin.spark.sizes import are_small, estimated_bytes, sound_bytes
 from ivjoin.spark.sqlwriter import quoted_name
@@ -123,7 +124,8 @@ def multi_join(
     files = None if streaming else all_files_here(frames, spec, workers)
     if files is not None:
         rows = {a: max(1.0, float(f.rows)) for a, f in files.items()}
-        most = tasks_for(frames, files, settings.partitions) if workers is None else workers
+        all_rows = sum(f.rows for f in files.values())
+        most = tasks_for(next(iter(frames.values())), all_rows, settings.partitions) if workers is None else workers
     else:
         rows = dict.fromkeys(frames, 1.0) if streaming else _sizes(frames)
         free = workers is None and scheme == "auto" and not streaming

@@ -41,7 +41,7 @@ def rows_of_files(
         found = paths_of(frame, names)
         if found is None:
             return None
-        files = [pq.ParquetFile(path) for path in found[0]]
+        files = [pq.ParquetFile(path, coerce_int96_timestamp_unit="us") for path in found[0]]
         count = sum(file.metadata.num_rows for file in files)
         if count >= most or not count:
             return None

@@ -129,7 +129,7 @@ def sorted_by(
 def seen_of(spec: MultiSpec, sources: Mapping[str, Source | None]) -> dict[str, Seen]:
     """What is known of the inputs' rows: how many, and of tables in memory a sample's distinct values and spans."""
     asked: dict[str, set[Node]] = {a: set() for a in spec.aliases}
-    for c in equal_classes(spec.parts):
+    for c in equal_classes(spec):
         for alias, node in c:
             asked[alias].add(node)
     names = {f"{a}_{n}": (a, n) for a in spec.aliases for n in spec.schemas[a].names}

@@ -12,6 +12,8 @@ import pytest
 
 from ivjoin import multi_join
 from ivjoin.multi import pace
+from ivjoin.multi.question import multi_spec
+from ivjoin.multi.spread import attributes
 
 N = 3000
 NARROW = "a.k = b.k AND b.k = c.k AND abs(a.t - b.t) <= 200 AND abs(b.t - c.t) <= 200"
@@ -79,3 +81,17 @@ def test_bands_go_first_where_an_order_is_declared_or_nothing_is_known(keys_earl
     stream = multi_join(given, WIDE, orders={"a": "t"})
     assert rows_of(stream) == second_opinion(given, WIDE)
     assert stream.sorting == "sorted by b.t and c.t"
+
+
+def test_an_alias_that_begins_with_another_and_a_column() -> None:
+    """``q.x_y`` is ``q_x_y`` in the output, as ``q_x.y`` would be."""
+    rng = np.random.default_rng(0)
+    q, q_x, t = (
+        pa.table({n: rng.integers(0, 4, 20) for n in names}) for names in (("x_y", "v"), ("z", "k"), ("k", "z"))
+    )
+    for condition in ("q.x_y = q_x.z AND q_x.z = t.z", "q.x_y = q_x.z AND q.x_y = t.z"):
+        out = multi_join({"q": q, "q_x": q_x, "t": t}, condition).read_all()
+        keys = [np.bincount(c.to_numpy(), minlength=4) for c in (q["x_y"], q_x["z"], t["z"])]
+        assert out.num_rows == int((keys[0] * keys[1] * keys[2]).sum())
+        (own,) = attributes(multi_spec({"q": q.schema, "q_x": q_x.schema, "t": t.schema}, condition)).values()
+        assert set(own) == {"q", "q_x", "t"}

@@ -45,6 +45,13 @@ def test_one_skewed_occurrence() -> None:
     assert plan.load <= hypercube(CHAIN, workers=64, skewed={"z"}).load
 
 
+def test_a_random_dim_is_not_an_attribute_of_its_name() -> None:
+    both = {"t": Relation(H, ("k",)), "u": Relation(H, ("k", "t.k")), "v": Relation(H, ("t.k",))}
+    plan = hypercube(both, workers=8, scheme="hybrid", skewed={("t", "k")})
+    assert set(plan.members["t"]).isdisjoint({*plan.members["u"], *plan.members["v"]})
+    assert "t.k" in plan.members["u"] and plan.members["v"] == ("t.k",)
+
+
 def test_unequal_inputs_and_odd_numbers_of_workers() -> None:
     two = {"A": Relation(4, ("x",)), "B": Relation(1, ("x",))}
     assert hypercube(two, workers=64, scheme="random").dims == {"A": 16, "B": 4}
