@@ -50,7 +50,7 @@ def multi_join(
     bounds: AliasBounds | None = None, batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None,
     allow_cross: bool = False, workers: int | None = None, columns: Sequence[str] | None = None,
 ) -> DataFrame:
-    """Join two to eight DataFrames in one shuffle, each row sent to the cells where it may meet others.
+    """Join two to eight DataFrames in one shuffle at most, each row sent to the cells where it may meet others.
 
     Parameters
     ----------
@@ -75,7 +75,8 @@ def multi_join(
         Whether inputs that the condition does not connect may meet.
     workers : int, optional
         Cells at most; ``spark.sql.shuffle.partitions`` by default, and one, in a task that reads all inputs, where
-        static ones are small and ``scheme`` is "auto". A checkpoint keeps to the grid it began with.
+        static ones are small and ``scheme`` is "auto". Parquet files in local mode are read by the tasks, by default
+        as many as there are cores, at most eight. A checkpoint keeps to the grid it began with.
     columns : list of str, optional
         The columns of the output, by their names ``alias_name`` and in their order; all by default. What neither they
         nor the condition, orders and bounds name is not shuffled. A checkpoint keeps to those it began with.
