@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +32,7 @@ from ivjoin.spark.localfiles import MOST_ROWS, READERS, LocalFiles, files_here, 
 from ivjoin.spark.ownership import cell_spec, only_owned
 from ivjoin.spark.sampling import from_files, looked_at
 from ivjoin.spark.sorting import sort_key
-from ivjoin.spark.spreading import is_little, planned_for, why_undivided
+from ivjoin.spark.spreading import is_little, plan_in_task, planned_for, why_undivided
 from ivjoin.stream.inputs import open_inputs
 from ivjoin.stream.pull import stream_of
 
@@ -140,11 +139,12 @@ def _joiner(spec: JoinSpec, direct: Direct) -> Joiner:
         from ivjoin.routing.encoding import plan_to_json
 
         text = plan_to_json(direct.plan)
+    looked = [pa.schema([schema.field(i) for i in looked_at(spec, s)]) for s, schema in enumerate(spec.schemas)]
 
     def join(batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, JoinMetrics]:
         counts, unowned = JoinMetrics(), 0
         for number in (n for batch in batches for n in batch.column(0).to_pylist()):
-            plan = None if text is None else _plan(text, spec)
+            plan = None if text is None else plan_in_task(text, spec, *looked)
             apart = plan is not None and not _is_one_join(plan)
             run = cell_spec(spec) if apart else spec
             tables = [_kept(spec, s, files[s], plan, workers[number], run.schemas[s]) for s in (0, 1)]
@@ -196,13 +196,3 @@ def _routed(
         else:
             columns = batch.take(pa.array(at[kept])).columns
             yield pa.RecordBatch.from_arrays([*columns, pa.array(cells[kept]), pa.array(owned[kept])], schema=schema)
-
-
-@lru_cache(maxsize=8)
-def _plan(text: str, spec: JoinSpec) -> RoutingPlan:
-    from ivjoin.routing.encoding import plan_from_json
-
-    left, right = (pa.schema([schema.field(i) for i in looked_at(spec, s)]) for s, schema in enumerate(spec.schemas))
-    return plan_from_json(
-        text, left, right, on=list(spec.on) or None, condition=spec.condition, how=spec.how, timezone=spec.timezone
-    )

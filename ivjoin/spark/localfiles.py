@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 from ivjoin.files.atomic import FileError
 from ivjoin.spark.environment import is_connect
 from ivjoin.spark.pack import fitted
-from ivjoin.spark.smallfiles import paths_of
+from ivjoin.spark.smallfiles import UNIT, opened, paths_of
 
-__all__ = ["MOST_ROWS", "READERS", "LocalFiles", "files_here", "tasks_for"]
+__all__ = ["MOST_ROWS", "READERS", "TASK_ROWS", "LocalFiles", "files_here", "tasks_for"]
 
 READERS = 8  # tasks, at most, that read all of a frame
 TASK_ROWS = 50_000  # more tasks are worth it where each has so many rows
@@ -45,7 +45,6 @@ _PLAIN = (
     pa.types.is_date32, pa.types.is_decimal128,
 )
 _FILES = 64  # of a frame, which are opened one after the other
-UNIT = "us"  # of Spark's timestamps
 _FIRST_ROWS = 8192  # that say how wide a row is
 
 
@@ -84,7 +83,7 @@ class LocalFiles:
                         f"the file {path!r} has changed since the join was made. Read it again with spark.read, and "
                         "join that frame"
                     )
-                with _opened(path) as file:
+                with opened(path) as file:
                     for i in range(file.num_row_groups):
                         table = file.read_row_group(i, columns=list(self.columns), use_threads=False)
                         for batch in table.select(list(self.columns)).combine_chunks().to_batches():
@@ -122,7 +121,7 @@ def files_here(frame: Any, schema: pa.Schema) -> LocalFiles | None:
         seen = tuple(map(_seen, paths))
         cased = str(session.conf.get("spark.sql.caseSensitive")).lower() == "true"
         for path in paths:
-            with _opened(path) as file:
+            with opened(path) as file:
                 if not _are_alike(file, frame.columns, schema, cased):
                     return None
                 rows += file.metadata.num_rows
@@ -143,10 +142,6 @@ def tasks_for(frame: Any, rows: int, partitions: int) -> int:
 def _seen(path: str) -> tuple[int, int]:
     found = os.stat(path)
     return found.st_size, found.st_mtime_ns
-
-
-def _opened(path: str) -> pq.ParquetFile:
-    return pq.ParquetFile(path, coerce_int96_timestamp_unit=UNIT)
 
 
 def _bytes_of(file: pq.ParquetFile, names: Sequence[str]) -> int:

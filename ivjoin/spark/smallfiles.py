@@ -12,7 +12,9 @@ import pyarrow.parquet as pq
 
 from ivjoin.spark.pack import fitted
 
-__all__ = ["paths_of", "rows_of_files"]
+__all__ = ["UNIT", "opened", "paths_of", "rows_of_files"]
+
+UNIT = "us"  # of Spark's timestamps
 
 _PARQUET = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
 
@@ -41,7 +43,7 @@ def rows_of_files(
         found = paths_of(frame, names)
         if found is None:
             return None
-        files = [pq.ParquetFile(path, coerce_int96_timestamp_unit="us") for path in found[0]]
+        files = [opened(path) for path in found[0]]
         count = sum(file.metadata.num_rows for file in files)
         if count >= most or not count:
             return None
@@ -53,6 +55,11 @@ def rows_of_files(
         return fitted(batch, schema), count
     except Exception:  # whatever stands in the way: Spark reads them
         return None
+
+
+def opened(path: str) -> pq.ParquetFile:
+    """A file whose INT96 are read as Spark's timestamps."""
+    return pq.ParquetFile(path, coerce_int96_timestamp_unit=UNIT)
 
 
 def _of_numbers(files: Sequence[pq.ParquetFile], names: list[str], numbers: np.ndarray) -> Iterator[pa.Table]:

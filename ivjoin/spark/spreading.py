@@ -26,6 +26,7 @@ from ivjoin.spark.buckets import bucket_labels, checked_count
 from ivjoin.spark.columns import key_sql, place
 from ivjoin.spark.dealing import dealt, why_in_python
 from ivjoin.spark.environment import Settings, is_connect
+from ivjoin.spark.localfiles import TASK_ROWS
 from ivjoin.spark.pack import MapStage, fitted
 from ivjoin.spark.sampling import (
     KeyHash,
@@ -43,7 +44,7 @@ from ivjoin.spark.sorting import sort_key
 if TYPE_CHECKING:
     from ivjoin.routing.plan import RoutingPlan
 
-__all__ = ["Spread", "is_little", "planned_for", "routed", "spread_of", "why_undivided"]
+__all__ = ["Spread", "is_little", "plan_in_task", "planned_for", "routed", "spread_of", "why_undivided"]
 
 # Bytes a frame, on average, that are less work than a sample of them, and that one task joins where a sample finds
 # no key to divide, and less than this load.
@@ -51,7 +52,6 @@ _TINY = 64 << 10
 _MIDDLING = 8 << 20
 _ALONE = 1_000_000  # rows in, and rows out as the planner counts them
 _OPENED, _OPENED_ROWS = 256 << 20, 4_000_000  # bytes and rows of a frame that the driver reads sooner than Spark
-_TASK_ROWS = 50_000  # more tasks than cores are worth it where each has so many rows
 _WORTH = 1.25  # how much less the fullest task must have, for rows to be routed
 # So many tasks read all of a file in less time than its rows take through a shuffle: to read a row of three numbers
 # and drop it costs a tenth.
@@ -141,7 +141,7 @@ def spread_of(
         made = planned_for(drawn, spec, tasks, routing, key_hash)
     if small and is_little(made):
         return _in_one_task(drawn)
-    if keys and not is_divided(made):
+    if keys and not _is_divided(made):
         return Spread(buckets, None, "; ".join(made.notes))
     if keys and routing == "auto":
         hashed = planned_for(drawn, spec, tasks, "hash", key_hash)
@@ -174,7 +174,7 @@ def _opened(
 def _tasks(frame: Any, drawn: Sequence[Sampled], tasks: int, buckets: int | None) -> int:
     """How many there are at most, for so many rows."""
     rows = sum(rows for _, rows in drawn)
-    return tasks if buckets is not None else min(tasks, max(_cores(frame), rows // _TASK_ROWS))
+    return tasks if buckets is not None else min(tasks, max(_cores(frame), rows // TASK_ROWS))
 
 
 def planned_for(drawn: Sequence[Sampled], spec: JoinSpec, tasks: int, scheme: str, key_hash: KeyHash) -> RoutingPlan:
@@ -188,14 +188,14 @@ def planned_for(drawn: Sequence[Sampled], spec: JoinSpec, tasks: int, scheme: st
     )
 
 
-def is_divided(plan: RoutingPlan) -> bool:
+def _is_divided(plan: RoutingPlan) -> bool:
     return any(e.cells > 1 for e in plan.layout.entries)
 
 
 def is_little(plan: RoutingPlan) -> bool:
     """Whether no key is worth dividing, and all of it is little work."""
     report = plan.report
-    return not is_divided(plan) and float(report.rows_in.sum() + report.beta * report.rows_out.sum()) < _ALONE
+    return not _is_divided(plan) and float(report.rows_in.sum() + report.beta * report.rows_out.sum()) < _ALONE
 
 
 def _in_one_task(drawn: Sequence[Sampled]) -> Spread:
@@ -279,8 +279,8 @@ def _router(spec: JoinSpec, side: int, spread: Spread) -> MapStage:
     hashes = 2 if keyed else 1
 
     def route(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        plan = _plan(text, spec, keyed)
-        schema = looked_schema(spec, side, keyed)
+        schemas = [looked_schema(spec, s, keyed) for s in (0, 1)]
+        plan, schema = plan_in_task(text, spec, *schemas), schemas[side]
         for raw in batches:
             if raw.num_rows == 0:
                 continue
@@ -300,10 +300,10 @@ def _router(spec: JoinSpec, side: int, spread: Spread) -> MapStage:
 
 
 @lru_cache(maxsize=8)
-def _plan(text: str, spec: JoinSpec, keyed: bool) -> RoutingPlan:
+def plan_in_task(text: str, spec: JoinSpec, left: pa.Schema, right: pa.Schema) -> RoutingPlan:
+    """The plan that a text is, for rows of these schemas."""
     from ivjoin.routing.encoding import plan_from_json
 
-    left, right = (looked_schema(spec, s, keyed) for s in (0, 1))
     return plan_from_json(
         text, left, right, on=list(spec.on) or None, condition=spec.condition, how=spec.how, timezone=spec.timezone
     )
