@@ -111,7 +111,7 @@ def direct_of(
     if routing == "hash" and not plan.separation.keys:
         said = "all partners of a left row meet in one task" if together else "routing is 'hash'"
         return alone(f"{said}, and {why_undivided(plan)}")
-    drawn = from_files((left, right), spec, MOST_ROWS + 1)
+    drawn = from_files((left, right), spec, MOST_ROWS + 1, paths=[f.paths for f in files])
     if drawn is None:
         return None
     made = planned_for(drawn, spec, tasks, routing, None)

@@ -60,13 +60,14 @@ def samples(
 
 
 def from_files(
-    frames: Sequence[Any], spec: JoinSpec, most: int, hashed: Sequence[Sequence[str]] | None = None
+    frames: Sequence[Any], spec: JoinSpec, most: int, hashed: Sequence[Sequence[str]] | None = None,
+    paths: Sequence[Sequence[str] | None] = (None, None),
 ) -> list[Sampled] | None:
     """Of both frames, the columns of :func:`looked_at`, without a job of Spark's.
 
     With ``hashed``, the columns of each side that are its keys, their hash as Spark has it comes last. None where a
     frame is more than columns of Parquet files that lie here, has no rows or ``most``, or its keys are of other kinds
-    than are hashed here.
+    than are hashed here. ``paths`` are the files of each frame, where they are known.
     """
     out: list[Sampled] = []
     for side, names in enumerate(hashed or ()):
@@ -75,7 +76,8 @@ def from_files(
     for side, frame in enumerate(frames):
         columns = looked_at(spec, side)
         schema = pa.schema([spec.schemas[side].field(i) for i in columns])
-        found = rows_of_files(frame, [frame.columns[i] for i in columns], schema, most, _OF_FILES, _SEED)
+        named = [frame.columns[i] for i in columns]
+        found = rows_of_files(frame, named, schema, most, _OF_FILES, _SEED, paths[side])
         if found is None:
             return None
         if hashed is not None:

@@ -20,7 +20,8 @@ _PARQUET = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 
 
 def rows_of_files(
-    frame: Any, names: Sequence[str], schema: pa.Schema, most: int, drawn: int, seed: int
+    frame: Any, names: Sequence[str], schema: pa.Schema, most: int, drawn: int, seed: int,
+    paths: Sequence[str] | None = None,
 ) -> tuple[pa.RecordBatch, int] | None:
     """Columns of a frame, of ``drawn`` rows drawn evenly; and how many rows there are.
 
@@ -33,6 +34,8 @@ def rows_of_files(
         What they are to be called, and their types.
     most : int
         So many rows are not read.
+    paths : sequence of str, optional
+        The frame's files, where they are known.
 
     Returns
     -------
@@ -40,10 +43,12 @@ def rows_of_files(
         None where the frame is more than columns of Parquet files on this machine, or has ``most`` rows.
     """
     try:
-        found = paths_of(frame, names)
-        if found is None:
-            return None
-        files = [opened(path) for path in found[0]]
+        if paths is None:
+            found = paths_of(frame, names)
+            if found is None:
+                return None
+            paths = found[0]
+        files = [opened(path) for path in paths]
         count = sum(file.metadata.num_rows for file in files)
         if count >= most or not count:
             return None
