@@ -93,7 +93,7 @@ def is_connected(tables: Tables, condition: str, view: tuple[str, ...]) -> bool:
     """Whether the inputs of a view are joined by more than a cross product."""
     spec = multi_spec({a: t.schema for a, t in tables.items()}, condition)
     links = [p.aliases for p in spec.parts if p.aliases <= {*view}]
-    links += [frozenset(a for a, _ in c) & {*view} for c in equal_classes(spec.parts)]
+    links += [frozenset(a for a, _ in c) & {*view} for c in equal_classes(spec)]
     return len(components(view, links)) == 1
 
 
