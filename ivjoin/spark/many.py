@@ -68,7 +68,8 @@ def multi_join(
     bounds : mapping of alias to mapping of column to (least, greatest), optional
     batch_size : int, default 65536
     on_late : {"drop", "join", "raise"}
-        Of streams: what to do with a row that breaks its input's order.
+        Of streams: what to do with a row that breaks its input's order or bounds. Of static frames, one that breaks its
+        bounds raises LateRowError in any case.
     timezone : str, optional
         The session's by default.
     allow_cross : bool, default False
@@ -112,7 +113,7 @@ def multi_join(
     schemas: dict[str, pa.Schema] = {a: arrow_schema(f.schema, zone) for a, f in frames.items()}
     spec = multi_spec(
         schemas, condition, orders=orders, bounds=bounds, batch_size=batch_size, timezone=zone,
-        on_late=on_late if streaming else "join",
+        on_late=on_late if streaming else "raise",  # of its bounds: static inputs are sorted here
         allow_cross=allow_cross, case_sensitive=settings.case_sensitive,
     )
     _refuse_collated(spec, frames)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from spark.every_type import VALUES, select_list
 from spark.script import rows_of
@@ -33,6 +35,24 @@ def table(seed: int, n: int = 300) -> pa.Table:
 @pytest.fixture(scope="module")
 def frames(spark: Any) -> tuple[Any, Any]:
     return spark.createDataFrame(table(1)).cache(), spark.createDataFrame(table(2)).cache()
+
+
+@pytest.mark.parametrize("from_files", [False, True])
+def test_a_row_outside_of_its_bounds_ends_the_query(
+    frames: tuple[Any, Any], spark: Any, tmp_path: Path, from_files: bool
+) -> None:
+    if from_files:
+        for name, seed in (("l", 1), ("r", 2)):
+            pq.write_table(table(seed), tmp_path / f"{name}.parquet")
+        frames = tuple(spark.read.parquet(str(tmp_path / f"{name}.parquet")) for name in "lr")
+    question: dict[str, Any] = {"on": "k", "condition": "l.x BETWEEN r.x - 2 AND r.x + 1"}
+    out = frames[0].band_join(frames[1], **question, right_bounds={"v": (0, 298)})
+    with pytest.raises(Exception, match="LateRowError"):
+        out.toArrow()
+    out = frames[0].band_join(frames[1], **question, right_bounds={"v": (0, 299), "x": (-40, 39)})
+    assert rows_of(out.toArrow()) == joined(
+        table(1), table(2), "inner", "l.k = r.k AND l.x BETWEEN r.x - 2 AND r.x + 1", COLUMNS
+    )
 
 
 COLUMNS = "coalesce(l.k, r.k) AS k, l.x, l.v, r.x AS x_right, r.v AS v_right"

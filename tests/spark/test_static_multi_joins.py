@@ -102,6 +102,18 @@ def test_an_input_has_the_name_of_a_column_that_others_are_joined_by(frames: dic
     assert Counter(zip(*(c.to_pylist() for c in out.columns), strict=True)) == wanted(CONDITIONS["chain of two"])
 
 
+@pytest.mark.parametrize("on_late", ["raise", "drop", "join"])
+def test_a_row_outside_of_its_bounds_ends_the_query(frames: dict[str, Any], on_late: str) -> None:
+    """Pruning goes by bounds: rows would be lost, as many as the way of joining happens to prune."""
+    for bounds in ({"a": {"id": (0, 80)}}, {"c": {"j": (1, 9)}}):
+        joined = ivjoin.spark.multi_join(frames, CONDITIONS["one class"], bounds=bounds, workers=4, on_late=on_late)
+        with pytest.raises(Exception, match="LateRowError"):
+            joined.toArrow()
+    kept = {"a": {"id": (0, 160), "j": (0, 5)}}
+    joined = ivjoin.spark.multi_join(frames, CONDITIONS["one class"], bounds=kept, workers=4, on_late=on_late)
+    assert ids(joined) == wanted(CONDITIONS["one class"])
+
+
 def test_cells_that_share_a_task_are_joined_apart(frames: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     from ivjoin.spark import cells
 
