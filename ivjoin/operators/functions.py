@@ -55,6 +55,12 @@ def _function(
     )  # fmt: skip
 
 
+def _cube_root(x: Any) -> Any:
+    """By way of longer numbers, where the machine has them: a library of doubles errs in the last place, so that there
+    are processors on which the cube root of 27 is above 3."""
+    return np.cbrt(np.asarray(x, dtype=np.longdouble)).astype(np.float64)
+
+
 def _hypot(a: list[Node], zone: str) -> Node:
     return make("hypot", tuple(as_double(n, "hypot") for n in a), (), FLOAT64)
 
@@ -65,7 +71,7 @@ def _log(a: list[Node], zone: str) -> Node:
 
 OPERATORS = (
     _function("sqrt", np.sqrt, sqrt, direction.rises, "Pow"),
-    _function("cbrt", np.cbrt, rising(math.cbrt, lambda c: float(c**3), ENTIRE, ENTIRE)),
+    _function("cbrt", _cube_root, rising(math.cbrt, lambda c: float(c**3), ENTIRE, ENTIRE)),
     _function("exp", np.exp, rising(total(math.exp, 0.0, inf), math.log, ENTIRE, (0.0, inf)), sympy="exp"),
     _function("expm1", np.expm1, rising(total(math.expm1, -1.0, inf), math.log1p, ENTIRE, (-1.0, inf))),
     _function("ln", np.log, logarithm(math.log, total(math.exp, 0.0, inf), 0.0), sympy="log", pole=0.0),

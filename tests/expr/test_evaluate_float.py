@@ -155,3 +155,19 @@ def test_logarithms_of_what_is_not_positive_are_null() -> None:
         assert same(got, [None, None, None, math.nan, 0.0, None])
     assert same(answers(make("log1p", (X,), (), ty.FLOAT64), {"x": x}),
         [0.0, -0.0, None, math.nan, math.log1p(1), None])
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant <= 52, reason="this machine has no longer floats than doubles")
+def test_cube_roots_of_cubes_are_whole() -> None:
+    """Some libraries of doubles, by the processor, find 3.0000000000000004 for 27."""
+    whole = [*range(-1000, 1001), 2**17, -(2**17)]
+    assert answers(make("cbrt", (X,), (), ty.FLOAT64), {"x": pa.array([float(v**3) for v in whole])}) == whole
+    rng = random.Random(1)
+    given = [math.ldexp(rng.uniform(-1, 1), rng.randint(-300, 300)) for _ in range(2000)]
+    for x, root in zip(given, answers(make("cbrt", (X,), (), ty.FLOAT64), {"x": pa.array(given)}), strict=True):
+        exact, step = Fraction(x), Fraction(math.ulp(root))
+        assert (Fraction(root) - step / 2) ** 3 <= exact <= (Fraction(root) + step / 2) ** 3
+    assert same(
+        answers(make("cbrt", (X,), (), ty.FLOAT64), {"x": pa.array([math.inf, -math.inf, math.nan, -0.0, None])}),
+        [math.inf, -math.inf, math.nan, -0.0, None],
+    )
