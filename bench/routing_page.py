@@ -24,7 +24,7 @@ H = 1_000_000
 CHAIN = {"R": Relation(H, ("x", "y")), "S": Relation(H, ("y", "z")), "T": Relation(H, ("z", "t"))}
 SQUALL, STREAMING = "Squall", "Streaming HyperCube"
 _COLORS = {"hash": "#0b5394", "auto": "#c1272d"}
-_LINES = {8: "-", 64: "--", 200: ":"}
+_LINES = {8: "-", 48: (0, (1, 1, 3, 1)), 64: "--", 200: ":"}
 
 
 def examples() -> list[tuple[str, str, str, str]]:

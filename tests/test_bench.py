@@ -266,14 +266,14 @@ def test_the_tables_of_parallel_joins_are_made(tmp_path: Path) -> None:
     out, page = tmp_path / "routing.jsonl", tmp_path / "parallel.md"
     assert routing.main(["--rows", "2000", "--workers", "4", "16", "--out", str(out), "--page", str(page)]) == 0
     records = [json.loads(line) for line in out.read_text().splitlines()]
-    assert sum(r["kind"] == "routing" for r in records) == 2 * 2 * 2 * 4 + 2 * 3
+    assert sum(r["kind"] == "routing" for r in records) == 2 * 2 * 2 * 5 + 2 * 2 * 2 * (3 + 2 + 2)
     by_hash, planned = (
         next(r for r in records if (r.get("scheme"), r.get("exponent"), r.get("workers")) == (scheme, 1.5, 16))
         for scheme in ("hash", "auto")
     )
     assert by_hash["over"] > 8 > 1.5 > planned["over"]
     text = page.read_text()
-    assert text.count("| 1.5 | auto |") == 2 and text.count("| full |") == 2
+    assert text.count("| 1.5 | auto |") == 2 and text.count("| full |") == 2 * 2 * 3
     assert f"**{planned['over']:.2f}**" in text
     shown = tmp_path / "docs" / "routing.md"
     assert routing_page.main(["--results", str(out), "--page", str(shown)]) == 0

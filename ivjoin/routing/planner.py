@@ -37,6 +37,8 @@ _FEWEST_SEEN = 6  # rows of a key in a sample, for it to be believed
 # A key lighter than this part of a worker's share is placed by its hash.
 _SHARE = 1 / 8
 _CLOSE = 1.02  # greatest loads that count as equal
+# Up to this many times the least possible load, one of so many per cent may save four times as many of the copies.
+_ALLOWED, _COPIES_WEIGH = 1.08, 0.25
 _SLACK = 0.15  # by how much a slice may be smaller, to be cut where few rows reach across
 _MOST_COUNTED = 1 << 22  # copies that a report of samples looks at
 
@@ -190,6 +192,7 @@ class _Planner:
         for axis, both in axes:
             tried += self._options(axis, both)
         best = self._best(tried)
+        best = self._of_fewer_copies(best, tried)
         if all(not s.entry.cuts for s in best.spreads):
             best = replace(best, axis=None, both=any(s.entry.twofold for s in best.spreads))
         self._unspread(best)
@@ -233,19 +236,7 @@ class _Planner:
         return found
 
     def _options(self, axis: Axis | None, both: bool) -> list[_Option]:
-        keys = self.sample.keys
-        profile = self.sample.profile(axis, both) if axis is not None else None
-        most = min(_MOST_GRID, 4 * self.workers)
-        heavy = [
-            HeavyKey(
-                int(keys.key[k]) if self.keyed else None, float(keys.rows[0][k]), float(keys.rows[1][k]),
-                float(keys.out[k]), self.beta,
-                profile.of(int(k), _MOST_CUTS, self.beta) if profile is not None else None,
-                # beside slices of both sides there is no grid: its cells would need other owners
-                None if both else self.mode, not both, most, (self.sample.is_most(0), self.sample.is_most(1)),
-            )
-            for k in self.heavy
-        ]
+        heavy = self._heavy_keys(axis, both)
         tried: list[_Option] = []
         for size in self._sizes():
             # cells that are heavier than the fullest worker need not be
@@ -265,12 +256,30 @@ class _Planner:
                 low, high = (size, high) if len(tried[-1].worker_of) > self.workers else (low, size)
         return tried
 
+    def _heavy_keys(self, axis: Axis | None, both: bool) -> list[HeavyKey]:
+        keys = self.sample.keys
+        profile = self.sample.profile(axis, both) if axis is not None else None
+        most = min(_MOST_GRID, 4 * self.workers)
+        return [
+            HeavyKey(
+                int(keys.key[k]) if self.keyed else None, float(keys.rows[0][k]), float(keys.rows[1][k]),
+                float(keys.out[k]), self.beta,
+                profile.of(int(k), _MOST_CUTS, self.beta) if profile is not None else None,
+                # beside slices of both sides there is no grid: its cells would need other owners
+                None if both else self.mode, not both, most, (self.sample.is_most(0), self.sample.is_most(1)),
+            )
+            for k in self.heavy
+        ]
+
     def _sized(self, axis: Axis | None, both: bool, heavy: list[HeavyKey], size: float, slack: float) -> _Option:
         spreads = [h.spread(size, slack) if h.load > size else h.one for h in heavy]
-        light = self.light
         if not self.keyed:
             cells = len(spreads[0].loads)
             spreads = [replace(spreads[0], loads=spreads[0].loads + self.sample.keys.lone / cells)]
+        return self._spread(axis, both, spreads)
+
+    def _spread(self, axis: Axis | None, both: bool, spreads: list[Spread]) -> _Option:
+        light = self.light
         loads = np.concatenate([light, *(s.loads for s in spreads)]) if spreads else light
         where, load = placed(loads, self.workers)
         return _Option(axis, both, spreads, light, where, load)
@@ -281,6 +290,42 @@ class _Planner:
         near = [o for o in tried if o.load <= least * self.close]
         fewest = min(o.received for o in near)
         return min((o for o in near if o.received <= 1.02 * fewest), key=lambda o: o.load)
+
+    def _of_fewer_copies(self, best: _Option, tried: Sequence[_Option]) -> _Option:
+        """One that copies much less for little more load, if there is one.
+
+        In grids keys of more than some workers' shares have cells of one size, so that few workers are left over; those of the
+        others are smaller, and fill what is left: they copy more, but have fewer rows.
+        """
+        most = max(best.load, _ALLOWED * self.share)
+        keys = self.sample.keys
+        root = (np.sqrt(1 + self.beta * most) - 1) / self.beta if self.beta else most / 2
+        out, rows = keys.out[self.heavy], keys.rows[0][self.heavy] + keys.rows[1][self.heavy]
+        # Where m pairs of one key come out 2 sqrt(m) rows went in, or more, so no more than root**2 pairs fit.
+        if best.received <= 1.1 * float(np.maximum(rows, 2 * out / root).sum()):
+            return best
+
+        def cost(o: _Option) -> float:
+            return o.load * o.received**_COPIES_WEIGH
+
+        found = min((o for o in tried if o.load <= most), key=cost, default=best)
+        heavy = self._heavy_keys(None, False) if self.keyed and self.mode == FREE and found.axis is None else []
+        ways: list[tuple[float, list[Spread]]] = []
+        for few in (1, 2, 4) if heavy else ():
+            if heavy[0].load <= few * self.share:
+                break
+            small = [[h.spread(f * self.share, 0.0) for h in heavy if h.load <= few * self.share]
+                     for f in (0.08, 0.16, 0.32, 0.64)]
+            for f in np.linspace(0.8, 1.02, 12):
+                large = [h.spread(f * most, 0.0) for h in heavy if h.load > few * self.share]
+                ways += [(sum(s.received for s in (*large, *rest)), [*large, *rest]) for rest in small]
+        for received, spreads in sorted(ways, key=lambda way: way[0]):
+            if self.share * received**_COPIES_WEIGH >= cost(found):
+                break
+            option = self._spread(None, False, spreads)
+            if option.load <= most and cost(option) < cost(found):
+                found = option
+        return found if cost(found) < cost(best) else best
 
     def _sizes(self) -> list[float]:
         """Greatest loads of a cell to try."""

@@ -100,6 +100,24 @@ def test_hashing_grows_with_skew_and_the_planner_stays_flat(workers: int) -> Non
     assert max(over[e, "auto"] for e in (0.0, 1.0, 1.5)) < 1.15 + workers / 500
 
 
+@pytest.mark.parametrize("workers", [8, 48, 64, 200])
+@pytest.mark.parametrize("exponent", [0.5, 1.0, 1.5, 2.0])
+def test_few_copies_are_made_for_the_load(workers: int, exponent: float) -> None:
+    """Of those that any plan of this load makes: m pairs of one key take 2 sqrt(m) rows of it."""
+    weight = np.arange(1, 20_001) ** -exponent
+    sides = [
+        pa.table({"k": rng.choice(20_000, 20_000, p=weight / weight.sum()), "v": np.arange(20_000)})
+        for rng in map(np.random.default_rng, (1, 2))
+    ]
+    report = simulate(*sides, on="k", workers=workers)
+    left, right = (np.bincount(side["k"].to_numpy(), minlength=20_000).astype(float) for side in sides)
+    root = (np.sqrt(1 + report.beta * report.load) - 1) / report.beta
+    least = np.maximum(left + right, 2 * left * right / root).sum() / 40_000
+    # eight workers divide a key in few ways: 2 x 4 cells, or seven of which each has all rows of one side
+    assert report.replication <= (1.25 if workers > 8 else 1.4) * least
+    assert report.over_bound < 1.08
+
+
 def test_on_primary_keys_plain_hashing_is_chosen() -> None:
     sides = [pa.table({"k": np.random.default_rng(s).permutation(20_000)}) for s in (0, 1)]
     plan = plan_join(*sides, on="k", workers=64)
