@@ -294,8 +294,8 @@ class _Planner:
     def _of_fewer_copies(self, best: _Option, tried: Sequence[_Option]) -> _Option:
         """One that copies much less for little more load, if there is one.
 
-        In grids keys of more than some workers' shares have cells of one size, so that few workers are left over; those of the
-        others are smaller, and fill what is left: they copy more, but have fewer rows.
+        In grids keys of more than some workers' shares have cells of one size, so that few workers are left over; cells
+        of the others are smaller, and fill what is left: they copy more, but have fewer rows.
         """
         most = max(best.load, _ALLOWED * self.share)
         keys = self.sample.keys
