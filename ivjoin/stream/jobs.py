@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
+from math import inf
 from queue import Empty, SimpleQueue
 from threading import Condition, Event, Lock, Thread
+from time import perf_counter
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -24,6 +26,7 @@ from ivjoin.stream.shares import Share, Work
 __all__ = ["Jobs"]
 
 _AHEAD = 8  # output batches that may wait to be taken, for each thread
+_WORTH = 4  # times as long as an operator takes to make, a part of a share is worth one
 _WAIT = 0.05  # seconds between two looks at whether anybody still reads
 
 Keep = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -97,6 +100,7 @@ class _Threads:
         self._parts: dict[Work, _Job] = {}  # that are under way
         self._operators: dict[Work, SymmetricHashJoin] = {}
         self._reads = 0
+        self._making = inf  # seconds that an operator takes to make, at best
         self._lock = Lock()
 
     def spilled(self) -> tuple[int, int]:
@@ -105,20 +109,31 @@ class _Threads:
             found = [op.metrics for op in self._operators.values()]
             return sum(m.spilled_rows for m in found), self._reads + sum(m.reads for m in found)
 
-    def run(self) -> None:
-        """Share by share, until there is none."""
-        while (found := self._found()) is not None and not self.stop.is_set():
-            try:
-                for item in self.joined(*found):
+    def run(self, early: bool = False) -> None:
+        """Share by share, until there is none; ``early``: an operator is made before the first one is known."""
+        try:
+            made = [self._operator()] if early else []
+            while (found := self._found()) is not None and not self.stop.is_set():
+                for item in self.joined(*found, made.pop() if made else None):
                     if item is not None:
                         self.output.put(item, self.stop)
-            except BaseException as e:
-                self.output.put(e, self.stop)
-                return
+        except BaseException as e:
+            self.output.put(e, self.stop)
 
-    def joined(self, job: _Job, work: Work) -> Generator[pa.RecordBatch | _Job | None, None, None]:
-        """What comes of a part of a job, None after each push, and at last the job where no other part is under way."""
+    def _operator(self) -> SymmetricHashJoin:
+        begun = perf_counter()
         op = SymmetricHashJoin.from_plan(self.plan, budget=None if self.memory is None else self.memory.part)
+        self._making = min(self._making, perf_counter() - begun)
+        return op
+
+    def joined(
+        self, job: _Job, work: Work, op: SymmetricHashJoin | None = None
+    ) -> Generator[pa.RecordBatch | _Job | None, None, None]:
+        """What comes of a part of a job, None after each push, and at last the job where no other part is under way.
+
+        ``op``: one that nothing was pushed to.
+        """
+        op = op or self._operator()
         with self._lock:
             self._operators[work] = op
         try:
@@ -178,7 +193,7 @@ class _Threads:
             if not self._parts:
                 return None
             most = max(self._parts, key=lambda work: work.left)
-            half, job = most.half(), self._parts[most]
+            half, job = most.half(_WORTH * self._making), self._parts[most]
             if half is None:
                 return None
             self._parts[half] = job
@@ -218,6 +233,7 @@ class Jobs:
         self._work = _Threads(plan, _AHEAD * threads, keep, memory)
         self._most = threads
         self._threads: list[Thread] = []
+        self._idle = 0  # threads that were started before there was a job for them
         self._jobs: deque[_Job] = deque()
         self._peaks: list[tuple[int, int]] = []  # the greatest, as many as there are threads
         self._helps = False  # who asks for the output
@@ -247,21 +263,31 @@ class Jobs:
         """Bytes of these inputs."""
         return sum(job.nbytes for job in self._jobs)
 
+    def ready(self, shares: int) -> None:
+        """Start threads, for a join that will have so many shares: each makes its operator while shares are cut."""
+        for _ in range(min(self._most, shares) - 1 - len(self._threads)):
+            self._thread(True)
+            self._idle += 1
+
     def start(self, share: Share, last: bool) -> None:
         """Begin a join, as soon as a thread is free; ``last``: there will be no other."""
         sizes = [piece.nbytes for side in share.pieces for piece in side]
         job = _Job(share, share.rows, sum(sizes))
         self._jobs.append(job)
         self._work.jobs.put(job)
-        if len(self._threads) < self._most:
-            # Within a limit each thread has a part of it, which is another's while it waits to be asked.
-            if last and self._work.memory is None:
-                self._helps = True
-                return
-            # A daemon: a program that ends with a stream half read does not wait for it.
-            thread = Thread(target=self._work.run, name="ivjoin slice", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+        # Within a limit each thread has a part of it, which is another's while it waits to be asked.
+        if last and self._work.memory is None and len(self._threads) < self._most:
+            self._helps = True
+        elif self._idle:
+            self._idle -= 1
+        elif len(self._threads) < self._most:
+            self._thread()
+
+    def _thread(self, early: bool = False) -> None:
+        # A daemon: a program that ends with a stream half read does not wait for it.
+        thread = Thread(target=self._work.run, args=(early,), name="ivjoin slice", daemon=True)
+        self._threads.append(thread)
+        thread.start()
 
     def close(self) -> None:
         """No join begins any more."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from threading import Lock
+from time import perf_counter
 
 import numpy as np
 import pyarrow as pa
@@ -176,6 +177,7 @@ class Work:
         self._done = [0, 0]  # rows pushed, of either side
         self._top = share.start  # where the ranges of rows that were pushed begin, at most
         self._lock = Lock()
+        self._begun = 0.0  # when, by the clock of perf_counter
         self.left = share.rows
 
     def next(self) -> Push | None:
@@ -184,16 +186,24 @@ class Work:
             push = self._pushes.next()
             if push is None:
                 return None
+            if not any(self._done):
+                self._begun = perf_counter()
             rows = push.batch.num_rows
             self._done[push.side] += rows
             self._top = max(self._top, push.top)
             self.left -= rows
             return push
 
-    def half(self) -> Work | None:
-        """The farther half of what is left, to be joined at the same time; None where that is not worth it."""
+    def half(self, worth: float = 0.0) -> Work | None:
+        """The farther half of what is left, to be joined at the same time; None where that is not worth it.
+
+        ``worth``: so many seconds of joining are.
+        """
         with self._lock:
             if self.left < 2 * _LEAST:
+                return None
+            done = sum(self._done)
+            if (perf_counter() - self._begun) * self.left < 2 * worth * done:
                 return None
             if not self._copies and not all(isinstance(p, Run) for side in self._share.pieces for p in side):
                 return None
@@ -205,7 +215,6 @@ class Work:
             if other.rows < _LEAST or _COPIED * copied > other.rows:
                 return None
             self._share = mine
-            done = self._done[0], self._done[1]
-            self._pushes = Pushes(mine, done)
-            self.left = mine.rows - sum(done)
+            self._pushes = Pushes(mine, (self._done[0], self._done[1]))
+            self.left = mine.rows - done
             return Work(other, self._copies)

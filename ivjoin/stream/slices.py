@@ -82,6 +82,7 @@ class SlicedJoin:
     ) -> None:
         self._plan, self._cut, self._threads = plan, cut, threads
         self._slice_rows, self._views = slice_rows(rows, threads, views), views
+        self._expected = rows // self._slice_rows  # slices, where all is in memory
         self._frontiers = frontiers_of(plan, of_all=True)  # a row with a NaN has a slice of its own, too
         self._bounder = Bounder(plan, self._frontiers)
         self._errors_first = errors_first
@@ -151,6 +152,8 @@ class SlicedJoin:
         """
         p = SIDES.index(side)
         self._checker.check(side, batch)
+        if self._views and self._memory is None and self._alone is None and not self._metrics.left_rows_in:
+            self._jobs.ready(self._expected)
         most = batch.num_rows if self._memory is None else self._memory.most_rows(batch)
         for start in range(0, max(1, batch.num_rows), max(1, most)):
             yield from self._screened(p, batch.slice(start, most))

@@ -215,11 +215,12 @@ def test_a_thread_without_work_takes_over_half_of_another_s(how: str, monkeypatc
     """All output lies in one half: the thread of the other one helps. Rows of tables are only viewed until then."""
     monkeypatch.setattr(shares, "_PIECE", 32)
     monkeypatch.setattr(shares, "_LEAST", 64)
+    monkeypatch.setattr(jobs, "_WORTH", 0)  # a share of any time
     taken: list[bool] = []
     half = shares.Work.half
 
-    def counted(self: shares.Work) -> shares.Work | None:
-        found = half(self)
+    def counted(self: shares.Work, worth: float) -> shares.Work | None:
+        found = half(self, worth)
         taken.append(found is not None)
         return found
 
@@ -237,11 +238,34 @@ def test_a_thread_without_work_takes_over_half_of_another_s(how: str, monkeypatc
     assert any(taken)
 
 
+def test_a_share_whose_rest_takes_less_time_than_an_operator_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(shares, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(shares, "_PIECE", 100)
+    monkeypatch.setattr(shares, "_LEAST", 100)
+    x = np.arange(10_000)
+    batch = pa.record_batch({"x": x})
+    run = Run(batch, x, x, 0, 0, 0, 0, len(x))
+    plan = planned(
+        batch.schema, batch.schema, condition="l.x BETWEEN r.x AND r.x + 5", left_order="x", right_order="x"
+    )
+    cut = cut_of(plan)
+    assert isinstance(cut, Cut)
+    for worth, divided in ((0.0, True), (3.9, True), (4.1, False)):
+        now[0] = 100.0
+        work = shares.Work(shares.Share(cut, ([run], [run]), 0))
+        for _ in range(40):
+            assert work.next() is not None
+        now[0] = 102.0  # for 4,000 of 20,000 rows: eight seconds are left, four for each half
+        assert (work.half(worth) is not None) == divided
+
+
 def test_output_of_another_thread_comes_though_the_reader_ends_the_last_share(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both parts of a share end at one time, that of the thread which reads the output last: the other's rows wait."""
     monkeypatch.setattr(shares, "_PIECE", 32)
     monkeypatch.setattr(shares, "_LEAST", 64)
     monkeypatch.setattr(jobs, "_AHEAD", 1000)  # nobody waits for room
+    monkeypatch.setattr(jobs, "_WORTH", 0)
     reader = threading.current_thread()
     helps, ends, ended = threading.Event(), threading.Event(), threading.Event()
     help_, joined = jobs._Threads._help, jobs._Threads.joined
@@ -252,8 +276,8 @@ def test_output_of_another_thread_comes_though_the_reader_ends_the_last_share(mo
             helps.set()
         return found
 
-    def to_its_end(self: Any, job: Any, work: Any) -> Any:
-        yield from joined(self, job, work)
+    def to_its_end(self: Any, *given: Any) -> Any:
+        yield from joined(self, *given)
         if threading.current_thread() is not reader:
             ended.set()
 
