@@ -16,18 +16,17 @@ from ivjoin.plan.cache import planned
 from ivjoin.plan.planner import SIDES
 from ivjoin.routing.arguments import number, one_of, worker_count
 from ivjoin.routing.cells import Layout
-from ivjoin.routing.counting import count
 from ivjoin.routing.grid_sizes import FREE, LEFT, RIGHT, TWOFOLD
+from ivjoin.routing.loads import indivisible, measured
 from ivjoin.routing.placing import placed
 from ivjoin.routing.plan import RoutingPlan
-from ivjoin.routing.reach import Axis, Reach, owes, reach_of
+from ivjoin.routing.reach import Axis, owes, reach_of
 from ivjoin.routing.reader import Reader, as_batch
-from ivjoin.routing.report import BETA, LoadReport
+from ivjoin.routing.report import BETA
 from ivjoin.routing.sampling import Sample
 from ivjoin.routing.spreading import HeavyKey, Spread
-from ivjoin.shj.plain import rows_at
 
-__all__ = ["SCHEMES", "heaviest_piece", "indivisible", "plan_join"]
+__all__ = ["SCHEMES", "plan_join"]
 
 SCHEMES = ("auto", "hash", "slices", "grid")
 _MOST_GRID = 4096  # rows or columns
@@ -39,8 +38,9 @@ _SHARE = 1 / 8
 _CLOSE = 1.02  # greatest loads that count as equal
 # Up to this many times the least possible load, one of so many per cent may save four times as many of the copies.
 _ALLOWED, _COPIES_WEIGH = 1.08, 0.25
+_FEW_KEYS = 4  # heavy keys whose slices are tried as grids of each of these shapes
+_SHAPES = ((1, 1), (1, 2), (2, 1), (1, 3), (3, 1), (2, 2), (1, 4), (4, 1), (2, 3), (3, 2))
 _SLACK = 0.15  # by how much a slice may be smaller, to be cut where few rows reach across
-_MOST_COUNTED = 1 << 22  # copies that a report of samples looks at
 
 
 @known_options("plan_join")
@@ -192,7 +192,7 @@ class _Planner:
         for axis, both in axes:
             tried += self._options(axis, both)
         best = self._best(tried)
-        best = self._of_fewer_copies(best, tried)
+        best = self._of_fewer_copies(best, tried, axes)
         if all(not s.entry.cuts for s in best.spreads):
             best = replace(best, axis=None, both=any(s.entry.twofold for s in best.spreads))
         self._unspread(best)
@@ -209,7 +209,7 @@ class _Planner:
             worker_of=where, join_type=self.how, reader=self.reader, layout=layout, axis=best.axis,
             dealt=(dealt[0][0], dealt[1][0]),
             measure=functools.partial(
-                _measured, sample=self.sample, beta=self.beta, mode=indivisible(self.how, self.reader.reach)
+                measured, sample=self.sample, beta=self.beta, mode=indivisible(self.how, self.reader.reach)
             ),
         )
         for s in (0, 1):
@@ -291,12 +291,8 @@ class _Planner:
         fewest = min(o.received for o in near)
         return min((o for o in near if o.received <= 1.02 * fewest), key=lambda o: o.load)
 
-    def _of_fewer_copies(self, best: _Option, tried: Sequence[_Option]) -> _Option:
-        """One that copies much less for little more load, if there is one.
-
-        In grids keys of more than some workers' shares have cells of one size, so that few workers are left over; cells
-        of the others are smaller, and fill what is left: they copy more, but have fewer rows.
-        """
+    def _of_fewer_copies(self, best: _Option, tried: Sequence[_Option], axes: Sequence[tuple[Axis, bool]]) -> _Option:
+        """One that copies much less for little more load, if there is one."""
         most = max(best.load, _ALLOWED * self.share)
         keys = self.sample.keys
         root = (np.sqrt(1 + self.beta * most) - 1) / self.beta if self.beta else most / 2
@@ -308,24 +304,50 @@ class _Planner:
         def cost(o: _Option) -> float:
             return o.load * o.received**_COPIES_WEIGH
 
-        found = min((o for o in tried if o.load <= most), key=cost, default=best)
-        heavy = self._heavy_keys(None, False) if self.keyed and self.mode == FREE and found.axis is None else []
-        ways: list[tuple[float, list[Spread]]] = []
-        for few in (1, 2, 4) if heavy else ():
+        found = min((o for o in tried if o.load <= most), key=cost)
+        ways = self._ways_in_grids(most) if self.keyed and self.mode == FREE and best.axis is None else []
+        if len(self.heavy) <= _FEW_KEYS:
+            for axis, both in axes:
+                ways += self._ways_in_slices(axis, both, most)
+        ways.sort(key=lambda way: sum(s.received for s in way[1]))
+        for along, spreads in ways:
+            if self.share * sum(s.received for s in spreads) ** _COPIES_WEIGH >= cost(found):
+                break
+            option = self._spread(along, False, spreads)
+            if option.load <= most and cost(option) < cost(found):
+                found = option
+        return found if cost(found) < cost(best) else best
+
+    def _ways_in_grids(self, most: float) -> list[tuple[Axis | None, list[Spread]]]:
+        """Keys of more than some workers' shares in cells of one size, so that few workers are left over, and the
+        others in smaller ones, that fill what is left: they copy more, but have fewer rows."""
+        heavy = self._heavy_keys(None, False)
+        ways: list[tuple[Axis | None, list[Spread]]] = []
+        for few in (1, 2, 4):
             if heavy[0].load <= few * self.share:
                 break
             small = [[h.spread(f * self.share, 0.0) for h in heavy if h.load <= few * self.share]
                      for f in (0.08, 0.16, 0.32, 0.64)]
             for f in np.linspace(0.8, 1.02, 12):
-                large = [h.spread(f * most, 0.0) for h in heavy if h.load > few * self.share]
-                ways += [(sum(s.received for s in (*large, *rest)), [*large, *rest]) for rest in small]
-        for received, spreads in sorted(ways, key=lambda way: way[0]):
-            if self.share * received**_COPIES_WEIGH >= cost(found):
-                break
-            option = self._spread(None, False, spreads)
-            if option.load <= most and cost(option) < cost(found):
-                found = option
-        return found if cost(found) < cost(best) else best
+                large = [h.spread(float(f) * most, 0.0) for h in heavy if h.load > few * self.share]
+                ways += [(None, [*large, *rest]) for rest in small]
+        return ways
+
+    def _ways_in_slices(self, axis: Axis, both: bool, most: float) -> list[tuple[Axis | None, list[Spread]]]:
+        """Slices that all are grids of one shape: their cells fill the workers evenly, as differing ones seldom do."""
+        ways: list[tuple[Axis | None, list[Spread]]] = []
+        if both:
+            return ways
+        heavy = self._heavy_keys(axis, both)
+        for grid in _SHAPES:
+            if (self.mode in (None, RIGHT) and grid[0] > 1) or (self.mode in (None, LEFT) and grid[1] > 1):
+                continue
+            for slack in (_SLACK, 0.0):
+                for f in np.linspace(0.86, 1.0, 8):
+                    size = float(f) * most
+                    spreads = [h.sliced(size, slack, grid) if h.load > size else h.one for h in heavy]
+                    ways.append((axis, [s or h.spread(size, slack) for s, h in zip(spreads, heavy, strict=True)]))
+        return ways
 
     def _sizes(self) -> list[float]:
         """Greatest loads of a cell to try."""
@@ -360,65 +382,3 @@ class _Planner:
             self.notes.append(f"{what} in one cell: no axis of the condition can be cut for a {self.how.name} join")
         else:
             self.notes.append(f"{what} in one cell: a {self.how.name} join in a grid would load no worker less")
-
-
-def _measured(plan: RoutingPlan, sample: Sample, beta: float, mode: str | None) -> LoadReport:
-    """What is expected of each worker, from the samples."""
-    batches, scale = sample.batches, sample.scale
-    # as many rows as give a few million copies
-    most = max(1, sum(b.num_rows for b in batches))
-    copies = sum(len(plan.cells(SIDES[s], b.slice(0, 4096))[0]) / min(4096, b.num_rows) * b.num_rows
-                 for s, b in enumerate(batches))
-    step = max(1, int(copies // max(_MOST_COUNTED, most)))
-    if step > 1:
-        a, b = (rows_at(batch, np.arange(0, batch.num_rows, step)) for batch in batches)
-        batches, scale = (a, b), (sample.rows[0] / a.num_rows, sample.rows[1] / b.num_rows)
-    met = count(plan, *batches, exact=False)
-    rows_in = sum((_by_worker(plan, met.rows_in[s]) * scale[s] for s in (0, 1)), np.zeros(plan.workers))
-    out = _by_worker(plan, met.rows_out)
-    expected = float(sample.keys.out.sum()) + _alone(sample)
-    if out.sum():
-        out = out * (expected / out.sum())
-    return LoadReport.of(
-        np.rint(rows_in).astype(np.int64), np.rint(out).astype(np.int64), float(sum(sample.rows)),
-        heaviest_piece(sample.keys.rows, sample.keys.out, beta, mode, plan.workers), beta,
-    )
-
-
-def _alone(sample: Sample) -> float:
-    """Rows that match nothing and come out for it."""
-    how = sample.how
-    return sum(
-        float(np.count_nonzero(lone)) * sample.scale[s]
-        for s, lone in enumerate(sample.lone)
-        if lone is not None and how.owes(s)
-    )
-
-
-def _by_worker(plan: RoutingPlan, cells: np.ndarray) -> np.ndarray:
-    return np.bincount(plan.worker_of, weights=cells, minlength=plan.workers)
-
-
-def indivisible(how: JoinType, reach: Reach) -> str | None:
-    """The grids that alone divide a key, whatever scheme was asked for; None if a key can be divided at will."""
-    owed = owes(how, 0), owes(how, 1)
-    if not any(owed) or any(not owed[1 - a.divided] or a.home is not None for a in reach.axes):
-        return None
-    return TWOFOLD if all(owed) else LEFT if owed[0] else RIGHT
-
-
-def heaviest_piece(
-    rows: tuple[np.ndarray, np.ndarray], out: np.ndarray, beta: float, mode: str | None, workers: int
-) -> float:
-    """Load of the heaviest piece that nothing divides; ``mode`` says what grids may, None that anything does."""
-    if mode is None or len(out) == 0:
-        return 0.0
-    left, right = rows
-    whole = left + right + beta * out
-    if mode == LEFT:
-        piece = right + (left + beta * out) / workers
-    elif mode == RIGHT:
-        piece = left + (right + beta * out) / workers
-    else:
-        piece = np.maximum(right + (left + beta * out) / workers, left + right / workers)
-    return float(np.minimum(whole, piece).max())

@@ -223,13 +223,18 @@ class Ramp:
         left, right = (float(self.begun[s, j] - self.ended[s, i]) for s in (0, 1))
         return left, right, float(self.gain[j] - (self.gain[i - 1] if i else 0.0))
 
-    def cut(self, size: float, slack: float, most: int) -> list[tuple[int, int]] | None:
+    def cut(
+        self, size: float, slack: float, most: int, grid: tuple[int, int] = (1, 1)
+    ) -> list[tuple[int, int]] | None:
         """Slices (i, j) of a load of some ``size`` at most, where they can be; None if it takes more than ``most``.
 
         Of places that leave a slice no smaller than by the part ``slack``, the one where fewest rows reach both sides.
+        ``grid``: each slice is one, and the load that of its cells.
         """
-        reached = self.begun.sum(axis=0) + self.beta * self.gain
-        passed = self.ended.sum(axis=0) + self.beta * np.concatenate([[0.0], self.gain[:-1]])
+        begun, ended = (rows[0] / grid[0] + rows[1] / grid[1] for rows in (self.begun, self.ended))
+        beta = self.beta / (grid[0] * grid[1])
+        reached = begun + beta * self.gain
+        passed = ended + beta * np.concatenate([[0.0], self.gain[:-1]])
         m = len(self.cuts)
         doubled = reached[:m] - passed[1:]
         out: list[tuple[int, int]] = []

@@ -12,8 +12,9 @@ from ivjoin.expr.arguments import known_options
 from ivjoin.plan.planner import SIDES
 from ivjoin.routing.arguments import number, worker_count
 from ivjoin.routing.counting import count, groups
+from ivjoin.routing.loads import heaviest_piece, indivisible
 from ivjoin.routing.plan import RoutingPlan
-from ivjoin.routing.planner import heaviest_piece, indivisible, plan_join
+from ivjoin.routing.planner import plan_join
 from ivjoin.routing.reader import as_batch
 from ivjoin.routing.report import BETA, LoadReport
 from ivjoin.shj.plain import rows_at

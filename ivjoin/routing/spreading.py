@@ -131,6 +131,25 @@ class HeavyKey:
         cuts = tuple(int(ramp.cuts[j]) for _, j in parts[:-1])
         return Spread(Entry(self.key, cuts, tuple(grids)), np.concatenate(loads), received)
 
+    def sliced(self, size: float, slack: float, grid: Grid) -> Spread | None:
+        """Slices that are grids of one shape each, with no cell above ``size``; None if that takes too many, or none
+        can be cut."""
+        if self._ramp is None:
+            return None
+        room = size / (1 + self._chance(grid, *self.rows)) if grid != (1, 1) else size
+        parts = self._ramp.cut(room, slack, self._most, grid)
+        if parts is None:
+            return None
+        loads: list[np.ndarray] = []
+        received = 0.0
+        for i, j in parts:
+            left, right, out = self._ramp.slice(i, j)
+            heavy, rows = cell_load(grid, left, right, out, self._beta, FREE)
+            loads.append(np.full(grid[0] * grid[1], heavy * (1 + self._chance(grid, left, right))))
+            received += rows
+        cuts = tuple(int(self._ramp.cuts[j]) for _, j in parts[:-1])
+        return Spread(Entry(self.key, cuts, (grid,) * len(parts)), np.concatenate(loads), received)
+
     def _chance(self, grid: Grid, left: float, right: float) -> float:
         """By how much the fullest cell of a grid exceeds the mean, where rows are dealt out by their hashes alone."""
         varies = 0.0

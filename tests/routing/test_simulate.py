@@ -118,6 +118,24 @@ def test_few_copies_are_made_for_the_load(workers: int, exponent: float) -> None
     assert report.over_bound < 1.08
 
 
+@pytest.mark.parametrize("part", [1.0, 0.8])
+@pytest.mark.parametrize("workers", [48, 64, 200])
+def test_bands_wider_than_a_share_are_copied_little(workers: int, part: float) -> None:
+    """A slice that is a grid copies less than narrower slices, or one grid of everything."""
+    n = 20_000
+    sides = [
+        pa.table({"k": np.where(rng.random(n) < part, 7, rng.integers(0, 1000, n)),
+                  "t": np.sort(rng.integers(0, 10 * n, n)), "v": np.arange(n)})
+        for rng in map(np.random.default_rng, (1, 2))
+    ]  # fmt: skip
+    band = f"l.t BETWEEN r.t - {n // 2} AND r.t + {n // 2}"
+    report = simulate(*sides, on=None if part == 1.0 else "k", condition=band, workers=workers)
+    root = (np.sqrt(1 + report.beta * report.load) - 1) / report.beta
+    # m pairs take 2 sqrt(m) rows, those of a rectangle; along the edges of a band there are none
+    assert report.replication <= 1.4 * 2 * report.rows_out.sum() / root / (2 * n)
+    assert report.over_bound < 1.1
+
+
 def test_on_primary_keys_plain_hashing_is_chosen() -> None:
     sides = [pa.table({"k": np.random.default_rng(s).permutation(20_000)}) for s in (0, 1)]
     plan = plan_join(*sides, on="k", workers=64)
