@@ -272,14 +272,13 @@ class _Planner:
         ]
 
     def _sized(self, axis: Axis | None, both: bool, heavy: list[HeavyKey], size: float, slack: float) -> _Option:
-        spreads = [h.spread(size, slack) if h.load > size else h.one for h in heavy]
-        if not self.keyed:
-            cells = len(spreads[0].loads)
-            spreads = [replace(spreads[0], loads=spreads[0].loads + self.sample.keys.lone / cells)]
-        return self._spread(axis, both, spreads)
+        return self._spread(axis, both, [h.spread(size, slack) if h.load > size else h.one for h in heavy])
 
     def _spread(self, axis: Axis | None, both: bool, spreads: list[Spread]) -> _Option:
         light = self.light
+        if not self.keyed:
+            cells = len(spreads[0].loads)
+            spreads = [replace(spreads[0], loads=spreads[0].loads + self.sample.keys.lone / cells)]
         loads = np.concatenate([light, *(s.loads for s in spreads)]) if spreads else light
         where, load = placed(loads, self.workers)
         return _Option(axis, both, spreads, light, where, load)
