@@ -62,7 +62,7 @@ def least_replication(report: LoadReport, rows: np.ndarray, pairs: np.ndarray) -
 
     ``rows``, ``pairs``: rows of both sides and output rows of each key : float[keys].
     """
-    root = (np.sqrt(1 + report.beta * report.load) - 1) / report.beta
+    root = report.load / (1 + np.sqrt(1 + report.beta * report.load))
     return float(np.maximum(rows, 2 * pairs / root).sum() / rows.sum())
 
 

@@ -38,6 +38,9 @@ _SHARE = 1 / 8
 _CLOSE = 1.02  # greatest loads that count as equal
 # Up to this many times the least possible load, one of so many per cent may save four times as many of the copies.
 _ALLOWED, _COPIES_WEIGH = 1.08, 0.25
+# That much fewer they must be; and to go into grids, whose rows Spark cannot deal out by itself.
+_SAVED, _SAVED_BY_GRIDS = 0.05, 0.2
+_MANY_KEYS = 1024  # heavy keys, for which no more ways are tried
 _FEW_KEYS = 4  # heavy keys whose slices are tried as grids of each of these shapes
 _SHAPES = ((1, 1), (1, 2), (2, 1), (1, 3), (3, 1), (2, 2), (1, 4), (4, 1), (2, 3), (3, 2))
 _SLACK = 0.15  # by how much a slice may be smaller, to be cut where few rows reach across
@@ -125,6 +128,14 @@ class _Option:
     def received(self) -> float:
         return sum(s.received for s in self.spreads)
 
+    @property
+    def in_grids(self) -> bool:
+        return any(map(_is_grid, self.spreads))
+
+
+def _is_grid(spread: Spread) -> bool:
+    return any(grid != (1, 1) for grid in spread.entry.grids)
+
 
 class _Planner:
     def __init__(self, sample: Sample, workers: int, scheme: str, beta: float, current: RoutingPlan | None) -> None:
@@ -146,6 +157,7 @@ class _Planner:
         self.mode = self._mode()
         self.heavy = self._heavy(current)
         self.light = self._light()
+        self._made: dict[tuple[Axis | None, bool], list[HeavyKey]] = {}
 
     def _mode(self) -> str | None:
         """The grids that the join type allows, if any are asked for."""
@@ -257,6 +269,11 @@ class _Planner:
         return tried
 
     def _heavy_keys(self, axis: Axis | None, both: bool) -> list[HeavyKey]:
+        if (axis, both) not in self._made:
+            self._made[axis, both] = self._make_heavy_keys(axis, both)
+        return self._made[axis, both]
+
+    def _make_heavy_keys(self, axis: Axis | None, both: bool) -> list[HeavyKey]:
         keys = self.sample.keys
         profile = self.sample.profile(axis, both) if axis is not None else None
         most = min(_MOST_GRID, 4 * self.workers)
@@ -291,45 +308,51 @@ class _Planner:
         return min((o for o in near if o.received <= 1.02 * fewest), key=lambda o: o.load)
 
     def _of_fewer_copies(self, best: _Option, tried: Sequence[_Option], axes: Sequence[tuple[Axis, bool]]) -> _Option:
-        """One that copies much less for little more load, if there is one."""
+        """One that copies clearly less for little more load, if there is one."""
         most = max(best.load, _ALLOWED * self.share)
         keys = self.sample.keys
-        root = (np.sqrt(1 + self.beta * most) - 1) / self.beta if self.beta else most / 2
         out, rows = keys.out[self.heavy], keys.rows[0][self.heavy] + keys.rows[1][self.heavy]
         # Where m pairs of one key come out 2 sqrt(m) rows went in, or more, so no more than root**2 pairs fit.
+        root = most / (1 + np.sqrt(1 + self.beta * most))
         if best.received <= 1.1 * float(np.maximum(rows, 2 * out / root).sum()):
             return best
+        found = best
 
-        def cost(o: _Option) -> float:
-            return o.load * o.received**_COPIES_WEIGH
+        def is_better(load: float, spreads: list[Spread]) -> bool:
+            received = sum(s.received for s in spreads)
+            saved = _SAVED if best.in_grids or not any(map(_is_grid, spreads)) else _SAVED_BY_GRIDS
+            cost = load * received**_COPIES_WEIGH
+            return received <= (1 - saved) * best.received and cost < found.load * found.received**_COPIES_WEIGH
 
-        found = min((o for o in tried if o.load <= most), key=cost)
+        for option in tried:
+            if option.load <= most and is_better(option.load, option.spreads):
+                found = option
         ways = self._ways_in_grids(most) if self.keyed and self.mode == FREE and best.axis is None else []
         if len(self.heavy) <= _FEW_KEYS:
             for axis, both in axes:
                 ways += self._ways_in_slices(axis, both, most)
-        ways.sort(key=lambda way: sum(s.received for s in way[1]))
-        for along, spreads in ways:
-            if self.share * sum(s.received for s in spreads) ** _COPIES_WEIGH >= cost(found):
-                break
-            option = self._spread(along, False, spreads)
-            if option.load <= most and cost(option) < cost(found):
-                found = option
-        return found if cost(found) < cost(best) else best
+        for along, spreads in sorted(ways, key=lambda way: sum(s.received for s in way[1])):
+            if is_better(self.share, spreads):
+                option = self._spread(along, False, spreads)
+                if option.load <= most and is_better(option.load, spreads):
+                    found = option
+        return found
 
     def _ways_in_grids(self, most: float) -> list[tuple[Axis | None, list[Spread]]]:
         """Keys of more than some workers' shares in cells of one size, so that few workers are left over, and the
         others in smaller ones, that fill what is left: they copy more, but have fewer rows."""
         heavy = self._heavy_keys(None, False)
         ways: list[tuple[Axis | None, list[Spread]]] = []
+        if len(heavy) > _MANY_KEYS:
+            return ways
+        loads = np.array([h.load for h in heavy])  # the heaviest first
+        least = 2 + self.beta  # what two rows that meet make
+        small = [[h.spread(max(least, f * self.share), 0.0) for h in heavy] for f in (0.08, 0.16, 0.32, 0.64)]
         for few in (1, 2, 4):
-            if heavy[0].load <= few * self.share:
-                break
-            small = [[h.spread(f * self.share, 0.0) for h in heavy if h.load <= few * self.share]
-                     for f in (0.08, 0.16, 0.32, 0.64)]
-            for f in np.linspace(0.8, 1.02, 12):
-                large = [h.spread(float(f) * most, 0.0) for h in heavy if h.load > few * self.share]
-                ways += [(None, [*large, *rest]) for rest in small]
+            n = int(np.count_nonzero(loads > few * self.share))
+            for f in np.linspace(0.8, 1.02, 12) if n else ():
+                large = [h.spread(float(f) * most, 0.0) for h in heavy[:n]]
+                ways += [(None, [*large, *rest[n:]]) for rest in small]
         return ways
 
     def _ways_in_slices(self, axis: Axis, both: bool, most: float) -> list[tuple[Axis | None, list[Spread]]]:
@@ -338,14 +361,23 @@ class _Planner:
         if both:
             return ways
         heavy = self._heavy_keys(axis, both)
-        for grid in _SHAPES:
-            if (self.mode in (None, RIGHT) and grid[0] > 1) or (self.mode in (None, LEFT) and grid[1] > 1):
-                continue
-            for slack in (_SLACK, 0.0):
-                for f in np.linspace(0.86, 1.0, 8):
-                    size = float(f) * most
-                    spreads = [h.sliced(size, slack, grid) if h.load > size else h.one for h in heavy]
-                    ways.append((axis, [s or h.spread(size, slack) for s, h in zip(spreads, heavy, strict=True)]))
+        most -= 0.0 if self.keyed else self.sample.keys.lone / self.workers  # which all cells have a part of
+        for slack in (_SLACK, 0.0):
+            for f in np.linspace(0.86, 1.0, 8):
+                size = float(f) * most
+                others: dict[int, Spread] = {}  # of keys that cannot be cut, or take too many slices
+                for grid in _SHAPES:
+                    if (self.mode in (None, RIGHT) and grid[0] > 1) or (self.mode in (None, LEFT) and grid[1] > 1):
+                        continue
+                    spreads: list[Spread] = []
+                    for i, h in enumerate(heavy):
+                        way = h.sliced(size, slack, grid) if h.load > size else h.one
+                        if way is None:
+                            if i not in others:
+                                others[i] = h.spread(size, slack)
+                            way = others[i]
+                        spreads.append(way)
+                    ways.append((axis, spreads))
         return ways
 
     def _sizes(self) -> list[float]:

@@ -132,8 +132,7 @@ class HeavyKey:
         return Spread(Entry(self.key, cuts, tuple(grids)), np.concatenate(loads), received)
 
     def sliced(self, size: float, slack: float, grid: Grid) -> Spread | None:
-        """Slices that are grids of one shape each, with no cell above ``size``; None if that takes too many, or none
-        can be cut."""
+        """Slices that are grids of one shape, of cells of some ``size``; None where they cannot be had."""
         if self._ramp is None:
             return None
         room = size / (1 + self._chance(grid, *self.rows)) if grid != (1, 1) else size

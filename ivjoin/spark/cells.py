@@ -87,7 +87,8 @@ def joined_in_cells(
     shape = best_shape(spec, {a: Seen(n) for a, n in rows.items()})
     steps = laid_out(spec, shape).steps
     along = _sorted(spec, sorted_along(spec, steps, spec.aliases))
-    run = spec.with_orders({a: (Order(along[a][0]),) if a in along else () for a in spec.aliases})
+    # The order is of what Spark sorts by: of numbers that a cast makes equal, it lets any come first.
+    run = spec.with_orders({a: (Order(along[a][1]),) if a in along else () for a in spec.aliases})
     keys = [] if plan.workers == 1 else _keys(spec, plan)
     together = [{a: node for a, (_, node) in along.items()}, *([] if keys is None else keys)]
     types = {a: [f.dataType for f in frame.schema] for a, frame in frames.items()}

@@ -69,7 +69,7 @@ def multi_join(
     batch_size : int, default 65536
     on_late : {"drop", "join", "raise"}
         Of streams: what to do with a row that breaks its input's order or bounds. Of static frames, one that breaks its
-        bounds raises LateRowError in any case.
+        bounds raises LateRowError in any case, unless a null or a conjunct of its own keeps it out of every result.
     timezone : str, optional
         The session's by default.
     allow_cross : bool, default False

@@ -27,6 +27,7 @@ __all__ = ["Jobs"]
 
 _AHEAD = 8  # output batches that may wait to be taken, for each thread
 _WORTH = 4  # times as long as an operator takes to make, a part of a share is worth one
+_AGAIN = 0.004  # seconds between two looks at what others have left
 _WAIT = 0.05  # seconds between two looks at whether anybody still reads
 
 Keep = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -68,13 +69,12 @@ class _Output:
                 self._bytes += size
                 self._changed.notify_all()
 
-    def get(self, block: bool) -> _Item:
-        """The next item; Empty where there is none, and it is not to be waited for."""
+    def get(self, block: bool, timeout: float | None = None) -> _Item:
+        """The next item; Empty where there is none, and it is not to be waited for any longer."""
         with self._held:
             while not self._items:
-                if not block:
+                if not block or not self._changed.wait(timeout):
                     raise Empty
-                self._changed.wait()
             item, size = self._items.popleft()
             self._bytes -= size
             self._changed.notify_all()
@@ -133,7 +133,7 @@ class _Threads:
 
         ``op``: one that nothing was pushed to.
         """
-        op = op or self._operator()
+        op = self._operator() if op is None else op
         with self._lock:
             self._operators[work] = op
         try:
@@ -158,16 +158,28 @@ class _Threads:
 
     def _found(self) -> tuple[_Job, Work] | None:
         """The next job; where there is none yet, half of what is left of another thread's."""
-        try:
-            job = self.jobs.get_nowait()
-        except Empty:
-            helped = self._help()
-            if helped is not None:
-                return helped
-            if self.memory is not None:
-                self.memory.pool.rest()
-            job = self.jobs.get()
-        return None if job is None else self._begun(job)
+        while True:
+            try:
+                job = self.jobs.get_nowait()
+            except Empty:
+                helped = self._help()
+                if helped is not None:
+                    return helped
+                if self.memory is not None:
+                    self.memory.pool.rest()
+                    job = self.jobs.get()
+                else:
+                    try:
+                        job = self.jobs.get(timeout=self.again)
+                    except Empty:
+                        continue
+            return None if job is None else self._begun(job)
+
+    @property
+    def again(self) -> float:
+        """Seconds after which what another thread has left may be worth to be taken over: it is judged by what it has
+        joined until then."""
+        return _AGAIN if self._parts else _WAIT
 
     def ready(self) -> tuple[_Job, Work] | None:
         """A job that waits, or half of what is left of another thread's, for one that has no limit of memory."""
@@ -237,6 +249,7 @@ class Jobs:
         self._jobs: deque[_Job] = deque()
         self._peaks: list[tuple[int, int]] = []  # the greatest, as many as there are threads
         self._helps = False  # who asks for the output
+        self._all = False  # whether all joins are given, and who asks may help
         self._own: Generator[pa.RecordBatch | _Job | None, None, None] | None = None  # what it is at work at
         self._done: _Job | None = None  # by its own part, which was the last: what others put out for it may still wait
 
@@ -266,7 +279,10 @@ class Jobs:
     def ready(self, shares: int) -> None:
         """Start threads, for a join that will have so many shares: each makes its operator while shares are cut."""
         for _ in range(min(self._most, shares) - 1 - len(self._threads)):
-            self._thread(True)
+            try:
+                self._thread(True)
+            except RuntimeError:  # the system has none to give: it may not be needed
+                return
             self._idle += 1
 
     def start(self, share: Share, last: bool) -> None:
@@ -277,7 +293,7 @@ class Jobs:
         self._work.jobs.put(job)
         # Within a limit each thread has a part of it, which is another's while it waits to be asked.
         if last and self._work.memory is None and len(self._threads) < self._most:
-            self._helps = True
+            self._helps = self._all = True
         elif self._idle:
             self._idle -= 1
         elif len(self._threads) < self._most:
@@ -286,8 +302,8 @@ class Jobs:
     def _thread(self, early: bool = False) -> None:
         # A daemon: a program that ends with a stream half read does not wait for it.
         thread = Thread(target=self._work.run, args=(early,), name="ivjoin slice", daemon=True)
-        self._threads.append(thread)
         thread.start()
+        self._threads.append(thread)
 
     def close(self) -> None:
         """No join begins any more."""
@@ -312,7 +328,8 @@ class Jobs:
         """What is ready; None where that is nothing, and it is not to be worked nor waited for."""
         while True:
             try:
-                return self._work.output.get(block=wait and not self._helps and self._done is None)
+                waits = wait and not self._helps and self._done is None
+                return self._work.output.get(waits, self._work.again if self._all and waits else None)
             except Empty:
                 if self._done is not None:
                     done, self._done = self._done, None

@@ -168,16 +168,19 @@ class Pushes:
 class Work:
     """A share under way: what is left of it is asked for by the thread that joins it, and by one that would help.
 
-    ``copies``: whether rows may be copied for one that helps.
+    ``copies``: whether rows may be copied for one that helps. ``pace``: seconds that a row takes, as far as that is
+    known; 0 for not.
     """
 
-    def __init__(self, share: Share, copies: bool = True) -> None:
+    def __init__(self, share: Share, copies: bool = True, pace: float = 0.0) -> None:
         self._share, self._copies = share, copies
         self._pushes = Pushes(share)
         self._done = [0, 0]  # rows pushed, of either side
         self._top = share.start  # where the ranges of rows that were pushed begin, at most
         self._lock = Lock()
+        self._pace = pace
         self._begun = 0.0  # when, by the clock of perf_counter
+        self._under_way = 0  # rows of the push that was taken last
         self.left = share.rows
 
     def next(self) -> Push | None:
@@ -186,9 +189,9 @@ class Work:
             push = self._pushes.next()
             if push is None:
                 return None
+            rows = self._under_way = push.batch.num_rows
             if not any(self._done):
                 self._begun = perf_counter()
-            rows = push.batch.num_rows
             self._done[push.side] += rows
             self._top = max(self._top, push.top)
             self.left -= rows
@@ -203,7 +206,9 @@ class Work:
             if self.left < 2 * _LEAST:
                 return None
             done = sum(self._done)
-            if (perf_counter() - self._begun) * self.left < 2 * worth * done:
+            if done > self._under_way:
+                self._pace = (perf_counter() - self._begun) / (done - self._under_way)
+            if self._pace and self._pace * self.left < 2 * worth:
                 return None
             if not self._copies and not all(isinstance(p, Run) for side in self._share.pieces for p in side):
                 return None
@@ -217,4 +222,4 @@ class Work:
             self._share = mine
             self._pushes = Pushes(mine, (self._done[0], self._done[1]))
             self.left = mine.rows - done
-            return Work(other, self._copies)
+            return Work(other, self._copies, self._pace)

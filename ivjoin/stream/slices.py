@@ -395,6 +395,8 @@ class SlicedJoin:
     def _give_up(self) -> Iterator[pa.RecordBatch]:
         """Join all that is gathered, and all that comes, by one operator; its room grows as what is gathered goes."""
         yield from self._counted(self._jobs.taken(0))
+        if self._memory is None:
+            self._jobs.end()
         limit = 0 if self._memory is None else self._memory.budget.limit
         budget = None if self._memory is None else replace(self._memory.budget, limit=limit - self._bytes)
         op = self._alone = SymmetricHashJoin.from_plan(self._part, errors_first=self._errors_first, budget=budget)

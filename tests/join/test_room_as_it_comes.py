@@ -38,7 +38,7 @@ def batches(kind: str, seed: int, rows: int, keys: int) -> Iterator[tuple[np.nda
 
 
 def in_turn(kind: str, keys: int) -> Iterator[tuple[int, np.ndarray, pa.RecordBatch]]:
-    """Batches of both sides, of that side next whose rows have come less far; of one key fewer, for it has many pairs."""
+    """Batches of both sides, of that side next whose rows have come less far; fewer of one key, for its many pairs."""
     feeds = [batches(kind, seed, 9_000 if keys > 1 else 3_000, keys) for seed in (1, 2)]
     tops = [0, 0]
     while feeds[0] or feeds[1]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+import numpy as np
 import oracle
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -64,6 +66,32 @@ def test_plans_of_the_planner(case: Case, scheme: str, workers: int) -> None:
     assert owned_output(sent[0], sent[1], pairs, case.how) == expected(case, pairs), str(plan)
     assert len(plan.worker_of) == plan.n_cells and plan.worker_of.max() < workers
     assert str(plan.report).count("\n") >= min(workers, 16)
+
+
+@pytest.mark.parametrize("how", oracle.HOWS)
+@pytest.mark.parametrize("part", [1.0, 0.8])
+def test_bands_wider_than_a_share(how: str, part: float) -> None:
+    """For these the planner looks for fewer copies, inner joins in slices that are grids."""
+    sides = []
+    for seed in (1, 2):
+        rng = np.random.default_rng(seed)
+        key, t = np.where(rng.random(300) < part, 7, rng.integers(0, 30, 300)), np.sort(rng.integers(0, 3000, 300))
+        sides.append(pa.record_batch({"k": key, "t": pa.array(t, mask=rng.random(300) < 0.2), "v": np.arange(300)}))
+    left, right = sides
+    on = None if part == 1.0 else "k"
+    plan = plan_join(left, right, on=on, condition="l.t BETWEEN r.t - 600 AND r.t + 600", how=how, workers=24)
+    rows = [list(enumerate(side.to_pylist())) for side in sides]
+    pairs = {
+        (i, j) for i, a in rows[0] for j, b in rows[1]
+        if None not in (a["t"], b["t"]) and abs(a["t"] - b["t"]) <= 600 and (on is None or a["k"] == b["k"])
+    }  # fmt: skip
+    sent = [copies(plan.cells, side, b) for side, b in (("left", left), ("right", right))]
+    n = range(300)
+    want = Counter(oracle.pairs(n, n, how, (), lambda a, b: (a, b) in pairs))
+    assert owned_output(sent[0], sent[1], pairs, how) == want, str(plan)
+    assert want
+    grids = {grid for entry in plan.layout.entries for grid in entry.grids}
+    assert how != "inner" or max(a * b for a, b in grids) > 1, grids
 
 
 @pytest.mark.soak

@@ -17,7 +17,7 @@ from routing.routed import batch_of, copies, random_plan
 from routing.test_every_row_once import call, met
 
 from ivjoin import SymmetricHashJoin
-from ivjoin.routing import plan_join, simulate
+from ivjoin.routing import plan_join, planner, simulate
 from ivjoin.routing.counting import count
 
 
@@ -134,6 +134,25 @@ def test_bands_wider_than_a_share_are_copied_little(workers: int, part: float) -
     # m pairs take 2 sqrt(m) rows, those of a rectangle; along the edges of a band there are none
     assert report.replication <= 1.4 * 2 * report.rows_out.sum() / root / (2 * n)
     assert report.over_bound < 1.1
+
+
+@pytest.mark.parametrize(("n", "nulls", "width", "beta"), [(800, 1400, 25, 0.3), (2000, 3000, 2000, 0.0)])
+@pytest.mark.parametrize("workers", [24, 80])
+def test_rows_that_match_nothing_are_part_of_the_load(
+    n: int, nulls: int, width: int, beta: float, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fewer copies are no use where workers that seem to have room are full of such rows."""
+    sides = [
+        pa.table({"t": pa.array([*np.sort(rng.integers(0, 10 * n, n)).tolist(), *[None] * nulls], pa.int64()),
+                  "v": np.arange(n + nulls)})
+        for rng in map(np.random.default_rng, (1, 2))
+    ]  # fmt: skip
+    band = f"l.t BETWEEN r.t - {width} AND r.t + {width}"
+    report = simulate(*sides, condition=band, workers=workers, beta=beta)
+    monkeypatch.setattr(planner._Planner, "_of_fewer_copies", lambda self, best, *_: best)
+    before = simulate(*sides, condition=band, workers=workers, beta=beta)
+    assert report.load <= 1.1 * before.load
+    assert report.replication <= before.replication
 
 
 def test_on_primary_keys_plain_hashing_is_chosen() -> None:

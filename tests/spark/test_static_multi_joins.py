@@ -114,6 +114,26 @@ def test_a_row_outside_of_its_bounds_ends_the_query(frames: dict[str, Any], on_l
     assert ids(joined) == wanted(CONDITIONS["one class"])
 
 
+def test_rows_that_a_cast_makes_equal_may_come_in_any_order(spark: Any) -> None:
+    """Spark sorts by doubles, of which one stands for several bigints."""
+    big = 2**53
+    tables = {
+        "q": pa.table({"x": pa.array([float(big), float(big + 2)]), "id": [0, 1]}),
+        "t": pa.table({"ts": pa.array([big + 1, big, big + 3, big + 2, big + 1]), "id": [0, 1, 2, 3, 4]}),
+        "n": pa.table({"ts": pa.array([big, big + 1]), "id": [0, 1]}),
+    }
+    frames = {a: spark.createDataFrame(t) for a, t in tables.items()}
+    condition = "t.ts BETWEEN q.x AND q.x + 4 AND n.ts BETWEEN q.x - 4 AND q.x + 4"
+    for workers in (1, 3):
+        out = ivjoin.spark.multi_join(frames, condition, workers=workers).select("q_id", "t_id", "n_id").toArrow()
+        found = Counter(zip(*(c.to_pylist() for c in out.columns), strict=True))
+        q, t, n = (tables[a].to_pylist() for a in "qtn")
+        assert found == Counter(
+            (a["id"], b["id"], c["id"]) for a in q for b in t for c in n
+            if a["x"] <= float(b["ts"]) <= a["x"] + 4 and a["x"] - 4 <= float(c["ts"]) <= a["x"] + 4
+        )  # fmt: skip
+
+
 def test_cells_that_share_a_task_are_joined_apart(frames: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     from ivjoin.spark import cells
 
