@@ -181,6 +181,7 @@ class Work:
         self._pace = pace
         self._begun = 0.0  # when, by the clock of perf_counter
         self._under_way = 0  # rows of the push that was taken last
+        self._at_most = share.rows  # rows left, for it to be cut: not asked again of what could not
         self.left = share.rows
 
     def next(self) -> Push | None:
@@ -203,7 +204,7 @@ class Work:
         ``worth``: so many seconds of joining are.
         """
         with self._lock:
-            if self.left < 2 * _LEAST:
+            if not 2 * _LEAST <= self.left <= self._at_most:
                 return None
             done = sum(self._done)
             if done > self._under_way:
@@ -212,6 +213,7 @@ class Work:
                 return None
             if not self._copies and not all(isinstance(p, Run) for side in self._share.pieces for p in side):
                 return None
+            asked, self._at_most = self._at_most, self.left // 2  # a look at where to cut takes time
             end = self._pushes.middle(self._top)
             if end is None:
                 return None
@@ -219,6 +221,7 @@ class Work:
             copied = mine.rows + other.rows - self._share.rows
             if other.rows < _LEAST or _COPIED * copied > other.rows:
                 return None
+            self._at_most = asked
             self._share = mine
             self._pushes = Pushes(mine, (self._done[0], self._done[1]))
             self.left = mine.rows - done

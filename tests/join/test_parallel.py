@@ -6,6 +6,7 @@ import gc
 import threading
 import time
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -261,6 +262,27 @@ def test_a_share_whose_rest_takes_less_time_than_an_operator_is_not_cut(monkeypa
         assert (work.half(worth) is not None) == divided
 
 
+def test_a_share_that_cannot_be_cut_is_looked_at_again_when_half_of_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shares, "_PIECE", 10)
+    monkeypatch.setattr(shares, "_LEAST", 10)
+    x = np.arange(1000)
+    batch = pa.record_batch({"x": x})
+    plan = planned(
+        batch.schema, batch.schema, condition="l.x BETWEEN r.x - 900 AND r.x", left_order="x", right_order="x"
+    )
+    cut = cut_of(plan)
+    assert isinstance(cut, Cut)
+    run = [Run(batch, x, x, 0, 0, 0, 0, 1000), Run(batch, x, x, -900, 0, 900, 0, 1000)]
+    work = shares.Work(shares.Share(cut, ([run[0]], [run[1]]), -(2**62)))
+    looks: list[int] = []
+    split = shares.Share.split
+    monkeypatch.setattr(shares.Share, "split", lambda self, end: (looks.append(work.left), split(self, end))[1])
+    while work.next() is not None:
+        assert work.half() is None  # so many rows would be copied
+    assert 1 <= len(looks) <= 7
+    assert all(later <= left // 2 for left, later in pairwise(looks))
+
+
 def test_threads_that_get_no_share_end() -> None:
     """They begin before it is known that a band is too wide to be cut, or that nothing meets anything."""
     x = np.arange(3000)
@@ -305,7 +327,8 @@ def test_what_others_have_left_is_looked_at_again(monkeypatch: pytest.MonkeyPatc
 
     class Slow(SymmetricHashJoin):
         def push(self, side: str, batch: pa.RecordBatch) -> Any:
-            time.sleep(0.002)
+            if batch.column("x")[0].as_py() >= 3000:
+                time.sleep(0.004)
             return super().push(side, batch)
 
     monkeypatch.setattr(shares.Work, "half", refused)
