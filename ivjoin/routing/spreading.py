@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,7 +113,24 @@ class HeavyKey:
         return Spread(Entry(self.key, (), ((a, b),)), np.full(a * b, heavy), received)
 
     def _slices(self, ramp: Ramp, size: float, coarser: int, slack: float) -> Spread | None:
-        parts = ramp.cut(coarser * size, slack, self._most)
+        def grid_in(left: float, right: float, out: float) -> Grid:
+            if self._gridded and left + right + self._beta * out > size:
+                return grid_of(size, left, right, out, self._beta, str(self._mode), self._most)
+            return 1, 1
+
+        return self._in_parts(ramp, ramp.cut(coarser * size, slack, self._most), grid_in)
+
+    def sliced(self, size: float, slack: float, grid: Grid) -> Spread | None:
+        """Slices that are grids of one shape, of cells of some ``size``; None where they cannot be had."""
+        if self._ramp is None:
+            return None
+        room = size / (1 + self._chance(grid, *self.rows))
+        return self._in_parts(self._ramp, self._ramp.cut(room, slack, self._most, grid), lambda *_: grid)
+
+    def _in_parts(
+        self, ramp: Ramp, parts: list[tuple[int, int]] | None, grid_in: Callable[[float, float, float], Grid]
+    ) -> Spread | None:
+        """The slices of a ramp, each the grid that is for its left rows, right rows and output."""
         if parts is None:
             return None
         grids: list[Grid] = []
@@ -120,9 +138,7 @@ class HeavyKey:
         received = 0.0
         for i, j in parts:
             left, right, out = ramp.slice(i, j)
-            grid = 1, 1
-            if self._gridded and left + right + self._beta * out > size:
-                grid = grid_of(size, left, right, out, self._beta, str(self._mode), self._most)
+            grid = grid_in(left, right, out)
             heavy, rows = cell_load(grid, left, right, out, self._beta, FREE)
             heavy *= 1 + self._chance(grid, left, right)
             grids.append(grid)
@@ -130,24 +146,6 @@ class HeavyKey:
             received += rows
         cuts = tuple(int(ramp.cuts[j]) for _, j in parts[:-1])
         return Spread(Entry(self.key, cuts, tuple(grids)), np.concatenate(loads), received)
-
-    def sliced(self, size: float, slack: float, grid: Grid) -> Spread | None:
-        """Slices that are grids of one shape, of cells of some ``size``; None where they cannot be had."""
-        if self._ramp is None:
-            return None
-        room = size / (1 + self._chance(grid, *self.rows)) if grid != (1, 1) else size
-        parts = self._ramp.cut(room, slack, self._most, grid)
-        if parts is None:
-            return None
-        loads: list[np.ndarray] = []
-        received = 0.0
-        for i, j in parts:
-            left, right, out = self._ramp.slice(i, j)
-            heavy, rows = cell_load(grid, left, right, out, self._beta, FREE)
-            loads.append(np.full(grid[0] * grid[1], heavy * (1 + self._chance(grid, left, right))))
-            received += rows
-        cuts = tuple(int(self._ramp.cuts[j]) for _, j in parts[:-1])
-        return Spread(Entry(self.key, cuts, (grid,) * len(parts)), np.concatenate(loads), received)
 
     def _chance(self, grid: Grid, left: float, right: float) -> float:
         """By how much the fullest cell of a grid exceeds the mean, where rows are dealt out by their hashes alone."""

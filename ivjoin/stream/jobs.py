@@ -276,7 +276,7 @@ class Jobs:
         """Bytes of these inputs."""
         return sum(job.nbytes for job in self._jobs)
 
-    def ready(self, shares: int) -> None:
+    def prepare(self, shares: int) -> None:
         """Start threads, for a join that will have so many shares: each makes its operator while shares are cut."""
         for _ in range(min(self._most, shares) - 1 - len(self._threads)):
             try:

@@ -153,7 +153,7 @@ class SlicedJoin:
         p = SIDES.index(side)
         self._checker.check(side, batch)
         if self._views and self._memory is None and self._alone is None and not self._metrics.left_rows_in:
-            self._jobs.ready(self._expected)
+            self._jobs.prepare(self._expected)
         most = batch.num_rows if self._memory is None else self._memory.most_rows(batch)
         for start in range(0, max(1, batch.num_rows), max(1, most)):
             yield from self._screened(p, batch.slice(start, most))

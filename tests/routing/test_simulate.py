@@ -16,6 +16,7 @@ from join.strategies import cases
 from routing.routed import batch_of, copies, random_plan
 from routing.test_every_row_once import call, met
 
+from bench.routing import least_replication
 from ivjoin import SymmetricHashJoin
 from ivjoin.routing import plan_join, planner, simulate
 from ivjoin.routing.counting import count
@@ -111,8 +112,7 @@ def test_few_copies_are_made_for_the_load(workers: int, exponent: float) -> None
     ]
     report = simulate(*sides, on="k", workers=workers)
     left, right = (np.bincount(side["k"].to_numpy(), minlength=20_000).astype(float) for side in sides)
-    root = (np.sqrt(1 + report.beta * report.load) - 1) / report.beta
-    least = np.maximum(left + right, 2 * left * right / root).sum() / 40_000
+    least = least_replication(report, left + right, left * right)
     # eight workers divide a key in few ways: 2 x 4 cells, or seven of which each has all rows of one side
     assert report.replication <= (1.25 if workers > 8 else 1.4) * least
     assert report.over_bound < 1.08
@@ -130,9 +130,9 @@ def test_bands_wider_than_a_share_are_copied_little(workers: int, part: float) -
     ]  # fmt: skip
     band = f"l.t BETWEEN r.t - {n // 2} AND r.t + {n // 2}"
     report = simulate(*sides, on=None if part == 1.0 else "k", condition=band, workers=workers)
-    root = (np.sqrt(1 + report.beta * report.load) - 1) / report.beta
     # m pairs take 2 sqrt(m) rows, those of a rectangle; along the edges of a band there are none
-    assert report.replication <= 1.4 * 2 * report.rows_out.sum() / root / (2 * n)
+    least = least_replication(report, np.array([2.0 * n]), np.array([float(report.rows_out.sum())]))
+    assert report.replication <= 1.4 * least
     assert report.over_bound < 1.1
 
 
