@@ -1,7 +1,7 @@
-"""The table of operators: what each record says, and what its interval rule does on the record's examples.
+"""Write the table of operators from their records, and from what their interval rules do on the records' examples.
 
-    python -m bench.operators            # as docs/operators.md holds it
-    python -m bench.operators --write    # into docs/operators.md
+    python -m bench.operators            # print docs/operators.md
+    python -m bench.operators --write    # write docs/operators.md
 """
 
 from __future__ import annotations
@@ -31,34 +31,30 @@ NESTED = {
 SCHEMA = pa.schema([*((name, to_arrow(named(t))) for name, t in COLUMNS.items()), *NESTED.items()])
 _HEAD = """# Operators
 
-What each operator of a condition has. This page is written by `python -m bench.operators --write` from the records in
-`ivjoin/operators/`, where an operator is defined; a test walks the same records and compares each with what it does.
+This page lists the operators and functions that a condition can use, and what ivjoin can do with each one.
+Look here to see whether a function prunes. `python -m bench.operators --write` writes the page from the records in
+`ivjoin/operators/`, and a test compares each record with what its operator does.
+[Adding an operator](internals/adding-an-operator.md) shows how to write a record.
 
-- **exact**: the evaluator computes it, on arguments of these kinds (`*`: of any its constructor lets through).
-- **up**, **down**: intervals of its arguments give one of its value, and an interval of its value narrows them: this is
-  what prunes. *some*: for some arguments.
-- **order**: it passes a declared order on. **linear**: it is taken apart in sums.
-- **text**: it is written as SQL that reads back as the same expression.
-
-What an operator has not is said below, with the reason. [Adding one](adding-an-operator.md) takes one record.
-
-Where an operator's parts live:
-
-| part | where |
+| column | meaning |
 |---|---|
-| its record | `ivjoin/operators/`, in the file of its family, under the headings below |
-| the node, its type, how arguments meet | `ivjoin/expr/build/` |
-| exact values | `ivjoin/expr/kernels/` |
-| interval rules | `ivjoin/operators/rules_*.py`, over the pairs of bounds of `ivjoin/interval/machine/` |
-| which order it passes on, where it is a sum | `ivjoin/operators/direction.py`, `ivjoin/operators/linear.py` |
-| what reads it | `ivjoin/expr/read/`: SQL text, SymPy, Python's operators |
-| what a join makes of it | `ivjoin/separation/` |
+| such as | expressions that contain the operator |
+| exact | the kinds of arguments on which ivjoin evaluates it; `*` means all kinds that the function accepts |
+| up | intervals of the arguments give an interval of the value; pruning by the value needs this |
+| down | an interval of the value narrows the intervals of the arguments; pruning by a column inside needs this |
+| order | where ivjoin can show it, the value follows a declared order of an argument |
+| linear | ivjoin rearranges sums and multiples through it, as in `l.a + 5 <= r.b` |
+| SymPy | the class of SymPy that is read as this operator |
+| text | it can be written as SQL that reads back as the same expression |
+
+*some* means for some arguments, and `-` means that the part is missing. A second table below each family gives the
+reason.
 """
 
 
 @cache
 def examples(operator: Operator) -> tuple[tuple[str, Node], ...]:
-    """The record's examples, each with the first node of the operator in it."""
+    """Return the record's examples, each with the first node of the operator in it."""
     scope, out = Scope(SCHEMA, SCHEMA), []
     for text in operator.examples:
         found = [n for n in walk(scalar(text, scope)) if n.args and operator_of(n) is operator]
@@ -68,7 +64,7 @@ def examples(operator: Operator) -> tuple[tuple[str, Node], ...]:
 
 
 def directions(node: Node) -> tuple[bool, bool]:
-    """Whether the node's interval rule goes up, and down."""
+    """Return whether the node's interval rule goes up, and whether it goes down."""
     order = {n: i for i, n in enumerate(walk(node))}
     rule = rule_of(node, order[node], tuple(order[a] for a in node.args))
     return rule.forward is not None, rule.backward is not None
@@ -79,7 +75,7 @@ def _shown(found: list[bool]) -> str:
 
 
 def reasons(operator: Operator) -> Iterator[tuple[str, str]]:
-    """What the operator has not, and why."""
+    """The parts that the operator lacks, each with the reason."""
     for meaning in dict.fromkeys(operator.meanings.values()):
         if isinstance(meaning.bounds, Absent):
             yield "up, down", meaning.bounds.why
@@ -98,7 +94,7 @@ def _row(operator: Operator) -> str:
         found = [(not isinstance(m.bounds, Absent),) * 2 for m in operator.meanings.values()]
     cells = [
         f"`{operator.name}`",
-        ", ".join(f"`{e}`".replace("|", "\\|") for e in operator.examples[:2]) or "made by bands alone",
+        ", ".join(f"`{e}`".replace("|", "\\|") for e in operator.examples[:2]) or "created for bands over floats",
         ", ".join(operator.meanings).replace("*", "\\*"),
         _shown([up for up, _ in found]), _shown([down for _, down in found]),
         "-" if isinstance(operator.direction, Absent) else "yes",
@@ -114,7 +110,7 @@ def _names(calls: tuple[Call, ...]) -> str:
 
 
 def table() -> str:
-    """The whole page."""
+    """Return the page."""
     out = [_HEAD]
     for name, family in FAMILIES.items():
         out += [
@@ -123,12 +119,13 @@ def table() -> str:
             "|---|---|---|---|---|---|---|---|---|", *map(_row, family.OPERATORS), "",
         ]  # fmt: skip
         if family.SPELLINGS:
-            out += [f"Written with these: {_names(family.SPELLINGS)}.", ""]
+            out += [f"These functions are built from the operators above: {_names(family.SPELLINGS)}.", ""]
         why: dict[tuple[str, str], list[str]] = {}
         for operator in family.OPERATORS:
             for what, reason in dict.fromkeys(reasons(operator)):
                 why.setdefault((what, reason), []).append(f"`{operator.name}`")
-        out += [f"- no *{what}* of {', '.join(names)}: {reason}." for (what, reason), names in why.items()]
+        out += ["| missing | of | because |", "|---|---|---|"]
+        out += [f"| {what} | {', '.join(names)} | {reason} |" for (what, reason), names in why.items()]
         out.append("")
     return "\n".join(out)
 

@@ -16,8 +16,8 @@ from ivjoin.operators.writing import ADD, ATOM, MUL, UNARY, Arg, by_width, calle
 
 __all__ = ["OPERATORS", "SPELLINGS"]
 
-_QUOTIENT = Absent("a quotient is no multiple; of a constant divisor it is rounded")
-_REMAINDER = Absent("rises, and falls back at each multiple")
+_QUOTIENT = Absent("the value is not a multiple of an argument, since quotients are rounded")
+_REMAINDER = Absent("the value falls back at each multiple of the divisor")
 
 
 def _neg(n: Node, arg: Arg) -> tuple[str, int]:
@@ -80,7 +80,7 @@ OPERATORS = (
         ("l.a div r.b", "l.p div r.q", "l.a div 7"),
         by_width("div", MUL), direction.div, linear.INTDIV,
         lambda a, z: arith.intdiv(a[0], a[1]), "IntDiv", (call("div", 2, 2, lambda a, z: arith.intdiv(*a)),),
-        Absent("SymPy divides real numbers; floor of a quotient rounds another way"), warns=True,
+        Absent("SymPy divides real numbers, and the floor of a quotient rounds differently"), warns=True,
     ),
     Operator(
         "mod",
@@ -92,7 +92,7 @@ OPERATORS = (
         ("l.a % r.b", "l.x % r.y", "l.p % r.q"),
         narrowed(by_width("%", MUL)), _REMAINDER, NOT_LINEAR,
         lambda a, z: arith.mod(a[0], a[1]), "Mod", (call("mod", 2, 2, lambda a, z: arith.mod(*a)),),
-        Absent("SymPy's Mod has the divisor's sign: it is pmod"), warns=True,
+        Absent("SymPy's Mod takes the sign of the divisor, as pmod does"), warns=True,
     ),
     Operator(
         "pmod",

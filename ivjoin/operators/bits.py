@@ -224,7 +224,8 @@ OPERATORS = (
     Operator(
         "shiftleft", {"int": Meaning(_shifted(np.left_shift), _left)},
         ("shiftleft(l.a, 3)", "shiftleft(l.n, r.m)", "shiftleft(l.n, 33)"),
-        called("shiftleft"), Absent("past the top it wraps round"), NOT_LINEAR, _shift("shiftleft"), "BitwiseLeftShift",
+        called("shiftleft"), Absent("the value wraps around at the end of its type"), NOT_LINEAR, _shift("shiftleft"),
+        "BitwiseLeftShift",
         (call("shiftleft", 2, 2, _shift("shiftleft")),),
     ),
     Operator(
@@ -236,7 +237,7 @@ OPERATORS = (
     Operator(
         "shiftrightunsigned", {"int": Meaning(_shifted(_unsigned), _right_unsigned)},
         ("shiftrightunsigned(l.a, 3)", "shiftrightunsigned(l.n, r.m)"),
-        called("shiftrightunsigned"), Absent("negative numbers come out above the others"), NOT_LINEAR,
+        called("shiftrightunsigned"), Absent("negative arguments give larger values than positive ones"), NOT_LINEAR,
         calls=(call("shiftrightunsigned", 2, 2, _shift("shiftrightunsigned")),),
     ),
     Operator(

@@ -35,7 +35,7 @@ def _to(names: str, t: Type) -> Call:
     return call(names, 1, 1, lambda a, z: build.cast(a[0], t, z))
 
 
-_NO_TEXT = "what a range of texts reads as is not followed"
+_NO_TEXT = "the interval rules do not follow a range of strings through a cast"
 
 OPERATORS = (
     Operator(
@@ -44,7 +44,7 @@ OPERATORS = (
          "CAST(l.a AS DECIMAL(12, 2))", "CAST(l.x AS DECIMAL(9, 3))", "CAST(l.p AS DECIMAL(6, 1))", "CAST(l.k AS INT)",
          "CAST(l.a AS BOOLEAN)", "CAST(l.t AS DATE)", "CAST(l.d AS TIMESTAMP)", "CAST(l.t AS BIGINT)",
          "CAST(l.s AS INT)", "CAST(l.a AS STRING)"),
-        _cast, direction.cast, linear.CAST, sympy=Absent("SymPy has no types"), warns=True,
+        _cast, direction.cast, linear.CAST, sympy=Absent("SymPy does not have data types"), warns=True,
     ),
 )  # fmt: skip
 SPELLINGS = (

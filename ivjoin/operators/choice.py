@@ -27,14 +27,14 @@ def _nanvl(a: list[Node], zone: str) -> Node:
     return build.if_(build.is_nan(x), y, x)
 
 
-_EXTREME_GAP = "of truth values nothing is said"
+_EXTREME_GAP = "the interval rules do not follow Boolean arguments"
 
 OPERATORS = (
     Operator(
         "case", {"*": Meaning(ops_truth.case, rules_choice.case)},
         ("CASE WHEN l.a < 3 THEN r.b ELSE l.a END", "CASE WHEN l.k THEN l.x WHEN r.o THEN r.y ELSE NULL END",
          "CASE WHEN l.a < 3 THEN l.k ELSE r.o END", "CASE WHEN l.a < 3 THEN l.s ELSE r.u END"),
-        _case, Absent("which branch is taken may change both ways"), NOT_LINEAR,
+        _case, Absent("the chosen branch may change in either direction"), NOT_LINEAR,
         lambda a, z: build.case(_pairs(a[:-1]), a[-1], z), sympy="Piecewise", warns=False,
         calls=(call("if iff", 3, 3, lambda a, z: build.if_(a[0], a[1], a[2], z)),),
     ),
@@ -43,7 +43,7 @@ OPERATORS = (
         ("coalesce(l.a, r.b, 0)", "coalesce(l.x, r.y)", "coalesce(l.k, r.o)", "coalesce(l.s, r.u)"),
         called("coalesce"), direction.coalesce, linear.ONE_OF, lambda a, z: build.coalesce(*a, zone=z),
         calls=(call("coalesce", 1, ANY, lambda a, z: build.coalesce(*a, zone=z)),),
-        sympy=Absent("SymPy has no NULL"), warns=False,
+        sympy=Absent("SymPy does not have NULL"), warns=False,
     ),
     Operator(
         "least", {"*": Meaning(ops_truth.extreme(False), rules_choice.extreme(False), _EXTREME_GAP, _EXTREME_GAP)},

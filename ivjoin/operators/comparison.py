@@ -36,7 +36,7 @@ OPERATORS = (
     _comparison("le", "<=", "LTE", direction.less, "Le"),
     _comparison("gt", ">", "GT", direction.more, "Gt"),
     _comparison("ge", ">=", "GTE", direction.more, "Ge"),
-    _comparison("eq_null_safe", "<=>", "NullSafeEQ", BOTH_WAYS, Absent("SymPy has no NULL")),
+    _comparison("eq_null_safe", "<=>", "NullSafeEQ", BOTH_WAYS, Absent("SymPy does not have NULL")),
     Operator(
         "in", {"*": Meaning(in_, rules_compare.in_)},
         ("l.a IN (1, 5, 9)", "l.x IN (0.5D, 2D)", "l.s IN ('a', 'bc')",

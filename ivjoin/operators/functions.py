@@ -38,7 +38,7 @@ from ivjoin.operators.writing import called
 
 __all__ = ["OPERATORS", "SPELLINGS"]
 
-_UNKNOWN = Absent("SymPy writes it with other functions, which are read")
+_UNKNOWN = Absent("SymPy expresses it by other functions, which ivjoin reads")
 
 
 def _function(

@@ -25,7 +25,7 @@ from ivjoin.operators.writing import Written, called
 
 __all__ = ["OPERATORS", "SPELLINGS"]
 
-_SCATTERED = Absent("exact only: a hash scatters")
+_SCATTERED = Absent("a hash does not preserve ranges")
 _M32, _M64 = (1 << 32) - 1, (1 << 64) - 1
 
 

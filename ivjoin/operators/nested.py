@@ -21,8 +21,8 @@ from ivjoin.operators.writing import ATOM, Arg, called
 
 __all__ = ["OPERATORS", "SPELLINGS"]
 
-_NO_NESTED = Absent("SymPy has no nested values")
-_UNSEEN = Absent("exact only: nothing is known of what is inside of a nested value")
+_NO_NESTED = Absent("SymPy does not have nested values")
+_UNSEEN = Absent("intervals do not describe the inside of a nested value")
 
 
 def _repeated(v: Any, n: int) -> Any:

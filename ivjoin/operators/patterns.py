@@ -26,8 +26,8 @@ from ivjoin.operators.writing import ADD, COMPARE, Arg, called
 
 __all__ = ["OPERATORS", "SPELLINGS", "ilike", "like", "rlike"]
 
-_NO_TEXTS = Absent("SymPy has no texts")
-_DISTANCE = Absent("exact only: a range of texts says nothing of how far they are apart")
+_NO_TEXTS = Absent("SymPy does not have strings")
+_DISTANCE = Absent("a range of strings does not bound the distance between them")
 _LAST = (1 << 31) - 1
 
 

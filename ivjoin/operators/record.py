@@ -44,13 +44,13 @@ class Absent:
     why: str
 
 
-NOT_LINEAR = Absent("no sum of multiples of its arguments")
-NO_NUMBER = Absent("its value is no number")
-NO_ORDER = Absent("its value follows no order of its arguments")
-BOTH_WAYS = Absent("rises here and falls there")
-LIBRARY = Absent("a library's function rises on paper only: the last digit may not")
-NOT_IN_SYMPY = Absent("SymPy has no such function")
-TEXT_BOUNDS = Absent("exact only: what it makes of a range of texts is not followed")
+NOT_LINEAR = Absent("the value is not a sum of multiples of the arguments")
+NO_NUMBER = Absent("the value is not a number")
+NO_ORDER = Absent("the value does not follow the order of an argument")
+BOTH_WAYS = Absent("the value rises in one range and falls in another")
+LIBRARY = Absent("the last digit of a library function may fall while the argument rises")
+NOT_IN_SYMPY = Absent("SymPy does not have this function")
+TEXT_BOUNDS = Absent("the interval rules do not follow a range of strings through it")
 
 
 @dataclass(frozen=True, slots=True)

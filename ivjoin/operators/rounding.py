@@ -17,8 +17,8 @@ from ivjoin.operators.writing import Arg, Written, called, written_call
 
 __all__ = ["OPERATORS", "SPELLINGS"]
 
-_ROUNDED = Absent("rounded: no multiple of its argument")
-_INNER = Absent("only bands over floats make it")
+_ROUNDED = Absent("the value is rounded, so it is not a multiple of the argument")
+_INNER = Absent("only the compiler of bands over floats creates it")
 
 
 def _rounding(name: str) -> Written:

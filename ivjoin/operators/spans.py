@@ -33,7 +33,7 @@ from ivjoin.operators.zones import clock_of
 
 __all__ = ["OPERATORS", "SPELLINGS", "units_between"]
 
-_NO_TIME = Absent("SymPy has no times")
+_NO_TIME = Absent("SymPy does not have dates and times")
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": DAY, "week": 7 * DAY}
 _FINER = {"millisecond": 1_000, "microsecond": 1_000_000}
 _WHOLE_MONTHS = {"month": 1, "quarter": 3, "year": 12}
@@ -300,7 +300,7 @@ OPERATORS = (
     Operator(
         "months_between", {"time": Meaning(_months_between, _month_rule(lambda x: x, 1.01, 1, (-inf, inf)))},
         ("months_between(l.t, r.v)", "months_between(l.d, r.e, FALSE)"), _between_text,
-        Absent("two ends of months count as whole months, whatever the time"), NOT_LINEAR,
+        Absent("two ends of months count as whole months, whatever the time of day"), NOT_LINEAR,
         calls=(call("months_between", 2, 3, _between),), sympy=_NO_TIME,
     ),
     Operator(

@@ -27,7 +27,7 @@ from ivjoin.operators.writing import ADD, ATOM, COMPARE, Arg, Node, Written, wri
 
 __all__ = ["OPERATORS", "SPELLINGS"]
 
-_NOT_A_TEXT = Absent("SymPy has no texts")
+_NOT_A_TEXT = Absent("SymPy does not have strings")
 
 
 def _compute(name: str, examples: tuple[str, ...], written: str | Written, *calls: Call) -> Operator:

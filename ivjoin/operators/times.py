@@ -19,9 +19,9 @@ from ivjoin.operators.writing import ADD, ATOM, Arg, Node, Written, called, infi
 
 __all__ = ["OPERATORS", "SPELLINGS", "extracted"]
 
-_MONTHS = Absent("months have no fixed length")
-_CUT = Absent("cut off: no multiple of its argument")
-_NO_TIME = Absent("SymPy has no times")
+_MONTHS = Absent("months differ in length")
+_CUT = Absent("the value is cut off, so it is not a multiple of the argument")
+_NO_TIME = Absent("SymPy does not have dates and times")
 
 
 def _moved(unit: str, name: str) -> Written:
@@ -149,9 +149,10 @@ OPERATORS = (
     Operator(
         "extract",
         {"time": Meaning(ops_time.extract, rules_time.extract,
-                         "which year a week belongs to is not followed", "a field comes back each year, day or hour")},
+                         "the interval rules do not follow which year a week belongs to",
+                         "a calendar field has the same value again in each year, day or hour")},
         ("year(l.d)", "month(l.t)", "hour(l.t)", "dayofweek(l.d)", "weekofyear(l.d)", "EXTRACT(YEAROFWEEK FROM l.d)"),
-        _extract, direction.extract, Absent("a field is no count"),
+        _extract, direction.extract, Absent("a calendar field is not a count of units"),
         calls=(*map(_field, ("year", "quarter", "month", "day", "dayofmonth", "hour", "minute", "second", "weekofyear",
                              "dayofweek", "weekday", "dayofyear")),
                call("date_part datepart", 2, 2, _with_unit(extracted, "the field of date_part"))), sympy=_NO_TIME,

@@ -11,7 +11,7 @@ from ivjoin.operators.writing import ADD, AND, COMPARE, NOT, OR, Arg, Node, call
 
 __all__ = ["OPERATORS", "SPELLINGS"]
 
-_NO_NULL = Absent("SymPy has no NULL and no NaN")
+_NO_NULL = Absent("SymPy does not have NULL or NaN")
 
 
 def _not(n: Node, arg: Arg) -> tuple[str, int]:
