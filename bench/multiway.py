@@ -1,6 +1,6 @@
-"""Joins of many inputs: seconds and rows held beside joins of two and DuckDB, and Squall's grids.
+"""Compare joins of many inputs with joins of two and with DuckDB, and simulate Squall's grids.
 
-    python -m bench.multiway                  # a million rows an input; writes the tables of docs/multiway.md
+    python -m bench.multiway                  # a million rows an input; writes docs/benchmarks-multiway.md
     python -m bench.multiway --rows 20000 --runs 1 --out build/bench/multiway.jsonl --page build/bench/multiway.md
 
 Local: three inputs of 10^4 keys in the order of time, bands of 20,000 ticks, ten ticks a row. Each answer is checked
@@ -34,7 +34,7 @@ from ivjoin.routing import HypercubePlan, Relation, hypercube
 
 __all__ = ["main", "page"]
 
-PAGE = Path(__file__).parent.parent / "docs" / "multiway.md"
+PAGE = Path(__file__).parent.parent / "docs" / "benchmarks-multiway.md"
 KEYS = 10_000
 Tables = dict[str, pa.Table]
 Columns = dict[str, dict[str, np.ndarray]]
@@ -221,14 +221,16 @@ def page(path: Path, records: list[dict[str, Any]]) -> None:
 def _tables(records: list[dict[str, Any]]) -> str:
     own = [r for r in records if r["kind"] == "multiway"]
     ways = list(dict.fromkeys(r["way"] for r in own))
-    out = [f"Three inputs of {own[0]['rows']:,} rows, processor seconds and, in parentheses, the most rows held:", ""]
+    out = [f"Three inputs of {own[0]['rows']:,} rows: processor seconds, and in parentheses the greatest number of "
+           "stored rows:", ""]
     out += ["| join | rows out | " + " | ".join(w if w in ("pairs", "DuckDB") else f"views {w}" for w in ways) + " |"]
     out += ["|---|---|" + "---|" * len(ways)]
     for case in dict.fromkeys(r["case"] for r in own):
         of = {r["way"]: r for r in own if r["case"] == case}
         cells = [f"{of[w]['seconds']:.2f}" + (f" ({of[w]['held']:,})" if of[w]["held"] else "") for w in ways]
         out.append(f"| {case} | {of['pairs']['rows_out']:,} | " + " | ".join(cells) + " |")
-    out += ["", "Grids; the rows of the fullest worker, replication and skew degree:", ""]
+    out += ["", "Grids: the rows of the fullest worker, rows received over rows produced, and the fullest worker's "
+            "rows over the average:", ""]
     out += ["| join, workers | keys | scheme | dims | fullest | replication | skew degree |", "|---" * 7 + "|"]
     for r in records:
         if r["kind"] == "grid":

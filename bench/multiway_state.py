@@ -1,11 +1,11 @@
-"""State over time of joins of many inputs, beside the same joins written as two joins of two.
+"""Compare the state over time of joins of many inputs with the same joins written as two joins of two.
 
     python -m bench.multiway_state            # writes docs/multiway-state.svg
 
-Three inputs in the order of time are pushed in turn, a hundred rows at once: into one ``MultiJoin``, and into two
-``SymmetricHashJoin``, the second of which takes what comes of the first and is told its ``output_bounds``. The rows
-held by all operators are counted after each round, and the answers compared. "Transitive" bounds a by c alone, so that
-a pair of a and b has no band: by pairs, nothing of it is ever done.
+Three ordered inputs are pushed in turn, a hundred rows at once: into one ``MultiJoin``, and into two
+``SymmetricHashJoin``. The second of these receives the output of the first and its ``output_bounds``. After each round,
+the stored rows of all operators are counted. The answers are compared. In "transitive", only c bounds a, so a pair of
+a and b has no band: joined by pairs, its rows are never evicted.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def chart(records: list[dict[str, Any]], path: Path) -> str:
         for way, color in (("pairs", "gray"), ("multi_join", "#c1272d")):
             axis.semilogy(at, r["held"][way], color=color, label=way)
         axis.set(title=r["case"], xlabel="rows of each input")
-    np.atleast_1d(axes)[0].set_ylabel("rows held")
+    np.atleast_1d(axes)[0].set_ylabel("stored rows")
     np.atleast_1d(axes)[0].legend()
     path.parent.mkdir(parents=True, exist_ok=True)
     return save(figure, path)
@@ -117,7 +117,8 @@ def main(argv: list[str] | None = None) -> int:
     args = p.parse_args(argv)
     records = [over_time(shape, args.rows) for shape in SHAPES]
     for r in records:
-        print(f"{r['case']}: at most {max(r['held']['multi_join']):,} rows held, by pairs {max(r['held']['pairs']):,}")
+        most = {way: f"{max(counts):,}" for way, counts in r["held"].items()}
+        print(f"{r['case']}: at most {most['multi_join']} rows stored, by pairs {most['pairs']}")
     save_records(Path(args.out), records)
     chart(records, Path(args.chart))
     return 0

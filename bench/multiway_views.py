@@ -1,6 +1,6 @@
 """Joins of many inputs: whether ``views="auto"`` keeps the best views, over a dozen workloads.
 
-    python -m bench.multiway_views            # writes its table into docs/multiway.md
+    python -m bench.multiway_views            # writes its tables into docs/benchmarks-multiway.md
     python -m bench.multiway_views --rows 4000 --runs 1 --out build/bench/views.jsonl --page build/bench/views.md
 
 Each workload is joined with every set of views that a tree of joins can have, named by hand, without any ("none"), and
@@ -214,7 +214,7 @@ def run_squall(scale: float, runs: int) -> list[dict[str, Any]]:
 
 def squall_page(path: Path, records: list[dict[str, Any]]) -> None:
     lines = [
-        "| join | keys | rows in | rows out | views, s (held) | cascade, s (held) |", "|---" * 6 + "|",
+        "| join | keys | rows in | rows out | views, s (rows stored) | cascade, s (rows stored) |", "|---" * 6 + "|",
         *(
             f"| {r['case']} | {r['keys']} | {r['rows']:,} | {r['rows_out']:,} | {r['views']:.3f} ({r['held']:,}) | "
             f"{r['cascade']:.3f} ({r['held_by_cascade']:,}) |" for r in records
