@@ -25,7 +25,7 @@ from ivjoin.cli.stopping import fail
 from ivjoin.errors import IvjoinError
 from ivjoin.files.atomic import Replacement, remove_unfinished, unwritable
 from ivjoin.files.datasets import Files, open_files, open_stream
-from ivjoin.files.formats import READ_FORMATS, Sink
+from ivjoin.files.formats import FORMATS, READ_FORMATS, Sink, tells_no_format
 from ivjoin.files.places import places
 
 __all__ = ["main"]
@@ -139,6 +139,7 @@ def _add_output(command: argparse.ArgumentParser) -> None:
     add("--batch-size", type=int, default=65536, metavar="ROWS", help="rows of an output batch, at most")
     add("--on-late", default="raise", help="what to do with a row out of order: raise, drop or join")
     add("-o", "--output", default="-", metavar="FILE", help="result; - (the default) is standard output")
+    add("--output-format", choices=FORMATS, help="format of an output whose name tells none (default: an Arrow stream)")
     add("--metrics-json", metavar="FILE", help="write the metrics there as well")
     add("--columns", metavar="NAMES", help="columns of the result, a,b,c; all by default")
     add("--sort", default="auto", help="auto (default): sort what has no order; never: join as it is")
@@ -247,7 +248,7 @@ def _written(options: argparse.Namespace, inputs: Sequence[Files], stream: Any) 
     options.on_stop.append(progress.stop)
     start = perf_counter()
     try:
-        sink = Sink(options.output, stream.schema, options.format)
+        sink = Sink(options.output, stream.schema, _output_format(options))
         with progress:
             for batch in stream:
                 sink.write(batch)
@@ -262,6 +263,18 @@ def _written(options: argparse.Namespace, inputs: Sequence[Files], stream: Any) 
     if not options.quiet:
         print(_summary(stream.metrics, seconds, sum(skipped.values()), stream.sorting), file=sys.stderr)
     return 0
+
+
+def _output_format(options: argparse.Namespace) -> str | None:
+    """Return the format of an output whose name tells none.
+
+    ``--format`` is the output's as well, except that an input in JSON lines does not make the output JSON lines.
+    """
+    if options.output_format is None and options.format == "json":
+        paths = _many(options) if hasattr(options, "more") else None
+        inputs = [options.left, options.right] if paths is None else paths.values()
+        return None if any(tells_no_format(path) for path in inputs) else "json"
+    return options.output_format or options.format
 
 
 def _join_of_two(options: argparse.Namespace) -> tuple[Any, list[Files]]:

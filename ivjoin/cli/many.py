@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import glob
 import os
 import re
 from collections.abc import Mapping
@@ -43,11 +44,15 @@ def aliased(options: argparse.Namespace, defaults: Mapping[str, Any]) -> dict[st
     IvjoinError
     """
     given = [options.left, options.right, *options.more]
-    found = [_ALIASED.fullmatch(text) for text in given]
-    if not all(found) or (len(given) == 2 and all(os.path.exists(text) for text in given)):
-        if any(found) and not all(found):
+    found = [None if _is_there(text) else _ALIASED.fullmatch(text) for text in given]
+    if not all(found):
+        if any(found):
             plain = next(t for t, f in zip(given, found, strict=True) if f is None)
-            raise IvjoinError(f"the input {came(plain)} has no alias; write alias=path for each, as in a={plain}")
+            other = next(t for t, f in zip(given, found, strict=True) if f is not None)
+            raise IvjoinError(
+                f"the input {came(plain)} has no alias, and {came(other)} is read as alias=path, since no file has "
+                f"that name; write alias=path for each, as in a={plain}, or for none"
+            )
         if len(given) > 2:
             raise IvjoinError(f"{len(given)} inputs; give each an alias, as in a={given[0]} b={given[1]} c={given[2]}")
         for name in ("order", "bounds"):
@@ -66,6 +71,14 @@ def aliased(options: argparse.Namespace, defaults: Mapping[str, Any]) -> dict[st
     if list(out.values()).count("-") > 1:
         raise IvjoinError("two inputs are standard input; one of them must be a file")
     return out
+
+
+def _is_there(text: str) -> bool:
+    """Whether the whole text names files, as ``year=2023/x.parquet`` may: a path that exists wins over an alias."""
+    try:
+        return os.path.exists(text) or bool(glob.glob(text, recursive=True))
+    except (ValueError, OSError):  # a NUL, or a name that is too long
+        return False
 
 
 def question_of_many(options: argparse.Namespace, schemas: Mapping[str, pa.Schema]) -> dict[str, Any]:

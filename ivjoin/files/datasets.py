@@ -14,7 +14,15 @@ import pyarrow.parquet as pq
 
 from ivjoin.errors import came
 from ivjoin.files.atomic import FileError
-from ivjoin.files.formats import READ_BYTES, format_of, open_source, read_parquet, what_was_said
+from ivjoin.files.formats import COMPRESSED, format_of, open_source, unreadable, what_was_said
+from ivjoin.files.parquet import (
+    dataset_format,
+    open_parquet,
+    parquet_batches,
+    read_row_groups,
+    refuse_wrapped,
+    with_int96,
+)
 from ivjoin.files.pipes import csv_lines, csv_values, head_of, is_pipe
 from ivjoin.files.places import is_place, local_file, places
 from ivjoin.shj.plain import nulls
@@ -27,7 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["Files", "is_files", "open_files", "open_stream"]
 
 _ROWS = 16_384  # of a batch: of 65,536 wide rows a push takes some 40 MB beside what is held
-_COMPRESSED = (".gz", ".zst", ".bz2", ".lz4", ".br")
 _BY_DATASET = {"parquet": "parquet", "csv": "csv", "json": "json", "arrow": "ipc"}
 # Counting the rows of more files than this takes their footers, one by one.
 _COUNTED = 1000
@@ -149,7 +156,7 @@ def open_files(source: Any, declared: str | None = None, csv_nulls: tuple[str, .
         return open_stream(path, declared, csv_nulls)
     if path is not None and not Path(path).suffix and not os.path.exists(path):
         places(path)  # says that there is no such file, or folder
-    if path is not None and not path.lower().endswith(_COMPRESSED) and kind_of(path, declared) != "json":
+    if path is not None and not path.lower().endswith(COMPRESSED) and kind_of(path, declared) != "json":
         return _of_file(path, declared, csv_nulls)
     system, names, folder = places(source)
     kinds = {kind_of(n, declared) for n in names}
@@ -158,7 +165,7 @@ def open_files(source: Any, declared: str | None = None, csv_nulls: tuple[str, .
         raise FileError(f"{what} are files of several formats, {' and '.join(sorted(kinds))}; read one at a time")
     kind = kinds.pop()
     with _named(what, kind):
-        if kind not in _BY_DATASET or any(n.lower().endswith(_COMPRESSED[1:]) for n in names):
+        if kind not in _BY_DATASET or any(n.lower().endswith(COMPRESSED[1:]) for n in names):
             return _one_by_one(system, names, folder, kind, csv_nulls, what)
         return _of_dataset(_dataset(system, names, folder, kind, csv_nulls), what, kind)
 
@@ -178,7 +185,7 @@ def open_stream(path: str, declared: str | None = None, csv_nulls: tuple[str, ..
 def kind_of(path: str, declared: str | None) -> str:
     """The format of a file, whether or not it is compressed."""
     name = Path(path)
-    return format_of(str(name.with_suffix("")) if name.suffix.lower() in _COMPRESSED else path, declared)
+    return format_of(str(name.with_suffix("")) if name.suffix.lower() in COMPRESSED else path, declared)
 
 
 # -- a file, as the command line has always read it --------------------------------------------------------------------
@@ -196,9 +203,16 @@ def _of_file(path: str, declared: str | None, nulls: tuple[str, ...]) -> Files:
         return Files(opened.schema, read, opened.rows)
     from ivjoin.files.row_groups import ColumnRanges
 
-    with pq.ParquetFile(path) as file:
+    with open_parquet(path) as file:
         ranges = ColumnRanges(file, "left")
-    return Files(opened.schema, read, opened.rows, ranges, whole=lambda names, of: read_parquet(path, of, names))
+
+    def whole(names: Sequence[str] | None, groups: list[int]) -> pa.Table:
+        try:
+            return read_row_groups(path, groups, names)
+        except (OSError, pa.ArrowException, ValueError) as e:
+            raise unreadable(path, "parquet", e) from e
+
+    return Files(opened.schema, read, opened.rows, ranges, whole=whole)
 
 
 def _selected(batches: Iterator[pa.RecordBatch], names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
@@ -206,12 +220,10 @@ def _selected(batches: Iterator[pa.RecordBatch], names: Sequence[str] | None) ->
 
 
 def _of_parquet_file(file: pq.ParquetFile) -> Files:
+    refuse_wrapped(file)
+
     def read(names: Sequence[str] | None, groups: list[int] | None, alone: bool) -> Iterator[pa.RecordBatch]:
-        chosen = list(range(file.num_row_groups)) if groups is None else groups
-        if not sum(file.metadata.row_group(g).num_rows for g in chosen):
-            return iter(())
-        columns = None if names is None else list(names)
-        return _selected(file.iter_batches(_ROWS, row_groups=chosen, columns=columns, use_threads=not alone), names)
+        return parquet_batches(file, _ROWS, groups, names, alone)
 
     from ivjoin.files.row_groups import ColumnRanges
 
@@ -230,10 +242,8 @@ def _dataset(system: Any, names: list[str], folder: str | None, kind: str, nulls
             csv_lines(_head(system, names[0])),
             default_fragment_scan_options=ds.CsvFragmentScanOptions(csv_values(nulls)),
         )
-    if kind == "parquet" and getattr(system, "type_name", "") == "local":  # far away, to read ahead is worth its memory
-        made = ds.ParquetFileFormat(default_fragment_scan_options=ds.ParquetFragmentScanOptions(
-            use_buffered_stream=True, buffer_size=READ_BYTES, pre_buffer=False
-        ))  # fmt: skip
+    if kind == "parquet":
+        made = dataset_format(near=getattr(system, "type_name", "") == "local")
     return ds.dataset(
         names, filesystem=system, format=made, partitioning="hive",
         partition_base_dir=folder,
@@ -251,6 +261,8 @@ def _of_dataset(dataset: ds.Dataset, what: str, kind: str = "a dataset") -> File
     parts: list[Any] = []
     ranges: FragmentRanges | None = None
     if isinstance(dataset, ds.FileSystemDataset) and isinstance(dataset.format, ds.ParquetFileFormat):
+        with _named(what, kind):
+            dataset = with_int96(dataset)
         parts = list(dataset.get_fragments())
         if len(parts) <= _COUNTED:
             from ivjoin.files.row_groups import FragmentRanges

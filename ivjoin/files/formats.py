@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ivjoin.errors import came
 from ivjoin.files.atomic import FileError, Replacement, unwritable
+from ivjoin.files.parquet import open_parquet, parquet_batches
 from ivjoin.files.pipes import (
     CSV_BLOCK,
     ROW_TOO_LONG,
@@ -29,8 +30,8 @@ from ivjoin.shj.dictionaries import has_dictionaries, with_nulls_in_rows
 from ivjoin.shj.plain import no_rows, to_values, value_type
 
 __all__ = [
-    "FORMATS", "READ_BYTES", "READ_FORMATS", "FileError", "Sink", "Source", "format_of", "open_source", "read_parquet",
-    "what_was_said",
+    "COMPRESSED", "FORMATS", "READ_FORMATS", "FileError", "Sink", "Source", "format_of", "open_source",
+    "tells_no_format", "unreadable", "what_was_said",
 ]  # fmt: skip
 
 FORMATS = ("parquet", "csv", "arrow", "arrows")  # that are written
@@ -40,10 +41,8 @@ _EXTENSIONS = {
     ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".arrows": "arrows",
     ".json": "json", ".jsonl": "json", ".ndjson": "json",
 }  # fmt: skip
+COMPRESSED = (".gz", ".zst", ".bz2", ".lz4", ".br")
 _ROW_GROUP_ROWS = 131_072
-# So much of a column is read at once. By itself pyarrow reads all columns of all row groups ahead, and keeps what the
-# file has of them until its reader is gone: for whoever reads batch by batch that is the whole file, compressed.
-READ_BYTES = 1 << 18
 _IPC_FILE_MAGIC = b"ARROW1"
 
 
@@ -82,6 +81,13 @@ def format_of(path: str, declared: str | None = None) -> str:
         return "arrows"
     expected = ", ".join(_EXTENSIONS)
     raise FileError(f"the name {came(path)} does not tell its format; expected one of {expected}, or --format")
+
+
+def tells_no_format(path: str) -> bool:
+    """Whether the name of an input, perhaps compressed, leaves its format open."""
+    name = Path(path)
+    inner = name.with_suffix("") if name.suffix.lower() in COMPRESSED else name
+    return path == "-" or inner.suffix.lower() not in _EXTENSIONS
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
@@ -139,49 +145,22 @@ def open_source(
     except FileError:
         raise
     except (OSError, pa.ArrowException, ValueError) as e:
-        raise _unreadable(path, kind, e) from e
+        raise unreadable(path, kind, e) from e
     return replace(source, batches=_batches(source.batches, batch_rows, path, kind))
 
 
 def _open_parquet(
     path: str, batch_rows: int, row_groups: list[int] | None, columns: Sequence[str] | None, alone: bool
 ) -> Source:
-    import pyarrow.parquet as pq
-
     if is_pipe(path):
         name = "standard input" if path == "-" else f"the pipe {came(path)}"
         raise FileError(f"Parquet cannot be read from {name}: its schema stands at the end; use an Arrow stream")
-    file = pq.ParquetFile(path, buffer_size=READ_BYTES, pre_buffer=False)
-    groups = list(range(file.num_row_groups)) if row_groups is None else row_groups
-    rows = sum(file.metadata.row_group(g).num_rows for g in groups)
-    # older pyarrow stumbles over a file without row groups
-    names = None if columns is None else list(columns)
-    asked = {"batch_size": batch_rows, "row_groups": groups, "columns": names, "use_threads": not alone}
-    batches = file.iter_batches(**asked) if rows else iter(())
-    if names is None:
-        return Source(file.schema_arrow, batches, rows, file.num_row_groups)
-    schema = pa.schema([file.schema_arrow.field(n) for n in names], metadata=file.schema_arrow.metadata)
-    return Source(schema, (b.select(names) for b in batches), rows, file.num_row_groups)
-
-
-def read_parquet(path: str, row_groups: list[int], columns: Sequence[str] | None) -> pa.Table:
-    """Row groups of a Parquet file at once, which takes fewer copies of their rows than batch by batch.
-
-    Raises
-    ------
-    FileError
-        If the file is unreadable.
-    """
-    import pyarrow.parquet as pq
-
-    names = None if columns is None else list(columns)
-    try:
-        with pq.ParquetFile(path, buffer_size=READ_BYTES, pre_buffer=False) as file:
-            table = file.read_row_groups(row_groups, columns=names)
-        pa.default_memory_pool().release_unused()  # what decoding took, as much again: the join may have it
-    except (OSError, pa.ArrowException, ValueError) as e:
-        raise _unreadable(path, "parquet", e) from e
-    return table if names is None else table.select(names)
+    file = open_parquet(path)
+    schema = file.schema_arrow
+    rows = sum(file.metadata.row_group(g).num_rows for g in row_groups or range(file.num_row_groups))
+    if columns is not None:
+        schema = pa.schema([schema.field(n) for n in columns], metadata=schema.metadata)
+    return Source(schema, parquet_batches(file, batch_rows, row_groups, columns, alone), rows, file.num_row_groups)
 
 
 def _open_csv(path: str, nulls: tuple[str, ...]) -> Source:
@@ -229,14 +208,15 @@ def _batches(batches: Iterator[pa.RecordBatch], rows: int, path: str, kind: str)
         try:
             batch = next(batches, None)
         except (OSError, pa.ArrowException, ValueError) as e:
-            raise _unreadable(path, kind, e) from e
+            raise unreadable(path, kind, e) from e
         if batch is None:
             return
         for start in range(0, batch.num_rows, rows):
             yield batch.slice(start, rows)
 
 
-def _unreadable(path: str, kind: str, error: Exception) -> FileError:
+def unreadable(path: str, kind: str, error: Exception) -> FileError:
+    """Say that a file cannot be read, and why."""
     name = "standard input" if path == "-" else came(path)
     if isinstance(error, FileNotFoundError):
         return FileError(f"cannot read {name}: there is no such file")

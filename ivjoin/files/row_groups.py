@@ -25,6 +25,7 @@ from ivjoin.errors import IvjoinError, came
 from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
+from ivjoin.files.parquet import open_parquet
 from ivjoin.propagation import Dom, Outcome, contract_nodes
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def opened(parquet_file: Any) -> Iterator[pq.ParquetFile]:
             "pyarrow.parquet.ParquetFile"
         )
     try:
-        file = pq.ParquetFile(parquet_file)
+        file = open_parquet(parquet_file)
     except (pa.ArrowException, ValueError, TypeError) as e:
         name = came(parquet_file) if isinstance(parquet_file, str) else "the file object"
         raise IvjoinError(f"cannot read {name} as parquet: {str(e).splitlines()[0].rstrip('.')}") from e
