@@ -54,7 +54,7 @@ check: $(VENV)/.dev-installed
 	$(BIN)/python -m pytest -q tests/test_layers.py
 
 mutants: $(VENV)/.dev-installed
-	$(BIN)/python tests/mutants.py
+	$(BIN)/python tests/support/mutants.py
 
 soak: $(VENV)/.dev-installed
 	IVJOIN_HYPOTHESIS=fresh $(BIN)/python -m pytest -m soak $(PYTEST_ARGS)

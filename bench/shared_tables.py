@@ -21,12 +21,12 @@ def _import(name: str) -> Any:
 
 
 def traps() -> Any:
-    """tests/join/traps.py: conditions at whose edges a row is easily lost."""
+    """tests/support/join/traps.py: conditions at whose edges a row is easily lost."""
     return _import("join.traps")
 
 
 def weak() -> Any:
-    """tests/join/weak.py: conditions under which pruning is easily lost."""
+    """tests/support/join/weak.py: conditions under which pruning is easily lost."""
     return _import("join.weak")
 
 

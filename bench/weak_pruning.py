@@ -3,9 +3,10 @@
     python -m bench.weak_pruning                 # 20,000 rows a side, batches of 256
     python -m bench.weak_pruning --rows 1000000  # ivjoin alone goes so far in reasonable time: add --only-ivjoin
 
-Every row of the list in tests/join/weak.py. ivjoin's number of output rows is compared with a brute-force count, its
-peak state is the most it held at the end of any call. DataFusion reports one figure, ``stream_memory_usage``, the
-bytes both sides hold when its input ends; it needs an equality key, so that a column that is 1 everywhere is added.
+Every row of the list in tests/support/join/weak.py. ivjoin's number of output rows is compared with a brute-force
+count, its peak state is the most it held at the end of any call. DataFusion reports one figure,
+``stream_memory_usage``, the bytes both sides hold when its input ends; it needs an equality key, so a column that is
+1 everywhere is added.
 To see whether that figure is a window or everything it is taken for a quarter of the rows too: state that does not
 prune grows with the rows.
 """
@@ -138,7 +139,7 @@ def main(argv: list[str] | None = None) -> int:
             flush=True,
         )
     save(Path(args.out), records)
-    # about the window: the bound that tests/join/test_state_size.py holds it to
+    # about the window: the bound that tests/join/pruning/test_state_size.py holds it to
     loose = [r["name"] for r in records if r["peak_state_rows"] > 10 * r["window"] + 2 * args.batch]
     print(f"beyond ten windows and two batches: {', '.join(loose) or 'none'}")
     return 1 if loose else 0

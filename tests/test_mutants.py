@@ -1,10 +1,9 @@
-"""Every fault of ``tests/mutants.py`` can still be put in: a line that is written otherwise by now hides a fault."""
+"""Every fault of ``tests/support/mutants.py`` can still be put in, or it would hide that its tests find nothing."""
 
 from __future__ import annotations
 
 import pytest
-
-from tests.mutants import MUTANTS, ROOT, Mutant
+from mutants import MUTANTS, ROOT, Mutant
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.what)

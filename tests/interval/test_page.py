@@ -7,9 +7,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+from places import ROOT
+
 from bench import halves, operators, tightness, vectors
 
-PAGE = (Path(__file__).parent.parent.parent / "docs" / "intervals.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "intervals.md").read_text(encoding="utf-8")
 
 
 def test_the_examples() -> None:

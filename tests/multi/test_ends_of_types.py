@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from tests.multi.ends import AXES, Case, check
+from multi.ends import AXES, Case, check
 
 SEEDS = range(2 * len(AXES))
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from multi.fuzz import case
+from multi.turns import ids
 
 import ivjoin
 from ivjoin import ColumnError, IvjoinError, MemoryLimitError, MultiJoin, ProtocolError, SpillError, UnsupportedError
-from tests.multi.fuzz import case
-from tests.multi.turns import ids
 
 S = pa.schema({"k": pa.int64(), "ts": pa.int64(), "s": pa.string()})
 CHAIN = "a.k = b.k AND b.k = c.k AND b.ts BETWEEN a.ts AND a.ts + 20 AND c.ts BETWEEN b.ts AND b.ts + 20"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from multi.fuzz import SHAPES, Case, case, check
 
 import ivjoin
-from tests.multi.fuzz import SHAPES, Case, case, check
 
 
 @pytest.mark.parametrize("seed", range(3 * len(SHAPES)))

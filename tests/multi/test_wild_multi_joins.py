@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from tests.multi.wild import Case, check_pushed, check_tables
+from multi.wild import Case, check_pushed, check_tables
 
 SEEDS = range(12)
 

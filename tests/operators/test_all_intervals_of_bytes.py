@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from operators.test_pairs_of_intervals import STRUCTURE, Grid, grid, operators_of_bytes, wanted
+from intervals.grids import STRUCTURE, Grid, grid, operators_of_bytes, wanted
 
 from ivjoin.interval.machine import truth
 from ivjoin.operators.domain import NAN, NULL

@@ -9,7 +9,6 @@ import numpy as np
 import oracle
 import pyarrow as pa
 import pytest
-from operators import test_table
 
 import ivjoin
 from ivjoin.expr import Scope, scalar
@@ -21,6 +20,7 @@ from ivjoin.operators import direction, table
 from ivjoin.operators.record import NOT_LINEAR, Absent, Meaning, Operator, call
 from ivjoin.operators.rule import strict_unary
 from ivjoin.operators.writing import called
+from tests.operators import test_table
 
 LIMITS = INT64.limits
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from places import ROOT
 
 from ivjoin.expr.types import from_arrow
 from ivjoin.interval import domain
 from ivjoin.interval.errors import IntervalTypeError
 from ivjoin.interval.machine.domains import HAVE_INTERVALS
 
-ROOT = Path(__file__).parent.parent.parent / "ivjoin"
+PACKAGE = ROOT / "ivjoin"
 UNITS = ("s", "ms", "us", "ns")
 ARROW = [
     *(pa.type_for_alias(f"{u}int{b}") for u in ("", "u") for b in (8, 16, 32, 64)), pa.float32(), pa.float64(),
@@ -43,8 +43,8 @@ def test_of_other_types_there_are_none(arrow: pa.DataType) -> None:
 
 def test_there_is_one_class_and_one_table() -> None:
     classes, tables = [], []
-    for path in sorted(ROOT.rglob("*.py")):
-        name = path.relative_to(ROOT).as_posix()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = path.relative_to(PACKAGE).as_posix()
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ClassDef):
                 told = [a.target for a in node.body if isinstance(a, ast.AnnAssign)]

@@ -10,20 +10,20 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from evaluating import ERROR, plain
+from intervals.values import VALUES, array_of, values_of
 
 from bench.operator_table import NESTED, PAGE, SCHEMA, directions, examples, table
 from ivjoin.expr import Scope, build, scalar
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.text import to_text
-from ivjoin.expr.types import Type, nested_arrow, to_arrow
+from ivjoin.expr.types import Type
 from ivjoin.operators import direction, rules_integer
 from ivjoin.operators.record import Absent, Operator
 from ivjoin.operators.rule import strict_unary
@@ -34,23 +34,6 @@ from ivjoin.separation.linear import Forms
 SCOPE = Scope(SCHEMA, SCHEMA)
 RECORDS = [pytest.param(o, id=o.name) for o in OPERATORS.values()]
 WRITTEN = [pytest.param(o, text, node, id=text) for o in OPERATORS.values() for text, node in examples(o)]
-DAY = 86_400_000_000
-# Values of each kind: small ones that meet, the ends, and their neighbours.
-VALUES: dict[str, list[Any]] = {
-    "int64": [0, 1, -1, 2, 3, 5, 7, -7, 31, 64, 1 << 31, (1 << 53) + 1, (1 << 62), (1 << 63) - 1, -(1 << 63), None],
-    "int32": [0, 1, -1, 2, -2, 5, 11, 12, 33, (1 << 31) - 1, -(1 << 31), None],
-    "float64": [0.0, -0.0, 0.5, -0.5, 1.0, 1.5, 2.0, -2.5, 0.1, 1e16, 5e-324, 1.7976931348623157e308, 9.2e18, math.inf,
-                -math.inf, math.nan, None],
-    "float32": [0.0, -0.0, 0.5, 1.0, -2.5, 16777216.0, math.inf, math.nan, None],
-    "decimal": [0, 1, -1, 5, 49, 50, 51, 100, 249, 250, -250, 9_999, 99_999_999, -99_999_999, None],
-    "string": ["", "a", "ab", "abc", "b", "aab", "A", "zz", "ß", " a ", "12", "a%", "\U0001f600", None],
-    "binary": [b"", b"a", b"ab", b"\xff\x00", b"\x00", None],
-    "date": [0, 1, -1, 30, 31, 58, 59, 60, 18_261, 19_782, 19_753, -141_427, 2_932_896, None],
-    "timestamp": [0, 1, -1, DAY, DAY - 1, -DAY, 59 * DAY + 1, 1_698_541_200_000_000, 1_711_846_799_999_999,
-                  4_102_444_800_000_000, -(10**16), None],
-    "duration": [0, 1, -1, 1_000_000, DAY, -DAY, 3 * DAY + 1, 10**15, None],
-    "bool": [True, False, None],
-}  # fmt: skip
 Row = Mapping[Node, Any]
 
 
@@ -65,8 +48,6 @@ _NESTED: dict[str, list[Any]] = {
 VALUES |= {str(t): _NESTED[name] for name, t in NESTED.items()}
 
 
-def values_of(t: Type) -> list[Any]:
-    return VALUES.get(t.kind) or VALUES[str(t)]
 
 
 def rows(node: Node, count: int, seed: object) -> list[dict[Node, Any]]:
@@ -82,17 +63,13 @@ def rows(node: Node, count: int, seed: object) -> list[dict[Node, Any]]:
 
 def computed(node: Node, given: list[dict[Node, Any]]) -> list[Any]:
     """The exact value of each row."""
-    columns = {f"{c.params[0]} {c.params[1]}": _array([row[c] for row in given], c.type) for c in columns_of(node)}
+    columns = {f"{c.params[0]} {c.params[1]}": array_of([row[c] for row in given], c.type) for c in columns_of(node)}
     if not columns:
         columns = {"none": pa.nulls(len(given))}
     (vector,) = evaluate([node], lambda side, name: columns[f"{side} {name}"], len(given))
     return plain(vector, node.type, len(given))
 
 
-def _array(values: list[Any], t: Type) -> pa.Array:
-    if t.kind == "decimal":
-        values = [None if v is None else Decimal(v).scaleb(-t.scale) for v in values]
-    return pa.array(values, type=nested_arrow(t) or to_arrow(t))
 
 
 def box(row: Row, rng: random.Random) -> dict[Node, Dom]:

@@ -1,7 +1,7 @@
 """The main property: whatever the evaluator computes at a point lies in the domain that propagation gives its node.
 
-Made from the point outward (tests/witnesses.py). Mutants of the rules, each a mistake that was made somewhere, must be
-caught by the same trials.
+Made from the point outward (tests/support/witnesses.py). Mutants of the rules, each a mistake that was made somewhere,
+must be caught by the same trials.
 """
 
 from __future__ import annotations

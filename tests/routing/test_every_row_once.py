@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from join.cases import Case
 from join.strategies import cases
-from join.tables import records
+from routing.called import call, met
 from routing.routed import batch_of, copies, owned_output, random_plan
 
 from ivjoin.errors import IvjoinError
@@ -22,14 +22,8 @@ from ivjoin.routing import plan_join
 SCHEMES = ("auto", "hash", "slices", "grid")
 
 
-def met(case: Case) -> set[tuple[int, int]]:
-    keys = [(lambda a, p=p: a[p], lambda b, q=q: b[q], False) for p, q in case.names]
-    value = case.condition.value if case.condition else None
-    return set(oracle.pairs(records(case.left), records(case.right), "inner", keys, value))  # type: ignore[arg-type]
 
 
-def call(case: Case) -> dict[str, object]:
-    return {"on": case.on, "condition": case.condition.sql if case.condition else None, "how": case.how}
 
 
 def expected(case: Case, pairs: set[tuple[int, int]]) -> Counter[tuple[int | None, int | None]]:

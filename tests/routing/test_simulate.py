@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from join.cases import Case
 from join.strategies import cases
+from routing.called import call, met
 from routing.routed import batch_of, copies, random_plan
-from routing.test_every_row_once import call, met
 
 from bench.routing import least_replication
 from ivjoin import SymmetricHashJoin

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from io import FileIO
@@ -15,6 +14,7 @@ import pyarrow.csv as csv
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
+from places import environment
 from resident import needs_resident
 
 from ivjoin import MemoryLimitError, band_join
@@ -192,11 +192,9 @@ def test_the_process_stays_within_the_limit(tmp_path: Path) -> None:
                 m = 100_000
                 writer.write_table(pa.table({"k": rng.integers(0, 100, m), "x": rng.random(m) * 1000,
                                              "v": rng.random(m), "w": np.arange(m)}))  # fmt: skip
-    roots = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1])]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(roots)}
     done = subprocess.run(
         [sys.executable, "-c", _CHILD, tmp_path / "left.parquet", tmp_path / "right.parquet", tmp_path],
-        check=False, capture_output=True, text=True, env=env, timeout=500,
+        check=False, capture_output=True, text=True, env=environment(), timeout=500,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     rows, grown, said = done.stdout.split(maxsplit=2)

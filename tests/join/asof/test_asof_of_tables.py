@@ -1,0 +1,80 @@
+"""As-of joins of tables of some thousand rows, in order and out of it, against every pair and DuckDB's ASOF."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from drivers.asof_tables import ROWS, keys, numbers, times, wanted
+
+import ivjoin
+
+
+@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
+def test_every_pair(seed: int, direction: Any) -> None:
+    rng = np.random.default_rng(seed)
+    kind = ("near", "heaps", "stamps", "floats")[seed % 4]
+    if kind == "floats" and direction == "nearest":
+        kind = "heaps"  # distances of infinities are told in test_asof
+    names = ("near", "far", "many", "heavy", "text")[seed % 5]
+    left, right = (pa.table({"k": keys(rng, n, names), "t": times(rng, n, kind), name: np.arange(n)})
+                   for n, name in zip(ROWS, ("id", "x"), strict=True))  # fmt: skip
+    if seed % 3 == 0:
+        right = right.sort_by("t").set_column(2, "x", pa.array(np.arange(len(right))))
+    if seed % 6 == 0:
+        left = left.sort_by("t")
+    tolerance = None if seed % 2 else (40 if kind != "near" else 1)
+    exact = seed % 7 != 0
+    limit: Any = f"{tolerance} us" if tolerance is not None and kind == "stamps" else tolerance
+    got = ivjoin.asof_join(
+        left, right, on="t", by="k", direction=direction, tolerance=limit, allow_exact_matches=exact
+    ).read_all()
+    assert got["id"].to_pylist() == left["id"].to_pylist()
+    none = got["x"].is_null().to_numpy()
+    found = np.where(none, np.nan, numbers(got["t_right"].combine_chunks()))
+    np.testing.assert_array_equal(found, wanted(left, right, direction, tolerance, exact))
+    # it is a right row, of that key and time
+    rows = right.take(got["x"].filter(pa.array(~none)))
+    there = got.filter(pa.array(~none))
+    assert rows["k"].to_pylist() == there["k"].to_pylist()
+    np.testing.assert_array_equal(numbers(rows["t"].combine_chunks()), numbers(there["t_right"].combine_chunks()))
+
+
+@pytest.mark.parametrize("kind", ["near", "heaps", "stamps", "floats"])
+@pytest.mark.parametrize("names", ["near", "far", "many", "heavy", "text"])
+@pytest.mark.parametrize("direction, sql", [("backward", ">="), ("forward", "<="), ("backward", ">"), ("forward", "<")])
+def test_duckdb_finds_the_same_times(kind: str, names: str, direction: Any, sql: str) -> None:
+    rng = np.random.default_rng(len(kind) + 100 * len(names))
+    left, right = (pa.table({"k": keys(rng, n, names), "t": times(rng, n, kind), "id": np.arange(n)}) for n in ROWS)
+    con = duckdb.connect()
+    con.register("l", left)
+    con.register("r", right)
+    want = con.sql(f"SELECT r.t FROM l ASOF LEFT JOIN r ON l.k = r.k AND l.t {sql} r.t ORDER BY l.id").to_arrow_table()
+    exact = sql.endswith("=")
+    got = ivjoin.asof_join(left, right, on="t", by="k", direction=direction, allow_exact_matches=exact).read_all()
+    a, b = got["t_right"].combine_chunks(), want["t"].combine_chunks()
+    assert (a.is_null().to_numpy(zero_copy_only=False) == b.is_null().to_numpy(zero_copy_only=False)).all()
+    np.testing.assert_array_equal(numbers(a), numbers(b.cast(a.type)))
+
+
+@pytest.mark.parametrize("direction", ["backward", "nearest"])
+def test_a_right_side_in_many_pieces(direction: Any) -> None:
+    rng = np.random.default_rng(8)
+    left, right = (
+        pa.table({"k": keys(rng, n, "text"), "t": times(rng, n, "stamps"), "id": np.arange(n)}) for n in ROWS
+    )
+    right = right.append_column("said", pa.array([f"said {i}" if i % 5 else None for i in range(len(right))]))
+    whole = ivjoin.asof_join(left, right, on="t", by="k", direction=direction).read_all()
+    # past what is put together before it is pushed
+    pieces = (right.slice(start, 2100) for start in range(0, len(right), 2100))
+    batches = [batch for piece in pieces for batch in piece.to_batches()]
+    for size in (65_536, 1000):
+        got = ivjoin.asof_join(left, batches, on="t", by="k", direction=direction, batch_size=size)
+        table = got.read_all()
+        assert table.select(["id", "t_right", "id_right", "said"]).equals(
+            whole.select(["id", "t_right", "id_right", "said"])
+        )

@@ -1,0 +1,181 @@
+"""The ways to lose a row: bounds that enclose the mathematics and not the machine. Every family, every join type."""
+
+from __future__ import annotations
+
+import itertools
+
+import oracle
+import pyarrow as pa
+import pytest
+from drivers.edges import STRICT
+from join.cases import Case, Event, OrderSpec, check
+from join.conditions import Term, rank
+from join.machine import both
+from join.tables import KINDS, Kind, column
+from join.traps import TRAPS, Trap
+
+I64 = KINDS["int64"]
+
+pytestmark = pytest.mark.usefixtures("contract_every_row")
+
+
+def orders_of(trap: Trap) -> list[bool]:
+    return [] if trap.kinds[0].name in ("string", "dec20") else [False, True]
+
+
+def table(trap: Trap, side: int, descending: bool) -> pa.Table:
+    values = list(trap.left if side == 0 else trap.right)
+    kind = trap.kinds[side]
+    columns: dict[str, tuple[Kind, list[object]]] = {"n": (I64, list(range(len(values)))), "a": (kind, values)}
+    for name, more in (trap.more or {}).items():
+        columns[name] = (more[0], list(more[1 + side]))
+    seen = [(v is not None and v != v, v) for v in values]
+    order = sorted(
+        range(len(values)), key=lambda i: rank(values[i]) if seen[i][1] is not None else (2, 0), reverse=descending
+    )
+    return pa.table({name: column(k, [v[i] for i in order]) for name, (k, v) in columns.items()})
+
+
+def scripts(n: int, m: int) -> list[list[Event]]:
+    """Row by row: left first, right first, in turn, left hurrying, right hurrying; and by threes."""
+    lefts: list[Event] = [("push", "left", i, i + 1) for i in range(n)]
+    rights: list[Event] = [("push", "right", j, j + 1) for j in range(m)]
+    turn = [e for pair in itertools.zip_longest(lefts, rights) for e in pair if e]
+    hurry = [e for pair in itertools.zip_longest(lefts[::2], lefts[1::2], rights) for e in pair if e]
+    threes: list[Event] = [
+        e
+        for i in range(0, max(n, m), 3)
+        for e in (("push", "right", i, min(i + 3, m)), ("push", "left", i, min(i + 3, n)))
+        if e[3] > e[2]
+    ]
+    return [lefts + rights, rights + lefts, turn, hurry, threes]
+
+
+def play(trap: Trap, how: str, every: bool = False) -> int:
+    """A trap in several orders and interleavings (``every``: in all of them); how many rows went before the end."""
+    early = 0
+    condition = Term(trap.condition, "", trap.holds, "bool")
+    ways = orders_of(trap)
+    turn = oracle.HOWS.index(how)
+    for left_falls, right_falls in [(x, y) for x in ways for y in ways] or [(False, False)]:
+        left, right = table(trap, 0, left_falls), table(trap, 1, right_falls)
+        plays = scripts(left.num_rows, right.num_rows)
+        some = plays if every else [plays[2], plays[(0, 1, 3, 4)[(turn + left_falls) % 4]]]
+        trials = [(True, True, script) for script in (some if left_falls == right_falls else some[:1])]
+        if left_falls == right_falls:
+            # What one side alone promises must suffice to be right; the join types take turns at which.
+            alone = [(True, False, plays[turn % 3]), (False, True, plays[(turn + 1) % 3])]
+            trials += alone if every else [alone[(turn + left_falls) % 2]]
+        for left_ordered, right_ordered, script in trials:
+            left_order = (OrderSpec(trap.order[0], left_falls),) if ways and left_ordered else ()
+            right_order = (OrderSpec(trap.order[1], right_falls),) if ways and right_ordered else ()
+            case = Case(left, right, how, (), condition, left_order, right_order, script=tuple(script))
+            early += check(case).retired_early
+    return early
+
+
+@pytest.mark.parametrize("how", oracle.HOWS)
+@pytest.mark.parametrize("trap", [*TRAPS, *STRICT], ids=lambda t: t.name.replace(" ", "-"))
+def test_trap(trap: Trap, how: str) -> None:
+    early = play(trap, how)
+    if trap.pruned and orders_of(trap):
+        assert early > 0, "nothing was pruned, so the trap was not sprung"
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize(
+    "trap", [t for t in TRAPS if t.name in ("float rounding", "month clamp", "wrong side")], ids=lambda t: t.name
+)
+def test_trap_interpreted(trap: Trap) -> None:
+    assert play(trap, "full") > 0
+
+
+@pytest.mark.parametrize("how", oracle.HOWS)
+@pytest.mark.parametrize("nulls", [None, "first", "last"])
+@pytest.mark.parametrize("descending", [False, True], ids=["ascending", "descending"])
+def test_nulls_at_an_end_or_anywhere(how: str, nulls: str | None, descending: bool) -> None:
+    """The null tail read as a last value loses everything after it."""
+    values: list[int | None] = sorted(range(0, 20, 2), reverse=descending)
+    values = {
+        "first": [None, None, *values],
+        "last": [*values, None, None],
+        None: [None, *values[:4], None, *values[4:], None],
+    }[nulls]
+    t = pa.table({"n": range(len(values)), "a": pa.array(values, pa.int64())})
+    holds = Term(
+        "l.a BETWEEN r.a - 3 AND r.a + 3",
+        "",
+        lambda a, b: None if a["a"] is None or b["a"] is None else abs(a["a"] - b["a"]) <= 3,
+        "bool",
+    )
+    order = (OrderSpec("a", descending, None, nulls),)
+    early = 0
+    for script in scripts(t.num_rows, t.num_rows):
+        early += check(Case(t, t, how, (), holds, order, order, script=tuple(script))).retired_early
+    assert early > 0
+
+
+@pytest.mark.parametrize("how", oracle.HOWS)
+def test_a_key_that_has_gone_idle(how: str) -> None:
+    """Rows of a key that comes no more are decided by the rows of the others."""
+    left = pa.table({"n": range(6), "k": ["x", "x", "y", "y", "y", "y"], "a": [1, 2, 3, 40, 80, 120]})
+    right = pa.table({"n": range(5), "k": ["x", "y", "y", "y", "y"], "a": [1, 5, 41, 90, 130]})
+    holds = Term("abs(l.a - r.a) <= 3", "", lambda a, b: abs(a["a"] - b["a"]) <= 3, "bool")
+    for script in scripts(6, 5):
+        case = Case(left, right, how, (("k", "k"),), holds, (OrderSpec("a"),), (OrderSpec("a"),), script=tuple(script))
+        assert check(case).retired_early >= 5
+
+
+@pytest.mark.parametrize("how", oracle.HOWS)
+@pytest.mark.parametrize("first", ["left", "right"])
+def test_a_side_that_ends_early(how: str, first: str) -> None:
+    left = pa.table({"n": range(20), "a": range(20)})
+    right = pa.table({"n": range(3), "a": range(3)})
+    holds = Term("abs(l.a - r.a) <= 1", "", lambda a, b: abs(a["a"] - b["a"]) <= 1, "bool")
+    pushes: list[Event] = [
+        ("push", "right", 0, 3),
+        ("finish", "right"),
+        *(("push", "left", i, i + 1) for i in range(20)),
+    ]
+    if first == "left":
+        pushes = [("push", "left", 0, 1), *pushes[:2], *(("push", "left", i, i + 1) for i in range(1, 20))]
+    case = Case(left, right, how, (), holds, (OrderSpec("a"),), (), script=tuple(pushes))
+    done = check(case)
+    assert done.retired_early == 23, "after the right's end no row waits for anything"
+    assert done.metrics.peak_state_rows <= 4
+
+
+@pytest.mark.parametrize("how", oracle.HOWS)
+@pytest.mark.parametrize("falls", [False, True])
+def test_a_null_outlives_bounds_that_were_there_before_it(how: str, falls: bool) -> None:
+    """A row whose value is unknown is stored first, and only then a bound on that value moves."""
+    sign = -1 if falls else 1
+    left = pa.table({"n": range(3), "k": [1, 1, 2], "a": pa.array([None, 7 * sign, None], pa.int8())})
+    right = pa.table({"n": range(6), "k": [1] * 6, "a": pa.array([sign * v for v in (2, 3, 4, 4, 3, 4)], pa.int8())})
+    holds = Term(
+        f"l.a IS NULL OR l.a {'<=' if falls else '>='} r.a",
+        "",
+        lambda a, b: True if a["a"] is None else None if b["a"] is None else sign * a["a"] >= sign * b["a"],
+        "bool",
+    )
+    orders = (OrderSpec("a", descending=falls, slack=1),)
+    bounds = {"a": (2 * sign, 4 * sign) if sign > 0 else (-4, -2)}
+    pushes = [("push", "right", i, i + 1) for i in range(6)]
+    for at in range(6):
+        script = [*pushes[:at], ("push", "left", 0, 3), *pushes[at:]]
+        check(Case(left, right, how, (("k", "k"),), holds, (), orders, right_bounds=bounds, script=tuple(script)))
+
+
+@pytest.mark.parametrize("how", oracle.HOWS)
+def test_matched_means_the_whole_condition(how: str) -> None:
+    """The key alone, or the band alone, does not make a match."""
+    left = pa.table({"n": range(4), "k": [1, 1, 2, 2], "a": [1, 2, 3, 4], "s": ["a", "b", "a", None]})
+    right = pa.table({"n": range(4), "k": [1, 1, 2, 3], "a": [1, 2, 4, 9], "s": ["b", "b", "a", "a"]})
+    holds = Term(
+        "l.a BETWEEN r.a - 1 AND r.a + 1 AND l.s = r.s",
+        "",
+        lambda a, b: both(abs(a["a"] - b["a"]) <= 1, None if a["s"] is None or b["s"] is None else a["s"] == b["s"]),
+        "bool",
+    )
+    for script in scripts(4, 4):
+        check(Case(left, right, how, (("k", "k"),), holds, (OrderSpec("a"),), (OrderSpec("a"),), script=tuple(script)))

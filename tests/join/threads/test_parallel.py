@@ -1,0 +1,392 @@
+"""band_join(threads=...) against one thread: the same rows whatever the join, and errors that come through."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from drivers.sliced import BAND, HOWS, both, rows_of, side
+
+from ivjoin import EvaluationError, IvjoinError, LateRowError, Order, SymmetricHashJoin, band_join, explain
+from ivjoin.plan.cache import planned
+from ivjoin.plan.cutting import Cut, cut_of, shifted
+from ivjoin.plan.spec import SIDES
+from ivjoin.stream import jobs, shares, slices
+from ivjoin.stream.pieces import Run
+from ivjoin.stream.slices import SlicedJoin
+
+
+def cut(stream: Any) -> bool:
+    """Whether it was joined in slices to its end."""
+    return isinstance(stream._operator, SlicedJoin) and stream._operator._alone is None
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize("on", ["k", "s", None, ["k", "s"]])
+@pytest.mark.parametrize("how", HOWS)
+def test_the_same_rows(how: str, on: Any, threads: int) -> None:
+    left, right = side(1, 2000, 2), side(2, 2000, 2)
+    order = Order("x", slack=2)
+    one, many = both(
+        left, right, threads, on=on, condition=BAND + " AND l.v <> r.v", how=how, left_order=order, right_order=order
+    )
+    a, b = one.metrics, many.metrics
+    assert cut(many)
+    assert (a.left_rows_in, a.right_rows_in, a.rows_out) == (b.left_rows_in, b.right_rows_in, b.rows_out)
+    assert (b.left_rows_retired, b.right_rows_retired, b.state_rows) == (2000, 2000, 0)
+    assert 0 < b.peak_state_rows < 3000
+
+
+CONDITIONS = {
+    "timestamps": "l.ts >= r.ts - INTERVAL 6 SECONDS AND l.ts <= r.ts + INTERVAL 3 SECONDS",
+    "floats": "l.f BETWEEN r.f - 2.5 AND r.f + 1.25",
+    "containment": "l.x BETWEEN r.x AND r.hi",
+    "computed": "l.x + 3 BETWEEN r.x - 2 AND r.x + 6 AND (l.v + r.v) % 3 <> 0",
+    "two axes": "l.x BETWEEN r.x - 4 AND r.x + 4 AND l.v BETWEEN r.v - 300 AND r.v + 300",
+    "equal": "l.x = r.x",
+}
+
+
+def typed(seed: int, rows: int, falling: bool, holes: bool) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    x = np.cumsum(rng.integers(0, 2, rows)) - 400
+    x = -x if falling else x
+    null = rng.random(rows) < 0.05 if holes else None
+    f = x.astype(float)
+    if holes:
+        f[rng.random(rows) < 0.03] = np.nan
+        f[f == 0] = rng.choice([0.0, -0.0], int((f == 0).sum()))
+    return pa.table({
+        "k": rng.integers(0, 9, rows), "x": pa.array(x, mask=null), "f": pa.array(f, mask=null),
+        "ts": pa.array(x * 1_000_000, pa.timestamp("us"), mask=null), "hi": pa.array(x + rng.integers(-1, 9, rows)),
+        "v": rng.integers(0, 5000, rows),
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("falling", [False, True])
+@pytest.mark.parametrize("name", CONDITIONS)
+@pytest.mark.parametrize("how", ["inner", "full", "right_anti", "left"])
+def test_axes_of_every_kind(name: str, falling: bool, how: str) -> None:
+    column = {"timestamps": "ts", "floats": "f"}.get(name, "x")
+    order = Order("l.x + 3" if name == "computed" else column, descending=falling), Order(column, descending=falling)
+    for holes in (False, True):
+        left, right = typed(5, 900, falling, holes), typed(6, 700, falling, holes)
+        both(left, right, on="k", condition=CONDITIONS[name], how=how, left_order=order[0], right_order=order[1])
+
+
+def test_which_joins_are_cut_to_the_end() -> None:
+    left, right = typed(5, 3000, False, False), typed(6, 3000, False, False)
+    for name, condition in CONDITIONS.items():
+        column = {"timestamps": "ts", "floats": "f"}.get(name, "x")
+        order = Order("l.x + 3" if name == "computed" else column)
+        _, many = both(left, right, on="k", condition=condition, left_order=order, right_order=column)
+        assert cut(many) == (name != "two axes" or True), name
+
+
+@pytest.mark.parametrize("on_late", ["raise", "drop"])
+def test_lateness_is_that_of_the_side_not_of_a_slice(on_late: str) -> None:
+    left, right = side(3, 2000, 3), side(4, 2000)
+    options = {"on": "k", "condition": BAND, "left_order": "x", "right_order": "x", "on_late": on_late}
+
+    def run(threads: int) -> tuple[Any, ...]:
+        stream = band_join(left.to_batches(max_chunksize=64), right, threads=threads, **options)
+        try:
+            rows, m = rows_of(stream.read_all()), stream.metrics
+        except LateRowError as e:
+            return (str(e).split("): ")[1],)
+        assert m.left_rows_in == left.num_rows
+        return rows, m.late_rows, m.left_rows_in, m.right_rows_in, m.left_rows_retired, m.right_rows_retired
+
+    assert run(2) == run(1)
+
+
+def test_a_late_row_that_is_joined_comes_out_once() -> None:
+    left, right = side(3, 2000, 3), side(4, 2000)
+    options: dict[str, Any] = {"condition": BAND, "left_order": "x", "right_order": "x", "on_late": "join"}
+    want = rows_of(band_join(left, right, condition=BAND).read_all())
+    stream = band_join(left.to_batches(max_chunksize=64), right, threads=3, how="left", **options)
+    got = rows_of(stream.read_all())
+    pairs = Counter({row: n for row, n in got.items() if "'v_right': None" not in row})
+    assert stream.metrics.late_rows > 0
+    assert not pairs - want, "a pair that is none, or twice"
+    assert sum(got.values()) >= left.num_rows
+
+
+@pytest.mark.parametrize("how", ["inner", "full"])
+def test_a_band_too_wide_to_be_cut_is_joined_by_one_operator(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "_MOST_ROWS", 2)
+    left, right = side(1, 2500), side(2, 2500)
+    options: dict[str, Any] = {
+        "on": "k", "condition": "l.x BETWEEN r.x - 900 AND r.x + 900", "how": how, "left_order": "x",
+        "right_order": "x",
+    }  # fmt: skip
+    want = rows_of(band_join(left, right, **options).read_all())
+    readers = (pa.RecordBatchReader.from_batches(t.schema, t.to_batches(max_chunksize=150)) for t in (left, right))
+    many = band_join(*readers, threads=2, **options)
+    assert rows_of(many.read_all()) == want
+    assert isinstance(many._operator, SlicedJoin) and many._operator._alone is not None
+    assert many.metrics.state_rows == 0
+
+
+@pytest.mark.parametrize("on", ["k", None])
+@pytest.mark.parametrize("how", HOWS)
+def test_a_share_is_cut_in_two_wherever_it_is_at(how: str, on: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one operator has begun it ends below the cut; another joins the rest: every row once, whenever it is cut."""
+    monkeypatch.setattr(shares, "_PIECE", 16)
+    monkeypatch.setattr(shares, "_LEAST", 20)
+    monkeypatch.setattr(shares, "_COPIED", 1)
+    left, right = side(7, 260, 2), side(8, 240, 1)
+    order = Order("x", slack=4)
+    plan = planned(
+        left.schema, right.schema, on=on, condition=BAND, how=how, left_order=order, right_order=order, on_late="join"
+    )
+    found = cut_of(plan)
+    assert isinstance(found, Cut)
+    whole = SlicedJoin(plan, found, 2)
+    for p, table in enumerate((left, right)):
+        for batch in table.to_batches(max_chunksize=90):
+            whole._pieces[p].append(whole._placed(p, batch, False)[0])
+    want = rows_of(band_join(left, right, on=on, condition=BAND, how=how).read_all())
+    cuts = 0
+    for at in range(0, 34, 3):
+        works = [shares.Work(shares.Share(found, whole._pieces, -(2**63) + 1))]
+        got: Counter[str] = Counter()
+        while works:
+            work = works.pop()
+            op, pushed = SymmetricHashJoin.from_plan(whole._part), 0
+            while (push := work.next()) is not None:
+                got += _kept(whole, list(op.push(SIDES[push.side], push.batch)))
+                pushed += 1
+                if pushed == at and (half := work.half()) is not None:
+                    works.append(half)
+                    cuts += 1
+            got += _kept(whole, list(op.finish()))
+        assert got == want, f"cut after {at} pushes: lost {want - got}, invented {got - want}"
+    assert cuts > 5
+
+
+def _kept(join: SlicedJoin, out: list[pa.RecordBatch]) -> Counter[str]:
+    keep = join._jobs._work.keep
+    return sum((rows_of(pa.Table.from_batches([b if keep is None else keep(b)])) for b in out), Counter())
+
+
+@pytest.mark.parametrize("how", ["inner", "full"])
+def test_a_thread_without_work_takes_over_half_of_another_s(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All output lies in one half: the thread of the other one helps. Rows of tables are only viewed until then."""
+    monkeypatch.setattr(shares, "_PIECE", 32)
+    monkeypatch.setattr(shares, "_LEAST", 64)
+    monkeypatch.setattr(jobs, "_WORTH", 0)  # a share of any time
+    taken: list[bool] = []
+    half = shares.Work.half
+
+    def counted(self: shares.Work, worth: float) -> shares.Work | None:
+        found = half(self, worth)
+        taken.append(found is not None)
+        return found
+
+    monkeypatch.setattr(shares.Work, "half", counted)
+    x = np.arange(6000)
+    keys = np.where(x < 3000, x, -1)
+    left = pa.table({"k": keys, "x": x})
+    for _ in range(20):
+        both(
+            left, left, 2, on="k", condition="l.x BETWEEN r.x - 20 AND r.x + 20", how=how, left_order="x",
+            right_order="x",
+        )
+        if any(taken):
+            break
+    assert any(taken)
+
+
+def test_output_of_another_thread_comes_though_the_reader_ends_the_last_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both parts of a share end at one time, that of the thread which reads the output last: the other's rows wait."""
+    monkeypatch.setattr(shares, "_PIECE", 32)
+    monkeypatch.setattr(shares, "_LEAST", 64)
+    monkeypatch.setattr(jobs, "_AHEAD", 1000)  # nobody waits for room
+    monkeypatch.setattr(jobs, "_WORTH", 0)
+    reader = threading.current_thread()
+    helps, ends, ended = threading.Event(), threading.Event(), threading.Event()
+    help_, joined = jobs._Threads._help, jobs._Threads.joined
+
+    def helped(self: Any) -> Any:
+        found = help_(self)
+        if found is not None and threading.current_thread() is reader:
+            helps.set()
+        return found
+
+    def to_its_end(self: Any, *given: Any) -> Any:
+        yield from joined(self, *given)
+        if threading.current_thread() is not reader:
+            ended.set()
+
+    class InStep(SymmetricHashJoin):
+        def push(self, side: str, batch: pa.RecordBatch) -> Any:
+            if threading.current_thread() is not reader:
+                helps.wait(5)
+            return super().push(side, batch)
+
+        def finish(self, side: str | None = None) -> Any:
+            if threading.current_thread() is not reader:
+                ends.wait(5)
+            elif helps.is_set():
+                ends.set()
+                ended.wait(5)
+            return super().finish(side)
+
+    monkeypatch.setattr(jobs._Threads, "_help", helped)
+    monkeypatch.setattr(jobs._Threads, "joined", to_its_end)
+    monkeypatch.setattr(jobs, "SymmetricHashJoin", InStep)
+    x = np.arange(6000)
+    left, right = (pa.table({"k": k, "x": x}) for k in (np.where(x < 2500, 1, 0), np.zeros(6000, dtype=np.int64)))
+    # The other's part of the first half ends with rows that nothing matched, the reader's part of it without any.
+    both(
+        left, right, 2, on="k", condition="l.x BETWEEN r.x - 20 AND r.x + 20", how="left", left_order="x",
+        right_order="x",
+    )  # fmt: skip
+    assert ended.is_set()
+
+
+def test_a_row_whose_band_errs_is_met_as_by_one_operator() -> None:
+    n = 1200
+    x = np.arange(n)
+    left = pa.table({"k": x % 2, "x": x})
+    right = pa.table({"k": np.where(x == 700, 5, x % 2), "x": x, "d": np.where(x == 700, 2**63 - 1, x)})
+    condition = "l.x <= r.d + 3 AND l.x >= r.d - 3"
+    options = {"on": "k", "condition": condition, "left_order": "x", "right_order": "x"}
+    both(left, right, 2, **options)  # of a key that no left row has
+    bad = right.set_column(0, "k", pa.array(x % 2))
+    said = []
+    for threads in (1, 2):
+        with pytest.raises(EvaluationError) as e:
+            band_join(left, bad, threads=threads, **options).read_all()
+        said.append(str(e.value))
+    assert said[0] == said[1]
+
+
+def test_an_error_of_one_slice_ends_the_join() -> None:
+    x = np.arange(4000)
+    left = pa.table({"k": x % 3, "x": x, "d": np.where(x == 1700, 0, 1)})
+    stream = band_join(
+        left, left, on="k", condition="l.x BETWEEN r.x - 3 AND r.x + 3 AND l.x % r.d = 0", left_order="x",
+        right_order="x", threads=2,
+    )
+    with pytest.raises(EvaluationError, match="by zero"):
+        stream.read_all()
+    assert not at_work()
+
+
+def at_work() -> list[threading.Thread]:
+    return [t for t in threading.enumerate() if t.name == "ivjoin slice"]
+
+
+@pytest.mark.parametrize("how", ["inner", "full"])
+def test_who_asks_for_the_output_is_one_of_the_threads(how: str) -> None:
+    """Of tables there are as many slices as threads, of which it joins the last one: its rows come though it waits."""
+    left, right = side(1, 4000), side(2, 4000)
+    options: dict[str, Any] = {"on": "k", "condition": BAND, "how": how, "left_order": "x", "right_order": "x"}
+    for threads in (2, 3):
+        want = rows_of(band_join(left, right, **options).read_all())
+        stream: Any = band_join(left, right, threads=threads, batch_size=50, **options)
+        found, others = [], []
+        for batch in stream:
+            found.append(batch)
+            others.append(len(at_work()))
+        assert max(others) == threads - 1
+        assert rows_of(pa.Table.from_batches(found)) == want
+        assert stream.metrics.rows_out == sum(want.values())
+        assert not at_work()
+
+
+@pytest.mark.parametrize("left_by", ["close", "drop"])
+def test_a_reader_that_stops_leaves_no_thread_at_work(left_by: str) -> None:
+    n = 20_000
+    table = pa.table({"k": np.zeros(n, dtype=np.int64), "x": np.arange(n)})
+    stream: Any = band_join(
+        table, table, on="k", condition="l.x BETWEEN r.x - 40 AND r.x + 40", left_order="x", right_order="x",
+        batch_size=100, threads=2,
+    )
+    assert next(iter(stream)).num_rows == 100
+    assert at_work(), "slices wait for somebody to take their output"
+    if left_by == "close":
+        stream.close()
+    else:
+        del stream
+        gc.collect()
+    assert not at_work()
+
+
+def test_a_slow_consumer_holds_the_threads_back() -> None:
+    n = 60_000
+    x = np.arange(n)
+    read = []
+
+    def batches() -> Any:
+        for start in range(0, n, 500):
+            read.append(start)
+            yield pa.record_batch({"x": x[start : start + 500]})
+
+    stream: Any = band_join(
+        batches(), pa.table({"x": x}), condition="l.x BETWEEN r.x - 20 AND r.x + 20", left_order="x",
+        right_order="x", batch_size=100, threads=2,
+    )
+    batches_out = iter(stream)
+    for _ in range(20):
+        next(batches_out)
+    assert len(read) < 40, "of 120: what is read ahead is some slices"
+    stream.close()
+
+
+def test_what_cannot_be_cut_says_why_and_runs_on_one_thread() -> None:
+    left = side(1, 300)
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"condition": BAND}, "the left side has no declared order; the right side has no declared order"),
+        ({"condition": "l.x <= r.x", "left_order": "x"}, "l.x has a band with one end alone; the right side has no"),
+        ({"on": "k", "left_order": "x"}, "l.x has no band; the right side has no declared order"),
+        ({"condition": BAND, "how": "left", "right_order": "x"}, "the left side has no declared order"),
+    ]
+    for options, why in cases:
+        said = cut_of(planned(left.schema, left.schema, **options))
+        assert isinstance(said, str) and said.startswith(why), said
+        _, many = both(left, left, 2, sort="never", **options)
+        assert not isinstance(many._operator, SlicedJoin)
+    found = cut_of(planned(left.schema, left.schema, condition=BAND, how="right", left_order="x", right_order="x"))
+    assert isinstance(found, Cut)
+    text = explain(BAND, left.schema, left.schema, how="right", left_order="x", right_order="x")
+    assert text.endswith("threads\n  any number: slices along r.x of the right side")
+    assert explain(BAND, left.schema, left.schema).endswith("the right side has no declared order")
+
+
+@pytest.mark.parametrize("threads", [0, True, 1.5, "2", 2000])
+def test_bad_numbers_of_threads(threads: Any) -> None:
+    with pytest.raises(IvjoinError, match="threads is "):
+        band_join(side(1, 10), side(1, 10), on="k", threads=threads)
+
+
+def test_shifts_stay_within_int64() -> None:
+    ends = [-(2**63), -(2**63) + 1, -1, 0, 1, 2**63 - 2, 2**63 - 1]
+    for by in (*ends, -(2**63) - 5, 2**63 + 5):
+        got = shifted(np.array(ends), by)
+        assert got.tolist() == [min(max(x + by, -(2**63)), 2**63 - 1) for x in ends]
+
+
+def test_rows_that_wait_are_not_gone_through_for_each_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+
+    def owned(piece: Run) -> int:
+        nonlocal looks
+        looks += 1
+        return piece.end_owned - piece.first_owned
+
+    monkeypatch.setattr(slices, "_SLICE_ROWS", 5000)
+    monkeypatch.setattr(Run, "owned", property(owned))
+    n = 600
+    batches = [pa.record_batch({"x": [i], "v": [i]}) for i in range(n)]
+    stream = band_join(iter(batches), iter(batches), condition=BAND, left_order="x", right_order="x", threads=2)
+    assert sum(b.num_rows for b in stream) == sum(max(0, n - abs(by)) for by in range(-3, 7))
+    assert cut(stream)
+    assert looks < 20 * n

@@ -1,0 +1,263 @@
+"""A limit on memory that threads share: the rows of one thread, within it, and errors where it is too little."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from places import PATHS
+from resident import needs_resident
+
+from ivjoin import MemoryLimitError, Order, UnsupportedError, band_join
+from ivjoin.operator.sharing import Pool
+from ivjoin.shj.store.account import Account
+from ivjoin.stream import memory, prepared, shares, slices
+from ivjoin.stream.slices import SlicedJoin
+
+HOWS = ["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
+BAND = "l.x BETWEEN r.x - 30 AND r.x + 20"
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "_SLICE_ROWS", 2000)
+    monkeypatch.setattr(slices, "_BANDS", 2)
+    monkeypatch.setattr(shares, "_LEAST", 500)
+    monkeypatch.setattr(shares, "_PIECE", 300)
+    monkeypatch.setattr(prepared, "_PARALLEL_ROWS", 400)
+    monkeypatch.setattr(memory, "_LEAST", 50_000)
+    monkeypatch.setattr(memory, "_SEGMENT", 30_000)
+
+
+def side(seed: int, rows: int, floats: bool = False, rough: int = 0, keys: int = 40) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    x = 1000 + np.cumsum(rng.integers(0, 2, rows)) - rng.integers(0, rough + 1, rows)
+    k = rng.integers(0, keys, rows)
+    return pa.table({
+        "k": pa.array(k, pa.int32(), mask=rng.random(rows) < 0.05), "x": x.astype(float) if floats else x,
+        "s": [None if i % 11 == 0 else "y" * int(i % 40) for i in k], "v": np.arange(rows) * 1.5,
+    })  # fmt: skip
+
+
+def streamed(table: pa.Table) -> pa.RecordBatchReader:
+    return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=130))
+
+
+def shuffled(table: pa.Table) -> pa.Table:
+    return table.take(pa.array(np.random.default_rng(table.num_rows).permutation(table.num_rows)))
+
+
+def rows_of(table: pa.Table) -> Counter[str]:
+    return Counter(repr(row) for row in table.to_pylist())
+
+
+def limited(left: Any, right: Any, want: Counter[str], limit: int, way: str, **options: Any) -> Any:
+    stream = band_join(left, right, threads=2, memory_limit=limit, when_full=way, **options)
+    most, out = 0, []
+    for batch in stream:
+        out.append(batch)
+        most = max(most, stream.metrics.state_bytes)
+    assert rows_of(pa.Table.from_batches(out, stream.schema)) == want
+    m = stream.metrics
+    assert max(most, m.peak_state_bytes) <= limit
+    assert m.state_rows == 0
+    return stream
+
+
+@pytest.mark.parametrize(("how", "shape", "way"), [
+    (how, shape, ["raise", "spill"][(i + j) % 2])
+    for i, how in enumerate(HOWS) for j, shape in enumerate(["table", "stream", "sorted"])
+])  # fmt: skip
+def test_the_rows_of_one_thread(how: str, shape: str, way: str) -> None:
+    left, right = side(1, 6000), side(2, 6000)
+    options: dict[str, Any] = {"on": "k", "condition": BAND + " AND l.v <> r.v", "how": how}
+    if shape != "sorted":
+        options |= {"left_order": "x", "right_order": "x"}
+    want = rows_of(band_join(left, right, **options).read_all())
+    put = {"table": lambda t: t, "stream": streamed, "sorted": shuffled}[shape]
+    stream = limited(put(left), put(right), want, 700_000, way, **options)
+    assert isinstance(stream._operator, SlicedJoin)
+    assert stream._operator._alone is None
+    assert (stream.metrics.left_rows_in, stream.metrics.left_rows_retired) == (6000, 6000)
+    assert stream.metrics.state_bytes == 0
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_threads_spill_what_does_not_fit_their_parts(how: str) -> None:
+    left, right = side(3, 6000, keys=400), side(4, 6000, keys=400)
+    options: dict[str, Any] = {
+        "on": "k", "condition": "abs(l.x - r.x) <= 700", "how": how, "left_order": "x", "right_order": "x",
+    }  # fmt: skip
+    want = rows_of(band_join(left, right, **options).read_all())
+    stream = limited(left, right, want, 240_000, "spill", **options)
+    assert isinstance(stream._operator, SlicedJoin)
+    if how in ("inner", "left", "right", "full"):
+        assert stream.metrics.reads > 0
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_rows_wait_for_their_slice_in_files(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "_BANDS", 15)
+    left, right = side(5, 10_000), side(6, 10_000)
+    options: dict[str, Any] = {"on": "k", "condition": BAND, "how": how, "left_order": "x", "right_order": "x"}
+    want = rows_of(band_join(left, right, **options).read_all())
+    stream = band_join(streamed(left), streamed(right), threads=2, memory_limit=300_000, when_full="spill", **options)
+    files, out = 0, []
+    for batch in stream:
+        out.append(batch)
+        files = max(files, stream.metrics.spilled_bytes)
+        assert stream.metrics.state_bytes <= 300_000
+    assert rows_of(pa.Table.from_batches(out, stream.schema)) == want
+    assert files > 100_000
+    assert stream._operator._alone is None
+
+
+@pytest.mark.parametrize(("how", "way"), [(how, ["raise", "spill"][i % 2]) for i, how in enumerate(HOWS)])
+def test_rows_that_cannot_wait_are_joined_by_one_operator(how: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slices that do not fit in memory: it goes on with the whole limit, which grows as what was gathered is pushed."""
+    monkeypatch.setattr(slices, "_BANDS", 40)
+    left, right = side(7, 8000, rough=5), side(8, 8000, rough=5)
+    order = Order("x", slack=5)
+    options: dict[str, Any] = {"on": "k", "condition": BAND, "how": how, "left_order": order, "right_order": order}
+    want = rows_of(band_join(left, right, **options).read_all())
+    stream = limited(streamed(left), streamed(right), want, 250_000, way, **options)
+    assert stream._operator._alone is not None
+
+
+def test_computed_ranges_count() -> None:
+    """Of floats, what says where a row lies is no view of the caller's table."""
+    left, right = side(9, 6000, floats=True), side(10, 6000, floats=True)
+    options: dict[str, Any] = {"on": "k", "condition": BAND, "left_order": "x", "right_order": "x"}
+    want = rows_of(band_join(left, right, **options).read_all())
+    stream = limited(left, right, want, 900_000, "raise", **options)
+    assert stream._operator._alone is None
+
+
+def test_aggregates_share_a_limit() -> None:
+    left, right = side(11, 6000), side(12, 6000)
+    options: dict[str, Any] = {
+        "on": "k", "condition": "abs(l.x - r.x) <= 600", "left_order": "x", "right_order": "x",
+        "aggregate": {"n": ("*", "count"), "m": ("v", "max")},
+    }  # fmt: skip
+    want = rows_of(band_join(left, right, **options).read_all())
+    stream = limited(left, right, want, 3_000_000, "raise", **options)
+    assert isinstance(stream._operator, SlicedJoin)
+    with pytest.raises(MemoryLimitError, match="memory_limit leaves .* for 2 operators at work, .*; fewer threads"):
+        band_join(left, right, threads=2, memory_limit=150_000, **options).read_all()
+
+
+def test_too_little_is_said_once() -> None:
+    left, right = side(3, 8000), side(4, 8000)
+    options: dict[str, Any] = {"on": "k", "condition": "abs(l.x - r.x) <= 2500", "left_order": "x", "right_order": "x"}
+    with pytest.raises(MemoryLimitError, match="memory_limit leaves .* for 2 operators at work, .*; fewer threads"):
+        band_join(left, right, threads=2, memory_limit=240_000, **options).read_all()
+    assert not [t for t in threading.enumerate() if t.name == "ivjoin slice"]
+    with pytest.raises(UnsupportedError, match="when_full='shed' with threads=2: .* leave threads out"):
+        band_join(left, right, threads=2, memory_limit=240_000, when_full="shed", **options)
+
+
+def test_a_limit_too_small_to_be_shared_is_that_of_one_operator() -> None:
+    left, right = side(1, 3000), side(2, 3000)
+    options: dict[str, Any] = {"on": "k", "condition": BAND, "left_order": "x", "right_order": "x"}
+    stream = band_join(left, right, threads=2, memory_limit=99_000, **options)
+    assert rows_of(stream.read_all()) == rows_of(band_join(left, right, **options).read_all())
+    assert not isinstance(stream._operator, SlicedJoin)
+
+
+def test_what_nobody_has_a_use_for_is_lent() -> None:
+    pool = Pool(1000, 2)
+    account = Account()
+    account.limit = pool.part
+    assert pool.take()
+    assert pool.take()  # it has it
+    assert not pool.lend(account, 100)  # another slice may begin
+    pool.end()
+    assert not pool.lend(account, 501)
+    assert pool.lend(account, 400)
+    assert account.limit == 900
+    other: list[bool] = []
+    second = threading.Thread(target=lambda: other.append(pool.take()))
+    second.start()
+    second.join()
+    assert other == [False]
+    pool.done(account)
+    assert account.limit == 500
+    second = threading.Thread(target=lambda: other.append(pool.take() and pool.rest() is None))
+    second.start()
+    second.join()
+    assert other == [False, True]
+    pool.rest()
+    assert pool.lend(account, 1000)
+
+
+_CHILD = """
+import sys, threading, time
+sys.path[:0] = {paths!r}
+import pyarrow as pa
+from ivjoin import band_join
+from resident import SCHEMA as schema, batch, resident
+
+def given(rows, seed, size=8192):
+    batches = (batch(i, size, seed) for i in range(rows // 2 // size))
+    if {shape!r} == "table":
+        return pa.Table.from_batches(batches)
+    return pa.RecordBatchReader.from_batches(schema, batches)
+
+def run(rows, window, **limit):
+    global peak
+    left, right = given(rows, 0), given(rows, 1)
+    start = peak = resident()
+    stream = band_join(left, right, on="k", condition=f"abs(l.t - r.t) <= {{window}}", left_order="t", right_order="t",
+                       **limit)
+    found = sum(b.num_rows for b in stream)
+    return peak - start, found, type(stream._operator).__name__, stream.metrics.spilled_bytes + stream.metrics.reads
+
+def watch():
+    global peak
+    while True:
+        peak = max(peak, resident())
+        time.sleep(0.002)
+
+peak = 0
+threading.Thread(target=watch, daemon=True).start()
+run(600_000, 100, threads=2, memory_limit={limit}, when_full="spill")
+one = run({rows}, {window}) if {rows} < 3_000_000 else (0, -1)
+two = run({rows}, {window}, threads=2, memory_limit={limit}, when_full="spill")
+print(two[0], one[1], *two[1:])
+"""
+
+
+def child(shape: str, limit: int, rows: int, window: int) -> tuple[int, int, int, str, int]:
+    code = _CHILD.format(
+        paths=PATHS, shape=shape, limit=limit, rows=rows, window=window
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=540)
+    assert done.returncode == 0, done.stderr
+    peak, one, two, kind, spilled = done.stdout.split()
+    return int(peak), int(one), int(two), kind, int(spilled)
+
+
+@needs_resident
+@pytest.mark.parametrize("shape", ["table", "stream"])
+def test_the_process_stays_within(shape: str) -> None:
+    peak, one, two, kind, spilled = child(shape, 16_000_000, 2_000_000, 100_000 if shape == "table" else 30_000)
+    assert peak <= 16_000_000 + 64_000_000
+    assert two == one
+    assert kind == "SlicedJoin"
+    assert spilled > 0
+
+
+@needs_resident
+@pytest.mark.soak
+def test_the_process_stays_within_through_ten_million_rows() -> None:
+    peak, _, two, kind, spilled = child("stream", 40_000_000, 10_000_000, 200_000)
+    assert peak <= 40_000_000 + 64_000_000
+    assert two > 0
+    assert kind == "SlicedJoin"
+    assert spilled > 0

@@ -1,0 +1,371 @@
+"""Joins of static frames that keys alone do not divide: no key, one key, a hot key, computed keys, on several tasks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from spark.second_opinion import joined
+from spark.static import BAND, HOWS, KEYED, UNKEYED, N, run, table
+
+from ivjoin.errors import IvjoinError, UnsupportedError
+
+pytestmark = pytest.mark.spark
+
+BY_SPARK: dict[str, Any] = {"memory_limit": "1GB"}  # its tasks do not read files by themselves then
+
+
+
+
+def pair(spark: Any, **options: Any) -> tuple[pa.Table, pa.Table, Any, Any]:
+    left, right = table(1, **options), table(2, **options)
+    return left, right, spark.createDataFrame(left), spark.createDataFrame(right)
+
+
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_a_hot_key(spark: Any, how: str) -> None:
+    a, b, left, right = pair(spark, hot=0.8)
+    rows, tasks = run(left.band_join(right, on="k", condition=BAND, how=how, buckets=3))
+    assert rows == joined(a, b, how, f"l.k = r.k AND {BAND}", KEYED)
+    assert tasks == 3
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_no_key(spark: Any, how: str) -> None:
+    a, b, left, right = pair(spark)
+    rows, tasks = run(left.band_join(right, condition=BAND, how=how))
+    assert rows == joined(a, b, how, BAND, UNKEYED)
+    assert tasks == 2, "as many as the session has"
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_few_tasks_read_files_for_themselves(spark: Any, tmp_path: Path, how: str) -> None:
+    """Without a shuffle: each reads all of both frames, and keeps the rows of its cells."""
+    tables = [table(seed, 0.7, n=3000) for seed in (1, 2)]
+    frames = []
+    for side, rows in zip(("left", "right"), tables, strict=True):
+        (tmp_path / side).mkdir()
+        for part in range(3):
+            pq.write_table(rows.slice(1000 * part, 1000), tmp_path / side / f"{part}.parquet")
+        frames.append(spark.read.parquet(str(tmp_path / side)).where("v <> 17"))
+    kept = [rows.filter(pc.field("v") != 17) for rows in tables]
+    for on, columns in ((None, UNKEYED), ("k", KEYED)):
+        for buckets in (2, 4):
+            found = frames[0].band_join(frames[1], on=on, condition=BAND, how=how, buckets=buckets)
+            assert "Exchange" not in found._jdf.queryExecution().executedPlan().toString()
+            rows, tasks = run(found)
+            assert rows == joined(*kept, how, BAND if on is None else f"l.k = r.k AND {BAND}", columns)
+            assert tasks == buckets
+
+
+def test_rows_that_may_be_others_when_read_again_are_read_once(spark: Any) -> None:
+    from ivjoin.spark.sizes import is_read_alike
+
+    _, _, left, right = pair(spark)
+    left.createOrReplaceTempView("rows_of_left")
+    others = [
+        spark.sql("SELECT * FROM rows_of_left WHERE x < (SELECT max(x) FROM (SELECT x FROM rows_of_left LIMIT 9))"),
+        left.withColumn("v", F.rand()), left.where("rand() < 0.5"), left.limit(100), left.orderBy("x"),
+        left.groupBy("k").agg(F.sum("x").alias("x")), left.mapInArrow(lambda batches: batches, left.schema),
+        left.withColumn("v", F.monotonically_increasing_id()), left.repartition(2),
+    ]  # fmt: skip
+    assert [is_read_alike(other) for other in others] == [False] * len(others)
+    assert is_read_alike(left.where("x > 3").selectExpr("x + 1 AS x", "k").union(right.select("x", "k")))
+    for frame, shuffled in ((left.withColumn("v", F.rand()), True), (left, False), (left.repartition(2), True)):
+        found = frame.band_join(right, condition=BAND, buckets=2)
+        assert ("Exchange" in found._jdf.queryExecution().executedPlan().toString()) == shuffled
+        assert run(found)[1] == 2
+    found = left.band_join(right, condition=BAND, buckets=5)
+    assert "Exchange" in found._jdf.queryExecution().executedPlan().toString(), "so many tasks would read too much"
+
+
+def test_hashes_of_keys_are_those_of_spark(spark: Any) -> None:
+    from ivjoin.spark.xxhash import xxhash64
+
+    columns = {
+        "a": pa.array([0, 1, -1, None, 2**63 - 1, -(2**63)], pa.int64()),
+        "b": pa.array([0, None, -(2**31), 2**31 - 1, -5, 7], pa.int32()),
+        "c": pa.array([-128, 127, 0, 1, None, -1], pa.int8()),
+        "d": pa.array([0, -719162, 2932896, None, 1, 19000], pa.date32()),
+        "e": pa.array([0, -1, None, 1_700_000_000_000_000, 1, 2], pa.timestamp("us", "UTC")),
+        "f": pa.array([5, -5, 32767, -32768, 0, None], pa.int16()),
+    }
+    frame = spark.createDataFrame(pa.table(columns))
+    for names in (*columns, "ab", "ba", "cdef", "abcdef"):
+        got = xxhash64([columns[name] for name in names])
+        assert got is not None
+        said = frame.selectExpr(f"xxhash64({', '.join(names)}) AS h").toArrow().column("h")
+        assert got.to_pylist() == said.to_pylist()
+    assert xxhash64([pa.array(["a"])]) is None
+
+
+def test_files_of_some_size_are_sampled_without_a_job(spark: Any, tmp_path: Path) -> None:
+    rng, n = np.random.default_rng(3), 200_000
+    for side in ("left", "right"):
+        k = np.where(rng.random(n) < 0.8, 7, rng.integers(0, 1000, n))
+        pq.write_table(pa.table({"k": k, "x": rng.integers(0, n, n), "s": rng.random(n)}), tmp_path / f"{side}.parquet")
+    left, right = (spark.read.parquet(str(tmp_path / f"{side}.parquet")) for side in ("left", "right"))
+    for on, jobs in ((None, 0), ("k", 0), (["k", "s"], 1)):
+        found: list[Any] = []
+        assert jobs_of(spark, lambda on=on, found=found: found.append(  # type: ignore[misc]
+            left.band_join(right, on=on, condition="l.x BETWEEN r.x - 1 AND r.x + 1", routing="slices", **BY_SPARK)
+        )) == jobs  # fmt: skip
+        if not jobs:
+            assert run(found[0])[1] == 2
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "full", "right_anti"])
+@pytest.mark.parametrize("condition, options", [
+    pytest.param("l.x > r.x + 1900", {}, id="one end"),
+    pytest.param("l.v % 100 = r.v % 100 AND l.x > r.x", {}, id="computed key"),
+    pytest.param("l.x + 0 BETWEEN r.x - 2 AND r.x + 1", {"routing": "grid"}, id="grid"),
+])  # fmt: skip
+def test_other_conditions_without_a_key(spark: Any, condition: str, options: dict[str, Any], how: str) -> None:
+    a, b, left, right = pair(spark, n=300)
+    rows, tasks = run(left.band_join(right, condition=condition, how=how, buckets=4, **options))
+    assert rows == joined(a, b, how, condition, UNKEYED)
+    assert tasks > 1
+
+
+def test_one_key_and_no_band(spark: Any) -> None:
+    a, b, left, right = pair(spark, keys=1, n=120)
+    for how in ("inner", "full"):
+        rows, tasks = run(left.band_join(right, on="k", condition="l.x <> r.x", how=how, buckets=4))
+        assert rows == joined(a, b, how, "l.k = r.k AND l.x <> r.x", KEYED)
+        assert tasks > 1
+
+
+def test_even_keys_are_hashed_by_spark(spark: Any) -> None:
+    from ivjoin.spark import explain
+
+    a, b, left, right = pair(spark)
+    assert "static: rows shuffled by the keys" in explain(left, right, on="k", condition=BAND, buckets=2)
+    rows, _ = run(left.band_join(right, on="k", condition=BAND, buckets=2))
+    assert rows == joined(a, b, "inner", f"l.k = r.k AND {BAND}", KEYED)
+
+
+def jobs_of(spark: Any, act: Any) -> int:
+    """How many jobs Spark has run for it."""
+    context, group = spark.sparkContext, f"jobs of {id(act)}"
+    context.setJobGroup(group, group)
+    try:
+        act()
+        return len(context.statusTracker().getJobIdsForGroup(group))
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_small_frames_with_keys_are_joined_by_one_task_without_a_sample(spark: Any, how: str) -> None:
+    a, b, left, right = pair(spark, hot=0.5)
+    found = []
+    assert jobs_of(spark, lambda: found.append(left.band_join(right, on="k", condition=BAND, how=how))) == 0
+    rows, tasks = run(found[0])
+    assert rows == joined(a, b, how, f"l.k = r.k AND {BAND}", KEYED)
+    assert tasks == 1
+    assert "Exchange" not in found[0]._jdf.queryExecution().executedPlan().toString()
+
+
+def test_frames_that_are_not_tiny_are_divided_only_where_a_key_is_hot(spark: Any) -> None:
+    for hot, tasks in ((0.8, 2), (0.0, 1)):
+        a, b, left, right = pair(spark, hot=hot, n=6000)
+        rows, used = run(left.band_join(right, on="k", condition=BAND))
+        assert rows == joined(a, b, "inner", f"l.k = r.k AND {BAND}", KEYED)
+        assert used == tasks
+
+
+def test_small_files_are_looked_at_without_a_job(spark: Any, tmp_path: Path) -> None:
+    """All that is to be known of them is whether some key is hot, for which there is a job then."""
+    for hot, tasks in ((0.8, 2), (0.0, 1)):
+        tables = [table(seed, hot, n=15_000) for seed in (1, 2)]
+        frames = []
+        for side, rows in zip(("left", "right"), tables, strict=True):
+            folder = tmp_path / f"{hot} of the rows, 100 %" / side
+            folder.mkdir(parents=True)
+            for part in range(3):
+                pq.write_table(rows.slice(5000 * part, 5000), folder / f"{part}.parquet")
+            frames.append(spark.read.parquet(str(folder)))
+        found: list[Any] = []
+        jobs = jobs_of(spark, lambda frames=frames, found=found: found.append(  # type: ignore[misc]
+            frames[0].select("v", "x", "k").band_join(frames[1], on="K", condition=BAND, **BY_SPARK)
+        ))  # fmt: skip
+        assert jobs == tasks - 1
+        rows_out, used = run(found[0].select("k", "x", "v", "x_right", "v_right"))
+        assert rows_out == joined(*tables, "inner", f"l.k = r.k AND {BAND}", KEYED)
+        assert used == tasks
+
+
+def test_files_are_opened_where_they_hold_what_the_frame_has(spark: Any, tmp_path: Path) -> None:
+    from ivjoin.spark.smallfiles import rows_of_files
+
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"k": pa.array(["a", "b"] * 50), "x": np.arange(100, dtype=np.int32)}), path)
+    frame = spark.read.parquet(str(path))
+    schema = pa.schema({"number": pa.int64(), "key": pa.string()})
+
+    def read(frame: Any, most: int = 101, drawn: int = 100) -> Any:
+        return rows_of_files(frame, ["x", "k"], schema, most, drawn, 1)
+
+    for same in (frame, frame.select("k", "x"), frame.select("x", "k").alias("l")):
+        batch, rows = read(same)
+        assert rows == 100 and batch.schema == schema
+        assert batch.column("number").to_pylist() == list(range(100))
+        assert batch.column("key").to_pylist() == ["a", "b"] * 50
+    batch, rows = read(frame, drawn=10)
+    assert (batch.num_rows, rows) == (10, 100) and len(set(batch.column("number").to_pylist())) == 10
+    assert read(frame, most=100) is None, "as many rows as are not to be read"
+    (tmp_path / "groups").mkdir()
+    for part in range(2):
+        rows = pa.table({"x": np.arange(100 * part, 100 * part + 100), "k": [str(i) for i in range(100)]})
+        pq.write_table(rows, tmp_path / "groups" / f"{part}.parquet", row_group_size=7)
+    batch, rows = read(spark.read.parquet(str(tmp_path / "groups")), 300, 60)
+    numbers = batch.column("number").to_pylist()
+    assert (len(set(numbers)), rows) == (60, 200) and min(numbers) < 100 <= max(numbers)
+    assert batch.column("key").to_pylist() == [str(i % 100) for i in numbers]
+    frame.write.partitionBy("k").parquet(str(tmp_path / "parts"))
+    frame.write.csv(str(tmp_path / "text"))
+    others = [
+        frame.where("x > 3"), frame.selectExpr("x + 1 AS x", "k"), frame.selectExpr("k", "x AS y", "x"),
+        frame.union(frame), frame.limit(5), spark.read.parquet(str(tmp_path / "parts")), frame.limit(0),
+        spark.read.schema("k string, x int").csv(str(tmp_path / "text")), spark.createDataFrame(frame.toArrow()),
+    ]  # fmt: skip
+    assert [read(other) for other in others] == [None] * len(others)
+    path.unlink()
+    assert read(frame) is None, "Spark says what is wrong"
+
+
+def test_files_are_not_opened_for_keys_whose_hash_only_spark_knows(spark: Any, monkeypatch: Any) -> None:
+    from ivjoin.spark import sampling
+    from ivjoin.spark.join import resolved
+
+    opened: list[Any] = []
+    monkeypatch.setattr(sampling, "rows_of_files", lambda *given: opened.append(given))
+    _, _, left, right = pair(spark)
+    spec = resolved(left, right, on="k", condition=BAND).spec
+    for hashed, times in (([["k"], ["k"]], 0), ([["x", "k"], ["x", "k"]], 0), ([["x"], ["x"]], 1), (None, 2)):
+        assert sampling.from_files([left, right], spec, 1000, hashed) is None
+        assert len(opened) == times
+
+
+def test_small_frames_whose_rows_nobody_knows_are_sampled(spark: Any) -> None:
+    """What makes rows, or calls Python, may give more of them than Spark thinks, and each may take long."""
+    from ivjoin.spark.sizes import sound_bytes
+
+    _, _, left, _ = pair(spark)
+    assert sound_bytes(left.where("x > 3").select("k", "x")) is not None
+    assert sound_bytes(left.select("k", F.explode(F.sequence(F.lit(1), F.lit(3))).alias("x"))) is None
+    assert sound_bytes(left.mapInArrow(lambda batches: batches, left.schema)) is None
+    assert sound_bytes(left.join(left.select("k"), "k")) is None
+
+
+@pytest.mark.parametrize("n", [40_000, 300])
+def test_one_job_samples_both_frames(spark: Any, n: int) -> None:
+    from ivjoin.plan.question import join_spec
+    from ivjoin.spark.sampling import samples
+    from ivjoin.spark.schema import arrow_schema
+    from ivjoin.spark.sizes import sound_bytes
+
+    a = pa.table({"x": np.arange(n), "t": [f"{i:07}" for i in range(n)]})
+    left, right = spark.createDataFrame(a), spark.range(n // 3).selectExpr("id + 5 AS y")
+    schemas = [arrow_schema(f.schema, "UTC") for f in (left, right)]
+    spec = join_spec(*schemas, condition="l.x = r.y AND l.t > '0'")
+    found: list[Any] = []
+    sizes = sound_bytes(left), sound_bytes(right)
+    assert jobs_of(spark, lambda: found.extend(samples((left, right), spec, sizes))) == 1
+    (some, rows), (others, other_rows) = found
+    assert abs(rows - n) <= n * 0.05
+    assert abs(other_rows - n // 3) <= n * 0.05
+    assert some.num_rows == n or 4096 <= some.num_rows <= 8192
+    assert [int(t) for t in some.column("t").to_pylist()] == some.column("x").to_pylist()
+    assert len(set(some.column("x").to_pylist())) == some.num_rows
+    assert set(others.column("y").to_pylist()) <= set(range(5, 5 + n // 3))
+
+
+def test_files_may_hold_far_more_rows_than_their_bytes_say(spark: Any) -> None:
+    from ivjoin.plan.question import join_spec
+    from ivjoin.spark.sampling import samples
+    from ivjoin.spark.schema import arrow_schema
+
+    n = 300_000
+    frames = spark.range(0, n, 1, 2).selectExpr("id AS x"), spark.range(50).selectExpr("id AS y")
+    spec = join_spec(*(arrow_schema(f.schema, "UTC") for f in frames), condition="l.x = r.y")
+    (some, rows), (others, other_rows) = samples(frames, spec, [100.0, 100.0])
+    assert (rows, other_rows) == (n, 50)
+    assert some.num_rows <= 8192
+    assert sorted(others.column("y").to_pylist()) == list(range(50))
+    assert max(some.column("x").to_pylist()) > n * 0.9  # and not the first rows of each partition alone
+
+
+def test_columns_of_every_kind_travel_with_their_rows(spark: Any) -> None:
+    frame = spark.range(400).selectExpr(
+        "id AS x", "0 AS k", "map(id, 'm') AS m", "named_struct('a', array(id), 'b', CAST(id AS STRING)) AS s",
+        "CAST(id AS DECIMAL(30, 4)) AS d",
+    )
+    out = frame.band_join(frame.select("k", "x"), on="k", condition="l.x = r.x + 1", how="left", buckets=3)
+    assert out.where("m[x] = 'm' AND s.a[0] = x AND s.b = CAST(x AS STRING) AND d = x").count() == 400
+    assert out.where("x_right IS NULL").count() == 1
+
+
+def test_counts_are_those_of_the_join(spark: Any) -> None:
+    from pyspark.sql import Observation
+
+    from ivjoin.spark import metrics
+
+    _, _, left, right = pair(spark, hot=0.8)
+    seen = Observation()
+    rows = left.band_join(right, on="k", condition=BAND, how="full", buckets=3, name=seen).count()
+    (counts,) = metrics(seen)
+    assert counts["rows_out"] == rows
+    assert counts["left_rows_in"] >= N
+
+
+def test_what_is_said_of_the_plan(spark: Any) -> None:
+    from ivjoin.spark import explain
+
+    _, _, left, right = pair(spark, hot=0.8)
+    text = explain(left, right, on="k", condition=BAND, buckets=3)
+    assert text.startswith("static: rows routed to 3 tasks, sorted by l.x and r.x\n  inner join on 3 workers")
+    assert "slices" in text
+    text = explain(left, right, on="k", condition=BAND)
+    assert text.startswith("static: rows in one task, since both frames are small, sorted by l.x and r.x")
+    text = explain(left, right, condition=BAND, routing="hash")
+    assert text.startswith("static: rows in one task, since routing is 'hash', and there is no key")
+    assert "since there is one task" in explain(left, right, condition=BAND, buckets=1)
+    assert "since the right frame has no rows" in explain(left, right.limit(0), condition=BAND)
+    assert left.band_join(right.limit(0), condition=BAND, how="left").count() == N
+
+
+def test_options_that_mean_nothing(spark: Any) -> None:
+    _, _, left, right = pair(spark)
+    with pytest.raises(IvjoinError, match="routing is 'grids'; expected 'auto', 'hash', 'slices' or 'grid'"):
+        left.band_join(right, condition=BAND, routing="grids")
+    with pytest.raises(UnsupportedError, match=r"hot_keys is \['a'\]; expected None"):
+        left.band_join(right, on="k", hot_keys=["a"])
+    with pytest.raises(UnsupportedError, match="routing_dir is '/tmp/x'; expected None"):
+        left.band_join(right, on="k", routing_dir="/tmp/x")
+
+
+def test_nulls_of_a_type_are_of_that_type(spark: Any) -> None:
+    """Columns of one side alone are nulls in the rows of the other."""
+    from ivjoin.spark.slots import null_of, selected
+
+    kinds = [
+        T.StringType(), T.StringType("UTF8_LCASE"), T.BinaryType(), T.BooleanType(), T.ByteType(), T.ShortType(),
+        T.IntegerType(), T.LongType(), T.FloatType(), T.DoubleType(), T.DecimalType(38, 18), T.DateType(),
+        T.TimestampType(), T.TimestampNTZType(), T.VariantType(), T.NullType(), T.CalendarIntervalType(),
+        T.DayTimeIntervalType(1, 2), T.YearMonthIntervalType(0, 0), T.ArrayType(T.LongType()),
+        T.MapType(T.StringType(), T.LongType()), T.StructType([T.StructField("a b", T.LongType())]),
+    ]  # fmt: skip
+    assert sum(isinstance(null_of(k), str) for k in kinds) >= 16
+    for given in (kinds, [k for k in kinds if isinstance(null_of(k), str)]):
+        frame = selected(spark.range(1), **{f"s{i}": null_of(k) for i, k in enumerate(given)})
+        assert [f.dataType for f in frame.schema] == given

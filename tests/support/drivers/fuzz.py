@@ -1,0 +1,186 @@
+"""Random joins for as long as you like: ``python tests/support/drivers/fuzz.py --seconds 60 --seed 1``.
+
+Ends with status 1 and the smallest failing case it found, as Python text that can be run by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import pytest
+from drivers.taken_over import after_another
+from drivers.threaded import check as by_threads
+from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
+from hypothesis.strategies import SearchStrategy, just
+from join.cases import Case, check, compared, run_pull, run_push
+from join.indexes import runs_at_once
+from join.plain_cases import plain_cases
+from join.strategies import cases
+from join.variants import mirrored, snapshots_everywhere
+from stream.unordered import at_once, bare, no_room, run_tables
+
+from ivjoin import MemoryLimitError
+from ivjoin.operator import operator as _  # noqa: F401 (compiled blocks are tried out by it)
+from ivjoin.operator import prune_bounds as bounds
+from ivjoin.shj.store import logs, spilled
+
+PHASES = (Phase.generate, Phase.shrink)
+ROUND = 200  # joins of one seed
+
+
+def as_tables(case: Case, turn: int) -> None:
+    """Through ``band_join``, as tables of which one or both have no declared order."""
+    kept = (("left", "right"), ("right",), ("left",))[turn % 3]
+    with at_once(turn):
+        check(bare(case, *kept), run_tables)
+
+
+def sorted_outside(case: Case, turn: int) -> None:
+    """As tables that are sorted by runs in files."""
+    kept = (("left", "right"), ("right",), ("left",))[turn % 3]
+    case = bare(case, *kept)
+    with at_once(turn), no_room(turn):
+        compared(case, partial(run_tables, memory_limit="64MB"), case.expected())
+
+
+def in_files(case: Case, number: int) -> None:
+    """With less memory than a step takes, or little more; the rest in files of small pieces."""
+    limit = (12_000, 20_000, 40_000)[number % 3]
+    script = tuple(e for e in case.script if e[0] != "snapshot")  # to be restored without a limit
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        for module, name, value in (
+            (logs, "_SHIFT", 9), (logs, "_SEGMENT", 512), (logs, "_BLOCK_SHIFT", 11), (logs, "_LITTLE", 256),
+            (spilled, "_AT_ONCE", 3000),
+        ):  # fmt: skip
+            patch.setattr(module, name, value)
+        options = {**case.options, "memory_limit": limit, "when_full": "spill", "spill_dir": folder}
+        try:
+            check(replace(case, script=script, options=options), run_pull if number % 2 else run_push)
+        except MemoryLimitError:
+            if limit >= 40_000:
+                raise
+
+
+# Ways to play a case, the number of which is given.
+LEGS: dict[str, Callable[[Case, int], object]] = {
+    "push": lambda case, number: check(case),
+    "pull": lambda case, number: check(case, run_pull),
+    "tables": as_tables,
+    "tables outside memory": sorted_outside,
+    "in files": in_files,
+    "threads": by_threads,
+    "exchanged": lambda case, number: check(mirrored(case)),
+    "snapshots": lambda case, number: check(snapshots_everywhere(case)),
+    "plain": lambda case, number: check(case),
+    "plain pulled": lambda case, number: check(case, run_pull),
+    "taken over": after_another,
+    "plain taken over": after_another,
+}
+
+
+class Failed(AssertionError):
+    """A join that came out otherwise than the nested loop has it."""
+
+    def __init__(self, case: Case, why: Exception, seed: int, number: int) -> None:
+        told = [line[:1000] for line in (str(why).splitlines() or [""])[:2]]
+        super().__init__("\n".join((f"# seed {seed}, case {number}: {type(why).__name__}", *told, repr(case))))
+
+
+def play(
+    leg: str, first: int, is_over: Callable[[int], bool], rows: int = 14, how: str | None = None
+) -> tuple[Counter[str], int]:
+    """Play random joins, rounds of them from a first seed on, until ``is_over(joins so far)``.
+
+    Returns how many of each join type, and the last seed.
+
+    Raises
+    ------
+    Failed
+    """
+    strategy: SearchStrategy[Case] = (plain_cases if leg.startswith("plain") else cases)(max_rows=rows)
+    done: Counter[str] = Counter()
+    failed: list[tuple[Case, Exception]] = []
+    round_, was = first, bounds._CONTRACT_EVERY
+    try:
+        while not is_over(sum(done.values())):
+            # Every other round contracts the residual at every row, which a real run does after some hundreds.
+            bounds._CONTRACT_EVERY = 1 if round_ % 2 else was
+
+            # Two rounds in four over sorted runs, which a real run turns to after millions of steps.
+            by_runs = round_ % 4 > 1
+            index = partial(runs_at_once, round_) if by_runs else nullcontext
+            way = LEGS[leg]
+            if way is after_another and by_runs:
+                way = partial(after_another, peaks=False)
+
+            @seed(round_)
+            @settings(
+                max_examples=ROUND,
+                deadline=None,
+                database=None,
+                phases=PHASES,
+                derandomize=False,
+                verbosity=Verbosity.quiet,
+                suppress_health_check=list(HealthCheck),
+                report_multiple_bugs=False,
+            )
+            @given(strategy, just((way, index)))
+            def one_round(case: Case, played: tuple[Any, Any]) -> None:
+                way, index = played
+                if (is_over(sum(done.values())) and not failed) or how not in (None, case.how):
+                    return
+                done[case.how] += 1
+                try:
+                    with index():
+                        way(case, done[case.how])
+                except Exception as e:
+                    failed.append((case, e))
+                    raise
+
+            try:
+                one_round()
+            except Exception:
+                case, failure = failed[-1]
+                raise Failed(case, failure, round_, sum(done.values())) from failure
+            round_ += 1
+    finally:
+        bounds._CONTRACT_EVERY = was
+    return done, round_ - 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--joins", type=int, default=sys.maxsize, help="at most")
+    parser.add_argument("--seed", type=int, default=0, help=f"the first; each round of {ROUND} joins takes the next")
+    parser.add_argument("--rows", type=int, default=14, help="most rows of an input")
+    parser.add_argument("--how", help="this join type alone")
+    parser.add_argument("--leg", choices=LEGS, default="push", help="the way in which joins are played")
+    args = parser.parse_args()
+    end = time.monotonic() + args.seconds
+    try:
+        done, last = play(
+            args.leg, args.seed, lambda n: n >= args.joins or time.monotonic() > end, args.rows, args.how
+        )
+    except Failed as e:
+        print(e)
+        return 1
+    seeds = f"seeds {args.seed} to {last}"
+    print(f"{sum(done.values())} joins, {args.leg}, {seeds}, all as the nested loop has it: {dict(done)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

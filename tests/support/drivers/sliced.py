@@ -1,0 +1,52 @@
+"""Tables that several threads join in slices, and one thread's rows of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ivjoin import band_join
+from ivjoin.stream import prepared, slices
+
+BAND = "l.x BETWEEN r.x - 6 AND r.x + 3"
+
+
+def side(seed: int, rows: int, rough: int = 0) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    x = np.cumsum(rng.integers(0, 2, rows)) - rng.integers(0, rough + 1, rows)
+    k = rng.integers(0, 40, rows)
+    null = rng.random(rows) < 0.05
+    return pa.table({
+        "k": pa.array(k, pa.int32(), mask=null), "s": pa.array([f"key {i % 7}" for i in k], mask=null),
+        "x": x, "v": np.arange(rows),
+    })  # fmt: skip
+
+
+
+def rows_of(table: pa.Table) -> Counter[str]:
+    return Counter(repr(row) for row in table.to_pylist())
+
+
+HOWS = ["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
+
+
+@pytest.fixture(autouse=True)
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "_SLICE_ROWS", 250)
+    monkeypatch.setattr(slices, "_BANDS", 2)
+    monkeypatch.setattr(prepared, "_PARALLEL_ROWS", 150)
+
+
+
+def both(left: Any, right: Any, threads: int = 3, **options: Any) -> tuple[Any, Any]:
+    """The streams of one and of several threads, read to their ends, with their rows."""
+    streams = band_join(left, right, **options), band_join(left, right, threads=threads, **options)
+    tables = [s.read_all() for s in streams]
+    assert tables[0].schema == tables[1].schema
+    assert rows_of(tables[1]) == rows_of(tables[0])
+    return streams
+

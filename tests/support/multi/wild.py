@@ -1,0 +1,219 @@
+"""Random joins of two to eight inputs with values at the ends of their types, tables, late rows and watermarks."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from collections import Counter
+from decimal import Decimal
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from multi.turns import ids, in_turns
+
+from ivjoin import MultiJoin, Order, multi_join
+
+SCHEMA = pa.schema(
+    {
+        "id": pa.int64(), "k": pa.int32(), "s": pa.string(), "g": pa.int64(), "u": pa.uint64(), "f": pa.float64(),
+        "h": pa.float32(), "d": pa.date32(), "m": pa.decimal128(9, 2), "b": pa.bool_(), "ts": pa.int64(),
+    }
+)  # fmt: skip
+_WHOLE = [-(2**63), -(2**63) + 1, -(2**53) - 1, -(2**31) - 1, -1, 0, 1, 2**31, 2**53, 2**53 + 1, 2**62, 2**63 - 1]
+_UNSIGNED = [0, 1, 2**31, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1]
+_REAL = [-np.inf, -1e300, -1.0, -0.0, 0.0, 5e-324, 1.0, 1e300, np.inf, np.nan]
+_TEXT = ["", "a", "A", "ab", "ü", "\0", "a" * 30, "\U0001f600"]
+_DAY = dt.date(2024, 2, 27)
+
+KEYS = ["{a}.k = {b}.k", "{a}.s = {b}.s", "{a}.g = {b}.g", "{a}.u = {b}.u", "{a}.f = {b}.f", "{a}.h = {b}.h",
+        "{a}.d = {b}.d", "{a}.m = {b}.m", "{a}.b = {b}.b AND {a}.k = {b}.k", "{a}.k IS NOT DISTINCT FROM {b}.k",
+        "{a}.s = {b}.s AND {a}.m = {b}.m", "{a}.k = {b}.g", "{a}.ts = {b}.g", "lower({a}.s) = lower({b}.s)",
+        "{a}.k + 1 = {b}.k"]  # fmt: skip
+BANDS = ["{b}.ts BETWEEN {a}.ts - {v} AND {a}.ts + {w}", "{a}.ts <= {b}.ts AND {b}.ts - {a}.ts < {w}",
+         "{a}.ts < {b}.ts", "abs({a}.ts - {b}.ts) <= {w}", "{a}.g <= {b}.g AND {b}.g <= {a}.g", "{a}.g < {b}.g",
+         "{a}.f <= {b}.f AND {b}.f <= {a}.f", "{a}.f > {b}.f", "{a}.h >= {b}.h", "{a}.u <= {b}.u",
+         "{b}.d BETWEEN {a}.d - INTERVAL {v} DAY AND {a}.d", "{a}.m BETWEEN {b}.m - 1.5 AND {b}.m + 0.25",
+         "{a}.s <= {b}.s", "({a}.ts BETWEEN {b}.ts AND {b}.ts + {w} OR {a}.ts BETWEEN {b}.ts - 20 AND {b}.ts - 17)",
+         "{a}.ts + {b}.k BETWEEN {b}.ts AND {b}.ts + {w}", "2 * {a}.ts <= {b}.ts + {w} AND {b}.ts <= 2 * {a}.ts",
+         "{a}.ts DIV 4 = {b}.ts DIV 4",
+         "CASE WHEN {a}.b THEN {b}.ts >= {a}.ts ELSE {b}.ts <= {a}.ts + {w} END"]  # fmt: skip
+OF_THREE = ["{a}.ts + {b}.ts <= {c}.ts + 9", "{a}.ts BETWEEN {b}.ts AND {c}.ts", "({a}.k = {b}.k OR {a}.k = {c}.k)"]
+ALONE = ["{a}.k > 0", "{a}.s LIKE 'a%'", "{a}.g IS NULL", "{a}.f <> 1.0", "{a}.k IN (0, 1)", "{a}.b", "NOT {a}.b",
+         "{a}.s IS NOT NULL", "{a}.ts BETWEEN -5 AND 12"]  # fmt: skip
+
+
+def pools(rng: np.random.Generator) -> list[list[Any]]:
+    """A few values for each column between id and ts, of which all inputs of a case have some."""
+    every: list[list[Any]] = [
+        [-1, 0, 1, 2], _TEXT, _WHOLE, _UNSIGNED, _REAL, _REAL, [_DAY + dt.timedelta(i) for i in range(5)],
+        [Decimal(v) / 4 for v in range(-6, 6)], [True, False],
+    ]  # fmt: skip
+    return [[values[i] for i in rng.permutation(len(values))[: int(rng.integers(1, 4))]] for values in every]
+
+
+def rows(rng: np.random.Generator, n: int, ordered: str | None, values: list[list[Any]]) -> pa.RecordBatch:
+    ts = rng.integers(-7, 8, n)
+    if ordered is not None:
+        ts = np.sort(ts)
+    if ordered == "falling":
+        ts = ts[::-1]
+    holes = float(rng.choice([0.0, 0.1, 0.3]))
+    columns = [
+        list(range(n)),
+        *([None if rng.random() < holes else few[rng.integers(len(few))] for _ in range(n)] for few in values),
+        [int(t) if ordered or rng.random() >= holes / 2 else None for t in ts],
+    ]
+    return pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
+
+
+class Case:
+    """A question, its rows, and in which order they are promised to come."""
+
+    def __init__(self, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        n = int(rng.choice([2, 3, 3, 3, 4, 4, 5, 6, 7, 8]))
+        self.aliases = [str(a) for a in rng.permutation(["a", "b", "c", "d", "e", "f", "a_b", "x1"])[:n]]
+        most = {2: 60, 3: 40, 4: 24, 5: 16, 6: 10, 7: 8, 8: 7}[n]
+        values = pools(rng)
+        parts: list[str] = []
+        for i, b in enumerate(self.aliases[1:]):
+            a = self.aliases[int(rng.integers(0, i + 1))]
+            if rng.random() < 0.07:  # a cross product
+                continue
+            parts += self._edge(rng, a, b)
+        if n > 2 and rng.random() < 0.4:  # a cycle
+            a, b = rng.permutation(self.aliases)[:2]
+            parts += self._edge(rng, a, b)
+        if rng.random() < 0.2:
+            parts.append(str(rng.choice(ALONE)).format(a=rng.choice(self.aliases)))
+        if n > 2 and rng.random() < 0.2:
+            a, b, c = rng.permutation(self.aliases)[:3]
+            parts.append(str(rng.choice(OF_THREE)).format(a=a, b=b, c=c))
+        self.condition = " AND ".join(parts) or None
+        self.orders: dict[str, Any] = {}
+        self.batches: dict[str, pa.RecordBatch] = {}
+        self.slack: dict[str, int] = {}
+        for alias in self.aliases:
+            kind = str(rng.choice(["rising", "rising", "falling", "none"]))
+            size = 0 if rng.random() < 0.05 else int(rng.integers(1, most + 1))
+            self.batches[alias] = rows(rng, size, None if kind == "none" else kind, values)
+            if kind != "none":
+                self.slack[alias] = int(rng.choice([0, 0, 4]))
+                self.orders[alias] = Order("ts", descending=kind == "falling", slack=self.slack[alias])
+        groups: list[Any] = ["auto", "auto", "none", "all"]
+        if n > 2:
+            groups.append([tuple(str(x) for x in rng.permutation(self.aliases)[:2])])
+        self.views = groups[int(rng.integers(len(groups)))]
+        self.rng = rng
+
+    def _edge(self, rng: np.random.Generator, a: str, b: str) -> list[str]:
+        what, v, w = rng.random(), int(rng.integers(0, 6)), int(rng.integers(0, 9))
+        out = []
+        if what < 0.6:
+            out.append(str(rng.choice(KEYS)).format(a=a, b=b))
+        if what > 0.45:
+            out.append(str(rng.choice(BANDS)).format(a=a, b=b, v=v, w=w))
+        return out
+
+    def expected(self, batches: dict[str, pa.RecordBatch]) -> Counter[tuple[int, ...]]:
+        con = duckdb.connect()
+        con.execute("SET threads = 1")
+        for alias, batch in batches.items():
+            con.register(f"in_{alias}", pa.table(batch))
+        ids = ", ".join(f"{a}.id" for a in self.aliases)
+        inputs = ", ".join(f"in_{a} AS {a}" for a in self.aliases)
+        where = (self.condition or "true").replace(" DIV ", " // ")
+        return Counter(con.execute(f"SELECT {ids} FROM {inputs} WHERE {where}").fetchall())
+
+
+def _difference(seed: int, case: Case, found: Counter[Any], want: Counter[Any]) -> None:
+    more, fewer = found - want, want - found
+    assert found == want, (
+        f"seed {seed}: {sum(more.values())} too many, {sum(fewer.values())} too few {list(fewer)[:2]} {list(more)[:2]} "
+        f"views {case.views}, {case.condition}"
+    )
+
+
+def check_tables(seed: int) -> int:
+    """``multi_join`` of tables and readers, with orders or without."""
+    c = Case(seed)
+    rng = c.rng
+    given: dict[str, Any] = {}
+    orders = {}
+    for alias, batch in c.batches.items():
+        size = int(rng.choice([1, 3, 100]))
+        pieces = [batch.slice(i, size) for i in range(0, batch.num_rows, size)]
+        table = pa.Table.from_batches(pieces, schema=SCHEMA)
+        given[alias] = table if rng.random() < 0.6 else pa.RecordBatchReader.from_batches(SCHEMA, pieces)
+        if alias in c.orders and rng.random() < 0.5:
+            orders[alias] = c.orders[alias]
+    stream = multi_join(
+        given, c.condition, orders=orders, views=c.views, allow_cross=True, batch_size=int(rng.choice([1, 7, 65536])),
+        coalesce_rows=int(rng.choice([0, 5])), sort=str(rng.choice(["auto", "never"])),
+    )
+    found = ids(c.aliases, stream)
+    want = c.expected(c.batches)
+    _difference(seed, c, found, want)
+    assert stream.metrics.state_rows == 0, f"seed {seed}: {stream.metrics}"
+    return sum(want.values())
+
+
+def check_pushed(seed: int) -> int:
+    """``MultiJoin`` by hand: late rows, watermarks, snapshots, inputs that end in any order."""
+    c = Case(seed)
+    rng = c.rng
+    on_late = str(rng.choice(["raise", "drop", "join"]))
+    if on_late != "raise":
+        for alias, batch in c.batches.items():
+            if alias in c.orders and batch.num_rows and rng.random() < 0.7:
+                ts = np.array(batch.column("ts").to_pylist(), dtype=np.int64)
+                at = rng.random(len(ts)) < 0.2
+                ts[at] = rng.integers(-20, 20, int(at.sum()))
+                c.batches[alias] = batch.set_column(10, SCHEMA.field("ts"), pa.array(ts))
+    kept = {a: _in_time(c, a, b) for a, b in c.batches.items()}
+    op = MultiJoin(
+        dict.fromkeys(c.aliases, SCHEMA), c.condition, orders=c.orders, views=c.views, on_late=on_late,
+        allow_cross=True, batch_size=int(rng.choice([1, 3, 65536])),
+    )
+    found: Counter[tuple[int, ...]] = Counter()
+    restores = 1.0 if rng.random() < 0.4 else 0.05
+    advances = 0.3 if on_late == "raise" else 0.0
+    turns = in_turns(rng, op, c.batches, c.orders, "ts", advances=advances, restores=restores)
+    for op, out in turns:
+        found += ids(c.aliases, out)
+        m = op.metrics
+    want = c.expected(kept)
+    if on_late == "join":
+        every = c.expected(c.batches)
+        assert not want - found, f"seed {seed}: too few, {c.condition}"
+        assert not found - every, f"seed {seed}: too many, {c.condition}"
+    else:
+        _difference(seed, c, found, want)
+    assert m.state_rows == 0, f"seed {seed}: {m}"
+    late = sum(b.num_rows - kept[a].num_rows for a, b in c.batches.items())
+    assert m.late_rows == late, f"seed {seed}: {m.late_rows} late, {late} are"
+    return sum(want.values())
+
+
+def _in_time(c: Case, alias: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows that keep an input's order."""
+    if alias not in c.orders:
+        return batch
+    sign = -1 if c.orders[alias].descending else 1
+    ts = sign * np.array(batch.column("ts").to_pylist(), dtype=np.int64)
+    seen = np.maximum.accumulate(ts) if len(ts) else ts
+    return batch.filter(pa.array(ts >= seen - c.slack[alias]))
+
+
+if __name__ == "__main__":
+    first, count = int(sys.argv[1]), int(sys.argv[2])
+    total = 0
+    for s in range(first, first + count):
+        for check in (check_tables, check_pushed):
+            try:
+                total += check(s)
+            except Exception as e:
+                print(s, check.__name__, type(e).__name__, str(e)[:400], "|", Case(s).condition, flush=True)
+    print(count, "joins twice,", total, "rows")
