@@ -89,7 +89,7 @@ bench-smoke: $(VENV)/.bench-installed
 	$(BIN)/python -m bench.weak_pruning --rows 2000 --only-ivjoin --out build/bench/weak_pruning.jsonl
 	$(BIN)/python -m bench.pushes --pushes 200 --runs 1 --out build/bench/pushes.jsonl
 	$(BIN)/python -m bench.memory --rows 1000 --out build/bench/memory.jsonl
-	$(BIN)/python -m bench.routing --rows 5000 --out build/bench/routing.jsonl --page build/bench/parallel.md
+	$(BIN)/python -m bench.routing --rows 5000 --out build/bench/routing.jsonl --page build/bench/routing.md
 	$(BIN)/python -m bench.multiway --rows 20000 --runs 1 --scale 0.1 --out build/bench/multiway.jsonl --page build/bench/multiway.md
 
 # A venv of its own would do as well: it needs the sources, and no more than the extra.

@@ -1,8 +1,8 @@
-"""Load of the fullest worker over the lower bound: keys hashed, and what the planner makes of them.
+"""Measure how evenly the planner spreads skewed joins, compared with hashed keys and with a lower bound.
 
-    python -m bench.routing                  # a million rows a side; writes the tables of docs/parallel.md
-    python -m bench.routing --rows 20000 --out build/bench/routing.jsonl --page build/bench/parallel.md
-    python -m bench.routing_page             # the chart and the worked examples of docs/routing.md, from the results
+    python -m bench.routing                  # a million rows a side; writes docs/benchmarks-routing.md
+    python -m bench.routing --rows 20000 --out build/bench/routing.jsonl --page build/bench/routing.md
+    python -m bench.routing_page             # the chart and the worked examples, from the results
 
 Every row goes through the shipped planner and router (``ivjoin.routing.simulate``); nothing is joined, all output is
 counted. Joins of keys alone, and of keys and a band, whose keys are drawn from one Zipf distribution; then joins of a
@@ -26,7 +26,7 @@ from ivjoin.routing import LoadReport, simulate
 
 __all__ = ["main", "page", "sides"]
 
-PAGE = Path(__file__).parent.parent / "docs" / "parallel.md"
+PAGE = Path(__file__).parent.parent / "docs" / "benchmarks-routing.md"
 WORKERS = (8, 48, 64, 200)
 EXPONENTS = (0.0, 0.5, 1.0, 1.5, 2.0)
 KEYS = 100_000
@@ -143,8 +143,10 @@ def _tables(records: list[dict[str, Any]]) -> str:
                     cells.append(f"{r['skew']:.2f}, {r['replication']:.2f}, **{r['over']:.2f}**")
                 out.append(f"| {exponent:g} | {scheme} | " + " | ".join(cells) + " |")
         out.append("")
-    said = "Load over the lower bound, keys hashed; then of the plan: skew degree, copies a row, load over the bound"
-    out += [f"Bands without a key, of one key, and with 80 % of the rows in one, {rows} rows a side. {said}:", ""]
+    out += [
+        f"Bands without a key, with one key, and with 80 % of the rows in one key, {rows} rows a side. *Hash* is the "
+        "load over the lower bound with hashed keys; the other columns describe the plan:", "",
+    ]  # fmt: skip
     out += ["| join | band | type | workers | hash | skew degree | copies a row | load over the bound |"]
     out += ["|---|---|---|---|---|---|---|---|"]
     for h, r in zip(*([r for r in records if "band" in r and r["scheme"] == s] for s in ("hash", "auto")), strict=True):
@@ -156,9 +158,9 @@ def _tables(records: list[dict[str, Any]]) -> str:
     over = np.array([r["over"] for r in planned])
     copied = [r["replication"] / r["least"] for r in planned if "least" in r]
     out += ["", (
-        f"Of all {len(over)} plans: load over the lower bound {np.exp(np.log(over).mean()):.3f} as a geometric mean, "
-        f"{over.max():.2f} at most. Of keys alone, copies a row are at most {max(copied):.2f} times the least that any "
-        "plan of the same load makes."
+        f"Over all {len(over)} plans, the load over the lower bound is {np.exp(np.log(over).mean()):.3f} as a "
+        f"geometric mean and {over.max():.2f} at most. For keys alone, the copies are at most {max(copied):.2f} times the least "
+        "copies of any plan with the same load."
     )]  # fmt: skip
     return "\n".join([*out, ""]) + "\n"
 

@@ -1,8 +1,8 @@
-"""What ``bench.routing`` shows in docs/routing.md: the papers' worked examples, and charts of the simulated loads.
+"""Write the papers' worked examples, and a chart of the simulated loads, into docs/benchmarks-routing.md.
 
     python -m bench.routing_page            # from bench/results/routing.jsonl, simulating nothing
 
-The examples are computed by the shipped planner; the papers' own figures stand beside, where they print any.
+The shipped planner computes the examples. The papers' own figures are in the column next to its results.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ivjoin.routing import HypercubePlan, Relation, heavy_grids, hypercube
 
 __all__ = ["draw", "examples", "main", "put"]
 
-PAGE = Path(__file__).parent.parent / "docs" / "routing.md"
+PAGE = Path(__file__).parent.parent / "docs" / "benchmarks-routing.md"
 H = 1_000_000
 CHAIN = {"R": Relation(H, ("x", "y")), "S": Relation(H, ("y", "z")), "T": Relation(H, ("z", "t"))}
 SQUALL, STREAMING = "Squall", "Streaming HyperCube"
@@ -28,7 +28,7 @@ _LINES = {8: "-", 48: (0, (1, 1, 3, 1)), 64: "--", 200: ":"}
 
 
 def examples() -> list[tuple[str, str, str, str]]:
-    """Rows of the table: what is joined, the paper, what it prints (corrected), what the planner finds."""
+    """Return the rows of the table: the join, the paper, its printed result (corrected), the planner's result."""
     two = {"A": Relation(4, ("x",)), "B": Relation(1, ("x",))}
     heavy = {"b1": (100, 100), "b2": (50, 200)}
     now = heavy_grids(heavy, workers=8)
@@ -82,10 +82,10 @@ def draw(records: list[dict[str, Any]], folder: Path) -> str:
 
 
 def put(page: Path, records: list[dict[str, Any]]) -> None:
-    """Draw the chart beside a page, and put the examples and it between the page's marks."""
+    """Draw the chart into the page's folder, and write it and the examples between the page's marks."""
     page.parent.mkdir(parents=True, exist_ok=True)
     chart = draw([r for r in records if r.get("kind") == "routing"], page.parent)
-    lines = ["| join | from | there | `ivjoin.routing` |", "|---|---|---|---|"]
+    lines = ["| join | paper | result of the paper | `ivjoin.routing` |", "|---|---|---|---|"]
     lines += ["| " + " | ".join(row) + " |" for row in examples()]
     lines += ["", f"![Load over the lower bound, and copies a row, by skew]({chart})", ""]
     text = page.read_text() if page.exists() else "<!-- planner -->\n<!-- end of planner -->\n"

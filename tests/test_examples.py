@@ -82,7 +82,7 @@ def files(folder: Path) -> None:
 
 # What stands between blocks in the text alone.
 BETWEEN = {
-    ("parallel", 1): (
+    ("parallel", 2): (
         "from ivjoin.routing import along; better_plan, passed = plan, 0; edge = along(plan).edge('left', batch)"
     ),
 }
