@@ -159,8 +159,8 @@ def _tables(records: list[dict[str, Any]]) -> str:
     copied = [r["replication"] / r["least"] for r in planned if "least" in r]
     out += ["", (
         f"Over all {len(over)} plans, the load over the lower bound is {np.exp(np.log(over).mean()):.3f} as a "
-        f"geometric mean and {over.max():.2f} at most. For keys alone, the copies are at most {max(copied):.2f} times the least "
-        "copies of any plan with the same load."
+        f"geometric mean and {over.max():.2f} at most. For keys alone, the copies are at most {max(copied):.2f} times "
+        "the least copies of any plan with the same load."
     )]  # fmt: skip
     return "\n".join([*out, ""]) + "\n"
 
