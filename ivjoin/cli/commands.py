@@ -6,9 +6,9 @@ import argparse
 import json
 import os
 import re
-import stat
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NoReturn
@@ -23,10 +23,10 @@ from ivjoin.cli.options import add_limit, limit_of, parse_aggregates, parse_boun
 from ivjoin.cli.progress import Progress
 from ivjoin.cli.stopping import fail
 from ivjoin.errors import IvjoinError
-from ivjoin.files.atomic import Replacement, remove_unfinished, unwritable
+from ivjoin.files.atomic import Replacement, output_place, remove_unfinished, unwritable
 from ivjoin.files.datasets import Files, open_files, open_stream
 from ivjoin.files.formats import FORMATS, READ_FORMATS, Sink, tells_no_format
-from ivjoin.files.places import places
+from ivjoin.files.overwriting import refuse_overwriting, same_place
 
 __all__ = ["main"]
 
@@ -43,13 +43,37 @@ def main(arguments: Sequence[str] | None = None, on_stop: list[Callable[[], None
     options.on_stop = [] if on_stop is None else on_stop
     options.on_stop.append(remove_unfinished)
     try:
-        return int(options.run(options))
+        code = int(options.run(options))
+        if sys.stdout is not None:
+            _flush_output()
+        return code
     except BrokenPipeError:
-        # the reader of our output has seen enough; keep Python from complaining about it again at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # the reader of our output has seen enough
+        _drop_output()
         return 128 + _SIGPIPE
     except (IvjoinError, pa.ArrowException, OSError) as e:
+        _drop_output()
         return fail(str(e), 2)
+
+
+def _flush_output() -> None:
+    """Write what standard output still holds, so that an error comes here and not when the process ends."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as e:
+        raise unwritable("-", e) from e
+
+
+def _drop_output() -> None:
+    """Lose what standard output still holds if it cannot be written: Python would complain of it at exit."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        with suppress(OSError, ValueError):  # it may have no file
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 # -- arguments --------------------------------------------------------------------------------------------------------
@@ -214,8 +238,7 @@ def _question(options: argparse.Namespace, left: pa.Schema, right: pa.Schema) ->
 
 def _join(options: argparse.Namespace) -> int:
     paths = _many(options)
-    given = [options.left, options.right] if paths is None else list(paths.values())
-    _check_places(options, given)
+    _check_places(options)
     if paths is None:
         stream, inputs = _join_of_two(options)
     else:
@@ -230,13 +253,16 @@ def _join(options: argparse.Namespace) -> int:
 
 
 def _asof(options: argparse.Namespace) -> int:
-    _check_places(options, [options.left, options.right])
+    _check_places(options)
     left, right = _open_inputs(options)
     return _written(options, [left, right], ivjoin.asof_join(left, right, **asof_question(options)))
 
 
 def _written(options: argparse.Namespace, inputs: Sequence[Files], stream: Any) -> int:
     """Write a join to where it is to go, and say how it went."""
+    for what, path in (("the result (-o)", options.output), ("the metrics (--metrics-json)", options.metrics_json)):
+        if path is not None:
+            refuse_overwriting(what, path, [f.local for f in inputs])
     shown = not options.quiet and (options.progress or sys.stderr.isatty())
     progress = Progress(shown, [f.rows for f in inputs], lambda: stream.metrics)
     for f in inputs:
@@ -261,7 +287,8 @@ def _written(options: argparse.Namespace, inputs: Sequence[Files], stream: Any) 
             if unfinished is not None:
                 unfinished.abandon()
     if not options.quiet:
-        print(_summary(stream.metrics, seconds, sum(skipped.values()), stream.sorting), file=sys.stderr)
+        with suppress(OSError):  # the result is in its place, and the disk of a log may be full
+            print(_summary(stream.metrics, seconds, sum(skipped.values()), stream.sorting), file=sys.stderr)
     return 0
 
 
@@ -291,49 +318,16 @@ def _join_of_two(options: argparse.Namespace) -> tuple[Any, list[Files]]:
     return stream, [left, right]
 
 
-def _check_places(options: argparse.Namespace, inputs: Sequence[str]) -> None:
-    """Refuse to write over what is read, or to one place twice, however its name is written.
-
-    Raises
-    ------
-    IvjoinError
-    """
-    taken = {
-        _file_of(name, 0): f"would replace the input {name!r}"
-        for path in inputs
-        for name in _files_of(path)
-    }
-    for what, path in (("the result (-o)", options.output), ("the metrics (--metrics-json)", options.metrics_json)):
-        file = None if path is None else _file_of(path, 1)
-        if file is None:
-            continue
-        if file in taken:
-            raise IvjoinError(f"{what} {taken[file]}; write to another file, and move it there afterwards")
-        taken[file] = f"would go where {what} goes, {path!r}"
-
-
-def _files_of(path: str) -> list[str]:
-    """The files that an input is made of, as far as that can be told before it is opened."""
-    if path == "-" or "://" in path:
-        return [path]
-    try:
-        return places(path)[1]
-    except IvjoinError:
-        return [path]
-
-
-def _file_of(path: str, standard: int) -> tuple[int, int] | str | None:
-    """What tells a file from others: its place on disk, its name where it is yet to be; None of a device or a pipe.
-
-    ``standard`` is the number of the open file that ``-`` means.
-    """
-    try:
-        found = os.fstat(standard) if path == "-" else os.stat(path)
-    except (OSError, ValueError):
-        return os.path.realpath(path) if path != "-" and "\0" not in path else None
-    if stat.S_ISREG(found.st_mode):
-        return found.st_dev, found.st_ino
-    return "-" if path == "-" and standard else None
+def _check_places(options: argparse.Namespace) -> None:
+    """Refuse to write the result and the metrics to one place, however its name is written."""
+    options.output = output_place(options.output)
+    if options.metrics_json is not None:
+        options.metrics_json = output_place(options.metrics_json)
+    places = [p for p in (options.output, options.metrics_json) if p is not None and same_place(p) is not None]
+    if len(places) == 2 and same_place(places[0]) == same_place(places[1]):
+        raise IvjoinError(
+            f"the metrics (--metrics-json) would go where the result (-o) goes, {places[0]!r}; write to another file"
+        )
 
 
 def _write_report(report: Replacement, figures: dict[str, Any]) -> None:
@@ -356,6 +350,8 @@ def _summary(m: Any, seconds: float, skipped: int, done: str) -> str:
 
 
 def _explain(options: argparse.Namespace) -> int:
+    if sys.stdout is None:
+        raise IvjoinError("cannot write standard output: it is closed")
     paths = _many(options)
     if paths is not None:
         files = {alias: _opened(path, options) for alias, path in paths.items()}

@@ -11,12 +11,16 @@ from contextlib import contextmanager, suppress
 
 __all__ = ["fail", "stopping"]
 
+# Other signals that end a process by default and that it can handle. Windows has none of them.
+_ENDING = ("SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGXCPU")
+
 
 @contextmanager
 def stopping(on_stop: list[Callable[[], None]]) -> Iterator[None]:
-    """On an interrupt or a termination, call ``on_stop`` and end the process at once.
+    """On a signal that ends the process, call ``on_stop`` and end it at once.
 
-    No exception is raised instead: one that comes up while compiled code calls back into Python is lost there.
+    Those are SIGINT, SIGTERM, and every other one that ends it by default: SIGHUP stays ignored under ``nohup``. The
+    handler raises no exception: one that comes up while compiled code calls back into Python is lost there.
     """
 
     def stop(number: int, _: object) -> None:
@@ -28,7 +32,9 @@ def stopping(on_stop: list[Callable[[], None]]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # the only one that may set handlers
         yield
         return
-    previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    numbers = [getattr(signal, name) for name in _ENDING if hasattr(signal, name)]
+    heeded = [signal.SIGINT, signal.SIGTERM, *(n for n in numbers if signal.getsignal(n) is signal.SIG_DFL)]
+    previous = {number: signal.signal(number, stop) for number in heeded}
     try:
         yield
     finally:
@@ -38,7 +44,8 @@ def stopping(on_stop: list[Callable[[], None]]) -> Iterator[None]:
 
 def fail(message: str, code: int) -> int:
     """Tell an error in one line on standard error, and return ``code``."""
-    print(f"ivjoin: error: {_one_line(message)}", file=sys.stderr, flush=True)
+    with suppress(OSError):  # the disk of a log may be full
+        print(f"ivjoin: error: {_one_line(message)}", file=sys.stderr, flush=True)
     return code
 
 

@@ -11,9 +11,18 @@ from typing import IO
 
 from ivjoin.errors import IvjoinError, came
 
-__all__ = ["FileError", "Replacement", "remove_unfinished", "unwritable"]
+__all__ = ["FileError", "Replacement", "output_place", "remove_unfinished", "unwritable"]
 
 _unfinished: set[Path] = set()
+_STANDARD_OUTPUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+
+
+def output_place(path: str) -> str:
+    """Return the path of an output, which is ``-`` for every name of standard output.
+
+    A name such as ``/dev/stdout`` leads to the file that standard output goes to, and opening it would cut that file.
+    """
+    return "-" if path in _STANDARD_OUTPUT else path
 
 
 class FileError(IvjoinError):
@@ -46,13 +55,15 @@ class Replacement:
         target = self._target
         if target.is_dir():
             raise FileError(f"cannot write {came(self.path)}: it is a directory; expected the name of a file")
-        if not target.parent.is_dir():
+        if not os.path.exists(self.path) and not target.parent.is_dir():
             raise FileError(f"cannot write {came(self.path)}: there is no directory {str(target.parent)!r}")
-        if target.exists() and not os.access(target, os.W_OK):
+        if os.path.exists(self.path) and not os.access(self.path, os.W_OK):
             raise FileError(f"cannot write {came(self.path)}: the file there is read-only")
         try:
-            if target.exists() and not target.is_file():
-                return target.open("wb")  # a device or a pipe, such as /dev/null, must never become a plain file
+            if os.path.exists(self.path) and not os.path.isfile(self.path):
+                # A device or a pipe, such as /dev/null, never becomes a plain file. A pipe has no other name than the
+                # one given, as /dev/fd/63.
+                return open(self.path, "wb")
             # known before it exists: a signal may end the process at any line from here on
             self._partial = target.parent / f".{target.name}.{secrets.token_hex(6)}.partial"
             _unfinished.add(self._partial)

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import fs
 
 from ivjoin.errors import came
 from ivjoin.files.atomic import FileError
 from ivjoin.files.formats import COMPRESSED, format_of, open_source, unreadable, what_was_said
+from ivjoin.files.overwriting import InputFiles, input_files
 from ivjoin.files.parquet import (
     dataset_format,
     open_parquet,
@@ -24,7 +26,7 @@ from ivjoin.files.parquet import (
     with_int96,
 )
 from ivjoin.files.pipes import csv_lines, csv_values, head_of, is_pipe
-from ivjoin.files.places import is_place, local_file, places
+from ivjoin.files.places import is_place, local_file, pattern_of, places
 from ivjoin.shj.plain import nulls
 
 if TYPE_CHECKING:
@@ -56,6 +58,8 @@ class Files:
         Not so of a pipe.
     ranges : Ranges or None
         What their footers say of each row group, of Parquet.
+    local : InputFiles or None
+        The files on this machine that it is read from, where their names are known.
     """
 
     def __init__(
@@ -64,6 +68,7 @@ class Files:
         whole: Callable[[Sequence[str] | None, list[int]], pa.Table] | None = None,
     ) -> None:
         self.schema, self.rows, self.ranges, self.ends = schema, rows, ranges, ends
+        self.local: InputFiles | None = None
         self._read, self._whole = read, whole
         self._watch: Callable[[int], None] | None = None
         self._groups: list[int] | None = None
@@ -146,7 +151,7 @@ def open_files(source: Any, declared: str | None = None, csv_nulls: tuple[str, .
     if isinstance(source, Files):
         return source
     if _dataset_kind(source) == "Dataset":
-        return _of_dataset(source, "the dataset")
+        return _read_from(_of_dataset(source, "the dataset"), *_files_of(source))
     if _dataset_kind(source) == "Scanner":
         return _of_scanner(source)
     if isinstance(source, pq.ParquetFile):
@@ -157,7 +162,7 @@ def open_files(source: Any, declared: str | None = None, csv_nulls: tuple[str, .
     if path is not None and not Path(path).suffix and not os.path.exists(path):
         places(path)  # says that there is no such file, or folder
     if path is not None and not path.lower().endswith(COMPRESSED) and kind_of(path, declared) != "json":
-        return _of_file(path, declared, csv_nulls)
+        return _read_from(_of_file(path, declared, csv_nulls), fs.LocalFileSystem(), [path])
     system, names, folder = places(source)
     kinds = {kind_of(n, declared) for n in names}
     what = came(source if isinstance(source, (list, tuple)) else str(source))
@@ -166,8 +171,15 @@ def open_files(source: Any, declared: str | None = None, csv_nulls: tuple[str, .
     kind = kinds.pop()
     with _named(what, kind):
         if kind not in _BY_DATASET or any(n.lower().endswith(COMPRESSED[1:]) for n in names):
-            return _one_by_one(system, names, folder, kind, csv_nulls, what)
-        return _of_dataset(_dataset(system, names, folder, kind, csv_nulls), what, kind)
+            files = _one_by_one(system, names, folder, kind, csv_nulls, what)
+        else:
+            files = _of_dataset(_dataset(system, names, folder, kind, csv_nulls), what, kind)
+    return _read_from(files, system, names, folder or pattern_of(source))
+
+
+def _read_from(files: Files, system: Any, names: list[str], grows: str | None = None) -> Files:
+    files.local = input_files(system, names, grows)
+    return files
 
 
 def open_stream(path: str, declared: str | None = None, csv_nulls: tuple[str, ...] = ()) -> Files:
@@ -179,7 +191,8 @@ def open_stream(path: str, declared: str | None = None, csv_nulls: tuple[str, ..
         If it is not of its format.
     """
     opened = open_source(path, declared, _ROWS, csv_nulls)
-    return Files(opened.schema, lambda names, *_: _selected(opened.batches, names), opened.rows, ends=False)
+    files = Files(opened.schema, lambda names, *_: _selected(opened.batches, names), opened.rows, ends=False)
+    return _read_from(files, fs.LocalFileSystem(), [path])
 
 
 def kind_of(path: str, declared: str | None) -> str:
@@ -231,6 +244,16 @@ def _of_parquet_file(file: pq.ParquetFile) -> Files:
 
 
 # -- datasets ---------------------------------------------------------------------------------------------------------
+
+
+def _files_of(dataset: ds.Dataset) -> tuple[Any, list[str]]:
+    """Return the file system and the names of the files that a dataset is read from."""
+    import pyarrow.dataset as ds
+
+    if isinstance(dataset, ds.UnionDataset):
+        found = [_files_of(child) for child in dataset.children]
+        return (found[0][0] if found else None), [name for _, names in found for name in names]
+    return (dataset.filesystem, dataset.files) if isinstance(dataset, ds.FileSystemDataset) else (None, [])
 
 
 def _dataset(system: Any, names: list[str], folder: str | None, kind: str, nulls: tuple[str, ...]) -> ds.Dataset:

@@ -255,7 +255,7 @@ class Sink:
         self._kind = format_of(path, declared)
         if self._kind not in FORMATS:
             raise FileError(f"cannot write {came(path)}: {self._kind} is read only; write {', '.join(FORMATS)}")
-        if path == "-" and self._kind != "csv" and sys.stdout.isatty():
+        if path == "-" and self._kind != "csv" and sys.stdout is not None and sys.stdout.isatty():
             raise FileError(f"{self._kind} would fill the terminal with bytes; name a file with -o, or pipe it on")
         self._schema = schema
         if self._kind != "arrows":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -15,9 +16,12 @@ from pyarrow import fs
 from ivjoin.errors import came
 from ivjoin.files.atomic import FileError
 
-__all__ = ["fsspec_of", "is_place", "local_file", "places", "scheme_of", "system_of"]
+__all__ = [
+    "PATTERN", "fsspec_of", "is_hidden", "is_place", "local_file", "pattern_of", "places", "scheme_of", "system_of",
+]
 
-_PATTERN = "*?["
+PATTERN = "*?["
+_THIS_MACHINE = re.compile(r"\Afile://(localhost)?(?=/)", re.IGNORECASE)  # RFC 8089; Arrow reads file:/// alone
 
 
 def is_place(source: Any) -> bool:
@@ -33,7 +37,7 @@ def local_file(source: Any) -> str | None:
         return local_file(source[0]) if len(source) == 1 else None
     path = str(os.fspath(source))
     there = "\0" not in path and "://" not in path and not os.path.isdir(path)
-    return path if there and (os.path.exists(path) or not any(c in path for c in _PATTERN)) else None
+    return path if there and (os.path.exists(path) or not any(c in path for c in PATTERN)) else None
 
 
 def places(source: Any) -> tuple[fs.FileSystem, list[str], str | None]:
@@ -57,6 +61,15 @@ def places(source: Any) -> tuple[fs.FileSystem, list[str], str | None]:
     return systems[0], names, folders[0] if len(given) == 1 else None
 
 
+def pattern_of(source: Any) -> str | None:
+    """Return the pattern of a path or URI as a name in its file system, or None."""
+    given = source[0] if isinstance(source, (list, tuple)) and len(source) == 1 else source
+    if isinstance(given, (list, tuple)) or not any(c in str(os.fspath(given)) for c in PATTERN):
+        return None
+    path = system_of(str(os.fspath(given)))[1]
+    return None if os.path.exists(path) else path
+
+
 def system_of(text: str) -> tuple[fs.FileSystem, str]:
     """The file system of a path or URI, and the name in it.
 
@@ -68,7 +81,7 @@ def system_of(text: str) -> tuple[fs.FileSystem, str]:
     if "://" not in text:
         return fs.LocalFileSystem(), text
     try:
-        system, path = fs.FileSystem.from_uri(text)
+        system, path = fs.FileSystem.from_uri(_THIS_MACHINE.sub("file://", text))
     except pa.ArrowInvalid:
         return _by_fsspec(text)
     except OSError as e:
@@ -118,11 +131,11 @@ def _found(system: fs.FileSystem, path: str, text: str) -> tuple[list[str], str 
             return [path], None
         if info.type is fs.FileType.Directory:
             inside = [i.path for i in system.get_file_info(fs.FileSelector(path, recursive=True)) if i.is_file]
-            names = sorted(n for n in inside if not _hidden(n, path))
+            names = sorted(n for n in inside if not is_hidden(n, path))
             if not names:
                 raise FileError(f"cannot read {came(text)}: the folder holds no files")
             return names, path
-        names = _matching(system, path, local) if any(c in path for c in _PATTERN) else []
+        names = _matching(system, path, local) if any(c in path for c in PATTERN) else []
     except UnicodeError as e:
         raise FileError(f"cannot read {came(text)}: a name is not UTF-8") from e
     except OSError as e:
@@ -131,18 +144,19 @@ def _found(system: fs.FileSystem, path: str, text: str) -> tuple[list[str], str 
         raise FileError(f"cannot read {came(text)}: {said}") from e
     if names:
         return names, None
-    what = "no file matches it" if any(c in path for c in _PATTERN) else "there is no such file"
+    what = "no file matches it" if any(c in path for c in PATTERN) else "there is no such file"
     raise FileError(f"cannot read {came(text)}: {what}")
 
 
 def _matching(system: fs.FileSystem, path: str, local: bool) -> list[str]:
     if local:
         return sorted(n for n in glob.glob(path, recursive=True) if Path(n).is_file())
-    fixed = path[: min(path.index(c) for c in _PATTERN if c in path)].rpartition("/")[0]
+    fixed = path[: min(path.index(c) for c in PATTERN if c in path)].rpartition("/")[0]
     inside = system.get_file_info(fs.FileSelector(fixed, recursive=True))
     return sorted(i.path for i in inside if i.is_file and fnmatchcase(i.path, path))
 
 
-def _hidden(name: str, folder: str) -> bool:
+def is_hidden(name: str, folder: str) -> bool:
+    """Return whether a file of a folder is left out of it: a part of its name begins with a dot or an underscore."""
     parts: Sequence[str] = Path(os.path.relpath(name, folder)).parts
     return any(p.startswith((".", "_")) for p in parts)

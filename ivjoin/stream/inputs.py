@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyarrow.dataset import Dataset, Scanner
     from pyarrow.parquet import ParquetFile
 
+    from ivjoin.files.overwriting import InputFiles
     from ivjoin.files.row_groups import Ranges
 
 __all__ = ["ArrowStream", "SEEN_GROUPS", "Source", "SupportsArrowStream", "first_line", "open_input", "open_inputs"]
@@ -70,6 +71,11 @@ class Source:
     def ranges(self) -> Ranges | None:
         """What is known of its row groups, of Parquet files."""
         return None if self._files is None else self._files.ranges
+
+    @property
+    def local(self) -> InputFiles | None:
+        """The files on this machine that it is read from, where their names are known."""
+        return None if self._files is None else self._files.local
 
     @property
     def apart(self) -> bool:

@@ -52,6 +52,7 @@ class JoinStream(Outputs):
 
     def __init__(self, join: PreparedJoin) -> None:
         self._join = join
+        self._read_from = join.read_from
         self._operator = join.operator(join.plan)
         self._arranged: Arranged | None = None
         self._open()

@@ -198,6 +198,7 @@ class MultiJoinStream(JoinStream):
 
     def __init__(self, many: _Many) -> None:
         self._many = many
+        self._read_from = [source.local for source in many.sources.values()]
         self._joining = MultiJoin.from_spec(many.spec, many.shape, budget=many.budget)
         schema, self._schema = many.spec.schema, many.schema
         same = self._schema.equals(schema)

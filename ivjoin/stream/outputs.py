@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from ivjoin.errors import ColumnError, IvjoinError, came
-from ivjoin.files.atomic import FileError
+from ivjoin.files.atomic import FileError, output_place
 from ivjoin.files.formats import Sink, format_of
+from ivjoin.files.overwriting import refuse_overwriting
 
 if TYPE_CHECKING:
     import duckdb
     import pandas as pd
     import polars as pl
+
+    from ivjoin.files.overwriting import InputFiles
 
 __all__ = ["Outputs"]
 
@@ -26,6 +29,8 @@ _END = object()
 
 class Outputs:
     """The ways to take an output that comes once; whoever has it gives ``schema``, iteration and ``to_reader``."""
+
+    _read_from: Sequence[InputFiles | None] = ()  # the files of each input, where their names are known
 
     @property
     def schema(self) -> pa.Schema:
@@ -117,6 +122,10 @@ class Outputs:
         ------
         IvjoinError
             If the place cannot be written to, or a column cannot be written so.
+        FileError
+            If the place is an input of this join, however its name is written, or lies in a folder or pattern that is
+            one. Write to another file, and move it there afterwards. An input that is a ``ParquetFile``, a ``Scanner``
+            or an object of another library does not show its file: that file is replaced once all of it was read.
         """
         if not partition_by:
             return self._write(path, "parquet")
@@ -134,6 +143,7 @@ class Outputs:
         folder = _place(path)
         if os.path.isdir(folder) and os.listdir(folder):
             raise FileError(f"cannot write {came(folder)}: the folder is not empty")
+        refuse_overwriting(f"the result ({came(folder)})", folder, self._read_from)
         rows = 0
 
         def counted() -> Iterator[pa.RecordBatch]:
@@ -161,6 +171,11 @@ class Outputs:
         -------
         int
             Number of rows written.
+
+        Raises
+        ------
+        IvjoinError
+            As :meth:`write_parquet`: an input of this join is not replaced.
         """
         return self._write(path, "arrows" if _place(path).endswith(".arrows") else "arrow")
 
@@ -171,6 +186,11 @@ class Outputs:
         -------
         int
             Number of rows written.
+
+        Raises
+        ------
+        IvjoinError
+            As :meth:`write_parquet`: an input of this join is not replaced.
         """
         return self._write(path, "csv")
 
@@ -178,6 +198,7 @@ class Outputs:
         name = _place(path)
         if format_of(name, kind) != kind:
             raise FileError(f"cannot write {came(name)} as {kind}: the name is one of a {format_of(name)} file")
+        refuse_overwriting(f"the result ({came(name)})", name, self._read_from)
         sink = Sink(name, self.schema, kind)
         rows = 0
         try:
@@ -200,4 +221,4 @@ def _package(name: str) -> Any:
 def _place(path: object) -> str:
     if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
         raise FileError(f"the path of the output is {came(path)}; expected text such as 'matches.parquet', or a Path")
-    return str(os.fspath(path))
+    return output_place(str(os.fspath(path)))

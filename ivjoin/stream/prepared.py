@@ -42,6 +42,7 @@ class PreparedJoin:
         budget: Budget | None = None,
     ) -> None:
         self.budget = budget
+        self.read_from = [source.local for source in sources]
         self.plan = found.plan
         self.chosen = found
         self.skipped: tuple[int, int] | None = None

@@ -260,7 +260,7 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
     assert said == b""
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
 def test_a_stopped_join_leaves_nothing_behind(tmp_path: Path, files: tuple[str, str], number: signal.Signals) -> None:
     out = tmp_path / "out.csv"
     out.write_text("old\n")

@@ -1,0 +1,128 @@
+"""The local files that an input is read from, and the refusal of an output that would replace one of them."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from pyarrow import fs
+
+from ivjoin.errors import came
+from ivjoin.files.atomic import FileError
+from ivjoin.files.places import PATTERN, is_hidden
+
+__all__ = ["InputFiles", "input_files", "refuse_overwriting", "same_place"]
+
+_STDIN, _STDOUT = "/dev/stdin", 1  # by name, and by number
+_WAY_OUT = "write to another file, and move it there afterwards"
+
+
+@dataclass(frozen=True, slots=True)
+class InputFiles:
+    """The files on this machine that an input is read from.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Absolute paths.
+    grows : str or None
+        The folder or the pattern that the input was given as: a file that appears there is part of it next time.
+    """
+
+    names: tuple[str, ...]
+    grows: str | None = None
+
+    def holds(self, path: str) -> bool:
+        """Return whether a new file of this path would be part of the input when it is opened again."""
+        if self.grows is None:
+            return False
+        if not any(c in self.grows for c in PATTERN) or os.path.isdir(self.grows):
+            folder = os.path.realpath(self.grows)
+            return _lies_in(path, folder) and not is_hidden(path, folder)
+        fixed = os.path.dirname(self.grows[: min(self.grows.index(c) for c in PATTERN if c in self.grows)])
+        pattern = os.path.realpath(fixed) + self.grows[len(fixed) :]
+        parts, wanted = path.split(os.sep), pattern.split(os.sep)
+        if "**" in wanted:
+            return fnmatchcase(path, pattern)
+        return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))
+
+
+def input_files(system: Any, names: Iterable[str], grows: str | None = None) -> InputFiles | None:
+    """Return the local files of an input, from a file system of Arrow's and names in it; None if it is elsewhere.
+
+    The name ``-`` is standard input.
+    """
+    found = [_STDIN if name == "-" else _local(system, name) for name in names]
+    if not found or found[0] is None:
+        return None
+    return InputFiles(tuple(os.path.abspath(n) for n in found if n is not None), grows and _local(system, grows))
+
+
+def _local(system: Any, name: str) -> str | None:
+    """Return the path of a file of some file system on this machine, or None."""
+    if isinstance(system, fs.SubTreeFileSystem):
+        return _local(system.base_fs, system.base_path + name)
+    if isinstance(system, fs.PyFileSystem) and isinstance(system.handler, fs.FSSpecHandler):
+        protocol = system.handler.fs.protocol
+        local = "file" in ((protocol,) if isinstance(protocol, str) else protocol)
+        return os.path.abspath(name.removeprefix("file://")) if local else None
+    return os.path.abspath(name) if isinstance(system, fs.LocalFileSystem) else None
+
+
+def refuse_overwriting(what: str, path: str, inputs: Iterable[InputFiles | None]) -> None:
+    """Refuse to write to a path where an input lies, or where the input is found when it is read again.
+
+    Parameters
+    ----------
+    what : str
+        What is written, for the error.
+    path : str
+        Of a file or a folder; ``-`` is standard output.
+    inputs : iterable of InputFiles or None
+
+    Raises
+    ------
+    FileError
+    """
+    place = same_place(path)
+    if place is None:
+        return
+    for each in inputs:
+        if each is None:
+            continue
+        if isinstance(place, tuple):
+            for name in each.names:
+                if same_place(name) == place:
+                    raise FileError(f"{what} would replace the input {came(name)}; {_WAY_OUT}")
+        target = os.path.realpath(path)
+        if path != "-" and each.holds(target):
+            raise FileError(
+                f"{what} would become part of the input {came(each.grows)}, which is a folder or a pattern: the next "
+                "join would read it; write it to another folder"
+            )
+
+
+def same_place(path: str) -> tuple[int, int] | str | None:
+    """Return what tells a place from others, however its name is written.
+
+    That is device and number of a file or folder that exists, the path of one that does not exist, and None for a
+    device or a pipe. ``-`` is standard output, with its file if it was redirected to one, else ``-``.
+    """
+    if path == "-" and sys.stdout is None:
+        return None  # its number may be another file's
+    try:
+        found = os.fstat(_STDOUT) if path == "-" else os.stat(path)
+    except (OSError, ValueError):
+        return os.path.realpath(path) if path != "-" and "\0" not in path else None
+    if stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode):
+        return found.st_dev, found.st_ino
+    return "-" if path == "-" else None
+
+
+def _lies_in(path: str, folder: str) -> bool:
+    return path.startswith(folder.rstrip(os.sep) + os.sep)
