@@ -76,7 +76,8 @@ def aliased(options: argparse.Namespace, defaults: Mapping[str, Any]) -> dict[st
 def _is_there(text: str) -> bool:
     """Whether the whole text names files, as ``year=2023/x.parquet`` may: a path that exists wins over an alias."""
     try:
-        return os.path.exists(text) or bool(glob.glob(text, recursive=True))
+        # glob lists a folder before ``**`` that does not exist
+        return os.path.exists(text) or any(map(os.path.exists, glob.glob(text, recursive=True)))
     except (ValueError, OSError):  # a NUL, or a name that is too long
         return False
 
