@@ -1,6 +1,6 @@
-"""``python -m bench.tightness``: how often an interval is the very hull, and how many IEEE 1788 vectors pass.
+"""Measure how often an interval is the exact hull, and count the IEEE 1788 vectors that pass.
 
-    python -m bench.tightness                # both tables on the terminal and into docs/intervals.md; a few minutes
+    python -m bench.tightness                # print the tables and write docs/benchmarks-intervals.md; a few minutes
     python -m bench.tightness --quick        # fewer cases, on the terminal only
 
 Every operator of the typed intervals is compared with brute force, forward and backward (``enumeration.py`` says how).
@@ -25,21 +25,26 @@ from ivjoin import interval as iv
 
 __all__ = ["REASONS", "Row", "main", "measure", "rows", "vector_counts"]
 
-PAGE = Path(__file__).parent.parent / "docs" / "intervals.md"
+PAGE = Path(__file__).parent.parent / "docs" / "benchmarks-intervals.md"
 BEGIN, END = "<!-- tables of bench.tightness -->", "<!-- end of the tables -->"
 
-# Where an interval may be wider than the hull, and why. Everything else is exact, and a test holds it there.
+# Where an interval may be wider than the hull, and why. A test checks that everything else is exact.
 REASONS: dict[tuple[str, str, str], str] = {
-    ("binary16", "mul", "backward"): "which numbers times a wide factor round into a narrow result is a question of "
-    "their digits; eight numbers at each end are tried",
-    ("binary16", "div", "backward"): "as for mul",
-    ("binary16", "rem", "forward"): "of more than twelve numbers, a remainder that wraps counts as any "
-    "below the divisor",
-    ("binary16", "rem", "backward"): "which multiples of the divisor lie beside a number of the format is a "
-    "question of digits again; by several divisors, or of the divisor itself, only sign and magnitude are used",
-    ("binary16", "pmod", "forward"): "as for rem",
-    ("binary16", "pmod", "backward"): "as for rem; the sum of remainder and divisor is rounded besides, and of the "
-    "divisor nothing is said",
+    ("binary16", "mul", "backward"):
+    "the digits of a number decide whether its product with a wide factor rounds into a narrow "
+    "result; eight numbers at each end are tried",
+    ("binary16", "div", "backward"):
+    "the same as for mul",
+    ("binary16", "rem", "forward"):
+    "for more than twelve numbers, a remainder that wraps may be any number below the divisor",
+    ("binary16", "rem", "backward"):
+    "the digits decide which multiples of the divisor are next to a number of the format; for several "
+    "divisors, or for the divisor itself, only sign and magnitude are used",
+    ("binary16", "pmod", "forward"):
+    "the same as for rem",
+    ("binary16", "pmod", "backward"):
+    "the same as for rem; in addition, the sum of remainder and divisor is rounded, and the divisor "
+    "is not narrowed",
 }
 
 
@@ -162,7 +167,7 @@ def _table(measured: list[Row]) -> list[str]:
 
 
 def _reasons() -> list[str]:
-    return ["Where the hull is not always met:", ""] + [
+    return ["The interval is not always the hull for:", ""] + [
         f"- {domain} `{op}`, {direction}: {why}." for (domain, op, direction), why in REASONS.items()
     ]
 
@@ -180,7 +185,7 @@ def _vector_table(counts: dict[str, tuple[int, int]]) -> list[str]:
 
 
 def write(lines: list[str]) -> None:
-    """Put the tables between their marks in the page."""
+    """Write the tables between their marks in the page."""
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
     PAGE.write_text("\n".join([before + BEGIN, "", *lines, "", END + after]), encoding="utf-8")
@@ -188,7 +193,7 @@ def write(lines: list[str]) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.tightness", description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="fewer cases, and leave docs/intervals.md alone")
+    parser.add_argument("--quick", action="store_true", help="fewer cases, and do not write the page")
     args = parser.parse_args(argv)
     measured = []
     for row in rows(*((24, 40) if args.quick else (None, 600))):
