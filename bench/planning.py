@@ -1,13 +1,13 @@
-"""What planning costs, and what it costs to turn a side's frontier into bounds of the other side's store.
+"""Measure planning, and the computation of one side's bounds from the other side's frontier.
 
-    python -m bench.planning            # joins planned; bounds for two conjuncts and for twenty
+    python -m bench.planning            # plan joins; compute bounds for two conjuncts and for twenty
     python -m bench.planning --rounds 2000
 
-Planning is timed after a first one, on new conditions of the same shape, so that no plan is remembered: from SQL text
-to a plan, and to an operator with its stores and bounds. The seed's join is also made again in the same words. Bounds
-are timed as a push asks for them: the frontier moves, and the bounds of the other side follow. Residual conjuncts are
-contracted every so many rows; both the average of pushes of one row and a single contraction are shown. Planning times
-are medians, those of bounds the least average of five passes.
+Planning is timed after a first join, on new conditions of the same shape, so that no plan comes from the cache: from
+SQL text to a plan, and to an operator with its stores and bounds. The join of the family ``seed`` is also planned from
+the cache. Bounds are timed as a push requests them: the frontier moves, and the bounds of the other side follow.
+Residual conjuncts are contracted after a number of rows. The results show the average of pushes of one row, and a
+single contraction. Planning times are medians. The times of bounds are the least average of five passes.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def main(argv: list[str] | None = None) -> int:
 
     def record(name: str, value: float, unit: str, limit: float | None = None) -> None:
         records.append({"kind": "planning", "name": name, "value": round(value, 3), "unit": unit, "limit": limit})
-        print(f"{name:58} {value:9.2f} {unit}" + (f"   (held to {limit:g})" if limit else ""), flush=True)
+        print(f"{name:58} {value:9.2f} {unit}" + (f"   (limit {limit:g})" if limit else ""), flush=True)
 
     for text, make in (("linear", linear), ("eighteen residual", mixed)):
         SymmetricHashJoin(SCHEMA, SCHEMA, condition=make(10_000), **ORDERS)
@@ -131,8 +131,8 @@ def main(argv: list[str] | None = None) -> int:
         return SymmetricHashJoin(left, right, condition=condition, **options)
 
     seed(0)
-    record("the seed's join: text to operator", median(lambda i: seed(i + 1), 200) * 1e3, "ms", LIMITS["planning"])
-    record("the seed's join, in words used before: text to operator", median(lambda i: seed(0), 200) * 1e6, "us")
+    record("a short condition: text to operator", median(lambda i: seed(i + 1), 200) * 1e3, "ms", LIMITS["planning"])
+    record("a short condition that is in the cache: text to operator", median(lambda i: seed(0), 200) * 1e6, "us")
     for name, condition, limit in (
         ("two conjuncts", two(0), LIMITS["bounds of two"]), ("twenty linear", linear(0), LIMITS["bounds of twenty"]),
         ("twenty, eighteen residual", mixed(0), LIMITS["bounds of twenty"]),
@@ -141,7 +141,7 @@ def main(argv: list[str] | None = None) -> int:
     record("twenty, eighteen residual: one contraction", bounds_cost(mixed(0), args.rounds // 20, True), "us")
     save(Path(args.out), records)
     beyond = [r["name"] for r in records if r["limit"] and r["value"] > r["limit"]]
-    print(f"beyond what they are held to: {', '.join(beyond) or 'none'}")
+    print(f"over the limit: {', '.join(beyond) or 'none'}")
     return 1 if beyond else 0
 
 

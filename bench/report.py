@@ -1,4 +1,4 @@
-"""``python -m bench.report``: the result files as docs/benchmarks.md, with tables and charts.
+"""Write the result files as docs/benchmarks.md, with tables and charts.
 
     python -m bench.report                      # docs/benchmarks.md from the files in bench/results
     python -m bench.report --brief some.jsonl   # one result file as plain tables on the terminal
@@ -17,6 +17,7 @@ from bench import charts
 from bench.runner import RESULTS
 from bench.tables import (
     Cells,
+    ahead_table,
     bound_table,
     cold_table,
     family_table,
@@ -37,53 +38,55 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 HEAD = """# Benchmarks
 
-Each case is a join that every system here answers with the same rows: the count and an order-independent checksum of
-the output are compared with an answer computed by numpy before anything is timed. `python -m bench` runs the cases
-and writes JSON lines to `bench/results/`, `python -m bench.report` makes this page of them.
+Joins of streams and tables, compared with other engines. Every engine computes the same rows: the number of rows and an
+order-independent checksum of the output are compared with numpy's answer before anything is timed.
+
+`python -m bench` runs the cases and writes JSON lines to `bench/results/`. `python -m bench.report` writes this page
+from them. A case has a name such as `window/1000 rows/1000000 rows`: the family, the varied size and the rows a side.
 
 | command | what it runs |
 |---|---|
-| `make bench` | the cases of the profile *quick*, up to 10^6 rows a side, and this page |
-| `make bench-full` | also 10^7 rows, all table sizes of the seed's grid, longer limits |
-| `make bench-smoke` | every case and every system once on some thousand rows: does it still run, is the answer right |
-| `python -m bench seed "window/*" --peers ivjoin` | families or patterns of cases, some systems |
+| `make bench` | the profile *quick*, up to 10^6 rows a side, and this page |
+| `make bench-full` | also 10^7 rows, all sizes of the first family, longer time limits |
+| `make bench-smoke` | every case and engine once with a few thousand rows, to check that it runs and is right |
+| `python -m bench seed "window/*" --peers ivjoin` | families or patterns of cases, and some engines |
 | `python -m bench.pushes` | the cost of one push of 128 rows and of one row |
-| `python -m bench.planning` | a join planned for the first time and again, and the bounds that it prunes by |
-| `python -m bench.cold` | from the start of a process to the first row |
+| `python -m bench.planning` | planning a join for the first time and again, and computing its prune bounds |
+| `python -m bench.cold` | from the start of a process to its last row |
 | `python -m bench.memory` | bytes of state for each byte of payload, by window and kind of row |
-| `python -m bench.soak` | 10^8 rows through one join: does its memory grow |
-| `python -m bench.lost_rows` | rows that pruning loses, ivjoin beside DataFusion |
-| `python -m bench.weak_pruning` | state held under conditions that are hard to prune for, ivjoin beside DataFusion |
+| `python -m bench.soak` | 10^8 rows through one join, to check that memory does not grow |
+| `python -m bench.lost_rows` | the rows that pruning loses, in ivjoin and in DataFusion |
+| `python -m bench.weak_pruning` | the state under conditions that are hard to prune, in ivjoin and in DataFusion |
 
 How it is measured:
 
-- Each cell runs in a process of its own, pinned to as many cores as the table says; the answer is checked in a first
-  run, then come five timed runs (fewer if they exceed the time limit: the number is in the result file) of which the
-  median stands here.
-- *Seconds* are wall-clock time, *CPU* the processor time of the process. For a system pinned to one core the two are
-  the same on a quiet machine; on a busy one the CPU figure is the one to compare.
-- ivjoin takes Arrow batches and gives Arrow batches. Each timed run makes a new operator, whose plan it remembers from
-  the first run: see *Planning* for what a condition costs that was not seen before. The others parse their SQL in each
-  run.
-- DataFusion runs its symmetric hash join over unbounded tables only, which from Python are CSV files. The time for
-  reading those, at the same batch size and without a join, is measured in the same process and subtracted (*net*);
-  nor does its net time hold the handing over of its output to Python.
-- Static systems start from data that is loaded already: DuckDB from its own tables, Polars, Acero and pandas from
-  theirs.
-- *DuckDB, buckets by hand* is the best SQL we could write for a static engine: both sides cut into time buckets, one
-  side copied into each bucket it reaches, the width tuned before the timing.
-- *Added* memory is what the process's peak in the timed runs exceeds what it held with the inputs loaded.
+- **Runs.** Each cell of a table runs in a process of its own. ivjoin and DataFusion's symmetric hash join run on one
+  core, the other engines on two. The first run checks the answer. The table shows the median of the runs after it: as
+  many as `--repeat` states, or fewer if they exceed the time limit.
+- **Time limit.** `> 10 s` means that the run was stopped after 10 s. Charts show such runs as outlines.
+- **Seconds and CPU.** *Seconds* are wall-clock time, *CPU* is the processor time of the process. They are equal for
+  one core on a quiet machine. On a busy machine, compare CPU.
+- **ivjoin** reads and writes Arrow batches. Each timed run makes a new operator, whose plan comes from the cache.
+  [Planning](#planning) shows the cost of a condition that is not in the cache. The other engines parse their SQL in
+  each run.
+- **DataFusion** runs its symmetric hash join only over unbounded tables, which are CSV files in Python. The time for
+  reading these files at the same batch size is measured in the same process and subtracted (*net*). Net time also
+  excludes handing the output to Python.
+- **Engines without streams** start from loaded data: DuckDB from its own tables, Polars, Acero and pandas from theirs.
+- ***DuckDB, buckets by hand*** is the best SQL that we could write for such an engine. It cuts both sides into time
+  buckets and copies one side into each bucket that it reaches. The bucket width is tuned before the timing.
+- ***Added* memory** is the peak of the process in the timed runs above its memory with the inputs loaded.
 """
 
 NONE_YET = """
 ## Results
 
-There are no figures here yet. `make bench` writes them.
+This page has no figures yet. `make bench` writes them.
 """
 
 
 def load(paths: Iterable[Path]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The machines and the records of result files."""
+    """Return the machines and the records of result files."""
     records = [json.loads(line) for p in paths if p.exists() for line in p.read_text().splitlines() if line.strip()]
     return [r for r in records if r.get("kind") == "machine"], [r for r in records if r.get("kind") != "machine"]
 
@@ -99,14 +102,14 @@ TITLES = {
 
 
 EXPECTED = {
-    "window": "Expected: 0. Keys grow with the window, so that a row meets two others whatever its size.",
-    "live-keys": "Expected: as the rows in and out. With few keys a row meets many others, with many next to none.",
+    "window": "Expected: 0. The number of keys grows with the window, so that each row matches two others.",
+    "live-keys": "Expected: the exponent of the rows in and out. With few keys, a row matches many others.",
     "length": "Expected: 1, in proportion to the rows.",
 }
 
 
 def _fits(cells: Cells, family: str, curves: dict[str, list[tuple[float, float]]]) -> str:
-    """How the time of each system goes with the size that a family varies, and how it should."""
+    """Return how the time of each engine grows with the size that a family varies, and how it should grow."""
     fits = [f"{p} {charts.exponent(points):z.2f}" for p, points in curves.items()]
     rows = charts.work(cells, family)
     if not rows:
@@ -114,16 +117,15 @@ def _fits(cells: Cells, family: str, curves: dict[str, list[tuple[float, float]]
     each = [t / w * 1e9 for (_, t), (_, w) in zip(curves["ivjoin"], rows, strict=True)]
     return (
         f"Exponent fitted to the CPU time: {', '.join(fits)}; to the rows in and out {charts.exponent(rows):z.2f}. "
-        f"{EXPECTED[family]} ivjoin takes {min(each):.0f} to {max(each):.0f} ns for each row that goes in or comes out."
+        f"{EXPECTED[family]} ivjoin takes {min(each):.0f} to {max(each):.0f} ns for each row of input or output."
     )
 
 
 def render(records: list[dict[str, Any]], machines: list[dict[str, Any]], folder: Path) -> str:
-    """The page; its charts go to ``folder``."""
+    """Return the page, and write its charts to ``folder``."""
     parts = [HEAD]
     if not records:
         return HEAD + NONE_YET
-    parts.append("## Machine\n\n" + machine_text(machines))
     cells = Cells([r for r in records if r["kind"] == "cell"])
 
     def section(title: str, body: str, chart: str | None = None) -> None:
@@ -131,12 +133,15 @@ def render(records: list[dict[str, Any]], machines: list[dict[str, Any]], folder
             picture = f"![{title}]({chart})\n\n" if chart else ""
             parts.append(f"## {title}\n\n{picture}{body}")
 
+    said = "The cases in which the fastest other engine takes less time than ivjoin, each at its best batch size."
+    body = ahead_table(cells)
+    section("Where other engines are faster", f"{said}\n\n{body}" if body else "")
     for rows in cells.seed_rows():
         body, ratios = seed_grid(cells, rows)
         if ratios:
-            body += f"\n\nGeometric mean of DataFusion's net time over ivjoin's: **{geometric_mean(ratios):.1f}**, "
-            body += f"least {min(ratios):.2f}, over {len(ratios)} cells."
-        section(f"The seed's grid, {rows:,} rows a side", body, charts.seed(cells, rows, folder))
+            body += f"\n\nGeometric mean of DataFusion's net time over ivjoin's: **{geometric_mean(ratios):.1f}**; "
+            body += f"the least is {min(ratios):.2f}, over {len(ratios)} cells."
+        section(f"Keys and batch sizes, {rows:,} rows a side", body, charts.seed(cells, rows, folder))
     drawn: dict[str, Callable[..., str | None]] = dict.fromkeys(("window", "live-keys", "length"), charts.scaling)
     for family, title in TITLES.items():
         chart = drawn[family](cells, family, folder) if family in drawn else charts.bars(cells, family, folder)
@@ -145,23 +150,24 @@ def render(records: list[dict[str, Any]], machines: list[dict[str, Any]], folder
         section(title, family_table(cells, family) + said, chart)
     section("State and memory", state_table(cells), charts.state(cells, folder))
     body = memory_table(records)
-    said = "The window full, batches of 1,024 rows: `python -m bench.memory`."
+    said = "The window is full, and batches have 1,024 rows: `python -m bench.memory`."
     section("Bytes of state for each byte of payload", f"{body}\n\n{said}" if body else "")
     long = [r for r in records if r["kind"] == "soak"]
     if long:
         said = f"{long[-1]['rows']:,} rows in {long[-1]['seconds']:.0f} s: `python -m bench.soak`."
         section("A long run", said, charts.soak(long, folder))
-    section("Against the memory bound", bound_table(cells))
+    section("Compared with copying the rows", bound_table(cells))
     section("One push", pushes_table(records))
     section("Planning", planning_table(records))
     section("Cold start", cold_table(records))
     section("Rows lost by pruning", losses_table(records))
-    section("State under conditions that are hard to prune for", weak_table(records))
+    section("State under conditions that are hard to prune", weak_table(records))
+    section("Machine and runs", machine_text(machines))
     return "\n\n".join(p.rstrip("\n") for p in parts) + "\n"
 
 
 def brief(paths: list[Path]) -> str:
-    """The tables of some result files, without prose."""
+    """Return the tables of some result files, without prose."""
     machines, records = load(paths)
     cells = Cells([r for r in records if r["kind"] == "cell"])
     parts = [f"load at the start: {', '.join(str(round(m['load'], 1)) for m in machines)}"]

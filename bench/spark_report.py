@@ -1,4 +1,4 @@
-"""``python -m bench.spark_report``: the results of the Spark benchmarks as docs/spark-benchmarks.md, with a chart.
+"""Write the results of the Spark benchmarks as docs/spark-benchmarks.md, with a chart.
 
     python bench/spark_streams.py --case uniform --results bench/results/spark-streams.jsonl   # also zipf, window, ...
     python bench/spark_streams.py --rows 20000 --results bench/results/spark-streams.jsonl     # also other sizes
@@ -8,7 +8,7 @@
     python bench/spark_sink.py --join --results bench/results/spark-sink.jsonl
     python -m bench.spark_report
 
-Of each case, size and engine the last result counts.
+The page shows the last result of each case, size and engine.
 """
 
 from __future__ import annotations
@@ -27,23 +27,39 @@ __all__ = ["main", "render"]
 
 HEAD = """# Benchmarks on Spark
 
-Spark's own join of streams (its default store, and RocksDB with state format 4) and
-`band_join` over the same Parquet files, one file a side and micro-batch, into a Parquet sink, on `local[2]`;
-`ivjoin-sink` is `band_join` with `ivjoin.spark.write_stream`, `ivjoin-segments` the same on `transformWithState`,
-`ivjoin-connect` the same from a client of Spark Connect. Each engine runs in a process of its own, one after the
-other; seconds are from the first call that builds the query to its end, processor time and peak memory are of the whole
-tree of processes, Spark's start included. The engines' rows are counted and compared. `python -m bench.spark_report`
-writes this page; the commands that measured are named with each table. Only what one run measured is compared:
-machines differ from day to day. Native runs have Spark's own settings; our sessions write checkpoint files another way,
-by which Spark's join gains little ([tuning](spark-tuning.md)).
+Spark's own joins, and ivjoin's, over the same Parquet files on `local[2]`. Each micro-batch reads one file a side and
+writes to a Parquet sink.
+
+| engine | what runs |
+|---|---|
+| `native` | Spark's own join with its default state store and its own settings |
+| `native-rocksdb` | the same with RocksDB and state format 4 |
+| `ivjoin` | `band_join` into Spark's sink |
+| `ivjoin-sink` | `band_join` with `ivjoin.spark.write_stream` |
+| `ivjoin-segments` | `ivjoin-sink` on `transformWithState` |
+| `ivjoin-connect` | `ivjoin-sink` from a client of Spark Connect |
+| `ivjoin-keyless` | `ivjoin` without the key |
+
+How it is measured:
+
+- **Runs.** Each engine runs in a process of its own, one after the other. The rows of all engines are counted and
+  compared.
+- **Time.** Seconds are from the first call that builds the query to its end. Processor time and peak memory are of
+  the whole tree of processes, with Spark's start.
+- **Time limit.** `stopped at 62` means that the run was stopped after 62 s.
+- **Comparison.** Compare only results of one run, because machines differ from day to day.
+- **Settings.** ivjoin's sessions write checkpoint files with another file manager ([tuning](spark-tuning.md)). Spark's
+  own join gains only slightly from it.
+
+`python -m bench.spark_report` writes this page. Each table names the commands that measured it.
 """
 
 SAID = {
-    "uniform": "10^4 keys, a band of 15 s; three rows out for each four in.",
-    "zipf": "Keys by Zipf(1.2), nine rows out for each row in: the hot keys have many rows in the window.",
-    "window": "300,000 live rows a side, 10^6 keys, so that each row has few partners.",
-    "narrow": "300,000 live rows a side, 300 keys; partners must be alike in a second column too.",
-    "numeric": "A band of numbers without event time, 50 micro-batches; Spark's own join keeps every row.",
+    "uniform": "10^4 keys, a band of 15 s, three output rows for four input rows.",
+    "zipf": "Keys by Zipf(1.2), nine output rows for each input row. Hot keys have many rows in the window.",
+    "window": "300,000 rows a side in the window and 10^6 keys, so that each row has few matches.",
+    "narrow": "300,000 rows a side in the window and 300 keys. Matches must also agree in a second column.",
+    "numeric": "A band of numbers without event time, 50 micro-batches. Spark's own join stores every row.",
 }
 _COLORS = {
     "ivjoin-sink": "#7f0000", "ivjoin": "#c1272d", "ivjoin-segments": "#e69138", "native": "#0b5394",
@@ -61,12 +77,12 @@ Record = dict[str, Any]
 
 
 def latest(records: list[Record]) -> list[Record]:
-    """The last record of each case and engine, in the order in which they first came."""
+    """Return the last record of each case and engine, in the order of their first ones."""
     return list({(r.get("case"), _size(r), r.get("engine", r.get("way"))): r for r in records}.values())
 
 
 def loaded(path: Path) -> tuple[list[Record], list[Record]]:
-    """The machines and the records of a result file; each record with its run: when that was, and on what."""
+    """Return the machines and the records of a result file, each record with the time and machine of its run."""
     machines, records = load([path])
     runs, found = iter(machines), []
     lines = path.read_text().splitlines() if path.exists() else []
@@ -81,7 +97,7 @@ def loaded(path: Path) -> tuple[list[Record], list[Record]]:
 
 
 def _size(r: Record) -> tuple[int, int, int]:
-    """Rows a side and micro-batch, in all, and shuffle partitions."""
+    """Return the rows a side and micro-batch, the rows in all, and the shuffle partitions."""
     rows, fill = r.get("rows", _ROWS), r.get("fill", 0)
     planned = r.get("micro_batches", 50 if r.get("numeric") else 20)  # of a stopped run, "batches" are those that ended
     each = (rows - fill) // (planned - 1) if fill else rows // planned
@@ -89,7 +105,7 @@ def _size(r: Record) -> tuple[int, int, int]:
 
 
 def _alike(r: Record) -> tuple[Any, ...]:
-    """What two engines must have in common to be compared."""
+    """Return what two engines must have in common to be compared."""
     return r["case"], _size(r), r.get("run")
 
 
@@ -100,7 +116,7 @@ def _ratio(ours: Record, other: Record) -> str:
 
 
 def streams_tables(records: list[Record]) -> str:
-    """One line for each case and engine, and one for where its time went."""
+    """Return a table of results, and one of the time of each stage."""
     lines, stages = [], []
     ours: dict[Any, Record] = {}
     for r in records:
@@ -122,18 +138,18 @@ def streams_tables(records: list[Record]) -> str:
             *(f"{cpu.get(name, 0):.0f}" for name in ("java", "python")),
         ])  # fmt: skip
     head = ("case", "engine", "seconds", "CPU s", "peak MB", "rows out", "state rows at most",
-            "the faster ivjoin of the run, times as fast", "run")
+            "speedup of the faster ivjoin of the run", "run")
     first = table(head, lines)
     head = ("case", "engine", *_STAGES, "CPU of the JVM", "CPU of Python")
     note = (
-        "Seconds over all micro-batches. The micro-batch holds the tasks; what tasks count is summed over both, so "
-        "that with two at work it counts twice."
+        "Seconds over all micro-batches. The column *micro-batch* contains the tasks. The columns *tasks* are sums "
+        "over all tasks, so two tasks at the same time count twice."
     )
     return f"{first}\n\n## Where the time goes\n\n{note}\n\n{table(head, stages)}"
 
 
 def steady_table(records: list[Record]) -> str:
-    """The first micro-batch, and the median of those from the third on."""
+    """Return the time of the first micro-batch, and the median from the third one on."""
     lines = []
     for r in records:
         first, *others = r["batch_ms"]
@@ -154,13 +170,13 @@ def steady_table(records: list[Record]) -> str:
     head = (
         "case", "rows a side and micro-batch", "partitions", "engine", "planning s", "first micro-batch s",
         "others, median ms",
-        "peak MB", "times the better native of the run", "run",
+        "peak MB", "speedup over the better native of the run", "run",
     )  # fmt: skip
     return table(head, lines)
 
 
 def static_table(records: list[Record]) -> str:
-    """Cold run, and the best of those after it."""
+    """Return the first run, and the best later one."""
     lines = []
     for r in records:
         cold, warm = r["seconds"][:1], r["seconds"][1:]
@@ -172,7 +188,7 @@ def static_table(records: list[Record]) -> str:
 
 
 def many_table(records: list[Record]) -> str:
-    """As of static frames, with the bytes that stages wrote for others."""
+    """Return the same as for static frames, with the shuffled bytes."""
     lines = []
     for r in records:
         cold, warm = r["seconds"][:1], r["seconds"][1:]
@@ -186,7 +202,7 @@ def many_table(records: list[Record]) -> str:
 
 
 def spread_table(records: list[Record]) -> str:
-    """Static frames: the cold run, and the best of the others; streams: the first micro-batch, the others' median."""
+    """Return the first and the best run of static frames; of streams the first micro-batch and the others' median."""
     lines = []
     for r in records:
         runs = [ms / 1000 for ms in r["batch_ms"]] if "batch_ms" in r else r["seconds"]
@@ -196,7 +212,7 @@ def spread_table(records: list[Record]) -> str:
             r["case"], f"{r['rows']:,}", r["way"], f"{first[0]:.1f}" if first else "did not end",
             f"{later:.2f}" if later else "", " ".join(f"{n:,}" for n in r.get("buckets", [])), f"{r['peak_mb']:,}",
         ])  # fmt: skip
-    head = ("case", "rows a side", "way", "first s", "others s", "rows of each bucket", "peak MB")
+    head = ("case", "rows a side", "routing", "first s", "others s", "rows of each bucket", "peak MB")
     return table(head, lines)
 
 
@@ -213,7 +229,7 @@ def sink_table(records: list[Record]) -> str:
 
 
 def chart(records: list[Record], folder: Path) -> str:
-    """Seconds of each engine, a group for each case."""
+    """Draw the seconds of each engine, a group for each case."""
     plt = charts.pyplot()
     cases = [c for c in SAID if any(r["case"] == c for r in records)]
     figure, axis = plt.subplots(figsize=(8, 0.6 + 0.75 * len(cases)))
@@ -233,13 +249,11 @@ def chart(records: list[Record], folder: Path) -> str:
 
 
 def render(results: Path, folder: Path) -> str:
-    """The page; its chart goes to ``folder``."""
+    """Return the page, and write its chart to ``folder``."""
     parts = [HEAD]
     files = [loaded(results / f"spark-{name}.jsonl") for name in ("streams", "sink", "static", "multiway", "spread")]
     machines = [m for found, _ in files for m in found]
     streams, sink, static, many, spread = (latest(records) for _, records in files)
-    if machines:
-        parts += ["## Machine", machine_text(machines)]
     measured = [r for r in streams if r["case"] in SAID]
     streams = [r for r in measured if r.get("rows", _ROWS) == _ROWS and r.get("partitions", _PARTITIONS) == _PARTITIONS]
     if streams:
@@ -250,34 +264,37 @@ def render(results: Path, folder: Path) -> str:
     timed = sorted((r for r in measured if r.get("batch_ms")), key=lambda r: (list(SAID).index(r["case"]), _size(r)))
     if timed:
         said = (
-            "Planning are the calls that build and start the query. In the first micro-batch workers start, where they "
-            "have not yet, and load what they need, and of the JVM's code little is compiled. "
-            "Of the others, from the third on, the median. Engines that were stopped count as far as they came."
+            "*Planning* is the time of the calls that build and start the query. In the first micro-batch, Python "
+            "workers start and load their modules, and the JVM has compiled only a small part of its code. *Others* is "
+            "the median from the third micro-batch on. Engines that were stopped count with the micro-batches that "
+            "ended."
         )
         parts += ["## First micro-batch and steady state", said, steady_table(timed)]
     if sink:
         said = (
-            "With 10^4 keys and a window of 300,000 rows a side, 51 rows come out for each row of a side. Written to "
-            "the same Parquet sink without any join, they take what the first two lines say: no join that writes them "
-            "there can take less (`python bench/spark_sink.py --join`)."
+            "With 10^4 keys and a window of 300,000 rows a side, the join emits 51 rows for each row of a side. The "
+            "first two lines write the same rows to the same Parquet sink without a join. No join that writes there "
+            "can be faster (`python bench/spark_sink.py --join`)."
         )
-        parts += ["## What the sink costs by itself", said, sink_table(sink)]
+        parts += ["## The cost of the sink", said, sink_table(sink)]
     if static:
-        said = "The same call on static frames, against Spark's batch join: `python bench/spark_static.py --case ...`."
+        said = "The same call on static frames, and Spark's batch join: `python bench/spark_static.py --case ...`."
         parts += ["## Static frames", said, static_table(static)]
     if many:
         said = (
-            "Three static frames with `ivjoin.spark.multi_join`, against two of Spark's batch joins, one after the "
-            "other, none of which is broadcast: `python bench/spark_multiway.py --case ...`."
+            "Three static frames with `ivjoin.spark.multi_join`, and with two of Spark's batch joins, one after the "
+            "other and without a broadcast: `python bench/spark_multiway.py --case ...`."
         )
-        parts += ["## Many frames", said, many_table(many)]
+        parts += ["## Many inputs", said, many_table(many)]
     if spread:
         said = (
-            "`hashed` is `routing=\"hash\"`: rows without a key, or of one key, are joined by one task. `spread` is "
-            "the default of static frames, and `hot_keys=` of streams; rows of streams are of each micro-batch, and "
-            "`-sink` is `ivjoin.spark.write_stream`: `python bench/spark_spread.py`."
+            "`hashed` is `routing=\"hash\"`: one task joins the rows without a key, or of one key. `spread` is the "
+            "default for static frames, and `hot_keys=` for streams. `-sink` is `ivjoin.spark.write_stream`. For "
+            "streams, rows are of each micro-batch. The command is `python bench/spark_spread.py`."
         )
         parts += ["## No key, one key, a hot key", said, spread_table(spread)]
+    if machines:
+        parts += ["## Machine and runs", machine_text(machines)]
     return "\n\n".join(p.rstrip("\n") for p in parts) + "\n"
 
 

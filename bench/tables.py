@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 __all__ = [
-    "Cells", "bound_table", "cold_table", "family_table", "geometric_mean", "losses_table", "machine_text",
+    "Cells", "ahead_table", "bound_table", "cold_table", "family_table", "geometric_mean", "losses_table", "machine_text",
     "memory_table", "net", "planning_table", "pushes_table", "seed_grid", "state_table", "weak_table",
 ]  # fmt: skip
 
@@ -64,19 +64,20 @@ def size(v: float) -> str:
 
 
 def said(r: Record | None) -> str:
-    """A cell's time, or why there is none."""
+    """Return a cell's time, or the reason why it is missing."""
     if r is None:
         return ""
     if r["status"] == "ok":
         return seconds(r["seconds"])
+    detail = r.get("detail", "").replace("over ", "> ").replace("would hold", "needs memory for")
     return {
-        "refused": r.get("detail", ""), "slow": r.get("detail", ""), "memory": r.get("detail", ""),
+        "refused": detail, "slow": detail, "memory": detail,
         "cannot": "the engine raises an error", "failed": "failed", "wrong": "wrong answer",
     }[r["status"]]  # fmt: skip
 
 
 def seed_grid(cells: Cells, rows: int) -> tuple[str, list[float]]:
-    """ivjoin against DataFusion's symmetric join over cardinality and batch size, and the ratios of CPU times."""
+    """Return ivjoin and DataFusion's symmetric join by cardinality and batch size, and the ratios of CPU times."""
     lines, ratios = [], []
     for card in (8, 64, 1024):
         case = f"seed/{card} keys/{rows} rows"
@@ -97,7 +98,7 @@ def seed_grid(cells: Cells, rows: int) -> tuple[str, list[float]]:
 
 
 def family_table(cells: Cells, family: str) -> str:
-    """All systems over the cases of a family, seconds; what is missing says why."""
+    """Return the seconds of all engines for the cases of a family, or the reasons why they are missing."""
     records = cells.family(family)
     if not records:
         return ""
@@ -116,8 +117,24 @@ def family_table(cells: Cells, family: str) -> str:
     return table(("case", "batch", "rows out", *(f"{p} s" for p in peers)), lines)
 
 
+def ahead_table(cells: Cells) -> str:
+    """Return the cases in which another engine is faster than ivjoin, each at its best batch size."""
+    best: dict[str, dict[str, float]] = {}
+    for r in cells.all():
+        if r["status"] == "ok":
+            peers = best.setdefault(r["case"], {})
+            peers[r["peer"]] = min(r["seconds"], peers.get(r["peer"], math.inf))
+    lines = []
+    for case, peers in best.items():
+        own = min((s for p, s in peers.items() if p.startswith("ivjoin")), default=math.inf)
+        other = min((p for p in peers if not p.startswith("ivjoin")), key=peers.__getitem__, default="")
+        if other and peers[other] < own < math.inf:
+            lines.append([case, seconds(own), seconds(peers[other]), other])
+    return table(("case", "ivjoin s", "fastest other engine s", "engine"), lines) if lines else ""
+
+
 def state_table(cells: Cells) -> str:
-    """Peak state and memory of ivjoin beside the peak memory of the others, for cases of 10^6 rows and more."""
+    """Return the state and memory of ivjoin and the peak memory of the others, for cases of 10^6 rows and more."""
     lines = []
     for r in cells.all():
         if r["peer"] != "ivjoin" or r["status"] != "ok" or r["rows_in"] < 10**6:
@@ -141,7 +158,7 @@ def state_table(cells: Cells) -> str:
 
 
 def memory_table(records: list[Record]) -> str:
-    """Bytes of state for each byte of payload."""
+    """Return the bytes of state for each byte of payload."""
     lines = [
         [
             r["rows"], f"{r['window']:,}", f"{r['state_rows']:,}",
@@ -154,7 +171,7 @@ def memory_table(records: list[Record]) -> str:
 
 
 def bound_table(cells: Cells) -> str:
-    """ivjoin's time beside that of copying the bytes that go in and come out."""
+    """Return ivjoin's time and the time for copying its input and output."""
     lines = [
         [
             r["case"], str(r["batch"]), seconds(r["cpu_seconds"]), size(r["bytes_moved"]), seconds(r["copy_seconds"]),

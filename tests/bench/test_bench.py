@@ -235,7 +235,7 @@ def test_the_page_shows_ratios_net_of_input_and_fitted_exponents(tmp_path: Path)
     page = report.render(records_of_a_grid(), [machine], tmp_path)
     assert "Geometric mean of DataFusion's net time over ivjoin's: **4.0**" in page
     assert "Exponent fitted to the CPU time: ivjoin 0.50; to the rows in and out 0.00. Expected: 0." in page
-    assert "ivjoin takes 2 to 500 ns for each row that goes in or comes out." in page
+    assert "ivjoin takes 2 to 500 ns for each row of input or output." in page
     shown = re.findall(r"\]\((benchmarks-[\w-]+\.svg)\)", page)
     assert "benchmarks-seed-1000000.svg" in shown
     assert all((tmp_path / name).stat().st_size > 1000 for name in shown)
@@ -246,7 +246,7 @@ def test_the_page_shows_ratios_net_of_input_and_fitted_exponents(tmp_path: Path)
 
 
 def test_without_results_the_page_says_so(tmp_path: Path) -> None:
-    assert "no figures here yet" in report.render([], [], tmp_path)
+    assert "no figures yet" in report.render([], [], tmp_path)
 
 
 def test_figures() -> None:
