@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 __all__ = [
-    "Cells", "ahead_table", "bound_table", "cold_table", "family_table", "geometric_mean", "losses_table", "machine_text",
-    "memory_table", "net", "planning_table", "pushes_table", "seed_grid", "state_table", "weak_table",
+    "Cells", "ahead_table", "bound_table", "cold_table", "family_table", "geometric_mean", "losses_table",
+    "machine_text", "memory_table", "net", "planning_table", "pushes_table", "seed_grid", "state_table", "weak_table",
 ]  # fmt: skip
 
 Record = dict[str, Any]
