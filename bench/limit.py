@@ -2,7 +2,7 @@
 
     python -m bench.limit                            # all cases, an hour or so; a table on standard output
     python -m bench.limit --cases "push; *" --rows 1000000
-    python -m bench.limit --page docs/memory.md      # the results of all runs so far, into the page
+    python -m bench.limit --page docs/benchmarks-memory.md  # write the results of all runs so far into the page
 
 Each case is a process that first joins a few rows, so that all is loaded, and then waits until this one has noted its
 resident size and let its peak begin anew; the system's count of the peak is read when the join has ended, before the
@@ -155,7 +155,7 @@ def _lines(records: Sequence[dict[str, Any]]) -> str:
         ]
         for r in records
     ]  # fmt: skip
-    head = ["path", "rows", "needed", "peak without a limit", "limit", "peak", "beside the limit", "times the CPU"]
+    head = ["path", "rows", "needed", "peak without a limit", "limit", "peak", "above the limit", "CPU factor"]
     return table(head, lines)
 
 

@@ -1,6 +1,6 @@
 """What shedding keeps, beside the best that could have been kept: the charts of Das, Gehrke and Riedewald (2003).
 
-    python -m bench.shedding                 # tables on standard output, charts beside docs/memory.md
+    python -m bench.shedding                 # tables on standard output, charts for docs/benchmarks-memory.md
     python -m bench.shedding --steps 1400    # a quarter of the paper's steps
 
 One row a side and step, a window of 400 steps, one stream skewed (Zipf) and one uniform. The policies run as

@@ -1,6 +1,6 @@
 """What spilling costs, by how far beyond the limit, and the memory of the process over time.
 
-    python -m bench.spilling                 # a table on standard output, a chart beside docs/memory.md
+    python -m bench.spilling                 # a table on standard output, a chart for docs/benchmarks-memory.md
     python -m bench.spilling --share 0.2     # fewer rows, in smaller windows
 
 Each run is a process of its own, in turn with the others: one without a limit, which says what the join needs, then
@@ -161,7 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             series[f"within {_mb(limit)}"] = r["over"], limit
         if k == 0:
             _drawn(series, options.output)
-    head = ["rows", "limit", "seconds of CPU", "times", "peak over the start", "in files"]
+    head = ["rows", "limit", "CPU seconds", "factor", "peak above the start", "on disk"]
     print(table(head, lines))
 
 
