@@ -278,7 +278,7 @@ def test_the_documented_chain_is_built(spark: Any, tmp_path: Path) -> None:
     import ivjoin.spark
 
     page = (ROOT / "docs/spark-order-and-watermarks.md").read_text()
-    section = page[page.index("## What stands behind a join") :]
+    section = page[page.index("## After a join") :]
     names: dict[str, Any] = {"F": F, "ivjoin": ivjoin}
     for name, ddl in (("clicks", "ts timestamp"), ("views", "ts timestamp"), ("orders", "at timestamp")):
         (tmp_path / name).mkdir()
