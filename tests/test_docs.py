@@ -63,6 +63,14 @@ def test_files_that_are_named_are_there(document: Path) -> None:
         assert (ROOT / name).exists(), name
 
 
+@pytest.mark.parametrize("name", re.findall(r"^::: (\S+)$", "\n".join(p.read_text() for p in DOCUMENTS), re.MULTILINE))
+def test_a_name_of_the_reference_exists(name: str) -> None:
+    if name.startswith("ivjoin.spark"):
+        pytest.importorskip("pyspark")
+    module, _, attribute = name.rpartition(".")
+    assert hasattr(import_module(module), attribute)
+
+
 def test_the_changelog_has_this_version() -> None:
     import ivjoin
 
