@@ -1,8 +1,8 @@
-"""What a condition says of values not yet seen: intervals through its graph, up and down.
+"""Propagate intervals through the graph of a condition, up and down, to bound values of future rows.
 
-`contract` narrows a box of column intervals to what can satisfy a condition; `forward`, `contract_nodes` and `Dom` are
-the same for expression nodes, as the join uses them. Bounds enclose every operation as the machine executes it. An
-operator without a rule says nothing and stops nothing.
+`contract` narrows a box of column intervals to the part that can satisfy a condition. `forward`, `contract_nodes` and
+`Dom` do the same for expression nodes, as the join uses them. Bounds enclose every operation as the machine executes
+it. An operator without a rule narrows nothing, and the rest of the condition still propagates.
 """
 
 from ivjoin.operators.domain import Dom

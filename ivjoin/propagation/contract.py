@@ -1,10 +1,10 @@
-"""``contract``: narrow a box of column intervals to what can satisfy a condition.
+"""``contract``: narrow a box of column intervals to the part that can satisfy a condition.
 
-A point of the box gives each column a value: a column in the box is never NULL. A float column with a greatest value is
-never NaN, one without may be. A point at which the condition errs does not satisfy it; a box that is one point is
-decided by the evaluator itself. In wider boxes a division by zero is enclosed as an error or a NULL, so that the bounds
-hold whichever of the two an engine makes of it. A join, whose evaluator makes it an error, knows better
-(``contract_nodes``).
+- A point of the box gives each column a value, so a column of the box is never NULL.
+- A float column with an upper bound is never NaN. Without one, it may be.
+- A point at which the condition raises an error does not satisfy it. The evaluator decides a box of one point.
+- In wider boxes, a division by zero is enclosed as an error or a NULL, because engines differ. A join knows that it is
+  an error (``contract_nodes``).
 """
 
 from __future__ import annotations
@@ -43,11 +43,12 @@ class Bounds:
     type : Type
     inf, sup : int, float, Decimal, bool, date, datetime, time, timedelta, str, bytes or None
         Least and greatest value, both included. An unbounded end is the type's limit for ints and decimals, an
-        infinity for floats, None for what Python's types cannot hold. None both where ``is_empty``.
+        infinity for floats, and None for values that Python's types cannot represent. An empty interval has None at
+        both ends.
     may_nan : bool
-        Whether NaN is in it, which is above all numbers.
+        Whether the interval contains NaN, which is greater than all numbers.
     is_empty : bool
-        Whether no value is left.
+        Whether the interval contains no value.
     """
 
     __slots__ = ("dom", "inf", "sup", "type")
@@ -89,13 +90,13 @@ class Bounds:
 
 
 class Contraction:
-    """What `contract` found.
+    """The result of `contract`.
 
     Attributes
     ----------
     outcome : Outcome
     box : dict of str to Bounds
-        One for each column of the given box, in its order; empty ones where no point is left.
+        One for each column of the given box, in its order; empty ones if no point can satisfy the condition.
     """
 
     __slots__ = ("box", "outcome")
@@ -111,20 +112,20 @@ class Contraction:
 def contract(
     condition: Any, box: Mapping[str, tuple[Any, Any, Any]], timezone: str = "UTC", effort: int = 600
 ) -> Contraction:
-    """Narrow a box to an interval per column that holds every point of the box at which the condition is TRUE.
+    """Narrow a box to one interval for each column, enclosing every point at which the condition is TRUE.
 
     Parameters
     ----------
     condition : str, SymPy relation, fluent expression or Node
-        Over the columns of the box, by their bare names (or with the qualifier ``l``).
+        Uses the columns of the box, by their bare names or with the qualifier ``l``.
     box : mapping of str to (type, inf, sup)
-        The type is a name such as ``"int64"`` or an Arrow type; the bounds are Python values of the column and
-        included, None is unbounded.
+        The type is a name such as ``"int64"`` or an Arrow type. The bounds are Python values of the column and are
+        included; None is unbounded.
     timezone : str
-        The zone of local times.
+        The time zone of local times.
     effort : int
-        How many propagations to spend on moving the bounds further once propagation has come to rest; 0 is propagation
-        alone, which does not evaluate a box that is one point either.
+        The number of further propagations that move the bounds after the fixpoint. 0 stops at the fixpoint, and does
+        not evaluate a box of one point.
 
     Returns
     -------
@@ -167,7 +168,7 @@ def contract(
 
 
 def _at_point(condition: Node, known: Mapping[Node, Dom]) -> bool | None:
-    """Whether the condition is TRUE at the one point of a box, as it is evaluated; None if the box is wider."""
+    """Return whether the condition evaluates to TRUE at the one point of a box; None if the box is wider."""
     from ivjoin.expr.evaluate import evaluate
 
     if not all(c in known for c in columns_of(condition)):
@@ -217,7 +218,7 @@ def _domain(name: str, t: Type, lo: Any, hi: Any) -> Dom:
 
 
 def _inside(value: Any, t: Type, name: str, up: bool) -> Any:
-    """The physical value of a bound, moved into the box where the type does not hold it."""
+    """Return the physical value of a bound, moved into the box if the type does not have it."""
     if hasattr(value, "as_py"):
         value = value.as_py()
     elif hasattr(value, "item") and hasattr(value, "dtype") and not getattr(value, "shape", ()):
@@ -225,11 +226,13 @@ def _inside(value: Any, t: Type, name: str, up: bool) -> Any:
     if isinstance(value, Decimal) and not value.is_nan():
         value = tamed(value) if value.is_finite() else float(value)
     if value.is_nan() if isinstance(value, Decimal) else isinstance(value, float) and math.isnan(value):
-        raise ConditionError(f"column {name!r} of the box: NaN is no bound; None is unbounded")
+        raise ConditionError(f"column {name!r} of the box has the bound NaN; expected a number, or None for no bound")
     try:
         return _moved(value, t, up)
     except (ValueError, TypeError, ArithmeticError) as e:
-        raise ConditionError(f"column {name!r} of the box: {came(value)} is no bound of type {t}") from e
+        raise ConditionError(
+            f"column {name!r} of the box has the bound {came(value)}; expected a value of type {t}, or None"
+        ) from e
 
 
 def _moved(value: Any, t: Type, up: bool) -> Any:
@@ -259,7 +262,7 @@ def _moved(value: Any, t: Type, up: bool) -> Any:
 
 
 def _shown(value: Any, t: Type, up: bool) -> Any:
-    """The Python value of a physical bound, rounded outward where Python's type is coarser; None if it holds none."""
+    """Return a physical bound as a Python value, rounded outward if Python's type is coarser, or None."""
     if value is None or t.kind not in HAVE_INTERVALS:
         return value
     out = shown(t, value, up)

@@ -1,9 +1,9 @@
-"""The graph of a condition with a domain at each node: bottom-up, top-down, to a fixpoint.
+"""The graph of a condition with a domain at each node, propagated bottom-up and top-down to a fixpoint.
 
-Nodes are visited in topological order, each distinct one once, so that a shared sub-expression is narrowed by all that
-use it. Going up, a rule computes a node from its arguments; going down, it narrows the arguments by what is left of the
-node. Both run only where something changed, until nothing does or a cap on the rounds is reached: stopping early is
-weak, never wrong.
+Nodes are visited in topological order, each distinct node once, so all uses of a shared sub-expression narrow it.
+Forward, a rule computes a node from its arguments. Backward, it narrows the arguments by the domain of the node. Both
+run only where a domain changed, until none does or the number of rounds reaches its cap. Stopping early gives wider
+domains, which are still correct.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Outcome", "Propagator"]
 
 
 class Outcome(enum.Enum):
-    """What a contraction found: nothing new, a smaller box, or that no point satisfies the condition."""
+    """The result of a contraction: nothing new, a smaller box, or no point that satisfies the condition."""
 
     UNCHANGED = "unchanged"
     CONTRACTED = "contracted"
@@ -36,17 +36,17 @@ class Outcome(enum.Enum):
 
 
 class Propagator:
-    """Propagation of "all of these conditions are TRUE" through their common graph; made once, used for many boxes.
+    """Propagate "all of these conditions are TRUE" through their common graph. One propagator serves many boxes.
 
     Parameters
     ----------
     conjuncts : sequence of Node
-        Conditions, all of which are TRUE at a satisfying point.
+        Conditions. All of them are TRUE at a satisfying point.
     also : iterable of Node
-        Further expressions whose domains are asked for.
+        Further expressions whose domains are needed.
     zero_gives_null : bool
-        Whether a division by zero may be NULL, as engines without ANSI mode have it; otherwise it errs, so that no
-        satisfying point has one.
+        Whether a division by zero may be NULL, as in engines without ANSI mode. Otherwise it is an error, so no
+        satisfying point contains one.
     """
 
     __slots__ = (
@@ -60,7 +60,7 @@ class Propagator:
         sums = forms(nodes, at)
         extra = [r for _, _, r in remainders(nodes, sums).values()]
         if extra:
-            # In front, so that they come before whatever uses them.
+            # In front, so that they precede the nodes that use them.
             nodes = list(walk(*extra, *conjuncts, *also))
             at = _arguments(nodes)
             sums = forms(nodes, at)
@@ -103,7 +103,7 @@ class Propagator:
         finer = [(i, r.finer) for i, r in enumerate(self.rules) if r.finer is not None]
         ways = _ways(at, self.roots) if finer else []
         self._finer = [(i, offer) for i, offer in finer if _read_again(i, at, ways, nodes)]
-        # Comparisons of numbers that are TRUE: the way down finds out whether they can be.
+        # Comparisons of numbers that are TRUE: the backward pass finds out whether they can be.
         self._quiet = bytearray(
             n.op in COMPARISONS and n.args[0].type.kind not in ("bool", "string", "binary", "null") for n in nodes
         )
@@ -112,7 +112,7 @@ class Propagator:
         self._scopes = {}
 
     def _fresh(self) -> list[Any]:
-        """The domains of all nodes where nothing is known of the columns."""
+        """Return the domains of all nodes without any knowledge of the columns."""
         D: list[Any] = []
         for n, r in zip(self.nodes, self.rules):
             if n.op == "literal":
@@ -122,7 +122,7 @@ class Propagator:
         return D
 
     def _settled(self) -> State | None:
-        """The state where all conjuncts are TRUE and nothing else is known, from which every contraction starts."""
+        """Return the state in which all conjuncts are TRUE and nothing else is known, where contractions start."""
         n = len(self.nodes)
         s = State(self.structure, self._template.copy(), bytearray(n), bytearray(n), bytearray(n))
         try:
@@ -137,7 +137,7 @@ class Propagator:
         return s
 
     def start(self, known: Mapping[Node, Dom]) -> State:
-        """The state before anything is propagated, but the known domains put in.
+        """Return the state with the known domains, before anything is propagated.
 
         Raises
         ------
@@ -162,7 +162,7 @@ class Propagator:
     def fixpoint(self, s: State, rounds: int, thorough: bool = True) -> None:
         """Propagate up and down until nothing changes, ``rounds`` times at most.
 
-        ``thorough``: rules are run again on their own news, which helps where one run is not all an operator can say.
+        ``thorough``: run a rule again on its own result, which helps where one run does not narrow as far as possible.
 
         Raises
         ------
@@ -172,7 +172,7 @@ class Propagator:
         forward, backward, quiet = self._forward, self._backward, self._quiet
         for _ in range(rounds):
             s.narrowed = False
-            # Arguments stand before what uses them, so going up finds its nodes in rising order.
+            # Arguments precede the nodes that use them, so the forward pass visits nodes in rising order.
             i = up.find(1)
             while i >= 0:
                 up[i] = 0
@@ -202,7 +202,7 @@ class Propagator:
                 break
 
     def split(self, s: State, rounds: int, depth: int, thorough: bool = True) -> None:
-        """Constructive disjunction: narrow to the hull of what the alternatives of each open choice leave.
+        """Narrow to the hull of the alternatives of each open choice (constructive disjunction).
 
         Raises
         ------
@@ -218,7 +218,7 @@ class Propagator:
                 self.join(s, cases, rounds, 1, thorough)
 
     def _scope(self, root: int, outer: bytearray | None) -> bytearray:
-        """The nodes below a node and those that every satisfying point evaluates."""
+        """Return the nodes below a node, and the ones that every satisfying point evaluates."""
         found = self._scopes.get(root)
         if found is None:
             found = bytearray(len(self.nodes)) if self._base is None else self._base.required[:]
@@ -235,7 +235,7 @@ class Propagator:
         return bytearray(a & b for a, b in zip(found, outer))
 
     def join(self, s: State, cases: Sequence[Case], rounds: int, depth: int, thorough: bool = True) -> None:
-        """Narrow to the hull of what is left under each of several cases, one of which holds."""
+        """Narrow to the hull of several cases, at least one of them true."""
         left: list[State] = []
         touched: set[int] = set()
         for case in cases:
@@ -249,7 +249,7 @@ class Propagator:
                     self.split(branch, rounds, depth - 1, thorough)
             except Infeasible:
                 continue
-            # Where one branch left a node as it was, so does the hull.
+            # If one branch does not change a node, neither does the hull.
             touched = touched.intersection(branch.touched) if left else set(branch.touched)
             if not thorough and all(self.nodes[j].type.kind == "bool" for j in touched):
                 return
@@ -270,7 +270,7 @@ class Propagator:
                 s.changed(j)
 
     def run(self, known: Mapping[Node, Dom], rounds: int = 4, depth: int = 1, thorough: bool = True) -> State:
-        """Propagate from known domains, with alternatives tried to a depth.
+        """Propagate from known domains, and try alternatives up to a depth.
 
         Raises
         ------
@@ -281,7 +281,7 @@ class Propagator:
         return s
 
     def settle(self, s: State, rounds: int, depth: int, thorough: bool = True) -> None:
-        """Fixpoint and alternatives in turn, until the alternatives bring nothing new.
+        """Alternate between the fixpoint and the alternatives until the alternatives narrow nothing.
 
         Raises
         ------
@@ -300,12 +300,12 @@ class Propagator:
     def contract(
         self, known: Mapping[Node, Dom], want: Sequence[Node], rounds: int = 2, depth: int = 1, thorough: bool = False
     ) -> tuple[Outcome, dict[Node, Dom]]:
-        """What is left of the wanted nodes at points that satisfy all conjuncts, found in a short time.
+        """Return the domains of the wanted nodes at points that satisfy all conjuncts, within a bounded time.
 
         Parameters
         ----------
         known : mapping of Node to Dom
-            What is known of nodes; of the others, their type.
+            Known domains of nodes. Other nodes have the domain of their type.
         want : sequence of Node
             Nodes of the graph.
         """
@@ -324,7 +324,7 @@ class Propagator:
         return outcome, out
 
     def upward(self, known: Mapping[Node, Dom]) -> list[Any]:
-        """The domains of all nodes by going up alone; no condition is assumed."""
+        """Return the domains of all nodes by forward rules alone, without assuming a condition."""
         D, up, parents, rules = self._template.copy(), bytearray(len(self.nodes)), self.structure.parents, self._forward
         for node, dom in known.items():
             j = self.index.get(node)
@@ -347,7 +347,7 @@ class Propagator:
         return D
 
     def forward(self, known: Mapping[Node, Dom], want: Node) -> Dom:
-        """The domain of a node by going up alone."""
+        """Return the domain of a node by forward rules alone."""
         return Dom(want.type, self.upward(known)[self.index[want]])
 
 
@@ -357,7 +357,7 @@ def _arguments(nodes: Sequence[Node]) -> list[tuple[int, ...]]:
 
 
 def _read_again(i: int, at: Sequence[tuple[int, ...]], ways: Sequence[int], nodes: Sequence[Node]) -> bool:
-    """Whether a column inside node i is read by another way too than through the node."""
+    """Return whether a column inside node i is also read outside of the node."""
     through = [0] * (i + 1)
     through[i] = ways[i]
     for j in range(i, -1, -1):
@@ -370,7 +370,7 @@ def _read_again(i: int, at: Sequence[tuple[int, ...]], ways: Sequence[int], node
 
 
 def _ways(at: Sequence[tuple[int, ...]], roots: Sequence[int]) -> list[int]:
-    """How many ways lead from the roots down to each node."""
+    """Return the number of paths from the roots to each node."""
     ways = [0] * len(at)
     for r in roots:
         ways[r] = 1
@@ -381,12 +381,12 @@ def _ways(at: Sequence[tuple[int, ...]], roots: Sequence[int]) -> list[int]:
 
 
 def _takes(p: int, parent: Node, s: Sum | None) -> bool:
-    """Whether a parent uses its argument otherwise than in a linear form; comparisons have equations of their own."""
+    """Return whether a parent uses its argument outside of a linear form. Comparisons have their own equations."""
     return parent.op not in COMPARISONS and (s is None or p in s.terms)
 
 
 def _both(rule: Rule, e: Equation) -> Rule:
-    """An operator's rule and its node's equation, one after the other."""
+    """Combine an operator's rule and its node's equation, one after the other."""
     forward, backward = rule.forward, rule.backward
     if forward is None or backward is None:
         return rule
@@ -414,7 +414,7 @@ def _of_literal(n: Node) -> Any:
 
 
 def _met(old: Any, new: Any) -> Any:
-    """The intersection of two domains of one type."""
+    """Return the intersection of two domains of one type."""
     if old.__class__ is int:
         return old & new
     alo, ahi, af = old
@@ -427,7 +427,7 @@ def _met(old: Any, new: Any) -> Any:
 
 
 def _united(a: Any, b: Any) -> Any:
-    """The hull of two domains of one type."""
+    """Return the hull of two domains of one type."""
     if a.__class__ is int:
         return a | b
     alo, ahi, af = a
@@ -442,7 +442,7 @@ def _united(a: Any, b: Any) -> Any:
 
 
 def _is_void(d: Any) -> bool:
-    """Whether nothing is left, not even NULL or NaN."""
+    """Return whether a domain is empty, without NULL and NaN as well."""
     if d.__class__ is int:
         return not d
     lo, hi, flags = d

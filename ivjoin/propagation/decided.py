@@ -1,7 +1,7 @@
 """Atoms that are linear while their argument has one sign or one order: ``abs``, ``least``, ``greatest``.
 
-Where x is not negative, ``abs(x)`` is x and ``abs(x) - x`` is 0, which neither operator can see. A linear form opens
-such atoms as far as the domains decide them; the forms that come of it are kept, one for each combination seen.
+If x is not negative, ``abs(x)`` is x, and ``abs(x) - x`` is 0. The rules of the two operators cannot see this. A linear
+form replaces such atoms as far as the domains decide them. The resulting forms are cached, one for each combination.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ __all__ = ["Opening", "openings"]
 
 
 class Opening(NamedTuple):
-    """What an atom may turn out to be.
+    """The options of an atom.
 
     Attributes
     ----------
     options : tuple of (int, int)
         Nodes and factors: the atom is one of ``factor * node``.
     choose : callable
-        From the domains, which of the options it is; None while that is open.
+        Returns the option that the domains decide; None while none is decided.
     """
 
     options: tuple[tuple[int, int], ...]
@@ -31,7 +31,7 @@ class Opening(NamedTuple):
 
 
 def openings(nodes: Sequence[Node], at: Sequence[tuple[int, ...]]) -> dict[int, Opening]:
-    """The atoms of a graph that can be decided, by place."""
+    """Return the atoms of a graph that can be decided, by place."""
     out = {}
     for i, n in enumerate(nodes):
         if not n.type.is_discrete:
@@ -59,7 +59,7 @@ def _order_of(at: tuple[int, ...], greatest: bool) -> Callable[[list[Any]], int 
             lo, hi, flags = D[j]
             if flags & NULL or lo > hi:
                 continue
-            # A null is passed by, so only the others' values matter.
+            # The function skips nulls, so only the other arguments matter.
             others = [D[o] for o in at if o != j]
             if all(o[0] > o[1] or (o[1] <= lo if greatest else o[0] >= hi) for o in others):
                 return k

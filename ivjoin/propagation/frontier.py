@@ -1,4 +1,4 @@
-"""Propagation for the join: from what is known of expressions to what is left of others."""
+"""Propagation for the join: from known domains of expressions to domains of other expressions."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ _lock = Lock()
 
 
 def propagator(conjuncts: tuple[Node, ...], also: tuple[Node, ...]) -> Propagator:
-    """A propagator of some conjuncts that ``also`` may be asked of; one that was made before, if it is kept.
+    """Return a propagator of conjuncts that also has the nodes ``also``; a cached one if possible.
 
-    Where conjuncts are TRUE nothing they evaluate divided by zero, which errs in a join. A value by itself, without
-    conjuncts, may be of a row that errs.
+    If the conjuncts are TRUE, nothing that they evaluate divides by zero, because that is an error in a join. Without
+    conjuncts, a value may belong to a row that raises an error.
     """
     key = (conjuncts, also)
     found = _made.get(key)
     if found is None:
         found = Propagator(conjuncts, also, zero_gives_null=not conjuncts)
         with _lock:
-            while len(_made) >= _LIMIT:  # the oldest goes
+            while len(_made) >= _LIMIT:  # remove the oldest
                 del _made[next(iter(_made))]
             _made[key] = found
     return found
 
 
 def forward(node: Node, known: Mapping[Node, Dom]) -> Dom:
-    """A domain that holds every value of an expression.
+    """Return a domain that encloses every value of an expression.
 
     Parameters
     ----------
     node : Node
     known : mapping of Node to Dom
-        What is known of sub-expressions; a column that is not in it can be anything of its type.
+        Known domains of sub-expressions. A column that is not in it can have any value of its type.
     """
     found = known.get(node)
     if found is not None:
@@ -53,25 +53,25 @@ def contract_nodes(
     conjuncts: Sequence[Node], known: Mapping[Node, Dom], want: Sequence[Node], also: Sequence[Node] | None = None,
     rounds: int = 2,
 ) -> tuple[Outcome, dict[Node, Dom]]:
-    """What is left of some expressions at the points where every conjunct is TRUE.
+    """Return the domains of expressions at the points where every conjunct is TRUE.
 
     Parameters
     ----------
     conjuncts : sequence of Node
         Conditions.
     known : mapping of Node to Dom
-        What is known of expressions; all of it holds at once.
+        Known domains of expressions, all true at once.
     want : sequence of Node
-        The expressions asked for.
+        The wanted expressions.
     also : sequence of Node, optional
-        All that will ever be asked for, so that one propagator serves several questions.
+        All expressions that later calls want, so that one propagator serves several calls.
     rounds : int
-        How often to propagate up and down at most, if there is news: a bound may pass one conjunct a round.
+        The greatest number of passes up and down. A bound may travel through one conjunct in each round.
 
     Returns
     -------
     Outcome
-        INFEASIBLE if no point is left, CONTRACTED if a wanted domain got smaller than what was known of it.
+        INFEASIBLE if no point satisfies the conjuncts, CONTRACTED if a wanted domain is smaller than its known domain.
     dict of Node to Dom
         The domain of each wanted expression.
     """

@@ -1,9 +1,9 @@
-"""Linear forms: a sum in which an expression occurs twice is bounded and solved as one equation, not step by step.
+"""Linear forms: bound and solve a sum as one equation, so that an expression that occurs twice counts once.
 
-``(a - b) + (b - c)`` is ``a - c`` wherever it raises nothing, because machine integers that do not overflow are
-integers; the same holds for decimals and times as long as no digit is cut. A node is therefore equal to ``sum of
-coefficient * atom + constant`` with integer coefficients, at every point at which the node has a value, whatever the
-width: the form is intersected with what the operators say, never put in their place.
+``(a - b) + (b - c)`` equals ``a - c`` unless it raises an error, because machine integers that do not overflow are
+integers. The same holds for decimals and times while no digit is cut. At every point at which a node has a value, it
+therefore equals ``sum of coefficient * atom + constant`` with integer coefficients, whatever its width. The domain of
+the form is intersected with the domain from the operators; it never replaces it.
 
 An atom is a node that is not linear itself. ``x - k * (x div k)`` is recognised as ``x % k``.
 """
@@ -30,7 +30,7 @@ T, F, N = truth.TRUE, truth.FALSE, truth.NULL
 
 
 def forms(nodes: Sequence[Node], at: Sequence[tuple[int, ...]]) -> list[Sum | None]:
-    """The form of each node in topological order; None of nodes that are no whole numbers."""
+    """Return the form of each node in topological order; None for a node that is not a whole number."""
     out: list[Sum | None] = []
     for i, n in enumerate(nodes):
         out.append(_form(i, n, [out[j] for j in at[i]]) if n.type.is_discrete else None)
@@ -38,7 +38,7 @@ def forms(nodes: Sequence[Node], at: Sequence[tuple[int, ...]]) -> list[Sum | No
 
 
 def _form(i: int, n: Node, args: list[Sum | None]) -> Sum | None:
-    """The form of a node from those of its arguments; the node itself as an atom where it is not linear in them."""
+    """Return the form of a node from the forms of its arguments; an atom if the node is not linear in them."""
     if n.op == "literal":
         return None if n.params[0] is None else Sum({}, n.params[0], False)
     found = _opened(n, args)
@@ -53,7 +53,7 @@ def _opened(n: Node, args: list[Sum | None]) -> Sum | None:
 
 
 def remainders(nodes: Sequence[Node], known: Sequence[Sum | None]) -> dict[int, tuple[int, int, Node]]:
-    """For each atom ``x div k`` of a constant k: the atom x, k, and the node ``x % k``."""
+    """Return for each atom ``x div k`` with a constant k: the atom x, k, and the node ``x % k``."""
     out = {}
     for i, n in enumerate(nodes):
         if n.op == "intdiv" and n.type.kind == n.args[0].type.kind == "int" and n.args[1].op == "literal":
@@ -64,7 +64,7 @@ def remainders(nodes: Sequence[Node], known: Sequence[Sum | None]) -> dict[int, 
 
 
 def _with_remainders(d: Sum, found: dict[int, tuple[int, int, int]]) -> Sum:
-    """``c * x - c * k * (x div k)`` as ``c * (x % k)``."""
+    """Return ``c * x - c * k * (x div k)`` as ``c * (x % k)``."""
     terms, repeats = dict(d.terms), d.repeats
     for q, (x, k, r) in found.items():
         if q in terms and terms[q] == -k * terms.get(x, 0):
@@ -75,7 +75,7 @@ def _with_remainders(d: Sum, found: dict[int, tuple[int, int, int]]) -> Sum:
 
 
 def _without_quotients(d: Sum, found: dict[int, tuple[int, int, int]]) -> Sum | None:
-    """A multiple of a form with ``x div k`` beside x written as ``(x - x % k) / k``; None if there is none."""
+    """Return a multiple of a form in which ``(x - x % k) / k`` replaces ``x div k``; None if the form has no x."""
     terms, constant = dict(d.terms), d.constant
     done = False
     for q, (x, k, r) in found.items():
@@ -94,7 +94,7 @@ def _without_quotients(d: Sum, found: dict[int, tuple[int, int, int]]) -> Sum | 
 
 
 def _joined(first: Equation | None, second: Equation | None) -> Equation | None:
-    """Two equations of one node as one."""
+    """Combine two equations of one node."""
     if first is None or second is None:
         return first if second is None else second
     a, b = first, second
@@ -111,15 +111,15 @@ def _joined(first: Equation | None, second: Equation | None) -> Equation | None:
 
 
 class Equation(NamedTuple):
-    """The rule of one linear form, beside that of the node's operator."""
+    """The rule of one linear form, in addition to the rule of the node's operator."""
 
     atoms: tuple[int, ...]
-    forward: Forward  # None where it says nothing
+    forward: Forward  # None if it narrows nothing
     backward: Backward
 
 
 class Forms(NamedTuple):
-    """The linear forms of a graph, and what they can be turned into.
+    """The linear forms of a graph, and their rewritings.
 
     Attributes
     ----------
@@ -137,7 +137,7 @@ class Forms(NamedTuple):
 
 
 def equation(i: int, n: Node, at: tuple[int, ...], known: Forms, used: bool) -> Equation | None:
-    """The equation of a comparison, or of a node; None where the operators by themselves find as much.
+    """Return the equation of a comparison or a node; None if the operators alone find the same bounds.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def equation(i: int, n: Node, at: tuple[int, ...], known: Forms, used: bool) -> 
         A node and its arguments.
     known : Forms
     used : bool
-        Whether something that is not linear takes the node.
+        Whether the node is an argument of a node that is not linear.
     """
     d: Sum | None
     if n.op in ("lt", "le", "gt", "ge", "eq", "ne"):
@@ -164,7 +164,7 @@ def equation(i: int, n: Node, at: tuple[int, ...], known: Forms, used: bool) -> 
 
 
 def _closed_both(i: int, op: str, d: Sum, known: Forms) -> Equation | None:
-    """The equation of a form, and in a comparison of what it is without quotients."""
+    """Return the equation of a form, and in a comparison also of the form without quotients."""
     plain = _closed(i, op, _with_remainders(d, known.remainders))
     if op not in ("lt", "le", "gt", "ge", "eq", "ne"):
         return plain
@@ -173,7 +173,7 @@ def _closed_both(i: int, op: str, d: Sum, known: Forms) -> Equation | None:
 
 
 def _closed(i: int, op: str, d: Sum) -> Equation | None:
-    """The equation of a form as it stands, if it is worth one."""
+    """Return the equation of a form, if it finds more than the operators."""
     if op not in ("lt", "le", "gt", "ge", "eq", "ne"):
         return _value(i, d) if d.repeats else None
     g = gcd(*d.terms.values()) if d.terms else 0
@@ -184,7 +184,7 @@ def _closed(i: int, op: str, d: Sum) -> Equation | None:
 
 
 def _reachable(d: Sum, known: Forms) -> list[int]:
-    """The atoms that can be opened, those inside others after them."""
+    """Return the atoms that can be replaced, inner ones after outer ones."""
     out: list[int] = []
     stack = [x for x in d.terms if x in known.openings]
     while stack:
@@ -201,7 +201,7 @@ def _reachable(d: Sum, known: Forms) -> list[int]:
 
 
 def _would_repeat(d: Sum, places: list[int], known: Forms) -> bool:
-    """Whether some atom may be met twice once atoms are opened."""
+    """Return whether an atom may occur twice after atoms are replaced."""
     count: dict[int, int] = dict.fromkeys(d.terms, 1)
     for x in places:
         inside = {z for y, _ in known.openings[x].options for z in known.sums[y].terms}  # type: ignore[union-attr]
@@ -211,7 +211,7 @@ def _would_repeat(d: Sum, places: list[int], known: Forms) -> bool:
 
 
 def _opening(i: int, op: str, d: Sum, places: list[int], known: Forms) -> Equation:
-    """An equation that opens atoms as the domains decide them."""
+    """Return an equation that replaces atoms as the domains decide them."""
     made: dict[tuple[int | None, ...], Equation | None] = {}
     choosers = [known.openings[x].choose for x in places]
     atoms = dict.fromkeys(d.terms)
@@ -250,7 +250,7 @@ def _opening(i: int, op: str, d: Sum, places: list[int], known: Forms) -> Equati
 
 
 def _range(D: list[Any], terms: tuple[tuple[int, int], ...]) -> tuple[int, int, int] | None:
-    """Bounds of the sum and the flags of its atoms; None if some atom has no value."""
+    """Return the bounds of the sum and the flags of its atoms; None if an atom has no value."""
     low = high = flags = 0
     for x, c in terms:
         lo, hi, f = D[x]
@@ -300,7 +300,7 @@ def _solve(s: State, terms: tuple[tuple[int, int], ...], least: Any, most: Any) 
 
 
 def _congruent(s: State, terms: tuple[tuple[int, int], ...], total: int) -> None:
-    """Narrow the atoms of ``sum = total`` to the residues that divisibility leaves."""
+    """Narrow the atoms of ``sum = total`` to the residues that divisibility allows."""
     for k, (x, c) in enumerate(terms):
         g = 0
         for j, (_, other) in enumerate(terms):
@@ -328,7 +328,7 @@ def _congruent(s: State, terms: tuple[tuple[int, int], ...], total: int) -> None
 def _comparison(i: int, op: str, d: Sum) -> Equation:
     g = gcd(*d.terms.values()) if d.terms else 1
     terms = tuple((x, c // g) for x, c in d.terms.items())
-    # g * sum + constant compares with 0 as the sum does with these: sum <= most is "<= 0", sum >= least is ">= 0".
+    # g * sum + constant compares with 0 like the sum with these: sum <= most is "<= 0", sum >= least is ">= 0".
     most, least = -d.constant // g, -(d.constant // g)
     whole = most == least
     bounds: dict[tuple[str, int], tuple[int | None, int | None]] = {

@@ -1,7 +1,7 @@
-"""Comparisons that bound one and the same sum: where their bounds do not meet, no row satisfies all of them.
+"""Find comparisons that bound the same sum by ranges that do not overlap: no row satisfies all of them.
 
-``a > b`` says ``a - b >= 1`` of whole numbers and ``a < b + 1`` says ``a - b <= 0``. Each alone leaves the whole
-box, and one after the other they only creep; together they are empty, whatever the box.
+For whole numbers, ``a > b`` is ``a - b >= 1``, and ``a < b + 1`` is ``a - b <= 0``. Neither of them narrows the box
+alone, and propagating them in turn narrows it by one unit at a time. Together they are empty for every box.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "ne": "eq"}
 def contradict(
     nodes: Sequence[Node], at: Sequence[tuple[int, ...]], roots: Iterable[int], sums: Sequence[Sum | None]
 ) -> bool:
-    """Whether the comparisons among the roots, which are TRUE, shut each other out.
+    """Return whether the comparisons among the roots, which are TRUE, contradict each other.
 
     Parameters
     ----------
     nodes, at, sums
-        A graph, its arguments, and the linear form of each node.
+        A graph, the arguments of its nodes, and the linear form of each node.
     roots : iterable of int
     """
     found: dict[tuple[tuple[int, int], ...], tuple[int | None, int | None]] = {}
@@ -50,7 +50,7 @@ def contradict(
             continue
         terms = tuple(sorted(d.terms.items()))
         k = gcd(*d.terms.values()) * (1 if terms[0][1] > 0 else -1)
-        # low <= k * sum + constant <= high, of whole numbers
+        # low <= k * sum + constant <= high, in whole numbers
         low = None if low is None else low - d.constant
         high = None if high is None else high - d.constant
         if k < 0:

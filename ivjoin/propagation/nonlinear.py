@@ -1,12 +1,14 @@
 """Equations of polynomials: products, squares and sums of floats in which an expression occurs twice.
 
-Going down operator by operator, ``a * b + a * c`` is two products that know nothing of each other. As a polynomial it
-is solved for each of its atoms x in turn: where x stands in no power, ``B * x + C`` lies in a target, and x in the
-quotient; where it stands squared with a constant factor, the square is completed, ``(2 * A * x + B) ** 2 = 4 * A *
-target + (B * B - 4 * A * C)``, with the last term cancelled as a polynomial, so that ``a * a - 2 * a * b + b * b`` is a
-square; a lone power has a root.
+Operator by operator, ``a * b + a * c`` is two independent products. As a polynomial, it is solved for each of its atoms
+x in turn:
 
-The polynomial never takes the place of what the operators say, it is intersected with it.
+- If x has no power, ``B * x + C`` lies in the target, and x in the quotient.
+- If x is squared with a constant factor, the square is completed: ``(2 * A * x + B) ** 2 = 4 * A * target +
+  (B * B - 4 * A * C)``. The last term is cancelled as a polynomial, so ``a * a - 2 * a * b + b * b`` is a square.
+- A single power has a root.
+
+The result is intersected with the domain from the operators; it never replaces it.
 """
 
 from __future__ import annotations
@@ -29,13 +31,13 @@ T, F = truth.TRUE, truth.FALSE
 Pair = tuple[Any, Any]
 Target = tuple[Any, Any]
 _REFUTED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
-# What the sum may still be off by when it is computed in doubles, as a part of the magnitudes added up.
+# The error of the sum computed in doubles, as a fraction of the added magnitudes.
 _SLOP = 2.0**-50
 _MAX = 1.7976931348623157e308
 
 
 class _Sum(NamedTuple):
-    """A polynomial ready to be evaluated: (coefficient, factors with their powers) of each term."""
+    """Return a polynomial for evaluation: (coefficient, factors with their powers) of each term."""
 
     terms: tuple[tuple[Any, tuple[tuple[int, int], ...]], ...]
 
@@ -43,7 +45,7 @@ class _Sum(NamedTuple):
 def polynomial_equation(
     i: int, n: Node, at: tuple[int, ...], normal: Sequence[Normal | None], used: bool, discrete: frozenset[int]
 ) -> Equation | None:
-    """The equation of a comparison, or of a number; None where the operators by themselves find as much.
+    """Return the equation of a comparison or a number; None if the operators alone find the same bounds.
 
     Parameters
     ----------
@@ -52,13 +54,13 @@ def polynomial_equation(
     normal : sequence of Normal or None
         The polynomial of each node.
     used : bool
-        Whether something that is not part of a polynomial takes the node.
+        Whether the node is an argument of a node that is not part of a polynomial.
     discrete : frozenset of int
         The places of whole numbers.
     """
     try:
         return _equation(i, n, at, normal, used, discrete)
-    except OverflowError:  # a coefficient that is no double
+    except OverflowError:  # a coefficient that a double cannot represent
         return None
 
 
@@ -90,7 +92,7 @@ def _equation(
 
 
 def _pays(p: Polynomial, uses: Mapping[int, int], whole: bool) -> bool:
-    """Whether the expression reads an atom more than once; linear forms of whole numbers are seen to elsewhere."""
+    """Return whether the expression reads an atom twice. ``linear`` handles linear forms of whole numbers."""
     return any(k > 1 for k in uses.values()) and bool(p) and not (whole and all(len(m) < 2 for m in p))
 
 
@@ -143,14 +145,14 @@ def _silent(D: list[Any]) -> None:
 
 
 class _Solver:
-    """A polynomial, solved for each of its atoms."""
+    """Solve a polynomial for each of its atoms."""
 
     def __init__(self, p: Polynomial, whole: bool, discrete: frozenset[int]) -> None:
         self.whole = whole
         self.discrete = discrete
         self.sum = _ready(p, whole)
         self.atoms = tuple(dict.fromkeys(x for m in p for x in m))
-        # One that occurs once, alone in its term, is solved as well: it depends on the others.
+        # An atom that occurs once, alone in its term, is solved as well: it depends on the others.
         self.ways = [(x, w) for x in self.atoms for w in _ways(p, x, whole)]
 
     def solve(self, s: State, target: Target) -> None:
@@ -195,7 +197,7 @@ def _ready(p: Polynomial, whole: bool) -> _Sum:
 
 
 def _range(p: _Sum, D: list[Any], whole: bool) -> Pair | None:
-    """Bounds of a polynomial; None where an atom has no value, or no bound."""
+    """Return the bounds of a polynomial; None if an atom has no value or no bound."""
     low: Any = 0
     high: Any = 0
     size: Any = 0
@@ -237,7 +239,7 @@ def _power(lo: Any, hi: Any, k: int) -> Pair:
 
 
 def _ways(p: Polynomial, x: int, whole: bool) -> list[Way]:
-    """How the polynomial can be solved for one of its atoms."""
+    """Return how the polynomial can be solved for one of its atoms."""
     by: dict[int, Polynomial] = {}
     for m, c in p.items():
         k = m.count(x)
@@ -254,7 +256,7 @@ def _ways(p: Polynomial, x: int, whole: bool) -> list[Way]:
 
 
 def _quotient(factor: Polynomial, rest: Polynomial, whole: bool) -> Way:
-    """Of ``factor * x + rest``."""
+    """Solve ``factor * x + rest``."""
     shift, left = divided(rest, factor, whole) if rest else ({}, {})
     f, r, k = (_ready(q, whole) for q in (factor, left, shift))
 
@@ -270,7 +272,7 @@ def _quotient(factor: Polynomial, rest: Polynomial, whole: bool) -> Way:
 
 
 def _moved(y: Pair, m: Pair, whole: bool) -> Pair:
-    """``y - m``, outward."""
+    """Return ``y - m``, rounded outward."""
     if y[0] > y[1]:
         return y
     lo, hi = y[0] - m[1], y[1] - m[0]
@@ -278,14 +280,14 @@ def _moved(y: Pair, m: Pair, whole: bool) -> Pair:
 
 
 def _outward(lo: float, hi: float) -> Pair:
-    # Past the greatest double lie numbers that no double is.
+    # Beyond the greatest double are numbers that a double cannot represent.
     lo, hi = min(lo, _MAX), max(hi, -_MAX)
     low = lo if lo == -inf else nextafter(lo - abs(lo) * _SLOP, -inf)
     return low, hi if hi == inf else nextafter(hi + abs(hi) * _SLOP, inf)
 
 
 def _real_quotient(z: Pair, b: Pair, x: Pair) -> Pair:
-    """Members of ``x`` whose product with a member of ``b`` is in ``z``, outward."""
+    """Return the members of ``x`` whose product with a member of ``b`` is in ``z``, rounded outward."""
     bl, bh = b
     if bl <= 0 <= bh:
         if z[0] <= 0 <= z[1]:
@@ -307,7 +309,7 @@ def _real_quotient(z: Pair, b: Pair, x: Pair) -> Pair:
 
 
 def _square(a: Any, b: Polynomial, rest: Polynomial, whole: bool) -> Way:
-    """Of ``a * x * x + b * x + rest``: the square of ``2 * a * x + b`` is ``4 * a * target + b * b - 4 * a * rest``."""
+    """Solve ``a * x * x + b * x + rest``: ``(2 * a * x + b) ** 2 = 4 * a * target + b * b - 4 * a * rest``."""
     d = minus(times(b, b), {m: 4 * a * c for m, c in rest.items()})
     shift, more = _ready(b, whole), _ready(d, whole)
     four: Any = 4 * a if whole else float(4 * a)
@@ -344,7 +346,7 @@ def _square(a: Any, b: Polynomial, rest: Polynomial, whole: bool) -> Way:
 
 
 def _root(k: int, factor: Polynomial, rest: Polynomial, whole: bool) -> Way:
-    """Of ``factor * x ** k + rest``."""
+    """Solve ``factor * x ** k + rest``."""
     f, r = _ready(factor, whole), _ready(rest, whole)
 
     def way(D: list[Any], target: Pair, d: Any) -> Pair | None:
@@ -372,7 +374,7 @@ def _root(k: int, factor: Polynomial, rest: Polynomial, whole: bool) -> Way:
 
 
 def _cut_root(v: Any, k: int, whole: bool, up: bool) -> Any:
-    """The least integer with a k-th power from v on (up), or the greatest with one up to v; outward of doubles."""
+    """Return the least integer with a k-th power >= v (up), or the greatest with one <= v; rounded outward."""
     if whole:
         n = _floor_root(abs(v), k)
         exact = n**k == abs(v)
@@ -385,7 +387,7 @@ def _cut_root(v: Any, k: int, whole: bool, up: bool) -> Any:
 
 
 def _floor_root(n: int, k: int) -> int:
-    """The greatest integer whose k-th power is at most n."""
+    """Return the greatest integer whose k-th power is at most n."""
     if k == 2:
         return isqrt(n)
     lo, hi = 0, 1 << (n.bit_length() // k + 1)

@@ -1,11 +1,11 @@
-"""Which direction an expression has over arriving rows, from the declared orders of what it reads.
+"""Derive the direction of an expression over arriving rows from the declared orders of its columns.
 
-An order is what ivjoin means by one: a row whose value is NULL or NaN, or errs, carries none, and may stand anywhere;
-the other values never fall (ascending) or never rise (descending). An operator passes an order on only where every
-value it has comes of ordered values: ``floor(NaN)`` is 0, ``least`` skips nulls, so those ask for arguments that are
-provably neither NULL nor NaN. What cannot be proved has no order.
+In an ascending order, values never fall; in a descending one, they never rise. A row whose value is NULL or NaN, or
+raises an error, has no place in the order and may arrive at any time. The value of an operator follows an order only if
+each of its values comes from ordered values. ``floor(NaN)`` is 0, and ``least`` skips nulls, so these need arguments
+that are provably neither NULL nor NaN. An order that cannot be proved does not exist.
 
-Library functions such as ``exp`` rise on paper only: the last digit may not. They have no order here.
+Library functions such as ``exp`` have no order here, because their last digit may fall while the argument rises.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SAME, NO = Direction.CONSTANT, Direction.NONE
 
 
 def ordering(node: Node, orders: Mapping[Node, Direction], known: Mapping[Node, Dom] | None = None) -> Direction:
-    """The direction of an expression.
+    """Return the direction of an expression.
 
     Parameters
     ----------
@@ -34,12 +34,12 @@ def ordering(node: Node, orders: Mapping[Node, Direction], known: Mapping[Node, 
     orders : mapping of Node to Direction
         Declared directions of columns or of larger expressions.
     known : mapping of Node to Dom, optional
-        What is known of values, such as bounds: a product rises where no factor is negative.
+        Known domains, such as bounds: a product rises if no factor is negative.
 
     Returns
     -------
     Direction
-        NONE unless it is proved.
+        NONE unless a direction is proved.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def ordering(node: Node, orders: Mapping[Node, Direction], known: Mapping[Node, 
         if direction is None:
             direction = _of(n, [found[p.index[a]] for a in n.args], [domains[p.index[a]] for a in n.args], domains[i])
         if direction is NO and (s := sums[i]) is not None and i not in s.terms:
-            # Repeated atoms cancel: (a + b) - b goes as a does.
+            # Repeated atoms cancel: (a + b) - b has the direction of a.
             direction = together([found[x] if c > 0 else -found[x] for x, c in s.terms.items()])
         found.append(direction)
     return found[p.index[node]]
@@ -66,7 +66,7 @@ def ordering(node: Node, orders: Mapping[Node, Direction], known: Mapping[Node, 
 
 def _of(n: Node, directions: list[Direction], args: list[Dom], result: Dom) -> Direction:
     if n.op == "literal" or (not result.is_empty and result.lo is not None and result.lo == result.hi):
-        # One value at most, beside NULL and NaN, which carry no order.
+        # At most one value besides NULL and NaN, which have no place in the order.
         return SAME
     if not n.args:
         return NO

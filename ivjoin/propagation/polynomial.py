@@ -1,11 +1,11 @@
-"""Polynomials of a graph: what a node is as a sum of products of other nodes, and how far rounding takes it from that.
+"""Polynomials of a graph: each node as a sum of products of other nodes, with a bound on its rounding error.
 
-Whole numbers are equal to their polynomial wherever nothing overflows, which errs. Floats are not: every operation
-rounds, so a node is within an error of its polynomial that is bounded step by step from the magnitudes of the operands.
-Where a magnitude is unbounded, so is the error, and nothing is known.
+A whole number equals its polynomial unless an operation overflows, which is an error. A float does not: every operation
+rounds. The distance of a node from its polynomial is bounded step by step from the magnitudes of the operands. If a
+magnitude is unbounded, so is the error, and the polynomial bounds nothing.
 
-A polynomial is a dict from monomials to coefficients other than zero; a monomial is the sorted tuple of the places of
-its factors, repeated as often as they occur, and ``()`` is the constant.
+A polynomial is a dict from monomials to coefficients other than zero. A monomial is the sorted tuple of the places of
+its factors, repeated as often as they occur; ``()`` is the constant.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ __all__ = [
 ]  # fmt: skip
 
 Monomial = tuple[int, ...]
-Polynomial = dict[Monomial, Any]  # int coefficients of whole numbers, Fractions of floats
+Polynomial = dict[Monomial, Any]  # coefficients: int for whole numbers, Fraction for floats
 
 _MOST_TERMS = 12
 _MOST_FACTORS = 3
-# Rounding to nearest errs by half a unit in the last place; a whole one is allowed for, which covers how the bound
-# itself is computed. Below the normal numbers the error is absolute.
+# Rounding to nearest is off by half a unit in the last place. A whole unit is allowed here, which also covers the
+# computation of the bound itself. Below the normal numbers, the error is absolute.
 _UNIT = {32: (2.0**-23, 2.0**-148), 64: (2.0**-52, 5e-324)}
 
 
 class Step(NamedTuple):
-    """One rounded operation: the node, what it does, the nodes it reads, and units of the last place it may err by."""
+    """One rounded operation: the node, its kind, the nodes it reads, and its error in units of the last place."""
 
     place: int
     kind: str  # add, mul or scale
@@ -51,7 +51,7 @@ class Normal(NamedTuple):
     ----------
     terms : dict
     steps : tuple of Step
-        The rounded operations between the atoms and the node, arguments first; none of a whole number.
+        The rounded operations between the atoms and the node, arguments first; empty for a whole number.
     uses : dict of int to int
         How often the expression reads each atom; a square reads its root once.
     """
@@ -75,7 +75,7 @@ def _plus(a: Polynomial, b: Polynomial, sign: int) -> Polynomial:
 
 
 def uses_of(args: Iterable[Normal]) -> dict[int, int]:
-    """How often several expressions together read each atom."""
+    """Return how often several expressions together read each atom."""
     out: dict[int, int] = {}
     for a in args:
         for x, k in a.uses.items():
@@ -95,9 +95,9 @@ def times(a: Polynomial, b: Polynomial) -> Polynomial:
 
 
 def divided(a: Polynomial, b: Polynomial, whole: bool) -> tuple[Polynomial, Polynomial]:
-    """``(q, r)`` with ``a = q * b + r``: what division by the leading term of ``b`` takes out of ``a``.
+    """Return ``(q, r)`` with ``a = q * b + r``, by division by the leading term of ``b``.
 
-    ``whole``: the quotient's coefficients have to be integers. A quotient that makes nothing simpler is zero.
+    ``whole``: the coefficients of the quotient must be integers. A quotient that simplifies nothing is zero.
     """
     lead = _leading(b)
     q: Polynomial = {}
@@ -129,7 +129,7 @@ def _without(m: Monomial, factor: Monomial) -> Monomial | None:
 
 
 def normal_forms(nodes: Sequence[Node], at: Sequence[tuple[int, ...]]) -> list[Normal | None]:
-    """The polynomial of each node in topological order; None of nodes that are no numbers."""
+    """Return the polynomial of each node in topological order; None for a node that is not a number."""
     out: list[Normal | None] = []
     for i, n in enumerate(nodes):
         if n.op == "literal":
@@ -161,7 +161,7 @@ def _is_small(p: Polynomial) -> bool:
 
 
 def _of(n: Node, i: int, at: tuple[int, ...], args: list[Normal]) -> Normal | None:
-    # Of x * x the operator's own rule knows that it is a square.
+    # The rule of the operator itself knows that x * x is a square.
     uses = uses_of(args[:1] if len(set(at)) == 1 else args)
     if n.type.kind == "float":
         made = _of_float(n, i, at, args)
@@ -196,7 +196,7 @@ def _scaled(p: Polynomial, factor: Any) -> Polynomial:
 
 
 def _of_float(n: Node, i: int, at: tuple[int, ...], args: list[Normal]) -> tuple[Polynomial, Step] | None:
-    """The terms and the rounding."""
+    """Return the terms and the rounding steps."""
     op, a, unit = n.op, args[0].terms, _UNIT[32 if n.type.bits == 32 else 64]
     if op == "neg":
         return _scaled(a, -1), Step(i, "scale", at, 1.0, (0.0, 0.0))
@@ -219,7 +219,7 @@ def _of_float(n: Node, i: int, at: tuple[int, ...], args: list[Normal]) -> tuple
 
 
 def error_of(root: int, steps: Sequence[Step], D: Sequence[Any]) -> float:
-    """How far the machine's value of a node may be from its polynomial; inf where that is not bounded."""
+    """Return how far the computed value of a node may be from its polynomial; inf if that is not bounded."""
     errors: dict[int, float] = {}
     for s in steps:
         lo, hi, flags = D[s.place]

@@ -1,13 +1,12 @@
-"""How far along an axis a condition cannot be TRUE, found by going up alone: what needs no inverse of any operator.
+"""Find the longest prefix of an axis in which a condition cannot be TRUE, by forward rules alone.
 
-A prefix of an axis is refuted where some conjunct, evaluated over the whole prefix with what else is known, cannot be
-TRUE. Forward rules enclose every operator as the machine executes it, rounding included, so that a refuted prefix holds
-no row that matches, whether the condition rises along the axis or not. Enclosures grow with the intervals they are
-given: what refutes a prefix refutes every shorter one, and the longest is found by bisection. Only prefixes that have
-been refuted are ever returned.
+A prefix is refuted if a conjunct cannot be TRUE over the whole prefix and the other known domains. Forward rules
+enclose every operator as the machine executes it, with rounding. A refuted prefix therefore contains no matching row,
+whether the condition rises along the axis or not. Enclosures grow with their arguments, so a refuted prefix implies
+that every shorter one is refuted, and bisection finds the longest. Only refuted prefixes are returned.
 
-Two uses: an operator without a backward rule still prunes; and a bound that an inverse proposes is confirmed, or moved
-outward to the nearest that is.
+This has two uses. An operator without a backward rule still prunes. A bound that an inverse proposes is confirmed, or
+moved outward to the nearest confirmed one.
 """
 
 from __future__ import annotations
@@ -22,22 +21,22 @@ from ivjoin.propagation.dag import Propagator
 
 __all__ = ["confirmed", "dead_until", "refutes"]
 
-# How far, in powers of two of neighbouring doubles, a proposed bound is moved before the proposal is taken as it is; of
-# other types a few units.
+# How far a proposed bound is moved before it is accepted without confirmation: in powers of two of neighbouring
+# doubles, and a few units for other types.
 _CONFIRMING_STEPS = 24
 
 
 def refutes(p: Propagator, known: Mapping[Node, Dom], axis: Node, ordinal: int, falling: bool = False) -> bool:
-    """Whether no row at or below an ordinal of an axis (``falling``: at or above) can satisfy the conjuncts.
+    """Return whether no row at or below an ordinal of an axis (``falling``: at or above) can satisfy the conjuncts.
 
     Parameters
     ----------
     p : Propagator
-        Of the conjuncts; the axis is one of its nodes.
+        The propagator of the conjuncts; the axis is one of its nodes.
     known : mapping of Node to Dom
-        What is known of other expressions, such as the frontier of the other side.
+        Known domains of other expressions, such as the frontier of the other side.
     axis : Node
-        An expression of one side, of a type that has ordinals. Rows whose value is NULL or NaN are not asked about.
+        An expression of one side, of a type that has ordinals. Rows whose value is NULL or NaN are not considered.
     ordinal : int
     falling : bool
     """
@@ -45,7 +44,7 @@ def refutes(p: Propagator, known: Mapping[Node, Dom], axis: Node, ordinal: int, 
 
 
 def _refuter(p: Propagator, known: Mapping[Node, Dom], axis: Node, falling: bool) -> Callable[[int], bool]:
-    """`refutes` as a function of the ordinal."""
+    """Return `refutes` as a function of the ordinal."""
     t = axis.type
     given = dict(known)
     old = given.pop(axis, None)
@@ -66,14 +65,14 @@ def _refuter(p: Propagator, known: Mapping[Node, Dom], axis: Node, falling: bool
 def dead_until(
     p: Propagator, known: Mapping[Node, Dom], axis: Node, falling: bool = False, near: int | None = None
 ) -> int | None:
-    """The ordinal up to which (``falling``: down to which) no row can satisfy the conjuncts; None if there is none.
+    """Return the ordinal up to which (``falling``: down to which) no row can satisfy the conjuncts, or None.
 
     Parameters
     ----------
     p, known, axis, falling
         As for `refutes`.
     near : int, optional
-        Where the search starts, such as the answer of an earlier frontier; it costs a logarithm of the distance.
+        Where the search starts, such as the result for an earlier frontier. The cost is logarithmic in the distance.
 
     Examples
     --------
@@ -87,7 +86,7 @@ def dead_until(
     """
     refuted = _refuter(p, known, axis, falling)
     least, most = _ends(axis, known.get(axis))
-    # Turned over where the axis falls, so that inside the prefix begins at the low end.
+    # Mirrored if the axis falls, so that the prefix always begins at the low end.
     sign = -1 if falling else 1
     low, high = (-most, -least) if falling else (least, most)
 
@@ -126,10 +125,10 @@ def dead_until(
 def confirmed(
     p: Propagator, known: Mapping[Node, Dom], axis: Node, bound: int, falling: bool = False
 ) -> int:
-    """A bound that an inverse proposes, moved outward until the rows that it gives up are refuted by going up.
+    """Move a bound that an inverse proposes outward until forward rules refute the rows beyond it.
 
-    ``bound`` is the ordinal of the first value kept. Where going up refutes nothing near it, since an inverse may know
-    more, the bound stays.
+    ``bound`` is the ordinal of the first value that is not evicted. If forward rules refute nothing near it, the bound
+    stays, because an inverse may know more.
     """
     refuted = _refuter(p, known, axis, falling)
     out = -1 if falling else 1
@@ -143,7 +142,7 @@ def confirmed(
 
 
 def _ends(axis: Node, known: Dom | None) -> tuple[int, int]:
-    """The ordinals of an axis, without NaN."""
+    """Return the ordinals of an axis, without NaN."""
     t = axis.type
     whole = Dom.of(t, None, None, null=False, nan=False) if known is None else known
     if t.kind == "float":

@@ -1,4 +1,4 @@
-"""Which interval rule a node has: that of its operator's record."""
+"""Find the interval rule of a node in the record of its operator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["rule_of"]
 
 
 def rule_of(node: Node, i: int, at: tuple[int, ...], zero_gives_null: bool = True) -> Rule:
-    """The rule of a node; an operator without one, or with arguments its rule does not know, says nothing."""
+    """Return the rule of a node; an empty rule if the operator lacks one for these arguments."""
     place, meaning = Place(node, i, at, zero_gives_null), meaning_of(node)
     if meaning is None:
         return nothing(place)
@@ -21,5 +21,5 @@ def rule_of(node: Node, i: int, at: tuple[int, ...], zero_gives_null: bool = Tru
     try:
         return meaning.bounds(place) or nothing(place)
     except (IvjoinError, KeyError):
-        # A zone or unit that is unknown: the evaluator will say so, to prune nothing is enough here.
+        # An unknown zone or unit: the evaluator raises the error, and here it is enough to prune nothing.
         return nothing(place)

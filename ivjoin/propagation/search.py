@@ -1,9 +1,9 @@
-"""Moving bounds further than propagation does: slices at the ends of a box are refuted, within a fixed budget.
+"""Move bounds further than propagation does, by refuting slices at the ends of a box within a fixed budget.
 
-For each end of each column the question is "how far from here is the first point that satisfies?". Boxes are kept in a
-heap by their nearest value of the column; the nearest is split and its halves are propagated. What propagation refutes
-is gone; once the nearest box holds a point at which the condition is TRUE, the end is where it belongs. Whenever the
-budget is spent, the nearest box left is the bound: all nearer ones have been refuted.
+For each end of each column, the search looks for the first point that satisfies the condition. A heap orders boxes by
+their nearest value of the column. The nearest box is split, and its halves are propagated. A box that propagation
+refutes is dropped. If the nearest box contains a point at which the condition is TRUE, the end is exact. When the
+budget is spent, the nearest remaining box is the bound, because all nearer ones have been refuted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DEPTH = 2
 def narrowed(
     p: Propagator, known: dict[Node, Dom], want: tuple[Node, ...], effort: int
 ) -> tuple[Outcome, dict[Node, Dom]]:
-    """The domains of the columns ``want`` at the points that satisfy the conjuncts of ``p``.
+    """Return the domains of the columns ``want`` at the points that satisfy the conjuncts of ``p``.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def narrowed(
     want : tuple of Node
         The columns.
     effort : int
-        How many propagations may be spent on slices.
+        The greatest number of propagations for slices.
     """
     try:
         s = p.run(known, _ROUNDS, _DEPTH)
@@ -49,7 +49,7 @@ def narrowed(
 
 
 class _Search:
-    """The columns that can be split, the points found, and what is left of the budget."""
+    """The columns that can be split, the points found, and the remaining budget."""
 
     def __init__(self, p: Propagator, s: State, want: tuple[Node, ...], effort: int) -> None:
         self.p = p
@@ -80,7 +80,7 @@ class _Search:
         found = self._nearest(j, up)
         self.effort = before - (spent_from - self.effort)
         if found is None:
-            # No number is left at all; NULL and NaN may be.
+            # No number remains; NULL and NaN may.
             self.s.cut(j, 1, 0, flags)
         elif up:
             self.s.cut(j, lo, found, flags)
@@ -90,7 +90,7 @@ class _Search:
             self.p.fixpoint(self.s, _ROUNDS)
 
     def _nearest(self, j: int, up: bool) -> Any:
-        """The outermost value of column j that cannot be refuted; None if all are."""
+        """Return the outermost value of column j that cannot be refuted; None if all are refuted."""
         sign = -1 if up else 1
 
         def key(s: State) -> Any:
@@ -125,7 +125,7 @@ class _Search:
         return None if best is None else sign * best
 
     def _probe(self, s: State, k: int, lo: Any, hi: Any, flags: bool = False) -> State | None:
-        """The state with column k cut to [lo, hi] (None: its numbers), propagated; None if infeasible."""
+        """Return the propagated state with column k cut to [lo, hi] (None: its numbers); None if infeasible."""
         t = s.copy()
         d = t.D[k]
         self.effort -= 1
@@ -137,7 +137,7 @@ class _Search:
         return t
 
     def _halves(self, s: State, j: int, up: bool) -> list[State | None] | None:
-        """The parts of a box split at the column where it is widest; None if it is too small to split."""
+        """Return the parts of a box, split at its widest column; None if it is too small to split."""
         D = s.D
         best, split = 0.0, None
         for k in self.columns:
@@ -149,7 +149,7 @@ class _Search:
                     if hi - lo <= 1e-12 * (abs(lo) + abs(hi)):
                         continue
                     size = hi - lo
-                # The column in question first: a thin slice of it says more of the others.
+                # The column of the search first: a thin slice of it narrows the others more.
                 if k == j:
                     size *= 4
                 if size > best:
@@ -163,7 +163,7 @@ class _Search:
         if self.discrete[split]:
             middle = (lo + hi) >> 1
             if split == j and hi - lo > 8:
-                # Off the centre, toward the end that is asked for.
+                # Off the centre, toward the end of the search.
                 middle = hi - 1 - (hi - lo) // 4 if up else lo + (hi - lo) // 4
             return [self._probe(s, split, None, middle), self._probe(s, split, middle + 1, None, True)]
         middle = lo / 2 + hi / 2
@@ -182,7 +182,7 @@ class _Search:
         return t
 
     def _is_hit(self, s: State, j: int, up: bool) -> bool:
-        """Whether a satisfying point has the outermost value of column j; the others' ends and centres are tried."""
+        """Return whether a satisfying point has the outermost value of column j, at ends and centres of the others."""
         if not self.splittable:
             return False
         D = s.D

@@ -1,8 +1,8 @@
-"""What sums come to over integers without end, where the machine's would overflow.
+"""Compute sums over unbounded integers where machine integers would overflow.
 
-A band term is built of sums that the condition may not compute itself: ``l.a + r.a <= 0`` becomes ``l.a <= -r.a``, and
-``-r.a`` errs at the least value of its type where the condition does not. A domain holds the values of rows for which
-nothing errs, so it says too little of such rows. The band holds for them too, over integers without end.
+A band term contains sums that the condition itself does not compute: ``l.a + r.a <= 0`` becomes ``l.a <= -r.a``. For
+the least value of its type, ``-r.a`` overflows although the condition does not. A domain contains only the values of
+rows that raise no error, so it is too narrow for such rows. Over unbounded integers, the band is also true for them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Unclipped"]
 
 
 class _Opened(Forms):
-    """Forms down to expressions of which something is known."""
+    """Return forms down to expressions with known domains."""
 
     def __init__(self, known: Collection[Node]) -> None:
         super().__init__()
@@ -30,13 +30,13 @@ class _Opened(Forms):
         if n in self._stops:
             return Form({n: 1}, 0, 0)
         if n.op == "cast" and cast_factor(n) is not None:
-            # One to a finer unit too, which errs past the ends of its type.
+            # Also a cast to a finer unit, which overflows past the ends of its type.
             return self._open(n)
         return super()._form_of(n)
 
 
 class Unclipped:
-    """An expression as a sum of others that are never built for a band.
+    """An expression as a sum of expressions that are not built for a band.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Unclipped:
             node, self._rest = node.args[0], node.args[1].params[0]
         self._form: Form | None = None
         self._scale = scale_of(node.type)
-        # The forms of the sums inside, and what each can hold.
+        # The forms of the inner sums, and the range of each.
         self._inside: list[tuple[Form, Number, Number]] = []
         if not node.type.is_discrete:
             return
@@ -74,7 +74,7 @@ class Unclipped:
                 stack.extend(n.args)
 
     def range(self, domain: Callable[[Node], Dom]) -> tuple[int, int] | None:
-        """Least and greatest physical value if a row may overflow; None if none does, or the node has no value."""
+        """Return the range of physical values if a row may overflow; None if no row does, or the node has no value."""
         if self._form is None or not self._inside:
             return None
         ends: dict[Node, tuple[Number, Number]] = {}
