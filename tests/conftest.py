@@ -1,7 +1,4 @@
-"""One Spark session for all tests that are marked ``spark``, or a reason to skip them; profiles of the random tests.
-
-A random test has the same examples on every run by default, and fresh ones under ``IVJOIN_HYPOTHESIS=fresh``.
-"""
+"""One Spark session for all tests with the mark ``spark``, or a reason to skip them; the profiles of random tests."""
 
 from __future__ import annotations
 
@@ -12,14 +9,20 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from pace import (  # noqa: F401 (hooks)
+    pytest_runtest_protocol,
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+    pytest_testnodedown,
+)
 
 _QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much, HealthCheck.large_base_example]
-settings.register_profile(
-    "repeatable", deadline=None, derandomize=True, database=None, suppress_health_check=_QUIET,
-    report_multiple_bugs=False,
-)
-settings.register_profile("fresh", deadline=None, suppress_health_check=_QUIET, report_multiple_bugs=False)
-settings.load_profile(os.environ.get("IVJOIN_HYPOTHESIS", "repeatable"))
+for name, count in (("quick", 50), ("ci", 100), ("soak", 5000)):
+    settings.register_profile(
+        name, max_examples=count, deadline=None, derandomize=name != "soak", suppress_health_check=_QUIET,
+        report_multiple_bugs=False, **({} if name == "soak" else {"database": None}),
+    )  # fmt: skip
+settings.load_profile(os.environ.get("IVJOIN_HYPOTHESIS", "quick"))
 
 
 def pytest_configure() -> None:
@@ -41,6 +44,7 @@ def missing() -> str | None:
     return None
 
 
+@pytest.hookimpl(trylast=True)  # of the tests that run: asking for Java's version starts Java
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     marked = [item for item in items if item.get_closest_marker("spark")]
     reason = missing() if marked else None

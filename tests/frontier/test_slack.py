@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from weights import examples
 
 from ivjoin import LateRowError, Order, SymmetricHashJoin
 from ivjoin.expr.ordinal import ordinal_of
@@ -53,7 +54,7 @@ def turned(value: float, falling: int) -> int:
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
 
-@settings(max_examples=600, deadline=None)
+@examples(4)
 @given(
     st.floats(allow_nan=False) | st.sampled_from(EDGES + [-x for x in EDGES]),
     finite.map(abs) | st.sampled_from(SLACKS), st.sampled_from([0, 1]),
@@ -65,7 +66,7 @@ def test_a_double_of_slack(edge: float, slack: float, falling: int) -> None:
     assert found.tolist() == exactly_below(edges, Fraction(slack), falling).tolist()
 
 
-@settings(max_examples=300, deadline=None)
+@examples(2)
 @given(st.sampled_from(EDGES + [-x for x in EDGES]) | finite, st.fractions(min_value=0), st.sampled_from([0, 1]))
 def test_a_fraction_of_slack(edge: float, slack: Fraction, falling: int) -> None:
     check(edge, slack, falling, int(exactly_below(np.array([turned(edge, falling)]), slack, falling)[0]))

@@ -10,8 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from weights import examples
 from witnesses import Witness
 
 from ivjoin import expr
@@ -96,7 +97,7 @@ def is_ordered(values: list[Any], direction: Direction) -> bool:
 
 
 @given(st.integers(0, 2**40))
-@settings(max_examples=400, deadline=None)
+@examples(2)
 def test_random_expressions(seed: int) -> None:
     rng = random.Random(seed)
     with warnings.catch_warnings():

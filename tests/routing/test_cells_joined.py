@@ -9,12 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from join.cases import Case
 from join.strategies import cases
 from join.tables import rows
 from routing.routed import batch_of, random_plan
+from weights import examples
 
 import ivjoin
 from ivjoin.errors import IvjoinError
@@ -63,7 +64,7 @@ def call_of(case: Case) -> dict[str, Any]:
 
 
 @given(cases(max_rows=14), st.sampled_from(("auto", "hash", "slices", "grid")), st.integers(2, 9), st.integers(0, 9))
-@settings(max_examples=40)
+@examples(0.25)
 def test_cells_of_plans_joined_one_by_one(case: Case, scheme: str, workers: int, seed: int) -> None:
     left, right = batch_of(case.left), batch_of(case.right)
     if not left.num_rows or not right.num_rows:
@@ -75,10 +76,3 @@ def test_cells_of_plans_joined_one_by_one(case: Case, scheme: str, workers: int,
     else:
         plan = plan_join(left, right, **call_of(case), workers=workers, scheme=scheme)
     compared(case, plan)
-
-
-@pytest.mark.soak
-@given(cases(max_rows=20), st.sampled_from(("auto", "hash", "slices", "grid")), st.integers(2, 9), st.integers(0, 9))
-@settings(max_examples=2000, derandomize=False)
-def test_cells_of_plans_at_length(case: Case, scheme: str, workers: int, seed: int) -> None:
-    test_cells_of_plans_joined_one_by_one.hypothesis.inner_test(case, scheme, workers, seed)  # type: ignore[attr-defined]

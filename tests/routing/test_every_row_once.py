@@ -9,12 +9,13 @@ import numpy as np
 import oracle
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from join.cases import Case
 from join.strategies import cases
 from routing.called import call, met
 from routing.routed import batch_of, copies, owned_output, random_plan
+from weights import examples
 
 from ivjoin.errors import IvjoinError
 from ivjoin.routing import plan_join
@@ -32,7 +33,7 @@ def expected(case: Case, pairs: set[tuple[int, int]]) -> Counter[tuple[int | Non
 
 
 @given(cases(max_rows=14), st.integers(0, 2**32))
-@settings(max_examples=250)
+@examples(2)
 def test_any_layout(case: Case, seed: int) -> None:
     rng = random.Random(seed)
     left, right = batch_of(case.left), batch_of(case.right)
@@ -47,7 +48,7 @@ def test_any_layout(case: Case, seed: int) -> None:
 
 
 @given(cases(max_rows=14), st.sampled_from(SCHEMES), st.integers(1, 9))
-@settings(max_examples=120)
+@examples()
 def test_plans_of_the_planner(case: Case, scheme: str, workers: int) -> None:
     left, right = batch_of(case.left), batch_of(case.right)
     if not left.num_rows or not right.num_rows:
@@ -86,13 +87,6 @@ def test_bands_wider_than_a_share(how: str, part: float) -> None:
     assert want
     grids = {grid for entry in plan.layout.entries for grid in entry.grids}
     assert how != "inner" or max(a * b for a, b in grids) > 1, grids
-
-
-@pytest.mark.soak
-@given(cases(max_rows=30), st.integers(0, 2**32))
-@settings(max_examples=20_000, derandomize=False)
-def test_any_layout_at_length(case: Case, seed: int) -> None:
-    test_any_layout.hypothesis.inner_test(case, seed)  # type: ignore[attr-defined]
 
 
 def test_the_check_finds_a_lost_and_an_invented_row() -> None:

@@ -9,12 +9,13 @@ import numpy as np
 import oracle
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from join.cases import Case
 from join.strategies import cases
 from routing.called import call, met
 from routing.routed import batch_of, copies, random_plan
+from weights import examples
 
 from bench.routing import least_replication
 from ivjoin import SymmetricHashJoin
@@ -23,7 +24,7 @@ from ivjoin.routing.counting import count
 
 
 @given(cases(max_rows=14), st.integers(0, 2**32))
-@settings(max_examples=120)
+@examples()
 def test_counts_are_those_of_cells_joined_one_by_one(case: Case, seed: int) -> None:
     left, right = batch_of(case.left), batch_of(case.right)
     plan, made = random_plan(left, right, call(case), random.Random(seed))

@@ -5,14 +5,16 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis.strategies import integers, sampled_from
 from join.cases import Case, check
 from join.plain_cases import plain_cases
 from join.strategies import cases
 from stream.unordered import FILES, SORTED, at_once, bare, no_room, run_tables
+from weights import examples
 
-RANDOM = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+RANDOM = examples(suppress_health_check=list(HealthCheck))
+pytestmark = pytest.mark.hypothesis
 
 
 @given(cases() | plain_cases(), integers(0, 2**20))

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from weights import examples
 
 from ivjoin.expr import Scope
 from ivjoin.expr.nodes import columns_of, walk
@@ -104,7 +105,7 @@ truths = grown(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@examples()
 @given(truths)
 @example("l.i8 = (l.i8 * CAST(1 AS DECIMAL(20,4)))")
 @example("l.i8 = (l.i8 % l.dec)")

@@ -7,8 +7,9 @@ from fractions import Fraction
 
 import mpmath
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from weights import examples
 
 from ivjoin import interval as iv
 from ivjoin.interval import EMPTY, ENTIRE, Interval
@@ -75,7 +76,7 @@ def assert_tightest_point(got: Interval, value: Fraction) -> None:
 def test_points(name):
     reference, arguments = FUNCTIONS[name]
 
-    @settings(max_examples=60, deadline=None)
+    @examples(0.5)
     @given(arguments)
     def check(x):
         got = getattr(iv, name)(Interval(x, x))
@@ -87,7 +88,7 @@ def test_points(name):
     check()
 
 
-@settings(max_examples=150, deadline=None)
+@examples()
 @given(positive | near_one, st.floats(-60.0, 60.0) | st.integers(-40, 40).map(lambda n: n / 8))
 @example(2.25, 1.5)
 @example(81.0, 0.25)
@@ -103,7 +104,7 @@ def test_pow_at_points(x, y):
         assert_tightest_point(got, true_value(mpmath.power, x, y))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(0.5)
 @given(st.floats(1e-3, 1e3), st.integers(-3000, 3000))
 @example(1.0000000000000002, 10**16)
 @example(2.0, -(10**30))
@@ -115,7 +116,7 @@ def test_pown_with_large_exponents(x, n):
         assert_tightest_point(got, true_value(lambda base: mpmath.power(base, n), x))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(0.5)
 @given(positive, st.integers(-40, 40).filter(lambda n: n != 0))
 @example(27.0, 3)
 @example(2.0**-1074, -2)
@@ -125,7 +126,7 @@ def test_roots_at_points(c, n):
     assert_tightest_point(got, true_value(lambda x: mpmath.exp(mpmath.log(x) / n), c))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(0.5)
 @given(positive | st.floats(1e-5, 1e5), (wide | st.floats(-1e5, 1e5)).filter(bool))
 @example(5e-324, MAX)
 @example(3e-300, 1.0)
@@ -158,7 +159,7 @@ ENCLOSURES = {
 def test_the_error_bounds_of_enclosures(name):
     enclose, reference, arguments = ENCLOSURES[name]
 
-    @settings(max_examples=60, deadline=None)
+    @examples(0.5)
     @given(arguments, st.integers(70, 140))
     def check(x, p):
         lo, hi, e = enclose(x, p)
@@ -171,7 +172,7 @@ def test_the_error_bounds_of_enclosures(name):
     check()
 
 
-@settings(max_examples=100, deadline=None)
+@examples(0.5)
 @given(st.integers(1, 2**20).map(lambda n: 1.0 + n * 2.0**-52), st.floats(2.0**28, 2.0**40), st.integers(70, 140))
 def test_the_error_bound_of_powers_with_large_exponents(x, y, p):
     lo, hi, e = powers.pow_at(x, y, p)
@@ -201,7 +202,7 @@ spread = st.tuples(st.floats(-1e6, 1e6), st.floats(0.0, 8.0), st.floats(0.0, 1.0
 def test_waves_over_intervals(name):
     reference = getattr(mpmath, name)
 
-    @settings(max_examples=80, deadline=None)
+    @examples(0.5)
     @given(spread)
     def check(drawn):
         start, width, part = drawn
@@ -238,7 +239,7 @@ def test_values_between_the_ends(name):
     if name in ("sinh", "cosh", "tanh", "atan", "asinh", "exp", "exp2"):
         arguments = st.floats(-50.0, 50.0)
 
-    @settings(max_examples=50, deadline=None)
+    @examples(0.25)
     @given(arguments, arguments, st.floats(0.0, 1.0))
     def check(a, b, part):
         x = Interval(min(a, b), max(a, b))
@@ -249,7 +250,7 @@ def test_values_between_the_ends(name):
     check()
 
 
-@settings(max_examples=80, deadline=None)
+@examples(0.5)
 @given(st.floats(0.0, 20.0), st.floats(0.0, 20.0), st.floats(-9.0, 9.0), st.floats(-9.0, 9.0), unit, unit)
 def test_pow_over_boxes(a, b, c, d, part, other):
     x, y = Interval(min(a, b), max(a, b)), Interval(min(c, d), max(c, d))
@@ -289,7 +290,7 @@ REVERSE = {"sin": iv.sin_rev, "cos": iv.cos_rev, "tan": iv.tan_rev, "cosh": iv.c
 
 @pytest.mark.parametrize("name", REVERSE)
 def test_reverse_functions_keep_a_witness(name):
-    @settings(max_examples=150, deadline=None)
+    @examples()
     @given(windows, st.floats(0.0, 1.0))
     def check(window, width):
         start, length, part = window
@@ -311,7 +312,7 @@ def test_reverse_functions_end_at_the_image(name):
     """An end that was moved inward maps to an end of `c`: no value was kept that could have been cut."""
     function = getattr(iv, name)
 
-    @settings(max_examples=100, deadline=None)
+    @examples(0.5)
     @given(st.floats(-300.0, 300.0), st.floats(0.0, 9.0), st.floats(-3.0, 3.0), st.floats(0.0, 2.0))
     def check(start, length, low, width):
         x, c = Interval(start, start + length), Interval(low, low + width)

@@ -6,9 +6,9 @@ import math
 from fractions import Fraction
 from itertools import product
 
-import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from weights import examples
 
 from ivjoin import interval as iv
 from ivjoin.interval import EMPTY, ENTIRE, Interval
@@ -124,7 +124,7 @@ def near(*exponents: int) -> st.SearchStrategy[float]:
 hard = near(0, 30, 100, 500, 980, 990, 1000, 1015, -10, -30, -70, -480, -500, -530, -900, -960, -980, -1010)
 
 
-@settings(max_examples=300)
+@examples(2)
 @given(hard, hard, hard)
 @example(3.0, -(2.0**1000), 1.0)
 @example(1.3 * 2.0**-890, -1.7 * 2.0**-1060, 1.0)
@@ -283,10 +283,9 @@ def test_numbers_of_an_interval(x):
     assert iv.mig(x) == (0 if a <= 0 <= b else min(abs(a), abs(b)))
 
 
-@pytest.mark.soak
-@settings(max_examples=50_000)
+@examples()
 @given(doubles, doubles, doubles)
-def test_point_operations_at_length(a, b, c):
+def test_point_operations(a, b, c):
     x, y, z = Interval(a, a), Interval(b, b), Interval(c, c)
     exact = [Fraction(number) for number in (a, b, c)]
     assert_tightest(iv.add(x, y), [exact[0] + exact[1]])

@@ -7,11 +7,12 @@ from collections import Counter
 import oracle
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from join import duck
 from join.cases import Case
 from join.strategies import arranged, cases, keeps_order
 from join.tables import KINDS, canonical, column, physical, records, rows
+from weights import examples
 
 NAN = float("nan")
 
@@ -30,15 +31,8 @@ def _agree(case: Case) -> None:
 
 
 @given(cases())
-@settings(max_examples=120)
+@examples()
 def test_nested_loop_and_duckdb_agree(case: Case) -> None:
-    _agree(case)
-
-
-@pytest.mark.soak
-@given(cases(max_rows=30))
-@settings(max_examples=5000)
-def test_nested_loop_and_duckdb_agree_at_length(case: Case) -> None:
     _agree(case)
 
 

@@ -9,12 +9,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from join.cases import IN_BLOCKS, Case, check, run_pull, whole
 from join.conditions import swapped
 from join.plain_cases import plain_cases
 from join.strategies import cases
 from join.variants import mirrored, snapshots_everywhere
+from weights import examples
 
 pytestmark = pytest.mark.usefixtures("contract_every_row")
 
@@ -27,25 +28,25 @@ def one_side_first(case: Case, side: str) -> Case:
 
 @pytest.mark.nojit
 @given(cases(max_rows=6))
-@settings(max_examples=40)
+@examples(0.25)
 def test_tiny_joins(case: Case) -> None:
     check(case)
 
 
 @given(plain_cases(max_rows=8))
-@settings(max_examples=40)
+@examples(0.25)
 def tiny_plain_joins(case: Case) -> None:
     check(case)
 
 
 @given(plain_cases())
-@settings(max_examples=200)
+@examples()
 def plain_joins(case: Case) -> None:
     check(case)
 
 
 @given(plain_cases())
-@settings(max_examples=40)
+@examples(0.25)
 def plain_joins_pulled(case: Case) -> None:
     check(case, run_pull)
 
@@ -53,6 +54,7 @@ def plain_joins_pulled(case: Case) -> None:
 TINY = pytest.param(tiny_plain_joins, marks=pytest.mark.nojit)
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("play", [TINY, plain_joins, plain_joins_pulled])
 def test_joins_of_plain_columns(play: Callable[[], None]) -> None:
     IN_BLOCKS.clear()
@@ -61,31 +63,31 @@ def test_joins_of_plain_columns(play: Callable[[], None]) -> None:
 
 
 @given(cases())
-@settings(max_examples=280)
+@examples(2)
 def test_pushed_batches(case: Case) -> None:
     check(case)
 
 
 @given(cases())
-@settings(max_examples=80)
+@examples(0.5)
 def test_pulled_streams(case: Case) -> None:
     check(case, run_pull)
 
 
 @given(cases())
-@settings(max_examples=60)
+@examples(0.5)
 def test_inputs_exchanged(case: Case) -> None:
     check(mirrored(case))
 
 
 @given(cases() | plain_cases())
-@settings(max_examples=50)
+@examples(0.25)
 def test_snapshot_and_restore_at_every_step(case: Case) -> None:
     check(snapshots_everywhere(case))
 
 
 @given(cases() | plain_cases())
-@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@examples(0.25, suppress_health_check=list(HealthCheck))
 def test_however_it_is_cut(case: Case) -> None:
     for size in (1, 2, 7, None):
         check(whole(case, size))
@@ -95,34 +97,12 @@ def test_however_it_is_cut(case: Case) -> None:
 
 
 @given(cases() | plain_cases())
-@settings(max_examples=50)
+@examples(0.25)
 def test_pruning_switched_off(case: Case) -> None:
     """Without orders, bounds and watermarks nothing is pruned before an end, and the answer is the same."""
     script = tuple(e for e in case.script if e[0] != "advance")
     bare = replace(case, left_order=(), right_order=(), left_bounds=None, right_bounds=None, script=script)
     check(bare)
-
-
-@pytest.mark.soak
-@given(cases(max_rows=40))
-@settings(max_examples=3000, derandomize=False)
-def test_pushed_batches_at_length(case: Case) -> None:
-    check(case)
-
-
-@pytest.mark.soak
-@given(plain_cases(max_rows=60))
-@settings(max_examples=3000, derandomize=False)
-def test_plain_columns_at_length(case: Case) -> None:
-    check(case)
-
-
-@pytest.mark.soak
-@given(cases(max_rows=25))
-@settings(max_examples=1000, derandomize=False)
-def test_everything_at_length(case: Case) -> None:
-    check(snapshots_everywhere(mirrored(case)))
-    check(case, run_pull)
 
 
 def test_the_mirror_mirrors() -> None:

@@ -9,12 +9,13 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from join import duck
 from join.cases import Case, check
 from join.indexes import runs_at_once
 from join.strategies import cases
+from weights import examples
 
 import ivjoin
 from ivjoin.operator import pairs
@@ -24,7 +25,7 @@ from ivjoin.shj.store.side import SideStore
 pytestmark = pytest.mark.usefixtures("contract_every_row")
 
 
-@settings(max_examples=100)
+@examples(0.5)
 @given(cases(max_rows=30), st.integers(0, 2**16))
 def test_random_joins(case: Case, seed: int) -> None:
     with runs_at_once(seed):

@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import pytest
 from drivers.threaded import CUT, check
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from join.cases import Case
 from join.plain_cases import plain_cases
 from join.strategies import cases
+from weights import examples
 
 pytestmark = pytest.mark.usefixtures("contract_every_row")
 
 
 @given(cases() | plain_cases(), st.integers(0, 2**32))
-@settings(max_examples=150)
+@examples()
 def joins(case: Case, seed: int) -> None:
     check(case, seed)
 
 
-@given(cases(max_rows=40) | plain_cases(max_rows=60), st.integers(0, 2**32))
-@settings(max_examples=2000, derandomize=False)
-def many_joins(case: Case, seed: int) -> None:
-    check(case, seed)
-
-
-@pytest.mark.parametrize("play", [joins, pytest.param(many_joins, marks=pytest.mark.soak)])
-def test_threads_give_what_the_nested_loop_gives(play: object) -> None:
-    assert callable(play)
+@pytest.mark.hypothesis
+def test_threads_give_what_the_nested_loop_gives() -> None:
     CUT.clear()
-    play()
+    joins()
     assert CUT["slices"] > 5
     assert CUT["up"] > 0
     assert CUT["one"] > 0

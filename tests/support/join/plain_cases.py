@@ -15,6 +15,7 @@ from join.cases import Case, OrderSpec
 from join.conditions import Term
 from join.strategies import Draw, SideDraw, arranged, has_distance, script, slack_value, values
 from join.tables import KINDS, Kind
+from weights import SOAK
 
 BANDS = (
     "int64", "int64", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64", "float64", "float32", "dec10",
@@ -80,7 +81,7 @@ def band(draw: Draw, kind: Kind) -> Term | None:
 
 
 @st.composite
-def plain_cases(draw: Draw, max_rows: int = 24) -> Case:
+def plain_cases(draw: Draw, max_rows: int = 60 if SOAK else 24) -> Case:
     """A join of two inputs, the promises kept."""
     kind, key = KINDS[draw(st.sampled_from(BANDS))], KINDS[draw(st.sampled_from(KEYS))]
     windows = [(draw(st.integers(0, 12)), draw(st.sampled_from((1, 2, 4)))), draw(st.sampled_from(((0, 100), (3, 8))))]

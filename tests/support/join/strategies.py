@@ -16,6 +16,7 @@ from join import conditions as c
 from join.cases import Case, Event, OrderSpec
 from join.conditions import Term
 from join.tables import DAY, KINDS, NANOS, Kind, column, compared
+from weights import SOAK
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
@@ -54,7 +55,7 @@ KEYS = (
 )
 PLAIN = ("int32", "int64", "float64", "ts_us", "date32")  # drawn more often: here pruning has most to do
 BOUNDABLE = ("int", "uint", "date", "ts", "dec")
-ROWS = 14
+ROWS = 40 if SOAK else 14
 
 
 def has_distance(kind: Kind) -> bool:
